@@ -1,0 +1,57 @@
+#pragma once
+
+#include <godwit/protocols/messages/ids.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace godwit::gpu::model {
+
+enum class data_type : std::uint8_t { bf16, f16, f32 };
+[[nodiscard]] std::size_t bytes_of(data_type type) noexcept;
+[[nodiscard]] std::string to_string(data_type type);
+
+enum class family : std::uint8_t { llama, mistral, qwen2 };
+
+/// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor) and `llama3` are known.
+struct rope_config {
+  enum class scaling_kind : std::uint8_t { none, linear, llama3 };
+  double theta = 10000.0;
+  scaling_kind scaling = scaling_kind::none;
+  double factor = 1.0;
+  double low_frequency_factor = 1.0;
+  double high_frequency_factor = 4.0;
+  std::uint32_t original_positions = 8192;
+};
+
+/// A decoder-only transformer of the Llama family, as read from config.json and generation_config.json.
+struct config {
+  family kind = family::llama;
+  std::string architecture; ///< as in the file: "LlamaForCausalLM"
+  std::uint32_t vocabulary = 0;
+  std::uint32_t hidden = 0;
+  std::uint32_t intermediate = 0;
+  std::uint32_t layers = 0;
+  std::uint32_t heads = 0;
+  std::uint32_t kv_heads = 0;
+  std::uint32_t head_size = 0;
+  std::uint32_t positions_max = 0;
+  double rms_norm_epsilon = 1e-5;
+  rope_config rope;
+  bool tied_embeddings = false;
+  bool qkv_bias = false;
+  bool output_bias = false;                    ///< attention o_proj (Llama with attention_bias)
+  bool mlp_bias = false;
+  std::optional<std::uint32_t> sliding_window; ///< Mistral 7B v0.1: attention sees this many positions back
+  data_type type = data_type::bf16;            ///< torch_dtype
+  std::optional<protocols::token_id> bos;
+  std::vector<protocols::token_id> eos;        ///< from both files, without repeats
+  /// Defaults of generation_config.json, absent where the file has none.
+  std::optional<float> default_temperature;
+  std::optional<float> default_top_p;
+  std::optional<std::int32_t> default_top_k;
+};
+
+} // namespace godwit::gpu::model

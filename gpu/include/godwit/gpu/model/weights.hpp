@@ -1,0 +1,32 @@
+#pragma once
+
+#include <godwit/gpu/model/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace godwit::gpu::model {
+
+/// A tensor as it lies in the file: row-major, little-endian. Valid while its `weights` lives.
+struct tensor_view {
+  data_type type = data_type::f32;
+  std::vector<std::uint64_t> shape;
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+/// The tensors of a model by their Hugging Face names. Implemented over memory-mapped safetensors files, the embedded model and, for
+/// tests, tensors in memory.
+class weights {
+public:
+  virtual ~weights() = default;
+  /// Null where there is no such tensor.
+  [[nodiscard]] virtual const tensor_view* find(std::string_view name) const noexcept = 0;
+  [[nodiscard]] virtual std::uint64_t total_bytes() const noexcept = 0;
+};
+
+} // namespace godwit::gpu::model

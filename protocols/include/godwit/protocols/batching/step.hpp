@@ -1,0 +1,70 @@
+#pragma once
+
+#include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/sampling.hpp>
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+namespace godwit::protocols {
+
+/// One request's share of a step: a chunk of its prompt, or the last token while it decodes.
+struct step_slice {
+  request_id request;
+  std::uint32_t first_position = 0;    ///< position of tokens[0]; the KV of all positions below is in `blocks` already
+  std::vector<token_id> tokens;        ///< at least one
+  std::vector<block_id> blocks;        ///< block table; covers positions [0, first_position + tokens.size())
+  bool samples = false;                ///< draw the token that follows tokens.back()
+  std::uint32_t sample_index = 0;      ///< index in the answer of the token drawn; the counter of the random numbers
+  sampling_params sampling;            ///< read when `samples`
+  std::vector<token_id> forbidden;     ///< never drawn in this step (min_tokens)
+  std::vector<token_id> prompt;        ///< only when sampling.penalised(): the prompt
+  std::vector<token_id> generated;     ///< only when sampling.penalised(): the answer so far
+
+  step_slice() = default;
+  friend bool operator==(const step_slice&, const step_slice&) = default;
+  auto fields() {
+    return std::tie(request, first_position, tokens, blocks, samples, sample_index, sampling, forbidden, prompt, generated);
+  }
+};
+
+/// A whole block copied before the step runs (copy-on-write).
+struct block_copy {
+  block_id from;
+  block_id to;
+  block_copy() = default;
+  block_copy(block_id source, block_id destination) : from(source), to(destination) {}
+  friend bool operator==(const block_copy&, const block_copy&) = default;
+  auto fields() { return std::tie(from, to); }
+};
+
+/// What an instance runs in one step: prefill chunks and decodes of many requests together (Orca's selective batching: linear
+/// layers over all tokens at once, attention per request).
+struct step_input {
+  std::uint64_t step = 0; ///< counts up; echoed in the output
+  std::vector<block_copy> copies;
+  std::vector<step_slice> slices;
+
+  step_input() = default;
+  [[nodiscard]] std::uint32_t tokens() const noexcept {
+    std::uint32_t sum = 0;
+    for (const auto& slice : slices) sum += static_cast<std::uint32_t>(slice.tokens.size());
+    return sum;
+  }
+  friend bool operator==(const step_input&, const step_input&) = default;
+  auto fields() { return std::tie(step, copies, slices); }
+};
+
+/// The tokens drawn, in the order of the slices with `samples`.
+struct step_output {
+  std::uint64_t step = 0;
+  std::int64_t duration_ns = 0; ///< on the device
+  std::vector<sampled_token> tokens;
+
+  step_output() = default;
+  friend bool operator==(const step_output&, const step_output&) = default;
+  auto fields() { return std::tie(step, duration_ns, tokens); }
+};
+
+} // namespace godwit::protocols

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <godwit/protocols/messages/ids.hpp>
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+namespace godwit::protocols {
+
+/// How the next token is drawn from the logits.
+///
+/// Randomness is a pure function of (seed, index of the token in the answer), so a request gives the same tokens alone, in any
+/// batch, on any instance and after any number of moves (spec/decoding.md).
+struct sampling_params {
+  float temperature = 1.0F;        ///< 0: greedy
+  float top_p = 1.0F;              ///< (0, 1]
+  std::int32_t top_k = 0;          ///< 0: off
+  float min_p = 0.0F;              ///< [0, 1]; keeps tokens with p >= min_p * p_max; 0: off
+  float presence_penalty = 0.0F;   ///< [-2, 2], over generated tokens
+  float frequency_penalty = 0.0F;  ///< [-2, 2], over generated tokens
+  float repetition_penalty = 1.0F; ///< > 0, over prompt and generated tokens; 1: off
+  std::uint64_t seed = 0;          ///< the home draws one when the client gives none
+  std::int32_t logprobs = -1;      ///< -1: none; n: the chosen token's and the n most probable ones
+
+  sampling_params() = default;
+  [[nodiscard]] bool greedy() const noexcept { return temperature == 0.0F; }
+  /// True where drawing needs the tokens so far, not only the logits.
+  [[nodiscard]] bool penalised() const noexcept {
+    return presence_penalty != 0.0F || frequency_penalty != 0.0F || repetition_penalty != 1.0F;
+  }
+  friend bool operator==(const sampling_params&, const sampling_params&) = default;
+  auto fields() {
+    return std::tie(temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, repetition_penalty, seed,
+                    logprobs);
+  }
+};
+
+/// When an answer ends, as far as the instance decides it. Stop strings are the home's business, which holds the text.
+struct stop_params {
+  std::uint32_t max_tokens = 16;        ///< >= 1; answers end with finish reason `length` here
+  std::uint32_t min_tokens = 0;         ///< end-of-sequence and stop tokens are not drawn before
+  bool ignore_eos = false;              ///< go on over end-of-sequence tokens
+  std::vector<token_id> stop_token_ids; ///< besides the model's own end-of-sequence tokens
+
+  stop_params() = default;
+  friend bool operator==(const stop_params&, const stop_params&) = default;
+  auto fields() { return std::tie(max_tokens, min_tokens, ignore_eos, stop_token_ids); }
+};
+
+struct token_logprob {
+  token_id id = 0;
+  float logprob = 0.0F;
+  token_logprob() = default;
+  token_logprob(token_id token, float value) : id(token), logprob(value) {}
+  friend bool operator==(const token_logprob&, const token_logprob&) = default;
+  auto fields() { return std::tie(id, logprob); }
+};
+
+/// One token drawn by an instance.
+struct sampled_token {
+  token_id id = 0;
+  float logprob = 0.0F;                 ///< natural logarithm, of the unmodified distribution; 0 when not asked for
+  std::vector<token_logprob> top;       ///< most probable first; empty when not asked for
+
+  sampled_token() = default;
+  explicit sampled_token(token_id token) : id(token) {}
+  friend bool operator==(const sampled_token&, const sampled_token&) = default;
+  auto fields() { return std::tie(id, logprob, top); }
+};
+
+} // namespace godwit::protocols
