@@ -1,0 +1,33 @@
+#pragma once
+
+#include <godwit/gpu/model/config.hpp>
+#include <godwit/gpu/model/error.hpp>
+#include <godwit/gpu/model/file_source.hpp>
+#include <godwit/gpu/model/tokenizer.hpp>
+#include <godwit/gpu/model/weights.hpp>
+#include <godwit/protocols/expected.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace godwit::gpu::model {
+
+/// A model, opened and checked: what config.json promises is there, with the right shapes and types, and every id of
+/// the tokenizer lies below the vocabulary's size. Cheap to copy; all parts are immutable and shared.
+struct model_directory {
+  std::string name; ///< last part of the directory's path, or "default"; what /v1/models shows
+  config configuration;
+  std::shared_ptr<const weights> tensors; ///< keeps the files mapped
+  std::shared_ptr<const tokenizer> tokens;
+  std::optional<std::string> chat_template; ///< Jinja text, as in tokenizer_config.json or chat_template.jinja
+};
+
+/// Opens a Hugging Face model directory: config.json, generation_config.json (optional), tokenizer.json,
+/// tokenizer_config.json (optional), model.safetensors or model.safetensors.index.json with its shards. Reads no
+/// weights yet (they are mapped).
+[[nodiscard]] protocols::expected<model_directory, model_error> open_model(std::shared_ptr<const file_source> files);
+[[nodiscard]] protocols::expected<model_directory, model_error> open_model(const std::filesystem::path& directory);
+
+} // namespace godwit::gpu::model

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <godwit/protocols/batching/step.hpp>
+#include <godwit/protocols/messages/sampling.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace godwit::gpu::model {
+
+/// Draws one token from one row of logits.
+///
+/// Problem: an answer must not depend on its batch or its instance. So a draw is a pure function of the logits, of
+/// slice.sampling, forbidden, prompt and generated, and of one Philox number at (seed, sample_index). All sums run in
+/// one fixed order, and the exponential is ours, since libm's differs between processors.
+///
+/// Order, as in vLLM's v1 sampler: log-probabilities of the raw logits; forbidden tokens; penalties (repetition,
+/// frequency, presence); greedy ends here (ties: the lowest id); temperature; min-p; top-k; top-p; the draw.
+///
+/// Contract: `logits` has one entry per vocabulary entry and is overwritten. A NaN counts as minus infinity: never
+/// drawn. Plus infinity leaves only the entries that have it. Throws std::runtime_error with one line when no token is
+/// left (a broken model, or everything is forbidden). Ids outside the vocabulary in forbidden, prompt or generated are
+/// ignored. Keeps scratch memory only: one sampler per thread, any number of requests.
+class sampler {
+public:
+  [[nodiscard]] protocols::sampled_token draw(std::span<float> logits, const protocols::step_slice& slice);
+
+private:
+  struct candidate {
+    float weight;
+    protocols::token_id id;
+  };
+  [[nodiscard]] protocols::token_id draw_random(std::span<const float> logits, float highest,
+                                                const protocols::step_slice& slice);
+  void penalise(std::span<float> logits, const protocols::step_slice& slice);
+  void describe(std::span<const float> logits, std::int32_t count, protocols::sampled_token& drawn);
+
+  std::vector<float> weights_;
+  std::vector<candidate> candidates_;
+  std::vector<protocols::token_id> seen_;
+  std::vector<protocols::token_logprob> top_;
+};
+
+} // namespace godwit::gpu::model
