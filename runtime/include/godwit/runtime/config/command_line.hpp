@@ -1,0 +1,37 @@
+#pragma once
+
+#include <godwit/runtime/config/registry.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace godwit::runtime::config {
+
+/// Adds every setting of `registry` to `app` as a flag; values that are wrong are appended to `found`.
+///
+/// `App` is CLI::App; a template, so that this header needs no CLI11. Both arguments must outlive the parsing.
+/// A bool becomes --name and --no-name. Flags are grouped by their TOML table in the help text.
+template <class App> void bind(registry& settings, App& app, problems& found) {
+  for (const auto& s : settings.settings()) {
+    auto put = [&settings, &found, name = s.name, flag = s.flag](const std::string& text) {
+      if (auto wrong = settings.set(name, text, {source::flag, flag})) found.push_back(*wrong);
+    };
+    const auto dot = s.name.find_last_of('.');
+    const auto group = dot == std::string::npos ? std::string("Settings") : "Settings: " + s.name.substr(0, dot);
+    if (s.kind == value_kind::boolean) {
+      const auto names = s.flag + ",!--no-" + s.flag.substr(2);
+      app.add_flag_function(names,
+                            std::function<void(std::int64_t)>([put](std::int64_t n) { put(n > 0 ? "true" : "false"); }),
+                            s.declared.doc)
+          ->group(group);
+    } else {
+      app.add_option_function(s.flag, std::function<void(const std::string&)>(put), s.declared.doc)
+          ->default_str(s.default_text)
+          ->type_name(s.declared.unit.empty() ? "VALUE" : s.declared.unit)
+          ->group(group);
+    }
+  }
+}
+
+} // namespace godwit::runtime::config

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <godwit/transport/http/exchange.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace godwit::transport::http {
+
+struct server_settings {
+  /// A connection stays on one of these threads for life, so nothing of it needs a lock.
+  std::uint32_t threads = 2;
+  /// Start line and fields; over it 431. Larger than any real client's head, small enough for thousands of connections.
+  std::uint32_t header_bytes_max = 16 * 1024;
+  /// Over it 413. A prompt of a million characters as JSON, four times over.
+  std::uint64_t body_bytes_max = 8 * 1024 * 1024;
+  /// Answers waiting for one slow reader, in `exchange::write`. About 5,000 SSE events of a token each.
+  std::uint64_t queued_bytes_max = 1024 * 1024;
+  /// Over it new connections are answered 503 and closed.
+  std::uint32_t connections_max = 4096;
+  /// From the first byte of a request to the end of its head; then 408. What stops a slowloris.
+  std::chrono::milliseconds header_timeout{10'000};
+  /// From the end of the head to the end of the body; then 408.
+  std::chrono::milliseconds body_timeout{60'000};
+  /// How long a connection may lie without a request.
+  std::chrono::milliseconds idle_timeout{75'000};
+  /// How long one write may take until the client has taken all of it.
+  std::chrono::milliseconds write_timeout{30'000};
+  /// Makes the answers that the server gives by itself (400, 408, 413, 417, 431, 500, 501, 503), so that they look like
+  /// the application's. Not set: {"error": message}.
+  std::function<response(int status, std::string message)> error_response;
+};
+
+struct server_stats {
+  std::uint64_t connections = 0;        ///< open now
+  std::uint64_t exchanges = 0;          ///< requests being answered now
+  std::uint64_t requests_total = 0;     ///< handed to the handler
+  std::uint64_t rejected_total = 0;     ///< malformed, too large, too late
+  std::uint64_t refused_total = 0;      ///< connections over `connections_max`
+  std::uint64_t disconnects_total = 0;  ///< clients that went away before their answer was complete
+  std::uint64_t slow_readers_total = 0; ///< closed because of `queued_bytes_max` or `write_timeout`
+  std::uint64_t bytes_written_total = 0;
+};
+
+struct listen_error {
+  std::string endpoint; ///< "127.0.0.1:8000"
+  std::string message;  ///< one line that names the endpoint: "cannot listen on 127.0.0.1:8000: Address already in use"
+  bool in_use = false;  ///< another socket has the port
+};
+
+/// An HTTP/1.1 and 1.0 server (RFC 9112): keep-alive, pipelining (one request at a time, in order), TCP_NODELAY.
+/// Owns its threads. Knows no format of bodies and no routes.
+class server {
+public:
+  server(server_settings settings, handler on_request);
+  server(const server&) = delete;
+  server& operator=(const server&) = delete;
+  ~server(); ///< stop()
+
+  /// Accepts connections on every address of `host`. Port 0 takes a free one. May be called again for further
+  /// endpoints.
+  [[nodiscard]] std::optional<listen_error> listen(const std::string& host, std::uint16_t port);
+  /// The port of the first endpoint; 0 before `listen`.
+  [[nodiscard]] std::uint16_t local_port() const noexcept;
+
+  /// Stops accepting, closes idle connections, lets running requests finish and closes their connections.
+  /// `done` is called once, on an I/O thread, when the last connection has gone; after `stop` at the latest.
+  /// How long to wait is the caller's decision: `stop` ends it.
+  void drain(std::function<void()> done = {});
+  /// Closes everything; `on_close` fires for what runs. Returns when the threads have ended. Not from an I/O thread.
+  void stop();
+
+  [[nodiscard]] server_stats stats() const;
+
+private:
+  class impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace godwit::transport::http
