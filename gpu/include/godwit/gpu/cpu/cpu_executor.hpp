@@ -1,0 +1,71 @@
+#pragma once
+
+#include <godwit/gpu/cpu/isa.hpp>
+#include <godwit/gpu/cpu/packed_model.hpp>
+#include <godwit/gpu/executor.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace godwit::gpu::cpu {
+
+enum class kv_precision : std::uint8_t {
+  automatic, ///< bf16 for bf16 weights, f32 for others
+  bf16,
+  f32
+};
+
+/// The logits of one row, before they are drawn from. Valid during the call.
+struct logits_row {
+  std::uint64_t step = 0;
+  std::uint32_t slice = 0;    ///< index in the step's slices
+  std::uint32_t position = 0; ///< of the token that was fed in
+  std::span<const float> values;
+};
+
+/// Draws a token; may change the logits in place.
+using draw_function = std::function<protocols::sampled_token(std::span<float>, const protocols::step_slice&)>;
+
+struct cpu_executor_settings {
+  /// Threads that compute. 0: as many as this process may use.
+  std::uint32_t threads = 0;
+  /// KV blocks in the pool (16 tokens each). 0: from `kv_bytes`.
+  std::uint32_t blocks = 0;
+  /// Size of the KV pool, if `blocks` is 0. 0: room for 8 requests of the model's full length, but at most a quarter of the
+  /// available memory.
+  std::uint64_t kv_bytes = 0;
+  kv_precision kv = kv_precision::automatic;
+  /// Absent: the best that this machine has.
+  std::optional<cpu::isa> isa;
+  /// Makes the function that draws tokens, one for each thread. Empty: model::sampler.
+  std::function<draw_function()> make_sampler;
+  /// Sees all logits that are computed, on a thread of the device. For tests and tools.
+  std::function<void(const logits_row&)> logits_tap;
+  /// Compute logits for every row instead of only those that sample.
+  bool logits_of_all_rows = false;
+};
+
+/// A model replica on the CPU.
+///
+/// Numbers: a request's logits are a function of its tokens and the weights. They are bitwise the same alone or in any batch,
+/// with any cut into chunks, any number of threads and any instruction set (docs/design/kernels.md).
+/// Errors (std::runtime_error, one line with what to do): too little memory, an instruction set that is not there.
+[[nodiscard]] std::unique_ptr<executor> make_cpu_executor(std::shared_ptr<const packed_model> model,
+                                                          const cpu_executor_settings& settings);
+
+/// The same from weights that nobody else shares.
+[[nodiscard]] std::unique_ptr<executor> make_cpu_executor(const model::config& config,
+                                                          std::shared_ptr<model::weights> weights,
+                                                          const cpu_executor_settings& settings);
+
+/// Logits of every position of a prompt, row-major [tokens][vocabulary], prefilled in chunks of `chunk` tokens (0: in one).
+/// A tool for tests and comparisons: makes an executor of its own. `settings`: threads, kv, isa are used.
+[[nodiscard]] std::vector<float> compute_logits(std::shared_ptr<const packed_model> model,
+                                                std::span<const protocols::token_id> tokens,
+                                                const cpu_executor_settings& settings = {}, std::uint32_t chunk = 0);
+
+} // namespace godwit::gpu::cpu

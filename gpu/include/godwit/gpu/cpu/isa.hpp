@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace godwit::gpu::cpu {
+
+/// Instruction sets that the kernels are written for, weakest first. All give bitwise the same results; they differ in speed.
+enum class isa : std::uint8_t {
+  scalar, ///< plain C++: the definition of what the others compute; very slow
+  avx2,   ///< AVX2, FMA, F16C
+  avx512, ///< AVX-512 F, BW, VL, DQ
+  amx     ///< AVX-512 and AMX tiles for bf16
+};
+
+[[nodiscard]] std::string to_string(isa value);
+[[nodiscard]] std::optional<isa> parse_isa(std::string_view name) noexcept;
+/// The best one that this machine has and the operating system lets us use.
+[[nodiscard]] isa best_isa() noexcept;
+
+} // namespace godwit::gpu::cpu
