@@ -1,0 +1,142 @@
+#include "http/answer.hpp"
+
+#include <utility>
+
+namespace godwit::transport::http {
+
+answer::answer(std::shared_ptr<server_core> core, answer_form form, std::function<void()> wake)
+    : core_(std::move(core)), form_(form), wake_(std::move(wake)) {}
+
+bool answer::keep_alive_locked() const {
+  return form_.keep_alive && !close_delimited_ && !core_->draining.load(std::memory_order_relaxed);
+}
+
+void answer::wake_locked() {
+  if (woken_ || !wake_) return;
+  woken_ = true;
+  wake_();
+}
+
+// In the functions below what `gone_` owns is destroyed after the lock is released: it may own the exchange, whose
+// destructor comes back here.
+
+void answer::respond(const response& r) {
+  auto release = std::function<void()>();
+  const auto lock = std::lock_guard(mutex_);
+  if (phase_ != phase::waiting) return;
+  phase_ = phase::complete;
+  queued_ = serialize(r, form_, keep_alive_locked());
+  release.swap(gone_);
+  wake_locked();
+}
+
+void answer::begin_stream(int status, const headers& fields) {
+  const auto lock = std::lock_guard(mutex_);
+  if (phase_ != phase::waiting) return;
+  phase_ = phase::streaming;
+  silent_ = form_.head || bodiless(status);
+  close_delimited_ = form_.version < 11 && !silent_;
+  queued_ = serialize_stream_head(status, fields, form_, keep_alive_locked());
+  wake_locked();
+}
+
+void answer::write(std::string_view chunk) {
+  const auto lock = std::lock_guard(mutex_);
+  if (phase_ != phase::streaming || silent_ || chunk.empty()) return;
+  if (queued_.size() + in_flight_ + chunk.size() > core_->settings.queued_bytes_max) {
+    phase_ = phase::broken;
+    queued_ = std::string();
+    core_->slow_readers_total.fetch_add(1, std::memory_order_relaxed);
+    woken_ = false; // the session may be waiting for the slow reader
+  } else if (close_delimited_) {
+    queued_.append(chunk);
+  } else {
+    append_chunk(queued_, chunk);
+  }
+  wake_locked();
+}
+
+void answer::finish() {
+  auto release = std::function<void()>();
+  const auto lock = std::lock_guard(mutex_);
+  if (phase_ != phase::streaming) return;
+  phase_ = phase::complete;
+  if (!close_delimited_ && !silent_) queued_.append(last_chunk);
+  release.swap(gone_);
+  wake_locked();
+}
+
+void answer::on_close(std::function<void()> gone) {
+  {
+    const auto lock = std::lock_guard(mutex_);
+    if (phase_ == phase::complete) return;
+    if (phase_ != phase::closed) {
+      gone_.swap(gone);
+      return;
+    }
+  }
+  if (gone) gone();
+}
+
+bool answer::closed() const {
+  const auto lock = std::lock_guard(mutex_);
+  return phase_ == phase::closed || phase_ == phase::broken;
+}
+
+void answer::abandon() {
+  auto release = std::function<void()>();
+  const auto lock = std::lock_guard(mutex_);
+  if (phase_ == phase::waiting) {
+    phase_ = phase::complete;
+    queued_ = serialize(core_->error(500, "the request was dropped without an answer"), form_, keep_alive_locked());
+  } else if (phase_ == phase::streaming) {
+    phase_ = phase::broken;
+    woken_ = false;
+  } else {
+    return;
+  }
+  release.swap(gone_);
+  wake_locked();
+}
+
+answer::progress answer::take(std::string& bytes) {
+  bytes.clear();
+  const auto lock = std::lock_guard(mutex_);
+  woken_ = false;
+  queued_.swap(bytes);
+  in_flight_ = bytes.size();
+  if (phase_ == phase::complete) return progress::complete;
+  return phase_ == phase::broken ? progress::broken : progress::pending;
+}
+
+answer::progress answer::state() const {
+  const auto lock = std::lock_guard(mutex_);
+  if (phase_ == phase::complete) return progress::complete;
+  return phase_ == phase::broken ? progress::broken : progress::pending;
+}
+
+bool answer::keep_alive() const {
+  const auto lock = std::lock_guard(mutex_);
+  return keep_alive_locked();
+}
+
+void answer::gone() {
+  auto fire = std::function<void()>();
+  {
+    const auto lock = std::lock_guard(mutex_);
+    wake_ = nullptr;
+    if (phase_ == phase::complete || phase_ == phase::closed) return;
+    phase_ = phase::closed;
+    queued_ = std::string();
+    fire.swap(gone_);
+  }
+  core_->disconnects_total.fetch_add(1, std::memory_order_relaxed);
+  if (fire) fire();
+}
+
+void answer::detach() {
+  const auto lock = std::lock_guard(mutex_);
+  wake_ = nullptr;
+}
+
+} // namespace godwit::transport::http

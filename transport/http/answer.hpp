@@ -1,0 +1,80 @@
+#pragma once
+
+#include "http/server_core.hpp"
+#include "http/wire.hpp"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace godwit::transport::http {
+
+/// The answer to one request, between any thread that produces it and the session that sends it.
+///
+/// Producers append framed bytes under a mutex and wake the session at most once until it takes them, so a burst of
+/// tokens costs one wake and one write.
+class answer {
+public:
+  /// `wake` is called with the mutex held, from any thread; it must only post to the session.
+  answer(std::shared_ptr<server_core> core, answer_form form, std::function<void()> wake);
+
+  // Any thread.
+  void respond(const response& r);
+  void begin_stream(int status, const headers& fields);
+  void write(std::string_view chunk);
+  void finish();
+  void on_close(std::function<void()> gone);
+  [[nodiscard]] bool closed() const;
+  /// Nobody can complete it any more.
+  void abandon();
+
+  // The session's thread.
+  enum class progress : std::uint8_t { pending, complete, broken };
+  /// Moves what waits into `bytes` (cleared before), which counts as queued until the next call.
+  progress take(std::string& bytes);
+  [[nodiscard]] progress state() const;
+  [[nodiscard]] bool keep_alive() const;
+  /// The connection has ended. Fires `on_close` if the answer was not complete.
+  void gone();
+  /// The session has sent it all and forgets it.
+  void detach();
+
+private:
+  enum class phase : std::uint8_t { waiting, streaming, complete, broken, closed };
+  void wake_locked();
+  [[nodiscard]] bool keep_alive_locked() const;
+
+  const std::shared_ptr<server_core> core_;
+  const answer_form form_;
+  mutable std::mutex mutex_;
+  std::function<void()> wake_;
+  std::function<void()> gone_;
+  std::string queued_;
+  std::size_t in_flight_ = 0;
+  phase phase_ = phase::waiting;
+  bool close_delimited_ = false;
+  bool silent_ = false; // no body, whatever is written
+  bool woken_ = true;   // the session looks by itself once the handler has returned
+};
+
+/// What a handler holds.
+class exchange_handle final : public exchange {
+public:
+  explicit exchange_handle(std::shared_ptr<answer> a) : answer_(std::move(a)) {}
+  ~exchange_handle() override { answer_->abandon(); }
+  exchange_handle(const exchange_handle&) = delete;
+  exchange_handle& operator=(const exchange_handle&) = delete;
+
+  void respond(response r) override { answer_->respond(r); }
+  void begin_stream(int status, headers fields) override { answer_->begin_stream(status, fields); }
+  void write(std::string chunk) override { answer_->write(chunk); }
+  void finish() override { answer_->finish(); }
+  void on_close(std::function<void()> gone) override { answer_->on_close(std::move(gone)); }
+  [[nodiscard]] bool closed() const override { return answer_->closed(); }
+
+private:
+  const std::shared_ptr<answer> answer_;
+};
+
+} // namespace godwit::transport::http

@@ -1,0 +1,219 @@
+#include "http/client_call.hpp"
+
+#include "http/wire.hpp"
+
+#include <boost/asio/connect.hpp>
+#include <boost/beast/http/error.hpp>
+
+#include <utility>
+
+namespace godwit::transport::http {
+
+namespace {
+namespace beast = boost::beast::http;
+}
+
+client_call::client_call(executor on, client_lane& lane, const client_settings& settings, client_request request,
+                         client_callbacks callbacks)
+    : on_(on), lane_(lane), settings_(settings), request_(std::move(request)), callbacks_(std::move(callbacks)),
+      deadline_(on) {}
+
+void client_call::start() {
+  lane_.calls.insert(this);
+  if (lane_.closing) closed_ = client_error_kind::cancelled;
+  if (settings_.total_timeout.count() > 0) total_at_ = std::chrono::steady_clock::now() + settings_.total_timeout;
+  deadline_.expect([self = shared_from_this()] { self->on_deadline(); });
+  asio::co_spawn(on_, run(), [self = shared_from_this()](std::exception_ptr thrown, failure result) {
+    // A callback that throws is the caller's bug; hiding it would leave the caller waiting for on_done.
+    if (thrown) std::rethrow_exception(thrown);
+    self->done(std::move(result));
+  });
+}
+
+void client_call::cancel() {
+  const auto lock = std::lock_guard(mutex_);
+  if (!over_) asio::post(on_, [self = shared_from_this()] { self->close(client_error_kind::cancelled); });
+}
+
+void client_call::close(client_error_kind why) {
+  if (closed_) return;
+  closed_ = why;
+  auto ec = error_code();
+  if (resolver_) resolver_->cancel();
+  if (socket_) socket_->close(ec);
+}
+
+void client_call::on_deadline() { close(client_error_kind::timeout); }
+
+void client_call::expect_within(std::chrono::milliseconds d) {
+  using clock = std::chrono::steady_clock;
+  const auto silence = d.count() > 0 ? clock::now() + d : clock::time_point::max();
+  const auto at = std::min(silence, total_at_);
+  if (at == clock::time_point::max())
+    deadline_.none();
+  else
+    deadline_.in(at - clock::now());
+}
+
+client_error client_call::fail(client_error_kind kind, const std::string& what) const {
+  return {kind, url_.authority() + ": " + what};
+}
+
+client_error client_call::failed(client_error_kind kind, const error_code& ec) const {
+  if (closed_ == client_error_kind::cancelled) return fail(*closed_, "the call was cancelled");
+  if (closed_ == client_error_kind::timeout)
+    return fail(*closed_, kind == client_error_kind::connect || kind == client_error_kind::resolve
+                              ? "could not connect in time"
+                              : "the server did not answer in time");
+  if (ec == asio::error::eof || ec == beast::error::end_of_stream || ec == beast::error::partial_message)
+    return fail(client_error_kind::closed, "the server closed the connection before the end of its answer");
+  return fail(kind, ec.message());
+}
+
+void client_call::done(failure result) {
+  deadline_.cancel();
+  if (socket_) {
+    auto ec = error_code();
+    socket_->close(ec);
+  }
+  lane_.calls.erase(this);
+  {
+    const auto lock = std::lock_guard(mutex_);
+    over_ = true;
+  }
+  const auto callbacks = std::exchange(callbacks_, {});
+  if (callbacks.on_done) callbacks.on_done(std::move(result));
+}
+
+awaitable<client_call::failure> client_call::run() {
+  auto parsed = parse_url(request_.url);
+  if (const auto* wrong = std::get_if<url_error>(&parsed))
+    co_return client_error{client_error_kind::bad_url, wrong->message};
+  url_ = std::get<url>(std::move(parsed));
+  reused_ = take_idle();
+  while (true) {
+    if (!socket_) {
+      auto problem = co_await connect();
+      if (problem) co_return problem;
+    }
+    auto problem = co_await exchange();
+    // A server may close an idle connection just as it is used again. Safe to repeat only where a repeat does no harm.
+    const auto again = problem && problem->kind == client_error_kind::closed && reused_ && !heard_ && !closed_ &&
+                       (request_.method == "GET" || request_.method == "HEAD");
+    if (!again) co_return problem;
+    socket_.reset();
+    in_.clear();
+    reused_ = false;
+  }
+}
+
+awaitable<client_call::failure> client_call::connect() {
+  if (closed_) co_return failed(client_error_kind::connect, {});
+  expect_within(settings_.connect_timeout);
+  auto endpoints = std::vector<tcp::endpoint>();
+  auto numeric = error_code();
+  const auto address = asio::ip::make_address(url_.host, numeric);
+  if (!numeric) {
+    endpoints.emplace_back(address, url_.port);
+  } else {
+    resolver_.emplace(on_);
+    const auto [ec, found] = co_await resolver_->async_resolve(url_.host, std::to_string(url_.port), as_value);
+    resolver_.reset();
+    if (ec || closed_) co_return failed(client_error_kind::resolve, ec);
+    for (const auto& entry : found) endpoints.push_back(entry.endpoint());
+  }
+  auto last = error_code();
+  for (const auto& e : endpoints) {
+    socket_.emplace(on_);
+    const auto [ec] = co_await socket_->async_connect(e, as_value);
+    last = ec;
+    if (!ec || closed_) break;
+  }
+  if (last || closed_) co_return failed(client_error_kind::connect, last);
+  socket_->set_option(tcp::no_delay(true), last);
+  co_return std::nullopt;
+}
+
+awaitable<client_call::failure> client_call::exchange() {
+  expect_within(settings_.idle_timeout);
+  const auto bytes = serialize_request(request_.method, url_.target, url_.authority(), request_.fields, request_.body);
+  const auto [sent, n] = co_await asio::async_write(*socket_, asio::buffer(bytes), as_value);
+  if (closed_) co_return failed(client_error_kind::closed, {});
+  // A server that refuses a body answers and closes while we still write, so a failed write is followed by reading.
+  while (true) {
+    auto p = parser();
+    p.header_limit(settings_.header_bytes_max);
+    p.body_limit(boost::none);
+    p.eager(true);
+    if (request_.method == "HEAD") p.skip(true);
+    auto reusable = false;
+    auto problem = co_await read(p, reusable);
+    if (problem && sent && !heard_) co_return failed(client_error_kind::closed, sent);
+    if (problem) co_return problem;
+    if (p.get().result_int() / 100 == 1) continue; // 100 Continue and its like announce the answer
+    if (reusable && !sent) give_back();
+    co_return std::nullopt;
+  }
+}
+
+awaitable<client_call::failure> client_call::read(parser& p, bool& reusable) {
+  auto told = false;
+  while (true) {
+    auto ec = error_code();
+    if (in_.size() > 0) in_.consume(p.put(in_.data(), ec));
+    if (ec && ec != beast::error::need_more) co_return failed(client_error_kind::protocol, ec);
+    if (p.is_header_done() && !told && p.get().result_int() / 100 != 1) {
+      told = true;
+      auto fields = headers();
+      for (const auto& f : p.get().base())
+        fields.add(std::string(f.name_string().data(), f.name_string().size()),
+                   std::string(f.value().data(), f.value().size()));
+      if (callbacks_.on_head) callbacks_.on_head(static_cast<int>(p.get().result_int()), fields);
+    }
+    if (auto& body = p.get().body(); !body.empty()) {
+      if (callbacks_.on_data) callbacks_.on_data(body);
+      body.clear();
+    }
+    if (p.is_done()) break;
+    expect_within(settings_.idle_timeout);
+    const auto [failed_to_read, n] = co_await socket_->async_read_some(in_.prepare(16 * 1024), as_value);
+    in_.commit(n);
+    if (n > 0) heard_ = true;
+    if (closed_) co_return failed(client_error_kind::closed, {});
+    if (failed_to_read == asio::error::eof && p.need_eof() && p.is_header_done()) {
+      p.put_eof(ec);
+      if (!ec) break;
+    }
+    if (failed_to_read) co_return failed(client_error_kind::closed, failed_to_read);
+  }
+  reusable = p.keep_alive() && !p.need_eof() && in_.size() == 0;
+  co_return std::nullopt;
+}
+
+bool client_call::take_idle() {
+  const auto found = lane_.idle.find(url_.authority());
+  if (found == lane_.idle.end()) return false;
+  auto& sockets = found->second;
+  while (!sockets.empty()) {
+    auto candidate = std::move(sockets.back());
+    sockets.pop_back();
+    // Anything to read on an idle connection is its end, or an answer that nobody asked for.
+    auto ec = error_code();
+    auto byte = char{};
+    candidate.non_blocking(true, ec);
+    candidate.receive(asio::buffer(&byte, 1), tcp::socket::message_peek, ec);
+    if (ec != asio::error::would_block) continue;
+    socket_.emplace(std::move(candidate));
+    return true;
+  }
+  return false;
+}
+
+void client_call::give_back() {
+  auto& sockets = lane_.idle[url_.authority()];
+  if (sockets.size() >= settings_.idle_connections_max) sockets.erase(sockets.begin());
+  if (settings_.idle_connections_max > 0) sockets.push_back(std::move(*socket_));
+  socket_.reset();
+}
+
+} // namespace godwit::transport::http

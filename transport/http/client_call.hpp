@@ -1,0 +1,77 @@
+#pragma once
+
+#include "http/asio.hpp"
+#include "http/deadline.hpp"
+
+#include <godwit/transport/http/client.hpp>
+#include <godwit/transport/http/url.hpp>
+
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace godwit::transport::http {
+
+class client_call;
+
+/// What the calls of one I/O thread share; touched by that thread only.
+struct client_lane {
+  std::map<std::string, std::vector<socket>> idle; ///< open connections by endpoint, the last used one at the back
+  std::unordered_set<client_call*> calls;
+  bool closing = false; ///< the client is being destroyed
+};
+
+/// One request of a client: connects or takes an idle connection, sends, reads, calls back. On one thread.
+class client_call final : public call, public std::enable_shared_from_this<client_call> {
+public:
+  client_call(executor on, client_lane& lane, const client_settings& settings, client_request request,
+              client_callbacks callbacks);
+  void start();
+  void cancel() override;
+  /// On the call's thread.
+  void close(client_error_kind why);
+
+private:
+  using parser = boost::beast::http::response_parser<boost::beast::http::string_body>;
+  using failure = std::optional<client_error>;
+
+  awaitable<failure> run();
+  awaitable<failure> connect();
+  awaitable<failure> exchange();
+  awaitable<failure> read(parser& p, bool& reusable);
+  bool take_idle();
+  void give_back();
+  void expect_within(std::chrono::milliseconds d);
+  void on_deadline();
+  void done(failure result);
+  [[nodiscard]] client_error fail(client_error_kind kind, const std::string& what) const;
+  /// What an operation's error means, now that it has failed.
+  [[nodiscard]] client_error failed(client_error_kind kind, const error_code& ec) const;
+
+  const executor on_;
+  client_lane& lane_;
+  const client_settings& settings_;
+  client_request request_;
+  client_callbacks callbacks_;
+  url url_;
+  std::optional<asio::ip::basic_resolver<tcp, executor>> resolver_;
+  std::optional<socket> socket_;
+  deadline deadline_;
+  std::chrono::steady_clock::time_point total_at_ = std::chrono::steady_clock::time_point::max();
+  boost::beast::flat_buffer in_;
+  std::optional<client_error_kind> closed_;
+  bool reused_ = false;
+  bool heard_ = false; // a byte of the answer has come
+  std::mutex mutex_;   // guards `over_`, which is all that other threads see
+  bool over_ = false;
+};
+
+} // namespace godwit::transport::http

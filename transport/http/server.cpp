@@ -1,0 +1,216 @@
+#include <godwit/transport/http/server.hpp>
+
+#include "http/session.hpp"
+#include "http/worker.hpp"
+
+#include <boost/asio/ip/v6_only.hpp>
+
+#include <algorithm>
+#include <future>
+
+namespace godwit::transport::http {
+
+namespace {
+
+using acceptor = asio::basic_socket_acceptor<tcp, executor>;
+
+// Connections being told 503 at one time; beyond it they are closed without a word.
+constexpr std::uint64_t refusing_max = 256;
+
+listen_error cannot_listen(const std::string& host, std::uint16_t port, const error_code& ec) {
+  const auto name = host.find(':') == std::string::npos ? host : "[" + host + "]";
+  auto out = listen_error();
+  out.endpoint = name + ":" + std::to_string(port);
+  out.message = "cannot listen on " + out.endpoint + ": " + ec.message();
+  out.in_use = ec == asio::error::address_in_use;
+  return out;
+}
+
+error_code open(acceptor& a, const tcp::endpoint& e) {
+  auto ec = error_code();
+  a.open(e.protocol(), ec);
+  if (!ec) a.set_option(asio::socket_base::reuse_address(true), ec); // a restart must not wait for old connections
+  if (!ec && e.protocol() == tcp::v6()) a.set_option(asio::ip::v6_only(true), ec);
+  if (!ec) a.bind(e, ec);
+  if (!ec) a.listen(asio::socket_base::max_listen_connections, ec);
+  return ec;
+}
+
+} // namespace
+
+class server::impl {
+public:
+  impl(server_settings s, handler h) : core_(std::make_shared<server_core>(std::move(s), std::move(h))) {
+    const auto threads = std::max<std::uint32_t>(1, core_->settings.threads);
+    for (std::uint32_t i = 0; i < threads; ++i) lanes_.push_back(std::make_unique<lane>());
+  }
+  ~impl() { stop(); }
+
+  std::optional<listen_error> listen(const std::string& host, std::uint16_t port);
+  void drain(std::function<void()> done);
+  void stop();
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_.load(); }
+  [[nodiscard]] const server_core& core() const noexcept { return *core_; }
+
+private:
+  /// A thread and its sessions, which it alone touches.
+  struct lane {
+    session::set sessions;
+    worker thread; // after the sessions: its end is the end of those who touch them
+  };
+
+  awaitable<> accept(std::shared_ptr<acceptor> a);
+  void admit(lane& chosen, socket s);
+  void end_accepting(std::function<void()> then);
+  void each_session(void (session::*act)());
+
+  const std::shared_ptr<server_core> core_;
+  std::vector<std::unique_ptr<lane>> lanes_;
+  std::vector<std::shared_ptr<acceptor>> acceptors_; // the first lane's
+  std::size_t next_ = 0;                             // the first lane's
+  std::atomic<std::uint16_t> port_{0};
+  std::mutex stop_mutex_;
+  bool stopped_ = false;
+};
+
+std::optional<listen_error> server::impl::listen(const std::string& host, std::uint16_t port) {
+  const auto on = lanes_.front()->thread.get();
+  auto ec = error_code();
+  auto resolver = asio::ip::basic_resolver<tcp, executor>(on);
+  const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, ec);
+  if (ec) return cannot_listen(host, port, ec);
+  auto opened = std::vector<std::shared_ptr<acceptor>>();
+  auto first_error = error_code();
+  auto chosen = port;
+  for (const auto& entry : found) {
+    auto endpoint = entry.endpoint();
+    endpoint.port(chosen); // a free port is the same one on every address
+    auto a = std::make_shared<acceptor>(on);
+    if (const auto failed = open(*a, endpoint)) {
+      // "localhost" may name ::1 on a machine without IPv6; a port in use on one of the addresses is an error all the
+      // same.
+      if (!first_error || failed == asio::error::address_in_use) first_error = failed;
+      if (failed == asio::error::address_in_use) break;
+      continue;
+    }
+    chosen = a->local_endpoint(ec).port();
+    opened.push_back(std::move(a));
+  }
+  if (opened.empty() || first_error == asio::error::address_in_use) return cannot_listen(host, port, first_error);
+  auto none = std::uint16_t{0};
+  port_.compare_exchange_strong(none, chosen);
+  asio::post(on, [this, on, opened] {
+    for (const auto& a : opened) {
+      if (core_->draining.load()) return;
+      acceptors_.push_back(a);
+      asio::co_spawn(on, accept(a), asio::detached);
+    }
+  });
+  return std::nullopt;
+}
+
+awaitable<> server::impl::accept(std::shared_ptr<acceptor> a) {
+  auto pause = timer(a->get_executor());
+  while (a->is_open()) {
+    auto& chosen = *lanes_[next_++ % lanes_.size()];
+    auto [ec, accepted] = co_await a->async_accept(chosen.thread.get(), as_value);
+    if (core_->draining.load()) break;
+    if (!ec) {
+      admit(chosen, std::move(accepted));
+    } else {
+      // Out of file descriptors, most likely. Trying again at once would only burn a core.
+      pause.expires_after(std::chrono::milliseconds(20));
+      co_await pause.async_wait(as_value);
+    }
+  }
+}
+
+void server::impl::admit(lane& chosen, socket s) {
+  const auto refuse = core_->connections.load() >= core_->settings.connections_max;
+  if (refuse && core_->refusing.load() >= refusing_max) return;
+  (refuse ? core_->refusing : core_->connections).fetch_add(1);
+  auto admitted = std::make_shared<session>(std::move(s), core_, chosen.sessions, refuse);
+  asio::post(chosen.thread.get(), [admitted] { admitted->start(); });
+}
+
+// Everything that is admitted was posted to its lane before `then` runs, on the first lane.
+void server::impl::end_accepting(std::function<void()> then) {
+  asio::post(lanes_.front()->thread.get(), [this, then = std::move(then)] {
+    auto ec = error_code();
+    for (const auto& a : acceptors_) a->close(ec);
+    acceptors_.clear();
+    {
+      const auto lock = std::lock_guard(core_->drain_mutex);
+      core_->accepting_ended = true;
+    }
+    then();
+  });
+}
+
+void server::impl::each_session(void (session::*act)()) {
+  for (const auto& l : lanes_)
+    asio::post(l->thread.get(), [&sessions = l->sessions, act] {
+      for (auto* s : std::vector<session*>(sessions.begin(), sessions.end())) (s->*act)();
+    });
+}
+
+void server::impl::drain(std::function<void()> done) {
+  {
+    const auto lock = std::lock_guard(stop_mutex_);
+    if (!stopped_) {
+      core_->draining.store(true);
+      {
+        const auto drain_lock = std::lock_guard(core_->drain_mutex);
+        core_->on_drained.push_back(std::move(done));
+      }
+      end_accepting([this] {
+        each_session(&session::close_if_idle);
+        core_->drained();
+      });
+      return;
+    }
+  }
+  if (done) done();
+}
+
+void server::impl::stop() {
+  {
+    const auto lock = std::lock_guard(stop_mutex_);
+    if (std::exchange(stopped_, true)) return;
+    core_->draining.store(true);
+    core_->stopping.store(true);
+    auto ended = std::promise<void>();
+    end_accepting([&ended] { ended.set_value(); });
+    ended.get_future().wait();
+    each_session(&session::abort);
+  }
+  for (const auto& l : lanes_) l->thread.finish();
+  core_->drained(true);
+}
+
+server::server(server_settings settings, handler on_request)
+    : impl_(std::make_unique<impl>(std::move(settings), std::move(on_request))) {}
+server::~server() = default;
+
+std::optional<listen_error> server::listen(const std::string& host, std::uint16_t port) {
+  return impl_->listen(host, port);
+}
+std::uint16_t server::local_port() const noexcept { return impl_->port(); }
+void server::drain(std::function<void()> done) { impl_->drain(std::move(done)); }
+void server::stop() { impl_->stop(); }
+
+server_stats server::stats() const {
+  const auto& c = impl_->core();
+  auto out = server_stats();
+  out.connections = c.connections.load();
+  out.exchanges = c.exchanges.load();
+  out.requests_total = c.requests_total.load();
+  out.rejected_total = c.rejected_total.load();
+  out.refused_total = c.refused_total.load();
+  out.disconnects_total = c.disconnects_total.load();
+  out.slow_readers_total = c.slow_readers_total.load();
+  out.bytes_written_total = c.bytes_written_total.load();
+  return out;
+}
+
+} // namespace godwit::transport::http

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "http/answer.hpp"
+#include "http/asio.hpp"
+#include "http/deadline.hpp"
+#include "http/server_core.hpp"
+
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+
+namespace godwit::transport::http {
+
+/// One connection of a server: reads a request, has it answered, reads the next. All on one thread.
+///
+/// One coroutine does the work and waits for one event; the socket is read beside it at all times (up to a bound),
+/// since that is how a client's departure shows while an answer is being produced.
+class session : public std::enable_shared_from_this<session> {
+public:
+  using set = std::unordered_set<session*>;
+
+  /// `siblings` are the sessions of the same thread; it outlives them.
+  session(socket s, std::shared_ptr<server_core> core, set& siblings, bool refuse);
+  void start();
+  /// Closes at once.
+  void abort();
+  /// Closes if no request is being read or answered.
+  void close_if_idle();
+
+private:
+  using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  struct incoming {
+    request wanted;
+    answer_form form;
+  };
+
+  awaitable<> run();
+  /// Nothing: the connection has to be closed; what there was to say has been said.
+  awaitable<std::optional<incoming>> read_request();
+  awaitable<bool> read_header(parser& p);
+  awaitable<bool> read_body(parser& p);
+  awaitable<bool> respond(request wanted, answer_form form);
+  awaitable<bool> reject(int status, std::string message);
+  awaitable<> linger();
+  /// True if there are new bytes. False: end of stream, deadline or abort.
+  awaitable<bool> more();
+  awaitable<bool> send(std::string bytes);
+  awaitable<bool> send_buffer(const std::string& bytes);
+  awaitable<> event();
+
+  void read_on();
+  void signal();
+  void on_deadline();
+  void on_answer();
+  [[nodiscard]] bool idle() const noexcept { return idle_ && in_.size() == 0; }
+
+  /// What may lie unparsed: a head, or the requests that a client sends ahead while one is being answered.
+  [[nodiscard]] std::size_t unparsed_bytes_max() const noexcept { return core_->settings.header_bytes_max + 65'536; }
+
+  socket socket_;
+  const std::shared_ptr<server_core> core_;
+  set& siblings_;
+  timer event_;
+  deadline deadline_;
+  boost::beast::flat_buffer in_;
+  std::array<char, 8192> received_;
+  std::shared_ptr<answer> answer_;
+  std::string peer_;
+  const bool refuse_;
+  bool signalled_ = false;
+  bool reading_ = false;
+  bool writing_ = false;
+  bool end_ = false;     // the client's end of stream, or an error
+  bool late_ = false;    // the deadline has passed
+  bool aborted_ = false; // closed from our side
+  bool idle_ = false;    // between requests
+};
+
+} // namespace godwit::transport::http
