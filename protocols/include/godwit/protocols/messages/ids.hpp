@@ -7,9 +7,9 @@
 
 /// Identifiers that travel in messages.
 ///
-/// Each is a class of its own, so that an instance id cannot be passed for a block id. All have a constructor (an aggregate
-/// temporary inside a `co_await` expression is miscompiled by g++ 12, docs/design/coroutines.md) and `fields()`, by which
-/// the runtime serialises every message.
+/// Each is a class of its own, so that an instance id cannot be passed for a block id. All have a constructor (an
+/// aggregate temporary inside a `co_await` expression is miscompiled by g++ 12, docs/design/coroutines.md) and
+/// `fields()`, by which the runtime serialises every message.
 namespace godwit::protocols {
 
 template <class Tag, class Rep> class basic_id {
@@ -36,6 +36,14 @@ using block_id = basic_id<struct block_id_tag, std::uint32_t>;
 
 /// A vocabulary entry. Plain, since kernels and files hold arrays of it.
 using token_id = std::int32_t;
+
+/// The number of the front end that accepted the request; its updates go there.
+[[nodiscard]] constexpr std::uint16_t home_of(request_id id) noexcept {
+  return static_cast<std::uint16_t>(id.value() >> 48U);
+}
+[[nodiscard]] constexpr request_id make_request_id(std::uint16_t home, std::uint64_t counter) noexcept {
+  return request_id{(std::uint64_t{home} << 48U) | (counter & 0xFFFF'FFFF'FFFFULL)};
+}
 
 /// Tokens per KV block, everywhere.
 inline constexpr std::uint32_t tokens_per_block = 16;

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <godwit/protocols/batching/settings.hpp>
+#include <godwit/protocols/batching/step.hpp>
+#include <godwit/protocols/kv/block_ledger.hpp>
+#include <godwit/protocols/messages/load.hpp>
+#include <godwit/protocols/messages/request.hpp>
+#include <godwit/protocols/messages/status.hpp>
+#include <godwit/protocols/messages/tokens.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace godwit::protocols {
+
+struct planned_request;
+
+/// What the caller of a planner has to do after a call, in order.
+struct step_effects {
+  std::vector<token_update>
+      updates; ///< send to the homes (home_of(update.request)); the last one of a request has `finish` set
+  std::vector<request_id> gone; ///< left the planner: finished, cancelled or superseded; their blocks are free
+  [[nodiscard]] bool empty() const noexcept { return updates.empty() && gone.empty(); }
+};
+
+/// Decides the steps of one instance: which requests run, how many tokens of each, in which KV blocks.
+///
+/// Problem: many requests share a fixed pool of blocks and a bounded step, arrive and leave at any time, and none may
+/// be lost, stall for ever, or see a token twice. Contract: `plan` -> run the step -> `complete`, one step in flight at
+/// a time; `admit` and `cancel` at any moment, also between the two. After each call take the effects (`complete`
+/// returns them, `take_effects` gives those of the other calls).
+/// * Order: by priority (lower first), then arrival, then admission. Waiting requests start in this order without
+/// overtaking; whoever lacks
+///   blocks takes them from the last request in this order, which is preempted: it loses its blocks, waits, and is
+///   recomputed later from prompt and answer so far. The first request in the order can therefore always go on: no
+///   livelock.
+/// * Decodes are served before prompts; prompts share what is left of the budget in chunks.
+/// * A token is sent once: after preemption and re-dispatch the next token has index answer.size().
+/// * The answer does not depend on pool size, budget, preemptions or prefix hits (given a model that does not).
+/// * Cancelled: blocks are freed at once, or, when the running step uses them, as it completes.
+/// * Ends: end-of-sequence or stop token (`stop`), max_tokens or context length (`length`), more blocks than the pool
+/// has (`error`).
+class planner {
+public:
+  /// Throws contract_violation when settings.validate() finds fault.
+  explicit planner(planner_settings settings);
+  ~planner();
+  planner(planner&&) noexcept;
+  planner& operator=(planner&&) noexcept;
+
+  /// Takes the request into the queue. An earlier epoch of the same request is dropped (its blocks are freed).
+  [[nodiscard]] admission admit(generate_request request);
+
+  /// The next step; empty when there is nothing to run, or when what is there waits for blocks held outside
+  /// (transfers).
+  [[nodiscard]] std::optional<step_input> plan();
+  /// The step that ran. `output.tokens` has one token per slice with `samples`, in their order.
+  [[nodiscard]] step_effects complete(const step_output& output);
+  /// The step failed and counts as never run. Its requests stay and are planned again (the caller decides how often).
+  void abandon_step();
+
+  enum class cancellation : std::uint8_t { unknown, freed, freed_after_step };
+  /// Drops a request whose epoch is not later than the named one. No update is sent for it; it is named in `gone` once
+  /// its blocks are free.
+  cancellation cancel(const cancel_request& order);
+
+  /// Effects of admit, plan, cancel and abandon_step since they were last taken.
+  [[nodiscard]] step_effects take_effects();
+
+  [[nodiscard]] bool step_in_flight() const noexcept { return !in_flight_.empty(); }
+  /// No requests and no step in flight.
+  [[nodiscard]] bool idle() const noexcept { return requests_.empty(); }
+  /// True when `plan` may have something to run.
+  [[nodiscard]] bool has_work() const noexcept { return !waiting_.empty() || !running_.empty(); }
+  /// The figures of a report; instance, generation, sequence and ready are the caller's to fill in.
+  [[nodiscard]] load_report load() const;
+  [[nodiscard]] std::vector<request_status> requests() const;
+  [[nodiscard]] const planner_settings& settings() const noexcept { return settings_; }
+  /// For transfers that hold blocks of the same pool.
+  [[nodiscard]] block_ledger& ledger() noexcept { return ledger_; }
+  /// Verifies every invariant, O(requests + blocks); for tests and drills. Throws contract_violation.
+  void check() const;
+
+private:
+  /// First in line first.
+  struct rank {
+    std::int32_t priority = 0;
+    std::int64_t arrival_ns = 0;
+    std::uint64_t serial = 0; ///< of the admission
+    friend auto operator<=>(const rank&, const rank&) = default;
+  };
+  using line = std::map<rank, planned_request*>;
+  struct share { ///< of the step being planned
+    planned_request* who = nullptr;
+    std::uint32_t tokens = 0;
+  };
+  class draft;
+
+  [[nodiscard]] rank rank_of(const planned_request& r) const noexcept;
+  [[nodiscard]] refusal judge(const generate_request& request, std::uint64_t& limit) const;
+  [[nodiscard]] std::uint64_t blocks_outstanding() const;
+  [[nodiscard]] std::uint64_t blocks_to_reserve(const planned_request& r) const;
+  void plan_running(draft& d);
+  void plan_waiting(draft& d);
+  bool start(planned_request& r, draft& d);
+  void preempt(planned_request& victim, draft& d);
+  [[nodiscard]] step_slice slice_of(const planned_request& r, std::uint32_t tokens) const;
+  [[nodiscard]] finish_reason end_of(const planned_request& r) const;
+  void finish(planned_request& r, token_update update, step_effects& effects);
+  void remove(planned_request& r, step_effects& effects);
+
+  planner_settings settings_;
+  block_ledger ledger_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<planned_request>> requests_; ///< by serial
+  std::unordered_map<request_id, std::uint64_t> by_id_;                          ///< the current epoch's serial
+  line waiting_;
+  line running_;
+  std::vector<share> in_flight_;
+  std::vector<block_id> copy_sources_; ///< referenced until the copies have been made
+  step_effects pending_;
+  std::uint64_t next_serial_ = 1;
+  std::uint64_t next_step_ = 1;
+  load_report totals_;
+};
+
+} // namespace godwit::protocols

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <godwit/protocols/messages/ids.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace godwit::protocols {
+
+enum class batching_mode : std::uint8_t {
+  continuous,  ///< requests join and leave between steps (Orca), prompts in chunks beside the decodes (Sarathi)
+  static_batch ///< a batch runs to the end of its last request before the next is formed: the baseline
+};
+
+/// How one instance forms its steps.
+struct planner_settings {
+  batching_mode mode = batching_mode::continuous;
+  std::uint32_t blocks = 0;            ///< in the KV pool
+  std::uint32_t context_length = 0;    ///< tokens of prompt and answer together
+  std::uint32_t step_tokens_max = 512; ///< the token budget of a step; at least running_max
+  std::uint32_t running_max = 64;      ///< requests in the batch
+  std::uint32_t waiting_max = 256;     ///< requests in the queue
+  bool prefix_caching = true;
+  std::uint32_t vocabulary = 0; ///< token ids lie below; 0: not checked
+  std::vector<token_id> eos;    ///< the model's end-of-sequence tokens
+
+  /// What is wrong with them, in one line; empty when they can be used.
+  [[nodiscard]] std::string validate() const;
+};
+
+} // namespace godwit::protocols

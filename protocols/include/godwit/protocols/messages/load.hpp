@@ -1,0 +1,43 @@
+#pragma once
+
+#include <godwit/protocols/messages/ids.hpp>
+
+#include <cstdint>
+#include <tuple>
+
+namespace godwit::protocols {
+
+/// What a llumlet tells the global scheduler about its instance. Gauges unless named `total`, which count up over one
+/// generation.
+struct load_report {
+  instance_id instance;
+  std::uint64_t generation = 0; ///< raised when the instance's actors are restarted; its KV and requests are gone then
+  std::uint64_t sequence = 0;   ///< counts the reports of one generation; an older one is dropped
+  bool ready = false;           ///< takes requests
+  std::uint32_t blocks_total = 0;
+  std::uint32_t blocks_used = 0;   ///< referenced by requests (or transfers)
+  std::uint32_t blocks_cached = 0; ///< reusable at once, but may still give a prefix hit
+  std::uint32_t waiting = 0;       ///< requests
+  std::uint32_t waiting_max = 0;   ///< places in the queue; 0: not bounded
+  std::uint32_t running = 0;       ///< requests in the batch
+  std::uint32_t running_max = 0;
+  std::uint64_t waiting_tokens = 0; ///< tokens still to be prefilled, of waiting and running requests
+  std::uint64_t steps_total = 0;
+  std::uint64_t preemptions_total = 0;
+  std::uint64_t prefix_query_tokens_total = 0; ///< prompt tokens looked up in the prefix cache
+  std::uint64_t prefix_hit_tokens_total = 0;   ///< of these, found
+  std::uint64_t prompt_tokens_total = 0;       ///< prefilled, recomputation included
+  std::uint64_t generated_tokens_total = 0;
+
+  load_report() = default;
+  load_report(instance_id id, std::uint64_t instance_generation, std::uint64_t report_sequence, bool is_ready)
+      : instance(id), generation(instance_generation), sequence(report_sequence), ready(is_ready) {}
+  friend bool operator==(const load_report&, const load_report&) = default;
+  auto fields() {
+    return std::tie(instance, generation, sequence, ready, blocks_total, blocks_used, blocks_cached, waiting,
+                    waiting_max, running, running_max, waiting_tokens, steps_total, preemptions_total,
+                    prefix_query_tokens_total, prefix_hit_tokens_total, prompt_tokens_total, generated_tokens_total);
+  }
+};
+
+} // namespace godwit::protocols

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <godwit/protocols/expected.hpp>
+#include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/sampling.hpp>
+#include <godwit/protocols/openai/error.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace godwit::protocols::openai {
+
+/// What holds where the client says nothing (generation_config.json).
+struct request_defaults {
+  float temperature = 1.0F;
+  float top_p = 1.0F;
+  std::int32_t top_k = 0;
+  float min_p = 0.0F;
+  float repetition_penalty = 1.0F;
+  std::uint32_t completion_max_tokens = 16; ///< of /v1/completions; a chat answer may fill the context
+};
+
+/// Bounds of what is parsed; beyond them a 400 (413 for the body).
+struct request_limits {
+  std::size_t body_bytes_max = 8U << 20U;
+  std::size_t depth_max = 32;
+  std::size_t prompts_max = 128;
+  std::size_t messages_max = 4096;
+  std::size_t stops_max = 4;
+  std::size_t stop_bytes_max = 1024;
+  std::size_t stop_token_ids_max = 128;
+  std::int32_t logprobs_max = 20;
+  std::uint32_t vocabulary = 0; ///< token ids lie below; 0: not checked
+};
+
+/// What both endpoints share.
+struct common_request {
+  std::string model;                 ///< empty: the served one
+  sampling_params sampling;          ///< without the seed
+  std::optional<std::uint64_t> seed; ///< absent: the home draws one
+  stop_params stop;                  ///< stop.max_tokens is meant only when has_max_tokens
+  bool has_max_tokens = false;       ///< absent: as many as the context has room for
+  std::vector<std::string> stop_strings;
+  bool include_stop_str_in_output = false;
+  bool skip_special_tokens = true;
+  bool add_special_tokens = true; ///< of a text prompt (chat: false, the template has them)
+  bool stream = false;
+  bool include_usage = false;    ///< stream_options: a last chunk with the usage
+  bool continuous_usage = false; ///< stream_options.continuous_usage_stats: the usage so far in every chunk
+  std::int32_t priority = 0;
+  std::string request_id; ///< the client's; empty: none
+  std::string cache_salt;
+  std::string user;
+  std::vector<std::string> ignored; ///< names of fields nobody knows, for a warning in the log
+};
+
+/// One prompt of /v1/completions: text, or tokens as they are.
+struct prompt_input {
+  std::string text;
+  std::vector<token_id> tokens; ///< not empty: already tokenised
+  friend bool operator==(const prompt_input&, const prompt_input&) = default;
+};
+
+struct completion_request : common_request {
+  std::vector<prompt_input> prompts; ///< at least one; choice i answers prompt i
+  bool echo = false;                 ///< the prompt's text in front of the answer
+};
+
+enum class role : std::uint8_t { system, developer, user, assistant, tool };
+[[nodiscard]] std::string_view to_string(role who) noexcept;
+
+struct chat_message {
+  role who = role::user;
+  std::string content; ///< text parts are joined
+  std::string name;
+  chat_message() = default;
+  chat_message(role from, std::string text) : who(from), content(std::move(text)) {}
+  friend bool operator==(const chat_message&, const chat_message&) = default;
+};
+
+struct chat_request : common_request {
+  std::vector<chat_message> messages; ///< at least one
+  bool add_generation_prompt = true;
+};
+
+/// The body of POST /v1/completions. What is known but not supported is named in the error, never ignored; defaults and
+/// null pass.
+[[nodiscard]] expected<completion_request, api_error>
+parse_completion(std::string_view body, const request_defaults& defaults, const request_limits& limits);
+/// The body of POST /v1/chat/completions.
+[[nodiscard]] expected<chat_request, api_error> parse_chat(std::string_view body, const request_defaults& defaults,
+                                                           const request_limits& limits);
+
+} // namespace godwit::protocols::openai
