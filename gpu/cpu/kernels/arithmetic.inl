@@ -1,0 +1,66 @@
+// What the other .inl files share: exp, access to packed tensors. Included inside an unnamed namespace after a vector
+// header.
+
+/// e^x with 1e-7 relative error for x in [-87, 88]; 0 below, e^88 above. Cody and Waite's reduction and the polynomial
+/// of Cephes' expf, all in fused multiply-adds, so that every instruction set gives the same bits.
+GODWIT_INLINE vec exponential(vec x) {
+  const vec lowest = set1(-87.0F);
+  const vec clamped = min(max(x, lowest), set1(88.0F));
+  const vec rounding = set1(12582912.0F); // 1.5 * 2^23: adding it rounds to whole numbers
+  const vec n = sub(fma(clamped, set1(1.44269504088896341F), rounding), rounding);
+  const vec r = fnma(n, set1(-2.12194440e-4F), fnma(n, set1(0.693359375F), clamped));
+  vec p = set1(1.9875691500e-4F);
+  p = fma(p, r, set1(1.3981999507e-3F));
+  p = fma(p, r, set1(8.3334519073e-3F));
+  p = fma(p, r, set1(4.1665795894e-2F));
+  p = fma(p, r, set1(1.6666665459e-1F));
+  p = fma(p, r, set1(5.0000001201e-1F));
+  p = add(fma(p, mul(r, r), r), set1(1.0F));
+  return select_below(x, lowest, zero(), scale_by_power(p, n));
+}
+
+/// Weights, keys and values as the kernels read them: 32 stored values give 16 for an even and 16 for an odd k.
+struct bf16_values {
+  using element = std::uint16_t;
+  static GODWIT_INLINE void pair(const element* p, vec& even, vec& odd) { load_pair(p, even, odd); }
+  static GODWIT_INLINE element narrow(float x) { return narrow_bf16(x); }
+  static GODWIT_INLINE std::uint32_t offset(std::uint32_t column, std::uint32_t odd) { return column * 2 + odd; }
+  static GODWIT_INLINE void put(element* p, vec x) { store_bf16(p, x); }
+  static GODWIT_INLINE vec get(const element* p) { return load_bf16(p); }
+};
+struct f16_values {
+  using element = std::uint16_t;
+  static GODWIT_INLINE void pair(const element* p, vec& even, vec& odd) {
+    even = load_f16(p);
+    odd = load_f16(p + 16);
+  }
+};
+struct f32_values {
+  using element = float;
+  static GODWIT_INLINE void pair(const element* p, vec& even, vec& odd) {
+    even = load(p);
+    odd = load(p + 16);
+  }
+  static GODWIT_INLINE element narrow(float x) { return x; }
+  static GODWIT_INLINE std::uint32_t offset(std::uint32_t column, std::uint32_t odd) { return odd * 16 + column; }
+  static GODWIT_INLINE void put(element* p, vec x) { store(p, x); }
+  static GODWIT_INLINE vec get(const element* p) { return load(p); }
+};
+
+/// Index of (row, column) in packed activations of `rows` rows.
+GODWIT_INLINE std::size_t packed_index(std::uint32_t row, std::uint32_t column, std::uint32_t rows,
+                                       std::uint32_t width) {
+  const std::uint32_t tile = row / 16, left = rows - tile * 16, tall = left < 16 ? left : 16;
+  return std::size_t(tile) * 16 * width + std::size_t(column / 32) * tall * 32 + (row % 16) * 32 + column % 32;
+}
+
+/// Puts `count` values at (row, column) of packed activations; whole vectors where the column is aligned.
+template <class Values>
+GODWIT_INLINE void put_activations(void* out, std::uint32_t rows, std::uint32_t width, std::uint32_t row,
+                                   std::uint32_t column, const float* values, std::uint32_t count) {
+  auto* to = static_cast<typename Values::element*>(out);
+  std::uint32_t i = 0;
+  if (column % 16 == 0)
+    for (; i + 16 <= count; i += 16) Values::put(to + packed_index(row, column + i, rows, width), load(values + i));
+  for (; i < count; ++i) to[packed_index(row, column + i, rows, width)] = Values::narrow(values[i]);
+}

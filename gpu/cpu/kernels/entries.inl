@@ -1,0 +1,31 @@
+// The entries of one instruction set. Included in its namespace, after the unnamed namespace with the templates.
+
+void gemm(storage kind, const gemm_job& job) { gemm_vectors(kind, job); }
+void norm(storage activations, const norm_job& job) {
+  activations == storage::bf16 ? norm_rows<bf16_values>(job) : norm_rows<f32_values>(job);
+}
+void swiglu(storage activations, const swiglu_job& job) {
+  activations == storage::bf16 ? swiglu_rows<bf16_values>(job) : swiglu_rows<f32_values>(job);
+}
+void kv_write(storage kv, const kv_write_job& job) {
+  kv == storage::bf16 ? write_kv<bf16_values>(job) : write_kv<f32_values>(job);
+}
+void attention(storage kv, storage activations, const attention_job& job) {
+  if (kv == storage::bf16 && activations == storage::bf16)
+    attend<bf16_values, vector_products<bf16_values>, bf16_values>(job);
+  else if (kv == storage::bf16)
+    attend<bf16_values, vector_products<bf16_values>, f32_values>(job);
+  else if (activations == storage::bf16)
+    attend<f32_values, vector_products<f32_values>, bf16_values>(job);
+  else
+    attend<f32_values, vector_products<f32_values>, f32_values>(job);
+}
+void add(float* to, std::size_t to_stride, const float* from, std::size_t from_stride, const float* bias,
+         std::uint32_t rows, std::uint32_t columns) {
+  add_rows(to, to_stride, from, from_stride, bias, rows, columns);
+}
+void copy(float* to, std::size_t to_stride, const float* from, std::size_t from_stride, const float* bias,
+          std::uint32_t rows, std::uint32_t columns) {
+  copy_rows(to, to_stride, from, from_stride, bias, rows, columns);
+}
+void exponential_of(const float* x, float* y, std::uint32_t n) { exponential_values(x, y, n); }

@@ -1,0 +1,59 @@
+// Row-wise kernels: norm, SwiGLU, residuals. Included inside an unnamed namespace after arithmetic.inl.
+
+template <class Values> void norm_rows(const norm_job& job) {
+  auto* out = static_cast<typename Values::element*>(job.out);
+  for (std::uint32_t row = job.first; row < job.last; ++row) {
+    const float* x = job.x + row * job.x_stride;
+    vec first = zero(), second = zero();
+    for (std::uint32_t i = 0; i < job.width; i += 32) {
+      const vec a = load(x + i), b = load(x + i + 16);
+      first = fma(a, a, first);
+      second = fma(b, b, second);
+    }
+    const float mean = reduce_add(add(first, second)) / float(job.hidden);
+    const vec scale = set1(1.0F / __builtin_sqrtf(mean + job.epsilon));
+    for (std::uint32_t i = 0; i < job.width; i += 16)
+      Values::put(out + packed_index(row, i, job.rows, job.width), mul(mul(load(x + i), scale), load(job.weight + i)));
+  }
+}
+
+template <class Values> void swiglu_rows(const swiglu_job& job) {
+  auto* out = static_cast<typename Values::element*>(job.out);
+  const vec one = set1(1.0F);
+  for (std::uint32_t row = 0; row < job.y_rows; ++row) {
+    const float* y = job.y + row * job.y_stride;
+    for (std::uint32_t panel = 0; panel < job.panels; panel += 2, y += 32) {
+      vec gate = load(y), up = load(y + 16);
+      if (job.bias) {
+        gate = add(gate, load(job.bias + panel * 16));
+        up = add(up, load(job.bias + panel * 16 + 16));
+      }
+      const vec value = mul(div(gate, add(one, exponential(sub(zero(), gate)))), up);
+      Values::put(out + packed_index(job.first_row + row, job.first_column + panel * 8, job.rows, job.width), value);
+    }
+  }
+}
+
+void add_rows(float* to, std::size_t to_stride, const float* from, std::size_t from_stride, const float* bias,
+              std::uint32_t rows, std::uint32_t columns) {
+  for (std::uint32_t row = 0; row < rows; ++row)
+    for (std::uint32_t c = 0; c < columns; c += 16) {
+      vec value = load(from + row * from_stride + c);
+      if (bias) value = add(value, load(bias + c));
+      store(to + row * to_stride + c, add(load(to + row * to_stride + c), value));
+    }
+}
+
+void copy_rows(float* to, std::size_t to_stride, const float* from, std::size_t from_stride, const float* bias,
+               std::uint32_t rows, std::uint32_t columns) {
+  for (std::uint32_t row = 0; row < rows; ++row)
+    for (std::uint32_t c = 0; c < columns; c += 16) {
+      vec value = load(from + row * from_stride + c);
+      if (bias) value = add(value, load(bias + c));
+      store(to + row * to_stride + c, value);
+    }
+}
+
+void exponential_values(const float* x, float* y, std::uint32_t n) {
+  for (std::uint32_t i = 0; i < n; i += 16) store(y + i, exponential(load(x + i)));
+}

@@ -1,0 +1,164 @@
+#pragma once
+
+#include <godwit/gpu/cpu/isa.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+/// What the forward pass computes with: one table of functions for each instruction set, all bitwise equal.
+///
+/// Order of summation, the same everywhere (docs/design/kernels.md): an inner product over k runs in groups of 32 (16
+/// for the tokens of a KV block); in each, one chain of fused multiply-adds from zero over the even k and one over the
+/// odd k; then sum = sum + (even + odd). Denormals are flushed (the caller sets the mode, `flush_denormals`).
+///
+/// Only plain data and pointers here: this header is compiled with flags of several instruction sets.
+namespace godwit::gpu::cpu {
+
+/// How weights are stored. Activations that meet bf16 weights are bf16, others are f32.
+enum class storage : std::uint8_t { bf16, f16, f32 };
+
+/// Columns of a panel of packed weights, rows of a tile of packed activations, tokens of a KV block.
+inline constexpr std::uint32_t lanes = 16;
+/// k of a tile.
+inline constexpr std::uint32_t tile_depth = 32;
+/// Rows that one gemm call may have.
+inline constexpr std::uint32_t gemm_rows_max = 256;
+/// Tokens whose probabilities share one pass of the softmax; positions are grouped by multiples of it.
+inline constexpr std::uint32_t softmax_tokens = 128;
+
+/// y[r][c] = sum over k of a[r][k] * w[c][k].
+///
+/// `a` packed: tiles of up to 16 rows, one after the other, each [depth / 32][rows of the tile][32].
+/// `w` packed: panels of 16 columns, each [depth / 32][16 pairs][32]; a pair's 32 values are interleaved (even k, odd k
+/// of each column) for bf16, and 16 even ones before 16 odd ones for f16 and f32.
+struct gemm_job {
+  const void* a = nullptr;
+  std::uint32_t rows = 0;  ///< at most gemm_rows_max
+  std::uint32_t depth = 0; ///< multiple of 32
+  const void* w = nullptr; ///< first panel
+  std::uint32_t panels = 0;
+  float* y = nullptr; ///< 64-byte aligned
+  std::size_t y_stride = 0;
+  void* scratch = nullptr; ///< gemm_scratch_bytes(rows, depth)
+};
+
+/// One token's vectors into the activations' packing: scaled by 1 / rms, times the weight.
+struct norm_job {
+  const float* x = nullptr;
+  std::size_t x_stride = 0;
+  const float* weight = nullptr; ///< padded with zeros to `width`
+  std::uint32_t hidden = 0;      ///< true width, for the mean
+  std::uint32_t width = 0;       ///< multiple of 32; x and weight are zero behind `hidden`
+  float epsilon = 0;
+  void* out = nullptr; ///< packed activations of `rows` rows
+  std::uint32_t rows = 0;
+  std::uint32_t first = 0, last = 0; ///< rows to do
+};
+
+/// silu(gate) * up for a piece of columns, into packed activations. y holds panels gate, up, gate, up ...
+struct swiglu_job {
+  const float* y = nullptr;
+  std::size_t y_stride = 0;
+  const float* bias = nullptr; ///< as y's columns; null: none
+  std::uint32_t panels = 0;    ///< of y; even
+  std::uint32_t first_row = 0; ///< row of the packed activations that y[0] belongs to
+  std::uint32_t y_rows = 0;
+  void* out = nullptr;
+  std::uint32_t rows = 0; ///< of the packed activations
+  std::uint32_t width = 0;
+  std::uint32_t first_column = 0; ///< multiple of 16
+};
+
+/// One head of some rows: rotates (x, y) by the angle of the row's position.
+struct rope_tables {
+  const float* cosine = nullptr; ///< [rows][half_width]
+  const float* sine = nullptr;
+  std::uint32_t half = 0;       ///< head size / 2
+  std::uint32_t half_width = 0; ///< padded to a multiple of 16
+};
+
+/// Where a layer's KV lies. K of a block: [kv head][head_width / 32][16 pairs of d][16 tokens x 2]; V of a block:
+/// [kv head][8 pairs of tokens][head_width / 16][16 d x 2]; pairs as in packed weights.
+struct kv_view {
+  std::byte* base = nullptr;    ///< of the layer
+  std::size_t block_stride = 0; ///< bytes from a block's K to the next block's
+  std::size_t value_offset = 0; ///< bytes from a block's K to its V
+  std::size_t head_stride = 0;  ///< bytes of one head
+  std::uint32_t head_width = 0; ///< head size, padded to a multiple of 32
+};
+
+/// Puts the K and V of some rows of one request into one block.
+struct kv_write_job {
+  const float* qkv = nullptr; ///< first row; K at key_column, V at value_column
+  std::size_t qkv_stride = 0;
+  std::uint32_t query_column = 0, key_column = 0, value_column = 0;
+  std::uint32_t group = 0; ///< query heads that share this kv head
+  std::uint32_t head = 0;  ///< kv head
+  std::uint32_t head_size = 0;
+  std::uint32_t rows = 0;
+  std::uint32_t first_row = 0; ///< of the rope tables
+  rope_tables rope;
+  kv_view kv;
+  std::uint32_t block = 0;
+  std::uint32_t slot = 0; ///< of the first row within the block
+  void* query = nullptr;  ///< packed activations: this request's queries of this kv head, row = token * group + head
+  std::uint32_t query_rows = 0;      ///< of the packing
+  std::uint32_t first_query_row = 0; ///< of the first row
+};
+
+/// Attention of up to 16 query rows (token x head of one kv head's group) over a request's blocks.
+struct attention_job {
+  const void* query = nullptr; ///< a tile of packed activations
+  std::uint32_t rows = 0;      ///< of the tile
+  const std::uint32_t* blocks = nullptr;
+  kv_view kv;
+  std::uint32_t head = 0; ///< kv head
+  std::uint32_t group = 0;
+  std::uint32_t first_query_row = 0; ///< row 0 of the tile is this row of the request's queries
+  std::uint32_t first_position = 0;  ///< of the slice
+  std::uint32_t window = 0;          ///< 0: all positions
+  std::uint32_t head_size = 0;
+  float scale = 0;
+  void* out = nullptr;        ///< packed activations; columns of query head h at h * head_size
+  std::uint32_t out_rows = 0; ///< of the packing
+  std::uint32_t out_width = 0;
+  std::uint32_t first_out_row = 0; ///< row of the slice's first token
+  float* scratch = nullptr;        ///< attention_scratch_floats(head_width)
+};
+
+struct kernel_table {
+  isa kind;
+  void (*gemm)(storage, const gemm_job&);
+  /// `activations`: bf16 or f32.
+  void (*norm)(storage activations, const norm_job&);
+  void (*swiglu)(storage activations, const swiglu_job&);
+  void (*kv_write)(storage kv, const kv_write_job&);
+  void (*attention)(storage kv, storage activations, const attention_job&);
+  /// to[r][c] += from[r][c] + bias[c]; columns a multiple of 16.
+  void (*add)(float* to, std::size_t to_stride, const float* from, std::size_t from_stride, const float* bias,
+              std::uint32_t rows, std::uint32_t columns);
+  /// to[r][c] = from[r][c] + bias[c].
+  void (*copy)(float* to, std::size_t to_stride, const float* from, std::size_t from_stride, const float* bias,
+               std::uint32_t rows, std::uint32_t columns);
+  /// For tests of the arithmetic: exp of n values, n a multiple of 16.
+  void (*exponential)(const float* x, float* y, std::uint32_t n);
+};
+
+/// Bytes a thread lends to gemm.
+[[nodiscard]] constexpr std::size_t gemm_scratch_bytes(std::uint32_t rows, std::uint32_t depth) noexcept {
+  return std::size_t{(rows + lanes - 1) / lanes * lanes} * depth * sizeof(float);
+}
+
+/// Floats a thread lends to attention: scores, probabilities, widened queries, sums, accumulators.
+[[nodiscard]] constexpr std::size_t attention_scratch_floats(std::uint32_t head_width) noexcept {
+  return std::size_t{lanes} * softmax_tokens * 2 + std::size_t{lanes} * head_width * 2 + 4 * lanes;
+}
+
+extern const kernel_table scalar_kernels;
+#if defined(__x86_64__)
+extern const kernel_table avx2_kernels;
+extern const kernel_table avx512_kernels;
+extern const kernel_table amx_kernels;
+#endif
+
+} // namespace godwit::gpu::cpu

@@ -1,0 +1,74 @@
+// Sixteen floats in one AVX-512 register; lane by lane the same as vector_scalar.hpp.
+// Included inside an unnamed namespace.
+#define GODWIT_INLINE inline __attribute__((always_inline))
+
+struct vec {
+  __m512 v;
+};
+
+GODWIT_INLINE float float_of_bits(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+GODWIT_INLINE std::uint32_t bits_of(float value) { return __builtin_bit_cast(std::uint32_t, value); }
+
+GODWIT_INLINE vec zero() { return {_mm512_setzero_ps()}; }
+GODWIT_INLINE vec set1(float x) { return {_mm512_set1_ps(x)}; }
+GODWIT_INLINE vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
+GODWIT_INLINE void store(float* p, vec x) { _mm512_storeu_ps(p, x.v); }
+GODWIT_INLINE vec fma(vec a, vec b, vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+GODWIT_INLINE vec fnma(vec a, vec b, vec c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }
+GODWIT_INLINE vec add(vec a, vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+GODWIT_INLINE vec sub(vec a, vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+GODWIT_INLINE vec mul(vec a, vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+GODWIT_INLINE vec div(vec a, vec b) { return {_mm512_div_ps(a.v, b.v)}; }
+GODWIT_INLINE vec max(vec a, vec b) { return {_mm512_max_ps(a.v, b.v)}; }
+GODWIT_INLINE vec min(vec a, vec b) { return {_mm512_min_ps(a.v, b.v)}; }
+GODWIT_INLINE vec select_below(vec x, vec limit, vec below, vec otherwise) {
+  return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_LT_OQ), otherwise.v, below.v)};
+}
+GODWIT_INLINE vec scale_by_power(vec x, vec n) {
+  const __m512i shifted = _mm512_slli_epi32(_mm512_cvttps_epi32(n.v), 23);
+  return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x.v), shifted))};
+}
+GODWIT_INLINE vec keep_first(vec x, int count, vec other) {
+  const unsigned mask = count >= 16 ? 0xffffU : count <= 0 ? 0U : (1U << count) - 1U;
+  return {_mm512_mask_blend_ps(static_cast<__mmask16>(mask), other.v, x.v)};
+}
+GODWIT_INLINE float reduce_add(vec x) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+GODWIT_INLINE float reduce_max(vec x) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+GODWIT_INLINE std::uint16_t narrow_bf16(float value) {
+  const std::uint32_t bits = bits_of(value);
+  return std::uint16_t((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+GODWIT_INLINE float widen_bf16(std::uint16_t value) { return float_of_bits(std::uint32_t(value) << 16); }
+GODWIT_INLINE void store_bf16(std::uint16_t* p, vec x) {
+  const __m512i bits = _mm512_castps_si512(x.v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+GODWIT_INLINE vec load_bf16(const std::uint16_t* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+GODWIT_INLINE void load_pair(const std::uint16_t* p, vec& even, vec& odd) {
+  const __m512i both = _mm512_loadu_si512(p);
+  even = {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16))};
+  odd = {_mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(int(0xffff0000U))))};
+}
+GODWIT_INLINE vec load_f16(const std::uint16_t* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+GODWIT_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+// Thirty-two registers: two chains and a sum for each of rows x panels.
+inline constexpr int rows_per_block = 4, panels_per_block = 2, panels_single = 8;

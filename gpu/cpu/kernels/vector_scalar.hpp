@@ -1,0 +1,79 @@
+// Sixteen floats in plain C++: the definition that the other vector headers follow bit by bit.
+// Included inside an unnamed namespace, so that code of one instruction set never leaks into another's object file.
+#define GODWIT_INLINE inline __attribute__((always_inline))
+
+struct vec {
+  float v[16];
+};
+
+#define GODWIT_EACH(expression)                                                                                        \
+  vec out;                                                                                                             \
+  for (int i = 0; i < 16; ++i) out.v[i] = (expression);                                                                \
+  return out
+
+GODWIT_INLINE float float_of_bits(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+GODWIT_INLINE std::uint32_t bits_of(float value) { return __builtin_bit_cast(std::uint32_t, value); }
+GODWIT_INLINE float widen_f16(std::uint16_t half) {
+  const std::uint32_t sign = std::uint32_t(half & 0x8000U) << 16;
+  const std::uint32_t exponent = (half >> 10) & 31U;
+  const std::uint32_t mantissa = half & 0x3ffU;
+  if (exponent == 31) return float_of_bits(sign | 0x7f800000U | mantissa << 13);
+  if (exponent != 0) return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+  const float magnitude = float(mantissa) * 0x1p-24F; // exact
+  return float_of_bits(sign | bits_of(magnitude));
+}
+
+GODWIT_INLINE vec zero() { GODWIT_EACH(0.0F); }
+GODWIT_INLINE vec set1(float x) { GODWIT_EACH(x); }
+GODWIT_INLINE vec load(const float* p) { GODWIT_EACH(p[i]); }
+GODWIT_INLINE void store(float* p, vec x) {
+  for (int i = 0; i < 16; ++i) p[i] = x.v[i];
+}
+GODWIT_INLINE vec fma(vec a, vec b, vec c) { GODWIT_EACH(__builtin_fmaf(a.v[i], b.v[i], c.v[i])); }
+GODWIT_INLINE vec fnma(vec a, vec b, vec c) { GODWIT_EACH(__builtin_fmaf(-a.v[i], b.v[i], c.v[i])); }
+GODWIT_INLINE vec add(vec a, vec b) { GODWIT_EACH(a.v[i] + b.v[i]); }
+GODWIT_INLINE vec sub(vec a, vec b) { GODWIT_EACH(a.v[i] - b.v[i]); }
+GODWIT_INLINE vec mul(vec a, vec b) { GODWIT_EACH(a.v[i] * b.v[i]); }
+GODWIT_INLINE vec div(vec a, vec b) { GODWIT_EACH(a.v[i] / b.v[i]); }
+GODWIT_INLINE vec max(vec a, vec b) { GODWIT_EACH(a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
+GODWIT_INLINE vec min(vec a, vec b) { GODWIT_EACH(a.v[i] < b.v[i] ? a.v[i] : b.v[i]); }
+/// x < limit ? below : otherwise
+GODWIT_INLINE vec select_below(vec x, vec limit, vec below, vec otherwise) {
+  GODWIT_EACH(x.v[i] < limit.v[i] ? below.v[i] : otherwise.v[i]);
+}
+/// x * 2^n for whole n, by the exponent's bits: the result must be a normal number.
+GODWIT_INLINE vec scale_by_power(vec x, vec n) {
+  GODWIT_EACH(float_of_bits(bits_of(x.v[i]) + (std::uint32_t(std::int32_t(n.v[i])) << 23)));
+}
+/// Lane i where i < count, `other` elsewhere.
+GODWIT_INLINE vec keep_first(vec x, int count, vec other) { GODWIT_EACH(i < count ? x.v[i] : other.v[i]); }
+GODWIT_INLINE float reduce_add(vec x) {
+  for (int width = 8; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) x.v[i] = x.v[i] + x.v[i + width];
+  return x.v[0];
+}
+GODWIT_INLINE float reduce_max(vec x) {
+  for (int width = 8; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) x.v[i] = x.v[i] > x.v[i + width] ? x.v[i] : x.v[i + width];
+  return x.v[0];
+}
+
+GODWIT_INLINE std::uint16_t narrow_bf16(float value) {
+  const std::uint32_t bits = bits_of(value);
+  return std::uint16_t((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+GODWIT_INLINE float widen_bf16(std::uint16_t value) { return float_of_bits(std::uint32_t(value) << 16); }
+GODWIT_INLINE void store_bf16(std::uint16_t* p, vec x) {
+  for (int i = 0; i < 16; ++i) p[i] = narrow_bf16(x.v[i]);
+}
+GODWIT_INLINE vec load_bf16(const std::uint16_t* p) { GODWIT_EACH(widen_bf16(p[i])); }
+GODWIT_INLINE void load_pair(const std::uint16_t* p, vec& even, vec& odd) {
+  for (int i = 0; i < 16; ++i) {
+    even.v[i] = widen_bf16(p[2 * i]);
+    odd.v[i] = widen_bf16(p[2 * i + 1]);
+  }
+}
+GODWIT_INLINE vec load_f16(const std::uint16_t* p) { GODWIT_EACH(widen_f16(p[i])); }
+GODWIT_INLINE void prefetch(const void*) {}
+
+inline constexpr int rows_per_block = 1, panels_per_block = 1, panels_single = 1;

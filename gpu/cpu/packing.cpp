@@ -1,0 +1,118 @@
+#include "cpu/packing.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace godwit::gpu::cpu {
+
+namespace {
+
+using model::data_type;
+
+float widen_half(std::uint16_t half) noexcept {
+  const std::uint32_t sign = std::uint32_t(half & 0x8000U) << 16;
+  const std::uint32_t exponent = (half >> 10) & 31U, mantissa = half & 0x3ffU;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000U | mantissa << 13);
+  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(mantissa) * 0x1p-24F));
+}
+
+std::uint16_t load16(const std::byte* p) noexcept {
+  std::uint16_t value = 0;
+  std::memcpy(&value, p, sizeof value);
+  return value;
+}
+
+/// Position of (column, odd) in a pair's 32 values.
+std::size_t unit_offset(storage kind, std::uint32_t column, std::uint32_t odd) noexcept {
+  return kind == storage::bf16 ? column * 2 + odd : odd * lanes + column;
+}
+
+std::size_t packed_offset(storage kind, std::uint32_t row, std::uint32_t k, std::uint32_t depth) noexcept {
+  const std::size_t panel = std::size_t{row / lanes} * round_up(depth, tile_depth) * lanes;
+  return panel + std::size_t{k / 2} * 32 + unit_offset(kind, row % lanes, k % 2);
+}
+
+/// bf16 stays bf16: pairs move as 32-bit words.
+void pack_bf16_panel(std::span<const std::byte* const, lanes> rows, std::uint32_t depth, std::byte* out) noexcept {
+  for (std::uint32_t k = 0; k < round_up(depth, tile_depth); k += 2, out += 64)
+    for (std::uint32_t c = 0; c < lanes; ++c) {
+      std::uint32_t pair = 0;
+      if (rows[c] != nullptr && k < depth) std::memcpy(&pair, rows[c] + std::size_t{k} * 2, k + 1 < depth ? 4 : 2);
+      std::memcpy(out + c * 4, &pair, 4);
+    }
+}
+
+} // namespace
+
+float widen(data_type type, const std::byte* value) noexcept {
+  float wide = 0;
+  switch (type) {
+  case data_type::f32:
+    std::memcpy(&wide, value, sizeof wide);
+    return wide;
+  case data_type::bf16:
+    return std::bit_cast<float>(std::uint32_t{load16(value)} << 16);
+  case data_type::f16:
+    return widen_half(load16(value));
+  }
+  return wide;
+}
+
+std::uint16_t narrow_to_bf16(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
+void widen_values(data_type type, const std::byte* from, float* to, std::size_t count) noexcept {
+  if (type == data_type::f32) {
+    std::memcpy(to, from, count * sizeof(float));
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) to[i] = widen(type, from + i * 2);
+}
+
+void pack_panel(storage to, data_type type, std::span<const std::byte* const, lanes> rows, std::uint32_t depth,
+                std::byte* out) noexcept {
+  if (to == storage::bf16) return pack_bf16_panel(rows, depth, out); // only from bf16: nothing else is narrowed
+  const std::size_t size = type == data_type::f32 ? 4 : 2;
+  for (std::uint32_t k = 0; k < round_up(depth, tile_depth); ++k)
+    for (std::uint32_t c = 0; c < lanes; ++c) {
+      const std::byte* from = rows[c] != nullptr && k < depth ? rows[c] + k * size : nullptr;
+      const std::size_t at = std::size_t{k / 2} * 32 + unit_offset(to, c, k % 2);
+      if (to == storage::f16) {
+        const std::uint16_t half = from != nullptr ? load16(from) : std::uint16_t{0};
+        std::memcpy(out + at * 2, &half, sizeof half);
+      } else {
+        const float value = from != nullptr ? widen(type, from) : 0.0F;
+        std::memcpy(out + at * 4, &value, sizeof value);
+      }
+    }
+}
+
+void unpack_row(storage kind, const std::byte* packed, std::uint32_t row, std::uint32_t depth, float* out) noexcept {
+  const data_type type = kind == storage::bf16  ? data_type::bf16
+                         : kind == storage::f16 ? data_type::f16
+                                                : data_type::f32;
+  for (std::uint32_t k = 0; k < depth; ++k)
+    out[k] = widen(type, packed + packed_offset(kind, row, k, depth) * bytes_of(kind));
+}
+
+void pack_activations(storage kind, const float* from, std::uint32_t rows, std::uint32_t depth, void* out) noexcept {
+  const std::uint32_t width = round_up(depth, tile_depth);
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const std::uint32_t tile = row / lanes, tall = std::min(lanes, rows - tile * lanes);
+    for (std::uint32_t k = 0; k < width; ++k) {
+      const float value = k < depth ? from[std::size_t{row} * depth + k] : 0.0F;
+      const std::size_t at = std::size_t{tile} * lanes * width + std::size_t{k / tile_depth} * tall * tile_depth +
+                             (row % lanes) * tile_depth + k % tile_depth;
+      if (kind == storage::bf16)
+        static_cast<std::uint16_t*>(out)[at] = narrow_to_bf16(value);
+      else
+        static_cast<float*>(out)[at] = value;
+    }
+  }
+}
+
+} // namespace godwit::gpu::cpu

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "cpu/kernels/table.hpp"
+
+#include <godwit/gpu/model/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace godwit::gpu::cpu {
+
+[[nodiscard]] constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) noexcept {
+  return (value + multiple - 1) / multiple * multiple;
+}
+[[nodiscard]] constexpr std::size_t bytes_of(storage kind) noexcept { return kind == storage::f32 ? 4 : 2; }
+[[nodiscard]] constexpr storage storage_of(model::data_type type) noexcept {
+  return type == model::data_type::bf16 ? storage::bf16 : type == model::data_type::f16 ? storage::f16 : storage::f32;
+}
+/// What activations that meet such weights are.
+[[nodiscard]] constexpr storage activations_for(storage weights) noexcept {
+  return weights == storage::bf16 ? storage::bf16 : storage::f32;
+}
+
+[[nodiscard]] float widen(model::data_type type, const std::byte* value) noexcept;
+[[nodiscard]] std::uint16_t narrow_to_bf16(float value) noexcept;
+
+/// `count` values of a tensor as f32.
+void widen_values(model::data_type type, const std::byte* from, float* to, std::size_t count) noexcept;
+
+/// Packs 16 rows of a weight matrix [rows][depth] into one panel (layout: kernels/table.hpp). A null row is all zeros,
+/// and so is what lies between `depth` and its next multiple of 32. Rows need not be aligned.
+void pack_panel(storage to, model::data_type type, std::span<const std::byte* const, lanes> rows, std::uint32_t depth,
+                std::byte* out) noexcept;
+
+/// One row of a packed matrix, widened: the embedding of a token when the output matrix is shared with it.
+void unpack_row(storage kind, const std::byte* packed, std::uint32_t row, std::uint32_t depth, float* out) noexcept;
+
+/// Row-major f32 [rows][depth] into packed activations; for tests and benchmarks, the kernels write theirs packed.
+void pack_activations(storage kind, const float* from, std::uint32_t rows, std::uint32_t depth, void* out) noexcept;
+
+} // namespace godwit::gpu::cpu

@@ -1,0 +1,89 @@
+#pragma once
+
+#include "cpu/kernels.hpp"
+#include "cpu/packing.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace godwit::gpu::cpu::testing {
+
+/// Memory as the kernels want it.
+template <class T> class aligned {
+public:
+  explicit aligned(std::size_t count)
+      : data_(static_cast<T*>(::operator new[]((count + 64) * sizeof(T), std::align_val_t{64}))), count_(count) {
+    std::memset(static_cast<void*>(data_.get()), 0, (count + 64) * sizeof(T));
+  }
+  [[nodiscard]] T* data() const { return data_.get(); }
+  [[nodiscard]] std::size_t size() const { return count_; }
+  T& operator[](std::size_t i) const { return data_[i]; }
+
+private:
+  struct release {
+    void operator()(T* p) const { ::operator delete[](p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<T[], release> data_;
+  std::size_t count_;
+};
+
+inline std::vector<isa> isas_here() {
+  std::vector<isa> all;
+  for (const auto kind : {isa::scalar, isa::avx2, isa::avx512, isa::amx})
+    if (kind <= best_isa()) all.push_back(kind);
+  return all;
+}
+
+/// Random values of an ordinary size, of wildly different sizes, or in and below the range of denormal numbers.
+enum class spread { ordinary, wild, tiny };
+inline std::vector<float> random_values(std::size_t count, unsigned seed, float size = 1.0F,
+                                        spread kind = spread::ordinary) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (auto& value : values) {
+    value = normal(engine) * size;
+    if (kind == spread::wild) value = std::ldexp(value, static_cast<int>(engine() % 40) - 20);
+    if (kind == spread::tiny) value = std::ldexp(value, -60 - static_cast<int>(engine() % 80));
+  }
+  return values;
+}
+
+inline float as_bf16(float value) { return std::bit_cast<float>(std::uint32_t{narrow_to_bf16(value)} << 16); }
+
+/// A matrix [rows][depth] packed as weights.
+inline aligned<std::byte> packed_weights(storage kind, const std::vector<float>& values, std::uint32_t rows,
+                                         std::uint32_t depth) {
+  std::vector<std::byte> raw(values.size() * bytes_of(kind));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (kind == storage::f32) {
+      std::memcpy(&raw[i * 4], &values[i], 4);
+    } else {
+      const auto half = static_cast<_Float16>(values[i]);
+      const std::uint16_t bits = kind == storage::bf16 ? narrow_to_bf16(values[i]) : std::bit_cast<std::uint16_t>(half);
+      std::memcpy(&raw[i * 2], &bits, 2);
+    }
+  const std::size_t panel = std::size_t{round_up(depth, tile_depth)} * lanes * bytes_of(kind);
+  const auto type = kind == storage::bf16  ? model::data_type::bf16
+                    : kind == storage::f16 ? model::data_type::f16
+                                           : model::data_type::f32;
+  aligned<std::byte> packed(panel * ((rows + lanes - 1) / lanes) + 65536);
+  for (std::uint32_t row = 0; row < rows; row += lanes) {
+    const std::byte* sources[lanes] = {};
+    for (std::uint32_t c = 0; c < lanes && row + c < rows; ++c)
+      sources[c] = raw.data() + std::size_t{row + c} * depth * bytes_of(kind);
+    pack_panel(kind, type, sources, depth, packed.data() + row / lanes * panel);
+  }
+  return packed;
+}
+
+inline bool same_bits(const float* a, const float* b, std::size_t count) {
+  return std::memcmp(a, b, count * sizeof(float)) == 0;
+}
+
+} // namespace godwit::gpu::cpu::testing
