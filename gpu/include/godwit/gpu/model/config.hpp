@@ -15,7 +15,8 @@ enum class data_type : std::uint8_t { bf16, f16, f32 };
 
 enum class family : std::uint8_t { llama, mistral, qwen2 };
 
-/// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor) and `llama3` are known.
+/// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor) and
+/// `llama3` are known.
 struct rope_config {
   enum class scaling_kind : std::uint8_t { none, linear, llama3 };
   double theta = 10000.0;
@@ -42,12 +43,12 @@ struct config {
   rope_config rope;
   bool tied_embeddings = false;
   bool qkv_bias = false;
-  bool output_bias = false;                    ///< attention o_proj (Llama with attention_bias)
+  bool output_bias = false; ///< attention o_proj (Llama with attention_bias)
   bool mlp_bias = false;
   std::optional<std::uint32_t> sliding_window; ///< Mistral 7B v0.1: attention sees this many positions back
   data_type type = data_type::bf16;            ///< torch_dtype
   std::optional<protocols::token_id> bos;
-  std::vector<protocols::token_id> eos;        ///< from both files, without repeats
+  std::vector<protocols::token_id> eos; ///< from both files, without repeats
   /// Defaults of generation_config.json, absent where the file has none.
   std::optional<float> default_temperature;
   std::optional<float> default_top_p;

@@ -31,15 +31,22 @@ private:
     float weight;
     protocols::token_id id;
   };
+  /// log-probability of a logit: logit - highest - log_sum
+  struct normaliser {
+    float highest = 0.0F;
+    float log_sum = 0.0F;
+  };
+  void penalise(std::span<float> logits, const protocols::step_slice& slice);
+  [[nodiscard]] normaliser describe(std::span<const float> logits, std::int32_t count,
+                                    std::vector<protocols::token_logprob>& top) const;
   [[nodiscard]] protocols::token_id draw_random(std::span<const float> logits, float highest,
                                                 const protocols::step_slice& slice);
-  void penalise(std::span<float> logits, const protocols::step_slice& slice);
-  void describe(std::span<const float> logits, std::int32_t count, protocols::sampled_token& drawn);
+  [[nodiscard]] protocols::token_id draw_filtered(double number, const protocols::sampling_params& sampling);
 
+  std::vector<float> raw_;
   std::vector<float> weights_;
   std::vector<candidate> candidates_;
   std::vector<protocols::token_id> seen_;
-  std::vector<protocols::token_logprob> top_;
 };
 
 } // namespace godwit::gpu::model

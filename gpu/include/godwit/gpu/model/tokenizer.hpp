@@ -44,13 +44,13 @@ public:
   /// The token whose bytes are `text`; added tokens first.
   [[nodiscard]] std::optional<protocols::token_id> find(std::string_view text) const;
 
+  struct parts; ///< private to gpu/model
+  explicit tokenizer(std::unique_ptr<const parts> loaded);
   tokenizer(tokenizer&&) noexcept;
   tokenizer& operator=(tokenizer&&) noexcept;
   ~tokenizer();
 
 private:
-  struct parts;
-  explicit tokenizer(std::unique_ptr<const parts> loaded);
   std::unique_ptr<const parts> parts_;
 };
 

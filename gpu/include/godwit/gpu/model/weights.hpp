@@ -19,8 +19,8 @@ struct tensor_view {
   std::uint64_t bytes = 0;
 };
 
-/// The tensors of a model by their Hugging Face names. Implemented over memory-mapped safetensors files, the embedded model and, for
-/// tests, tensors in memory.
+/// The tensors of a model by their Hugging Face names. Implemented over memory-mapped safetensors files, the embedded
+/// model and, for tests, tensors in memory.
 class weights {
 public:
   virtual ~weights() = default;

@@ -1,0 +1,212 @@
+#include "model/config_reader.hpp"
+
+#include "model/json_reader.hpp"
+
+#include <boost/json/array.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace godwit::gpu::model {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t config_bytes_max = 1U << 20U;
+constexpr std::uint32_t vocabulary_max = 1U << 22U;
+constexpr std::uint32_t hidden_max = 1U << 16U;
+constexpr std::uint32_t intermediate_max = 1U << 20U;
+constexpr std::uint32_t layers_max = 1024;
+constexpr std::uint32_t heads_max = 1024;
+constexpr std::uint32_t head_size_max = 1024;
+constexpr std::uint32_t positions_limit = 1U << 24U;
+constexpr std::size_t eos_max = 64;
+constexpr std::uint32_t mistral_default_window = 4096; // transformers' MistralConfig, when the key is absent
+
+struct known_architecture {
+  std::string_view name;
+  family kind;
+};
+constexpr std::array architectures{known_architecture{"LlamaForCausalLM", family::llama},
+                                   known_architecture{"MistralForCausalLM", family::mistral},
+                                   known_architecture{"Qwen2ForCausalLM", family::qwen2}};
+constexpr auto supported_architectures = "supported: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM";
+
+void read_architecture(const json_reader& in, config& out) {
+  const auto* names = in.array("architectures");
+  if (!names || names->empty()) in.fail("architectures", std::string("is missing; ") + supported_architectures);
+  const auto* first = names->front().if_string();
+  if (!first) in.fail("architectures", "must be an array of strings");
+  const auto name = std::string_view(first->data(), first->size());
+  const auto* const known =
+      std::find_if(architectures.begin(), architectures.end(), [&](const auto& entry) { return entry.name == name; });
+  if (known == architectures.end())
+    in.fail("architectures", in_quotes(name) + " is not supported; " + supported_architectures);
+  out.kind = known->kind;
+  out.architecture = name;
+}
+
+void refuse_what_would_be_wrong(const json_reader& in) {
+  if (in.has("quantization_config"))
+    in.fail("quantization_config", "quantized weights are not supported; supported: bfloat16, float16, float32");
+  if (const auto act = in.text("hidden_act"); act && *act != "silu")
+    in.fail("hidden_act", in_quotes(*act) + " is not supported; supported: \"silu\"");
+  if (in.number("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0)
+    in.fail("partial_rotary_factor", "rotating part of a head is not supported; supported: 1");
+}
+
+void read_sizes(const json_reader& in, config& out) {
+  out.vocabulary = in.count("vocab_size", 1, vocabulary_max);
+  out.hidden = in.count("hidden_size", 1, hidden_max);
+  out.intermediate = in.count("intermediate_size", 1, intermediate_max);
+  out.layers = in.count("num_hidden_layers", 1, layers_max);
+  out.heads = in.count("num_attention_heads", 1, heads_max);
+  // Only Llama's default is "as many as heads"; the others' are numbers that fit one model.
+  out.kv_heads = out.kind == family::llama ? in.count("num_key_value_heads", 1, heads_max, out.heads)
+                                           : in.count("num_key_value_heads", 1, heads_max);
+  if (out.heads % out.kv_heads != 0)
+    in.fail("num_key_value_heads", "must divide num_attention_heads (" + std::to_string(out.heads) + ")");
+  if (in.has("head_dim")) {
+    out.head_size = in.count("head_dim", 2, head_size_max);
+  } else {
+    if (out.hidden % out.heads != 0)
+      in.fail("num_attention_heads", "must divide hidden_size (" + std::to_string(out.hidden) + ")");
+    out.head_size = out.hidden / out.heads;
+  }
+  if (out.head_size < 2 || out.head_size > head_size_max || out.head_size % 2 != 0)
+    in.fail("head_dim",
+            "must be even and at most " + std::to_string(head_size_max) + ", is " + std::to_string(out.head_size));
+  out.positions_max = in.count("max_position_embeddings", 1, positions_limit);
+  out.rms_norm_epsilon = in.number("rms_norm_eps", 0.0, 1.0, 1e-6);
+}
+
+/// Older files: rope_theta beside rope_scaling {"type" or "rope_type"}; newer ones: all of it in rope_parameters.
+void read_rope(const json_reader& in, config& out) {
+  constexpr double theta_max = 1e12;
+  out.rope.theta = in.number("rope_theta", 1.0, theta_max, out.rope.theta);
+  auto scaling = in.object("rope_parameters");
+  if (!scaling) scaling = in.object("rope_scaling");
+  if (!scaling) return;
+  out.rope.theta = scaling->number("rope_theta", 1.0, theta_max, out.rope.theta);
+  const auto newer = scaling->text("rope_type");
+  const auto kind = newer ? newer : scaling->text("type");
+  if (!kind) scaling->fail("rope_type", "is missing; supported: \"default\", \"linear\", \"llama3\"");
+  if (*kind == "default") return;
+  constexpr double factor_max = 1e6;
+  if (*kind == "linear") {
+    out.rope.scaling = rope_config::scaling_kind::linear;
+    out.rope.factor = scaling->number("factor", 1.0, factor_max);
+  } else if (*kind == "llama3") {
+    out.rope.scaling = rope_config::scaling_kind::llama3;
+    out.rope.factor = scaling->number("factor", 1.0, factor_max);
+    out.rope.low_frequency_factor = scaling->number("low_freq_factor", 1e-6, factor_max);
+    out.rope.high_frequency_factor = scaling->number("high_freq_factor", 1e-6, factor_max);
+    out.rope.original_positions = scaling->count("original_max_position_embeddings", 1, positions_limit);
+    if (out.rope.high_frequency_factor <= out.rope.low_frequency_factor)
+      scaling->fail("high_freq_factor", "must be above low_freq_factor");
+  } else {
+    scaling->fail("rope_type", in_quotes(*kind) + " is not supported; supported: \"default\", \"linear\", \"llama3\"");
+  }
+}
+
+void read_biases(const json_reader& in, config& out) {
+  if (out.kind == family::llama) {
+    out.qkv_bias = out.output_bias = in.flag("attention_bias", false);
+    out.mlp_bias = in.flag("mlp_bias", false);
+  } else {
+    out.qkv_bias = out.kind == family::qwen2;
+  }
+  out.tied_embeddings = in.flag("tie_word_embeddings", false);
+}
+
+void read_window(const json_reader& in, config& out) {
+  if (out.kind == family::mistral) {
+    if (in.has("sliding_window"))
+      out.sliding_window = in.count("sliding_window", 1, positions_limit);
+    else if (!in.has_key("sliding_window"))
+      out.sliding_window = mistral_default_window;
+  } else if (out.kind == family::qwen2 && in.flag("use_sliding_window", false) && in.has("sliding_window")) {
+    const auto window = in.count("sliding_window", 1, positions_limit);
+    // In Qwen2 only the layers from max_window_layers on use the window.
+    const auto first = in.count("max_window_layers", 0, positions_limit, out.layers);
+    if (first == 0)
+      out.sliding_window = window;
+    else if (first < out.layers)
+      in.fail("max_window_layers", "a sliding window in some layers only is not supported; supported: 0 (all layers) "
+                                   "or num_hidden_layers (none)");
+  }
+}
+
+void read_type(const json_reader& in, config& out, bool& given) {
+  const auto newer = in.text("dtype");
+  const auto name = newer ? newer : in.text("torch_dtype");
+  given = name.has_value();
+  if (!given) return;
+  if (*name == "bfloat16")
+    out.type = data_type::bf16;
+  else if (*name == "float16")
+    out.type = data_type::f16;
+  else if (*name == "float32")
+    out.type = data_type::f32;
+  else
+    in.fail(newer ? "dtype" : "torch_dtype",
+            in_quotes(*name) + " is not supported; supported: \"bfloat16\", \"float16\", \"float32\"");
+}
+
+protocols::token_id token_of(const json_reader& in, std::string_view field, const json::value& value,
+                             const config& out) {
+  const auto id = integer_of(value);
+  if (!id || *id < 0 || *id >= std::int64_t{out.vocabulary})
+    in.fail(field, "must be an integer below vocab_size (" + std::to_string(out.vocabulary) + ")");
+  return static_cast<protocols::token_id>(*id);
+}
+
+void read_special(const json_reader& in, config& out) {
+  if (const auto* bos = in.find("bos_token_id"); bos && !bos->is_array())
+    out.bos = token_of(in, "bos_token_id", *bos, out);
+  const auto add = [&](const json::value& value) {
+    const auto id = token_of(in, "eos_token_id", value, out);
+    if (std::find(out.eos.begin(), out.eos.end(), id) == out.eos.end()) out.eos.push_back(id);
+  };
+  const auto* eos = in.find("eos_token_id");
+  if (!eos) return;
+  if (const auto* several = eos->if_array()) {
+    if (several->size() > eos_max) in.fail("eos_token_id", "has more than " + std::to_string(eos_max) + " entries");
+    for (const auto& one : *several) add(one);
+  } else {
+    add(*eos);
+  }
+}
+
+} // namespace
+
+config read_config(const file_source& files, bool& type_given) {
+  const auto bytes = files.find("config.json");
+  if (!bytes)
+    throw model_error(in_quotes(files.name()), "has no config.json; a Hugging Face model directory has config.json, "
+                                               "tokenizer.json and model.safetensors");
+  const auto value = parse_json(as_text(*bytes), "config.json", config_bytes_max);
+  const json_reader in(value, "config.json");
+  config out;
+  read_architecture(in, out);
+  refuse_what_would_be_wrong(in);
+  read_sizes(in, out);
+  read_rope(in, out);
+  read_biases(in, out);
+  read_window(in, out);
+  read_type(in, out, type_given);
+  read_special(in, out);
+
+  const auto generation = files.find("generation_config.json");
+  if (!generation) return out;
+  const auto defaults = parse_json(as_text(*generation), "generation_config.json", config_bytes_max);
+  const json_reader more(defaults, "generation_config.json");
+  read_special(more, out);
+  if (more.has("temperature")) out.default_temperature = static_cast<float>(more.number("temperature", 0.0, 100.0));
+  if (more.has("top_p")) out.default_top_p = static_cast<float>(more.number("top_p", 1e-6, 1.0));
+  if (more.has("top_k")) out.default_top_k = static_cast<std::int32_t>(more.count("top_k", 0, vocabulary_max));
+  return out;
+}
+
+} // namespace godwit::gpu::model

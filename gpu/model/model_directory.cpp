@@ -1,0 +1,110 @@
+#include <godwit/gpu/model/model_directory.hpp>
+
+#include "model/config_reader.hpp"
+#include "model/json_reader.hpp"
+#include "model/safetensors.hpp"
+
+#include <algorithm>
+
+namespace godwit::gpu::model {
+
+namespace {
+
+constexpr std::size_t tokenizer_config_bytes_max = 4U << 20U;
+constexpr std::size_t template_bytes_max = 1U << 20U;
+
+std::string short_name(const std::string& path) {
+  auto full = std::filesystem::path(path);
+  if (full.filename().empty() || full.filename() == ".") full = std::filesystem::weakly_canonical(full);
+  return full.filename().empty() ? path : full.filename().string();
+}
+
+tokenizer read_tokenizer(const file_source& files) {
+  const auto bytes = files.find("tokenizer.json");
+  if (!bytes)
+    throw model_error(in_quotes(files.name()),
+                      "has no tokenizer.json; sentencepiece's tokenizer.model alone is not supported");
+  auto read = tokenizer::from_json(as_text(*bytes));
+  if (!read) throw model_error(std::move(read).error());
+  return std::move(read).value();
+}
+
+/// "<s>" or {"content": "<s>", ...}
+std::optional<std::string_view> token_text(const json_reader& in, std::string_view field) {
+  const auto* value = in.find(field);
+  if (value && value->is_object()) return in.required_object(field).text("content");
+  return in.text(field);
+}
+
+/// chat_template: a string, or a list of {"name", "template"}, of which "default" counts.
+std::optional<std::string> template_text(const json_reader& in) {
+  const auto* value = in.find("chat_template");
+  if (!value) return std::nullopt;
+  if (const auto* several = in.find("chat_template")->if_array()) {
+    for (const auto& one : *several) {
+      const json_reader entry(one, in.file(), "chat_template.");
+      if (entry.required_text("name") == "default") return std::string(entry.required_text("template"));
+    }
+    return std::nullopt;
+  }
+  return std::string(in.required_text("chat_template"));
+}
+
+void read_tokenizer_config(const file_source& files, model_directory& out) {
+  if (const auto bytes = files.find("tokenizer_config.json")) {
+    const auto value = parse_json(as_text(*bytes), "tokenizer_config.json", tokenizer_config_bytes_max);
+    const json_reader in(value, "tokenizer_config.json");
+    out.chat_template = template_text(in);
+    if (const auto text = token_text(in, "bos_token"); text && !out.configuration.bos)
+      out.configuration.bos = out.tokens->find(*text);
+    if (const auto text = token_text(in, "eos_token")) {
+      auto& eos = out.configuration.eos;
+      if (const auto id = out.tokens->find(*text); id && std::find(eos.begin(), eos.end(), *id) == eos.end())
+        eos.push_back(*id);
+    }
+  }
+  if (const auto bytes = files.find("chat_template.jinja")) out.chat_template = std::string(as_text(*bytes));
+  if (out.chat_template && out.chat_template->size() > template_bytes_max)
+    throw model_error("tokenizer_config.json",
+                      "chat_template: is larger than the limit of " + std::to_string(template_bytes_max) + " bytes");
+}
+
+model_directory open_or_throw(const std::shared_ptr<const file_source>& files) {
+  model_directory out;
+  bool type_given = false;
+  out.name = short_name(files->name());
+  out.configuration = read_config(*files, type_given);
+  out.tokens = std::make_shared<const tokenizer>(read_tokenizer(*files));
+  if (out.tokens->size() > out.configuration.vocabulary)
+    throw model_error("tokenizer.json", "has token ids up to " + std::to_string(out.tokens->size() - 1) +
+                                            ", but vocab_size in config.json is " +
+                                            std::to_string(out.configuration.vocabulary));
+  read_tokenizer_config(*files, out);
+  out.tensors = read_weights(files);
+  check_tensors(out.configuration, *out.tensors, "model.safetensors");
+  if (!type_given) out.configuration.type = out.tensors->find("model.embed_tokens.weight")->type;
+  return out;
+}
+
+} // namespace
+
+protocols::expected<model_directory, model_error> open_model(std::shared_ptr<const file_source> files) {
+  try {
+    return open_or_throw(files);
+  } catch (const model_error& error) {
+    return protocols::unexpected(error);
+  } catch (const std::exception& error) {
+    return protocols::unexpected(model_error(in_quotes(files->name()), error.what()));
+  }
+}
+
+protocols::expected<model_directory, model_error> open_model(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory, ignored))
+    return protocols::unexpected(model_error(in_quotes(directory.string()),
+                                             "is not a directory; a model is a Hugging Face "
+                                             "model directory"));
+  return open_model(directory_source(directory));
+}
+
+} // namespace godwit::gpu::model

@@ -1,0 +1,187 @@
+#include <godwit/gpu/model/sampler.hpp>
+
+#include "model/exponential.hpp"
+#include "model/philox.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace godwit::gpu::model {
+
+namespace {
+
+using protocols::token_id;
+
+constexpr float lowest = -std::numeric_limits<float>::infinity();
+
+struct best_entry {
+  token_id id = -1;
+  float logit = lowest;
+};
+
+/// Ties: the lowest id.
+best_entry best_of(std::span<const float> logits) {
+  best_entry best;
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    if (logits[i] > best.logit) best = {static_cast<token_id>(i), logits[i]};
+  return best;
+}
+
+/// What a logit weighs against the highest one: e^((logit - highest) / temperature).
+float weight_of(float logit, float highest, float temperature) {
+  if (logit == highest) return 1.0F; // also when both are infinite
+  return exp_nonpositive((logit - highest) / temperature);
+}
+
+float logprob_of(float logit, float highest, float log_sum) {
+  return (logit == highest ? 0.0F : logit - highest) - log_sum;
+}
+
+} // namespace
+
+void sampler::penalise(std::span<float> logits, const protocols::step_slice& slice) {
+  const auto& sampling = slice.sampling;
+  const auto for_each_count = [&](auto&& tokens, auto&& apply) {
+    seen_.assign(tokens.begin(), tokens.end());
+    std::sort(seen_.begin(), seen_.end());
+    for (auto first = seen_.begin(); first != seen_.end();) {
+      const auto last = std::upper_bound(first, seen_.end(), *first);
+      if (*first >= 0 && static_cast<std::size_t>(*first) < logits.size())
+        apply(logits[static_cast<std::size_t>(*first)], static_cast<float>(last - first));
+      first = last;
+    }
+  };
+  if (sampling.repetition_penalty != 1.0F) {
+    auto both = slice.prompt;
+    both.insert(both.end(), slice.generated.begin(), slice.generated.end());
+    for_each_count(both, [&](float& logit, float) {
+      logit = logit > 0.0F ? logit / sampling.repetition_penalty : logit * sampling.repetition_penalty;
+    });
+  }
+  if (sampling.frequency_penalty != 0.0F || sampling.presence_penalty != 0.0F)
+    for_each_count(slice.generated, [&](float& logit, float times) {
+      logit -= sampling.frequency_penalty * times;
+      logit -= sampling.presence_penalty;
+    });
+}
+
+sampler::normaliser sampler::describe(std::span<const float> logits, std::int32_t count,
+                                      std::vector<protocols::token_logprob>& top) const {
+  const auto best = best_of(logits);
+  double sum = 0.0;
+  for (const float logit : logits) sum += static_cast<double>(weight_of(logit, best.logit, 1.0F));
+  const normaliser result{best.logit, static_cast<float>(std::log(sum))};
+  if (count == 0) return result;
+
+  const auto wanted = std::min(static_cast<std::size_t>(count), logits.size());
+  const auto before = [](const protocols::token_logprob& a, const protocols::token_logprob& b) {
+    return a.logprob != b.logprob ? a.logprob > b.logprob : a.id < b.id;
+  };
+  // A heap of the best so far, its worst in front.
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const protocols::token_logprob entry(static_cast<token_id>(i), logits[i]);
+    if (top.size() == wanted) {
+      if (!before(entry, top.front())) continue;
+      std::pop_heap(top.begin(), top.end(), before);
+      top.pop_back();
+    }
+    top.push_back(entry);
+    std::push_heap(top.begin(), top.end(), before);
+  }
+  std::sort_heap(top.begin(), top.end(), before);
+  for (auto& entry : top) entry.logprob = logprob_of(entry.logprob, result.highest, result.log_sum);
+  return result;
+}
+
+token_id sampler::draw_random(std::span<const float> logits, float highest, const protocols::step_slice& slice) {
+  const auto& sampling = slice.sampling;
+  const double number = uniform(sampling.seed, slice.sample_index);
+  weights_.resize(logits.size());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    weights_[i] = weight_of(logits[i], highest, sampling.temperature);
+    sum += static_cast<double>(weights_[i]);
+  }
+  const bool narrows = sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < logits.size();
+  if (sampling.min_p > 0.0F || narrows || sampling.top_p < 1.0F) return draw_filtered(number, sampling);
+
+  double left = number * sum;
+  token_id last = 0;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] <= 0.0F) continue;
+    last = static_cast<token_id>(i);
+    left -= static_cast<double>(weights_[i]);
+    if (left < 0.0) break;
+  }
+  return last;
+}
+
+/// Candidates stand with the most probable first, ties by id: an order that no sorting algorithm can change.
+token_id sampler::draw_filtered(double number, const protocols::sampling_params& sampling) {
+  const auto before = [](const candidate& a, const candidate& b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
+  };
+  // min-p is about the whole distribution, whose highest weight is 1. Candidates stand by id here.
+  candidates_.clear();
+  double kept = 0.0;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] <= 0.0F || weights_[i] < sampling.min_p) continue;
+    candidates_.push_back({weights_[i], static_cast<token_id>(i)});
+    kept += static_cast<double>(weights_[i]);
+  }
+  const auto place = [&](std::size_t n) { return candidates_.begin() + static_cast<std::ptrdiff_t>(n); };
+  std::size_t sorted = 0;
+  if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < candidates_.size()) {
+    sorted = static_cast<std::size_t>(sampling.top_k);
+    std::partial_sort(candidates_.begin(), place(sorted), candidates_.end(), before);
+    candidates_.resize(sorted);
+    kept = 0.0;
+    for (const auto& entry : candidates_) kept += static_cast<double>(entry.weight);
+  }
+  // top-p is about what is left. Its set is usually small: sort as far as needed, eight times as far each time.
+  const double goal = static_cast<double>(sampling.top_p) * kept;
+  double reached = 0.0;
+  std::size_t taken = 0;
+  while (taken < candidates_.size() && (taken == 0 || sampling.top_p >= 1.0F || reached < goal)) {
+    if (taken == sorted) {
+      sorted = std::min(candidates_.size(), std::max<std::size_t>(64, sorted * 8));
+      std::partial_sort(place(taken), place(sorted), candidates_.end(), before);
+    }
+    reached += static_cast<double>(candidates_[taken++].weight);
+  }
+  double left = number * reached;
+  for (std::size_t i = 0; i < taken; ++i) {
+    left -= static_cast<double>(candidates_[i].weight);
+    if (left < 0.0) return candidates_[i].id;
+  }
+  return candidates_[taken - 1].id;
+}
+
+protocols::sampled_token sampler::draw(std::span<float> logits, const protocols::step_slice& slice) {
+  const auto& sampling = slice.sampling;
+  for (float& logit : logits)
+    if (std::isnan(logit)) logit = lowest;
+
+  protocols::sampled_token drawn;
+  normaliser whole;
+  if (sampling.logprobs >= 0) {
+    raw_.assign(logits.begin(), logits.end());
+    whole = describe(logits, sampling.logprobs, drawn.top);
+  }
+  for (const auto id : slice.forbidden)
+    if (id >= 0 && static_cast<std::size_t>(id) < logits.size()) logits[static_cast<std::size_t>(id)] = lowest;
+  if (sampling.penalised()) penalise(logits, slice);
+
+  const auto best = best_of(logits);
+  if (best.id < 0)
+    throw std::runtime_error(
+        "no token can be drawn: every logit is NaN or minus infinity, or every token is forbidden");
+  drawn.id = sampling.greedy() ? best.id : draw_random(logits, best.logit, slice);
+  if (sampling.logprobs >= 0)
+    drawn.logprob = logprob_of(raw_[static_cast<std::size_t>(drawn.id)], whole.highest, whole.log_sum);
+  return drawn;
+}
+
+} // namespace godwit::gpu::model

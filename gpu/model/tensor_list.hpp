@@ -1,0 +1,24 @@
+#pragma once
+
+#include <godwit/gpu/model/config.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace godwit::gpu::model {
+
+enum class tensor_role : std::uint8_t { embedding, projection, residual_projection, norm, bias, head };
+
+/// One tensor that a model of this configuration consists of, by its Hugging Face name.
+struct tensor_need {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+  tensor_role role;
+};
+
+/// All of them, in the order of a forward pass. `residual_projection` writes into the residual stream (o_proj,
+/// down_proj).
+[[nodiscard]] std::vector<tensor_need> tensors_of(const config& configuration);
+
+} // namespace godwit::gpu::model
