@@ -1,0 +1,24 @@
+#include <godwit/actors/cluster.hpp>
+
+#include <utility>
+
+namespace godwit::actors {
+
+cluster::cluster(runtime::actor_host& host, node_options options)
+    : host_(host), gate_(std::make_shared<frontend_gate>(host)) {
+  options.on_topology = [gate = gate_, also = std::move(options.on_topology)](const topology& news) {
+    gate->update(news);
+    if (also) also(news);
+  };
+  node_ = host_.spawn<actors::node>(std::move(options));
+}
+
+cluster::~cluster() { host_.stop(node_); }
+
+runtime::async::expected<protocols::cluster_status> cluster::status(bool with_requests) {
+  return host_.ask(node_, std::chrono::seconds(30), status_query{with_requests});
+}
+
+void cluster::kill(protocols::instance_id id) { host_.tell(node_, kill_instance{id}); }
+
+} // namespace godwit::actors

@@ -1,0 +1,334 @@
+#include <godwit/actors/frontend.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace godwit::actors {
+
+using protocols::finish_reason;
+using protocols::refusal;
+using runtime::async::task;
+
+namespace {
+
+double seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double>(t).count(); }
+
+} // namespace
+
+frontend_metrics::frontend_metrics(runtime::metrics::registry& registry)
+    : requests(registry.add_counter_family("godwit_requests_total", "Requests that ended, by outcome.", {"outcome"})),
+      redispatches(registry.add_counter("godwit_redispatches_total",
+                                        "Requests dispatched again because their instance was lost.")),
+      prompt_tokens(registry.add_counter("godwit_prompt_tokens_total", "Prompt tokens of accepted requests.")),
+      answer_tokens(registry.add_counter("godwit_generation_tokens_total", "Tokens generated, each counted once.")),
+      open(registry.add_gauge("godwit_requests_open", "Requests accepted and not ended.")),
+      first_token_seconds(registry.add_histogram("godwit_time_to_first_token_seconds",
+                                                 "From a request's arrival to its first token.",
+                                                 runtime::metrics::exponential_bounds(0.001, 2, 18))),
+      inter_token_seconds(registry.add_histogram("godwit_inter_token_seconds", "Between two tokens of a request.",
+                                                 runtime::metrics::exponential_bounds(0.0005, 2, 16))),
+      total_seconds(registry.add_histogram("godwit_request_seconds", "From a request's arrival to its end.",
+                                           runtime::metrics::exponential_bounds(0.001, 2, 20))) {}
+
+frontend::frontend(runtime::actor_context context, frontend_options options)
+    : actor(context), options_(std::move(options)), random_(options_.random_seed, options_.incarnation) {}
+
+runtime::behavior_of<frontend_interface> frontend::make_behavior() {
+  return {[this](protocols::token_updates& news) { take(news); },
+          [this](submit_request& message) {
+            if (message.what && message.what->sink) submit(*message.what);
+          },
+          [this](withdraw_request& message) { withdraw(message.sink.get()); },
+          [this](topology& news) { adopt(std::move(news)); },
+          [this](status_query&) {
+            auto counts = counts_;
+            counts.open = open_.size();
+            return counts;
+          }};
+}
+
+void frontend::on_stop() {
+  while (!open_.empty()) fail(open_.begin()->first, failure_kind::unavailable, "the server is shutting down");
+}
+
+frontend::open_request* frontend::find(protocols::request_id id) {
+  const auto found = open_.find(id);
+  return found == open_.end() ? nullptr : &found->second;
+}
+
+void frontend::submit(submission& what) {
+  if (open_.size() >= options_.requests_max) {
+    count("overloaded");
+    what.sink->on_failed({failure_kind::overloaded, "the server has as many requests as it can hold"});
+    return;
+  }
+  // 16 bits of home, 12 of incarnation, 36 of counter: ids stay unique over restarts of this actor.
+  const auto id = protocols::request_id{std::uint64_t{options_.home} << 48 |
+                                        (std::uint64_t{options_.incarnation} & 0xfff) << 36 | ++last_id_};
+  what.request.request = id;
+  what.request.arrival_ns = now().count();
+  if (!what.seeded) what.request.sampling.seed = random_.next();
+  const auto prompt_tokens = static_cast<std::uint32_t>(what.request.prompt.size());
+  auto& r = open_
+                .try_emplace(id, std::move(what.request), std::move(what.sink),
+                             protocols::request_ownership::limits{options_.attempts_max, options_.attempts_max * 16})
+                .first->second;
+  r.arrived = now();
+  r.prompt_tokens = prompt_tokens;
+  by_sink_[r.sink.get()] = id;
+  if (options_.metrics) {
+    options_.metrics->prompt_tokens.increment(prompt_tokens);
+    options_.metrics->open.set(static_cast<double>(open_.size()));
+  }
+  options_.log.request(id).debug("accepted: {} prompt tokens, at most {} to answer", prompt_tokens,
+                                 r.request.stop.max_tokens);
+  r.placing = true;
+  start(place(id));
+}
+
+void frontend::withdraw(const answer_sink* sink) {
+  const auto found = by_sink_.find(sink);
+  if (found == by_sink_.end()) return;
+  const auto id = found->second;
+  auto& r = open_.at(id);
+  if (r.owner) tell(r.owner, protocols::cancel_request{id, r.ownership.current_epoch()});
+  options_.log.request(id).debug("withdrawn by its client after {} tokens", r.ownership.answer().size());
+  count("cancelled");
+  forget(id);
+}
+
+task<void> frontend::place(protocols::request_id id) {
+  const auto deadline = now() + options_.placement_timeout;
+  auto pause = options_.retry_pause;
+  for (;;) {
+    auto* r = find(id);
+    if (r == nullptr) co_return;
+    dispatch_query query{static_cast<std::uint32_t>(r->request.prompt.size() + r->ownership.answer().size()),
+                         r->request.stop.max_tokens, r->request.priority};
+    bool overloaded = false;
+    const auto entry = co_await choose(query, &overloaded);
+    r = find(id);
+    if (r == nullptr) co_return;
+    // A client that has seen tokens is not turned away; one that has not can try again later.
+    if (overloaded && r->ownership.answer().empty()) {
+      fail(id, failure_kind::overloaded, "every queue is full");
+      co_return;
+    }
+    if (entry) {
+      const auto epoch = r->ownership.dispatch(entry->instance);
+      if (!epoch) {
+        fail(id, failure_kind::internal, "the request's instances failed too often");
+        co_return;
+      }
+      r->owner = entry->llumlet;
+      r->owner_generation = entry->generation;
+      auto order = generate_order{r->request, runtime::handle<home_interface>{self()}};
+      order.request.epoch = *epoch;
+      order.request.answer = r->ownership.answer();
+      const auto answer = co_await ask(entry->llumlet, options_.ask_timeout, std::move(order));
+      r = find(id);
+      if (r == nullptr) { // withdrawn, or finished, while the instance made up its mind
+        tell(entry->llumlet, protocols::cancel_request{id, *epoch});
+        co_return;
+      }
+      if (settle(id, *entry, answer)) co_return;
+    }
+    if (now() >= deadline) {
+      fail(id, failure_kind::unavailable, "no instance took the request in time");
+      co_return;
+    }
+    co_await sleep_for(pause);
+    pause = std::min(pause * 2, options_.retry_pause_max);
+  }
+}
+
+bool frontend::settle(protocols::request_id id, const instance_entry& entry,
+                      const runtime::async::expected<protocols::admission>& answer) {
+  auto& r = *find(id);
+  if (answer && answer->accepted()) {
+    const auto* current = topology_.find(entry.instance);
+    if (current == nullptr || current->generation != entry.generation || !current->llumlet) {
+      r.ownership.owner_lost(r.ownership.current_epoch()); // it died while its answer was on the way
+      r.owner = {};
+      return false;
+    }
+    r.placing = false;
+    options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(),
+                                   r.ownership.current_epoch().value());
+    return true;
+  }
+  r.owner = {};
+  const auto epoch = r.ownership.current_epoch();
+  r.ownership.owner_lost(epoch);
+  if (!answer) {
+    // A timeout does not say whether the instance has it: the next epoch makes that one's tokens void.
+    tell(entry.llumlet, protocols::cancel_request{id, epoch});
+    options_.log.request(id).warning("instance {} did not answer: {}", entry.instance.value(), answer.error().message);
+    return false;
+  }
+  switch (answer->reason) {
+  case refusal::queue_full:
+    if (!r.ownership.answer().empty()) return false;
+    fail(id, failure_kind::overloaded, "every queue is full");
+    return true;
+  case refusal::too_long:
+    fail(id, failure_kind::too_long,
+         "the request's " + std::to_string(r.prompt_tokens) + " tokens leave no room in the model's context of " +
+             std::to_string(answer->limit) + " tokens");
+    return true;
+  case refusal::never_fits:
+    fail(id, failure_kind::too_long,
+         "the request needs more KV blocks than the instance's " + std::to_string(answer->limit) +
+             "; start the server with a larger KV cache");
+    return true;
+  case refusal::invalid:
+    fail(id, failure_kind::invalid, "the instance cannot run this request");
+    return true;
+  case refusal::none:
+  case refusal::duplicate:
+  case refusal::not_ready:
+    return false;
+  }
+  return false;
+}
+
+task<std::optional<instance_entry>> frontend::choose(dispatch_query query, bool* overloaded) {
+  if (topology_.scheduler) {
+    const auto decision = co_await ask(topology_.scheduler, options_.ask_timeout, query);
+    if (decision) {
+      *overloaded = decision->overloaded;
+      if (!decision->found) co_return std::nullopt;
+      const auto* entry = topology_.find(decision->instance);
+      if (entry != nullptr && entry->ready && entry->generation == decision->generation) co_return *entry;
+      co_return std::nullopt; // one of us has older news than the other; ask again in a moment
+    }
+    options_.log.warning("no decision from the global scheduler: {}", decision.error().message);
+  }
+  co_return choose_without_scheduler();
+}
+
+std::optional<instance_entry> frontend::choose_without_scheduler() {
+  const auto count = topology_.instances.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& entry = topology_.instances[turn_++ % count];
+    if (entry.ready) return entry;
+  }
+  return std::nullopt;
+}
+
+void frontend::take(protocols::token_updates& news) {
+  for (auto& update : news.updates) take_one(update);
+}
+
+void frontend::take_one(protocols::token_update& update) {
+  auto* r = find(update.request);
+  if (r == nullptr) return; // withdrawn; its cancellation is on the way
+  const auto accepted = r->ownership.accept(update);
+  using verdict = protocols::request_ownership::verdict;
+  if (accepted.what == verdict::gap) {
+    options_.log.request(update.request)
+        .error("tokens are missing before index {}; its instance is not trusted any more", update.first_index);
+    if (r->owner) tell(r->owner, protocols::cancel_request{update.request, update.epoch});
+    if (!r->placing) orphan(update.request);
+    return;
+  }
+  if (accepted.what != verdict::accepted) {
+    options_.log.request(update.request)
+        .debug("dropped an update of epoch {}: {}", update.epoch.value(), to_string(accepted.what));
+    return;
+  }
+  if (!r->cached_known) {
+    r->cached_known = true;
+    r->cached_tokens = update.cached_tokens;
+  }
+  if (!accepted.fresh.empty()) {
+    observe_tokens(*r, accepted.fresh.size());
+    const auto sink = r->sink;
+    if (!sink->on_tokens(accepted.fresh, accepted.finish == finish_reason::stop)) {
+      if (accepted.finish == finish_reason::none && r->owner)
+        tell(r->owner, protocols::cancel_request{update.request, update.epoch});
+      finish(update.request, finish_reason::stop);
+      return;
+    }
+  }
+  if (accepted.finish == finish_reason::none) return;
+  if (accepted.finish == finish_reason::error || accepted.finish == finish_reason::cancelled)
+    fail(update.request, failure_kind::internal, update.error.empty() ? "the instance gave up" : update.error);
+  else
+    finish(update.request, accepted.finish);
+}
+
+void frontend::observe_tokens(open_request& r, std::size_t count) {
+  if (!options_.metrics) return;
+  options_.metrics->answer_tokens.increment(count);
+  if (r.last_token == nanoseconds{0})
+    options_.metrics->first_token_seconds.observe(seconds(now() - r.arrived));
+  else
+    options_.metrics->inter_token_seconds.observe(seconds(now() - r.last_token));
+  r.last_token = now();
+}
+
+void frontend::adopt(topology news) {
+  if (news.version <= topology_.version) return;
+  topology_ = std::move(news);
+  std::vector<protocols::request_id> orphans;
+  for (auto& [id, r] : open_) {
+    if (r.placing || !r.owner) continue;
+    const auto owner = r.ownership.owner();
+    if (!owner) continue;
+    const auto* entry = topology_.find(*owner);
+    if (entry != nullptr && entry->generation == r.owner_generation && entry->llumlet) continue;
+    orphans.push_back(id);
+  }
+  for (const auto id : orphans) orphan(id);
+}
+
+void frontend::orphan(protocols::request_id id) {
+  auto& r = *find(id);
+  options_.log.request(id).info("its instance is lost after {} tokens; dispatching it again",
+                                r.ownership.answer().size());
+  r.ownership.owner_lost(r.ownership.current_epoch());
+  r.owner = {};
+  r.placing = true;
+  ++counts_.redispatches_total;
+  if (options_.metrics) options_.metrics->redispatches.increment();
+  start(place(id));
+}
+
+void frontend::finish(protocols::request_id id, finish_reason reason) {
+  auto& r = *find(id);
+  answer_usage usage;
+  usage.prompt_tokens = r.prompt_tokens;
+  usage.cached_tokens = r.cached_tokens;
+  usage.answer_tokens = static_cast<std::uint32_t>(r.ownership.answer().size());
+  const auto sink = r.sink;
+  if (options_.metrics) options_.metrics->total_seconds.observe(seconds(now() - r.arrived));
+  options_.log.request(id).debug("finished ({}) after {} tokens", to_string(reason), usage.answer_tokens);
+  ++counts_.finished_total;
+  count(reason == finish_reason::length ? "length" : "stop");
+  forget(id);
+  sink->on_finished(reason, usage);
+}
+
+void frontend::fail(protocols::request_id id, failure_kind kind, std::string message) {
+  const auto sink = find(id)->sink;
+  options_.log.request(id).warning("failed: {}", message);
+  ++counts_.failed_total;
+  count(kind == failure_kind::overloaded ? "overloaded" : "error");
+  forget(id);
+  sink->on_failed({kind, std::move(message)});
+}
+
+void frontend::forget(protocols::request_id id) {
+  const auto found = open_.find(id);
+  by_sink_.erase(found->second.sink.get());
+  open_.erase(found);
+  if (options_.metrics) options_.metrics->open.set(static_cast<double>(open_.size()));
+}
+
+void frontend::count(const char* outcome) {
+  if (options_.metrics) options_.metrics->requests.with({outcome}).increment();
+}
+
+} // namespace godwit::actors

@@ -1,0 +1,39 @@
+#include <godwit/actors/global_scheduler.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace godwit::actors {
+
+global_scheduler::global_scheduler(runtime::actor_context context, scheduler_options options)
+    : actor(context), options_(std::move(options)), dispatcher_(protocols::make_dispatcher(options_.policy)) {
+  if (!dispatcher_) throw std::invalid_argument("no dispatch policy is called " + options_.policy);
+}
+
+runtime::behavior_of<scheduler_interface> global_scheduler::make_behavior() {
+  return {[this](protocols::load_report& report) { dispatcher_->report(report); },
+          [this](dispatch_query& query) {
+            const auto picked = dispatcher_->pick({query.prompt_tokens, query.priority});
+            const auto* entry = picked ? topology_.find(*picked) : nullptr;
+            if (entry != nullptr) return dispatch_decision{entry->instance, entry->generation};
+            auto none = dispatch_decision{};
+            const auto reports = dispatcher_->reports();
+            none.overloaded = std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.ready; });
+            return none;
+          },
+          [this](topology& news) {
+            if (news.version <= topology_.version) return;
+            for (const auto& entry : news.instances)
+              if (!entry.ready) dispatcher_->remove(entry.instance);
+            topology_ = std::move(news);
+          },
+          [this](status_query&) {
+            scheduler_view view;
+            view.policy = options_.policy;
+            view.reports = dispatcher_->reports();
+            return view;
+          }};
+}
+
+} // namespace godwit::actors

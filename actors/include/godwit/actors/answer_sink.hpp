@@ -1,0 +1,56 @@
+#pragma once
+
+#include <godwit/protocols/messages/request.hpp>
+#include <godwit/protocols/messages/sampling.hpp>
+#include <godwit/protocols/messages/tokens.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace godwit::actors {
+
+/// What a finished request cost.
+struct answer_usage {
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0; ///< of the prompt
+  std::uint32_t answer_tokens = 0;
+};
+
+/// Why a request gets no (further) answer.
+enum class failure_kind : std::uint8_t {
+  overloaded,  ///< every queue is full: try again later
+  unavailable, ///< no instance takes requests
+  too_long,    ///< the prompt leaves no room in the context
+  invalid,     ///< the instance cannot take it as it is
+  internal
+};
+
+struct answer_failure {
+  failure_kind kind = failure_kind::internal;
+  std::string message; ///< one line, for the client
+};
+
+/// Takes the tokens of one request as they are accepted by its home, on the front end actor's context.
+/// Calls come in this order: on_tokens any number of times, then exactly one of on_finished and on_failed; none after
+/// the sink was withdrawn. Must not block and must not throw.
+class answer_sink {
+public:
+  virtual ~answer_sink() = default;
+  /// The next tokens of the answer, never repeated, never out of order. With `ends_with_stop_token` the last one is the
+  /// stop token: it counts, its text is no part of the answer. False: the answer is complete (a stop string was met);
+  /// nothing more is wanted.
+  [[nodiscard]] virtual bool on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) = 0;
+  virtual void on_finished(protocols::finish_reason reason, const answer_usage& usage) = 0;
+  virtual void on_failed(const answer_failure& failure) = 0;
+};
+
+/// A request that a client of this process submits to the front end. The front end gives it its id.
+struct submission {
+  protocols::generate_request request; ///< id, epoch, answer and arrival are the front end's business
+  bool seeded = false;                 ///< the client gave sampling.seed; otherwise the front end draws one
+  std::shared_ptr<answer_sink> sink;
+};
+
+} // namespace godwit::actors

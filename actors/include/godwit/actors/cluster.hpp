@@ -1,0 +1,41 @@
+#pragma once
+
+#include <godwit/actors/frontend_gate.hpp>
+#include <godwit/actors/node.hpp>
+#include <godwit/runtime/async/expected.hpp>
+#include <godwit/runtime/host.hpp>
+
+#include <chrono>
+#include <memory>
+
+namespace godwit::actors {
+
+/// The actors of one process, as one object: what `godwit serve` runs and what embedders start with. Works on an
+/// actor_system and in a simulated world alike.
+///
+///     runtime::actor_system system;
+///     actors::cluster cluster(system, options);
+///     cluster.gate()->wait_ready(1, 10s);
+///     cluster.gate()->submit({submission});
+class cluster {
+public:
+  cluster(runtime::actor_host& host, node_options options);
+  cluster(const cluster&) = delete;
+  cluster& operator=(const cluster&) = delete;
+  /// Stops the node, which stops the rest. Open requests end with `unavailable`.
+  ~cluster();
+
+  [[nodiscard]] const std::shared_ptr<frontend_gate>& gate() const noexcept { return gate_; }
+  [[nodiscard]] const runtime::handle<node_interface>& node() const noexcept { return node_; }
+  /// Blocks (a simulation runs meanwhile).
+  [[nodiscard]] runtime::async::expected<protocols::cluster_status> status(bool with_requests = false);
+  /// For drills.
+  void kill(protocols::instance_id id);
+
+private:
+  runtime::actor_host& host_;
+  std::shared_ptr<frontend_gate> gate_;
+  runtime::handle<node_interface> node_;
+};
+
+} // namespace godwit::actors

@@ -1,0 +1,200 @@
+#pragma once
+
+#include <godwit/actors/answer_sink.hpp>
+#include <godwit/protocols/batching/step.hpp>
+#include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/load.hpp>
+#include <godwit/protocols/messages/request.hpp>
+#include <godwit/protocols/messages/status.hpp>
+#include <godwit/protocols/messages/tokens.hpp>
+#include <godwit/runtime/interface.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+/// What the actors understand. A custom topology may put an actor of its own wherever the interface fits.
+namespace godwit::actors {
+
+struct instance_interface;
+struct llumlet_interface;
+struct scheduler_interface;
+struct home_interface;
+struct frontend_interface;
+struct node_interface;
+
+/// One instance as its node announces it.
+struct instance_entry {
+  protocols::instance_id instance;
+  std::uint64_t generation = 0; ///< raised with every restart; 0: never started
+  bool ready = false;
+  runtime::handle<llumlet_interface> llumlet;
+
+  instance_entry() = default;
+  instance_entry(protocols::instance_id id, std::uint64_t raised, bool takes_requests,
+                 runtime::handle<llumlet_interface> owner)
+      : instance(id), generation(raised), ready(takes_requests), llumlet(std::move(owner)) {}
+  auto fields() { return std::tie(instance, generation, ready, llumlet); }
+};
+
+/// Who is there. The node tells it to everybody whenever it changes; an older version never replaces a newer one.
+struct topology {
+  std::uint64_t version = 0;
+  std::vector<instance_entry> instances;
+  runtime::handle<scheduler_interface> scheduler;
+  runtime::handle<frontend_interface> frontend;
+
+  topology() = default;
+  [[nodiscard]] const instance_entry* find(protocols::instance_id id) const noexcept {
+    for (const auto& entry : instances)
+      if (entry.instance == id) return &entry;
+    return nullptr;
+  }
+  auto fields() { return std::tie(version, instances, scheduler, frontend); }
+};
+
+/// Asks an instance to get its model ready; answered when it is.
+struct load_model {
+  load_model() noexcept {}
+  auto fields() { return std::tie(); }
+};
+
+/// What an instance offers once its model is loaded.
+struct instance_facts {
+  std::string device;
+  std::uint32_t blocks = 0;
+  std::uint32_t positions_max = 0;
+  std::uint32_t vocabulary = 0;
+  std::uint64_t block_bytes = 0;
+  std::uint64_t weight_bytes = 0;
+
+  instance_facts() = default;
+  auto fields() { return std::tie(device, blocks, positions_max, vocabulary, block_bytes, weight_bytes); }
+};
+
+/// A request on its way to an instance, with the home that wants its tokens.
+struct generate_order {
+  protocols::generate_request request;
+  runtime::handle<home_interface> home;
+
+  generate_order() = default;
+  generate_order(protocols::generate_request what, runtime::handle<home_interface> wanted_by)
+      : request(std::move(what)), home(std::move(wanted_by)) {}
+  auto fields() { return std::tie(request, home); }
+};
+
+/// Which instance should run a request of this size?
+struct dispatch_query {
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t answer_tokens_max = 0;
+  std::int32_t priority = 0;
+
+  dispatch_query() = default;
+  dispatch_query(std::uint32_t prompt, std::uint32_t answer_max, std::int32_t level)
+      : prompt_tokens(prompt), answer_tokens_max(answer_max), priority(level) {}
+  auto fields() { return std::tie(prompt_tokens, answer_tokens_max, priority); }
+};
+
+struct dispatch_decision {
+  bool found = false;      ///< false: no instance takes requests
+  bool overloaded = false; ///< and that is because every queue is full
+  protocols::instance_id instance;
+  std::uint64_t generation = 0;
+
+  dispatch_decision() = default;
+  dispatch_decision(protocols::instance_id id, std::uint64_t raised) : found(true), instance(id), generation(raised) {}
+  auto fields() { return std::tie(found, overloaded, instance, generation); }
+};
+
+/// An instance has loaded its model and takes requests.
+struct instance_ready {
+  protocols::instance_id instance;
+  std::uint64_t generation = 0;
+  instance_ready() = default;
+  instance_ready(protocols::instance_id id, std::uint64_t raised) : instance(id), generation(raised) {}
+  auto fields() { return std::tie(instance, generation); }
+};
+
+/// For `godwit status` and tests.
+struct status_query {
+  bool with_requests = false;
+  status_query() noexcept {}
+  explicit status_query(bool requests) noexcept : with_requests(requests) {}
+  auto fields() { return std::tie(with_requests); }
+};
+
+/// For embedders and tests: who is there now?
+struct topology_query {
+  topology_query() noexcept {}
+  auto fields() { return std::tie(); }
+};
+
+struct frontend_counts {
+  std::uint64_t open = 0;
+  std::uint64_t finished_total = 0;
+  std::uint64_t failed_total = 0;
+  std::uint64_t redispatches_total = 0;
+  frontend_counts() = default;
+  auto fields() { return std::tie(open, finished_total, failed_total, redispatches_total); }
+};
+
+struct scheduler_view {
+  std::string policy;
+  std::vector<protocols::load_report> reports;
+  scheduler_view() = default;
+  auto fields() { return std::tie(policy, reports); }
+};
+
+/// Kills an instance as a failure would, for drills: its KV and its batch are lost, its requests are re-dispatched.
+struct kill_instance {
+  protocols::instance_id instance;
+  kill_instance() = default;
+  explicit kill_instance(protocols::instance_id id) : instance(id) {}
+  auto fields() { return std::tie(instance); }
+};
+
+/// A request from a client of this process. Stays on its node.
+struct submit_request {
+  std::shared_ptr<submission> what;
+  submit_request() = default;
+  explicit submit_request(std::shared_ptr<submission> s) : what(std::move(s)) {}
+};
+
+/// The client behind a sink went away. Stays on its node.
+struct withdraw_request {
+  std::shared_ptr<answer_sink> sink;
+  withdraw_request() = default;
+  explicit withdraw_request(std::shared_ptr<answer_sink> s) : sink(std::move(s)) {}
+};
+
+/// Runs steps on a device.
+struct instance_interface
+    : runtime::interface<instance_facts(load_model), protocols::step_output(protocols::step_input)> {};
+
+/// Owns the requests of one instance.
+struct llumlet_interface : runtime::interface<protocols::admission(generate_order), void(protocols::cancel_request),
+                                              void(topology), protocols::instance_status(status_query)> {};
+
+/// Picks instances; knows load reports, never requests.
+struct scheduler_interface : runtime::interface<void(protocols::load_report), dispatch_decision(dispatch_query),
+                                                void(topology), scheduler_view(status_query)> {};
+
+/// Where a request's tokens go: its home.
+struct home_interface : runtime::interface<void(protocols::token_updates)> {};
+
+/// The home of the requests that its clients submit.
+struct frontend_interface : runtime::interface<void(protocols::token_updates), void(submit_request),
+                                               void(withdraw_request), void(topology), frontend_counts(status_query)> {
+};
+
+/// Spawns and supervises the actors of one process.
+struct node_interface : runtime::interface<protocols::cluster_status(status_query), void(instance_ready),
+                                           void(kill_instance), topology(topology_query)> {};
+
+} // namespace godwit::actors
+
+GODWIT_LOCAL_MESSAGE(godwit::actors::submit_request)
+GODWIT_LOCAL_MESSAGE(godwit::actors::withdraw_request)

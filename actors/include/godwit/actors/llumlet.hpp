@@ -1,0 +1,90 @@
+#pragma once
+
+#include <godwit/actors/interfaces.hpp>
+#include <godwit/protocols/batching/planner.hpp>
+#include <godwit/runtime/actor.hpp>
+#include <godwit/runtime/log/logger.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+namespace godwit::actors {
+
+struct llumlet_options {
+  protocols::instance_id id;
+  std::uint64_t generation = 1;
+  std::uint32_t restarts = 0;
+  std::string node_address;
+  runtime::handle<instance_interface> instance;
+  runtime::handle<node_interface> node; ///< told when the instance is ready; may be null
+  /// blocks, context_length and vocabulary are filled in from what the instance says; a context_length given here is an
+  /// upper bound.
+  protocols::planner_settings planner;
+  std::chrono::nanoseconds load_timeout{std::chrono::minutes(30)};
+  /// A step that takes longer means that the instance hangs.
+  std::chrono::nanoseconds step_timeout{std::chrono::minutes(2)};
+  /// Reports go out this often when nothing happens ...
+  std::chrono::nanoseconds report_interval{std::chrono::milliseconds(100)};
+  /// ... and no more often than this when much happens.
+  std::chrono::nanoseconds report_gap{std::chrono::milliseconds(5)};
+  runtime::log::logger log;
+};
+
+/// Owns the requests of one instance: queue, batch, blocks. Drives the instance step by step and sends the tokens to
+/// the requests' homes.
+///
+/// What to run is protocols::planner's decision. This actor ends when its instance fails, which its node takes for the
+/// end of both; the homes then dispatch its requests elsewhere.
+class llumlet final : public runtime::actor<llumlet_interface> {
+public:
+  llumlet(runtime::actor_context context, llumlet_options options);
+  [[nodiscard]] std::string_view name() const noexcept override { return "llumlet"; }
+  [[nodiscard]] runtime::behavior_of<llumlet_interface> make_behavior() override;
+  void on_fault(const std::exception_ptr& failure, std::string_view where) override;
+
+private:
+  using home = runtime::handle<home_interface>;
+  struct home_books {
+    std::uint32_t requests = 0;
+    std::uint64_t monitor = 0;
+  };
+
+  runtime::async::task<void> bring_up();
+  runtime::async::task<void> run_steps();
+  runtime::async::task<void> heartbeat();
+  [[nodiscard]] protocols::admission admit(generate_order order);
+  void cancel(const protocols::cancel_request& order);
+  void home_down(const home& whom);
+  void settle(protocols::step_effects effects);
+  void forget_home(protocols::request_id id);
+  /// One request less for this home.
+  void leave(const home& whom);
+  void wake();
+  void report_soon();
+  void report_now();
+  [[nodiscard]] protocols::load_report load();
+  [[nodiscard]] protocols::instance_status status(bool with_requests);
+
+  llumlet_options options_;
+  std::optional<protocols::planner> planner_; // once the instance has said what it offers
+  instance_facts facts_;
+  /// A request admitted again with a later epoch counts until the planner has let go of both.
+  struct wanted {
+    home by;
+    std::uint32_t admissions = 0;
+  };
+  std::map<protocols::request_id, wanted> homes_;
+  std::map<home, home_books> books_;
+  runtime::handle<scheduler_interface> scheduler_;
+  std::uint64_t topology_version_ = 0;
+  std::uint64_t reports_ = 0;
+  std::chrono::nanoseconds last_report_{0};
+  std::chrono::nanoseconds started_{0};
+  bool stepping_ = false;
+};
+
+} // namespace godwit::actors

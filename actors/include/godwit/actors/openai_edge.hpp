@@ -1,0 +1,84 @@
+#pragma once
+
+#include <godwit/actors/frontend_gate.hpp>
+#include <godwit/gpu/model/tokenizer.hpp>
+#include <godwit/protocols/openai/error.hpp>
+#include <godwit/protocols/openai/request.hpp>
+#include <godwit/runtime/async/counter_random.hpp>
+#include <godwit/runtime/log/logger.hpp>
+#include <godwit/runtime/metrics/registry.hpp>
+#include <godwit/transport/http/exchange.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace godwit::actors {
+
+/// What clients of the HTTP endpoint talk to.
+struct served_model {
+  std::string name;
+  std::shared_ptr<const gpu::model::tokenizer> tokens;
+  std::uint32_t context_length = 0; ///< tokens of prompt and answer
+  std::uint32_t vocabulary = 0;
+  protocols::openai::request_defaults defaults;
+};
+
+struct edge_options {
+  served_model model;
+  protocols::openai::request_limits limits;
+  std::string version;
+  std::function<std::int64_t()> unix_time_s;     ///< for `created`
+  std::uint64_t random_seed = 0;                 ///< of the answers' ids
+  std::uint32_t retry_after_s = 1;               ///< told with 429 and 503
+  runtime::metrics::registry* metrics = nullptr; ///< may be null
+  runtime::log::logger log;
+};
+
+/// The OpenAI-style HTTP endpoint: routes, checks, tokenises, and gives requests to the front end actor, whose tokens
+/// become the answer. Runs on the server's I/O threads; thread-safe. Must outlive the server that calls it.
+class openai_edge {
+public:
+  openai_edge(std::shared_ptr<frontend_gate> gate, edge_options options);
+
+  /// An http::handler.
+  void handle(transport::http::request request, std::shared_ptr<transport::http::exchange> exchange);
+  /// From now on new requests are answered 503.
+  void drain() noexcept { draining_ = true; }
+
+private:
+  using exchange_ptr = std::shared_ptr<transport::http::exchange>;
+  struct route;
+  [[nodiscard]] static const std::vector<route>& routes();
+  void models(const transport::http::request& request, const exchange_ptr& exchange);
+  void completion(const transport::http::request& request, const exchange_ptr& exchange);
+  void chat(const transport::http::request& request, const exchange_ptr& exchange);
+  void health(const transport::http::request& request, const exchange_ptr& exchange);
+  void version(const transport::http::request& request, const exchange_ptr& exchange);
+  void metrics(const transport::http::request& request, const exchange_ptr& exchange);
+
+  [[nodiscard]] std::optional<protocols::openai::api_error>
+  admissible(const protocols::openai::common_request& request) const;
+  [[nodiscard]] std::vector<protocols::token_id> chat_prompt(const protocols::openai::chat_request& request) const;
+  [[nodiscard]] std::vector<protocols::token_id> text_prompt(const protocols::openai::completion_request& request,
+                                                             const protocols::openai::prompt_input& input) const;
+  struct call;
+  void start(call what, const exchange_ptr& exchange);
+  [[nodiscard]] std::string new_id(const char* prefix);
+  void count(int status);
+
+  std::shared_ptr<frontend_gate> gate_;
+  edge_options options_;
+  runtime::async::counter_random random_;
+  std::atomic<std::uint64_t> ids_{0};
+  std::atomic<bool> draining_{false};
+  runtime::metrics::family<runtime::metrics::counter>* answers_ = nullptr;
+};
+
+/// For http::server_settings::error_response: what the server answers by itself looks like the API's errors.
+[[nodiscard]] transport::http::response openai_error_response(int status, std::string message);
+
+} // namespace godwit::actors

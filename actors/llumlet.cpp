@@ -1,0 +1,182 @@
+#include <godwit/actors/llumlet.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace godwit::actors {
+
+using runtime::async::task;
+
+llumlet::llumlet(runtime::actor_context context, llumlet_options options)
+    : actor(context), options_(std::move(options)) {}
+
+runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
+  started_ = now();
+  start(bring_up());
+  return {[this](generate_order& order) { return admit(std::move(order)); },
+          [this](protocols::cancel_request& order) { cancel(order); },
+          [this](topology& news) {
+            if (news.version <= topology_version_) return;
+            topology_version_ = news.version;
+            scheduler_ = news.scheduler;
+            report_now(); // a new scheduler knows nothing of us
+          },
+          [this](status_query& query) { return status(query.with_requests); }};
+}
+
+// A planner that met its own bug, or a coroutine that failed, leaves books that nobody can trust.
+void llumlet::on_fault(const std::exception_ptr& failure, std::string_view where) {
+  actor_base::on_fault(failure, where);
+  quit(runtime::stop_reason::failed);
+}
+
+task<void> llumlet::bring_up() {
+  auto facts = co_await ask(options_.instance, options_.load_timeout, load_model{});
+  if (!facts) {
+    options_.log.error("instance {} cannot load its model: {}", options_.id.value(), facts.error().message);
+    quit(runtime::stop_reason::failed);
+    co_return;
+  }
+  facts_ = std::move(*facts);
+  auto settings = options_.planner;
+  settings.blocks = facts_.blocks;
+  settings.vocabulary = facts_.vocabulary;
+  settings.context_length =
+      settings.context_length == 0 ? facts_.positions_max : std::min(settings.context_length, facts_.positions_max);
+  planner_.emplace(std::move(settings));
+  options_.log.info("instance {}: {}, {} KV blocks of {} tokens, context {}", options_.id.value(), facts_.device,
+                    facts_.blocks, protocols::tokens_per_block, planner_->settings().context_length);
+  if (options_.node) tell(options_.node, instance_ready{options_.id, options_.generation});
+  start(heartbeat());
+}
+
+task<void> llumlet::heartbeat() {
+  for (;;) {
+    report_now();
+    co_await sleep_for(options_.report_interval);
+  }
+}
+
+protocols::admission llumlet::admit(generate_order order) {
+  const auto id = order.request.request;
+  if (!planner_) return {id, order.request.epoch, protocols::refusal::not_ready, 0};
+  auto answer = planner_->admit(std::move(order.request));
+  settle(planner_->take_effects()); // of an earlier epoch of this request
+  if (!answer.accepted()) return answer;
+  auto& entry = homes_[id];
+  if (entry.admissions++ > 0) leave(entry.by);
+  entry.by = order.home;
+  auto& books = books_[order.home];
+  if (books.requests++ == 0)
+    books.monitor = monitor(order.home, [this, whom = order.home](runtime::stop_reason) { home_down(whom); });
+  report_soon();
+  wake();
+  return answer;
+}
+
+void llumlet::cancel(const protocols::cancel_request& order) {
+  if (!planner_) return;
+  planner_->cancel(order);
+  settle(planner_->take_effects());
+  report_soon();
+  wake(); // its blocks may be what others wait for
+}
+
+void llumlet::home_down(const home& whom) {
+  options_.log.warning("a home is gone; dropping its requests");
+  std::vector<protocols::request_id> theirs;
+  for (const auto& [id, entry] : homes_)
+    if (entry.by == whom) theirs.push_back(id);
+  for (const auto id : theirs) {
+    planner_->cancel({id, protocols::epoch{~std::uint32_t{0}}});
+    settle(planner_->take_effects());
+  }
+  wake();
+}
+
+void llumlet::wake() {
+  if (!stepping_ && planner_->has_work()) {
+    stepping_ = true;
+    start(run_steps());
+  }
+}
+
+task<void> llumlet::run_steps() {
+  while (auto input = planner_->plan()) {
+    settle(planner_->take_effects());
+    auto output = co_await ask(options_.instance, options_.step_timeout, std::move(*input));
+    if (!output) {
+      options_.log.error("instance {} failed in a step: {}", options_.id.value(), output.error().message);
+      quit(runtime::stop_reason::failed);
+      co_return;
+    }
+    settle(planner_->complete(*output));
+    report_soon();
+  }
+  settle(planner_->take_effects());
+  stepping_ = false;
+  report_now();
+}
+
+void llumlet::settle(protocols::step_effects effects) {
+  if (effects.empty()) return;
+  std::map<home, protocols::token_updates> letters;
+  for (auto& update : effects.updates) {
+    const auto found = homes_.find(update.request);
+    if (found == homes_.end()) continue;
+    auto& letter = letters[found->second.by];
+    letter.instance = options_.id;
+    letter.updates.push_back(std::move(update));
+  }
+  for (auto& [whom, letter] : letters) tell(whom, std::move(letter));
+  for (const auto id : effects.gone) forget_home(id);
+}
+
+void llumlet::forget_home(protocols::request_id id) {
+  const auto found = homes_.find(id);
+  if (found == homes_.end() || --found->second.admissions > 0) return;
+  leave(found->second.by);
+  homes_.erase(found);
+}
+
+void llumlet::leave(const home& whom) {
+  const auto books = books_.find(whom);
+  if (books == books_.end() || --books->second.requests > 0) return;
+  demonitor(books->second.monitor);
+  books_.erase(books);
+}
+
+void llumlet::report_soon() {
+  if (now() - last_report_ >= options_.report_gap) report_now();
+}
+
+void llumlet::report_now() {
+  if (!scheduler_ || !planner_) return;
+  last_report_ = now();
+  tell(scheduler_, load());
+}
+
+protocols::load_report llumlet::load() {
+  auto report = planner_ ? planner_->load() : protocols::load_report{};
+  report.instance = options_.id;
+  report.generation = options_.generation;
+  report.sequence = ++reports_;
+  report.ready = planner_.has_value();
+  return report;
+}
+
+protocols::instance_status llumlet::status(bool with_requests) {
+  protocols::instance_status out;
+  out.instance = options_.id;
+  out.state = planner_ ? protocols::instance_state::ready : protocols::instance_state::starting;
+  out.node = options_.node_address;
+  out.device = facts_.device;
+  out.restarts = options_.restarts;
+  out.uptime_ns = (now() - started_).count();
+  out.load = load();
+  if (with_requests && planner_) out.requests = planner_->requests();
+  return out;
+}
+
+} // namespace godwit::actors

@@ -1,0 +1,218 @@
+#include "main/settings.hpp"
+
+#include <charconv>
+
+namespace godwit::main {
+
+namespace {
+
+constexpr double hour_ms = 3'600'000;
+
+void declare_engine(runtime::config::registry& r, serve_settings& s) {
+  r.add("model.name", s.model.name,
+        {.doc = "The name under which clients ask for the model. Empty: the model directory's name."});
+  r.add("model.context_max", s.model.context_max,
+        {.doc = "Longest prompt plus answer. 0: the length that the model was made for. Lower it to bound the memory "
+                "of one request.",
+         .unit = "tokens",
+         .min = 0,
+         .max = 10'000'000});
+
+  r.add("instances.count", s.instances.count,
+        {.doc = "Model instances on this node. They share the weights and divide the cores.",
+         .unit = "instances",
+         .min = 1,
+         .max = 1024,
+         .flag = "--instances"});
+  r.add("instances.device", s.instances.device,
+        {{"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}},
+        {.doc = "Where the model runs. This version has the CPU device; auto takes it.", .flag = "--device"});
+  r.add("instances.threads", s.instances.threads,
+        {.doc = "Computing threads of each instance. 0: the cores, divided among the instances.",
+         .unit = "threads",
+         .min = 0,
+         .max = 1024,
+         .flag = "--threads"});
+  r.add("instances.kv_bytes", s.instances.kv_bytes,
+        {.doc = "Size of each instance's KV cache. 0: room for 8 requests of full length, but at most a quarter of the "
+                "free memory, divided among the instances.",
+         .unit = "bytes",
+         .min = 0,
+         .flag = "--kv-bytes"});
+  r.add("instances.kv_type", s.instances.kv_type,
+        {{"auto", kv_choice::automatic}, {"bf16", kv_choice::bf16}, {"f32", kv_choice::f32}},
+        {.doc = "Precision of the KV cache. auto: bf16 for bf16 weights, f32 for others."});
+  r.add("instances.isa", s.instances.isa,
+        {.doc = "Instruction set of the CPU kernels: auto, amx, avx512, avx2 or scalar. All give the same tokens; for "
+                "comparisons."});
+  r.add("instances.layers_per_advance", s.instances.layers_per_advance,
+        {.doc = "After how many layers the device hands control back within a step. 0: once, at the end.",
+         .unit = "layers",
+         .min = 0,
+         .max = 10'000,
+         .extreme = "1"});
+  r.add("instances.step_timeout", s.instances.step_timeout,
+        {.doc = "An instance whose step takes longer is taken for hung: it is restarted and its requests go elsewhere.",
+         .unit = "ms",
+         .min = 10,
+         .max = hour_ms,
+         .extreme = "2s"});
+  r.add("instances.restart_backoff_min", s.instances.restart_backoff_min,
+        {.doc = "Pause before a dead actor is restarted; doubles with every further death soon after.",
+         .unit = "ms",
+         .min = 0,
+         .max = hour_ms});
+  r.add("instances.restart_backoff_max", s.instances.restart_backoff_max,
+        {.doc = "Longest pause before a restart.", .unit = "ms", .min = 1, .max = hour_ms});
+
+  r.add("llumlet.batching", s.llumlet.batching,
+        {{"continuous", batching_choice::continuous}, {"static", batching_choice::fixed}},
+        {.doc = "continuous: requests join and leave at every step. static: a batch runs to its end before the next is "
+                "admitted; a baseline for experiments."});
+  r.add("llumlet.step_tokens_max", s.llumlet.step_tokens_max,
+        {.doc = "Tokens of one step; longer prompts are cut into chunks. Smaller: steadier decoding; larger: faster "
+                "prefill.",
+         .unit = "tokens",
+         .min = 1,
+         .max = 1'000'000,
+         .extreme = "7"});
+  r.add("llumlet.sequences_max", s.llumlet.sequences_max,
+        {.doc = "Requests that run at once on an instance.",
+         .unit = "requests",
+         .min = 1,
+         .max = 65'536,
+         .extreme = "2"});
+  r.add("llumlet.queue_max", s.llumlet.queue_max,
+        {.doc = "Requests that may wait at an instance; when every queue is full, clients get 429.",
+         .unit = "requests",
+         .min = 1,
+         .max = 1'000'000,
+         .flag = "--queue-max",
+         .extreme = "2"});
+  r.add("llumlet.prefix_caching", s.llumlet.prefix_caching,
+        {.doc = "Share the KV blocks of equal prompt beginnings between requests."});
+}
+
+void declare_cluster(runtime::config::registry& r, serve_settings& s) {
+  r.add("scheduler.policy", s.scheduler.policy,
+        {.doc = "How requests are dispatched to instances: least_load or round_robin.", .flag = "--policy"});
+  r.add("scheduler.report_interval", s.scheduler.report_interval,
+        {.doc = "How often an instance reports its load when nothing changes; changes are reported sooner.",
+         .unit = "ms",
+         .min = 1,
+         .max = 60'000});
+  r.add("frontend.requests_max", s.frontend.requests_max,
+        {.doc = "Requests that the front end holds at once; further clients get 429.",
+         .unit = "requests",
+         .min = 1,
+         .max = 10'000'000,
+         .extreme = "3"});
+  r.add("frontend.attempts_max", s.frontend.attempts_max,
+        {.doc = "How often one request is dispatched before its client gets an error. More than one only where "
+                "instances die.",
+         .unit = "attempts",
+         .min = 1,
+         .max = 10'000});
+  r.add("frontend.placement_timeout", s.frontend.placement_timeout,
+        {.doc = "How long a request waits for an instance that takes it, when there is none; then 503.",
+         .unit = "ms",
+         .min = 1,
+         .max = hour_ms});
+  r.add("frontend.prompts_max", s.frontend.prompts_max,
+        {.doc = "Prompts in one call of /v1/completions.", .unit = "prompts", .min = 1, .max = 65'536});
+  r.add("runtime.worker_threads", s.runtime.worker_threads,
+        {.doc = "Threads that run actors. 0: the cores, at least 2, at most 8. Models compute on threads of their own.",
+         .unit = "threads",
+         .min = 0,
+         .max = 1024});
+  r.add("runtime.drain_timeout", s.runtime.drain_timeout,
+        {.doc = "After SIGTERM, how long running requests may take before they are cut off.",
+         .unit = "ms",
+         .min = 0,
+         .max = 24 * hour_ms,
+         .flag = "--drain-timeout"});
+}
+
+void declare_edges(runtime::config::registry& r, serve_settings& s) {
+  r.add("http.listen", s.http.listen,
+        {.doc = "HOST:PORT of the OpenAI-style endpoint; port 0 takes a free one and prints it.", .flag = "--listen"});
+  r.add("http.threads", s.http.threads,
+        {.doc = "I/O threads. Parsing and tokenising happen on them.", .unit = "threads", .min = 1, .max = 256});
+  r.add("http.body_bytes_max", s.http.body_bytes_max,
+        {.doc = "Largest request body; over it 413.", .unit = "bytes", .min = 1024, .max = 1024.0 * 1024 * 1024});
+  r.add("http.header_bytes_max", s.http.header_bytes_max,
+        {.doc = "Largest request head; over it 431.", .unit = "bytes", .min = 256, .max = 1024 * 1024});
+  r.add("http.connections_max", s.http.connections_max,
+        {.doc = "Open connections; over it new ones are answered 503.",
+         .unit = "connections",
+         .min = 1,
+         .max = 1'000'000});
+  r.add("http.queued_bytes_max", s.http.queued_bytes_max,
+        {.doc = "What may wait for one slow reader before it is disconnected.",
+         .unit = "bytes",
+         .min = 4096,
+         .max = 1024.0 * 1024 * 1024});
+  r.add("http.header_timeout", s.http.header_timeout,
+        {.doc = "From the first byte of a request to the end of its head; then 408.",
+         .unit = "ms",
+         .min = 10,
+         .max = hour_ms});
+  r.add("http.body_timeout", s.http.body_timeout,
+        {.doc = "From the end of the head to the end of the body; then 408.", .unit = "ms", .min = 10, .max = hour_ms});
+  r.add("http.idle_timeout", s.http.idle_timeout,
+        {.doc = "How long a connection may lie without a request.", .unit = "ms", .min = 10, .max = 24 * hour_ms});
+  r.add("http.write_timeout", s.http.write_timeout,
+        {.doc = "How long a client may take to read one write.", .unit = "ms", .min = 10, .max = hour_ms});
+  r.add(
+      "control.listen", s.control.listen,
+      {.doc =
+           "HOST:PORT of the control port (godwit status). It authenticates nobody: keep it on loopback. Empty: none.",
+       .flag = "--control"});
+  r.add("log.levels", s.log.levels,
+        {.doc = "trace, debug, info, warning, error or off; for single components too: warning,http=debug.",
+         .flag = "--log-level"});
+  r.add("log.format", s.log.format, {{"text", log_format::text}, {"json", log_format::json}},
+        {.doc = "text, or json: one object a line.", .flag = "--log-format"});
+  r.add("log.file", s.log.file, {.doc = "Log lines are appended to this file. Empty: standard error."});
+}
+
+} // namespace
+
+void declare(runtime::config::registry& registry, serve_settings& settings) {
+  declare_engine(registry, settings);
+  declare_cluster(registry, settings);
+  declare_edges(registry, settings);
+  registry.relate([&settings]() -> std::optional<std::string> {
+    if (settings.instances.restart_backoff_min > settings.instances.restart_backoff_max)
+      return "instances.restart_backoff_min is above instances.restart_backoff_max";
+    return std::nullopt;
+  });
+  registry.relate([&settings]() -> std::optional<std::string> {
+    if (!parse_endpoint(settings.http.listen))
+      return "http.listen: '" + settings.http.listen + "' is not HOST:PORT, such as 127.0.0.1:8000";
+    if (!settings.control.listen.empty() && !parse_endpoint(settings.control.listen))
+      return "control.listen: '" + settings.control.listen + "' is not HOST:PORT, such as 127.0.0.1:7070";
+    return std::nullopt;
+  });
+}
+
+std::optional<endpoint> parse_endpoint(const std::string& text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return std::nullopt;
+  auto host = text.substr(0, colon);
+  if (host.front() == '[') {
+    if (host.back() != ']' || host.size() < 3) return std::nullopt;
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string::npos) {
+    return std::nullopt;
+  }
+  endpoint out;
+  const auto* first = text.data() + colon + 1;
+  const auto* last = text.data() + text.size();
+  const auto [end, failure] = std::from_chars(first, last, out.port);
+  if (first == last || failure != std::errc{} || end != last) return std::nullopt;
+  out.host = std::move(host);
+  return out;
+}
+
+} // namespace godwit::main

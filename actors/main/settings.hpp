@@ -1,0 +1,90 @@
+#pragma once
+
+#include <godwit/runtime/config/registry.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace godwit::main {
+
+enum class device_choice : std::uint8_t { automatic, cpu, cuda };
+enum class kv_choice : std::uint8_t { automatic, bf16, f32 };
+enum class batching_choice : std::uint8_t { continuous, fixed };
+enum class log_format : std::uint8_t { text, json };
+
+/// Everything that `godwit serve` can be told, with its defaults. `declare` says what each means.
+struct serve_settings {
+  struct {
+    std::string name;              // as clients call the model; empty: the directory's name
+    std::uint32_t context_max = 0; // tokens; 0: what the model was made for
+  } model;
+  struct {
+    std::uint32_t count = 1;
+    device_choice device = device_choice::automatic;
+    std::uint32_t threads = 0; // 0: the cores, divided among the instances
+    std::uint64_t kv_bytes = 0;
+    kv_choice kv_type = kv_choice::automatic;
+    std::string isa = "auto";
+    std::uint32_t layers_per_advance = 0;
+    std::chrono::milliseconds step_timeout{120'000};
+    std::chrono::milliseconds restart_backoff_min{100};
+    std::chrono::milliseconds restart_backoff_max{10'000};
+  } instances;
+  struct {
+    batching_choice batching = batching_choice::continuous;
+    std::uint32_t step_tokens_max = 512;
+    std::uint32_t sequences_max = 256;
+    std::uint32_t queue_max = 1024;
+    bool prefix_caching = true;
+  } llumlet;
+  struct {
+    std::string policy = "least_load";
+    std::chrono::milliseconds report_interval{100};
+  } scheduler;
+  struct {
+    std::uint32_t requests_max = 4096;
+    std::uint32_t attempts_max = 16;
+    std::chrono::milliseconds placement_timeout{30'000};
+    std::uint32_t prompts_max = 64;
+  } frontend;
+  struct {
+    std::string listen = "127.0.0.1:8000";
+    std::uint32_t threads = 2;
+    std::uint64_t body_bytes_max = 8 * 1024 * 1024;
+    std::uint32_t header_bytes_max = 16 * 1024;
+    std::uint32_t connections_max = 4096;
+    std::uint64_t queued_bytes_max = 1024 * 1024;
+    std::chrono::milliseconds header_timeout{10'000};
+    std::chrono::milliseconds body_timeout{60'000};
+    std::chrono::milliseconds idle_timeout{75'000};
+    std::chrono::milliseconds write_timeout{30'000};
+  } http;
+  struct {
+    std::string listen = "127.0.0.1:7070";
+  } control;
+  struct {
+    std::uint32_t worker_threads = 0; // 0: chosen by the number of cores
+    std::chrono::milliseconds drain_timeout{30'000};
+  } runtime;
+  struct {
+    std::string levels = "info";
+    log_format format = log_format::text;
+    std::string file;
+  } log;
+};
+
+/// Binds every setting to its name, unit, doc, default and bounds; the flags, the TOML keys, the GODWIT_ variables and
+/// docs/reference/settings.md follow from it.
+void declare(runtime::config::registry& registry, serve_settings& settings);
+
+/// "HOST:PORT" or "[HOST]:PORT".
+struct endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+};
+/// Absent where `text` is none.
+[[nodiscard]] std::optional<endpoint> parse_endpoint(const std::string& text);
+
+} // namespace godwit::main

@@ -1,0 +1,203 @@
+#include "openai_answer.hpp"
+
+#include <godwit/protocols/openai/error.hpp>
+#include <godwit/protocols/openai/sse.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace godwit::actors {
+
+namespace openai = protocols::openai;
+
+namespace {
+
+std::uint32_t count_characters(std::string_view text) {
+  return static_cast<std::uint32_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+openai::api_error describe(const answer_failure& failure, std::uint32_t retry_after_s) {
+  switch (failure.kind) {
+  case failure_kind::overloaded: {
+    auto error = openai::overloaded(retry_after_s);
+    error.message += ": " + failure.message;
+    return error;
+  }
+  case failure_kind::unavailable:
+    return openai::unavailable(failure.message, retry_after_s);
+  case failure_kind::too_long: {
+    auto error = openai::invalid_value("max_tokens", failure.message);
+    error.code = "context_length_exceeded";
+    return error;
+  }
+  case failure_kind::invalid:
+    return openai::invalid_value({}, failure.message);
+  case failure_kind::internal:
+    break;
+  }
+  return openai::internal_error(failure.message);
+}
+
+} // namespace
+
+openai_answer::openai_answer(std::shared_ptr<transport::http::exchange> exchange, openai_answer_options options)
+    : exchange_(std::move(exchange)), options_(std::move(options)),
+      chunks_(options_.endpoint, options_.head, options_.include_usage, options_.continuous_usage) {}
+
+void openai_answer::set_choices(const std::vector<std::shared_ptr<openai_choice>>& choices) {
+  choices_.assign(choices.begin(), choices.end());
+  greeted_.assign(choices.size(), false);
+  whole_.resize(choices.size());
+  running_ = choices.size();
+}
+
+void openai_answer::client_gone() {
+  for (const auto& weak : choices_)
+    if (auto choice = weak.lock()) options_.withdraw(std::move(choice));
+}
+
+void openai_answer::begin_stream() {
+  if (std::exchange(streaming_, true)) return;
+  if (options_.on_status) options_.on_status(200);
+  exchange_->begin_stream(200, {{"Content-Type", "text/event-stream; charset=utf-8"},
+                                {"Cache-Control", "no-cache"},
+                                {"X-Accel-Buffering", "no"}});
+}
+
+void openai_answer::add(const openai_choice& who, openai::choice piece, const openai::usage& so_far) {
+  if (over_) return;
+  if (options_.stream) {
+    begin_stream();
+    std::string bytes;
+    if (options_.endpoint == openai::chunk_writer::endpoint::chat && !greeted_[who.index()]) {
+      greeted_[who.index()] = true;
+      bytes += openai::sse_event(chunks_.first(who.index(), so_far));
+    }
+    bytes += openai::sse_event(chunks_.delta(piece, so_far));
+    exchange_->write(std::move(bytes));
+    return;
+  }
+  auto& whole = whole_[who.index()];
+  whole.index = piece.index;
+  whole.text += piece.text;
+  whole.finish_reason = std::move(piece.finish_reason);
+  whole.stop_string = std::move(piece.stop_string);
+  whole.stop_token = piece.stop_token;
+  if (piece.logprobs) {
+    if (!whole.logprobs) whole.logprobs.emplace();
+    std::move(piece.logprobs->begin(), piece.logprobs->end(), std::back_inserter(*whole.logprobs));
+  }
+}
+
+void openai_answer::choice_finished(const openai_choice& who) {
+  used_.prompt_tokens += who.used().prompt_tokens;
+  used_.completion_tokens += who.used().completion_tokens;
+  used_.cached_tokens += who.used().cached_tokens;
+  if (--running_ == 0 && !over_) finish();
+}
+
+void openai_answer::finish() {
+  over_ = true;
+  if (options_.stream) {
+    begin_stream();
+    std::string bytes;
+    if (chunks_.include_usage()) bytes += openai::sse_event(chunks_.last(used_));
+    bytes += openai::sse_done();
+    exchange_->write(std::move(bytes));
+    exchange_->finish();
+    return;
+  }
+  if (options_.on_status) options_.on_status(200);
+  transport::http::response out;
+  out.body = options_.endpoint == openai::chunk_writer::endpoint::chat
+                 ? openai::chat_object(options_.head, whole_, used_)
+                 : openai::completion_object(options_.head, whole_, used_);
+  exchange_->respond(std::move(out));
+}
+
+void openai_answer::failed(const answer_failure& failure) {
+  if (std::exchange(over_, true)) return;
+  const auto error = describe(failure, options_.retry_after_s);
+  if (streaming_) { // the status line has gone; the error is an event of its own
+    exchange_->write(openai::sse_event(to_json(error)) + std::string(openai::sse_done()));
+    exchange_->finish();
+  } else {
+    if (options_.on_status) options_.on_status(error.status);
+    transport::http::response out;
+    out.status = error.status;
+    if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
+    out.body = to_json(error);
+    exchange_->respond(std::move(out));
+  }
+  client_gone(); // nobody waits for the other choices
+}
+
+openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choice_options options)
+    : answer_(std::move(answer)), options_(std::move(options)), decoder_(options_.tokens, options_.skip_special_tokens),
+      matcher_(options_.stop_strings, options_.include_stop) {
+  used_.prompt_tokens = options_.prompt_tokens;
+}
+
+openai::token_choice openai_choice::describe(const protocols::sampled_token& token) const {
+  openai::token_choice out;
+  out.chosen.bytes = std::string(options_.tokens->bytes(token.id));
+  out.chosen.logprob = token.logprob;
+  out.text_offset = characters_;
+  for (const auto& other : token.top) out.top.push_back({std::string(options_.tokens->bytes(other.id)), other.logprob});
+  return out;
+}
+
+openai::choice openai_choice::piece(std::string text) {
+  openai::choice out;
+  out.index = options_.index;
+  if (!options_.echo.empty()) text.insert(0, std::exchange(options_.echo, {}));
+  out.text = std::move(text);
+  if (options_.logprobs) out.logprobs = std::exchange(logprobs_, {});
+  return out;
+}
+
+bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) {
+  std::string text;
+  for (std::size_t i = 0; i < tokens.size() && !stop_string_; ++i) {
+    const auto& token = tokens[i];
+    ++used_.completion_tokens;
+    if (ends_with_stop_token && i + 1 == tokens.size()) {
+      const auto& own = options_.stop_token_ids;
+      if (std::find(own.begin(), own.end(), token.id) != own.end()) stop_token_ = token.id;
+      break;
+    }
+    if (options_.logprobs) logprobs_.push_back(describe(token));
+    const auto decoded = decoder_.feed(token.id);
+    characters_ += count_characters(decoded);
+    auto emitted = matcher_.push(decoded);
+    text += emitted.text;
+    if (emitted.matched) stop_string_ = matcher_.stops()[*emitted.matched];
+  }
+  if (!text.empty() || !logprobs_.empty()) answer_->add(*this, piece(std::move(text)), used_);
+  return !stop_string_;
+}
+
+void openai_choice::on_finished(protocols::finish_reason reason, const answer_usage& usage) {
+  std::string tail;
+  if (!stop_string_) {
+    auto emitted = matcher_.push(decoder_.finish());
+    tail = std::move(emitted.text);
+    if (emitted.matched)
+      stop_string_ = matcher_.stops()[*emitted.matched];
+    else
+      tail += matcher_.finish();
+  }
+  used_.prompt_tokens = usage.prompt_tokens;
+  used_.cached_tokens = usage.cached_tokens;
+  auto last = piece(std::move(tail));
+  last.finish_reason = reason == protocols::finish_reason::length && !stop_string_ ? "length" : "stop";
+  last.stop_string = stop_string_;
+  last.stop_token = stop_token_;
+  answer_->add(*this, std::move(last), used_);
+  answer_->choice_finished(*this);
+}
+
+void openai_choice::on_failed(const answer_failure& failure) { answer_->failed(failure); }
+
+} // namespace godwit::actors

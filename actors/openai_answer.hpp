@@ -1,0 +1,104 @@
+#pragma once
+
+#include <godwit/actors/answer_sink.hpp>
+#include <godwit/gpu/model/tokenizer.hpp>
+#include <godwit/protocols/openai/response.hpp>
+#include <godwit/protocols/openai/stop_matcher.hpp>
+#include <godwit/transport/http/exchange.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace godwit::actors {
+
+class openai_choice;
+
+/// How one HTTP answer is written.
+struct openai_answer_options {
+  protocols::openai::chunk_writer::endpoint endpoint = protocols::openai::chunk_writer::endpoint::completions;
+  protocols::openai::response_head head;
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;
+  std::uint32_t retry_after_s = 1;
+  std::function<void(int status)> on_status;                  ///< told once; may be empty
+  std::function<void(std::shared_ptr<answer_sink>)> withdraw; ///< gives up a choice that still runs
+};
+
+/// The HTTP answer to one call: one or more choices, streamed or whole.
+///
+/// The choices' sinks call it on the front end actor's context, one at a time; `client_gone` comes from an I/O thread.
+/// The choices own the answer, which knows them weakly, so that everything is freed when the last request has ended.
+class openai_answer : public std::enable_shared_from_this<openai_answer> {
+public:
+  openai_answer(std::shared_ptr<transport::http::exchange> exchange, openai_answer_options options);
+
+  /// Before anything is submitted: the choices in their order.
+  void set_choices(const std::vector<std::shared_ptr<openai_choice>>& choices);
+  /// From any thread.
+  void client_gone();
+
+  void add(const openai_choice& who, protocols::openai::choice piece, const protocols::openai::usage& so_far);
+  void choice_finished(const openai_choice& who);
+  void failed(const answer_failure& failure);
+
+private:
+  void begin_stream();
+  void finish();
+
+  std::shared_ptr<transport::http::exchange> exchange_;
+  openai_answer_options options_;
+  protocols::openai::chunk_writer chunks_;
+  std::vector<std::weak_ptr<openai_choice>> choices_;
+  std::vector<bool> greeted_; // chat: the chunk with the role has been sent
+  std::vector<protocols::openai::choice> whole_;
+  protocols::openai::usage used_;
+  std::size_t running_ = 0;
+  bool streaming_ = false;
+  bool over_ = false;
+};
+
+/// What text of one choice's tokens goes to the client.
+struct openai_choice_options {
+  std::uint32_t index = 0;
+  std::shared_ptr<const gpu::model::tokenizer> tokens;
+  bool skip_special_tokens = true;
+  std::vector<std::string> stop_strings;
+  bool include_stop = false;
+  std::vector<protocols::token_id> stop_token_ids; ///< the client's own, named as stop_reason
+  bool logprobs = false;
+  std::string echo; ///< text before the answer
+  std::uint32_t prompt_tokens = 0;
+};
+
+/// Turns the tokens of one request into text: detokenises, looks for stop strings, collects log-probabilities.
+class openai_choice final : public answer_sink {
+public:
+  openai_choice(std::shared_ptr<openai_answer> answer, openai_choice_options options);
+  [[nodiscard]] bool on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) override;
+  void on_finished(protocols::finish_reason reason, const answer_usage& usage) override;
+  void on_failed(const answer_failure& failure) override;
+
+  [[nodiscard]] std::uint32_t index() const noexcept { return options_.index; }
+  [[nodiscard]] const protocols::openai::usage& used() const noexcept { return used_; }
+
+private:
+  [[nodiscard]] protocols::openai::choice piece(std::string text);
+  [[nodiscard]] protocols::openai::token_choice describe(const protocols::sampled_token& token) const;
+
+  std::shared_ptr<openai_answer> answer_;
+  openai_choice_options options_;
+  gpu::model::incremental_decoder decoder_;
+  protocols::openai::stop_matcher matcher_;
+  std::vector<protocols::openai::token_choice> logprobs_; // not sent yet
+  std::optional<std::string> stop_string_;
+  std::optional<std::int32_t> stop_token_;
+  protocols::openai::usage used_;
+  std::uint32_t characters_ = 0; // of text so far, held-back text included
+};
+
+} // namespace godwit::actors

@@ -1,0 +1,293 @@
+#include <godwit/actors/openai_edge.hpp>
+
+#include "openai_answer.hpp"
+
+#include <godwit/protocols/openai/chat_template.hpp>
+#include <godwit/protocols/openai/json_text.hpp>
+#include <godwit/protocols/openai/response.hpp>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <utility>
+
+namespace godwit::actors {
+
+namespace openai = protocols::openai;
+namespace http = transport::http;
+
+namespace {
+
+http::response to_response(const openai::api_error& error) {
+  http::response out;
+  out.status = error.status;
+  if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
+  if (!error.allow.empty()) out.fields.add("Allow", error.allow);
+  out.body = to_json(error);
+  return out;
+}
+
+http::response json(std::string body) {
+  http::response out;
+  out.body = std::move(body);
+  return out;
+}
+
+/// FNV-1a; 0 is kept for requests without a salt.
+std::uint64_t salt_of(std::string_view text) {
+  if (text.empty()) return 0;
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash | 1;
+}
+
+std::string_view type_of(int status) {
+  if (status == 503) return "service_unavailable_error";
+  return status >= 500 ? "internal_server_error" : "invalid_request_error";
+}
+
+} // namespace
+
+http::response openai_error_response(int status, std::string message) {
+  openai::api_error error;
+  error.status = status;
+  error.message = std::move(message);
+  error.type = type_of(status);
+  return to_response(error);
+}
+
+/// One call, checked and tokenised.
+struct openai_edge::call {
+  const openai::common_request* common = nullptr;
+  std::vector<std::vector<protocols::token_id>> prompts;
+  std::vector<std::string> echoes; ///< empty, or one a prompt
+  openai::chunk_writer::endpoint endpoint = openai::chunk_writer::endpoint::completions;
+  std::uint32_t default_max_tokens = 0; ///< 0: what the context has room for
+  std::vector<protocols::token_id> template_stops;
+};
+
+struct openai_edge::route {
+  std::string_view method;
+  std::string_view path;
+  bool below = false; ///< the path is a prefix
+  void (openai_edge::*serve)(const http::request&, const exchange_ptr&);
+};
+
+const std::vector<openai_edge::route>& openai_edge::routes() {
+  static const std::vector<route> table{
+      {"POST", "/v1/completions", false, &openai_edge::completion},
+      {"POST", "/v1/chat/completions", false, &openai_edge::chat},
+      {"GET", "/v1/models", false, &openai_edge::models},
+      {"GET", "/v1/models/", true, &openai_edge::models},
+      {"GET", "/health", false, &openai_edge::health},
+      {"GET", "/version", false, &openai_edge::version},
+      {"GET", "/metrics", false, &openai_edge::metrics},
+  };
+  return table;
+}
+
+openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options options)
+    : gate_(std::move(gate)), options_(std::move(options)), random_(options_.random_seed) {
+  if (options_.metrics != nullptr)
+    answers_ =
+        &options_.metrics->add_counter_family("godwit_http_answers_total", "Answers of the HTTP endpoint.", {"status"});
+}
+
+void openai_edge::count(int status) {
+  if (answers_ != nullptr) answers_->with({std::to_string(status)}).increment();
+}
+
+void openai_edge::handle(http::request request, exchange_ptr exchange) {
+  std::string allowed;
+  for (const auto& r : routes()) {
+    const bool matches = r.below ? request.target.starts_with(r.path) : request.target == r.path;
+    if (!matches) continue;
+    if (request.method == r.method) {
+      (this->*r.serve)(request, exchange);
+      return;
+    }
+    allowed = r.method;
+  }
+  const auto error =
+      allowed.empty() ? openai::not_found(request.target) : openai::method_not_allowed(request.method, allowed);
+  count(error.status);
+  exchange->respond(to_response(error));
+}
+
+void openai_edge::models(const http::request& request, const exchange_ptr& exchange) {
+  const auto card =
+      openai::model_card{options_.model.name, options_.unix_time_s(), "godwit", options_.model.context_length};
+  constexpr std::string_view prefix = "/v1/models/";
+  if (!request.target.starts_with(prefix)) return exchange->respond(json(openai::models_object({card})));
+  const auto asked = request.target.substr(prefix.size());
+  if (asked == options_.model.name) return exchange->respond(json(openai::model_object(card)));
+  exchange->respond(to_response(openai::model_not_found(asked)));
+}
+
+void openai_edge::health(const http::request&, const exchange_ptr& exchange) {
+  const bool well = !draining_ && gate_->ready();
+  if (well) return exchange->respond(json("{\"status\":\"ok\"}"));
+  exchange->respond(to_response(openai::unavailable(
+      draining_ ? "the server is shutting down" : "the model is not loaded yet", options_.retry_after_s)));
+}
+
+void openai_edge::version(const http::request&, const exchange_ptr& exchange) {
+  exchange->respond(json("{\"version\":" + openai::json_string(options_.version) + "}"));
+}
+
+void openai_edge::metrics(const http::request&, const exchange_ptr& exchange) {
+  http::response out;
+  if (options_.metrics != nullptr) {
+    out.content_type = runtime::metrics::registry::content_type;
+    out.body = options_.metrics->expose();
+  }
+  exchange->respond(std::move(out));
+}
+
+std::optional<openai::api_error> openai_edge::admissible(const openai::common_request& request) const {
+  if (!request.model.empty() && request.model != options_.model.name) return openai::model_not_found(request.model);
+  if (draining_) return openai::unavailable("the server is shutting down", options_.retry_after_s);
+  if (!gate_->ready()) return openai::unavailable("no instance is ready", options_.retry_after_s);
+  if (!request.ignored.empty()) {
+    std::string names;
+    for (const auto& name : request.ignored) names += (names.empty() ? "" : ", ") + name;
+    options_.log.warning("ignored fields nobody knows: {}", names);
+  }
+  return std::nullopt;
+}
+
+std::vector<protocols::token_id> openai_edge::text_prompt(const openai::completion_request& request,
+                                                          const openai::prompt_input& input) const {
+  if (!input.tokens.empty()) return input.tokens;
+  const auto& tokens = *options_.model.tokens;
+  std::vector<protocols::token_id> out;
+  if (request.add_special_tokens) out = tokens.prefix();
+  const auto text = tokens.encode(input.text, true);
+  out.insert(out.end(), text.begin(), text.end());
+  if (request.add_special_tokens) out.insert(out.end(), tokens.suffix().begin(), tokens.suffix().end());
+  return out;
+}
+
+std::vector<protocols::token_id> openai_edge::chat_prompt(const openai::chat_request& request) const {
+  const auto& tokens = *options_.model.tokens;
+  auto out = request.add_special_tokens ? tokens.prefix() : std::vector<protocols::token_id>{};
+  for (const auto& piece : openai::chatml_pieces(request.messages, request.add_generation_prompt)) {
+    const auto ids = tokens.encode(piece.text, piece.markup);
+    out.insert(out.end(), ids.begin(), ids.end());
+  }
+  return out;
+}
+
+void openai_edge::completion(const http::request& request, const exchange_ptr& exchange) {
+  auto parsed = openai::parse_completion(request.body, options_.model.defaults, options_.limits);
+  auto error = parsed ? admissible(*parsed) : std::optional(parsed.error());
+  if (error) {
+    count(error->status);
+    return exchange->respond(to_response(*error));
+  }
+  call what;
+  what.common = &*parsed;
+  what.default_max_tokens = options_.model.defaults.completion_max_tokens;
+  for (const auto& input : parsed->prompts) {
+    what.prompts.push_back(text_prompt(*parsed, input));
+    if (parsed->echo)
+      what.echoes.push_back(input.tokens.empty() ? input.text : options_.model.tokens->decode(input.tokens, true));
+  }
+  start(std::move(what), exchange);
+}
+
+void openai_edge::chat(const http::request& request, const exchange_ptr& exchange) {
+  auto parsed = openai::parse_chat(request.body, options_.model.defaults, options_.limits);
+  auto error = parsed ? admissible(*parsed) : std::optional(parsed.error());
+  if (error) {
+    count(error->status);
+    return exchange->respond(to_response(*error));
+  }
+  call what;
+  what.common = &*parsed;
+  what.endpoint = openai::chunk_writer::endpoint::chat;
+  what.prompts.push_back(chat_prompt(*parsed));
+  if (const auto end = options_.model.tokens->find(openai::chatml_end)) what.template_stops.push_back(*end);
+  start(std::move(what), exchange);
+}
+
+std::string openai_edge::new_id(const char* prefix) {
+  static constexpr std::array digits{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
+  const auto n = ids_.fetch_add(1);
+  std::string id = prefix;
+  for (const auto word : {random_.at(2 * n), random_.at(2 * n + 1)})
+    for (int shift = 60; shift >= 0; shift -= 4) id += digits[(word >> shift) & 15];
+  return id;
+}
+
+void openai_edge::start(call what, const exchange_ptr& exchange) {
+  const auto refuse = [&](const openai::api_error& error) {
+    count(error.status);
+    exchange->respond(to_response(error));
+  };
+  const auto& common = *what.common;
+  const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
+  for (const auto& prompt : what.prompts) {
+    if (prompt.empty()) return refuse(openai::invalid_value("prompt", "the prompt has no tokens"));
+    if (prompt.size() >= options_.model.context_length)
+      return refuse(openai::context_length_exceeded(prompt.size(), options_.model.context_length,
+                                                    is_chat ? "messages" : "prompt"));
+  }
+
+  openai_answer_options format;
+  format.endpoint = what.endpoint;
+  format.head = {common.request_id.empty() ? new_id(is_chat ? "chatcmpl-" : "cmpl-")
+                                           : (is_chat ? "chatcmpl-" : "cmpl-") + common.request_id,
+                 options_.model.name, options_.unix_time_s()};
+  format.stream = common.stream;
+  format.include_usage = common.include_usage;
+  format.continuous_usage = common.continuous_usage;
+  format.retry_after_s = options_.retry_after_s;
+  format.on_status = [this](int status) { count(status); };
+  format.withdraw = [gate = gate_](std::shared_ptr<answer_sink> sink) { gate->withdraw(std::move(sink)); };
+  const auto answer = std::make_shared<openai_answer>(exchange, std::move(format));
+
+  std::vector<std::shared_ptr<openai_choice>> choices;
+  std::vector<std::shared_ptr<submission>> submissions;
+  for (std::size_t i = 0; i < what.prompts.size(); ++i) {
+    openai_choice_options text;
+    text.index = static_cast<std::uint32_t>(i);
+    text.tokens = options_.model.tokens;
+    text.skip_special_tokens = common.skip_special_tokens;
+    text.stop_strings = common.stop_strings;
+    if (is_chat && what.template_stops.empty()) text.stop_strings.emplace_back(openai::chatml_end);
+    text.include_stop = common.include_stop_str_in_output;
+    text.stop_token_ids = common.stop.stop_token_ids;
+    text.logprobs = common.sampling.logprobs >= 0;
+    if (!what.echoes.empty()) text.echo = what.echoes[i];
+    text.prompt_tokens = static_cast<std::uint32_t>(what.prompts[i].size());
+    choices.push_back(std::make_shared<openai_choice>(answer, std::move(text)));
+
+    const auto room = options_.model.context_length - static_cast<std::uint32_t>(what.prompts[i].size());
+    auto one = std::make_shared<submission>();
+    one->request.prompt = std::move(what.prompts[i]);
+    one->request.sampling = common.sampling;
+    one->request.stop = common.stop;
+    const auto wanted = common.has_max_tokens          ? common.stop.max_tokens
+                        : what.default_max_tokens != 0 ? what.default_max_tokens
+                                                       : room;
+    one->request.stop.max_tokens = std::min(wanted, room);
+    one->request.stop.stop_token_ids.insert(one->request.stop.stop_token_ids.end(), what.template_stops.begin(),
+                                            what.template_stops.end());
+    one->request.priority = common.priority;
+    one->request.cache_salt = salt_of(common.cache_salt);
+    one->seeded = common.seed.has_value();
+    one->request.sampling.seed = common.seed.value_or(0);
+    one->sink = choices.back();
+    submissions.push_back(std::move(one));
+  }
+  answer->set_choices(choices);
+  if (!gate_->submit(std::move(submissions)))
+    return answer->failed({failure_kind::unavailable, "the front end is restarting"});
+  // Last, so that a withdrawal comes after its submission.
+  exchange->on_close([weak = std::weak_ptr(answer)] {
+    if (const auto gone = weak.lock()) gone->client_gone();
+  });
+}
+
+} // namespace godwit::actors
