@@ -49,7 +49,7 @@ public:
   [[nodiscard]] async::expected<handle<Interface>> remote(const std::string& host, std::uint16_t port) {
     std::vector<const message_type*> types;
     Interface::collect_types(types);
-    auto found = remote_actor(host, port, types);
+    auto found = remote_actor(host, port, types, Interface::size);
     if (!found) return std::move(found).error();
     return handle<Interface>{std::move(*found)};
   }
@@ -57,7 +57,7 @@ public:
 private:
   async::expected<std::uint16_t> publish_actor(const actor_ref& whom, const std::string& host, std::uint16_t port);
   async::expected<actor_ref> remote_actor(const std::string& host, std::uint16_t port,
-                                          const std::vector<const message_type*>& types);
+                                          const std::vector<const message_type*>& types, std::size_t messages);
   void ask_and_wait(const actor_ref& to, std::chrono::nanoseconds timeout, detail::draft message,
                     const std::function<void(detail::answer&)>& take) override;
   std::chrono::milliseconds grace_;

@@ -43,10 +43,10 @@ public:
      ...);
   }
 
-  /// The types to register before messages of this interface come from another node.
+  /// The types to register before messages of this interface come from another node: the messages, then the replies.
   static void collect_types(std::vector<const message_type*>& types) {
+    for_each([&]<class Message, class Reply>() { types.push_back(&message_type_of<Message>); });
     for_each([&]<class Message, class Reply>() {
-      types.push_back(&message_type_of<Message>);
       if constexpr (!std::is_void_v<Reply>) types.push_back(&message_type_of<Reply>);
     });
   }

@@ -2,6 +2,7 @@
 
 #include <godwit/runtime/context.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <coroutine>
@@ -21,11 +22,11 @@ class operation : public async::parked {
 public:
   explicit operation(actor_context context) noexcept : context_(context) {}
   operation(operation&& other) noexcept : context_(other.context_) {} // before it is awaited, so nothing is parked
+
+protected:
   ~operation() {
     if (wait_) context_.forget(wait_);
   }
-
-protected:
   void resume() {
     wait_ = {};
     frame_.resume();

@@ -1,0 +1,212 @@
+#include "actor/actor_core.hpp"
+
+#include "actor/engine.hpp"
+#include "actor/envelope.hpp"
+#include "actor/failures.hpp"
+#include "actor/protocol.hpp"
+#include "actor/references.hpp"
+
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+
+#include <algorithm>
+
+namespace godwit::runtime::detail {
+
+namespace {
+constexpr auto alarm_type = caf::atom("godwit");
+} // namespace
+
+actor_core::actor_core(caf::actor_config& config, engine& e, actor_host& host)
+    : caf::event_based_actor(config), engine_(e), host_(host), node_(node()) {
+  // An error that comes as a message of its own must not end the actor, nor an unknown message be printed.
+  set_error_handler([](caf::scheduled_actor*, caf::error&) {});
+  set_default_handler(caf::drop);
+  set_exception_handler([this](std::exception_ptr& failure) -> caf::error {
+    report("ended by an exception: " + describe(failure).message);
+    return caf::exit_reason::unhandled_exception;
+  });
+}
+
+actor_core::~actor_core() = default;
+
+caf::behavior actor_core::make_behavior() {
+  handlers_ = user_->make_handlers();
+  // CAF keeps an actor only while it has a behavior. `consume` leaves nothing for this one.
+  return {[](const envelope&) {}};
+}
+
+void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) {
+  caf::event_based_actor::enqueue(std::move(message), where);
+}
+
+caf::invoke_message_result actor_core::consume(caf::mailbox_element& x) {
+  auto* l = letter::of(x);
+  if (engine_.log) log(x, l);
+  if (!l) {
+    consume_foreign(x);
+  } else if (x.mid.is_response()) {
+    wake(wait_of(x.mid), *l->type, l->payload());
+  } else {
+    dispatch(*l->type, l->payload(), x);
+  }
+  frames_.run_ready();
+  set_alarm();
+  return caf::invoke_message_result::consumed;
+}
+
+void actor_core::dispatch(const message_type& type, void* payload, caf::mailbox_element& x) {
+  auto reply = reply_for(x);
+  for (const auto& handler : handlers_)
+    if (handler->type == &type) return handler->run(actor_context{this}, payload, std::move(reply));
+  if (&type == &message_type_of<interface_query>) {
+    interface_description known;
+    for (const auto& handler : handlers_) known.messages.push_back(handler->type->id);
+    return reply.answer(std::move(known));
+  }
+  if (reply.wanted())
+    reply.fail(async::error{async::error_code::unsupported, "no handler for " + std::string(type.name)});
+  else
+    report("no handler for " + std::string(type.name));
+}
+
+reply_to actor_core::reply_for(caf::mailbox_element& x) {
+  if (!x.mid.is_request() || !x.sender) return {};
+  return {this, reference(std::move(x.sender)), x.mid.integer_value()};
+}
+
+void actor_core::wake(async::wait_id wait, answer value) {
+  deadlines_.remove(wait);
+  if (auto* waiter = frames_.take(wait)) waiter->wake(&value);
+}
+
+void actor_core::wake(async::wait_id wait, const message_type& type, void* payload) {
+  answer value;
+  if (&type == &message_type_of<async::error>)
+    value.failure = static_cast<async::error*>(payload);
+  else {
+    value.type = &type;
+    value.payload = payload;
+  }
+  wake(wait, value);
+}
+
+void actor_core::consume_foreign(caf::mailbox_element& x) {
+  auto& content = x.content();
+  if (content.match_elements<envelope>()) return open(content.get_as<envelope>(0), x);
+  if (x.mid.is_response()) {
+    auto failure = content.match_elements<caf::error>()
+                       ? to_error(content.get_as<caf::error>(0))
+                       : async::error{async::error_code::unsupported, "an answer that is no message of ours"};
+    answer value;
+    value.failure = &failure;
+    return wake(wait_of(x.mid), value);
+  }
+  if (content.match_elements<caf::timeout_msg>() && content.get_as<caf::timeout_msg>(0).type == alarm_type)
+    return fire_deadlines();
+  if (content.match_elements<caf::down_msg>()) {
+    const auto& down = content.get_as<caf::down_msg>(0);
+    return went_down(down.source, down.reason);
+  }
+  caf::event_based_actor::consume(x); // exit messages, and what CAF asks of every actor
+}
+
+void actor_core::open(const envelope& e, caf::mailbox_element& x) {
+  const auto box = open_envelope(engine_, e);
+  if (x.mid.is_response()) {
+    if (box) return wake(wait_of(x.mid), *box->type, box->payload());
+    async::error failure{async::error_code::unsupported, "an answer that cannot be read"};
+    answer value;
+    value.failure = &failure;
+    return wake(wait_of(x.mid), value);
+  }
+  if (box) return dispatch(*box->type, box->payload(), x);
+  if (auto reply = reply_for(x); reply.wanted())
+    reply.fail(async::error{async::error_code::unsupported, "a message that cannot be read"});
+  else
+    report("a message from another node cannot be read");
+}
+
+void actor_core::fire_deadlines() {
+  alarm_.reset();
+  const auto now = clock().now();
+  while (!deadlines_.empty() && deadlines_.earliest() <= now) {
+    const auto wait = deadlines_.pop();
+    async::error failure{async::error_code::timeout, "no answer in time"};
+    answer value;
+    value.failure = &failure;
+    if (auto* waiter = frames_.take(wait)) waiter->wake(&value);
+  }
+}
+
+// An alarm that has become too early costs one idle wake-up, which is cheaper than telling CAF's clock about every ask
+// that was answered. A simulation wants it exact: virtual time must not pass for waits that are over.
+void actor_core::set_alarm() {
+  if (deadlines_.empty()) {
+    if (alarm_ && engine_.exact_alarms) {
+      clock().cancel_ordinary_timeout(this, alarm_type);
+      alarm_.reset();
+    }
+    return;
+  }
+  const auto wanted = deadlines_.earliest();
+  if (alarm_ && (*alarm_ == wanted || (*alarm_ < wanted && !engine_.exact_alarms))) return;
+  alarm_ = wanted;
+  clock().set_ordinary_timeout(wanted, this, alarm_type, 0);
+}
+
+void actor_core::on_exit() {
+  if (user_) {
+    try {
+      user_->on_stop();
+    } catch (...) {
+      report("on_stop: " + describe(std::current_exception()).message);
+    }
+  }
+  frames_.destroy_all();
+  handlers_.clear();
+  user_.reset();
+  watched_.clear();
+  watch_ids_.clear();
+  if (alarm_) clock().cancel_ordinary_timeout(this, alarm_type); // it holds a reference
+  alarm_.reset();
+  caf::event_based_actor::on_exit();
+}
+
+bool actor_core::cleanup(caf::error&& reason, caf::execution_unit* where) {
+  const bool first = caf::event_based_actor::cleanup(std::move(reason), where);
+  if (first) engine_.ended(id());
+  return first;
+}
+
+void actor_core::log(caf::mailbox_element& x, const letter* l) {
+  using kind = sim::event::kind_type;
+  sim::event e;
+  e.time = engine_.clock().now();
+  e.receiver = id();
+  e.sender = x.sender ? x.sender->id() : 0;
+  auto& content = x.content();
+  if (l) {
+    e.type = l->type->name;
+    e.kind = x.mid.is_request() ? kind::request : x.mid.is_response() ? kind::answer : kind::message;
+    if (l->type == &message_type_of<async::error>) e.kind = kind::failure;
+    if (l->type->write) {
+      wire_writer out;
+      l->type->write(out, l->payload());
+      for (const auto& actor : out.actors) wire_write(out, actor.id());
+      e.content = fnv1a({reinterpret_cast<const char*>(out.bytes.data()), out.bytes.size()});
+    }
+  } else if (content.match_elements<caf::timeout_msg>()) {
+    e.kind = kind::timer;
+  } else if (content.match_elements<caf::down_msg>()) {
+    e.kind = kind::down;
+    e.sender = caf::actor_cast<caf::actor_control_block*>(content.get_as<caf::down_msg>(0).source)->id();
+  } else if (x.mid.is_response()) {
+    e.kind = kind::failure;
+  } else {
+    e.kind = kind::stop;
+  }
+  engine_.log->add(e);
+}
+
+} // namespace godwit::runtime::detail

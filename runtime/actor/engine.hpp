@@ -1,0 +1,61 @@
+#pragma once
+
+#include <godwit/runtime/host.hpp>
+#include <godwit/runtime/sim/event_log.hpp>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace godwit::runtime::detail {
+
+/// What lies under an actor_host: CAF's system, the actors that are alive, the messages that are known.
+class engine {
+public:
+  using configure_function = std::function<void(caf::actor_system_config&)>;
+  engine(const configure_function& configure, std::unique_ptr<runtime::clock> own_clock, const runtime::clock* clock,
+         report_function report);
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+  ~engine();
+
+  [[nodiscard]] caf::actor_system& system() noexcept { return *system_; }
+  [[nodiscard]] const runtime::clock& clock() const noexcept { return *clock_; }
+  void report(std::string_view actor, std::string_view text) const noexcept;
+
+  actor_ref spawn(actor_host& host, const actor_factory& make);
+  void send(const actor_ref& to, draft message);
+  void stop(const actor_ref& whom, stop_reason reason);
+  void stop_all(stop_reason reason);
+  [[nodiscard]] std::size_t alive() const;
+  bool wait_until_empty(std::chrono::milliseconds timeout);
+  /// Called by an actor whose cleanup is over.
+  void ended(std::uint64_t id) noexcept;
+
+  void register_types(const std::vector<const message_type*>& types);
+  /// Null: unknown.
+  [[nodiscard]] const message_type* find_type(std::uint64_t id) const;
+
+  /// In a simulation: alarms are kept exact, deliveries may be logged.
+  bool exact_alarms = false;
+  sim::event_log* log = nullptr;
+
+private:
+  caf::actor_system_config config_;
+  std::unique_ptr<runtime::clock> own_clock_;
+  const runtime::clock* clock_;
+  report_function report_;
+  mutable std::mutex mutex_;
+  std::condition_variable empty_;
+  std::unordered_map<std::uint64_t, actor_ref> alive_; ///< holds every actor until it has ended
+  std::unordered_map<std::uint64_t, const message_type*> types_;
+  std::unique_ptr<caf::actor_system> system_; ///< last: goes first
+};
+
+} // namespace godwit::runtime::detail

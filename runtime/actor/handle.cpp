@@ -1,0 +1,21 @@
+#include "actor/references.hpp"
+
+#include <caf/actor_system.hpp>
+
+namespace godwit::runtime {
+
+void actor_ref::retain() const noexcept {
+  if (control_) caf::intrusive_ptr_add_ref(detail::block(*this));
+}
+
+void actor_ref::release() noexcept {
+  if (control_) caf::intrusive_ptr_release(detail::block(*this));
+}
+
+std::uint64_t actor_ref::id() const noexcept { return control_ ? detail::block(*this)->id() : 0; }
+
+bool actor_ref::remote() const noexcept {
+  return control_ && detail::block(*this)->nid != detail::block(*this)->home_system->node();
+}
+
+} // namespace godwit::runtime

@@ -1,0 +1,90 @@
+#include "actor/outside_asker.hpp"
+
+#include "actor/envelope.hpp"
+#include "actor/failures.hpp"
+#include "actor/letter.hpp"
+#include "actor/protocol.hpp"
+#include "actor/references.hpp"
+
+#include <caf/make_actor.hpp>
+
+namespace godwit::runtime::detail {
+
+void outside_asker::enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) {
+  if (!message->mid.is_response()) return;
+  const std::lock_guard lock{mutex_};
+  if (!answer_) answer_ = std::move(message);
+  arrived_.notify_all();
+}
+
+bool outside_asker::answered() const {
+  const std::lock_guard lock{mutex_};
+  return answer_ != nullptr;
+}
+
+bool outside_asker::wait_until(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock{mutex_};
+  return arrived_.wait_until(lock, deadline, [&] { return answer_ != nullptr; });
+}
+
+caf::mailbox_element_ptr outside_asker::take() {
+  const std::lock_guard lock{mutex_};
+  return std::move(answer_);
+}
+
+namespace {
+
+void fail(const std::function<void(answer&)>& take, async::error why) {
+  answer value;
+  value.failure = &why;
+  take(value);
+}
+
+void hand_over(engine& e, caf::mailbox_element& x, const std::function<void(answer&)>& take) {
+  letter_ptr opened;
+  auto* l = letter::of(x);
+  if (!l) {
+    auto& content = x.content();
+    if (content.match_elements<caf::error>()) return fail(take, to_error(content.get_as<caf::error>(0)));
+    if (content.match_elements<envelope>()) opened = open_envelope(e, content.get_as<envelope>(0));
+    if (!opened) return fail(take, async::error{async::error_code::unsupported, "an answer that cannot be read"});
+    l = opened.get();
+  }
+  if (l->type == &message_type_of<async::error>) return fail(take, *static_cast<async::error*>(l->payload()));
+  answer value;
+  value.type = l->type;
+  value.payload = l->payload();
+  take(value);
+}
+
+} // namespace
+
+void ask_from_outside(engine& e, const actor_ref& to, draft message, const std::function<void(outside_asker&)>& wait,
+                      const std::function<void(answer&)>& take) {
+  if (!to) return fail(take, async::error{async::error_code::down, "no such actor"});
+  letter_ptr l{letter::of_payload(message.release())};
+  if (!l->type->write && to.remote())
+    return fail(take,
+                async::error{async::error_code::unsupported, "cannot leave this node: " + std::string(l->type->name)});
+  caf::actor_config config{e.system().dummy_execution_unit()};
+  auto ptr = caf::make_actor<outside_asker, caf::strong_actor_ptr>(e.system().next_actor_id(), e.system().node(),
+                                                                   &e.system(), config);
+  auto& asker = static_cast<outside_asker&>(*ptr->get());
+  const auto id = request_id_of(async::wait_id{0, 1});
+  if (to.remote()) { // another node may just fall silent
+    block(to)->get()->attach_functor([ptr, id](const caf::error&) {
+      ptr->enqueue(nullptr, id.response_id(), caf::make_message(caf::make_error(caf::sec::request_receiver_down)),
+                   nullptr);
+    });
+  }
+  l->sender = ptr;
+  l->mid = id;
+  block(to)->enqueue(caf::mailbox_element_ptr{l.release()}, nullptr);
+  wait(asker);
+  if (auto answer_in = asker.take())
+    hand_over(e, *answer_in, take);
+  else
+    fail(take, async::error{async::error_code::timeout, "no answer in time"});
+}
+
+} // namespace godwit::runtime::detail

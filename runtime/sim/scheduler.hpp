@@ -1,0 +1,54 @@
+#pragma once
+
+#include "sim/world_state.hpp"
+
+#include <caf/detail/simple_actor_clock.hpp>
+#include <caf/execution_unit.hpp>
+#include <caf/scheduler/abstract_coordinator.hpp>
+
+namespace godwit::runtime::sim::detail {
+
+/// CAF's timeouts of one system, on the world's time.
+class virtual_clock final : public caf::detail::simple_actor_clock {
+public:
+  explicit virtual_clock(const world_state& world) : world_(world) {}
+  time_point now() const noexcept override;
+  [[nodiscard]] bool empty() const noexcept { return schedule_.empty(); }
+  [[nodiscard]] std::chrono::nanoseconds earliest() const noexcept;
+  /// Among those due first, one drawn at random.
+  void fire_one(async::counter_random& random);
+
+private:
+  const world_state& world_;
+};
+
+/// Takes the place of CAF's scheduler: jobs go to the world, which runs them one message at a time.
+class scheduler final : public caf::scheduler::abstract_coordinator {
+public:
+  scheduler(caf::actor_system& system, world_state& world);
+  ~scheduler() override;
+  void enqueue(caf::resumable* job) override { world_.push(*this, job); }
+  virtual_clock& clock() noexcept override { return clock_; }
+  bool detaches_utility_actors() const override { return false; }
+  /// Runs the job for one message; what CAF counts on its references is done here.
+  void run(caf::resumable* job);
+
+protected:
+  void start() override;
+  void stop() override;
+
+private:
+  class unit final : public caf::execution_unit {
+  public:
+    explicit unit(scheduler& s) : caf::execution_unit(&s.system()), scheduler_(s) {}
+    void exec_later(caf::resumable* job) override { scheduler_.enqueue(job); }
+
+  private:
+    scheduler& scheduler_;
+  };
+  world_state& world_;
+  virtual_clock clock_;
+  unit unit_;
+};
+
+} // namespace godwit::runtime::sim::detail
