@@ -94,6 +94,7 @@ public:
 
 private:
   class impl;
+  registration add_callback(std::string name, std::string help, std::string type, std::function<samples()> read);
   std::shared_ptr<impl> impl_;
 };
 

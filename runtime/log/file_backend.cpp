@@ -1,0 +1,128 @@
+#include <godwit/runtime/log/file_backend.hpp>
+
+#include <spdlog/async_logger.h>
+#include <spdlog/details/thread_pool.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+
+namespace godwit::runtime::log {
+
+namespace {
+
+std::chrono::nanoseconds system_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch());
+}
+
+/// Writes each line through, tells of lost ones, and acknowledges a flush, which spdlog's queue does not.
+class through_sink final : public spdlog::sinks::sink {
+public:
+  through_sink(spdlog::sink_ptr to, format style) : to_(std::move(to)), style_(style) { to_->set_pattern("%v"); }
+
+  void watch(std::weak_ptr<spdlog::details::thread_pool> queue) { queue_ = std::move(queue); }
+
+  // Both on the writing thread only.
+  void log(const spdlog::details::log_msg& line) override {
+    tell_lost();
+    to_->log(line);
+    to_->flush();
+  }
+  void flush() override {
+    tell_lost();
+    to_->flush();
+    const auto lock = std::lock_guard(mutex_);
+    ++flushes_;
+    flushed_.notify_all();
+  }
+
+  void set_pattern(const std::string&) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
+
+  [[nodiscard]] std::uint64_t flushes() {
+    const auto lock = std::lock_guard(mutex_);
+    return flushes_;
+  }
+  void wait_for_flush_after(std::uint64_t before) {
+    auto lock = std::unique_lock(mutex_);
+    // A flush can be lost like a line, and a full disk or a stopped terminal must not stop us: hence the bound.
+    flushed_.wait_for(lock, std::chrono::seconds(2), [&] { return flushes_ > before; });
+  }
+
+private:
+  void tell_lost() {
+    const auto queue = queue_.lock();
+    const auto lost = queue ? queue->overrun_counter() : told_;
+    if (lost == told_) return;
+    const auto message =
+        std::to_string(lost - told_) + " lines were lost, since they came faster than they could be written";
+    told_ = lost;
+    auto r = record();
+    r.time = system_now();
+    r.severity = level::warning;
+    r.component = "log";
+    r.message = message;
+    const auto line = to_line(r, style_);
+    to_->log(spdlog::details::log_msg("", spdlog::level::info, line));
+  }
+
+  const spdlog::sink_ptr to_;
+  const format style_;
+  std::weak_ptr<spdlog::details::thread_pool> queue_;
+  std::size_t told_ = 0;
+  std::mutex mutex_;
+  std::condition_variable flushed_;
+  std::uint64_t flushes_ = 0;
+};
+
+class file_backend final : public backend {
+public:
+  file_backend(std::shared_ptr<through_sink> sink, const file_settings& settings)
+      : style_(settings.style), sink_(std::move(sink)),
+        queue_(std::make_shared<spdlog::details::thread_pool>(std::max<std::uint32_t>(2, settings.queue_lines_max), 1)),
+        // Not registered with spdlog: its registry is global.
+        logger_(
+            std::make_shared<spdlog::async_logger>("", sink_, queue_, spdlog::async_overflow_policy::overrun_oldest)) {
+    sink_->watch(queue_);
+    logger_->set_level(spdlog::level::trace);
+  }
+  ~file_backend() override { flush(); }
+  file_backend(const file_backend&) = delete;
+  file_backend& operator=(const file_backend&) = delete;
+
+  [[nodiscard]] std::chrono::nanoseconds now() override { return system_now(); }
+  void write(const record& r) override { logger_->log(spdlog::level::info, spdlog::string_view_t(to_line(r, style_))); }
+  void flush() override {
+    const auto before = sink_->flushes();
+    logger_->flush();
+    sink_->wait_for_flush_after(before);
+  }
+  [[nodiscard]] std::uint64_t dropped() const override { return queue_->overrun_counter(); }
+
+private:
+  const format style_;
+  const std::shared_ptr<through_sink> sink_;
+  const std::shared_ptr<spdlog::details::thread_pool> queue_;
+  const std::shared_ptr<spdlog::async_logger> logger_;
+};
+
+} // namespace
+
+std::variant<std::shared_ptr<backend>, open_error> open_file(const file_settings& settings) {
+  auto to = spdlog::sink_ptr();
+  try {
+    if (settings.file.empty())
+      to = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    else
+      to = std::make_shared<spdlog::sinks::basic_file_sink_mt>(settings.file);
+  } catch (const std::exception& e) {
+    return open_error{"cannot write the log file " + settings.file + ": " + e.what()};
+  }
+  auto sink = std::make_shared<through_sink>(std::move(to), settings.style);
+  return std::make_shared<file_backend>(std::move(sink), settings);
+}
+
+} // namespace godwit::runtime::log
