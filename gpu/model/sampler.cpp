@@ -1,7 +1,7 @@
 #include <godwit/gpu/model/sampler.hpp>
 
 #include "model/exponential.hpp"
-#include "model/philox.hpp"
+#include <godwit/gpu/model/philox.hpp>
 
 #include <algorithm>
 #include <cmath>

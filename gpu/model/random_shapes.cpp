@@ -1,0 +1,94 @@
+#include <godwit/gpu/model/random_model.hpp>
+
+#include <algorithm>
+
+namespace godwit::gpu::model {
+
+namespace {
+
+config base(family kind) {
+  config c;
+  c.kind = kind;
+  c.architecture = kind == family::llama     ? "LlamaForCausalLM"
+                   : kind == family::mistral ? "MistralForCausalLM"
+                                             : "Qwen2ForCausalLM";
+  c.qkv_bias = kind == family::qwen2;
+  c.type = data_type::bf16;
+  c.bos = 0;
+  c.eos = {2, 0};
+  c.default_temperature = 1.0F;
+  return c;
+}
+
+config tiny(family kind) {
+  auto c = base(kind);
+  c.vocabulary = 512;
+  c.hidden = 64;
+  c.intermediate = 160;
+  c.layers = 2;
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.head_size = 16;
+  c.positions_max = 512;
+  return c;
+}
+
+config sized(std::uint32_t hidden, std::uint32_t intermediate, std::uint32_t layers, std::uint32_t heads,
+             std::uint32_t kv_heads, std::uint32_t vocabulary, std::uint32_t positions) {
+  auto c = base(family::llama);
+  c.vocabulary = vocabulary;
+  c.hidden = hidden;
+  c.intermediate = intermediate;
+  c.layers = layers;
+  c.heads = heads;
+  c.kv_heads = kv_heads;
+  c.head_size = hidden / heads;
+  c.positions_max = positions;
+  return c;
+}
+
+std::vector<random_model_shape> make_shapes() {
+  std::vector<random_model_shape> all;
+  all.push_back({"tiny", "Llama, 2 layers of 64, 512 tokens, 0.2 MB", tiny(family::llama)});
+
+  auto llama3 = tiny(family::llama);
+  llama3.tied_embeddings = true;
+  llama3.rope.theta = 500000.0;
+  llama3.rope.scaling = rope_config::scaling_kind::llama3;
+  llama3.rope.factor = 8.0;
+  llama3.rope.original_positions = 64;
+  all.push_back({"tiny-llama3", "as tiny, Llama 3 rope scaling, tied embeddings", llama3});
+
+  auto mistral = tiny(family::mistral);
+  mistral.sliding_window = 32;
+  all.push_back({"tiny-mistral", "as tiny, Mistral with a sliding window of 32", mistral});
+
+  auto qwen2 = tiny(family::qwen2);
+  qwen2.tied_embeddings = true;
+  qwen2.rope.theta = 1000000.0;
+  all.push_back({"tiny-qwen2", "as tiny, Qwen2 with QKV bias, tied embeddings", qwen2});
+
+  all.push_back({"160m", "Llama, 12 layers of 768, 32,000 tokens, 0.3 GB", sized(768, 3072, 12, 12, 12, 32000, 2048)});
+  all.push_back({"1b", "TinyLlama 1.1B's shape: 22 layers of 2048, 4 KV heads, 32,000 tokens, 2.2 GB",
+                 sized(2048, 5632, 22, 32, 4, 32000, 2048)});
+
+  auto large = sized(4096, 14336, 32, 32, 8, 128256, 8192);
+  large.rope.theta = 500000.0;
+  all.push_back({"8b", "Llama 3 8B's shape: 32 layers of 4096, 8 KV heads, 128,256 tokens, 16 GB", large});
+  return all;
+}
+
+} // namespace
+
+const std::vector<random_model_shape>& random_model_shapes() {
+  static const auto shapes = make_shapes();
+  return shapes;
+}
+
+const random_model_shape* find_random_model(std::string_view name) {
+  const auto& all = random_model_shapes();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& shape) { return shape.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+} // namespace godwit::gpu::model
