@@ -12,8 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -96,24 +94,34 @@ private:
     friend auto operator<=>(const rank&, const rank&) = default;
   };
   using line = std::map<rank, planned_request*>;
-  struct share { ///< of the step being planned
+  struct share { ///< of a step
     planned_request* who = nullptr;
     std::uint32_t tokens = 0;
+    bool copied = false;  ///< a block of it is copied before the step
+    bool prefill = false;
+    bool samples = false;
   };
   class draft;
 
-  [[nodiscard]] rank rank_of(const planned_request& r) const noexcept;
+  [[nodiscard]] static rank rank_of(const planned_request& r) noexcept;
   [[nodiscard]] refusal judge(const generate_request& request, std::uint64_t& limit) const;
-  [[nodiscard]] std::uint64_t blocks_outstanding() const;
-  [[nodiscard]] std::uint64_t blocks_to_reserve(const planned_request& r) const;
-  void plan_running(draft& d);
-  void plan_waiting(draft& d);
+  void continue_running(draft& d, bool decodes);
+  void start_waiting(draft& d);
   bool start(planned_request& r, draft& d);
+  void schedule(planned_request& r, draft& d, bool copied);
   void preempt(planned_request& victim, draft& d);
-  [[nodiscard]] step_slice slice_of(const planned_request& r, std::uint32_t tokens) const;
+  void requeue(planned_request& r);
+  [[nodiscard]] std::uint32_t tokens_that_fit(const planned_request& r) const;
+  [[nodiscard]] std::uint64_t blocks_to_reserve(const planned_request& r) const;
+  [[nodiscard]] std::uint64_t blocks_outstanding() const;
+  [[nodiscard]] step_slice slice_of(const planned_request& r, const share& part) const;
   [[nodiscard]] finish_reason end_of(const planned_request& r) const;
+  [[nodiscard]] static token_update update_of(const planned_request& r, std::vector<sampled_token> drawn,
+                                              finish_reason end);
   void finish(planned_request& r, token_update update, step_effects& effects);
   void remove(planned_request& r, step_effects& effects);
+  cancellation drop(planned_request& r);
+  void release_copy_sources();
 
   planner_settings settings_;
   block_ledger ledger_;

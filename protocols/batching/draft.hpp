@@ -1,0 +1,35 @@
+#pragma once
+
+#include <godwit/protocols/batching/planner.hpp>
+
+#include <algorithm>
+
+namespace godwit::protocols {
+
+/// A step while it is being planned.
+class planner::draft {
+public:
+  explicit draft(std::uint32_t budget) : budget_(budget) {}
+
+  [[nodiscard]] std::uint32_t budget() const noexcept { return budget_; }
+  void add(const share& part) {
+    budget_ -= part.tokens;
+    shares.push_back(part);
+  }
+  /// A request that lost its blocks again.
+  void withdraw(const planned_request& who) {
+    const auto part = std::ranges::find(shares, &who, &share::who);
+    if (part == shares.end()) return;
+    budget_ += part->tokens;
+    shares.erase(part);
+  }
+
+  std::vector<share> shares;
+  std::vector<block_copy> copies;
+  bool preempted = false;
+
+private:
+  std::uint32_t budget_;
+};
+
+} // namespace godwit::protocols

@@ -1,0 +1,162 @@
+#include "batching/draft.hpp"
+#include "batching/planned_request.hpp"
+
+#include <godwit/protocols/ensure.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+/// How a planner forms a step.
+namespace godwit::protocols {
+
+std::optional<step_input> planner::plan() {
+  ensure(!step_in_flight(), "planner: one step in flight at a time");
+  draft d{settings_.step_tokens_max};
+  const bool batch_is_closed = settings_.mode == batching_mode::static_batch && !running_.empty();
+  continue_running(d, true);
+  continue_running(d, false);
+  if (!batch_is_closed && !d.preempted) start_waiting(d);
+  ensure(d.copies.empty() || !d.shares.empty(), "planner: copies belong to slices");
+  if (d.shares.empty()) return std::nullopt;
+
+  step_input input;
+  input.step = next_step_++;
+  input.copies = std::move(d.copies);
+  input.slices.reserve(d.shares.size());
+  for (auto& part : d.shares) {
+    part.who->in_flight = true;
+    part.prefill = !part.who->decodes();
+    part.samples = part.who->computed + part.tokens == part.who->total();
+    input.slices.push_back(slice_of(*part.who, part));
+  }
+  in_flight_ = std::move(d.shares);
+  return input;
+}
+
+void planner::continue_running(draft& d, bool decodes) {
+  // In order, so that whoever is preempted lies behind the iterator's next element or beyond.
+  for (auto place = running_.begin(); place != running_.end() && d.budget() > 0;) {
+    auto& r = *place->second;
+    if (r.decodes() != decodes) {
+      ++place;
+      continue;
+    }
+    if (blocks_for(r.computed + 1ULL) > ledger_.total()) { // nobody left to take blocks from, ever
+      ++place;
+      auto update = update_of(r, {}, finish_reason::error);
+      update.error = "the request needs more KV than the pool of " + std::to_string(ledger_.total()) + " blocks holds";
+      finish(r, std::move(update), pending_);
+      continue;
+    }
+    while (tokens_that_fit(r) == 0 && &r != running_.rbegin()->second) preempt(*running_.rbegin()->second, d);
+    schedule(r, d, false);
+    ++place; // only now: the next one may have been preempted
+  }
+}
+
+void planner::start_waiting(draft& d) {
+  const bool whole_batch = settings_.mode == batching_mode::static_batch;
+  while (!waiting_.empty() && running_.size() < settings_.running_max && (d.budget() > 0 || whole_batch))
+    if (!start(*waiting_.begin()->second, d)) return; // nobody overtakes
+}
+
+bool planner::start(planned_request& r, draft& d) {
+  ensure(r.computed == 0 && r.blocks.size() == 0, "planner: a request starts from nothing");
+  const auto outstanding = blocks_outstanding();
+  auto matched = r.blocks.match(ledger_, r.tokens);
+  // The last token is always computed, for its logits; where its block is shared, in a copy of that block.
+  const bool matches_all = matched == r.total();
+  bool copies = matches_all && d.budget() > 0;
+  const auto room = [&] {
+    const auto needed = blocks_to_reserve(r) + (copies ? 1 : 0);
+    if (needed + outstanding <= ledger_.available()) return true;
+    return running_.empty() && ledger_.available() > 0; // alone it may have what there is
+  };
+  if (matches_all && !(copies && room())) { // the shared block itself may be the room that is missing
+    copies = false;
+    matched -= tokens_per_block;
+    r.blocks.truncate(ledger_, matched);
+  }
+  if (!room()) {
+    r.blocks.release(ledger_);
+    return false;
+  }
+  r.computed = matched;
+  if (copies) {
+    r.computed = matched - 1;
+    const auto written = r.blocks.make_writable(ledger_, r.computed);
+    ensure(written && written->copies(), "planner: a shared block is copied before it is written");
+    copy_sources_.push_back(written->from);
+    d.copies.emplace_back(written->from, written->to);
+  }
+  totals_.prefix_query_tokens_total += ledger_.prefix_caching() ? r.total() : 0;
+  totals_.prefix_hit_tokens_total += r.computed;
+  if (!std::exchange(r.started, true)) r.cached_tokens = std::min(r.computed, r.prompt_tokens);
+  r.state = request_state::running;
+  waiting_.erase(rank_of(r));
+  running_.emplace(rank_of(r), &r);
+  if (d.budget() > 0) schedule(r, d, copies);
+  return true;
+}
+
+void planner::schedule(planned_request& r, draft& d, bool copied) {
+  const auto tokens = std::min({r.remaining(), d.budget(), tokens_that_fit(r)});
+  if (tokens == 0) return; // keeps its blocks and waits for more
+  ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{tokens}), "planner: tokens that fit have blocks");
+  d.add({&r, tokens, copied});
+}
+
+void planner::preempt(planned_request& victim, draft& d) {
+  d.withdraw(victim);
+  d.preempted = true;
+  ++victim.preemptions;
+  ++totals_.preemptions_total;
+  requeue(victim);
+}
+
+std::uint32_t planner::tokens_that_fit(const planned_request& r) const {
+  const auto positions = r.blocks.capacity() + std::uint64_t{ledger_.available()} * tokens_per_block;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(positions - r.computed, r.remaining()));
+}
+
+std::uint64_t planner::blocks_to_reserve(const planned_request& r) const {
+  // Continuous: what is known now, and the first token drawn. Static: to the end, since nobody of a batch may be
+  // preempted.
+  auto tokens = std::uint64_t{r.total()} + 1;
+  if (settings_.mode == batching_mode::static_batch)
+    tokens = std::min<std::uint64_t>(std::uint64_t{r.prompt_tokens} + r.stop.max_tokens, settings_.context_length);
+  const auto blocks = blocks_for(tokens);
+  return blocks > r.blocks.size() ? blocks - r.blocks.size() : 0;
+}
+
+std::uint64_t planner::blocks_outstanding() const {
+  std::uint64_t sum = 0;
+  for (const auto& [place, r] : running_) sum += blocks_to_reserve(*r);
+  return sum;
+}
+
+step_slice planner::slice_of(const planned_request& r, const share& part) const {
+  step_slice slice;
+  slice.request = r.id;
+  slice.first_position = r.computed;
+  const auto first = r.tokens.begin() + r.computed;
+  slice.tokens.assign(first, first + part.tokens);
+  const auto& table = r.blocks.table();
+  slice.blocks.assign(table.begin(), table.begin() + blocks_for(r.computed + std::uint64_t{part.tokens}));
+  slice.samples = part.samples;
+  if (!part.samples) return slice;
+  slice.sample_index = r.answer_tokens();
+  slice.sampling = r.sampling;
+  if (r.answer_tokens() < r.stop.min_tokens) {
+    slice.forbidden = settings_.eos;
+    slice.forbidden.insert(slice.forbidden.end(), r.stop.stop_token_ids.begin(), r.stop.stop_token_ids.end());
+  }
+  if (r.sampling.penalised()) {
+    slice.prompt.assign(r.tokens.begin(), r.tokens.begin() + r.prompt_tokens);
+    slice.generated.assign(r.tokens.begin() + r.prompt_tokens, r.tokens.end());
+  }
+  return slice;
+}
+
+} // namespace godwit::protocols

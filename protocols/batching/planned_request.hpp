@@ -1,0 +1,50 @@
+#pragma once
+
+#include <godwit/protocols/kv/sequence_blocks.hpp>
+#include <godwit/protocols/messages/request.hpp>
+#include <godwit/protocols/messages/status.hpp>
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace godwit::protocols {
+
+/// One request inside a planner.
+struct planned_request {
+  std::uint64_t serial = 0;
+  request_id id;
+  protocols::epoch epoch;
+  std::vector<token_id> tokens; ///< prompt, then answer
+  std::uint32_t prompt_tokens = 0;
+  sampling_params sampling;
+  stop_params stop;
+  std::int32_t priority = 0;
+  std::int64_t arrival_ns = 0;
+
+  request_state state = request_state::waiting;
+  sequence_blocks blocks;
+  std::uint32_t computed = 0;      ///< leading tokens whose KV is in `blocks`
+  std::uint32_t cached_tokens = 0; ///< of the prompt, found when it first ran
+  std::uint32_t preemptions = 0;
+  bool started = false;   ///< has run before
+  bool in_flight = false; ///< part of the running step
+  bool dropped = false;   ///< cancelled or superseded while in flight: leaves as the step completes
+
+  planned_request(std::uint64_t number, generate_request request)
+      : serial(number), id(request.request), epoch(request.epoch), tokens(std::move(request.prompt)),
+        prompt_tokens(static_cast<std::uint32_t>(tokens.size())), sampling(request.sampling),
+        stop(std::move(request.stop)), priority(request.priority), arrival_ns(request.arrival_ns),
+        blocks(request.cache_salt) {
+    tokens.insert(tokens.end(), request.answer.begin(), request.answer.end());
+  }
+
+  [[nodiscard]] std::uint32_t total() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
+  [[nodiscard]] std::uint32_t answer_tokens() const noexcept { return total() - prompt_tokens; }
+  [[nodiscard]] std::uint32_t remaining() const noexcept { return total() - computed; }
+  [[nodiscard]] bool decodes() const noexcept { return remaining() == 1 && computed > 0; }
+  [[nodiscard]] std::span<const token_id> computed_tokens() const noexcept { return std::span{tokens}.first(computed); }
+};
+
+} // namespace godwit::protocols

@@ -1,0 +1,214 @@
+#include <godwit/protocols/batching/planner.hpp>
+
+#include "batching/draft.hpp"
+#include "batching/planned_request.hpp"
+
+#include <godwit/protocols/ensure.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace godwit::protocols {
+
+planner::planner(planner_settings settings)
+    : settings_(std::move(settings)), ledger_(settings_.blocks, settings_.prefix_caching) {
+  ensure(settings_.validate().empty(), "planner: settings are valid");
+}
+
+planner::~planner() = default;
+planner::planner(planner&&) noexcept = default;
+planner& planner::operator=(planner&&) noexcept = default;
+
+admission planner::admit(generate_request request) {
+  const auto id = request.request;
+  const auto owner_epoch = request.epoch;
+  if (const auto known = by_id_.find(id); known != by_id_.end()) {
+    auto& earlier = *requests_.at(known->second);
+    if (earlier.epoch >= owner_epoch) return {id, owner_epoch, refusal::duplicate, 0};
+    drop(earlier); // the home gave it a new owner: ourselves, again
+  }
+  std::uint64_t limit = 0;
+  if (const auto reason = judge(request, limit); reason != refusal::none) return {id, owner_epoch, reason, limit};
+  const auto serial = next_serial_++;
+  auto taken = std::make_unique<planned_request>(serial, std::move(request));
+  auto& r = *taken;
+  requests_.emplace(serial, std::move(taken));
+  by_id_.emplace(id, serial);
+  if (const auto end = end_of(r); end != finish_reason::none) // whose last update was lost with its owner
+    finish(r, update_of(r, {}, end), pending_);
+  else
+    waiting_.emplace(rank_of(r), &r);
+  return {id, owner_epoch, refusal::none, 0};
+}
+
+refusal planner::judge(const generate_request& request, std::uint64_t& limit) const {
+  const auto known = [this](token_id token) {
+    return token >= 0 && (settings_.vocabulary == 0 || static_cast<std::uint32_t>(token) < settings_.vocabulary);
+  };
+  if (request.prompt.empty() || request.stop.max_tokens == 0 || !std::ranges::all_of(request.prompt, known) ||
+      !std::ranges::all_of(request.answer, known))
+    return refusal::invalid;
+  limit = settings_.context_length;
+  if (request.prompt.size() >= limit) return refusal::too_long;
+  limit = settings_.blocks;
+  if (blocks_for(request.prompt.size() + request.answer.size()) > limit) return refusal::never_fits;
+  limit = settings_.waiting_max;
+  if (waiting_.size() >= limit) return refusal::queue_full;
+  limit = 0;
+  return refusal::none;
+}
+
+step_effects planner::complete(const step_output& output) {
+  ensure(step_in_flight() && output.step == next_step_ - 1, "planner: the step that completes is the one in flight");
+  const auto samples = std::ranges::count_if(in_flight_, &share::samples);
+  ensure(output.tokens.size() == static_cast<std::size_t>(samples), "planner: one token for each slice that samples");
+  auto effects = take_effects();
+  release_copy_sources();
+  auto token = output.tokens.begin();
+  for (const auto& part : std::exchange(in_flight_, {})) {
+    auto& r = *part.who;
+    r.in_flight = false;
+    r.computed += part.tokens;
+    totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;
+    r.blocks.seal(ledger_, r.computed_tokens());
+    const auto* drawn = part.samples ? &*token++ : nullptr;
+    if (r.dropped) {
+      remove(r, effects);
+      continue;
+    }
+    if (drawn == nullptr) continue;
+    ++totals_.generated_tokens_total;
+    r.tokens.push_back(drawn->id);
+    auto update = update_of(r, {*drawn}, end_of(r));
+    if (update.finished())
+      finish(r, std::move(update), effects);
+    else
+      effects.updates.push_back(std::move(update));
+  }
+  ++totals_.steps_total;
+  return effects;
+}
+
+void planner::abandon_step() {
+  ensure(step_in_flight(), "planner: there is a step to abandon");
+  release_copy_sources();
+  for (const auto& part : std::exchange(in_flight_, {})) {
+    auto& r = *part.who;
+    r.in_flight = false;
+    if (r.dropped)
+      remove(r, pending_);
+    else if (part.copied)
+      requeue(r); // its copied block may hold nothing
+  }
+}
+
+planner::cancellation planner::cancel(const cancel_request& order) {
+  const auto known = by_id_.find(order.request);
+  if (known == by_id_.end()) return cancellation::unknown;
+  auto& r = *requests_.at(known->second);
+  return r.epoch > order.epoch ? cancellation::unknown : drop(r);
+}
+
+planner::cancellation planner::drop(planned_request& r) {
+  if (!r.in_flight) {
+    remove(r, pending_);
+    return cancellation::freed;
+  }
+  r.dropped = true;
+  running_.erase(rank_of(r));
+  by_id_.erase(r.id);
+  return cancellation::freed_after_step;
+}
+
+step_effects planner::take_effects() { return std::exchange(pending_, {}); }
+
+planner::rank planner::rank_of(const planned_request& r) noexcept { return {r.priority, r.arrival_ns, r.serial}; }
+
+token_update planner::update_of(const planned_request& r, std::vector<sampled_token> drawn, finish_reason end) {
+  const auto index = r.answer_tokens() - static_cast<std::uint32_t>(drawn.size());
+  return {r.id, r.epoch, index, std::move(drawn), end, r.prompt_tokens, r.cached_tokens};
+}
+
+finish_reason planner::end_of(const planned_request& r) const {
+  if (r.answer_tokens() == 0) return finish_reason::none;
+  const auto last = r.tokens.back();
+  const auto among = [last](const std::vector<token_id>& ids) { return std::ranges::find(ids, last) != ids.end(); };
+  if ((!r.stop.ignore_eos && among(settings_.eos)) || among(r.stop.stop_token_ids)) return finish_reason::stop;
+  if (r.answer_tokens() >= r.stop.max_tokens || r.total() >= settings_.context_length) return finish_reason::length;
+  return finish_reason::none;
+}
+
+void planner::finish(planned_request& r, token_update update, step_effects& effects) {
+  effects.updates.push_back(std::move(update));
+  remove(r, effects);
+}
+
+void planner::remove(planned_request& r, step_effects& effects) {
+  r.blocks.release(ledger_);
+  effects.gone.push_back(r.id);
+  waiting_.erase(rank_of(r));
+  running_.erase(rank_of(r));
+  if (const auto known = by_id_.find(r.id); known != by_id_.end() && known->second == r.serial) by_id_.erase(known);
+  requests_.erase(r.serial);
+}
+
+void planner::requeue(planned_request& r) {
+  r.blocks.release(ledger_);
+  r.computed = 0;
+  r.state = request_state::preempted;
+  running_.erase(rank_of(r));
+  waiting_.emplace(rank_of(r), &r);
+}
+
+void planner::release_copy_sources() {
+  for (const auto block : std::exchange(copy_sources_, {})) ledger_.release(block);
+}
+
+load_report planner::load() const {
+  auto report = totals_;
+  report.blocks_total = ledger_.total();
+  report.blocks_used = ledger_.used();
+  report.blocks_cached = ledger_.cached();
+  report.waiting = static_cast<std::uint32_t>(waiting_.size());
+  report.waiting_max = settings_.waiting_max;
+  report.running = static_cast<std::uint32_t>(running_.size());
+  report.running_max = settings_.running_max;
+  for (const auto& [place, r] : waiting_) report.waiting_tokens += r->remaining();
+  for (const auto& [place, r] : running_) report.waiting_tokens += r->decodes() ? 0 : r->remaining();
+  return report;
+}
+
+std::vector<request_status> planner::requests() const {
+  std::vector<request_status> list;
+  for (const auto* lined_up : {&running_, &waiting_})
+    for (const auto& [place, r] : *lined_up)
+      list.emplace_back(r->id, r->epoch, r->state, r->priority, r->prompt_tokens, r->answer_tokens(), r->blocks.size(),
+                        r->preemptions);
+  return list;
+}
+
+void planner::check() const {
+  ledger_.check();
+  std::vector<std::uint32_t> references(ledger_.total());
+  std::size_t dropped = 0;
+  for (const auto& [serial, r] : requests_) {
+    const bool waits = waiting_.contains(rank_of(*r));
+    const bool runs = running_.contains(rank_of(*r));
+    ensure((waits ? 1 : 0) + (runs ? 1 : 0) + (r->dropped ? 1 : 0) == 1, "planner: a request is in exactly one place");
+    ensure(runs == (r->state == request_state::running) || r->dropped, "planner: states agree with places");
+    ensure(!waits || (r->blocks.size() == 0 && r->computed == 0), "planner: waiting requests hold no blocks");
+    ensure(!r->dropped || r->in_flight, "planner: dropped requests leave with the step");
+    ensure(r->computed <= r->blocks.capacity() && r->computed < r->total(), "planner: computed tokens have blocks");
+    dropped += r->dropped ? 1 : 0;
+    for (const auto block : r->blocks.table()) ++references[block.value()];
+  }
+  ensure(waiting_.size() + running_.size() + dropped == requests_.size(), "planner: no request is lost");
+  ensure(by_id_.size() + dropped == requests_.size(), "planner: every request is found by its id");
+  for (const auto block : copy_sources_) ++references[block.value()];
+  for (std::uint32_t i = 0; i < ledger_.total(); ++i)
+    ensure(references[i] <= ledger_.references(block_id{i}), "planner: tables refer to blocks they hold");
+  const auto in_flight = std::ranges::count_if(requests_, [](const auto& entry) { return entry.second->in_flight; });
+  ensure(static_cast<std::size_t>(in_flight) == in_flight_.size(), "planner: the step in flight names its requests");
+}
+
+} // namespace godwit::protocols

@@ -1,0 +1,16 @@
+#include <godwit/protocols/batching/settings.hpp>
+
+namespace godwit::protocols {
+
+std::string planner_settings::validate() const {
+  if (blocks == 0) return "the KV pool has no blocks";
+  if (context_length < 2) return "the context length leaves no room for a prompt and an answer";
+  if (running_max == 0) return "no request may run";
+  if (waiting_max == 0) return "no request may wait";
+  if (step_tokens_max < running_max)
+    return "the step's budget of " + std::to_string(step_tokens_max) + " tokens is smaller than a batch of " +
+           std::to_string(running_max) + " decoding requests";
+  return {};
+}
+
+} // namespace godwit::protocols

@@ -1,0 +1,115 @@
+#include "openai/parse_common.hpp"
+#include "openai/unsupported.hpp"
+
+#include <array>
+#include <utility>
+
+namespace godwit::protocols::openai {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, role>, 5> roles{{{"system", role::system},
+                                                                  {"developer", role::developer},
+                                                                  {"user", role::user},
+                                                                  {"assistant", role::assistant},
+                                                                  {"tool", role::tool}}};
+
+role parse_role(json_reader& message) {
+  const auto path = message.path_of("role");
+  const auto name = message.text("role");
+  if (!name) fail(invalid_value(path, "'" + path + "' is required."));
+  for (const auto& [known, who] : roles)
+    if (known == *name) return who;
+  if (*name == "function") fail(unsupported(path, "The role 'function' is not supported."));
+  fail(invalid_value(path, "'" + path + "' must be 'system', 'developer', 'user', 'assistant' or 'tool'."));
+}
+
+std::string parse_part(const json::value& value, const std::string& path) {
+  if (!value.is_object()) fail_type(path, "an object", value);
+  json_reader part{value.get_object(), path};
+  const auto type = part.text("type");
+  if (!type) fail(invalid_value(part.path_of("type"), "'" + part.path_of("type") + "' is required."));
+  if (*type != "text") fail(unsupported(part.path_of("type"), "Only parts of type 'text' are supported."));
+  auto text = part.text("text");
+  if (!text) fail(invalid_value(part.path_of("text"), "'" + part.path_of("text") + "' is required."));
+  return *std::move(text);
+}
+
+/// A string, or an array of text parts, which are joined by line feeds (as vLLM does for templates that take strings).
+std::string parse_content(json_reader& message, role who) {
+  const auto path = message.path_of("content");
+  const auto* value = message.value("content");
+  if (value == nullptr) {
+    if (who == role::assistant) return {};
+    fail(invalid_value(path, "'" + path + "' is required."));
+  }
+  if (value->is_string()) return text_of(*value);
+  const auto* parts = value->if_array();
+  if (parts == nullptr) fail_type(path, "a string or an array of parts", *value);
+  std::string joined;
+  for (std::size_t i = 0; i < parts->size(); ++i) {
+    if (i > 0) joined += '\n';
+    joined += parse_part((*parts)[i], path + "[" + std::to_string(i) + "]");
+  }
+  return joined;
+}
+
+std::vector<chat_message> parse_messages(json_reader& body, const request_limits& limits,
+                                         std::vector<std::string>& ignored) {
+  const auto* list = body.array("messages");
+  if (list == nullptr) fail(invalid_value("messages", "'messages' is required."));
+  if (list->empty()) fail(invalid_value("messages", "'messages' must not be empty."));
+  if (list->size() > limits.messages_max)
+    fail(invalid_value("messages", "'messages' may have up to " + std::to_string(limits.messages_max) +
+                                       " messages, not " + std::to_string(list->size()) + "."));
+  std::vector<chat_message> messages;
+  messages.reserve(list->size());
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const auto path = "messages[" + std::to_string(i) + "]";
+    if (!(*list)[i].is_object()) fail_type(path, "an object", (*list)[i]);
+    json_reader reader{(*list)[i].get_object(), path};
+    refuse_unsupported_message(reader);
+    chat_message message;
+    message.who = parse_role(reader);
+    message.content = parse_content(reader, message.who);
+    message.name = reader.text("name").value_or("");
+    static_cast<void>(reader.text("tool_call_id"));
+    for (auto& name : reader.unasked()) ignored.push_back(std::move(name));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+} // namespace
+
+std::string_view to_string(role who) noexcept {
+  for (const auto& [name, known] : roles)
+    if (known == who) return name;
+  return "unknown";
+}
+
+expected<chat_request, api_error> parse_chat(std::string_view text, const request_defaults& defaults,
+                                             const request_limits& limits) {
+  try {
+    const auto value = parse_body(text, limits.body_bytes_max, limits.depth_max);
+    json_reader body{value.get_object()};
+    chat_request request;
+    refuse_unsupported_chat(body);
+    parse_common(body, defaults, limits, request);
+    request.messages = parse_messages(body, limits, request.ignored);
+    request.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
+    request.add_special_tokens = body.boolean("add_special_tokens").value_or(false);
+    const bool logprobs = body.boolean("logprobs").value_or(false);
+    const auto top = body.integer("top_logprobs", 0, limits.logprobs_max);
+    if (top.value_or(0) > 0 && !logprobs) fail(invalid_value("top_logprobs", "'top_logprobs' needs 'logprobs': true."));
+    if (logprobs) request.sampling.logprobs = static_cast<std::int32_t>(top.value_or(0));
+    for (auto& name : body.unasked()) request.ignored.push_back(std::move(name));
+    return request;
+  } catch (parse_failure& failure) {
+    return unexpected{std::move(failure.error)};
+  }
+}
+
+} // namespace godwit::protocols::openai

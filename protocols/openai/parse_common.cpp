@@ -1,0 +1,151 @@
+#include "openai/parse_common.hpp"
+
+#include "openai/unsupported.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace godwit::protocols::openai {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr auto tokens_limit = std::int64_t{std::numeric_limits<std::int32_t>::max()};
+constexpr auto float_limit = std::numeric_limits<float>::max();
+constexpr std::size_t request_id_bytes_max = 128;
+
+void parse_sampling(json_reader& body, const request_defaults& defaults, common_request& into) {
+  auto& s = into.sampling;
+  s.temperature = body.number("temperature", 0.0F, 2.0F).value_or(defaults.temperature);
+  s.top_p = body.number("top_p", 0.0F, 1.0F, true).value_or(defaults.top_p);
+  // vLLM: -1 is another way to say 0.
+  s.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(
+      0, body.integer("top_k", -1, std::numeric_limits<std::int32_t>::max()).value_or(defaults.top_k)));
+  s.min_p = body.number("min_p", 0.0F, 1.0F).value_or(defaults.min_p);
+  s.presence_penalty = body.number("presence_penalty", -2.0F, 2.0F).value_or(0.0F);
+  s.frequency_penalty = body.number("frequency_penalty", -2.0F, 2.0F).value_or(0.0F);
+  s.repetition_penalty =
+      body.number("repetition_penalty", 0.0F, float_limit, true).value_or(defaults.repetition_penalty);
+  if (const auto seed =
+          body.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()))
+    into.seed = static_cast<std::uint64_t>(*seed);
+}
+
+void parse_lengths(json_reader& body, common_request& into) {
+  auto length = body.integer("max_completion_tokens", 1, tokens_limit);
+  const auto older_name = body.integer("max_tokens", 1, tokens_limit);
+  if (!length) length = older_name;
+  if (length) {
+    into.has_max_tokens = true;
+    into.stop.max_tokens = static_cast<std::uint32_t>(*length);
+  }
+  into.stop.min_tokens = static_cast<std::uint32_t>(body.integer("min_tokens", 0, tokens_limit).value_or(0));
+  if (into.has_max_tokens && into.stop.min_tokens > into.stop.max_tokens)
+    fail(invalid_value("min_tokens", "'min_tokens' (" + std::to_string(into.stop.min_tokens) +
+                                         ") must not exceed 'max_tokens' (" + std::to_string(into.stop.max_tokens) +
+                                         ")."));
+}
+
+void add_stop(const json::value& value, const std::string& path, const request_limits& limits, common_request& into) {
+  if (!value.is_string()) fail_type(path, "a string", value);
+  auto text = text_of(value);
+  if (text.empty()) fail(invalid_value(path, "A stop string must not be empty."));
+  if (text.size() > limits.stop_bytes_max)
+    fail(invalid_value(path, "A stop string may have " + std::to_string(limits.stop_bytes_max) +
+                                 " bytes, this one has " + std::to_string(text.size()) + "."));
+  into.stop_strings.push_back(std::move(text));
+}
+
+void parse_stops(json_reader& body, const request_limits& limits, common_request& into) {
+  if (const auto* stop = body.value("stop")) {
+    if (const auto* list = stop->if_array()) {
+      if (list->size() > limits.stops_max)
+        fail(invalid_value("stop", "'stop' may have up to " + std::to_string(limits.stops_max) + " strings, not " +
+                                       std::to_string(list->size()) + "."));
+      for (std::size_t i = 0; i < list->size(); ++i)
+        add_stop((*list)[i], "stop[" + std::to_string(i) + "]", limits, into);
+    } else if (stop->is_string()) {
+      add_stop(*stop, "stop", limits, into);
+    } else {
+      fail_type("stop", "a string or an array of strings", *stop);
+    }
+  }
+  if (const auto* ids = body.array("stop_token_ids")) {
+    if (ids->size() > limits.stop_token_ids_max)
+      fail(invalid_value("stop_token_ids", "'stop_token_ids' may have up to " +
+                                               std::to_string(limits.stop_token_ids_max) + " tokens, not " +
+                                               std::to_string(ids->size()) + "."));
+    into.stop.stop_token_ids = parse_tokens(*ids, "stop_token_ids", limits.vocabulary);
+  }
+  into.stop.ignore_eos = body.boolean("ignore_eos").value_or(false);
+  into.include_stop_str_in_output = body.boolean("include_stop_str_in_output").value_or(false);
+}
+
+void parse_stream(json_reader& body, common_request& into) {
+  into.stream = body.boolean("stream").value_or(false);
+  const auto* options = body.object("stream_options");
+  if (options == nullptr) return;
+  if (!into.stream) fail(invalid_value("stream_options", "'stream_options' is allowed only with 'stream': true."));
+  json_reader reader{*options, "stream_options"};
+  into.include_usage = reader.boolean("include_usage").value_or(false);
+  into.continuous_usage = into.include_usage && reader.boolean("continuous_usage_stats").value_or(false);
+  static_cast<void>(reader.value("continuous_usage_stats"));
+  if (reader.boolean("include_obfuscation").value_or(false)) fail(unsupported("stream_options.include_obfuscation"));
+  for (auto& name : reader.unasked()) into.ignored.push_back(std::move(name));
+}
+
+void parse_identity(json_reader& body, common_request& into) {
+  into.model = body.text("model").value_or("");
+  into.user = body.text("user").value_or("");
+  into.cache_salt = body.text("cache_salt").value_or("");
+  into.request_id = body.text("request_id").value_or("");
+  // It appears in logs, headers and files.
+  const auto harmless = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_' ||
+           c == '.';
+  };
+  if (into.request_id.size() > request_id_bytes_max || !std::ranges::all_of(into.request_id, harmless))
+    fail(invalid_value("request_id", "'request_id' may have up to " + std::to_string(request_id_bytes_max) +
+                                         " letters, digits and '-', '_', '.'."));
+  into.priority = static_cast<std::int32_t>(
+      body.integer("priority", std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max())
+          .value_or(0));
+  // Labels for the provider's own records: checked, without effect on the answer.
+  static_cast<void>(body.text("safety_identifier"));
+  static_cast<void>(body.text("prompt_cache_key"));
+  if (const auto* metadata = body.object("metadata"))
+    for (const auto& field : *metadata)
+      if (!field.value().is_string())
+        fail_type("metadata." + std::string{field.key().data(), field.key().size()}, "a string", field.value());
+}
+
+} // namespace
+
+std::vector<token_id> parse_tokens(const json::array& from, const std::string& path, std::uint32_t vocabulary) {
+  std::vector<token_id> tokens;
+  tokens.reserve(from.size());
+  const auto maximum = vocabulary > 0 ? std::int64_t{vocabulary} - 1 : tokens_limit;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const auto place = path + "[" + std::to_string(i) + "]";
+    if (!from[i].is_number()) fail_type(place, "a token id", from[i]);
+    const auto id = integral(from[i]);
+    if (!id || *id < 0 || *id > maximum)
+      fail(invalid_value(place, "'" + place + "' must be a token id from 0 to " + std::to_string(maximum) + "."));
+    tokens.push_back(static_cast<token_id>(*id));
+  }
+  return tokens;
+}
+
+void parse_common(json_reader& body, const request_defaults& defaults, const request_limits& limits,
+                  common_request& into) {
+  refuse_unsupported_common(body);
+  parse_identity(body, into);
+  parse_sampling(body, defaults, into);
+  parse_lengths(body, into);
+  parse_stops(body, limits, into);
+  parse_stream(body, into);
+  into.skip_special_tokens = body.boolean("skip_special_tokens").value_or(true);
+}
+
+} // namespace godwit::protocols::openai

@@ -1,0 +1,77 @@
+#include "openai/parse_common.hpp"
+#include "openai/unsupported.hpp"
+
+#include <utility>
+
+namespace godwit::protocols::openai {
+
+namespace json = boost::json;
+
+namespace {
+
+prompt_input text_prompt(const json::value& value, const std::string& path) {
+  if (!value.is_string()) fail_type(path, "a string", value);
+  return {text_of(value), {}};
+}
+
+prompt_input token_prompt(const json::value& value, const std::string& path, const request_limits& limits) {
+  if (!value.is_array()) fail_type(path, "an array of token ids", value);
+  if (value.get_array().empty()) fail(invalid_value(path, "'" + path + "' must not be empty."));
+  return {{}, parse_tokens(value.get_array(), path, limits.vocabulary)};
+}
+
+/// A string, an array of strings, token ids, or an array of arrays of token ids.
+std::vector<prompt_input> parse_prompts(json_reader& body, const request_limits& limits) {
+  const auto* value = body.value("prompt");
+  if (value == nullptr) fail(invalid_value("prompt", "'prompt' is required."));
+  if (value->is_string()) return {text_prompt(*value, "prompt")};
+  const auto* list = value->if_array();
+  if (list == nullptr) fail_type("prompt", "a string, an array of strings, or token ids", *value);
+  if (list->empty()) fail(invalid_value("prompt", "'prompt' must not be empty."));
+  if (list->front().is_number()) return {token_prompt(*value, "prompt", limits)};
+  if (list->size() > limits.prompts_max)
+    fail(invalid_value("prompt", "'prompt' may have up to " + std::to_string(limits.prompts_max) + " prompts, not " +
+                                     std::to_string(list->size()) + "."));
+  std::vector<prompt_input> prompts;
+  prompts.reserve(list->size());
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const auto path = "prompt[" + std::to_string(i) + "]";
+    prompts.push_back(list->front().is_string() ? text_prompt((*list)[i], path)
+                                                : token_prompt((*list)[i], path, limits));
+  }
+  return prompts;
+}
+
+} // namespace
+
+expected<completion_request, api_error> parse_completion(std::string_view text, const request_defaults& defaults,
+                                                         const request_limits& limits) {
+  try {
+    const auto value = parse_body(text, limits.body_bytes_max, limits.depth_max);
+    json_reader body{value.get_object()};
+    completion_request request;
+    refuse_unsupported_completion(body);
+    parse_common(body, defaults, limits, request);
+    request.prompts = parse_prompts(body, limits);
+    request.echo = body.boolean("echo").value_or(false);
+    request.add_special_tokens = body.boolean("add_special_tokens").value_or(true);
+    if (const auto logprobs = body.integer("logprobs", 0, limits.logprobs_max)) {
+      if (request.echo) fail(unsupported("echo", "'echo' together with 'logprobs' is not supported."));
+      request.sampling.logprobs = static_cast<std::int32_t>(*logprobs);
+    }
+    if (!request.has_max_tokens) {
+      request.has_max_tokens = true;
+      request.stop.max_tokens = defaults.completion_max_tokens;
+      if (request.stop.min_tokens > request.stop.max_tokens)
+        fail(invalid_value("min_tokens", "'min_tokens' (" + std::to_string(request.stop.min_tokens) +
+                                             ") exceeds 'max_tokens', which is " +
+                                             std::to_string(request.stop.max_tokens) + " when not given."));
+    }
+    for (auto& name : body.unasked()) request.ignored.push_back(std::move(name));
+    return request;
+  } catch (parse_failure& failure) {
+    return unexpected{std::move(failure.error)};
+  }
+}
+
+} // namespace godwit::protocols::openai

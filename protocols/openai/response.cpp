@@ -1,0 +1,251 @@
+#include <godwit/protocols/openai/response.hpp>
+
+#include <godwit/protocols/ensure.hpp>
+#include <godwit/protocols/openai/json_text.hpp>
+
+#include <utility>
+
+namespace godwit::protocols::openai {
+
+namespace {
+
+template <class T> void append_integer(std::string& out, T value) { out += std::to_string(value); }
+
+void append_head(std::string& out, const response_head& head, std::string_view object) {
+  out += R"({"id":)";
+  append_json_string(out, head.id);
+  out += R"(,"object":)";
+  append_json_string(out, object);
+  out += R"(,"created":)";
+  append_integer(out, head.created_s);
+  out += R"(,"model":)";
+  append_json_string(out, head.model);
+}
+
+void append_usage(std::string& out, const usage& used) {
+  out += R"({"prompt_tokens":)";
+  append_integer(out, used.prompt_tokens);
+  out += R"(,"completion_tokens":)";
+  append_integer(out, used.completion_tokens);
+  out += R"(,"total_tokens":)";
+  append_integer(out, std::uint64_t{used.prompt_tokens} + used.completion_tokens);
+  out += R"(,"prompt_tokens_details":{"cached_tokens":)";
+  append_integer(out, used.cached_tokens);
+  out += "}}";
+}
+
+/// Calls `append` for each of `items`, with commas in between.
+template <class Items, class Append> void append_list(std::string& out, const Items& items, Append append) {
+  out += '[';
+  bool first = true;
+  for (const auto& item : items) {
+    if (!std::exchange(first, false)) out += ',';
+    append(item);
+  }
+  out += ']';
+}
+
+/// {"token", "logprob", "bytes" ...: the object stays open.
+void append_chat_token(std::string& out, const token_text& token) {
+  out += R"({"token":)";
+  append_json_string(out, token.bytes);
+  out += R"(,"logprob":)";
+  append_json_number(out, token.logprob);
+  out += R"(,"bytes":)";
+  append_list(out, token.bytes,
+              [&](char byte) { append_integer(out, static_cast<unsigned>(static_cast<unsigned char>(byte))); });
+}
+
+void append_chat_logprobs(std::string& out, const std::vector<token_choice>& tokens) {
+  out += R"({"content":)";
+  append_list(out, tokens, [&](const token_choice& token) {
+    append_chat_token(out, token.chosen);
+    out += R"(,"top_logprobs":)";
+    append_list(out, token.top, [&](const token_text& other) {
+      append_chat_token(out, other);
+      out += '}';
+    });
+    out += '}';
+  });
+  out += R"(,"refusal":null})";
+}
+
+void append_completion_logprobs(std::string& out, const std::vector<token_choice>& tokens) {
+  out += R"({"tokens":)";
+  append_list(out, tokens, [&](const token_choice& token) { append_json_string(out, token.chosen.bytes); });
+  out += R"(,"token_logprobs":)";
+  append_list(out, tokens, [&](const token_choice& token) { append_json_number(out, token.chosen.logprob); });
+  out += R"(,"top_logprobs":)";
+  append_list(out, tokens, [&](const token_choice& token) {
+    // The chosen token is among them, if need be in addition (OpenAI: "up to logprobs + 1 elements"). No key twice.
+    std::vector<std::string> keys;
+    const auto add = [&](const token_text& entry) {
+      auto key = json_string(entry.bytes);
+      for (const auto& known : keys)
+        if (known == key) return;
+      out += keys.empty() ? "" : ",";
+      out += key + ':';
+      append_json_number(out, entry.logprob);
+      keys.push_back(std::move(key));
+    };
+    out += '{';
+    for (const auto& other : token.top) add(other);
+    add(token.chosen);
+    out += '}';
+  });
+  out += R"(,"text_offset":)";
+  append_list(out, tokens, [&](const token_choice& token) { append_integer(out, token.text_offset); });
+  out += '}';
+}
+
+/// logprobs, finish_reason, stop_reason; closes the choice.
+void append_choice_end(std::string& out, const choice& of, bool chat) {
+  out += R"(,"logprobs":)";
+  if (!of.logprobs)
+    out += "null";
+  else if (chat)
+    append_chat_logprobs(out, *of.logprobs);
+  else
+    append_completion_logprobs(out, *of.logprobs);
+  out += R"(,"finish_reason":)";
+  if (of.finish_reason.empty())
+    out += "null";
+  else
+    append_json_string(out, of.finish_reason);
+  out += R"(,"stop_reason":)";
+  if (of.stop_string)
+    append_json_string(out, *of.stop_string);
+  else if (of.stop_token)
+    append_integer(out, *of.stop_token);
+  else
+    out += "null";
+  out += '}';
+}
+
+void append_index(std::string& out, std::uint32_t index) {
+  out += R"({"index":)";
+  append_integer(out, index);
+}
+
+void append_completion_choice(std::string& out, const choice& of) {
+  append_index(out, of.index);
+  out += R"(,"text":)";
+  append_json_string(out, of.text);
+  append_choice_end(out, of, false);
+}
+
+constexpr std::string_view chunk_object(chunk_writer::endpoint which) noexcept {
+  return which == chunk_writer::endpoint::chat ? "chat.completion.chunk" : "text_completion";
+}
+
+} // namespace
+
+std::string completion_object(const response_head& head, const std::vector<choice>& choices, const usage& used) {
+  std::string out;
+  append_head(out, head, "text_completion");
+  out += R"(,"choices":)";
+  append_list(out, choices, [&](const choice& one) { append_completion_choice(out, one); });
+  out += R"(,"usage":)";
+  append_usage(out, used);
+  out += '}';
+  return out;
+}
+
+std::string chat_object(const response_head& head, const std::vector<choice>& choices, const usage& used) {
+  std::string out;
+  append_head(out, head, "chat.completion");
+  out += R"(,"choices":)";
+  append_list(out, choices, [&](const choice& one) {
+    append_index(out, one.index);
+    out += R"(,"message":{"role":"assistant","content":)";
+    append_json_string(out, one.text);
+    out += R"(,"refusal":null})";
+    append_choice_end(out, one, true);
+  });
+  out += R"(,"usage":)";
+  append_usage(out, used);
+  out += '}';
+  return out;
+}
+
+chunk_writer::chunk_writer(endpoint which, response_head head, bool include_usage, bool continuous_usage)
+    : endpoint_(which), head_(std::move(head)), include_usage_(include_usage), continuous_usage_(continuous_usage) {}
+
+void chunk_writer::open(std::string& out) const {
+  append_head(out, head_, chunk_object(endpoint_));
+  out += R"(,"choices":[)";
+}
+
+void chunk_writer::close(std::string& out, const usage& so_far) const {
+  out += ']';
+  if (include_usage_) {
+    out += R"(,"usage":)";
+    if (continuous_usage_)
+      append_usage(out, so_far);
+    else
+      out += "null";
+  }
+  out += '}';
+}
+
+std::string chunk_writer::first(std::uint32_t index, const usage& so_far) const {
+  ensure(endpoint_ == endpoint::chat, "chunk_writer: only a chat names roles");
+  std::string out;
+  open(out);
+  append_index(out, index);
+  out += R"(,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null})";
+  close(out, so_far);
+  return out;
+}
+
+std::string chunk_writer::delta(const choice& added, const usage& so_far) const {
+  std::string out;
+  open(out);
+  if (endpoint_ == endpoint::chat) {
+    append_index(out, added.index);
+    out += R"(,"delta":{)";
+    if (!added.text.empty() || added.finish_reason.empty()) {
+      out += R"("content":)";
+      append_json_string(out, added.text);
+    }
+    out += '}';
+    append_choice_end(out, added, true);
+  } else {
+    append_completion_choice(out, added);
+  }
+  close(out, so_far);
+  return out;
+}
+
+std::string chunk_writer::last(const usage& used) const {
+  std::string out;
+  append_head(out, head_, chunk_object(endpoint_));
+  out += R"(,"choices":[],"usage":)";
+  append_usage(out, used);
+  out += '}';
+  return out;
+}
+
+std::string model_object(const model_card& model) {
+  std::string out = R"({"id":)";
+  append_json_string(out, model.id);
+  out += R"(,"object":"model","created":)";
+  append_integer(out, model.created_s);
+  out += R"(,"owned_by":)";
+  append_json_string(out, model.owned_by);
+  if (model.max_model_len > 0) {
+    out += R"(,"max_model_len":)";
+    append_integer(out, model.max_model_len);
+  }
+  out += '}';
+  return out;
+}
+
+std::string models_object(const std::vector<model_card>& models) {
+  std::string out = R"({"object":"list","data":)";
+  append_list(out, models, [&](const model_card& model) { out += model_object(model); });
+  out += '}';
+  return out;
+}
+
+} // namespace godwit::protocols::openai

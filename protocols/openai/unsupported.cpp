@@ -1,0 +1,144 @@
+#include "openai/unsupported.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace godwit::protocols::openai {
+
+namespace json = boost::json;
+
+namespace {
+
+/// The value, besides null, that asks for nothing.
+enum class neutral : std::uint8_t {
+  none,
+  no,
+  yes,
+  either,
+  one,
+  empty,
+  text_format,
+  text_modality,
+  choice,
+  tier,
+  medium
+};
+
+struct known_parameter {
+  std::string_view name;
+  neutral passes;
+};
+
+constexpr known_parameter common_parameters[] = {
+    {"n", neutral::one},
+    {"logit_bias", neutral::empty},
+    {"response_format", neutral::text_format},
+    {"structured_outputs", neutral::none},
+    {"guided_json", neutral::none},
+    {"guided_regex", neutral::none},
+    {"guided_choice", neutral::none},
+    {"guided_grammar", neutral::none},
+    {"guided_decoding_backend", neutral::none},
+    {"guided_whitespace_pattern", neutral::none},
+    {"use_beam_search", neutral::no},
+    {"length_penalty", neutral::one},
+    {"early_stopping", neutral::no},
+    {"prompt_logprobs", neutral::none},
+    {"truncate_prompt_tokens", neutral::none},
+    {"bad_words", neutral::empty},
+    {"allowed_token_ids", neutral::none},
+    {"logits_processors", neutral::empty},
+    {"spaces_between_special_tokens", neutral::yes},
+    {"return_tokens_as_token_ids", neutral::no},
+    {"return_token_ids", neutral::no},
+    {"kv_transfer_params", neutral::none},
+    {"vllm_xargs", neutral::empty},
+    {"mm_processor_kwargs", neutral::empty},
+    {"store", neutral::no},
+    {"service_tier", neutral::tier},
+};
+
+constexpr known_parameter completion_parameters[] = {
+    {"best_of", neutral::one},
+    {"suffix", neutral::empty},
+    {"prompt_embeds", neutral::none},
+};
+
+constexpr known_parameter chat_parameters[] = {
+    {"tools", neutral::empty},
+    {"tool_choice", neutral::choice},
+    {"parallel_tool_calls", neutral::either},
+    {"functions", neutral::empty},
+    {"function_call", neutral::choice},
+    {"modalities", neutral::text_modality},
+    {"audio", neutral::none},
+    {"prediction", neutral::none},
+    {"reasoning_effort", neutral::none},
+    {"include_reasoning", neutral::either},
+    {"web_search_options", neutral::none},
+    {"verbosity", neutral::medium},
+    {"chat_template", neutral::none},
+    {"chat_template_kwargs", neutral::empty},
+    {"documents", neutral::empty},
+    {"continue_final_message", neutral::no},
+    {"echo", neutral::no},
+};
+
+constexpr known_parameter message_parameters[] = {
+    {"tool_calls", neutral::empty}, {"function_call", neutral::none}, {"audio", neutral::none},
+    {"refusal", neutral::none},     {"annotations", neutral::empty},
+};
+
+bool is_text(const json::value& value, std::string_view text) {
+  return value.is_string() && std::string_view{value.get_string().data(), value.get_string().size()} == text;
+}
+
+bool is_empty(const json::value& value) {
+  return (value.is_array() && value.get_array().empty()) || (value.is_object() && value.get_object().empty()) ||
+         (value.is_string() && value.get_string().empty());
+}
+
+bool asks_for_nothing(const json::value& value, neutral passes) {
+  switch (passes) {
+  case neutral::none:
+    return false;
+  case neutral::no:
+    return value.is_bool() && !value.get_bool();
+  case neutral::yes:
+    return value.is_bool() && value.get_bool();
+  case neutral::either:
+    return value.is_bool();
+  case neutral::one:
+    return value.is_number() && integral(value) == 1;
+  case neutral::empty:
+    return is_empty(value);
+  case neutral::choice:
+    return is_text(value, "none") || is_text(value, "auto");
+  case neutral::tier:
+    return is_text(value, "auto") || is_text(value, "default");
+  case neutral::medium:
+    return is_text(value, "medium");
+  case neutral::text_modality:
+    return value.is_array() && std::ranges::all_of(value.get_array(), [](const auto& v) { return is_text(v, "text"); });
+  case neutral::text_format:
+    if (!value.is_object()) return false;
+    const auto* type = value.get_object().if_contains("type");
+    return type != nullptr && is_text(*type, "text");
+  }
+  return false;
+}
+
+void refuse(json_reader& from, std::span<const known_parameter> parameters) {
+  for (const auto& parameter : parameters)
+    if (const auto* value = from.value(parameter.name); value != nullptr && !asks_for_nothing(*value, parameter.passes))
+      fail(unsupported(from.path_of(parameter.name)));
+}
+
+} // namespace
+
+void refuse_unsupported_common(json_reader& body) { refuse(body, common_parameters); }
+void refuse_unsupported_completion(json_reader& body) { refuse(body, completion_parameters); }
+void refuse_unsupported_chat(json_reader& body) { refuse(body, chat_parameters); }
+void refuse_unsupported_message(json_reader& message) { refuse(message, message_parameters); }
+
+} // namespace godwit::protocols::openai

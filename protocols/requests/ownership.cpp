@@ -1,0 +1,94 @@
+#include <godwit/protocols/requests/ownership.hpp>
+
+#include <godwit/protocols/ensure.hpp>
+
+#include <iterator>
+#include <utility>
+
+namespace godwit::protocols {
+
+expected<epoch, request_ownership::dispatch_error> request_ownership::dispatch(instance_id instance) {
+  if (phase_ == phase::finished) return unexpected{dispatch_error::finished};
+  if (phase_ == phase::owned) return unexpected{dispatch_error::owned_already};
+  if (attempts_without_token_ >= limits_.attempts_max || attempts_ >= limits_.attempts_total_max)
+    return unexpected{dispatch_error::attempts_exhausted};
+  ++attempts_;
+  ++attempts_without_token_;
+  epoch_ = epoch{epoch_.value() + 1};
+  owner_ = instance;
+  phase_ = phase::owned;
+  return epoch_;
+}
+
+request_ownership::acceptance request_ownership::accept(epoch from, std::uint32_t first_index,
+                                                        std::vector<sampled_token> tokens, finish_reason finish) {
+  acceptance result;
+  result.first_index = next_index();
+  if (phase_ == phase::finished) {
+    result.what = verdict::finished;
+    return result;
+  }
+  if (phase_ != phase::owned || from != epoch_) return result;
+  if (first_index > next_index()) {
+    result.what = verdict::gap;
+    return result;
+  }
+  // 64 bits: an index near the top must not wrap around into the accepted part.
+  const auto end = std::uint64_t{first_index} + tokens.size();
+  if (end < next_index()) { // a finish that came with it is older than what is accepted already
+    result.what = verdict::repeated;
+    return result;
+  }
+  tokens.erase(tokens.begin(), tokens.begin() + (next_index() - first_index));
+  if (tokens.empty() && finish == finish_reason::none) {
+    result.what = verdict::repeated;
+    return result;
+  }
+  for (const auto& token : tokens) answer_.push_back(token.id);
+  if (!tokens.empty()) attempts_without_token_ = 0;
+  result.what = verdict::accepted;
+  result.fresh = std::move(tokens);
+  result.finish = finish;
+  if (finish != finish_reason::none) this->finish(finish);
+  return result;
+}
+
+bool request_ownership::owner_lost(epoch owner) {
+  if (phase_ != phase::owned || owner != epoch_) return false;
+  phase_ = phase::unowned;
+  return true;
+}
+
+bool request_ownership::owner_lost(instance_id instance) {
+  return phase_ == phase::owned && instance == owner_ && owner_lost(epoch_);
+}
+
+void request_ownership::finish(finish_reason reason) {
+  ensure(reason != finish_reason::none, "request_ownership: an end has a reason");
+  if (phase_ == phase::finished) return;
+  phase_ = phase::finished;
+  finish_ = reason;
+}
+
+std::optional<instance_id> request_ownership::owner() const noexcept {
+  if (phase_ != phase::owned) return std::nullopt;
+  return owner_;
+}
+
+std::string_view to_string(request_ownership::verdict verdict) noexcept {
+  switch (verdict) {
+  case request_ownership::verdict::accepted:
+    return "accepted";
+  case request_ownership::verdict::repeated:
+    return "repeated";
+  case request_ownership::verdict::stale_epoch:
+    return "stale_epoch";
+  case request_ownership::verdict::gap:
+    return "gap";
+  case request_ownership::verdict::finished:
+    return "finished";
+  }
+  return "unknown";
+}
+
+} // namespace godwit::protocols
