@@ -1,0 +1,31 @@
+#pragma once
+
+#include <godwit/protocols/workload/arrivals.hpp>
+#include <godwit/protocols/workload/lengths.hpp>
+#include <godwit/protocols/workload/request.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace godwit::protocols::workload {
+
+struct workload_spec {
+  std::size_t requests = 0;
+  arrival_process arrivals;
+  length_spec lengths;
+  double high_priority_share = 0.0; ///< of the requests, at random, get priority 1; in [0, 1]
+  std::uint64_t seed = 0;
+};
+
+[[nodiscard]] std::vector<workload_request> make_workload(const workload_spec& spec);
+
+/// Makes the requests arrive `factor` times as fast. `factor` > 0 and finite, else a caller's bug.
+void scale_rate(std::vector<workload_request>& requests, double factor);
+
+/// Shortens what does not fit into a context of that many tokens: an answer to no less than half of it, then the
+/// prompt. Prompt + answer <= context afterwards, each at least 1 (`context` >= 2). Returns how many requests were
+/// shortened.
+std::size_t clamp_to_context(std::vector<workload_request>& requests, std::uint32_t context);
+
+} // namespace godwit::protocols::workload
