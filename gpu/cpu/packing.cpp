@@ -35,11 +35,12 @@ std::size_t packed_offset(storage kind, std::uint32_t row, std::uint32_t k, std:
 }
 
 /// bf16 stays bf16: pairs move as 32-bit words.
-void pack_bf16_panel(std::span<const std::byte* const, lanes> rows, std::uint32_t depth, std::byte* out) noexcept {
+void pack_bf16_panel(std::span<const source_row, lanes> rows, std::uint32_t depth, std::byte* out) noexcept {
   for (std::uint32_t k = 0; k < round_up(depth, tile_depth); k += 2, out += 64)
     for (std::uint32_t c = 0; c < lanes; ++c) {
       std::uint32_t pair = 0;
-      if (rows[c] != nullptr && k < depth) std::memcpy(&pair, rows[c] + std::size_t{k} * 2, k + 1 < depth ? 4 : 2);
+      if (rows[c].data != nullptr && k < depth)
+        std::memcpy(&pair, rows[c].data + std::size_t{k} * 2, k + 1 < depth ? 4 : 2);
       std::memcpy(out + c * 4, &pair, 4);
     }
 }
@@ -73,13 +74,13 @@ void widen_values(data_type type, const std::byte* from, float* to, std::size_t 
   for (std::size_t i = 0; i < count; ++i) to[i] = widen(type, from + i * 2);
 }
 
-void pack_panel(storage to, data_type type, std::span<const std::byte* const, lanes> rows, std::uint32_t depth,
-                std::byte* out) noexcept {
-  if (to == storage::bf16) return pack_bf16_panel(rows, depth, out); // only from bf16: nothing else is narrowed
-  const std::size_t size = type == data_type::f32 ? 4 : 2;
+void pack_panel(storage to, std::span<const source_row, lanes> rows, std::uint32_t depth, std::byte* out) noexcept {
+  if (to == storage::bf16) return pack_bf16_panel(rows, depth, out);
   for (std::uint32_t k = 0; k < round_up(depth, tile_depth); ++k)
     for (std::uint32_t c = 0; c < lanes; ++c) {
-      const std::byte* from = rows[c] != nullptr && k < depth ? rows[c] + k * size : nullptr;
+      const auto [data, type] = rows[c];
+      const std::size_t size = type == data_type::f32 ? 4 : 2;
+      const std::byte* from = data != nullptr && k < depth ? data + k * size : nullptr;
       const std::size_t at = std::size_t{k / 2} * 32 + unit_offset(to, c, k % 2);
       if (to == storage::f16) {
         const std::uint16_t half = from != nullptr ? load16(from) : std::uint16_t{0};

@@ -28,10 +28,15 @@ namespace godwit::gpu::cpu {
 /// `count` values of a tensor as f32.
 void widen_values(model::data_type type, const std::byte* from, float* to, std::size_t count) noexcept;
 
-/// Packs 16 rows of a weight matrix [rows][depth] into one panel (layout: kernels/table.hpp). A null row is all zeros,
-/// and so is what lies between `depth` and its next multiple of 32. Rows need not be aligned.
-void pack_panel(storage to, model::data_type type, std::span<const std::byte* const, lanes> rows, std::uint32_t depth,
-                std::byte* out) noexcept;
+/// A row of a weight matrix as it lies in the file, not necessarily aligned; null: zeros.
+struct source_row {
+  const std::byte* data = nullptr;
+  model::data_type type = model::data_type::bf16;
+};
+
+/// Packs 16 rows of a weight matrix [rows][depth] into one panel (layout: kernels/table.hpp). Zeros follow `depth` up
+/// to its next multiple of 32. Rows are widened where `to` is f32, else they have its type: nothing is rounded.
+void pack_panel(storage to, std::span<const source_row, lanes> rows, std::uint32_t depth, std::byte* out) noexcept;
 
 /// One row of a packed matrix, widened: the embedding of a token when the output matrix is shared with it.
 void unpack_row(storage kind, const std::byte* packed, std::uint32_t row, std::uint32_t depth, float* out) noexcept;

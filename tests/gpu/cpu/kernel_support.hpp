@@ -74,10 +74,10 @@ inline aligned<std::byte> packed_weights(storage kind, const std::vector<float>&
                                            : model::data_type::f32;
   aligned<std::byte> packed(panel * ((rows + lanes - 1) / lanes) + 65536);
   for (std::uint32_t row = 0; row < rows; row += lanes) {
-    const std::byte* sources[lanes] = {};
+    source_row sources[lanes];
     for (std::uint32_t c = 0; c < lanes && row + c < rows; ++c)
-      sources[c] = raw.data() + std::size_t{row + c} * depth * bytes_of(kind);
-    pack_panel(kind, type, sources, depth, packed.data() + row / lanes * panel);
+      sources[c] = {raw.data() + std::size_t{row + c} * depth * bytes_of(kind), type};
+    pack_panel(kind, sources, depth, packed.data() + row / lanes * panel);
   }
   return packed;
 }

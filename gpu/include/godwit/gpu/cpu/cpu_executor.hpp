@@ -59,7 +59,7 @@ struct cpu_executor_settings {
 
 /// The same from weights that nobody else shares.
 [[nodiscard]] std::unique_ptr<executor> make_cpu_executor(const model::config& config,
-                                                          std::shared_ptr<model::weights> weights,
+                                                          std::shared_ptr<const model::weights> weights,
                                                           const cpu_executor_settings& settings);
 
 /// Logits of every position of a prompt, row-major [tokens][vocabulary], prefilled in chunks of `chunk` tokens (0: in one).

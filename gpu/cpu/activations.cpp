@@ -1,0 +1,103 @@
+#include "cpu/activations.hpp"
+
+#include "cpu/packing.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace godwit::gpu::cpu {
+
+namespace {
+
+constexpr std::size_t line = 64;
+constexpr std::size_t in_lines(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+
+/// Hands out parts of an allocation; with a null base it only adds up.
+class parts {
+public:
+  explicit parts(std::byte* base) : base_(base) {}
+  std::byte* take(std::size_t bytes) {
+    // An odd number of lines between parts, so that rows of different parts do not all meet in one set of a cache.
+    const std::size_t at = used_;
+    used_ += in_lines(bytes) + 3 * line;
+    return base_ == nullptr ? nullptr : base_ + at;
+  }
+  [[nodiscard]] std::size_t used() const noexcept { return used_; }
+
+private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+} // namespace
+
+activations::activations(memory_pool& memory, const packed_model& model, storage kv, isa kind, std::uint32_t threads)
+    : memory_(memory), model_(model), kv_(kv), threads_(threads) {
+  const bool tiles = kind == isa::amx && model.weights == storage::bf16;
+  gemm_rows_ = tiles ? gemm_rows_max : 64;
+  const auto& c = model.config;
+  qkv_stride = model.layers.front().qkv.panels * lanes;
+  half_width = round_up(c.head_size / 2, lanes);
+  logits_stride = model.head.panels * lanes;
+  const std::uint32_t deepest = std::max({model.width, model.attention_width, model.mlp_width});
+  y_bytes_ = in_lines(std::size_t{gemm_rows_} * panels_per_piece * lanes * sizeof(float));
+  gemm_bytes_ = in_lines(gemm_scratch_bytes(tiles ? 1 : gemm_rows_, deepest));
+  attention_bytes_ = in_lines(attention_scratch_floats(round_up(c.head_size, tile_depth)) * sizeof(float));
+  const std::size_t normed_bytes = in_lines(std::size_t{private_rows_max} * model.width * sizeof(float));
+  scratch_bytes_ = y_bytes_ + gemm_bytes_ + attention_bytes_ + normed_bytes + 5 * line;
+  scratch_memory_ = memory.allocate(scratch_bytes_ * threads, "working memory");
+}
+
+thread_scratch activations::of_thread(std::uint32_t index) const noexcept {
+  std::byte* base = scratch_memory_.data() + index * scratch_bytes_;
+  thread_scratch own;
+  own.y = reinterpret_cast<float*>(base);
+  own.gemm = base + y_bytes_;
+  own.attention = reinterpret_cast<float*>(own.gemm + gemm_bytes_);
+  own.normed = own.gemm + gemm_bytes_ + attention_bytes_;
+  return own;
+}
+
+void activations::reserve(std::uint32_t rows, std::uint32_t logits_rows) {
+  if (rows > rows_) {
+    const std::uint32_t room = std::max(16U, std::bit_ceil(rows));
+    const auto& c = model_.config;
+    const std::size_t activation = bytes_of(activations_for(model_.weights));
+    const auto place = [&](std::byte* base) {
+      parts space(base);
+      residual = reinterpret_cast<float*>(space.take(std::size_t{room} * model_.width * sizeof(float)));
+      // A head that is no multiple of 16 long is read a little beyond its end.
+      qkv = reinterpret_cast<float*>(space.take((std::size_t{room} * qkv_stride + 2 * lanes) * sizeof(float)));
+      normed = space.take(std::size_t{room} * model_.width * activation);
+      queries = space.take(std::size_t{room} * c.heads * round_up(c.head_size, tile_depth) * bytes_of(kv_));
+      attended = space.take(std::size_t{room} * model_.attention_width * activation);
+      inner = space.take(std::size_t{room} * model_.mlp_width * activation);
+      cosine = reinterpret_cast<float*>(space.take(std::size_t{room} * half_width * sizeof(float)));
+      sine = reinterpret_cast<float*>(space.take(std::size_t{room} * half_width * sizeof(float)));
+      return space.used();
+    };
+    rows_ = 0;
+    step_memory_ = {};
+    step_memory_ = memory_.allocate(place(nullptr), "a step of " + std::to_string(rows) + " tokens");
+    place(step_memory_.data());
+    rows_ = room;
+  }
+  logits_rows = std::min(logits_rows, logits_rows_max);
+  if (logits_rows > logits_rows_) {
+    const std::uint32_t room = std::bit_ceil(logits_rows);
+    const auto place = [&](std::byte* base) {
+      parts space(base);
+      last = reinterpret_cast<float*>(space.take(std::size_t{room} * model_.width * sizeof(float)));
+      last_normed = space.take(std::size_t{room} * model_.width * sizeof(float));
+      logits = reinterpret_cast<float*>(space.take(std::size_t{room} * logits_stride * sizeof(float)));
+      return space.used();
+    };
+    logits_rows_ = 0;
+    logits_memory_ = {};
+    logits_memory_ = memory_.allocate(place(nullptr), "logits");
+    place(logits_memory_.data());
+    logits_rows_ = room;
+  }
+}
+
+} // namespace godwit::gpu::cpu

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "cpu/kernels/table.hpp"
+#include "cpu/packed_model.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace godwit::gpu::cpu {
+
+/// Rows of logits that are computed and drawn from at once; bounds their memory.
+inline constexpr std::uint32_t logits_rows_max = 64;
+/// Up to so many rows every thread norms all rows for itself, which is cheaper than waiting for the others.
+inline constexpr std::uint32_t private_rows_max = 4;
+/// Panels of a matrix that a thread takes at once: eight streams for the prefetchers.
+inline constexpr std::uint32_t panels_per_piece = 8;
+
+/// What one thread needs for itself.
+struct thread_scratch {
+  float* y = nullptr; ///< [gemm rows][panels_per_piece * 16]
+  std::byte* gemm = nullptr;
+  float* attention = nullptr;
+  std::byte* normed = nullptr; ///< packed activations of up to private_rows_max rows
+};
+
+/// Memory of a step, grown to the largest step so far.
+class activations {
+public:
+  activations(memory_pool& memory, const packed_model& model, storage kv, isa kind, std::uint32_t threads);
+
+  /// Makes room for a step. Throws out_of_memory.
+  void reserve(std::uint32_t rows, std::uint32_t logits_rows);
+
+  /// Rows that one gemm call gets.
+  [[nodiscard]] std::uint32_t gemm_rows() const noexcept { return gemm_rows_; }
+  [[nodiscard]] thread_scratch of_thread(std::uint32_t index) const noexcept;
+
+  float* residual = nullptr;     ///< [rows][width]
+  float* qkv = nullptr;          ///< [rows][qkv_stride]
+  std::byte* normed = nullptr;   ///< packed [rows][width]
+  std::byte* queries = nullptr;  ///< for each kv head and slice packed [tokens * group][head width]
+  std::byte* attended = nullptr; ///< packed [rows][attention width]
+  std::byte* inner = nullptr;    ///< packed [rows][mlp width]
+  float* cosine = nullptr;       ///< [rows][half width]
+  float* sine = nullptr;
+  float* last = nullptr; ///< residuals of the rows whose logits are computed
+  std::byte* last_normed = nullptr;
+  float* logits = nullptr; ///< [logits_rows_max][logits_stride]
+  std::uint32_t qkv_stride = 0;
+  std::uint32_t half_width = 0;
+  std::uint32_t logits_stride = 0;
+
+private:
+  memory_pool& memory_;
+  const packed_model& model_;
+  storage kv_;
+  std::uint32_t threads_;
+  std::uint32_t gemm_rows_;
+  std::uint32_t rows_ = 0;
+  std::uint32_t logits_rows_ = 0;
+  std::size_t scratch_bytes_ = 0;
+  std::size_t y_bytes_ = 0, gemm_bytes_ = 0, attention_bytes_ = 0;
+  allocation step_memory_;
+  allocation logits_memory_;
+  allocation scratch_memory_;
+};
+
+} // namespace godwit::gpu::cpu

@@ -1,0 +1,223 @@
+#include "cpu/device.hpp"
+#include "cpu/forward_pass.hpp"
+#include "cpu/packing.hpp"
+
+#include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/model/sampler.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace godwit::gpu::cpu {
+
+namespace {
+
+storage kv_storage(kv_precision wanted, storage weights) noexcept {
+  if (wanted == kv_precision::automatic) return weights == storage::bf16 ? storage::bf16 : storage::f32;
+  return wanted == kv_precision::bf16 ? storage::bf16 : storage::f32;
+}
+
+std::uint32_t blocks_for(const cpu_executor_settings& settings, const model::config& config, storage kv,
+                         std::uint64_t available) {
+  if (settings.blocks != 0) return settings.blocks;
+  const std::uint64_t block = kv_pool::block_bytes(config, kv);
+  const std::uint64_t whole =
+      (config.positions_max + protocols::tokens_per_block - 1) / protocols::tokens_per_block; // one full request
+  const std::uint64_t bytes = settings.kv_bytes != 0 ? settings.kv_bytes : std::min(8 * whole * block, available / 4);
+  const std::uint64_t blocks = bytes / block;
+  if (blocks == 0)
+    throw out_of_memory("a KV cache of " + in_words(bytes) + " holds no block; one takes " + in_words(block));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, std::numeric_limits<std::uint32_t>::max()));
+}
+
+/// All that an executor's forwards use. Shared with them, so that the order of destruction does not matter.
+class engine {
+public:
+  engine(std::shared_ptr<const packed_model> model, const cpu_executor_settings& settings)
+      : model_(std::move(model)), device_({settings.threads, settings.isa, 0}),
+        kv_kind_(kv_storage(settings.kv, model_->weights)),
+        kv_(device_.memory(), model_->config, kv_kind_,
+            blocks_for(settings, model_->config, kv_kind_, device_.memory().available_bytes())),
+        memory_(device_.memory(), *model_, kv_kind_, device_.kernels().kind, device_.team().size()),
+        angles_(model_->config), tap_(settings.logits_tap), logits_of_all_rows_(settings.logits_of_all_rows) {
+    for (std::uint32_t i = 0; i < device_.team().size(); ++i)
+      samplers_.push_back(settings.make_sampler
+                              ? settings.make_sampler()
+                              : draw_function([own = std::make_shared<model::sampler>()](
+                                                  std::span<float> logits, const protocols::step_slice& slice) {
+                                  return own->draw(logits, slice);
+                                }));
+    info_.device = device_.name();
+    info_.layers = model_->config.layers;
+    info_.vocabulary = model_->config.vocabulary;
+    info_.positions_max = model_->config.positions_max;
+    info_.blocks = kv_.blocks();
+    info_.block_bytes = kv_pool::block_bytes(model_->config, kv_kind_);
+    info_.weight_bytes = model_->bytes;
+    touch_pool();
+  }
+
+  [[nodiscard]] const executor_info& info() const noexcept { return info_; }
+  [[nodiscard]] kv_pool& kv() noexcept { return kv_; }
+  [[nodiscard]] cpu_device& device() noexcept { return device_; }
+
+  /// Takes the one place for a step in flight.
+  [[nodiscard]] step_plan begin(protocols::step_input input) {
+    auto plan = plan_step(std::move(input), model_->config, kv_.blocks(), logits_of_all_rows_);
+    if (busy_.exchange(true)) throw std::invalid_argument("step: the one before is still in flight");
+    try {
+      memory_.reserve(plan.rows, static_cast<std::uint32_t>(plan.logits.size()));
+    } catch (...) {
+      busy_ = false;
+      throw;
+    }
+    return plan;
+  }
+  void end() noexcept { busy_ = false; }
+
+  [[nodiscard]] engine_parts parts() noexcept {
+    return {*model_, device_.kernels(), kv_, memory_, angles_, samplers_, tap_};
+  }
+
+private:
+  /// Makes the system hand out the pool's pages now, when too little memory is still an error and not a killed process.
+  void touch_pool() {
+    const auto stream = device_.make_stream();
+    stream->enqueue([this] {
+      constexpr std::size_t page = 4096, piece = std::size_t{8} << 20;
+      const auto& pool = kv_.memory();
+      device_.team().run([&](team::member& self) {
+        for (std::size_t at = self.next() * piece; at < pool.bytes(); at = self.next() * piece)
+          for (std::size_t i = at; i < std::min(at + piece, pool.bytes()); i += page)
+            *static_cast<volatile std::byte*>(pool.data() + i) = std::byte{};
+      });
+    });
+    stream->record().wait();
+  }
+
+  std::shared_ptr<const packed_model> model_;
+  cpu_device device_;
+  storage kv_kind_;
+  kv_pool kv_;
+  activations memory_;
+  rope_angles angles_;
+  std::vector<draw_function> samplers_;
+  std::function<void(const logits_row&)> tap_;
+  bool logits_of_all_rows_;
+  std::atomic<bool> busy_{false};
+  executor_info info_;
+};
+
+class cpu_forward final : public forward {
+public:
+  cpu_forward(std::shared_ptr<engine> owner, step_plan plan)
+      : engine_(std::move(owner)), pass_(engine_->parts(), std::move(plan)), stream_(engine_->device().make_stream()) {}
+
+  ~cpu_forward() override {
+    cancelled_ = true;
+    stream_.reset(); // waits
+    engine_->end();
+  }
+
+  [[nodiscard]] std::uint32_t layers() const noexcept override { return engine_->info().layers; }
+
+  void advance(std::uint32_t upto, completion done) override {
+    if (upto <= requested_ || upto > layers())
+      throw std::invalid_argument("advance to layer " + std::to_string(upto) + " after " + std::to_string(requested_) +
+                                  " of " + std::to_string(layers()));
+    const std::uint32_t first = std::exchange(requested_, upto);
+    stream_->enqueue([this, first, upto, done = std::move(done)] {
+      const auto start = std::chrono::steady_clock::now();
+      engine_->device().team().run([&](team::member& self) { pass_.run(self, first, upto, cancelled_); });
+      spent_ += std::chrono::steady_clock::now() - start;
+      if (cancelled_) return;
+      if (upto == layers()) finished_ = true;
+      if (done) done(upto == layers() ? pass_.error() : std::string{});
+    });
+  }
+
+  [[nodiscard]] protocols::step_output take() override {
+    if (!finished_) throw std::logic_error("take before the step has run");
+    protocols::step_output out;
+    out.step = pass_.plan().input.step;
+    out.duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent_).count();
+    out.tokens = std::move(pass_.drawn());
+    return out;
+  }
+
+private:
+  std::shared_ptr<engine> engine_;
+  forward_pass pass_;
+  std::uint32_t requested_ = 0;
+  std::chrono::steady_clock::duration spent_{};
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> finished_{false};
+  std::unique_ptr<stream> stream_;
+};
+
+class cpu_executor final : public executor {
+public:
+  explicit cpu_executor(std::shared_ptr<engine> shared) : engine_(std::move(shared)) {}
+  [[nodiscard]] const executor_info& info() const noexcept override { return engine_->info(); }
+  [[nodiscard]] std::unique_ptr<forward> begin(protocols::step_input input) override {
+    auto plan = engine_->begin(std::move(input));
+    return std::make_unique<cpu_forward>(engine_, std::move(plan));
+  }
+  [[nodiscard]] protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) override {
+    return engine_->kv().keys(layer, block.value());
+  }
+  [[nodiscard]] protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) override {
+    return engine_->kv().values(layer, block.value());
+  }
+
+private:
+  std::shared_ptr<engine> engine_;
+};
+
+} // namespace
+
+std::unique_ptr<executor> make_cpu_executor(std::shared_ptr<const packed_model> model,
+                                            const cpu_executor_settings& settings) {
+  return std::make_unique<cpu_executor>(std::make_shared<engine>(std::move(model), settings));
+}
+
+std::unique_ptr<executor> make_cpu_executor(const model::config& config, std::shared_ptr<const model::weights> weights,
+                                            const cpu_executor_settings& settings) {
+  auto packed = pack_model(config, *weights, settings.threads);
+  weights.reset();
+  return make_cpu_executor(std::move(packed), settings);
+}
+
+std::vector<float> compute_logits(std::shared_ptr<const packed_model> model,
+                                  std::span<const protocols::token_id> tokens, const cpu_executor_settings& settings,
+                                  std::uint32_t chunk) {
+  const std::size_t vocabulary = model->config.vocabulary;
+  std::vector<float> all(tokens.size() * vocabulary);
+  cpu_executor_settings own = settings;
+  own.blocks = static_cast<std::uint32_t>(tokens.size() / protocols::tokens_per_block + 1);
+  own.logits_of_all_rows = true;
+  own.logits_tap = [&](const logits_row& row) {
+    std::ranges::copy(row.values, all.begin() + row.position * vocabulary);
+  };
+  const auto runner = make_cpu_executor(std::move(model), own);
+  if (chunk == 0) chunk = static_cast<std::uint32_t>(std::max<std::size_t>(1, tokens.size()));
+  for (std::size_t first = 0; first < tokens.size(); first += chunk) {
+    const auto some = tokens.subspan(first, std::min<std::size_t>(chunk, tokens.size() - first));
+    protocols::step_slice slice;
+    slice.first_position = static_cast<std::uint32_t>(first);
+    slice.tokens.assign(some.begin(), some.end());
+    for (std::uint32_t block = 0; block < own.blocks; ++block) slice.blocks.emplace_back(block);
+    protocols::step_input input;
+    input.slices.push_back(std::move(slice));
+    const auto pass = runner->begin(std::move(input));
+    const event ran;
+    pass->advance(pass->layers(), [&](const std::string&) { ran.set(); });
+    ran.wait();
+  }
+  return all;
+}
+
+} // namespace godwit::gpu::cpu

@@ -1,0 +1,324 @@
+#include "cpu/forward_pass.hpp"
+
+#include "cpu/packing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+namespace godwit::gpu::cpu {
+
+namespace {
+
+/// Pieces of a phase, each taken by one thread.
+template <class Body> void share(team::member& self, std::uint32_t count, const Body& body) {
+  for (std::uint32_t i = self.next(); i < count; i = self.next()) body(i);
+}
+
+constexpr std::uint32_t pieces(std::uint32_t count, std::uint32_t each) { return (count + each - 1) / each; }
+
+} // namespace
+
+forward_pass::forward_pass(engine_parts parts, step_plan plan)
+    : parts_(parts), plan_(std::move(plan)), group_(parts.model.config.heads / parts.model.config.kv_heads),
+      activation_(activations_for(parts.model.weights)), drawn_(plan_.sampled), errors_(plan_.sampled) {
+  // Slices are referred to by address, which a move of the plan may have kept or not.
+  for (std::size_t i = 0; i < plan_.slices.size(); ++i) plan_.slices[i].slice = &plan_.input.slices[i];
+}
+
+std::string forward_pass::error() const {
+  const auto first = std::ranges::find_if(errors_, [](const auto& text) { return !text.empty(); });
+  return first == errors_.end() ? std::string{} : *first;
+}
+
+void forward_pass::run(team::member& self, std::uint32_t first, std::uint32_t last,
+                       const std::atomic<bool>& cancelled) {
+  if (first == 0) {
+    begin(self);
+    self.barrier();
+  }
+  for (std::uint32_t index = first; index < last; ++index) {
+    layer(self, index);
+    if (self.index() == 0) stop_ = cancelled.load(std::memory_order_relaxed);
+    self.barrier();
+    if (stop_) return;
+  }
+  if (last == parts_.model.config.layers) finish(self);
+}
+
+void forward_pass::begin(team::member& self) {
+  const auto& copies = plan_.input.copies;
+  const auto& model = parts_.model;
+  const std::uint32_t layers = model.config.layers;
+  // Copies of one layer in their order, since a block may be filled by one and read by the next.
+  if (!copies.empty()) {
+    share(self, layers, [&](std::uint32_t layer) {
+      for (const auto& copy : copies) parts_.kv.copy(layer, copy.from.value(), copy.to.value());
+    });
+    self.barrier();
+  }
+  share(self, static_cast<std::uint32_t>(plan_.pieces.size()), [&](std::uint32_t i) {
+    const auto& piece = plan_.pieces[i];
+    const auto& planned = plan_.slices[piece.slice];
+    for (std::uint32_t t = piece.first_token; t < piece.first_token + piece.tokens; ++t) {
+      const std::size_t row = planned.first_row + t;
+      float* x = parts_.memory.residual + row * model.width;
+      model.embed(planned.slice->tokens[t], x);
+      std::fill(x + model.config.hidden, x + model.width, 0.0F);
+      parts_.angles.at(planned.slice->first_position + t, parts_.memory.cosine + row * parts_.memory.half_width,
+                       parts_.memory.sine + row * parts_.memory.half_width);
+    }
+  });
+  // Columns that no kernel writes but products read.
+  if (self.index() == 0) {
+    const auto& c = model.config;
+    if (model.attention_width != c.heads * c.head_size)
+      std::memset(parts_.memory.attended, 0, std::size_t{plan_.rows} * model.attention_width * bytes_of(activation_));
+    if (model.mlp_width != round_up(c.intermediate, lanes))
+      std::memset(parts_.memory.inner, 0, std::size_t{plan_.rows} * model.mlp_width * bytes_of(activation_));
+  }
+}
+
+template <class Use>
+void forward_pass::product(team::member& self, const packed_matrix& w, const std::byte* a, std::uint32_t rows,
+                           const Use& use) const {
+  const auto own = parts_.memory.of_thread(self.index());
+  const std::size_t panel = std::size_t{w.depth} * lanes * bytes_of(parts_.model.weights);
+  share(self, pieces(w.panels, panels_per_piece), [&](std::uint32_t i) {
+    const std::uint32_t first = i * panels_per_piece;
+    gemm_job job;
+    job.depth = w.depth;
+    job.w = w.data + first * panel;
+    job.panels = std::min(panels_per_piece, w.panels - first);
+    job.y = own.y;
+    job.y_stride = panels_per_piece * lanes;
+    job.scratch = own.gemm;
+    for (std::uint32_t row = 0; row < rows; row += parts_.memory.gemm_rows()) {
+      job.rows = std::min(parts_.memory.gemm_rows(), rows - row);
+      job.a = a + std::size_t{row} * w.depth * bytes_of(activation_);
+      parts_.kernels.gemm(parts_.model.weights, job);
+      use(row, job.rows, first, job.panels, own.y, job.y_stride);
+    }
+  });
+}
+
+void forward_pass::add_product(team::member& self, const packed_matrix& w, const std::byte* a) const {
+  const std::size_t width = parts_.model.width;
+  product(self, w, a, plan_.rows,
+          [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
+              std::size_t stride) {
+            parts_.kernels.add(parts_.memory.residual + row * width + panel * lanes, width, y, stride,
+                               w.bias != nullptr ? w.bias + panel * lanes : nullptr, rows, panels * lanes);
+          });
+}
+
+const std::byte* forward_pass::norm(team::member& self, const float* weight) {
+  const auto& model = parts_.model;
+  norm_job job;
+  job.x = parts_.memory.residual;
+  job.x_stride = model.width;
+  job.weight = weight;
+  job.hidden = model.config.hidden;
+  job.width = model.width;
+  job.epsilon = static_cast<float>(model.config.rms_norm_epsilon);
+  job.rows = plan_.rows;
+  if (plan_.rows <= private_rows_max) {
+    std::byte* out = parts_.memory.of_thread(self.index()).normed;
+    job.out = out;
+    job.last = plan_.rows;
+    parts_.kernels.norm(activation_, job);
+    return out;
+  }
+  constexpr std::uint32_t rows_per_piece = 4;
+  job.out = parts_.memory.normed;
+  share(self, pieces(plan_.rows, rows_per_piece), [&](std::uint32_t i) {
+    job.first = i * rows_per_piece;
+    job.last = std::min(plan_.rows, job.first + rows_per_piece);
+    parts_.kernels.norm(activation_, job);
+  });
+  self.barrier();
+  return parts_.memory.normed;
+}
+
+std::byte* forward_pass::queries_of(const planned_slice& slice, std::uint32_t head) const {
+  const std::size_t width = round_up(parts_.model.config.head_size, tile_depth);
+  const std::size_t row = std::size_t{head} * plan_.rows + slice.first_row;
+  return parts_.memory.queries + row * group_ * width * bytes_of(parts_.kv.kind());
+}
+
+void forward_pass::write_piece(const block_piece& piece, std::uint32_t head, std::uint32_t layer) const {
+  const auto& c = parts_.model.config;
+  const auto& planned = plan_.slices[piece.slice];
+  const std::uint32_t position = planned.slice->first_position + piece.first_token;
+  kv_write_job job;
+  job.first_row = planned.first_row + piece.first_token;
+  job.qkv_stride = parts_.memory.qkv_stride;
+  job.qkv = parts_.memory.qkv + job.first_row * job.qkv_stride;
+  job.group = group_;
+  job.head = head;
+  job.head_size = c.head_size;
+  job.query_column = head * group_ * c.head_size;
+  job.key_column = (c.heads + head) * c.head_size;
+  job.value_column = (c.heads + c.kv_heads + head) * c.head_size;
+  job.rows = piece.tokens;
+  job.rope = {parts_.memory.cosine, parts_.memory.sine, c.head_size / 2, parts_.memory.half_width};
+  job.kv = parts_.kv.layer(layer);
+  job.block = planned.blocks[position / lanes];
+  job.slot = position % lanes;
+  job.query = queries_of(planned, head);
+  job.query_rows = planned.rows * group_;
+  job.first_query_row = piece.first_token * group_;
+  parts_.kernels.kv_write(parts_.kv.kind(), job);
+}
+
+void forward_pass::attend_tile(const thread_scratch& own, const query_tile& tile, std::uint32_t head,
+                               std::uint32_t layer) const {
+  const auto& c = parts_.model.config;
+  const auto& planned = plan_.slices[tile.slice];
+  attention_job job;
+  job.kv = parts_.kv.layer(layer);
+  job.query =
+      queries_of(planned, head) + std::size_t{tile.first_query_row} * job.kv.head_width * bytes_of(parts_.kv.kind());
+  job.rows = tile.rows;
+  job.blocks = planned.blocks.data();
+  job.head = head;
+  job.group = group_;
+  job.first_query_row = tile.first_query_row;
+  job.first_position = planned.slice->first_position;
+  job.window = c.sliding_window.value_or(0);
+  job.head_size = c.head_size;
+  job.scale = 1.0F / std::sqrt(static_cast<float>(c.head_size));
+  job.out = parts_.memory.attended;
+  job.out_rows = plan_.rows;
+  job.out_width = parts_.model.attention_width;
+  job.first_out_row = planned.first_row;
+  job.scratch = own.attention;
+  parts_.kernels.attention(parts_.kv.kind(), activation_, job);
+}
+
+void forward_pass::attention(team::member& self, std::uint32_t layer) {
+  const std::uint32_t heads = parts_.model.config.kv_heads;
+  const auto own = parts_.memory.of_thread(self.index());
+  const auto count = static_cast<std::uint32_t>(plan_.tiles.size());
+  if (plan_.decodes_only) {
+    // One token a slice: a head's KV is read by the thread that wrote it.
+    const std::uint32_t tiles = pieces(group_, lanes);
+    share(self, static_cast<std::uint32_t>(plan_.slices.size()) * heads, [&](std::uint32_t i) {
+      write_piece(plan_.pieces[i / heads], i % heads, layer);
+      for (std::uint32_t t = 0; t < tiles; ++t) attend_tile(own, plan_.tiles[i / heads * tiles + t], i % heads, layer);
+    });
+    return self.barrier();
+  }
+  share(self, static_cast<std::uint32_t>(plan_.pieces.size()) * heads,
+        [&](std::uint32_t i) { write_piece(plan_.pieces[i / heads], i % heads, layer); });
+  self.barrier();
+  // Last tiles first, which see the most, so that threads end together.
+  share(self, count * heads,
+        [&](std::uint32_t i) { attend_tile(own, plan_.tiles[count - 1 - i / heads], i % heads, layer); });
+  self.barrier();
+}
+
+void forward_pass::layer(team::member& self, std::uint32_t index) {
+  const auto& w = parts_.model.layers[index];
+  auto& memory = parts_.memory;
+
+  const std::byte* a = norm(self, w.attention_norm);
+  product(self, w.qkv, a, plan_.rows,
+          [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
+              std::size_t stride) {
+            parts_.kernels.copy(memory.qkv + std::size_t{row} * memory.qkv_stride + panel * lanes, memory.qkv_stride, y,
+                                stride, w.qkv.bias != nullptr ? w.qkv.bias + panel * lanes : nullptr, rows,
+                                panels * lanes);
+          });
+  self.barrier();
+  attention(self, index);
+  add_product(self, w.output, memory.attended);
+  self.barrier();
+
+  a = norm(self, w.mlp_norm);
+  product(self, w.gate_up, a, plan_.rows,
+          [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
+              std::size_t stride) {
+            swiglu_job job;
+            job.y = y;
+            job.y_stride = stride;
+            job.bias = w.gate_up.bias != nullptr ? w.gate_up.bias + panel * lanes : nullptr;
+            job.panels = panels;
+            job.first_row = row;
+            job.y_rows = rows;
+            job.out = memory.inner;
+            job.rows = plan_.rows;
+            job.width = parts_.model.mlp_width;
+            job.first_column = panel / 2 * lanes;
+            parts_.kernels.swiglu(activation_, job);
+          });
+  self.barrier();
+  add_product(self, w.down, memory.inner);
+}
+
+void forward_pass::finish(team::member& self) {
+  const auto count = static_cast<std::uint32_t>(plan_.logits.size());
+  for (std::uint32_t first = 0; first < count; first += logits_rows_max)
+    logits_group(self, first, std::min(logits_rows_max, count - first));
+}
+
+void forward_pass::logits_group(team::member& self, std::uint32_t first, std::uint32_t rows) {
+  const auto& model = parts_.model;
+  auto& memory = parts_.memory;
+  const std::uint32_t vocabulary = model.config.vocabulary;
+  norm_job norm;
+  norm.x = memory.last;
+  norm.x_stride = model.width;
+  norm.weight = model.final_norm;
+  norm.hidden = model.config.hidden;
+  norm.width = model.width;
+  norm.epsilon = static_cast<float>(model.config.rms_norm_epsilon);
+  norm.out = memory.last_normed;
+  norm.rows = rows;
+  share(self, rows, [&](std::uint32_t i) {
+    std::memcpy(memory.last + std::size_t{i} * model.width,
+                memory.residual + std::size_t{plan_.logits[first + i].row} * model.width, model.width * sizeof(float));
+    norm.first = i;
+    norm.last = i + 1;
+    parts_.kernels.norm(activation_, norm);
+  });
+  self.barrier();
+  product(self, model.head, memory.last_normed, rows,
+          [&](std::uint32_t row, std::uint32_t some, std::uint32_t panel, std::uint32_t panels, const float* y,
+              std::size_t stride) {
+            parts_.kernels.copy(memory.logits + std::size_t{row} * memory.logits_stride + panel * lanes,
+                                memory.logits_stride, y, stride, nullptr, some, panels * lanes);
+          });
+  self.barrier();
+  const auto values = [&](std::uint32_t i) {
+    return std::span<float>(memory.logits + std::size_t{i} * memory.logits_stride, vocabulary);
+  };
+  if (parts_.tap && self.index() == 0)
+    for (std::uint32_t i = 0; i < rows; ++i) {
+      const auto& place = plan_.logits[first + i];
+      const auto& planned = plan_.slices[place.slice];
+      parts_.tap(
+          {plan_.input.step, place.slice, planned.slice->first_position + place.row - planned.first_row, values(i)});
+    }
+  if (parts_.tap) self.barrier();
+  const auto before = static_cast<std::uint32_t>(std::count_if(plan_.logits.begin(), plan_.logits.begin() + first,
+                                                               [](const auto& place) { return place.samples; }));
+  share(self, rows, [&](std::uint32_t i) {
+    const auto& place = plan_.logits[first + i];
+    if (!place.samples) return;
+    const auto sample = before + static_cast<std::uint32_t>(
+                                     std::count_if(plan_.logits.begin() + first, plan_.logits.begin() + first + i,
+                                                   [](const auto& other) { return other.samples; }));
+    const auto& slice = *plan_.slices[place.slice].slice;
+    try {
+      drawn_[sample] = parts_.samplers[self.index()](values(i), slice);
+    } catch (const std::exception& failure) {
+      errors_[sample] = "request " + std::to_string(slice.request.value()) + ": " + failure.what();
+    }
+  });
+  self.barrier();
+}
+
+} // namespace godwit::gpu::cpu

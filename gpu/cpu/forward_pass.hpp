@@ -1,0 +1,79 @@
+#pragma once
+
+#include "cpu/activations.hpp"
+#include "cpu/kernels.hpp"
+#include "cpu/kv_pool.hpp"
+#include "cpu/packed_model.hpp"
+#include "cpu/rope.hpp"
+#include "cpu/step_plan.hpp"
+#include "cpu/team.hpp"
+
+#include <godwit/gpu/cpu/cpu_executor.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace godwit::gpu::cpu {
+
+/// What a forward pass works with; all of it outlives the pass.
+struct engine_parts {
+  const packed_model& model;
+  const kernel_table& kernels;
+  kv_pool& kv;
+  activations& memory;
+  const rope_angles& angles;
+  std::vector<draw_function>& samplers; ///< one for each thread
+  const std::function<void(const logits_row&)>& tap;
+};
+
+/// The arithmetic of one step. All threads of a team run it together, phase by phase, with a barrier after each.
+///
+/// Within a phase threads take pieces of columns, heads or rows, never parts of one sum, so the numbers do not depend
+/// on who does what.
+class forward_pass {
+public:
+  forward_pass(engine_parts parts, step_plan plan);
+
+  /// Layers first .. last - 1; before layer 0 the copies and the embedding, after the last one logits and sampling.
+  /// Called by every member. Stops early, between layers, once `cancelled`.
+  void run(team::member& self, std::uint32_t first, std::uint32_t last, const std::atomic<bool>& cancelled);
+
+  [[nodiscard]] const step_plan& plan() const noexcept { return plan_; }
+  /// In the order of the slices with `samples`.
+  [[nodiscard]] std::vector<protocols::sampled_token>& drawn() noexcept { return drawn_; }
+  /// What went wrong in sampling, of the first slice that failed; empty: nothing.
+  [[nodiscard]] std::string error() const;
+
+private:
+  void begin(team::member& self);
+  void layer(team::member& self, std::uint32_t index); ///< leaves the last barrier to the caller
+  void finish(team::member& self);
+  void logits_group(team::member& self, std::uint32_t first, std::uint32_t rows);
+  /// Rows of the residual stream into packed activations for the next product; private to the thread for few rows.
+  const std::byte* norm(team::member& self, const float* weight);
+  void attention(team::member& self, std::uint32_t layer);
+  void write_piece(const block_piece& piece, std::uint32_t head, std::uint32_t layer) const;
+  void attend_tile(const thread_scratch& own, const query_tile& tile, std::uint32_t head, std::uint32_t layer) const;
+  [[nodiscard]] std::byte* queries_of(const planned_slice& slice, std::uint32_t head) const;
+
+  /// All columns of a product, piece by piece; `use(first row, rows, first panel, panels, y, y stride)` takes each
+  /// result.
+  template <class Use>
+  void product(team::member& self, const packed_matrix& w, const std::byte* a, std::uint32_t rows,
+               const Use& use) const;
+  /// residual += a * w
+  void add_product(team::member& self, const packed_matrix& w, const std::byte* a) const;
+
+  engine_parts parts_;
+  step_plan plan_;
+  std::uint32_t group_;
+  storage activation_;
+  std::vector<protocols::sampled_token> drawn_;
+  std::vector<std::string> errors_;
+  bool stop_ = false; ///< written by member 0 before a barrier
+};
+
+} // namespace godwit::gpu::cpu

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "cpu/kernels/table.hpp"
+#include "cpu/packed_model.hpp"
+
+#include <cstdint>
+
+namespace godwit::gpu::cpu {
+
+/// The paged KV cache: [layer][block] of K and V (layout within: kernels/table.hpp).
+class kv_pool {
+public:
+  kv_pool(memory_pool& memory, const model::config& config, storage kind, std::uint32_t blocks);
+
+  [[nodiscard]] static std::uint64_t block_bytes(const model::config& config, storage kind) noexcept;
+  [[nodiscard]] storage kind() const noexcept { return kind_; }
+  [[nodiscard]] std::uint32_t blocks() const noexcept { return blocks_; }
+  [[nodiscard]] kv_view layer(std::uint32_t index) const noexcept;
+  [[nodiscard]] protocols::memory_region keys(std::uint32_t layer, std::uint32_t block) const;
+  [[nodiscard]] protocols::memory_region values(std::uint32_t layer, std::uint32_t block) const;
+  /// K and V of one layer.
+  void copy(std::uint32_t layer, std::uint32_t from, std::uint32_t to) const noexcept;
+  [[nodiscard]] const allocation& memory() const noexcept { return memory_; }
+
+private:
+  storage kind_;
+  std::uint32_t layers_, blocks_, head_width_;
+  std::size_t head_bytes_, half_; ///< half: K (or V) of a block of a layer
+  allocation memory_;
+};
+
+} // namespace godwit::gpu::cpu

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "cpu/packing.hpp"
+
+#include <godwit/gpu/model/config.hpp>
+#include <godwit/gpu/model/weights.hpp>
+
+#include <string>
+#include <vector>
+
+namespace godwit::gpu::cpu {
+
+/// The tensors of one layer, checked. Biases are null where the model has none.
+struct layer_tensors {
+  const model::tensor_view *query, *key, *value, *output, *gate, *up, *down;
+  const model::tensor_view *query_bias, *key_bias, *value_bias, *output_bias, *gate_bias, *up_bias, *down_bias;
+  const model::tensor_view *attention_norm, *mlp_norm;
+};
+
+struct model_tensors {
+  std::vector<layer_tensors> layers;
+  const model::tensor_view* embeddings = nullptr;
+  const model::tensor_view* head = nullptr; ///< null: the embeddings
+  const model::tensor_view* final_norm = nullptr;
+  /// How the matrices are stored: as in the file; f32 where types are mixed, since nothing is rounded.
+  storage kind = storage::bf16;
+};
+
+/// Finds every tensor of the model by its Hugging Face name and checks shapes and sizes.
+/// Throws std::runtime_error with one line on the first that is missing or wrong.
+[[nodiscard]] model_tensors find_tensors(const model::config& config, const model::weights& weights);
+
+} // namespace godwit::gpu::cpu

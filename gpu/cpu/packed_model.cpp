@@ -1,0 +1,195 @@
+#include "cpu/packed_model.hpp"
+
+#include "cpu/device.hpp"
+#include "cpu/model_tensors.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+namespace godwit::gpu::cpu {
+
+namespace {
+
+using model::tensor_view;
+
+/// Where the rows of a packed matrix come from.
+struct matrix_source {
+  std::vector<const tensor_view*> parts;  ///< one after the other, or
+  bool interleaved = false;               ///< panel by panel in turn
+  std::vector<const tensor_view*> biases; ///< as parts; empty: none
+
+  [[nodiscard]] std::uint64_t rows() const {
+    std::uint64_t sum = 0;
+    for (const auto* part : parts) sum += part->shape[0];
+    return sum;
+  }
+  /// The part and row that column `column` of the packed panels is; null where it is padding.
+  [[nodiscard]] std::pair<std::size_t, std::uint64_t> locate(std::uint64_t column) const {
+    if (interleaved) {
+      const std::uint64_t panel = column / lanes, part = panel % parts.size();
+      return {part, panel / parts.size() * lanes + column % lanes};
+    }
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      if (column < parts[part]->shape[0]) return {part, column};
+      column -= parts[part]->shape[0];
+    }
+    return {parts.size(), 0};
+  }
+  [[nodiscard]] source_row row(std::uint64_t column) const {
+    const auto [part, row] = locate(column);
+    if (part >= parts.size() || row >= parts[part]->shape[0]) return {};
+    return {parts[part]->data + row * (parts[part]->bytes / parts[part]->shape[0]), parts[part]->type};
+  }
+};
+
+/// Gives out pieces of one allocation; run once to learn the size and once to have the addresses.
+class layout {
+public:
+  explicit layout(std::byte* base) : base_(base) {}
+  std::byte* take(std::uint64_t bytes) {
+    const std::uint64_t at = used_;
+    used_ += (bytes + 4095) / 4096 * 4096;
+    return base_ == nullptr ? nullptr : base_ + at;
+  }
+  [[nodiscard]] std::uint64_t used() const noexcept { return used_; }
+
+private:
+  std::byte* base_;
+  std::uint64_t used_ = 0;
+};
+
+/// Packs a model: `lay_out` decides where everything lies, `tasks` fill it, each a few hundred kilobytes.
+class packer {
+public:
+  packer(packed_model& model, const model_tensors& tensors) : model_(model), tensors_(tensors) {}
+
+  void lay_out(layout& space) {
+    tasks_.clear();
+    model_.layers.clear();
+    const auto& c = model_.config;
+    for (const auto& t : tensors_.layers) {
+      packed_layer layer;
+      layer.attention_norm = vector(space, t.attention_norm, model_.width);
+      matrix_source qkv{{t.query, t.key, t.value}, false, {}};
+      if (c.qkv_bias) qkv.biases = {t.query_bias, t.key_bias, t.value_bias};
+      layer.qkv = matrix(space, qkv, c.hidden);
+      layer.output = matrix(space, {{t.output}, false, some(t.output_bias)}, c.heads * c.head_size);
+      layer.mlp_norm = vector(space, t.mlp_norm, model_.width);
+      matrix_source gate_up{{t.gate, t.up}, true, {}};
+      if (c.mlp_bias) gate_up.biases = {t.gate_bias, t.up_bias};
+      layer.gate_up = matrix(space, gate_up, c.hidden);
+      layer.down = matrix(space, {{t.down}, false, some(t.down_bias)}, c.intermediate);
+      model_.layers.push_back(layer);
+    }
+    model_.final_norm = vector(space, tensors_.final_norm, model_.width);
+    const auto* head = tensors_.head != nullptr ? tensors_.head : tensors_.embeddings;
+    model_.head = matrix(space, {{head}, false, {}}, c.hidden);
+    if (tensors_.head != nullptr) copy_embeddings(space);
+  }
+
+  [[nodiscard]] const std::vector<std::function<void()>>& tasks() const noexcept { return tasks_; }
+
+private:
+  static std::vector<const tensor_view*> some(const tensor_view* tensor) {
+    if (tensor == nullptr) return {};
+    return {tensor};
+  }
+
+  packed_matrix matrix(layout& space, matrix_source source, std::uint32_t depth) {
+    packed_matrix out;
+    out.depth = round_up(depth, tile_depth);
+    const std::uint64_t rows = source.interleaved
+                                   ? source.parts.size() * ((source.parts[0]->shape[0] + lanes - 1) / lanes * lanes)
+                                   : source.rows();
+    out.panels = static_cast<std::uint32_t>((rows + lanes - 1) / lanes);
+    const std::uint64_t panel = std::uint64_t{out.depth} * lanes * bytes_of(model_.weights);
+    std::byte* data = space.take(out.panels * panel);
+    out.data = data;
+    if (!source.biases.empty()) out.bias = bias(space, source, out.panels * lanes);
+    constexpr std::uint32_t panels_per_task = 8;
+    for (std::uint32_t first = 0; data != nullptr && first < out.panels; first += panels_per_task)
+      tasks_.emplace_back([=, kind = model_.weights, last = std::min(out.panels, first + panels_per_task)] {
+        for (std::uint32_t p = first; p < last; ++p) {
+          source_row panel_rows[lanes];
+          for (std::uint32_t c = 0; c < lanes; ++c) panel_rows[c] = source.row(std::uint64_t{p} * lanes + c);
+          pack_panel(kind, panel_rows, depth, data + p * panel);
+        }
+      });
+    return out;
+  }
+
+  const float* vector(layout& space, const tensor_view* tensor, std::uint32_t width) {
+    auto* to = reinterpret_cast<float*>(space.take(std::uint64_t{width} * sizeof(float)));
+    if (to != nullptr) widen_values(tensor->type, tensor->data, to, tensor->shape[0]);
+    return to;
+  }
+
+  const float* bias(layout& space, const matrix_source& source, std::uint32_t columns) {
+    auto* to = reinterpret_cast<float*>(space.take(std::uint64_t{columns} * sizeof(float)));
+    for (std::uint32_t column = 0; to != nullptr && column < columns; ++column) {
+      const auto [part, row] = source.locate(column);
+      if (part >= source.biases.size() || row >= source.biases[part]->shape[0]) continue;
+      const auto& from = *source.biases[part];
+      to[column] = widen(from.type, from.data + row * (from.bytes / from.shape[0]));
+    }
+    return to;
+  }
+
+  void copy_embeddings(layout& space) {
+    const auto& from = *tensors_.embeddings;
+    std::byte* to = space.take(from.bytes);
+    model_.embeddings = to;
+    model_.embedding_type = from.type;
+    constexpr std::uint64_t piece = 1 << 20;
+    for (std::uint64_t at = 0; to != nullptr && at < from.bytes; at += piece)
+      tasks_.emplace_back(
+          [=, data = from.data, bytes = std::min(piece, from.bytes - at)] { std::memcpy(to + at, data + at, bytes); });
+  }
+
+  packed_model& model_;
+  const model_tensors& tensors_;
+  std::vector<std::function<void()>> tasks_;
+};
+
+} // namespace
+
+void packed_model::embed(protocols::token_id token, float* out) const noexcept {
+  const auto row = static_cast<std::uint32_t>(token);
+  if (embeddings == nullptr) return unpack_row(weights, head.data, row, config.hidden, out);
+  const std::uint64_t bytes_per_row = std::uint64_t{config.hidden} * (embedding_type == model::data_type::f32 ? 4 : 2);
+  widen_values(embedding_type, embeddings + row * bytes_per_row, out, config.hidden);
+}
+
+std::shared_ptr<const packed_model> pack_model(const model::config& config, const model::weights& weights,
+                                               std::uint32_t threads) {
+  const model_tensors tensors = find_tensors(config, weights);
+  auto model = std::make_shared<packed_model>();
+  model->config = config;
+  model->weights = tensors.kind;
+  model->width = round_up(config.hidden, tile_depth);
+  model->attention_width = round_up(config.heads * config.head_size, tile_depth);
+  model->mlp_width = round_up(config.intermediate, tile_depth);
+
+  packer work(*model, tensors);
+  layout measured(nullptr);
+  work.lay_out(measured);
+  model->bytes = measured.used();
+  host_memory_pool memory(0);
+  model->memory = memory.allocate(model->bytes, "the model's weights");
+  layout placed(model->memory.data());
+  work.lay_out(placed);
+
+  team workers(threads == 0 ? usable_threads() : threads);
+  const auto& tasks = work.tasks();
+  workers.run([&](team::member& self) {
+    for (std::uint32_t i = self.next(); i < tasks.size(); i = self.next()) tasks[i]();
+  });
+  return model;
+}
+
+std::uint64_t packed_bytes(const packed_model& model) noexcept { return model.bytes; }
+const model::config& config_of(const packed_model& model) noexcept { return model.config; }
+
+} // namespace godwit::gpu::cpu

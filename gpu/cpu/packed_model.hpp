@@ -1,0 +1,49 @@
+#pragma once
+
+#include "cpu/host_memory.hpp"
+#include "cpu/kernels/table.hpp"
+
+#include <godwit/gpu/cpu/packed_model.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace godwit::gpu::cpu {
+
+struct packed_matrix {
+  const std::byte* data = nullptr;
+  const float* bias = nullptr; ///< null: none; one for each column of the panels
+  std::uint32_t panels = 0;
+  std::uint32_t depth = 0; ///< multiple of 32
+};
+
+struct packed_layer {
+  packed_matrix qkv; ///< columns: query heads, key heads, value heads
+  packed_matrix output;
+  packed_matrix gate_up; ///< panels gate, up, gate, up ...
+  packed_matrix down;
+  const float* attention_norm = nullptr;
+  const float* mlp_norm = nullptr;
+};
+
+class packed_model {
+public:
+  model::config config;
+  storage weights = storage::bf16; ///< of all matrices
+  std::uint32_t width = 0;         ///< hidden, padded to a multiple of 32
+  std::uint32_t attention_width = 0;
+  std::uint32_t mlp_width = 0;
+  std::vector<packed_layer> layers;
+  packed_matrix head;
+  const float* final_norm = nullptr;
+  const std::byte* embeddings = nullptr; ///< row-major; null: the head's rows
+  model::data_type embedding_type = model::data_type::bf16;
+  std::uint64_t bytes = 0;
+  allocation memory;
+
+  /// The embedding of a token, widened.
+  void embed(protocols::token_id token, float* out) const noexcept;
+};
+
+} // namespace godwit::gpu::cpu

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "cpu/packed_model.hpp"
+
+#include <godwit/protocols/batching/step.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace godwit::gpu::cpu {
+
+/// A slice with its place among the step's rows. One row is one token.
+struct planned_slice {
+  const protocols::step_slice* slice = nullptr;
+  std::vector<std::uint32_t> blocks;
+  std::uint32_t first_row = 0;
+  std::uint32_t rows = 0;
+};
+
+/// The tokens of one slice that fall into one KV block; written by one thread.
+struct block_piece {
+  std::uint32_t slice = 0;
+  std::uint32_t first_token = 0; ///< within the slice
+  std::uint32_t tokens = 0;
+};
+
+/// Up to 16 query rows of one slice, for one kv head.
+struct query_tile {
+  std::uint32_t slice = 0;
+  std::uint32_t first_query_row = 0; ///< token * group + head within group
+  std::uint32_t rows = 0;
+};
+
+/// A row whose logits are computed.
+struct logits_place {
+  std::uint32_t row = 0;
+  std::uint32_t slice = 0;
+  bool samples = false;
+};
+
+/// What a step's phases loop over.
+struct step_plan {
+  protocols::step_input input;
+  std::vector<planned_slice> slices;
+  std::vector<block_piece> pieces;
+  std::vector<query_tile> tiles;
+  std::vector<logits_place> logits;
+  std::uint32_t rows = 0;
+  std::uint32_t sampled = 0;
+  /// Every slice is one token: a head's KV can be written and attended to in one go.
+  bool decodes_only = true;
+};
+
+/// Checks the input and plans it. Throws std::invalid_argument on a caller's bug.
+/// `logits_of_all_rows`: for tools that compare logits.
+[[nodiscard]] step_plan plan_step(protocols::step_input input, const model::config& config, std::uint32_t blocks,
+                                  bool logits_of_all_rows);
+
+} // namespace godwit::gpu::cpu
