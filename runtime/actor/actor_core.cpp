@@ -32,6 +32,8 @@ actor_core::~actor_core() = default;
 
 caf::behavior actor_core::make_behavior() {
   handlers_ = user_->make_handlers();
+  frames_.run_ready();
+  set_alarm(); // for coroutines that it started
   // CAF keeps an actor only while it has a behavior. `consume` leaves nothing for this one.
   return {[](const envelope&) {}};
 }

@@ -1,0 +1,192 @@
+#include "runtime/actor/test_actors.hpp"
+
+#include <godwit/protocols/batching/step.hpp>
+#include <godwit/runtime/actor_system.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+namespace godwit::runtime::test {
+
+/// Cannot be written as bytes.
+struct pinned {
+  std::shared_ptr<int> value;
+  pinned() = default;
+  explicit pinned(std::shared_ptr<int> v) : value(std::move(v)) {}
+};
+
+struct greet {
+  std::string name;
+  std::map<std::string, std::vector<double>> table;
+  std::optional<std::uint32_t> maybe;
+  greet() = default;
+  auto fields() { return std::tie(name, table, maybe); }
+};
+struct call_me;
+using phone_interface = interface<void(number)>;
+struct call_me {
+  handle<phone_interface> back;
+  std::int64_t value = 0;
+  call_me() = default;
+  call_me(handle<phone_interface> b, std::int64_t v) : back(std::move(b)), value(v) {}
+  auto fields() { return std::tie(back, value); }
+};
+
+using remote_interface = interface<greet(greet), number(question), void(call_me), number(pinned),
+                                   protocols::step_output(protocols::step_input)>;
+using smaller_interface = interface<number(question), greet(greet)>;
+using other_interface = interface<number(slow_question)>;
+
+} // namespace godwit::runtime::test
+
+GODWIT_LOCAL_MESSAGE(godwit::runtime::test::pinned)
+
+namespace godwit::runtime::test {
+namespace {
+
+using async::error_code;
+using way = question::way;
+
+class far final : public actor<remote_interface> {
+public:
+  explicit far(actor_context context) : actor(context) {}
+  behavior_of<remote_interface> make_behavior() override {
+    return {[](greet& g) {
+              g.name += "!";
+              return std::move(g);
+            },
+            [this](question& q) { return respond(answer(std::move(q))); },
+            [this](call_me& c) { tell(c.back, number{c.value + 1}); }, [](pinned& p) { return number{*p.value}; },
+            [](protocols::step_input& in) {
+              protocols::step_output out;
+              out.step = in.step + in.slices.at(0).tokens.size();
+              out.tokens.emplace_back(protocols::token_id{7});
+              return out;
+            }};
+  }
+
+private:
+  async::task<number> answer(question q) {
+    if (q.how == way::never) co_await sleep_for(1h);
+    co_return number{q.value + static_cast<std::int64_t>(q.padding.size())};
+  }
+};
+
+class near final : public actor<interface<void(number), number(question), number(poke)>> {
+public:
+  near(actor_context context, handle<remote_interface> to) : actor(context), to_(std::move(to)) {}
+  behavior_of<interface_type> make_behavior() override {
+    monitor(to_, [this](stop_reason why) { down_ = why; });
+    return {[this](number n) { called_ = n.value; }, [this](question& q) { return respond(forward(std::move(q))); },
+            [this](poke) { return respond(tour()); }};
+  }
+
+private:
+  async::task<async::expected<number>> forward(question q) { co_return co_await ask(to_, 30s, std::move(q)); }
+  async::task<async::expected<number>> tour() {
+    greet g;
+    g.name = "godwit";
+    g.table["a"] = {1.5, -2.0};
+    g.maybe = 9;
+    auto back = co_await ask(to_, 5s, g);
+    if (!back) co_return back.error();
+    if (back->name != "godwit!" || back->table != g.table || back->maybe != g.maybe) co_return number{-1};
+    tell(to_, call_me{handle<phone_interface>{self()}, 41});
+    for (int i = 0; i < 500 && called_ == 0; ++i) co_await sleep_for(2ms);
+    if (called_ != 42) co_return number{-2};
+    auto stuck = co_await ask(to_, 5s, pinned{std::make_shared<int>(1)});
+    if (stuck || stuck.error().code != error_code::unsupported) co_return number{-3};
+    protocols::step_input step;
+    step.step = 5;
+    step.slices.emplace_back();
+    step.slices[0].tokens = {1, 2, 3};
+    auto out = co_await ask(to_, 5s, step);
+    if (!out || out->step != 8 || out->tokens.size() != 1 || out->tokens[0].id != 7) co_return number{-4};
+    co_return number{1};
+  }
+  handle<remote_interface> to_;
+  std::int64_t called_ = 0;
+  std::optional<stop_reason> down_;
+};
+
+actor_system_settings networked() {
+  actor_system_settings s;
+  s.network = true;
+  return s;
+}
+
+TEST(Network, MessagesHandlesAndErrorsGoBetweenSystems) {
+  actor_system a{networked()};
+  actor_system b{networked()};
+  auto f = a.spawn<far>();
+  EXPECT_EQ(*a.ask(f, 1s, pinned{std::make_shared<int>(3)}), number{3}) << "on its own node it is an ordinary message";
+  const auto port = a.publish(f, "127.0.0.1", 0);
+  ASSERT_TRUE(port) << to_string(port.error());
+  auto r = b.remote<remote_interface>("127.0.0.1", *port);
+  ASSERT_TRUE(r) << to_string(r.error());
+  EXPECT_TRUE(r->ref().remote());
+  EXPECT_EQ(*b.ask(*r, 5s, question{way::value, 40}), number{42});
+  auto n = b.spawn<near>(*r);
+  const auto x = b.ask(n, 10s, poke{});
+  ASSERT_TRUE(x) << to_string(x.error());
+  EXPECT_EQ(*x, number{1});
+}
+
+TEST(Network, AHandleIsCheckedAgainstWhatTheActorUnderstands) {
+  actor_system a{networked()};
+  actor_system b{networked()};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  EXPECT_TRUE(b.remote<smaller_interface>("127.0.0.1", *port));
+  const auto wrong = b.remote<other_interface>("127.0.0.1", *port);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, error_code::unsupported);
+  EXPECT_NE(wrong.error().message.find("slow_question"), std::string::npos);
+}
+
+// CAF leaves a request to a dead or vanished remote actor to its timeout.
+TEST(Network, AnAskEndsWhenTheRemoteActorOrItsNodeIsGone) {
+  for (const bool whole_node : {false, true}) {
+    auto a = std::make_unique<actor_system>(networked());
+    actor_system b{networked()};
+    auto f = a->spawn<far>();
+    const auto port = a->publish(f, "127.0.0.1", 0);
+    ASSERT_TRUE(port);
+    auto r = b.remote<remote_interface>("127.0.0.1", *port);
+    ASSERT_TRUE(r);
+    auto n = b.spawn<near>(*r);
+    std::thread ender{[&] {
+      std::this_thread::sleep_for(100ms);
+      if (whole_node)
+        a.reset();
+      else
+        a->stop(f, stop_reason::killed);
+    }};
+    const auto begin = std::chrono::steady_clock::now();
+    const auto x = b.ask(n, 20s, question{way::never});
+    ender.join();
+    ASSERT_FALSE(x);
+    EXPECT_EQ(x.error().code, error_code::down);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+    // and the next fails at once, from an actor and from outside
+    EXPECT_EQ(b.ask(n, 20s, question{way::value}).error().code, error_code::down);
+    EXPECT_EQ(b.ask(*r, 20s, question{way::value}).error().code, error_code::down);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  }
+}
+
+TEST(Network, APortInUseAndAnEmptyPlaceAreErrors) {
+  actor_system a{networked()};
+  auto f = a.spawn<far>();
+  const auto port = a.publish(f, "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  EXPECT_FALSE(a.publish(a.spawn<far>(), "127.0.0.1", *port));
+  EXPECT_EQ(a.remote<remote_interface>("127.0.0.1", 1).error().code, error_code::down);
+  actor_system without;
+  EXPECT_EQ(without.publish(without.spawn<far>(), "127.0.0.1", 0).error().code, error_code::unsupported);
+}
+
+} // namespace
+} // namespace godwit::runtime::test
