@@ -152,9 +152,11 @@ void llumlet::report_soon() {
 }
 
 void llumlet::report_now() {
-  if (!scheduler_ || !planner_) return;
+  if (!planner_) return;
   last_report_ = now();
-  tell(scheduler_, load());
+  const auto report = load();
+  if (options_.on_report) options_.on_report(report);
+  if (scheduler_) tell(scheduler_, report);
 }
 
 protocols::load_report llumlet::load() {

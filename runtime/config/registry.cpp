@@ -1,3 +1,4 @@
+#include <godwit/runtime/config/nearest.hpp>
 #include <godwit/runtime/config/registry.hpp>
 
 #include "config/describe.hpp"

@@ -1,5 +1,6 @@
 #include "config/text.hpp"
 
+#include <godwit/runtime/config/nearest.hpp>
 #include <algorithm>
 #include <array>
 #include <charconv>

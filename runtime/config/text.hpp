@@ -25,7 +25,5 @@ namespace godwit::runtime::config {
 /// The shortest text that reads back as the same number; "2.0" rather than "2".
 [[nodiscard]] std::string real_text(double x);
 
-/// The candidate with the least edit distance, if near enough to be a slip of the same word; otherwise empty.
-[[nodiscard]] std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 } // namespace godwit::runtime::config

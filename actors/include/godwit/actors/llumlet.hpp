@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ struct llumlet_options {
   std::chrono::nanoseconds report_interval{std::chrono::milliseconds(100)};
   /// ... and no more often than this when much happens.
   std::chrono::nanoseconds report_gap{std::chrono::milliseconds(5)};
+  /// Sees every report, on the llumlet's context; for metrics. Must only store. May be empty.
+  std::function<void(const protocols::load_report&)> on_report;
   runtime::log::logger log;
 };
 

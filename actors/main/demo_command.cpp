@@ -1,0 +1,236 @@
+#include "main/demo_command.hpp"
+
+#include "main/demo_client.hpp"
+#include "main/demo_report.hpp"
+#include "main/logging.hpp"
+#include "main/serving.hpp"
+#include "main/signals.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <array>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+namespace godwit::main {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+struct demo_options {
+  std::string model;
+  std::uint32_t requests = 36;
+  std::uint32_t tokens = 160;
+  bool json = false;
+};
+
+constexpr std::array prompts{
+    "A hacker is",
+    "The Jargon File is",
+    "A bug is",
+    "In the early days of computing,",
+    "The term is used by",
+    "A kluge is",
+    "Unix is",
+    "The original meaning of the word",
+    "A wizard is",
+    "Compare this with",
+    "Programmers often say",
+    "The Internet is",
+};
+
+std::vector<demo_request> make_requests(const demo_options& options) {
+  std::vector<demo_request> out;
+  for (std::uint32_t i = 0; i < options.requests; ++i) {
+    demo_request r;
+    r.prompt = prompts[i % prompts.size()];
+    r.seed = 1000 + i;
+    r.temperature = i % 3 == 0 ? 0.0 : 0.8; // greedy and seeded sampling
+    r.max_tokens = options.tokens;
+    out.push_back(std::move(r));
+  }
+  return out;
+}
+
+/// Where the person looks: text on stdout, progress on stderr where that is a terminal. With --json nothing but the
+/// object.
+class stage {
+public:
+  explicit stage(bool quiet) : quiet_(quiet), live_(!quiet && ::isatty(STDERR_FILENO) != 0) {}
+  void line(const std::string& text) {
+    if (quiet_) return;
+    const std::lock_guard lock(mutex_);
+    clear();
+    std::cout << text << std::endl;
+  }
+  /// Text of an answer as it streams; wrapped.
+  void speak(const std::string& text) {
+    if (quiet_) return;
+    const std::lock_guard lock(mutex_);
+    clear();
+    for (const char c : text) {
+      if (column_ == 0) std::cout << "    ";
+      if (c == '\n' || (c == ' ' && column_ > 90)) {
+        std::cout << '\n';
+        column_ = 0;
+      } else {
+        std::cout << c;
+        ++column_;
+      }
+    }
+    std::cout << std::flush;
+  }
+  void end_speech() {
+    if (quiet_) return;
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(column_, 0) != 0) std::cout << std::endl;
+  }
+  void progress(const std::string& text) {
+    if (!live_) return;
+    const std::lock_guard lock(mutex_);
+    if (column_ != 0) return; // an answer is being streamed on that line
+    std::cerr << "\r\x1b[K" << text << std::flush;
+    shown_ = true;
+  }
+
+private:
+  void clear() {
+    if (std::exchange(shown_, false)) std::cerr << "\r\x1b[K" << std::flush;
+  }
+  bool quiet_;
+  bool live_;
+  std::mutex mutex_;
+  bool shown_ = false;
+  int column_ = 0;
+};
+
+/// Waits for a round, showing progress; `look` is called a few times a second. False: interrupted or stuck.
+bool watch(demo_round& round, std::size_t total, stage& out, signals& stop, const std::function<void()>& look) {
+  constexpr auto longest = std::chrono::minutes(5);
+  const auto deadline = std::chrono::steady_clock::now() + longest;
+  while (!round.wait_for(milliseconds(10))) {
+    if (stop.received() || std::chrono::steady_clock::now() > deadline) return false;
+    look();
+    out.progress(
+        fmt::format("  {} of {} answers complete, {} pieces of text streamed", round.ended(), total, round.pieces()));
+  }
+  return true;
+}
+
+/// The instance that runs the oldest open request, which is the one whose text is shown.
+std::optional<protocols::instance_id> owner_of_oldest(actors::cluster& cluster) {
+  const auto status = cluster.status(true);
+  if (!status) return std::nullopt;
+  std::optional<protocols::instance_id> owner;
+  std::uint64_t oldest = ~std::uint64_t{0};
+  for (const auto& instance : status->instances)
+    for (const auto& request : instance.requests)
+      if (request.request.value() < oldest) {
+        oldest = request.request.value();
+        owner = instance.instance;
+      }
+  return owner;
+}
+
+int demo(const demo_options& options) {
+  signals stop;
+  stage out(options.json);
+  serve_settings settings;
+  settings.instances.count = 2;
+  settings.http.listen = "127.0.0.1:0";
+  settings.control.listen.clear();
+  settings.log.levels = "off"; // the kill is part of the show
+  auto log = open_log(settings);
+  if (!log) return std::cerr << "godwit: " << log.error() << '\n', 1;
+  auto model = open_served_model(options.model);
+  if (!model) return std::cerr << "godwit: " << model.error().line << '\n', 1;
+  auto started = serving::start(settings, std::move(*model), *log);
+  if (!started) return std::cerr << "godwit: " << started.error().line << '\n', 1;
+  auto& node = **started;
+  if (const auto error = node.wait_ready([&] { return stop.received(); }))
+    return std::cerr << "godwit: " << (error->line.empty() ? "interrupted" : error->line) << '\n', 1;
+
+  demo_report report;
+  report.model = node.model_name();
+  report.instances = settings.instances.count;
+  const auto first = node.cluster().status();
+  const auto requests = make_requests(options);
+  out.line(fmt::format("godwit {}: model '{}' on {} instances ({}), OpenAI-style endpoint at {}", GODWIT_VERSION,
+                       node.model_name(), settings.instances.count, first ? first->instances.front().device : "?",
+                       node.url()));
+  out.line(fmt::format("\n1. {} requests at once over HTTP, undisturbed", requests.size()));
+  std::uint64_t expected = 0;
+  {
+    demo_round round(node.url(), node.model_name(), requests);
+    if (!watch(round, requests.size(), out, stop, [] {})) return std::cerr << "godwit: interrupted\n", 1;
+    report.calm = round.answers();
+    report.calm_seconds = round.seconds();
+    expected = round.pieces();
+  }
+  for (const auto& answer : report.calm)
+    if (!answer.error.empty()) return std::cerr << "godwit: an answer failed: " << answer.error << '\n', 1;
+
+  out.line("\n2. The same requests; half-way an instance is killed. One of the answers as it streams:\n");
+  out.speak(requests.front().prompt);
+  {
+    bool killed = false;
+    demo_round round(node.url(), node.model_name(), requests, [&](std::size_t i, const std::string& text) {
+      if (i == 0) out.speak(text);
+    });
+    const auto look = [&] {
+      if (killed || round.pieces() * 5 < expected * 2) return;
+      killed = true;
+      const auto victim = owner_of_oldest(node.cluster()).value_or(protocols::instance_id{0});
+      report.killed_instance = victim.value();
+      node.cluster().kill(victim);
+      out.speak(fmt::format(" [instance {} killed] ", victim.value()));
+    };
+    if (!watch(round, requests.size(), out, stop, look)) return std::cerr << "godwit: interrupted\n", 1;
+    out.end_speech();
+    report.disturbed = round.answers();
+    report.disturbed_seconds = round.seconds();
+  }
+  if (const auto status = node.cluster().status()) {
+    report.redispatched = status->redispatches_total;
+    for (const auto& instance : status->instances) report.restarts += instance.restarts;
+  }
+
+  if (options.json) {
+    std::cout << demo_json(report) << std::endl;
+  } else {
+    out.line(fmt::format("\n3. Instance {} died with {} running requests. Their front end re-dispatched them from "
+                         "prompt and tokens so far.",
+                         report.killed_instance, report.redispatched));
+    out.line(fmt::format("   {} of {} clients got their whole answer; {} of {} answers equal the undisturbed ones.\n",
+                         report.complete(), requests.size(), report.equal(), requests.size()));
+    out.line(demo_table(report));
+    out.line(report.passed() ? "demo passed" : "demo FAILED");
+  }
+  return report.passed() ? 0 : 1;
+}
+
+} // namespace
+
+void add_demo_command(CLI::App& app, command_result& result) {
+  auto options = std::make_shared<demo_options>();
+  auto* command = app.add_subcommand("demo", "Serve, kill an instance, and show that no client notices");
+  command->add_option("model", options->model, "Model directory; without it the built-in default model")
+      ->type_name("MODEL_DIR");
+  command->add_option("--requests", options->requests, "Requests at once")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
+  command->add_option("--tokens", options->tokens, "Longest answer")
+      ->check(CLI::Range(8, 100000))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "One JSON object on stdout and nothing else");
+  command->callback([options, &result] { result.run = [options] { return demo(*options); }; });
+}
+
+} // namespace godwit::main

@@ -1,0 +1,97 @@
+#include "main/loader.hpp"
+
+#include <godwit/gpu/cpu/cpu_executor.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace godwit::main {
+
+namespace {
+
+gpu::cpu::kv_precision precision_of(kv_choice choice) {
+  switch (choice) {
+  case kv_choice::bf16:
+    return gpu::cpu::kv_precision::bf16;
+  case kv_choice::f32:
+    return gpu::cpu::kv_precision::f32;
+  case kv_choice::automatic:
+    break;
+  }
+  return gpu::cpu::kv_precision::automatic;
+}
+
+} // namespace
+
+std::uint32_t threads_per_instance(const serve_settings& settings) {
+  if (settings.instances.threads != 0) return settings.instances.threads;
+  return std::max(1U, std::thread::hardware_concurrency() / settings.instances.count);
+}
+
+loader::loader(gpu::model::model_directory model, const serve_settings& settings)
+    : model_(std::move(model)), settings_(settings), thread_([this] { work(); }) {}
+
+loader::~loader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wanted_.notify_one();
+  thread_.join();
+}
+
+actors::executor_factory loader::factory() {
+  return [this](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+    {
+      const std::lock_guard lock(mutex_);
+      orders_.push_back(std::move(done));
+    }
+    wanted_.notify_one();
+  };
+}
+
+std::optional<std::string> loader::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void loader::work() {
+  for (;;) {
+    std::function<void(actors::executor_outcome)> done;
+    {
+      std::unique_lock lock(mutex_);
+      wanted_.wait(lock, [this] { return stopping_ || !orders_.empty(); });
+      if (stopping_) return;
+      done = std::move(orders_.front());
+      orders_.pop_front();
+    }
+    auto outcome = make();
+    if (!outcome.error.empty()) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = outcome.error;
+    }
+    done(std::move(outcome));
+  }
+}
+
+actors::executor_outcome loader::make() {
+  actors::executor_outcome out;
+  try {
+    if (!packed_) {
+      const auto all = settings_.instances.threads == 0 ? 0 : settings_.instances.threads * settings_.instances.count;
+      packed_ = gpu::cpu::pack_model(model_.configuration, *model_.tensors, all);
+    }
+    gpu::cpu::cpu_executor_settings s;
+    s.threads = threads_per_instance(settings_);
+    s.kv_bytes = settings_.instances.kv_bytes;
+    s.kv = precision_of(settings_.instances.kv_type);
+    if (settings_.instances.isa != "auto") s.isa = gpu::cpu::parse_isa(settings_.instances.isa);
+    out.made = gpu::cpu::make_cpu_executor(packed_, s);
+  } catch (const std::exception& failure) {
+    out.error = failure.what();
+  }
+  return out;
+}
+
+} // namespace godwit::main

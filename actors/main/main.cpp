@@ -1,0 +1,55 @@
+#include "main/bench_command.hpp"
+#include "main/command.hpp"
+#include "main/demo_command.hpp"
+#include "main/model_command.hpp"
+#include "main/serve_command.hpp"
+#include "main/status_command.hpp"
+#include "main/usage_error.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <exception>
+#include <iostream>
+
+namespace {
+
+int run(int count, char** arguments) {
+  CLI::App app("godwit: serves large language models and moves requests between instances while they decode", "godwit");
+  app.set_version_flag("--version", std::string("godwit ") + GODWIT_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(44);
+  godwit::main::command_result command;
+  godwit::main::add_demo_command(app, command);
+  godwit::main::add_serve_command(app, command);
+  godwit::main::add_bench_command(app, command);
+  godwit::main::add_status_command(app, command);
+  godwit::main::add_model_command(app, command);
+  godwit::main::add_settings_command(app, command);
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::CallForHelp&) {
+    for (const auto* chosen : app.get_subcommands())
+      if (const auto deeper = chosen->get_subcommands(); !deeper.empty()) return std::cout << deeper.front()->help(), 0;
+    const auto chosen = app.get_subcommands();
+    std::cout << (chosen.empty() ? app.help() : chosen.front()->help());
+    return 0;
+  } catch (const CLI::CallForVersion&) {
+    std::cout << app.version() << '\n';
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::cerr << "godwit: " << godwit::main::explain(app, error) << '\n';
+    return 2;
+  }
+  return command.run();
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+  try {
+    return run(count, arguments);
+  } catch (const std::exception& failure) {
+    std::cerr << "godwit: " << failure.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "main/load_board.hpp"
+#include "main/loader.hpp"
+#include "main/settings.hpp"
+
+#include <godwit/actors/cluster.hpp>
+#include <godwit/actors/openai_edge.hpp>
+#include <godwit/protocols/expected.hpp>
+#include <godwit/runtime/actor_system.hpp>
+#include <godwit/transport/http/server.hpp>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace godwit::main {
+
+/// Why something cannot be started: one line that says what is wrong and how to mend it.
+struct start_error {
+  std::string line;
+};
+
+/// Opens the model at `directory`; empty or "default": the one that is compiled in.
+[[nodiscard]] protocols::expected<gpu::model::model_directory, start_error>
+open_served_model(const std::string& directory);
+
+/// A node with its HTTP endpoint and control port: what `godwit serve` and `godwit demo` run.
+class serving {
+public:
+  /// Listens at once (health says 503) and begins to load the model.
+  [[nodiscard]] static protocols::expected<std::unique_ptr<serving>, start_error>
+  start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log);
+  serving(const serving&) = delete;
+  serving& operator=(const serving&) = delete;
+  ~serving();
+
+  /// Until every instance takes requests. `give_up` is asked a few times a second. The line says what went wrong;
+  /// empty: given up.
+  [[nodiscard]] std::optional<start_error> wait_ready(const std::function<bool()>& give_up);
+  /// Refuses new requests and waits for running ones. `hurry` is asked a few times a second. False: cut off.
+  [[nodiscard]] bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry);
+
+  [[nodiscard]] std::string url() const;
+  [[nodiscard]] std::string control() const { return control_; } ///< HOST:PORT, or empty
+  [[nodiscard]] actors::cluster& cluster() noexcept { return *cluster_; }
+  [[nodiscard]] const std::string& model_name() const noexcept { return model_name_; }
+  [[nodiscard]] std::uint32_t context_length() const noexcept { return context_length_; }
+
+private:
+  serving(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log);
+  [[nodiscard]] std::optional<start_error> open_ports();
+  [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
+  [[nodiscard]] actors::edge_options edge_options(const gpu::model::model_directory& model);
+
+  serve_settings settings_;
+  runtime::log::logger log_;
+  std::string model_name_;
+  std::uint32_t context_length_ = 0;
+  std::string host_;
+  std::string control_;
+  // In the order of their making; undone in the opposite one.
+  runtime::metrics::registry metrics_;
+  std::unique_ptr<load_board> board_;
+  std::unique_ptr<loader> loader_;
+  std::unique_ptr<runtime::actor_system> system_;
+  std::unique_ptr<actors::cluster> cluster_;
+  std::unique_ptr<actors::openai_edge> edge_;
+  std::unique_ptr<transport::http::server> server_;
+};
+
+} // namespace godwit::main
