@@ -1,0 +1,59 @@
+#include <godwit/runtime/config/command_line.hpp>
+
+#include <CLI/CLI.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace godwit::runtime::config {
+namespace {
+
+struct program {
+  std::uint16_t port = 8000;
+  bool migrate = true;
+  registry settings;
+  CLI::App app;
+  problems found;
+
+  program() {
+    settings.add("http.port", port, {.doc = "Where clients connect.", .min = 1, .max = 65535, .flag = "--port"});
+    settings.add("scheduler.migrate", migrate, {.doc = "Whether requests move."});
+    bind(settings, app, found);
+  }
+  void parse(std::vector<std::string> words) {
+    std::reverse(words.begin(), words.end()); // as CLI11 wants a vector
+    app.parse(words);
+  }
+};
+
+TEST(ConfigCommandLine, EverySettingIsAFlag) {
+  auto p = program();
+  p.parse({"--port", "9", "--no-scheduler-migrate"});
+  EXPECT_THAT(p.found, testing::IsEmpty());
+  EXPECT_EQ(p.port, 9);
+  EXPECT_FALSE(p.migrate);
+  EXPECT_EQ(p.settings.find("http.port")->set_by.where, "--port");
+  p.parse({"--scheduler-migrate"});
+  EXPECT_TRUE(p.migrate);
+}
+
+TEST(ConfigCommandLine, AFlagThatIsNotGivenSetsNothing) {
+  auto p = program();
+  p.parse({});
+  EXPECT_EQ(p.port, 8000);
+  EXPECT_EQ(p.settings.find("http.port")->set_by.from, source::built_in);
+}
+
+TEST(ConfigCommandLine, AWrongValueIsReportedInTheSettingsWords) {
+  auto p = program();
+  p.parse({"--port=0"});
+  EXPECT_THAT(p.found, testing::ElementsAre("--port is 0, but must be from 1 to 65535"));
+  EXPECT_EQ(p.port, 8000);
+}
+
+TEST(ConfigCommandLine, TheHelpTextHasDocAndDefault) {
+  auto p = program();
+  EXPECT_THAT(p.app.help(), testing::AllOf(testing::HasSubstr("Where clients connect."), testing::HasSubstr("8000")));
+}
+
+} // namespace
+} // namespace godwit::runtime::config

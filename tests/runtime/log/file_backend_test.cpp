@@ -1,0 +1,103 @@
+#include <godwit/runtime/log/file_backend.hpp>
+#include <godwit/runtime/log/logger.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace godwit::runtime::log {
+namespace {
+
+using testing::HasSubstr;
+
+class FileBackend : public testing::Test {
+protected:
+  FileBackend() {
+    auto name = (std::filesystem::temp_directory_path() / "godwit-log-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~FileBackend() override { std::filesystem::remove_all(folder_); }
+  static std::string read(const std::filesystem::path& path) {
+    auto in = std::ifstream(path);
+    auto text = std::ostringstream();
+    text << in.rdbuf();
+    return text.str();
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(FileBackend, LinesOfManyThreadsArriveWholeAfterAFlush) {
+  auto settings = file_settings();
+  settings.file = folder_ / "log";
+  settings.queue_lines_max = 10000;
+  auto opened = open_file(settings);
+  ASSERT_TRUE(std::holds_alternative<std::shared_ptr<backend>>(opened));
+  const auto to = std::get<std::shared_ptr<backend>>(opened);
+  const auto log = logger(to, level_filter(level::info)).component("test");
+  auto threads = std::vector<std::thread>();
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&log, t] {
+      for (int i = 0; i < 500; ++i) log.info("thread {} line {}", t, i);
+    });
+  for (auto& t : threads) t.join();
+  log.flush();
+  const auto text = read(settings.file);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2000);
+  EXPECT_THAT(text, HasSubstr(" info test: thread 3 line 499\n"));
+  EXPECT_EQ(to->dropped(), 0U);
+}
+
+TEST_F(FileBackend, AFileThatCannotBeOpenedIsAnErrorThatNamesIt) {
+  auto settings = file_settings();
+  settings.file = folder_; // a folder
+  const auto opened = open_file(settings);
+  ASSERT_TRUE(std::holds_alternative<open_error>(opened));
+  EXPECT_THAT(std::get<open_error>(opened).message, HasSubstr(folder_.string()));
+}
+
+TEST_F(FileBackend, AWriterGoesOnWhenNobodyTakesItsLinesAndTheLossIsTold) {
+  const auto pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const auto reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  auto settings = file_settings();
+  settings.file = pipe;
+  settings.queue_lines_max = 16;
+  auto to = std::get<std::shared_ptr<backend>>(open_file(settings));
+  auto log = logger(to, level_filter(level::info));
+  const auto line = std::string(1000, 'x');
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2000; ++i) log.info("{}", line); // 2 MB into a pipe of 64 KiB
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_GT(to->dropped(), 1000U);
+
+  auto text = std::string();
+  ::fcntl(reader, F_SETFL, 0);
+  auto drain = std::thread([&] {
+    auto buffer = std::array<char, 65536>();
+    while (true) {
+      const auto n = ::read(reader, buffer.data(), buffer.size());
+      if (n <= 0) break;
+      text.append(buffer.data(), static_cast<std::size_t>(n));
+    }
+  });
+  log.info("the last line");
+  log = logger();
+  to.reset(); // writes what is queued and closes the pipe
+  drain.join();
+  ::close(reader);
+  EXPECT_THAT(text, HasSubstr("lines were lost"));
+  EXPECT_THAT(text, HasSubstr("the last line"));
+}
+
+} // namespace
+} // namespace godwit::runtime::log

@@ -1,0 +1,169 @@
+// How a server answers: framing, keep-alive, handlers that fail.
+#include "transport/http/echo_server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+namespace godwit::transport::http::test {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+TEST(HttpAnswers, KeepTheConnectionUnlessToldOtherwise) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  for (int i = 0; i < 3; ++i) {
+    c.forget();
+    c.send(post("/echo", "ping"));
+    EXPECT_THAT(c.read_until("ping"), Not(HasSubstr("Connection:")));
+  }
+  c.forget();
+  c.send("GET /echo HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(c.read_to_end(), HasSubstr("Connection: close\r\n"));
+  EXPECT_TRUE(c.closed());
+  EXPECT_EQ(s.get_server().stats().requests_total, 4U);
+}
+
+TEST(HttpAnswers, Http10ClosesUnlessToldOtherwise) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send("GET /echo HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  EXPECT_THAT(c.read_until("GET  "), HasSubstr("Connection: keep-alive\r\n"));
+  c.forget();
+  c.send("GET /echo HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(c.read_to_end(), AllOf(HasSubstr("Connection: close\r\n"), EndsWith("GET  ")));
+  EXPECT_TRUE(c.closed());
+}
+
+TEST(HttpAnswers, HaveADateAndTheHandlersFields) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto answer = response();
+  answer.status = 429;
+  answer.fields = {{"Retry-After", "3"}, {"Content-Length", "999"}, {"X-Model", "a\r\nSet-Cookie: forged"}};
+  answer.body = "{}";
+  s.held()->respond(answer);
+  const auto got = c.read_until("{}");
+  EXPECT_THAT(got, StartsWith("HTTP/1.1 429 Too Many Requests\r\nDate: "));
+  EXPECT_THAT(got, HasSubstr("Retry-After: 3\r\n"));
+  EXPECT_THAT(got, HasSubstr("Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"));
+  EXPECT_THAT(got, Not(HasSubstr("\r\nSet-Cookie"))); // what a client sent cannot become a field
+  EXPECT_THAT(got, Not(HasSubstr("999")));
+}
+
+TEST(HttpAnswers, StreamInChunks) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  e->begin_stream(200, {{"Content-Type", "text/event-stream"}});
+  const auto head = c.read_until("\r\n\r\n");
+  EXPECT_THAT(head,
+              AllOf(HasSubstr("Transfer-Encoding: chunked\r\n"), HasSubstr("Content-Type: text/event-stream\r\n")));
+  e->write("data: 1\n\n");
+  EXPECT_THAT(c.read_until("data: 1\n\n\r\n"), EndsWith("9\r\ndata: 1\n\n\r\n"));
+  e->write("");
+  e->write("data: 2\n\n");
+  e->finish();
+  EXPECT_THAT(c.read_until("0\r\n\r\n"), EndsWith("9\r\ndata: 2\n\n\r\n0\r\n\r\n"));
+  c.forget();
+  c.send(get("/echo"));
+  EXPECT_THAT(c.read_until("GET  "), StartsWith("HTTP/1.1 200")); // the connection is still good
+}
+
+TEST(HttpAnswers, StreamToHttp10UntilTheConnectionEnds) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send("GET /hold HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  auto e = s.held();
+  e->begin_stream(200, {});
+  e->write("one");
+  e->write("two");
+  e->finish();
+  const auto got = c.read_to_end();
+  EXPECT_THAT(got, AllOf(Not(HasSubstr("chunked")), HasSubstr("Connection: close\r\n"), EndsWith("\r\n\r\nonetwo")));
+  EXPECT_TRUE(c.closed());
+}
+
+TEST(HttpAnswers, AStreamForHeadIsItsHeadOnly) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send("HEAD /hold HTTP/1.1\r\nHost: t\r\n\r\n");
+  auto e = s.held();
+  e->begin_stream(200, {});
+  e->write("unseen");
+  e->finish();
+  c.send(post("/echo", "next"));
+  EXPECT_THAT(c.read_until("next"), AllOf(Not(HasSubstr("unseen")), Not(HasSubstr("0\r\n\r\n"))));
+}
+
+TEST(HttpAnswers, LongOnesArriveWhole) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  const auto body = std::string(5'000'000, 'y');
+  auto sender = std::thread([&] { c.send(post("/echo", body + "END")); });
+  EXPECT_THAT(c.read_until("END", 20s), EndsWith(body + "END"));
+  sender.join();
+}
+
+TEST(HttpAnswers, AHandlerThatThrowsOrDropsItsExchangeIsA500) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  for (const auto* target : {"/throw", "/drop"}) {
+    c.forget();
+    c.send(get(target));
+    EXPECT_THAT(c.read_until("}"), StartsWith("HTTP/1.1 500 Internal Server Error")) << target;
+  }
+  c.forget();
+  c.send(get("/hold"));
+  s.held().reset();
+  EXPECT_THAT(c.read_until("}"), StartsWith("HTTP/1.1 500 "));
+  EXPECT_EQ(s.get_server().stats().exchanges, 0U);
+}
+
+TEST(HttpAnswers, AStreamThatIsDroppedEndsWithoutTheEndMark) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  auto told = std::atomic<bool>(false);
+  e->on_close([&] { told = true; });
+  e->begin_stream(200, {});
+  e->write("part");
+  EXPECT_THAT(c.read_until("part"), EndsWith("part"));
+  e.reset();
+  EXPECT_THAT(c.read_to_end(), Not(HasSubstr("0\r\n\r\n")));
+  EXPECT_TRUE(c.closed());
+  EXPECT_FALSE(told); // nobody is left who could care
+}
+
+TEST(HttpAnswers, WhatComesAfterTheAnswerIsIgnored) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  auto told = std::atomic<bool>(false);
+  e->on_close([&] { told = true; });
+  auto answer = response();
+  answer.body = "once";
+  e->respond(answer);
+  e->respond(answer);
+  e->begin_stream(200, {});
+  e->write("more");
+  e->finish();
+  c.send("GET /echo HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+  const auto got = c.read_to_end();
+  EXPECT_EQ(got.find("once"), got.rfind("once"));
+  EXPECT_THAT(got, AllOf(Not(HasSubstr("more")), EndsWith("GET  ")));
+  EXPECT_FALSE(e->closed());
+  EXPECT_FALSE(told);
+}
+
+} // namespace
+} // namespace godwit::transport::http::test

@@ -1,0 +1,296 @@
+// Clients that go away, read slowly or come in crowds; a server that drains and stops.
+#include "transport/http/echo_server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+
+namespace godwit::transport::http::test {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+using clock = std::chrono::steady_clock;
+
+// Well above what a loaded machine needs, well below what anyone would call not prompt.
+constexpr auto promptly = 500ms;
+
+TEST(HttpConnections, ADepartureBeforeTheAnswerIsToldPromptly) {
+  auto s = echo_server();
+  for (const auto how : {0, 1, 2}) {
+    auto c = std::make_unique<raw_socket>(s.port());
+    c->send(get("/hold"));
+    auto e = s.held();
+    auto gone = std::make_shared<std::promise<void>>();
+    e->on_close([gone] { gone->set_value(); });
+    EXPECT_FALSE(e->closed());
+    const auto begin = clock::now();
+    if (how == 0) c->close();
+    if (how == 1) c->reset();
+    if (how == 2) c->half_close(); // looks like a departure, and is taken for one
+    ASSERT_EQ(gone->get_future().wait_for(5s), std::future_status::ready) << how;
+    EXPECT_LT(clock::now() - begin, promptly) << how;
+    EXPECT_TRUE(e->closed());
+    e->respond({}); // nothing happens
+  }
+  EXPECT_EQ(s.get_server().stats().disconnects_total, 3U);
+}
+
+TEST(HttpConnections, ADepartureInTheMiddleOfAStreamIsToldPromptly) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  auto gone = std::promise<void>();
+  e->on_close([&] { gone.set_value(); });
+  e->begin_stream(200, {});
+  e->write("token");
+  c.read_until("token");
+  const auto begin = clock::now();
+  c.close();
+  ASSERT_EQ(gone.get_future().wait_for(5s), std::future_status::ready);
+  EXPECT_LT(clock::now() - begin, promptly);
+  e->write("into the void");
+  e->finish();
+}
+
+TEST(HttpConnections, ADepartureBehindAPipelinedRequestIsToldToo) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold") + get("/echo"));
+  auto gone = std::promise<void>();
+  auto e = s.held();
+  e->on_close([&] { gone.set_value(); });
+  c.close();
+  EXPECT_EQ(gone.get_future().wait_for(5s), std::future_status::ready);
+}
+
+TEST(HttpConnections, OnCloseAfterTheDepartureIsCalledAtOnce) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  c.close();
+  EXPECT_TRUE(eventually([&] { return e->closed(); }));
+  auto told = false;
+  e->on_close([&] { told = true; });
+  EXPECT_TRUE(told);
+}
+
+TEST(HttpConnections, ADepartureAfterTheWholeAnswerIsNotTold) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  auto owned = std::make_shared<int>(0);
+  auto told = std::atomic<bool>(false);
+  e->on_close([&told, owned] { told = true; });
+  e->begin_stream(200, {});
+  e->write("all");
+  e->finish();
+  EXPECT_EQ(owned.use_count(), 1); // what the function owned is released
+  c.read_until("0\r\n\r\n");
+  c.close();
+  EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 0; }));
+  EXPECT_FALSE(told);
+}
+
+TEST(HttpConnections, AFunctionThatOwnsItsExchangeLeaksNothing) {
+  auto watch = std::weak_ptr<exchange>();
+  {
+    auto s = echo_server();
+    auto c = raw_socket(s.port());
+    c.send(get("/hold"));
+    auto e = s.held();
+    watch = e;
+    e->on_close([e] {});
+    e.reset();
+  }
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(HttpConnections, ASlowReaderIsCutOffAtTheBound) {
+  auto settings = server_settings();
+  settings.queued_bytes_max = 256 * 1024;
+  auto s = echo_server(settings);
+  auto c = raw_socket(s.port(), 4096);
+  c.send(get("/hold"));
+  auto e = s.held();
+  auto gone = std::promise<void>();
+  e->on_close([&] { gone.set_value(); });
+  e->begin_stream(200, {});
+  const auto chunk = std::string(16 * 1024, 'z');
+  auto written = std::size_t{0};
+  while (!e->closed() && written < 64 * 1024 * 1024) {
+    e->write(chunk);
+    written += chunk.size();
+    std::this_thread::sleep_for(100us);
+  }
+  ASSERT_EQ(gone.get_future().wait_for(5s), std::future_status::ready);
+  EXPECT_LT(written, 32U * 1024 * 1024); // the sockets' buffers and the bound
+  EXPECT_EQ(s.get_server().stats().slow_readers_total, 1U);
+  EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 0; }));
+}
+
+TEST(HttpConnections, AReaderThatTakesNothingIsCutOffInTime) {
+  auto settings = server_settings();
+  settings.write_timeout = 150ms;
+  settings.queued_bytes_max = 64 * 1024 * 1024;
+  auto s = echo_server(settings);
+  auto c = raw_socket(s.port(), 4096);
+  c.send(get("/hold"));
+  auto e = s.held();
+  auto gone = std::promise<void>();
+  e->on_close([&] { gone.set_value(); });
+  e->begin_stream(200, {});
+  e->write(std::string(32 * 1024 * 1024, 'z'));
+  EXPECT_EQ(gone.get_future().wait_for(5s), std::future_status::ready);
+  EXPECT_EQ(s.get_server().stats().slow_readers_total, 1U);
+}
+
+TEST(HttpConnections, MoreThanAllowedAreToldSo) {
+  auto settings = server_settings();
+  settings.connections_max = 2;
+  auto s = echo_server(settings);
+  auto a = raw_socket(s.port());
+  auto b = std::make_unique<raw_socket>(s.port());
+  a.send(get("/echo"));
+  b->send(get("/echo"));
+  a.read_until("GET  ");
+  b->read_until("GET  ");
+  auto c = raw_socket(s.port());
+  c.send(get("/echo"));
+  EXPECT_THAT(c.read_to_end(), StartsWith("HTTP/1.1 503 Service Unavailable"));
+  EXPECT_TRUE(c.closed());
+  b->close();
+  EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 1; }));
+  auto d = raw_socket(s.port());
+  d.send(get("/echo"));
+  EXPECT_THAT(d.read_until("GET  "), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(s.get_server().stats().refused_total, 1U);
+}
+
+TEST(HttpConnections, TwoHundredStreamAtOnceEachItsOwnText) {
+  auto s = echo_server();
+  constexpr int n = 200;
+  auto sockets = std::vector<std::unique_ptr<raw_socket>>();
+  auto exchanges = std::vector<std::shared_ptr<exchange>>();
+  for (int i = 0; i < n; ++i) {
+    sockets.push_back(std::make_unique<raw_socket>(s.port()));
+    sockets.back()->send(get("/hold"));
+    exchanges.push_back(s.held());
+    exchanges.back()->begin_stream(200, {});
+  }
+  // As actors would: several threads, each writing to all of its exchanges in turn.
+  auto writers = std::vector<std::thread>();
+  for (int t = 0; t < 2; ++t)
+    writers.emplace_back([&, t] {
+      for (int step = 0; step < 50; ++step)
+        for (int i = t; i < n; i += 2)
+          exchanges[static_cast<std::size_t>(i)]->write("<" + std::to_string(i) + ":" + std::to_string(step) + ">");
+      for (int i = t; i < n; i += 2) exchanges[static_cast<std::size_t>(i)]->finish();
+    });
+  for (auto& w : writers) w.join();
+  for (int i = 0; i < n; ++i) {
+    const auto got = sockets[static_cast<std::size_t>(i)]->read_until("0\r\n\r\n");
+    auto at = std::size_t{0};
+    for (int step = 0; step < 50; ++step) {
+      at = got.find("<" + std::to_string(i) + ":" + std::to_string(step) + ">", at);
+      ASSERT_NE(at, std::string::npos) << i << " " << step;
+    }
+    EXPECT_THAT(got, EndsWith("\r\n0\r\n\r\n"));
+  }
+}
+
+TEST(HttpServer, APortInUseIsAnErrorThatNamesIt) {
+  auto s = echo_server();
+  auto other = server({}, [](auto, auto) {});
+  const auto failed = other.listen("127.0.0.1", s.port());
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_TRUE(failed->in_use);
+  EXPECT_EQ(failed->endpoint, "127.0.0.1:" + std::to_string(s.port()));
+  EXPECT_EQ(failed->message, "cannot listen on " + failed->endpoint + ": Address already in use");
+  EXPECT_EQ(other.local_port(), 0);
+  const auto nowhere = other.listen("no-such-host.invalid", 80);
+  ASSERT_TRUE(nowhere.has_value());
+  EXPECT_THAT(nowhere->message, HasSubstr("no-such-host.invalid:80"));
+  EXPECT_FALSE(other.listen("127.0.0.1", 0).has_value()); // and it may still listen elsewhere
+  EXPECT_NE(other.local_port(), 0);
+}
+
+TEST(HttpServer, DrainingFinishesWhatRunsAndClosesTheRest) {
+  auto s = echo_server();
+  auto idle = raw_socket(s.port());
+  idle.send(get("/echo"));
+  idle.read_until("GET  ");
+  auto silent = raw_socket(s.port());
+  auto streaming = raw_socket(s.port());
+  streaming.send(get("/hold"));
+  auto first = s.held();
+  first->begin_stream(200, {});
+  auto waiting = raw_socket(s.port());
+  waiting.send(get("/hold"));
+  auto second = s.held();
+  EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 4; }));
+
+  auto drained = std::promise<void>();
+  auto future = drained.get_future();
+  s.get_server().drain([&] { drained.set_value(); });
+  idle.read_to_end();
+  silent.read_to_end();
+  EXPECT_TRUE(idle.closed());
+  EXPECT_TRUE(silent.closed());
+  EXPECT_TRUE(eventually([&] { return !raw_socket(s.port()).connected(); }));
+  EXPECT_EQ(future.wait_for(50ms), std::future_status::timeout);
+
+  first->write("still here");
+  first->finish();
+  EXPECT_THAT(streaming.read_to_end(), EndsWith("still here\r\n0\r\n\r\n"));
+  EXPECT_TRUE(streaming.closed());
+  auto answer = response();
+  answer.body = "late but whole";
+  second->respond(answer);
+  EXPECT_THAT(waiting.read_to_end(), AllOf(HasSubstr("Connection: close"), EndsWith("late but whole")));
+  streaming.close();
+  waiting.close();
+  EXPECT_EQ(future.wait_for(5s), std::future_status::ready);
+}
+
+TEST(HttpServer, StoppingClosesEverythingAndTellsWhoRuns) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  auto told = std::atomic<int>(0);
+  auto drained = std::atomic<int>(0);
+  e->on_close([&] { ++told; });
+  s.get_server().drain([&] { ++drained; });
+  EXPECT_EQ(drained, 0);
+  s.get_server().stop();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(drained, 1);
+  c.read_to_end();
+  EXPECT_TRUE(c.closed());
+  s.get_server().stop();
+  e->respond({}); // an actor may still hold it
+}
+
+TEST(HttpServer, ExchangesMayOutliveTheirServer) {
+  auto kept = std::shared_ptr<exchange>();
+  {
+    auto s = echo_server();
+    auto c = raw_socket(s.port());
+    c.send(get("/hold"));
+    kept = s.held();
+    kept->begin_stream(200, {});
+  }
+  EXPECT_TRUE(kept->closed());
+  kept->write("late");
+  kept->finish();
+}
+
+} // namespace
+} // namespace godwit::transport::http::test
