@@ -1,0 +1,39 @@
+# cmake -D build=.. -D source=.. -D work=.. -D compiler=.. -D generator=.. [-D launcher=..] -P install_and_build.cmake
+cmake_minimum_required(VERSION 3.25)
+
+function(step what)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${what} failed:\n${output}")
+  endif()
+  message(STATUS "${what}: done")
+endfunction()
+
+file(REMOVE_RECURSE ${work})
+file(MAKE_DIRECTORY ${work})
+step("installing" ${CMAKE_COMMAND} --install ${build} --prefix ${work}/prefix)
+
+# What is installed must not name the tree it was built from: it would work here and nowhere else.
+file(GLOB_RECURSE package_files ${work}/prefix/*.cmake)
+if(NOT package_files)
+  message(FATAL_ERROR "no CMake package was installed")
+endif()
+foreach(package_file ${package_files})
+  file(READ ${package_file} text)
+  foreach(path ${build} ${source})
+    string(FIND "${text}" "${path}" position)
+    if(NOT position EQUAL -1)
+      message(FATAL_ERROR "${package_file} names ${path}")
+    endif()
+  endforeach()
+endforeach()
+
+# A copy, so that no header of the source tree is near.
+file(COPY ${source}/examples DESTINATION ${work})
+set(arguments -G ${generator} -D CMAKE_PREFIX_PATH=${work}/prefix -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_BUILD_TYPE=Release)
+if(launcher)
+  list(APPEND arguments -D CMAKE_CXX_COMPILER_LAUNCHER=${launcher})
+endif()
+step("configuring the examples" ${CMAKE_COMMAND} -S ${work}/examples -B ${work}/build ${arguments})
+step("building the examples" ${CMAKE_COMMAND} --build ${work}/build --parallel 2)
+step("running the examples" ${CMAKE_CTEST_COMMAND} --test-dir ${work}/build --output-on-failure)
