@@ -13,7 +13,7 @@ struct cpu_device_settings {
   /// Threads that compute, 1 .. 1024. 0: as many as this process may use.
   std::uint32_t threads = 0;
   /// Absent: the best one. Throws std::invalid_argument for one that this machine lacks.
-  std::optional<cpu::isa> isa;
+  std::optional<cpu::isa> isa = {};
   /// Bound of the memory pool. 0: what the machine has available.
   std::uint64_t memory_bytes_max = 0;
 };

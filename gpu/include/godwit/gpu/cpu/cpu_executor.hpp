@@ -40,11 +40,11 @@ struct cpu_executor_settings {
   std::uint64_t kv_bytes = 0;
   kv_precision kv = kv_precision::automatic;
   /// Absent: the best that this machine has.
-  std::optional<cpu::isa> isa;
+  std::optional<cpu::isa> isa = {};
   /// Makes the function that draws tokens, one for each thread. Empty: model::sampler.
-  std::function<draw_function()> make_sampler;
+  std::function<draw_function()> make_sampler = {};
   /// Sees all logits that are computed, on a thread of the device. For tests and tools.
-  std::function<void(const logits_row&)> logits_tap;
+  std::function<void(const logits_row&)> logits_tap = {};
   /// Compute logits for every row instead of only those that sample.
   bool logits_of_all_rows = false;
 };

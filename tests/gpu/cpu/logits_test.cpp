@@ -1,0 +1,115 @@
+#include "gpu/cpu/kernel_support.hpp"
+#include "gpu/cpu/tiny_model.hpp"
+
+#include <gtest/gtest.h>
+
+namespace godwit::gpu::cpu::testing {
+namespace {
+
+using model::data_type;
+
+struct variant {
+  std::string name;
+  model::config config;
+};
+
+std::vector<variant> variants() {
+  std::vector<variant> all;
+  auto c = tiny_config();
+  all.push_back({"llama", c});
+  c.tied_embeddings = true;
+  c.qkv_bias = true;
+  all.push_back({"qwen2", c});
+  c = tiny_config();
+  c.sliding_window = 37;
+  c.head_size = 32;
+  all.push_back({"mistral_with_a_window", c});
+  c = tiny_config();
+  c.output_bias = c.mlp_bias = c.qkv_bias = true;
+  c.rope.scaling = model::rope_config::scaling_kind::llama3;
+  c.rope.factor = 8;
+  c.rope.original_positions = 64;
+  c.rope.theta = 500;
+  c.head_size = 64;
+  all.push_back({"llama3_with_biases", c});
+  c = tiny_config();
+  c.heads = c.kv_heads = 3;
+  c.head_size = 8;
+  c.hidden = 24;
+  c.intermediate = 32;
+  c.rope.scaling = model::rope_config::scaling_kind::linear;
+  c.rope.factor = 2;
+  all.push_back({"one_query_a_head", c});
+  c = tiny_config();
+  c.heads = 34;
+  c.kv_heads = 2;
+  c.head_size = 16;
+  all.push_back({"seventeen_queries_a_head", c});
+  return all;
+}
+
+class Logits : public ::testing::TestWithParam<variant> {};
+
+TEST_P(Logits, OfF32WeightsAreThoseOfPlainLoopsInDouble) {
+  const auto& c = GetParam().config;
+  const memory_weights weights(c, data_type::f32, 7);
+  const auto tokens = some_tokens(150, c.vocabulary, 3);
+  const auto expected = plain_logits(c, weights, tokens);
+  const auto logits = compute_logits(pack_model(c, weights, 1), tokens, {.threads = 2});
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(logits[i]) - expected[i]));
+  EXPECT_LT(worst, 1e-4);
+}
+
+TEST_P(Logits, OfBf16AndF16WeightsAreCloseToPlainLoopsOverTheSameWeights) {
+  const auto& c = GetParam().config;
+  const auto tokens = some_tokens(150, c.vocabulary, 3);
+  for (const auto type : {data_type::bf16, data_type::f16}) {
+    const memory_weights weights(c, type, 7);
+    const auto expected = plain_logits(c, weights, tokens);
+    const auto logits = compute_logits(pack_model(c, weights, 1), tokens, {.threads = 1});
+    double squares = 0, differences = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      squares += expected[i] * expected[i];
+      differences += (static_cast<double>(logits[i]) - expected[i]) * (static_cast<double>(logits[i]) - expected[i]);
+    }
+    EXPECT_LT(std::sqrt(differences / squares), type == data_type::bf16 ? 0.03 : 1e-5) << to_string(type);
+  }
+}
+
+TEST_P(Logits, AreBitwiseTheSameHoweverThePromptIsCut) {
+  const auto& c = GetParam().config;
+  const auto tokens = some_tokens(300, c.vocabulary, 4);
+  for (const auto type : {data_type::bf16, data_type::f16, data_type::f32}) {
+    const auto packed = pack_model(c, memory_weights(c, type, 8), 1);
+    const auto whole = compute_logits(packed, tokens, {.threads = 1});
+    for (const std::uint32_t chunk : {1U, 7U, 16U, 100U, 131U})
+      EXPECT_TRUE(same_bits(whole.data(), compute_logits(packed, tokens, {.threads = 2}, chunk).data(), whole.size()))
+          << to_string(type) << " in chunks of " << chunk;
+  }
+}
+
+TEST_P(Logits, AreBitwiseTheSameOnAllInstructionSetsAndThreadCounts) {
+  const auto& c = GetParam().config;
+  const auto tokens = some_tokens(70, c.vocabulary, 5);
+  for (const auto type : {data_type::bf16, data_type::f16, data_type::f32})
+    for (const auto kv : {kv_precision::bf16, kv_precision::f32}) {
+      const auto packed = pack_model(c, memory_weights(c, type, 9), 2);
+      const auto first = compute_logits(packed, tokens, {.threads = 1, .kv = kv, .isa = isa::scalar});
+      for (const auto kind : isas_here())
+        for (const std::uint32_t threads : {1U, 3U})
+          for (const std::uint32_t chunk : {0U, 1U, 9U}) {
+            if (kind == isa::scalar && chunk != 9) continue; // slow
+            const auto logits = compute_logits(packed, tokens, {.threads = threads, .kv = kv, .isa = kind}, chunk);
+            ASSERT_TRUE(same_bits(first.data(), logits.data(), first.size()))
+                << to_string(type) << ", " << to_string(kind) << ", " << threads << " threads, chunks of " << chunk;
+          }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Logits, ::testing::ValuesIn(variants()),
+                         [](const auto& named) { return named.param.name; });
+
+} // namespace
+} // namespace godwit::gpu::cpu::testing

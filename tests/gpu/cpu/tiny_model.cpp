@@ -1,0 +1,260 @@
+#include "gpu/cpu/tiny_model.hpp"
+
+#include "gpu/cpu/kernel_support.hpp"
+
+#include <godwit/gpu/event.hpp>
+
+#include <cmath>
+#include <numbers>
+#include <random>
+#include <stdexcept>
+
+namespace godwit::gpu::cpu::testing {
+
+namespace {
+
+std::vector<std::byte> store(std::vector<float>& values, model::data_type type) {
+  std::vector<std::byte> out;
+  for (auto& value : values) {
+    const auto put = [&](auto bits) {
+      const auto* raw = reinterpret_cast<const std::byte*>(&bits);
+      out.insert(out.end(), raw, raw + sizeof bits);
+    };
+    if (type == model::data_type::f32) put(value);
+    if (type == model::data_type::bf16) {
+      put(narrow_to_bf16(value));
+      value = as_bf16(value);
+    }
+    if (type == model::data_type::f16) {
+      const auto half = static_cast<_Float16>(value);
+      put(std::bit_cast<std::uint16_t>(half));
+      value = static_cast<float>(half);
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+memory_weights::memory_weights(const model::config& c, model::data_type type, unsigned seed) : type_(type) {
+  const std::uint64_t hidden = c.hidden, q = c.heads * c.head_size, kv = c.kv_heads * c.head_size, in = c.intermediate;
+  add("model.embed_tokens.weight", {c.vocabulary, hidden}, 1.0F, 0, seed++);
+  add("model.norm.weight", {hidden}, 0.1F, 1, seed++);
+  if (!c.tied_embeddings) add("lm_head.weight", {c.vocabulary, hidden}, 0.3F, 0, seed++);
+  for (std::uint32_t i = 0; i < c.layers; ++i) {
+    const std::string layer = "model.layers." + std::to_string(i) + ".", a = layer + "self_attn.", m = layer + "mlp.";
+    add(layer + "input_layernorm.weight", {hidden}, 0.1F, 1, seed++);
+    add(layer + "post_attention_layernorm.weight", {hidden}, 0.1F, 1, seed++);
+    const float size = 1.0F / std::sqrt(static_cast<float>(hidden));
+    add(a + "q_proj.weight", {q, hidden}, 2 * size, 0, seed++);
+    add(a + "k_proj.weight", {kv, hidden}, 2 * size, 0, seed++);
+    add(a + "v_proj.weight", {kv, hidden}, size, 0, seed++);
+    add(a + "o_proj.weight", {hidden, q}, size, 0, seed++);
+    add(m + "gate_proj.weight", {in, hidden}, size, 0, seed++);
+    add(m + "up_proj.weight", {in, hidden}, size, 0, seed++);
+    add(m + "down_proj.weight", {hidden, in}, size, 0, seed++);
+    if (c.qkv_bias) {
+      add(a + "q_proj.bias", {q}, 0.3F, 0, seed++);
+      add(a + "k_proj.bias", {kv}, 0.3F, 0, seed++);
+      add(a + "v_proj.bias", {kv}, 0.3F, 0, seed++);
+    }
+    if (c.output_bias) add(a + "o_proj.bias", {hidden}, 0.3F, 0, seed++);
+    if (c.mlp_bias) {
+      add(m + "gate_proj.bias", {in}, 0.3F, 0, seed++);
+      add(m + "up_proj.bias", {in}, 0.3F, 0, seed++);
+      add(m + "down_proj.bias", {hidden}, 0.3F, 0, seed++);
+    }
+  }
+}
+
+void memory_weights::add(const std::string& name, std::vector<std::uint64_t> shape, float size, float mean,
+                         unsigned seed) {
+  std::uint64_t count = 1;
+  for (const auto n : shape) count *= n;
+  auto values = random_values(count, seed, size);
+  for (auto& value : values) value += mean;
+  auto& stored = stored_[name] = store(values, type_);
+  values_[name] = std::move(values);
+  views_[name] = {type_, std::move(shape), stored.data(), stored.size()};
+  bytes_ += stored.size();
+}
+
+void memory_weights::retype(const std::string& name, model::data_type type) {
+  auto& stored = stored_[name] = store(values_.at(name), type);
+  auto& view = views_.at(name);
+  view.type = type;
+  view.data = stored.data();
+  view.bytes = stored.size();
+}
+
+const model::tensor_view* memory_weights::find(std::string_view name) const noexcept {
+  const auto found = views_.find(name);
+  return found == views_.end() ? nullptr : &found->second;
+}
+
+model::config tiny_config() {
+  model::config c;
+  c.vocabulary = 101;
+  c.hidden = 72;
+  c.intermediate = 150;
+  c.layers = 2;
+  c.heads = 6;
+  c.kv_heads = 2;
+  c.head_size = 20;
+  c.positions_max = 2000;
+  return c;
+}
+
+std::vector<protocols::token_id> some_tokens(std::size_t count, std::uint32_t vocabulary, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::vector<protocols::token_id> tokens(count);
+  for (auto& token : tokens) token = static_cast<protocols::token_id>(engine() % vocabulary);
+  return tokens;
+}
+
+namespace {
+
+using row = std::vector<double>;
+
+row times(const std::vector<float>& w, const row& x, const std::vector<float>* bias = nullptr) {
+  row y(w.size() / x.size());
+  for (std::size_t n = 0; n < y.size(); ++n) {
+    for (std::size_t k = 0; k < x.size(); ++k) y[n] += x[k] * static_cast<double>(w[n * x.size() + k]);
+    if (bias != nullptr) y[n] += static_cast<double>((*bias)[n]);
+  }
+  return y;
+}
+
+row normed(const row& x, const std::vector<float>& w, double epsilon) {
+  double squares = 0;
+  for (const double v : x) squares += v * v;
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
+  row y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * scale * static_cast<double>(w[i]);
+  return y;
+}
+
+double frequency(const model::config& c, std::uint32_t i) {
+  const double f = std::pow(c.rope.theta, -2.0 * i / c.head_size);
+  if (c.rope.scaling == model::rope_config::scaling_kind::linear) return f / c.rope.factor;
+  if (c.rope.scaling == model::rope_config::scaling_kind::none) return f;
+  const double wave = 2 * std::numbers::pi / f, original = c.rope.original_positions;
+  if (wave > original / c.rope.low_frequency_factor) return f / c.rope.factor;
+  if (wave < original / c.rope.high_frequency_factor) return f;
+  const double smooth =
+      (original / wave - c.rope.low_frequency_factor) / (c.rope.high_frequency_factor - c.rope.low_frequency_factor);
+  return (1 - smooth) * f / c.rope.factor + smooth * f;
+}
+
+void turn_heads(const model::config& c, row& x, std::size_t position) {
+  const std::uint32_t half = c.head_size / 2;
+  for (std::size_t head = 0; head < x.size() / c.head_size; ++head)
+    for (std::uint32_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(position) * frequency(c, i);
+      double &a = x[head * c.head_size + i], &b = x[head * c.head_size + half + i];
+      const double before = a;
+      a = before * std::cos(angle) - b * std::sin(angle);
+      b = b * std::cos(angle) + before * std::sin(angle);
+    }
+}
+
+row attended(const model::config& c, const row& q, const std::vector<row>& keys, const std::vector<row>& values) {
+  row out(q.size());
+  const std::size_t last = keys.size() - 1, group = c.heads / c.kv_heads;
+  for (std::size_t head = 0; head < c.heads; ++head) {
+    const std::size_t kv = head / group * c.head_size;
+    row weights(keys.size());
+    double highest = -INFINITY, total = 0;
+    for (std::size_t t = 0; t <= last; ++t) {
+      weights[t] = -INFINITY;
+      if (c.sliding_window && last - t >= *c.sliding_window) continue;
+      double dot = 0;
+      for (std::uint32_t d = 0; d < c.head_size; ++d) dot += q[head * c.head_size + d] * keys[t][kv + d];
+      weights[t] = dot / std::sqrt(static_cast<double>(c.head_size));
+      highest = std::max(highest, weights[t]);
+    }
+    for (auto& weight : weights) total += weight = std::exp(weight - highest);
+    for (std::size_t t = 0; t <= last; ++t)
+      for (std::uint32_t d = 0; d < c.head_size; ++d)
+        out[head * c.head_size + d] += weights[t] / total * values[t][kv + d];
+  }
+  return out;
+}
+
+void add_to(row& x, const row& y) {
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+}
+
+} // namespace
+
+std::vector<double> plain_logits(const model::config& c, const memory_weights& w,
+                                 std::span<const protocols::token_id> tokens) {
+  const auto bias = [&](bool has, const std::string& name) { return has ? &w.values(name) : nullptr; };
+  std::vector<std::vector<row>> keys(c.layers), values(c.layers);
+  std::vector<double> all;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const auto& table = w.values("model.embed_tokens.weight");
+    row x(table.begin() + tokens[t] * c.hidden, table.begin() + (tokens[t] + 1) * c.hidden);
+    for (std::uint32_t i = 0; i < c.layers; ++i) {
+      const std::string layer = "model.layers." + std::to_string(i) + ".", a = layer + "self_attn.", m = layer + "mlp.";
+      row h = normed(x, w.values(layer + "input_layernorm.weight"), c.rms_norm_epsilon);
+      row q = times(w.values(a + "q_proj.weight"), h, bias(c.qkv_bias, a + "q_proj.bias"));
+      row k = times(w.values(a + "k_proj.weight"), h, bias(c.qkv_bias, a + "k_proj.bias"));
+      values[i].push_back(times(w.values(a + "v_proj.weight"), h, bias(c.qkv_bias, a + "v_proj.bias")));
+      turn_heads(c, q, t);
+      turn_heads(c, k, t);
+      keys[i].push_back(k);
+      add_to(x, times(w.values(a + "o_proj.weight"), attended(c, q, keys[i], values[i]),
+                      bias(c.output_bias, a + "o_proj.bias")));
+      h = normed(x, w.values(layer + "post_attention_layernorm.weight"), c.rms_norm_epsilon);
+      row gate = times(w.values(m + "gate_proj.weight"), h, bias(c.mlp_bias, m + "gate_proj.bias"));
+      const row up = times(w.values(m + "up_proj.weight"), h, bias(c.mlp_bias, m + "up_proj.bias"));
+      for (std::size_t n = 0; n < gate.size(); ++n) gate[n] = gate[n] / (1 + std::exp(-gate[n])) * up[n];
+      add_to(x, times(w.values(m + "down_proj.weight"), gate, bias(c.mlp_bias, m + "down_proj.bias")));
+    }
+    const row h = normed(x, w.values("model.norm.weight"), c.rms_norm_epsilon);
+    const row logits = times(w.values(c.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight"), h);
+    all.insert(all.end(), logits.begin(), logits.end());
+  }
+  return all;
+}
+
+runner::runner(std::shared_ptr<const packed_model> model, cpu_executor_settings settings) {
+  settings.logits_tap = [this](const logits_row& row) {
+    logits_[row.slice].assign(row.values.begin(), row.values.end());
+  };
+  executor_ = make_cpu_executor(std::move(model), settings);
+}
+
+protocols::step_output runner::step(std::vector<protocols::step_slice> slices,
+                                    std::vector<protocols::block_copy> copies) {
+  logits_.clear();
+  protocols::step_input input;
+  input.step = ++steps_;
+  input.slices = std::move(slices);
+  input.copies = std::move(copies);
+  const auto pass = executor_->begin(std::move(input));
+  const event ran;
+  std::string error;
+  pass->advance(pass->layers(), [&](std::string what) {
+    error = std::move(what);
+    ran.set();
+  });
+  ran.wait();
+  if (!error.empty()) throw std::runtime_error(error);
+  return pass->take();
+}
+
+protocols::step_slice slice_of(std::span<const protocols::token_id> tokens, std::size_t first, std::size_t count,
+                               std::span<const std::uint32_t> blocks) {
+  protocols::step_slice slice;
+  slice.first_position = static_cast<std::uint32_t>(first);
+  slice.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(first),
+                      tokens.begin() + static_cast<std::ptrdiff_t>(first + count));
+  for (const auto block : blocks) slice.blocks.emplace_back(block);
+  slice.samples = true;
+  slice.sampling.temperature = 0;
+  return slice;
+}
+
+} // namespace godwit::gpu::cpu::testing
