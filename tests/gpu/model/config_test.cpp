@@ -1,0 +1,189 @@
+#include "gpu/model/model_files.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace godwit::gpu::model {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using tests::error_of;
+using tests::replace;
+using tests::small_model;
+
+config open_config(tests::file_map files) {
+  auto opened = open_model(memory_source("small", std::move(files)));
+  EXPECT_TRUE(opened) << opened.error().what();
+  return opened ? opened->configuration : config{};
+}
+
+std::string error_with(std::string_view from, std::string_view to) {
+  auto files = small_model();
+  replace(files, "config.json", from, to);
+  const auto error = error_of(std::move(files));
+  EXPECT_THAT(error, Not(HasSubstr("\n")));
+  return error;
+}
+
+TEST(ModelConfig, ASmallLlamaIsReadWithItsDefaults) {
+  const auto c = open_config(small_model());
+  EXPECT_EQ(c.kind, family::llama);
+  EXPECT_EQ(c.architecture, "LlamaForCausalLM");
+  EXPECT_EQ(c.vocabulary, 260U);
+  EXPECT_EQ(c.head_size, 4U);
+  EXPECT_EQ(c.kv_heads, 1U);
+  EXPECT_EQ(c.positions_max, 64U);
+  EXPECT_TRUE(c.tied_embeddings);
+  EXPECT_FALSE(c.qkv_bias);
+  EXPECT_EQ(c.type, data_type::f32);
+  EXPECT_EQ(c.rope.scaling, rope_config::scaling_kind::none);
+  EXPECT_EQ(c.bos, 0);
+  EXPECT_EQ(c.eos, (std::vector<protocols::token_id>{2}));
+  EXPECT_FALSE(c.default_temperature);
+}
+
+TEST(ModelConfig, GenerationConfigAddsItsEndsAndDefaults) {
+  auto files = small_model();
+  files["generation_config.json"] =
+      tests::bytes_of_text(R"({"eos_token_id": [2, 1], "temperature": 0.6, "top_p": 0.9, "top_k": 40})");
+  const auto c = open_config(files);
+  EXPECT_EQ(c.eos, (std::vector<protocols::token_id>{2, 1}));
+  EXPECT_EQ(c.default_temperature, 0.6F);
+  EXPECT_EQ(c.default_top_p, 0.9F);
+  EXPECT_EQ(c.default_top_k, 40);
+}
+
+TEST(ModelConfig, TheTokenizersEndOfSequenceIsOneToo) {
+  auto files = small_model();
+  files["tokenizer_config.json"] =
+      tests::bytes_of_text(R"({"eos_token": {"content": "<|im_start|>"}, "chat_template": "{{ messages }}"})");
+  const auto opened = open_model(memory_source("small", files));
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->configuration.eos, (std::vector<protocols::token_id>{2, 1}));
+  EXPECT_EQ(opened->chat_template, "{{ messages }}");
+}
+
+TEST(ModelConfig, OfNamedTemplatesTheDefaultCounts) {
+  auto files = small_model();
+  files["tokenizer_config.json"] = tests::bytes_of_text(
+      R"({"chat_template": [{"name": "tool_use", "template": "A"}, {"name": "default", "template": "B"}]})");
+  EXPECT_EQ(open_model(memory_source("small", files))->chat_template, "B");
+  files["chat_template.jinja"] = tests::bytes_of_text("C");
+  EXPECT_EQ(open_model(memory_source("small", files))->chat_template, "C");
+}
+
+TEST(ModelConfig, RopeScalingIsReadInAllSpellings) {
+  auto files = small_model();
+  replace(files, "config.json", R"("rope_scaling": null)", R"("rope_scaling": {"type": "linear", "factor": 2.0})");
+  auto rope = open_config(files).rope;
+  EXPECT_EQ(rope.scaling, rope_config::scaling_kind::linear);
+  EXPECT_EQ(rope.factor, 2.0);
+  EXPECT_EQ(rope.theta, 10000.0);
+
+  constexpr auto llama3 = R"("factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                             "original_max_position_embeddings": 8192)";
+  files = small_model();
+  replace(files, "config.json", R"("rope_scaling": null)",
+          std::string(R"("rope_scaling": {"rope_type": "llama3", )") + llama3 + "}");
+  rope = open_config(files).rope;
+  EXPECT_EQ(rope.scaling, rope_config::scaling_kind::llama3);
+  EXPECT_EQ(rope.original_positions, 8192U);
+  EXPECT_EQ(rope.high_frequency_factor, 4.0);
+
+  files = small_model();
+  replace(files, "config.json", R"("rope_scaling": null)",
+          std::string(R"("rope_parameters": {"rope_type": "llama3", "rope_theta": 500000.0, )") + llama3 + "}");
+  replace(files, "config.json", R"("rope_theta": 10000.0,)", "");
+  rope = open_config(files).rope;
+  EXPECT_EQ(rope.scaling, rope_config::scaling_kind::llama3);
+  EXPECT_EQ(rope.theta, 500000.0);
+
+  files = small_model();
+  replace(files, "config.json", R"("rope_scaling": null)", R"("rope_parameters": {"rope_type": "default"})");
+  EXPECT_EQ(open_config(files).rope.scaling, rope_config::scaling_kind::none);
+}
+
+TEST(ModelConfig, ANewerDtypeFieldIsReadAndAnAbsentOneComesFromTheWeights) {
+  auto files = small_model();
+  replace(files, "config.json", R"("torch_dtype": "float32")", R"("dtype": "bfloat16")");
+  EXPECT_EQ(open_config(files).type, data_type::bf16);
+  files = small_model();
+  replace(files, "config.json", R"("torch_dtype": "float32",)", "");
+  EXPECT_EQ(open_config(files).type, data_type::f32);
+}
+
+TEST(ModelConfig, MistralHasAWindowUnlessItIsNull) {
+  auto files = small_model();
+  replace(files, "config.json", "LlamaForCausalLM", "MistralForCausalLM");
+  EXPECT_EQ(open_config(files).sliding_window, 4096U);
+  auto none = files;
+  replace(none, "config.json", R"("rope_scaling": null)", R"("sliding_window": null)");
+  EXPECT_FALSE(open_config(none).sliding_window);
+  replace(files, "config.json", R"("rope_scaling": null)", R"("sliding_window": 17)");
+  EXPECT_EQ(open_config(files).sliding_window, 17U);
+}
+
+TEST(ModelConfig, QwenWithAWindowInSomeLayersIsRefused) {
+  EXPECT_THAT(
+      error_with(R"("LlamaForCausalLM"],)",
+                 R"("Qwen2ForCausalLM"], "use_sliding_window": true, "sliding_window": 32, "max_window_layers": 0,)"),
+      HasSubstr("q_proj.bias"));
+  auto files = small_model();
+  replace(files, "config.json", R"("LlamaForCausalLM"],)",
+          R"("Qwen2ForCausalLM"], "use_sliding_window": true, "sliding_window": 32, "max_window_layers": 1,)");
+  replace(files, "config.json", R"("num_hidden_layers": 1)", R"("num_hidden_layers": 2)");
+  EXPECT_THAT(error_of(files), HasSubstr("config.json: max_window_layers: "));
+}
+
+TEST(ModelConfig, WhatIsNotSupportedIsNamedTogetherWithWhatIs) {
+  EXPECT_THAT(error_with("LlamaForCausalLM", "FalconForCausalLM"),
+              AllOf(HasSubstr("config.json: architectures: \"FalconForCausalLM\""), HasSubstr("Qwen2ForCausalLM")));
+  EXPECT_THAT(error_with(R"("hidden_act": "silu")", R"("hidden_act": "gelu")"), HasSubstr("hidden_act: \"gelu\""));
+  EXPECT_THAT(error_with(R"("rope_scaling": null)", R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0})"),
+              AllOf(HasSubstr("rope_scaling.rope_type: \"yarn\""), HasSubstr("llama3")));
+  EXPECT_THAT(error_with(R"("rope_scaling": null)", R"("quantization_config": {"bits": 4})"),
+              HasSubstr("quantization_config"));
+  EXPECT_THAT(error_with(R"("torch_dtype": "float32")", R"("torch_dtype": "float8_e4m3fn")"),
+              AllOf(HasSubstr("torch_dtype"), HasSubstr("bfloat16")));
+  EXPECT_THAT(error_with(R"("rope_scaling": null)", R"("partial_rotary_factor": 0.5)"),
+              HasSubstr("partial_rotary_factor"));
+}
+
+TEST(ModelConfig, MissingWrongAndAbsurdFieldsAreNamed) {
+  EXPECT_THAT(error_with(R"("vocab_size": 260,)", ""), HasSubstr("config.json: vocab_size: is missing"));
+  EXPECT_THAT(error_with(R"("vocab_size": 260)", R"("vocab_size": "many")"), HasSubstr("vocab_size: must be"));
+  EXPECT_THAT(error_with(R"("vocab_size": 260)", R"("vocab_size": 1e300)"), HasSubstr("vocab_size: must be"));
+  EXPECT_THAT(error_with(R"("hidden_size": 8)", R"("hidden_size": 0)"), HasSubstr("hidden_size: must be"));
+  EXPECT_THAT(error_with(R"("hidden_size": 8)", R"("hidden_size": -8)"), HasSubstr("hidden_size: must be"));
+  EXPECT_THAT(error_with(R"("hidden_size": 8)", R"("hidden_size": 9)"), HasSubstr("num_attention_heads: must divide"));
+  EXPECT_THAT(error_with(R"("hidden_size": 8)", R"("hidden_size": 4000000000)"), HasSubstr("hidden_size"));
+  EXPECT_THAT(error_with(R"("num_hidden_layers": 1)", R"("num_hidden_layers": 99999)"), HasSubstr("num_hidden_layers"));
+  EXPECT_THAT(error_with(R"("num_key_value_heads": 1)", R"("num_key_value_heads": 3)"),
+              HasSubstr("num_key_value_heads: must divide"));
+  EXPECT_THAT(error_with(R"("num_attention_heads": 2)", R"("num_attention_heads": 8)"), HasSubstr("head_dim"));
+  EXPECT_THAT(error_with(R"("rms_norm_eps": 1e-05)", R"("rms_norm_eps": "small")"), HasSubstr("rms_norm_eps"));
+  EXPECT_THAT(error_with(R"("tie_word_embeddings": true)", R"("tie_word_embeddings": 1)"),
+              HasSubstr("tie_word_embeddings: must be true or false"));
+  EXPECT_THAT(error_with(R"("eos_token_id": 2)", R"("eos_token_id": 260)"), HasSubstr("eos_token_id"));
+  EXPECT_THAT(error_with(R"(["LlamaForCausalLM"])", "[]"), HasSubstr("architectures"));
+  EXPECT_THAT(error_with(R"(["LlamaForCausalLM"])", "[7]"), HasSubstr("architectures"));
+}
+
+TEST(ModelConfig, HostileJsonIsRefusedInOneLine) {
+  auto files = small_model();
+  files["config.json"] = tests::bytes_of_text(std::string(100000, '['));
+  EXPECT_THAT(error_of(files), HasSubstr("config.json: is not valid JSON"));
+  files["config.json"] = tests::bytes_of_text(std::string(2U << 20U, ' '));
+  EXPECT_THAT(error_of(files), HasSubstr("is larger than the limit"));
+  files["config.json"] = tests::bytes_of_text("[]");
+  EXPECT_THAT(error_of(files), HasSubstr("must be an object"));
+  files["config.json"].clear();
+  EXPECT_THAT(error_of(files), HasSubstr("config.json: is not valid JSON"));
+  EXPECT_THAT(error_with("LlamaForCausalLM", "Lla\\nma\\u001b[31m" + std::string(500, 'x')),
+              AllOf(HasSubstr("\"Lla?ma?[31m"), HasSubstr("...")));
+}
+
+} // namespace
+} // namespace godwit::gpu::model

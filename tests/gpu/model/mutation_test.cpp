@@ -1,0 +1,102 @@
+#include "gpu/model/model_files.hpp"
+
+#include <godwit/gpu/model/philox.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace godwit::gpu::model {
+namespace {
+
+/// A random stream for one mutation.
+class dice {
+public:
+  explicit dice(std::uint32_t seed) : seed_(seed) {}
+  std::uint32_t below(std::size_t bound) {
+    return static_cast<std::uint32_t>(uniform(seed_, next_++) * static_cast<double>(bound));
+  }
+
+private:
+  std::uint32_t seed_;
+  std::uint32_t next_ = 0;
+};
+
+constexpr std::array<std::string_view, 24> splices{"{",          "}",       "[",          "]",
+                                                   "null",       "-1",      "1e308",      "18446744073709551615",
+                                                   "0",          "\"\"",    "\"a\"",      ",",
+                                                   ":",          "true",    "4294967296", "9223372036854775807",
+                                                   "\\u0000",    "\xFF",    "[[[[",       "{\"a\":{\"b\":{}}}",
+                                                   "2147483648", "\"F64\"", "\"I64\"",    "1.5"};
+
+void mutate(std::vector<std::byte>& bytes, dice& random) {
+  if (bytes.empty()) return;
+  // The weights' zeros are dull: stay near the front, where headers are.
+  const auto span = std::min<std::size_t>(bytes.size(), 6000);
+  const auto at = random.below(span);
+  const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);
+  switch (random.below(6)) {
+  case 0:
+    bytes[at] = static_cast<std::byte>(random.below(256));
+    break;
+  case 1:
+    bytes[at] ^= static_cast<std::byte>(1U << random.below(8));
+    break;
+  case 2:
+    bytes.erase(place,
+                place + static_cast<std::ptrdiff_t>(std::min<std::size_t>(bytes.size() - at, 1 + random.below(20))));
+    break;
+  case 3: {
+    const auto text = tests::bytes_of_text(splices[random.below(splices.size())]);
+    bytes.insert(place, text.begin(), text.end());
+    break;
+  }
+  case 4: {
+    const auto text = tests::bytes_of_text(splices[random.below(splices.size())]);
+    for (std::size_t i = 0; i < text.size() && at + i < bytes.size(); ++i) bytes[at + i] = text[i];
+    break;
+  }
+  default:
+    bytes.resize(random.below(bytes.size()));
+    break;
+  }
+}
+
+// What opens must be usable, what does not must say so in one line. Under asan this also finds reads out of bounds.
+void try_mutations(const std::string& file, std::uint32_t rounds) {
+  const auto good = tests::small_model();
+  std::uint32_t opened = 0;
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    dice random(round);
+    auto files = good;
+    for (auto times = 1 + random.below(3); times > 0; --times) mutate(files[file], random);
+    const auto result = open_model(memory_source("mutated", files));
+    if (!result) {
+      const std::string line = result.error().what();
+      EXPECT_THAT(line, ::testing::Not(::testing::HasSubstr("\n"))) << round;
+      EXPECT_LT(line.size(), 600U) << round;
+      continue;
+    }
+    ++opened;
+    for (const auto* name : {"model.norm.weight", "model.embed_tokens.weight"}) {
+      const auto* tensor = result->tensors->find(name);
+      ASSERT_NE(tensor, nullptr);
+      unsigned sum = 0;
+      for (std::uint64_t i = 0; i < tensor->bytes; ++i) sum += std::to_integer<unsigned>(tensor->data[i]);
+      EXPECT_LT(sum, 256 * tensor->bytes);
+    }
+    const auto ids = result->tokens->encode("a b<|im_end|> aa\xF0\x9F\x98\x80", true);
+    for (const auto id : ids) EXPECT_LT(id, 260);
+    (void)result->tokens->decode(ids, false);
+  }
+  EXPECT_GT(opened, 0U) << "mutations should leave some files valid";
+  EXPECT_LT(opened, rounds);
+}
+
+TEST(Mutations, AnyConfigIsReadOrRefused) { try_mutations("config.json", 4000); }
+TEST(Mutations, AnySafetensorsHeaderIsReadOrRefused) { try_mutations("model.safetensors", 4000); }
+TEST(Mutations, AnyTokenizerIsReadOrRefused) { try_mutations("tokenizer.json", 4000); }
+
+} // namespace
+} // namespace godwit::gpu::model
