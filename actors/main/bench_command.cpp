@@ -1,0 +1,226 @@
+#include "main/bench_command.hpp"
+
+#include "main/bench_progress.hpp"
+#include "main/bench_prompt.hpp"
+#include "main/bench_report.hpp"
+#include "main/bench_server.hpp"
+#include "main/bench_workload.hpp"
+#include "main/load_generator.hpp"
+#include "main/signals.hpp"
+
+#include <godwit/protocols/workload/lengths.hpp>
+#include <godwit/protocols/workload/workload.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace godwit::main {
+
+namespace workload = protocols::workload;
+
+namespace {
+
+// Every request in flight is a socket, and the usual soft limit of 1,024 is less than "all at once" may need.
+void allow_many_sockets() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+int fail(std::ostream& to, const bench_error& error) {
+  to << "godwit: " << error.message << '\n';
+  return error.exit_code;
+}
+
+std::optional<bench_error> check(const bench_options& options) {
+  const auto positive = [](const std::optional<double>& x) { return !x || (*x > 0.0 && std::isfinite(*x)); };
+  if (!positive(options.ttft_ms)) return bench_error{2, "--slo-ttft: expected milliseconds above 0"};
+  if (!positive(options.tpot_ms)) return bench_error{2, "--slo-tpot: expected milliseconds above 0"};
+  if (!(options.temperature >= 0.0 && options.temperature <= 2.0))
+    return bench_error{2, "--temperature: expected a number from 0 to 2"};
+  // A day, so that milliseconds fit anywhere.
+  if (!(options.timeout_s >= 0.0 && options.timeout_s <= 86'400.0))
+    return bench_error{2, "--timeout: expected seconds from 0 (none) to 86400"};
+  if (options.context == 1) return bench_error{2, "--context: expected at least 2 tokens, or 0 for the server's own"};
+  return std::nullopt;
+}
+
+load_generator::settings generator_settings(const bench_options& options, const bench_server& server) {
+  auto out = load_generator::settings{};
+  out.url = server.base + (options.endpoint == bench_endpoint::chat ? "/v1/chat/completions" : "/v1/completions");
+  out.concurrency = options.concurrency;
+  const auto timeout = std::chrono::milliseconds(std::llround(options.timeout_s * 1000.0));
+  out.client.total_timeout = timeout;
+  out.client.idle_timeout = timeout; // a queued request is silent for as long as it waits
+  out.client.idle_connections_max = options.concurrency > 0 ? options.concurrency : 1024;
+  return out;
+}
+
+prompt_writer make_prompts(const bench_options& options, const bench_server& server, std::uint64_t seed) {
+  return prompt_writer(
+      {server.model, options.endpoint, options.vocabulary, seed, options.temperature, options.ignore_eos});
+}
+
+/// Requests before the counted ones, a few at a time. False if the run was stopped.
+protocols::expected<bool, bench_error> warm_up(const bench_options& options, const bench_server& server,
+                                               std::span<const workload::workload_request> requests,
+                                               std::ostream& progress, const std::function<bool()>& stopped) {
+  auto some = std::vector<workload::workload_request>(
+      requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(std::min(options.warmup, requests.size())));
+  for (auto& r : some) r.arrival_ns = 0;
+  auto settings = generator_settings(options, server);
+  settings.concurrency = 4;
+  const auto clock = runtime::steady_clock{};
+  // Prompts of their own: a prefix cache must not know the counted ones already.
+  auto generator = load_generator(settings, make_prompts(options, server, ~options.seed), clock);
+  auto shown = bench_progress(options.progress, "warm-up", progress);
+  const auto records = generator.run(some, [&](const load_progress& now) { return shown.show(now), !stopped(); });
+  shown.finish();
+  if (stopped()) return false;
+  for (const auto& r : records)
+    if (r.outcome == bench_outcome::failed)
+      return protocols::unexpected(
+          bench_error{1, "a warm-up request failed: " + r.error_kind + ": " + r.error_message});
+  return true;
+}
+
+bool save(std::ofstream& to, std::span<const request_record> records) {
+  for (const auto& r : records) to << to_json(r) << '\n';
+  return static_cast<bool>(to.flush());
+}
+
+} // namespace
+
+int run_bench(const bench_options& options, std::ostream& out, std::ostream& progress,
+              const std::function<bool()>& stopped) {
+  // A signal is reported once, and several loops ask.
+  const auto asked =
+      std::function<bool()>([&stopped, heard = false]() mutable { return heard = heard || (stopped && stopped()); });
+  if (const auto wrong = check(options)) return fail(progress, *wrong);
+  auto plan = plan_workload(options);
+  if (!plan) return fail(progress, plan.error());
+  auto saved = std::ofstream{};
+  if (!options.save.empty()) {
+    saved.open(options.save);
+    if (!saved)
+      return fail(progress, {1, "cannot write " + options.save + "; give --save a file in a folder that exists"});
+  }
+  allow_many_sockets();
+  const auto server = find_server(options);
+  if (!server) return fail(progress, server.error());
+
+  auto setup = bench_setup{};
+  const auto context = options.context > 0 ? options.context : server->context;
+  if (context >= 2) setup.shortened = workload::clamp_to_context(plan->requests, context);
+  setup.url = server->base;
+  setup.model = server->model;
+  setup.endpoint = options.endpoint;
+  setup.workload = plan->name;
+  setup.arrivals = plan->arrivals;
+  setup.open_loop = plan->scheduled || options.concurrency == 0;
+  setup.seed = options.seed;
+  setup.ttft_ms = options.ttft_ms;
+  setup.tpot_ms = options.tpot_ms;
+
+  if (options.warmup > 0) {
+    const auto warm = warm_up(options, *server, plan->requests, progress, asked);
+    if (!warm) return fail(progress, warm.error());
+    if (!*warm) return fail(progress, {1, "stopped during the warm-up"});
+  }
+  const auto clock = runtime::steady_clock{};
+  auto generator =
+      load_generator(generator_settings(options, *server), make_prompts(options, *server, options.seed), clock);
+  auto shown = bench_progress(options.progress, "bench", progress);
+  const auto records =
+      generator.run(plan->requests, [&](const load_progress& now) { return shown.show(now), !asked(); });
+  shown.finish();
+
+  const auto report = make_report(setup, records);
+  out << (options.json ? to_json(setup, report) + "\n" : to_table(setup, report)) << std::flush;
+  if (saved.is_open() && !save(saved, records)) return fail(progress, {1, "could not write all of " + options.save});
+  return report.answered == report.requests ? 0 : 1;
+}
+
+void add_bench_command(CLI::App& app, command_result& result) {
+  auto options = std::make_shared<bench_options>();
+  auto quiet = std::make_shared<bool>(false);
+  auto* command =
+      app.add_subcommand("bench", "Put load on an OpenAI-style server: TTFT, TPOT, throughput, percentiles");
+  const auto& defaults = *options;
+  command->add_option("--url", options->url, "The server")->type_name("URL")->capture_default_str();
+  command->add_option("--model", options->model, "Model to ask for; default: the first of /v1/models")
+      ->type_name("NAME");
+  command->add_option("--endpoint", options->endpoint, "completions (token ids) or chat (words)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, bench_endpoint>{
+          {"completions", bench_endpoint::completions}, {"chat", bench_endpoint::chat}}))
+      ->default_str("completions")
+      ->type_name("NAME");
+  command->add_option("--requests", options->requests, "How many; default: 100, or the whole trace")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{10'000'000}));
+  auto* lengths = command->add_option("--lengths", options->lengths,
+                                      "Lengths of prompts and answers: " + std::string(workload::length_names()));
+  lengths->type_name("NAME")->capture_default_str();
+  command->add_option("--trace", options->trace, "Play an Azure or BurstGPT CSV file, or Mooncake JSON lines")
+      ->type_name("FILE")
+      ->excludes(lengths);
+  command->add_option("--rate", options->rate, "Arrivals; 0 or inf: all at once (the default without a trace)")
+      ->type_name("REQUESTS/S");
+  command->add_option("--cv", options->cv, "Variation of the gaps between arrivals; 1: Poisson, more: bursts")
+      ->type_name("CV")
+      ->capture_default_str();
+  command->add_option("--scale", options->scale, "Play a trace this many times as fast")
+      ->type_name("FACTOR")
+      ->capture_default_str();
+  command->add_option("--concurrency", options->concurrency, "Requests in flight at most; 0: no bound")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--context", options->context, "Cut lengths to this; default: what the server says")
+      ->type_name("TOKENS");
+  command->add_option("--vocabulary", options->vocabulary, "Prompt ids lie below this; default: ids 10 to 249")
+      ->type_name("IDS");
+  command->add_option("--seed", options->seed, "Of arrivals, lengths and prompts")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--temperature", options->temperature, "Of sampling; 0: greedy")
+      ->type_name("T")
+      ->capture_default_str();
+  command->add_flag("--ignore-eos,!--no-ignore-eos", options->ignore_eos,
+                    "Answers run to their full length (default; an extension of the API)");
+  command->add_option("--slo-ttft", options->ttft_ms, "Objective for goodput: time to the first token")
+      ->type_name("MS");
+  command->add_option("--slo-tpot", options->tpot_ms, "Objective for goodput: time per token after it")
+      ->type_name("MS");
+  command->add_option("--warmup", options->warmup, "Requests before the counted ones")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--timeout", options->timeout_s, "Of one request; 0: none")
+      ->type_name("SECONDS")
+      ->default_val(defaults.timeout_s);
+  command->add_option("--save", options->save, "Write one JSON line per request")->type_name("FILE");
+  command->add_flag("--json", options->json, "One JSON object on stdout and nothing else there");
+  command->add_flag("--no-progress", *quiet, "No progress on stderr");
+  command->callback([options, quiet, &result] {
+    const auto silent = *quiet || (options->json && isatty(STDERR_FILENO) == 0);
+    const auto style = isatty(STDERR_FILENO) != 0 ? progress_style::bar : progress_style::lines;
+    options->progress = silent ? progress_style::none : style;
+    result.run = [options] {
+      signals interrupts;
+      return run_bench(*options, std::cout, std::cerr, [&interrupts] { return interrupts.received(); });
+    };
+  });
+}
+
+} // namespace godwit::main

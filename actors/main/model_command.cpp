@@ -1,0 +1,219 @@
+#include "main/model_command.hpp"
+
+#include <godwit/gpu/model/file_source.hpp>
+#include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/gpu/model/random_model.hpp>
+#include <godwit/protocols/expected.hpp>
+
+#include <boost/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace godwit::main {
+
+namespace model = gpu::model;
+namespace json = boost::json;
+
+namespace {
+
+std::string in_words(std::uint64_t count) {
+  const auto x = static_cast<double>(count);
+  if (x >= 1e9) return fmt::format("{:.2f} G", x * 1e-9);
+  if (x >= 1e6) return fmt::format("{:.1f} M", x * 1e-6);
+  return fmt::format("{:.1f} k", x * 1e-3);
+}
+
+std::string bytes_in_words(std::uint64_t bytes) {
+  const auto x = static_cast<double>(bytes);
+  if (x >= 0x1p30) return fmt::format("{:.2f} GiB", x * 0x1p-30);
+  if (x >= 0x1p20) return fmt::format("{:.1f} MiB", x * 0x1p-20);
+  return fmt::format("{:.1f} KiB", x * 0x1p-10);
+}
+
+// K and V of every layer, in bf16.
+std::uint64_t kv_bytes_per_token(const model::config& c) {
+  constexpr std::uint64_t bytes_per_value = 2;
+  return std::uint64_t{2} * c.layers * c.kv_heads * c.head_size * bytes_per_value;
+}
+
+protocols::expected<model::model_directory, model::model_error> open(const std::string& directory) {
+  if (directory != "default") return model::open_model(std::filesystem::path(directory));
+  if (auto embedded = model::embedded_model()) return model::open_model(std::move(embedded));
+  return protocols::unexpected(model::model_error("this build of godwit has no embedded model; name a directory"));
+}
+
+std::string rope_in_words(const model::rope_config& rope) {
+  auto out = fmt::format("theta {:g}", rope.theta);
+  if (rope.scaling == model::rope_config::scaling_kind::linear)
+    out += fmt::format(", linear scaling by {:g}", rope.factor);
+  if (rope.scaling == model::rope_config::scaling_kind::llama3)
+    out += fmt::format(", Llama 3 scaling by {:g} from {} positions", rope.factor, rope.original_positions);
+  return out;
+}
+
+std::string table_of(const model::model_directory& m) {
+  const auto& c = m.configuration;
+  auto rows = std::vector<std::pair<std::string, std::string>>{
+      {"model", m.name},
+      {"architecture", c.architecture},
+      {"parameters", in_words(parameters_of(c))},
+      {"weights", bytes_in_words(m.tensors->total_bytes()) + ", declared as " + model::to_string(c.type)},
+      {"layers", std::to_string(c.layers)},
+      {"hidden size", fmt::format("{}, MLP {}", c.hidden, c.intermediate)},
+      {"attention heads", fmt::format("{} of {}, {} for keys and values", c.heads, c.head_size, c.kv_heads)},
+      {"context", fmt::format("{} tokens", c.positions_max)},
+      {"rotary embedding", rope_in_words(c.rope)},
+      {"KV cache", bytes_in_words(kv_bytes_per_token(c)) + " a token in bf16"},
+      {"vocabulary", fmt::format("{}{}", c.vocabulary, c.tied_embeddings ? ", tied embeddings" : "")},
+      {"tokenizer", fmt::format("{} tokens", m.tokens->size())},
+      {"chat template", m.chat_template ? "yes" : "no"},
+  };
+  if (c.sliding_window) rows.emplace_back("sliding window", fmt::format("{} tokens", *c.sliding_window));
+  auto out = std::string{};
+  for (const auto& [name, value] : rows) out += fmt::format("{:<18}{}\n", name, value);
+  return out;
+}
+
+std::string json_of(const model::model_directory& m) {
+  const auto& c = m.configuration;
+  const auto out = json::object{
+      {"name", m.name},
+      {"architecture", c.architecture},
+      {"parameters", parameters_of(c)},
+      {"weight_bytes", m.tensors->total_bytes()},
+      {"type", model::to_string(c.type)},
+      {"layers", c.layers},
+      {"hidden", c.hidden},
+      {"intermediate", c.intermediate},
+      {"heads", c.heads},
+      {"kv_heads", c.kv_heads},
+      {"head_size", c.head_size},
+      {"context", c.positions_max},
+      {"vocabulary", c.vocabulary},
+      {"tokenizer_size", m.tokens->size()},
+      {"tied_embeddings", c.tied_embeddings},
+      {"kv_bytes_per_token_bf16", kv_bytes_per_token(c)},
+      {"chat_template", m.chat_template.has_value()},
+  };
+  return json::serialize(out) + "\n";
+}
+
+std::string known_names() {
+  auto out = std::string{};
+  for (const auto& shape : model::random_model_shapes()) out += (out.empty() ? "" : ", ") + shape.name;
+  return out;
+}
+
+// Nothing if `directory` is free to be written into.
+std::optional<std::string> occupied(const random_model_options& options) {
+  auto ec = std::error_code{};
+  const auto status = std::filesystem::status(options.out, ec);
+  if (!std::filesystem::exists(status)) return std::nullopt;
+  if (!std::filesystem::is_directory(status))
+    return options.out.string() + " is not a directory; name another with --out";
+  const auto empty = std::filesystem::is_empty(options.out, ec);
+  if (ec) return "cannot look into " + options.out.string() + ": " + ec.message();
+  if (!empty && !options.force)
+    return options.out.string() + " is not empty; name another directory with --out, or write into it with --force";
+  return std::nullopt;
+}
+
+} // namespace
+
+std::uint64_t parameters_of(const model::config& c) noexcept {
+  const auto hidden = std::uint64_t{c.hidden};
+  const auto q = std::uint64_t{c.heads} * c.head_size;
+  const auto kv = std::uint64_t{c.kv_heads} * c.head_size;
+  auto layer = 2 * hidden * q + 2 * hidden * kv + 3 * hidden * c.intermediate + 2 * hidden;
+  if (c.qkv_bias) layer += q + 2 * kv;
+  if (c.output_bias) layer += hidden;
+  if (c.mlp_bias) layer += 2 * std::uint64_t{c.intermediate} + hidden;
+  const auto embeddings = std::uint64_t{c.vocabulary} * hidden * (c.tied_embeddings ? 1 : 2);
+  return embeddings + c.layers * layer + hidden;
+}
+
+int write_random(const random_model_options& options, std::ostream& out, std::ostream& errors) {
+  if (model::find_random_model(options.config) == nullptr) {
+    errors << "godwit: there is no random model \"" << options.config << "\"; known are " << known_names() << '\n';
+    return 2;
+  }
+  if (const auto reason = occupied(options)) {
+    errors << "godwit: " << *reason << '\n';
+    return 1;
+  }
+  const auto written = model::write_random_model(options.config, options.out, options.seed);
+  if (!written) {
+    errors << "godwit: " << written.error().what() << '\n';
+    return 1;
+  }
+  out << options.out.string() << ": " << bytes_in_words(*written) << " written; serve it with 'godwit serve "
+      << options.out.string() << "'\n";
+  return 0;
+}
+
+void list_random(std::ostream& out) {
+  out << fmt::format("{:<14} {:>12}  {}\n", "name", "parameters", "what it is");
+  for (const auto& shape : model::random_model_shapes())
+    out << fmt::format("{:<14} {:>12}  {}\n", shape.name, in_words(parameters_of(shape.configuration)),
+                       shape.description);
+}
+
+int show_model(const std::string& directory, bool as_json, std::ostream& out, std::ostream& errors) {
+  const auto opened = open(directory);
+  if (!opened) {
+    errors << "godwit: " << opened.error().what() << '\n';
+    return 1;
+  }
+  out << (as_json ? json_of(*opened) : table_of(*opened));
+  return 0;
+}
+
+void add_model_command(CLI::App& app, command_result& result) {
+  auto* command = app.add_subcommand("model", "Look at model directories, and make random ones for benchmarks");
+  command->require_subcommand(1);
+
+  struct random_flags {
+    random_model_options options;
+    std::string out;
+    bool list = false;
+  };
+  auto flags = std::make_shared<random_flags>();
+  auto* random = command->add_subcommand("random", "Write a model with random weights: real shapes, nonsense for text");
+  auto* config = random->add_option("--config", flags->options.config, "Which one; see --list")->type_name("NAME");
+  auto* out = random->add_option("--out", flags->out, "Directory to write")->type_name("DIR");
+  random->add_option("--seed", flags->options.seed, "The same seed gives the same bytes")
+      ->type_name("N")
+      ->capture_default_str();
+  random->add_flag("--force", flags->options.force, "Write into a directory that is not empty");
+  random->add_flag("--list", flags->list, "Show the names and shapes");
+  random->callback([flags, config, out, &result] {
+    if (!flags->list && config->empty()) throw CLI::RequiredError("--config");
+    if (!flags->list && out->empty()) throw CLI::RequiredError("--out");
+    result.run = [flags] {
+      if (flags->list) return list_random(std::cout), 0;
+      flags->options.out = flags->out;
+      return write_random(flags->options, std::cout, std::cerr);
+    };
+  });
+
+  struct show_flags {
+    std::string directory;
+    bool json = false;
+  };
+  auto shown = std::make_shared<show_flags>();
+  auto* show = command->add_subcommand("show", "Show what the loader reads: architecture, shapes, sizes");
+  show->add_option("MODEL", shown->directory, "A Hugging Face model directory, or default for the embedded model")
+      ->required();
+  show->add_flag("--json", shown->json, "One JSON object");
+  show->callback([shown, &result] {
+    result.run = [shown] { return show_model(shown->directory, shown->json, std::cout, std::cerr); };
+  });
+}
+
+} // namespace godwit::main
