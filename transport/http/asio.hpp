@@ -1,5 +1,10 @@
 #pragma once
 
+// g++ 12 takes the allocation of Asio's coroutine frames, once inlined, for one that does not match their deallocation.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+
 // The one place that names Asio's headers and the way in which its operations are awaited here: errors as values.
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>

@@ -161,7 +161,7 @@ TEST(ConfigRegistry, PrintedConfigurationReadsBackAsTheSameValues) {
   const auto by = origin{source::flag, "--x"};
   for (const auto& [name, text] : variables{{"model", "q\"uo\\te\nü\x01"},
                                             {"scheduler.factor", "0.1"},
-                                            {"http.patience", "90s"},
+                                            {"http.patience", "45s"},
                                             {"memory.pool", "123456789"},
                                             {"look", "dark"},
                                             {"cluster.peers", "a \"b\",c"}})
@@ -178,7 +178,7 @@ TEST(ConfigRegistry, PrintedConfigurationReadsBackAsTheSameValues) {
   EXPECT_EQ(again.port, p.port);
   EXPECT_THAT(printed, HasSubstr("# Requests that may wait.\n# unit: requests; from 1 to 100000 requests\n# default\n"
                                  "queue_max = 100\n"));
-  EXPECT_THAT(printed, HasSubstr("# set by the flag --x; default: 200ms\npatience = \"90s\"\n"));
+  EXPECT_THAT(printed, HasSubstr("# set by the flag --x; default: 200ms\npatience = \"45s\"\n"));
   EXPECT_THAT(printed, HasSubstr("pool = \"123456789B\"\n"));
 }
 

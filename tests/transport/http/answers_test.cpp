@@ -100,7 +100,7 @@ TEST(HttpAnswers, AStreamForHeadIsItsHeadOnly) {
   e->write("unseen");
   e->finish();
   c.send(post("/echo", "next"));
-  EXPECT_THAT(c.read_until("next"), AllOf(Not(HasSubstr("unseen")), Not(HasSubstr("0\r\n\r\n"))));
+  EXPECT_THAT(c.read_until("next"), AllOf(Not(HasSubstr("unseen")), HasSubstr("chunked\r\n\r\nHTTP/1.1 200")));
 }
 
 TEST(HttpAnswers, LongOnesArriveWhole) {
@@ -124,7 +124,7 @@ TEST(HttpAnswers, AHandlerThatThrowsOrDropsItsExchangeIsA500) {
   c.send(get("/hold"));
   s.held().reset();
   EXPECT_THAT(c.read_until("}"), StartsWith("HTTP/1.1 500 "));
-  EXPECT_EQ(s.get_server().stats().exchanges, 0U);
+  EXPECT_TRUE(eventually([&] { return s.get_server().stats().exchanges == 0; }));
 }
 
 TEST(HttpAnswers, AStreamThatIsDroppedEndsWithoutTheEndMark) {
@@ -136,7 +136,7 @@ TEST(HttpAnswers, AStreamThatIsDroppedEndsWithoutTheEndMark) {
   e->on_close([&] { told = true; });
   e->begin_stream(200, {});
   e->write("part");
-  EXPECT_THAT(c.read_until("part"), EndsWith("part"));
+  EXPECT_THAT(c.read_until("part\r\n"), EndsWith("4\r\npart\r\n"));
   e.reset();
   EXPECT_THAT(c.read_to_end(), Not(HasSubstr("0\r\n\r\n")));
   EXPECT_TRUE(c.closed());
