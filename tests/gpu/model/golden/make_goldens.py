@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Writes tiny random models of each family and the logits that they must give.
+
+    python3 tests/gpu/model/golden/make_goldens.py
+
+Needs python3-torch and python3-numpy. The forward pass below is a plain one of its own, in double precision, written from the
+papers and from what Hugging Face transformers documents; it shares nothing with godwit's kernels. Every directory is a complete
+Hugging Face model directory (fp32), with prompt.txt (token ids) and logits.f32 (one row of logits for each of them).
+"""
+import json
+import math
+import pathlib
+
+import numpy
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROMPT_TOKENS = 40
+VOCABULARY = 264
+
+COMMON = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "hidden_act": "silu",
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float32",
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+
+MODELS = {
+    "llama": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "rope_theta": 10000.0},
+    "llama3": {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "tie_word_embeddings": True,
+        # The newer spelling; the original context is so short that the prompt feels all three bands.
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 500.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+    },
+    "llama-linear-biased": {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "tie_word_embeddings": True,
+        "attention_bias": True,
+        "mlp_bias": True,
+        "rope_theta": 10000.0,
+        "rope_scaling": {"type": "linear", "factor": 4.0},
+    },
+    "mistral": {
+        "architectures": ["MistralForCausalLM"],
+        "model_type": "mistral",
+        "tie_word_embeddings": True,
+        "head_dim": 16,  # not hidden_size / heads
+        "rope_theta": 10000.0,
+        "sliding_window": 11,
+    },
+    "qwen2": {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "tie_word_embeddings": True,
+        "rope_theta": 1000000.0,
+        "use_sliding_window": False,
+        "sliding_window": 8,
+        "max_window_layers": 2,
+    },
+}
+
+
+def head_size(config):
+    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+
+
+def tensor_shapes(config):
+    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    queries = config["num_attention_heads"] * head_size(config)
+    keys = config["num_key_value_heads"] * head_size(config)
+    attention_bias = config.get("attention_bias", False)
+    qkv_bias = attention_bias or config["model_type"] == "qwen2"
+    shapes = {"model.embed_tokens.weight": (VOCABULARY, hidden), "model.norm.weight": (hidden,)}
+    if not config["tie_word_embeddings"]:
+        shapes["lm_head.weight"] = (VOCABULARY, hidden)
+
+    def linear(name, out, into, bias):
+        shapes[name + ".weight"] = (out, into)
+        if bias:
+            shapes[name + ".bias"] = (out,)
+
+    for layer in range(config["num_hidden_layers"]):
+        base = f"model.layers.{layer}."
+        shapes[base + "input_layernorm.weight"] = (hidden,)
+        shapes[base + "post_attention_layernorm.weight"] = (hidden,)
+        linear(base + "self_attn.q_proj", queries, hidden, qkv_bias)
+        linear(base + "self_attn.k_proj", keys, hidden, qkv_bias)
+        linear(base + "self_attn.v_proj", keys, hidden, qkv_bias)
+        linear(base + "self_attn.o_proj", hidden, queries, attention_bias)
+        linear(base + "mlp.gate_proj", inner, hidden, config.get("mlp_bias", False))
+        linear(base + "mlp.up_proj", inner, hidden, config.get("mlp_bias", False))
+        linear(base + "mlp.down_proj", hidden, inner, config.get("mlp_bias", False))
+    return shapes
+
+
+def random_weights(config, random):
+    weights = {}
+    for name, shape in tensor_shapes(config).items():
+        values = random.standard_normal(shape)
+        if name.endswith("norm.weight"):
+            values = 1.0 + 0.2 * values
+        elif name.endswith(".bias"):
+            values = 0.3 * values
+        elif "embed_tokens" in name or "lm_head" in name:
+            values = 0.5 * values
+        else:
+            values = 1.5 / math.sqrt(shape[1]) * values
+        weights[name] = values.astype(numpy.float32)
+    return weights
+
+
+def write_safetensors(path, weights):
+    header, offset = {"__metadata__": {"format": "pt"}}, 0
+    for name in sorted(weights):
+        size = weights[name].nbytes
+        header[name] = {"dtype": "F32", "shape": list(weights[name].shape), "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as out:
+        out.write(len(text).to_bytes(8, "little") + text)
+        for name in sorted(weights):
+            out.write(weights[name].tobytes())
+
+
+def tokenizer():
+    """Three special tokens and 256 bytes; the rest of the vocabulary has no text."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    spelling = [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    return {
+        "version": "1.0",
+        "added_tokens": [
+            {"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+             "special": True} for i, text in enumerate(special)
+        ],
+        "normalizer": None,
+        "pre_tokenizer": byte_level,
+        "post_processor": None,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": {text: i for i, text in enumerate(special + spelling)}, "merges": []},
+    }
+
+
+def inverse_frequencies(config):
+    """Angles per position of each pair of a head."""
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    theta = rope.get("rope_theta", config.get("rope_theta"))
+    size = head_size(config)
+    frequencies = theta ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind == "linear":
+        return frequencies / rope["factor"]
+    if kind == "llama3":
+        scaled = []
+        for frequency in frequencies.tolist():
+            rotations = rope["original_max_position_embeddings"] * frequency / (2 * math.pi)
+            low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+            # 1: turns often within the original context and stays; 0: turns less than once and is stretched.
+            keep = min(1.0, max(0.0, (rotations - low) / (high - low)))
+            scaled.append(keep * frequency + (1 - keep) * frequency / rope["factor"])
+        return torch.tensor(scaled, dtype=torch.float64)
+    return frequencies
+
+
+def rotate(vectors, angles):
+    """vectors: [tokens, heads, size]; the pairs are (i, i + size / 2)."""
+    half = vectors.shape[-1] // 2
+    first, second = vectors[..., :half], vectors[..., half:]
+    cos, sin = torch.cos(angles)[:, None, :], torch.sin(angles)[:, None, :]
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+def forward(config, weights, tokens):
+    w = {name: torch.from_numpy(values).double() for name, values in weights.items()}
+    count, size = len(tokens), head_size(config)
+    heads, groups = config["num_attention_heads"], config["num_attention_heads"] // config["num_key_value_heads"]
+
+    def norm(x, name):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + config["rms_norm_eps"]) * w[name]
+
+    def linear(x, name):
+        y = x @ w[name + ".weight"].T
+        return y + w[name + ".bias"] if name + ".bias" in w else y
+
+    positions = torch.arange(count, dtype=torch.float64)
+    angles = positions[:, None] * inverse_frequencies(config)[None, :]
+    # A token sees itself and those before it; with a window, itself and the window - 1 before it.
+    distance = torch.arange(count)[:, None] - torch.arange(count)[None, :]
+    seen = distance >= 0
+    if config["model_type"] == "mistral" and config.get("sliding_window"):
+        seen &= distance < config["sliding_window"]
+
+    x = w["model.embed_tokens.weight"][torch.tensor(tokens)]
+    for layer in range(config["num_hidden_layers"]):
+        base = f"model.layers.{layer}."
+        h = norm(x, base + "input_layernorm.weight")
+        q = rotate(linear(h, base + "self_attn.q_proj").view(count, heads, size), angles)
+        k = rotate(linear(h, base + "self_attn.k_proj").view(count, -1, size), angles)
+        v = linear(h, base + "self_attn.v_proj").view(count, -1, size)
+        mixed = []
+        for head in range(heads):
+            scores = q[:, head] @ k[:, head // groups].T / math.sqrt(size)
+            mixed.append(torch.softmax(scores.masked_fill(~seen, -math.inf), dim=-1) @ v[:, head // groups])
+        x = x + linear(torch.cat(mixed, dim=-1), base + "self_attn.o_proj")
+        h = norm(x, base + "post_attention_layernorm.weight")
+        gate = torch.nn.functional.silu(linear(h, base + "mlp.gate_proj"))
+        x = x + linear(gate * linear(h, base + "mlp.up_proj"), base + "mlp.down_proj")
+    x = norm(x, "model.norm.weight")
+    return x @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
+
+
+def main():
+    for seed, (name, fields) in enumerate(MODELS.items()):
+        config = {**COMMON, **fields}
+        random = numpy.random.RandomState(seed + 1)
+        weights = random_weights(config, random)
+        tokens = random.randint(0, VOCABULARY, PROMPT_TOKENS).tolist()
+        logits = forward(config, weights, tokens).numpy().astype("<f4")
+        directory = HERE / name
+        directory.mkdir(exist_ok=True)
+        (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        (directory / "tokenizer.json").write_text(json.dumps(tokenizer(), separators=(",", ":")) + "\n")
+        write_safetensors(directory / "model.safetensors", weights)
+        (directory / "prompt.txt").write_text(" ".join(map(str, tokens)) + "\n")
+        (directory / "logits.f32").write_bytes(logits.tobytes())
+        print(f"{name}: logits from {logits.min():.2f} to {logits.max():.2f}, deviation {logits.std():.2f}")
+
+
+if __name__ == "__main__":
+    main()
