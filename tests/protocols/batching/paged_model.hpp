@@ -1,0 +1,91 @@
+#pragma once
+
+#include <godwit/protocols/batching/planner.hpp>
+#include <godwit/protocols/ensure.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace godwit::protocols::testing_support {
+
+/// Stands for a model in tests of the planner. It keeps "KV" in a pool of blocks and sees earlier tokens only through
+/// block tables: a wrong table, a block shared wrongly, freed too early or not copied changes the answer.
+class paged_model {
+public:
+  static constexpr token_id vocabulary = 40;
+
+  explicit paged_model(std::uint32_t blocks) : pool_(blocks) {}
+
+  /// The pure definition: what must come out, whatever was planned.
+  static std::vector<token_id> answer_of(const std::vector<token_id>& prompt, const stop_params& stop,
+                                         const std::vector<token_id>& eos, std::uint32_t context_length,
+                                         finish_reason& end) {
+    auto tokens = prompt;
+    const auto among = [](const std::vector<token_id>& ids, token_id id) {
+      return std::ranges::find(ids, id) != ids.end();
+    };
+    for (std::uint32_t index = 0;; ++index) {
+      std::uint64_t seen = 0;
+      std::uint64_t state = 0;
+      for (const auto token : tokens) seen = attend(seen, state = kv_of(token, seen));
+      std::vector<token_id> forbidden;
+      if (index < stop.min_tokens) {
+        forbidden = eos;
+        forbidden.insert(forbidden.end(), stop.stop_token_ids.begin(), stop.stop_token_ids.end());
+      }
+      tokens.push_back(draw(seen, index, forbidden));
+      end = finish_reason::stop;
+      if ((!stop.ignore_eos && among(eos, tokens.back())) || among(stop.stop_token_ids, tokens.back())) break;
+      end = finish_reason::length;
+      if (index + 1 == stop.max_tokens || tokens.size() >= context_length) break;
+    }
+    return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), tokens.end()};
+  }
+
+  step_output run(const step_input& input) {
+    for (const auto& copy : input.copies) pool_.at(copy.to.value()) = pool_.at(copy.from.value());
+    step_output output;
+    output.step = input.step;
+    for (const auto& slice : input.slices) {
+      ensure(slice.blocks.size() * tokens_per_block >= slice.first_position + slice.tokens.size(),
+             "the table is too short");
+      std::uint64_t seen = 0;
+      for (std::uint32_t i = 0; i < slice.first_position; ++i) seen = attend(seen, at(slice, i));
+      for (std::uint32_t i = 0; i < slice.tokens.size(); ++i) {
+        auto& place = at(slice, slice.first_position + i);
+        place = kv_of(slice.tokens[i], seen);
+        seen = attend(seen, place);
+      }
+      if (slice.samples) output.tokens.emplace_back(draw(seen, slice.sample_index, slice.forbidden));
+    }
+    return output;
+  }
+
+  /// What a reused block may hold.
+  void spoil(block_id block) { pool_.at(block.value()).fill(0xDEADULL); }
+
+private:
+  static std::uint64_t mix(std::uint64_t x) noexcept {
+    x = (x ^ (x >> 31U)) * 0x9E3779B97F4A7C15ULL;
+    return x ^ (x >> 29U);
+  }
+  static std::uint64_t kv_of(token_id token, std::uint64_t seen) noexcept {
+    return mix(seen + static_cast<std::uint64_t>(token) + 1);
+  }
+  static std::uint64_t attend(std::uint64_t seen, std::uint64_t kv) noexcept { return mix(seen ^ kv) + 1; }
+  static token_id draw(std::uint64_t seen, std::uint32_t index, const std::vector<token_id>& forbidden) {
+    for (std::uint64_t attempt = 0;; ++attempt) {
+      const auto id = static_cast<token_id>(mix(seen + index * 31ULL + attempt * 7919) % vocabulary);
+      if (std::ranges::find(forbidden, id) == forbidden.end()) return id;
+    }
+  }
+  std::uint64_t& at(const step_slice& slice, std::uint32_t position) {
+    return pool_.at(slice.blocks[position / tokens_per_block].value())[position % tokens_per_block];
+  }
+  std::vector<std::array<std::uint64_t, tokens_per_block>> pool_;
+};
+
+} // namespace godwit::protocols::testing_support

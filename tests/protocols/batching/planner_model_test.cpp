@@ -1,0 +1,293 @@
+#include "protocols/batching/paged_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+
+namespace godwit::protocols {
+namespace {
+
+using testing_support::paged_model;
+
+/// Drives one planner at random and holds it to what it promises.
+class random_run {
+public:
+  random_run(unsigned seed, planner_settings settings)
+      : random_(seed), settings_(std::move(settings)), planner_(settings_), model_(settings_.blocks) {}
+
+  void run(int operations) {
+    for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) act();
+    const auto bound = steps_ + 40'000;
+    while (!testing::Test::HasFatalFailure() && !planner_.idle()) {
+      ASSERT_LT(steps_, bound) << "livelock";
+      if (planner_.step_in_flight()) {
+        complete();
+        continue;
+      }
+      const auto requests = planner_.requests().size();
+      plan();
+      ASSERT_TRUE(step_ || planner_.requests().size() < requests) << "requests are there and nothing runs";
+    }
+    if (testing::Test::HasFatalFailure()) return;
+    EXPECT_EQ(planner_.ledger().used(), 0U);
+    for (const auto& [id, known] : known_) ASSERT_NE(known.end, finish_reason::none) << "request " << id << " was lost";
+  }
+  [[nodiscard]] load_report load() const { return planner_.load(); }
+
+private:
+  struct tracked {
+    generate_request request;
+    std::uint64_t order = 0; ///< of admission
+    std::vector<token_id> answer;
+    finish_reason end = finish_reason::none;
+  };
+
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+
+  void act() {
+    switch (below(10)) {
+    case 0:
+    case 1:
+      admit();
+      break;
+    case 2:
+      if (below(3) == 0) cancel();
+      break;
+    case 3:
+      if (below(3) == 0) redispatch();
+      break;
+    default:
+      if (!planner_.step_in_flight())
+        plan();
+      else if (below(20) == 0)
+        abandon();
+      else
+        complete();
+    }
+    take(planner_.take_effects());
+    planner_.check();
+    check_blocks();
+  }
+
+  void admit() {
+    tracked t;
+    t.request.request = request_id{next_id_++};
+    t.request.epoch = epoch{1};
+    t.request.priority = static_cast<std::int32_t>(below(3));
+    t.request.arrival_ns = below(4);
+    t.request.cache_salt = below(8) == 0 ? 1 : 0;
+    const auto size = 1 + below(below(4) == 0 ? settings_.blocks * 12 : 40);
+    const auto family = static_cast<token_id>(below(3)); // prompts begin alike
+    const auto shared = below(size + 1);
+    for (std::uint32_t i = 0; i < size; ++i)
+      t.request.prompt.push_back(i < shared ? family : static_cast<token_id>(below(paged_model::vocabulary)));
+    t.request.stop.max_tokens = 1 + below(60);
+    if (below(4) == 0) t.request.stop.min_tokens = below(t.request.stop.max_tokens + 1);
+    if (below(4) == 0) t.request.stop.stop_token_ids = {5};
+    t.request.stop.ignore_eos = below(4) == 0;
+    t.order = order_++;
+    submit(std::move(t));
+  }
+
+  void submit(tracked t) {
+    const auto result = planner_.admit(t.request);
+    if (result.accepted()) {
+      known_[t.request.request.value()] = std::move(t);
+      return;
+    }
+    known_.erase(t.request.request.value());
+    if (result.reason == refusal::too_long) {
+      ASSERT_GE(t.request.prompt.size(), settings_.context_length);
+    } else if (result.reason == refusal::never_fits) {
+      ASSERT_GT(blocks_for(t.request.prompt.size() + t.request.answer.size()), settings_.blocks);
+    } else {
+      ASSERT_EQ(result.reason, refusal::queue_full);
+      ASSERT_GE(planner_.load().waiting, settings_.waiting_max);
+    }
+  }
+
+  tracked* any_open() {
+    std::vector<tracked*> open;
+    for (auto& [id, known] : known_)
+      if (known.end == finish_reason::none) open.push_back(&known);
+    return open.empty() ? nullptr : open[below(static_cast<std::uint32_t>(open.size()))];
+  }
+
+  void cancel() {
+    auto* t = any_open();
+    if (t == nullptr) return;
+    const auto done = planner_.cancel({t->request.request, t->request.epoch});
+    ASSERT_NE(done, planner::cancellation::unknown);
+    t->end = finish_reason::cancelled;
+    if (done == planner::cancellation::freed_after_step) leaving_.insert(t->request.request.value());
+  }
+
+  /// The home thought us dead, and chose us again.
+  void redispatch() {
+    auto* t = any_open();
+    if (t == nullptr) return;
+    auto again = *t;
+    again.request.epoch = epoch{again.request.epoch.value() + 1};
+    again.request.answer = again.answer;
+    again.order = order_++;
+    submit(std::move(again));
+  }
+
+  /// Places in line, first one first.
+  auto rank_of(request_id id) const {
+    const auto& t = known_.at(id.value());
+    return std::tuple{t.request.priority, t.request.arrival_ns, t.order};
+  }
+
+  std::set<std::uint64_t> running() const {
+    std::set<std::uint64_t> ids;
+    for (const auto& r : planner_.requests())
+      if (r.state == request_state::running) ids.insert(r.request.value());
+    return ids;
+  }
+
+  void plan() {
+    for (std::uint32_t i = 0; i < settings_.blocks; ++i)
+      if (const block_id block{i}; planner_.ledger().references(block) == 0 && !planner_.ledger().sealed(block))
+        model_.spoil(block);
+    const auto before = running();
+    const auto preempted_before = planner_.load().preemptions_total;
+    step_ = planner_.plan();
+    take(planner_.take_effects());
+    if (testing::Test::HasFatalFailure()) return;
+    const auto after = running();
+    ASSERT_LE(after.size(), settings_.running_max);
+    if (planner_.load().preemptions_total == preempted_before) {
+      for (const auto& waits : planner_.requests())
+        for (const auto started : after)
+          if (waits.state != request_state::running && !before.contains(started)) {
+            ASSERT_LT(rank_of(request_id{started}), rank_of(waits.request)) << "overtaken";
+          }
+    }
+    if (settings_.mode == batching_mode::static_batch && !before.empty()) {
+      for (const auto id : after) ASSERT_TRUE(before.contains(id)) << "a batch was joined";
+    }
+    if (!step_) return;
+    ASSERT_LE(step_->tokens(), settings_.step_tokens_max);
+    ASSERT_FALSE(step_->slices.empty());
+    std::set<std::uint64_t> once;
+    for (const auto& slice : step_->slices) {
+      ASSERT_TRUE(once.insert(slice.request.value()).second);
+      ASSERT_EQ(slice.blocks.size(), blocks_for(slice.first_position + slice.tokens.size()));
+      if (slice.samples) {
+        ASSERT_EQ(slice.sample_index, known_.at(slice.request.value()).answer.size());
+      }
+    }
+    ++steps_;
+  }
+
+  void complete() {
+    const auto output = model_.run(*step_);
+    step_.reset();
+    const auto effects = planner_.complete(output);
+    for (const auto id : effects.gone) leaving_.erase(id.value());
+    ASSERT_TRUE(leaving_.empty()) << "cancelled requests leave with the step";
+    take(effects);
+  }
+
+  void abandon() {
+    planner_.abandon_step();
+    step_.reset();
+    for (const auto id : planner_.take_effects().gone) leaving_.erase(id.value());
+    ASSERT_TRUE(leaving_.empty());
+  }
+
+  void take(const step_effects& effects) {
+    for (const auto& update : effects.updates) {
+      auto& t = known_.at(update.request.value());
+      ASSERT_EQ(t.end, finish_reason::none) << "after its end";
+      ASSERT_EQ(update.epoch, t.request.epoch) << "of an owner that is none any more";
+      ASSERT_EQ(update.first_index, t.answer.size()) << "a gap or a repeat";
+      for (const auto& token : update.tokens) t.answer.push_back(token.id);
+      t.end = update.finish;
+      if (update.finished()) check_answer(t);
+    }
+  }
+
+  void check_answer(const tracked& t) {
+    finish_reason end{};
+    auto expected =
+        paged_model::answer_of(t.request.prompt, t.request.stop, settings_.eos, settings_.context_length, end);
+    if (t.end == finish_reason::error) { // outgrew the pool
+      ASSERT_GT(t.request.prompt.size() + t.answer.size(), std::size_t{settings_.blocks} * tokens_per_block);
+      expected.resize(t.answer.size());
+    } else {
+      ASSERT_EQ(t.end, end);
+    }
+    ASSERT_EQ(t.answer, expected);
+  }
+
+  void check_blocks() {
+    if (planner_.step_in_flight()) return;
+    std::uint32_t held = 0;
+    for (const auto& r : planner_.requests()) held += r.blocks;
+    ASSERT_LE(planner_.ledger().used(), held) << "blocks nobody holds";
+  }
+
+  std::mt19937 random_;
+  planner_settings settings_;
+  planner planner_;
+  paged_model model_;
+  std::optional<step_input> step_;
+  std::map<std::uint64_t, tracked> known_;
+  std::set<std::uint64_t> leaving_;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t order_ = 0;
+  std::uint64_t steps_ = 0;
+};
+
+struct mode {
+  const char* name;
+  batching_mode batching;
+  bool prefix_caching;
+};
+
+class PlannerModel : public testing::TestWithParam<mode> {};
+
+// Answers equal those of a model that knows nothing of pools, budgets, preemptions, prefix hits, failures and changes
+// of owner.
+TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
+  std::uint64_t preemptions = 0, hits = 0, tokens = 0;
+  for (unsigned seed = 0; seed < 250 && !HasFatalFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random{seed * 7919 + 1};
+    planner_settings settings;
+    settings.mode = GetParam().batching;
+    settings.prefix_caching = GetParam().prefix_caching;
+    settings.blocks = static_cast<std::uint32_t>(2 + random() % 24);
+    settings.context_length = static_cast<std::uint32_t>(20 + random() % 200);
+    settings.running_max = static_cast<std::uint32_t>(1 + random() % 6);
+    settings.step_tokens_max = static_cast<std::uint32_t>(settings.running_max + random() % 40);
+    settings.waiting_max = static_cast<std::uint32_t>(1 + random() % 12);
+    settings.vocabulary = paged_model::vocabulary;
+    settings.eos = {1, 3};
+    random_run run{seed, settings};
+    run.run(500);
+    preemptions += run.load().preemptions_total;
+    hits += run.load().prefix_hit_tokens_total;
+    tokens += run.load().generated_tokens_total;
+  }
+  EXPECT_GT(tokens, 10'000U);
+  if (GetParam().batching == batching_mode::continuous) {
+    EXPECT_GT(preemptions, 100U) << "the runs do not reach what they are for";
+  }
+  EXPECT_EQ(hits > 0, GetParam().prefix_caching);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, PlannerModel,
+                         testing::Values(mode{"continuous_with_prefix_cache", batching_mode::continuous, true},
+                                         mode{"continuous_without", batching_mode::continuous, false},
+                                         mode{"static_with_prefix_cache", batching_mode::static_batch, true},
+                                         mode{"static_without", batching_mode::static_batch, false}),
+                         [](const auto& of) { return std::string{of.param.name}; });
+
+} // namespace
+} // namespace godwit::protocols

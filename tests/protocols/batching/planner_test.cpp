@@ -1,0 +1,499 @@
+#include "protocols/batching/paged_model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+
+namespace godwit::protocols {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+planner_settings settings_of(std::uint32_t blocks, std::uint32_t budget = 64, std::uint32_t running = 8) {
+  planner_settings settings;
+  settings.blocks = blocks;
+  settings.context_length = 1000;
+  settings.step_tokens_max = budget;
+  settings.running_max = running;
+  settings.waiting_max = 100;
+  settings.vocabulary = 100000;
+  settings.eos = {2};
+  return settings;
+}
+
+generate_request request_of(std::uint64_t id, std::size_t prompt, std::uint32_t max_tokens = 4,
+                            std::int32_t priority = 0, std::int64_t arrival_ns = 0) {
+  generate_request request;
+  request.request = request_id{id};
+  request.epoch = epoch{1};
+  request.prompt.resize(prompt);
+  std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id * 1000));
+  request.stop.max_tokens = max_tokens;
+  request.priority = priority;
+  request.arrival_ns = arrival_ns;
+  return request;
+}
+
+/// A step in which every request that samples draws `token`.
+step_output output_of(const step_input& input, token_id token = 7) {
+  step_output output;
+  output.step = input.step;
+  for (const auto& slice : input.slices)
+    if (slice.samples) output.tokens.emplace_back(token);
+  return output;
+}
+
+std::vector<std::uint64_t> requests_of(const step_input& input) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& slice : input.slices) ids.push_back(slice.request.value());
+  return ids;
+}
+
+refusal reason_of(planner& p, generate_request request) { return p.admit(std::move(request)).reason; }
+
+TEST(Planner, APromptIsPrefilledThenDecodedTokenByToken) {
+  planner p{settings_of(8)};
+  ASSERT_TRUE(p.admit(request_of(1, 20, 2)).accepted());
+  const auto prefill = p.plan().value();
+  ASSERT_EQ(prefill.slices.size(), 1U);
+  EXPECT_EQ(prefill.slices[0].first_position, 0U);
+  EXPECT_EQ(prefill.slices[0].tokens.size(), 20U);
+  EXPECT_EQ(prefill.slices[0].blocks.size(), 2U);
+  EXPECT_TRUE(prefill.slices[0].samples);
+  EXPECT_EQ(prefill.slices[0].sample_index, 0U);
+  auto effects = p.complete(output_of(prefill, 11));
+  ASSERT_EQ(effects.updates.size(), 1U);
+  EXPECT_EQ(effects.updates[0].first_index, 0U);
+  EXPECT_EQ(effects.updates[0].tokens.at(0).id, 11);
+  EXPECT_FALSE(effects.updates[0].finished());
+
+  const auto decode = p.plan().value();
+  EXPECT_THAT(decode.slices[0].tokens, ElementsAre(11));
+  EXPECT_EQ(decode.slices[0].first_position, 20U);
+  EXPECT_EQ(decode.slices[0].sample_index, 1U);
+  effects = p.complete(output_of(decode, 12));
+  EXPECT_EQ(effects.updates.at(0).finish, finish_reason::length);
+  EXPECT_EQ(effects.updates[0].prompt_tokens, 20U);
+  EXPECT_THAT(effects.gone, ElementsAre(request_id{1}));
+  EXPECT_TRUE(p.idle());
+  EXPECT_EQ(p.ledger().used(), 0U);
+}
+
+TEST(Planner, LongPromptsComeInChunksBesideDecodesThatGoFirst) {
+  planner p{settings_of(32, 16)};
+  (void)p.admit(request_of(1, 4, 10));
+  (void)p.complete(output_of(*p.plan()));
+  (void)p.admit(request_of(2, 40, 10));
+  auto step = p.plan().value();
+  EXPECT_THAT(requests_of(step), ElementsAre(1, 2));
+  EXPECT_EQ(step.slices[0].tokens.size(), 1U);
+  EXPECT_EQ(step.slices[1].tokens.size(), 15U);
+  EXPECT_FALSE(step.slices[1].samples);
+  auto effects = p.complete(output_of(step));
+  EXPECT_EQ(effects.updates.size(), 1U) << "a chunk gives no token";
+  step = p.plan().value();
+  EXPECT_EQ(step.slices[1].first_position, 15U);
+  (void)p.complete(output_of(step));
+  step = p.plan().value();
+  EXPECT_EQ(step.slices[1].tokens.size(), 10U);
+  EXPECT_TRUE(step.slices[1].samples);
+}
+
+TEST(Planner, RequestsStartByPriorityThenArrivalThenAdmission) {
+  planner p{settings_of(32, 64, 1)};
+  (void)p.admit(request_of(1, 4, 1, 5, 10));
+  (void)p.admit(request_of(2, 4, 1, 0, 30));
+  (void)p.admit(request_of(3, 4, 1, 0, 20));
+  (void)p.admit(request_of(4, 4, 1, 0, 20));
+  (void)p.admit(request_of(5, 4, 1, -1, 99));
+  std::vector<std::uint64_t> order;
+  while (const auto step = p.plan()) {
+    order.push_back(step->slices.at(0).request.value());
+    (void)p.complete(output_of(*step));
+  }
+  EXPECT_THAT(order, ElementsAre(5, 3, 4, 2, 1));
+}
+
+TEST(Planner, NobodyOvertakesARequestThatWaitsForBlocks) {
+  planner p{settings_of(8)};
+  (void)p.admit(request_of(1, 60, 10));
+  (void)p.complete(output_of(*p.plan()));
+  (void)p.admit(request_of(2, 100, 10));
+  (void)p.admit(request_of(3, 4, 10));
+  EXPECT_THAT(requests_of(*p.plan()), ElementsAre(1));
+}
+
+TEST(Planner, RefusesWithAReasonAndTheLimit) {
+  auto settings = settings_of(4);
+  settings.waiting_max = 2;
+  settings.context_length = 50;
+  planner p{settings};
+  const auto too_long = p.admit(request_of(1, 50));
+  EXPECT_EQ(too_long.reason, refusal::too_long);
+  EXPECT_EQ(too_long.limit, 50U);
+  EXPECT_EQ(reason_of(p, request_of(1, 0)), refusal::invalid);
+  EXPECT_EQ(reason_of(p, request_of(1, 5, 0)), refusal::invalid);
+  auto foreign = request_of(1, 5);
+  foreign.prompt[2] = 100000;
+  EXPECT_EQ(reason_of(p, foreign), refusal::invalid);
+  foreign.prompt[2] = -1;
+  EXPECT_EQ(reason_of(p, foreign), refusal::invalid);
+  EXPECT_EQ(reason_of(p, request_of(1, 5)), refusal::none);
+  EXPECT_EQ(reason_of(p, request_of(1, 5)), refusal::duplicate);
+  EXPECT_EQ(reason_of(p, request_of(2, 5)), refusal::none);
+  const auto full = p.admit(request_of(3, 5));
+  EXPECT_EQ(full.reason, refusal::queue_full);
+  EXPECT_EQ(full.limit, 2U);
+  p.check();
+}
+
+TEST(Planner, APromptLargerThanThePoolNeverFits) {
+  planner p{settings_of(3)};
+  EXPECT_EQ(reason_of(p, request_of(1, 49)), refusal::never_fits);
+  EXPECT_EQ(reason_of(p, request_of(1, 48)), refusal::none);
+}
+
+TEST(Planner, ARequestThatOutgrowsThePoolEndsWithAnError) {
+  planner p{settings_of(2)};
+  (void)p.admit(request_of(1, 30, 100));
+  std::uint32_t tokens = 0;
+  step_effects effects;
+  while (const auto step = p.plan()) {
+    effects = p.complete(output_of(*step));
+    tokens += static_cast<std::uint32_t>(effects.updates.size());
+  }
+  effects = p.take_effects();
+  ASSERT_EQ(effects.updates.size(), 1U);
+  EXPECT_EQ(effects.updates[0].finish, finish_reason::error);
+  EXPECT_EQ(effects.updates[0].first_index, 3U);
+  EXPECT_NE(effects.updates[0].error.find("2 blocks"), std::string::npos);
+  EXPECT_EQ(tokens, 3U) << "30 of the prompt, 2 of the answer, and the one drawn from the last position";
+  EXPECT_TRUE(p.idle());
+}
+
+TEST(Planner, TheLastInLineIsPreemptedAndRecomputedFromPromptAndAnswer) {
+  auto settings = settings_of(4);
+  settings.prefix_caching = false;
+  planner p{settings};
+  (void)p.admit(request_of(1, 30, 40));
+  (void)p.admit(request_of(2, 14, 40)); // 2 blocks each with the first tokens
+  std::map<std::uint64_t, std::uint32_t> next;
+  bool recomputed = false;
+  while (const auto step = p.plan()) {
+    for (const auto& slice : step->slices) {
+      const auto answered = next[slice.request.value()];
+      if (slice.request == request_id{2} && slice.first_position == 0 && answered > 0) {
+        recomputed = true;
+        EXPECT_EQ(slice.tokens.size(), 14U + answered);
+        EXPECT_EQ(slice.sample_index, answered);
+      }
+    }
+    const auto effects = p.complete(output_of(*step));
+    for (const auto& update : effects.updates) {
+      EXPECT_EQ(update.first_index, next[update.request.value()]);
+      next[update.request.value()] += static_cast<std::uint32_t>(update.tokens.size());
+    }
+    p.check();
+  }
+  EXPECT_TRUE(recomputed);
+  EXPECT_GE(p.load().preemptions_total, 1U);
+  EXPECT_EQ(next[2], 40U);
+}
+
+TEST(Planner, AHigherPriorityTakesTheBlocksOfALowerOneEvenIfThatOneWasPlannedFirst) {
+  auto settings = settings_of(4, 64);
+  settings.prefix_caching = false;
+  planner p{settings};
+  (void)p.admit(request_of(1, 15, 40, 1)); // decodes, less important
+  (void)p.complete(output_of(*p.plan()));
+  (void)p.admit(request_of(2, 16, 100, 0));
+  for (int i = 0; i < 80; ++i) {
+    const auto step = p.plan();
+    if (!step) break;
+    (void)p.complete(output_of(*step));
+    p.check();
+    for (const auto& r : p.requests())
+      if (r.request == request_id{2}) {
+        EXPECT_EQ(r.preemptions, 0U);
+      }
+  }
+  EXPECT_GE(p.load().preemptions_total, 1U);
+}
+
+TEST(Planner, EndOfSequenceAndStopTokensEndAnAnswer) {
+  planner p{settings_of(8)};
+  (void)p.admit(request_of(1, 4, 10));
+  auto with_stop = request_of(2, 4, 10);
+  with_stop.stop.stop_token_ids = {9};
+  (void)p.admit(with_stop);
+  auto ignoring = request_of(3, 4, 10);
+  ignoring.stop.ignore_eos = true;
+  (void)p.admit(ignoring);
+  auto effects = p.complete(output_of(*p.plan(), 2));
+  ASSERT_EQ(effects.updates.size(), 3U);
+  EXPECT_EQ(effects.updates[0].finish, finish_reason::stop);
+  EXPECT_EQ(effects.updates[1].finish, finish_reason::stop);
+  EXPECT_EQ(effects.updates[2].finish, finish_reason::none);
+  (void)p.admit([&] {
+    auto again = with_stop;
+    again.request = request_id{4};
+    return again;
+  }());
+  effects = p.complete(output_of(*p.plan(), 9));
+  ASSERT_EQ(effects.updates.size(), 2U);
+  EXPECT_EQ(effects.updates[0].finish, finish_reason::none) << "9 is an ordinary token for request 3";
+  EXPECT_EQ(effects.updates[1].finish, finish_reason::stop);
+  EXPECT_EQ(effects.updates[1].tokens.size(), 1U) << "the stop token counts";
+}
+
+TEST(Planner, BeforeMinTokensNothingThatEndsIsDrawn) {
+  planner p{settings_of(8)};
+  auto request = request_of(1, 4, 10);
+  request.stop.min_tokens = 2;
+  request.stop.stop_token_ids = {9};
+  (void)p.admit(request);
+  for (int i = 0; i < 2; ++i) {
+    const auto step = p.plan().value();
+    EXPECT_THAT(step.slices[0].forbidden, ElementsAre(2, 9));
+    (void)p.complete(output_of(step));
+  }
+  EXPECT_THAT(p.plan()->slices[0].forbidden, IsEmpty());
+}
+
+TEST(Planner, TheContextLengthEndsAnAnswer) {
+  auto settings = settings_of(8);
+  settings.context_length = 10;
+  planner p{settings};
+  (void)p.admit(request_of(1, 8, 100));
+  EXPECT_FALSE(p.complete(output_of(*p.plan())).updates.at(0).finished());
+  EXPECT_EQ(p.complete(output_of(*p.plan())).updates.at(0).finish, finish_reason::length);
+}
+
+TEST(Planner, PenaltiesSeePromptAndAnswer) {
+  planner p{settings_of(8)};
+  auto request = request_of(1, 3, 10);
+  request.sampling.presence_penalty = 0.5F;
+  request.answer = {41, 42};
+  (void)p.admit(request);
+  (void)p.admit(request_of(2, 3, 10));
+  const auto step = p.plan().value();
+  EXPECT_EQ(step.slices[0].prompt, request.prompt);
+  EXPECT_EQ(step.slices[0].generated, request.answer);
+  EXPECT_THAT(step.slices[1].prompt, IsEmpty());
+}
+
+TEST(Planner, ARedispatchedRequestGoesOnBehindItsAnswerSoFar) {
+  planner p{settings_of(8)};
+  auto request = request_of(1, 4, 5);
+  request.answer = {21, 22, 23};
+  request.epoch = epoch{2};
+  (void)p.admit(request);
+  const auto step = p.plan().value();
+  EXPECT_EQ(step.slices[0].tokens.size(), 7U);
+  EXPECT_EQ(step.slices[0].sample_index, 3U);
+  const auto effects = p.complete(output_of(step));
+  EXPECT_EQ(effects.updates.at(0).first_index, 3U);
+  EXPECT_EQ(effects.updates[0].epoch, epoch{2});
+  EXPECT_EQ(p.complete(output_of(*p.plan())).updates.at(0).finish, finish_reason::length) << "max_tokens counts all 5";
+}
+
+TEST(Planner, ARedispatchedRequestThatHadEndedIsToldSoAtOnce) {
+  planner p{settings_of(8)};
+  auto by_length = request_of(1, 4, 2);
+  by_length.answer = {21, 22};
+  auto by_eos = request_of(2, 4, 9);
+  by_eos.answer = {21, 2};
+  ASSERT_TRUE(p.admit(by_length).accepted());
+  ASSERT_TRUE(p.admit(by_eos).accepted());
+  const auto effects = p.take_effects();
+  ASSERT_EQ(effects.updates.size(), 2U);
+  EXPECT_EQ(effects.updates[0].finish, finish_reason::length);
+  EXPECT_EQ(effects.updates[0].first_index, 2U);
+  EXPECT_EQ(effects.updates[1].finish, finish_reason::stop);
+  EXPECT_FALSE(p.plan());
+}
+
+TEST(Planner, ALaterEpochTakesThePlaceOfAnEarlierOne) {
+  planner p{settings_of(8)};
+  (void)p.admit(request_of(1, 20, 5));
+  const auto step = p.plan().value();
+  auto later = request_of(1, 20, 5);
+  later.epoch = epoch{2};
+  ASSERT_TRUE(p.admit(later).accepted());
+  EXPECT_EQ(reason_of(p, request_of(1, 20, 5)), refusal::duplicate);
+  const auto effects = p.complete(output_of(step));
+  EXPECT_THAT(effects.updates, IsEmpty()) << "the earlier epoch is silent";
+  p.check();
+  EXPECT_EQ(p.complete(output_of(*p.plan())).updates.at(0).epoch, epoch{2});
+}
+
+TEST(Planner, CancelFreesTheBlocksAtOnceOutsideAStepAndWithItsEndInside) {
+  planner p{settings_of(8)};
+  (void)p.admit(request_of(1, 20, 5));
+  (void)p.admit(request_of(2, 20, 5));
+  EXPECT_EQ(p.cancel({request_id{1}, epoch{1}}), planner::cancellation::freed);
+  EXPECT_THAT(p.take_effects().gone, ElementsAre(request_id{1}));
+  const auto step = p.plan().value();
+  EXPECT_EQ(p.cancel({request_id{2}, epoch{1}}), planner::cancellation::freed_after_step);
+  EXPECT_EQ(p.cancel({request_id{2}, epoch{1}}), planner::cancellation::unknown);
+  EXPECT_EQ(p.ledger().used(), 2U) << "the device writes them";
+  const auto effects = p.complete(output_of(step));
+  EXPECT_THAT(effects.updates, IsEmpty());
+  EXPECT_THAT(effects.gone, ElementsAre(request_id{2}));
+  EXPECT_EQ(p.ledger().used(), 0U);
+  EXPECT_TRUE(p.idle());
+}
+
+TEST(Planner, CancelLeavesALaterEpochAlone) {
+  planner p{settings_of(8)};
+  auto later = request_of(1, 20, 5);
+  later.epoch = epoch{3};
+  (void)p.admit(later);
+  EXPECT_EQ(p.cancel({request_id{1}, epoch{2}}), planner::cancellation::unknown);
+  EXPECT_EQ(p.cancel({request_id{7}, epoch{2}}), planner::cancellation::unknown);
+  EXPECT_EQ(p.cancel({request_id{1}, epoch{3}}), planner::cancellation::freed);
+}
+
+TEST(Planner, AFailedStepIsPlannedAgain) {
+  planner p{settings_of(8)};
+  (void)p.admit(request_of(1, 20, 5));
+  const auto failed = p.plan().value();
+  p.abandon_step();
+  auto again = p.plan().value();
+  EXPECT_GT(again.step, failed.step) << "a late completion of the failed one is recognised";
+  again.step = failed.step;
+  EXPECT_EQ(again, failed);
+}
+
+TEST(Planner, APrefixIsComputedOnce) {
+  planner p{settings_of(16)};
+  auto first = request_of(1, 40, 1);
+  (void)p.admit(first);
+  (void)p.complete(output_of(*p.plan()));
+  auto second = first;
+  second.request = request_id{2};
+  second.prompt.resize(36);
+  second.prompt.push_back(99999);
+  (void)p.admit(second);
+  const auto step = p.plan().value();
+  EXPECT_EQ(step.slices[0].first_position, 32U);
+  EXPECT_EQ(step.slices[0].tokens.size(), 5U);
+  const auto effects = p.complete(output_of(step));
+  EXPECT_EQ(effects.updates.at(0).cached_tokens, 32U);
+  EXPECT_EQ(p.load().prefix_hit_tokens_total, 32U);
+  auto salted = second;
+  salted.request = request_id{3};
+  salted.cache_salt = 5;
+  (void)p.admit(salted);
+  EXPECT_EQ(p.plan()->slices[0].first_position, 0U);
+}
+
+TEST(Planner, APromptWhollyKnownIsFinishedInACopyOfItsLastBlock) {
+  planner p{settings_of(16)};
+  (void)p.admit(request_of(1, 32, 1));
+  (void)p.complete(output_of(*p.plan()));
+  auto again = request_of(1, 32, 2);
+  (void)p.admit(again);
+  const auto step = p.plan().value();
+  ASSERT_EQ(step.copies.size(), 1U);
+  EXPECT_EQ(step.slices[0].first_position, 31U);
+  EXPECT_EQ(step.slices[0].blocks.at(1), step.copies[0].to);
+  EXPECT_GE(p.ledger().references(step.copies[0].from), 1U) << "until the copy is made";
+  const auto effects = p.complete(output_of(step));
+  EXPECT_EQ(effects.updates.at(0).cached_tokens, 31U);
+  EXPECT_EQ(p.plan()->slices[0].blocks.at(1), step.copies[0].from) << "equal blocks are kept once";
+  p.check();
+}
+
+TEST(Planner, APromptWhollyKnownStartsEvenWhereThereIsNoRoomForACopy) {
+  planner p{settings_of(2)};
+  (void)p.admit(request_of(1, 32, 1));
+  (void)p.complete(output_of(*p.plan()));
+  (void)p.admit(request_of(1, 32, 1));
+  const auto step = p.plan().value();
+  EXPECT_THAT(step.copies, IsEmpty());
+  EXPECT_EQ(step.slices[0].first_position, 16U);
+  EXPECT_TRUE(p.complete(output_of(step)).updates.at(0).finished());
+}
+
+TEST(Planner, AFailedStepWithACopyStartsThatRequestAnew) {
+  planner p{settings_of(16)};
+  (void)p.admit(request_of(1, 32, 1));
+  (void)p.complete(output_of(*p.plan()));
+  (void)p.admit(request_of(1, 32, 2));
+  ASSERT_EQ(p.plan()->copies.size(), 1U);
+  p.abandon_step();
+  p.check();
+  EXPECT_EQ(p.plan()->copies.size(), 1U) << "the copy is made again";
+}
+
+TEST(Planner, BlocksHeldOutsideMakeRequestsWaitNotFail) {
+  planner p{settings_of(3)};
+  std::vector<block_id> held;
+  while (const auto block = p.ledger().allocate()) held.push_back(*block);
+  (void)p.admit(request_of(1, 20, 5));
+  EXPECT_FALSE(p.plan());
+  EXPECT_TRUE(p.take_effects().empty());
+  EXPECT_TRUE(p.has_work());
+  for (const auto block : held) p.ledger().release(block);
+  EXPECT_TRUE(p.plan());
+}
+
+TEST(Planner, AStaticBatchRunsToItsEndBeforeTheNextIsFormed) {
+  auto settings = settings_of(32, 64, 2);
+  settings.mode = batching_mode::static_batch;
+  planner p{settings};
+  (void)p.admit(request_of(1, 4, 1));
+  (void)p.admit(request_of(2, 4, 4));
+  (void)p.admit(request_of(3, 4, 1));
+  EXPECT_THAT(requests_of(*p.plan()), ElementsAre(1, 2));
+  p.abandon_step();
+  std::vector<std::vector<std::uint64_t>> steps;
+  while (const auto step = p.plan()) {
+    steps.push_back(requests_of(*step));
+    (void)p.complete(output_of(*step));
+  }
+  EXPECT_THAT(steps, ElementsAre(ElementsAre(1, 2), ElementsAre(2), ElementsAre(2), ElementsAre(2), ElementsAre(3)));
+}
+
+TEST(Planner, ReportsItsLoad) {
+  planner p{settings_of(16, 64, 1)};
+  (void)p.admit(request_of(1, 20, 5));
+  (void)p.admit(request_of(2, 30, 5));
+  EXPECT_EQ(p.load().waiting, 2U);
+  EXPECT_EQ(p.load().waiting_tokens, 50U);
+  (void)p.complete(output_of(*p.plan()));
+  const auto load = p.load();
+  EXPECT_EQ(load.running, 1U);
+  EXPECT_EQ(load.waiting, 1U);
+  EXPECT_EQ(load.waiting_tokens, 30U);
+  EXPECT_EQ(load.blocks_total, 16U);
+  EXPECT_EQ(load.blocks_used, 2U);
+  EXPECT_EQ(load.steps_total, 1U);
+  EXPECT_EQ(load.generated_tokens_total, 1U);
+  const auto requests = p.requests();
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_EQ(requests[0].state, request_state::running);
+  EXPECT_EQ(requests[0].answer_tokens, 1U);
+  EXPECT_EQ(requests[1].state, request_state::waiting);
+}
+
+TEST(Planner, MisuseIsABug) {
+  planner p{settings_of(8)};
+  EXPECT_THROW((void)p.complete({}), contract_violation);
+  EXPECT_THROW(p.abandon_step(), contract_violation);
+  (void)p.admit(request_of(1, 4));
+  const auto step = p.plan().value();
+  EXPECT_THROW((void)p.plan(), contract_violation);
+  auto wrong = output_of(step);
+  wrong.tokens.clear();
+  EXPECT_THROW((void)p.complete(wrong), contract_violation);
+  auto settings = settings_of(8, 4, 8);
+  EXPECT_THROW(planner{settings}, contract_violation);
+}
+
+} // namespace
+} // namespace godwit::protocols

@@ -1,0 +1,310 @@
+#include <godwit/protocols/openai/request.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace godwit::protocols::openai {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+request_limits limits() {
+  request_limits bounds;
+  bounds.vocabulary = 1000;
+  return bounds;
+}
+
+expected<completion_request, api_error> completion(const std::string& fields) {
+  return parse_completion(R"({"prompt":"p")" + (fields.empty() ? "" : "," + fields) + "}", {}, limits());
+}
+
+expected<chat_request, api_error> chat(const std::string& fields) {
+  return parse_chat(R"({"messages":[{"role":"user","content":"hi"}])" + (fields.empty() ? "" : "," + fields) + "}", {},
+                    limits());
+}
+
+TEST(CompletionRequest, TakesTheDefaultsWhereTheClientSaysNothing) {
+  request_defaults defaults;
+  defaults.temperature = 0.6F;
+  defaults.top_p = 0.9F;
+  defaults.top_k = 20;
+  const auto request = parse_completion(R"({"prompt":"once"})", defaults, limits()).value();
+  EXPECT_EQ(request.prompts.at(0).text, "once");
+  EXPECT_EQ(request.sampling.temperature, 0.6F);
+  EXPECT_EQ(request.sampling.top_p, 0.9F);
+  EXPECT_EQ(request.sampling.top_k, 20);
+  EXPECT_EQ(request.sampling.logprobs, -1);
+  EXPECT_EQ(request.stop.max_tokens, 16U);
+  EXPECT_TRUE(request.has_max_tokens);
+  EXPECT_FALSE(request.seed);
+  EXPECT_FALSE(request.stream);
+  EXPECT_TRUE(request.add_special_tokens);
+}
+
+TEST(CompletionRequest, ReadsEverythingSupported) {
+  const auto parsed = completion(R"(
+    "model":"m","max_tokens":7,"temperature":0.25,"top_p":0.5,"top_k":40,"min_p":0.125,"seed":-1,"stop":["a","b"],
+    "stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"presence_penalty":1,
+    "frequency_penalty":-2.0,"repetition_penalty":1.5,"min_tokens":3,"ignore_eos":true,"stop_token_ids":[4,5],
+    "skip_special_tokens":false,"include_stop_str_in_output":true,"priority":-4,"request_id":"run-1.a","user":"u",
+    "cache_salt":"s","logprobs":3,"add_special_tokens":false,"metadata":{"k":"v"},"n":1,"best_of":1,"suffix":null)");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto& r = *parsed;
+  EXPECT_EQ(r.model, "m");
+  EXPECT_EQ(r.stop.max_tokens, 7U);
+  EXPECT_EQ(r.sampling.temperature, 0.25F);
+  EXPECT_EQ(r.sampling.top_p, 0.5F);
+  EXPECT_EQ(r.sampling.top_k, 40);
+  EXPECT_EQ(r.sampling.min_p, 0.125F);
+  EXPECT_EQ(r.seed, ~std::uint64_t{0});
+  EXPECT_THAT(r.stop_strings, ElementsAre("a", "b"));
+  EXPECT_TRUE(r.stream && r.include_usage && r.continuous_usage);
+  EXPECT_EQ(r.sampling.presence_penalty, 1.0F);
+  EXPECT_EQ(r.sampling.frequency_penalty, -2.0F);
+  EXPECT_EQ(r.sampling.repetition_penalty, 1.5F);
+  EXPECT_EQ(r.stop.min_tokens, 3U);
+  EXPECT_TRUE(r.stop.ignore_eos);
+  EXPECT_THAT(r.stop.stop_token_ids, ElementsAre(4, 5));
+  EXPECT_FALSE(r.skip_special_tokens);
+  EXPECT_TRUE(r.include_stop_str_in_output);
+  EXPECT_EQ(r.priority, -4);
+  EXPECT_EQ(r.request_id, "run-1.a");
+  EXPECT_EQ(r.user, "u");
+  EXPECT_EQ(r.cache_salt, "s");
+  EXPECT_EQ(r.sampling.logprobs, 3);
+  EXPECT_FALSE(r.add_special_tokens);
+  EXPECT_THAT(r.ignored, ElementsAre());
+}
+
+TEST(CompletionRequest, PromptsComeInFourKinds) {
+  const auto prompts = [](const std::string& prompt) {
+    return parse_completion("{\"prompt\":" + prompt + "}", {}, limits()).value().prompts;
+  };
+  using list = std::vector<prompt_input>;
+  EXPECT_EQ(prompts(R"("")"), (list{{"", {}}}));
+  EXPECT_EQ(prompts(R"(["a","b"])"), (list{{"a", {}}, {"b", {}}}));
+  EXPECT_EQ(prompts("[1,2.0]"), (list{{"", {1, 2}}}));
+  EXPECT_EQ(prompts("[[1],[2,3]]"), (list{{"", {1}}, {"", {2, 3}}}));
+}
+
+TEST(ChatRequest, ReadsMessagesOfAllRolesAndTextParts) {
+  const auto parsed = parse_chat(R"({"messages":[
+      {"role":"system","content":"s"},{"role":"developer","content":"d"},
+      {"role":"user","name":"bob","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]},
+      {"role":"assistant","content":null,"refusal":null,"tool_calls":[]},{"role":"tool","tool_call_id":"x","content":"t"}],
+      "max_completion_tokens":9,"max_tokens":5,"logprobs":true,"top_logprobs":2,"response_format":{"type":"text"},
+      "tools":[],"tool_choice":"none","parallel_tool_calls":true})",
+                                 {}, limits());
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  ASSERT_EQ(parsed->messages.size(), 5U);
+  EXPECT_EQ(parsed->messages[2].content, "one\ntwo");
+  EXPECT_EQ(parsed->messages[2].name, "bob");
+  EXPECT_EQ(parsed->messages[3].content, "");
+  EXPECT_EQ(parsed->messages[4].who, role::tool);
+  EXPECT_EQ(parsed->stop.max_tokens, 9U) << "the newer name counts";
+  EXPECT_EQ(parsed->sampling.logprobs, 2);
+  EXPECT_FALSE(parsed->add_special_tokens);
+}
+
+TEST(ChatRequest, WithoutMaxTokensTheContextIsTheBound) { EXPECT_FALSE(chat("")->has_max_tokens); }
+
+TEST(ChatRequest, LogprobsWithoutTopGiveTheChosenTokensOnly) {
+  EXPECT_EQ(chat(R"("logprobs":true)")->sampling.logprobs, 0);
+  EXPECT_EQ(chat(R"("logprobs":false)")->sampling.logprobs, -1);
+}
+
+TEST(ApiRequest, NullIsTheSameAsAbsent) {
+  EXPECT_TRUE(
+      completion(R"("temperature":null,"stop":null,"seed":null,"stream":null,"stream_options":null,"logprobs":null,
+                            "tools":null,"logit_bias":null,"n":null,"user":null,"max_tokens":null)"));
+}
+
+TEST(ApiRequest, WhatNobodyKnowsIsIgnoredButNamed) {
+  EXPECT_THAT(completion(R"("foo":1,"bar":{},"stream":true,"stream_options":{"baz":1})")->ignored,
+              testing::UnorderedElementsAre("foo", "bar", "stream_options.baz"));
+  EXPECT_THAT(parse_chat(R"({"messages":[{"role":"user","content":"x","mood":"good"}]})", {}, limits())->ignored,
+              ElementsAre("messages[0].mood"));
+}
+
+struct fault {
+  const char* body;
+  const char* param;
+  const char* message;
+};
+void PrintTo(const fault& f, std::ostream* out) { *out << f.body; }
+
+class CompletionFault : public testing::TestWithParam<fault> {};
+class ChatFault : public testing::TestWithParam<fault> {};
+
+template <class Parsed> void expect_fault(const Parsed& parsed, const fault& f) {
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().status, 400);
+  EXPECT_EQ(parsed.error().type, "invalid_request_error");
+  EXPECT_EQ(parsed.error().param, f.param);
+  EXPECT_THAT(parsed.error().message, HasSubstr(f.message));
+}
+
+TEST_P(CompletionFault, Is400WithTheParametersName) {
+  expect_fault(parse_completion(GetParam().body, {}, limits()), GetParam());
+}
+TEST_P(ChatFault, Is400WithTheParametersName) { expect_fault(parse_chat(GetParam().body, {}, limits()), GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Body, CompletionFault,
+    testing::Values(
+        fault{"", "", "not valid JSON"}, fault{"{", "", "not valid JSON"}, fault{"{} {}", "", "not valid JSON"},
+        fault{"[]", "", "must be a JSON object, not an array"}, fault{"nul", "", "not valid JSON"},
+        fault{R"({"prompt":"a","prompt":"b"})", "", "'prompt' occurs twice"},
+        fault{R"({"prompt":"a","x":{"k":1,"\u006b":2}})", "", "'k' occurs twice"},
+        fault{"{\"prompt\":\"\xff\"}", "", "not valid JSON"},
+        fault{"{\"prompt\":\"\xed\xa0\x80\"}", "", "not valid JSON"},
+        fault{R"({"prompt":"\ud800"})", "", "not valid JSON"},
+        fault{R"({"prompt":"a","temperature":NaN})", "", "not valid JSON"},
+        fault{R"({"prompt":"a","x":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]})", "",
+              "nested deeper than 32"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, CompletionFault,
+    testing::Values(fault{"{}", "prompt", "required"}, fault{R"({"prompt":null})", "prompt", "required"},
+                    fault{R"({"prompt":{}})", "prompt", "not an object"}, fault{R"({"prompt":[]})", "prompt", "empty"},
+                    fault{R"({"prompt":["a",1]})", "prompt[1]", "a string, not a number"},
+                    fault{R"({"prompt":[1,"a"]})", "prompt[1]", "a token id, not a string"},
+                    fault{R"({"prompt":[1,1000]})", "prompt[1]", "from 0 to 999"},
+                    fault{R"({"prompt":[[1],[]]})", "prompt[1]", "empty"},
+                    fault{R"({"prompt":[1.5]})", "prompt[0]", "token id"},
+                    fault{R"({"prompt":"p","model":3})", "model", "a string, not a number"},
+                    fault{R"({"prompt":"p","temperature":2.5})", "temperature", "at most 2, not 2.5"},
+                    fault{R"({"prompt":"p","temperature":-0.1})", "temperature", "at least 0"},
+                    fault{R"({"prompt":"p","temperature":"1"})", "temperature", "a number, not a string"},
+                    fault{R"({"prompt":"p","temperature":true})", "temperature", "a number, not a boolean"},
+                    fault{R"({"prompt":"p","top_p":0})", "top_p", "greater than 0"},
+                    fault{R"({"prompt":"p","top_p":1.1})", "top_p", "at most 1"},
+                    fault{R"({"prompt":"p","top_k":-2})", "top_k", "from -1"},
+                    fault{R"({"prompt":"p","min_p":1.5})", "min_p", "at most 1"},
+                    fault{R"({"prompt":"p","presence_penalty":3})", "presence_penalty", "at most 2"},
+                    fault{R"({"prompt":"p","repetition_penalty":0})", "repetition_penalty", "greater than 0"},
+                    fault{R"({"prompt":"p","repetition_penalty":1e99})", "repetition_penalty", "greater than 0"},
+                    fault{R"({"prompt":"p","max_tokens":0})", "max_tokens", "from 1"},
+                    fault{R"({"prompt":"p","max_tokens":1.5})", "max_tokens", "an integer"},
+                    fault{R"({"prompt":"p","max_tokens":1e18})", "max_tokens", "an integer"},
+                    fault{R"({"prompt":"p","max_tokens":18446744073709551615})", "max_tokens", "an integer"},
+                    fault{R"({"prompt":"p","min_tokens":9,"max_tokens":8})", "min_tokens", "must not exceed"},
+                    fault{R"({"prompt":"p","min_tokens":17})", "min_tokens", "exceeds"},
+                    fault{R"({"prompt":"p","seed":"x"})", "seed", "an integer"},
+                    fault{R"({"prompt":"p","stop":""})", "stop", "empty"},
+                    fault{R"({"prompt":"p","stop":["a","b","c","d","e"]})", "stop", "up to 4"},
+                    fault{R"({"prompt":"p","stop":["a",2]})", "stop[1]", "a string"},
+                    fault{R"({"prompt":"p","stop":7})", "stop", "a string or an array"},
+                    fault{R"({"prompt":"p","stop_token_ids":[-1]})", "stop_token_ids[0]", "from 0 to 999"},
+                    fault{R"({"prompt":"p","stream":1})", "stream", "a boolean"},
+                    fault{R"({"prompt":"p","stream_options":{"include_usage":true}})", "stream_options",
+                          "only with 'stream'"},
+                    fault{R"({"prompt":"p","stream":true,"stream_options":{"include_usage":1}})",
+                          "stream_options.include_usage", "a boolean"},
+                    fault{R"({"prompt":"p","logprobs":21})", "logprobs", "from 0 to 20"},
+                    fault{R"({"prompt":"p","request_id":"a b"})", "request_id", "letters"},
+                    fault{R"({"prompt":"p","request_id":"a\nb"})", "request_id", "letters"},
+                    fault{R"({"prompt":"p","priority":3000000000})", "priority", "an integer"},
+                    fault{R"({"prompt":"p","metadata":{"a":1}})", "metadata.a", "a string"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Messages, ChatFault,
+    testing::Values(fault{"{}", "messages", "required"}, fault{R"({"messages":[]})", "messages", "empty"},
+                    fault{R"({"messages":"hi"})", "messages", "an array, not a string"},
+                    fault{R"({"messages":["hi"]})", "messages[0]", "an object, not a string"},
+                    fault{R"({"messages":[{"content":"x"}]})", "messages[0].role", "required"},
+                    fault{R"({"messages":[{"role":"robot","content":"x"}]})", "messages[0].role", "must be"},
+                    fault{R"({"messages":[{"role":"user"}]})", "messages[0].content", "required"},
+                    fault{R"({"messages":[{"role":"user","content":3}]})", "messages[0].content", "not a number"},
+                    fault{R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{}}]}]})",
+                          "messages[0].content[0].type", "'text'"},
+                    fault{R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
+                          "messages[0].content[0].text", "required"},
+                    fault{R"({"messages":[{"role":"user","content":["x"]}]})", "messages[0].content[0]", "an object"},
+                    fault{R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":2})", "top_logprobs", "needs"},
+                    fault{R"({"messages":[{"role":"user","content":"x"}],"logprobs":3})", "logprobs", "a boolean"}));
+
+// What we know and cannot do is said, never silently left out of the answer.
+TEST(ApiRequest, NamesWhatIsKnownButNotSupported) {
+  for (const std::string field :
+       {R"("n":2)", R"("logit_bias":{"5":1})", R"("response_format":{"type":"json_object"})", R"("guided_json":{})",
+        R"("use_beam_search":true)", R"("prompt_logprobs":1)", R"("truncate_prompt_tokens":5)", R"("bad_words":["x"])",
+        R"("allowed_token_ids":[1])", R"("spaces_between_special_tokens":false)", R"("store":true)",
+        R"("service_tier":"flex")", R"("length_penalty":2)"}) {
+    const auto name = field.substr(1, field.find('"', 1) - 1);
+    const auto one = completion(field);
+    ASSERT_FALSE(one) << field;
+    EXPECT_EQ(one.error().param, name);
+    EXPECT_EQ(one.error().code, "unsupported_parameter");
+    EXPECT_EQ(chat(field).error().param, name);
+  }
+  for (const std::string field :
+       {R"("best_of":2)", R"("suffix":"x")", R"("prompt_embeds":"x")", R"("echo":true,"logprobs":1)"})
+    EXPECT_EQ(completion(field).error().param, field.substr(1, field.find('"', 1) - 1));
+  for (const std::string field :
+       {R"("tools":[{"type":"function"}])", R"("tool_choice":"required")", R"("functions":[{}])",
+        R"("modalities":["audio"])", R"("audio":{})", R"("reasoning_effort":"low")", R"("chat_template":"x")",
+        R"("continue_final_message":true)", R"("echo":true)"})
+    EXPECT_EQ(chat(field).error().param, field.substr(1, field.find('"', 1) - 1));
+  EXPECT_EQ(
+      parse_chat(R"({"messages":[{"role":"assistant","content":"x","tool_calls":[{}]}]})", {}, limits()).error().param,
+      "messages[0].tool_calls");
+}
+
+TEST(ApiRequest, ALargeBodyIs413) {
+  auto bounds = limits();
+  bounds.body_bytes_max = 100;
+  const auto parsed = parse_completion("{\"prompt\":\"" + std::string(100, 'x') + "\"}", {}, bounds);
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().status, 413);
+  EXPECT_THAT(parsed.error().message, HasSubstr("100"));
+}
+
+TEST(ApiRequest, ListsAreBounded) {
+  auto bounds = limits();
+  bounds.prompts_max = 2;
+  bounds.messages_max = 1;
+  EXPECT_EQ(parse_completion(R"({"prompt":["a","b","c"]})", {}, bounds).error().param, "prompt");
+  EXPECT_EQ(parse_chat(R"({"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]})", {}, bounds)
+                .error()
+                .param,
+            "messages");
+}
+
+TEST(ApiRequest, DamagedBodiesAreRefusedOrReadButNeverCrash) {
+  const std::string whole = R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"h\u00e9\n"}]}],
+    "temperature":0.5,"stop":["a","b"],"stream":true,"stream_options":{"include_usage":true},"logprobs":true,"seed":12})";
+  ASSERT_TRUE(parse_chat(whole, {}, limits()));
+  for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_FALSE(parse_chat(whole.substr(0, i), {}, limits()));
+  std::mt19937 random{3};
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    auto damaged = whole;
+    for (auto n = 1 + random() % 3; n > 0; --n) {
+      const auto at = random() % damaged.size();
+      switch (random() % 3) {
+      case 0:
+        damaged[at] = static_cast<char>(random());
+        break;
+      case 1:
+        damaged.erase(at, 1 + random() % 8);
+        break;
+      default:
+        damaged.insert(at, damaged.substr(random() % damaged.size(), random() % 12));
+      }
+    }
+    const auto parsed = parse_chat(damaged, {}, limits());
+    if (parsed) continue;
+    ++refused;
+    ASSERT_EQ(parsed.error().status, 400);
+    ASSERT_FALSE(parsed.error().message.empty());
+  }
+  EXPECT_GT(refused, 5000);
+}
+
+} // namespace
+} // namespace godwit::protocols::openai
