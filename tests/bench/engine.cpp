@@ -1,0 +1,272 @@
+// The CPU engine against what the machine can do: decoding against reading memory, prefilling against oneDNN's
+// products.
+#include "support/bench.hpp"
+
+#include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/event.hpp>
+#include <godwit/gpu/model/random_model.hpp>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <dlfcn.h>
+#include <immintrin.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace {
+
+using namespace godwit;
+using namespace godwit::gpu;
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// ---- the reader ----------------------------------------------------------------------------------------------------
+
+/// Reads memory as fast as this machine lets it be read: eight streams a thread, prefetched, huge pages.
+class reader {
+public:
+  static constexpr std::size_t bytes = std::size_t{1} << 30, huge_page = std::size_t{2} << 20;
+
+  reader()
+      : mapped_(static_cast<std::byte*>(
+            ::mmap(nullptr, bytes + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    if (mapped_ == MAP_FAILED) throw std::runtime_error("no memory for the reader");
+    const auto address = reinterpret_cast<std::uintptr_t>(mapped_);
+    data_ = mapped_ + (huge_page - address % huge_page) % huge_page;
+    ::madvise(data_, bytes, MADV_HUGEPAGE);
+    std::memset(data_, 1, bytes);
+  }
+  ~reader() { ::munmap(mapped_, bytes + huge_page); }
+  reader(const reader&) = delete;
+  reader& operator=(const reader&) = delete;
+
+  /// GB/s of one pass.
+  double pass(unsigned threads) {
+    std::vector<std::thread> helpers;
+    const double start = seconds();
+    for (unsigned i = 1; i < threads; ++i) helpers.emplace_back([=, this] { read(i, threads); });
+    read(0, threads);
+    for (auto& helper : helpers) helper.join();
+    return static_cast<double>(bytes) / (seconds() - start) / 1e9;
+  }
+
+private:
+  void read(unsigned index, unsigned threads) {
+    const std::size_t share = bytes / threads / 8 / 256 * 256;
+    const std::byte* from = data_ + index * (bytes / threads);
+    sum_ += __builtin_cpu_supports("avx512f") ? read_wide(from, share) : read_narrow(from, share);
+  }
+
+  __attribute__((target("avx512f"))) static std::uint64_t read_wide(const std::byte* from, std::size_t share) {
+    __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
+    for (std::size_t i = 0; i < share; i += 256)
+      for (std::size_t stream = 0; stream < 8; ++stream) {
+        const std::byte* p = from + stream * share + i;
+        for (int line = 0; line < 256; line += 64) _mm_prefetch(p + prefetch + line, _MM_HINT_T0);
+        a = _mm512_add_epi64(a, _mm512_loadu_si512(p));
+        b = _mm512_add_epi64(b, _mm512_loadu_si512(p + 64));
+        c = _mm512_add_epi64(c, _mm512_loadu_si512(p + 128));
+        d = _mm512_add_epi64(d, _mm512_loadu_si512(p + 192));
+      }
+    a = _mm512_add_epi64(_mm512_add_epi64(a, b), _mm512_add_epi64(c, d));
+    alignas(64) std::uint64_t parts[8];
+    _mm512_store_si512(parts, a);
+    std::uint64_t sum = 0;
+    for (const auto part : parts) sum += part;
+    return sum;
+  }
+
+  __attribute__((target("avx2"))) static std::uint64_t read_narrow(const std::byte* from, std::size_t share) {
+    __m256i a = _mm256_setzero_si256(), b = a;
+    for (std::size_t i = 0; i < share; i += 256)
+      for (std::size_t stream = 0; stream < 8; ++stream) {
+        const std::byte* p = from + stream * share + i;
+        for (int line = 0; line < 256; line += 64) {
+          _mm_prefetch(p + prefetch + line, _MM_HINT_T0);
+          a = _mm256_add_epi64(a, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + line)));
+          b = _mm256_add_epi64(b, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + line + 32)));
+        }
+      }
+    alignas(32) std::uint64_t parts[4];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(parts), _mm256_add_epi64(a, b));
+    return parts[0] + parts[1] + parts[2] + parts[3];
+  }
+
+  static constexpr std::size_t prefetch = 2048;
+  std::byte* mapped_;
+  std::byte* data_ = nullptr;
+  std::atomic<std::uint64_t> sum_{0};
+};
+
+// ---- our engine ----------------------------------------------------------------------------------------------------
+
+/// One request on an executor, over blocks in their order.
+class request {
+public:
+  explicit request(executor& runner) : runner_(runner) {}
+
+  /// Feeds tokens at `position`; returns the device's seconds.
+  double feed(std::uint32_t position, std::uint32_t tokens) {
+    protocols::step_slice slice;
+    slice.first_position = position;
+    for (std::uint32_t i = 0; i < tokens; ++i)
+      slice.tokens.push_back(static_cast<protocols::token_id>((position + i) * 7919U % runner_.info().vocabulary));
+    for (std::uint32_t i = 0; i <= (position + tokens - 1) / protocols::tokens_per_block; ++i)
+      slice.blocks.emplace_back(i);
+    slice.samples = true;
+    slice.sampling.temperature = 0;
+    protocols::step_input input;
+    input.slices.push_back(std::move(slice));
+    const double start = seconds();
+    const auto pass = runner_.begin(std::move(input));
+    const event ran;
+    pass->advance(pass->layers(), [&](const std::string& error) {
+      if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str());
+      ran.set();
+    });
+    ran.wait();
+    (void)pass->take();
+    return seconds() - start;
+  }
+
+private:
+  executor& runner_;
+};
+
+/// Values of the matrices of all layers.
+double layer_values(const model::config& c) {
+  const double q = c.heads * c.head_size, kv = c.kv_heads * c.head_size, hidden = c.hidden;
+  return c.layers * (hidden * (q + 2 * kv) + q * hidden + 3 * hidden * c.intermediate);
+}
+
+void decode(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model, unsigned threads) {
+  const std::string name = "engine/decode_" + std::to_string(threads) + "t";
+  if (!session.wants(name)) return;
+  const auto& c = cpu::config_of(*model);
+  const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = 32});
+  request one(*runner);
+  constexpr std::uint32_t prompt = 128, tokens = 8;
+  (void)one.feed(0, prompt);
+  const double weights = 2 * (layer_values(c) + static_cast<double>(c.vocabulary) * c.hidden);
+  const double kv = 2.0 * 2 * c.layers * c.kv_heads * c.head_size * (prompt + tokens / 2.0);
+  reader memory;
+  const auto result = bench::interleave(
+      session.repetitions(),
+      [&] {
+        double spent = 0;
+        for (std::uint32_t i = 0; i < tokens; ++i) spent += one.feed(prompt + i, 1);
+        return tokens * (weights + kv) / spent / 1e9;
+      },
+      [&] { return memory.pass(threads); });
+  session.add(bench::compare(name, result, "GB/s", bench::figure::direction::at_least, 0.80));
+}
+
+// ---- oneDNN --------------------------------------------------------------------------------------------------------
+
+/// y = x W^T in bf16 with weights in the layout that oneDNN asks for.
+class packed_product {
+public:
+  packed_product(dnnl::engine& engine, dnnl::stream& stream, std::int64_t rows, std::int64_t depth,
+                 std::int64_t columns)
+      : stream_(stream), flops_(2.0 * static_cast<double>(rows * depth * columns)) {
+    using type = dnnl::memory::data_type;
+    using tag = dnnl::memory::format_tag;
+    const dnnl::memory::desc x({rows, depth}, type::bf16, tag::ab), y({rows, columns}, type::f32, tag::ab),
+        any({depth, columns}, type::bf16, tag::any), plain({depth, columns}, type::bf16, tag::ba);
+    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(x, any, y), engine);
+    dnnl::memory source(plain, engine), packed(description.weights_desc(), engine), input(x, engine), output(y, engine);
+    fill(source, depth * columns);
+    fill(input, rows * depth);
+    dnnl::reorder(source, packed).execute(stream, source, packed);
+    stream.wait();
+    product_ = dnnl::matmul(description);
+    arguments_ = {{DNNL_ARG_SRC, input}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, output}};
+  }
+  void run() {
+    product_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+  [[nodiscard]] double flops() const { return flops_; }
+
+private:
+  static void fill(const dnnl::memory& memory, std::int64_t count) {
+    auto* values = static_cast<std::uint16_t*>(memory.get_data_handle());
+    for (std::int64_t i = 0; i < count; ++i)
+      values[i] = static_cast<std::uint16_t>(0x3c00 + i * 2654435761U % 512 + (i % 3 == 0 ? 0x8000 : 0));
+  }
+  dnnl::stream& stream_;
+  double flops_;
+  dnnl::matmul product_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+/// Debian's oneDNN takes its threads from OpenMP.
+void set_threads_of_onednn(unsigned threads) {
+  auto* set = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set == nullptr) throw std::runtime_error("this oneDNN does not use OpenMP");
+  set(static_cast<int>(threads));
+}
+
+void prefill(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model, unsigned threads) {
+  const std::string name = "engine/prefill_" + std::to_string(threads) + "t";
+  if (!session.wants(name)) return;
+  constexpr std::uint32_t tokens = 512, reference_layers = 3;
+  const auto& c = cpu::config_of(*model);
+  const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = 64});
+  request one(*runner);
+  set_threads_of_onednn(threads);
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const std::int64_t hidden = c.hidden, q = c.heads * c.head_size, kv = c.kv_heads * c.head_size;
+  // Several layers of weights, so that they come from memory as they do in a model.
+  std::vector<packed_product> products;
+  for (std::uint32_t layer = 0; layer < reference_layers; ++layer) {
+    products.emplace_back(engine, stream, tokens, hidden, q + 2 * kv);
+    products.emplace_back(engine, stream, tokens, q, hidden);
+    products.emplace_back(engine, stream, tokens, hidden, 2 * c.intermediate);
+    products.emplace_back(engine, stream, tokens, c.intermediate, hidden);
+  }
+  const auto result = bench::interleave(
+      session.repetitions(),
+      // The whole step, attention included, counted as if it were the products only.
+      [&] { return 2.0 * tokens * layer_values(c) / one.feed(0, tokens) / 1e9; },
+      [&] {
+        const double start = seconds();
+        double flops = 0;
+        for (auto& product : products) {
+          product.run();
+          flops += product.flops();
+        }
+        const double spent = seconds() - start;
+        // OpenMP's threads watch for work for a while; let them go to sleep.
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        return flops / spent / 1e9;
+      });
+  session.add(bench::compare(name, result, "GFLOP/s", bench::figure::direction::at_least, 0.70));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  bench::session session(argc, argv, 9);
+  try {
+    const auto* shape = model::find_random_model("1b");
+    if (shape == nullptr) throw std::runtime_error("no model of the 1b shape");
+    const auto model = cpu::pack_model(shape->configuration, *model::random_weights(shape->configuration));
+    for (const unsigned threads : {1U, 2U}) decode(session, model, threads);
+    for (const unsigned threads : {1U, 2U}) prefill(session, model, threads);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "bench_engine: %s\n", failure.what());
+    return 1;
+  }
+  return 0;
+}
