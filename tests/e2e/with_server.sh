@@ -20,6 +20,7 @@ fail() {
   sed 's/^/server: /' "$work/out" "$work/err"
   exit 1
 }
+# shellcheck disable=SC2317 # called by the trap
 finish() {
   kill -KILL "$server" 2>/dev/null || true
   rm -rf "$work"

@@ -29,6 +29,13 @@ while read -r line; do report "carriage return: $line"; done < <(grep -lI $'\r' 
 while read -r line; do report "path of one machine: $line"; done < <(grep -nIE '(^|[^A-Za-z0-9_.])/(home/[a-z]|root/|work/|Users/)' -- "${text[@]}" | cut -c1-160 || true)
 while read -r line; do report "unfinished: $line"; done < <(grep -nIwE 'TODO|FIXME|XXX' -- "${text[@]}" | cut -c1-160 || true)
 
+# Comments that send the reader to a page which is not there.
+while IFS=: read -r file page; do
+  [[ -e $page ]] || report "no such page: $file names $page"
+done < <(grep -oIE '\bdocs/[A-Za-z_/]+\.md' -- "${text[@]}" | sort -u || true)
+while read -r line; do report "names a page outside the repository: $line"; done \
+  < <(grep -nIE '(DESIGN|STYLE)\.md|spec/[a-z-]+\.md' -- "${text[@]}" | cut -c1-160 || true)
+
 for page in "${text[@]}"; do
   [[ $page == *.md ]] || continue
   while read -r link; do
