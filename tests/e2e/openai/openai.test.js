@@ -214,10 +214,12 @@ test('a prompt longer than the context is 400 with both numbers', async () => {
 });
 
 test('an aborted stream frees its request and others go on', async () => {
+  const longest = Math.floor(contextLength / 2);
+  const before = await metric('godwit_generation_tokens_total');
   const stream = await client.chat.completions.create({
     model,
     messages: question,
-    max_tokens: Math.floor(contextLength / 2),
+    max_tokens: longest,
     ignore_eos: true,
     stream: true,
   });
@@ -232,6 +234,8 @@ test('an aborted stream frees its request and others go on', async () => {
     assert.ok(Date.now() < deadline, 'the request is still open after 10 s');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+  const generated = (await metric('godwit_generation_tokens_total')) - before;
+  assert.ok(generated >= 3 && generated < longest / 2, `${generated} of ${longest} tokens were generated`);
   const answer = await client.completions.create({ model, prompt: 'Still there?', max_tokens: 2 });
   assert.ok(answer.usage.completion_tokens > 0);
 });
