@@ -87,7 +87,8 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
 }
 
 openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options options)
-    : gate_(std::move(gate)), options_(std::move(options)), random_(options_.random_seed) {
+    : gate_(std::move(gate)), options_(std::move(options)), random_(options_.random_seed),
+      started_s_(options_.unix_time_s()) {
   if (options_.metrics != nullptr)
     answers_ =
         &options_.metrics->add_counter_family("godwit_http_answers_total", "Answers of the HTTP endpoint.", {"status"});
@@ -116,7 +117,7 @@ void openai_edge::handle(http::request request, exchange_ptr exchange) {
 
 void openai_edge::models(const http::request& request, const exchange_ptr& exchange) {
   const auto card =
-      openai::model_card{options_.model.name, options_.unix_time_s(), "godwit", options_.model.context_length};
+      openai::model_card{options_.model.name, started_s_, "godwit", options_.model.context_length};
   constexpr std::string_view prefix = "/v1/models/";
   if (!request.target.starts_with(prefix)) return exchange->respond(json(openai::models_object({card})));
   const auto asked = request.target.substr(prefix.size());

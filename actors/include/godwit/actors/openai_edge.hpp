@@ -73,6 +73,7 @@ private:
   std::shared_ptr<frontend_gate> gate_;
   edge_options options_;
   runtime::async::counter_random random_;
+  std::int64_t started_s_;
   std::atomic<std::uint64_t> ids_{0};
   std::atomic<bool> draining_{false};
   runtime::metrics::family<runtime::metrics::counter>* answers_ = nullptr;

@@ -1,0 +1,108 @@
+#include "actors/support/sim_cluster.hpp"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace godwit::test {
+
+namespace {
+
+constexpr std::uint32_t vocabulary = 1000;
+
+actors::node_options options_of(const sim_cluster_options& o, runtime::timer_source& timers) {
+  actors::node_options n;
+  n.version = "test";
+  n.model = "sim";
+  n.instances = o.instances;
+  n.scheduler.policy = o.policy;
+  n.frontend.random_seed = o.seed;
+  auto& p = n.llumlet.planner;
+  p.context_length = o.context;
+  p.step_tokens_max = o.step_tokens_max;
+  p.running_max = o.running_max;
+  p.waiting_max = o.waiting_max;
+  gpu::executor_info info;
+  info.device = "sim";
+  info.layers = 4;
+  info.vocabulary = vocabulary;
+  info.positions_max = o.context;
+  info.blocks = o.blocks;
+  n.instance.make_executor = [info, &timers](protocols::instance_id,
+                                             std::function<void(actors::executor_outcome)> done) {
+    actors::executor_outcome out;
+    out.made = gpu::sim::make_sim_executor(info, gpu::sim::latency_model{}, timers);
+    done(std::move(out));
+  };
+  if (o.adjust) o.adjust(n);
+  return n;
+}
+
+} // namespace
+
+sim_cluster::sim_cluster(sim_cluster_options options) : world(options.seed) {
+  world.log_to(&events);
+  runtime::sim::system_settings settings;
+  settings.report = [this](std::string_view actor, std::string_view text) {
+    reports.push_back(std::string(actor) + ": " + std::string(text));
+  };
+  system = std::make_unique<runtime::sim::system>(world, std::move(settings));
+  cluster = std::make_unique<actors::cluster>(*system, options_of(options, world.timers()));
+  EXPECT_TRUE(run_until([this] {
+    const auto view = cluster->gate()->view();
+    for (const auto& entry : view.instances)
+      if (!entry.ready) return false;
+    return !view.instances.empty();
+  }));
+}
+
+sim_cluster::~sim_cluster() {
+  cluster.reset();
+  EXPECT_TRUE(system->shutdown());
+  world.log_to(nullptr);
+}
+
+std::shared_ptr<recording_sink> sim_cluster::submit(std::uint32_t number, std::uint32_t prompt_tokens,
+                                                    std::uint32_t answer_tokens) {
+  auto sink = std::make_shared<recording_sink>();
+  auto one = std::make_shared<actors::submission>();
+  for (std::uint32_t i = 0; i < prompt_tokens; ++i)
+    one->request.prompt.push_back(static_cast<protocols::token_id>((number * 7919 + i * 31) % vocabulary));
+  one->request.stop.max_tokens = answer_tokens;
+  one->seeded = true;
+  one->request.sampling.seed = number;
+  one->sink = sink;
+  submit(std::move(one));
+  return sink;
+}
+
+void sim_cluster::submit(std::shared_ptr<actors::submission> one) {
+  EXPECT_TRUE(cluster->gate()->submit({std::move(one)}));
+}
+
+bool sim_cluster::run_until(const std::function<bool()>& condition) {
+  constexpr std::uint64_t steps_max = 20'000'000;
+  return world.run_until(condition, steps_max);
+}
+
+bool sim_cluster::run_until_ended(const std::vector<std::shared_ptr<recording_sink>>& sinks) {
+  return run_until([&] {
+    for (const auto& sink : sinks)
+      if (!sink->ended()) return false;
+    return true;
+  });
+}
+
+protocols::cluster_status sim_cluster::status(bool with_requests) {
+  auto answer = cluster->status(with_requests);
+  EXPECT_TRUE(answer) << (answer ? "" : answer.error().message);
+  return answer ? *answer : protocols::cluster_status{};
+}
+
+std::uint32_t sim_cluster::blocks_used() {
+  std::uint32_t sum = 0;
+  for (const auto& instance : status().instances) sum += instance.load.blocks_used;
+  return sum;
+}
+
+} // namespace godwit::test

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "actors/support/recording_sink.hpp"
+
+#include <godwit/actors/cluster.hpp>
+#include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/runtime/sim/world.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace godwit::test {
+
+/// The production actors in one simulated world, with simulated devices.
+struct sim_cluster_options {
+  std::uint64_t seed = 1;
+  std::uint32_t instances = 2;
+  std::uint32_t blocks = 64;
+  std::uint32_t context = 512;
+  std::uint32_t step_tokens_max = 64;
+  std::uint32_t running_max = 16;
+  std::uint32_t waiting_max = 64;
+  std::string policy = "least_load";
+  std::function<void(actors::node_options&)> adjust = {};
+};
+
+class sim_cluster {
+public:
+  explicit sim_cluster(sim_cluster_options options = {});
+  ~sim_cluster();
+
+  /// Submits a request with a prompt of so many tokens, which follow from `number`, as all of the request does.
+  std::shared_ptr<recording_sink> submit(std::uint32_t number, std::uint32_t prompt_tokens,
+                                         std::uint32_t answer_tokens);
+  void submit(std::shared_ptr<actors::submission> one);
+  /// Runs until the condition holds; false where it never does.
+  bool run_until(const std::function<bool()>& condition);
+  bool run_until_ended(const std::vector<std::shared_ptr<recording_sink>>& sinks);
+  void run_for(std::chrono::nanoseconds time) { world.run_for(time); }
+  [[nodiscard]] protocols::cluster_status status(bool with_requests = false);
+  /// Blocks that some request holds, over all instances.
+  [[nodiscard]] std::uint32_t blocks_used();
+
+  runtime::sim::world world;
+  runtime::sim::event_log events;
+  std::vector<std::string> reports; ///< what the runtime complained about
+  std::unique_ptr<runtime::sim::system> system;
+  std::unique_ptr<actors::cluster> cluster;
+};
+
+} // namespace godwit::test
