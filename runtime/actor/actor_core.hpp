@@ -73,7 +73,8 @@ private:
   [[nodiscard]] static caf::actor_control_block* block_of(const actor_ref& ref) noexcept {
     return static_cast<caf::actor_control_block*>(ref.control());
   }
-  bool may_leave(const message_type& type, const actor_ref& to) const noexcept { return type.write || !elsewhere(to); }
+  /// Reports where not.
+  bool may_leave(const letter& message, const actor_ref& to) noexcept;
   void dispatch(const message_type& type, void* payload, caf::mailbox_element& x);
   void wake(async::wait_id wait, answer value);
   void wake(async::wait_id wait, const message_type& type, void* payload);

@@ -24,19 +24,23 @@ caf::mailbox_element_ptr seal(draft message, caf::strong_actor_ptr sender, caf::
 
 } // namespace
 
+bool actor_core::may_leave(const letter& message, const actor_ref& to) noexcept {
+  if (message.type->write || !elsewhere(to)) return true;
+  report("cannot leave this node: " + std::string(message.type->name));
+  return false;
+}
+
 void actor_core::send(const actor_ref& to, draft message) {
   if (!to) return;
   auto sealed = seal(std::move(message), ctrl(), caf::make_message_id());
-  if (elsewhere(to)) {
-    const auto& type = *static_cast<letter&>(*sealed).type;
-    if (!type.write) return report("cannot leave this node: " + std::string(type.name));
-  }
-  block(to)->enqueue(std::move(sealed), context());
+  if (may_leave(static_cast<letter&>(*sealed), to)) block(to)->enqueue(std::move(sealed), context());
 }
 
 void actor_core::send_after(std::chrono::nanoseconds delay, const actor_ref& to, draft message) {
   if (!to) return;
-  clock().schedule_message(clock().now() + delay, strong(to), seal(std::move(message), ctrl(), caf::make_message_id()));
+  auto sealed = seal(std::move(message), ctrl(), caf::make_message_id());
+  if (may_leave(static_cast<letter&>(*sealed), to))
+    clock().schedule_message(clock().now() + delay, strong(to), std::move(sealed));
 }
 
 void actor_core::reply(const actor_ref& to, std::uint64_t request, draft message) {

@@ -46,6 +46,9 @@ engine::~engine() {
   system_.reset();
 }
 
+// Not by the actor's own system, which may be gone.
+bool engine::elsewhere(const actor_ref& whom) const noexcept { return block(whom)->nid != system_->node(); }
+
 void engine::report(std::string_view actor, std::string_view text) const noexcept {
   try {
     report_(actor, text);
@@ -71,14 +74,17 @@ actor_ref engine::spawn(actor_host& host, const actor_factory& make) {
 void engine::send(const actor_ref& to, draft message) {
   if (!to) return;
   letter_ptr l{letter::of_payload(message.release())};
-  if (!l->type->write && to.remote()) return report("outside", "cannot leave this node: " + std::string(l->type->name));
+  if (!l->type->write && elsewhere(to))
+    return report("outside", "cannot leave this node: " + std::string(l->type->name));
   block(to)->enqueue(caf::mailbox_element_ptr{l.release()}, nullptr);
 }
 
 void engine::stop(const actor_ref& whom, stop_reason reason) {
   if (!whom) return;
   const auto why = reason == stop_reason::normal ? stop_reason::shutdown : reason;
-  block(whom)->get()->eq_impl(caf::make_message_id(), nullptr, nullptr, caf::exit_msg{nullptr, to_caf(why)});
+  // a kill does not wait behind what is in the mailbox
+  const auto priority = why == stop_reason::killed ? caf::message_priority::high : caf::message_priority::normal;
+  block(whom)->get()->eq_impl(caf::make_message_id(priority), nullptr, nullptr, caf::exit_msg{nullptr, to_caf(why)});
 }
 
 void engine::stop_all(stop_reason reason) {

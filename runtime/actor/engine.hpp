@@ -27,6 +27,8 @@ public:
 
   [[nodiscard]] caf::actor_system& system() noexcept { return *system_; }
   [[nodiscard]] const runtime::clock& clock() const noexcept { return *clock_; }
+  /// An actor of another node (or of another system in this process).
+  [[nodiscard]] bool elsewhere(const actor_ref& whom) const noexcept;
   void report(std::string_view actor, std::string_view text) const noexcept;
 
   actor_ref spawn(actor_host& host, const actor_factory& make);

@@ -63,7 +63,7 @@ void ask_from_outside(engine& e, const actor_ref& to, draft message, const std::
                       const std::function<void(answer&)>& take) {
   if (!to) return fail(take, async::error{async::error_code::down, "no such actor"});
   letter_ptr l{letter::of_payload(message.release())};
-  if (!l->type->write && to.remote())
+  if (!l->type->write && e.elsewhere(to))
     return fail(take,
                 async::error{async::error_code::unsupported, "cannot leave this node: " + std::string(l->type->name)});
   caf::actor_config config{e.system().dummy_execution_unit()};
@@ -71,7 +71,7 @@ void ask_from_outside(engine& e, const actor_ref& to, draft message, const std::
                                                                    &e.system(), config);
   auto& asker = static_cast<outside_asker&>(*ptr->get());
   const auto id = request_id_of(async::wait_id{0, 1});
-  if (to.remote()) { // another node may just fall silent
+  if (e.elsewhere(to)) { // another node may just fall silent
     block(to)->get()->attach_functor([ptr, id](const caf::error&) {
       ptr->enqueue(nullptr, id.response_id(), caf::make_message(caf::make_error(caf::sec::request_receiver_down)),
                    nullptr);

@@ -154,7 +154,8 @@ public:
 using driver_type = caf::typed_actor<caf::replies_to<go>::with<finished>>;
 class asker final : public driver_type::base {
 public:
-  asker(caf::actor_config& c, server_type to) : driver_type::base(c), to_(std::move(to)) {}
+  asker(caf::actor_config& c, server_type to, caf::duration timeout)
+      : driver_type::base(c), to_(std::move(to)), timeout_(timeout) {}
   behavior_type make_behavior() override {
     return {[this](go g) -> caf::result<finished> {
       left_ = g.count;
@@ -171,7 +172,7 @@ private:
       promise_.deliver(finished{sum_});
       return;
     }
-    request(to_, 5s, make_question(static_cast<std::uint64_t>(left_)))
+    request(to_, timeout_, make_question(static_cast<std::uint64_t>(left_)))
         .then(
             [this](reply& r) {
               sum_ += r.id;
@@ -180,6 +181,7 @@ private:
             [this](caf::error&) { next(); });
   }
   server_type to_;
+  caf::duration timeout_;
   int left_ = 0;
   std::uint64_t sum_ = 0;
   caf::typed_response_promise<finished> promise_;
@@ -274,7 +276,7 @@ void bench_asks(godwit::bench::session& session) {
   bare::config config{1, false};
   caf::actor_system b{config};
   auto driver = a.spawn<ours::asker>(a.spawn<ours::server>());
-  auto bare_driver = b.spawn<bare::asker>(b.spawn<bare::server>());
+  auto bare_driver = b.spawn<bare::asker>(b.spawn<bare::server>(), caf::duration{5s});
   std::vector<double> ours_allocations;
   std::vector<double> bare_allocations;
   const auto c = godwit::bench::interleave(
@@ -301,6 +303,21 @@ void bench_asks(godwit::bench::session& session) {
   // held against the goal: what an ask allocates beyond CAF's own
   f.goal = godwit::bench::figure::goal_type{godwit::bench::figure::direction::at_most, 1, mine - theirs};
   session.add(f);
+}
+
+/// Against CAF without a timeout, which nobody should use: what is left when its clock is out of the picture.
+void bench_asks_untimed(godwit::bench::session& session) {
+  godwit::runtime::actor_system a{settings(1, false)};
+  bare::config config{1, false};
+  caf::actor_system b{config};
+  auto driver = a.spawn<ours::asker>(a.spawn<ours::server>());
+  auto bare_driver = b.spawn<bare::asker>(b.spawn<bare::server>(), caf::infinite);
+  const auto c = godwit::bench::interleave(
+      session.repetitions(),
+      [&] { return measure(asks_per_run, [&] { (void)a.ask(driver, 60s, go{asks_per_run}); }).ns; },
+      [&] { return measure(asks_per_run, [&] { bare::run(b, bare_driver, asks_per_run); }).ns; });
+  session.add(
+      godwit::bench::compare("actors/ask_against_untimed", c, "ns", godwit::bench::figure::direction::at_most, 1.10));
 }
 
 void bench_tells(godwit::bench::session& session) {
@@ -355,6 +372,7 @@ void bench_wake_up(godwit::bench::session& session) {
 int main(int argc, char** argv) {
   godwit::bench::session session{argc, argv, 21};
   if (session.wants("actors/ask") || session.wants("actors/ask_allocations")) bench_asks(session);
+  if (session.wants("actors/ask_against_untimed")) bench_asks_untimed(session);
   if (session.wants("actors/fire_and_forget")) bench_tells(session);
   if (session.wants("actors/wake_up_from_outside")) bench_wake_up(session);
 }

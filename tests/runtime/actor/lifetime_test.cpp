@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 namespace godwit::runtime::test {
@@ -192,8 +190,6 @@ TEST(Lifetime, AConstructorsExceptionReachesTheSpawner) {
 
 TEST(ActorSystem, EndsInBoundedTimeWithAskersAndSleepersAndTimers) {
   std::atomic<int> live{0};
-  note out;
-  std::mutex mutex;
   const auto begin = std::chrono::steady_clock::now();
   {
     actor_system host;
@@ -207,6 +203,20 @@ TEST(ActorSystem, EndsInBoundedTimeWithAskersAndSleepersAndTimers) {
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);
   EXPECT_EQ(live, 0);
+}
+
+TEST(ActorSystem, HandlesOutliveIt) {
+  std::atomic<int> live{0};
+  handle<server_interface> s;
+  {
+    actor_system host;
+    s = host.spawn<server>(live);
+    EXPECT_TRUE(host.ask(s, 1s, question{way::value}));
+  }
+  const auto copy = s;
+  EXPECT_TRUE(copy == s);
+  actor_system other;
+  EXPECT_EQ(other.ask(other.spawn<relay>(copy, live), 5s, question{way::value}).error().code, error_code::down);
 }
 
 TEST(ActorSystem, SeveralLiveInOneProcess) {
@@ -232,7 +242,7 @@ TEST(ActorSystem, SurvivesActorsThatComeAndGoFromManyThreads) {
           auto r = host.spawn<relay>(s, live);
           host.tell(r, question{way::nested_never});
           if (host.ask(r, 5s, question{i % 2 == 0 ? way::value : way::coroutine, i})) ++answers;
-          host.stop(i % 3 == 0 ? s : s, i % 2 == 0 ? stop_reason::killed : stop_reason::shutdown);
+          host.stop(s, i % 2 == 0 ? stop_reason::killed : stop_reason::shutdown);
           host.stop(r);
         }
       });

@@ -1,0 +1,42 @@
+#include <godwit/runtime/async/timer_thread.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <string>
+
+namespace godwit::runtime::async {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(TimerThread, CallsInOrderOfTimeAndNotBefore) {
+  timer_thread timers;
+  std::string out;
+  std::promise<std::chrono::nanoseconds> last;
+  const auto begin = timers.now();
+  timers.call_after(20ms, [&] {
+    out += 'c';
+    last.set_value(timers.now());
+  });
+  timers.call_after(1ms, [&] { out += 'a'; });
+  timers.call_after(10ms, [&] { out += 'b'; });
+  EXPECT_GE(last.get_future().get() - begin, 20ms);
+  EXPECT_EQ(out, "abc");
+}
+
+TEST(TimerThread, DropsWhatIsCancelledOrLeftOver) {
+  std::atomic<int> calls{0};
+  {
+    timer_thread timers;
+    const auto id = timers.call_after(5ms, [&] { ++calls; });
+    EXPECT_TRUE(timers.cancel(id));
+    EXPECT_FALSE(timers.cancel(id));
+    timers.call_after(1h, [&] { ++calls; });
+  }
+  EXPECT_EQ(calls, 0);
+}
+
+} // namespace
+} // namespace godwit::runtime::async
