@@ -92,7 +92,8 @@ std::string toml_text(const setting& s, const std::string& text) {
     return text;
   case value_kind::list: {
     auto out = std::string("[");
-    for (const auto& item : std::get<std::vector<std::string>>(s.get()))
+    const auto list = s.get(); // named: a range in a for statement must not hang on a temporary
+    for (const auto& item : std::get<std::vector<std::string>>(list))
       out += (out.size() > 1 ? ", " : "") + in_quotes(item);
     return out + "]";
   }

@@ -31,8 +31,9 @@ public:
     auto& chosen = *lanes_[next_.fetch_add(1) % lanes_.size()];
     auto made = std::make_shared<client_call>(chosen.thread.get(), chosen.shared, settings_, std::move(request),
                                               std::move(callbacks));
-    asio::post(chosen.thread.get(), [made] { made->start(); });
-    return made;
+    auto handle = made->handle();
+    asio::post(chosen.thread.get(), [made = std::move(made)] { made->start(); });
+    return handle;
   }
 
 private:

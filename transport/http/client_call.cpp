@@ -16,7 +16,9 @@ namespace beast = boost::beast::http;
 client_call::client_call(executor on, client_lane& lane, const client_settings& settings, client_request request,
                          client_callbacks callbacks)
     : on_(on), lane_(lane), settings_(settings), request_(std::move(request)), callbacks_(std::move(callbacks)),
-      deadline_(on) {}
+      deadline_(on) {
+  handle_->running_ = this;
+}
 
 void client_call::start() {
   lane_.calls.insert(this);
@@ -30,9 +32,15 @@ void client_call::start() {
   });
 }
 
-void client_call::cancel() {
+void call_handle::cancel() {
   const auto lock = std::lock_guard(mutex_);
-  if (!over_) asio::post(on_, [self = shared_from_this()] { self->close(client_error_kind::cancelled); });
+  if (running_ == nullptr) return;
+  asio::post(running_->on_, [call = running_->shared_from_this()] { call->close(client_error_kind::cancelled); });
+}
+
+void client_call::end_handle() {
+  const auto lock = std::lock_guard(handle_->mutex_);
+  handle_->running_ = nullptr;
 }
 
 void client_call::close(client_error_kind why) {
@@ -77,10 +85,7 @@ void client_call::done(failure result) {
     socket_->close(ec);
   }
   lane_.calls.erase(this);
-  {
-    const auto lock = std::lock_guard(mutex_);
-    over_ = true;
-  }
+  end_handle(); // after this no other thread reaches us
   const auto callbacks = std::exchange(callbacks_, {});
   if (callbacks.on_done) callbacks.on_done(std::move(result));
 }

@@ -29,17 +29,32 @@ struct client_lane {
   bool closing = false; ///< the client is being destroyed
 };
 
+/// What a caller holds of a call. It may outlive the client, and so owns nothing that belongs to an I/O thread.
+class call_handle final : public call {
+public:
+  void cancel() override;
+
+private:
+  friend class client_call;
+  std::mutex mutex_;
+  client_call* running_ = nullptr;
+};
+
 /// One request of a client: connects or takes an idle connection, sends, reads, calls back. On one thread.
-class client_call final : public call, public std::enable_shared_from_this<client_call> {
+class client_call final : public std::enable_shared_from_this<client_call> {
 public:
   client_call(executor on, client_lane& lane, const client_settings& settings, client_request request,
               client_callbacks callbacks);
+  ~client_call() { end_handle(); }
+  client_call(const client_call&) = delete;
+  client_call& operator=(const client_call&) = delete;
   void start();
-  void cancel() override;
+  [[nodiscard]] std::shared_ptr<call> handle() const noexcept { return handle_; }
   /// On the call's thread.
   void close(client_error_kind why);
 
 private:
+  friend class call_handle;
   using parser = boost::beast::http::response_parser<boost::beast::http::string_body>;
   using failure = std::optional<client_error>;
 
@@ -52,6 +67,7 @@ private:
   void expect_within(std::chrono::milliseconds d);
   void on_deadline();
   void done(failure result);
+  void end_handle();
   [[nodiscard]] client_error fail(client_error_kind kind, const std::string& what) const;
   /// What an operation's error means, now that it has failed.
   [[nodiscard]] client_error failed(client_error_kind kind, const error_code& ec) const;
@@ -70,8 +86,7 @@ private:
   std::optional<client_error_kind> closed_;
   bool reused_ = false;
   bool heard_ = false; // a byte of the answer has come
-  std::mutex mutex_;   // guards `over_`, which is all that other threads see
-  bool over_ = false;
+  const std::shared_ptr<call_handle> handle_ = std::make_shared<call_handle>();
 };
 
 } // namespace godwit::transport::http
