@@ -15,7 +15,6 @@
 #include <cmath>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -162,9 +161,14 @@ void add_bench_command(CLI::App& app, command_result& result) {
   command->add_option("--url", options->url, "The server")->type_name("URL")->capture_default_str();
   command->add_option("--model", options->model, "Model to ask for; default: the first of /v1/models")
       ->type_name("NAME");
-  command->add_option("--endpoint", options->endpoint, "completions (token ids) or chat (words)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, bench_endpoint>{
-          {"completions", bench_endpoint::completions}, {"chat", bench_endpoint::chat}}))
+  command
+      ->add_option_function<std::string>(
+          "--endpoint",
+          [options](const std::string& name) {
+            options->endpoint = name == "chat" ? bench_endpoint::chat : bench_endpoint::completions;
+          },
+          "completions (prompts of token ids) or chat (of words)")
+      ->check(CLI::IsMember({"completions", "chat"}))
       ->default_str("completions")
       ->type_name("NAME");
   command->add_option("--requests", options->requests, "How many; default: 100, or the whole trace")

@@ -1,0 +1,80 @@
+#include "main/bench_workload.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <limits>
+
+namespace godwit::main {
+namespace {
+
+std::string sample(const std::string& name) {
+  return (std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/protocols/workload/data" / name).string();
+}
+
+TEST(BenchWorkload, DrawsAHundredRequestsAtOnceUnlessTold) {
+  const auto plan = plan_workload({});
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->requests.size(), 100U);
+  EXPECT_EQ(plan->requests.back().arrival_ns, 0);
+  EXPECT_FALSE(plan->scheduled);
+}
+
+TEST(BenchWorkload, DrawsArrivalsAtTheRate) {
+  auto options = bench_options{};
+  options.requests = 2000;
+  options.rate = 50.0;
+  const auto plan = plan_workload(options);
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->scheduled);
+  EXPECT_NEAR(static_cast<double>(plan->requests.back().arrival_ns) * 1e-9, 40.0, 4.0);
+  EXPECT_EQ(plan->arrivals, "Poisson, 50 requests/s");
+}
+
+TEST(BenchWorkload, PlaysATraceFasterByAScaleOrAtARate) {
+  auto options = bench_options{};
+  options.trace = sample("mooncake_sample.jsonl"); // three requests within 27.0005 s
+  options.scale = 2.0;
+  auto plan = plan_workload(options);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->requests.back().arrival_ns, 13'500'250'000);
+  options.scale = 1.0;
+  options.rate = 1.0;
+  plan = plan_workload(options);
+  ASSERT_TRUE(plan);
+  EXPECT_NEAR(static_cast<double>(plan->requests.back().arrival_ns), 2e9, 2.0);
+  options.rate = std::numeric_limits<double>::infinity();
+  plan = plan_workload(options);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->requests.back().arrival_ns, 0);
+}
+
+TEST(BenchWorkload, TakesTheFirstRequestsOfATrace) {
+  auto options = bench_options{};
+  options.trace = sample("azure_sample.csv");
+  options.requests = 2;
+  const auto plan = plan_workload(options);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->requests.size(), 2U);
+}
+
+TEST(BenchWorkload, SaysWhatIsWrongAndWhoseFaultItIs) {
+  const auto refused = [](auto change) {
+    auto options = bench_options{};
+    change(options);
+    const auto plan = plan_workload(options);
+    return plan ? bench_error{0, "accepted"} : plan.error();
+  };
+  EXPECT_EQ(refused([](auto& o) { o.lengths = "x"; }).exit_code, 2);
+  EXPECT_EQ(refused([](auto& o) { o.rate = -1.0; }).exit_code, 2);
+  EXPECT_EQ(refused([](auto& o) { o.cv = -1.0; }).exit_code, 2);
+  EXPECT_EQ(refused([](auto& o) { o.scale = 2.0; }).exit_code, 2);
+  EXPECT_EQ(refused([](auto& o) { o.trace = "t", o.scale = 2.0, o.rate = 1.0; }).exit_code, 2);
+  const auto missing = refused([](auto& o) { o.trace = "no such file"; });
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_NE(missing.message.find("no such file"), std::string::npos);
+  EXPECT_EQ(refused([](auto& o) { o.trace = GODWIT_SOURCE_DIR; }).exit_code, 1);
+}
+
+} // namespace
+} // namespace godwit::main
