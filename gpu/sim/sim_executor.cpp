@@ -36,6 +36,14 @@ public:
                 slots_.begin() + static_cast<std::ptrdiff_t>(to));
   }
 
+  /// A block's slots; empty outside the pool.
+  [[nodiscard]] protocols::memory_region region(protocols::block_id block) {
+    const auto first = std::size_t{block.value()} * tokens_per_block;
+    if (first >= slots_.size()) return {};
+    return {reinterpret_cast<std::byte*>(slots_.data() + first), tokens_per_block * sizeof(std::uint64_t),
+            protocols::memory_kind::host};
+  }
+
 private:
   std::vector<std::uint64_t> slots_;
 };
@@ -67,7 +75,9 @@ public:
 
   [[nodiscard]] const executor_info& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<forward> begin(step_input input) override;
-  [[nodiscard]] protocols::memory_region key_region(std::uint32_t, protocols::block_id) override { return {}; }
+  [[nodiscard]] protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) override {
+    return layer == 0 ? pool_.region(block) : protocols::memory_region{};
+  }
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
 
   [[nodiscard]] step_output run(const step_input& input) {

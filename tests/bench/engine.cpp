@@ -148,14 +148,14 @@ double layer_values(const model::config& c) {
   return c.layers * (hidden * (q + 2 * kv) + q * hidden + 3 * hidden * c.intermediate);
 }
 
-void decode(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model, unsigned threads) {
-  const std::string name = "engine/decode_" + std::to_string(threads) + "t";
+/// Decoding one request behind `prompt` tokens. What lies in the KV cache does not matter for the time.
+void decode(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model, unsigned threads,
+            std::uint32_t prompt, const std::string& name) {
   if (!session.wants(name)) return;
   const auto& c = cpu::config_of(*model);
-  const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = 32});
+  const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = prompt / 16 + 1});
   request one(*runner);
-  constexpr std::uint32_t prompt = 128, tokens = 8;
-  (void)one.feed(0, prompt);
+  constexpr std::uint32_t tokens = 8;
   const double weights = 2 * (layer_values(c) + static_cast<double>(c.vocabulary) * c.hidden);
   const double kv = 2.0 * 2 * c.layers * c.kv_heads * c.head_size * (prompt + tokens / 2.0);
   reader memory;
@@ -216,13 +216,16 @@ void set_threads_of_onednn(unsigned threads) {
   set(static_cast<int>(threads));
 }
 
-void prefill(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model, unsigned threads) {
-  const std::string name = "engine/prefill_" + std::to_string(threads) + "t";
+/// A chunk of 512 tokens behind `before` others.
+void prefill(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model, unsigned threads,
+             std::uint32_t before, const std::string& name) {
   if (!session.wants(name)) return;
   constexpr std::uint32_t tokens = 512, reference_layers = 3;
   const auto& c = cpu::config_of(*model);
-  const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = 64});
+  const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = (before + tokens) / 16});
   request one(*runner);
+  // Attention counts only where it is a large part of the work.
+  const double attention = before == 0 ? 0 : 4.0 * tokens * (before + tokens / 2.0) * c.heads * c.head_size * c.layers;
   set_threads_of_onednn(threads);
   dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
@@ -237,8 +240,8 @@ void prefill(bench::session& session, const std::shared_ptr<const cpu::packed_mo
   }
   const auto result = bench::interleave(
       session.repetitions(),
-      // The whole step, attention included, counted as if it were the products only.
-      [&] { return 2.0 * tokens * layer_values(c) / one.feed(0, tokens) / 1e9; },
+      // The time of the whole step, all of it.
+      [&] { return (2.0 * tokens * layer_values(c) + attention) / one.feed(before, tokens) / 1e9; },
       [&] {
         const double start = seconds();
         double flops = 0;
@@ -261,9 +264,16 @@ int main(int argc, char** argv) {
   try {
     const auto* shape = model::find_random_model("1b");
     if (shape == nullptr) throw std::runtime_error("no model of the 1b shape");
-    const auto model = cpu::pack_model(shape->configuration, *model::random_weights(shape->configuration));
-    for (const unsigned threads : {1U, 2U}) decode(session, model, threads);
-    for (const unsigned threads : {1U, 2U}) prefill(session, model, threads);
+    auto config = shape->configuration;
+    config.positions_max = 16384; // for the long contexts; the weights do not depend on it
+    const auto model = cpu::pack_model(config, *model::random_weights(config));
+    for (const unsigned threads : {1U, 2U}) {
+      const std::string suffix = "_" + std::to_string(threads) + "t";
+      decode(session, model, threads, 128, "engine/decode" + suffix);
+      decode(session, model, threads, 8192, "engine/decode_behind_8192" + suffix);
+      prefill(session, model, threads, 0, "engine/prefill" + suffix);
+      prefill(session, model, threads, 7680, "engine/prefill_behind_7680" + suffix);
+    }
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_engine: %s\n", failure.what());
     return 1;

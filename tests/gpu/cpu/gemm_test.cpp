@@ -107,8 +107,7 @@ TEST_P(Gemm, FlushesDenormalsAsDefined) {
 
 TEST_P(Gemm, GivesARowTheSameBitsAmongAThousandOthers) {
   const auto [set, weights] = GetParam();
-  if (set == isa::scalar) GTEST_SKIP() << "slow, and the rows are independent by construction";
-  const shape all{1000, 64, 1344};
+  const shape all{1000, set == isa::scalar ? 16U : 64U, set == isa::scalar ? 96U : 1344U}; // scalar is slow
   const auto x = rounded(weights, random_values(std::size_t{all.rows} * all.depth, 3));
   const auto w = rounded(weights, random_values(std::size_t{all.columns} * all.depth, 4, 0.05F));
   const auto packed = packed_weights(weights, w, all.columns, all.depth);

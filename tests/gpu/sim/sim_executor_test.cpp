@@ -1,0 +1,182 @@
+#include "gpu/sim/sim_support.hpp"
+
+#include <godwit/gpu/sim/sim_executor.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <set>
+
+namespace godwit::gpu::sim::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using protocols::token_id;
+
+executor_info info_of(std::uint32_t blocks = 32) {
+  executor_info info;
+  info.device = "sim";
+  info.layers = 4;
+  info.vocabulary = 500;
+  info.positions_max = 1000;
+  info.blocks = blocks;
+  return info;
+}
+
+class SimExecutor : public ::testing::Test {
+protected:
+  /// Feeds tokens first .. last - 1 over the blocks; the token drawn.
+  token_id feed(executor& on, const std::vector<token_id>& tokens, std::size_t first, std::size_t last,
+                const std::vector<std::uint32_t>& blocks, std::uint64_t seed = 1,
+                std::vector<protocols::block_copy> copies = {}) {
+    protocols::step_input input;
+    input.slices.push_back(slice(tokens, first, last, blocks, seed));
+    input.copies = std::move(copies);
+    return run(on, std::move(input)).tokens.at(0).id;
+  }
+  static protocols::step_slice slice(const std::vector<token_id>& tokens, std::size_t first, std::size_t last,
+                                     const std::vector<std::uint32_t>& blocks, std::uint64_t seed = 1) {
+    protocols::step_slice out;
+    out.first_position = static_cast<std::uint32_t>(first);
+    out.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(first),
+                      tokens.begin() + static_cast<std::ptrdiff_t>(last));
+    for (const auto block : blocks) out.blocks.emplace_back(block);
+    out.samples = true;
+    out.sampling.seed = seed;
+    out.sample_index = static_cast<std::uint32_t>(last);
+    return out;
+  }
+  protocols::step_output run(executor& on, protocols::step_input input) {
+    const auto pass = on.begin(std::move(input));
+    std::optional<std::string> error;
+    pass->advance(pass->layers(), [&](std::string what) { error = std::move(what); });
+    timers_.pass(1s);
+    EXPECT_EQ(error, "");
+    return pass->take();
+  }
+  static std::vector<token_id> prompt(std::size_t count) {
+    std::vector<token_id> tokens(count);
+    std::iota(tokens.begin(), tokens.end(), 7);
+    return tokens;
+  }
+  hand_timers timers_;
+};
+
+TEST_F(SimExecutor, DrawsTheSameTokenAloneInACrowdAndInChunks) {
+  const auto one = make_sim_executor(info_of(), {}, timers_), two = make_sim_executor(info_of(), {}, timers_);
+  const auto mine = prompt(50);
+  const auto alone = feed(*one, mine, 0, 50, {0, 1, 2, 3});
+  const auto others = prompt(10);
+  protocols::step_input input;
+  input.slices = {slice(others, 0, 10, {20}), slice(mine, 0, 33, {9, 4, 30}), slice(others, 0, 3, {21})};
+  (void)run(*two, std::move(input));
+  EXPECT_EQ(feed(*two, mine, 33, 50, {9, 4, 30, 2}), alone);
+}
+
+TEST_F(SimExecutor, SaysSomethingElseOverWrongBlocks) {
+  const auto one = make_sim_executor(info_of(), {}, timers_);
+  const auto tokens = prompt(50);
+  const auto right = feed(*one, tokens, 0, 50, {0, 1, 2, 3});
+  (void)feed(*one, tokens, 0, 49, {4, 5, 6, 7});
+  EXPECT_EQ(feed(*one, tokens, 49, 50, {4, 5, 6, 7}), right);
+  EXPECT_NE(feed(*one, tokens, 49, 50, {4, 9, 6, 7}), right);
+}
+
+TEST_F(SimExecutor, DependsOnSeedAndTokens) {
+  const auto one = make_sim_executor(info_of(), {}, timers_);
+  auto tokens = prompt(20);
+  std::set<token_id> drawn;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) drawn.insert(feed(*one, tokens, 0, 20, {0, 1}, seed));
+  for (token_id first = 100; first < 110; ++first) {
+    tokens[0] = first;
+    drawn.insert(feed(*one, tokens, 0, 20, {0, 1}));
+  }
+  EXPECT_GT(drawn.size(), 15U);
+}
+
+TEST_F(SimExecutor, CopiesBlocksAndLetsThemBeMoved) {
+  const auto one = make_sim_executor(info_of(), {}, timers_), two = make_sim_executor(info_of(), {}, timers_);
+  const auto tokens = prompt(30);
+  const auto expected = feed(*one, tokens, 0, 30, {0, 1});
+  (void)feed(*one, tokens, 0, 29, {2, 3});
+  EXPECT_EQ(feed(*one, tokens, 29, 30, {2, 8}, 1, {{protocols::block_id(3), protocols::block_id(8)}}), expected);
+  for (const std::uint32_t block : {2U, 3U}) {
+    const auto from = one->key_region(0, protocols::block_id(block)),
+               to = two->key_region(0, protocols::block_id(block + 9));
+    ASSERT_EQ(from.bytes, to.bytes);
+    std::memcpy(to.address, from.address, from.bytes);
+  }
+  EXPECT_EQ(feed(*two, tokens, 29, 30, {11, 12}), expected);
+}
+
+TEST_F(SimExecutor, TakesTheTimeOfTheModelLayerByLayer) {
+  latency_model latency;
+  latency.base_us = 1000;
+  latency.per_prefill_token_us = 10;
+  latency.per_kv_token_us = 0;
+  const auto one = make_sim_executor(info_of(), latency, timers_);
+  protocols::step_input input;
+  input.slices = {slice(prompt(100), 0, 100, {0, 1, 2, 3, 4, 5, 6})};
+  const auto pass = one->begin(std::move(input));
+  int done = 0;
+  pass->advance(1, [&](const std::string&) { ++done; });
+  timers_.pass(499us);
+  EXPECT_EQ(done, 0);
+  timers_.pass(1us);
+  EXPECT_EQ(done, 1);
+  pass->advance(4, [&](const std::string&) { ++done; });
+  timers_.pass(1499us);
+  EXPECT_EQ(done, 1);
+  timers_.pass(1us);
+  EXPECT_EQ(done, 2);
+  EXPECT_EQ(pass->take().duration_ns, 2'000'000);
+}
+
+TEST_F(SimExecutor, ForgetsAStepThatIsDestroyed) {
+  const auto one = make_sim_executor(info_of(), {}, timers_);
+  protocols::step_input input;
+  input.slices = {slice(prompt(3), 0, 3, {0})};
+  auto pass = one->begin(std::move(input));
+  pass->advance(4, [](const std::string&) { FAIL() << "it is gone"; });
+  pass.reset();
+  EXPECT_EQ(timers_.waiting(), 0U);
+  timers_.pass(1s);
+}
+
+TEST_F(SimExecutor, EndsAnswersAsOftenAsItIsTold) {
+  sim_model says;
+  says.eos = {3};
+  says.eos_share = 0.25;
+  const auto one = make_sim_executor(info_of(), {}, timers_, says);
+  int ends = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) ends += feed(*one, prompt(5), 0, 5, {0}, seed) == 3 ? 1 : 0;
+  EXPECT_NEAR(ends, 100, 35);
+}
+
+TEST_F(SimExecutor, NeverDrawsWhatIsForbidden) {
+  auto info = info_of();
+  info.vocabulary = 10;
+  const auto one = make_sim_executor(info, {}, timers_);
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    protocols::step_input input;
+    input.slices = {slice({1, 2, 3}, 0, 3, {0}, seed)};
+    input.slices[0].forbidden = {0, 1, 2, 3, 5, 6, 7, 8};
+    const auto token = run(*one, std::move(input)).tokens.at(0).id;
+    EXPECT_TRUE(token == 4 || token == 9) << token;
+  }
+}
+
+TEST_F(SimExecutor, RefusesWhatARealOneRefuses) {
+  const auto one = make_sim_executor(info_of(4), {}, timers_);
+  for (const auto& bad : {slice(prompt(20), 0, 20, {0}), slice(prompt(20), 0, 20, {0, 4}), slice({500}, 0, 1, {0}),
+                          slice({-1}, 0, 1, {0}), slice({}, 0, 0, {0})}) {
+    protocols::step_input input;
+    input.slices = {bad};
+    EXPECT_THROW((void)one->begin(std::move(input)), std::invalid_argument);
+  }
+}
+
+} // namespace
+} // namespace godwit::gpu::sim::testing
