@@ -132,5 +132,38 @@ TEST(Callback, ASimulatedDeviceCompletesInVirtualTime) {
   EXPECT_EQ(world.now(), 7ms);
 }
 
+/// Hands a closure with captures of its own to a wait, by name.
+class capturing final : public actor<caller_interface> {
+public:
+  using actor::actor;
+  behavior_of<caller_interface> make_behavior() override {
+    return {[this](poke) { return respond(run()); }};
+  }
+
+private:
+  async::task<number> run() {
+    std::int64_t sum = 0;
+    for (int i = 0; i < 3; ++i) {
+      auto owned = std::make_shared<std::string>(50, 'x');
+      auto join = [owned, more = std::string(40, 'y')](completer<std::string> done) { done(*owned + more); };
+      auto text = co_await callback<std::string>(join);
+      sum += text ? static_cast<std::int64_t>(text->size()) : -1000;
+      auto give = [owned, more = std::string(40, 'z')](completer<std::string> done) { done(more); };
+      auto first = co_await async::race(callback<std::string>(give), sleep_for(1s));
+      sum += first.index() == 0 && first.get<0>() ? static_cast<std::int64_t>(first.get<0>()->size()) : -1000;
+      sum += owned.use_count() == 3 ? 0 : -1000;
+    }
+    co_return number{sum};
+  }
+};
+
+// g++ 12 frees the captures of a closure temporary in a co_await expression twice, as it does with aggregates;
+// `callback` refuses such temporaries and takes closures by name.
+TEST(Callback, AClosuresCapturesAreFreedOnce) {
+  sim::world world{1};
+  sim::system host{world};
+  EXPECT_EQ(*host.ask(host.spawn<capturing>(), 5s, poke{}), number{3 * (90 + 40)});
+}
+
 } // namespace
 } // namespace godwit::runtime::test

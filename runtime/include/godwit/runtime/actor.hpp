@@ -69,11 +69,16 @@ protected:
   [[nodiscard]] sleep_operation sleep_for(nanoseconds duration) { return {context_, duration}; }
   /// Waits for a completion from outside: `start` gets a completer<T>, to be called once from any thread.
   ///   auto error = co_await callback<std::string>([&](completer<std::string> done) { device.run(std::move(done)); });
-  template <class T, class Start> [[nodiscard]] auto callback(Start start) {
-    return callback_operation<T, Start>{context_, nanoseconds{0}, std::move(start)};
+  /// A closure that owns something (a handle, a string) must be named first and passed by name: g++ 12 frees the
+  /// captures of a temporary closure in a co_await expression twice.
+  template <class T, class Start> [[nodiscard]] auto callback(Start&& start) {
+    return callback<T>(nanoseconds{0}, std::forward<Start>(start));
   }
-  template <class T, class Start> [[nodiscard]] auto callback(nanoseconds timeout, Start start) {
-    return callback_operation<T, Start>{context_, timeout, std::move(start)};
+  template <class T, class Start> [[nodiscard]] auto callback(nanoseconds timeout, Start&& start) {
+    using function = std::remove_cvref_t<Start>;
+    static_assert(std::is_lvalue_reference_v<Start> || std::is_trivially_destructible_v<function>,
+                  "name the closure first: auto start = [...]; co_await callback<T>(start)");
+    return callback_operation<T, function>{context_, timeout, std::forward<Start>(start)};
   }
   /// A handler's coroutine, whose result is the answer.
   template <class T> [[nodiscard]] async::task<T> respond(async::task<T> body) { return body; }
