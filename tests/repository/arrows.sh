@@ -23,7 +23,7 @@ function third_party(name,   ok) {
   if (name ~ /^caf\//) {
     if (folder != "runtime") bad("CAF is named in runtime/ only: <" name ">")
   } else if (name ~ /^(spdlog|fmt)\//) {
-    if (folder != "runtime") bad("spdlog is named in runtime/ only: <" name ">")
+    if (folder != "runtime" && !(name ~ /^spdlog\/fmt\// && starts(file, "actors/main/"))) bad("spdlog is named in runtime/ only: <" name ">")
   } else if (name ~ /^toml\+\+\//) {
     if (!starts(file, "runtime/config/")) bad("toml++ is named in runtime/config/ only: <" name ">")
   } else if (name ~ /^CLI\//) {

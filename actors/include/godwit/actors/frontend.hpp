@@ -46,7 +46,7 @@ struct frontend_options {
   runtime::log::logger log;
 };
 
-/// The home of requests: gives them their ids, has them dispatched, and is the arbiter of who owns them (DESIGN.md
+/// The home of requests: gives them their ids, has them dispatched, and arbitrates who owns them (docs/ARCHITECTURE.md,
 /// section 4).
 ///
 /// Invariants: a request's sink gets each token of the answer once and in order, whichever instances produced it; a

@@ -29,7 +29,7 @@ private:
 using request_id = basic_id<struct request_id_tag, std::uint64_t>;
 /// A model instance of the cluster. Kept over restarts of its actors.
 using instance_id = basic_id<struct instance_id_tag, std::uint32_t>;
-/// Raised by the home with every change of a request's owner (DESIGN.md section 4). 0: never dispatched.
+/// Raised by the home with every change of a request's owner (docs/ARCHITECTURE.md, 4). 0: never dispatched.
 using epoch = basic_id<struct epoch_tag, std::uint32_t>;
 /// A KV block of one instance's pool, 0 .. pool size - 1.
 using block_id = basic_id<struct block_id_tag, std::uint32_t>;

@@ -11,7 +11,7 @@ namespace godwit::protocols {
 /// How the next token is drawn from the logits.
 ///
 /// Randomness is a pure function of (seed, index of the token in the answer), so a request gives the same tokens alone, in any
-/// batch, on any instance and after any number of moves (spec/decoding.md).
+/// batch, on any instance and after any number of moves.
 struct sampling_params {
   float temperature = 1.0F;        ///< 0: greedy
   float top_p = 1.0F;              ///< (0, 1]
