@@ -8,8 +8,6 @@ namespace godwit::test {
 
 namespace {
 
-constexpr std::uint32_t vocabulary = 1000;
-
 actors::node_options options_of(const sim_cluster_options& o, runtime::timer_source& timers) {
   actors::node_options n;
   n.version = "test";
@@ -25,7 +23,7 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   gpu::executor_info info;
   info.device = "sim";
   info.layers = 4;
-  info.vocabulary = vocabulary;
+  info.vocabulary = o.vocabulary;
   info.positions_max = o.context;
   info.blocks = o.blocks;
   n.instance.make_executor = [info, &timers](protocols::instance_id,
@@ -67,7 +65,7 @@ std::shared_ptr<recording_sink> sim_cluster::submit(std::uint32_t number, std::u
   auto sink = std::make_shared<recording_sink>();
   auto one = std::make_shared<actors::submission>();
   for (std::uint32_t i = 0; i < prompt_tokens; ++i)
-    one->request.prompt.push_back(static_cast<protocols::token_id>((number * 7919 + i * 31) % vocabulary));
+    one->request.prompt.push_back(static_cast<protocols::token_id>((number * 7919 + i * 31) % 1000));
   one->request.stop.max_tokens = answer_tokens;
   one->seeded = true;
   one->request.sampling.seed = number;

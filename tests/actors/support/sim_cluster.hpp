@@ -21,6 +21,7 @@ struct sim_cluster_options {
   std::uint32_t instances = 2;
   std::uint32_t blocks = 64;
   std::uint32_t context = 512;
+  std::uint32_t vocabulary = 1000;
   std::uint32_t step_tokens_max = 64;
   std::uint32_t running_max = 16;
   std::uint32_t waiting_max = 64;

@@ -1,0 +1,212 @@
+// The production actors on threads with the CPU device and the default model: an answer's tokens depend on its prompt,
+// parameters and seed only, whatever else runs, however it is cut into steps, wherever it runs.
+#include "actors/support/recording_sink.hpp"
+
+#include <godwit/actors/cluster.hpp>
+#include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/runtime/actor_system.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Counts the ends of a set of requests, so that a test can wait for all.
+class waiting_sink final : public actors::answer_sink {
+public:
+  struct group {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t ended = 0;
+    std::size_t tokens = 0;
+  };
+  explicit waiting_sink(std::shared_ptr<group> all) : all_(std::move(all)) {}
+  bool on_tokens(std::span<const protocols::sampled_token> tokens, bool stopped) override {
+    const std::lock_guard lock(all_->mutex);
+    all_->tokens += tokens.size();
+    all_->changed.notify_all();
+    return record.on_tokens(tokens, stopped);
+  }
+  void on_finished(protocols::finish_reason reason, const actors::answer_usage& usage) override {
+    const std::lock_guard lock(all_->mutex);
+    record.on_finished(reason, usage);
+    ++all_->ended;
+    all_->changed.notify_all();
+  }
+  void on_failed(const actors::answer_failure& failure) override {
+    const std::lock_guard lock(all_->mutex);
+    record.on_failed(failure);
+    ++all_->ended;
+    all_->changed.notify_all();
+  }
+  recording_sink record;
+
+private:
+  std::shared_ptr<group> all_;
+};
+
+struct scene {
+  std::uint32_t instances = 1;
+  std::uint32_t threads = 1;
+  std::uint32_t blocks = 512;
+  std::uint32_t step_tokens_max = 256;
+  std::uint32_t running_max = 16;
+  bool prefix_caching = true;
+  bool kill = false;
+  std::uint32_t layers_per_advance = 0;
+};
+
+struct outcome {
+  std::vector<std::vector<protocols::token_id>> tokens;
+  protocols::cluster_status status;
+};
+
+class CpuCluster : public testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    auto files = gpu::model::embedded_model();
+    if (!files) return;
+    auto opened = gpu::model::open_model(files);
+    ASSERT_TRUE(opened);
+    model = std::move(*opened);
+    packed = gpu::cpu::pack_model(model.configuration, *model.tensors, 2);
+  }
+  void SetUp() override {
+    if (!packed) GTEST_SKIP() << "built without the embedded model";
+  }
+
+  static std::vector<protocols::generate_request> requests() {
+    const std::vector<std::string> prompts{"A hacker is", "The Jargon File is a collection of", "Unix",
+                                           "In the early days of computing, programmers would often say that the"};
+    std::vector<protocols::generate_request> out;
+    for (std::uint32_t i = 0; i < 16; ++i) {
+      protocols::generate_request r;
+      std::string text = prompts[i % prompts.size()];
+      if (i % 5 == 4) // longer than a block, so that prefixes are shared
+        text = "A glossary entry. It explains the following term to a newcomer in plain words, at some length. " + text;
+      r.prompt = model.tokens->encode(text, false);
+      r.sampling.temperature = i % 2 == 0 ? 0.0F : 0.9F;
+      r.sampling.top_p = i % 4 == 1 ? 0.9F : 1.0F;
+      r.sampling.top_k = i % 4 == 3 ? 40 : 0;
+      r.sampling.seed = 100 + i;
+      r.stop.max_tokens = 40 + i;
+      out.push_back(std::move(r));
+    }
+    return out;
+  }
+
+  static outcome play(const scene& s, bool one_by_one = false) {
+    runtime::actor_system system;
+    actors::node_options o;
+    o.version = "test";
+    o.model = "default";
+    o.instances = s.instances;
+    o.backoff_min = 1ms;
+    o.instance.layers_per_advance = s.layers_per_advance;
+    o.instance.make_executor = [s](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+      gpu::cpu::cpu_executor_settings settings;
+      settings.threads = s.threads;
+      settings.blocks = s.blocks;
+      done({gpu::cpu::make_cpu_executor(packed, settings), {}});
+    };
+    auto& p = o.llumlet.planner;
+    p.context_length = 512;
+    p.step_tokens_max = s.step_tokens_max;
+    p.running_max = s.running_max;
+    p.waiting_max = 100;
+    p.prefix_caching = s.prefix_caching;
+    p.eos = model.configuration.eos;
+    actors::cluster cluster(system, std::move(o));
+    EXPECT_TRUE(cluster.gate()->wait_ready(s.instances, 30s));
+
+    const auto all = std::make_shared<waiting_sink::group>();
+    std::vector<std::shared_ptr<waiting_sink>> sinks;
+    for (auto& request : requests()) {
+      auto one = std::make_shared<actors::submission>();
+      one->request = std::move(request);
+      one->seeded = true;
+      sinks.push_back(std::make_shared<waiting_sink>(all));
+      one->sink = sinks.back();
+      EXPECT_TRUE(cluster.gate()->submit({std::move(one)}));
+      std::unique_lock lock(all->mutex);
+      if (one_by_one) {
+        EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->ended == sinks.size(); }));
+      }
+    }
+    std::unique_lock lock(all->mutex);
+    if (s.kill) {
+      EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->tokens > 200; }));
+      cluster.kill(protocols::instance_id{0});
+    }
+    EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->ended == sinks.size(); }));
+    outcome out;
+    for (const auto& sink : sinks) {
+      EXPECT_FALSE(sink->record.failed) << sink->record.failed->message;
+      EXPECT_EQ(sink->record.endings, 1);
+      out.tokens.push_back(sink->record.tokens);
+    }
+    lock.unlock();
+    if (auto status = cluster.status()) out.status = *status;
+    return out;
+  }
+
+  static const std::vector<std::vector<protocols::token_id>>& alone() {
+    static const auto tokens = play({.step_tokens_max = 64, .prefix_caching = false}, true).tokens;
+    return tokens;
+  }
+
+  static gpu::model::model_directory model;
+  static std::shared_ptr<const gpu::cpu::packed_model> packed;
+};
+
+gpu::model::model_directory CpuCluster::model;
+std::shared_ptr<const gpu::cpu::packed_model> CpuCluster::packed;
+
+} // namespace
+
+TEST_F(CpuCluster, AnswersAreNotAllAlike) {
+  std::size_t long_enough = 0;
+  for (const auto& tokens : alone())
+    if (tokens.size() > 20) ++long_enough;
+  EXPECT_GT(long_enough, 8U) << "otherwise the other tests compare nothing";
+  EXPECT_NE(alone()[1], alone()[5]) << "same prompt, other seed";
+}
+
+TEST_F(CpuCluster, ARequestAloneAndInACrowdGivesTheSameTokens) { EXPECT_EQ(play({}).tokens, alone()); }
+
+TEST_F(CpuCluster, PromptsCutIntoSmallChunksGiveTheSameTokens) {
+  EXPECT_EQ(play({.step_tokens_max = 17, .running_max = 16, .prefix_caching = false}).tokens, alone());
+}
+
+TEST_F(CpuCluster, TwoThreadsAndReturnsOfControlBetweenLayersGiveTheSameTokens) {
+  EXPECT_EQ(play({.threads = 2, .layers_per_advance = 1}).tokens, alone());
+}
+
+TEST_F(CpuCluster, PreemptedAndRecomputedRequestsGiveTheSameTokens) {
+  const auto pressed = play({.blocks = 24});
+  EXPECT_EQ(pressed.tokens, alone());
+  ASSERT_FALSE(pressed.status.instances.empty());
+  EXPECT_GT(pressed.status.instances[0].load.preemptions_total, 0U);
+}
+
+TEST_F(CpuCluster, RequestsOfAKilledInstanceGiveTheSameTokensElsewhere) {
+  const auto disturbed = play({.instances = 2, .kill = true});
+  EXPECT_EQ(disturbed.tokens, alone());
+  EXPECT_GT(disturbed.status.redispatches_total, 0U);
+}
+
+TEST_F(CpuCluster, ALoneInstanceThatIsKilledComesBackAndGoesOn) {
+  const auto disturbed = play({.instances = 1, .kill = true});
+  EXPECT_EQ(disturbed.tokens, alone());
+  EXPECT_GT(disturbed.status.redispatches_total, 0U);
+}
+
+} // namespace godwit::test

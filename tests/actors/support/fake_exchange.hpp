@@ -1,0 +1,58 @@
+#pragma once
+
+#include <godwit/transport/http/exchange.hpp>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace godwit::test {
+
+/// An HTTP exchange without a network. Used on one thread.
+class fake_exchange final : public transport::http::exchange {
+public:
+  void respond(transport::http::response answer) override {
+    if (gone || complete) return;
+    complete = true;
+    whole = std::move(answer);
+    gone_function = {};
+  }
+  void begin_stream(int code, transport::http::headers head) override {
+    status = code;
+    fields = std::move(head);
+    streaming = true;
+  }
+  void write(std::string chunk) override {
+    if (gone || complete) return;
+    body += chunk;
+    if (on_write) on_write();
+  }
+  void finish() override {
+    complete = true;
+    gone_function = {};
+  }
+  void on_close(std::function<void()> f) override {
+    if (!complete) gone_function = std::move(f);
+  }
+  [[nodiscard]] bool closed() const override { return gone; }
+
+  /// The client closes the connection.
+  void hang_up() {
+    gone = true;
+    if (auto f = std::exchange(gone_function, {})) f();
+  }
+
+  transport::http::response whole;
+  int status = 0;
+  transport::http::headers fields;
+  std::string body;
+  bool streaming = false;
+  bool complete = false;
+  bool gone = false;
+  std::function<void()> on_write;
+
+private:
+  std::function<void()> gone_function;
+};
+
+} // namespace godwit::test
