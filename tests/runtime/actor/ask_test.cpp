@@ -193,9 +193,9 @@ TYPED_TEST(Ask, HandlesManyWaitsAtOnceWithTimeoutsAmongThem) {
 }
 
 TEST(AskInVirtualTime, AnAnsweredAsksTimeoutTakesNoTime) {
+  std::atomic<int> live{0};
   sim::world world{3};
   sim::system host{world};
-  std::atomic<int> live{0};
   auto s = host.spawn<server>(live);
   auto r = host.spawn<relay>(s, live); // asks with 500 ms
   EXPECT_TRUE(host.ask(r, 1s, question{way::coroutine}));
@@ -204,9 +204,9 @@ TEST(AskInVirtualTime, AnAnsweredAsksTimeoutTakesNoTime) {
 }
 
 TEST(AskInVirtualTime, TimesOutAtTheNanosecond) {
+  std::atomic<int> live{0};
   sim::world world{3};
   sim::system host{world};
-  std::atomic<int> live{0};
   auto s = host.spawn<server>(live);
   auto r = host.spawn<relay>(s, live);
   EXPECT_FALSE(host.ask(r, 1s, slow_question{1h, 0}));

@@ -57,11 +57,11 @@ private:
 
 TEST(Lifetime, OnStopComesFirstThenTheFramesThenTheActor) {
   for (const auto reason : {stop_reason::shutdown, stop_reason::killed}) {
-    sim::world world{5};
-    sim::system host{world};
     std::atomic<int> live{0};
     std::atomic<int> server_live{0};
     note out;
+    sim::world world{5};
+    sim::system host{world};
     auto s = host.spawn<server>(server_live);
     auto k = host.spawn<keeper>(s, live, out);
     world.run_for(10ms);
@@ -75,10 +75,10 @@ TEST(Lifetime, OnStopComesFirstThenTheFramesThenTheActor) {
 }
 
 TEST(Lifetime, AnActorLivesWithoutAnybodyHoldingItsHandle) {
-  sim::world world{5};
-  sim::system host{world};
   std::atomic<int> live{0};
   note out;
+  sim::world world{5};
+  sim::system host{world};
   host.spawn<keeper>(host.spawn<server>(live), live, out);
   world.run_for(1s);
   EXPECT_EQ(host.alive(), 2U);
@@ -116,10 +116,10 @@ private:
 };
 
 TEST(Monitor, TellsWhyAnActorEndedOnceForEachThatAsked) {
-  sim::world world{9};
-  sim::system host{world};
   std::atomic<int> live{0};
   std::vector<stop_reason> seen;
+  sim::world world{9};
+  sim::system host{world};
   auto s = host.spawn<server>(live);
   host.spawn<watcher>(s, seen, false);
   host.spawn<watcher>(s, seen, true);
@@ -146,9 +146,9 @@ private:
 };
 
 TEST(Link, EndsOneWithTheOther) {
+  std::atomic<int> live{0};
   sim::world world{9};
   sim::system host{world};
-  std::atomic<int> live{0};
   auto s = host.spawn<server>(live);
   auto l = host.spawn<linked>(s);
   world.run();
