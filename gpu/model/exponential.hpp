@@ -5,22 +5,26 @@
 
 namespace godwit::gpu::model {
 
-/// e^x for x <= 0, as float; 0 below -87, where float's normal numbers end.
+/// e^x for x <= 0 within two units in the last place; 0 below -87, where float's normal numbers end, and for NaN.
 ///
-/// libm chooses its expf by processor, and two instances must draw the same token. This one is a fixed series of double
-/// operations without a fused multiply-add (2^k times a polynomial in the remainder), good to float precision.
+/// libm chooses its expf by processor, and two instances must draw the same token. This one is a fixed series of float
+/// operations without a fused multiply-add: 2^n times a polynomial in what is left of x. It has no branch, so a loop
+/// over it becomes vector code, which changes nothing in its value.
 [[nodiscard]] inline float exp_nonpositive(float x) noexcept {
-  if (!(x > -87.0F)) return 0.0F;
-  const double scaled = static_cast<double>(x) * 1.4426950408889634; // log2(e)
-  const auto whole = static_cast<std::int32_t>(scaled - 0.5);        // rounds to nearest, as scaled <= 0
-  const double r = (scaled - whole) * 0.6931471805599453;            // |r| <= ln(2) / 2
-  double sum = 1.0 / 40320;
-  for (const double term : {1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 1.0 / 2, 1.0, 1.0}) {
-    const double product = sum * r;
-    sum = product + term;
-  }
-  const double power = std::bit_cast<double>((std::int64_t{whole} + 1023) << 52U);
-  return static_cast<float>(sum * power);
+  const bool representable = x > -87.0F;
+  const float bounded = representable ? x : 0.0F;
+  const auto n = static_cast<std::int32_t>(bounded * 1.44269504F - 0.5F); // rounds to nearest, as bounded <= 0
+  const auto whole = static_cast<float>(n);
+  const float r = (bounded - whole * 0.693359375F) + whole * 2.12194440e-4F; // ln 2 in two parts (Cephes)
+  float sum = 1.9875691500e-4F;
+  sum = sum * r + 1.3981999507e-3F;
+  sum = sum * r + 8.3334519073e-3F;
+  sum = sum * r + 4.1665795894e-2F;
+  sum = sum * r + 1.6666665459e-1F;
+  sum = sum * r + 5.0000001201e-1F;
+  sum = (sum * r) * r + r + 1.0F;
+  const float power = std::bit_cast<float>((n + 127) * (1 << 23));
+  return representable ? sum * power : 0.0F;
 }
 
 } // namespace godwit::gpu::model

@@ -4,6 +4,7 @@
 #include <godwit/gpu/model/philox.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -21,18 +22,43 @@ struct best_entry {
   float logit = lowest;
 };
 
-/// Ties: the lowest id.
-best_entry best_of(std::span<const float> logits) {
-  best_entry best;
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] > best.logit) best = {static_cast<token_id>(i), logits[i]};
-  return best;
+/// Loops go over this many numbers side by side, whatever the processor: the order of a sum belongs to its value.
+constexpr std::size_t lanes = 8;
+
+float highest_of(std::span<const float> logits) {
+  std::array<float, lanes> best;
+  best.fill(lowest);
+  std::size_t i = 0;
+  for (; i + lanes <= logits.size(); i += lanes)
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      best[lane] = logits[i + lane] > best[lane] ? logits[i + lane] : best[lane];
+  for (; i < logits.size(); ++i) best[0] = std::max(best[0], logits[i]);
+  return *std::max_element(best.begin(), best.end());
 }
 
-/// What a logit weighs against the highest one: e^((logit - highest) / temperature).
-float weight_of(float logit, float highest, float temperature) {
-  if (logit == highest) return 1.0F; // also when both are infinite
-  return exp_nonpositive((logit - highest) / temperature);
+/// Ties: the lowest id.
+best_entry best_of(std::span<const float> logits) {
+  const float highest = highest_of(logits);
+  if (highest == lowest) return {};
+  const auto place = std::find(logits.begin(), logits.end(), highest) - logits.begin();
+  return {static_cast<token_id>(place), highest};
+}
+
+/// What each logit weighs against the highest one, e^((logit - highest) / temperature), and the sum of that.
+double weigh(std::span<const float> logits, float highest, float temperature, std::span<float> weights) {
+  if (std::isinf(highest)) {
+    for (std::size_t i = 0; i < logits.size(); ++i) weights[i] = logits[i] == highest ? 1.0F : 0.0F;
+  } else {
+    for (std::size_t i = 0; i < logits.size(); ++i) weights[i] = exp_nonpositive((logits[i] - highest) / temperature);
+  }
+  std::array<double, lanes> sums{};
+  std::size_t i = 0;
+  for (; i + lanes <= weights.size(); i += lanes)
+    for (std::size_t lane = 0; lane < lanes; ++lane) sums[lane] += static_cast<double>(weights[i + lane]);
+  for (; i < weights.size(); ++i) sums[0] += static_cast<double>(weights[i]);
+  double sum = 0.0;
+  for (const double part : sums) sum += part;
+  return sum;
 }
 
 float logprob_of(float logit, float highest, float log_sum) {
@@ -68,10 +94,10 @@ void sampler::penalise(std::span<float> logits, const protocols::step_slice& sli
 }
 
 sampler::normaliser sampler::describe(std::span<const float> logits, std::int32_t count,
-                                      std::vector<protocols::token_logprob>& top) const {
+                                      std::vector<protocols::token_logprob>& top) {
   const auto best = best_of(logits);
-  double sum = 0.0;
-  for (const float logit : logits) sum += static_cast<double>(weight_of(logit, best.logit, 1.0F));
+  weights_.resize(logits.size());
+  const double sum = weigh(logits, best.logit, 1.0F, weights_);
   const normaliser result{best.logit, static_cast<float>(std::log(sum))};
   if (count == 0) return result;
 
@@ -99,11 +125,7 @@ token_id sampler::draw_random(std::span<const float> logits, float highest, cons
   const auto& sampling = slice.sampling;
   const double number = uniform(sampling.seed, slice.sample_index);
   weights_.resize(logits.size());
-  double sum = 0.0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    weights_[i] = weight_of(logits[i], highest, sampling.temperature);
-    sum += static_cast<double>(weights_[i]);
-  }
+  const double sum = weigh(logits, highest, sampling.temperature, weights_);
   const bool narrows = sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < logits.size();
   if (sampling.min_p > 0.0F || narrows || sampling.top_p < 1.0F) return draw_filtered(number, sampling);
 
@@ -123,14 +145,18 @@ token_id sampler::draw_filtered(double number, const protocols::sampling_params&
   const auto before = [](const candidate& a, const candidate& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
   };
-  // min-p is about the whole distribution, whose highest weight is 1. Candidates stand by id here.
-  candidates_.clear();
+  // min-p is about the whole distribution, whose highest weight is 1.
   double kept = 0.0;
-  for (std::size_t i = 0; i < weights_.size(); ++i) {
-    if (weights_[i] <= 0.0F || weights_[i] < sampling.min_p) continue;
-    candidates_.push_back({weights_[i], static_cast<token_id>(i)});
-    kept += static_cast<double>(weights_[i]);
-  }
+  for (const float weight : weights_) kept += weight >= sampling.min_p ? static_cast<double>(weight) : 0.0;
+  const bool narrows = sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < weights_.size();
+  // What weighs less than this is, all together, less than the part that top-p drops: no need to sort it.
+  const double dust = narrows || sampling.top_p >= 1.0F ? 0.0
+                                                        : 0.999 * (1.0 - static_cast<double>(sampling.top_p)) * kept /
+                                                              static_cast<double>(weights_.size());
+  const float least = std::max(sampling.min_p, static_cast<float>(dust));
+  candidates_.clear();
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    if (weights_[i] > 0.0F && weights_[i] >= least) candidates_.push_back({weights_[i], static_cast<token_id>(i)});
   const auto place = [&](std::size_t n) { return candidates_.begin() + static_cast<std::ptrdiff_t>(n); };
   std::size_t sorted = 0;
   if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < candidates_.size()) {
@@ -161,8 +187,7 @@ token_id sampler::draw_filtered(double number, const protocols::sampling_params&
 
 protocols::sampled_token sampler::draw(std::span<float> logits, const protocols::step_slice& slice) {
   const auto& sampling = slice.sampling;
-  for (float& logit : logits)
-    if (std::isnan(logit)) logit = lowest;
+  for (float& logit : logits) logit = logit == logit ? logit : lowest;
 
   protocols::sampled_token drawn;
   normaliser whole;

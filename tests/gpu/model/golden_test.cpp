@@ -99,8 +99,9 @@ TEST_P(Golden, Fp32LogitsAreWithinOneThousandthOfTheReference) {
   }
 }
 
-// bf16 keeps 8 bits of a number, and weights, activations and KV all do: errors of a few hundredths of the logits'
-// range (the logits' deviation is 2.9) are what the format costs.
+// bf16 keeps 8 bits of a number. Rounding weights, the inputs of linear layers, keys and values to it in the reference
+// itself moves these logits (deviation 2.9) by 0.05 on average (root mean square) and by up to 0.57; twice that is
+// allowed.
 TEST_P(Golden, Bf16LogitsAreCloseToTheFp32Reference) {
   const auto expected = read_golden(GetParam());
   auto configuration = expected.model.configuration;
@@ -118,7 +119,7 @@ TEST_P(Golden, Bf16LogitsAreCloseToTheFp32Reference) {
   }
   const double deviation = std::sqrt(squares / static_cast<double>(logits.size()));
   RecordProperty("error", std::to_string(largest_error(logits, expected.logits)));
-  EXPECT_LE(largest_error(logits, expected.logits), 0.5F);
+  EXPECT_LE(largest_error(logits, expected.logits), 1.2F);
   EXPECT_LE(deviation, 0.1);
 }
 

@@ -6,6 +6,8 @@
 
 namespace godwit::gpu::model::tests {
 
+using namespace std::string_view_literals;
+
 namespace {
 
 constexpr std::array<std::string_view, 64> fragments{
@@ -110,7 +112,7 @@ std::vector<std::string> hard_texts() {
       "\xCE\xB5\xCE\xBB\xCE\xBB\xCE\xB7\xCE\xBD\xCE\xB9\xCE\xBA\xCE\xAC \xD7\xA2\xD7\x91\xD7\xA8\xD7\x99\xD7\xAA "
       "\xE0\xB9\x84\xE0\xB8\x97\xE0\xB8\xA2",
       "\xE2\x80\x9Cquotes\xE2\x80\x9D \xE2\x80\x94 dash \xE2\x80\xA6 \xC2\xA0nbsp\xC2\xA0\xC2\xA0two \xE3\x80\x80wide",
-      std::string("nul \0 \x01\x7F end", 14),
+      std::string("nul \0 \x01\x7F end"sv),
       std::string(300, 'a') + std::string(300, ' ') + std::string(300, '\n') + std::string(300, '7') +
           std::string(300, '!'),
   };

@@ -38,7 +38,7 @@ private:
   };
   void penalise(std::span<float> logits, const protocols::step_slice& slice);
   [[nodiscard]] normaliser describe(std::span<const float> logits, std::int32_t count,
-                                    std::vector<protocols::token_logprob>& top) const;
+                                    std::vector<protocols::token_logprob>& top);
   [[nodiscard]] protocols::token_id draw_random(std::span<const float> logits, float highest,
                                                 const protocols::step_slice& slice);
   [[nodiscard]] protocols::token_id draw_filtered(double number, const protocols::sampling_params& sampling);
