@@ -29,9 +29,10 @@ int run(int count, char** arguments) {
     app.parse(count, arguments);
   } catch (const CLI::CallForHelp&) {
     for (const auto* chosen : app.get_subcommands())
-      if (const auto deeper = chosen->get_subcommands(); !deeper.empty()) return std::cout << deeper.front()->help(), 0;
+      if (const auto deeper = chosen->get_subcommands(); !deeper.empty())
+        return std::cout << deeper.front()->help("godwit " + chosen->get_name()), 0;
     const auto chosen = app.get_subcommands();
-    std::cout << (chosen.empty() ? app.help() : chosen.front()->help());
+    std::cout << (chosen.empty() ? app.help() : chosen.front()->help("godwit"));
     return 0;
   } catch (const CLI::CallForVersion&) {
     std::cout << app.version() << '\n';

@@ -196,6 +196,20 @@ std::optional<start_error> serving::wait_ready(const std::function<bool()>& give
     if (auto error = loader_->error()) return start_error{std::move(*error)};
     if (give_up()) return start_error{};
   }
+  return check_memory();
+}
+
+// As with vLLM: better to say so now than to fail a client's longest request in the middle.
+std::optional<start_error> serving::check_memory() {
+  const auto status = cluster_->status();
+  if (!status) return start_error{"the node does not answer: " + status.error().message};
+  for (const auto& instance : status->instances) {
+    const auto tokens = std::uint64_t{instance.load.blocks_total} * protocols::tokens_per_block;
+    if (instance.state != protocols::instance_state::ready || tokens >= context_length_) continue;
+    return start_error{"the KV cache of an instance holds " + std::to_string(tokens) +
+                       " tokens, less than one request of the model's context of " + std::to_string(context_length_) +
+                       "; raise --kv-bytes or set --model-context-max " + std::to_string(tokens)};
+  }
   return std::nullopt;
 }
 

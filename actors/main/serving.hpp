@@ -51,6 +51,7 @@ public:
 private:
   serving(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log);
   [[nodiscard]] std::optional<start_error> open_ports();
+  [[nodiscard]] std::optional<start_error> check_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
   [[nodiscard]] actors::edge_options edge_options(const gpu::model::model_directory& model);
 

@@ -34,8 +34,8 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .max = 1024,
          .flag = "--threads"});
   r.add("instances.kv_bytes", s.instances.kv_bytes,
-        {.doc = "Size of each instance's KV cache. 0: room for 8 requests of full length, but at most a quarter of the "
-                "free memory, divided among the instances.",
+        {.doc = "Size of each instance's KV cache. 0: room for 8 requests of full length, but at most a quarter of "
+                "the memory that is available when the instance starts.",
          .unit = "bytes",
          .min = 0,
          .flag = "--kv-bytes"});

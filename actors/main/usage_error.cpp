@@ -37,7 +37,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
            (near.empty() ? help : "; did you mean " + near + "?");
   }
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && &command == &app && !app.remaining().empty()) {
-    const auto& word = app.remaining().front();
+    const auto word = app.remaining().front();
     const auto near = runtime::config::nearest(word, known_names(app));
     return "no command is called '" + word + "'" + (near.empty() ? help : "; did you mean " + near + "?");
   }
