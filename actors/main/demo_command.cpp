@@ -26,8 +26,8 @@ using std::chrono::milliseconds;
 
 struct demo_options {
   std::string model;
-  std::uint32_t requests = 36;
-  std::uint32_t tokens = 160;
+  std::uint32_t requests = 48;
+  std::uint32_t tokens = 300;
   bool json = false;
 };
 
