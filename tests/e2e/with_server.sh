@@ -13,6 +13,7 @@ done
 shift
 
 work=$(mktemp -d)
+touch "$work/out" "$work/err" # the background job opens them later than we look
 "$godwit" serve --listen 127.0.0.1:0 --control 127.0.0.1:0 "${flags[@]}" >"$work/out" 2>"$work/err" &
 server=$!
 fail() {
