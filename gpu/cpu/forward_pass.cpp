@@ -173,19 +173,19 @@ void forward_pass::write_piece(const block_piece& piece, std::uint32_t head, std
   parts_.kernels.kv_write(parts_.kv.kind(), job);
 }
 
-void forward_pass::attend_tile(const thread_scratch& own, const query_tile& tile, std::uint32_t head,
+void forward_pass::attend_rows(const thread_scratch& own, const query_piece& piece, std::uint32_t head,
                                std::uint32_t layer) const {
   const auto& c = parts_.model.config;
-  const auto& planned = plan_.slices[tile.slice];
+  const auto& planned = plan_.slices[piece.slice];
   attention_job job;
   job.kv = parts_.kv.layer(layer);
   job.query =
-      queries_of(planned, head) + std::size_t{tile.first_query_row} * job.kv.head_width * bytes_of(parts_.kv.kind());
-  job.rows = tile.rows;
+      queries_of(planned, head) + std::size_t{piece.first_query_row} * job.kv.head_width * bytes_of(parts_.kv.kind());
+  job.rows = piece.rows;
   job.blocks = planned.blocks.data();
   job.head = head;
   job.group = group_;
-  job.first_query_row = tile.first_query_row;
+  job.first_query_row = piece.first_query_row;
   job.first_position = planned.slice->first_position;
   job.window = c.sliding_window.value_or(0);
   job.head_size = c.head_size;
@@ -201,22 +201,23 @@ void forward_pass::attend_tile(const thread_scratch& own, const query_tile& tile
 void forward_pass::attention(team::member& self, std::uint32_t layer) {
   const std::uint32_t heads = parts_.model.config.kv_heads;
   const auto own = parts_.memory.of_thread(self.index());
-  const auto count = static_cast<std::uint32_t>(plan_.tiles.size());
+  const auto count = static_cast<std::uint32_t>(plan_.query_pieces.size());
   if (plan_.decodes_only) {
     // One token a slice: a head's KV is read by the thread that wrote it.
-    const std::uint32_t tiles = pieces(group_, lanes);
+    const std::uint32_t tiles = pieces(group_, query_rows_max);
     share(self, static_cast<std::uint32_t>(plan_.slices.size()) * heads, [&](std::uint32_t i) {
       write_piece(plan_.pieces[i / heads], i % heads, layer);
-      for (std::uint32_t t = 0; t < tiles; ++t) attend_tile(own, plan_.tiles[i / heads * tiles + t], i % heads, layer);
+      for (std::uint32_t t = 0; t < tiles; ++t)
+        attend_rows(own, plan_.query_pieces[i / heads * tiles + t], i % heads, layer);
     });
     return self.barrier();
   }
   share(self, static_cast<std::uint32_t>(plan_.pieces.size()) * heads,
         [&](std::uint32_t i) { write_piece(plan_.pieces[i / heads], i % heads, layer); });
   self.barrier();
-  // Last tiles first, which see the most, so that threads end together.
+  // Last rows first, which see the most, so that threads end together.
   share(self, count * heads,
-        [&](std::uint32_t i) { attend_tile(own, plan_.tiles[count - 1 - i / heads], i % heads, layer); });
+        [&](std::uint32_t i) { attend_rows(own, plan_.query_pieces[count - 1 - i / heads], i % heads, layer); });
   self.barrier();
 }
 

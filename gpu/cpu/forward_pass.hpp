@@ -56,7 +56,7 @@ private:
   const std::byte* norm(team::member& self, const float* weight);
   void attention(team::member& self, std::uint32_t layer);
   void write_piece(const block_piece& piece, std::uint32_t head, std::uint32_t layer) const;
-  void attend_tile(const thread_scratch& own, const query_tile& tile, std::uint32_t head, std::uint32_t layer) const;
+  void attend_rows(const thread_scratch& own, const query_piece& piece, std::uint32_t head, std::uint32_t layer) const;
   [[nodiscard]] std::byte* queries_of(const planned_slice& slice, std::uint32_t head) const;
 
   /// All columns of a product, piece by piece; `use(first row, rows, first panel, panels, y, y stride)` takes each

@@ -39,8 +39,8 @@ void cut(step_plan& plan, std::uint32_t index, std::uint32_t group) {
     plan.pieces.push_back({index, token, tokens});
     token += tokens;
   }
-  for (std::uint32_t row = 0; row < planned.rows * group; row += lanes)
-    plan.tiles.push_back({index, row, std::min(lanes, planned.rows * group - row)});
+  for (std::uint32_t row = 0; row < planned.rows * group; row += query_rows_max)
+    plan.query_pieces.push_back({index, row, std::min(query_rows_max, planned.rows * group - row)});
 }
 
 } // namespace

@@ -24,8 +24,8 @@ struct block_piece {
   std::uint32_t tokens = 0;
 };
 
-/// Up to 16 query rows of one slice, for one kv head.
-struct query_tile {
+/// Query rows of one slice that one thread takes, for one kv head.
+struct query_piece {
   std::uint32_t slice = 0;
   std::uint32_t first_query_row = 0; ///< token * group + head within group
   std::uint32_t rows = 0;
@@ -43,7 +43,7 @@ struct step_plan {
   protocols::step_input input;
   std::vector<planned_slice> slices;
   std::vector<block_piece> pieces;
-  std::vector<query_tile> tiles;
+  std::vector<query_piece> query_pieces;
   std::vector<logits_place> logits;
   std::uint32_t rows = 0;
   std::uint32_t sampled = 0;

@@ -111,89 +111,127 @@ template <class Values> struct vector_products {
   }
 };
 
+/// Up to 16 query rows and what is known of them so far.
+struct query_rows {
+  const void* query = nullptr; ///< packed, as Products want it
+  std::uint32_t first = 0;     ///< row of the request's queries
+  std::uint32_t count = 0;
+  float* sums = nullptr;    ///< [count][head width]: probabilities times V, scaled as the highest score demands
+  float* highest = nullptr; ///< score
+  float* total = nullptr;   ///< of the probabilities
+};
+
+/// Turns scores into probabilities, row by row, for one group of positions.
+template <class Products>
+GODWIT_INLINE void soften(const attention_job& job, const query_rows& tile, std::uint32_t group, std::uint32_t count,
+                          float* scores, typename Products::probability* probabilities) {
+  const std::uint32_t width = job.kv.head_width;
+  const vec none = set1(-__builtin_inff()), scale = set1(job.scale);
+  for (std::uint32_t r = 0; r < tile.count; ++r) {
+    const int position = int(job.first_position + (tile.first + r) / job.group);
+    const int start = int(group * softmax_tokens);
+    const int end = position + 1 - start; // first lane not seen
+    const int begin = job.window ? position + 1 - int(job.window) - start : 0;
+    float* row = scores + r * softmax_tokens;
+    auto* p = probabilities + r * 16;
+    if (end <= 0 || begin >= int(softmax_tokens)) {
+      for (std::uint32_t b = 0; b < count; ++b) Products::put(p + b * 256, zero());
+      continue;
+    }
+    vec top = none;
+    for (std::uint32_t b = 0; b < count; ++b) {
+      vec s = mul(load(row + b * 16), scale);
+      const int lane = int(b * 16);
+      if (end - lane < 16) s = keep_first(s, end - lane, none);
+      if (begin - lane > 0) s = keep_first(none, begin - lane, s);
+      store(row + b * 16, s);
+      top = max(top, s);
+    }
+    const float before = tile.highest[r], here = reduce_max(top);
+    const float now = before > here ? before : here;
+    vec sum = zero();
+    for (std::uint32_t b = 0; b < count; ++b) {
+      const vec e = exponential(sub(load(row + b * 16), set1(now)));
+      sum = add(sum, e);
+      Products::put(p + b * 256, e);
+    }
+    const float added = reduce_add(sum);
+    if (now == before) {
+      tile.total[r] = tile.total[r] + added;
+      continue;
+    }
+    alignas(64) float shrink[16];
+    store(shrink, exponential(set1(before - now)));
+    tile.total[r] = __builtin_fmaf(tile.total[r], shrink[0], added);
+    tile.highest[r] = now;
+    float* sums = tile.sums + r * width;
+    for (std::uint32_t d = 0; d < width; d += 16) store(sums + d, mul(load(sums + d), set1(shrink[0])));
+  }
+}
+
 /// Softmax over groups of 128 positions with a running maximum. A masked position has probability zero and adds exactly
-/// nothing, and the groups lie at fixed positions, so a row's result does not depend on the rows beside it.
+/// nothing, and the groups lie at fixed positions, so a row's result does not depend on the rows beside it. All rows go
+/// through one group before the next, so that its K and V come from the cache.
 template <class Values, class Products, class Activations> void attend(const attention_job& job) {
   using element = typename Values::element;
-  const std::uint32_t rows = job.rows, width = job.kv.head_width;
+  const std::uint32_t width = job.kv.head_width;
   float* scores = job.scratch;
   auto* probabilities = reinterpret_cast<typename Products::probability*>(scores + 16 * softmax_tokens);
   float* sums = scores + 2 * 16 * softmax_tokens;
-  float* wide = sums + 16 * width;
-  float* highest = wide + 16 * width;
-  float* total = highest + 16;
-  const vec none = set1(-__builtin_inff());
-  for (std::uint32_t r = 0; r < rows; ++r) {
+  float* wide = sums + query_rows_max * width;
+  float* highest = wide + query_rows_max * width;
+  float* total = highest + query_rows_max;
+  for (std::uint32_t r = 0; r < job.rows; ++r) {
     highest[r] = -__builtin_inff();
     total[r] = 0;
     for (std::uint32_t d = 0; d < width; d += 16) store(sums + r * width + d, zero());
   }
-  const void* query = job.query;
-  if constexpr (Products::wide_queries && sizeof(element) == 2) {
-    for (std::uint32_t i = 0; i < rows * width; i += 16)
-      store(wide + i, load_bf16(static_cast<const std::uint16_t*>(job.query) + i));
-    query = wide;
-  }
-  const std::uint32_t lowest_position = job.first_position + job.first_query_row / job.group;
-  const std::uint32_t highest_position = job.first_position + (job.first_query_row + rows - 1) / job.group;
-  const std::uint32_t blocks = highest_position / 16 + 1;
-  const std::uint32_t first_seen =
-      job.window && lowest_position + 1 > job.window ? lowest_position + 1 - job.window : 0;
-  const vec scale = set1(job.scale);
-  Products::begin(rows);
-  for (std::uint32_t group = first_seen / softmax_tokens; group * 8 < blocks; ++group) {
+  const auto* query = static_cast<const element*>(job.query);
+  constexpr bool widened = Products::wide_queries && sizeof(element) == 2;
+  if constexpr (widened)
+    for (std::uint32_t i = 0; i < job.rows * width; i += 16) store(wide + i, load_bf16(query + i));
+
+  const auto position_of = [&](std::uint32_t row) {
+    return job.first_position + (job.first_query_row + row) / job.group;
+  };
+  const std::uint32_t blocks = position_of(job.rows - 1) / 16 + 1;
+  const auto first_seen = [&](std::uint32_t position) {
+    return job.window && position + 1 > job.window ? position + 1 - job.window : 0;
+  };
+  std::uint32_t configured = 0;
+  for (std::uint32_t group = first_seen(position_of(0)) / softmax_tokens; group * 8 < blocks; ++group) {
     const std::uint32_t count = blocks - group * 8 < 8 ? blocks - group * 8 : 8;
-    const element* values[8];
+    const element *keys[8], *values[8];
     for (std::uint32_t b = 0; b < count; ++b) {
       const std::byte* block =
           job.kv.base + job.blocks[group * 8 + b] * job.kv.block_stride + job.head * job.kv.head_stride;
+      keys[b] = reinterpret_cast<const element*>(block);
       values[b] = reinterpret_cast<const element*>(block + job.kv.value_offset);
-      Products::scores(query, rows, reinterpret_cast<const element*>(block), width, scores + b * 16);
     }
-    for (std::uint32_t r = 0; r < rows; ++r) {
-      const int position = int(job.first_position + (job.first_query_row + r) / job.group);
-      const int start = int(group * softmax_tokens);
-      const int end = position + 1 - start; // first lane not seen
-      const int begin = job.window ? position + 1 - int(job.window) - start : 0;
-      float* row = scores + r * softmax_tokens;
-      auto* p = probabilities + r * 16;
-      if (end <= 0 || begin >= int(softmax_tokens)) {
-        for (std::uint32_t b = 0; b < count; ++b) Products::put(p + b * 256, zero());
-        continue;
-      }
-      vec top = none;
-      for (std::uint32_t b = 0; b < count; ++b) {
-        vec s = mul(load(row + b * 16), scale);
-        const int lane = int(b * 16);
-        if (end - lane < 16) s = keep_first(s, end - lane, none);
-        if (begin - lane > 0) s = keep_first(none, begin - lane, s);
-        store(row + b * 16, s);
-        top = max(top, s);
-      }
-      const float before = highest[r], here = reduce_max(top);
-      const float now = before > here ? before : here;
-      vec sum = zero();
-      for (std::uint32_t b = 0; b < count; ++b) {
-        const vec e = exponential(sub(load(row + b * 16), set1(now)));
-        sum = add(sum, e);
-        Products::put(p + b * 256, e);
-      }
-      const float added = reduce_add(sum);
-      if (now == before) {
-        total[r] = total[r] + added;
-        continue;
-      }
-      alignas(64) float shrink[16];
-      store(shrink, exponential(set1(before - now)));
-      total[r] = __builtin_fmaf(total[r], shrink[0], added);
-      highest[r] = now;
-      for (std::uint32_t d = 0; d < width; d += 16)
-        store(sums + r * width + d, mul(load(sums + r * width + d), set1(shrink[0])));
+    for (std::uint32_t top = 0; top < job.rows; top += 16) {
+      query_rows tile;
+      tile.first = job.first_query_row + top;
+      tile.count = job.rows - top < 16 ? job.rows - top : 16;
+      tile.sums = sums + top * width;
+      tile.highest = highest + top;
+      tile.total = total + top;
+      if constexpr (widened)
+        tile.query = wide + top * width;
+      else
+        tile.query = query + top * width;
+      const std::uint32_t last = position_of(top + tile.count - 1);
+      if (last / softmax_tokens < group) continue; // all before the group
+      if (first_seen(position_of(top)) / softmax_tokens > group) continue;
+      const std::uint32_t seen = last / 16 + 1 - group * 8, some = seen < count ? seen : count;
+      if (configured != tile.count) Products::begin(configured = tile.count);
+      for (std::uint32_t b = 0; b < some; ++b)
+        Products::scores(tile.query, tile.count, keys[b], width, scores + b * 16);
+      soften<Products>(job, tile, group, some, scores, probabilities);
+      Products::values(probabilities, tile.count, values, some, width, tile.sums);
     }
-    Products::values(probabilities, rows, values, count, width, sums);
   }
   Products::end();
-  for (std::uint32_t r = 0; r < rows; ++r) {
+  for (std::uint32_t r = 0; r < job.rows; ++r) {
     const std::uint32_t query_row = job.first_query_row + r;
     const std::uint32_t token = query_row / job.group, head = job.head * job.group + query_row % job.group;
     const vec shares = set1(1.0F / total[r]);

@@ -23,6 +23,8 @@ inline constexpr std::uint32_t lanes = 16;
 inline constexpr std::uint32_t tile_depth = 32;
 /// Rows that one gemm call may have.
 inline constexpr std::uint32_t gemm_rows_max = 256;
+/// Query rows that share one pass over K and V.
+inline constexpr std::uint32_t query_rows_max = 128;
 /// Tokens whose probabilities share one pass of the softmax; positions are grouped by multiples of it.
 inline constexpr std::uint32_t softmax_tokens = 128;
 
@@ -106,15 +108,15 @@ struct kv_write_job {
   std::uint32_t first_query_row = 0; ///< of the first row
 };
 
-/// Attention of up to 16 query rows (token x head of one kv head's group) over a request's blocks.
+/// Attention of some query rows (token x head of one kv head's group) over a request's blocks.
 struct attention_job {
-  const void* query = nullptr; ///< a tile of packed activations
-  std::uint32_t rows = 0;      ///< of the tile
+  const void* query = nullptr; ///< packed activations, from a tile on
+  std::uint32_t rows = 0;      ///< at most query_rows_max
   const std::uint32_t* blocks = nullptr;
   kv_view kv;
   std::uint32_t head = 0; ///< kv head
   std::uint32_t group = 0;
-  std::uint32_t first_query_row = 0; ///< row 0 of the tile is this row of the request's queries
+  std::uint32_t first_query_row = 0; ///< row 0 is this row of the request's queries; multiple of 16
   std::uint32_t first_position = 0;  ///< of the slice
   std::uint32_t window = 0;          ///< 0: all positions
   std::uint32_t head_size = 0;
@@ -149,9 +151,9 @@ struct kernel_table {
   return std::size_t{(rows + lanes - 1) / lanes * lanes} * depth * sizeof(float);
 }
 
-/// Floats a thread lends to attention: scores, probabilities, widened queries, sums, accumulators.
+/// Floats a thread lends to attention: scores, probabilities, sums, widened queries, highest scores, totals.
 [[nodiscard]] constexpr std::size_t attention_scratch_floats(std::uint32_t head_width) noexcept {
-  return std::size_t{lanes} * softmax_tokens * 2 + std::size_t{lanes} * head_width * 2 + 4 * lanes;
+  return std::size_t{lanes} * softmax_tokens * 2 + std::size_t{query_rows_max} * (head_width * 2 + 2);
 }
 
 extern const kernel_table scalar_kernels;

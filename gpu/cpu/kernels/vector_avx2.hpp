@@ -31,8 +31,7 @@ GODWIT_INLINE vec select_below(vec x, vec limit, vec below, vec otherwise) {
           _mm256_blendv_ps(otherwise.b, below.b, _mm256_cmp_ps(x.b, limit.b, _CMP_LT_OQ))};
 }
 GODWIT_INLINE __m256 scale_half(__m256 x, __m256 n) {
-  return _mm256_castsi256_ps(
-      _mm256_add_epi32(_mm256_castps_si256(x), _mm256_slli_epi32(_mm256_cvttps_epi32(n), 23)));
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), _mm256_slli_epi32(_mm256_cvttps_epi32(n), 23)));
 }
 GODWIT_INLINE vec scale_by_power(vec x, vec n) { return {scale_half(x.a, n.a), scale_half(x.b, n.b)}; }
 GODWIT_INLINE vec keep_first(vec x, int count, vec other) {
