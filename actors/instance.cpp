@@ -37,7 +37,11 @@ task<instance_facts> instance::load() {
 task<protocols::step_output> instance::execute(protocols::step_input input) {
   if (!executor_) throw std::runtime_error("the model is not loaded");
   if (busy_) throw std::logic_error("a step is in flight already");
-  busy_ = true;
+  const struct claim {
+    bool& held;
+    explicit claim(bool& flag) : held(flag) { held = true; }
+    ~claim() { held = false; }
+  } one_at_a_time(busy_);
   const auto forward = executor_->begin(std::move(input));
   const auto layers = forward->layers();
   const auto stride = options_.layers_per_advance == 0 ? layers : options_.layers_per_advance;
@@ -49,7 +53,6 @@ task<protocols::step_output> instance::execute(protocols::step_input input) {
     if (!error) throw std::runtime_error(error.error().message);
     if (!error->empty()) throw std::runtime_error(*error);
   }
-  busy_ = false;
   co_return forward->take();
 }
 

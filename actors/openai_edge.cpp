@@ -116,8 +116,7 @@ void openai_edge::handle(http::request request, exchange_ptr exchange) {
 }
 
 void openai_edge::models(const http::request& request, const exchange_ptr& exchange) {
-  const auto card =
-      openai::model_card{options_.model.name, started_s_, "godwit", options_.model.context_length};
+  const auto card = openai::model_card{options_.model.name, started_s_, "godwit", options_.model.context_length};
   constexpr std::string_view prefix = "/v1/models/";
   if (!request.target.starts_with(prefix)) return exchange->respond(json(openai::models_object({card})));
   const auto asked = request.target.substr(prefix.size());

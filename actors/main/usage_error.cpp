@@ -18,7 +18,8 @@ std::vector<std::string> known_names(const CLI::App& command) {
   std::vector<std::string> out;
   for (const auto* option : command.get_options())
     for (const auto& name : option->get_lnames()) out.push_back("--" + name);
-  for (const auto* below : command.get_subcommands([](const CLI::App*) { return true; })) out.push_back(below->get_name());
+  for (const auto* below : command.get_subcommands([](const CLI::App*) { return true; }))
+    out.push_back(below->get_name());
   return out;
 }
 

@@ -1,10 +1,10 @@
 #include "config/text.hpp"
 
-#include <godwit/runtime/config/nearest.hpp>
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <godwit/runtime/config/nearest.hpp>
 #include <numeric>
 
 namespace godwit::runtime::config {

@@ -25,5 +25,4 @@ namespace godwit::runtime::config {
 /// The shortest text that reads back as the same number; "2.0" rather than "2".
 [[nodiscard]] std::string real_text(double x);
 
-
 } // namespace godwit::runtime::config

@@ -19,9 +19,9 @@ enum class backend : std::uint8_t {
 
 /// Work for a device, in order.
 ///
-/// Everything enqueued runs one after the other on the device's threads, never on the caller's. Two streams of one device
-/// interleave freely; order between them is made with events. Thread-safe. Destroying a stream drops what has not begun and
-/// waits for what runs (except from within the work itself).
+/// Everything enqueued runs one after the other on the device's threads, never on the caller's. Two streams of one
+/// device interleave freely; order between them is made with events. Thread-safe. Destroying a stream drops what has
+/// not begun and waits for what runs (except from within the work itself).
 class stream {
 public:
   virtual ~stream() = default;
@@ -30,7 +30,8 @@ public:
   virtual void enqueue(std::function<void()> work, std::int64_t cost_ns = 0) = 0;
   /// An event that is ready when all that was enqueued before has run.
   [[nodiscard]] virtual event record() = 0;
-  /// What is enqueued from now on begins only when `earlier` is ready. Blocks the stream, not the caller and not the device.
+  /// What is enqueued from now on begins only when `earlier` is ready. Blocks the stream, not the caller and not the
+  /// device.
   virtual void wait(event earlier) = 0;
 };
 

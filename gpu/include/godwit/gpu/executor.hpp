@@ -16,7 +16,7 @@ namespace godwit::gpu {
 using completion = std::function<void(std::string error)>;
 
 struct executor_info {
-  std::string device;              ///< for logs and status: "cpu (2 threads, amx)"
+  std::string device; ///< for logs and status: "cpu (2 threads, amx)"
   std::uint32_t layers = 0;
   std::uint32_t vocabulary = 0;
   std::uint32_t positions_max = 0; ///< the model's context length, in tokens
@@ -27,10 +27,10 @@ struct executor_info {
 
 /// One step in flight. Not thread-safe; one caller, who gets completions.
 ///
-/// A step is run layer by layer: `advance(n, done)` enqueues the layers up to n (exclusive) and returns at once; `done` tells that they have
-/// run. Between two calls the caller may act: send KV of finished layers, wait for KV to arrive, cancel. `advance(layers())` also does
-/// the final norm, the logits and the sampling; `take()` is valid after its completion.
-/// Destroying a forward waits until nothing of it runs any more.
+/// A step is run layer by layer: `advance(n, done)` enqueues the layers up to n (exclusive) and returns at once; `done`
+/// tells that they have run. Between two calls the caller may act: send KV of finished layers, wait for KV to arrive,
+/// cancel. `advance(layers())` also does the final norm, the logits and the sampling; `take()` is valid after its
+/// completion. Destroying a forward waits until nothing of it runs any more.
 class forward {
 public:
   virtual ~forward() = default;
@@ -45,8 +45,8 @@ class executor {
 public:
   virtual ~executor() = default;
   [[nodiscard]] virtual const executor_info& info() const noexcept = 0;
-  /// Checks the input (positions, blocks within the pool, token ids) and throws std::invalid_argument on a caller's bug.
-  /// At most one forward lives at a time.
+  /// Checks the input (positions, blocks within the pool, token ids) and throws std::invalid_argument on a caller's
+  /// bug. At most one forward lives at a time.
   [[nodiscard]] virtual std::unique_ptr<forward> begin(protocols::step_input input) = 0;
   /// K or V of one layer of one block; contiguous. Empty where a device has no such memory (sim).
   [[nodiscard]] virtual protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) = 0;

@@ -32,14 +32,14 @@ private:
   std::function<void(protocols::memory_region)> release_;
 };
 
-/// A device's memory, bounded. Large, few, long-lived pieces: weights, the KV pool, activations; not a general allocator.
-/// Thread-safe.
+/// A device's memory, bounded. Large, few, long-lived pieces: weights, the KV pool, activations; not a general
+/// allocator. Thread-safe.
 class memory_pool {
 public:
   virtual ~memory_pool() = default;
   /// Zeroed. At least 64-byte aligned; on the CPU in huge pages where the kernel grants them.
-  /// Throws `out_of_memory` before anything is taken when the pool's bound or the machine has too little; `purpose` is named
-  /// in the message ("the KV cache").
+  /// Throws `out_of_memory` before anything is taken when the pool's bound or the machine has too little; `purpose` is
+  /// named in the message ("the KV cache").
   [[nodiscard]] virtual allocation allocate(std::uint64_t bytes, const std::string& purpose) = 0;
   [[nodiscard]] virtual std::uint64_t used_bytes() const noexcept = 0;
   /// What could be allocated now.

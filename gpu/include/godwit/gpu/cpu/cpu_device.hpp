@@ -18,8 +18,8 @@ struct cpu_device_settings {
   std::uint64_t memory_bytes_max = 0;
 };
 
-/// A device made of threads: a leader, who takes work from the streams, and helpers, who share the big loops with it. Idle
-/// threads sleep. Threads are not pinned; several devices may share the cores.
+/// A device made of threads: a leader, who takes work from the streams, and helpers, who share the big loops with it.
+/// Idle threads sleep. Threads are not pinned; several devices may share the cores.
 [[nodiscard]] std::unique_ptr<device> make_cpu_device(const cpu_device_settings& settings);
 
 } // namespace godwit::gpu::cpu

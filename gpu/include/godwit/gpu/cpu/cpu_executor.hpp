@@ -35,8 +35,8 @@ struct cpu_executor_settings {
   std::uint32_t threads = 0;
   /// KV blocks in the pool (16 tokens each). 0: from `kv_bytes`.
   std::uint32_t blocks = 0;
-  /// Size of the KV pool, if `blocks` is 0. 0: room for 8 requests of the model's full length, but at most a quarter of the
-  /// available memory.
+  /// Size of the KV pool, if `blocks` is 0. 0: room for 8 requests of the model's full length, but at most a quarter of
+  /// the available memory.
   std::uint64_t kv_bytes = 0;
   kv_precision kv = kv_precision::automatic;
   /// Absent: the best that this machine has.
@@ -51,9 +51,9 @@ struct cpu_executor_settings {
 
 /// A model replica on the CPU.
 ///
-/// Numbers: a request's logits are a function of its tokens and the weights. They are bitwise the same alone or in any batch,
-/// with any cut into chunks, any number of threads and any instruction set (docs/design/kernels.md).
-/// Errors (std::runtime_error, one line with what to do): too little memory, an instruction set that is not there.
+/// Numbers: a request's logits are a function of its tokens and the weights. They are bitwise the same alone or in any
+/// batch, with any cut into chunks, any number of threads and any instruction set (docs/design/kernels.md). Errors
+/// (std::runtime_error, one line with what to do): too little memory, an instruction set that is not there.
 [[nodiscard]] std::unique_ptr<executor> make_cpu_executor(std::shared_ptr<const packed_model> model,
                                                           const cpu_executor_settings& settings);
 
@@ -62,8 +62,8 @@ struct cpu_executor_settings {
                                                           std::shared_ptr<const model::weights> weights,
                                                           const cpu_executor_settings& settings);
 
-/// Logits of every position of a prompt, row-major [tokens][vocabulary], prefilled in chunks of `chunk` tokens (0: in one).
-/// A tool for tests and comparisons: makes an executor of its own. `settings`: threads, kv, isa are used.
+/// Logits of every position of a prompt, row-major [tokens][vocabulary], prefilled in chunks of `chunk` tokens (0: in
+/// one). A tool for tests and comparisons: makes an executor of its own. `settings`: threads, kv, isa are used.
 [[nodiscard]] std::vector<float> compute_logits(std::shared_ptr<const packed_model> model,
                                                 std::span<const protocols::token_id> tokens,
                                                 const cpu_executor_settings& settings = {}, std::uint32_t chunk = 0);

@@ -7,7 +7,8 @@
 
 namespace godwit::gpu::cpu {
 
-/// Instruction sets that the kernels are written for, weakest first. All give bitwise the same results; they differ in speed.
+/// Instruction sets that the kernels are written for, weakest first. All give bitwise the same results; they differ in
+/// speed.
 enum class isa : std::uint8_t {
   scalar, ///< plain C++: the definition of what the others compute; very slow
   avx2,   ///< AVX2, FMA, F16C

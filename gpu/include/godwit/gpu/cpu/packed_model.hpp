@@ -12,9 +12,9 @@ namespace godwit::gpu::cpu {
 class packed_model;
 
 /// Reads every tensor once and packs it, on `threads` threads (0: as many as this process may use).
-/// Errors (std::runtime_error, one line): a tensor is missing or has another shape than the configuration says, a size that
-/// the kernels do not know, too little memory (compared before anything is allocated).
-/// The weights are not needed afterwards.
+/// Errors (std::runtime_error, one line): a tensor is missing or has another shape than the configuration says, a size
+/// that the kernels do not know, too little memory (compared before anything is allocated). The weights are not needed
+/// afterwards.
 [[nodiscard]] std::shared_ptr<const packed_model> pack_model(const model::config& config, const model::weights& weights,
                                                              std::uint32_t threads = 0);
 

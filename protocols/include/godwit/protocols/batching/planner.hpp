@@ -97,7 +97,7 @@ private:
   struct share { ///< of a step
     planned_request* who = nullptr;
     std::uint32_t tokens = 0;
-    bool copied = false;  ///< a block of it is copied before the step
+    bool copied = false; ///< a block of it is copied before the step
     bool prefill = false;
     bool samples = false;
   };

@@ -12,20 +12,21 @@ namespace godwit::protocols {
 /// One request's share of a step: a chunk of its prompt, or the last token while it decodes.
 struct step_slice {
   request_id request;
-  std::uint32_t first_position = 0;    ///< position of tokens[0]; the KV of all positions below is in `blocks` already
-  std::vector<token_id> tokens;        ///< at least one
-  std::vector<block_id> blocks;        ///< block table; covers positions [0, first_position + tokens.size())
-  bool samples = false;                ///< draw the token that follows tokens.back()
-  std::uint32_t sample_index = 0;      ///< index in the answer of the token drawn; the counter of the random numbers
-  sampling_params sampling;            ///< read when `samples`
-  std::vector<token_id> forbidden;     ///< never drawn in this step (min_tokens)
-  std::vector<token_id> prompt;        ///< only when sampling.penalised(): the prompt
-  std::vector<token_id> generated;     ///< only when sampling.penalised(): the answer so far
+  std::uint32_t first_position = 0; ///< position of tokens[0]; the KV of all positions below is in `blocks` already
+  std::vector<token_id> tokens;     ///< at least one
+  std::vector<block_id> blocks;     ///< block table; covers positions [0, first_position + tokens.size())
+  bool samples = false;             ///< draw the token that follows tokens.back()
+  std::uint32_t sample_index = 0;   ///< index in the answer of the token drawn; the counter of the random numbers
+  sampling_params sampling;         ///< read when `samples`
+  std::vector<token_id> forbidden;  ///< never drawn in this step (min_tokens)
+  std::vector<token_id> prompt;     ///< only when sampling.penalised(): the prompt
+  std::vector<token_id> generated;  ///< only when sampling.penalised(): the answer so far
 
   step_slice() = default;
   friend bool operator==(const step_slice&, const step_slice&) = default;
   auto fields() {
-    return std::tie(request, first_position, tokens, blocks, samples, sample_index, sampling, forbidden, prompt, generated);
+    return std::tie(request, first_position, tokens, blocks, samples, sample_index, sampling, forbidden, prompt,
+                    generated);
   }
 };
 
@@ -39,8 +40,8 @@ struct block_copy {
   auto fields() { return std::tie(from, to); }
 };
 
-/// What an instance runs in one step: prefill chunks and decodes of many requests together (Orca's selective batching: linear
-/// layers over all tokens at once, attention per request).
+/// What an instance runs in one step: prefill chunks and decodes of many requests together (Orca's selective batching:
+/// linear layers over all tokens at once, attention per request).
 struct step_input {
   std::uint64_t step = 0; ///< counts up; echoed in the output
   std::vector<block_copy> copies;

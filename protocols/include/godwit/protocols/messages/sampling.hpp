@@ -10,8 +10,8 @@ namespace godwit::protocols {
 
 /// How the next token is drawn from the logits.
 ///
-/// Randomness is a pure function of (seed, index of the token in the answer), so a request gives the same tokens alone, in any
-/// batch, on any instance and after any number of moves.
+/// Randomness is a pure function of (seed, index of the token in the answer), so a request gives the same tokens alone,
+/// in any batch, on any instance and after any number of moves.
 struct sampling_params {
   float temperature = 1.0F;        ///< 0: greedy
   float top_p = 1.0F;              ///< (0, 1]
@@ -60,8 +60,8 @@ struct token_logprob {
 /// One token drawn by an instance.
 struct sampled_token {
   token_id id = 0;
-  float logprob = 0.0F;                 ///< natural logarithm, of the unmodified distribution; 0 when not asked for
-  std::vector<token_logprob> top;       ///< most probable first; empty when not asked for
+  float logprob = 0.0F;           ///< natural logarithm, of the unmodified distribution; 0 when not asked for
+  std::vector<token_logprob> top; ///< most probable first; empty when not asked for
 
   sampled_token() = default;
   explicit sampled_token(token_id token) : id(token) {}
