@@ -19,13 +19,14 @@ double milliseconds_between(steady::time_point from, steady::time_point to) {
 }
 
 std::string body_of(const demo_request& request, const std::string& model) {
-  return boost::json::serialize(boost::json::object{{"model", model},
-                                                    {"prompt", request.prompt},
-                                                    {"max_tokens", request.max_tokens},
-                                                    {"temperature", request.temperature},
-                                                    {"seed", request.seed},
-                                                    {"stream", true},
-                                                    {"stream_options", {{"include_usage", true}}}});
+  return boost::json::serialize(boost::json::object{
+      {"model", model},
+      {"messages", boost::json::array{boost::json::object{{"role", "user"}, {"content", request.question}}}},
+      {"max_tokens", request.max_tokens},
+      {"temperature", request.temperature},
+      {"seed", request.seed},
+      {"stream", true},
+      {"stream_options", {{"include_usage", true}}}});
 }
 
 } // namespace
@@ -60,7 +61,8 @@ struct demo_round::stream {
     const auto& choice = choices->as_array().front().as_object();
     if (const auto* reason = choice.if_contains("finish_reason"); reason != nullptr && reason->is_string())
       answer->finish_reason = std::string(reason->as_string());
-    const auto* text = choice.if_contains("text");
+    const auto* delta = choice.if_contains("delta");
+    const auto* text = delta != nullptr && delta->is_object() ? delta->as_object().if_contains("content") : nullptr;
     return text != nullptr && text->is_string() ? std::string(text->as_string()) : std::string();
   }
 
@@ -84,7 +86,7 @@ demo_round::demo_round(std::string url, std::string model, const std::vector<dem
     state->answer = &answers_[i];
     http::client_request request;
     request.method = "POST";
-    request.url = url + "/v1/completions";
+    request.url = url + "/v1/chat/completions";
     request.fields = {{"Content-Type", "application/json"}};
     request.body = body_of(requests[i], model);
     http::client_callbacks callbacks;

@@ -16,7 +16,7 @@ namespace godwit::main {
 
 /// One request of the demo, as any client of the HTTP endpoint would send it.
 struct demo_request {
-  std::string prompt;
+  std::string question;
   double temperature = 0.0;
   std::uint64_t seed = 0;
   std::uint32_t max_tokens = 0;

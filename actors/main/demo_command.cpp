@@ -31,26 +31,19 @@ struct demo_options {
   bool json = false;
 };
 
-constexpr std::array prompts{
-    "A hacker is",
-    "The Jargon File is",
-    "A bug is",
-    "In the early days of computing,",
-    "The term is used by",
-    "A kluge is",
-    "Unix is",
-    "The original meaning of the word",
-    "A wizard is",
-    "Compare this with",
-    "Programmers often say",
-    "The Internet is",
+/// Entries that the built-in model has learnt well.
+constexpr std::array questions{
+    "What is a back door?", "What is a hacker?",     "What is a deadlock?",  "What is a kludge?",
+    "What is a daemon?",    "What is a cracker?",    "What is a flame?",     "What is a patch?",
+    "What is a worm?",      "What is the Internet?", "What is a heisenbug?", "What is a magic cookie?",
+    "What is a one-liner?", "What is big-endian?",
 };
 
 std::vector<demo_request> make_requests(const demo_options& options) {
   std::vector<demo_request> out;
   for (std::uint32_t i = 0; i < options.requests; ++i) {
     demo_request r;
-    r.prompt = prompts[i % prompts.size()];
+    r.question = questions[i % questions.size()];
     r.seed = 1000 + i;
     r.temperature = i % 3 == 0 ? 0.0 : 0.8; // greedy and seeded sampling
     r.max_tokens = options.tokens;
@@ -178,7 +171,8 @@ int demo(const demo_options& options) {
     if (!answer.error.empty()) return std::cerr << "godwit: an answer failed: " << answer.error << '\n', 1;
 
   out.line("\n2. The same requests; half-way an instance is killed. One of the answers as it streams:\n");
-  out.speak(requests.front().prompt);
+  out.speak(requests.front().question);
+  out.end_speech();
   {
     bool killed = false;
     demo_round round(node.url(), node.model_name(), requests, [&](std::size_t i, const std::string& text) {
