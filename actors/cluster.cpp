@@ -13,7 +13,10 @@ cluster::cluster(runtime::actor_host& host, node_options options)
   node_ = host_.spawn<actors::node>(std::move(options));
 }
 
-cluster::~cluster() { host_.stop(node_); }
+cluster::~cluster() {
+  gate_->close();
+  host_.stop(node_);
+}
 
 runtime::async::expected<protocols::cluster_status> cluster::status(bool with_requests) {
   return host_.ask(node_, std::chrono::seconds(30), status_query{with_requests});

@@ -67,6 +67,7 @@ void frontend::submit(submission& what) {
   const auto id = protocols::request_id{std::uint64_t{options_.home} << 48 |
                                         (std::uint64_t{options_.incarnation} & 0xfff) << 36 | ++last_id_};
   what.request.request = id;
+  const auto label = what.client_id.empty() ? std::string() : " as " + what.client_id;
   what.request.arrival_ns = now().count();
   if (!what.seeded) what.request.sampling.seed = random_.next();
   const auto prompt_tokens = static_cast<std::uint32_t>(what.request.prompt.size());
@@ -81,7 +82,7 @@ void frontend::submit(submission& what) {
     options_.metrics->prompt_tokens.increment(prompt_tokens);
     options_.metrics->open.set(static_cast<double>(open_.size()));
   }
-  options_.log.request(id).debug("accepted: {} prompt tokens, at most {} to answer", prompt_tokens,
+  options_.log.request(id).debug("accepted{}: {} prompt tokens, at most {} to answer", label, prompt_tokens,
                                  r.request.stop.max_tokens);
   r.placing = true;
   start(place(id));
@@ -101,15 +102,22 @@ void frontend::withdraw(const answer_sink* sink) {
 task<void> frontend::place(protocols::request_id id) {
   const auto deadline = now() + options_.placement_timeout;
   auto pause = options_.retry_pause;
+  std::vector<protocols::instance_id> full; // refused for their queues since the last pause
   for (;;) {
     auto* r = find(id);
     if (r == nullptr) co_return;
     dispatch_query query{static_cast<std::uint32_t>(r->request.prompt.size() + r->ownership.answer().size()),
                          r->request.stop.max_tokens, r->request.priority};
     bool overloaded = false;
-    const auto entry = co_await choose(query, &overloaded);
-    r = find(id);
-    if (r == nullptr) co_return;
+    std::optional<instance_entry> entry;
+    if (full.empty()) {
+      entry = co_await choose(query, &overloaded);
+      r = find(id);
+      if (r == nullptr) co_return;
+    } else { // the scheduler's news is older than the refusal
+      entry = choose_in_turn(full);
+      overloaded = !entry;
+    }
     // A client that has seen tokens is not turned away; one that has not can try again later.
     if (overloaded && r->ownership.answer().empty()) {
       fail(id, failure_kind::overloaded, "every queue is full");
@@ -132,8 +140,13 @@ task<void> frontend::place(protocols::request_id id) {
         tell(entry->llumlet, protocols::cancel_request{id, *epoch});
         co_return;
       }
-      if (settle(id, *entry, answer)) co_return;
+      if (settle(id, *entry, *epoch, answer)) co_return;
+      if (answer && answer->reason == refusal::queue_full) {
+        full.push_back(entry->instance);
+        if (now() < deadline) continue; // another one may have room
+      }
     }
+    full.clear();
     if (now() >= deadline) {
       fail(id, failure_kind::unavailable, "no instance took the request in time");
       co_return;
@@ -143,35 +156,35 @@ task<void> frontend::place(protocols::request_id id) {
   }
 }
 
-bool frontend::settle(protocols::request_id id, const instance_entry& entry,
+bool frontend::settle(protocols::request_id id, const instance_entry& entry, protocols::epoch epoch,
                       const runtime::async::expected<protocols::admission>& answer) {
   auto& r = *find(id);
+  // Lost while the instance made up its mind: tokens were missing.
+  if (r.ownership.current_epoch() != epoch || !r.ownership.owner()) {
+    tell(entry.llumlet, protocols::cancel_request{id, epoch});
+    return false;
+  }
   if (answer && answer->accepted()) {
     const auto* current = topology_.find(entry.instance);
     if (current == nullptr || current->generation != entry.generation || !current->llumlet) {
-      r.ownership.owner_lost(r.ownership.current_epoch()); // it died while its answer was on the way
+      r.ownership.owner_lost(epoch); // it died while its answer was on the way
       r.owner = {};
       return false;
     }
     r.placing = false;
-    options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(),
-                                   r.ownership.current_epoch().value());
+    options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(), epoch.value());
     return true;
   }
   r.owner = {};
-  const auto epoch = r.ownership.current_epoch();
-  r.ownership.owner_lost(epoch);
   if (!answer) {
+    r.ownership.owner_lost(epoch);
     // A timeout does not say whether the instance has it: the next epoch makes that one's tokens void.
     tell(entry.llumlet, protocols::cancel_request{id, epoch});
     options_.log.request(id).warning("instance {} did not answer: {}", entry.instance.value(), answer.error().message);
     return false;
   }
+  r.ownership.refused(epoch);
   switch (answer->reason) {
-  case refusal::queue_full:
-    if (!r.ownership.answer().empty()) return false;
-    fail(id, failure_kind::overloaded, "every queue is full");
-    return true;
   case refusal::too_long:
     fail(id, failure_kind::too_long,
          "the request's " + std::to_string(r.prompt_tokens) + " tokens leave no room in the model's context of " +
@@ -186,6 +199,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry,
     fail(id, failure_kind::invalid, "the instance cannot run this request");
     return true;
   case refusal::none:
+  case refusal::queue_full:
   case refusal::duplicate:
   case refusal::not_ready:
     return false;
@@ -205,14 +219,14 @@ task<std::optional<instance_entry>> frontend::choose(dispatch_query query, bool*
     }
     options_.log.warning("no decision from the global scheduler: {}", decision.error().message);
   }
-  co_return choose_without_scheduler();
+  co_return choose_in_turn({});
 }
 
-std::optional<instance_entry> frontend::choose_without_scheduler() {
+std::optional<instance_entry> frontend::choose_in_turn(const std::vector<protocols::instance_id>& avoided) {
   const auto count = topology_.instances.size();
   for (std::size_t i = 0; i < count; ++i) {
     const auto& entry = topology_.instances[turn_++ % count];
-    if (entry.ready) return entry;
+    if (entry.ready && std::find(avoided.begin(), avoided.end(), entry.instance) == avoided.end()) return entry;
   }
   return std::nullopt;
 }
@@ -230,7 +244,10 @@ void frontend::take_one(protocols::token_update& update) {
     options_.log.request(update.request)
         .error("tokens are missing before index {}; its instance is not trusted any more", update.first_index);
     if (r->owner) tell(r->owner, protocols::cancel_request{update.request, update.epoch});
-    if (!r->placing) orphan(update.request);
+    if (r->placing)
+      r->ownership.owner_lost(update.epoch); // `settle` sees it
+    else
+      orphan(update.request);
     return;
   }
   if (accepted.what != verdict::accepted) {

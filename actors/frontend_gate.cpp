@@ -12,6 +12,12 @@ void frontend_gate::update(const topology& news) {
   changed_.notify_all();
 }
 
+void frontend_gate::close() {
+  const std::lock_guard lock(mutex_);
+  topology_ = {};
+  topology_.version = ~std::uint64_t{0};
+}
+
 bool frontend_gate::wait_ready(std::uint32_t count, std::chrono::milliseconds timeout) const {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [this, count] {

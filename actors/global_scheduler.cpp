@@ -12,11 +12,15 @@ global_scheduler::global_scheduler(runtime::actor_context context, scheduler_opt
 }
 
 runtime::behavior_of<scheduler_interface> global_scheduler::make_behavior() {
-  return {[this](protocols::load_report& report) { dispatcher_->report(report); },
+  return {[this](protocols::load_report& report) {
+            // The last report of an instance that died may come after the news of its death.
+            const auto* entry = topology_.find(report.instance);
+            if (entry != nullptr && entry->ready && entry->generation == report.generation) dispatcher_->report(report);
+          },
           [this](dispatch_query& query) {
             const auto picked = dispatcher_->pick({query.prompt_tokens, query.priority});
             const auto* entry = picked ? topology_.find(*picked) : nullptr;
-            if (entry != nullptr) return dispatch_decision{entry->instance, entry->generation};
+            if (entry != nullptr && entry->ready) return dispatch_decision{entry->instance, entry->generation};
             auto none = dispatch_decision{};
             const auto reports = dispatcher_->reports();
             none.overloaded = std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.ready; });

@@ -34,7 +34,8 @@ void llumlet::on_fault(const std::exception_ptr& failure, std::string_view where
 task<void> llumlet::bring_up() {
   auto facts = co_await ask(options_.instance, options_.load_timeout, load_model{});
   if (!facts) {
-    options_.log.error("instance {} cannot load its model: {}", options_.id.value(), facts.error().message);
+    options_.log.write(options_.restarts == 0 ? runtime::log::level::debug : runtime::log::level::error,
+                       "instance {} cannot load its model: {}", options_.id.value(), facts.error().message);
     quit(runtime::stop_reason::failed);
     co_return;
   }
@@ -61,15 +62,19 @@ task<void> llumlet::heartbeat() {
 protocols::admission llumlet::admit(generate_order order) {
   const auto id = order.request.request;
   if (!planner_) return {id, order.request.epoch, protocols::refusal::not_ready, 0};
-  auto answer = planner_->admit(std::move(order.request));
-  settle(planner_->take_effects()); // of an earlier epoch of this request
-  if (!answer.accepted()) return answer;
+  // Before the planner is asked: it may end an earlier epoch of this request, or this one, at once.
   auto& entry = homes_[id];
   if (entry.admissions++ > 0) leave(entry.by);
   entry.by = order.home;
   auto& books = books_[order.home];
   if (books.requests++ == 0)
     books.monitor = monitor(order.home, [this, whom = order.home](runtime::stop_reason) { home_down(whom); });
+  const auto answer = planner_->admit(std::move(order.request));
+  settle(planner_->take_effects());
+  if (!answer.accepted()) {
+    forget_home(id);
+    return answer;
+  }
   report_soon();
   wake();
   return answer;

@@ -37,8 +37,9 @@ void node::on_stop() {
 }
 
 std::chrono::nanoseconds node::next_pause(std::chrono::nanoseconds started, std::chrono::nanoseconds& backoff) {
-  backoff =
-      now() - started >= options_.settled_after ? options_.backoff_min : std::max(options_.backoff_min, backoff * 2);
+  constexpr std::chrono::nanoseconds least = std::chrono::milliseconds(1); // never a busy loop of restarts
+  const bool settled = now() - started >= options_.settled_after;
+  backoff = settled ? options_.backoff_min : std::max({options_.backoff_min, backoff * 2, least});
   backoff = std::min(backoff, options_.backoff_max);
   return backoff;
 }
@@ -114,7 +115,9 @@ void node::pair_down(std::size_t index, std::uint64_t generation, runtime::stop_
   auto& p = pairs_[index];
   if (p.generation != generation || (!p.instance && !p.llumlet)) return; // its other half, which we stopped
   const auto pause = next_pause(p.started, p.backoff);
-  options_.log.error("instance {} is down ({}); restart in {} ms", p.id.value(), to_string(reason),
+  // One that never came up is reported by whoever waits for it (`godwit serve` says why and ends).
+  options_.log.write(p.generation == 1 && !p.ready ? runtime::log::level::debug : runtime::log::level::error,
+                     "instance {} is down ({}); restart in {} ms", p.id.value(), to_string(reason),
                      std::chrono::duration_cast<std::chrono::milliseconds>(pause).count());
   stop(std::exchange(p.instance, {}), runtime::stop_reason::killed);
   stop(std::exchange(p.llumlet, {}), runtime::stop_reason::killed);

@@ -21,7 +21,7 @@ openai::api_error describe(const answer_failure& failure, std::uint32_t retry_af
   switch (failure.kind) {
   case failure_kind::overloaded: {
     auto error = openai::overloaded(retry_after_s);
-    error.message += ": " + failure.message;
+    error.message += " (" + failure.message + ")";
     return error;
   }
   case failure_kind::unavailable:
@@ -61,11 +61,13 @@ void openai_answer::begin_stream() {
   if (std::exchange(streaming_, true)) return;
   if (options_.on_status) options_.on_status(200);
   exchange_->begin_stream(200, {{"Content-Type", "text/event-stream; charset=utf-8"},
+                                {"X-Request-Id", options_.head.id},
                                 {"Cache-Control", "no-cache"},
                                 {"X-Accel-Buffering", "no"}});
 }
 
 void openai_answer::add(const openai_choice& who, openai::choice piece, const openai::usage& so_far) {
+  const std::lock_guard lock(mutex_);
   if (over_) return;
   if (options_.stream) {
     begin_stream();
@@ -91,6 +93,7 @@ void openai_answer::add(const openai_choice& who, openai::choice piece, const op
 }
 
 void openai_answer::choice_finished(const openai_choice& who) {
+  const std::lock_guard lock(mutex_);
   used_.prompt_tokens += who.used().prompt_tokens;
   used_.completion_tokens += who.used().completion_tokens;
   used_.cached_tokens += who.used().cached_tokens;
@@ -110,6 +113,7 @@ void openai_answer::finish() {
   }
   if (options_.on_status) options_.on_status(200);
   transport::http::response out;
+  out.fields.add("X-Request-Id", options_.head.id);
   out.body = options_.endpoint == openai::chunk_writer::endpoint::chat
                  ? openai::chat_object(options_.head, whole_, used_)
                  : openai::completion_object(options_.head, whole_, used_);
@@ -117,20 +121,27 @@ void openai_answer::finish() {
 }
 
 void openai_answer::failed(const answer_failure& failure) {
-  if (std::exchange(over_, true)) return;
-  const auto error = describe(failure, options_.retry_after_s);
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(over_, true)) return;
+    write_failure(describe(failure, options_.retry_after_s));
+  }
+  client_gone(); // nobody waits for the other choices
+}
+
+void openai_answer::write_failure(const openai::api_error& error) {
   if (streaming_) { // the status line has gone; the error is an event of its own
     exchange_->write(openai::sse_event(to_json(error)) + std::string(openai::sse_done()));
     exchange_->finish();
-  } else {
-    if (options_.on_status) options_.on_status(error.status);
-    transport::http::response out;
-    out.status = error.status;
-    if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
-    out.body = to_json(error);
-    exchange_->respond(std::move(out));
+    return;
   }
-  client_gone(); // nobody waits for the other choices
+  if (options_.on_status) options_.on_status(error.status);
+  transport::http::response out;
+  out.status = error.status;
+  out.fields.add("X-Request-Id", options_.head.id);
+  if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
+  out.body = to_json(error);
+  exchange_->respond(std::move(out));
 }
 
 openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choice_options options)
@@ -170,6 +181,10 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
     if (options_.logprobs) logprobs_.push_back(describe(token));
     const auto decoded = decoder_.feed(token.id);
     characters_ += count_characters(decoded);
+    if (used_.completion_tokens <= options_.min_tokens) {
+      text += decoded;
+      continue;
+    }
     auto emitted = matcher_.push(decoded);
     text += emitted.text;
     if (emitted.matched) stop_string_ = matcher_.stops()[*emitted.matched];

@@ -2,6 +2,7 @@
 
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
+#include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/response.hpp>
 #include <godwit/protocols/openai/stop_matcher.hpp>
 #include <godwit/transport/http/exchange.hpp>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,8 +50,10 @@ public:
 
 private:
   void begin_stream();
+  void write_failure(const protocols::openai::api_error& error);
   void finish();
 
+  std::mutex mutex_; // where a front end dies, submissions in its mailbox are failed on other threads
   std::shared_ptr<transport::http::exchange> exchange_;
   openai_answer_options options_;
   protocols::openai::chunk_writer chunks_;
@@ -70,6 +74,7 @@ struct openai_choice_options {
   std::vector<std::string> stop_strings;
   bool include_stop = false;
   std::vector<protocols::token_id> stop_token_ids; ///< the client's own, named as stop_reason
+  std::uint32_t min_tokens = 0;                    ///< stop strings count from here on
   bool logprobs = false;
   std::string echo; ///< text before the answer
   std::uint32_t prompt_tokens = 0;

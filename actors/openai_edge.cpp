@@ -89,6 +89,9 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
 openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options options)
     : gate_(std::move(gate)), options_(std::move(options)), random_(options_.random_seed),
       started_s_(options_.unix_time_s()) {
+  for (std::uint32_t id = 0; id < options_.model.tokens->size(); ++id)
+    longest_token_ =
+        std::max(longest_token_, options_.model.tokens->bytes(static_cast<protocols::token_id>(id)).size());
   if (options_.metrics != nullptr)
     answers_ =
         &options_.metrics->add_counter_family("godwit_http_answers_total", "Answers of the HTTP endpoint.", {"status"});
@@ -149,9 +152,10 @@ std::optional<openai::api_error> openai_edge::admissible(const openai::common_re
   if (draining_) return openai::unavailable("the server is shutting down", options_.retry_after_s);
   if (!gate_->ready()) return openai::unavailable("no instance is ready", options_.retry_after_s);
   if (!request.ignored.empty()) {
-    std::string names;
-    for (const auto& name : request.ignored) names += (names.empty() ? "" : ", ") + name;
-    options_.log.warning("ignored fields nobody knows: {}", names);
+    std::string names; // the client's words: bounded
+    for (std::size_t i = 0; i < std::min<std::size_t>(request.ignored.size(), 8); ++i)
+      names += (names.empty() ? "" : ", ") + request.ignored[i].substr(0, 64);
+    options_.log.debug("ignored {} fields nobody knows: {}", request.ignored.size(), names);
   }
   return std::nullopt;
 }
@@ -189,6 +193,11 @@ void openai_edge::completion(const http::request& request, const exchange_ptr& e
   what.common = &*parsed;
   what.default_max_tokens = options_.model.defaults.completion_max_tokens;
   for (const auto& input : parsed->prompts) {
+    if (const auto least = tokens_at_least(input.text); least >= options_.model.context_length) {
+      count(400);
+      return exchange->respond(
+          to_response(openai::context_length_exceeded(least, options_.model.context_length, "prompt")));
+    }
     what.prompts.push_back(text_prompt(*parsed, input));
     if (parsed->echo)
       what.echoes.push_back(input.tokens.empty() ? input.text : options_.model.tokens->decode(input.tokens, true));
@@ -203,12 +212,24 @@ void openai_edge::chat(const http::request& request, const exchange_ptr& exchang
     count(error->status);
     return exchange->respond(to_response(*error));
   }
+  std::uint64_t least = 0;
+  for (const auto& message : parsed->messages) least += tokens_at_least(message.content);
+  if (least >= options_.model.context_length) {
+    count(400);
+    return exchange->respond(
+        to_response(openai::context_length_exceeded(least, options_.model.context_length, "messages")));
+  }
   call what;
   what.common = &*parsed;
   what.endpoint = openai::chunk_writer::endpoint::chat;
   what.prompts.push_back(chat_prompt(*parsed));
   if (const auto end = options_.model.tokens->find(openai::chatml_end)) what.template_stops.push_back(*end);
   start(std::move(what), exchange);
+}
+
+// Tokenising takes time on an I/O thread: a text that cannot fit is not tokenised at all.
+std::uint64_t openai_edge::tokens_at_least(const std::string& text) const noexcept {
+  return text.size() / longest_token_;
 }
 
 std::string openai_edge::new_id(const char* prefix) {
@@ -232,18 +253,28 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
     if (prompt.size() >= options_.model.context_length)
       return refuse(openai::context_length_exceeded(prompt.size(), options_.model.context_length,
                                                     is_chat ? "messages" : "prompt"));
+    if (common.has_max_tokens && prompt.size() + common.stop.max_tokens > options_.model.context_length) {
+      auto error = openai::invalid_value(
+          "max_tokens", "'max_tokens' is too large: " + std::to_string(common.stop.max_tokens) +
+                            ". The model's context length is " + std::to_string(options_.model.context_length) +
+                            " tokens, of which the prompt takes " + std::to_string(prompt.size()) + ".");
+      error.code = "context_length_exceeded";
+      return refuse(error);
+    }
   }
 
+  const std::string prefix = is_chat ? "chatcmpl-" : "cmpl-";
+  const auto id = common.request_id.empty() ? new_id(prefix.c_str()) : prefix + common.request_id;
   openai_answer_options format;
   format.endpoint = what.endpoint;
-  format.head = {common.request_id.empty() ? new_id(is_chat ? "chatcmpl-" : "cmpl-")
-                                           : (is_chat ? "chatcmpl-" : "cmpl-") + common.request_id,
-                 options_.model.name, options_.unix_time_s()};
+  format.head = {id, options_.model.name, options_.unix_time_s()};
   format.stream = common.stream;
   format.include_usage = common.include_usage;
   format.continuous_usage = common.continuous_usage;
   format.retry_after_s = options_.retry_after_s;
-  format.on_status = [this](int status) { count(status); };
+  format.on_status = [family = answers_](int status) {
+    if (family != nullptr) family->with({std::to_string(status)}).increment();
+  };
   format.withdraw = [gate = gate_](std::shared_ptr<answer_sink> sink) { gate->withdraw(std::move(sink)); };
   const auto answer = std::make_shared<openai_answer>(exchange, std::move(format));
 
@@ -258,6 +289,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
     if (is_chat && what.template_stops.empty()) text.stop_strings.emplace_back(openai::chatml_end);
     text.include_stop = common.include_stop_str_in_output;
     text.stop_token_ids = common.stop.stop_token_ids;
+    text.min_tokens = common.stop.min_tokens;
     text.logprobs = common.sampling.logprobs >= 0;
     if (!what.echoes.empty()) text.echo = what.echoes[i];
     text.prompt_tokens = static_cast<std::uint32_t>(what.prompts[i].size());
@@ -272,6 +304,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
                         : what.default_max_tokens != 0 ? what.default_max_tokens
                                                        : room;
     one->request.stop.max_tokens = std::min(wanted, room);
+    one->client_id = id;
     one->request.stop.stop_token_ids.insert(one->request.stop.stop_token_ids.end(), what.template_stops.begin(),
                                             what.template_stops.end());
     one->request.priority = common.priority;
@@ -282,8 +315,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
     submissions.push_back(std::move(one));
   }
   answer->set_choices(choices);
-  if (!gate_->submit(std::move(submissions)))
-    return answer->failed({failure_kind::unavailable, "the front end is restarting"});
+  if (!gate_->submit(std::move(submissions))) return; // the sinks have answered
   // Last, so that a withdrawal comes after its submission.
   exchange->on_close([weak = std::weak_ptr(answer)] {
     if (const auto gone = weak.lock()) gone->client_gone();

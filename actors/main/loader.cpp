@@ -85,11 +85,14 @@ actors::executor_outcome loader::make() {
     gpu::cpu::cpu_executor_settings s;
     s.threads = threads_per_instance(settings_);
     s.kv_bytes = settings_.instances.kv_bytes;
+    s.blocks = blocks_; // as at the first start, whatever else has filled the memory since
     s.kv = precision_of(settings_.instances.kv_type);
     if (settings_.instances.isa != "auto") s.isa = gpu::cpu::parse_isa(settings_.instances.isa);
     out.made = gpu::cpu::make_cpu_executor(packed_, s);
+    blocks_ = out.made->info().blocks;
   } catch (const std::exception& failure) {
     out.error = failure.what();
+    if (packed_) out.error += "; change --kv-bytes, --instances or --model-context-max";
   }
   return out;
 }

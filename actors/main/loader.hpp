@@ -38,6 +38,7 @@ private:
   gpu::model::model_directory model_;
   serve_settings settings_;
   std::shared_ptr<const gpu::cpu::packed_model> packed_; // touched by the thread only
+  std::uint32_t blocks_ = 0;                             // likewise; of each instance's KV pool, 0 before the first
   mutable std::mutex mutex_;
   std::condition_variable wanted_;
   std::deque<std::function<void(actors::executor_outcome)>> orders_;

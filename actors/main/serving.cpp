@@ -1,8 +1,5 @@
 #include "main/serving.hpp"
 
-#include <godwit/gpu/cpu/isa.hpp>
-#include <godwit/protocols/policy/dispatch.hpp>
-
 #include <algorithm>
 #include <atomic>
 #include <random>
@@ -153,16 +150,9 @@ protocols::expected<std::unique_ptr<serving>, start_error>
 serving::start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log) {
   if (settings.instances.device == device_choice::cuda)
     return protocols::unexpected(start_error{"this build has no CUDA device; use --device cpu"});
-  if (settings.instances.isa != "auto" && !gpu::cpu::parse_isa(settings.instances.isa))
+  if (const auto length = model.configuration.positions_max; length < 2)
     return protocols::unexpected(
-        start_error{"instances.isa: '" + settings.instances.isa + "' is none of auto, amx, avx512, avx2, scalar"});
-  const auto policies = protocols::dispatcher_names();
-  if (std::find(policies.begin(), policies.end(), settings.scheduler.policy) == policies.end()) {
-    std::string names;
-    for (const auto name : policies) names += (names.empty() ? "" : ", ") + std::string(name);
-    return protocols::unexpected(
-        start_error{"scheduler.policy: no policy is called '" + settings.scheduler.policy + "'; known are " + names});
-  }
+        start_error{"the model's context length of " + std::to_string(length) + " is too small"});
   auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(log)));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));
   return out;
@@ -186,8 +176,11 @@ std::optional<start_error> serving::open_ports() {
 }
 
 serving::~serving() {
-  server_->stop(); // nobody calls the edge any more
+  // The front end ends first, so that clients that still wait get an error and not a broken stream.
+  edge_->drain();
   cluster_.reset();
+  for (int i = 0; i < 40 && server_->stats().exchanges > 0; ++i) std::this_thread::sleep_for(poll_interval / 5);
+  server_->stop(); // nobody calls the edge any more
   system_->shutdown(milliseconds(5000));
 }
 
@@ -195,6 +188,11 @@ std::optional<start_error> serving::wait_ready(const std::function<bool()>& give
   while (!cluster_->gate()->wait_ready(settings_.instances.count, poll_interval)) {
     if (auto error = loader_->error()) return start_error{std::move(*error)};
     if (give_up()) return start_error{};
+    constexpr std::uint64_t starts_max = 5;
+    for (const auto& entry : cluster_->gate()->view().instances)
+      if (!entry.ready && entry.generation > starts_max)
+        return start_error{"instance " + std::to_string(entry.instance.value()) +
+                           " fails again and again before it is ready; see the log"};
   }
   return check_memory();
 }

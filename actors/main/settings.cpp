@@ -1,6 +1,12 @@
 #include "main/settings.hpp"
 
+#include <godwit/gpu/cpu/isa.hpp>
+#include <godwit/protocols/policy/dispatch.hpp>
+#include <godwit/runtime/log/level.hpp>
+
+#include <algorithm>
 #include <charconv>
+#include <variant>
 
 namespace godwit::main {
 
@@ -188,6 +194,17 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
     return std::nullopt;
   });
   registry.relate([&settings]() -> std::optional<std::string> {
+    const auto policies = protocols::dispatcher_names();
+    if (std::find(policies.begin(), policies.end(), settings.scheduler.policy) == policies.end()) {
+      std::string names;
+      for (const auto name : policies) names += (names.empty() ? "" : ", ") + std::string(name);
+      return "scheduler.policy: no policy is called '" + settings.scheduler.policy + "'; known are " + names;
+    }
+    if (settings.instances.isa != "auto" && !gpu::cpu::parse_isa(settings.instances.isa))
+      return "instances.isa: '" + settings.instances.isa + "' is none of auto, amx, avx512, avx2, scalar";
+    if (settings.model.context_max == 1) return "model.context_max: 1 leaves no room for an answer; 0 or at least 2";
+    const auto levels = runtime::log::level_filter::parse(settings.log.levels);
+    if (const auto* wrong = std::get_if<runtime::log::level_error>(&levels)) return "log.levels: " + wrong->message;
     if (!parse_endpoint(settings.http.listen))
       return "http.listen: '" + settings.http.listen + "' is not HOST:PORT, such as 127.0.0.1:8000";
     if (!settings.control.listen.empty() && !parse_endpoint(settings.control.listen))

@@ -14,6 +14,11 @@ const CLI::App& chosen(const CLI::App& app) {
   return below.empty() ? app : chosen(*below.front());
 }
 
+std::string path_of(const CLI::App& command) {
+  const auto* parent = command.get_parent();
+  return parent == nullptr ? "godwit" : path_of(*parent) + " " + command.get_name();
+}
+
 std::vector<std::string> known_names(const CLI::App& command) {
   std::vector<std::string> out;
   for (const auto* option : command.get_options())
@@ -27,8 +32,7 @@ std::vector<std::string> known_names(const CLI::App& command) {
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const auto& command = chosen(app);
-  const auto path = &command == &app ? std::string("godwit") : "godwit " + command.get_name();
-  const auto help = "; see '" + path + " --help'";
+  const auto help = "; see '" + path_of(command) + " --help'";
   const auto extras = command.remaining();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty()) {
     const auto& word = extras.front();

@@ -13,9 +13,9 @@ namespace godwit::protocols {
 std::optional<step_input> planner::plan() {
   ensure(!step_in_flight(), "planner: one step in flight at a time");
   draft d{settings_.step_tokens_max};
-  const bool batch_is_closed = settings_.mode == batching_mode::static_batch && !running_.empty();
   continue_running(d, true);
   continue_running(d, false);
+  const bool batch_is_closed = settings_.mode == batching_mode::static_batch && !running_.empty();
   if (!batch_is_closed && !d.preempted) start_waiting(d);
   ensure(d.copies.empty() || !d.shares.empty(), "planner: copies belong to slices");
   if (d.shares.empty()) return std::nullopt;

@@ -31,7 +31,9 @@ std::optional<instance_id> dispatcher::pick_among(const dispatch_demand& demand,
   std::vector<const candidate*> eligible;
   for (const auto& [instance, known] : candidates_) {
     const auto& r = known.report;
-    const bool queue_full = r.waiting_max > 0 && r.waiting + known.dispatched >= r.waiting_max;
+    // What was picked since the report fills the free places of the batch before those of the queue.
+    const auto free = r.running_max > r.running ? r.running_max - r.running : 0U;
+    const bool queue_full = r.waiting_max > 0 && r.waiting + known.dispatched >= std::uint64_t{r.waiting_max} + free;
     if (r.ready && !queue_full && instance != avoided) eligible.push_back(&known);
   }
   if (eligible.empty()) return std::nullopt;

@@ -59,6 +59,13 @@ bool request_ownership::owner_lost(epoch owner) {
   return true;
 }
 
+bool request_ownership::refused(epoch owner) {
+  if (!owner_lost(owner)) return false;
+  --attempts_;
+  if (attempts_without_token_ > 0) --attempts_without_token_;
+  return true;
+}
+
 bool request_ownership::owner_lost(instance_id instance) {
   return phase_ == phase::owned && instance == owner_ && owner_lost(epoch_);
 }

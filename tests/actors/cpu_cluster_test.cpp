@@ -182,6 +182,13 @@ TEST_F(CpuCluster, AnswersAreNotAllAlike) {
 
 TEST_F(CpuCluster, ARequestAloneAndInACrowdGivesTheSameTokens) { EXPECT_EQ(play({}).tokens, alone()); }
 
+TEST_F(CpuCluster, RequestsThatShareBlocksOfTheirPromptsGiveTheSameTokens) {
+  const auto shared = play({}, true);
+  EXPECT_EQ(shared.tokens, alone());
+  ASSERT_FALSE(shared.status.instances.empty());
+  EXPECT_GT(shared.status.instances[0].load.prefix_hit_tokens_total, 0U);
+}
+
 TEST_F(CpuCluster, PromptsCutIntoSmallChunksGiveTheSameTokens) {
   EXPECT_EQ(play({.step_tokens_max = 17, .running_max = 16, .prefix_caching = false}).tokens, alone());
 }

@@ -171,10 +171,73 @@ TEST_F(OpenaiEdge, APromptLongerThanTheContextIsA400WithBothNumbers) {
   EXPECT_THAT(answer->whole.body, HasSubstr("context_length_exceeded"));
 }
 
-TEST_F(OpenaiEdge, MaxTokensIsCutToWhatTheContextHolds) {
-  const auto answer = complete(R"({"prompt":[1,2,3],"max_tokens":100000})");
-  EXPECT_EQ(answer->whole.status, 200);
+TEST_F(OpenaiEdge, MaxTokensBeyondTheContextIsA400WithTheNumbers) {
+  const auto answer = complete(R"({"prompt":[1,2,3],"max_tokens":510})");
+  EXPECT_EQ(answer->whole.status, 400);
+  EXPECT_THAT(answer->whole.body, HasSubstr("\"param\":\"max_tokens\""));
+  EXPECT_THAT(answer->whole.body, HasSubstr("512"));
+  const auto fits = complete(R"({"prompt":[1,2,3],"max_tokens":509})");
+  EXPECT_THAT(fits->whole.body, HasSubstr("\"total_tokens\":512"));
+}
+
+TEST_F(OpenaiEdge, AChatWithoutMaxTokensMayFillTheContext) {
+  const auto answer = call("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"Hi"}]})");
   EXPECT_THAT(answer->whole.body, HasSubstr("\"total_tokens\":512"));
+}
+
+TEST_F(OpenaiEdge, ATextThatCannotFitIsNotTokenised) {
+  const auto answer = complete(R"({"prompt":")" + std::string(4'000'000, '1') + R"(","max_tokens":3})");
+  EXPECT_EQ(answer->whole.status, 400);
+  EXPECT_THAT(answer->whole.body, HasSubstr("context_length_exceeded"));
+}
+
+TEST_F(OpenaiEdge, StopStringsCountFromMinTokensOn) {
+  const std::string base = R"({"prompt":"A hacker is","max_tokens":60,"seed":7,"temperature":1)";
+  const auto text = field(complete(base + "}")->whole.body, "text");
+  const auto stop = text.substr(text.find_first_of("abcdefghijklmnopqrstuvwxyz"), 1);
+  const auto answer = complete(base + R"(,"min_tokens":20,"stop":")" + stop + R"("})");
+  const std::string key = "\"completion_tokens\":";
+  const auto& body = answer->whole.body;
+  EXPECT_GT(std::stoi(body.substr(body.find(key) + key.size())), 20);
+}
+
+TEST_F(OpenaiEdge, StopTokenIdsAreNamedAsTheReason) {
+  const auto whole = complete(R"({"prompt":"A hacker is","max_tokens":30,"seed":7})");
+  const auto ids = tokens->encode(field(whole->whole.body, "text"), false);
+  ASSERT_FALSE(ids.empty());
+  // Every id is a stop token but the first few: the answer ends with the first that is drawn.
+  std::string list;
+  for (int id = 0; id < 128; ++id) list += (list.empty() ? "" : ",") + std::to_string(id * 12);
+  const auto stopped =
+      complete(R"({"prompt":"A hacker is","max_tokens":400,"seed":7,"stop_token_ids":[)" + list + "]}");
+  EXPECT_THAT(stopped->whole.body, HasSubstr("\"finish_reason\":\"stop\""));
+  EXPECT_THAT(stopped->whole.body, testing::ContainsRegex("\"stop_reason\":[0-9]+"));
+}
+
+TEST_F(OpenaiEdge, AClientWhoseFrontEndDiesGetsA503AndTheNextOneAnAnswer) {
+  for (int moment = 0; moment < 30; ++moment) {
+    const auto exchange = begin("POST", "/v1/completions", R"({"prompt":["x","y"],"max_tokens":50})");
+    cluster->run_for(std::chrono::microseconds(moment * 300));
+    const auto frontend = cluster->cluster->gate()->view().frontend;
+    ASSERT_TRUE(frontend);
+    cluster->system->stop(frontend, runtime::stop_reason::killed);
+    const auto late = begin("POST", "/v1/completions", R"({"prompt":"x","max_tokens":5})");
+    ASSERT_TRUE(cluster->run_until([&] { return exchange->complete && late->complete; })) << moment;
+    for (const auto& e : {exchange, late}) EXPECT_THAT(e->whole.status, testing::AnyOf(200, 503)) << e->whole.body;
+    cluster->run_for(std::chrono::seconds(40));
+    EXPECT_EQ(complete(R"({"prompt":"x","max_tokens":5})")->whole.status, 200);
+    EXPECT_EQ(cluster->blocks_used(), 0U) << "the instances drop what a dead home wanted";
+  }
+}
+
+TEST_F(OpenaiEdge, AnErrorInTheMiddleOfAStreamIsAnEventOfItsOwn) {
+  const auto exchange = begin("POST", "/v1/completions", R"({"prompt":"x","max_tokens":400,"stream":true})");
+  ASSERT_TRUE(cluster->run_until([&] { return exchange->body.size() > 2000; }));
+  cluster->cluster.reset();
+  ASSERT_TRUE(cluster->run_until([&] { return exchange->complete; }));
+  const auto all = events(*exchange);
+  EXPECT_EQ(all.back(), "[DONE]");
+  EXPECT_THAT(all[all.size() - 2], HasSubstr("\"error\""));
 }
 
 TEST_F(OpenaiEdge, WrongCallsGetOpenaiErrorObjects) {

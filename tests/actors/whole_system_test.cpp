@@ -185,6 +185,66 @@ TEST(WholeSystem, FullQueuesTurnNewClientsAwayAndLoseNobody) {
   EXPECT_LT(overloaded, 40 - 4);
 }
 
+TEST(WholeSystem, AFullInstanceSendsClientsOnToOneThatHasRoom) {
+  // Without a scheduler the choice is blind: half of it falls on the instance whose queue is full.
+  sim_cluster cluster({.running_max = 1, .waiting_max = 2, .adjust = [](actors::node_options& o) {
+                         o.backoff_min = o.backoff_max = 3600s;
+                       }});
+  cluster.system->stop(cluster.cluster->gate()->view().scheduler, runtime::stop_reason::killed);
+  cluster.run_for(1ms);
+  std::vector<std::shared_ptr<recording_sink>> sinks;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    sinks.push_back(cluster.submit(i, 10, i % 2 == 0 ? 200 : 5)); // long answers on one instance, short on the other
+    cluster.run_for(30ms);
+  }
+  ASSERT_TRUE(cluster.run_until_ended(sinks));
+  for (const auto& sink : sinks) EXPECT_FALSE(sink->failed);
+}
+
+TEST(WholeSystem, SubmissionsToADeadFrontEndEnd) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    sim_cluster cluster({.seed = seed});
+    auto sinks = submit_mix(cluster, 10);
+    cluster.run_for(std::chrono::microseconds(seed * 500));
+    cluster.system->stop(cluster.cluster->gate()->view().frontend, runtime::stop_reason::killed);
+    for (const auto& sink : submit_mix(cluster, 10)) sinks.push_back(sink); // before anybody knows
+    ASSERT_TRUE(cluster.run_until_ended(sinks)) << "seed " << seed;
+    for (const auto& sink : sinks) EXPECT_EQ(sink->endings, 1);
+    cluster.run_for(1s);
+    EXPECT_EQ(cluster.blocks_used(), 0U);
+    const auto after = submit_mix(cluster, 40);
+    ASSERT_TRUE(cluster.run_until_ended(after));
+    expect_whole_answers(after);
+  }
+}
+
+TEST(WholeSystem, RestartsAreNeverABusyLoop) {
+  const auto starts = std::make_shared<int>(0);
+  const auto lost = std::make_shared<bool>(false);
+  sim_cluster cluster({.instances = 1, .adjust = [&](actors::node_options& o) {
+                         o.backoff_min = 0s;
+                         o.instance.make_executor = [make = o.instance.make_executor, starts, lost](auto id,
+                                                                                                    auto done) {
+                           ++*starts;
+                           if (!*lost) return make(id, std::move(done));
+                           done({nullptr, "no device any more"});
+                         };
+                       }});
+  *lost = true;
+  cluster.cluster->kill(protocols::instance_id{0});
+  cluster.run_for(10s);
+  EXPECT_LT(*starts, 30);
+}
+
+TEST(WholeSystem, StaticBatchesGiveTheSameAnswers) {
+  sim_cluster cluster({.blocks = 256, .adjust = [](actors::node_options& o) {
+                         o.llumlet.planner.mode = protocols::batching_mode::static_batch;
+                       }});
+  const auto sinks = submit_mix(cluster, 40);
+  ASSERT_TRUE(cluster.run_until_ended(sinks));
+  expect_whole_answers(sinks);
+}
+
 TEST(WholeSystem, TheFrontEndHoldsABoundedNumberOfRequests) {
   sim_cluster cluster({.adjust = [](actors::node_options& o) { o.frontend.requests_max = 5; }});
   const auto sinks = submit_mix(cluster, 8);

@@ -273,12 +273,17 @@ int main(int argc, char** argv) {
       const std::string suffix = "_" + std::to_string(threads) + "t";
       decode(session, model, threads, 128, "engine/decode" + suffix);
       decode(session, model, threads, 8192, "engine/decode_behind_8192" + suffix);
-      prefill(session, model, threads, 0, "engine/prefill" + suffix);
-      prefill(session, model, threads, 7680, "engine/prefill_behind_7680" + suffix);
+      // oneDNN multiplies bf16 on AVX-512 only; elsewhere there is no reference, and the other figures go on.
+      try {
+        prefill(session, model, threads, 0, "engine/prefill" + suffix);
+        prefill(session, model, threads, 7680, "engine/prefill_behind_7680" + suffix);
+      } catch (const std::exception& failure) {
+        std::fprintf(stderr, "bench_engine: no prefill figures: %s\n", failure.what());
+      }
     }
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_engine: %s\n", failure.what());
     return 1;
   }
-  return 0;
+  return session.result();
 }

@@ -9,6 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+
+#include <unistd.h>
 
 namespace godwit::main {
 namespace {
@@ -36,7 +39,7 @@ protected:
     return write_random({smallest(), directory_, 3, force}, out_, errors_);
   }
 
-  const fs::path directory_ = fs::path(testing::TempDir()) / "godwit_model_command";
+  const fs::path directory_ = fs::path(testing::TempDir()) / ("godwit_model_command_" + std::to_string(::getpid()));
   std::ostringstream out_;
   std::ostringstream errors_;
 };

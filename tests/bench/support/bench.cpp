@@ -65,6 +65,7 @@ session::session(int argc, char** argv, int default_repetitions) : repetitions_(
 bool session::wants(const std::string& name) const { return name.find(filter_) != std::string::npos; }
 
 void session::add(const figure& f) {
+  missed_ = missed_ || !f.ok();
   auto number = [](const std::optional<double>& x, const char* none) {
     if (!x) return std::string{none};
     char text[32];

@@ -50,10 +50,13 @@ public:
   [[nodiscard]] bool wants(const std::string& name) const;
   /// Prints at once, as a JSON line or a row.
   void add(const figure& f);
+  /// The exit code: 1 where a goal was missed.
+  [[nodiscard]] int result() const noexcept { return missed_ ? 1 : 0; }
 
 private:
   bool json_ = false;
   bool header_ = false;
+  bool missed_ = false;
   int repetitions_;
   std::string filter_;
 };

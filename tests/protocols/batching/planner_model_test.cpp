@@ -1,5 +1,6 @@
 #include "protocols/batching/paged_model.hpp"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -167,7 +168,9 @@ private:
             ASSERT_LT(rank_of(request_id{started}), rank_of(waits.request)) << "overtaken";
           }
     }
-    if (settings_.mode == batching_mode::static_batch && !before.empty()) {
+    // A batch whose last member ended while the step was planned (it outgrew the pool) makes room for the next one.
+    const bool goes_on = std::any_of(before.begin(), before.end(), [&](auto id) { return after.contains(id); });
+    if (settings_.mode == batching_mode::static_batch && goes_on) {
       for (const auto id : after) ASSERT_TRUE(before.contains(id)) << "a batch was joined";
     }
     if (!step_) return;

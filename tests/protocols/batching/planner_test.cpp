@@ -495,5 +495,25 @@ TEST(Planner, MisuseIsABug) {
   EXPECT_THROW(planner{settings}, contract_violation);
 }
 
+TEST(Planner, AStaticBatchWhoseLastMemberOutgrewThePoolMakesRoomAtOnce) {
+  auto settings = settings_of(2);
+  settings.mode = batching_mode::static_batch;
+  planner p{settings};
+  ASSERT_EQ(reason_of(p, request_of(1, 30, 100)), refusal::none);
+  ASSERT_EQ(reason_of(p, request_of(2, 5)), refusal::none);
+  for (int steps = 0; steps < 10; ++steps) {
+    const auto input = p.plan();
+    ASSERT_TRUE(input) << "a waiting request must not be forgotten";
+    const auto effects = p.take_effects();
+    if (requests_of(*input) == std::vector<std::uint64_t>{2}) {
+      ASSERT_FALSE(effects.updates.empty());
+      EXPECT_EQ(effects.updates[0].finish, finish_reason::error);
+      return;
+    }
+    (void)p.complete(output_of(*input));
+  }
+  FAIL() << "the first request never ended";
+}
+
 } // namespace
 } // namespace godwit::protocols

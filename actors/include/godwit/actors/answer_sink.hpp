@@ -32,9 +32,9 @@ struct answer_failure {
   std::string message; ///< one line, for the client
 };
 
-/// Takes the tokens of one request as they are accepted by its home, on the front end actor's context.
-/// Calls come in this order: on_tokens any number of times, then exactly one of on_finished and on_failed; none after
-/// the sink was withdrawn. Must not block and must not throw.
+/// Takes the tokens of one request as they are accepted by its home, on the front end actor's context (on_failed on any
+/// thread, where there is no front end). Calls come in this order: on_tokens any number of times, then exactly one of
+/// on_finished and on_failed; none after the sink was withdrawn. Must not block and must not throw.
 class answer_sink {
 public:
   virtual ~answer_sink() = default;
@@ -47,10 +47,19 @@ public:
 };
 
 /// A request that a client of this process submits to the front end. The front end gives it its id.
+/// Whoever destroys a submission that no front end took (it died with the message in its mailbox) fails its sink: a
+/// client is never left without an ending.
 struct submission {
+  submission() = default;
+  submission(const submission&) = delete;
+  submission& operator=(const submission&) = delete;
+  ~submission() {
+    if (sink) sink->on_failed({failure_kind::unavailable, "the front end is restarting or shutting down"});
+  }
   protocols::generate_request request; ///< id, epoch, answer and arrival are the front end's business
+  std::string client_id;               ///< what the client knows the request by; for the log
   bool seeded = false;                 ///< the client gave sampling.seed; otherwise the front end draws one
-  std::shared_ptr<answer_sink> sink;
+  std::shared_ptr<answer_sink> sink;   ///< taken by the front end
 };
 
 } // namespace godwit::actors

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 namespace godwit::actors {
 
@@ -37,7 +38,7 @@ struct frontend_options {
   std::chrono::nanoseconds ask_timeout{std::chrono::seconds(5)};
   /// Between two attempts to place a request; doubles up to the maximum.
   std::chrono::nanoseconds retry_pause{std::chrono::milliseconds(10)};
-  std::chrono::nanoseconds retry_pause_max{std::chrono::seconds(1)};
+  std::chrono::nanoseconds retry_pause_max{std::chrono::milliseconds(200)};
   /// Owners in a row that bring no token, before the client gets an error.
   std::uint32_t attempts_max = 16;
   /// For seeds that clients do not give.
@@ -89,9 +90,10 @@ private:
   /// Finds an owner for a request, however often it takes, until its deadline.
   runtime::async::task<void> place(protocols::request_id id);
   runtime::async::task<std::optional<instance_entry>> choose(dispatch_query query, bool* overloaded);
-  [[nodiscard]] std::optional<instance_entry> choose_without_scheduler();
+  /// The simple rule: ready instances in turn.
+  [[nodiscard]] std::optional<instance_entry> choose_in_turn(const std::vector<protocols::instance_id>& avoided);
   /// True where the request is placed, or at its end.
-  [[nodiscard]] bool settle(protocols::request_id id, const instance_entry& entry,
+  [[nodiscard]] bool settle(protocols::request_id id, const instance_entry& entry, protocols::epoch epoch,
                             const runtime::async::expected<protocols::admission>& answer);
 
   [[nodiscard]] open_request* find(protocols::request_id id);

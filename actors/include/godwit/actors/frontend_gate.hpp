@@ -20,8 +20,10 @@ public:
 
   /// Give it to node_options::on_topology.
   void update(const topology& news);
-  /// All go to the same front end. False when there is none at the moment; the sinks then hear nothing.
+  /// All go to the same front end. False when there is none at the moment; the sinks hear `unavailable`.
   [[nodiscard]] bool submit(std::vector<std::shared_ptr<submission>> what);
+  /// From now on there is no front end.
+  void close();
   void withdraw(std::shared_ptr<answer_sink> sink);
   /// True while some instance takes requests.
   [[nodiscard]] bool ready() const;

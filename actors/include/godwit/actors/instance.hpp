@@ -37,6 +37,8 @@ public:
   instance(runtime::actor_context context, instance_options options);
   [[nodiscard]] std::string_view name() const noexcept override { return "instance"; }
   [[nodiscard]] runtime::behavior_of<instance_interface> make_behavior() override;
+  /// The llumlet gets the error as its answer and decides; nothing more to say here.
+  void on_fault(const std::exception_ptr&, std::string_view) override {}
 
 private:
   runtime::async::task<instance_facts> load();

@@ -67,6 +67,8 @@ private:
                                                              const protocols::openai::prompt_input& input) const;
   struct call;
   void start(call what, const exchange_ptr& exchange);
+  /// No text of so many bytes has fewer tokens.
+  [[nodiscard]] std::uint64_t tokens_at_least(const std::string& text) const noexcept;
   [[nodiscard]] std::string new_id(const char* prefix);
   void count(int status);
 
@@ -74,6 +76,7 @@ private:
   edge_options options_;
   runtime::async::counter_random random_;
   std::int64_t started_s_;
+  std::size_t longest_token_ = 1; // in bytes
   std::atomic<std::uint64_t> ids_{0};
   std::atomic<bool> draining_{false};
   runtime::metrics::family<runtime::metrics::counter>* answers_ = nullptr;

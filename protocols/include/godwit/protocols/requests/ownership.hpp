@@ -61,6 +61,8 @@ public:
   }
   /// The owner of this epoch died, hangs, is cut off or refused. False when it was not the owner (any more).
   bool owner_lost(epoch owner);
+  /// The owner of this epoch never took it: the attempt does not count. False when it was not the owner (any more).
+  bool refused(epoch owner);
   /// Every epoch of this instance: for a monitor that knows the instance only.
   bool owner_lost(instance_id instance);
   /// The home ends it: a stop string, a client that went away, an error.
