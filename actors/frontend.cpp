@@ -64,8 +64,8 @@ void frontend::submit(submission& what) {
     return;
   }
   // 16 bits of home, 12 of incarnation, 36 of counter: ids stay unique over restarts of this actor.
-  const auto id = protocols::request_id{std::uint64_t{options_.home} << 48 |
-                                        (std::uint64_t{options_.incarnation} & 0xfff) << 36 | ++last_id_};
+  const auto id =
+      protocols::make_request_id(options_.home, (std::uint64_t{options_.incarnation} & 0xfff) << 36 | ++last_id_);
   what.request.request = id;
   const auto label = what.client_id.empty() ? std::string() : " as " + what.client_id;
   what.request.arrival_ns = now().count();

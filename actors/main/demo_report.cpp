@@ -1,37 +1,23 @@
 #include "main/demo_report.hpp"
 
+#include "main/latency_stats.hpp"
+
 #include <boost/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 namespace godwit::main {
 
 namespace {
 
-struct percentiles {
-  double p50 = 0, p90 = 0, p99 = 0;
-};
-
-/// Nearest rank.
-percentiles percentiles_of(std::vector<double> values) {
-  if (values.empty()) return {};
-  std::sort(values.begin(), values.end());
-  const auto at = [&](double share) {
-    const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
-    return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
-  };
-  return {at(0.50), at(0.90), at(0.99)};
-}
-
 using reader = std::function<void(const demo_answer&, std::vector<double>&)>;
 
-percentiles over(const std::vector<demo_answer>& answers, const reader& read) {
+latency_stats over(const std::vector<demo_answer>& answers, const reader& read) {
   std::vector<double> values;
   for (const auto& answer : answers) read(answer, values);
-  return percentiles_of(std::move(values));
+  return summarise(std::move(values));
 }
 
 struct row {

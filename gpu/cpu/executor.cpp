@@ -135,7 +135,7 @@ public:
       spent_ += std::chrono::steady_clock::now() - start;
       if (cancelled_) return;
       if (upto == layers()) finished_ = true;
-      if (done) done(upto == layers() ? pass_.error() : std::string{});
+      if (done) done({});
     });
   }
 

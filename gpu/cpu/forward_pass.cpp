@@ -23,14 +23,9 @@ constexpr std::uint32_t pieces(std::uint32_t count, std::uint32_t each) { return
 
 forward_pass::forward_pass(engine_parts parts, step_plan plan)
     : parts_(parts), plan_(std::move(plan)), group_(parts.model.config.heads / parts.model.config.kv_heads),
-      activation_(activations_for(parts.model.weights)), drawn_(plan_.sampled), errors_(plan_.sampled) {
+      activation_(activations_for(parts.model.weights)), drawn_(plan_.sampled) {
   // Slices are referred to by address, which a move of the plan may have kept or not.
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) plan_.slices[i].slice = &plan_.input.slices[i];
-}
-
-std::string forward_pass::error() const {
-  const auto first = std::ranges::find_if(errors_, [](const auto& text) { return !text.empty(); });
-  return first == errors_.end() ? std::string{} : *first;
 }
 
 void forward_pass::run(team::member& self, std::uint32_t first, std::uint32_t last,
@@ -315,8 +310,8 @@ void forward_pass::logits_group(team::member& self, std::uint32_t first, std::ui
     const auto& slice = *plan_.slices[place.slice].slice;
     try {
       drawn_[sample] = parts_.samplers[self.index()](values(i), slice);
-    } catch (const std::exception& failure) {
-      errors_[sample] = "request " + std::to_string(slice.request.value()) + ": " + failure.what();
+    } catch (const std::exception&) {
+      drawn_[sample] = protocols::sampled_token{protocols::no_token}; // its request's end, not the step's
     }
   });
   self.barrier();

@@ -42,10 +42,8 @@ public:
   void run(team::member& self, std::uint32_t first, std::uint32_t last, const std::atomic<bool>& cancelled);
 
   [[nodiscard]] const step_plan& plan() const noexcept { return plan_; }
-  /// In the order of the slices with `samples`.
+  /// In the order of the slices with `samples`; protocols::no_token where none could be drawn.
   [[nodiscard]] std::vector<protocols::sampled_token>& drawn() noexcept { return drawn_; }
-  /// What went wrong in sampling, of the first slice that failed; empty: nothing.
-  [[nodiscard]] std::string error() const;
 
 private:
   void begin(team::member& self);
@@ -72,7 +70,6 @@ private:
   std::uint32_t group_;
   storage activation_;
   std::vector<protocols::sampled_token> drawn_;
-  std::vector<std::string> errors_;
   bool stop_ = false; ///< written by member 0 before a barrier
 };
 

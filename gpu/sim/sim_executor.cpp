@@ -118,7 +118,7 @@ private:
       return allowed(t) && std::find(model_.eos.begin(), model_.eos.end(), t) == model_.eos.end();
     };
     for (std::uint32_t tries = 0; !plain(id); ++tries) {
-      if (tries == info_.vocabulary) throw std::runtime_error("every token is forbidden");
+      if (tries == info_.vocabulary) return protocols::sampled_token{protocols::no_token};
       id = static_cast<protocols::token_id>((static_cast<std::uint32_t>(id) + 1) % info_.vocabulary);
     }
     return protocols::sampled_token{id};

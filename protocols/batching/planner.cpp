@@ -77,6 +77,12 @@ step_effects planner::complete(const step_output& output) {
       continue;
     }
     if (drawn == nullptr) continue;
+    if (drawn->id == no_token) {
+      auto update = update_of(r, {}, finish_reason::error);
+      update.error = "no token can be drawn: the model's logits are not numbers, or every token is forbidden";
+      finish(r, std::move(update), effects);
+      continue;
+    }
     ++totals_.generated_tokens_total;
     r.tokens.push_back(drawn->id);
     auto update = update_of(r, {*drawn}, end_of(r));

@@ -1,5 +1,6 @@
 #include "actors/support/sim_cluster.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace godwit::test {
@@ -216,6 +217,27 @@ TEST(WholeSystem, SubmissionsToADeadFrontEndEnd) {
     ASSERT_TRUE(cluster.run_until_ended(after));
     expect_whole_answers(after);
   }
+}
+
+TEST(WholeSystem, ARequestForWhichNoTokenCanBeDrawnEndsAloneWithAnError) {
+  sim_cluster cluster;
+  const auto sinks = submit_mix(cluster, 40);
+  auto poisoned = std::make_shared<recording_sink>();
+  auto one = std::make_shared<actors::submission>();
+  one->request.prompt = {1, 2, 3};
+  one->request.stop.max_tokens = 50;
+  one->request.stop.min_tokens = 50;
+  for (protocols::token_id id = 0; id < 1000; ++id) one->request.stop.stop_token_ids.push_back(id); // the vocabulary
+  one->sink = poisoned;
+  cluster.submit(std::move(one));
+  ASSERT_TRUE(cluster.run_until_ended(sinks));
+  expect_whole_answers(sinks);
+  ASSERT_TRUE(cluster.run_until([&] { return poisoned->ended(); }));
+  ASSERT_TRUE(poisoned->failed);
+  EXPECT_THAT(poisoned->failed->message, testing::HasSubstr("no token can be drawn"));
+  const auto status = cluster.status();
+  EXPECT_EQ(status.redispatches_total, 0U);
+  for (const auto& instance : status.instances) EXPECT_EQ(instance.restarts, 0U);
 }
 
 TEST(WholeSystem, RestartsAreNeverABusyLoop) {

@@ -57,6 +57,10 @@ struct token_logprob {
   auto fields() { return std::tie(id, logprob); }
 };
 
+/// Stands for a token where none could be drawn (a broken model's NaN, everything forbidden). Ends its request with an
+/// error, and nobody else's.
+inline constexpr token_id no_token = -1;
+
 /// One token drawn by an instance.
 struct sampled_token {
   token_id id = 0;
