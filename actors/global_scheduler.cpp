@@ -29,7 +29,10 @@ runtime::behavior_of<scheduler_interface> global_scheduler::make_behavior() {
           [this](topology& news) {
             if (news.version <= topology_.version) return;
             for (const auto& entry : news.instances)
-              if (!entry.ready) dispatcher_->remove(entry.instance);
+              if (!entry.ready)
+                dispatcher_->remove(entry.instance);
+              else // idle, until its first report says otherwise; one that is known already is newer
+                dispatcher_->report({entry.instance, entry.generation, 0, true});
             topology_ = std::move(news);
           },
           [this](status_query&) {

@@ -97,7 +97,8 @@ protected:
       r.sampling.top_p = i % 4 == 1 ? 0.9F : 1.0F;
       r.sampling.top_k = i % 4 == 3 ? 40 : 0;
       r.sampling.seed = 100 + i;
-      r.stop.max_tokens = 40 + i;
+      r.stop.max_tokens = 60 + 2 * i;
+      r.stop.ignore_eos = i % 4 < 3; // long enough to be interrupted
       out.push_back(std::move(r));
     }
     return out;
@@ -143,7 +144,7 @@ protected:
     }
     std::unique_lock lock(all->mutex);
     if (s.kill) {
-      EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->tokens > 200; }));
+      EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->tokens > 100; }));
       cluster.kill(protocols::instance_id{0});
     }
     EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->ended == sinks.size(); }));
