@@ -14,10 +14,43 @@ expected<epoch, request_ownership::dispatch_error> request_ownership::dispatch(i
     return unexpected{dispatch_error::attempts_exhausted};
   ++attempts_;
   ++attempts_without_token_;
-  epoch_ = epoch{epoch_.value() + 1};
   owner_ = instance;
+  owner_generation_ = 0;
   phase_ = phase::owned;
+  take(taking::dispatched, epoch_);
   return epoch_;
+}
+
+void request_ownership::take(taking how, epoch from) noexcept {
+  taken_ = how;
+  taken_from_ = from;
+  epoch_ = epoch{epoch_.value() + 1};
+}
+
+std::optional<epoch> request_ownership::claim(epoch from, instance_id to, std::uint64_t generation) {
+  if (phase_ != phase::owned) return std::nullopt;
+  const bool repeated = claimed_from(from) && owner_ == to && owner_generation_ == generation;
+  if (repeated) return epoch_;
+  if (from != epoch_) return std::nullopt;
+  owner_ = to;
+  owner_generation_ = generation;
+  take(taking::claimed, from);
+  return epoch_;
+}
+
+std::optional<epoch> request_ownership::reclaim(epoch from) {
+  if (phase_ != phase::owned) return std::nullopt;
+  if (taken_ == taking::reclaimed && taken_from_ == from) return epoch_;
+  if (from != epoch_) return std::nullopt;
+  take(taking::reclaimed, from);
+  return epoch_;
+}
+
+bool request_ownership::disown(epoch from, instance_id instance) {
+  if (phase_ != phase::owned || owner_ != instance) return false;
+  const bool taken = taken_ != taking::dispatched && taken_from_ == from;
+  if (from != epoch_ && !taken) return false;
+  return owner_lost(epoch_);
 }
 
 request_ownership::acceptance request_ownership::accept(epoch from, std::uint32_t first_index,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace godwit::protocols {
@@ -18,6 +19,10 @@ namespace godwit::protocols {
 /// epoch count, and only from the next index on: what is repeated is trimmed, what leaves a gap is dropped. So each
 /// index of the answer is accepted once, in order, whoever sent it. Owns no clock: the caller says when an owner is
 /// lost.
+///
+/// A live migration changes the owner by `claim`: the destination, which has all of the request, takes it from the
+/// source. A source that does not hear how its commit ended asks to `reclaim` it. Both name the epoch they take it
+/// from, so one of them at most is granted; both may be repeated when an answer was lost.
 class request_ownership {
 public:
   struct limits {
@@ -65,6 +70,19 @@ public:
   bool refused(epoch owner);
   /// Every epoch of this instance: for a monitor that knows the instance only.
   bool owner_lost(instance_id instance);
+  /// The source's instance moved the request to another one, which asks for it. Granted, under a new epoch, when `from`
+  /// is the current one; again when it was granted before. A migration does not count as an attempt.
+  [[nodiscard]] std::optional<epoch> claim(epoch from, instance_id to, std::uint64_t generation);
+  /// The owner of `from` offered the request to another instance and does not know whether that one took it. Granted,
+  /// under a new epoch, when `from` is the current one: no claim of `from` will be granted any more.
+  [[nodiscard]] std::optional<epoch> reclaim(epoch from);
+  /// True where a claim of `from` was granted: the request is with the destination.
+  [[nodiscard]] bool claimed_from(epoch from) const noexcept {
+    return phase_ == phase::owned && taken_ == taking::claimed && taken_from_ == from;
+  }
+  /// An instance gave up a request whose claim or reclaim of `from` went unanswered, or that it cannot run after all.
+  /// True when that makes the request unowned.
+  bool disown(epoch from, instance_id instance);
   /// The home ends it: a stop string, a client that went away, an error.
   void finish(finish_reason reason);
 
@@ -80,11 +98,23 @@ public:
   /// Owners so far; one more than the changes of owner.
   [[nodiscard]] std::uint32_t attempts() const noexcept { return attempts_; }
 
+  /// All but the answer's contents; for exploration and replay.
+  [[nodiscard]] auto state() const noexcept {
+    return std::tuple(phase_, epoch_, owner_, owner_generation_, taken_, taken_from_, next_index(), finish_, attempts_,
+                      attempts_without_token_);
+  }
+
 private:
+  enum class taking : std::uint8_t { dispatched, claimed, reclaimed };
+  void take(taking how, epoch from) noexcept;
+
   limits limits_;
   phase phase_ = phase::unowned;
   epoch epoch_;
   instance_id owner_;
+  std::uint64_t owner_generation_ = 0; ///< of a claimant
+  taking taken_ = taking::dispatched;  ///< how the current epoch came to be
+  epoch taken_from_;                   ///< by a claim or reclaim: the epoch before
   std::vector<token_id> answer_;
   finish_reason finish_ = finish_reason::none;
   std::uint32_t attempts_ = 0;
