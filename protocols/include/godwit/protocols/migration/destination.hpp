@@ -99,6 +99,8 @@ public:
   [[nodiscard]] phase where() const noexcept { return phase_; }
   [[nodiscard]] bool done() const noexcept { return phase_ == phase::adopted || phase_ == phase::aborted; }
   [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
+  /// Of an abort.
+  [[nodiscard]] migration_reason why() const noexcept { return why_; }
   [[nodiscard]] std::uint32_t blocks_reserved() const noexcept { return reserved_; }
 
   struct stage_books {
