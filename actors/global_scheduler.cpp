@@ -28,6 +28,8 @@ runtime::behavior_of<scheduler_interface> global_scheduler::make_behavior() {
           },
           [this](topology& news) {
             if (news.version <= topology_.version) return;
+            for (const auto& before : topology_.instances) // with a process that left
+              if (news.find(before.instance) == nullptr) dispatcher_->remove(before.instance);
             for (const auto& entry : news.instances)
               if (!entry.ready)
                 dispatcher_->remove(entry.instance);

@@ -8,9 +8,7 @@
 
 namespace godwit::main {
 
-namespace {
-
-gpu::cpu::kv_precision precision_of(kv_choice choice) {
+gpu::cpu::kv_precision precision_of(kv_choice choice) noexcept {
   switch (choice) {
   case kv_choice::bf16:
     return gpu::cpu::kv_precision::bf16;
@@ -22,11 +20,9 @@ gpu::cpu::kv_precision precision_of(kv_choice choice) {
   return gpu::cpu::kv_precision::automatic;
 }
 
-} // namespace
-
 std::uint32_t threads_per_instance(const serve_settings& settings) {
   if (settings.instances.threads != 0) return settings.instances.threads;
-  return std::max(1U, std::thread::hardware_concurrency() / settings.instances.count);
+  return std::max(1U, std::thread::hardware_concurrency() / std::max(1U, settings.instances.count));
 }
 
 loader::loader(gpu::model::model_directory model, const serve_settings& settings)

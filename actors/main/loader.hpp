@@ -3,6 +3,7 @@
 #include "main/settings.hpp"
 
 #include <godwit/actors/instance.hpp>
+#include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
 
@@ -46,6 +47,8 @@ private:
   bool stopping_ = false;
   std::thread thread_;
 };
+
+[[nodiscard]] gpu::cpu::kv_precision precision_of(kv_choice choice) noexcept;
 
 /// Threads that compute in each instance.
 [[nodiscard]] std::uint32_t threads_per_instance(const serve_settings& settings);

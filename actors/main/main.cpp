@@ -2,6 +2,7 @@
 #include "main/command.hpp"
 #include "main/demo_command.hpp"
 #include "main/model_command.hpp"
+#include "main/node_command.hpp"
 #include "main/serve_command.hpp"
 #include "main/status_command.hpp"
 #include "main/usage_error.hpp"
@@ -21,6 +22,7 @@ int run(int count, char** arguments) {
   godwit::main::command_result command;
   godwit::main::add_demo_command(app, command);
   godwit::main::add_serve_command(app, command);
+  godwit::main::add_node_command(app, command);
   godwit::main::add_bench_command(app, command);
   godwit::main::add_status_command(app, command);
   godwit::main::add_model_command(app, command);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <random>
 #include <thread>
 #include <utility>
 
@@ -29,50 +28,22 @@ transport::http::server_settings http_settings(const serve_settings& s) {
   return out;
 }
 
-std::uint64_t entropy() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
-
-std::uint32_t worker_threads(const serve_settings& s) {
-  return s.runtime.worker_threads != 0 ? s.runtime.worker_threads
-                                       : std::clamp(std::thread::hardware_concurrency(), 2U, 8U);
-}
-
 std::string host_for_url(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
 } // namespace
 
-protocols::expected<gpu::model::model_directory, start_error> open_served_model(const std::string& directory) {
-  if (directory.empty() || directory == "default") {
-    auto files = gpu::model::embedded_model();
-    if (!files) return protocols::unexpected(start_error{"this build has no embedded model; name a model directory"});
-    auto model = gpu::model::open_model(std::move(files));
-    if (!model) return protocols::unexpected(start_error{model.error().what()});
-    return std::move(*model);
-  }
-  auto model = gpu::model::open_model(std::filesystem::path(directory));
-  if (!model) return protocols::unexpected(start_error{model.error().what()});
-  return std::move(*model);
-}
-
-serving::serving(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log)
-    : settings_(settings), log_(std::move(log)) {
+serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
+                 runtime::log::logger log)
+    : settings_(settings), identity_(std::move(identity)), log_(std::move(log)) {
   model_name_ = settings_.model.name.empty() ? model.name : settings_.model.name;
-  context_length_ = model.configuration.positions_max;
-  if (settings_.model.context_max != 0) context_length_ = std::min(context_length_, settings_.model.context_max);
+  context_length_ = identity_.context_length;
 
   board_ = std::make_unique<load_board>(metrics_);
   loader_ = std::make_unique<loader>(model, settings_);
-  runtime::actor_system_settings runs;
-  runs.worker_threads = worker_threads(settings_);
-  runs.network = !settings_.control.listen.empty();
-  runs.report = [to = log_.component("runtime")](std::string_view actor, std::string_view text) {
-    to.error("{}: {}", actor, text);
-  };
-  system_ = std::make_unique<runtime::actor_system>(std::move(runs));
+  system_ =
+      std::make_unique<runtime::actor_system>(make_system_settings(settings_, !settings_.control.listen.empty(), log_));
   cluster_ = std::make_unique<actors::cluster>(*system_, node_options(model));
   edge_ = std::make_unique<actors::openai_edge>(cluster_->gate(), edge_options(model));
   server_ = std::make_unique<transport::http::server>(
@@ -86,29 +57,17 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   actors::node_options o;
   o.version = GODWIT_VERSION;
   o.model = model_name_;
-  o.address = settings_.control.listen;
+  o.address = settings_.cluster.name.empty() ? settings_.control.listen : settings_.cluster.name;
+  o.identity = identity_;
   o.instances = settings_.instances.count;
   o.backoff_min = settings_.instances.restart_backoff_min;
   o.backoff_max = settings_.instances.restart_backoff_max;
   o.log = log_.component("node");
 
-  o.instance.make_executor = loader_->factory();
-  o.instance.layers_per_advance = settings_.instances.layers_per_advance;
-  o.instance.log = log_.component("instance");
-
-  auto& planner = o.llumlet.planner;
-  planner.mode = settings_.llumlet.batching == batching_choice::continuous ? protocols::batching_mode::continuous
-                                                                           : protocols::batching_mode::static_batch;
-  planner.context_length = context_length_;
-  planner.step_tokens_max = settings_.llumlet.step_tokens_max;
-  planner.running_max = std::min(settings_.llumlet.sequences_max, settings_.llumlet.step_tokens_max);
-  planner.waiting_max = settings_.llumlet.queue_max;
-  planner.prefix_caching = settings_.llumlet.prefix_caching;
-  planner.eos = model.configuration.eos;
-  o.llumlet.step_timeout = settings_.instances.step_timeout;
-  o.llumlet.report_interval = settings_.scheduler.report_interval;
+  auto pair = make_pair_options(settings_, model, loader_->factory(), log_);
+  o.instance = std::move(pair.instance);
+  o.llumlet = std::move(pair.llumlet);
   o.llumlet.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
-  o.llumlet.log = log_.component("llumlet");
 
   o.scheduler.policy = settings_.scheduler.policy;
   o.scheduler.log = log_.component("scheduler");
@@ -148,12 +107,9 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
 
 protocols::expected<std::unique_ptr<serving>, start_error>
 serving::start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log) {
-  if (settings.instances.device == device_choice::cuda)
-    return protocols::unexpected(start_error{"this build has no CUDA device; use --device cpu"});
-  if (const auto length = model.configuration.positions_max; length < 2)
-    return protocols::unexpected(
-        start_error{"the model's context length of " + std::to_string(length) + " is too small"});
-  auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(log)));
+  auto identity = identity_of(settings, model);
+  if (!identity) return protocols::unexpected(identity.error());
+  auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(log)));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));
   return out;
 }
@@ -172,6 +128,10 @@ std::optional<start_error> serving::open_ports() {
     return start_error{"cannot open the control port " + settings_.control.listen + ": " + port.error().message +
                        "; choose another with --control HOST:PORT"};
   control_ = host_for_url(control->host) + ":" + std::to_string(*port);
+  if (!is_loopback(control->host))
+    log_.component("node").warning("the control port {} is open to other machines, and authenticates nobody: whoever "
+                                   "reaches it can read and stop everything",
+                                   control_);
   return std::nullopt;
 }
 
@@ -185,28 +145,31 @@ serving::~serving() {
 }
 
 std::optional<start_error> serving::wait_ready(const std::function<bool()>& give_up) {
-  while (!cluster_->gate()->wait_ready(settings_.instances.count, poll_interval)) {
+  const auto own_ready = [&] {
+    std::uint32_t ready = 0;
+    for (const auto& entry : cluster_->gate()->view().instances)
+      if (entry.ready && entry.instance.value() < settings_.instances.count) ++ready;
+    return ready == settings_.instances.count;
+  };
+  while (!own_ready()) {
+    std::this_thread::sleep_for(poll_interval / 5);
     if (auto error = loader_->error()) return start_error{std::move(*error)};
     if (give_up()) return start_error{};
     constexpr std::uint64_t starts_max = 5;
     for (const auto& entry : cluster_->gate()->view().instances)
-      if (!entry.ready && entry.generation > starts_max)
+      if (entry.instance.value() < settings_.instances.count && !entry.ready && entry.generation > starts_max)
         return start_error{"instance " + std::to_string(entry.instance.value()) +
                            " fails again and again before it is ready; see the log"};
   }
-  return check_memory();
+  return check_own_memory();
 }
 
-// As with vLLM: better to say so now than to fail a client's longest request in the middle.
-std::optional<start_error> serving::check_memory() {
+std::optional<start_error> serving::check_own_memory() {
   const auto status = cluster_->status();
   if (!status) return start_error{"the node does not answer: " + status.error().message};
   for (const auto& instance : status->instances) {
-    const auto tokens = std::uint64_t{instance.load.blocks_total} * protocols::tokens_per_block;
-    if (instance.state != protocols::instance_state::ready || tokens >= context_length_) continue;
-    return start_error{"the KV cache of an instance holds " + std::to_string(tokens) +
-                       " tokens, less than one request of the model's context of " + std::to_string(context_length_) +
-                       "; raise --kv-bytes or set --model-context-max " + std::to_string(tokens)};
+    if (instance.instance.value() >= settings_.instances.count) continue; // a member looks after its own
+    if (auto error = check_memory(instance, context_length_)) return error;
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 #include "main/load_board.hpp"
 #include "main/loader.hpp"
+#include "main/parts.hpp"
 #include "main/settings.hpp"
 
 #include <godwit/actors/cluster.hpp>
@@ -17,15 +18,6 @@
 
 namespace godwit::main {
 
-/// Why something cannot be started: one line that says what is wrong and how to mend it.
-struct start_error {
-  std::string line;
-};
-
-/// Opens the model at `directory`; empty or "default": the one that is compiled in.
-[[nodiscard]] protocols::expected<gpu::model::model_directory, start_error>
-open_served_model(const std::string& directory);
-
 /// A node with its HTTP endpoint and control port: what `godwit serve` and `godwit demo` run.
 class serving {
 public:
@@ -36,8 +28,8 @@ public:
   serving& operator=(const serving&) = delete;
   ~serving();
 
-  /// Until every instance takes requests. `give_up` is asked a few times a second. The line says what went wrong;
-  /// empty: given up.
+  /// Until every instance of this process takes requests. `give_up` is asked a few times a second. The line says what
+  /// went wrong; empty: given up.
   [[nodiscard]] std::optional<start_error> wait_ready(const std::function<bool()>& give_up);
   /// Refuses new requests and waits for running ones. `hurry` is asked a few times a second. False: cut off.
   [[nodiscard]] bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry);
@@ -49,13 +41,15 @@ public:
   [[nodiscard]] std::uint32_t context_length() const noexcept { return context_length_; }
 
 private:
-  serving(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log);
+  serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
+          runtime::log::logger log);
   [[nodiscard]] std::optional<start_error> open_ports();
-  [[nodiscard]] std::optional<start_error> check_memory();
+  [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
   [[nodiscard]] actors::edge_options edge_options(const gpu::model::model_directory& model);
 
   serve_settings settings_;
+  actors::model_identity identity_;
   runtime::log::logger log_;
   std::string model_name_;
   std::uint32_t context_length_ = 0;

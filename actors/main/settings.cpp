@@ -25,9 +25,11 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .max = 10'000'000});
 
   r.add("instances.count", s.instances.count,
-        {.doc = "Model instances on this node. They share the weights and divide the cores.",
+        {.doc =
+             "Model instances of this process. They share the weights and divide the cores. 0 (with serve): all come "
+             "with processes that join.",
          .unit = "instances",
-         .min = 1,
+         .min = 0,
          .max = 1024,
          .flag = "--instances"});
   r.add("instances.device", s.instances.device,
@@ -169,11 +171,32 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
         {.doc = "How long a connection may lie without a request.", .unit = "ms", .min = 10, .max = 24 * hour_ms});
   r.add("http.write_timeout", s.http.write_timeout,
         {.doc = "How long a client may take to read one write.", .unit = "ms", .min = 10, .max = hour_ms});
-  r.add(
-      "control.listen", s.control.listen,
-      {.doc =
-           "HOST:PORT of the control port (godwit status). It authenticates nobody: keep it on loopback. Empty: none.",
-       .flag = "--control"});
+  r.add("control.listen", s.control.listen,
+        {.doc =
+             "HOST:PORT of the control port (godwit status, godwit node --join). It authenticates nobody and runs what "
+             "it is sent: keep it on loopback or on a network that is trusted. Empty: none.",
+         .flag = "--control"});
+  r.add("cluster.name", s.cluster.name,
+        {.doc = "What status and logs call this process. Empty: the control port's address, or host name and process "
+                "id of one that joined.",
+         .flag = "--name"});
+  r.add("cluster.heartbeat_interval", s.cluster.heartbeat_interval,
+        {.doc = "How often the processes of a cluster tell each other that they live.",
+         .unit = "ms",
+         .min = 10,
+         .max = 60'000});
+  r.add("cluster.connection_timeout", s.cluster.connection_timeout,
+        {.doc = "A process that is silent for so long is taken for dead: its instances' requests go elsewhere, and it "
+                "joins anew when it wakes. At least twice the interval.",
+         .unit = "ms",
+         .min = 20,
+         .max = hour_ms});
+  r.add("cluster.rejoin_pause_max", s.cluster.rejoin_pause_max,
+        {.doc = "Longest pause between two attempts of a process to join its head again; the first is 200 ms, and each "
+                "doubles.",
+         .unit = "ms",
+         .min = 1,
+         .max = hour_ms});
   r.add("log.levels", s.log.levels,
         {.doc = "trace, debug, info, warning, error or off; for single components too: warning,http=debug.",
          .flag = "--log-level"});
@@ -191,6 +214,13 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
   registry.relate([&settings]() -> std::optional<std::string> {
     if (settings.instances.restart_backoff_min > settings.instances.restart_backoff_max)
       return "instances.restart_backoff_min is above instances.restart_backoff_max";
+    return std::nullopt;
+  });
+  registry.relate([&settings]() -> std::optional<std::string> {
+    if (settings.cluster.connection_timeout < 2 * settings.cluster.heartbeat_interval)
+      return "cluster.connection_timeout is less than twice cluster.heartbeat_interval";
+    if (settings.instances.count == 0 && settings.control.listen.empty())
+      return "instances.count is 0 and control.listen is empty, so nobody can bring instances";
     return std::nullopt;
   });
   registry.relate([&settings]() -> std::optional<std::string> {
@@ -231,5 +261,7 @@ std::optional<endpoint> parse_endpoint(const std::string& text) {
   out.host = std::move(host);
   return out;
 }
+
+bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 } // namespace godwit::main

@@ -14,7 +14,7 @@ enum class kv_choice : std::uint8_t { automatic, bf16, f32 };
 enum class batching_choice : std::uint8_t { continuous, fixed };
 enum class log_format : std::uint8_t { text, json };
 
-/// Everything that `godwit serve` can be told, with its defaults. `declare` says what each means.
+/// Everything that `godwit serve` and `godwit node` can be told, with its defaults. `declare` says what each means.
 struct serve_settings {
   struct {
     std::string name;              // as clients call the model; empty: the directory's name
@@ -65,6 +65,12 @@ struct serve_settings {
     std::string listen = "127.0.0.1:7070";
   } control;
   struct {
+    std::string name; // of this process; empty: host and process id
+    std::chrono::milliseconds heartbeat_interval{100};
+    std::chrono::milliseconds connection_timeout{500};
+    std::chrono::milliseconds rejoin_pause_max{5'000};
+  } cluster;
+  struct {
     std::uint32_t worker_threads = 0; // 0: chosen by the number of cores
     std::chrono::milliseconds drain_timeout{30'000};
   } runtime;
@@ -86,5 +92,7 @@ struct endpoint {
 };
 /// Absent where `text` is none.
 [[nodiscard]] std::optional<endpoint> parse_endpoint(const std::string& text);
+/// Whether only this machine can reach such an address.
+[[nodiscard]] bool is_loopback(const std::string& host);
 
 } // namespace godwit::main

@@ -77,12 +77,13 @@ std::string table_of(const protocols::cluster_status& c) {
       "{} · godwit {} · up {:.0f} s · policy {}\nrequests: {} open, {} finished, {} failed, {} re-dispatched\n\n",
       c.model, c.version, static_cast<double>(c.uptime_ns) / 1e9, c.dispatch_policy, c.requests_open,
       c.requests_finished_total, c.requests_failed_total, c.redispatches_total);
-  out += fmt::format("{:>8}  {:<9} {:>8} {:>8} {:>16} {:>12} {:>9}  {}\n", "instance", "state", "running", "waiting",
-                     "KV blocks", "preemptions", "restarts", "device");
+  out += fmt::format("{:>8}  {:<9} {:>8} {:>8} {:>16} {:>12} {:>9}  {:<22} {}\n", "instance", "state", "running",
+                     "waiting", "KV blocks", "preemptions", "restarts", "node", "device");
   for (const auto& i : c.instances)
-    out += fmt::format("{:>8}  {:<9} {:>8} {:>8} {:>16} {:>12} {:>9}  {}\n", i.instance.value(), to_string(i.state),
-                       i.load.running, i.load.waiting, fmt::format("{} / {}", i.load.blocks_used, i.load.blocks_total),
-                       i.load.preemptions_total, i.restarts, i.device);
+    out +=
+        fmt::format("{:>8}  {:<9} {:>8} {:>8} {:>16} {:>12} {:>9}  {:<22} {}\n", i.instance.value(), to_string(i.state),
+                    i.load.running, i.load.waiting, fmt::format("{} / {}", i.load.blocks_used, i.load.blocks_total),
+                    i.load.preemptions_total, i.restarts, i.node, i.device);
   for (const auto& i : c.instances)
     for (const auto& r : i.requests)
       out += fmt::format(

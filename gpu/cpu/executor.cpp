@@ -15,11 +15,6 @@ namespace godwit::gpu::cpu {
 
 namespace {
 
-storage kv_storage(kv_precision wanted, storage weights) noexcept {
-  if (wanted == kv_precision::automatic) return weights == storage::bf16 ? storage::bf16 : storage::f32;
-  return wanted == kv_precision::bf16 ? storage::bf16 : storage::f32;
-}
-
 std::uint32_t blocks_for(const cpu_executor_settings& settings, const model::config& config, storage kv,
                          std::uint64_t available) {
   if (settings.blocks != 0) return settings.blocks;

@@ -3,9 +3,17 @@
 #include "cpu/kernels/table.hpp"
 #include "cpu/packed_model.hpp"
 
+#include <godwit/gpu/cpu/cpu_executor.hpp>
+
 #include <cstdint>
 
 namespace godwit::gpu::cpu {
+
+/// What KV is kept in, for weights that are kept in `weights`.
+[[nodiscard]] constexpr storage kv_storage(kv_precision wanted, storage weights) noexcept {
+  if (wanted == kv_precision::automatic) return weights == storage::bf16 ? storage::bf16 : storage::f32;
+  return wanted == kv_precision::bf16 ? storage::bf16 : storage::f32;
+}
 
 /// The paged KV cache: [layer][block] of K and V (layout within: kernels/table.hpp).
 class kv_pool {

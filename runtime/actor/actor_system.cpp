@@ -8,8 +8,10 @@
 
 #include <caf/actor_cast.hpp>
 #include <caf/io/middleman.hpp>
+#include <caf/scoped_actor.hpp>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 namespace godwit::runtime {
@@ -30,6 +32,23 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
     config.set("middleman.connection-timeout", caf::timespan{settings.connection_timeout});
   };
   return std::make_unique<detail::engine>(configure, std::make_unique<steady_clock>(), nullptr, settings.report);
+}
+
+/// caf::io::middleman::remote_actor, which would wait for ever where the peer accepts and does not speak.
+caf::expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const std::string& host, std::uint16_t port,
+                                             std::chrono::milliseconds timeout) {
+  caf::expected<caf::strong_actor_ptr> out{caf::sec::request_timeout};
+  caf::scoped_actor self{system};
+  self->request(system.middleman().actor_handle(), timeout, caf::connect_atom::value, host, port)
+      .receive(
+          [&](const caf::node_id&, caf::strong_actor_ptr& whom, const std::set<std::string>&) {
+            if (whom)
+              out = std::move(whom);
+            else
+              out = caf::make_error(caf::sec::no_actor_published_at_port, port);
+          },
+          [&](caf::error& why) { out = std::move(why); });
+  return out;
 }
 
 } // namespace
@@ -71,18 +90,22 @@ async::expected<std::uint16_t> actor_system::publish_actor(const actor_ref& whom
 
 async::expected<actor_ref> actor_system::remote_actor(const std::string& host, std::uint16_t port,
                                                       const std::vector<const message_type*>& types,
-                                                      std::size_t messages) {
+                                                      std::size_t messages, std::chrono::milliseconds timeout) {
   using async::error_code;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   if (!engine_->system().has_middleman()) return async::error{error_code::unsupported, "this system has no network"};
   engine_->register_types(types);
   const auto place = host + ":" + std::to_string(port);
-  auto found = engine_->system().middleman().remote_actor(host, port);
+  auto found = connect(engine_->system(), host, port, timeout);
   if (!found)
     return async::error{error_code::down, "no actor at " + place + ": " + engine_->system().render(found.error())};
-  auto ref = detail::reference(caf::actor_cast<caf::strong_actor_ptr>(*found));
+  auto ref = detail::reference(std::move(*found));
   async::expected<detail::interface_description> known{async::error{}};
-  ask_and_wait(ref, std::chrono::seconds{5}, detail::draft::of(detail::interface_query{}),
-               [&](detail::answer& a) { known = detail::unpack<detail::interface_description>(a); });
+  ask_and_wait(
+      ref,
+      std::max<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(), std::chrono::milliseconds{1}),
+      detail::draft::of(detail::interface_query{}),
+      [&](detail::answer& a) { known = detail::unpack<detail::interface_description>(a); });
   if (!known) return std::move(known).error();
   for (std::size_t i = 0; i < messages; ++i)
     if (std::find(known->messages.begin(), known->messages.end(), types[i]->id) == known->messages.end())

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/actors/answer_sink.hpp>
+#include <godwit/actors/membership.hpp>
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/load.hpp>
@@ -26,7 +27,7 @@ struct home_interface;
 struct frontend_interface;
 struct node_interface;
 
-/// One instance as its node announces it.
+/// One instance as the head announces it.
 struct instance_entry {
   protocols::instance_id instance;
   std::uint64_t generation = 0; ///< raised with every restart; 0: never started
@@ -109,15 +110,6 @@ struct dispatch_decision {
   auto fields() { return std::tie(found, overloaded, instance, generation); }
 };
 
-/// An instance has loaded its model and takes requests.
-struct instance_ready {
-  protocols::instance_id instance;
-  std::uint64_t generation = 0;
-  instance_ready() = default;
-  instance_ready(protocols::instance_id id, std::uint64_t raised) : instance(id), generation(raised) {}
-  auto fields() { return std::tie(instance, generation); }
-};
-
 /// For `godwit status` and tests.
 struct status_query {
   bool with_requests = false;
@@ -190,9 +182,14 @@ struct frontend_interface : runtime::interface<void(protocols::token_updates), v
                                                void(withdraw_request), void(topology), frontend_counts(status_query)> {
 };
 
-/// Spawns and supervises the actors of one process.
-struct node_interface : runtime::interface<protocols::cluster_status(status_query), void(instance_ready),
-                                           void(kill_instance), topology(topology_query)> {};
+/// The head of a cluster: front end, scheduler, and the members who bring the instances.
+struct node_interface
+    : runtime::interface<protocols::cluster_status(status_query), void(kill_instance), topology(topology_query),
+                         join_answer(join_cluster), void(member_news), void(leave_cluster)> {};
+
+/// Supervises the instances of one process, for a head that may be elsewhere.
+struct member_interface : runtime::interface<void(instance_ready), void(kill_instance), void(topology), void(retire)> {
+};
 
 } // namespace godwit::actors
 

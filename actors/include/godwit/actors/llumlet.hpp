@@ -21,7 +21,7 @@ struct llumlet_options {
   std::uint32_t restarts = 0;
   std::string node_address;
   runtime::handle<instance_interface> instance;
-  runtime::handle<node_interface> node; ///< told when the instance is ready; may be null
+  runtime::handle<pair_keeper_interface> node; ///< told when the instance is ready; may be null
   /// blocks, context_length and vocabulary are filled in from what the instance says; a context_length given here is an
   /// upper bound.
   protocols::planner_settings planner;

@@ -5,11 +5,14 @@
 #include <godwit/actors/instance.hpp>
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/llumlet.hpp>
+#include <godwit/actors/member.hpp>
 #include <godwit/runtime/actor.hpp>
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace godwit::actors {
@@ -17,8 +20,12 @@ namespace godwit::actors {
 struct node_options {
   std::string version;
   std::string model;
-  std::string address; ///< of this process, for status
-  std::uint32_t instances = 1;
+  std::string address;         ///< of this process, for status
+  std::uint32_t instances = 1; ///< of this process; 0 where members bring them all
+  model_identity identity;     ///< of the served model; members must have the same
+  /// Processes in the cluster, and instances that one may bring.
+  std::uint32_t members_max = 1024;
+  std::uint32_t member_instances_max = 1024;
   std::chrono::nanoseconds backoff_min{std::chrono::milliseconds(100)};
   std::chrono::nanoseconds backoff_max{std::chrono::seconds(10)};
   /// A child that lived so long is not held to have failed at once: its backoff starts anew.
@@ -34,11 +41,12 @@ struct node_options {
   runtime::log::logger log;
 };
 
-/// Spawns the actors of one process and restarts those that die, with back-off.
+/// The head of a cluster. Spawns front end, scheduler and the member that keeps this process's instances, and restarts
+/// those that die, with back-off; takes in members of other processes, and tells everybody who is there.
 ///
-/// An instance and its llumlet live and die together: the llumlet's books are about KV that is gone with the instance.
-/// A restarted pair has the same id and the next generation; homes see that in the topology and re-dispatch what the
-/// old one owned.
+/// A member that ends, leaves or falls silent takes its instances out of the topology; homes then dispatch what they
+/// owned elsewhere. Ids of instances belong to a process: one that comes back gets its own again, with higher
+/// generations; nobody else ever gets them.
 class node final : public runtime::actor<node_interface> {
 public:
   node(runtime::actor_context context, node_options options);
@@ -47,14 +55,19 @@ public:
   void on_stop() override;
 
 private:
-  struct pair {
-    protocols::instance_id id;
-    std::uint64_t generation = 0;
-    bool ready = false;
-    runtime::handle<instance_interface> instance;
-    runtime::handle<llumlet_interface> llumlet;
-    std::chrono::nanoseconds started{0};
-    std::chrono::nanoseconds backoff{0};
+  static constexpr std::uint64_t own_key = 0; ///< of the member for this process's instances
+  /// A process that is, or was, in the cluster.
+  struct member_record {
+    std::uint64_t key = 0;
+    protocols::instance_id first;
+    std::uint32_t instances = 0;
+    std::uint64_t generation_max = 0; ///< ever announced
+    // While it is here:
+    runtime::handle<member_interface> member; ///< null: gone
+    std::string address;
+    std::uint64_t watch = 0;
+    std::uint64_t news = 0;
+    std::vector<pair_entry> pairs;
   };
   /// Back-off of one restarting child.
   [[nodiscard]] std::chrono::nanoseconds next_pause(std::chrono::nanoseconds started,
@@ -62,23 +75,37 @@ private:
 
   void spawn_scheduler();
   void spawn_frontend();
-  void spawn_pair(std::size_t index);
-  void pair_down(std::size_t index, std::uint64_t generation, runtime::stop_reason reason);
-  runtime::async::task<void> respawn_pair(std::size_t index, std::chrono::nanoseconds pause);
+  void spawn_member();
   runtime::async::task<void> respawn_scheduler(std::chrono::nanoseconds pause);
   runtime::async::task<void> respawn_frontend(std::chrono::nanoseconds pause);
-  void mark_ready(const instance_ready& news);
+  runtime::async::task<void> respawn_member(std::chrono::nanoseconds pause);
+
+  [[nodiscard]] join_answer admit(const join_cluster& wish);
+  [[nodiscard]] std::string refuse(const join_cluster& wish) const;
+  [[nodiscard]] member_record* remember(const join_cluster& wish);
+  void take_news(member_news& news);
+  void remove(std::uint64_t key, std::string_view why);
+  [[nodiscard]] member_record* find_member(std::uint64_t key);
+
   void kill(protocols::instance_id id);
   void announce();
   [[nodiscard]] topology view() const;
+
+  struct status_round; ///< answers that are still coming in
   runtime::async::task<protocols::cluster_status> status(bool with_requests);
+  runtime::async::task<void> ask_instance(runtime::handle<llumlet_interface> whom, bool with_requests,
+                                          std::shared_ptr<status_round> round, std::size_t index);
+  runtime::async::task<void> ask_frontend(std::shared_ptr<status_round> round);
 
   node_options options_;
-  std::vector<pair> pairs_;
+  std::vector<member_record> members_; ///< by their first instance
+  std::uint32_t next_instance_ = 0;
+  runtime::handle<member_interface> own_member_;
   runtime::handle<scheduler_interface> scheduler_;
   runtime::handle<frontend_interface> frontend_;
   std::chrono::nanoseconds scheduler_started_{0}, scheduler_backoff_{0};
   std::chrono::nanoseconds frontend_started_{0}, frontend_backoff_{0};
+  std::chrono::nanoseconds member_started_{0}, member_backoff_{0};
   std::uint32_t frontend_restarts_ = 0;
   std::uint64_t version_ = 0;
 };

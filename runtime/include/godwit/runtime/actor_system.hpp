@@ -44,12 +44,14 @@ public:
                                                        std::uint16_t port) {
     return publish_actor(whom.ref(), host, port);
   }
-  /// The actor published at host:port. Checks that it understands Interface.
+  /// The actor published at host:port. Checks that it understands Interface. Blocks for `timeout` at most: a process
+  /// that is stopped still accepts connections, and says nothing.
   template <class Interface>
-  [[nodiscard]] async::expected<handle<Interface>> remote(const std::string& host, std::uint16_t port) {
+  [[nodiscard]] async::expected<handle<Interface>>
+  remote(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout = std::chrono::seconds{10}) {
     std::vector<const message_type*> types;
     Interface::collect_types(types);
-    auto found = remote_actor(host, port, types, Interface::size);
+    auto found = remote_actor(host, port, types, Interface::size, timeout);
     if (!found) return std::move(found).error();
     return handle<Interface>{std::move(*found)};
   }
@@ -57,7 +59,8 @@ public:
 private:
   async::expected<std::uint16_t> publish_actor(const actor_ref& whom, const std::string& host, std::uint16_t port);
   async::expected<actor_ref> remote_actor(const std::string& host, std::uint16_t port,
-                                          const std::vector<const message_type*>& types, std::size_t messages);
+                                          const std::vector<const message_type*>& types, std::size_t messages,
+                                          std::chrono::milliseconds timeout);
   void ask_and_wait(const actor_ref& to, std::chrono::nanoseconds timeout, detail::draft message,
                     const std::function<void(detail::answer&)>& take) override;
   std::chrono::milliseconds grace_;

@@ -80,6 +80,13 @@ public:
     register_types(types);
   }
 
+  /// The same for all that actors of these interfaces understand and answer, where none is spawned here.
+  template <class... Interfaces> void register_interfaces() {
+    std::vector<const message_type*> types;
+    (Interfaces::collect_types(types), ...);
+    register_types(types);
+  }
+
   /// @private
   [[nodiscard]] detail::engine& engine() const noexcept { return *engine_; }
 

@@ -11,9 +11,12 @@ namespace godwit::runtime::config {
 /// Adds every setting of `registry` to `app` as a flag; values that are wrong are appended to `found`.
 ///
 /// `App` is CLI::App; a template, so that this header needs no CLI11. Both arguments must outlive the parsing.
-/// A bool becomes --name and --no-name. Flags are grouped by their TOML table in the help text.
-template <class App> void bind(registry& settings, App& app, problems& found) {
+/// A bool becomes --name and --no-name. Flags are grouped by their TOML table in the help text. `wanted`, if given,
+/// chooses among the settings: a command that shares a file with another need not have flags for all that is in it.
+template <class App>
+void bind(registry& settings, App& app, problems& found, const std::function<bool(const setting&)>& wanted = {}) {
   for (const auto& s : settings.settings()) {
+    if (wanted && !wanted(s)) continue;
     auto put = [&settings, &found, name = s.name, flag = s.flag](const std::string& text) {
       if (auto wrong = settings.set(name, text, {source::flag, flag})) found.push_back(*wrong);
     };

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <godwit/actors/instance.hpp>
+#include <godwit/actors/interfaces.hpp>
+#include <godwit/actors/llumlet.hpp>
+#include <godwit/runtime/actor.hpp>
+#include <godwit/runtime/async/expected.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace godwit::actors {
+
+/// Finds the head: calls `done` once, from any thread, in bounded time. Called on the member's context for every
+/// attempt to join, so it must not block there.
+using found_head = runtime::async::expected<runtime::handle<node_interface>>;
+using head_finder = std::function<void(std::function<void(found_head)> done)>;
+
+/// How it stands with a member.
+struct member_state {
+  bool joined = false;
+  protocols::instance_id first; ///< of its ids; valid once it has joined
+  std::uint32_t ready = 0;      ///< instances that take requests
+  std::uint64_t joins = 0;      ///< times that it was taken in
+  std::uint64_t failures = 0;   ///< attempts to join that failed since it was last joined
+  std::string error;            ///< of the last of them
+  std::vector<pair_entry> pairs;
+};
+
+struct member_options {
+  std::string version;
+  std::string address; ///< of this process, for status
+  /// Drawn at random, once per process. 0 is the head's own member's.
+  std::uint64_t key = 0;
+  std::uint32_t instances = 1;
+  model_identity model;
+  head_finder find_head;
+  /// Between two attempts to join; doubles up to the maximum, with no last one.
+  std::chrono::nanoseconds rejoin_min{std::chrono::milliseconds(200)};
+  std::chrono::nanoseconds rejoin_max{std::chrono::seconds(5)};
+  /// For the head's answers.
+  std::chrono::nanoseconds ask_timeout{std::chrono::seconds(5)};
+  std::chrono::nanoseconds backoff_min{std::chrono::milliseconds(100)};
+  std::chrono::nanoseconds backoff_max{std::chrono::seconds(10)};
+  /// A pair that lived so long is not held to have failed at once: its back-off starts anew.
+  std::chrono::nanoseconds settled_after{std::chrono::seconds(30)};
+  /// Longest time for an instance to load its model.
+  std::chrono::nanoseconds load_timeout{std::chrono::minutes(30)};
+  instance_options instance; ///< `id` is filled in
+  llumlet_options llumlet;   ///< `id`, `generation`, `instance` and the like are filled in
+  /// Told every change, on the member's context; must only post or store. May be empty.
+  std::function<void(const member_state&)> on_state;
+  runtime::log::logger log;
+};
+
+/// The pause before the next attempt: `least` after a success, then doubling up to `most`. Never zero.
+[[nodiscard]] std::chrono::nanoseconds longer_pause(std::chrono::nanoseconds before, std::chrono::nanoseconds least,
+                                                    std::chrono::nanoseconds most);
+
+/// Keeps the instances of one process for a head that may be elsewhere: joins it, spawns a pair of instance and llumlet
+/// for each id that the head assigns, restarts those that die, with back-off, and tells the head of every change.
+///
+/// An instance and its llumlet live and die together: the llumlet's books are about KV that is gone with the instance.
+/// A restarted pair has the same id and the next generation; homes see that in the topology and re-dispatch what the
+/// old one owned.
+///
+/// A member that loses its head ends its pairs, since nobody waits for their tokens any more, and tries for ever to
+/// join again. Pairs belong to one membership: generations only go up, so that nothing of an earlier one can be taken
+/// for something of this one.
+class member final : public runtime::actor<member_interface> {
+public:
+  member(runtime::actor_context context, member_options options);
+  [[nodiscard]] std::string_view name() const noexcept override { return "member"; }
+  [[nodiscard]] runtime::behavior_of<member_interface> make_behavior() override;
+  void on_stop() override;
+
+private:
+  struct pair {
+    std::uint64_t generation = 0;
+    bool ready = false;
+    runtime::handle<instance_interface> instance;
+    runtime::handle<llumlet_interface> llumlet;
+    std::chrono::nanoseconds started{0};
+    std::chrono::nanoseconds pause{0};
+  };
+
+  runtime::async::task<void> join_until_joined();
+  /// One attempt.
+  runtime::async::task<runtime::async::expected<join_answer>> join();
+  void take_up(const join_answer& answer);
+  void head_down(std::uint64_t membership, runtime::stop_reason reason);
+  runtime::async::task<void> leave();
+
+  [[nodiscard]] protocols::instance_id id_of(std::size_t index) const;
+  void spawn_pair(std::size_t index);
+  void stop_pair(pair& p, runtime::stop_reason reason);
+  void pair_down(std::size_t index, std::uint64_t generation, runtime::stop_reason reason);
+  runtime::async::task<void> respawn_pair(std::size_t index, std::uint64_t membership, std::chrono::nanoseconds pause);
+  void mark_ready(const instance_ready& news);
+  void kill(protocols::instance_id id);
+  void pass_on(const topology& news);
+  /// To the head, if there is one, and to `on_state`.
+  void tell_state();
+
+  member_options options_;
+  runtime::handle<node_interface> head_; ///< null: not joined
+  std::vector<pair> pairs_;
+  member_state state_;
+  std::uint64_t membership_ = 0; ///< counts joins
+  std::uint64_t head_watch_ = 0;
+  std::uint64_t news_ = 0;
+  bool retiring_ = false;
+};
+
+} // namespace godwit::actors

@@ -1,0 +1,146 @@
+#include "main/member_process.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include <unistd.h>
+
+namespace godwit::main {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds poll_interval{20};
+/// For connecting and the first words. Longer than a head that is merely busy takes.
+constexpr milliseconds connect_timeout{5'000};
+
+std::string process_name(const serve_settings& settings) {
+  if (!settings.cluster.name.empty()) return settings.cluster.name;
+  char host[256] = {};
+  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return std::string(host[0] == '\0' ? "?" : host) + "/" + std::to_string(::getpid());
+}
+
+} // namespace
+
+head_connector::head_connector(runtime::actor_system& system, endpoint head)
+    : system_(system), head_(std::move(head)), thread_([this] { work(); }) {}
+
+head_connector::~head_connector() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wanted_.notify_one();
+  thread_.join();
+}
+
+actors::head_finder head_connector::finder() {
+  return [this](std::function<void(actors::found_head)> done) {
+    {
+      const std::lock_guard lock(mutex_);
+      order_ = std::move(done);
+    }
+    wanted_.notify_one();
+  };
+}
+
+void head_connector::work() {
+  for (;;) {
+    std::function<void(actors::found_head)> done;
+    {
+      std::unique_lock lock(mutex_);
+      wanted_.wait(lock, [this] { return stopping_ || order_; });
+      if (stopping_) return;
+      done = std::exchange(order_, {});
+    }
+    done(system_.remote<actors::node_interface>(head_.host, head_.port, connect_timeout));
+  }
+}
+
+member_process::member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
+                               actors::model_identity identity, runtime::log::logger log)
+    : settings_(settings), head_(head.host + ":" + std::to_string(head.port)),
+      context_length_(identity.context_length) {
+  loader_ = std::make_unique<loader>(model, settings_);
+  system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log));
+  connector_ = std::make_unique<head_connector>(*system_, head);
+  auto pair = make_pair_options(settings_, model, loader_->factory(), log);
+  actors::member_options o;
+  o.version = GODWIT_VERSION;
+  o.address = process_name(settings_);
+  while (o.key == 0) o.key = entropy();
+  o.instances = settings_.instances.count;
+  o.model = std::move(identity);
+  o.find_head = connector_->finder();
+  o.rejoin_max = settings_.cluster.rejoin_pause_max;
+  o.rejoin_min = std::min<std::chrono::nanoseconds>(o.rejoin_min, o.rejoin_max);
+  o.backoff_min = settings_.instances.restart_backoff_min;
+  o.backoff_max = settings_.instances.restart_backoff_max;
+  o.instance = std::move(pair.instance);
+  o.llumlet = std::move(pair.llumlet);
+  o.on_state = [to = board_](const actors::member_state& state) {
+    const std::lock_guard lock(to->mutex);
+    to->state = state;
+  };
+  o.log = log.component("member");
+  member_ = system_->spawn<actors::member>(std::move(o));
+}
+
+member_process::~member_process() {
+  system_->shutdown(milliseconds(5000)); // nobody looks for the head any more
+  connector_.reset();
+  {
+    const std::lock_guard lock(board_->mutex);
+    board_->state = {}; // handles must not outlive the system
+  }
+  member_ = {};
+}
+
+protocols::expected<std::unique_ptr<member_process>, start_error>
+member_process::start(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
+                      runtime::log::logger log) {
+  auto identity = identity_of(settings, model);
+  if (!identity) return protocols::unexpected(identity.error());
+  return std::unique_ptr<member_process>(
+      new member_process(settings, head, std::move(model), std::move(*identity), std::move(log)));
+}
+
+actors::member_state member_process::state() const {
+  const std::lock_guard lock(board_->mutex);
+  return board_->state;
+}
+
+std::optional<start_error> member_process::wait_joined(const std::function<bool()>& give_up) {
+  for (;;) {
+    const auto now = state();
+    if (now.joins > 0) return std::nullopt;
+    if (now.failures > 0) return start_error{"cannot join " + head_ + ": " + now.error};
+    if (give_up()) return start_error{};
+    std::this_thread::sleep_for(poll_interval);
+  }
+}
+
+std::optional<start_error> member_process::wait_ready(const std::function<bool()>& give_up) {
+  for (;;) {
+    const auto now = state();
+    if (now.ready == settings_.instances.count) {
+      for (const auto& pair : now.pairs) {
+        const auto status = system_->ask(pair.llumlet, std::chrono::seconds(5), actors::status_query{});
+        if (!status) continue; // it went down meanwhile, or the head did
+        if (auto error = check_memory(*status, context_length_)) return error;
+      }
+      return std::nullopt;
+    }
+    if (auto error = loader_->error()) return start_error{std::move(*error)};
+    if (give_up()) return start_error{};
+    std::this_thread::sleep_for(poll_interval);
+  }
+}
+
+void member_process::leave() {
+  (void)system_->ask(member_, std::chrono::seconds(6), actors::retire{}); // it says itself where the head is silent
+}
+
+} // namespace godwit::main

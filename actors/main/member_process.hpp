@@ -1,0 +1,83 @@
+#pragma once
+
+#include "main/loader.hpp"
+#include "main/parts.hpp"
+#include "main/settings.hpp"
+
+#include <godwit/actors/member.hpp>
+#include <godwit/protocols/expected.hpp>
+#include <godwit/runtime/actor_system.hpp>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace godwit::main {
+
+/// Looks for a head by its address, on a thread of its own: CAF's way to another node blocks.
+class head_connector {
+public:
+  head_connector(runtime::actor_system& system, endpoint head);
+  head_connector(const head_connector&) = delete;
+  head_connector& operator=(const head_connector&) = delete;
+  ~head_connector();
+  /// For member_options::find_head. The connector must outlive the member.
+  [[nodiscard]] actors::head_finder finder();
+
+private:
+  void work();
+  runtime::actor_system& system_;
+  endpoint head_;
+  std::mutex mutex_;
+  std::condition_variable wanted_;
+  std::function<void(actors::found_head)> order_; // at most one: a member makes one attempt at a time
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+/// A process that brings instances to a head elsewhere: what `godwit node --join` runs.
+class member_process {
+public:
+  /// Begins to join; the model is loaded once the head has said yes.
+  [[nodiscard]] static protocols::expected<std::unique_ptr<member_process>, start_error>
+  start(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
+        runtime::log::logger log);
+  member_process(const member_process&) = delete;
+  member_process& operator=(const member_process&) = delete;
+  ~member_process();
+
+  /// Until the first attempt to join has ended. `give_up` is asked a few times a second. The line says what went wrong;
+  /// empty: given up. Later losses of the head are mended by the process itself.
+  [[nodiscard]] std::optional<start_error> wait_joined(const std::function<bool()>& give_up);
+  /// Until every instance takes requests, whatever becomes of the head meanwhile.
+  [[nodiscard]] std::optional<start_error> wait_ready(const std::function<bool()>& give_up);
+  /// Tells the head and stops the instances.
+  void leave();
+  [[nodiscard]] actors::member_state state() const;
+
+private:
+  member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
+                 actors::model_identity identity, runtime::log::logger log);
+
+  /// Written on the member's context, read by the main thread.
+  struct board {
+    mutable std::mutex mutex;
+    actors::member_state state;
+  };
+
+  serve_settings settings_;
+  std::string head_;
+  std::uint32_t context_length_;
+  std::shared_ptr<board> board_ = std::make_shared<board>();
+  // In the order of their making; undone in the opposite one.
+  std::unique_ptr<loader> loader_;
+  std::unique_ptr<runtime::actor_system> system_;
+  std::unique_ptr<head_connector> connector_;
+  runtime::handle<actors::member_interface> member_;
+};
+
+} // namespace godwit::main

@@ -1,0 +1,96 @@
+#include "main/node_command.hpp"
+
+#include "main/command_settings.hpp"
+#include "main/logging.hpp"
+#include "main/member_process.hpp"
+#include "main/signals.hpp"
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace godwit::main {
+
+namespace {
+
+struct node_command_options {
+  command_settings settings;
+  std::string join;
+};
+
+int fail(const std::string& line, int code) {
+  std::cerr << "godwit: " << line << '\n';
+  return code;
+}
+
+std::string ids(const actors::member_state& state, std::uint32_t count) {
+  const auto first = state.first.value();
+  if (count == 1) return "instance " + std::to_string(first);
+  return "instances " + std::to_string(first) + " to " + std::to_string(first + count - 1);
+}
+
+int run_node(node_command_options& options) {
+  signals stop; // before any thread
+  if (!options.settings.gather()) return 2;
+  if (options.settings.print_config) {
+    std::cout << options.settings.text();
+    return 0;
+  }
+  const auto& settings = options.settings.values;
+  if (options.join.empty()) return fail("--join HOST:PORT is missing: the control port of a 'godwit serve'", 2);
+  const auto head = parse_endpoint(options.join);
+  if (!head || head->port == 0)
+    return fail("--join: '" + options.join + "' is not HOST:PORT, such as 127.0.0.1:7070", 2);
+  if (settings.instances.count == 0) return fail("--instances: a node without instances has nothing to bring", 2);
+  auto log = open_log(settings);
+  if (!log) return fail(log.error(), 2);
+  auto model = open_served_model(options.settings.model);
+  if (!model) return fail(model.error().line, 1);
+  auto started = member_process::start(settings, *head, std::move(*model), *log);
+  if (!started) return fail(started.error().line, 1);
+  auto node = std::move(*started);
+  const auto told_to_stop = [&] { return stop.received(); };
+  bool stopped = false;
+  const auto failed = [&](const std::optional<start_error>& error) {
+    if (!error) return false;
+    stopped = error->line.empty();
+    if (!stopped) std::cerr << "godwit: " << error->line << '\n';
+    return true;
+  };
+  if (failed(node->wait_joined(told_to_stop))) return stopped ? 0 : 1;
+  std::cout << "joined " << options.join << " as " << ids(node->state(), settings.instances.count) << std::endl;
+  if (failed(node->wait_ready(told_to_stop))) {
+    node->leave();
+    return stopped ? 0 : 1;
+  }
+  std::cout << "ready" << std::endl;
+  while (!stop.received()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::cout << "leaving" << std::endl;
+  node->leave();
+  node.reset();
+  log->flush();
+  return 0;
+}
+
+/// What concerns HTTP, requests and dispatch is the head's business. A file that sets it is accepted all the same, so
+/// that a cluster can share one.
+bool concerns_members(const runtime::config::setting& s) {
+  for (const char* table : {"http.", "control.", "frontend."})
+    if (s.name.starts_with(table)) return false;
+  return s.name != "model.name" && s.name != "scheduler.policy" && s.name != "runtime.drain_timeout";
+}
+
+} // namespace
+
+void add_node_command(CLI::App& app, command_result& result) {
+  auto options = std::make_shared<node_command_options>();
+  auto* command = app.add_subcommand("node", "Add this machine's instances to a running godwit serve");
+  command->add_option("--join", options->join, "Control port of the godwit serve to join")->type_name("HOST:PORT");
+  options->settings.add_to(*command, concerns_members);
+  command->callback([options, &result] { result.run = [options] { return run_node(*options); }; });
+}
+
+} // namespace godwit::main

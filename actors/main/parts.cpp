@@ -1,0 +1,100 @@
+#include "main/parts.hpp"
+
+#include "main/loader.hpp"
+
+#include <godwit/gpu/cpu/kv_geometry.hpp>
+#include <godwit/gpu/model/fingerprint.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <random>
+#include <thread>
+#include <utility>
+
+namespace godwit::main {
+
+protocols::expected<gpu::model::model_directory, start_error> open_served_model(const std::string& directory) {
+  if (directory.empty() || directory == "default") {
+    auto files = gpu::model::embedded_model();
+    if (!files) return protocols::unexpected(start_error{"this build has no embedded model; name a model directory"});
+    auto model = gpu::model::open_model(std::move(files));
+    if (!model) return protocols::unexpected(start_error{model.error().what()});
+    return std::move(*model);
+  }
+  auto model = gpu::model::open_model(std::filesystem::path(directory));
+  if (!model) return protocols::unexpected(start_error{model.error().what()});
+  return std::move(*model);
+}
+
+std::uint32_t served_context(const serve_settings& settings, const gpu::model::model_directory& model) {
+  const auto longest = model.configuration.positions_max;
+  return settings.model.context_max == 0 ? longest : std::min(longest, settings.model.context_max);
+}
+
+protocols::expected<actors::model_identity, start_error> identity_of(const serve_settings& settings,
+                                                                     const gpu::model::model_directory& model) {
+  if (settings.instances.device == device_choice::cuda)
+    return protocols::unexpected(start_error{"this build has no CUDA device; use --device cpu"});
+  if (const auto length = model.configuration.positions_max; length < 2)
+    return protocols::unexpected(
+        start_error{"the model's context length of " + std::to_string(length) + " is too small"});
+  try {
+    auto kv = gpu::cpu::kv_geometry_of(model.configuration, *model.tensors, precision_of(settings.instances.kv_type));
+    return actors::model_identity{gpu::model::fingerprint(model.configuration, *model.tensors), std::move(kv.type),
+                                  kv.block_bytes, served_context(settings, model)};
+  } catch (const std::exception& failure) {
+    return protocols::unexpected(start_error{failure.what()});
+  }
+}
+
+pair_options make_pair_options(const serve_settings& settings, const gpu::model::model_directory& model,
+                               actors::executor_factory factory, const runtime::log::logger& log) {
+  pair_options o;
+  o.instance.make_executor = std::move(factory);
+  o.instance.layers_per_advance = settings.instances.layers_per_advance;
+  o.instance.log = log.component("instance");
+
+  auto& planner = o.llumlet.planner;
+  planner.mode = settings.llumlet.batching == batching_choice::continuous ? protocols::batching_mode::continuous
+                                                                          : protocols::batching_mode::static_batch;
+  planner.context_length = served_context(settings, model);
+  planner.step_tokens_max = settings.llumlet.step_tokens_max;
+  planner.running_max = std::min(settings.llumlet.sequences_max, settings.llumlet.step_tokens_max);
+  planner.waiting_max = settings.llumlet.queue_max;
+  planner.prefix_caching = settings.llumlet.prefix_caching;
+  planner.eos = model.configuration.eos;
+  o.llumlet.step_timeout = settings.instances.step_timeout;
+  o.llumlet.report_interval = settings.scheduler.report_interval;
+  o.llumlet.log = log.component("llumlet");
+  return o;
+}
+
+runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
+                                                    const runtime::log::logger& log) {
+  runtime::actor_system_settings runs;
+  runs.worker_threads = settings.runtime.worker_threads != 0 ? settings.runtime.worker_threads
+                                                             : std::clamp(std::thread::hardware_concurrency(), 2U, 8U);
+  runs.network = network;
+  runs.heartbeat_interval = settings.cluster.heartbeat_interval;
+  runs.connection_timeout = settings.cluster.connection_timeout;
+  runs.report = [to = log.component("runtime")](std::string_view actor, std::string_view text) {
+    to.error("{}: {}", actor, text);
+  };
+  return runs;
+}
+
+std::optional<start_error> check_memory(const protocols::instance_status& instance, std::uint32_t context_length) {
+  const auto tokens = std::uint64_t{instance.load.blocks_total} * protocols::tokens_per_block;
+  if (instance.state != protocols::instance_state::ready || tokens >= context_length) return std::nullopt;
+  return start_error{"the KV cache of an instance holds " + std::to_string(tokens) +
+                     " tokens, less than one request of the model's context of " + std::to_string(context_length) +
+                     "; raise --kv-bytes or set --model-context-max " + std::to_string(tokens)};
+}
+
+std::uint64_t entropy() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+} // namespace godwit::main

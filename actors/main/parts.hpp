@@ -1,0 +1,50 @@
+#pragma once
+
+#include "main/settings.hpp"
+#include "main/start_error.hpp"
+
+#include <godwit/actors/instance.hpp>
+#include <godwit/actors/llumlet.hpp>
+#include <godwit/actors/membership.hpp>
+#include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/protocols/expected.hpp>
+#include <godwit/protocols/messages/status.hpp>
+#include <godwit/runtime/actor_system.hpp>
+
+#include <optional>
+#include <string>
+
+/// What `godwit serve` and `godwit node` make of the settings alike, so that an instance is the same wherever it runs.
+namespace godwit::main {
+
+/// Opens the model at `directory`; empty or "default": the one that is compiled in.
+[[nodiscard]] protocols::expected<gpu::model::model_directory, start_error>
+open_served_model(const std::string& directory);
+
+/// Longest prompt plus answer, in tokens.
+[[nodiscard]] std::uint32_t served_context(const serve_settings& settings, const gpu::model::model_directory& model);
+
+/// What instances of one cluster must have in common. An error where the model cannot be served at all.
+[[nodiscard]] protocols::expected<actors::model_identity, start_error>
+identity_of(const serve_settings& settings, const gpu::model::model_directory& model);
+
+/// What every instance of this process is made with, and every llumlet.
+struct pair_options {
+  actors::instance_options instance;
+  actors::llumlet_options llumlet;
+};
+[[nodiscard]] pair_options make_pair_options(const serve_settings& settings, const gpu::model::model_directory& model,
+                                             actors::executor_factory factory, const runtime::log::logger& log);
+
+[[nodiscard]] runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
+                                                                  const runtime::log::logger& log);
+
+/// As with vLLM: better to say at the start that an instance cannot hold one request of full length than to fail a
+/// client's longest request in the middle.
+[[nodiscard]] std::optional<start_error> check_memory(const protocols::instance_status& instance,
+                                                      std::uint32_t context_length);
+
+/// From the system, for seeds and keys.
+[[nodiscard]] std::uint64_t entropy();
+
+} // namespace godwit::main

@@ -1,0 +1,217 @@
+#include <godwit/actors/member.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace godwit::actors {
+
+using runtime::async::expected;
+using runtime::async::task;
+using std::chrono::nanoseconds;
+
+namespace {
+
+std::int64_t milliseconds_of(nanoseconds t) { return std::chrono::duration_cast<std::chrono::milliseconds>(t).count(); }
+
+} // namespace
+
+nanoseconds longer_pause(nanoseconds before, nanoseconds least, nanoseconds most) {
+  constexpr nanoseconds floor = std::chrono::milliseconds(1); // never a busy loop of restarts
+  return std::min(std::max({least, before * 2, floor}), std::max(most, floor));
+}
+
+member::member(runtime::actor_context context, member_options options) : actor(context), options_(std::move(options)) {
+  pairs_.resize(options_.instances);
+  host().register_interfaces<node_interface, llumlet_interface, scheduler_interface, home_interface>();
+}
+
+runtime::behavior_of<member_interface> member::make_behavior() {
+  start(join_until_joined());
+  return {[this](instance_ready& news) { mark_ready(news); }, [this](kill_instance& what) { kill(what.instance); },
+          [this](topology& news) { pass_on(news); }, [this](retire&) { return respond(leave()); }};
+}
+
+void member::on_stop() {
+  if (head_) tell(head_, leave_cluster{options_.key});
+  for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::shutdown);
+}
+
+// --- the head
+
+task<void> member::join_until_joined() {
+  nanoseconds pause{0};
+  while (!retiring_) {
+    auto answer = co_await join();
+    if (retiring_) co_return;
+    if (answer && answer->joined()) {
+      take_up(*answer);
+      co_return;
+    }
+    state_.error = answer ? answer->refusal : answer.error().message;
+    ++state_.failures;
+    pause = longer_pause(pause, options_.rejoin_min, options_.rejoin_max);
+    // Whoever waits for the first attempt reports it.
+    options_.log.write(state_.joins == 0 && state_.failures == 1 ? runtime::log::level::debug
+                                                                 : runtime::log::level::warning,
+                       "cannot join: {}; next attempt in {} ms", state_.error, milliseconds_of(pause));
+    tell_state();
+    co_await sleep_for(pause);
+  }
+}
+
+task<expected<join_answer>> member::join() {
+  const auto search = [this](runtime::completer<found_head> done) {
+    options_.find_head([done](found_head found) { done(std::move(found)); });
+  };
+  auto found = co_await callback<found_head>(options_.ask_timeout * 4, search);
+  if (!found) co_return found.error();
+  if (!*found) co_return found->error();
+  head_ = std::move(**found);
+  // Watched before it is asked, so that a head that dies meanwhile is noticed.
+  const auto membership = ++membership_;
+  head_watch_ = monitor(head_, [this, membership](runtime::stop_reason why) { head_down(membership, why); });
+  auto request = join_cluster{options_.version,   options_.key,   options_.address,
+                              options_.instances, options_.model, runtime::handle<member_interface>{self()}};
+  auto answer = co_await ask(head_, options_.ask_timeout, std::move(request));
+  if (membership != membership_ || !head_)
+    co_return runtime::async::error{runtime::async::error_code::down, "the head went down while it was asked"};
+  if (!answer || !answer->joined()) {
+    if (!answer) tell(head_, leave_cluster{options_.key}); // it may have taken us in for all we know
+    demonitor(head_watch_);
+    head_ = {};
+  }
+  co_return answer;
+}
+
+void member::take_up(const join_answer& answer) {
+  state_.joined = true;
+  state_.first = answer.first;
+  state_.failures = 0;
+  state_.error.clear();
+  ++state_.joins;
+  options_.log.info("joined with {} instances from id {}", pairs_.size(), state_.first.value());
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    pairs_[i].generation = std::max(pairs_[i].generation, answer.generation_floor);
+    spawn_pair(i);
+  }
+  tell_state();
+}
+
+void member::head_down(std::uint64_t membership, runtime::stop_reason reason) {
+  if (membership != membership_ || !head_) return;
+  const bool was_joined = std::exchange(state_.joined, false);
+  head_ = {};
+  if (!was_joined || retiring_) return; // `join` sees it
+  options_.log.warning("the head is gone ({}); its requests are dropped, joining again", to_string(reason));
+  for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::killed);
+  tell_state();
+  start(join_until_joined());
+}
+
+task<void> member::leave() {
+  retiring_ = true;
+  if (head_) {
+    const auto head = head_;
+    const auto told = co_await ask(head, options_.ask_timeout, leave_cluster{options_.key});
+    if (!told) options_.log.warning("the head did not answer that this member leaves: {}", told.error().message);
+  }
+  head_ = {};
+  state_.joined = false;
+  for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::shutdown);
+  tell_state();
+}
+
+void member::pass_on(const topology& news) {
+  for (const auto& p : pairs_)
+    if (p.llumlet) tell(p.llumlet, news);
+}
+
+void member::tell_state() {
+  state_.ready = 0;
+  state_.pairs.clear();
+  for (const auto& p : pairs_) {
+    const bool ready = p.ready && p.llumlet;
+    if (ready) ++state_.ready;
+    state_.pairs.emplace_back(p.generation, ready, p.llumlet);
+  }
+  if (state_.joined && head_) tell(head_, member_news{options_.key, ++news_, state_.pairs});
+  if (options_.on_state) options_.on_state(state_);
+}
+
+// --- the pairs
+
+protocols::instance_id member::id_of(std::size_t index) const {
+  return protocols::instance_id{state_.first.value() + static_cast<std::uint32_t>(index)};
+}
+
+void member::spawn_pair(std::size_t index) {
+  auto& p = pairs_[index];
+  ++p.generation;
+  p.started = now();
+  p.ready = false;
+
+  auto instance_settings = options_.instance;
+  instance_settings.id = id_of(index);
+  p.instance = spawn<instance>(std::move(instance_settings));
+
+  auto llumlet_settings = options_.llumlet;
+  llumlet_settings.id = id_of(index);
+  llumlet_settings.generation = p.generation;
+  llumlet_settings.instance = p.instance;
+  llumlet_settings.node = self();
+  llumlet_settings.node_address = options_.address;
+  llumlet_settings.restarts = static_cast<std::uint32_t>(p.generation - 1);
+  llumlet_settings.load_timeout = options_.load_timeout;
+  p.llumlet = spawn<llumlet>(std::move(llumlet_settings));
+
+  const auto generation = p.generation;
+  auto down = [this, index, generation](runtime::stop_reason reason) { pair_down(index, generation, reason); };
+  monitor(p.instance, down);
+  monitor(p.llumlet, down);
+}
+
+void member::stop_pair(pair& p, runtime::stop_reason reason) {
+  if (p.llumlet) stop(std::exchange(p.llumlet, {}), reason);
+  if (p.instance) stop(std::exchange(p.instance, {}), reason);
+  p.ready = false;
+}
+
+void member::pair_down(std::size_t index, std::uint64_t generation, runtime::stop_reason reason) {
+  auto& p = pairs_[index];
+  if (p.generation != generation || (!p.instance && !p.llumlet)) return; // its other half, or one that we stopped
+  p.pause = now() - p.started >= options_.settled_after
+                ? longer_pause({}, options_.backoff_min, options_.backoff_max)
+                : longer_pause(p.pause, options_.backoff_min, options_.backoff_max);
+  // One that never came up is reported by whoever waits for it (`godwit serve` says why and ends).
+  options_.log.write(p.generation == 1 && !p.ready ? runtime::log::level::debug : runtime::log::level::error,
+                     "instance {} is down ({}); restart in {} ms", id_of(index).value(), to_string(reason),
+                     milliseconds_of(p.pause));
+  stop_pair(p, runtime::stop_reason::killed);
+  tell_state();
+  start(respawn_pair(index, membership_, p.pause));
+}
+
+task<void> member::respawn_pair(std::size_t index, std::uint64_t membership, nanoseconds pause) {
+  co_await sleep_for(pause);
+  // Without its head, or with the next, the pair is another's business.
+  if (membership != membership_ || !state_.joined || retiring_) co_return;
+  spawn_pair(index);
+  tell_state();
+}
+
+void member::mark_ready(const instance_ready& news) {
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    auto& p = pairs_[i];
+    if (id_of(i) != news.instance || p.generation != news.generation || !p.llumlet) continue;
+    p.ready = true;
+    options_.log.info("instance {} is ready", news.instance.value());
+    tell_state();
+  }
+}
+
+void member::kill(protocols::instance_id id) {
+  for (std::size_t i = 0; i < pairs_.size(); ++i)
+    if (id_of(i) == id && pairs_[i].instance) stop(pairs_[i].instance, runtime::stop_reason::killed);
+}
+
+} // namespace godwit::actors

@@ -1,0 +1,125 @@
+#include <godwit/actors/node.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+// The head's books about the processes that bring instances.
+namespace godwit::actors {
+
+namespace {
+
+/// Processes whose ids are kept for their return. A forgotten one gets fresh ids, which does no harm.
+constexpr std::size_t remembered_max = 4096;
+
+} // namespace
+
+node::member_record* node::find_member(std::uint64_t key) {
+  const auto found = std::find_if(members_.begin(), members_.end(), [key](const auto& m) { return m.key == key; });
+  return found == members_.end() ? nullptr : &*found;
+}
+
+std::string node::refuse(const join_cluster& wish) const {
+  if (!wish.member) return "the member sent no handle of itself";
+  if (wish.version != options_.version)
+    return "the head is godwit " + options_.version + ", the member godwit " + wish.version;
+  if (wish.key == own_key && wish.member != own_member_) return "the member has the key of the head's own";
+  if (wish.instances == 0 || wish.instances > options_.member_instances_max)
+    return "a member brings 1 to " + std::to_string(options_.member_instances_max) + " instances, this one " +
+           std::to_string(wish.instances);
+  const auto& ours = options_.identity;
+  const auto& theirs = wish.model;
+  if (theirs.fingerprint != ours.fingerprint)
+    return "the head serves another model ('" + options_.model + "', fingerprint " + ours.fingerprint +
+           "; the member's is " + theirs.fingerprint + ")";
+  if (theirs.kv_type != ours.kv_type || theirs.kv_block_bytes != ours.kv_block_bytes)
+    return "the head's KV cache is " + ours.kv_type + " with " + std::to_string(ours.kv_block_bytes) +
+           " bytes a block, the member's " + theirs.kv_type + " with " + std::to_string(theirs.kv_block_bytes);
+  if (theirs.context_length != ours.context_length)
+    return "the head serves a context of " + std::to_string(ours.context_length) + " tokens, the member " +
+           std::to_string(theirs.context_length) + "; give both the same --model-context-max";
+  const auto present = static_cast<std::size_t>(
+      std::count_if(members_.begin(), members_.end(), [&](const auto& m) { return m.member && m.key != wish.key; }));
+  if (present >= options_.members_max)
+    return "the cluster has " + std::to_string(options_.members_max) + " members and takes no more";
+  return {};
+}
+
+// Same process, same ids. Ids are never given to another process, so an id with a generation says for ever what it is
+// about.
+node::member_record* node::remember(const join_cluster& wish) {
+  if (auto* known = find_member(wish.key)) {
+    if (known->instances == wish.instances) return known;
+    members_.erase(members_.begin() + (known - members_.data())); // not the process that it was
+  }
+  if (members_.size() >= remembered_max) {
+    const auto gone = std::find_if(members_.begin(), members_.end(), [](const auto& m) { return !m.member; });
+    if (gone != members_.end()) members_.erase(gone);
+  }
+  member_record fresh;
+  fresh.key = wish.key;
+  fresh.instances = wish.instances;
+  if (wish.key != own_key) { // the head's own instances are 0, 1, ...
+    fresh.first = protocols::instance_id{next_instance_};
+    next_instance_ += wish.instances;
+  }
+  const auto at = std::find_if(members_.begin(), members_.end(),
+                               [&](const auto& m) { return m.first.value() > fresh.first.value(); });
+  return &*members_.insert(at, std::move(fresh));
+}
+
+join_answer node::admit(const join_cluster& wish) {
+  if (auto why_not = refuse(wish); !why_not.empty()) {
+    options_.log.warning("refused a member at {}: {}", wish.address, why_not);
+    return join_answer{std::move(why_not)};
+  }
+  // Its earlier self may still be on the books: a connection can be lost on one side first.
+  if (const auto* before = find_member(wish.key); before != nullptr && before->member)
+    remove(wish.key, "it joins anew");
+  auto& m = *remember(wish);
+  m.member = wish.member;
+  m.address = wish.address;
+  m.news = 0;
+  m.pairs.assign(m.instances, {});
+  for (auto& p : m.pairs) p.generation = m.generation_max;
+  m.watch = monitor(m.member, [this, key = wish.key, who = wish.member](runtime::stop_reason why) {
+    if (const auto* record = find_member(key); record != nullptr && record->member == who) remove(key, to_string(why));
+  });
+  if (wish.key != own_key)
+    options_.log.info("member {} joined with {} instances from id {}", m.address, m.instances, m.first.value());
+  const auto answer = join_answer{m.first, m.generation_max};
+  announce();
+  return answer;
+}
+
+void node::take_news(member_news& news) {
+  auto* m = find_member(news.key);
+  if (m == nullptr || !m->member || news.number <= m->news) return; // from before it was removed
+  if (news.pairs.size() != m->instances) {
+    options_.log.warning("member {} speaks of {} instances but joined with {}", m->address, news.pairs.size(),
+                         m->instances);
+    return;
+  }
+  m->news = news.number;
+  m->pairs = std::move(news.pairs);
+  for (const auto& p : m->pairs) m->generation_max = std::max(m->generation_max, p.generation);
+  announce();
+}
+
+void node::remove(std::uint64_t key, std::string_view why) {
+  auto* m = find_member(key);
+  if (m == nullptr || !m->member) return;
+  if (key != own_key) options_.log.warning("member {} is gone ({})", m->address, why);
+  demonitor(m->watch);
+  m->member = {};
+  m->pairs.clear();
+  announce();
+}
+
+void node::kill(protocols::instance_id id) {
+  for (const auto& m : members_)
+    if (m.member && id.value() >= m.first.value() && id.value() - m.first.value() < m.instances)
+      tell(m.member, kill_instance{id});
+}
+
+} // namespace godwit::actors
