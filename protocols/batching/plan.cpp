@@ -15,7 +15,7 @@ std::optional<step_input> planner::plan() {
   draft d{settings_.step_tokens_max};
   continue_running(d, true);
   continue_running(d, false);
-  const bool batch_is_closed = settings_.mode == batching_mode::static_batch && !running_.empty();
+  const bool batch_is_closed = settings_.mode == batching_mode::static_batch && running_.size() + parked_running_ > 0;
   if (!batch_is_closed && !d.preempted) start_waiting(d);
   ensure(d.copies.empty() || !d.shares.empty(), "planner: copies belong to slices");
   if (d.shares.empty()) return std::nullopt;
@@ -57,7 +57,7 @@ void planner::continue_running(draft& d, bool decodes) {
 
 void planner::start_waiting(draft& d) {
   const bool whole_batch = settings_.mode == batching_mode::static_batch;
-  while (!waiting_.empty() && running_.size() < settings_.running_max && (d.budget() > 0 || whole_batch))
+  while (!waiting_.empty() && places_taken() < settings_.running_max && (d.budget() > 0 || whole_batch))
     if (!start(*waiting_.begin()->second, d)) return; // nobody overtakes
 }
 
@@ -110,9 +110,7 @@ void planner::schedule(planned_request& r, draft& d, bool copied) {
 void planner::preempt(planned_request& victim, draft& d) {
   d.withdraw(victim);
   d.preempted = true;
-  ++victim.preemptions;
-  ++totals_.preemptions_total;
-  requeue(victim);
+  requeue(victim, pending_);
 }
 
 std::uint32_t planner::tokens_that_fit(const planned_request& r) const {
@@ -133,6 +131,8 @@ std::uint64_t planner::blocks_to_reserve(const planned_request& r) const {
 std::uint64_t planner::blocks_outstanding() const {
   std::uint64_t sum = 0;
   for (const auto& [place, r] : running_) sum += blocks_to_reserve(*r);
+  for (const auto& [place, r] : parked_)
+    if (r->state == request_state::running) sum += blocks_to_reserve(*r);
   return sum;
 }
 

@@ -3,6 +3,7 @@
 #include <godwit/protocols/kv/sequence_blocks.hpp>
 #include <godwit/protocols/messages/request.hpp>
 #include <godwit/protocols/messages/status.hpp>
+#include <godwit/protocols/messages/tokens.hpp>
 
 #include <cstdint>
 #include <span>
@@ -22,27 +23,34 @@ struct planned_request {
   stop_params stop;
   std::int32_t priority = 0;
   std::int64_t arrival_ns = 0;
+  std::uint64_t cache_salt = 0;
 
-  request_state state = request_state::waiting;
+  request_state state = request_state::waiting; ///< while parked: what it was
   sequence_blocks blocks;
   std::uint32_t computed = 0;      ///< leading tokens whose KV is in `blocks`
   std::uint32_t cached_tokens = 0; ///< of the prompt, found when it first ran
   std::uint32_t preemptions = 0;
-  bool started = false;   ///< has run before
-  bool in_flight = false; ///< part of the running step
-  bool dropped = false;   ///< cancelled or superseded while in flight: leaves as the step completes
+  bool started = false;             ///< has run before
+  bool in_flight = false;           ///< part of the running step
+  bool dropped = false;             ///< cancelled or superseded while in flight: leaves as the step completes
+  bool parked = false;              ///< out of queue and batch
+  bool parks = false;               ///< in flight, and is parked as the step completes
+  std::uint32_t drawn_from = 0;     ///< index in the answer of drawn[0]
+  std::vector<sampled_token> drawn; ///< only with log-probabilities: what `tokens` does not say of the answer's end
 
   planned_request(std::uint64_t number, generate_request request)
       : serial(number), id(request.request), epoch(request.epoch), tokens(std::move(request.prompt)),
         prompt_tokens(static_cast<std::uint32_t>(tokens.size())), sampling(request.sampling),
         stop(std::move(request.stop)), priority(request.priority), arrival_ns(request.arrival_ns),
-        blocks(request.cache_salt) {
+        cache_salt(request.cache_salt), blocks(request.cache_salt),
+        drawn_from(static_cast<std::uint32_t>(request.answer.size())) {
     tokens.insert(tokens.end(), request.answer.begin(), request.answer.end());
   }
 
   [[nodiscard]] std::uint32_t total() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
   [[nodiscard]] std::uint32_t answer_tokens() const noexcept { return total() - prompt_tokens; }
   [[nodiscard]] std::uint32_t remaining() const noexcept { return total() - computed; }
+  [[nodiscard]] bool keeps_logprobs() const noexcept { return sampling.logprobs >= 0; }
   [[nodiscard]] bool decodes() const noexcept { return remaining() == 1 && computed > 0; }
   [[nodiscard]] std::span<const token_id> computed_tokens() const noexcept { return std::span{tokens}.first(computed); }
 };

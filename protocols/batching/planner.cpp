@@ -22,18 +22,10 @@ planner& planner::operator=(planner&&) noexcept = default;
 admission planner::admit(generate_request request) {
   const auto id = request.request;
   const auto owner_epoch = request.epoch;
-  if (const auto known = by_id_.find(id); known != by_id_.end()) {
-    auto& earlier = *requests_.at(known->second);
-    if (earlier.epoch >= owner_epoch) return {id, owner_epoch, refusal::duplicate, 0};
-    drop(earlier); // the home gave it a new owner: ourselves, again
-  }
+  if (!supersede(id, owner_epoch)) return {id, owner_epoch, refusal::duplicate, 0};
   std::uint64_t limit = 0;
-  if (const auto reason = judge(request, limit); reason != refusal::none) return {id, owner_epoch, reason, limit};
-  const auto serial = next_serial_++;
-  auto taken = std::make_unique<planned_request>(serial, std::move(request));
-  auto& r = *taken;
-  requests_.emplace(serial, std::move(taken));
-  by_id_.emplace(id, serial);
+  if (const auto reason = judge(request, true, limit); reason != refusal::none) return {id, owner_epoch, reason, limit};
+  auto& r = enter(std::move(request));
   if (const auto end = end_of(r); end != finish_reason::none) // whose last update was lost with its owner
     finish(r, update_of(r, {}, end), pending_);
   else
@@ -41,7 +33,25 @@ admission planner::admit(generate_request request) {
   return {id, owner_epoch, refusal::none, 0};
 }
 
-refusal planner::judge(const generate_request& request, std::uint64_t& limit) const {
+bool planner::supersede(request_id id, epoch by) {
+  const auto known = by_id_.find(id);
+  if (known == by_id_.end()) return true;
+  auto& earlier = *requests_.at(known->second);
+  if (earlier.epoch >= by) return false;
+  drop(earlier); // the home gave it a new owner: ourselves, again
+  return true;
+}
+
+planned_request& planner::enter(generate_request request) {
+  const auto serial = next_serial_++;
+  auto taken = std::make_unique<planned_request>(serial, std::move(request));
+  auto& r = *taken;
+  requests_.emplace(serial, std::move(taken));
+  by_id_.emplace(r.id, serial);
+  return r;
+}
+
+refusal planner::judge(const generate_request& request, bool queues, std::uint64_t& limit) const {
   const auto known = [this](token_id token) {
     return token >= 0 && (settings_.vocabulary == 0 || static_cast<std::uint32_t>(token) < settings_.vocabulary);
   };
@@ -53,7 +63,7 @@ refusal planner::judge(const generate_request& request, std::uint64_t& limit) co
   limit = settings_.blocks;
   if (blocks_for(request.prompt.size() + request.answer.size()) > limit) return refusal::never_fits;
   limit = settings_.waiting_max;
-  if (waiting_.size() >= limit) return refusal::queue_full;
+  if (queues && waiting_.size() + parked_waiting() >= limit) return refusal::queue_full;
   limit = 0;
   return refusal::none;
 }
@@ -76,7 +86,10 @@ step_effects planner::complete(const step_output& output) {
       remove(r, effects);
       continue;
     }
-    if (drawn == nullptr) continue;
+    if (drawn == nullptr) {
+      if (r.parks) set_aside(r, effects);
+      continue;
+    }
     if (drawn->id == no_token) {
       auto update = update_of(r, {}, finish_reason::error);
       update.error = "no token can be drawn: the model's logits are not numbers, or every token is forbidden";
@@ -85,11 +98,14 @@ step_effects planner::complete(const step_output& output) {
     }
     ++totals_.generated_tokens_total;
     r.tokens.push_back(drawn->id);
+    if (r.keeps_logprobs()) r.drawn.push_back(*drawn);
     auto update = update_of(r, {*drawn}, end_of(r));
-    if (update.finished())
+    if (update.finished()) {
       finish(r, std::move(update), effects);
-    else
-      effects.updates.push_back(std::move(update));
+      continue;
+    }
+    effects.updates.push_back(std::move(update));
+    if (r.parks) set_aside(r, effects);
   }
   ++totals_.steps_total;
   return effects;
@@ -101,10 +117,12 @@ void planner::abandon_step() {
   for (const auto& part : std::exchange(in_flight_, {})) {
     auto& r = *part.who;
     r.in_flight = false;
-    if (r.dropped)
+    if (r.dropped) {
       remove(r, pending_);
-    else if (part.copied)
-      requeue(r); // its copied block may hold nothing
+      continue;
+    }
+    if (part.copied) requeue(r, pending_); // its copied block may hold nothing
+    if (r.parks) set_aside(r, pending_);
   }
 }
 
@@ -121,6 +139,7 @@ planner::cancellation planner::drop(planned_request& r) {
     return cancellation::freed;
   }
   r.dropped = true;
+  r.parks = false;
   running_.erase(rank_of(r));
   by_id_.erase(r.id);
   return cancellation::freed_after_step;
@@ -154,11 +173,15 @@ void planner::remove(planned_request& r, step_effects& effects) {
   effects.gone.push_back(r.id);
   waiting_.erase(rank_of(r));
   running_.erase(rank_of(r));
+  if (parked_.erase(rank_of(r)) > 0 && r.state == request_state::running) --parked_running_;
   if (const auto known = by_id_.find(r.id); known != by_id_.end() && known->second == r.serial) by_id_.erase(known);
   requests_.erase(r.serial);
 }
 
-void planner::requeue(planned_request& r) {
+void planner::requeue(planned_request& r, step_effects& effects) {
+  ++r.preemptions;
+  ++totals_.preemptions_total;
+  effects.preempted.push_back(r.id);
   r.blocks.release(ledger_);
   r.computed = 0;
   r.state = request_state::preempted;
@@ -179,6 +202,7 @@ load_report planner::load() const {
   report.waiting_max = settings_.waiting_max;
   report.running = static_cast<std::uint32_t>(running_.size());
   report.running_max = settings_.running_max;
+  report.migrating = static_cast<std::uint32_t>(parked_.size());
   for (const auto& [place, r] : waiting_) report.waiting_tokens += r->remaining();
   for (const auto& [place, r] : running_) report.waiting_tokens += r->decodes() ? 0 : r->remaining();
   return report;
@@ -186,35 +210,11 @@ load_report planner::load() const {
 
 std::vector<request_status> planner::requests() const {
   std::vector<request_status> list;
-  for (const auto* lined_up : {&running_, &waiting_})
+  for (const auto* lined_up : {&running_, &waiting_, &parked_})
     for (const auto& [place, r] : *lined_up)
-      list.emplace_back(r->id, r->epoch, r->state, r->priority, r->prompt_tokens, r->answer_tokens(), r->blocks.size(),
-                        r->preemptions);
+      list.emplace_back(r->id, r->epoch, r->parked ? request_state::migrating : r->state, r->priority, r->prompt_tokens,
+                        r->answer_tokens(), r->blocks.size(), r->preemptions);
   return list;
-}
-
-void planner::check() const {
-  ledger_.check();
-  std::vector<std::uint32_t> references(ledger_.total());
-  std::size_t dropped = 0;
-  for (const auto& [serial, r] : requests_) {
-    const bool waits = waiting_.contains(rank_of(*r));
-    const bool runs = running_.contains(rank_of(*r));
-    ensure((waits ? 1 : 0) + (runs ? 1 : 0) + (r->dropped ? 1 : 0) == 1, "planner: a request is in exactly one place");
-    ensure(runs == (r->state == request_state::running) || r->dropped, "planner: states agree with places");
-    ensure(!waits || (r->blocks.size() == 0 && r->computed == 0), "planner: waiting requests hold no blocks");
-    ensure(!r->dropped || r->in_flight, "planner: dropped requests leave with the step");
-    ensure(r->computed <= r->blocks.capacity() && r->computed < r->total(), "planner: computed tokens have blocks");
-    dropped += r->dropped ? 1 : 0;
-    for (const auto block : r->blocks.table()) ++references[block.value()];
-  }
-  ensure(waiting_.size() + running_.size() + dropped == requests_.size(), "planner: no request is lost");
-  ensure(by_id_.size() + dropped == requests_.size(), "planner: every request is found by its id");
-  for (const auto block : copy_sources_) ++references[block.value()];
-  for (std::uint32_t i = 0; i < ledger_.total(); ++i)
-    ensure(references[i] <= ledger_.references(block_id{i}), "planner: tables refer to blocks they hold");
-  const auto in_flight = std::ranges::count_if(requests_, [](const auto& entry) { return entry.second->in_flight; });
-  ensure(static_cast<std::size_t>(in_flight) == in_flight_.size(), "planner: the step in flight names its requests");
 }
 
 } // namespace godwit::protocols

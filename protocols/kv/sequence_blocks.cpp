@@ -3,6 +3,7 @@
 #include <godwit/protocols/ensure.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace godwit::protocols {
 
@@ -17,6 +18,15 @@ std::uint32_t sequence_blocks::match(block_ledger& ledger, std::span<const token
   sealed_ = size();
   sealable_ = true;
   return static_cast<std::uint32_t>(capacity());
+}
+
+void sequence_blocks::take(const block_ledger& ledger, std::vector<block_id> blocks) {
+  ensure(table_.empty(), "sequence_blocks: foreign blocks are taken into an empty table");
+  for (const auto block : blocks)
+    ensure(ledger.references(block) == 1 && !ledger.sealed(block), "sequence_blocks: foreign blocks are nobody else's");
+  table_ = std::move(blocks);
+  sealed_ = 0;
+  sealable_ = true;
 }
 
 bool sequence_blocks::grow(block_ledger& ledger, std::uint64_t positions) {

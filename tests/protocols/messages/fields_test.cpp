@@ -1,5 +1,6 @@
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/messages/load.hpp>
+#include <godwit/protocols/messages/moved_request.hpp>
 #include <godwit/protocols/messages/request.hpp>
 #include <godwit/protocols/messages/status.hpp>
 #include <godwit/protocols/messages/tokens.hpp>
@@ -37,8 +38,8 @@ template <class T, std::size_t... I> void copy_fields(T& from, T& to, std::index
 template <class T> class MessageFields : public testing::Test {};
 using messages =
     testing::Types<request_id, sampling_params, stop_params, token_logprob, sampled_token, generate_request, admission,
-                   cancel_request, token_update, token_updates, load_report, request_status, instance_status,
-                   cluster_status, block_copy, step_slice, step_input, step_output>;
+                   cancel_request, moved_request, token_update, token_updates, load_report, request_status,
+                   instance_status, cluster_status, block_copy, step_slice, step_input, step_output>;
 TYPED_TEST_SUITE(MessageFields, messages);
 
 TYPED_TEST(MessageFields, AreWhatEqualityComparesAndWhatACopyNeeds) {

@@ -4,6 +4,7 @@
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/kv/block_ledger.hpp>
 #include <godwit/protocols/messages/load.hpp>
+#include <godwit/protocols/messages/moved_request.hpp>
 #include <godwit/protocols/messages/request.hpp>
 #include <godwit/protocols/messages/status.hpp>
 #include <godwit/protocols/messages/tokens.hpp>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace godwit::protocols {
@@ -23,8 +25,24 @@ struct planned_request;
 struct step_effects {
   std::vector<token_update>
       updates; ///< send to the homes (home_of(update.request)); the last one of a request has `finish` set
-  std::vector<request_id> gone; ///< left the planner: finished, cancelled or superseded; their blocks are free
-  [[nodiscard]] bool empty() const noexcept { return updates.empty() && gone.empty(); }
+  std::vector<request_id> gone;      ///< left the planner: finished, cancelled or superseded; their blocks are free
+  std::vector<request_id> preempted; ///< lost their blocks and wait; a migration of one has nothing left to move
+  std::vector<request_id> parked;    ///< are out of queue and batch now, see planner::park
+  [[nodiscard]] bool empty() const noexcept {
+    return updates.empty() && gone.empty() && preempted.empty() && parked.empty();
+  }
+};
+
+/// How far a request is, for those who copy its KV while it runs.
+struct request_view {
+  request_state state = request_state::waiting; ///< migrating: parked
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t answer_tokens = 0;
+  std::uint32_t computed = 0;    ///< leading tokens whose KV is there
+  std::uint32_t preemptions = 0; ///< when it changes, the KV is not what it was
+  bool in_flight = false;        ///< part of the running step, which may write behind `computed`
+  std::vector<block_id> blocks;  ///< of the computed tokens; the full ones stay what they are while the request runs
+  [[nodiscard]] std::uint32_t full_blocks() const noexcept { return computed / tokens_per_block; }
 };
 
 /// Decides the steps of one instance: which requests run, how many tokens of each, in which KV blocks.
@@ -42,6 +60,11 @@ struct step_effects {
 /// * A token is sent once: after preemption and re-dispatch the next token has index answer.size().
 /// * The answer does not depend on pool size, budget, preemptions or prefix hits (given a model that does not).
 /// * Cancelled: blocks are freed at once, or, when the running step uses them, as it completes.
+/// * Moving (Llumnix, OSDI '24, section 4.2): `park` takes a request out with its blocks; `snapshot` is what moves
+/// besides them; then `cancel` or `unpark`. At the other end `hold_place` and `reserve` make room, and `adopt` lets the
+/// request go on. Parked requests keep their place in batch or queue; with those held and the running ones they are
+/// never more than running_max. Blocks reserved outside and those of parked requests are nobody's to take: requests
+/// that need them wait, so whoever reserves or parks must end it in bounded time, and call `plan` again then.
 /// * Ends: end-of-sequence or stop token (`stop`), max_tokens or context length (`length`), more blocks than the pool
 /// has (`error`).
 class planner {
@@ -68,7 +91,37 @@ public:
   /// its blocks are free.
   cancellation cancel(const cancel_request& order);
 
-  /// Effects of admit, plan, cancel and abandon_step since they were last taken.
+  /// Empty when the request is not here under this epoch. Parked ones are.
+  [[nodiscard]] std::optional<request_view> view(request_id id, epoch under) const;
+
+  enum class parking : std::uint8_t { unknown, parked, parked_after_step };
+  /// Takes the request out of queue or batch. It keeps its blocks and computed tokens, is not planned and not
+  /// preempted. While it is part of the step in flight it leaves as the step completes (whose token is sent as ever).
+  /// Named in `parked` once it is out, or in `gone` when it ended before.
+  parking park(request_id id, epoch under);
+  /// What moves of a parked request besides its KV. `tail_from`: how much of the answer the home has. The tail begins
+  /// there, or where this planner's knowledge of log-probabilities begins, which is what the home had at its admission.
+  [[nodiscard]] moved_request snapshot(request_id id, std::uint32_t tail_from) const;
+  /// The request goes on here, with its KV, under an epoch that may be later; also takes back an order to park. False
+  /// when it is not here under `from`.
+  bool unpark(request_id id, epoch from, epoch to);
+
+  /// Keeps one place in the batch for a request that comes with its KV. False: there is none, or those who wait need
+  /// it, or the batch is static, which nobody joins.
+  [[nodiscard]] bool hold_place();
+  void free_place();
+  [[nodiscard]] std::uint32_t places_held() const noexcept { return places_held_; }
+  /// Blocks for KV that comes from outside, or none at all where less is left than the running requests and the first
+  /// waiting one need next. The caller holds them until `give_back` or `adopt`.
+  [[nodiscard]] std::optional<std::vector<block_id>> reserve(std::uint32_t blocks);
+  void give_back(const std::vector<block_id>& blocks);
+  /// The request goes on here under `under`. With KV, of moved.computed tokens, which reserved `blocks` hold (as many
+  /// as that needs, in order), it takes up a held place; without (blocks empty) it joins the queue by its arrival. An
+  /// earlier epoch of it is dropped. Refused like in `admit`, and as `invalid` where the parts of `moved` and `blocks`
+  /// disagree; the blocks and the place are then still the caller's.
+  [[nodiscard]] admission adopt(moved_request moved, epoch under, std::vector<block_id> blocks);
+
+  /// Effects of all calls but complete since they were last taken.
   [[nodiscard]] step_effects take_effects();
 
   [[nodiscard]] bool step_in_flight() const noexcept { return !in_flight_.empty(); }
@@ -104,13 +157,19 @@ private:
   class draft;
 
   [[nodiscard]] static rank rank_of(const planned_request& r) noexcept;
-  [[nodiscard]] refusal judge(const generate_request& request, std::uint64_t& limit) const;
+  [[nodiscard]] refusal judge(const generate_request& request, bool queues, std::uint64_t& limit) const;
+  [[nodiscard]] bool supersede(request_id id, epoch by);
+  planned_request& enter(generate_request request);
+  [[nodiscard]] planned_request* find(request_id id, epoch under) const;
+  void set_aside(planned_request& r, step_effects& effects);
+  [[nodiscard]] std::size_t places_taken() const noexcept { return running_.size() + parked_running_ + places_held_; }
+  [[nodiscard]] std::size_t parked_waiting() const noexcept { return parked_.size() - parked_running_; }
   void continue_running(draft& d, bool decodes);
   void start_waiting(draft& d);
   bool start(planned_request& r, draft& d);
   void schedule(planned_request& r, draft& d, bool copied);
   void preempt(planned_request& victim, draft& d);
-  void requeue(planned_request& r);
+  void requeue(planned_request& r, step_effects& effects);
   [[nodiscard]] std::uint32_t tokens_that_fit(const planned_request& r) const;
   [[nodiscard]] std::uint64_t blocks_to_reserve(const planned_request& r) const;
   [[nodiscard]] std::uint64_t blocks_outstanding() const;
@@ -129,6 +188,10 @@ private:
   std::unordered_map<request_id, std::uint64_t> by_id_;                          ///< the current epoch's serial
   line waiting_;
   line running_;
+  line parked_;
+  std::size_t parked_running_ = 0;        ///< of the parked ones, those that were in the batch: they keep their places
+  std::uint32_t places_held_ = 0;         ///< for requests that come
+  std::unordered_set<block_id> reserved_; ///< outside, one reference each
   std::vector<share> in_flight_;
   std::vector<block_id> copy_sources_; ///< referenced until the copies have been made
   step_effects pending_;

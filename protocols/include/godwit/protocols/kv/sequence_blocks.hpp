@@ -24,6 +24,9 @@ public:
 
   /// Fills an empty table with the sealed blocks of the longest known prefix. Returns the positions whose KV is there.
   std::uint32_t match(block_ledger& ledger, std::span<const token_id> tokens);
+  /// Fills an empty table with blocks that somebody else has filled. The caller's references go over to the table. They
+  /// must be the only ones, since the last block may still be written.
+  void take(const block_ledger& ledger, std::vector<block_id> blocks);
   /// Extends the table to `positions`. All or nothing.
   [[nodiscard]] bool grow(block_ledger& ledger, std::uint64_t positions);
   /// Makes the block of `position` writable. `from` and `to` are equal where nothing has to be copied; otherwise the

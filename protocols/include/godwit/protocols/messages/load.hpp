@@ -21,6 +21,7 @@ struct load_report {
   std::uint32_t waiting_max = 0;   ///< places in the queue; 0: not bounded
   std::uint32_t running = 0;       ///< requests in the batch
   std::uint32_t running_max = 0;
+  std::uint32_t migrating = 0;      ///< requests out of queue and batch that still hold their blocks here
   std::uint64_t waiting_tokens = 0; ///< tokens still to be prefilled, of waiting and running requests
   std::uint64_t steps_total = 0;
   std::uint64_t preemptions_total = 0;
@@ -35,7 +36,7 @@ struct load_report {
   friend bool operator==(const load_report&, const load_report&) = default;
   auto fields() {
     return std::tie(instance, generation, sequence, ready, blocks_total, blocks_used, blocks_cached, waiting,
-                    waiting_max, running, running_max, waiting_tokens, steps_total, preemptions_total,
+                    waiting_max, running, running_max, migrating, waiting_tokens, steps_total, preemptions_total,
                     prefix_query_tokens_total, prefix_hit_tokens_total, prompt_tokens_total, generated_tokens_total);
   }
 };

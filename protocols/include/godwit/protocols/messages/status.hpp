@@ -2,6 +2,7 @@
 
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/load.hpp>
+#include <godwit/protocols/messages/migration.hpp>
 
 #include <cstdint>
 #include <string>
@@ -28,7 +29,12 @@ enum class instance_state : std::uint8_t { starting, ready, draining, down };
   return "unknown";
 }
 
-enum class request_state : std::uint8_t { waiting, running, preempted };
+enum class request_state : std::uint8_t {
+  waiting,
+  running,
+  preempted,
+  migrating ///< out of queue and batch, on its way to another instance or about to go on here
+};
 [[nodiscard]] constexpr std::string_view to_string(request_state state) noexcept {
   switch (state) {
   case request_state::waiting:
@@ -37,6 +43,8 @@ enum class request_state : std::uint8_t { waiting, running, preempted };
     return "running";
   case request_state::preempted:
     return "preempted";
+  case request_state::migrating:
+    return "migrating";
   }
   return "unknown";
 }
@@ -71,6 +79,7 @@ struct instance_status {
   std::int64_t uptime_ns = 0; ///< since its last start
   load_report load;
   std::vector<request_status> requests; ///< empty unless asked for
+  std::vector<migration_status> migrations; ///< away from here
 
   instance_status() = default;
   instance_status(instance_id id, instance_state where, std::string node_address, std::string device_name,
@@ -79,7 +88,7 @@ struct instance_status {
       : instance(id), state(where), node(std::move(node_address)), device(std::move(device_name)),
         restarts(restart_count), uptime_ns(up_ns), load(report), requests(std::move(request_list)) {}
   friend bool operator==(const instance_status&, const instance_status&) = default;
-  auto fields() { return std::tie(instance, state, node, device, restarts, uptime_ns, load, requests); }
+  auto fields() { return std::tie(instance, state, node, device, restarts, uptime_ns, load, requests, migrations); }
 };
 
 struct cluster_status {
@@ -91,6 +100,7 @@ struct cluster_status {
   std::uint64_t requests_finished_total = 0;
   std::uint64_t requests_failed_total = 0;
   std::uint64_t redispatches_total = 0; ///< requests that changed owner because theirs was lost
+  std::uint64_t moves_total = 0;        ///< ... by live migration
   std::vector<instance_status> instances;
 
   cluster_status() = default;
@@ -103,7 +113,7 @@ struct cluster_status {
   friend bool operator==(const cluster_status&, const cluster_status&) = default;
   auto fields() {
     return std::tie(version, model, dispatch_policy, uptime_ns, requests_open, requests_finished_total,
-                    requests_failed_total, redispatches_total, instances);
+                    requests_failed_total, redispatches_total, moves_total, instances);
   }
 };
 

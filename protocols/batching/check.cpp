@@ -1,0 +1,52 @@
+#include "batching/planned_request.hpp"
+
+#include <godwit/protocols/batching/planner.hpp>
+#include <godwit/protocols/ensure.hpp>
+
+#include <algorithm>
+
+namespace godwit::protocols {
+
+void planner::check() const {
+  ledger_.check();
+  std::vector<std::uint32_t> references(ledger_.total());
+  std::size_t dropped = 0, parked_running = 0;
+  for (const auto& [serial, r] : requests_) {
+    const bool waits = waiting_.contains(rank_of(*r));
+    const bool runs = running_.contains(rank_of(*r));
+    const bool is_parked = parked_.contains(rank_of(*r));
+    ensure((waits ? 1 : 0) + (runs ? 1 : 0) + (is_parked ? 1 : 0) + (r->dropped ? 1 : 0) == 1,
+           "planner: a request is in exactly one place");
+    ensure(r->state != request_state::migrating, "planner: a parked request remembers what it was");
+    ensure(runs == (r->state == request_state::running) || is_parked || r->dropped,
+           "planner: states agree with places");
+    ensure(r->state == request_state::running || (r->blocks.size() == 0 && r->computed == 0),
+           "planner: requests outside the batch hold no blocks");
+    ensure(!r->dropped || r->in_flight, "planner: dropped requests leave with the step");
+    ensure(is_parked == r->parked, "planner: parked requests know it");
+    ensure(!is_parked || !r->in_flight, "planner: parked requests are not in flight");
+    ensure(!r->parks || (r->in_flight && runs), "planner: requests that are to be parked leave with the step");
+    ensure(!is_parked || r->blocks.size() == blocks_for(r->computed), "planner: parked requests hold what moves");
+    ensure(r->computed <= r->blocks.capacity() && r->computed < r->total(), "planner: computed tokens have blocks");
+    ensure(!r->keeps_logprobs() || r->drawn_from + r->drawn.size() == r->answer_tokens(),
+           "planner: what was drawn is kept to the answer's end");
+    dropped += r->dropped ? 1 : 0;
+    parked_running += is_parked && r->state == request_state::running ? 1 : 0;
+    for (const auto block : r->blocks.table()) ++references[block.value()];
+  }
+  ensure(waiting_.size() + running_.size() + parked_.size() + dropped == requests_.size(),
+         "planner: no request is lost");
+  ensure(parked_running == parked_running_, "planner: parked requests that keep places are counted");
+  ensure(places_taken() <= settings_.running_max, "planner: no more places are taken than there are");
+  ensure(by_id_.size() + dropped == requests_.size(), "planner: every request is found by its id");
+  for (const auto block : copy_sources_) ++references[block.value()];
+  for (const auto block : reserved_)
+    ensure(references[block.value()] == 0 && ledger_.references(block) == 1 && !ledger_.sealed(block),
+           "planner: reserved blocks are in no table");
+  for (std::uint32_t i = 0; i < ledger_.total(); ++i)
+    ensure(references[i] <= ledger_.references(block_id{i}), "planner: tables refer to blocks they hold");
+  const auto in_flight = std::ranges::count_if(requests_, [](const auto& entry) { return entry.second->in_flight; });
+  ensure(static_cast<std::size_t>(in_flight) == in_flight_.size(), "planner: the step in flight names its requests");
+}
+
+} // namespace godwit::protocols

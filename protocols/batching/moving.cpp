@@ -1,0 +1,173 @@
+#include "batching/planned_request.hpp"
+
+#include <godwit/protocols/batching/planner.hpp>
+#include <godwit/protocols/ensure.hpp>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+/// How a request leaves a planner with its KV, and how it comes to another one.
+namespace godwit::protocols {
+
+planned_request* planner::find(request_id id, epoch under) const {
+  const auto known = by_id_.find(id);
+  if (known == by_id_.end()) return nullptr;
+  auto* const r = requests_.at(known->second).get();
+  return r->epoch == under ? r : nullptr;
+}
+
+std::optional<request_view> planner::view(request_id id, epoch under) const {
+  const auto* const r = find(id, under);
+  if (r == nullptr) return std::nullopt;
+  request_view seen;
+  seen.state = r->parked ? request_state::migrating : r->state;
+  seen.prompt_tokens = r->prompt_tokens;
+  seen.answer_tokens = r->answer_tokens();
+  seen.computed = r->computed;
+  seen.preemptions = r->preemptions;
+  seen.in_flight = r->in_flight;
+  const auto& table = r->blocks.table();
+  seen.blocks.assign(table.begin(), table.begin() + blocks_for(r->computed));
+  return seen;
+}
+
+planner::parking planner::park(request_id id, epoch under) {
+  auto* const r = find(id, under);
+  if (r == nullptr) return parking::unknown;
+  if (r->in_flight) {
+    r->parks = true;
+    return parking::parked_after_step;
+  }
+  set_aside(*r, pending_);
+  return parking::parked;
+}
+
+void planner::set_aside(planned_request& r, step_effects& effects) {
+  effects.parked.push_back(r.id); // also of one that is: whoever asks again is answered again
+  if (std::exchange(r.parked, true)) return;
+  r.parks = false;
+  waiting_.erase(rank_of(r));
+  if (running_.erase(rank_of(r)) > 0) ++parked_running_;
+  // A step that failed may have left blocks for tokens that it did not compute.
+  r.blocks.truncate(ledger_, r.computed);
+  parked_.emplace(rank_of(r), &r);
+}
+
+moved_request planner::snapshot(request_id id, std::uint32_t tail_from) const {
+  const auto known = by_id_.find(id);
+  ensure(known != by_id_.end(), "planner: a snapshot is of a request that is here");
+  const auto& r = *requests_.at(known->second);
+  ensure(r.parked, "planner: a snapshot is of a parked request");
+  const auto answer = r.tokens.begin() + r.prompt_tokens;
+  moved_request moved{r.id, r.epoch, {r.tokens.begin(), answer}, {answer, r.tokens.end()}, r.sampling, r.stop};
+  moved.priority = r.priority;
+  moved.arrival_ns = r.arrival_ns;
+  moved.cache_salt = r.cache_salt;
+  moved.state = r.state;
+  moved.computed = r.computed;
+  moved.cached_tokens = r.cached_tokens;
+  moved.started = r.started;
+  moved.preemptions = r.preemptions;
+  moved.tail_index = std::min(tail_from, r.answer_tokens());
+  if (r.keeps_logprobs()) {
+    moved.tail_index = std::max(moved.tail_index, r.drawn_from);
+    moved.tail.assign(r.drawn.begin() + (moved.tail_index - r.drawn_from), r.drawn.end());
+  } else {
+    for (auto i = moved.tail_index; i < r.answer_tokens(); ++i) moved.tail.emplace_back(moved.answer[i]);
+  }
+  return moved;
+}
+
+bool planner::unpark(request_id id, epoch from, epoch to) {
+  auto* const r = find(id, from);
+  if (r == nullptr || to < from) return false;
+  r->epoch = to;
+  r->parks = false;
+  if (!std::exchange(r->parked, false)) return true;
+  parked_.erase(rank_of(*r));
+  if (r->state == request_state::running) {
+    --parked_running_;
+    running_.emplace(rank_of(*r), r);
+  } else {
+    waiting_.emplace(rank_of(*r), r);
+  }
+  return true;
+}
+
+bool planner::hold_place() {
+  if (settings_.mode == batching_mode::static_batch) return false;
+  const std::size_t kept_for_waiting = waiting_.empty() ? 0 : 1; // or they could be overtaken for ever
+  if (places_taken() + kept_for_waiting >= settings_.running_max) return false;
+  ++places_held_;
+  return true;
+}
+
+void planner::free_place() {
+  ensure(places_held_ > 0, "planner: a place that is freed was held");
+  --places_held_;
+}
+
+std::optional<std::vector<block_id>> planner::reserve(std::uint32_t blocks) {
+  auto kept = blocks_outstanding();
+  if (!waiting_.empty()) kept += blocks_to_reserve(*waiting_.begin()->second);
+  if (blocks + kept > ledger_.available()) return std::nullopt;
+  std::vector<block_id> taken;
+  taken.reserve(blocks);
+  for (std::uint32_t i = 0; i < blocks; ++i) {
+    taken.push_back(*ledger_.allocate());
+    reserved_.insert(taken.back());
+  }
+  return taken;
+}
+
+void planner::give_back(const std::vector<block_id>& blocks) {
+  for (const auto block : blocks) {
+    ensure(reserved_.erase(block) == 1, "planner: blocks that are given back were reserved");
+    ledger_.release(block);
+  }
+}
+
+admission planner::adopt(moved_request moved, epoch under, std::vector<block_id> blocks) {
+  const auto id = moved.request;
+  const bool has_kv = moved.computed > 0;
+  ensure(!has_kv || places_held_ > 0, "planner: a request that comes with its KV has a place");
+  ensure(std::ranges::all_of(blocks, [this](block_id block) { return reserved_.contains(block); }),
+         "planner: adopted blocks were reserved");
+  if (!supersede(id, under)) return {id, under, refusal::duplicate, 0};
+  const auto total = moved.prompt.size() + moved.answer.size();
+  const auto tail_from = std::min<std::size_t>(moved.tail_index, moved.answer.size());
+  const bool agrees =
+      moved.computed < total && blocks.size() == blocks_for(moved.computed) &&
+      moved.cached_tokens <= moved.prompt.size() && moved.tail_index == tail_from &&
+      std::ranges::equal(moved.tail, std::span{moved.answer}.subspan(tail_from), {}, &sampled_token::id);
+  if (!agrees) return {id, under, refusal::invalid, 0};
+  generate_request request{id,         under,          std::move(moved.prompt), std::move(moved.answer), moved.sampling,
+                           moved.stop, moved.priority, moved.arrival_ns,        moved.cache_salt};
+  std::uint64_t limit = 0;
+  if (const auto reason = judge(request, !has_kv, limit); reason != refusal::none) return {id, under, reason, limit};
+
+  auto& r = enter(std::move(request));
+  r.cached_tokens = moved.cached_tokens;
+  r.started = moved.started;
+  r.preemptions = moved.preemptions;
+  r.computed = moved.computed;
+  r.drawn_from = moved.tail_index;
+  if (r.keeps_logprobs()) r.drawn = std::move(moved.tail);
+  for (const auto block : blocks) reserved_.erase(block);
+  r.blocks.take(ledger_, std::move(blocks));
+  r.blocks.seal(ledger_, r.computed_tokens());
+  if (has_kv) {
+    --places_held_;
+    r.state = request_state::running;
+    running_.emplace(rank_of(r), &r);
+  } else {
+    r.state = moved.state == request_state::preempted ? request_state::preempted : request_state::waiting;
+    waiting_.emplace(rank_of(r), &r);
+  }
+  if (const auto end = end_of(r); end != finish_reason::none) // by this instance's context length, or its last update
+    finish(r, update_of(r, {}, end), pending_);               // was lost
+  return {id, under, refusal::none, 0};
+}
+
+} // namespace godwit::protocols
