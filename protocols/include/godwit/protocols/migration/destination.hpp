@@ -110,7 +110,7 @@ public:
   };
   /// Everything it knows; for exploration and replay.
   [[nodiscard]] auto state() const noexcept {
-    return std::tuple(phase_, stages_, pending_room_, reserved_, lease_, commit_known_, commit_blocks_, why_);
+    return std::tuple(phase_, stages_, pending_room_, closed_, reserved_, lease_, commit_known_, commit_blocks_, why_);
   }
 
 private:
