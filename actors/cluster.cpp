@@ -22,6 +22,11 @@ runtime::async::expected<protocols::cluster_status> cluster::status(bool with_re
   return host_.ask(node_, std::chrono::seconds(30), status_query{with_requests});
 }
 
+runtime::async::expected<protocols::migration_report> cluster::migrate(protocols::request_id request,
+                                                                       protocols::instance_id to) {
+  return host_.ask(node_, std::chrono::minutes(11), migrate_request{request, {}, to});
+}
+
 void cluster::kill(protocols::instance_id id) { host_.tell(node_, kill_instance{id}); }
 
 } // namespace godwit::actors

@@ -20,6 +20,7 @@ frontend_metrics::frontend_metrics(runtime::metrics::registry& registry)
     : requests(registry.add_counter_family("godwit_requests_total", "Requests that ended, by outcome.", {"outcome"})),
       redispatches(registry.add_counter("godwit_redispatches_total",
                                         "Requests dispatched again because their instance was lost.")),
+      moves(registry.add_counter("godwit_moves_total", "Changes of a request's owner by live migration.")),
       prompt_tokens(registry.add_counter("godwit_prompt_tokens_total", "Prompt tokens of accepted requests.")),
       answer_tokens(registry.add_counter("godwit_generation_tokens_total", "Tokens generated, each counted once.")),
       open(registry.add_gauge("godwit_requests_open", "Requests accepted and not ended.")),
@@ -36,6 +37,10 @@ frontend::frontend(runtime::actor_context context, frontend_options options)
 
 runtime::behavior_of<frontend_interface> frontend::make_behavior() {
   return {[this](protocols::token_updates& news) { take(news); },
+          [this](protocols::prepare_move& wish) { return prepare_move(wish); },
+          [this](protocols::claim_request& wish) { return claim(wish); },
+          [this](protocols::reclaim_request& wish) { return reclaim(wish); },
+          [this](protocols::disown_request& news) { disown(news); },
           [this](submit_request& message) {
             if (message.what && message.what->sink) submit(*message.what);
           },
@@ -45,7 +50,8 @@ runtime::behavior_of<frontend_interface> frontend::make_behavior() {
             auto counts = counts_;
             counts.open = open_.size();
             return counts;
-          }};
+          },
+          [this](migrate_request& order) { return respond(migrate(std::move(order))); }};
 }
 
 void frontend::on_stop() {
@@ -78,6 +84,8 @@ void frontend::submit(submission& what) {
   r.arrived = now();
   r.prompt_tokens = prompt_tokens;
   by_sink_[r.sink.get()] = id;
+  r.client_id = std::move(what.client_id);
+  if (!r.client_id.empty()) by_client_.try_emplace(r.client_id, id);
   if (options_.metrics) {
     options_.metrics->prompt_tokens.increment(prompt_tokens);
     options_.metrics->open.set(static_cast<double>(open_.size()));
@@ -340,6 +348,8 @@ void frontend::fail(protocols::request_id id, failure_kind kind, std::string mes
 void frontend::forget(protocols::request_id id) {
   const auto found = open_.find(id);
   by_sink_.erase(found->second.sink.get());
+  if (const auto named = by_client_.find(found->second.client_id); named != by_client_.end() && named->second == id)
+    by_client_.erase(named);
   open_.erase(found);
   if (options_.metrics) options_.metrics->open.set(static_cast<double>(open_.size()));
 }

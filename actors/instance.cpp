@@ -26,11 +26,13 @@ task<instance_facts> instance::load() {
   const auto& info = executor_->info();
   instance_facts facts;
   facts.device = info.device;
+  facts.kv_layout = info.kv_layout;
   facts.blocks = info.blocks;
   facts.positions_max = info.positions_max;
   facts.vocabulary = info.vocabulary;
   facts.block_bytes = info.block_bytes;
   facts.weight_bytes = info.weight_bytes;
+  facts.executor = executor_;
   co_return facts;
 }
 

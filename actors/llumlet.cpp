@@ -1,3 +1,5 @@
+#include "migration/kv_memory.hpp"
+
 #include <godwit/actors/llumlet.hpp>
 
 #include <algorithm>
@@ -22,7 +24,23 @@ runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
             scheduler_ = news.scheduler;
             report_now(); // a new scheduler knows nothing of us
           },
-          [this](status_query& query) { return status(query.with_requests); }};
+          [this](status_query& query) { return status(query.with_requests); },
+          [this](migrate_order& order) { return respond(migrate(std::move(order))); },
+          [this](open_migration& wish) { return open(wish); },
+          [this](look_order& order) { return look(order); },
+          [this](park_order& order) { return respond(park(order)); },
+          [this](resume_order& order) { resume(order); },
+          [this](release_order& order) { release(order); },
+          [this](settle_order& order) { return respond(settle_ownership(order)); },
+          [this](migration_news& news) {
+            const auto found = outgoing_.find(news.status.request);
+            if (found != outgoing_.end() && found->second.migration == news.status.migration)
+              found->second.status = std::move(news.status);
+          },
+          [this](source_ended& news) { source_ended_with(news.report); },
+          [this](reserve_order& order) { return reserve(order); },
+          [this](return_order& order) { give_back(order); },
+          [this](adopt_order& order) { return respond(adopt(std::move(order))); }};
 }
 
 // A planner that met its own bug, or a coroutine that failed, leaves books that nobody can trust.
@@ -46,6 +64,8 @@ task<void> llumlet::bring_up() {
   settings.context_length =
       settings.context_length == 0 ? facts_.positions_max : std::min(settings.context_length, facts_.positions_max);
   planner_.emplace(std::move(settings));
+  if (options_.migration.fabric && facts_.executor)
+    memory_ = std::make_shared<const kv_memory>(std::exchange(facts_.executor, nullptr));
   options_.log.info("instance {}: {}, {} KV blocks of {} tokens, context {}", options_.id.value(), facts_.device,
                     facts_.blocks, protocols::tokens_per_block, planner_->settings().context_length);
   if (options_.node) tell(options_.node, instance_ready{options_.id, options_.generation});
@@ -63,12 +83,7 @@ protocols::admission llumlet::admit(generate_order order) {
   const auto id = order.request.request;
   if (!planner_) return {id, order.request.epoch, protocols::refusal::not_ready, 0};
   // Before the planner is asked: it may end an earlier epoch of this request, or this one, at once.
-  auto& entry = homes_[id];
-  if (entry.admissions++ > 0) leave(entry.by);
-  entry.by = order.home;
-  auto& books = books_[order.home];
-  if (books.requests++ == 0)
-    books.monitor = monitor(order.home, [this, whom = order.home](runtime::stop_reason) { home_down(whom); });
+  note_home(id, order.home);
   const auto answer = planner_->admit(std::move(order.request));
   settle(planner_->take_effects());
   if (!answer.accepted()) {
@@ -78,6 +93,14 @@ protocols::admission llumlet::admit(generate_order order) {
   report_soon();
   wake();
   return answer;
+}
+
+void llumlet::note_home(protocols::request_id id, const home& whom) {
+  auto& entry = homes_[id];
+  if (entry.admissions++ > 0) leave(entry.by);
+  entry.by = whom;
+  auto& books = books_[whom];
+  if (books.requests++ == 0) books.monitor = monitor(whom, [this, whom](runtime::stop_reason) { home_down(whom); });
 }
 
 void llumlet::cancel(const protocols::cancel_request& order) {
@@ -127,7 +150,9 @@ task<void> llumlet::run_steps() {
 void llumlet::settle(protocols::step_effects effects) {
   if (effects.empty()) return;
   std::map<home, protocols::token_updates> letters;
+  std::vector<protocols::request_id> finished;
   for (auto& update : effects.updates) {
+    if (update.finished()) finished.push_back(update.request);
     const auto found = homes_.find(update.request);
     if (found == homes_.end()) continue;
     auto& letter = letters[found->second.by];
@@ -135,6 +160,7 @@ void llumlet::settle(protocols::step_effects effects) {
     letter.updates.push_back(std::move(update));
   }
   for (auto& [whom, letter] : letters) tell(whom, std::move(letter));
+  tell_coordinators(finished, effects);
   for (const auto id : effects.gone) forget_home(id);
 }
 
@@ -183,6 +209,7 @@ protocols::instance_status llumlet::status(bool with_requests) {
   out.uptime_ns = (now() - started_).count();
   out.load = load();
   if (with_requests && planner_) out.requests = planner_->requests();
+  for (const auto& [id, migration] : outgoing_) out.migrations.push_back(migration.status);
   return out;
 }
 

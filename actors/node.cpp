@@ -10,7 +10,9 @@ using runtime::async::task;
 node::node(runtime::actor_context context, node_options options)
     : actor(context), options_(std::move(options)), next_instance_(options_.instances) {
   // Members' actors speak these, and perhaps none of them is spawned here.
-  host().register_interfaces<member_interface, llumlet_interface, instance_interface>();
+  host()
+      .register_interfaces<member_interface, llumlet_interface, instance_interface, source_coordinator_interface,
+                           destination_coordinator_interface>();
 }
 
 runtime::behavior_of<node_interface> node::make_behavior() {
@@ -21,6 +23,7 @@ runtime::behavior_of<node_interface> node::make_behavior() {
   return {[this](status_query& query) { return respond(status(query.with_requests)); },
           [this](kill_instance& what) { kill(what.instance); },
           [this](topology_query&) { return view(); },
+          [this](migrate_request& order) { return respond(migrate(std::move(order))); },
           [this](join_cluster& wish) { return admit(wish); },
           [this](member_news& news) { take_news(news); },
           [this](leave_cluster& notice) { remove(notice.key, "it leaves"); }};
@@ -129,6 +132,16 @@ topology node::view() const {
     }
   }
   return out;
+}
+
+task<protocols::migration_report> node::migrate(migrate_request order) {
+  protocols::migration_report refusal;
+  refusal.request = order.request;
+  refusal.destination = order.to;
+  refusal.reason = protocols::migration_reason::home_lost;
+  if (!frontend_) co_return refusal;
+  auto report = co_await ask(frontend_, options_.frontend.migration_timeout * 2, std::move(order));
+  co_return report ? std::move(*report) : refusal;
 }
 
 void node::announce() {

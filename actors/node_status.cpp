@@ -61,6 +61,7 @@ task<void> node::ask_frontend(std::shared_ptr<status_round> round) {
       round->out.requests_finished_total = counts->finished_total;
       round->out.requests_failed_total = counts->failed_total;
       round->out.redispatches_total = counts->redispatches_total;
+      round->out.moves_total = counts->moves_total;
     }
   }
   round->one_less();

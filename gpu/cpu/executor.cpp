@@ -52,6 +52,7 @@ public:
     info_.blocks = kv_.blocks();
     info_.block_bytes = kv_pool::block_bytes(model_->config, kv_kind_);
     info_.weight_bytes = model_->bytes;
+    info_.kv_layout = kv_.layout();
     touch_pool();
   }
 

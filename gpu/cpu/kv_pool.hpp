@@ -6,6 +6,7 @@
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 
 #include <cstdint>
+#include <string>
 
 namespace godwit::gpu::cpu {
 
@@ -22,6 +23,8 @@ public:
 
   [[nodiscard]] static std::uint64_t block_bytes(const model::config& config, storage kind) noexcept;
   [[nodiscard]] storage kind() const noexcept { return kind_; }
+  /// For executor_info.
+  [[nodiscard]] std::string layout() const;
   [[nodiscard]] std::uint32_t blocks() const noexcept { return blocks_; }
   [[nodiscard]] kv_view layer(std::uint32_t index) const noexcept;
   [[nodiscard]] protocols::memory_region keys(std::uint32_t layer, std::uint32_t block) const;

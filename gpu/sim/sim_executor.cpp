@@ -69,6 +69,7 @@ class sim_executor final : public executor {
 public:
   sim_executor(executor_info info, latency_model latency, runtime::async::timer_source& timers, sim_model model)
       : info_(std::move(info)), latency_(latency), timers_(timers), model_(std::move(model)), pool_(info_.blocks) {
+    info_.kv_layout = "sim/v1";
     if (info_.layers == 0 || info_.vocabulary == 0)
       throw std::invalid_argument("a simulated model has layers and a vocabulary");
   }
@@ -94,7 +95,7 @@ public:
     return out;
   }
 
-  const executor_info info_;
+  executor_info info_;
   const latency_model latency_;
   runtime::async::timer_source& timers_;
 

@@ -6,6 +6,7 @@
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/runtime/actor_system.hpp>
+#include <godwit/transport/in_process/fabric.hpp>
 
 #include <gtest/gtest.h>
 
@@ -62,11 +63,13 @@ struct scene {
   bool prefix_caching = true;
   bool kill = false;
   std::uint32_t layers_per_advance = 0;
+  bool migrate = false; ///< requests all the time, back and forth
 };
 
 struct outcome {
   std::vector<std::vector<protocols::token_id>> tokens;
   protocols::cluster_status status;
+  std::uint32_t migrations = 0; ///< that were committed
 };
 
 class CpuCluster : public testing::Test {
@@ -125,6 +128,7 @@ protected:
     p.waiting_max = 100;
     p.prefix_caching = s.prefix_caching;
     p.eos = model.configuration.eos;
+    if (s.migrate) o.llumlet.migration.fabric = transport::in_process::make_fabric(transport::in_process::make_hub());
     actors::cluster cluster(system, std::move(o));
     EXPECT_TRUE(cluster.gate()->wait_ready(s.instances, 30s));
 
@@ -147,8 +151,13 @@ protected:
       EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->tokens > 100; }));
       cluster.kill(protocols::instance_id{0});
     }
-    EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->ended == sinks.size(); }));
     outcome out;
+    while (s.migrate && all->ended < sinks.size()) {
+      lock.unlock();
+      out.migrations += move_everything(cluster, s.instances);
+      lock.lock();
+    }
+    EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->ended == sinks.size(); }));
     for (const auto& sink : sinks) {
       EXPECT_FALSE(sink->record.failed) << sink->record.failed->message;
       EXPECT_EQ(sink->record.endings, 1);
@@ -157,6 +166,19 @@ protected:
     lock.unlock();
     if (auto status = cluster.status()) out.status = *status;
     return out;
+  }
+
+  static std::uint32_t move_everything(actors::cluster& cluster, std::uint32_t instances) {
+    std::uint32_t committed = 0;
+    const auto status = cluster.status(true);
+    if (!status) return 0;
+    for (const auto& instance : status->instances)
+      for (const auto& request : instance.requests) {
+        const auto to = protocols::instance_id{(instance.instance.value() + 1) % instances};
+        const auto report = cluster.migrate(request.request, to);
+        if (report && report->committed()) ++committed;
+      }
+    return committed;
   }
 
   static const std::vector<std::vector<protocols::token_id>>& alone() {
@@ -209,6 +231,20 @@ TEST_F(CpuCluster, RequestsOfAKilledInstanceGiveTheSameTokensElsewhere) {
   const auto disturbed = play({.instances = 2, .kill = true});
   EXPECT_EQ(disturbed.tokens, alone());
   EXPECT_GT(disturbed.status.redispatches_total, 0U);
+}
+
+TEST_F(CpuCluster, RequestsThatMigrateAllTheTimeGiveTheSameTokens) {
+  const auto moved = play({.instances = 2, .migrate = true});
+  EXPECT_EQ(moved.tokens, alone());
+  EXPECT_GT(moved.migrations, 10U);
+  EXPECT_EQ(moved.status.moves_total, moved.migrations);
+  for (const auto& instance : moved.status.instances) EXPECT_EQ(instance.load.blocks_used, 0U);
+}
+
+TEST_F(CpuCluster, RequestsThatMigrateUnderMemoryPressureGiveTheSameTokens) {
+  const auto moved = play({.instances = 2, .blocks = 24, .migrate = true});
+  EXPECT_EQ(moved.tokens, alone());
+  for (const auto& instance : moved.status.instances) EXPECT_EQ(instance.load.blocks_used, 0U);
 }
 
 TEST_F(CpuCluster, ALoneInstanceThatIsKilledComesBackAndGoesOn) {

@@ -18,8 +18,11 @@ public:
       : actor(context), kept_(kept) {}
   runtime::behavior_of<actors::home_interface> make_behavior() override {
     return {[this](protocols::token_updates& news) {
-      for (auto& update : news.updates) kept_->push_back(std::move(update));
-    }};
+              for (auto& update : news.updates) kept_->push_back(std::move(update));
+            },
+            [](protocols::prepare_move&) { return protocols::move_prepared{}; },
+            [](protocols::claim_request&) { return protocols::claim_answer{}; },
+            [](protocols::reclaim_request&) { return protocols::reclaim_answer{}; }, [](protocols::disown_request&) {}};
   }
 
 private:

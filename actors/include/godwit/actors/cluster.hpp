@@ -29,6 +29,9 @@ public:
   [[nodiscard]] const runtime::handle<node_interface>& node() const noexcept { return node_; }
   /// Blocks (a simulation runs meanwhile).
   [[nodiscard]] runtime::async::expected<protocols::cluster_status> status(bool with_requests = false);
+  /// Moves a request and waits until that has ended. Blocks (a simulation runs meanwhile).
+  [[nodiscard]] runtime::async::expected<protocols::migration_report> migrate(protocols::request_id request,
+                                                                              protocols::instance_id to);
   /// For drills.
   void kill(protocols::instance_id id);
 

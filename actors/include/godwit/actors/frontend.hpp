@@ -22,6 +22,7 @@ struct frontend_metrics {
   explicit frontend_metrics(runtime::metrics::registry& registry);
   runtime::metrics::family<runtime::metrics::counter>& requests; ///< by outcome
   runtime::metrics::counter& redispatches;
+  runtime::metrics::counter& moves;
   runtime::metrics::counter& prompt_tokens;
   runtime::metrics::counter& answer_tokens;
   runtime::metrics::gauge& open;
@@ -41,6 +42,8 @@ struct frontend_options {
   std::chrono::nanoseconds retry_pause_max{std::chrono::milliseconds(200)};
   /// Owners in a row that bring no token, before the client gets an error.
   std::uint32_t attempts_max = 16;
+  /// For a migration that was asked for here, to its end.
+  std::chrono::nanoseconds migration_timeout{std::chrono::minutes(5)};
   /// For seeds that clients do not give.
   std::uint64_t random_seed = 0;
   std::shared_ptr<frontend_metrics> metrics; ///< may be null
@@ -65,6 +68,7 @@ private:
   using nanoseconds = std::chrono::nanoseconds;
   struct open_request {
     protocols::generate_request request; ///< as submitted; the answer so far is in `ownership`
+    std::string client_id;
     std::shared_ptr<answer_sink> sink;
     protocols::request_ownership ownership;
     bool placing = false;
@@ -84,6 +88,11 @@ private:
   void withdraw(const answer_sink* sink);
   void take(protocols::token_updates& news);
   void take_one(protocols::token_update& update);
+  [[nodiscard]] protocols::move_prepared prepare_move(const protocols::prepare_move& wish);
+  [[nodiscard]] protocols::claim_answer claim(protocols::claim_request& wish);
+  [[nodiscard]] protocols::reclaim_answer reclaim(const protocols::reclaim_request& wish);
+  void disown(const protocols::disown_request& news);
+  runtime::async::task<protocols::migration_report> migrate(migrate_request order);
   void orphan(protocols::request_id id);
   void adopt(topology news);
 
@@ -108,6 +117,7 @@ private:
   std::uint64_t last_id_ = 0;
   std::map<protocols::request_id, open_request> open_; // ordered: simulated runs must not depend on hashing
   std::unordered_map<const answer_sink*, protocols::request_id> by_sink_;
+  std::unordered_map<std::string, protocols::request_id> by_client_; ///< of several samples of a prompt: the first
   topology topology_;
   std::uint64_t turn_ = 0; // of the simple rule
   frontend_counts counts_;

@@ -2,6 +2,8 @@
 
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/actors/membership.hpp>
+#include <godwit/actors/migration_messages.hpp>
+#include <godwit/gpu/executor.hpp>
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/load.hpp>
@@ -63,17 +65,18 @@ struct load_model {
   auto fields() { return std::tie(); }
 };
 
-/// What an instance offers once its model is loaded.
+/// What an instance offers once its model is loaded. Stays in its process.
 struct instance_facts {
   std::string device;
+  std::string kv_layout; ///< equal where blocks can be copied from one instance to another
   std::uint32_t blocks = 0;
   std::uint32_t positions_max = 0;
   std::uint32_t vocabulary = 0;
   std::uint64_t block_bytes = 0;
   std::uint64_t weight_bytes = 0;
+  std::shared_ptr<gpu::executor> executor; ///< for its KV memory; steps are the instance's business
 
   instance_facts() = default;
-  auto fields() { return std::tie(device, blocks, positions_max, vocabulary, block_bytes, weight_bytes); }
 };
 
 /// A request on its way to an instance, with the home that wants its tokens.
@@ -129,8 +132,9 @@ struct frontend_counts {
   std::uint64_t finished_total = 0;
   std::uint64_t failed_total = 0;
   std::uint64_t redispatches_total = 0;
+  std::uint64_t moves_total = 0; ///< changes of owner by live migration
   frontend_counts() = default;
-  auto fields() { return std::tie(open, finished_total, failed_total, redispatches_total); }
+  auto fields() { return std::tie(open, finished_total, failed_total, redispatches_total, moves_total); }
 };
 
 struct scheduler_view {
@@ -167,25 +171,35 @@ struct instance_interface
     : runtime::interface<instance_facts(load_model), protocols::step_output(protocols::step_input)> {};
 
 /// Owns the requests of one instance.
-struct llumlet_interface : runtime::interface<protocols::admission(generate_order), void(protocols::cancel_request),
-                                              void(topology), protocols::instance_status(status_query)> {};
+struct llumlet_interface
+    : runtime::interface<protocols::admission(generate_order), void(protocols::cancel_request), void(topology),
+                         protocols::instance_status(status_query),
+                         // migrations: orders, and what the other side wants
+                         protocols::migration_report(migrate_order), migration_opened(open_migration),
+                         // of its own coordinators
+                         look_answer(look_order), park_answer(park_order), void(resume_order), void(release_order),
+                         settle_answer(settle_order), void(migration_news), void(source_ended),
+                         reserve_answer(reserve_order), void(return_order), adopt_answer(adopt_order)> {};
 
 /// Picks instances; knows load reports, never requests.
 struct scheduler_interface : runtime::interface<void(protocols::load_report), dispatch_decision(dispatch_query),
                                                 void(topology), scheduler_view(status_query)> {};
 
-/// Where a request's tokens go: its home.
-struct home_interface : runtime::interface<void(protocols::token_updates)> {};
+/// Where a request's tokens go: its home, which also decides who owns it.
+struct home_interface
+    : runtime::interface<void(protocols::token_updates), protocols::move_prepared(protocols::prepare_move),
+                         protocols::claim_answer(protocols::claim_request),
+                         protocols::reclaim_answer(protocols::reclaim_request), void(protocols::disown_request)> {};
 
 /// The home of the requests that its clients submit.
-struct frontend_interface : runtime::interface<void(protocols::token_updates), void(submit_request),
-                                               void(withdraw_request), void(topology), frontend_counts(status_query)> {
-};
+struct frontend_interface
+    : home_interface::extend<void(submit_request), void(withdraw_request), void(topology),
+                             frontend_counts(status_query), protocols::migration_report(migrate_request)> {};
 
 /// The head of a cluster: front end, scheduler, and the members who bring the instances.
-struct node_interface
-    : runtime::interface<protocols::cluster_status(status_query), void(kill_instance), topology(topology_query),
-                         join_answer(join_cluster), void(member_news), void(leave_cluster)> {};
+struct node_interface : runtime::interface<protocols::cluster_status(status_query), void(kill_instance),
+                                           topology(topology_query), protocols::migration_report(migrate_request),
+                                           join_answer(join_cluster), void(member_news), void(leave_cluster)> {};
 
 /// Supervises the instances of one process, for a head that may be elsewhere.
 struct member_interface : runtime::interface<void(instance_ready), void(kill_instance), void(topology), void(retire)> {
@@ -193,5 +207,6 @@ struct member_interface : runtime::interface<void(instance_ready), void(kill_ins
 
 } // namespace godwit::actors
 
+GODWIT_LOCAL_MESSAGE(godwit::actors::instance_facts)
 GODWIT_LOCAL_MESSAGE(godwit::actors::submit_request)
 GODWIT_LOCAL_MESSAGE(godwit::actors::withdraw_request)

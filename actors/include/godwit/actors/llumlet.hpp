@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/actors/interfaces.hpp>
+#include <godwit/actors/migration_environment.hpp>
 #include <godwit/protocols/batching/planner.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/log/logger.hpp>
@@ -9,11 +10,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace godwit::actors {
+
+class kv_memory;
 
 struct llumlet_options {
   protocols::instance_id id;
@@ -34,11 +39,15 @@ struct llumlet_options {
   std::chrono::nanoseconds report_gap{std::chrono::milliseconds(5)};
   /// Sees every report, on the llumlet's context; for metrics. Must only store. May be empty.
   std::function<void(const protocols::load_report&)> on_report;
+  migration_environment migration;
   runtime::log::logger log;
 };
 
 /// Owns the requests of one instance: queue, batch, blocks. Drives the instance step by step and sends the tokens to
 /// the requests' homes.
+///
+/// Requests leave and come by live migration (docs/design/migration.md): a coordinator of its own runs each one, this
+/// actor holds the requests and the blocks, so that a coordinator's death loses neither.
 ///
 /// What to run is protocols::planner's decision. This actor ends when its instance fails, which its node takes for the
 /// end of both; the homes then dispatch its requests elsewhere.
@@ -63,6 +72,7 @@ private:
   void cancel(const protocols::cancel_request& order);
   void home_down(const home& whom);
   void settle(protocols::step_effects effects);
+  void note_home(protocols::request_id id, const home& whom);
   void forget_home(protocols::request_id id);
   /// One request less for this home.
   void leave(const home& whom);
@@ -71,6 +81,48 @@ private:
   void report_now();
   [[nodiscard]] protocols::load_report load();
   [[nodiscard]] protocols::instance_status status(bool with_requests);
+
+  /// A request on its way to another instance.
+  struct outgoing {
+    protocols::migration_id migration;
+    protocols::epoch epoch;
+    protocols::instance_id to;
+    runtime::handle<source_coordinator_interface> coordinator;
+    std::uint64_t monitor = 0;
+    protocols::migration_status status;
+    std::optional<runtime::completer<bool>> parked; ///< waits until it is out of the batch
+    std::vector<runtime::completer<protocols::migration_report>> done;
+  };
+  /// Room for a request on its way here.
+  struct incoming {
+    runtime::handle<destination_coordinator_interface> coordinator;
+    std::uint64_t monitor = 0;
+    std::uint64_t transfer = 0;
+    std::uint32_t stages = 0; ///< that may have a landing place
+    std::vector<protocols::block_id> blocks;
+    bool place = false; ///< in the batch
+  };
+  // The source's side, llumlet_migration.cpp:
+  runtime::async::task<protocols::migration_report> migrate(migrate_order order);
+  [[nodiscard]] protocols::migration_reason may_leave(const migrate_order& order) const;
+  [[nodiscard]] look_answer look(const look_order& order);
+  runtime::async::task<park_answer> park(park_order order);
+  void resume(const resume_order& order);
+  void release(const release_order& order);
+  runtime::async::task<settle_answer> settle_ownership(settle_order order);
+  void source_ended_with(const protocols::migration_report& report);
+  void source_down(protocols::request_id id, protocols::migration_id migration, runtime::stop_reason reason);
+  runtime::async::task<void> settle_orphan(protocols::migration_report report, protocols::epoch epoch);
+  void tell_coordinators(const std::vector<protocols::request_id>& finished, const protocols::step_effects& effects);
+  void count_migration(const protocols::migration_report& report);
+  // The destination's:
+  [[nodiscard]] migration_opened open(open_migration& wish);
+  [[nodiscard]] reserve_answer reserve(const reserve_order& order);
+  void give_back(const return_order& order);
+  void drop(incoming in);
+  runtime::async::task<void> take_back(protocols::migration_id id, runtime::stop_reason reason);
+  runtime::async::task<adopt_answer> adopt(adopt_order order);
+  [[nodiscard]] bool take_over(protocols::moved_request moved, protocols::epoch epoch, const home& whom, incoming& in);
 
   llumlet_options options_;
   std::optional<protocols::planner> planner_; // once the instance has said what it offers
@@ -88,6 +140,11 @@ private:
   std::chrono::nanoseconds last_report_{0};
   std::chrono::nanoseconds started_{0};
   bool stepping_ = false;
+  std::shared_ptr<const kv_memory> memory_; // null without a fabric
+  std::map<protocols::request_id, outgoing> outgoing_;
+  std::map<protocols::migration_id, incoming> incoming_;
+  std::uint32_t adopting_ = 0; // came in, and wait for their home's word
+  std::uint32_t migrations_begun_ = 0;
 };
 
 } // namespace godwit::actors

@@ -88,6 +88,8 @@ private:
   [[nodiscard]] member_record* find_member(std::uint64_t key);
 
   void kill(protocols::instance_id id);
+  /// The home of the request does it.
+  runtime::async::task<protocols::migration_report> migrate(migrate_request order);
   void announce();
   [[nodiscard]] topology view() const;
 

@@ -23,6 +23,7 @@ struct executor_info {
   std::uint32_t blocks = 0;        ///< KV blocks in the pool
   std::uint64_t block_bytes = 0;   ///< one block, K and V, all layers
   std::uint64_t weight_bytes = 0;
+  std::string kv_layout; ///< of a block, in words; equal where the bytes of one's blocks mean the same to the other
 };
 
 /// One step in flight. Not thread-safe; one caller, who gets completions.

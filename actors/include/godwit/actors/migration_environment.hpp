@@ -1,0 +1,66 @@
+#pragma once
+
+#include <godwit/protocols/messages/migration.hpp>
+#include <godwit/protocols/migration/source.hpp>
+#include <godwit/runtime/log/logger.hpp>
+#include <godwit/runtime/metrics/registry.hpp>
+#include <godwit/transport/fabric.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+namespace godwit::actors {
+
+/// Bounds and paces of live migrations, of one instance.
+struct migration_settings {
+  protocols::migration_limits limits;
+  std::uint32_t out_max = 2; ///< migrations away from an instance at a time
+  std::uint32_t in_max = 2;  ///< ... towards it
+  std::chrono::nanoseconds answer_timeout{std::chrono::seconds(2)};
+  std::chrono::nanoseconds stage_timeout{std::chrono::seconds(30)}; ///< of a bulk stage; the request runs meanwhile
+  std::chrono::nanoseconds last_timeout{std::chrono::seconds(2)};   ///< of the last one: the request stands still
+  /// The destination gives up a source from which it hears nothing for so long. Longer than a step, for which the
+  /// source waits before the last stage.
+  std::chrono::nanoseconds lease{std::chrono::seconds(30)};
+  std::chrono::nanoseconds claim_timeout{std::chrono::seconds(2)}; ///< of one question to the home ...
+  std::uint32_t claims_max = 3;                                    ///< ... which is asked so often
+  /// Bulk copies go in portions of this size, and rest between them so that they copy this share of the time. The last
+  /// stage does not rest.
+  std::uint64_t portion_bytes = std::uint64_t{4} << 20U;
+  double copy_share = 0.5;
+};
+
+/// What is counted of migrations, by their sources. Made once per process.
+struct migration_metrics {
+  explicit migration_metrics(runtime::metrics::registry& registry);
+  void observe(const protocols::migration_report& report);
+  runtime::metrics::family<runtime::metrics::counter>& migrations; ///< by outcome and reason
+  runtime::metrics::counter& bytes;
+  runtime::metrics::histogram& stall_seconds;
+  runtime::metrics::histogram& seconds;
+};
+
+/// Called by the actors of a migration at named places ("source.committing", ...), for drills: may end or stop the
+/// process. docs/serving.md has the names.
+using failpoints = std::function<void(std::string_view name)>;
+
+/// What an instance's migrations need from outside. Without a fabric it takes part in none.
+struct migration_environment {
+  migration_settings settings;
+  std::shared_ptr<transport::fabric> fabric;
+  std::shared_ptr<migration_metrics> metrics; ///< may be null
+  /// Names landing places; shared by all instances of the process, so that none is used twice.
+  std::shared_ptr<std::atomic<std::uint64_t>> transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
+  failpoints hit; ///< may be empty
+  runtime::log::logger log;
+
+  void pass(std::string_view name) const {
+    if (hit) hit(name);
+  }
+};
+
+} // namespace godwit::actors

@@ -1,0 +1,362 @@
+#include "migration/destination_coordinator.hpp"
+#include "migration/source_coordinator.hpp"
+
+#include <godwit/actors/llumlet.hpp>
+
+#include <algorithm>
+#include <utility>
+
+/// The llumlet's part in live migrations: it holds the requests and the blocks, and knows what to do with them when a
+/// coordinator, a peer or a home is gone.
+namespace godwit::actors {
+
+using protocols::migration_outcome;
+using protocols::migration_reason;
+using protocols::migration_source;
+using runtime::async::error_code;
+using runtime::async::task;
+
+// ---- Source -------------------------------------------------------------------------------------------------------
+
+task<protocols::migration_report> llumlet::migrate(migrate_order order) {
+  const auto id = order.request;
+  protocols::migration_report refusal;
+  refusal.request = id;
+  refusal.source = options_.id;
+  refusal.destination = order.to;
+  refusal.reason = may_leave(order);
+  if (refusal.reason != migration_reason::none) {
+    count_migration(refusal);
+    co_return refusal;
+  }
+  const auto view = planner_->view(id, order.epoch);
+  auto& out = outgoing_[id];
+  out.migration = protocols::make_migration_id(options_.id, options_.generation, ++migrations_begun_);
+  out.epoch = order.epoch;
+  out.to = order.to;
+  out.status.migration = out.migration;
+  out.status.request = id;
+  out.status.source = options_.id;
+  out.status.destination = order.to;
+  out.status.phase = "preparing";
+
+  source_task what;
+  what.migration = out.migration;
+  what.order = std::move(order);
+  what.source = options_.id;
+  what.start = {view->computed, view->preemptions};
+  what.llumlet = self();
+  what.home = homes_.at(id).by;
+  what.memory = memory_;
+  what.kv_layout = facts_.kv_layout;
+  what.environment = options_.migration;
+  out.coordinator = spawn<source_coordinator>(std::move(what));
+  out.monitor = monitor(out.coordinator, [this, id, migration = out.migration](runtime::stop_reason reason) {
+    source_down(id, migration, reason);
+  });
+  options_.migration.log.request(id).debug("migration {} to instance {} begins", out.migration.value(), out.to.value());
+  auto wait = [this, id](runtime::completer<protocols::migration_report> done) {
+    if (const auto found = outgoing_.find(id); found != outgoing_.end()) found->second.done.push_back(std::move(done));
+  };
+  auto report = co_await callback<protocols::migration_report>(wait);
+  if (report) co_return std::move(*report);
+  refusal.reason = migration_reason::stopped;
+  co_return refusal;
+}
+
+migration_reason llumlet::may_leave(const migrate_order& order) const {
+  if (!planner_ || !options_.migration.fabric || !memory_) return migration_reason::stopped;
+  if (order.to == options_.id) return migration_reason::same_instance;
+  if (!order.destination) return migration_reason::destination_not_ready;
+  if (outgoing_.contains(order.request)) return migration_reason::request_busy;
+  if (!planner_->view(order.request, order.epoch)) return migration_reason::request_unknown;
+  if (outgoing_.size() >= options_.migration.settings.out_max) return migration_reason::source_busy;
+  return migration_reason::none;
+}
+
+look_answer llumlet::look(const look_order& order) {
+  look_answer answer;
+  auto view = planner_->view(order.request, order.epoch);
+  if (!view) return answer;
+  answer.here = true;
+  answer.now = {view->computed, view->preemptions};
+  answer.blocks = std::move(view->blocks);
+  return answer;
+}
+
+task<park_answer> llumlet::park(park_order order) {
+  const auto id = order.request;
+  const auto parking = planner_->park(id, order.epoch);
+  if (parking == protocols::planner::parking::unknown) co_return park_answer{};
+  settle(planner_->take_effects());
+  if (parking == protocols::planner::parking::parked_after_step) {
+    auto wait = [this, id](runtime::completer<bool> done) {
+      if (const auto found = outgoing_.find(id); found != outgoing_.end())
+        found->second.parked.emplace(std::move(done));
+    };
+    const auto parked = co_await callback<bool>(wait);
+    if (!parked || !*parked) co_return park_answer{};
+  }
+  park_answer answer;
+  auto view = planner_->view(id, order.epoch);
+  const auto found = homes_.find(id);
+  if (!view || found == homes_.end()) co_return answer;
+  answer.parked = true;
+  answer.now = {view->computed, view->preemptions};
+  answer.blocks = std::move(view->blocks);
+  answer.state = planner_->snapshot(id, order.tail_from);
+  answer.home = found->second.by;
+  wake(); // the others go on
+  co_return answer;
+}
+
+void llumlet::resume(const resume_order& order) {
+  if (!planner_->unpark(order.request, order.epoch, order.epoch)) return;
+  settle(planner_->take_effects());
+  wake();
+}
+
+void llumlet::release(const release_order& order) {
+  planner_->cancel({order.request, order.epoch});
+  settle(planner_->take_effects());
+  report_soon();
+  wake();
+}
+
+task<settle_answer> llumlet::settle_ownership(settle_order order) {
+  using action = protocols::ownership_reclaim::action;
+  using settlement = migration_source::settlement;
+  const auto id = order.request;
+  const auto found = homes_.find(id);
+  if (found == homes_.end() || !planner_->view(id, order.epoch)) co_return settle_answer{settlement::ended};
+  const auto whom = found->second.by;
+  protocols::ownership_reclaim machine{options_.migration.settings.claims_max};
+  auto next = machine.begin();
+  while (next == action::ask) {
+    auto answer =
+        co_await ask(whom, options_.migration.settings.claim_timeout, protocols::reclaim_request{id, order.epoch});
+    if (!planner_->view(id, order.epoch)) co_return settle_answer{settlement::ended}; // cancelled meanwhile
+    if (answer)
+      next = machine.answered(answer->how, answer->epoch);
+    else
+      next = answer.error().code == error_code::down ? machine.home_down() : machine.unanswered();
+  }
+  if (next == action::resume && planner_->unpark(id, order.epoch, machine.granted())) {
+    settle(planner_->take_effects());
+    wake();
+    co_return settle_answer{settlement::resumed};
+  }
+  release({id, order.epoch});
+  if (next == action::release_moved) co_return settle_answer{settlement::moved};
+  if (next == action::release_ended) co_return settle_answer{settlement::ended};
+  options_.migration.log.request(id).warning("its home does not answer; this instance lets go of it");
+  tell(whom, protocols::disown_request{id, order.epoch, options_.id});
+  co_return settle_answer{settlement::lost};
+}
+
+void llumlet::source_ended_with(const protocols::migration_report& report) {
+  const auto found = outgoing_.find(report.request);
+  if (found == outgoing_.end() || found->second.migration != report.migration) return;
+  auto out = std::move(found->second);
+  outgoing_.erase(found);
+  demonitor(out.monitor);
+  count_migration(report);
+  options_.migration.log.request(report.request)
+      .debug("migration {} to instance {} ended: {} ({}), {} stages, {} bytes, stall {} us", report.migration.value(),
+             report.destination.value(), to_string(report.outcome), to_string(report.reason), report.stages,
+             report.bytes, report.stall_ns / 1000);
+  for (const auto& done : out.done) done(report);
+}
+
+// The coordinator died. Where its request is out of the batch, the destination may have it by now: the home knows.
+void llumlet::source_down(protocols::request_id id, protocols::migration_id migration, runtime::stop_reason reason) {
+  const auto found = outgoing_.find(id);
+  if (found == outgoing_.end() || found->second.migration != migration) return;
+  options_.migration.log.request(id).warning("migration {}: its coordinator is down ({})", migration.value(),
+                                             to_string(reason));
+  protocols::migration_report report;
+  report.migration = migration;
+  report.request = id;
+  report.source = options_.id;
+  report.destination = found->second.to;
+  report.outcome = migration_outcome::aborted;
+  report.reason = migration_reason::stopped;
+  start(settle_orphan(std::move(report), found->second.epoch));
+}
+
+task<void> llumlet::settle_orphan(protocols::migration_report report, protocols::epoch epoch) {
+  if (const auto view = planner_->view(report.request, epoch)) {
+    if (view->state == protocols::request_state::migrating) {
+      const auto answer = co_await settle_ownership({report.request, epoch});
+      using settlement = migration_source::settlement;
+      if (answer.how == settlement::moved) report.outcome = migration_outcome::committed;
+      if (answer.how == settlement::resumed) report.outcome = migration_outcome::reclaimed;
+      if (answer.how == settlement::lost) report.outcome = migration_outcome::lost;
+    } else {
+      resume({report.request, epoch}); // takes an order to park back
+    }
+  }
+  source_ended_with(report);
+}
+
+void llumlet::tell_coordinators(const std::vector<protocols::request_id>& finished,
+                                const protocols::step_effects& effects) {
+  if (outgoing_.empty()) return;
+  const auto ended = [&](protocols::request_id id) { return std::ranges::find(finished, id) != finished.end(); };
+  for (const auto id : effects.parked) {
+    const auto found = outgoing_.find(id);
+    if (found == outgoing_.end() || !found->second.parked) continue;
+    std::exchange(found->second.parked, std::nullopt)->operator()(true);
+  }
+  for (const auto id : effects.preempted) {
+    const auto found = outgoing_.find(id);
+    if (found != outgoing_.end())
+      tell(found->second.coordinator, request_gone{migration_reason::request_preempted, false});
+  }
+  for (const auto id : effects.gone) {
+    const auto found = outgoing_.find(id);
+    if (found == outgoing_.end() || planner_->view(id, found->second.epoch)) continue; // an earlier epoch's remains
+    if (found->second.parked) std::exchange(found->second.parked, std::nullopt)->operator()(false);
+    tell(found->second.coordinator,
+         request_gone{ended(id) ? migration_reason::request_finished : migration_reason::request_cancelled, true});
+  }
+}
+
+void llumlet::count_migration(const protocols::migration_report& report) {
+  if (options_.migration.metrics) options_.migration.metrics->observe(report);
+}
+
+// ---- Destination --------------------------------------------------------------------------------------------------
+
+migration_opened llumlet::open(open_migration& wish) {
+  if (!planner_ || !options_.migration.fabric || !memory_)
+    return migration_opened{migration_reason::destination_not_ready};
+  if (wish.kv_layout != facts_.kv_layout) return migration_opened{migration_reason::incompatible};
+  if (wish.source == options_.id) return migration_opened{migration_reason::same_instance};
+  if (incoming_.contains(wish.migration)) return migration_opened{migration_reason::request_busy};
+  if (incoming_.size() + adopting_ >= options_.migration.settings.in_max)
+    return migration_opened{migration_reason::destination_busy};
+  if (wish.blocks > planner_->ledger().available()) return migration_opened{migration_reason::destination_full};
+  const auto id = wish.migration;
+  auto& in = incoming_[id];
+  in.transfer = ++*options_.migration.transfers;
+  destination_task what;
+  what.opened = std::move(wish);
+  what.transfer = in.transfer;
+  what.blocks_max = facts_.blocks;
+  what.llumlet = self();
+  what.memory = memory_;
+  what.environment = options_.migration;
+  in.coordinator = spawn<destination_coordinator>(std::move(what));
+  in.monitor = monitor(in.coordinator, [this, id](runtime::stop_reason reason) { start(take_back(id, reason)); });
+  return migration_opened{in.coordinator, options_.migration.fabric->address(), in.transfer};
+}
+
+reserve_answer llumlet::reserve(const reserve_order& order) {
+  const auto found = incoming_.find(order.migration);
+  if (found == incoming_.end()) return {};
+  auto& in = found->second;
+  if (!in.place) in.place = planner_->hold_place();
+  if (!in.place) return {};
+  auto blocks = planner_->reserve(order.blocks);
+  if (!blocks) return {};
+  in.blocks.insert(in.blocks.end(), blocks->begin(), blocks->end());
+  in.stages = order.stage + 1;
+  report_soon();
+  return reserve_answer{std::move(*blocks)};
+}
+
+void llumlet::give_back(const return_order& order) {
+  const auto found = incoming_.find(order.migration);
+  if (found == incoming_.end()) return;
+  auto in = std::move(found->second);
+  incoming_.erase(found);
+  demonitor(in.monitor);
+  drop(std::move(in));
+}
+
+void llumlet::drop(incoming in) {
+  planner_->give_back(in.blocks);
+  if (in.place) planner_->free_place();
+  settle(planner_->take_effects());
+  report_soon();
+  wake(); // the blocks may be what others wait for
+}
+
+// The coordinator ended without giving its blocks back. They are free when the fabric says that nothing can be written
+// into them any more.
+task<void> llumlet::take_back(protocols::migration_id id, runtime::stop_reason reason) {
+  auto found = incoming_.find(id);
+  if (found == incoming_.end()) co_return;
+  const auto stages = found->second.stages;
+  const auto transfer = found->second.transfer;
+  if (reason != runtime::stop_reason::normal)
+    options_.migration.log.warning("migration {}: its coordinator is down ({})", id.value(), to_string(reason));
+  for (std::uint32_t stage = 0; stage < stages; ++stage) {
+    auto withdraw = [this, transfer, stage](runtime::completer<bool> done) {
+      options_.migration.fabric->withdraw({transfer, stage}, [done] { done(true); });
+    };
+    (void)co_await callback<bool>(withdraw);
+  }
+  found = incoming_.find(id);
+  if (found == incoming_.end()) co_return;
+  auto in = std::move(found->second);
+  incoming_.erase(found);
+  drop(std::move(in));
+}
+
+task<adopt_answer> llumlet::adopt(adopt_order order) {
+  using action = protocols::ownership_claim::action;
+  const auto found = incoming_.find(order.migration);
+  if (found == incoming_.end()) co_return adopt_answer{false};
+  // From here on the coordinator's death has no consequence: what it reserved is this coroutine's.
+  auto in = std::move(found->second);
+  incoming_.erase(found);
+  demonitor(in.monitor);
+  auto& moved = order.commit.request;
+  const auto id = moved.request;
+  const auto from = moved.epoch;
+  const auto whom = order.commit.home;
+  ++adopting_;
+  protocols::ownership_claim machine{options_.migration.settings.claims_max};
+  auto next = machine.begin();
+  while (next == action::ask) {
+    auto claim = protocols::claim_request{id, from, options_.id, options_.generation, moved.tail_index, moved.tail};
+    const auto answer = co_await ask(whom, options_.migration.settings.claim_timeout, std::move(claim));
+    if (answer)
+      next = machine.answered(answer->granted, answer->epoch);
+    else
+      next = answer.error().code == error_code::down ? machine.home_down() : machine.unanswered();
+  }
+  --adopting_;
+  if (next == action::adopt && take_over(std::move(moved), machine.granted(), whom, in)) {
+    options_.migration.pass("destination.adopted");
+    co_return adopt_answer{true};
+  }
+  drop(std::move(in));
+  if (next == action::adopt || next == action::disown) tell(whom, protocols::disown_request{id, from, options_.id});
+  co_return adopt_answer{false};
+}
+
+bool llumlet::take_over(protocols::moved_request moved, protocols::epoch epoch,
+                        const runtime::handle<home_interface>& whom, incoming& in) {
+  const auto id = moved.request;
+  const auto needed = protocols::blocks_for(moved.computed);
+  if (needed > in.blocks.size()) return false;
+  std::vector<protocols::block_id> own(in.blocks.begin(), in.blocks.begin() + needed);
+  const bool runs = moved.computed > 0;
+  note_home(id, whom);
+  const auto answer = planner_->adopt(std::move(moved), epoch, own);
+  settle(planner_->take_effects());
+  if (!answer.accepted()) {
+    options_.migration.log.request(id).warning("cannot be taken over: {}", to_string(answer.reason));
+    forget_home(id);
+    return false;
+  }
+  in.blocks.erase(in.blocks.begin(), in.blocks.begin() + needed);
+  if (runs) in.place = false; // the request has it
+  drop(std::exchange(in, {}));
+  return true;
+}
+
+} // namespace godwit::actors

@@ -1,0 +1,145 @@
+#include "migration/destination_coordinator.hpp"
+
+#include <span>
+#include <string>
+#include <utility>
+
+namespace godwit::actors {
+
+using protocols::migration_reason;
+using runtime::async::task;
+
+destination_coordinator::destination_coordinator(runtime::actor_context context, destination_task what)
+    : actor(context), task_(std::move(what)),
+      machine_(machine::limits{task_.environment.settings.limits.stages_max * 2, task_.blocks_max}) {}
+
+runtime::behavior_of<destination_coordinator_interface> destination_coordinator::make_behavior() {
+  monitor(task_.llumlet, [this](runtime::stop_reason) { quit(runtime::stop_reason::failed); });
+  monitor(task_.opened.coordinator, [this](runtime::stop_reason) { feed(machine::source_lost{}); });
+  for (const auto& effect : machine_.begin()) std::visit([this](const auto& e) { perform(e); }, effect);
+  start(guard_lease());
+  task_.environment.pass("destination.opened");
+  return {[this](protocols::pre_alloc& what) {
+            feed(machine::asked_room{what.stage, what.first, what.upto});
+          },
+          [this](commit_move& what) {
+            if (!commit_) commit_ = std::move(what);
+            task_.environment.pass("destination.commit");
+            feed(machine::committed{commit_->blocks});
+          },
+          [this](protocols::abort_migration& what) { feed(machine::abort_ordered{what.reason}); },
+          [this](landed_news& news) { landed(news); },
+          [this](closed_news&) {
+            if (--closing_ == 0) feed(machine::closed{});
+          }};
+}
+
+void destination_coordinator::on_fault(const std::exception_ptr& failure, std::string_view where) {
+  actor_base::on_fault(failure, where);
+  quit(runtime::stop_reason::failed);
+}
+
+// The memory is held until no write can land (`keep`); the blocks are the llumlet's, which waits for that too.
+void destination_coordinator::on_stop() {
+  for (std::uint32_t stage = 0; stage < posted_; ++stage)
+    task_.environment.fabric->withdraw({task_.transfer, stage}, [] {});
+}
+
+void destination_coordinator::feed(const machine::event& what) {
+  events_.push_back(what);
+  if (feeding_) return;
+  feeding_ = true;
+  while (!events_.empty()) {
+    const auto effects = machine_.step(events_.front());
+    events_.pop_front();
+    for (const auto& effect : effects) std::visit([this](const auto& e) { perform(e); }, effect);
+  }
+  feeding_ = false;
+}
+
+void destination_coordinator::perform(const machine::set_lease& e) {
+  lease_ = e.lease;
+  lease_until_ = now() + task_.environment.settings.lease;
+}
+
+// One watch for all renewals.
+task<void> destination_coordinator::guard_lease() {
+  while (!machine_.done()) {
+    co_await sleep_for(lease_until_ - now());
+    if (now() < lease_until_) continue;
+    feed(machine::lease_expired{lease_});
+    lease_until_ = now() + task_.environment.settings.lease;
+  }
+}
+
+void destination_coordinator::perform(const machine::reserve& e) { start(reserve(machine_.stages() - 1, e.blocks)); }
+
+task<void> destination_coordinator::reserve(std::uint32_t stage, std::uint32_t blocks) {
+  auto answer = co_await ask(task_.llumlet, task_.environment.settings.answer_timeout,
+                             reserve_order{task_.opened.migration, stage, blocks});
+  // A llumlet that does not answer has failed, and we with it.
+  if (!answer) {
+    quit(runtime::stop_reason::failed);
+    co_return;
+  }
+  blocks_.insert(blocks_.end(), answer->blocks.begin(), answer->blocks.end());
+  feed(machine::room{answer->granted});
+}
+
+void destination_coordinator::perform(const machine::post& e) {
+  auto regions = task_.memory->regions(std::span{blocks_}.subspan(e.first, e.upto - e.first));
+  posted_ = e.stage + 1;
+  task_.environment.fabric->post({task_.transfer, e.stage}, std::move(regions), task_.memory->keep(),
+                                 [&host = host(), me = self(), stage = e.stage](const transport::landing& news) {
+                                   host.tell(me, landed_news{stage, news.regions, news.error});
+                                 });
+}
+
+void destination_coordinator::landed(const landed_news& news) {
+  if (!news.error.empty()) {
+    task_.environment.log.request(task_.opened.request)
+        .warning("migration {}: stage {} did not land: {}", task_.opened.migration.value(), news.stage, news.error);
+    return feed(machine::transfer_failed{});
+  }
+  const auto per_block = task_.memory->regions_per_block();
+  feed(machine::landed{news.stage, static_cast<std::uint32_t>(per_block == 0 ? 0 : news.regions / per_block)});
+  task_.environment.pass("destination.landed");
+}
+
+void destination_coordinator::perform(const machine::answer_room& e) {
+  tell(task_.opened.coordinator, protocols::pre_alloc_answer{e.stage, e.reason});
+  task_.environment.pass("destination.reserved");
+}
+
+void destination_coordinator::perform(const machine::close&) {
+  closing_ = posted_;
+  if (closing_ == 0) return feed(machine::closed{});
+  for (std::uint32_t stage = 0; stage < posted_; ++stage)
+    task_.environment.fabric->withdraw({task_.transfer, stage},
+                                       [&host = host(), me = self()] { host.tell(me, closed_news{}); });
+}
+
+void destination_coordinator::perform(const machine::adopt&) {
+  task_.environment.pass("destination.adopting");
+  start(adopt());
+}
+
+task<void> destination_coordinator::adopt() {
+  const auto& s = task_.environment.settings;
+  auto order = adopt_order{task_.opened.migration, std::move(*commit_)};
+  const auto answer = co_await ask(task_.llumlet, s.claim_timeout * (s.claims_max + 2), std::move(order));
+  feed(machine::adoption{answer && answer->granted});
+}
+
+void destination_coordinator::perform(const machine::free_blocks&) {
+  tell(task_.llumlet, return_order{task_.opened.migration, machine_.why()});
+}
+
+void destination_coordinator::perform(const machine::answer_commit& e) {
+  tell(task_.opened.coordinator, protocols::commit_answer{e.adopted});
+  task_.environment.pass("destination.answered");
+}
+
+void destination_coordinator::perform(const machine::finish&) { quit(); }
+
+} // namespace godwit::actors

@@ -1,0 +1,24 @@
+#include <godwit/actors/migration_environment.hpp>
+
+#include <string>
+
+namespace godwit::actors {
+
+migration_metrics::migration_metrics(runtime::metrics::registry& registry)
+    : migrations(registry.add_counter_family("godwit_migrations_total", "Migrations that ended, by outcome and reason.",
+                                             {"outcome", "reason"})),
+      bytes(registry.add_counter("godwit_migration_bytes_total", "KV copied by migrations.")),
+      stall_seconds(registry.add_histogram("godwit_migration_stall_seconds",
+                                           "How long a migrated request was in no batch.",
+                                           runtime::metrics::exponential_bounds(0.0001, 2, 18))),
+      seconds(registry.add_histogram("godwit_migration_seconds", "From a migration's order to its end.",
+                                     runtime::metrics::exponential_bounds(0.001, 2, 18))) {}
+
+void migration_metrics::observe(const protocols::migration_report& report) {
+  migrations.with({std::string(to_string(report.outcome)), std::string(to_string(report.reason))}).increment();
+  bytes.increment(report.bytes);
+  seconds.observe(static_cast<double>(report.duration_ns) * 1e-9);
+  if (report.committed()) stall_seconds.observe(static_cast<double>(report.stall_ns) * 1e-9);
+}
+
+} // namespace godwit::actors
