@@ -6,6 +6,7 @@
 #include "actor/protocol.hpp"
 #include "actor/references.hpp"
 
+#include <caf/actor_proxy.hpp>
 #include <caf/exit_reason.hpp>
 #include <caf/make_actor.hpp>
 #include <caf/send.hpp>
@@ -95,6 +96,14 @@ void engine::stop_all(stop_reason reason) {
   }
   std::sort(all.begin(), all.end());
   for (const auto& ref : all) stop(ref, reason);
+}
+
+// CAF tells those who watch an actor's proxy when the connection to its node breaks. Where the node is reached through
+// another one, there is no such connection.
+void engine::declare_down(const actor_ref& whom) {
+  if (!whom || !elsewhere(whom)) return;
+  if (auto* proxy = dynamic_cast<caf::actor_proxy*>(block(whom)->get()))
+    proxy->kill_proxy(system_->dummy_execution_unit(), caf::exit_reason::remote_link_unreachable);
 }
 
 std::size_t engine::alive() const {

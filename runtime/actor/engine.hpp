@@ -35,6 +35,7 @@ public:
   void send(const actor_ref& to, draft message);
   void stop(const actor_ref& whom, stop_reason reason);
   void stop_all(stop_reason reason);
+  void declare_down(const actor_ref& whom);
   [[nodiscard]] std::size_t alive() const;
   bool wait_until_empty(std::chrono::milliseconds timeout);
   /// Called by an actor whose cleanup is over.

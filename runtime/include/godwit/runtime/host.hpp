@@ -71,6 +71,11 @@ public:
     stop_actor(whom.ref(), reason);
   }
 
+  /// Has everybody on this host who monitors or asks this actor of another node hear that it is down. For actors of a
+  /// third node, one that is reached by way of a second: of its end no word comes by itself. Nothing happens for an
+  /// actor of this host.
+  template <class Interface> void declare_down(const handle<Interface>& whom) { declare_actor_down(whom.ref()); }
+
   [[nodiscard]] const runtime::clock& clock() const noexcept;
   /// Actors that have not ended.
   [[nodiscard]] std::size_t alive() const;
@@ -95,6 +100,7 @@ protected:
   actor_ref spawn_with(const detail::actor_factory& make, const std::vector<const message_type*>& types);
   void send(const actor_ref& to, detail::draft message);
   void stop_actor(const actor_ref& whom, stop_reason reason);
+  void declare_actor_down(const actor_ref& whom);
   void register_types(const std::vector<const message_type*>& types);
   virtual void ask_and_wait(const actor_ref& to, std::chrono::nanoseconds timeout, detail::draft message,
                             const std::function<void(detail::answer&)>& take) = 0;

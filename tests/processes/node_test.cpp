@@ -1,0 +1,226 @@
+// `godwit serve` and `godwit node --join` as real processes on loopback: processes die, hang and come back in the
+// middle of answers, and no client loses a token or gets one twice.
+#include "processes/support/answers.hpp"
+#include "processes/support/godwit_processes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+namespace {
+
+const std::vector<std::string> one_small{"--instances", "1", "--threads", "1"};
+
+class Nodes : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
+  }
+
+  static const std::vector<question>& questions() {
+    static const auto all = mixed_questions(12, 700);
+    return all;
+  }
+  /// By one process that nothing happens to.
+  static const std::vector<streamed_answer>& calm() {
+    static const auto answers = [] {
+      served head(one_small);
+      EXPECT_TRUE(head.wait_ready()) << head.process.err();
+      return ask_all(head.url(), questions());
+    }();
+    return answers;
+  }
+  static void expect_calm_answers(const round_of_answers& round) {
+    const auto answers = round.answers();
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      EXPECT_EQ(answers[i].error, "") << "request " << i;
+      EXPECT_EQ(answers[i].finish, "length") << "request " << i;
+      EXPECT_EQ(answers[i].usage_tokens, questions()[i].tokens) << "request " << i;
+      EXPECT_EQ(answers[i].tokens.size(), questions()[i].tokens) << "request " << i;
+      EXPECT_TRUE(answers[i] == calm()[i]) << "request " << i << " got another text";
+    }
+  }
+  /// Half of the tokens are out: where things happen.
+  static bool half_way(round_of_answers& round) {
+    return round.wait_tokens(questions().size() * questions()[0].tokens / 2, 60s);
+  }
+};
+
+} // namespace
+
+TEST_F(Nodes, AMembersInstancesServeLikeTheHeadsOwn) {
+  served head(one_small);
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), {"--instances", "2", "--threads", "1", "--name", "beside"});
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  EXPECT_EQ(member.process.wait_line("joined " + head.control() + " as ", 1s), "instances 1 to 2");
+  ASSERT_TRUE(head.wait_instances(3, 10s));
+  round_of_answers round(head.url(), questions());
+  ASSERT_TRUE(round.wait_ended(60s));
+  expect_calm_answers(round);
+  const auto page = head.status();
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->instances[1].node, "beside");
+  for (const auto& instance : page->instances) EXPECT_GT(instance.generated_tokens, 0U) << page->json;
+  EXPECT_EQ(page->redispatches, 0U);
+}
+
+TEST_F(Nodes, AHeadWithoutInstancesServesThroughItsMembers) {
+  served head({"--instances", "0"});
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), one_small);
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  ASSERT_TRUE(head.wait_instances(1, 10s));
+  round_of_answers round(head.url(), questions());
+  ASSERT_TRUE(round.wait_ended(60s));
+  expect_calm_answers(round);
+}
+
+TEST_F(Nodes, AMemberKilledInTheMiddleOfAnswersCostsNoTokenAndRepeatsNone) {
+  served head(one_small);
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  auto member = std::make_unique<joined>(head.control(), one_small);
+  ASSERT_TRUE(member->wait_ready()) << member->process.err();
+  ASSERT_TRUE(head.wait_instances(2, 10s));
+  (void)calm();
+  round_of_answers round(head.url(), questions());
+  ASSERT_TRUE(half_way(round));
+  member->process.signal(SIGKILL);
+  ASSERT_TRUE(head.wait_instances(1, 5s)) << "a dead member stays in the topology";
+  ASSERT_TRUE(round.wait_ended(60s));
+  expect_calm_answers(round);
+  auto page = head.status();
+  ASSERT_TRUE(page);
+  EXPECT_GT(page->redispatches, 0U);
+  EXPECT_EQ(page->requests_open, 0U);
+  EXPECT_EQ(page->blocks_used(), 0U);
+
+  // Another process is another member, with ids that nobody had.
+  member = std::make_unique<joined>(head.control(), one_small);
+  EXPECT_EQ(member->process.wait_line("joined " + head.control() + " as ", 20s), "instance 2");
+  ASSERT_TRUE(head.wait_instances(2, 20s));
+}
+
+TEST_F(Nodes, AMemberThatHangsIsNoticedAndComesBackByItselfWhenItWakes) {
+  served head(one_small);
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), one_small);
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 10s));
+  (void)calm();
+  round_of_answers round(head.url(), questions());
+  ASSERT_TRUE(half_way(round));
+  const auto stopped = std::chrono::steady_clock::now();
+  member.process.signal(SIGSTOP);
+  ASSERT_TRUE(head.wait_instances(1, 5s)) << "a silent member stays in the topology";
+  RecordProperty(
+      "noticed_after_ms",
+      std::to_string(
+          std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - stopped).count()));
+  // It wakes while its requests run elsewhere; what it still says about them is void.
+  member.process.signal(SIGCONT);
+  ASSERT_TRUE(head.wait_instances(2, 20s)) << member.process.err();
+  ASSERT_TRUE(round.wait_ended(60s));
+  expect_calm_answers(round);
+  const auto page = head.status();
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->instances[1].id, 1U) << "the same process keeps its ids";
+  EXPECT_EQ(page->instances[1].restarts, 1U) << "with the next generation";
+  EXPECT_GT(page->redispatches, 0U);
+  ASSERT_TRUE(wait_until(5s, [&] {
+    const auto now = head.status();
+    return now && now->blocks_used() == 0;
+  }));
+}
+
+TEST_F(Nodes, AMemberOutlivesItsHeadAndServesTheNextOne) {
+  auto head = std::make_unique<served>(one_small);
+  ASSERT_TRUE(head->wait_ready()) << head->process.err();
+  const auto control = head->control();
+  joined member(control, one_small);
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  (void)calm();
+  {
+    round_of_answers round(head->url(), questions());
+    ASSERT_TRUE(half_way(round));
+    head->process.signal(SIGKILL);
+    ASSERT_TRUE(round.wait_ended(10s)) << "clients of a dead head hear of it";
+  }
+  ASSERT_TRUE(member.process.wait_log("the head is gone", 10s));
+  ASSERT_TRUE(member.process.wait_log("cannot join", 10s)) << "it says that it tries";
+  head.reset();
+  head = std::make_unique<served>(std::vector<std::string>{"--control", control, "--instances", "1", "--threads", "1"});
+  ASSERT_TRUE(head->wait_ready()) << head->process.err();
+  ASSERT_TRUE(head->wait_instances(2, 20s)) << member.process.err();
+  const auto fresh = head->status();
+  ASSERT_TRUE(fresh);
+  EXPECT_EQ(fresh->blocks_used(), 0U) << "of the dead head's requests";
+  round_of_answers round(head->url(), questions());
+  ASSERT_TRUE(round.wait_ended(60s));
+  expect_calm_answers(round);
+}
+
+TEST_F(Nodes, AStoppedHeadIsLeftAndJoinedAgainWhenItWakes) {
+  served head(one_small);
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), one_small);
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  (void)calm();
+  round_of_answers round(head.url(), questions());
+  ASSERT_TRUE(half_way(round));
+  head.process.signal(SIGSTOP);
+  EXPECT_TRUE(member.process.wait_log("the head is gone", 10s));
+  head.process.signal(SIGCONT);
+  ASSERT_TRUE(round.wait_ended(60s));
+  expect_calm_answers(round);
+  ASSERT_TRUE(head.wait_instances(2, 30s)) << member.process.err();
+}
+
+TEST_F(Nodes, AMemberToldToEndLeavesFirst) {
+  served head(one_small);
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), one_small);
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  (void)calm();
+  round_of_answers round(head.url(), questions());
+  ASSERT_TRUE(half_way(round));
+  member.process.signal(SIGTERM);
+  EXPECT_EQ(member.process.wait_exit(10s), 0) << member.process.err();
+  EXPECT_TRUE(head.process.wait_log("it leaves", 5s));
+  ASSERT_TRUE(round.wait_ended(60s));
+  expect_calm_answers(round);
+}
+
+TEST_F(Nodes, WhatCannotWorkEndsWithOneLineAndTheRightCode) {
+  served head({"--instances", "1", "--threads", "1", "--model-context-max", "512"});
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  const auto expect_end = [](const std::vector<std::string>& arguments, int code, const std::string& line) {
+    auto all = std::vector<std::string>{"node"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    child_process node(godwit_program(), all);
+    EXPECT_EQ(node.wait_exit(20s), code) << node.err();
+    EXPECT_THAT(node.err(), HasSubstr(line));
+    EXPECT_EQ(node.out(), "");
+  };
+  expect_end({}, 2, "--join HOST:PORT is missing");
+  expect_end({"--join", "nowhere"}, 2, "is not HOST:PORT");
+  expect_end({"--join", head.control(), "--instances", "0"}, 2, "nothing to bring");
+  expect_end({"--join", head.control(), "--listen", "127.0.0.1:0"}, 2, "unknown flag --listen");
+  expect_end({"--join", "127.0.0.1:1"}, 1, "cannot join 127.0.0.1:1: ");
+  expect_end({"--join", head.url().substr(7)}, 1, "cannot join "); // an HTTP server
+  expect_end({"--join", head.control()}, 1, "the head serves a context of 512 tokens, the member 2048");
+  expect_end({"--join", head.control(), "--model-context-max", "512", "--instances-kv-type", "f32"}, 1, "KV cache");
+  const auto page = head.status();
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->instances.size(), 1U);
+  expect_end({"no/such/model", "--join", head.control()}, 1, "no/such/model");
+}
+
+} // namespace godwit::test

@@ -1,0 +1,105 @@
+#include "processes/support/godwit_processes.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace godwit::test {
+
+namespace {
+
+using std::chrono::seconds;
+
+using words = std::vector<std::string>;
+
+/// Unless the test says otherwise.
+void add_default(words& to, const words& arguments, const std::string& flag, const std::string& value) {
+  if (std::find(arguments.begin(), arguments.end(), flag) != arguments.end()) return;
+  to.push_back(flag);
+  to.push_back(value);
+}
+
+words complete(words command, const words& arguments) {
+  // twice the real default, since a test may share its machine
+  add_default(command, arguments, "--cluster-connection-timeout", "1s");
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+words serve_arguments(const words& arguments) {
+  words out{"serve"};
+  add_default(out, arguments, "--listen", "127.0.0.1:0");
+  add_default(out, arguments, "--control", "127.0.0.1:0");
+  return complete(std::move(out), arguments);
+}
+
+std::uint64_t number(const boost::json::object& from, const char* key) {
+  return from.at(key).to_number<std::uint64_t>();
+}
+
+} // namespace
+
+std::string godwit_program() { return GODWIT_PROGRAM; }
+
+bool has_default_model() {
+  static const bool there = [] {
+    child_process show(godwit_program(), {"model", "show", "default"});
+    return show.wait_exit(seconds(20)) == 0;
+  }();
+  return there;
+}
+
+std::size_t status_page::ready() const {
+  return static_cast<std::size_t>(
+      std::count_if(instances.begin(), instances.end(), [](const auto& i) { return i.state == "ready"; }));
+}
+
+std::uint64_t status_page::blocks_used() const {
+  std::uint64_t sum = 0;
+  for (const auto& i : instances) sum += i.kv_blocks_used;
+  return sum;
+}
+
+served::served(std::vector<std::string> arguments) : process(godwit_program(), serve_arguments(arguments)) {}
+
+bool served::wait_ready(std::chrono::milliseconds timeout) {
+  const auto url = process.wait_line("listening on ", timeout);
+  const auto control = process.wait_line("control on ", timeout);
+  if (!url || !control || !process.wait_line("ready", timeout)) return false;
+  url_ = *url;
+  control_ = *control;
+  return true;
+}
+
+std::optional<status_page> served::status() const {
+  child_process show(godwit_program(), {"status", "--control", control_, "--json"});
+  if (show.wait_exit(seconds(15)) != 0) return std::nullopt;
+  status_page page;
+  page.json = show.out();
+  const auto all = boost::json::parse(page.json).as_object();
+  page.requests_open = number(all, "requests_open");
+  page.requests_failed = number(all, "requests_failed");
+  page.redispatches = number(all, "redispatches");
+  for (const auto& value : all.at("instances").as_array()) {
+    const auto& i = value.as_object();
+    page.instances.push_back({static_cast<std::uint32_t>(number(i, "id")), std::string(i.at("state").as_string()),
+                              std::string(i.at("node").as_string()), static_cast<std::uint32_t>(number(i, "restarts")),
+                              number(i, "running"), number(i, "kv_blocks_used"), number(i, "generated_tokens")});
+  }
+  return page;
+}
+
+bool served::wait_instances(std::size_t count, std::chrono::milliseconds timeout) {
+  return wait_until(timeout, [&] {
+    const auto page = status();
+    return page && page->instances.size() == count && page->ready() == count;
+  });
+}
+
+joined::joined(const std::string& control, std::vector<std::string> arguments)
+    : process(godwit_program(), complete({"node", "--join", control}, arguments)) {}
+
+bool joined::wait_ready(std::chrono::milliseconds timeout) { return process.wait_line("ready", timeout).has_value(); }
+
+} // namespace godwit::test
