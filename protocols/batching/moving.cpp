@@ -131,10 +131,10 @@ void planner::give_back(const std::vector<block_id>& blocks) {
 admission planner::adopt(moved_request moved, epoch under, std::vector<block_id> blocks) {
   const auto id = moved.request;
   const bool has_kv = moved.computed > 0;
-  ensure(!has_kv || places_held_ > 0, "planner: a request that comes with its KV has a place");
   ensure(std::ranges::all_of(blocks, [this](block_id block) { return reserved_.contains(block); }),
          "planner: adopted blocks were reserved");
   if (!supersede(id, under)) return {id, under, refusal::duplicate, 0};
+  ensure(!has_kv || places_held_ > 0, "planner: a request that comes with its KV has a place");
   const auto total = moved.prompt.size() + moved.answer.size();
   const auto tail_from = std::min<std::size_t>(moved.tail_index, moved.answer.size());
   const bool agrees =

@@ -64,6 +64,11 @@ public:
     return output;
   }
 
+  /// What the fabric does in a migration.
+  void bring(const paged_model& from, block_id source, block_id destination) {
+    pool_.at(destination.value()) = from.pool_.at(source.value());
+  }
+
   /// What a reused block may hold.
   void spoil(block_id block) { pool_.at(block.value()).fill(0xDEADULL); }
 

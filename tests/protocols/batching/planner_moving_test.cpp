@@ -1,0 +1,342 @@
+#include <godwit/protocols/batching/planner.hpp>
+#include <godwit/protocols/ensure.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace godwit::protocols {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr request_id first{1}, second{2}, third{3};
+
+planner_settings settings_of(std::uint32_t blocks, std::uint32_t running = 4) {
+  planner_settings settings;
+  settings.blocks = blocks;
+  settings.context_length = 500;
+  settings.step_tokens_max = 64;
+  settings.running_max = running;
+  settings.waiting_max = 4;
+  settings.vocabulary = 100000;
+  settings.eos = {2};
+  return settings;
+}
+
+generate_request request_of(request_id id, std::size_t prompt, std::uint32_t max_tokens = 20) {
+  generate_request request;
+  request.request = id;
+  request.epoch = epoch{1};
+  request.prompt.resize(prompt);
+  std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id.value() * 1000));
+  request.stop.max_tokens = max_tokens;
+  return request;
+}
+
+step_output output_of(const step_input& input, token_id token = 7) {
+  step_output output;
+  output.step = input.step;
+  for (const auto& slice : input.slices)
+    if (slice.samples) {
+      output.tokens.emplace_back(token);
+      output.tokens.back().logprob = -static_cast<float>(slice.sample_index);
+    }
+  return output;
+}
+
+step_effects step(planner& p, token_id token = 7) { return p.complete(output_of(p.plan().value(), token)); }
+
+/// A planner that has run `prompt` tokens of the first request and drawn `answer` ones.
+planner running(std::size_t prompt, int answer, std::uint32_t blocks = 16, std::int32_t logprobs = -1) {
+  planner p{settings_of(blocks)};
+  auto request = request_of(first, prompt);
+  request.sampling.logprobs = logprobs;
+  EXPECT_TRUE(p.admit(request).accepted());
+  for (int i = 0; i < answer; ++i) (void)step(p);
+  return p;
+}
+
+TEST(PlannerMoving, AParkedRequestKeepsItsBlocksAndIsNotPlanned) {
+  auto p = running(20, 2);
+  EXPECT_EQ(p.park(first, epoch{1}), planner::parking::parked);
+  EXPECT_THAT(p.take_effects().parked, ElementsAre(first));
+  EXPECT_FALSE(p.plan());
+  const auto seen = p.view(first, epoch{1}).value();
+  EXPECT_EQ(seen.state, request_state::migrating);
+  EXPECT_EQ(seen.computed, 21U);
+  EXPECT_EQ(seen.full_blocks(), 1U);
+  EXPECT_EQ(seen.blocks.size(), 2U);
+  EXPECT_EQ(p.load().migrating, 1U);
+  EXPECT_EQ(p.load().running, 0U);
+  EXPECT_EQ(p.load().blocks_used, 2U);
+  EXPECT_EQ(p.requests().at(0).state, request_state::migrating);
+  EXPECT_FALSE(p.idle());
+  p.check();
+}
+
+TEST(PlannerMoving, ARequestInFlightIsParkedAsItsStepCompletesAndItsTokenIsSent) {
+  auto p = running(20, 1);
+  const auto input = p.plan().value();
+  EXPECT_EQ(p.park(first, epoch{1}), planner::parking::parked_after_step);
+  EXPECT_THAT(p.take_effects().parked, IsEmpty());
+  const auto effects = p.complete(output_of(input, 9));
+  ASSERT_EQ(effects.updates.size(), 1U);
+  EXPECT_EQ(effects.updates[0].tokens.at(0).id, 9);
+  EXPECT_THAT(effects.parked, ElementsAre(first));
+  EXPECT_FALSE(p.plan());
+}
+
+TEST(PlannerMoving, ARequestThatEndsWithItsLastStepIsGoneAndNotParked) {
+  auto p = running(20, 1);
+  const auto input = p.plan().value();
+  (void)p.park(first, epoch{1});
+  const auto effects = p.complete(output_of(input, 2));
+  EXPECT_EQ(effects.updates.at(0).finish, finish_reason::stop);
+  EXPECT_THAT(effects.gone, ElementsAre(first));
+  EXPECT_THAT(effects.parked, IsEmpty());
+  EXPECT_FALSE(p.view(first, epoch{1}));
+}
+
+TEST(PlannerMoving, AChunkOfAPromptIsTheLastOneBeforeTheRequestIsParked) {
+  planner p{settings_of(16)};
+  (void)p.admit(request_of(first, 100));
+  const auto input = p.plan().value();
+  (void)p.park(first, epoch{1});
+  EXPECT_THAT(p.complete(output_of(input)).parked, ElementsAre(first));
+  EXPECT_EQ(p.snapshot(first, 0).computed, 64U);
+  ASSERT_TRUE(p.unpark(first, epoch{1}, epoch{1}));
+  EXPECT_EQ(p.plan()->slices.at(0).first_position, 64U);
+}
+
+TEST(PlannerMoving, OnlyTheCurrentEpochIsParkedOrSeen) {
+  auto p = running(20, 1);
+  EXPECT_EQ(p.park(first, epoch{2}), planner::parking::unknown);
+  EXPECT_EQ(p.park(second, epoch{1}), planner::parking::unknown);
+  EXPECT_FALSE(p.view(first, epoch{2}));
+  EXPECT_FALSE(p.unpark(first, epoch{2}, epoch{3}));
+  EXPECT_THROW((void)p.snapshot(first, 0), contract_violation) << "it is not parked";
+}
+
+TEST(PlannerMoving, UnparkedUnderALaterEpochItGoesOnWhereItWas) {
+  auto p = running(20, 2);
+  (void)p.park(first, epoch{1});
+  ASSERT_TRUE(p.unpark(first, epoch{1}, epoch{3}));
+  EXPECT_FALSE(p.view(first, epoch{1}));
+  const auto input = p.plan().value();
+  EXPECT_EQ(input.slices.at(0).first_position, 21U) << "nothing is computed again";
+  const auto effects = p.complete(output_of(input));
+  EXPECT_EQ(effects.updates.at(0).epoch, epoch{3});
+  EXPECT_EQ(effects.updates[0].first_index, 2U);
+}
+
+TEST(PlannerMoving, AnOrderToParkCanBeTakenBackBeforeTheStepCompletes) {
+  auto p = running(20, 1);
+  const auto input = p.plan().value();
+  (void)p.park(first, epoch{1});
+  ASSERT_TRUE(p.unpark(first, epoch{1}, epoch{1}));
+  EXPECT_THAT(p.complete(output_of(input)).parked, IsEmpty());
+  EXPECT_TRUE(p.plan());
+}
+
+TEST(PlannerMoving, AParkedRequestKeepsItsPlaceInTheBatchAndInTheQueue) {
+  planner p{settings_of(16, 1)};
+  for (const auto id : {first, second, third}) (void)p.admit(request_of(id, 20));
+  (void)step(p);
+  (void)p.park(first, epoch{1});
+  EXPECT_FALSE(p.plan()) << "its place is not given away";
+  EXPECT_EQ(p.park(second, epoch{1}), planner::parking::parked);
+  for (std::uint64_t id = 4; id < 6; ++id) ASSERT_TRUE(p.admit(request_of(request_id{id}, 20)).accepted());
+  EXPECT_EQ(p.admit(request_of(request_id{6}, 20)).reason, refusal::queue_full);
+  ASSERT_TRUE(p.unpark(second, epoch{1}, epoch{1}));
+  EXPECT_EQ(p.load().waiting, 4U);
+  ASSERT_TRUE(p.unpark(first, epoch{1}, epoch{1}));
+  EXPECT_EQ(p.plan()->slices.at(0).request, first);
+  p.check();
+}
+
+TEST(PlannerMoving, AParkedRequestIsCancelledAtOnceAndReplacedByALaterEpoch) {
+  auto p = running(20, 1);
+  (void)p.park(first, epoch{1});
+  (void)p.take_effects();
+  auto later = request_of(first, 20);
+  later.epoch = epoch{2};
+  ASSERT_TRUE(p.admit(later).accepted());
+  EXPECT_THAT(p.take_effects().gone, ElementsAre(first));
+  EXPECT_EQ(p.ledger().used(), 0U);
+  (void)p.park(first, epoch{2});
+  EXPECT_EQ(p.cancel({first, epoch{2}}), planner::cancellation::freed);
+  EXPECT_TRUE(p.idle());
+  EXPECT_EQ(p.load().migrating, 0U);
+}
+
+TEST(PlannerMoving, APreemptedRequestIsNamedAndMovesWithoutKv) {
+  auto settings = settings_of(4);
+  settings.prefix_caching = false;
+  planner p{settings};
+  (void)p.admit(request_of(first, 30, 60));
+  (void)p.admit(request_of(second, 14, 60));
+  step_effects effects;
+  while (effects.preempted.empty()) {
+    ASSERT_LT(p.load().steps_total, 100U);
+    const auto input = p.plan().value();
+    effects = p.take_effects();
+    (void)p.complete(output_of(input));
+  }
+  EXPECT_THAT(effects.preempted, ElementsAre(second));
+  EXPECT_EQ(p.view(second, epoch{1})->preemptions, 1U);
+  (void)p.park(second, epoch{1});
+  const auto moved = p.snapshot(second, 0);
+  EXPECT_EQ(moved.state, request_state::preempted);
+  EXPECT_EQ(moved.computed, 0U);
+}
+
+TEST(PlannerMoving, ATailHasTheTokensThatTheHomeLacksWithTheirLogProbabilities) {
+  auto p = running(20, 5, 16, 0);
+  (void)p.park(first, epoch{1});
+  const auto moved = p.snapshot(first, 3);
+  EXPECT_EQ(moved.tail_index, 3U);
+  ASSERT_EQ(moved.tail.size(), 2U);
+  EXPECT_EQ(moved.tail[0].logprob, -3.0F);
+  EXPECT_EQ(moved.tail[1].logprob, -4.0F);
+  EXPECT_EQ(moved.answer.size(), 5U);
+  EXPECT_THAT(p.snapshot(first, 99).tail, IsEmpty());
+}
+
+TEST(PlannerMoving, AnAdoptedRequestGoesOnWithoutComputingAnythingAgain) {
+  auto source = running(40, 3, 16, 0);
+  (void)source.park(first, epoch{1});
+  const auto moved = source.snapshot(first, 1);
+  planner p{settings_of(16)};
+  ASSERT_TRUE(p.hold_place());
+  const auto blocks = p.reserve(3).value();
+  ASSERT_TRUE(p.adopt(moved, epoch{2}, blocks).accepted());
+  p.check();
+  EXPECT_EQ(p.places_held(), 0U);
+  const auto input = p.plan().value();
+  EXPECT_EQ(input.slices.at(0).first_position, 42U);
+  EXPECT_EQ(input.slices[0].blocks, blocks);
+  EXPECT_EQ(input.slices[0].sample_index, 3U);
+  EXPECT_EQ(p.complete(output_of(input)).updates.at(0).epoch, epoch{2});
+  (void)p.park(first, epoch{2});
+  const auto again = p.snapshot(first, 0);
+  EXPECT_EQ(again.tail_index, 1U) << "what the first home-coming told is known";
+  EXPECT_EQ(again.tail.size(), 3U);
+  EXPECT_EQ(p.adopt(moved, epoch{2}, {}).reason, refusal::duplicate);
+}
+
+TEST(PlannerMoving, AdoptedBlocksAreSharedWithThoseWhoseTextBeginsAlike) {
+  auto source = running(40, 1);
+  (void)source.park(first, epoch{1});
+  planner p{settings_of(16)};
+  ASSERT_TRUE(p.hold_place());
+  const auto blocks = p.reserve(3).value();
+  ASSERT_TRUE(p.adopt(source.snapshot(first, 0), epoch{2}, blocks).accepted());
+  auto alike = request_of(first, 40);
+  alike.request = second;
+  (void)p.admit(alike);
+  const auto input = p.plan().value();
+  ASSERT_EQ(input.slices.size(), 2U);
+  EXPECT_EQ(input.slices[1].first_position, 32U);
+  EXPECT_EQ(input.slices[1].blocks[1], blocks[1]);
+  EXPECT_NE(input.slices[1].blocks[2], blocks[2]) << "a block that is still written belongs to one";
+}
+
+TEST(PlannerMoving, ARefusedAdoptionLeavesBlocksAndPlaceWithTheCaller) {
+  auto source = running(40, 3);
+  (void)source.park(first, epoch{1});
+  auto moved = source.snapshot(first, 1);
+  planner p{settings_of(16)};
+  ASSERT_TRUE(p.hold_place());
+  const auto blocks = p.reserve(2).value();
+  EXPECT_EQ(p.adopt(moved, epoch{2}, blocks).reason, refusal::invalid) << "42 tokens need three blocks";
+  moved.tail[0].id = 99;
+  EXPECT_EQ(p.adopt(moved, epoch{2}, blocks).reason, refusal::invalid);
+  p.check();
+  EXPECT_EQ(p.places_held(), 1U);
+  EXPECT_EQ(p.ledger().used(), 2U);
+  p.give_back(blocks);
+  p.free_place();
+  EXPECT_TRUE(p.idle());
+  EXPECT_EQ(p.ledger().used(), 0U);
+  EXPECT_THROW(p.give_back(blocks), contract_violation);
+  EXPECT_THROW(p.free_place(), contract_violation);
+}
+
+TEST(PlannerMoving, AMovedRequestThatIsCompleteHereEndsAtOnce) {
+  auto source = running(20, 5);
+  (void)source.park(first, epoch{1});
+  auto settings = settings_of(16);
+  settings.context_length = 25;
+  planner p{settings};
+  ASSERT_TRUE(p.hold_place());
+  const auto blocks = p.reserve(2).value();
+  ASSERT_TRUE(p.adopt(source.snapshot(first, 0), epoch{2}, blocks).accepted());
+  const auto effects = p.take_effects();
+  ASSERT_EQ(effects.updates.size(), 1U);
+  EXPECT_EQ(effects.updates[0].finish, finish_reason::length);
+  EXPECT_THAT(effects.gone, ElementsAre(first));
+  EXPECT_TRUE(p.idle());
+  EXPECT_EQ(p.ledger().used(), 0U);
+  EXPECT_EQ(p.places_held(), 0U);
+}
+
+TEST(PlannerMoving, ARequestWithoutKvJoinsTheQueueByItsArrival) {
+  planner source{settings_of(16)};
+  auto early = request_of(first, 20);
+  early.arrival_ns = -5;
+  (void)source.admit(early);
+  (void)source.park(first, epoch{1});
+  planner p{settings_of(16, 1)};
+  (void)p.admit(request_of(second, 20));
+  ASSERT_TRUE(p.adopt(source.snapshot(first, 0), epoch{2}, {}).accepted());
+  EXPECT_EQ(p.plan()->slices.at(0).request, first);
+}
+
+TEST(PlannerMoving, AHeldPlaceIsNotGivenAwayAndTheLastOneIsLeftToThoseWhoWait) {
+  planner p{settings_of(16, 2)};
+  ASSERT_TRUE(p.hold_place());
+  (void)p.admit(request_of(first, 20));
+  (void)p.admit(request_of(second, 20));
+  EXPECT_FALSE(p.hold_place());
+  EXPECT_EQ(p.plan()->slices.size(), 1U);
+  p.free_place();
+  EXPECT_FALSE(p.hold_place()) << "the second request waits for it";
+  p.abandon_step();
+  EXPECT_EQ(p.plan()->slices.size(), 2U);
+}
+
+TEST(PlannerMoving, NobodyJoinsAStaticBatch) {
+  auto settings = settings_of(16);
+  settings.mode = batching_mode::static_batch;
+  planner p{settings};
+  EXPECT_FALSE(p.hold_place());
+}
+
+TEST(PlannerMoving, BlocksThatRunningAndFirstWaitingRequestsNeedAreNotReserved) {
+  auto p = running(31, 1, 8); // 2 blocks are full and the next token takes a third
+  EXPECT_FALSE(p.reserve(6));
+  auto some = p.reserve(5);
+  ASSERT_TRUE(some);
+  p.give_back(*some);
+  (void)p.admit(request_of(second, 40)); // 3 blocks
+  EXPECT_FALSE(p.reserve(3));
+  some = p.reserve(2);
+  ASSERT_TRUE(some);
+  EXPECT_TRUE(p.reserve(0)->empty());
+  p.check();
+}
+
+TEST(PlannerMoving, WhoWaitsForReservedBlocksGoesOnWhenTheyAreGivenBack) {
+  planner p{settings_of(4)};
+  const auto held = p.reserve(4).value();
+  (void)p.admit(request_of(first, 20));
+  EXPECT_FALSE(p.plan());
+  p.give_back(held);
+  EXPECT_TRUE(p.plan());
+}
+
+} // namespace
+} // namespace godwit::protocols
