@@ -31,7 +31,7 @@ std::optional<epoch> request_ownership::claim(epoch from, instance_id to, std::u
   if (phase_ != phase::owned) return std::nullopt;
   const bool repeated = claimed_from(from) && owner_ == to && owner_generation_ == generation;
   if (repeated) return epoch_;
-  if (from != epoch_) return std::nullopt;
+  if (from != epoch_ || from == void_from_) return std::nullopt;
   owner_ = to;
   owner_generation_ = generation;
   take(taking::claimed, from);
@@ -47,7 +47,11 @@ std::optional<epoch> request_ownership::reclaim(epoch from) {
 }
 
 bool request_ownership::disown(epoch from, instance_id instance) {
-  if (phase_ != phase::owned || owner_ != instance) return false;
+  if (phase_ != phase::owned) return false;
+  if (owner_ != instance) {
+    if (from == epoch_) void_from_ = from;
+    return false;
+  }
   const bool taken = taken_ != taking::dispatched && taken_from_ == from;
   if (from != epoch_ && !taken) return false;
   return owner_lost(epoch_);

@@ -126,6 +126,88 @@ TEST(RequestOwnership, AnEndWithoutATokenCounts) {
   EXPECT_EQ(end.finish, finish_reason::error);
 }
 
+TEST(RequestOwnership, AClaimMakesTheDestinationTheOwnerUnderANewEpoch) {
+  request_ownership request;
+  const auto before = request.dispatch(instance_id{1}).value();
+  const auto granted = request.claim(before, instance_id{2}, 7);
+  ASSERT_TRUE(granted);
+  EXPECT_GT(*granted, before);
+  EXPECT_EQ(request.owner(), instance_id{2});
+  EXPECT_TRUE(request.claimed_from(before));
+  EXPECT_EQ(request.attempts(), 1U) << "a migration is no attempt";
+  EXPECT_EQ(request.accept(before, 0, tokens({1}), finish_reason::none).what, verdict::stale_epoch);
+  EXPECT_EQ(request.accept(*granted, 0, tokens({1}), finish_reason::none).what, verdict::accepted);
+}
+
+TEST(RequestOwnership, AClaimIsGrantedAgainToTheSameInstanceOnly) {
+  request_ownership request;
+  const auto before = request.dispatch(instance_id{1}).value();
+  const auto granted = request.claim(before, instance_id{2}, 7);
+  EXPECT_EQ(request.claim(before, instance_id{2}, 7), granted);
+  EXPECT_FALSE(request.claim(before, instance_id{3}, 7));
+  EXPECT_FALSE(request.claim(before, instance_id{2}, 8)) << "it was restarted meanwhile";
+}
+
+TEST(RequestOwnership, OneOfClaimAndReclaimIsGranted) {
+  request_ownership claimed;
+  const auto before = claimed.dispatch(instance_id{1}).value();
+  ASSERT_TRUE(claimed.claim(before, instance_id{2}, 0));
+  EXPECT_FALSE(claimed.reclaim(before));
+
+  request_ownership reclaimed;
+  ASSERT_EQ(reclaimed.dispatch(instance_id{1}).value(), before);
+  const auto again = reclaimed.reclaim(before);
+  ASSERT_TRUE(again);
+  EXPECT_GT(*again, before);
+  EXPECT_EQ(reclaimed.owner(), instance_id{1});
+  EXPECT_FALSE(reclaimed.claim(before, instance_id{2}, 0));
+  EXPECT_FALSE(reclaimed.claimed_from(before));
+  EXPECT_EQ(reclaimed.reclaim(before), again) << "its answer may have been lost";
+}
+
+TEST(RequestOwnership, WhatHasEndedOrIsUnownedIsNeitherClaimedNorReclaimed) {
+  request_ownership request;
+  const auto first = request.dispatch(instance_id{1}).value();
+  request.owner_lost(first);
+  EXPECT_FALSE(request.claim(first, instance_id{2}, 0));
+  EXPECT_FALSE(request.reclaim(first));
+  const auto second = request.dispatch(instance_id{1}).value();
+  EXPECT_FALSE(request.claim(first, instance_id{2}, 0)) << "the migration was of an earlier owner";
+  request.finish(finish_reason::cancelled);
+  EXPECT_FALSE(request.claim(second, instance_id{2}, 0));
+  EXPECT_FALSE(request.reclaim(second));
+}
+
+TEST(RequestOwnership, WhoDisownsWhatItWasGrantedLeavesItUnowned) {
+  request_ownership request;
+  const auto before = request.dispatch(instance_id{1}).value();
+  ASSERT_TRUE(request.claim(before, instance_id{2}, 0));
+  EXPECT_FALSE(request.disown(before, instance_id{1})) << "the source has let go of it already";
+  EXPECT_TRUE(request.disown(before, instance_id{2}));
+  EXPECT_EQ(request.where(), phase::unowned);
+  EXPECT_FALSE(request.disown(before, instance_id{2}));
+}
+
+TEST(RequestOwnership, ASourceThatGivesUpDisownsItsOwnEpoch) {
+  request_ownership request;
+  const auto before = request.dispatch(instance_id{1}).value();
+  EXPECT_TRUE(request.disown(before, instance_id{1}));
+  EXPECT_FALSE(request.claim(before, instance_id{2}, 0));
+}
+
+// Found by the model checker: the claim was overtaken by the message that its sender had given up, and was granted to
+// an instance that had freed the request; the source heard that it had moved, and freed it too.
+TEST(RequestOwnership, AClaimThatComesAfterItsSenderGaveUpIsNotGranted) {
+  request_ownership request;
+  const auto before = request.dispatch(instance_id{1}).value();
+  EXPECT_FALSE(request.disown(before, instance_id{2})) << "it never had it";
+  EXPECT_EQ(request.owner(), instance_id{1});
+  EXPECT_FALSE(request.claim(before, instance_id{2}, 0));
+  const auto again = request.reclaim(before);
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(request.claim(*again, instance_id{2}, 0)) << "the next migration is another one";
+}
+
 TEST(RequestOwnership, AHugeIndexDoesNotWrapAround) {
   request_ownership request;
   const auto epoch = request.dispatch(instance_id{1}).value();

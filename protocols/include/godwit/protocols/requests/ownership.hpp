@@ -81,7 +81,8 @@ public:
     return phase_ == phase::owned && taken_ == taking::claimed && taken_from_ == from;
   }
   /// An instance gave up a request whose claim or reclaim of `from` went unanswered, or that it cannot run after all.
-  /// True when that makes the request unowned.
+  /// True when that makes the request unowned. Where the claim has not come yet it will not be granted any more: it may
+  /// have been overtaken.
   bool disown(epoch from, instance_id instance);
   /// The home ends it: a stop string, a client that went away, an error.
   void finish(finish_reason reason);
@@ -100,8 +101,8 @@ public:
 
   /// All but the answer's contents; for exploration and replay.
   [[nodiscard]] auto state() const noexcept {
-    return std::tuple(phase_, epoch_, owner_, owner_generation_, taken_, taken_from_, next_index(), finish_, attempts_,
-                      attempts_without_token_);
+    return std::tuple(phase_, epoch_, owner_, owner_generation_, taken_, taken_from_, void_from_, next_index(), finish_,
+                      attempts_, attempts_without_token_);
   }
 
 private:
@@ -115,6 +116,7 @@ private:
   std::uint64_t owner_generation_ = 0; ///< of a claimant
   taking taken_ = taking::dispatched;  ///< how the current epoch came to be
   epoch taken_from_;                   ///< by a claim or reclaim: the epoch before
+  epoch void_from_;                    ///< the claimant has given up: no claim of this epoch is granted
   std::vector<token_id> answer_;
   finish_reason finish_ = finish_reason::none;
   std::uint32_t attempts_ = 0;
