@@ -227,6 +227,26 @@ TEST(PlannerMoving, AnAdoptedRequestGoesOnWithoutComputingAnythingAgain) {
   EXPECT_EQ(p.adopt(moved, epoch{2}, {}).reason, refusal::duplicate);
 }
 
+TEST(PlannerMoving, ARequestThatIsParkedAgainIsWhatItWasWhenItCame) {
+  auto source = running(40, 3);
+  (void)source.park(first, epoch{1});
+  auto moved = source.snapshot(first, 0);
+  EXPECT_TRUE(moved.started);
+  moved.priority = 2;
+  moved.arrival_ns = 77;
+  moved.cache_salt = 5;
+  moved.cached_tokens = 16;
+  moved.preemptions = 3;
+  moved.sampling.seed = 99;
+  planner p{settings_of(16)};
+  ASSERT_TRUE(p.hold_place());
+  const auto blocks = p.reserve(3).value();
+  ASSERT_TRUE(p.adopt(moved, epoch{2}, blocks).accepted());
+  (void)p.park(first, epoch{2});
+  moved.epoch = epoch{2};
+  EXPECT_EQ(p.snapshot(first, 0), moved);
+}
+
 TEST(PlannerMoving, AdoptedBlocksAreSharedWithThoseWhoseTextBeginsAlike) {
   auto source = running(40, 1);
   (void)source.park(first, epoch{1});

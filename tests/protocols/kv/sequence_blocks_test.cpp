@@ -17,6 +17,20 @@ std::vector<token_id> counted(std::size_t size, token_id first = 0) {
   return tokens;
 }
 
+TEST(SequenceBlocks, TakesOnlyBlocksThatAreNobodyElses) {
+  block_ledger ledger{4};
+  const std::vector<block_id> blocks{*ledger.allocate(), *ledger.allocate()};
+  ledger.share(blocks[1]);
+  sequence_blocks table;
+  EXPECT_THROW(table.take(ledger, blocks), contract_violation);
+  ledger.release(blocks[1]);
+  table.take(ledger, blocks);
+  EXPECT_EQ(table.table(), blocks);
+  EXPECT_THROW(table.take(ledger, blocks), contract_violation) << "the table is not empty";
+  table.release(ledger);
+  EXPECT_EQ(ledger.used(), 0U);
+}
+
 TEST(SequenceBlocks, GrowsToTheBlocksItsPositionsNeed) {
   block_ledger ledger{3};
   sequence_blocks blocks;

@@ -78,7 +78,7 @@ struct instance_status {
   std::uint32_t restarts = 0;
   std::int64_t uptime_ns = 0; ///< since its last start
   load_report load;
-  std::vector<request_status> requests; ///< empty unless asked for
+  std::vector<request_status> requests;     ///< empty unless asked for
   std::vector<migration_status> migrations; ///< away from here
 
   instance_status() = default;
