@@ -22,7 +22,9 @@ nanoseconds longer_pause(nanoseconds before, nanoseconds least, nanoseconds most
 
 member::member(runtime::actor_context context, member_options options) : actor(context), options_(std::move(options)) {
   pairs_.resize(options_.instances);
-  host().register_interfaces<node_interface, llumlet_interface, scheduler_interface, home_interface>();
+  host()
+      .register_interfaces<node_interface, llumlet_interface, scheduler_interface, home_interface,
+                           source_coordinator_interface, destination_coordinator_interface>();
 }
 
 runtime::behavior_of<member_interface> member::make_behavior() {
@@ -101,6 +103,7 @@ void member::head_down(std::uint64_t membership, runtime::stop_reason reason) {
   if (membership != membership_ || !head_) return;
   const bool was_joined = std::exchange(state_.joined, false);
   head_ = {};
+  topology_ = {};
   if (!was_joined || retiring_) return; // `join` sees it
   options_.log.warning("the head is gone ({}); its requests are dropped, joining again", to_string(reason));
   for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::killed);
@@ -122,6 +125,13 @@ task<void> member::leave() {
 }
 
 void member::pass_on(const topology& news) {
+  if (news.version <= topology_.version) return;
+  // Members reach each other by way of the head, which alone sees that one is gone.
+  for (const auto& before : topology_.instances) {
+    const auto* entry = news.find(before.instance);
+    if (before.llumlet && (entry == nullptr || entry->llumlet != before.llumlet)) host().declare_down(before.llumlet);
+  }
+  topology_ = news;
   for (const auto& p : pairs_)
     if (p.llumlet) tell(p.llumlet, news);
 }

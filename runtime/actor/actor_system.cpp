@@ -34,20 +34,25 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
   return std::make_unique<detail::engine>(configure, std::make_unique<steady_clock>(), nullptr, settings.report);
 }
 
-/// caf::io::middleman::remote_actor, which would wait for ever where the peer accepts and does not speak.
+/// caf::io::middleman::remote_actor, which would wait for ever where the peer accepts and does not speak; or, with
+/// heartbeats, give up at the first of them, which comes too early for a peer that is merely busy.
 caf::expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const std::string& host, std::uint16_t port,
-                                             std::chrono::milliseconds timeout) {
+                                             std::chrono::steady_clock::time_point deadline) {
   caf::expected<caf::strong_actor_ptr> out{caf::sec::request_timeout};
   caf::scoped_actor self{system};
-  self->request(system.middleman().actor_handle(), timeout, caf::connect_atom::value, host, port)
-      .receive(
-          [&](const caf::node_id&, caf::strong_actor_ptr& whom, const std::set<std::string>&) {
-            if (whom)
-              out = std::move(whom);
-            else
-              out = caf::make_error(caf::sec::no_actor_published_at_port, port);
-          },
-          [&](caf::error& why) { out = std::move(why); });
+  do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    self->request(system.middleman().actor_handle(), std::max(left, std::chrono::milliseconds{1}),
+                  caf::connect_atom::value, host, port)
+        .receive(
+            [&](const caf::node_id&, caf::strong_actor_ptr& whom, const std::set<std::string>&) {
+              if (whom)
+                out = std::move(whom);
+              else
+                out = caf::make_error(caf::sec::no_actor_published_at_port, port);
+            },
+            [&](caf::error& why) { out = std::move(why); });
+  } while (!out && out.error() == caf::sec::connection_timeout && std::chrono::steady_clock::now() < deadline);
   return out;
 }
 
@@ -96,7 +101,7 @@ async::expected<actor_ref> actor_system::remote_actor(const std::string& host, s
   if (!engine_->system().has_middleman()) return async::error{error_code::unsupported, "this system has no network"};
   engine_->register_types(types);
   const auto place = host + ":" + std::to_string(port);
-  auto found = connect(engine_->system(), host, port, timeout);
+  auto found = connect(engine_->system(), host, port, deadline);
   if (!found)
     return async::error{error_code::down, "no actor at " + place + ": " + engine_->system().render(found.error())};
   auto ref = detail::reference(std::move(*found));

@@ -8,6 +8,11 @@
 #include <memory>
 #include <thread>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 namespace godwit::runtime::test {
 
 /// Cannot be written as bytes.
@@ -175,6 +180,53 @@ TEST(Network, AnAskEndsWhenTheRemoteActorOrItsNodeIsGone) {
     EXPECT_EQ(b.ask(*r, 20s, question{way::value}).error().code, error_code::down);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
   }
+}
+
+// Of an actor that is reached by way of another node no end is reported; whoever knows better says so.
+TEST(Network, AnActorDeclaredDownIsDownForAllWhoWatchOrAskIt) {
+  actor_system a{networked()};
+  actor_system b{networked()};
+  auto f = a.spawn<far>();
+  const auto port = a.publish(f, "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  auto r = b.remote<remote_interface>("127.0.0.1", *port);
+  ASSERT_TRUE(r);
+  auto n = b.spawn<near>(*r);
+  std::thread declares{[&] {
+    std::this_thread::sleep_for(100ms);
+    b.declare_down(*r);
+  }};
+  const auto begin = std::chrono::steady_clock::now();
+  const auto under_way = b.ask(n, 20s, question{way::never});
+  declares.join();
+  ASSERT_FALSE(under_way);
+  EXPECT_EQ(under_way.error().code, error_code::down);
+  EXPECT_EQ(b.ask(b.spawn<near>(*r), 20s, question{way::value}).error().code, error_code::down) << "later ones too";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  a.declare_down(f);
+  EXPECT_EQ(*a.ask(f, 1s, question{way::value, 1}), number{3}) << "one of this host is not touched";
+}
+
+// A process that is stopped still has its port open: the kernel accepts for it.
+TEST(Network, APlaceThatAcceptsAndSaysNothingIsGivenUpInTime) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_GE(listener, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 5), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  {
+    actor_system b{networked()};
+    const auto begin = std::chrono::steady_clock::now();
+    const auto r = b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 300ms);
+    EXPECT_FALSE(r);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 300ms) << "a busy place has until then";
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
+  }
+  ::close(listener);
 }
 
 TEST(Network, APortInUseAndAnEmptyPlaceAreErrors) {

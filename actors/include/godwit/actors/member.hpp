@@ -101,12 +101,14 @@ private:
   runtime::async::task<void> respawn_pair(std::size_t index, std::uint64_t membership, std::chrono::nanoseconds pause);
   void mark_ready(const instance_ready& news);
   void kill(protocols::instance_id id);
+  /// To the llumlets; who watches one that is no longer in it hears that it is down.
   void pass_on(const topology& news);
   /// To the head, if there is one, and to `on_state`.
   void tell_state();
 
   member_options options_;
   runtime::handle<node_interface> head_; ///< null: not joined
+  topology topology_;
   std::vector<pair> pairs_;
   member_state state_;
   std::uint64_t membership_ = 0; ///< counts joins

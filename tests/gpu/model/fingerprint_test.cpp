@@ -1,0 +1,105 @@
+#include "gpu/cpu/tiny_model.hpp"
+
+#include <godwit/gpu/cpu/kv_geometry.hpp>
+#include <godwit/gpu/model/fingerprint.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+namespace godwit::gpu::model {
+
+namespace {
+
+using cpu::testing::memory_weights;
+using cpu::testing::tiny_config;
+
+/// One tensor differs from what it was made of, in one byte.
+class one_byte_off final : public weights {
+public:
+  one_byte_off(const weights& of, std::string name, std::uint64_t at) : of_(of), name_(std::move(name)) {
+    view_ = *of.find(name_);
+    bytes_.assign(view_.data, view_.data + view_.bytes);
+    bytes_.at(at) ^= std::byte{1};
+    view_.data = bytes_.data();
+  }
+  [[nodiscard]] const tensor_view* find(std::string_view name) const noexcept override {
+    return name == name_ ? &view_ : of_.find(name);
+  }
+  [[nodiscard]] std::uint64_t total_bytes() const noexcept override { return of_.total_bytes(); }
+
+private:
+  const weights& of_;
+  std::string name_;
+  tensor_view view_;
+  std::vector<std::byte> bytes_;
+};
+
+} // namespace
+
+TEST(Fingerprint, TheSameModelHasTheSameOneWhereverItLies) {
+  const auto config = tiny_config();
+  const memory_weights here(config, data_type::bf16, 1);
+  const memory_weights there(config, data_type::bf16, 1);
+  const auto print = fingerprint(config, here);
+  EXPECT_EQ(print, fingerprint(config, there));
+  EXPECT_EQ(print.size(), 16U);
+  EXPECT_EQ(print.find_first_not_of("0123456789abcdef"), std::string::npos);
+}
+
+TEST(Fingerprint, WhateverTokensDependOnChangesIt) {
+  const auto config = tiny_config();
+  const memory_weights tensors(config, data_type::bf16, 1);
+  std::set<std::string> seen{fingerprint(config, tensors)};
+  const auto is_new = [&](const std::string& what, const std::string& print) {
+    EXPECT_TRUE(seen.insert(print).second) << what;
+  };
+  const auto changed = [&](const std::string& what, const std::function<void(model::config&)>& change) {
+    auto other = config;
+    change(other);
+    is_new(what, fingerprint(other, tensors));
+  };
+  changed("family", [](auto& c) { c.kind = family::qwen2; });
+  changed("rope theta", [](auto& c) { c.rope.theta *= 2; });
+  changed("rope scaling", [](auto& c) { c.rope.scaling = rope_config::scaling_kind::linear; });
+  changed("rope factor", [](auto& c) { c.rope.factor = 3; });
+  changed("epsilon", [](auto& c) { c.rms_norm_epsilon *= 2; });
+  changed("context", [](auto& c) { c.positions_max += 1; });
+  changed("window", [](auto& c) { c.sliding_window = 8; });
+  changed("end tokens", [](auto& c) { c.eos.push_back(3); });
+  changed("tied embeddings", [](auto& c) { c.tied_embeddings = !c.tied_embeddings; });
+  is_new("other values", fingerprint(config, memory_weights(config, data_type::bf16, 2)));
+  is_new("another type", fingerprint(config, memory_weights(config, data_type::f32, 1)));
+  const std::string tensor = "model.layers.1.mlp.up_proj.weight";
+  is_new("the first byte", fingerprint(config, one_byte_off(tensors, tensor, 0)));
+  is_new("the last byte", fingerprint(config, one_byte_off(tensors, tensor, tensors.find(tensor)->bytes - 1)));
+}
+
+TEST(Fingerprint, WhatClientsMayChooseThemselvesDoesNotCount) {
+  const auto config = tiny_config();
+  const memory_weights tensors(config, data_type::bf16, 1);
+  auto other = config;
+  other.default_temperature = 0.3F;
+  other.default_top_p = 0.5F;
+  EXPECT_EQ(fingerprint(config, tensors), fingerprint(other, tensors));
+}
+
+TEST(KvGeometry, IsThatOfTheExecutorThatWillBeMade) {
+  const auto config = tiny_config();
+  for (const auto type : {data_type::bf16, data_type::f32})
+    for (const auto precision : {cpu::kv_precision::automatic, cpu::kv_precision::bf16, cpu::kv_precision::f32}) {
+      const auto tensors = std::make_shared<memory_weights>(config, type, 1);
+      const auto geometry = cpu::kv_geometry_of(config, *tensors, precision);
+      cpu::cpu_executor_settings settings;
+      settings.threads = 1;
+      settings.blocks = 4;
+      settings.kv = precision;
+      EXPECT_EQ(geometry.block_bytes, cpu::make_cpu_executor(config, tensors, settings)->info().block_bytes);
+      const bool half = precision == cpu::kv_precision::bf16 ||
+                        (precision == cpu::kv_precision::automatic && type == data_type::bf16);
+      EXPECT_EQ(geometry.type, half ? "bf16" : "f32");
+    }
+}
+
+} // namespace godwit::gpu::model
