@@ -11,27 +11,26 @@ std::uint64_t piece::regions() const noexcept {
   return total;
 }
 
-piece_cutter::piece_cutter(std::uint32_t first_region, std::vector<protocols::memory_region> regions,
-                           piece_limits limits)
-    : first_region_(first_region), regions_(std::move(regions)), limits_(limits) {
+piece_cutter::piece_cutter(std::uint32_t first_region, std::vector<protocols::memory_region> regions)
+    : first_region_(first_region), regions_(std::move(regions)) {
   for (const auto& region : regions_) bytes_total_ += region.bytes;
 }
 
-piece piece_cutter::next(std::vector<protocols::memory_region>& from) {
+piece piece_cutter::next(const piece_limits& limits, std::vector<protocols::memory_region>& from) {
   from.clear();
   piece out;
   out.first_region = first_region_ + static_cast<std::uint32_t>(index_);
   out.offset = offset_;
   std::uint32_t regions = 0;
-  while (index_ < regions_.size() && regions < limits_.regions_max) {
+  while (index_ < regions_.size() && regions < limits.regions_max) {
     const auto& region = regions_[index_];
-    if (out.bytes == limits_.bytes_max && region.bytes > offset_) break;
+    if (out.bytes == limits.bytes_max && region.bytes > offset_) break;
     const bool new_run = out.sizes.empty() || out.sizes.back().bytes != region.bytes;
-    if (new_run && out.sizes.size() == limits_.runs_max) break;
+    if (new_run && out.sizes.size() == limits.runs_max) break;
     if (new_run) out.sizes.push_back({region.bytes, 0});
     ++out.sizes.back().count;
     ++regions;
-    const auto part = std::min<std::uint64_t>(region.bytes - offset_, limits_.bytes_max - out.bytes);
+    const auto part = std::min<std::uint64_t>(region.bytes - offset_, limits.bytes_max - out.bytes);
     if (part != 0) from.push_back({region.address + offset_, static_cast<std::size_t>(part), region.kind});
     out.bytes += part;
     offset_ += part;

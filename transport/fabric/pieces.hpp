@@ -35,17 +35,16 @@ struct piece_limits {
 /// Cuts a send into pieces, in order.
 class piece_cutter {
 public:
-  piece_cutter(std::uint32_t first_region, std::vector<protocols::memory_region> regions, piece_limits limits);
+  piece_cutter(std::uint32_t first_region, std::vector<protocols::memory_region> regions);
   /// True where all has been cut. A send without regions has one piece, which asks whether the posting is there.
   [[nodiscard]] bool ended() const noexcept { return ended_; }
   /// The next piece; `from` gets its memory, without regions of 0 bytes.
-  [[nodiscard]] piece next(std::vector<protocols::memory_region>& from);
+  [[nodiscard]] piece next(const piece_limits& limits, std::vector<protocols::memory_region>& from);
   [[nodiscard]] std::uint64_t bytes_total() const noexcept { return bytes_total_; }
 
 private:
   std::uint32_t first_region_;
   std::vector<protocols::memory_region> regions_;
-  piece_limits limits_;
   std::size_t index_ = 0;    ///< the region in which the next piece begins
   std::uint64_t offset_ = 0; ///< and where in it
   std::uint64_t bytes_total_ = 0;

@@ -57,8 +57,7 @@ void hub::send(std::shared_ptr<member> from, const std::string& peer, transfer_k
                std::vector<protocols::memory_region> regions, transfer_priority priority,
                std::chrono::nanoseconds timeout, std::shared_ptr<void> keep, std::function<void(std::string)> done) {
   const auto now = std::chrono::steady_clock::now();
-  const piece_limits limits{options_.bytes_per_piece, 1U << 16U, 1U << 16U};
-  job made{std::move(from), peer,           key, piece_cutter{first_region, std::move(regions), limits}, now + timeout,
+  job made{std::move(from), peer,           key, piece_cutter{first_region, std::move(regions)}, now + timeout,
            std::move(keep), std::move(done)};
   {
     const std::lock_guard lock{mutex_};
@@ -108,7 +107,8 @@ void hub::copy_piece(std::unique_lock<std::mutex>& lock) {
   const auto to = found->second;
   lock.unlock(); // entries of a list stay where they are; only this thread removes any
   std::vector<protocols::memory_region> from;
-  const auto cut = first->cutter.next(from);
+  const piece_limits limits{options_.bytes_per_piece, 1U << 16U, 1U << 16U};
+  const auto cut = first->cutter.next(limits, from);
   auto place = to->table.admit(first->key, cut);
   for (const auto& region : from)
     if (region.kind == protocols::memory_kind::device && place.error.empty()) {

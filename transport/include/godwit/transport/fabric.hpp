@@ -60,7 +60,7 @@ public:
   /// Senders may fill it in several sends, each [first_region, first_region + n), every region once; the sizes must
   /// match pairwise, regions of 0 bytes are allowed. `on_landed` after each message that completed regions (a send may
   /// travel as several), and once with an error where the posting dies: the key was used before, device memory that
-  /// this fabric cannot reach, a sender that vanished in the middle, a checksum that is wrong.
+  /// this fabric cannot reach, a message that was cut short or given up by its sender, a checksum that is wrong.
   /// The posting stays until it is withdrawn. `keep`, the owner of the memory, is held until no write can land.
   virtual void post(transfer_key key, std::vector<protocols::memory_region> regions, std::shared_ptr<void> keep,
                     std::function<void(landing)> on_landed) = 0;
@@ -74,7 +74,8 @@ public:
   ///
   /// `done("")`: every byte has landed there, as the receiver says. Otherwise one line of what went wrong: no such
   /// posting, wrong sizes, peer gone, timed out; part of it may have landed. Exactly once, at the latest after
-  /// `timeout`. `keep` is held until the memory is not read any more.
+  /// `timeout`. `keep` is held until the memory is not read any more, or, once the send has failed, until whatever is
+  /// still read of it can only be thrown away.
   virtual void send(const std::string& peer, transfer_key key, std::uint32_t first_region,
                     std::vector<protocols::memory_region> regions, transfer_priority priority,
                     std::chrono::nanoseconds timeout, std::shared_ptr<void> keep,

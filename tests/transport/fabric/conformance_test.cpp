@@ -1,0 +1,272 @@
+// What every fabric promises, tried on all of them.
+#include "transport/fabric/rig.hpp"
+
+#include <godwit/transport/in_process/fabric.hpp>
+#include <godwit/transport/ucx/fabric.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace godwit::transport::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct two_fabrics {
+  std::shared_ptr<fabric> a, b;
+};
+
+struct kind {
+  const char* name;
+  two_fabrics (*make)();
+};
+
+ucx::settings ucx_settings(bool cross_memory, bool checksum) {
+  ucx::settings s;
+  s.cross_memory = cross_memory;
+  s.checksum = checksum;
+  return s;
+}
+
+const kind kinds[] = {
+    {"in_process",
+     [] {
+       const auto hub = in_process::make_hub();
+       return two_fabrics{in_process::make_fabric(hub), in_process::make_fabric(hub)};
+     }},
+    {"in_process_self",
+     [] {
+       const auto one = in_process::make_fabric(in_process::make_hub());
+       return two_fabrics{one, one};
+     }},
+    {"ucx_cross_memory",
+     [] {
+       return two_fabrics{ucx::make_fabric(ucx_settings(true, false)), ucx::make_fabric(ucx_settings(true, false))};
+     }},
+    {"ucx_messages",
+     [] {
+       return two_fabrics{ucx::make_fabric(ucx_settings(false, false)), ucx::make_fabric(ucx_settings(false, false))};
+     }},
+    {"ucx_checksums",
+     [] {
+       return two_fabrics{ucx::make_fabric(ucx_settings(true, true)), ucx::make_fabric(ucx_settings(false, true))};
+     }},
+    {"ucx_self",
+     [] {
+       const auto one = ucx::make_fabric();
+       return two_fabrics{one, one};
+     }},
+};
+
+class Fabric : public ::testing::TestWithParam<kind> {
+protected:
+  Fabric() {
+    auto made = GetParam().make();
+    a_ = made.a;
+    b_ = made.b;
+  }
+  std::shared_ptr<fabric> a_, b_;
+};
+
+TEST_P(Fabric, BytesArriveExactlyAndNowhereElse) {
+  block_memory from({65536, 1, 0, 3'000'001, 16384, 0, 7, 131072}),
+      to({65536, 1, 0, 3'000'001, 16384, 0, 7, 131072}, 9);
+  from.scribble(1);
+  const auto landed = post(*b_, {1, 1}, to.regions());
+  EXPECT_EQ(send(*a_, b_->address(), {1, 1}, 0, from.regions())->next(), "");
+  std::uint64_t regions = 0;
+  while (regions < 8) {
+    const auto told = landed->next();
+    ASSERT_TRUE(told);
+    ASSERT_EQ(told->error, "");
+    ASSERT_GT(told->regions, regions);
+    regions = told->regions;
+  }
+  EXPECT_TRUE(same(from, to));
+  EXPECT_TRUE(to.holes_untouched(9));
+  EXPECT_TRUE(withdraw(*b_, {1, 1}));
+}
+
+TEST_P(Fabric, PartsMayComeInAnyOrder) {
+  block_memory from(40, 20'000), to(40, 20'000);
+  from.scribble(2);
+  const auto landed = post(*b_, {7, 1}, to.regions());
+  const auto last = send(*a_, b_->address(), {7, 1}, 30, from.part(30, 10));
+  const auto first = send(*a_, b_->address(), {7, 1}, 0, from.part(0, 13), transfer_priority::urgent);
+  const auto middle = send(*a_, b_->address(), {7, 1}, 13, from.part(13, 17));
+  EXPECT_EQ(last->next(), "");
+  EXPECT_EQ(first->next(), "");
+  EXPECT_EQ(middle->next(), "");
+  std::uint64_t regions = 0;
+  while (regions < 40) {
+    const auto told = landed->next();
+    ASSERT_TRUE(told);
+    regions = told->regions;
+  }
+  EXPECT_TRUE(same(from, to));
+}
+
+TEST_P(Fabric, AnUrgentSendOvertakesQueuedBulk) {
+  block_memory bulk(512, 131072), into(512, 131072), small(1, 64), small_into(1, 64);
+  small.scribble(3);
+  post(*b_, {1, 1}, into.regions());
+  post(*b_, {2, 1}, small_into.regions());
+  post(*b_, {3, 1}, small_into.regions());
+  ASSERT_EQ(send(*a_, b_->address(), {3, 1}, 0, small.regions(), transfer_priority::urgent)->next(), "");
+  const auto order = std::make_shared<answers<int>>();
+  a_->send(b_->address(), {1, 1}, 0, bulk.regions(), transfer_priority::bulk, 20s, {},
+           [order](const std::string& error) { order->put(error.empty() ? 1 : -1); });
+  a_->send(b_->address(), {2, 1}, 0, small.regions(), transfer_priority::urgent, 20s, {},
+           [order](const std::string& error) { order->put(error.empty() ? 2 : -2); });
+  EXPECT_EQ(order->next(), 2);
+  EXPECT_EQ(order->next(20s), 1);
+  EXPECT_TRUE(same(small, small_into));
+}
+
+TEST_P(Fabric, NothingIsWrittenOnceAPostingIsWithdrawn) {
+  block_memory from(256, 65536), to(256, 65536);
+  from.poison(1);
+  for (std::uint32_t round = 0; round < 20; ++round) {
+    const auto keep = std::make_shared<int>(0);
+    const transfer_key key{5, round};
+    const auto landed = post(*b_, key, to.regions(), keep);
+    const auto sent = send(*a_, b_->address(), key, 0, from.regions());
+    if (round % 3 == 1) std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+    if (round % 3 == 2) {
+      ASSERT_TRUE(landed->next());
+    }
+    ASSERT_TRUE(withdraw(*b_, key));
+    EXPECT_EQ(keep.use_count(), 1);
+    to.poison(0xEE);
+    const auto error = sent->next();
+    ASSERT_TRUE(error);
+    if (!error->empty()) {
+      EXPECT_THAT(*error, HasSubstr("posting"));
+    }
+    ASSERT_TRUE(to.all(0xEE)) << "round " << round;
+  }
+  EXPECT_EQ(b_->figures().postings_open, 0U);
+}
+
+TEST_P(Fabric, WithoutAPostingNothingIsTaken) {
+  block_memory from(3, 1000);
+  const auto error = send(*a_, b_->address(), {404, 1}, 0, from.regions())->next();
+  ASSERT_TRUE(error);
+  EXPECT_THAT(*error, HasSubstr("no posting 404.1"));
+  EXPECT_GE(b_->figures().refused, 1U);
+  EXPECT_EQ(a_->figures().failed, 1U);
+  EXPECT_TRUE(withdraw(*b_, {404, 1})) << "withdrawing what is not there is done at once";
+}
+
+TEST_P(Fabric, SizesMustMatch) {
+  block_memory from(3, 1000), to({1000, 999, 1000}, 5);
+  post(*b_, {1, 1}, to.regions());
+  const auto refused = [&](std::uint32_t first, std::vector<memory_region> regions) {
+    return send(*a_, b_->address(), {1, 1}, first, regions)->next().value_or("");
+  };
+  EXPECT_THAT(refused(0, from.regions()), HasSubstr("999"));
+  EXPECT_THAT(refused(2, from.part(0, 2)), HasSubstr("posting of 3"));
+  EXPECT_THAT(refused(4'000'000'000, from.part(0, 1)), HasSubstr("posting of 3"));
+  EXPECT_TRUE(to.all(5));
+  EXPECT_EQ(refused(0, from.part(0, 1)), "") << "the posting lives on";
+  EXPECT_THAT(refused(0, from.part(0, 1)), HasSubstr("before")) << "but takes nothing twice";
+}
+
+TEST_P(Fabric, AKeyIsUsedOnce) {
+  block_memory to(1, 10);
+  post(*b_, {1, 1}, to.regions());
+  EXPECT_THAT(post(*b_, {1, 1}, to.regions())->next().value_or(landing{}).error, HasSubstr("used before"));
+  EXPECT_TRUE(withdraw(*b_, {1, 1}));
+  EXPECT_THAT(post(*b_, {1, 1}, to.regions())->next().value_or(landing{}).error, HasSubstr("used before"));
+  const auto next = post(*b_, {1, 2}, to.regions());
+  EXPECT_EQ(send(*a_, b_->address(), {1, 2}, 0, to.regions())->next(), "");
+  EXPECT_EQ(next->next().value_or(landing{}).regions, 1U);
+}
+
+TEST_P(Fabric, EmptyListsAndEmptyRegionsAreSent) {
+  block_memory nothing(5, 0);
+  const auto landed = post(*b_, {1, 1}, nothing.regions());
+  EXPECT_EQ(send(*a_, b_->address(), {1, 1}, 0, nothing.regions())->next(), "");
+  EXPECT_EQ(landed->next().value_or(landing{}).regions, 5U);
+  EXPECT_EQ(send(*a_, b_->address(), {1, 1}, 5, {})->next(), "");
+  EXPECT_NE(send(*a_, b_->address(), {2, 1}, 0, {})->next(), "");
+}
+
+TEST_P(Fabric, TransfersGoBothWaysAtOnce) {
+  constexpr std::uint32_t count = 24;
+  std::vector<std::unique_ptr<block_memory>> from, to;
+  std::vector<std::shared_ptr<answers<std::string>>> sent;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    from.push_back(std::make_unique<block_memory>(48, 30'000 + i));
+    to.push_back(std::make_unique<block_memory>(48, 30'000 + i));
+    from.back()->scribble(i);
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    auto& source = i % 2 == 0 ? *a_ : *b_;
+    auto& target = i % 2 == 0 ? *b_ : *a_;
+    post(target, {i, 1}, to[i]->regions());
+    sent.push_back(send(source, target.address(), {i, 1}, 0, from[i]->regions(),
+                        i % 5 == 0 ? transfer_priority::urgent : transfer_priority::bulk));
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    EXPECT_EQ(sent[i]->next(), "");
+    EXPECT_TRUE(withdraw(i % 2 == 0 ? *b_ : *a_, {i, 1}));
+    EXPECT_TRUE(same(*from[i], *to[i])) << i;
+  }
+}
+
+TEST_P(Fabric, ThousandsOfSmallTransfersLeaveNothingOpen) {
+  constexpr std::uint32_t count = 3000;
+  block_memory from(count, 100), to(count, 100);
+  from.scribble(4);
+  const auto keep = std::make_shared<int>(0);
+  const auto sent = std::make_shared<answers<std::string>>();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    post(*b_, {i, 1}, to.part(i, 1), keep);
+    a_->send(b_->address(), {i, 1}, 0, from.part(i, 1), transfer_priority::bulk, 20s, keep,
+             [sent](std::string error) { sent->put(std::move(error)); });
+  }
+  for (std::uint32_t i = 0; i < count; ++i) ASSERT_EQ(sent->next(20s), "");
+  for (std::uint32_t i = 0; i < count; ++i) ASSERT_TRUE(withdraw(*b_, {i, 1}));
+  EXPECT_TRUE(same(from, to));
+  EXPECT_EQ(a_->figures().sends_open, 0U);
+  EXPECT_EQ(b_->figures().postings_open, 0U);
+  EXPECT_EQ(a_->figures().failed, 0U);
+  EXPECT_EQ(a_->figures().bytes_sent, 100U * count);
+  EXPECT_EQ(b_->figures().bytes_landed, 100U * count);
+  EXPECT_EQ(a_->figures().messages_sent, b_->figures().messages_landed);
+  EXPECT_TRUE(eventually([&] { return keep.use_count() == 1; }));
+}
+
+TEST_P(Fabric, AFabricThatEndsAnswersWhatIsOpen) {
+  block_memory from(400, 65536), to(400, 65536);
+  const auto keep = std::make_shared<int>(0);
+  post(*b_, {1, 1}, to.regions(), keep);
+  const auto sent = send(*a_, b_->address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, 20s, keep);
+  const auto refused = send(*a_, "nowhere", {1, 1}, 0, from.regions(), transfer_priority::bulk, 20s, keep);
+  EXPECT_NE(refused->next(), "");
+  if (a_ == b_) b_.reset();
+  a_.reset();
+  EXPECT_EQ(sent->count(), 1U) << "before the destructor returned";
+  b_.reset();
+  EXPECT_EQ(keep.use_count(), 1);
+}
+
+TEST_P(Fabric, APeerThatHasEndedIsAnError) {
+  if (a_ == b_) GTEST_SKIP() << "there is one fabric only";
+  block_memory from(1, 1000), to(1, 1000);
+  const auto address = b_->address();
+  EXPECT_LE(address.size(), 4096U);
+  b_.reset();
+  const auto error = send(*a_, address, {1, 1}, 0, from.regions())->next();
+  ASSERT_TRUE(error);
+  EXPECT_NE(*error, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Fabric, ::testing::ValuesIn(kinds), [](const auto& each) { return each.param.name; });
+
+} // namespace
+} // namespace godwit::transport::testing

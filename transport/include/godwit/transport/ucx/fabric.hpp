@@ -1,0 +1,49 @@
+#pragma once
+
+#include <godwit/transport/fabric.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+/// The fabric between processes, over UCX (docs/design/fabric.md has the measurements behind the choices).
+namespace godwit::transport::ucx {
+
+struct settings {
+  /// Where peers connect to: an address of this host that they can reach. The port is chosen by the system.
+  /// There is no authentication: bind to loopback or to a network that is trusted.
+  std::string listen = "127.0.0.1";
+  /// What UCX may use for messages (its own variable UCX_TLS names the same list).
+  std::string transports = "tcp";
+  /// Between processes of one host the receiver reads the blocks straight out of the sender's memory, where the kernel
+  /// lets it (the same user, ptrace allowed). Otherwise they travel as messages.
+  bool cross_memory = true;
+  /// Bytes that are read out of a sender at once. Other work waits for so long.
+  std::size_t bytes_per_pull = std::size_t{512} << 10;
+  /// Bytes of a message that carries blocks. Above what one segment of the transport takes, UCX copies once more.
+  std::size_t bytes_per_message = std::size_t{60} << 10;
+  /// Sent and not yet acknowledged, for each connection.
+  std::size_t window_bytes = std::size_t{2} << 20;
+  /// A sum over the bytes of each message, computed by the sender, verified by the receiver.
+  bool checksum = false;
+  std::chrono::milliseconds connect_timeout{3'000};
+  /// A peer that owes answers is asked for a sign of life after a third of this, and given up after all of it.
+  std::chrono::milliseconds peer_timeout{3'000};
+  /// An unused connection is closed.
+  std::chrono::milliseconds idle_timeout{30'000};
+  /// Polls after the last event for so long before the thread sleeps; 0: sleeps at once.
+  std::chrono::microseconds poll_before_sleep{0};
+  /// Never sleeps: a core for the last microseconds of latency.
+  bool busy_poll = false;
+  std::uint32_t connections_max = 1024;
+};
+
+/// Throws std::runtime_error where UCX cannot start: no such transport, no such address.
+[[nodiscard]] std::shared_ptr<fabric> make_fabric(settings options = {});
+
+/// "UCX 1.13.1"
+[[nodiscard]] std::string library_version();
+
+} // namespace godwit::transport::ucx

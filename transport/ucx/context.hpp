@@ -1,0 +1,47 @@
+#pragma once
+
+#include "fabric/postings.hpp"
+#include "ucx/worker.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace godwit::transport::ucx {
+
+using time = std::chrono::steady_clock::time_point;
+
+/// What tests break on purpose.
+struct faults {
+  std::atomic<int> corrupt_pieces{0}; ///< so many pieces get a wrong bit as they arrive
+  std::atomic<bool> old_version{false};
+};
+
+/// What the two halves of a fabric share. On the fabric's thread only, but for the table and the counters.
+struct context {
+  settings options;
+  std::string identity;
+  std::string address;
+  postings table;
+  worker* messages = nullptr;
+  std::shared_ptr<faults> broken;
+  /// To be called outside of UCX, in order.
+  std::deque<std::function<void()>> calls;
+
+  std::atomic<std::uint64_t> bytes_sent{0}, bytes_landed{0}, messages_sent{0}, messages_landed{0}, failed{0},
+      sends_open{0}, connections{0};
+
+  void call_all(std::vector<std::function<void()>> more) {
+    for (auto& function : more) calls.push_back(std::move(function));
+  }
+  void landed(std::uint64_t bytes) {
+    ++messages_landed;
+    bytes_landed += bytes;
+  }
+};
+
+} // namespace godwit::transport::ucx

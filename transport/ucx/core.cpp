@@ -1,0 +1,199 @@
+#include "ucx/core.hpp"
+
+#include "fabric/identity.hpp"
+#include "ucx/address.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace godwit::transport::ucx {
+
+namespace asio = boost::asio;
+
+namespace {
+constexpr auto busy_tick = std::chrono::milliseconds(10); ///< how late a deadline may be met
+constexpr auto idle_tick = std::chrono::seconds(1);
+
+bool reachable(const std::vector<protocols::memory_region>& regions) {
+  return std::none_of(regions.begin(), regions.end(),
+                      [](const auto& region) { return region.kind == protocols::memory_kind::device; });
+}
+constexpr auto unreachable = "device memory is not reachable by this fabric; stage it in host memory";
+} // namespace
+
+core::core(const settings& options, std::shared_ptr<faults> broken) {
+  shared_.options = options;
+  shared_.broken = std::move(broken);
+  shared_.identity = random_identity();
+  worker_ = std::make_unique<worker>(options, static_cast<worker::events&>(*this));
+  shared_.messages = worker_.get();
+  shared_.address = to_string(ucx::address{options.listen, worker_->port(), shared_.identity});
+  events_.assign(worker_->event_fd());
+  thread_ = std::thread([this] {
+    const auto work = asio::make_work_guard(io_);
+    schedule();
+    io_.run();
+  });
+}
+
+core::~core() {
+  asio::post(io_, [this] { stop(); });
+  thread_.join();
+  events_.release(); // UCX closes it
+}
+
+void core::stop() {
+  stopped_ = true;
+  sender_.stop();
+  worker_->stop();
+  shared_.call_all(shared_.table.close_all());
+  run_calls();
+  io_.stop();
+}
+
+void core::submit(std::function<void()> command) {
+  asio::post(io_, [this, command = std::move(command)] {
+    command();
+    schedule();
+  });
+}
+
+void core::post(transfer_key key, std::vector<protocols::memory_region> regions, std::shared_ptr<void> keep,
+                std::function<void(landing)> on_landed) {
+  const auto error = reachable(regions) ? shared_.table.open(key, std::move(regions), std::move(keep), on_landed)
+                                        : std::string(unreachable);
+  if (error.empty()) return;
+  submit([this, on_landed = std::move(on_landed), error] {
+    shared_.calls.emplace_back([on_landed, error] { on_landed(landing{0, error}); });
+  });
+}
+
+void core::withdraw(transfer_key key, std::function<void()> done) {
+  std::vector<std::uint64_t> writes;
+  auto calls = shared_.table.close(key, std::move(done), &writes);
+  if (calls.empty() && writes.empty()) return; // the write that was under way ends on the thread
+  submit([this, calls = std::move(calls), writes = std::move(writes)]() mutable {
+    // Writes are made by this thread, so none is under way: these only wait for their senders' word.
+    for (const auto write : writes) shared_.call_all(shared_.table.failed(write, "withdrawn"));
+    shared_.call_all(std::move(calls));
+  });
+}
+
+void core::send(const std::string& peer, transfer_key key, std::uint32_t first_region,
+                std::vector<protocols::memory_region> regions, transfer_priority priority,
+                std::chrono::nanoseconds timeout, std::shared_ptr<void> keep, std::function<void(std::string)> done) {
+  const auto now = std::chrono::steady_clock::now();
+  ++shared_.sends_open;
+  const bool possible = reachable(regions);
+  const auto deadline = now + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
+  auto what = std::make_shared<order>(order{peer, key, piece_cutter{first_region, std::move(regions)}, priority,
+                                            deadline, std::move(keep), std::move(done), 0});
+  submit([this, what, possible, now] {
+    if (possible) {
+      sender_.submit(std::move(*what), now);
+    } else {
+      ++shared_.failed;
+      --shared_.sends_open;
+      shared_.calls.emplace_back([what] { what->done(unreachable); });
+    }
+    set_timer();
+  });
+}
+
+fabric::counters core::figures() const {
+  counters out;
+  out.bytes_sent = shared_.bytes_sent;
+  out.bytes_landed = shared_.bytes_landed;
+  out.messages_sent = shared_.messages_sent;
+  out.messages_landed = shared_.messages_landed;
+  out.refused = shared_.table.refused_count();
+  out.failed = shared_.failed;
+  out.postings_open = shared_.table.open_count();
+  out.sends_open = shared_.sends_open;
+  out.peers_open = shared_.connections;
+  return out;
+}
+
+void core::connected(connection from) { receiver_.connected(from, std::chrono::steady_clock::now()); }
+
+void core::received(connection from, std::string_view header, std::string_view payload) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto m = wire::decode(header);
+  std::string wrong = "not a message of a fabric";
+  if (m && receiver_.knows(from))
+    wrong = receiver_.received(from, *m, payload, now);
+  else if (m && sender_.knows(from))
+    wrong = sender_.received(from, *m, now);
+  if (wrong.empty()) return;
+  lost(from, wrong);
+  worker_->close(from);
+}
+
+void core::lost(connection which, const std::string& reason) {
+  receiver_.lost(which, reason);
+  sender_.lost(which, reason);
+}
+
+void core::run_calls() {
+  while (!shared_.calls.empty()) {
+    const auto next = std::move(shared_.calls.front());
+    shared_.calls.pop_front();
+    next();
+  }
+}
+
+void core::schedule() {
+  if (scheduled_ || stopped_) return;
+  scheduled_ = true;
+  asio::post(io_, [this] {
+    scheduled_ = false;
+    if (!stopped_) turn();
+  });
+}
+
+void core::turn() {
+  const bool happened = worker_->progress();
+  const auto now = std::chrono::steady_clock::now();
+  const bool pulls = receiver_.work();
+  const bool copies = sender_.work(now);
+  run_calls();
+  shared_.connections = worker_->connections();
+  if (happened) active_ = now;
+  if (worker_->connections() != 0 || sender_.busy()) set_timer();
+  const auto& options = shared_.options;
+  if (happened || pulls || copies || options.busy_poll || now - active_ < options.poll_before_sleep)
+    schedule();
+  else
+    sleep();
+}
+
+void core::sleep() {
+  if (!worker_->arm()) return schedule();
+  if (watching_) return;
+  watching_ = true;
+  events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](boost::system::error_code) {
+    watching_ = false;
+    schedule();
+  });
+}
+
+void core::set_timer() {
+  const bool soon = sender_.busy();
+  if (timed_ && (soon_ || !soon)) return;
+  timed_ = true;
+  soon_ = soon;
+  timer_.expires_after(soon ? std::chrono::steady_clock::duration(busy_tick) : idle_tick); // ends the slower one
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error || stopped_) return;
+    timed_ = false;
+    const auto now = std::chrono::steady_clock::now();
+    receiver_.tick(now);
+    sender_.tick(now);
+    schedule();
+  });
+}
+
+} // namespace godwit::transport::ucx

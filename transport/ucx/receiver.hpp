@@ -1,0 +1,63 @@
+#pragma once
+
+#include "ucx/context.hpp"
+#include "ucx/wire.hpp"
+
+#include <deque>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+
+namespace godwit::transport::ucx {
+
+/// The receiving half: what comes over connections that others made.
+///
+/// Every write into a posting is made here, on the fabric's thread, within one call: a payload is copied out of UCX's
+/// buffer, offered memory is read. So a withdrawal is over as soon as this thread has come to it, whatever the peer
+/// does.
+class receiver {
+public:
+  explicit receiver(context& shared) : shared_(shared) {}
+
+  void connected(connection from, time now);
+  [[nodiscard]] bool knows(connection which) const { return peers_.contains(which); }
+  /// What is wrong with the message: the connection cannot go on. Empty otherwise.
+  [[nodiscard]] std::string received(connection from, const wire::message& m, std::string_view payload, time now);
+  void lost(connection which, const std::string& reason);
+  /// One pull, and receipts. True: there is more.
+  bool work();
+  void tick(time now);
+  [[nodiscard]] bool busy() const { return !urgent_.empty() || !bulk_.empty(); }
+
+private:
+  struct peer {
+    bool greeted = false;
+    bool rejected = false;
+    bool urgent = false;
+    std::uint64_t pid = 0; ///< 0: its memory cannot be read
+    time heard;
+    std::size_t queued = 0;                           ///< pulls
+    std::map<std::uint64_t, std::uint64_t> unsettled; ///< number -> write: read, and not confirmed
+    std::vector<std::uint64_t> landed, pulled;        ///< receipts to send
+  };
+  struct pull {
+    connection from = 0;
+    wire::blocks what;
+    std::vector<wire::remote_span> spans;
+  };
+  void greet(connection from, peer& who, const wire::hello& m);
+  void reject(connection from, peer& who, const std::string& reason);
+  [[nodiscard]] std::string place(connection from, peer& who, const wire::blocks& m, std::string_view payload);
+  [[nodiscard]] std::string queue(connection from, peer& who, const wire::blocks& m, std::string_view payload);
+  void settle(peer& who, const wire::receipts& m);
+  void run(const pull& next);
+  void refuse(connection to, std::uint64_t number, const std::string& reason);
+  void send_receipts(connection to, peer& who);
+  [[nodiscard]] bool arrived_well(const wire::blocks& m, const postings::admission& place);
+
+  context& shared_;
+  std::unordered_map<connection, peer> peers_;
+  std::deque<pull> urgent_, bulk_;
+};
+
+} // namespace godwit::transport::ucx

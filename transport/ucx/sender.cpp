@@ -1,0 +1,285 @@
+#include "ucx/sender.hpp"
+
+#include "ucx/address.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <unistd.h>
+
+namespace godwit::transport::ucx {
+
+namespace {
+// Enough of the transport's segment is left for these: 12 bytes each.
+constexpr std::uint32_t runs_per_piece = 32;
+constexpr std::uint32_t regions_per_piece = 1024;
+// UCX gathers so many parts without a copy over TCP (its UCX_TCP_MAX_IOV less one for the header).
+constexpr std::size_t parts_max = 4;
+
+// Neighbours in memory become one part.
+void join_neighbours(std::vector<protocols::memory_region>& regions) {
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < regions.size(); ++i) {
+    if (regions[last].address + regions[last].bytes == regions[i].address)
+      regions[last].bytes += regions[i].bytes;
+    else
+      regions[++last] = regions[i];
+  }
+  if (!regions.empty()) regions.resize(last + 1);
+}
+} // namespace
+
+void sender::submit(order what, time now) {
+  const auto name = ++last_order_;
+  const link_key where{what.peer, what.priority == transfer_priority::urgent};
+  orders_.emplace(name, std::move(what));
+  auto found = links_.find(where);
+  if (found == links_.end()) {
+    if (const auto error = open_link(where, now); !error.empty()) return finish(name, error);
+    found = links_.find(where);
+  }
+  found->second.queue.push_back(name);
+}
+
+std::string sender::open_link(const link_key& name, time now) {
+  link made;
+  made.peer = name.first;
+  made.urgent = name.second;
+  made.made = made.heard = made.pinged = made.used = now;
+  if (name.first == shared_.address) {
+    made.local = made.ready = true;
+    links_.emplace(name, std::move(made));
+    return {};
+  }
+  const auto where = parse_address(name.first);
+  if (!where) return "not an address of this fabric's kind: " + name.first.substr(0, 100);
+  made.channel = shared_.messages->connect(where->host, where->port);
+  if (made.channel == 0) return "no connection to " + name.first + " can be made";
+  wire::hello hello;
+  if (shared_.broken->old_version) hello.version = 0;
+  hello.from = shared_.identity;
+  hello.to = where->identity;
+  hello.urgent = name.second;
+  if (shared_.options.cross_memory) {
+    hello.pid = static_cast<std::uint64_t>(::getpid());
+    hello.probe = reinterpret_cast<std::uint64_t>(shared_.identity.data());
+  }
+  shared_.messages->send(made.channel, wire::encode(hello), {}, {}, {});
+  by_connection_.emplace(made.channel, name);
+  links_.emplace(name, std::move(made));
+  return {};
+}
+
+void sender::fill(link& to, time now) {
+  while (to.ready && !to.queue.empty()) {
+    const auto name = to.queue.front();
+    const auto found = orders_.find(name);
+    if (found == orders_.end()) { // ended meanwhile
+      to.queue.pop_front();
+      continue;
+    }
+    if (to.window_used >= shared_.options.window_bytes || to.open.size() >= 1024) return;
+    if (to.open.empty()) to.heard = to.pinged = now; // it owes us something from now on
+    to.used = now;
+    send_piece(to, name, found->second);
+    if (found->second.cutter.ended()) to.queue.pop_front();
+  }
+}
+
+void sender::send_piece(link& to, std::uint64_t name, order& from) {
+  std::vector<protocols::memory_region> memory;
+  wire::blocks m;
+  m.offered = to.pull;
+  m.number = ++to.last_number;
+  m.key = from.key;
+  m.what = from.cutter.next(
+      {to.pull ? shared_.options.bytes_per_pull : shared_.options.bytes_per_message, regions_per_piece, runs_per_piece},
+      memory);
+  if (shared_.options.checksum) {
+    m.summed = true;
+    m.sum = wire::checksum(memory);
+  }
+  to.open.emplace(m.number, open_piece{name, m.what.bytes});
+  to.window_used += m.what.bytes;
+  ++from.pieces_open;
+  ++shared_.messages_sent;
+  join_neighbours(memory);
+  if (to.pull) {
+    std::string spans(memory.size() * sizeof(wire::remote_span), '\0');
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const wire::remote_span span{reinterpret_cast<std::uint64_t>(memory[i].address), memory[i].bytes};
+      std::memcpy(spans.data() + i * sizeof span, &span, sizeof span);
+    }
+    shared_.messages->send(to.channel, wire::encode(m), std::move(spans), {}, {});
+  } else if (memory.size() <= parts_max) {
+    std::vector<std::pair<const void*, std::size_t>> parts;
+    for (const auto& region : memory) parts.emplace_back(region.address, region.bytes);
+    shared_.messages->send(to.channel, wire::encode(m), {}, std::move(parts), from.keep);
+  } else {
+    std::string packed;
+    packed.reserve(m.what.bytes);
+    for (const auto& region : memory) packed.append(reinterpret_cast<const char*>(region.address), region.bytes);
+    shared_.messages->send(to.channel, wire::encode(m), std::move(packed), {}, {});
+  }
+}
+
+void sender::copy_piece(link& to) {
+  const auto name = to.queue.front();
+  const auto found = orders_.find(name);
+  if (found == orders_.end()) return to.queue.pop_front();
+  auto& from = found->second;
+  std::vector<protocols::memory_region> memory;
+  const auto what = from.cutter.next({shared_.options.bytes_per_pull, regions_per_piece, runs_per_piece}, memory);
+  const auto place = shared_.table.admit(from.key, what);
+  if (!place.error.empty()) {
+    to.queue.pop_front();
+    return finish(name, place.error);
+  }
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    std::memcpy(place.into[i].address, memory[i].address, memory[i].bytes);
+  ++shared_.messages_sent;
+  shared_.landed(what.bytes);
+  shared_.call_all(shared_.table.landed(place.write));
+  if (!from.cutter.ended()) return;
+  to.queue.pop_front();
+  finish(name, {});
+}
+
+std::string sender::received(connection from, const wire::message& m, time now) {
+  const auto name = by_connection_.at(from);
+  auto& of = links_.at(name);
+  of.heard = now;
+  if (const auto* welcome = std::get_if<wire::welcome>(&m)) {
+    if (of.ready) return "a second welcome";
+    of.ready = true;
+    of.pull = welcome->pull != 0 && shared_.options.cross_memory;
+    return {};
+  }
+  if (const auto* rejection = std::get_if<wire::rejection>(&m))
+    return "refused: " + (rejection->reason.empty() ? "without a reason" : rejection->reason);
+  if (const auto* receipts = std::get_if<wire::receipts>(&m)) return settle(of, *receipts);
+  if (const auto* refusal = std::get_if<wire::refusal>(&m)) {
+    piece_done(of, refusal->number, refusal->reason.empty() ? "refused" : refusal->reason);
+    return {};
+  }
+  if (const auto* ping = std::get_if<wire::ping>(&m); ping != nullptr && ping->answer) return {};
+  return "a message that does not belong here";
+}
+
+std::string sender::settle(link& of, const wire::receipts& m) {
+  if (m.what == wire::fate::landed) {
+    for (const auto number : m.numbers) piece_done(of, number, {});
+    return {};
+  }
+  if (m.what != wire::fate::pulled) return "a receipt that is the sender's to give";
+  wire::receipts confirmed, gone;
+  confirmed.what = wire::fate::confirmed;
+  gone.what = wire::fate::void_;
+  for (const auto number : m.numbers) {
+    const auto found = of.open.find(number);
+    const bool alive = found != of.open.end() && orders_.contains(found->second.order);
+    (alive ? confirmed : gone).numbers.push_back(number);
+  }
+  for (const auto* answer : {&confirmed, &gone})
+    if (!answer->numbers.empty()) shared_.messages->send(of.channel, wire::encode(*answer), {}, {}, {});
+  for (const auto number : m.numbers) piece_done(of, number, {});
+  return {};
+}
+
+void sender::piece_done(link& of, std::uint64_t number, const std::string& error) {
+  const auto found = of.open.find(number);
+  if (found == of.open.end()) return;
+  const auto ended = found->second;
+  of.open.erase(found);
+  of.window_used -= ended.bytes;
+  const auto order = orders_.find(ended.order);
+  if (order == orders_.end()) return; // timed out before
+  --order->second.pieces_open;
+  if (!error.empty())
+    finish(ended.order, error);
+  else if (order->second.pieces_open == 0 && order->second.cutter.ended())
+    finish(ended.order, {});
+}
+
+void sender::finish(std::uint64_t name, const std::string& error) {
+  const auto found = orders_.find(name);
+  if (found == orders_.end()) return;
+  auto ended = std::move(found->second);
+  orders_.erase(found);
+  if (error.empty())
+    shared_.bytes_sent += ended.cutter.bytes_total();
+  else
+    ++shared_.failed;
+  --shared_.sends_open;
+  shared_.calls.emplace_back([done = std::move(ended.done), keep = std::move(ended.keep), error]() mutable {
+    keep.reset();
+    done(error);
+  });
+}
+
+void sender::lost(connection which, const std::string& reason) {
+  if (const auto found = by_connection_.find(which); found != by_connection_.end()) drop(found->second, reason);
+}
+
+void sender::drop(link_key name, const std::string& reason) {
+  const auto found = links_.find(name);
+  if (found == links_.end()) return;
+  auto gone = std::move(found->second);
+  links_.erase(found);
+  by_connection_.erase(gone.channel);
+  for (const auto& [number, piece] : gone.open) finish(piece.order, reason);
+  for (const auto order : gone.queue) finish(order, reason);
+}
+
+bool sender::work(time now) {
+  bool more = false;
+  bool copied = false;
+  for (const bool urgent : {true, false})
+    for (auto& [name, to] : links_) {
+      if (name.second != urgent) continue;
+      if (!to.local)
+        fill(to, now);
+      else if (!to.queue.empty()) {
+        to.used = now;
+        if (!copied) copy_piece(to);
+        copied = true;
+        more = more || !to.queue.empty();
+      }
+    }
+  return more;
+}
+
+void sender::tick(time now) {
+  std::vector<std::uint64_t> late;
+  for (const auto& [name, what] : orders_)
+    if (what.deadline <= now) late.push_back(name);
+  for (const auto name : late) finish(name, "timed out");
+  std::vector<std::pair<link_key, std::string>> gone;
+  const auto& options = shared_.options;
+  for (auto& [name, to] : links_) {
+    if (!to.ready) {
+      if (now - to.made > options.connect_timeout) gone.emplace_back(name, "no connection in time");
+      continue;
+    }
+    if (!to.open.empty()) {
+      to.used = now;
+      if (now - to.heard > options.peer_timeout)
+        gone.emplace_back(name, "the peer does not answer");
+      else if (now - to.heard > options.peer_timeout / 3 && now - to.pinged > options.peer_timeout / 3) {
+        to.pinged = now;
+        shared_.messages->send(to.channel, wire::encode(wire::ping{}), {}, {}, {});
+      }
+    } else if (to.queue.empty() && now - to.used > options.idle_timeout)
+      gone.emplace_back(name, "idle");
+  }
+  for (const auto& [name, reason] : gone) {
+    if (const auto channel = links_.at(name).channel; channel != 0) shared_.messages->close(channel);
+    drop(name, reason);
+  }
+}
+
+void sender::stop() {
+  while (!orders_.empty()) finish(orders_.begin()->first, "the fabric was closed");
+}
+
+} // namespace godwit::transport::ucx

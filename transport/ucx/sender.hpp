@@ -1,0 +1,77 @@
+#pragma once
+
+#include "ucx/context.hpp"
+#include "ucx/wire.hpp"
+
+#include <deque>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+
+namespace godwit::transport::ucx {
+
+/// A send, as its caller asked for it.
+struct order {
+  std::string peer;
+  transfer_key key;
+  piece_cutter cutter;
+  transfer_priority priority = transfer_priority::bulk;
+  time deadline;
+  std::shared_ptr<void> keep;
+  std::function<void(std::string)> done;
+  std::uint32_t pieces_open = 0;
+};
+
+/// The sending half. Urgent sends have a connection of their own to each peer, so that they do not stand in a queue
+/// behind bulk anywhere: not here, not in a socket, not at the receiver.
+class sender {
+public:
+  explicit sender(context& shared) : shared_(shared) {}
+
+  void submit(order what, time now);
+  [[nodiscard]] bool knows(connection which) const { return by_connection_.contains(which); }
+  [[nodiscard]] std::string received(connection from, const wire::message& m, time now);
+  void lost(connection which, const std::string& reason);
+  /// Fills the windows; copies one piece of what goes to this fabric itself. True: there is more of that.
+  bool work(time now);
+  void tick(time now);
+  void stop();
+  [[nodiscard]] bool busy() const { return !orders_.empty(); }
+
+private:
+  struct open_piece {
+    std::uint64_t order = 0;
+    std::uint64_t bytes = 0;
+  };
+  struct link {
+    std::string peer;
+    connection channel = 0;
+    bool urgent = false;
+    bool ready = false;
+    bool pull = false;
+    bool local = false; ///< to ourselves
+    time made, heard, pinged, used;
+    std::deque<std::uint64_t> queue; ///< orders of which there is something to cut
+    std::map<std::uint64_t, open_piece> open;
+    std::uint64_t window_used = 0;
+    std::uint64_t last_number = 0;
+  };
+  using link_key = std::pair<std::string, bool>;
+
+  [[nodiscard]] std::string open_link(const link_key& name, time now);
+  void fill(link& to, time now);
+  void send_piece(link& to, std::uint64_t name, order& from);
+  void copy_piece(link& to);
+  void piece_done(link& of, std::uint64_t number, const std::string& error);
+  [[nodiscard]] std::string settle(link& of, const wire::receipts& m);
+  void finish(std::uint64_t name, const std::string& error);
+  void drop(link_key name, const std::string& reason);
+
+  context& shared_;
+  std::map<std::uint64_t, order> orders_;
+  std::map<link_key, link> links_;
+  std::unordered_map<connection, link_key> by_connection_;
+  std::uint64_t last_order_ = 0;
+};
+
+} // namespace godwit::transport::ucx

@@ -1,0 +1,247 @@
+#include "ucx/wire.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace godwit::transport::ucx::wire {
+
+namespace {
+
+enum class kind : std::uint8_t { hello = 1, welcome, rejection, data, offer, receipts, refusal, ping, pong };
+constexpr std::size_t text_max = 1024;
+constexpr std::size_t runs_max = 64;
+
+class writer {
+public:
+  explicit writer(kind k) { put(k); }
+  template <class T> void put(T value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    out_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void text(std::string_view value) {
+    value = value.substr(0, text_max);
+    put(static_cast<std::uint16_t>(value.size()));
+    out_.append(value);
+  }
+  std::string take() { return std::move(out_); }
+
+private:
+  std::string out_;
+};
+
+class reader {
+public:
+  explicit reader(std::string_view bytes) : left_(bytes) {}
+  template <class T> T get() {
+    T value{};
+    if (left_.size() < sizeof value) {
+      failed_ = true;
+      return value;
+    }
+    std::memcpy(&value, left_.data(), sizeof value);
+    left_.remove_prefix(sizeof value);
+    return value;
+  }
+  std::string text() {
+    const auto size = get<std::uint16_t>();
+    if (failed_ || size > text_max || size > left_.size()) {
+      failed_ = true;
+      return {};
+    }
+    std::string out{left_.substr(0, size)};
+    left_.remove_prefix(size);
+    return out;
+  }
+  void fail() { failed_ = true; }
+  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] bool complete() const { return !failed_ && left_.empty(); }
+
+private:
+  std::string_view left_;
+  bool failed_ = false;
+};
+
+struct encoder {
+  std::string operator()(const hello& m) const {
+    writer out(kind::hello);
+    out.put(magic);
+    out.put(m.version);
+    out.text(m.from);
+    out.text(m.to);
+    out.put(m.pid);
+    out.put(m.probe);
+    out.put(static_cast<std::uint8_t>(m.urgent));
+    return out.take();
+  }
+  std::string operator()(const welcome& m) const {
+    writer out(kind::welcome);
+    out.put(m.pull);
+    return out.take();
+  }
+  std::string operator()(const rejection& m) const {
+    writer out(kind::rejection);
+    out.text(m.reason);
+    return out.take();
+  }
+  std::string operator()(const blocks& m) const {
+    writer out(m.offered ? kind::offer : kind::data);
+    out.put(m.number);
+    out.put(m.key.id);
+    out.put(m.key.generation);
+    out.put(m.what.first_region);
+    out.put(m.what.offset);
+    out.put(m.what.bytes);
+    out.put(static_cast<std::uint8_t>(m.summed));
+    out.put(m.sum);
+    out.put(static_cast<std::uint16_t>(m.what.sizes.size()));
+    for (const auto& run : m.what.sizes) {
+      out.put(run.bytes);
+      out.put(run.count);
+    }
+    return out.take();
+  }
+  std::string operator()(const receipts& m) const {
+    writer out(kind::receipts);
+    out.put(m.what);
+    out.put(static_cast<std::uint16_t>(m.numbers.size()));
+    for (const auto number : m.numbers) out.put(number);
+    return out.take();
+  }
+  std::string operator()(const refusal& m) const {
+    writer out(kind::refusal);
+    out.put(m.number);
+    out.text(m.reason);
+    return out.take();
+  }
+  std::string operator()(const ping& m) const { return writer(m.answer ? kind::pong : kind::ping).take(); }
+};
+
+// A hello of another version is read as far as its version: the rest may be anything.
+message read_hello(reader& in, bool& enough) {
+  hello m;
+  if (in.get<std::uint64_t>() != magic) in.fail();
+  m.version = in.get<std::uint32_t>();
+  if (!in.failed() && m.version != version) {
+    enough = true;
+    return m;
+  }
+  m.from = in.text();
+  m.to = in.text();
+  m.pid = in.get<std::uint64_t>();
+  m.probe = in.get<std::uint64_t>();
+  m.urgent = in.get<std::uint8_t>() != 0;
+  return m;
+}
+
+message read_blocks(reader& in, bool offered) {
+  blocks m;
+  m.offered = offered;
+  m.number = in.get<std::uint64_t>();
+  m.key.id = in.get<std::uint64_t>();
+  m.key.generation = in.get<std::uint32_t>();
+  m.what.first_region = in.get<std::uint32_t>();
+  m.what.offset = in.get<std::uint64_t>();
+  m.what.bytes = in.get<std::uint64_t>();
+  m.summed = in.get<std::uint8_t>() != 0;
+  m.sum = in.get<std::uint64_t>();
+  const auto runs = in.get<std::uint16_t>();
+  if (runs > runs_max) in.fail();
+  for (std::uint16_t i = 0; i < runs && !in.failed(); ++i) {
+    size_run run;
+    run.bytes = in.get<std::uint64_t>();
+    run.count = in.get<std::uint32_t>();
+    m.what.sizes.push_back(run);
+  }
+  return m;
+}
+
+message read_receipts(reader& in) {
+  receipts m;
+  m.what = in.get<fate>();
+  if (m.what < fate::landed || m.what > fate::void_) in.fail();
+  const auto count = in.get<std::uint16_t>();
+  if (count > receipts_max) in.fail();
+  for (std::uint16_t i = 0; i < count && !in.failed(); ++i) m.numbers.push_back(in.get<std::uint64_t>());
+  return m;
+}
+
+} // namespace
+
+std::string encode(const message& m) { return std::visit(encoder{}, m); }
+
+std::optional<message> decode(std::string_view bytes) {
+  if (bytes.size() > header_bytes_max) return std::nullopt;
+  reader in(bytes);
+  bool enough = false;
+  message out;
+  switch (in.get<kind>()) {
+  case kind::hello:
+    out = read_hello(in, enough);
+    break;
+  case kind::welcome: {
+    welcome m;
+    m.pull = in.get<std::uint8_t>();
+    out = m;
+    break;
+  }
+  case kind::rejection: {
+    rejection m;
+    m.reason = in.text();
+    out = m;
+    break;
+  }
+  case kind::data:
+    out = read_blocks(in, false);
+    break;
+  case kind::offer:
+    out = read_blocks(in, true);
+    break;
+  case kind::receipts:
+    out = read_receipts(in);
+    break;
+  case kind::refusal: {
+    refusal m;
+    m.number = in.get<std::uint64_t>();
+    m.reason = in.text();
+    out = m;
+    break;
+  }
+  case kind::ping:
+    out = ping{false};
+    break;
+  case kind::pong:
+    out = ping{true};
+    break;
+  default:
+    return std::nullopt;
+  }
+  if (!in.complete() && !enough) return std::nullopt;
+  return out;
+}
+
+std::uint64_t checksum(const std::byte* data, std::size_t bytes, std::uint64_t seed) noexcept {
+  constexpr std::uint64_t prime = 0x9E3779B97F4A7C15ULL;
+  std::uint64_t lanes[4] = {seed ^ prime, seed + prime, ~seed, seed * prime + bytes};
+  std::size_t i = 0;
+  for (; i + 32 <= bytes; i += 32)
+    for (std::size_t lane = 0; lane < 4; ++lane) {
+      std::uint64_t word;
+      std::memcpy(&word, data + i + lane * 8, 8);
+      lanes[lane] = (lanes[lane] ^ word) * prime;
+      lanes[lane] ^= lanes[lane] >> 29U;
+    }
+  std::uint64_t sum = bytes;
+  for (const auto lane : lanes) sum = (sum ^ lane) * prime, sum ^= sum >> 31U;
+  for (; i < bytes; ++i) sum = (sum ^ static_cast<std::uint64_t>(data[i])) * prime, sum ^= sum >> 31U;
+  return sum;
+}
+
+// Over all bytes as one sequence would be slower; how they are cut into regions may differ between the two sides only
+// where the sizes differ, and those are refused before.
+std::uint64_t checksum(const std::vector<protocols::memory_region>& regions) noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& region : regions) sum = checksum(region.address, region.bytes, sum);
+  return sum;
+}
+
+} // namespace godwit::transport::ucx::wire

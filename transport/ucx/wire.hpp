@@ -1,0 +1,79 @@
+#pragma once
+
+#include "fabric/pieces.hpp"
+
+#include <godwit/transport/fabric.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+/// The messages between two fabrics. All are headers of active messages, in the byte order of the machine (the hello
+/// says which); `data` and `offer` are followed by a payload. Nothing here trusts what it reads.
+namespace godwit::transport::ucx::wire {
+
+inline constexpr std::uint64_t magic = 0x67'6f'64'77'69'74'46'42; // "godwitFB": another byte order reads otherwise
+inline constexpr std::uint32_t version = 1;
+inline constexpr std::size_t header_bytes_max = 4096;
+
+/// The first message of a connection, from the side that will send blocks.
+struct hello {
+  std::uint32_t version = wire::version;
+  std::string from;        ///< identity
+  std::string to;          ///< the identity that is expected at this address
+  std::uint64_t pid = 0;   ///< 0: do not try to read my memory
+  std::uint64_t probe = 0; ///< the address of `from` in that process
+  bool urgent = false;     ///< what it brings goes before that of others
+};
+struct welcome {
+  std::uint8_t pull = 0; ///< the receiver can read the sender's memory
+};
+/// There will be no connection.
+struct rejection {
+  std::string reason;
+};
+/// Some bytes of a transfer: as payload, or where they lie (then the payload is a list of `remote_span`).
+struct blocks {
+  bool offered = false;
+  std::uint64_t number = 0; ///< of the message, within the connection
+  transfer_key key;
+  piece what;
+  bool summed = false;
+  std::uint64_t sum = 0;
+};
+struct remote_span {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+/// What became of messages. `landed`: payloads are in place. `pulled`: offered memory has been read; `confirmed` is the
+/// sender's answer that it had not been given up before, without which it does not count; `void_` that it had.
+enum class fate : std::uint8_t { landed = 1, pulled, confirmed, void_ };
+struct receipts {
+  fate what = fate::landed;
+  std::vector<std::uint64_t> numbers;
+};
+struct refusal {
+  std::uint64_t number = 0;
+  std::string reason;
+};
+/// A sign of life is asked for, or given.
+struct ping {
+  bool answer = false;
+};
+
+using message = std::variant<hello, welcome, rejection, blocks, receipts, refusal, ping>;
+
+inline constexpr std::size_t receipts_max = 64; ///< numbers in one message
+
+[[nodiscard]] std::string encode(const message& m);
+/// Nothing for anything that `encode` does not make.
+[[nodiscard]] std::optional<message> decode(std::string_view bytes);
+
+/// A sum that finds damage, not malice.
+[[nodiscard]] std::uint64_t checksum(const std::byte* data, std::size_t bytes, std::uint64_t seed) noexcept;
+[[nodiscard]] std::uint64_t checksum(const std::vector<protocols::memory_region>& regions) noexcept;
+
+} // namespace godwit::transport::ucx::wire

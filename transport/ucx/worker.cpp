@@ -1,0 +1,283 @@
+#include "ucx/worker.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+
+namespace godwit::transport::ucx {
+
+namespace {
+
+constexpr unsigned message_id = 1;
+
+void check(ucs_status_t status, const std::string& what) {
+  if (status != UCS_OK) throw std::runtime_error("UCX: " + what + ": " + ucs_status_string(status));
+}
+
+// IPv4 and IPv6, as numbers: names are the control channel's business.
+bool parse(const std::string& host, std::uint16_t port, sockaddr_storage& out, socklen_t& size) {
+  std::memset(&out, 0, sizeof out);
+  auto& v4 = reinterpret_cast<sockaddr_in&>(out);
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(out);
+  if (::inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    size = sizeof v4;
+    return true;
+  }
+  if (::inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    size = sizeof v6;
+    return true;
+  }
+  return false;
+}
+
+} // namespace
+
+std::string library_version() { return std::string("UCX ") + ucp_get_version_string(); }
+
+/// A message on its way out; lives until UCX does not read it any more.
+struct worker::sending {
+  worker* owner = nullptr;
+  std::list<sending>::iterator self;
+  std::string header;
+  std::string owned;
+  std::vector<ucp_dt_iov_t> parts;
+  std::shared_ptr<void> keep;
+};
+
+worker::worker(const settings& options, events& to) : options_(options), to_(to) {
+  try {
+    ucp_config_t* config = nullptr;
+    check(ucp_config_read(nullptr, nullptr, &config), "reading the configuration");
+    const auto set = [&](const char* name, const std::string& value) {
+      const auto status = ucp_config_modify(config, name, value.c_str());
+      if (status != UCS_OK) ucp_config_release(config);
+      check(status, std::string(name) + "=" + value);
+    };
+    set("TLS", options_.transports);
+    // Blocks go out of the memory in which they lie, without a copy by UCX.
+    set("ZCOPY_THRESH", "8K");
+    ucp_params_t parameters{};
+    parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
+    parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+    const auto status = ucp_init(&parameters, config, &context_);
+    ucp_config_release(config);
+    check(status, "no transport of \"" + options_.transports + "\" works here");
+    ucp_worker_params_t single{};
+    single.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    single.thread_mode = UCS_THREAD_MODE_SINGLE;
+    check(ucp_worker_create(context_, &single, &worker_), "creating a worker");
+    check(ucp_worker_get_efd(worker_, &event_fd_), "event file descriptor");
+    ucp_am_handler_param_t handler{};
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                         UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+    handler.id = message_id;
+    handler.cb = &worker::on_message;
+    handler.arg = this;
+    handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+    check(ucp_worker_set_am_recv_handler(worker_, &handler), "message handler");
+    listen(options_.listen);
+  } catch (...) {
+    if (worker_ != nullptr) ucp_worker_destroy(worker_);
+    if (context_ != nullptr) ucp_cleanup(context_);
+    throw;
+  }
+}
+
+worker::~worker() {
+  if (listener_ != nullptr) ucp_listener_destroy(listener_);
+  ucp_worker_destroy(worker_);
+  ucp_cleanup(context_);
+  // What was not sent by now is not read any more either: sending_ lets go of it.
+}
+
+void worker::listen(const std::string& host) {
+  sockaddr_storage address;
+  socklen_t size = 0;
+  if (!parse(host, 0, address, size)) throw std::runtime_error("UCX: " + host + " is not an IP address to listen at");
+  ucp_listener_params_t parameters{};
+  parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+  parameters.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
+  parameters.sockaddr.addrlen = size;
+  parameters.conn_handler.cb = &worker::on_request;
+  parameters.conn_handler.arg = this;
+  check(ucp_listener_create(worker_, &parameters, &listener_), "listening at " + host);
+  ucp_listener_attr_t attributes{};
+  attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
+  check(ucp_listener_query(listener_, &attributes), "port");
+  // the port is at the same place for both families
+  port_ = ntohs(reinterpret_cast<const sockaddr_in&>(attributes.sockaddr).sin_port);
+}
+
+connection worker::add(ucp_ep_params_t& parameters) {
+  parameters.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+  parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  parameters.err_handler.cb = &worker::on_error;
+  parameters.err_handler.arg = this;
+  ucp_ep_h handle = nullptr;
+  if (ucp_ep_create(worker_, &parameters, &handle) != UCS_OK) return 0;
+  endpoints_[++last_].handle = handle;
+  by_handle_[handle] = last_;
+  return last_;
+}
+
+connection worker::connect(const std::string& host, std::uint16_t port) {
+  sockaddr_storage address;
+  socklen_t size = 0;
+  if (endpoints_.size() >= options_.connections_max || !parse(host, port, address, size)) return 0;
+  ucp_ep_params_t parameters{};
+  parameters.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
+  parameters.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+  parameters.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
+  parameters.sockaddr.addrlen = size;
+  return add(parameters);
+}
+
+void worker::on_request(ucp_conn_request_h request, void* self) {
+  auto& me = *static_cast<worker*>(self);
+  if (me.endpoints_.size() >= me.options_.connections_max) {
+    ucp_listener_reject(me.listener_, request);
+    return;
+  }
+  ucp_ep_params_t parameters{};
+  parameters.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
+  parameters.conn_request = request;
+  if (const auto made = me.add(parameters); made != 0) me.fresh_.push_back(made);
+}
+
+void worker::on_error(void* self, ucp_ep_h which, ucs_status_t status) {
+  auto& me = *static_cast<worker*>(self);
+  const auto found = me.by_handle_.find(which);
+  if (found == me.by_handle_.end()) return;
+  auto& failed = me.endpoints_.at(found->second);
+  if (failed.failed) return;
+  failed.failed = true;
+  me.lost_.emplace_back(found->second, ucs_status_string(status));
+}
+
+ucs_status_t worker::on_message(void* self, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
+                                const ucp_am_recv_param_t* how) {
+  auto& me = *static_cast<worker*>(self);
+  if ((how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_ERR_REJECTED; // none of ours is sent like that
+  if ((how->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
+  const auto found = me.by_handle_.find(how->reply_ep);
+  if (found == me.by_handle_.end() || me.endpoints_.at(found->second).failed) return UCS_OK;
+  // A connection is told before what comes over it.
+  std::vector<connection> fresh;
+  fresh.swap(me.fresh_);
+  for (const auto made : fresh) me.to_.connected(made);
+  me.to_.received(found->second, {static_cast<const char*>(header), header_bytes},
+                  {static_cast<const char*>(data), bytes});
+  return UCS_OK;
+}
+
+void worker::send(connection to, std::string header, std::string owned,
+                  std::vector<std::pair<const void*, std::size_t>> parts, std::shared_ptr<void> keep) {
+  const auto found = endpoints_.find(to);
+  if (found == endpoints_.end() || found->second.failed) return;
+  sending_.emplace_front();
+  auto& out = sending_.front();
+  out.owner = this;
+  out.self = sending_.begin();
+  out.header = std::move(header);
+  out.owned = std::move(owned);
+  out.keep = std::move(keep);
+  if (parts.empty() && !out.owned.empty()) parts.emplace_back(out.owned.data(), out.owned.size());
+  ucp_request_param_t how{};
+  how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  how.user_data = &out;
+  how.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;
+  how.cb.send = [](void* request, ucs_status_t, void* data) {
+    ucp_request_free(request);
+    auto* sent = static_cast<sending*>(data); // a failure is told by the endpoint
+    sent->owner->sending_.erase(sent->self);
+  };
+  const void* buffer = nullptr;
+  std::size_t count = 0;
+  if (parts.size() == 1) {
+    buffer = parts.front().first;
+    count = parts.front().second;
+  } else if (!parts.empty()) {
+    for (const auto& [address, bytes] : parts) out.parts.push_back({const_cast<void*>(address), bytes});
+    how.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    how.datatype = UCP_DATATYPE_IOV;
+    buffer = out.parts.data();
+    count = out.parts.size();
+  }
+  auto* request =
+      ucp_am_send_nbx(found->second.handle, message_id, out.header.data(), out.header.size(), buffer, count, &how);
+  if (request == nullptr || UCS_PTR_IS_ERR(request)) { // ended within the call: its callback is not called
+    sending_.erase(out.self);
+    if (request != nullptr && !found->second.failed) {
+      found->second.failed = true;
+      lost_.emplace_back(to, ucs_status_string(UCS_PTR_STATUS(request)));
+    }
+  }
+}
+
+void worker::close(connection which) { to_close_.push_back(which); }
+
+void worker::reap() {
+  std::vector<connection> fresh;
+  fresh.swap(fresh_);
+  for (const auto made : fresh) to_.connected(made);
+  auto lost = std::move(lost_);
+  lost_.clear();
+  for (const auto& [which, reason] : lost) {
+    to_close_.push_back(which);
+    to_.lost(which, reason);
+  }
+  auto closed = std::move(to_close_);
+  to_close_.clear();
+  for (const auto which : closed) {
+    const auto found = endpoints_.find(which);
+    if (found == endpoints_.end()) continue;
+    const auto handle = found->second.handle;
+    endpoints_.erase(found);
+    by_handle_.erase(handle);
+    ucp_request_param_t how{};
+    how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    how.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    how.user_data = this;
+    how.cb.send = [](void* request, ucs_status_t, void* self) {
+      --static_cast<worker*>(self)->closing_;
+      ucp_request_free(request);
+    };
+    ++closing_;
+    auto* request = ucp_ep_close_nbx(handle, &how);
+    if (request == nullptr || UCS_PTR_IS_ERR(request)) --closing_;
+  }
+}
+
+bool worker::progress() {
+  bool any = false;
+  // Bounded, so that commands and timers get their turn.
+  for (int i = 0; i < 32 && ucp_worker_progress(worker_) != 0; ++i) any = true;
+  if (!lost_.empty() || !to_close_.empty() || !fresh_.empty()) {
+    any = true;
+    reap();
+  }
+  return any;
+}
+
+bool worker::arm() { return ucp_worker_arm(worker_) == UCS_OK; }
+
+void worker::stop() {
+  for (const auto& entry : endpoints_) to_close_.push_back(entry.first);
+  reap();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while ((closing_ != 0 || !sending_.empty()) && std::chrono::steady_clock::now() < until) {
+    if (progress() || !arm()) continue;
+    pollfd readable{event_fd_, POLLIN, 0};
+    ::poll(&readable, 1, 20);
+  }
+}
+
+} // namespace godwit::transport::ucx
