@@ -1,7 +1,9 @@
 #include "main/demo_command.hpp"
 
 #include "main/demo_client.hpp"
+#include "main/demo_mover.hpp"
 #include "main/demo_report.hpp"
+#include "main/latency_stats.hpp"
 #include "main/logging.hpp"
 #include "main/serving.hpp"
 #include "main/signals.hpp"
@@ -132,6 +134,21 @@ std::optional<protocols::instance_id> owner_of_oldest(actors::cluster& cluster) 
   return owner;
 }
 
+void add(moves& sum, const moves& more) {
+  sum.ordered += more.ordered;
+  sum.committed += more.committed;
+  sum.bytes += more.bytes;
+  sum.stall_ms.insert(sum.stall_ms.end(), more.stall_ms.begin(), more.stall_ms.end());
+}
+
+std::string moved_line(const moves& moved) {
+  const auto stall = summarise(moved.stall_ms);
+  return fmt::format(
+      "   {} migrations committed, {:.1f} MiB of KV; a request stood still for {:.2f} ms (P50), {:.2f} ms "
+      "(P99)",
+      moved.committed, static_cast<double>(moved.bytes) / (1 << 20), stall.p50, stall.p99);
+}
+
 int demo(const demo_options& options) {
   signals stop;
   stage out(options.json);
@@ -158,19 +175,32 @@ int demo(const demo_options& options) {
   out.line(fmt::format("godwit {}: model '{}' on {} instances ({}), OpenAI-style endpoint at {}", GODWIT_VERSION,
                        node.model_name(), settings.instances.count, first ? first->instances.front().device : "?",
                        node.url()));
+  const auto interrupted = [] { return std::cerr << "godwit: interrupted\n", 1; };
+
   out.line(fmt::format("\n1. {} requests at once over HTTP, undisturbed", requests.size()));
   std::uint64_t expected = 0;
   {
     demo_round round(node.url(), node.model_name(), requests);
-    if (!watch(round, requests.size(), out, stop, [] {})) return std::cerr << "godwit: interrupted\n", 1;
-    report.calm = round.answers();
-    report.calm_seconds = round.seconds();
+    if (!watch(round, requests.size(), out, stop, [] {})) return interrupted();
+    report.calm.answers = round.answers();
+    report.calm.seconds = round.seconds();
     expected = round.pieces();
   }
-  for (const auto& answer : report.calm)
+  for (const auto& answer : report.calm.answers)
     if (!answer.error.empty()) return std::cerr << "godwit: an answer failed: " << answer.error << '\n', 1;
 
-  out.line("\n2. The same requests; half-way an instance is killed. One of the answers as it streams:\n");
+  out.line("\n2. The same requests, while each one migrates from instance to instance all the time, KV cache and all");
+  {
+    demo_round round(node.url(), node.model_name(), requests);
+    mover shuffle(node.cluster());
+    if (!watch(round, requests.size(), out, stop, [] {})) return interrupted();
+    add(report.moved, shuffle.stop());
+    report.migrated.answers = round.answers();
+    report.migrated.seconds = round.seconds();
+  }
+  out.line(moved_line(report.moved));
+
+  out.line("\n3. Once more, and half-way an instance is killed. One of the answers as it streams:\n");
   out.speak(requests.front().question);
   out.end_speech();
   // On a fast machine the round may be over before the kill: then once more, with an earlier one.
@@ -180,6 +210,7 @@ int demo(const demo_options& options) {
     demo_round round(node.url(), node.model_name(), requests, [&](std::size_t i, const std::string& text) {
       if (i == 0) out.speak(text);
     });
+    mover shuffle(node.cluster());
     const auto look = [&] {
       if (killed || round.pieces() * 100 < expected * share) return;
       killed = true;
@@ -188,10 +219,11 @@ int demo(const demo_options& options) {
       node.cluster().kill(victim);
       out.speak(fmt::format(" [instance {} killed] ", victim.value()));
     };
-    if (!watch(round, requests.size(), out, stop, look)) return std::cerr << "godwit: interrupted\n", 1;
+    if (!watch(round, requests.size(), out, stop, look)) return interrupted();
+    add(report.moved, shuffle.stop());
     out.end_speech();
-    report.disturbed = round.answers();
-    report.disturbed_seconds = round.seconds();
+    report.killed.answers = round.answers();
+    report.killed.seconds = round.seconds();
     if (const auto status = node.cluster().status()) {
       report.redispatched = status->redispatches_total;
       report.restarts = 0;
@@ -203,12 +235,14 @@ int demo(const demo_options& options) {
   if (options.json) {
     std::cout << demo_json(report) << std::endl;
   } else {
-    out.line(fmt::format("\n3. Instance {} died with {} running requests. Their front end re-dispatched them from "
-                         "prompt and tokens so far.",
+    out.line(fmt::format("\nInstance {} died with {} running requests. Their front end re-dispatched them from prompt "
+                         "and tokens so far.",
                          report.killed_instance, report.redispatched));
-    out.line(fmt::format("   {} of {} clients got their whole answer; {} of {} answers equal the undisturbed ones.\n",
-                         report.complete(), requests.size(), report.equal(), requests.size()));
-    out.line(demo_table(report));
+    for (const auto* play : {&report.migrated, &report.killed})
+      out.line(fmt::format("{}: {} of {} clients got their whole answer; {} of {} answers equal the undisturbed ones.",
+                           play->title, report.complete(*play), requests.size(), report.equal(*play), requests.size()));
+    out.line("\n" + demo_table(report));
+    if (report.moved.committed == 0) out.line("no request migrated: ask for longer answers with --tokens");
     if (report.redispatched == 0) out.line("the answers were complete before the kill: ask for more with --tokens");
     out.line(report.passed() ? "demo passed" : "demo FAILED");
   }
@@ -219,7 +253,8 @@ int demo(const demo_options& options) {
 
 void add_demo_command(CLI::App& app, command_result& result) {
   auto options = std::make_shared<demo_options>();
-  auto* command = app.add_subcommand("demo", "Serve, kill an instance, and show that no client notices");
+  auto* command = app.add_subcommand(
+      "demo", "Serve, migrate every request all the time, kill an instance, and show that no client notices");
   command->add_option("model", options->model, "Model directory; without it the built-in default model")
       ->type_name("MODEL_DIR");
   command->add_option("--requests", options->requests, "Requests at once")

@@ -6,6 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 namespace godwit::main {
@@ -47,12 +48,12 @@ std::uint64_t tokens_of(const std::vector<demo_answer>& answers) {
   return sum;
 }
 
-boost::json::object json_of(const std::vector<demo_answer>& answers, double seconds) {
-  boost::json::object out{{"seconds", seconds},
-                          {"tokens", tokens_of(answers)},
-                          {"tokens_per_second", static_cast<double>(tokens_of(answers)) / seconds}};
+boost::json::object json_of(const demo_play& round) {
+  boost::json::object out{{"seconds", round.seconds},
+                          {"tokens", tokens_of(round.answers)},
+                          {"tokens_per_second", static_cast<double>(tokens_of(round.answers)) / round.seconds}};
   for (const auto& r : rows()) {
-    const auto p = over(answers, r.read);
+    const auto p = over(round.answers, r.read);
     out[r.key] = boost::json::object{{"p50", p.p50}, {"p90", p.p90}, {"p99", p.p99}};
   }
   return out;
@@ -60,52 +61,63 @@ boost::json::object json_of(const std::vector<demo_answer>& answers, double seco
 
 } // namespace
 
-std::size_t demo_report::complete() const {
+std::size_t demo_report::complete(const demo_play& round) const {
   return static_cast<std::size_t>(
-      std::count_if(disturbed.begin(), disturbed.end(), [](const demo_answer& a) { return a.error.empty(); }));
+      std::ranges::count_if(round.answers, [](const demo_answer& a) { return a.error.empty(); }));
 }
 
-std::size_t demo_report::equal() const {
+std::size_t demo_report::equal(const demo_play& round) const {
   std::size_t count = 0;
-  for (std::size_t i = 0; i < std::min(calm.size(), disturbed.size()); ++i)
-    if (same_text(calm[i], disturbed[i])) ++count;
+  for (std::size_t i = 0; i < std::min(calm.answers.size(), round.answers.size()); ++i)
+    if (same_text(calm.answers[i], round.answers[i])) ++count;
   return count;
 }
 
-bool demo_report::passed() const {
-  return redispatched > 0 && !calm.empty() && complete() == calm.size() && equal() == calm.size();
+bool demo_report::identical() const {
+  const auto all = calm.answers.size();
+  return all > 0 && complete(migrated) == all && equal(migrated) == all && complete(killed) == all &&
+         equal(killed) == all;
 }
 
+bool demo_report::passed() const { return identical() && moved.committed > 0 && redispatched > 0; }
+
 std::string demo_table(const demo_report& report) {
-  auto out = fmt::format("{:<22}{:>30}{:>30}\n", "", "undisturbed", "an instance killed");
-  out += fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n", "milliseconds", "P50", "P90", "P99", "P50", "P90",
-                     "P99");
+  const std::array plays{&report.calm, &report.migrated, &report.killed};
+  auto out = fmt::format("{:<20}", "");
+  for (const auto* play : plays) out += fmt::format("{:>28}", play->title);
+  out += fmt::format("\n{:<20}", "milliseconds");
+  for (std::size_t i = 0; i < plays.size(); ++i) out += fmt::format("{:>10}{:>9}{:>9}", "P50", "P90", "P99");
   for (const auto& r : rows()) {
-    const auto a = over(report.calm, r.read);
-    const auto b = over(report.disturbed, r.read);
-    out += fmt::format("{:<22}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.1f}\n", r.name, a.p50, a.p90, a.p99,
-                       b.p50, b.p90, b.p99);
+    out += fmt::format("\n{:<20}", r.name);
+    for (const auto* play : plays) {
+      const auto p = over(play->answers, r.read);
+      out += fmt::format("{:>10.1f}{:>9.1f}{:>9.1f}", p.p50, p.p90, p.p99);
+    }
   }
-  out +=
-      fmt::format("{:<22}{:>30}{:>30}\n", "tokens per second",
-                  fmt::format("{:.0f}", static_cast<double>(tokens_of(report.calm)) / report.calm_seconds),
-                  fmt::format("{:.0f}", static_cast<double>(tokens_of(report.disturbed)) / report.disturbed_seconds));
-  return out;
+  out += fmt::format("\n{:<20}", "tokens per second");
+  for (const auto* play : plays)
+    out += fmt::format("{:>28.0f}", static_cast<double>(tokens_of(play->answers)) / play->seconds);
+  return out + "\n";
 }
 
 std::string demo_json(const demo_report& report) {
-  return boost::json::serialize(
-      boost::json::object{{"model", report.model},
-                          {"instances", report.instances},
-                          {"requests", report.calm.size()},
-                          {"complete", report.complete()},
-                          {"identical", report.equal() == report.calm.size()},
-                          {"passed", report.passed()},
-                          {"killed_instance", report.killed_instance},
-                          {"redispatched", report.redispatched},
-                          {"restarts", report.restarts},
-                          {"undisturbed", json_of(report.calm, report.calm_seconds)},
-                          {"disturbed", json_of(report.disturbed, report.disturbed_seconds)}});
+  const auto stall = summarise(report.moved.stall_ms);
+  return boost::json::serialize(boost::json::object{
+      {"model", report.model},
+      {"instances", report.instances},
+      {"requests", report.calm.answers.size()},
+      {"identical", report.identical()},
+      {"passed", report.passed()},
+      {"migrations", report.moved.committed},
+      {"migrations_ordered", report.moved.ordered},
+      {"migrated_bytes", report.moved.bytes},
+      {"migration_stall_ms", boost::json::object{{"p50", stall.p50}, {"p90", stall.p90}, {"p99", stall.p99}}},
+      {"killed_instance", report.killed_instance},
+      {"redispatched", report.redispatched},
+      {"restarts", report.restarts},
+      {report.calm.key, json_of(report.calm)},
+      {report.migrated.key, json_of(report.migrated)},
+      {report.killed.key, json_of(report.killed)}});
 }
 
 } // namespace godwit::main

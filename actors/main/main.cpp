@@ -1,6 +1,7 @@
 #include "main/bench_command.hpp"
 #include "main/command.hpp"
 #include "main/demo_command.hpp"
+#include "main/migrate_command.hpp"
 #include "main/model_command.hpp"
 #include "main/node_command.hpp"
 #include "main/serve_command.hpp"
@@ -25,6 +26,7 @@ int run(int count, char** arguments) {
   godwit::main::add_node_command(app, command);
   godwit::main::add_bench_command(app, command);
   godwit::main::add_status_command(app, command);
+  godwit::main::add_migrate_command(app, command);
   godwit::main::add_model_command(app, command);
   godwit::main::add_settings_command(app, command);
   try {

@@ -1,5 +1,7 @@
 #include "main/member_process.hpp"
 
+#include "main/migration_parts.hpp"
+
 #include <chrono>
 #include <utility>
 
@@ -60,13 +62,15 @@ void head_connector::work() {
 }
 
 member_process::member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
-                               actors::model_identity identity, runtime::log::logger log)
-    : settings_(settings), head_(head.host + ":" + std::to_string(head.port)),
-      context_length_(identity.context_length) {
+                               actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
+                               runtime::log::logger log)
+    : settings_(settings), head_(head.host + ":" + std::to_string(head.port)), context_length_(identity.context_length),
+      fabric_(std::move(fabric)) {
   loader_ = std::make_unique<loader>(model, settings_);
   system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log));
   connector_ = std::make_unique<head_connector>(*system_, head);
-  auto pair = make_pair_options(settings_, model, loader_->factory(), log);
+  auto pair =
+      make_pair_options(settings_, model, loader_->factory(), make_migration(settings_, fabric_, nullptr, log), log);
   actors::member_options o;
   o.version = GODWIT_VERSION;
   o.address = process_name(settings_);
@@ -96,6 +100,7 @@ member_process::~member_process() {
     board_->state = {}; // handles must not outlive the system
   }
   member_ = {};
+  fabric_.reset(); // its callbacks post to actors of the system, dead or not
 }
 
 protocols::expected<std::unique_ptr<member_process>, start_error>
@@ -103,8 +108,10 @@ member_process::start(const serve_settings& settings, const endpoint& head, gpu:
                       runtime::log::logger log) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
+  auto fabric = make_fabric(settings, true, log);
+  if (!fabric) return protocols::unexpected(fabric.error());
   return std::unique_ptr<member_process>(
-      new member_process(settings, head, std::move(model), std::move(*identity), std::move(log)));
+      new member_process(settings, head, std::move(model), std::move(*identity), std::move(*fabric), std::move(log)));
 }
 
 actors::member_state member_process::state() const {

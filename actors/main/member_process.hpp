@@ -7,6 +7,7 @@
 #include <godwit/actors/member.hpp>
 #include <godwit/protocols/expected.hpp>
 #include <godwit/runtime/actor_system.hpp>
+#include <godwit/transport/fabric.hpp>
 
 #include <condition_variable>
 #include <functional>
@@ -61,7 +62,7 @@ public:
 
 private:
   member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
-                 actors::model_identity identity, runtime::log::logger log);
+                 actors::model_identity identity, std::shared_ptr<transport::fabric> fabric, runtime::log::logger log);
 
   /// Written on the member's context, read by the main thread.
   struct board {
@@ -75,6 +76,7 @@ private:
   std::shared_ptr<board> board_ = std::make_shared<board>();
   // In the order of their making; undone in the opposite one.
   std::unique_ptr<loader> loader_;
+  std::shared_ptr<transport::fabric> fabric_;
   std::unique_ptr<runtime::actor_system> system_;
   std::unique_ptr<head_connector> connector_;
   runtime::handle<actors::member_interface> member_;

@@ -49,7 +49,8 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
 }
 
 pair_options make_pair_options(const serve_settings& settings, const gpu::model::model_directory& model,
-                               actors::executor_factory factory, const runtime::log::logger& log) {
+                               actors::executor_factory factory, actors::migration_environment migration,
+                               const runtime::log::logger& log) {
   pair_options o;
   o.instance.make_executor = std::move(factory);
   o.instance.layers_per_advance = settings.instances.layers_per_advance;
@@ -66,6 +67,7 @@ pair_options make_pair_options(const serve_settings& settings, const gpu::model:
   planner.eos = model.configuration.eos;
   o.llumlet.step_timeout = settings.instances.step_timeout;
   o.llumlet.report_interval = settings.scheduler.report_interval;
+  o.llumlet.migration = std::move(migration);
   o.llumlet.log = log.component("llumlet");
   return o;
 }

@@ -34,7 +34,8 @@ struct pair_options {
   actors::llumlet_options llumlet;
 };
 [[nodiscard]] pair_options make_pair_options(const serve_settings& settings, const gpu::model::model_directory& model,
-                                             actors::executor_factory factory, const runtime::log::logger& log);
+                                             actors::executor_factory factory, actors::migration_environment migration,
+                                             const runtime::log::logger& log);
 
 [[nodiscard]] runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
                                                                   const runtime::log::logger& log);

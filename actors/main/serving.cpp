@@ -1,5 +1,7 @@
 #include "main/serving.hpp"
 
+#include "main/migration_parts.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -35,8 +37,8 @@ std::string host_for_url(const std::string& host) {
 } // namespace
 
 serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
-                 runtime::log::logger log)
-    : settings_(settings), identity_(std::move(identity)), log_(std::move(log)) {
+                 std::shared_ptr<transport::fabric> fabric, runtime::log::logger log)
+    : settings_(settings), identity_(std::move(identity)), log_(std::move(log)), fabric_(std::move(fabric)) {
   model_name_ = settings_.model.name.empty() ? model.name : settings_.model.name;
   context_length_ = identity_.context_length;
 
@@ -64,7 +66,9 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.backoff_max = settings_.instances.restart_backoff_max;
   o.log = log_.component("node");
 
-  auto pair = make_pair_options(settings_, model, loader_->factory(), log_);
+  auto pair = make_pair_options(
+      settings_, model, loader_->factory(),
+      make_migration(settings_, fabric_, std::make_shared<actors::migration_metrics>(metrics_), log_), log_);
   o.instance = std::move(pair.instance);
   o.llumlet = std::move(pair.llumlet);
   o.llumlet.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
@@ -109,7 +113,10 @@ protocols::expected<std::unique_ptr<serving>, start_error>
 serving::start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
-  auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(log)));
+  auto fabric = make_fabric(settings, !settings.control.listen.empty(), log);
+  if (!fabric) return protocols::unexpected(fabric.error());
+  auto out = std::unique_ptr<serving>(
+      new serving(settings, std::move(model), std::move(*identity), std::move(*fabric), std::move(log)));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));
   return out;
 }
@@ -142,6 +149,7 @@ serving::~serving() {
   for (int i = 0; i < 40 && server_->stats().exchanges > 0; ++i) std::this_thread::sleep_for(poll_interval / 5);
   server_->stop(); // nobody calls the edge any more
   system_->shutdown(milliseconds(5000));
+  fabric_.reset(); // its callbacks post to actors of the system, dead or not
 }
 
 std::optional<start_error> serving::wait_ready(const std::function<bool()>& give_up) {

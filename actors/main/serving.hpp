@@ -9,6 +9,7 @@
 #include <godwit/actors/openai_edge.hpp>
 #include <godwit/protocols/expected.hpp>
 #include <godwit/runtime/actor_system.hpp>
+#include <godwit/transport/fabric.hpp>
 #include <godwit/transport/http/server.hpp>
 
 #include <chrono>
@@ -42,7 +43,7 @@ public:
 
 private:
   serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
-          runtime::log::logger log);
+          std::shared_ptr<transport::fabric> fabric, runtime::log::logger log);
   [[nodiscard]] std::optional<start_error> open_ports();
   [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
@@ -59,6 +60,7 @@ private:
   runtime::metrics::registry metrics_;
   std::unique_ptr<load_board> board_;
   std::unique_ptr<loader> loader_;
+  std::shared_ptr<transport::fabric> fabric_;
   std::unique_ptr<runtime::actor_system> system_;
   std::unique_ptr<actors::cluster> cluster_;
   std::unique_ptr<actors::openai_edge> edge_;

@@ -1,5 +1,7 @@
 #include "main/settings.hpp"
 
+#include "main/migration_parts.hpp"
+
 #include <godwit/gpu/cpu/isa.hpp>
 #include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/runtime/log/level.hpp>
@@ -141,6 +143,98 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .flag = "--drain-timeout"});
 }
 
+void declare_migration(runtime::config::registry& r, serve_settings& s) {
+  r.add("migration.stages_max", s.migration.stages_max,
+        {.doc = "Stages of one live migration at most, the last one included. Two are normal; one that needs more than "
+                "this copies more slowly than its request decodes, and is given up.",
+         .unit = "stages",
+         .min = 2,
+         .max = 1000,
+         .extreme = "2"});
+  r.add("migration.last_blocks_max", s.migration.last_blocks_max,
+        {.doc = "Complete KV blocks that may be left for the last stage, during which the request stands still. More: "
+                "fewer stages, longer stalls.",
+         .unit = "blocks",
+         .min = 1,
+         .max = 100'000});
+  r.add("migration.out_max", s.migration.out_max,
+        {.doc = "Migrations away from an instance at a time; further ones are refused.",
+         .unit = "migrations",
+         .min = 0,
+         .max = 1024,
+         .extreme = "1"});
+  r.add("migration.in_max", s.migration.in_max,
+        {.doc = "Migrations towards an instance at a time; further ones are refused. 0: none.",
+         .unit = "migrations",
+         .min = 0,
+         .max = 1024,
+         .extreme = "1"});
+  r.add("migration.answer_timeout", s.migration.answer_timeout,
+        {.doc = "How long one side waits for the other's word before it gives up; the request runs on meanwhile.",
+         .unit = "ms",
+         .min = 1,
+         .max = hour_ms});
+  r.add("migration.stage_timeout", s.migration.stage_timeout,
+        {.doc = "Longest time of a bulk stage, and of waiting for the end of a step. The request runs on meanwhile.",
+         .unit = "ms",
+         .min = 1,
+         .max = hour_ms});
+  r.add("migration.last_timeout", s.migration.last_timeout,
+        {.doc = "Longest time of the last stage, in which the request stands still. Then its home decides who has it.",
+         .unit = "ms",
+         .min = 1,
+         .max = hour_ms});
+  r.add("migration.lease", s.migration.lease,
+        {.doc = "A destination gives up a source that is silent for so long, and frees what it reserved. Longer than a "
+                "step, for which the source waits before the last stage.",
+         .unit = "ms",
+         .min = 1,
+         .max = hour_ms});
+  r.add("migration.claim_timeout", s.migration.claim_timeout,
+        {.doc = "How long an instance waits for a home's word on who owns a request.",
+         .unit = "ms",
+         .min = 1,
+         .max = hour_ms});
+  r.add("migration.claims_max", s.migration.claims_max,
+        {.doc = "How often it asks. Then it lets go of the request, and tells the home so.",
+         .unit = "questions",
+         .min = 1,
+         .max = 100});
+  r.add("migration.portion_bytes", s.migration.portion_bytes,
+        {.doc = "A bulk stage is copied in portions of this size, with pauses between them.",
+         .unit = "bytes",
+         .min = 1024,
+         .max = 1024.0 * 1024 * 1024});
+  r.add("migration.copy_share", s.migration.copy_share,
+        {.doc = "Share of the time in which a bulk stage copies; in the rest the memory and the link belong to the "
+                "requests that decode. The last stage does not pause. 1: no pauses.",
+         .min = 0.01,
+         .max = 1});
+  r.add("fabric.backend", s.fabric.backend,
+        {{"auto", fabric_choice::automatic},
+         {"ucx", fabric_choice::ucx},
+         {"in_process", fabric_choice::in_process},
+         {"none", fabric_choice::none}},
+        {.doc = "How KV blocks travel. auto: ucx where other processes can join, in_process otherwise. none: requests "
+                "do not migrate."});
+  r.add("fabric.listen", s.fabric.listen,
+        {.doc = "Address that the other processes' blocks come to; the port is a free one. It authenticates nobody: "
+                "keep it on loopback or on a network that is trusted."});
+  r.add("fabric.transports", s.fabric.transports,
+        {.doc = "UCX transports that messages between processes may take, as in UCX_TLS: tcp, rc, ..."});
+  r.add("fabric.cross_memory", s.fabric.cross_memory,
+        {.doc = "Between processes of one machine blocks are read straight out of the sender's memory where the kernel "
+                "lets us (same user, ptrace allowed). Otherwise they travel as messages."});
+  r.add("fabric.checksum", s.fabric.checksum,
+        {.doc = "Verify a checksum of what lands. Finds broken memory and networks; costs a pass over the blocks at "
+                "each side."});
+  r.add("fabric.busy_poll", s.fabric.busy_poll,
+        {.doc = "Poll the fabric without sleeping: some microseconds less for small messages, one core more."});
+  r.add("debug.failpoints", s.debug.failpoints,
+        {.doc = "For drills: NAME=ACTION[@N],... kills (kill) or stops (stop) this process when a migration passes the "
+                "named place for the Nth time. docs/serving.md has the names. Empty: none."});
+}
+
 void declare_edges(runtime::config::registry& r, serve_settings& s) {
   r.add("http.listen", s.http.listen,
         {.doc = "HOST:PORT of the OpenAI-style endpoint; port 0 takes a free one and prints it.", .flag = "--listen"});
@@ -210,6 +304,7 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
 void declare(runtime::config::registry& registry, serve_settings& settings) {
   declare_engine(registry, settings);
   declare_cluster(registry, settings);
+  declare_migration(registry, settings);
   declare_edges(registry, settings);
   registry.relate([&settings]() -> std::optional<std::string> {
     if (settings.instances.restart_backoff_min > settings.instances.restart_backoff_max)
@@ -232,6 +327,8 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
     }
     if (settings.instances.isa != "auto" && !gpu::cpu::parse_isa(settings.instances.isa))
       return "instances.isa: '" + settings.instances.isa + "' is none of auto, amx, avx512, avx2, scalar";
+    if (const auto traps = parse_failpoints(settings.debug.failpoints); !traps)
+      return "debug.failpoints: " + traps.error();
     if (settings.model.context_max == 1) return "model.context_max: 1 leaves no room for an answer; 0 or at least 2";
     const auto levels = runtime::log::level_filter::parse(settings.log.levels);
     if (const auto* wrong = std::get_if<runtime::log::level_error>(&levels)) return "log.levels: " + wrong->message;

@@ -12,6 +12,7 @@ namespace godwit::main {
 enum class device_choice : std::uint8_t { automatic, cpu, cuda };
 enum class kv_choice : std::uint8_t { automatic, bf16, f32 };
 enum class batching_choice : std::uint8_t { continuous, fixed };
+enum class fabric_choice : std::uint8_t { automatic, ucx, in_process, none };
 enum class log_format : std::uint8_t { text, json };
 
 /// Everything that `godwit serve` and `godwit node` can be told, with its defaults. `declare` says what each means.
@@ -70,6 +71,31 @@ struct serve_settings {
     std::chrono::milliseconds connection_timeout{500};
     std::chrono::milliseconds rejoin_pause_max{5'000};
   } cluster;
+  struct {
+    std::uint32_t stages_max = 8;
+    std::uint32_t last_blocks_max = 2;
+    std::uint32_t out_max = 2;
+    std::uint32_t in_max = 2;
+    std::chrono::milliseconds answer_timeout{2'000};
+    std::chrono::milliseconds stage_timeout{30'000};
+    std::chrono::milliseconds last_timeout{2'000};
+    std::chrono::milliseconds lease{30'000};
+    std::chrono::milliseconds claim_timeout{2'000};
+    std::uint32_t claims_max = 3;
+    std::uint64_t portion_bytes = 4 * 1024 * 1024;
+    double copy_share = 0.5;
+  } migration;
+  struct {
+    fabric_choice backend = fabric_choice::automatic;
+    std::string listen = "127.0.0.1";
+    std::string transports = "tcp";
+    bool cross_memory = true;
+    bool checksum = false;
+    bool busy_poll = false;
+  } fabric;
+  struct {
+    std::string failpoints;
+  } debug;
   struct {
     std::uint32_t worker_threads = 0; // 0: chosen by the number of cores
     std::chrono::milliseconds drain_timeout{30'000};

@@ -33,6 +33,18 @@ boost::json::object to_json(const protocols::request_status& r) {
           {"kv_blocks", r.blocks},   {"preemptions", r.preemptions}};
 }
 
+boost::json::object to_json(const protocols::migration_status& m) {
+  return {{"id", m.migration.value()},
+          {"request", m.request.value()},
+          {"from", m.source.value()},
+          {"to", m.destination.value()},
+          {"phase", m.phase},
+          {"stage", m.stage},
+          {"bytes", m.bytes},
+          {"stall_ms", static_cast<double>(m.stall_ns) / 1e6},
+          {"age_ms", static_cast<double>(m.age_ns) / 1e6}};
+}
+
 boost::json::object to_json(const protocols::instance_status& s, bool with_requests) {
   boost::json::object out{{"id", s.instance.value()},
                           {"state", std::string(to_string(s.state))},
@@ -54,6 +66,9 @@ boost::json::object to_json(const protocols::instance_status& s, bool with_reque
     for (const auto& r : s.requests) list.push_back(to_json(r));
     out["requests"] = std::move(list);
   }
+  boost::json::array migrations;
+  for (const auto& m : s.migrations) migrations.push_back(to_json(m));
+  out["migrations"] = std::move(migrations);
   return out;
 }
 
@@ -68,15 +83,16 @@ std::string json_of(const protocols::cluster_status& c, bool with_requests) {
                                 {"requests_finished", c.requests_finished_total},
                                 {"requests_failed", c.requests_failed_total},
                                 {"redispatches", c.redispatches_total},
+                                {"moves", c.moves_total},
                                 {"instances", std::move(instances)}};
   return boost::json::serialize(out);
 }
 
 std::string table_of(const protocols::cluster_status& c) {
-  auto out = fmt::format(
-      "{} · godwit {} · up {:.0f} s · policy {}\nrequests: {} open, {} finished, {} failed, {} re-dispatched\n\n",
-      c.model, c.version, static_cast<double>(c.uptime_ns) / 1e9, c.dispatch_policy, c.requests_open,
-      c.requests_finished_total, c.requests_failed_total, c.redispatches_total);
+  auto out = fmt::format("{} · godwit {} · up {:.0f} s · policy {}\nrequests: {} open, {} finished, {} failed, {} "
+                         "re-dispatched, {} moved\n\n",
+                         c.model, c.version, static_cast<double>(c.uptime_ns) / 1e9, c.dispatch_policy, c.requests_open,
+                         c.requests_finished_total, c.requests_failed_total, c.redispatches_total, c.moves_total);
   out += fmt::format("{:>8}  {:<9} {:>8} {:>8} {:>16} {:>12} {:>9}  {:<22} {}\n", "instance", "state", "running",
                      "waiting", "KV blocks", "preemptions", "restarts", "node", "device");
   for (const auto& i : c.instances)
@@ -90,6 +106,13 @@ std::string table_of(const protocols::cluster_status& c) {
           "request {:>6} epoch {} on instance {}: {}, {} prompt + {} answer tokens, {} blocks, priority {}\n",
           r.request.value(), r.epoch.value(), i.instance.value(), to_string(r.state), r.prompt_tokens, r.answer_tokens,
           r.blocks, r.priority);
+  for (const auto& i : c.instances)
+    for (const auto& m : i.migrations)
+      out += fmt::format("migration {}: request {} from instance {} to {}: {}, stage {}, {:.1f} MiB, stall {:.2f} ms, "
+                         "{:.1f} ms old\n",
+                         m.migration.value(), m.request.value(), m.source.value(), m.destination.value(), m.phase,
+                         m.stage, static_cast<double>(m.bytes) / (1 << 20), static_cast<double>(m.stall_ns) / 1e6,
+                         static_cast<double>(m.age_ns) / 1e6);
   return out;
 }
 

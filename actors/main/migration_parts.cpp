@@ -1,0 +1,41 @@
+#include "main/migration_parts.hpp"
+
+#include <godwit/transport/in_process/fabric.hpp>
+#include <godwit/transport/ucx/fabric.hpp>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace godwit::main {
+
+protocols::expected<std::shared_ptr<transport::fabric>, start_error> make_fabric(const serve_settings&, bool,
+                                                                                 const runtime::log::logger&) {
+  return transport::in_process::make_fabric(transport::in_process::make_hub());
+}
+
+actors::migration_environment make_migration(const serve_settings& settings, std::shared_ptr<transport::fabric> fabric,
+                                             std::shared_ptr<actors::migration_metrics> metrics,
+                                             const runtime::log::logger& log) {
+  const auto& from = settings.migration;
+  actors::migration_environment out;
+  out.settings.limits.stages_max = from.stages_max;
+  out.settings.limits.last_blocks_max = from.last_blocks_max;
+  out.settings.out_max = from.out_max;
+  out.settings.in_max = from.in_max;
+  out.settings.answer_timeout = from.answer_timeout;
+  out.settings.stage_timeout = from.stage_timeout;
+  out.settings.last_timeout = from.last_timeout;
+  out.settings.lease = from.lease;
+  out.settings.claim_timeout = from.claim_timeout;
+  out.settings.claims_max = from.claims_max;
+  out.settings.portion_bytes = from.portion_bytes;
+  out.settings.copy_share = from.copy_share;
+  out.fabric = std::move(fabric);
+  out.metrics = std::move(metrics);
+  if (auto traps = parse_failpoints(settings.debug.failpoints)) out.hit = std::move(*traps);
+  out.log = log.component("migration");
+  return out;
+}
+
+} // namespace godwit::main

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "main/settings.hpp"
+#include "main/start_error.hpp"
+
+#include <godwit/actors/migration_environment.hpp>
+#include <godwit/protocols/expected.hpp>
+#include <godwit/runtime/log/logger.hpp>
+#include <godwit/runtime/metrics/registry.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+/// What a process's instances need for live migrations, made of the settings.
+namespace godwit::main {
+
+/// The fabric that the settings ask for. `reaches_others`: instances of other processes may take part. An error where
+/// it cannot be opened.
+[[nodiscard]] protocols::expected<std::shared_ptr<transport::fabric>, start_error>
+make_fabric(const serve_settings& settings, bool reaches_others, const runtime::log::logger& log);
+
+/// `metrics` may be null.
+[[nodiscard]] actors::migration_environment make_migration(const serve_settings& settings,
+                                                           std::shared_ptr<transport::fabric> fabric,
+                                                           std::shared_ptr<actors::migration_metrics> metrics,
+                                                           const runtime::log::logger& log);
+
+/// "NAME=ACTION[@N],...": at the Nth passing of the place (1 where it is not said) the process kills or stops itself.
+/// An error line where the text is wrong; an empty function for an empty text.
+[[nodiscard]] protocols::expected<actors::failpoints, std::string> parse_failpoints(const std::string& text);
+
+} // namespace godwit::main
