@@ -9,9 +9,28 @@
 
 namespace godwit::main {
 
-protocols::expected<std::shared_ptr<transport::fabric>, start_error> make_fabric(const serve_settings&, bool,
-                                                                                 const runtime::log::logger&) {
-  return transport::in_process::make_fabric(transport::in_process::make_hub());
+protocols::expected<std::shared_ptr<transport::fabric>, start_error>
+make_fabric(const serve_settings& settings, bool reaches_others, const runtime::log::logger& log) {
+  auto backend = settings.fabric.backend;
+  if (backend == fabric_choice::automatic) backend = reaches_others ? fabric_choice::ucx : fabric_choice::in_process;
+  if (backend == fabric_choice::none) return std::shared_ptr<transport::fabric>{};
+  if (backend == fabric_choice::in_process)
+    return transport::in_process::make_fabric(transport::in_process::make_hub());
+  transport::ucx::settings options;
+  options.listen = settings.fabric.listen;
+  options.transports = settings.fabric.transports;
+  options.cross_memory = settings.fabric.cross_memory;
+  options.checksum = settings.fabric.checksum;
+  options.busy_poll = settings.fabric.busy_poll;
+  try {
+    auto made = transport::ucx::make_fabric(std::move(options));
+    log.component("fabric").debug("{} at {}", transport::ucx::library_version(), made->address());
+    return made;
+  } catch (const std::exception& failure) {
+    return protocols::unexpected(start_error{
+        std::string("the fabric cannot start: ") + failure.what() +
+        "; see fabric.listen and fabric.transports, or choose fabric.backend none to do without migrations"});
+  }
 }
 
 actors::migration_environment make_migration(const serve_settings& settings, std::shared_ptr<transport::fabric> fabric,
