@@ -1,289 +1,240 @@
 #include <godwit/transport/sim/network.hpp>
 
-#include "fabric/postings.hpp"
+#include "sim/network.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <map>
-#include <set>
-#include <stdexcept>
 #include <utility>
-#include <vector>
 
 namespace godwit::transport::sim {
 
 namespace {
 
-/// Both lists have the same bytes in all.
-void copy(const std::vector<protocols::memory_region>& from, const std::vector<protocols::memory_region>& into) {
-  std::size_t f = 0, t = 0, at_f = 0, at_t = 0;
-  while (f < from.size() && t < into.size()) {
-    const auto bytes = std::min(from[f].bytes - at_f, into[t].bytes - at_t);
-    if (bytes > 0) std::memcpy(into[t].address + at_t, from[f].address + at_f, bytes);
-    at_f += bytes;
-    at_t += bytes;
-    if (at_f == from[f].bytes) {
-      ++f;
-      at_f = 0;
-    }
-    if (at_t == into[t].bytes) {
-      ++t;
-      at_t = 0;
-    }
-  }
-}
-
-} // namespace
-
-struct network::core : std::enable_shared_from_this<network::core> {
-  /// One send, until its `done` has been called.
-  struct job {
-    std::string from, to;
-    transfer_key key;
-    piece_cutter cutter;
-    std::shared_ptr<void> keep;
-    std::function<void(std::string)> done;
-    std::uint32_t unacknowledged = 0;
-    runtime::async::timer_source::timer_id deadline = 0;
-    bool over = false;
-  };
-  using job_ptr = std::shared_ptr<job>;
-  struct endpoint {
-    postings table;
-    fabric::counters counted;
-    std::deque<job_ptr> urgent, bulk;
-    std::set<job_ptr> open;
-    bool sending = false;
-    bool frozen = false;
-    bool deaf = false; ///< acknowledgements get lost
-    std::uint32_t failing = 0;
-    std::vector<std::function<void()>> held; ///< what happened while it was frozen
-  };
-
-  core(runtime::async::timer_source& source, link_settings how) : timers(source), settings(how) {
-    limits.bytes_max = settings.bytes_per_piece;
-  }
-
-  void later(std::chrono::nanoseconds delay, std::function<void()> what) {
-    timers.call_after(delay, [self = weak_from_this(), what = std::move(what)] {
-      if (const auto alive = self.lock()) what();
-    });
-  }
-  void soon(std::vector<postings::callback> calls) {
-    for (auto& call : calls) timers.call_after(std::chrono::nanoseconds{1}, std::move(call));
-  }
-  endpoint* find(const std::string& name) {
-    const auto found = endpoints.find(name);
-    return found == endpoints.end() ? nullptr : found->second.get();
-  }
-  [[nodiscard]] bool is_cut(const std::string& a, const std::string& b) const {
-    return cuts.contains(a < b ? std::pair{a, b} : std::pair{b, a});
-  }
-  /// Runs now, or when the process goes on.
-  void at(const std::string& name, std::function<void()> what) {
-    auto* where = find(name);
-    if (where == nullptr) return;
-    if (where->frozen)
-      where->held.push_back(std::move(what));
-    else
-      what();
-  }
-
-  void finish(const job_ptr& j, std::string error) {
-    if (std::exchange(j->over, true)) return;
-    if (j->deadline != 0) timers.cancel(j->deadline);
-    if (auto* from = find(j->from)) {
-      from->open.erase(j);
-      if (!error.empty())
-        ++from->counted.failed;
-      else
-        from->counted.bytes_sent += j->cutter.bytes_total();
-    }
-    j->keep.reset();
-    timers.call_after(std::chrono::nanoseconds{1},
-                      [done = std::move(j->done), error = std::move(error)] { done(error); });
-  }
-
-  void pump(const std::string& name) {
-    auto* from = find(name);
-    if (from == nullptr || from->sending) return;
-    for (;;) {
-      auto& queue = from->urgent.empty() ? from->bulk : from->urgent;
-      if (queue.empty()) return;
-      const auto j = queue.front();
-      if (j->over || j->cutter.ended()) {
-        queue.pop_front();
-        continue;
-      }
-      std::vector<protocols::memory_region> memory;
-      auto what = j->cutter.next(limits, memory);
-      from->sending = true;
-      ++from->counted.messages_sent;
-      ++j->unacknowledged;
-      transmit(j, std::move(what), std::move(memory));
-      return;
-    }
-  }
-
-  void transmit(const job_ptr& j, piece what, std::vector<protocols::memory_region> memory) {
-    auto* from = find(j->from);
-    auto* to = find(j->to);
-    const auto wire = std::chrono::nanoseconds(
-        static_cast<std::int64_t>(static_cast<double>(what.bytes) / settings.bytes_per_second * 1e9));
-    // The next piece follows when this one has left.
-    later(wire + std::chrono::nanoseconds{1}, [this, name = j->from] {
-      at(name, [this, name] {
-        if (auto* me = find(name)) me->sending = false;
-        pump(name);
-      });
-    });
-    if (from->failing > 0) {
-      --from->failing;
-      return finish(j, "the link lost a piece");
-    }
-    if (to == nullptr) return finish(j, "no fabric is called '" + j->to + "'");
-    if (is_cut(j->from, j->to)) return; // until it times out
-    later(settings.latency, [this, j, wire, what = std::move(what), memory = std::move(memory)] {
-      at(j->to, [this, j, wire, what, memory] { arrive(j, wire, what, memory); });
-    });
-  }
-
-  void arrive(const job_ptr& j, std::chrono::nanoseconds wire, const piece& what,
-              const std::vector<protocols::memory_region>& memory) {
-    auto* to = find(j->to);
-    if (to == nullptr || is_cut(j->from, j->to)) return;
-    auto admitted = to->table.admit(j->key, what);
-    if (!admitted.error.empty()) return acknowledge(j, admitted.error);
-    later(wire, [this, j, memory, bytes = what.bytes, write = admitted.write, into = std::move(admitted.into)] {
-      at(j->to, [this, j, memory, bytes, write, into] { land(j, memory, bytes, write, into); });
-    });
-  }
-
-  void land(const job_ptr& j, const std::vector<protocols::memory_region>& memory, std::uint64_t bytes,
-            std::uint64_t write, const std::vector<protocols::memory_region>& into) {
-    auto* to = find(j->to);
-    if (to == nullptr) return;
-    // A send that is over has let go of its memory.
-    if (j->over || is_cut(j->from, j->to)) return soon(to->table.failed(write, "the sender vanished"));
-    copy(memory, into);
-    ++to->counted.messages_landed;
-    to->counted.bytes_landed += bytes;
-    soon(to->table.landed(write));
-    acknowledge(j, {});
-  }
-
-  void acknowledge(const job_ptr& j, std::string error) {
-    later(settings.latency, [this, j, error = std::move(error)] {
-      at(j->from, [this, j, error] {
-        const auto* from = find(j->from);
-        if (from == nullptr || from->deaf || is_cut(j->from, j->to)) return;
-        --j->unacknowledged;
-        if (!error.empty()) return finish(j, error);
-        if (j->unacknowledged == 0 && j->cutter.ended()) finish(j, {});
-      });
-    });
-  }
-
-  runtime::async::timer_source& timers;
-  const link_settings settings;
-  piece_limits limits;
-  std::map<std::string, std::shared_ptr<endpoint>> endpoints;
-  std::set<std::pair<std::string, std::string>> cuts;
-};
-
-class network::sim_fabric final : public fabric {
+class node_fabric final : public fabric {
 public:
-  sim_fabric(std::shared_ptr<core> shared, std::string name)
-      : core_(std::move(shared)), name_(std::move(name)), self_(std::make_shared<core::endpoint>()) {
-    if (!core_->endpoints.emplace(name_, self_).second) throw std::invalid_argument("two fabrics of one name");
-  }
-  ~sim_fabric() override {
-    auto open = self_->open;
-    core_->endpoints.erase(name_);
-    for (const auto& j : open) {
-      if (std::exchange(j->over, true)) continue;
-      if (j->deadline != 0) core_->timers.cancel(j->deadline);
-      j->done("the fabric is gone");
-    }
-    // Nothing is copied into a fabric that is not there any more.
-    for (auto& call : self_->table.close_all()) call();
-  }
-
-  [[nodiscard]] std::string address() const override { return name_; }
-
+  node_fabric(std::shared_ptr<network::impl> net, std::shared_ptr<node> self)
+      : net_(std::move(net)), self_(std::move(self)) {}
+  ~node_fabric() override { net_->leave(self_); }
+  [[nodiscard]] std::string address() const override { return self_->address; }
   void post(transfer_key key, std::vector<protocols::memory_region> regions, std::shared_ptr<void> keep,
             std::function<void(landing)> on_landed) override {
-    auto error = self_->table.open(key, std::move(regions), std::move(keep), on_landed);
-    if (error.empty()) return;
-    core_->timers.call_after(std::chrono::nanoseconds{1}, [on_landed = std::move(on_landed), error = std::move(error)] {
-      on_landed(landing{0, error});
-    });
+    const auto error = self_->table.open(key, std::move(regions), std::move(keep), on_landed);
+    if (!error.empty()) net_->call_later([on_landed = std::move(on_landed), error] { on_landed(landing{0, error}); });
   }
-
   void withdraw(transfer_key key, std::function<void()> done) override {
-    core_->soon(self_->table.close(key, std::move(done)));
+    for (auto& call : self_->table.close(key, std::move(done))) net_->call_later(std::move(call));
   }
-
   void send(const std::string& peer, transfer_key key, std::uint32_t first_region,
             std::vector<protocols::memory_region> regions, transfer_priority priority, std::chrono::nanoseconds timeout,
             std::shared_ptr<void> keep, std::function<void(std::string)> done) override {
-    auto j = std::make_shared<core::job>(
-        core::job{name_, peer, key, piece_cutter(first_region, std::move(regions)), std::move(keep), std::move(done)});
-    self_->open.insert(j);
-    j->deadline = core_->timers.call_after(timeout, [weak = std::weak_ptr(core_), j = std::weak_ptr(j)] {
-      const auto shared = weak.lock();
-      const auto late = j.lock();
-      if (!shared || !late) return;
-      late->deadline = 0;
-      shared->finish(late, "timed out");
-    });
-    (priority == transfer_priority::urgent ? self_->urgent : self_->bulk).push_back(std::move(j));
-    core_->pump(name_);
+    net_->send(self_, peer, key, first_region, std::move(regions), priority, timeout, std::move(keep), std::move(done));
   }
-
-  [[nodiscard]] counters figures() const override {
-    auto out = self_->counted;
-    out.postings_open = self_->table.open_count();
-    out.refused = self_->table.refused_count();
-    out.sends_open = self_->open.size();
-    return out;
-  }
+  [[nodiscard]] counters figures() const override { return net_->figures(*self_); }
 
 private:
-  std::shared_ptr<core> core_;
-  std::string name_;
-  std::shared_ptr<core::endpoint> self_;
+  std::shared_ptr<network::impl> net_;
+  std::shared_ptr<node> self_;
 };
 
-network::network(runtime::async::timer_source& timers, link_settings settings)
-    : core_(std::make_shared<core>(timers, settings)) {}
+constexpr auto prefix = "godwit-fabric/1/sim/";
+
+} // namespace
+
+network::network(runtime::async::timer_source& timers, settings options)
+    : impl_(std::make_shared<impl>(timers, options)) {}
 network::~network() = default;
 
 std::shared_ptr<fabric> network::make_fabric(const std::string& name) {
-  return std::make_shared<sim_fabric>(core_, name);
+  auto made = std::make_shared<node>();
+  made->name = name;
+  made->address = impl_->join(made, prefix + name);
+  return std::make_shared<node_fabric>(impl_, std::move(made));
 }
 
-void network::cut(const std::string& a, const std::string& b) {
-  core_->cuts.insert(a < b ? std::pair{a, b} : std::pair{b, a});
+void network::cut(const std::string& a, const std::string& b) { impl_->cut(a, b, true); }
+void network::heal(const std::string& a, const std::string& b) { impl_->cut(a, b, false); }
+void network::freeze(const std::string& name) { impl_->freeze(name, true); }
+void network::thaw(const std::string& name) { impl_->freeze(name, false); }
+void network::drop_acknowledgements(const std::string& name, std::uint32_t count) { impl_->drop(name, count); }
+
+network::impl::impl(runtime::async::timer_source& timers, settings options) : timers_(timers), options_(options) {}
+
+// The generation tells a name's later bearer from the one before.
+std::string network::impl::join(const std::shared_ptr<node>& who, const std::string& base) {
+  const std::lock_guard lock{mutex_};
+  auto address = base + "/" + std::to_string(++last_node_);
+  nodes_[address] = who;
+  return address;
 }
-void network::heal(const std::string& a, const std::string& b) {
-  core_->cuts.erase(a < b ? std::pair{a, b} : std::pair{b, a});
+
+void network::impl::leave(const std::shared_ptr<node>& who) {
+  calls made;
+  {
+    const std::lock_guard lock{mutex_};
+    nodes_.erase(who->address);
+    made = who->table.close_all();
+    std::vector<std::uint64_t> open;
+    for (const auto& [name, what] : sends_)
+      if (what->from == who) open.push_back(name);
+    for (const auto name : open) finish(name, "the fabric was closed", made);
+  }
+  for (auto& call : made) call();
 }
-void network::freeze(const std::string& name) {
-  if (auto* who = core_->find(name)) who->frozen = true;
+
+void network::impl::call_later(std::function<void()> function) {
+  timers_.call_after(std::chrono::nanoseconds{0}, std::move(function));
 }
-void network::thaw(const std::string& name) {
-  auto* who = core_->find(name);
-  if (who == nullptr) return;
-  who->frozen = false;
-  for (auto& what : std::exchange(who->held, {})) core_->later(std::chrono::nanoseconds{1}, std::move(what));
+
+runtime::async::timer_source::timer_id network::impl::after(std::chrono::nanoseconds delay,
+                                                            std::function<void(impl&, calls&)> step) {
+  return timers_.call_after(delay, [weak = weak_from_this(), step = std::move(step)] {
+    const auto self = weak.lock();
+    if (!self) return;
+    calls made;
+    {
+      const std::lock_guard lock{self->mutex_};
+      step(*self, made);
+    }
+    for (auto& call : made) call();
+  });
 }
-void network::fail_pieces(const std::string& name, std::uint32_t count) {
-  if (auto* who = core_->find(name)) who->failing = count;
+
+void network::impl::send(const std::shared_ptr<node>& from, const std::string& peer, transfer_key key,
+                         std::uint32_t first_region, std::vector<protocols::memory_region> regions,
+                         transfer_priority priority, std::chrono::nanoseconds timeout, std::shared_ptr<void> keep,
+                         std::function<void(std::string)> done) {
+  auto made = std::make_shared<sending>(
+      sending{from, peer, key, piece_cutter{first_region, std::move(regions)}, std::move(keep), std::move(done), 0, 0});
+  std::uint64_t name = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    name = ++last_send_;
+    made->timer = after(timeout, [name](impl& net, calls& more) { net.finish(name, "timed out", more); });
+    sends_.emplace(name, std::move(made));
+    ++from->counted.sends_open;
+    (priority == transfer_priority::urgent ? from->urgent : from->bulk).push_back(name);
+  }
+  after(std::chrono::nanoseconds{0}, [from](impl& net, calls&) { net.transmit(from); });
 }
-void network::drop_acks(const std::string& name, bool dropped) {
-  if (auto* who = core_->find(name)) who->deaf = dropped;
+
+// One message at a time leaves a fabric; the next one when the bandwidth allows it.
+void network::impl::transmit(const std::shared_ptr<node>& from) {
+  if (from->sending || frozen_.contains(from->name)) return;
+  auto& queue = from->urgent.empty() ? from->bulk : from->urgent;
+  if (queue.empty()) return;
+  const auto name = queue.front();
+  const auto found = sends_.find(name);
+  if (found == sends_.end()) {
+    queue.pop_front();
+    after(std::chrono::nanoseconds{0}, [from](impl& net, calls&) { net.transmit(from); });
+    return;
+  }
+  auto& what = *found->second;
+  std::vector<protocols::memory_region> memory;
+  const auto cut = what.cutter.next({options_.bytes_per_message, 1U << 16U, 1U << 16U}, memory);
+  ++what.pieces_open;
+  ++from->counted.messages_sent;
+  if (what.cutter.ended()) queue.pop_front();
+  const auto takes = std::chrono::nanoseconds{
+      static_cast<std::int64_t>(static_cast<double>(cut.bytes) / options_.bytes_per_second * 1e9)};
+  from->sending = true;
+  after(takes, [from](impl& net, calls&) {
+    from->sending = false;
+    net.transmit(from);
+  });
+  after(takes + options_.latency, [name, cut, memory](impl& net, calls& made) { net.arrive(name, cut, memory, made); });
+}
+
+void network::impl::arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory,
+                           calls& made) {
+  const auto found = sends_.find(name);
+  // A send that was given up has lost its memory: its bytes do not exist any more.
+  if (found == sends_.end()) return;
+  auto& what = *found->second;
+  const auto to = nodes_.find(what.peer);
+  if (to == nodes_.end()) return finish(name, "no fabric at " + what.peer, made);
+  auto& target = *to->second;
+  if (broken(what.from->name, target.name)) return;
+  auto place = target.table.admit(what.key, cut);
+  if (place.error.empty()) {
+    for (std::size_t i = 0; i < memory.size(); ++i)
+      std::memcpy(place.into[i].address, memory[i].address, memory[i].bytes);
+    for (auto& call : target.table.landed(place.write)) made.push_back(std::move(call));
+    ++target.counted.messages_landed;
+    target.counted.bytes_landed += cut.bytes;
+    if (auto drop = drops_.find(target.name); drop != drops_.end() && drop->second > 0) {
+      --drop->second;
+      return;
+    }
+  }
+  after(options_.latency, [name, error = place.error, to_name = target.name](impl& net, calls& more) {
+    net.acknowledge(name, error, to_name, more);
+  });
+}
+
+void network::impl::acknowledge(std::uint64_t name, const std::string& error, const std::string& by, calls& made) {
+  const auto found = sends_.find(name);
+  if (found == sends_.end() || broken(found->second->from->name, by)) return;
+  --found->second->pieces_open;
+  if (!error.empty())
+    finish(name, error, made);
+  else if (found->second->pieces_open == 0 && found->second->cutter.ended())
+    finish(name, {}, made);
+}
+
+void network::impl::finish(std::uint64_t name, const std::string& error, calls& made) {
+  const auto found = sends_.find(name);
+  if (found == sends_.end()) return;
+  const auto ended = found->second;
+  sends_.erase(found);
+  timers_.cancel(ended->timer);
+  auto& counted = ended->from->counted;
+  --counted.sends_open;
+  if (error.empty())
+    counted.bytes_sent += ended->cutter.bytes_total();
+  else
+    ++counted.failed;
+  made.emplace_back([ended, error] {
+    ended->keep.reset();
+    ended->done(error);
+  });
+}
+
+bool network::impl::broken(const std::string& a, const std::string& b) const {
+  return frozen_.contains(a) || frozen_.contains(b) || cuts_.contains(std::minmax(a, b));
+}
+
+void network::impl::cut(const std::string& a, const std::string& b, bool on) {
+  const std::lock_guard lock{mutex_};
+  const std::pair<std::string, std::string> link = std::minmax(a, b);
+  if (on)
+    cuts_.insert(link);
+  else
+    cuts_.erase(link);
+}
+
+void network::impl::freeze(const std::string& name, bool on) {
+  const std::lock_guard lock{mutex_};
+  if (on) {
+    frozen_.insert(name);
+    return;
+  }
+  frozen_.erase(name);
+  for (const auto& [address, who] : nodes_)
+    if (who->name == name) after(std::chrono::nanoseconds{0}, [who = who](impl& net, calls&) { net.transmit(who); });
+}
+
+void network::impl::drop(const std::string& name, std::uint32_t count) {
+  const std::lock_guard lock{mutex_};
+  drops_[name] = count;
+}
+
+fabric::counters network::impl::figures(const node& who) const {
+  const std::lock_guard lock{mutex_};
+  auto out = who.counted;
+  out.postings_open = who.table.open_count();
+  out.refused = who.table.refused_count();
+  return out;
 }
 
 } // namespace godwit::transport::sim

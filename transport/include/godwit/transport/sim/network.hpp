@@ -4,50 +4,52 @@
 #include <godwit/transport/fabric.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-/// The fabric of simulations: bytes are really copied, time is the timer's, and links fail when they are told to.
+/// A network that takes simulated time, and breaks where it is told to.
 namespace godwit::transport::sim {
 
-struct link_settings {
+struct settings {
+  /// Of each fabric, for all that it sends.
   double bytes_per_second = 4e9;
-  std::chrono::nanoseconds latency{std::chrono::microseconds(20)}; ///< one way
-  std::uint64_t bytes_per_piece = std::uint64_t{1} << 20;          ///< how long an urgent send may have to wait
+  /// One way.
+  std::chrono::nanoseconds latency{20'000};
+  /// How long bulk keeps an urgent send waiting, and how fine a fault can cut a send.
+  std::size_t bytes_per_message = std::size_t{1} << 20;
 };
 
-/// Fabrics that reach each other. Each sends one piece at a time, urgent ones first; a piece is admitted when it leaves
-/// and lands when it arrives, so a withdrawal can meet one that is under way.
+/// Fabrics that reach each other by name. What they do depends on the calls and their times only: the same run twice is
+/// the same.
 ///
-/// Everything runs on the timer's thread, in an order that follows from the calls: no randomness. `timers` outlives the
-/// network and its fabrics. Not thread-safe.
+/// Bytes are copied when the message arrives, in one go. All callbacks come from the timer source. Faults may be set at
+/// any moment and act on what is under way: a message arrives only if its link is whole and its receiver is not frozen
+/// at that moment; what does not arrive is lost, and its sender learns by its timeout alone.
 class network {
 public:
-  network(runtime::async::timer_source& timers, link_settings settings = {});
-  ~network();
+  network(runtime::async::timer_source& timers, settings options);
   network(const network&) = delete;
   network& operator=(const network&) = delete;
+  ~network();
 
-  /// `name` is its address and must be new.
+  /// Names are unique at a time. The network outlives its fabrics.
   [[nodiscard]] std::shared_ptr<fabric> make_fabric(const std::string& name);
 
-  // Faults.
-  /// From now on nothing passes between the two: what is under way is lost, what is sent times out.
+  /// No messages between the two, either way, nor acknowledgements; by name.
   void cut(const std::string& a, const std::string& b);
   void heal(const std::string& a, const std::string& b);
-  /// The process is stopped (SIGSTOP): it takes nothing and answers nothing until it is thawed.
+  /// Takes nothing and sends nothing, like a stopped process.
   void freeze(const std::string& name);
   void thaw(const std::string& name);
-  /// The next so many pieces that `name` sends get lost, with an error at once.
-  void fail_pieces(const std::string& name, std::uint32_t count);
-  /// Acknowledgements to `name` get lost: its blocks land, and it never learns of it.
-  void drop_acks(const std::string& name, bool dropped);
+  /// Of the next messages that arrive at `name`, so many land without their sender ever hearing of it.
+  void drop_acknowledgements(const std::string& name, std::uint32_t count);
+
+  class impl;
 
 private:
-  struct core;
-  class sim_fabric;
-  std::shared_ptr<core> core_;
+  std::shared_ptr<impl> impl_;
 };
 
 } // namespace godwit::transport::sim

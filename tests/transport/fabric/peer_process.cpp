@@ -1,0 +1,135 @@
+#include "transport/fabric/peer_process.hpp"
+
+#include "transport/fabric/rig.hpp"
+
+#include <godwit/transport/ucx/fabric.hpp>
+
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace godwit::transport::testing {
+
+namespace {
+
+constexpr auto argument = "--as-fabric-peer=";
+
+/// What the second process does until its input ends.
+int serve(bool cross_memory) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::map<std::uint64_t, std::shared_ptr<block_memory>> memory;
+  std::mutex mutex;
+  const auto say = [&mutex](const std::string& line) {
+    const std::lock_guard lock{mutex};
+    std::cout << line << std::endl;
+  };
+  ucx::settings options;
+  options.cross_memory = cross_memory;
+  options.peer_timeout = std::chrono::milliseconds(1000);
+  const auto mine = ucx::make_fabric(options);
+  say(mine->address());
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    std::string verb, address;
+    std::uint64_t id = 0;
+    std::size_t count = 0, bytes = 0;
+    words >> verb;
+    if (verb == "post") {
+      words >> id >> count >> bytes;
+      const auto blocks = memory[id] = std::make_shared<block_memory>(count, bytes);
+      mine->post({id, 1}, blocks->regions(), {}, [say, id, count, blocks](const landing& l) {
+        if (!l.error.empty()) return say("dead " + l.error);
+        if (l.regions != count) return;
+        block_memory wanted(count, blocks->regions().front().bytes);
+        wanted.scribble(id);
+        say(same(wanted, *blocks) ? "landed right" : "landed wrong");
+      });
+      say("posted");
+    } else if (verb == "send") {
+      words >> address >> id >> count >> bytes;
+      const auto blocks = memory[id] = std::make_shared<block_memory>(count, bytes);
+      blocks->scribble(id);
+      say("sending");
+      mine->send(address, {id, 1}, 0, blocks->regions(), transfer_priority::bulk, 5s, blocks,
+                 [say](const std::string& error) { say("sent " + error); });
+    } else if (verb == "withdraw") {
+      words >> id;
+      mine->withdraw({id, 1}, [say] { say("withdrawn"); });
+    }
+  }
+  return 0;
+}
+
+/// Turns this process into a peer before main where it was asked for.
+const bool was_peer = [] {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string word;
+  while (std::getline(file, word, '\0'))
+    if (word.starts_with(argument)) ::_exit(serve(word.ends_with("1")));
+  return false;
+}();
+
+} // namespace
+
+peer_process::peer_process(bool cross_memory) {
+  (void)was_peer;
+  ::signal(SIGPIPE, SIG_IGN);
+  int in[2], out[2];
+  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) return;
+  const std::string word = argument + std::to_string(cross_memory ? 1 : 0);
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::dup2(in[0], 0);
+    ::dup2(out[1], 1);
+    ::execl("/proc/self/exe", "transport_test", word.c_str(), static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  ::close(in[0]);
+  ::close(out[1]);
+  to_ = in[1];
+  from_ = out[0];
+  address_ = hear();
+}
+
+peer_process::~peer_process() {
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  ::close(to_);
+  ::close(from_);
+}
+
+void peer_process::tell(const std::string& line) const {
+  const auto text = line + "\n";
+  if (::write(to_, text.data(), text.size()) < 0) return; // it is dead, and will not answer
+}
+
+std::string peer_process::hear(int timeout_ms) {
+  for (;;) {
+    if (const auto end = heard_.find('\n'); end != std::string::npos) {
+      auto line = heard_.substr(0, end);
+      heard_.erase(0, end + 1);
+      return line;
+    }
+    pollfd readable{from_, POLLIN, 0};
+    if (::poll(&readable, 1, timeout_ms) != 1) return {};
+    char buffer[512];
+    const auto got = ::read(from_, buffer, sizeof buffer);
+    if (got <= 0) return {};
+    heard_.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+void peer_process::signal(int number) const { ::kill(pid_, number); }
+
+} // namespace godwit::transport::testing

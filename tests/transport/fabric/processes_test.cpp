@@ -1,0 +1,164 @@
+// Two processes, one of which is killed or stopped: bounded time, a clear error, nothing left, and a fresh start works.
+#include "transport/fabric/peer_process.hpp"
+#include "transport/fabric/rig.hpp"
+
+#include <godwit/transport/ucx/fabric.hpp>
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <thread>
+
+namespace godwit::transport::testing {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+class FabricProcesses : public ::testing::TestWithParam<bool> {
+protected:
+  static constexpr std::size_t count = 1024, bytes = 65536;
+  static std::shared_ptr<fabric> make() {
+    ucx::settings options;
+    options.cross_memory = GetParam();
+    options.peer_timeout = 1000ms;
+    return ucx::make_fabric(options);
+  }
+  static std::string list(std::uint64_t id) {
+    return std::to_string(id) + " " + std::to_string(count) + " " + std::to_string(bytes);
+  }
+  static void expect_nothing_open(fabric& mine) {
+    EXPECT_TRUE(eventually([&] {
+      const auto now = mine.figures();
+      return now.sends_open == 0 && now.postings_open == 0 && now.peers_open == 0;
+    })) << mine.figures().peers_open
+        << " connections";
+  }
+};
+
+TEST_P(FabricProcesses, BlocksGoToAnotherProcessAndBack) {
+  const auto mine = make();
+  peer_process peer(GetParam());
+  block_memory from(count, bytes), to(count, bytes), wanted(count, bytes);
+  from.scribble(1);
+  wanted.scribble(2);
+  peer.tell("post " + list(1));
+  ASSERT_EQ(peer.hear(), "posted");
+  EXPECT_EQ(send(*mine, peer.address(), {1, 1}, 0, from.regions())->next(), "");
+  EXPECT_EQ(peer.hear(), "landed right");
+  post(*mine, {2, 1}, to.regions());
+  peer.tell("send " + mine->address() + " " + list(2));
+  EXPECT_EQ(peer.hear(), "sending");
+  EXPECT_EQ(peer.hear(), "sent ");
+  EXPECT_TRUE(withdraw(*mine, {2, 1}));
+  EXPECT_TRUE(same(to, wanted));
+}
+
+TEST_P(FabricProcesses, AReceiverThatIsKilledIsNoticedSoon) {
+  const auto mine = make();
+  block_memory from(count, bytes);
+  from.scribble(1);
+  int cut_short = 0;
+  for (int round = 0; round < 8; ++round) {
+    peer_process peer(GetParam());
+    peer.tell("post " + list(1));
+    ASSERT_EQ(peer.hear(), "posted");
+    const auto keep = std::make_shared<int>(0);
+    const auto start = clock::now();
+    const auto sent = send(*mine, peer.address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, 10s, keep);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 * round));
+    peer.signal(SIGKILL);
+    const auto error = sent->next(5s);
+    ASSERT_TRUE(error);
+    EXPECT_LT(clock::now() - start, 3s);
+    if (!error->empty()) ++cut_short;
+    EXPECT_TRUE(eventually([&] { return keep.use_count() == 1; }, 3s)) << "the memory is not held any more";
+  }
+  EXPECT_GT(cut_short, 0);
+  expect_nothing_open(*mine);
+  peer_process peer(GetParam());
+  peer.tell("post " + list(1));
+  ASSERT_EQ(peer.hear(), "posted");
+  EXPECT_EQ(send(*mine, peer.address(), {1, 1}, 0, from.regions())->next(), "") << "the next one is reached";
+}
+
+TEST_P(FabricProcesses, ASenderThatIsKilledLeavesNoWriteBehind) {
+  const auto mine = make();
+  block_memory to(count, bytes);
+  for (std::uint32_t round = 0; round < 8; ++round) {
+    peer_process peer(GetParam());
+    const auto keep = std::make_shared<int>(0);
+    const transfer_key key{round + 1, 1};
+    post(*mine, key, to.regions(), keep);
+    peer.tell("send " + mine->address() + " " + list(round + 1));
+    ASSERT_EQ(peer.hear(), "sending");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 * round));
+    peer.signal(SIGKILL);
+    ASSERT_TRUE(withdraw(*mine, key, 1s));
+    EXPECT_EQ(keep.use_count(), 1);
+    to.poison(0xEE);
+    std::this_thread::sleep_for(5ms);
+    ASSERT_TRUE(to.all(0xEE));
+  }
+  expect_nothing_open(*mine);
+}
+
+TEST_P(FabricProcesses, AReceiverThatStandsStillTimesOutAndIsReachedAgainLater) {
+  const auto mine = make();
+  block_memory from(count, bytes);
+  from.scribble(1);
+  peer_process peer(GetParam());
+  for (int id = 1; id <= 3; ++id) {
+    peer.tell("post " + list(1 + static_cast<std::uint64_t>(id)));
+    ASSERT_EQ(peer.hear(), "posted");
+  }
+  const auto keep = std::make_shared<int>(0);
+  peer.signal(SIGSTOP);
+  auto start = clock::now();
+  const auto by_deadline = send(*mine, peer.address(), {2, 1}, 0, from.regions(), transfer_priority::bulk, 300ms, keep);
+  EXPECT_EQ(by_deadline->next(), "timed out");
+  EXPECT_LT(clock::now() - start, 1s);
+  const auto by_silence = send(*mine, peer.address(), {3, 1}, 0, from.regions(), transfer_priority::bulk, 60s, keep);
+  const auto error = by_silence->next(8s);
+  ASSERT_TRUE(error);
+  EXPECT_NE(*error, "");
+  EXPECT_TRUE(eventually([&] { return keep.use_count() == 1; }, 3s));
+  from.scribble(4);
+  peer.signal(SIGCONT);
+  // What it reads now of the two that were given up does not count.
+  EXPECT_EQ(send(*mine, peer.address(), {4, 1}, 0, from.regions())->next(), "");
+  std::string heard;
+  do {
+    heard = peer.hear(3000);
+    EXPECT_NE(heard, "landed wrong");
+  } while (!heard.empty() && heard != "landed right");
+  EXPECT_EQ(heard, "landed right");
+}
+
+TEST_P(FabricProcesses, ASenderThatStandsStillDoesNotDelayAWithdrawal) {
+  const auto mine = make();
+  block_memory to(count, bytes);
+  peer_process peer(GetParam());
+  for (std::uint32_t round = 1; round <= 6; ++round) {
+    const auto keep = std::make_shared<int>(0);
+    const transfer_key key{round, 1};
+    const auto landed = post(*mine, key, to.regions(), keep);
+    peer.tell("send " + mine->address() + " " + list(round));
+    ASSERT_EQ(peer.hear(), "sending");
+    if (round % 2 == 0) landed->next(1s);
+    peer.signal(SIGSTOP);
+    const auto start = clock::now();
+    ASSERT_TRUE(withdraw(*mine, key, 2s));
+    EXPECT_LT(clock::now() - start, 500ms);
+    EXPECT_EQ(keep.use_count(), 1);
+    to.poison(0xEE);
+    peer.signal(SIGCONT);
+    EXPECT_TRUE(peer.hear().starts_with("sent ")) << "it learns that its place is gone, or had sent all";
+    ASSERT_TRUE(to.all(0xEE));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ucx, FabricProcesses, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "cross_memory" : "messages"; });
+
+} // namespace
+} // namespace godwit::transport::testing

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "fabric/postings.hpp"
+
+#include <godwit/transport/sim/network.hpp>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace godwit::transport::sim {
+
+struct node {
+  std::string name;
+  std::string address;
+  postings table;
+  // under the network's mutex
+  fabric::counters counted;
+  std::deque<std::uint64_t> urgent, bulk;
+  bool sending = false;
+};
+
+class network::impl : public std::enable_shared_from_this<network::impl> {
+public:
+  using calls = std::vector<std::function<void()>>;
+  impl(runtime::async::timer_source& timers, settings options);
+  [[nodiscard]] std::string join(const std::shared_ptr<node>& who, const std::string& base);
+  void leave(const std::shared_ptr<node>& who);
+  void call_later(std::function<void()> function);
+  void send(const std::shared_ptr<node>& from, const std::string& peer, transfer_key key, std::uint32_t first_region,
+            std::vector<protocols::memory_region> regions, transfer_priority priority, std::chrono::nanoseconds timeout,
+            std::shared_ptr<void> keep, std::function<void(std::string)> done);
+  void cut(const std::string& a, const std::string& b, bool on);
+  void freeze(const std::string& name, bool on);
+  void drop(const std::string& name, std::uint32_t count);
+  [[nodiscard]] fabric::counters figures(const node& who) const;
+
+private:
+  struct sending {
+    std::shared_ptr<node> from;
+    std::string peer;
+    transfer_key key;
+    piece_cutter cutter;
+    std::shared_ptr<void> keep;
+    std::function<void(std::string)> done;
+    std::uint32_t pieces_open = 0;
+    runtime::async::timer_source::timer_id timer = 0;
+  };
+  /// A step under the lock, and what it wants to have called without it.
+  runtime::async::timer_source::timer_id after(std::chrono::nanoseconds delay, std::function<void(impl&, calls&)> step);
+  void transmit(const std::shared_ptr<node>& from);
+  void arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory, calls& made);
+  void acknowledge(std::uint64_t name, const std::string& error, const std::string& by, calls& made);
+  void finish(std::uint64_t name, const std::string& error, calls& made);
+  [[nodiscard]] bool broken(const std::string& a, const std::string& b) const;
+
+  runtime::async::timer_source& timers_;
+  const settings options_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<node>> nodes_;
+  std::map<std::uint64_t, std::shared_ptr<sending>> sends_;
+  std::set<std::pair<std::string, std::string>> cuts_;
+  std::set<std::string> frozen_;
+  std::map<std::string, std::uint32_t> drops_;
+  std::uint64_t last_node_ = 0;
+  std::uint64_t last_send_ = 0;
+};
+
+} // namespace godwit::transport::sim
