@@ -1,0 +1,107 @@
+#include "model_cases.hpp"
+#include "model_diagram.hpp"
+#include "model_explorer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+// docs/design/migration_model.md says what is explored, and how to read what is printed here.
+namespace godwit::protocols::model {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool instrumented = true; // many times slower: the smaller cases only
+#else
+constexpr bool instrumented = false;
+#endif
+
+void print(const char* what, std::uint64_t states, std::uint64_t transitions, std::uint32_t depth, double seconds) {
+  std::printf("model checker: %s: %llu states, %llu transitions, depth %u, %.1f s\n", what,
+              static_cast<unsigned long long>(states), static_cast<unsigned long long>(transitions), depth, seconds);
+  std::fflush(stdout);
+}
+
+void explore_all(const std::vector<model_case>& cases, std::uint64_t states_max) {
+  std::uint64_t states = 0, transitions = 0;
+  std::uint32_t depth = 0;
+  double seconds = 0;
+  for (const auto& c : cases) {
+    const auto found = explore(c, {.states_max = states_max});
+    EXPECT_EQ(found.broken, "") << c.name << "\n" << diagram(c, found.path);
+    EXPECT_TRUE(found.complete || !found.broken.empty() || instrumented) << c.name << ": not explored to the end";
+    EXPECT_GT(found.at_rest, instrumented ? 0U : 1U) << c.name;
+    print(c.name.c_str(), found.states, found.transitions, found.depth, found.seconds);
+    states += found.states;
+    transitions += found.transitions;
+    depth = std::max(depth, found.depth);
+    seconds += found.seconds;
+  }
+  print("all", states, transitions, depth, seconds);
+}
+
+TEST(MigrationModel, EveryPromiseHoldsInEveryInterleavingOfTheBoundedCases) {
+  auto cases = everyday_cases();
+  // With sanitizers: what is small, to the end.
+  if (instrumented) std::erase_if(cases, [](const auto& c) { return c.faults.deaths == 0 && c.faults.fabric == 0; });
+  explore_all(cases, 20'000'000);
+}
+
+// Several minutes and several GB: --gtest_also_run_disabled_tests --gtest_filter=*Night*
+TEST(MigrationModel, DISABLED_EveryPromiseHoldsInTheCasesOfTheNight) { explore_all(nightly_cases(), 60'000'000); }
+
+TEST(MigrationModel, EveryPlantedBugIsFoundByAShortestCounterexample) {
+  const auto planted = static_cast<int>(mutant::count) - 1;
+  int found = 0;
+  double seconds = 0;
+  for (int i = 1; i <= planted; ++i) {
+    const auto bounds = case_for(static_cast<mutant>(i));
+    const auto result = explore(bounds, {.states_max = 1'000'000});
+    seconds += result.seconds;
+    EXPECT_NE(result.broken, "") << bounds.name << ": not found in " << result.states << " states";
+    if (result.broken.empty()) continue;
+    ++found;
+    std::printf("\nplanted: %s\nfound after %llu states, %zu steps: %s\n%s", bounds.name.c_str(),
+                static_cast<unsigned long long>(result.states), result.path.size(), result.broken.c_str(),
+                diagram(bounds, result.path).c_str());
+  }
+  EXPECT_GE(planted, 20);
+  std::printf("\nmodel checker: mutants found %d of %d, %.1f s\n", found, planted, seconds);
+}
+
+// What the mutants rest on: the same cases without the bug are sound.
+TEST(MigrationModel, TheCasesOfThePlantedBugsAreSoundWithoutThem) {
+  for (int i = 1; i < static_cast<int>(mutant::count); ++i) {
+    auto bounds = case_for(static_cast<mutant>(i));
+    bounds.bug = mutant::none;
+    const auto result = explore(bounds, {.states_max = instrumented ? 2'000U : 20'000U, .check_rest_reachable = false});
+    EXPECT_EQ(result.broken, "") << bounds.name << "\n" << diagram(bounds, result.path);
+  }
+}
+
+TEST(MigrationModel, ACounterexampleIsDrawnAsASequence) {
+  const auto bounds = case_for(mutant::leaks_what_it_received);
+  const auto result = explore(bounds);
+  ASSERT_EQ(result.broken, "a reservation outlives its migration");
+  const auto drawn = diagram(bounds, result.path);
+  EXPECT_EQ(drawn.substr(0, drawn.find('\n')), " home      A         A/src     B/dst     B") << drawn;
+  EXPECT_NE(drawn.find("  |<------------------|         |         |       prepare_move e1\n"), std::string::npos)
+      << drawn;
+  EXPECT_NE(drawn.find("  |         |         *         |         |       its timer runs out\n"), std::string::npos)
+      << drawn;
+}
+
+// `serialise` takes the numbers of timers and leases out of the machines' states by their place.
+TEST(MigrationModel, TimersAndLeasesAreWhereTheModelLooksForThem) {
+  migration_source source({16, 0}, {});
+  (void)source.begin();
+  EXPECT_EQ(std::get<8>(source.state()), 1U);
+  migration_destination destination({4, 4});
+  (void)destination.begin();
+  EXPECT_EQ(std::get<5>(destination.state()), 1U);
+}
+
+} // namespace
+} // namespace godwit::protocols::model
