@@ -1,0 +1,39 @@
+#pragma once
+
+#include "fabric/child.hpp"
+
+#include <godwit/transport/fabric.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace godwit::bench {
+
+/// As a node makes it; without shared memory, blocks go over TCP as between hosts.
+[[nodiscard]] std::shared_ptr<transport::fabric> make_bench_fabric(bool shared_memory);
+/// Touched, and enough for the largest list.
+[[nodiscard]] std::vector<std::byte> bench_memory();
+/// `total` bytes in regions that are neighbours nowhere and in no order of their addresses.
+[[nodiscard]] std::vector<protocols::memory_region> scattered(std::vector<std::byte>& memory, std::size_t total,
+                                                              std::size_t bytes_per_region);
+
+/// The process that receives.
+class fabric_peer {
+public:
+  explicit fabric_peer(bool shared_memory);
+  [[nodiscard]] const std::string& address() const { return address_; }
+  /// Postings `first` .. `first + count - 1`, all into the same memory.
+  void post(std::uint64_t first, std::uint32_t count, std::size_t total, std::size_t bytes_per_region);
+  void withdraw(std::uint64_t first, std::uint32_t count);
+
+private:
+  child process_;
+  std::string address_;
+};
+/// What that process does.
+int serve_as_peer(bool shared_memory);
+
+} // namespace godwit::bench
