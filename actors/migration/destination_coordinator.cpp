@@ -15,7 +15,9 @@ destination_coordinator::destination_coordinator(runtime::actor_context context,
 
 runtime::behavior_of<destination_coordinator_interface> destination_coordinator::make_behavior() {
   monitor(task_.llumlet, [this](runtime::stop_reason) { quit(runtime::stop_reason::failed); });
-  monitor(task_.opened.coordinator, [this](runtime::stop_reason) { feed(machine::source_lost{}); });
+  const auto lost = [this](runtime::stop_reason) { feed(machine::source_lost{}); };
+  monitor(task_.opened.coordinator, lost);
+  if (task_.opened.llumlet) monitor(task_.opened.llumlet, lost); // see source_coordinator::open
   for (const auto& effect : machine_.begin()) std::visit([this](const auto& e) { perform(e); }, effect);
   start(guard_lease());
   task_.environment.pass("destination.opened");

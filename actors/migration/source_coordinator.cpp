@@ -112,7 +112,8 @@ task<void> source_coordinator::prepare() {
 void source_coordinator::perform(const machine::open_destination& e) { start(open(e.blocks)); }
 
 task<void> source_coordinator::open(std::uint32_t blocks) {
-  auto message = open_migration{task_.migration, task_.order.request, task_.source, blocks, task_.kv_layout, self()};
+  auto message = open_migration{task_.migration, task_.order.request, task_.source, blocks, task_.kv_layout,
+                                self(),          task_.llumlet};
   auto answer = co_await ask(task_.order.destination, task_.environment.settings.answer_timeout, std::move(message));
   if (!answer) {
     feed(machine::refused{migration_reason::destination_not_ready});
@@ -125,7 +126,11 @@ task<void> source_coordinator::open(std::uint32_t blocks) {
   destination_ = answer->coordinator;
   fabric_ = std::move(answer->fabric);
   transfer_ = answer->transfer;
-  monitor(destination_, [this](runtime::stop_reason) { feed(machine::peer_lost{}); });
+  // The llumlet too: of processes that reach each other through the head, the topology says when one is gone, and only
+  // of llumlets (docs/design/membership.md).
+  const auto lost = [this](runtime::stop_reason) { feed(machine::peer_lost{}); };
+  monitor(destination_, lost);
+  monitor(task_.order.destination, lost);
   task_.environment.pass("source.opened");
   feed(machine::opened{});
 }

@@ -62,13 +62,15 @@ struct open_migration {
   std::uint32_t blocks = 0; ///< that it has by now
   std::string kv_layout;    ///< of the source's pool (gpu::executor_info)
   runtime::handle<source_coordinator_interface> coordinator;
+  runtime::handle<llumlet_interface> llumlet; ///< the source's
 
   open_migration() = default;
   open_migration(protocols::migration_id id, protocols::request_id what, protocols::instance_id from,
-                 std::uint32_t block_count, std::string layout, runtime::handle<source_coordinator_interface> who)
+                 std::uint32_t block_count, std::string layout, runtime::handle<source_coordinator_interface> who,
+                 runtime::handle<llumlet_interface> whose)
       : migration(id), request(what), source(from), blocks(block_count), kv_layout(std::move(layout)),
-        coordinator(std::move(who)) {}
-  auto fields() { return std::tie(migration, request, source, blocks, kv_layout, coordinator); }
+        coordinator(std::move(who)), llumlet(std::move(whose)) {}
+  auto fields() { return std::tie(migration, request, source, blocks, kv_layout, coordinator, llumlet); }
 };
 struct migration_opened {
   protocols::migration_reason reason = protocols::migration_reason::destination_not_ready; ///< none: opened
