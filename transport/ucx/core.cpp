@@ -156,6 +156,7 @@ void core::schedule() {
 
 void core::turn() {
   const bool happened = worker_->progress();
+  run_calls();
   const auto now = std::chrono::steady_clock::now();
   const bool pulls = receiver_.work();
   const bool copies = sender_.work(now);

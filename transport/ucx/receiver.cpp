@@ -94,6 +94,7 @@ std::string receiver::place(connection from, peer& who, const wire::blocks& m, s
   shared_.landed(m.what.bytes);
   shared_.call_all(shared_.table.landed(place.write));
   who.landed.push_back(m.number);
+  if (who.urgent) send_receipts(from, who);
   return {};
 }
 
@@ -132,6 +133,7 @@ void receiver::run(const pull& next) {
   shared_.landed(next.what.what.bytes);
   who.unsettled.emplace(next.what.number, place.write);
   who.pulled.push_back(next.what.number);
+  if (who.urgent) send_receipts(next.from, who);
 }
 
 // What was read counts once its sender says that it had not given it up before: from then on the memory may have been

@@ -15,6 +15,10 @@ constexpr std::uint32_t runs_per_piece = 32;
 constexpr std::uint32_t regions_per_piece = 1024;
 // UCX gathers so many parts without a copy over TCP (its UCX_TCP_MAX_IOV less one for the header).
 constexpr std::size_t parts_max = 4;
+// Sent in one turn, so that an urgent send that comes meanwhile does not wait for a whole window.
+constexpr int bulk_per_turn = 4;
+// What is not larger goes as a message in any case: that is less work than to have it read.
+constexpr std::uint64_t message_at_most = 4096;
 
 // Neighbours in memory become one part.
 void join_neighbours(std::vector<protocols::memory_region>& regions) {
@@ -70,7 +74,8 @@ std::string sender::open_link(const link_key& name, time now) {
   return {};
 }
 
-void sender::fill(link& to, time now) {
+bool sender::fill(link& to, time now) {
+  int sent = 0;
   while (to.ready && !to.queue.empty()) {
     const auto name = to.queue.front();
     const auto found = orders_.find(name);
@@ -78,18 +83,20 @@ void sender::fill(link& to, time now) {
       to.queue.pop_front();
       continue;
     }
-    if (to.window_used >= shared_.options.window_bytes || to.open.size() >= 1024) return;
+    if (to.window_used >= shared_.options.window_bytes || to.open.size() >= 1024) return false;
+    if (!to.urgent && sent++ == bulk_per_turn) return true;
     if (to.open.empty()) to.heard = to.pinged = now; // it owes us something from now on
     to.used = now;
     send_piece(to, name, found->second);
     if (found->second.cutter.ended()) to.queue.pop_front();
   }
+  return false;
 }
 
 void sender::send_piece(link& to, std::uint64_t name, order& from) {
   std::vector<protocols::memory_region> memory;
   wire::blocks m;
-  m.offered = to.pull;
+  m.offered = to.pull && from.cutter.bytes_total() > message_at_most;
   m.number = ++to.last_number;
   m.key = from.key;
   m.what = from.cutter.next(
@@ -104,7 +111,7 @@ void sender::send_piece(link& to, std::uint64_t name, order& from) {
   ++from.pieces_open;
   ++shared_.messages_sent;
   join_neighbours(memory);
-  if (to.pull) {
+  if (m.offered) {
     std::string spans(memory.size() * sizeof(wire::remote_span), '\0');
     for (std::size_t i = 0; i < memory.size(); ++i) {
       const wire::remote_span span{reinterpret_cast<std::uint64_t>(memory[i].address), memory[i].bytes};
@@ -238,7 +245,7 @@ bool sender::work(time now) {
     for (auto& [name, to] : links_) {
       if (name.second != urgent) continue;
       if (!to.local)
-        fill(to, now);
+        more = fill(to, now) || more;
       else if (!to.queue.empty()) {
         to.used = now;
         if (!copied) copy_piece(to);

@@ -59,7 +59,7 @@ private:
   using link_key = std::pair<std::string, bool>;
 
   [[nodiscard]] std::string open_link(const link_key& name, time now);
-  void fill(link& to, time now);
+  [[nodiscard]] bool fill(link& to, time now);
   void send_piece(link& to, std::uint64_t name, order& from);
   void copy_piece(link& to);
   void piece_done(link& of, std::uint64_t number, const std::string& error);

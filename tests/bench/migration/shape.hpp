@@ -1,0 +1,31 @@
+#pragma once
+
+#include <godwit/actors/instance.hpp>
+#include <godwit/actors/membership.hpp>
+#include <godwit/gpu/cpu/packed_model.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace godwit::bench {
+
+/// How the instances of a benchmark are made: alike in every process.
+struct shape {
+  std::uint32_t context = 0;    ///< tokens; the KV pool of an instance holds so many
+  double copy_share = 0.5;      ///< of the live migrations
+  bool third_instance = false;  ///< a third one, whose migrations away are blocking copies
+};
+
+/// The 160m shape with random weights and a longer context: packed once, shared by the instances of the process.
+class served_model {
+public:
+  served_model();
+  [[nodiscard]] actors::executor_factory factory(std::uint32_t context) const;
+  [[nodiscard]] actors::model_identity identity(std::uint32_t context) const;
+  [[nodiscard]] std::uint32_t vocabulary() const;
+
+private:
+  std::shared_ptr<const gpu::cpu::packed_model> packed_;
+};
+
+} // namespace godwit::bench

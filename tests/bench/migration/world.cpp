@@ -1,0 +1,169 @@
+#include "migration/world.hpp"
+
+#include <godwit/transport/in_process/fabric.hpp>
+#include <godwit/transport/ucx/fabric.hpp>
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+namespace godwit::bench {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr const char* version = "bench";
+constexpr auto start_timeout = 120s;
+
+actors::migration_environment environment(const shape& how, std::shared_ptr<transport::fabric> fabric, bool blocking) {
+  actors::migration_environment out;
+  out.settings.copy_share = how.copy_share;
+  if (blocking) {
+    out.settings.limits.last_blocks_max = how.context; // the first stage is the last one
+    out.settings.last_timeout = 20s;
+  }
+  out.fabric = std::move(fabric);
+  return out;
+}
+
+actors::llumlet_options llumlet(const shape& how, std::shared_ptr<transport::fabric> fabric, bool blocking) {
+  actors::llumlet_options out;
+  out.planner.context_length = how.context;
+  out.planner.running_max = 16;
+  out.migration = environment(how, std::move(fabric), blocking);
+  return out;
+}
+
+actors::member_options member(const served_model& model, const shape& how, std::shared_ptr<transport::fabric> fabric,
+                              bool blocking) {
+  actors::member_options out;
+  out.version = version;
+  out.address = blocking ? "blocking" : "live";
+  out.key = blocking ? 2 : 1;
+  out.instances = 1;
+  out.model = model.identity(how.context);
+  out.instance.make_executor = model.factory(how.context);
+  out.llumlet = llumlet(how, std::move(fabric), blocking);
+  return out;
+}
+
+/// The machine may be busy: silence of a process means nothing here.
+std::unique_ptr<runtime::actor_system> make_system(bool network) {
+  runtime::actor_system_settings settings;
+  settings.network = network;
+  settings.connection_timeout = 20s;
+  return std::make_unique<runtime::actor_system>(settings);
+}
+
+} // namespace
+
+const char* to_string(setup where) noexcept { return where == setup::in_process ? "in_process" : "two_processes"; }
+
+world::world(const served_model& model, const shape& how, setup where) : model_(model), shape_(how), where_(where) {
+  const bool alone = where == setup::in_process;
+  const auto hub = alone ? transport::in_process::make_hub() : nullptr;
+  fabric_ = alone ? transport::in_process::make_fabric(hub) : transport::ucx::make_fabric();
+  system_ = make_system(!alone);
+
+  actors::node_options o;
+  o.version = version;
+  o.model = "160m";
+  o.identity = model.identity(how.context);
+  o.instance.make_executor = model.factory(how.context);
+  o.llumlet = llumlet(how, fabric_, false);
+  cluster_ = std::make_unique<actors::cluster>(*system_, std::move(o));
+  wait_for(1);
+
+  if (!alone) {
+    const auto port = system_->publish(cluster_->node(), "127.0.0.1", 0);
+    if (!port) throw std::runtime_error("no control port: " + port.error().message);
+    start_child(*port);
+    try {
+      wait_for(how.third_instance ? 3 : 2);
+    } catch (...) {
+      ::kill(child_, SIGKILL);
+      ::waitpid(child_, nullptr, 0);
+      throw;
+    }
+    return;
+  }
+  for (const bool blocking : {false, true}) {
+    if (blocking && !how.third_instance) continue;
+    auto options = member(model, how, transport::in_process::make_fabric(hub), blocking);
+    options.find_head = [node = cluster_->node()](std::function<void(actors::found_head)> done) { done(node); };
+    members_.push_back(system_->spawn<actors::member>(std::move(options)));
+    wait_for(blocking ? 3 : 2);
+  }
+}
+
+world::~world() {
+  cluster_.reset();
+  if (child_ > 0) {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+  members_.clear();
+  system_->shutdown(5s);
+  fabric_.reset();
+}
+
+void world::wait_for(std::uint32_t instances) {
+  if (!cluster_->gate()->wait_ready(instances, start_timeout))
+    throw std::runtime_error("an instance does not get ready (" + std::string(to_string(where_)) + ")");
+}
+
+void world::start_child(std::uint16_t port) {
+  std::vector<std::string> texts{"bench_migration",
+                                 "--member",
+                                 std::to_string(port),
+                                 std::to_string(shape_.context),
+                                 std::to_string(shape_.copy_share),
+                                 shape_.third_instance ? "1" : "0"};
+  std::vector<char*> arguments;
+  for (auto& text : texts) arguments.push_back(text.data());
+  arguments.push_back(nullptr);
+  child_ = ::fork();
+  if (child_ < 0) throw std::runtime_error("no second process");
+  if (child_ != 0) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL); // whatever ends us
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  ::execv("/proc/self/exe", arguments.data());
+  ::_exit(127);
+}
+
+bool is_member(int argc, char** argv) { return argc == 6 && std::string_view(argv[1]) == "--member"; }
+
+int run_member(char** argv) {
+  const auto port = static_cast<std::uint16_t>(std::atoi(argv[2]));
+  const shape how{static_cast<std::uint32_t>(std::atoi(argv[3])), std::atof(argv[4]), argv[5][0] == '1'};
+  const served_model model;
+  const auto fabric = transport::ucx::make_fabric();
+  const auto system = make_system(true);
+  std::vector<runtime::handle<actors::member_interface>> members;
+  for (const bool blocking : {false, true}) {
+    if (blocking && !how.third_instance) continue;
+    const auto ready = std::make_shared<std::atomic<bool>>(false);
+    auto options = member(model, how, fabric, blocking);
+    options.find_head = [&system, port](std::function<void(actors::found_head)> done) {
+      std::thread([&system, port, done = std::move(done)] {
+        done(system->remote<actors::node_interface>("127.0.0.1", port, 20s));
+      }).detach();
+    };
+    options.on_state = [ready](const actors::member_state& state) { *ready = state.ready == 1; };
+    members.push_back(system->spawn<actors::member>(std::move(options)));
+    while (!*ready) std::this_thread::sleep_for(5ms); // so that ids go in this order
+  }
+  for (;;) ::pause(); // until the parent's end, which is ours
+}
+
+} // namespace godwit::bench
