@@ -168,6 +168,8 @@ void actor_core::on_exit() {
   frames_.destroy_all();
   handlers_.clear();
   user_.reset();
+  // Those who live longer would remember every short-lived actor that ever asked them.
+  for (const auto& [control, entry] : watched_) demonitor(caf::actor_cast<caf::actor_addr>(strong(entry.whom)));
   watched_.clear();
   watch_ids_.clear();
   if (alarm_) clock().cancel_ordinary_timeout(this, alarm_type); // it holds a reference

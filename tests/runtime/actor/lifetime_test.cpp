@@ -7,6 +7,8 @@
 
 #include <thread>
 
+#include <malloc.h>
+
 namespace godwit::runtime::test {
 namespace {
 
@@ -96,6 +98,42 @@ TEST(Lifetime, TheSystemsEndDestroysEveryFrame) {
     EXPECT_EQ(live, 50 * (3 + 2));
   }
   EXPECT_EQ(live, 0);
+}
+
+/// Asks once, and ends.
+class passer_by final : public actor<keeper_interface> {
+public:
+  passer_by(actor_context context, handle<server_interface> whom) : actor(context), whom_(std::move(whom)) {}
+  behavior_of<keeper_interface> make_behavior() override {
+    monitor(whom_, [](stop_reason) {});
+    start(ask_and_go());
+    return {[](poke) {}};
+  }
+
+private:
+  async::task<void> ask_and_go() {
+    (void)co_await ask(whom_, 1s, question{question::way::value});
+    quit();
+  }
+  handle<server_interface> whom_;
+};
+
+TEST(Lifetime, ALongLivedActorDoesNotRememberThoseWhoAskedItAndEnded) {
+  std::atomic<int> live{0};
+  sim::world world{5};
+  sim::system host{world};
+  const auto s = host.spawn<server>(live);
+  const auto pass_by = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      host.spawn<passer_by>(s);
+      world.run_for(1ms);
+    }
+    EXPECT_EQ(host.alive(), 1U);
+    return ::mallinfo2().uordblks;
+  };
+  const auto before = pass_by(1000);
+  const auto after = pass_by(5000);
+  EXPECT_LT(after, before + 5000 * 16) << "bytes are held for each of them";
 }
 
 class watcher final : public actor<keeper_interface> {
