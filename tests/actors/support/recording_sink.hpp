@@ -13,7 +13,8 @@ namespace godwit::test {
 class recording_sink final : public actors::answer_sink {
 public:
   std::vector<protocols::token_id> tokens;
-  std::vector<std::size_t> batches; ///< sizes of the on_tokens calls
+  std::vector<protocols::sampled_token> sampled; ///< the same with their log-probabilities
+  std::vector<std::size_t> batches;              ///< sizes of the on_tokens calls
   std::optional<protocols::finish_reason> finished;
   std::optional<actors::answer_failure> failed;
   actors::answer_usage usage;
@@ -23,6 +24,7 @@ public:
   bool on_tokens(std::span<const protocols::sampled_token> more, bool) override {
     batches.push_back(more.size());
     for (const auto& token : more) tokens.push_back(token.id);
+    sampled.insert(sampled.end(), more.begin(), more.end());
     if (on_each) on_each();
     return tokens.size() < enough;
   }

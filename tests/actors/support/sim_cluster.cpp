@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <utility>
 
 namespace godwit::test {
@@ -45,13 +46,45 @@ sim_cluster::sim_cluster(sim_cluster_options options) : world(options.seed) {
     reports.push_back(std::string(actor) + ": " + std::string(text));
   };
   system = std::make_unique<runtime::sim::system>(world, std::move(settings));
-  cluster = std::make_unique<actors::cluster>(*system, options_of(options, world.timers()));
-  EXPECT_TRUE(run_until([this] {
-    const auto view = cluster->gate()->view();
-    for (const auto& entry : view.instances)
-      if (!entry.ready) return false;
-    return !view.instances.empty();
-  }));
+  auto made = options_of(options, world.timers());
+  if (options.fabric) {
+    network = std::make_unique<transport::sim::network>(world.timers(), *options.fabric);
+    made.identity = {"0123456789abcdef", "f32", 4096, options.context};
+    auto head = made;
+    head.instances = 0;
+    cluster = std::make_unique<actors::cluster>(*system, std::move(head));
+    start_processes(made, options);
+  } else {
+    cluster = std::make_unique<actors::cluster>(*system, std::move(made));
+  }
+  EXPECT_TRUE(run_until([&] { return all_ready(options.instances); }));
+}
+
+// One after the other, so that ids are known: instance i lives in process i.
+void sim_cluster::start_processes(const actors::node_options& options, const sim_cluster_options& wish) {
+  for (std::uint32_t i = 0; i < wish.instances; ++i) {
+    actors::member_options o;
+    o.version = options.version;
+    o.address = process_of(i);
+    o.key = i + 1;
+    o.model = options.identity;
+    o.find_head = [head = cluster->node()](const std::function<void(actors::found_head)>& done) { done(head); };
+    o.backoff_min = options.backoff_min;
+    o.instance = options.instance;
+    o.llumlet = options.llumlet;
+    o.llumlet.migration.fabric = network->make_fabric(process_of(i));
+    o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
+    fabrics.push_back(o.llumlet.migration.fabric);
+    system->spawn<actors::member>(std::move(o));
+    EXPECT_TRUE(run_until([&] { return cluster->gate()->view().instances.size() == i + 1; }));
+  }
+}
+
+bool sim_cluster::all_ready(std::uint32_t instances) const {
+  const auto view = cluster->gate()->view();
+  for (const auto& entry : view.instances)
+    if (!entry.ready) return false;
+  return view.instances.size() == instances;
 }
 
 sim_cluster::~sim_cluster() {
@@ -70,6 +103,7 @@ std::shared_ptr<recording_sink> sim_cluster::submit(std::uint32_t number, std::u
   one->seeded = true;
   one->request.sampling.seed = number;
   one->sink = sink;
+  one->client_id = "r" + std::to_string(number);
   submit(std::move(one));
   return sink;
 }

@@ -3,13 +3,16 @@
 #include "actors/support/recording_sink.hpp"
 
 #include <godwit/actors/cluster.hpp>
+#include <godwit/actors/member.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/runtime/sim/world.hpp>
+#include <godwit/transport/sim/network.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,8 @@ struct sim_cluster_options {
   std::uint32_t waiting_max = 64;
   std::string policy = "least_load";
   std::function<void(actors::node_options&)> adjust = {};
+  /// Each instance is a process of its own, with a fabric called `process-ID`, and requests can migrate.
+  std::optional<transport::sim::settings> fabric = {};
 };
 
 class sim_cluster {
@@ -34,7 +39,8 @@ public:
   explicit sim_cluster(sim_cluster_options options = {});
   ~sim_cluster();
 
-  /// Submits a request with a prompt of so many tokens, which follow from `number`, as all of the request does.
+  /// Submits a request with a prompt of so many tokens, which follow from `number`, as all of the request does. Its
+  /// client knows it as `rNUMBER`.
   std::shared_ptr<recording_sink> submit(std::uint32_t number, std::uint32_t prompt_tokens,
                                          std::uint32_t answer_tokens);
   void submit(std::shared_ptr<actors::submission> one);
@@ -46,11 +52,21 @@ public:
   /// Blocks that some request holds, over all instances.
   [[nodiscard]] std::uint32_t blocks_used();
 
+  /// The name of an instance's fabric.
+  [[nodiscard]] static std::string process_of(std::uint32_t instance) { return "process-" + std::to_string(instance); }
+  /// True once every instance takes requests.
+  [[nodiscard]] bool all_ready(std::uint32_t instances) const;
+
   runtime::sim::world world;
   runtime::sim::event_log events;
-  std::vector<std::string> reports; ///< what the runtime complained about
+  std::vector<std::string> reports;                 ///< what the runtime complained about
+  std::unique_ptr<transport::sim::network> network; ///< null without a fabric
+  std::vector<std::weak_ptr<transport::fabric>> fabrics;
   std::unique_ptr<runtime::sim::system> system;
   std::unique_ptr<actors::cluster> cluster;
+
+private:
+  void start_processes(const actors::node_options& options, const sim_cluster_options& wish);
 };
 
 } // namespace godwit::test
