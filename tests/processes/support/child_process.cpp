@@ -91,6 +91,12 @@ bool child_process::running() {
   return false;
 }
 
+bool child_process::stopped() const {
+  const auto line = read_all("/proc/" + std::to_string(pid_) + "/stat");
+  const auto name_end = line.rfind(") ");
+  return name_end != std::string::npos && line.compare(name_end + 2, 1, "T") == 0;
+}
+
 std::optional<int> child_process::wait_exit(milliseconds timeout) {
   (void)wait_until(timeout, [this] { return !running(); });
   return code_;

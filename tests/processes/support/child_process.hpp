@@ -23,6 +23,8 @@ public:
   /// SIGTERM, SIGKILL, SIGSTOP, SIGCONT. Nothing happens where it has ended.
   void signal(int number) const;
   [[nodiscard]] bool running();
+  /// By SIGSTOP, until SIGCONT.
+  [[nodiscard]] bool stopped() const;
   /// Its exit code, or 128 and the signal that ended it; nothing at the timeout.
   [[nodiscard]] std::optional<int> wait_exit(milliseconds timeout);
 
