@@ -16,7 +16,7 @@ constexpr std::uint32_t regions_per_piece = 1024;
 // UCX gathers so many parts without a copy over TCP (its UCX_TCP_MAX_IOV less one for the header).
 constexpr std::size_t parts_max = 4;
 // Sent in one turn, so that an urgent send that comes meanwhile does not wait for a whole window.
-constexpr int bulk_per_turn = 4;
+constexpr int bulk_per_turn = 2;
 // What is not larger goes as a message in any case: that is less work than to have it read.
 constexpr std::uint64_t message_at_most = 4096;
 

@@ -259,7 +259,7 @@ void worker::reap() {
 bool worker::progress() {
   bool any = false;
   // Bounded, so that commands and timers get their turn.
-  for (int i = 0; i < 4 && ucp_worker_progress(worker_) != 0; ++i) any = true;
+  for (int i = 0; i < 2 && ucp_worker_progress(worker_) != 0; ++i) any = true;
   if (!lost_.empty() || !to_close_.empty() || !fresh_.empty()) {
     any = true;
     reap();
