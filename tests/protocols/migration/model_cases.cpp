@@ -43,11 +43,8 @@ std::vector<model_case> everyday_cases() {
       made("a cut and a death", [](auto& c) { c.tokens = 2, c.faults.cuts = c.faults.heals = c.faults.crashes = 1; }),
       made("there and back", [](auto& c) { c.tokens = 2, c.migrations = 2; }),
       made("three instances and a death", [](auto& c) { c.tokens = 2, c.instances = 3, c.faults.crashes = 1; }),
-      made("chains over three instances and a death",
-           [](auto& c) {
-             c.tokens = 2, c.instances = 3, c.migrations = 2, c.timers = false;
-             c.faults.crashes = 1;
-           }),
+      made("chains over three instances",
+           [](auto& c) { c.tokens = 2, c.instances = 3, c.migrations = 2, c.timers = false; }),
       made("two requests towards each other",
            [](auto& c) { c.requests = c.migrations = 2, c.tokens = 2, c.pool = 2, c.timers = false; }),
       made("two requests, one moves", [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.cancels = 1; }),
@@ -58,7 +55,13 @@ std::vector<model_case> nightly_cases() {
   return {
       made("there and back, three tokens, a repeated ask",
            [](auto& c) { c.migrations = 2, c.tokens = 2, c.faults.duplicates = 1; }),
-      made("chains over three instances", [](auto& c) { c.instances = 3, c.migrations = 2, c.tokens = 2; }),
+      made("chains over three instances, with timers",
+           [](auto& c) { c.instances = 3, c.migrations = 2, c.tokens = 2; }),
+      made("chains over three instances and a death",
+           [](auto& c) {
+             c.tokens = 2, c.instances = 3, c.migrations = 2, c.timers = false;
+             c.faults.crashes = 1;
+           }),
       made("three instances, two deaths",
            [](auto& c) { c.instances = 3, c.tokens = 2, c.faults.crashes = 2, c.faults.restarts = 1; }),
       made("three instances, a cut and a death",

@@ -164,12 +164,9 @@ void rules::spawn_destination(byte i, byte m, delivery how) {
   auto& move = w_.moves.at(m);
   // Repeated. A second coordinator would wait for a source that does not know it, holding nothing.
   if (move.destination_life != life::never) return;
-  const auto& e = at(i).entries.at(move.request);
-  if (how == delivery::refused || e.there) {
-    const auto why = e.there ? migration_reason::request_busy : migration_reason::destination_busy;
-    return send(llumlet_of(i), source_of(m), kind::open_refused, move.request, move.epoch, {static_cast<byte>(why)},
-                move.from_generation);
-  }
+  if (how == delivery::refused)
+    return send(llumlet_of(i), source_of(m), kind::open_refused, move.request, move.epoch,
+                {static_cast<byte>(migration_reason::destination_busy)}, move.from_generation);
   move.destination_life = life::alive;
   move.held_by = holder::coordinator;
   move.destination.emplace(migration_destination::limits{static_cast<std::uint32_t>(case_.stages_max + 1), case_.pool});
