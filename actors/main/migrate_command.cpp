@@ -50,6 +50,30 @@ std::string json_of(const protocols::migration_report& r) {
                                                     {"duration_ms", static_cast<double>(r.duration_ns) / 1e6}});
 }
 
+/// What whoever ordered it can do about it.
+std::string explain(const protocols::migration_report& r, const std::string& request) {
+  using protocols::migration_reason;
+  const auto to = r.destination.value();
+  switch (r.reason) {
+  case migration_reason::request_unknown:
+    return fmt::format("no running request is called '{}'; 'godwit status --requests' lists them", request);
+  case migration_reason::destination_not_ready:
+    return fmt::format("there is no instance {} that takes requests; 'godwit status' lists them", to);
+  case migration_reason::same_instance:
+    return fmt::format("request {} is on instance {} already", request, to);
+  case migration_reason::destination_full:
+    return fmt::format("instance {} has no room for it; try again later or another one", to);
+  case migration_reason::source_busy:
+    return "its instance has as many migrations as migration.out_max allows; try again";
+  case migration_reason::destination_busy:
+    return fmt::format("instance {} has as many migrations as migration.in_max allows; try again", to);
+  case migration_reason::incompatible:
+    return fmt::format("instance {} keeps its KV in another layout", to);
+  default:
+    return fmt::format("{} ({})", to_string(r.outcome), to_string(r.reason));
+  }
+}
+
 int migrate(const migrate_options& options) {
   const auto endpoint = parse_endpoint(options.control);
   if (!endpoint) {
@@ -81,7 +105,7 @@ int migrate(const migrate_options& options) {
                              static_cast<double>(report->stall_ns) / 1e6,
                              static_cast<double>(report->duration_ns) / 1e6);
   } else {
-    std::cerr << "godwit: not moved: " << to_string(report->outcome) << " (" << to_string(report->reason) << ")\n";
+    std::cerr << "godwit: not moved: " << explain(*report, options.request) << '\n';
   }
   return report->committed() ? 0 : 1;
 }
