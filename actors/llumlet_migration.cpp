@@ -101,6 +101,8 @@ task<park_answer> llumlet::park(park_order order) {
   auto view = planner_->view(id, order.epoch);
   const auto found = homes_.find(id);
   if (!view || found == homes_.end()) co_return answer;
+  // Taken back meanwhile: the order to resume overtook the news that it was out.
+  if (view->state != protocols::request_state::migrating) co_return answer;
   answer.parked = true;
   answer.now = {view->computed, view->preemptions};
   answer.blocks = std::move(view->blocks);

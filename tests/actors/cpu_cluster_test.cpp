@@ -10,9 +10,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 namespace godwit::test {
 
@@ -63,11 +65,12 @@ struct scene {
   bool prefix_caching = true;
   bool kill = false;
   std::uint32_t layers_per_advance = 0;
-  bool migrate = false; ///< requests all the time, back and forth
+  std::uint32_t movers = 0; ///< threads that migrate requests all the time, around the instances, either way around
 };
 
 struct outcome {
   std::vector<std::vector<protocols::token_id>> tokens;
+  std::vector<std::vector<protocols::sampled_token>> sampled; ///< the same with log-probabilities where asked for
   protocols::cluster_status status;
   std::uint32_t migrations = 0; ///< that were committed
 };
@@ -100,6 +103,8 @@ protected:
       r.sampling.top_p = i % 4 == 1 ? 0.9F : 1.0F;
       r.sampling.top_k = i % 4 == 3 ? 40 : 0;
       r.sampling.seed = 100 + i;
+      if (i % 8 == 5) r.sampling.frequency_penalty = 0.5F;
+      if (i % 3 == 2) r.sampling.logprobs = 2;
       r.stop.max_tokens = 60 + 2 * i;
       r.stop.ignore_eos = i % 4 < 3; // long enough to be interrupted
       out.push_back(std::move(r));
@@ -128,7 +133,8 @@ protected:
     p.waiting_max = 100;
     p.prefix_caching = s.prefix_caching;
     p.eos = model.configuration.eos;
-    if (s.migrate) o.llumlet.migration.fabric = transport::in_process::make_fabric(transport::in_process::make_hub());
+    if (s.movers > 0)
+      o.llumlet.migration.fabric = transport::in_process::make_fabric(transport::in_process::make_hub());
     actors::cluster cluster(system, std::move(o));
     EXPECT_TRUE(cluster.gate()->wait_ready(s.instances, 30s));
 
@@ -146,29 +152,37 @@ protected:
         EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->ended == sinks.size(); }));
       }
     }
+    outcome out;
+    std::atomic<bool> over{false};
+    std::atomic<std::uint32_t> migrations{0};
+    std::vector<std::thread> movers;
+    for (std::uint32_t i = 0; i < s.movers; ++i)
+      movers.emplace_back([&, step = i % 2 == 0 ? 1 : s.instances - 1] {
+        while (!over) migrations += move_everything(cluster, s.instances, step, over);
+      });
     std::unique_lock lock(all->mutex);
     if (s.kill) {
       EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->tokens > 100; }));
       cluster.kill(protocols::instance_id{0});
     }
-    outcome out;
-    while (s.migrate && all->ended < sinks.size()) {
-      lock.unlock();
-      out.migrations += move_everything(cluster, s.instances);
-      lock.lock();
-    }
     EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->ended == sinks.size(); }));
+    lock.unlock();
+    over = true;
+    for (auto& mover : movers) mover.join();
+    lock.lock();
+    out.migrations = migrations;
     for (const auto& sink : sinks) {
       EXPECT_FALSE(sink->record.failed) << sink->record.failed->message;
       EXPECT_EQ(sink->record.endings, 1);
       out.tokens.push_back(sink->record.tokens);
+      out.sampled.push_back(sink->record.sampled);
     }
     lock.unlock();
     // Aborted migrations give their blocks back a moment later.
     const auto deadline = std::chrono::steady_clock::now() + 10s;
     do {
       if (auto status = cluster.status()) out.status = *status;
-    } while (s.migrate && blocks_used(out.status) > 0 && std::chrono::steady_clock::now() < deadline);
+    } while (s.movers > 0 && blocks_used(out.status) > 0 && std::chrono::steady_clock::now() < deadline);
     return out;
   }
 
@@ -178,22 +192,35 @@ protected:
     return sum;
   }
 
-  static std::uint32_t move_everything(actors::cluster& cluster, std::uint32_t instances) {
+  /// Every request to the instance `step` further.
+  static std::uint32_t move_everything(actors::cluster& cluster, std::uint32_t instances, std::uint32_t step,
+                                       const std::atomic<bool>& over) {
     std::uint32_t committed = 0;
     const auto status = cluster.status(true);
     if (!status) return 0;
     for (const auto& instance : status->instances)
       for (const auto& request : instance.requests) {
-        const auto to = protocols::instance_id{(instance.instance.value() + 1) % instances};
+        if (over) return committed;
+        const auto to = protocols::instance_id{(instance.instance.value() + step) % instances};
         const auto report = cluster.migrate(request.request, to);
         if (report && report->committed()) ++committed;
       }
     return committed;
   }
 
-  static const std::vector<std::vector<protocols::token_id>>& alone() {
-    static const auto tokens = play({.step_tokens_max = 64, .prefix_caching = false}, true).tokens;
-    return tokens;
+  static const outcome& calm() {
+    static const auto run = play({.step_tokens_max = 64, .prefix_caching = false}, true);
+    return run;
+  }
+  static const std::vector<std::vector<protocols::token_id>>& alone() { return calm().tokens; }
+
+  static void expect_nothing_happened(const outcome& moved) {
+    EXPECT_EQ(moved.tokens, calm().tokens);
+    EXPECT_TRUE(moved.sampled == calm().sampled) << "log-probabilities travel with the tail";
+    for (const auto& instance : moved.status.instances) {
+      EXPECT_EQ(instance.load.blocks_used, 0U);
+      EXPECT_TRUE(instance.migrations.empty());
+    }
   }
 
   static gpu::model::model_directory model;
@@ -244,17 +271,34 @@ TEST_F(CpuCluster, RequestsOfAKilledInstanceGiveTheSameTokensElsewhere) {
 }
 
 TEST_F(CpuCluster, RequestsThatMigrateAllTheTimeGiveTheSameTokens) {
-  const auto moved = play({.instances = 2, .migrate = true});
-  EXPECT_EQ(moved.tokens, alone());
-  EXPECT_GT(moved.migrations, 0U);
+  const auto moved = play({.instances = 2, .movers = 1});
+  expect_nothing_happened(moved);
+  EXPECT_GT(moved.migrations, 10U);
   EXPECT_EQ(moved.status.moves_total, moved.migrations);
-  EXPECT_EQ(blocks_used(moved.status), 0U);
+  EXPECT_EQ(moved.status.redispatches_total, 0U);
+}
+
+TEST_F(CpuCluster, RequestsThatMigrateInChainsAndBothWaysAtOnceGiveTheSameTokens) {
+  const auto moved = play({.instances = 3, .movers = 3});
+  expect_nothing_happened(moved);
+  EXPECT_GT(moved.migrations, 20U);
+  EXPECT_EQ(moved.status.redispatches_total, 0U);
+}
+
+TEST_F(CpuCluster, RequestsThatMigrateBetweenLayersGiveTheSameTokens) {
+  expect_nothing_happened(play({.instances = 2, .threads = 2, .layers_per_advance = 1, .movers = 2}));
 }
 
 TEST_F(CpuCluster, RequestsThatMigrateUnderMemoryPressureGiveTheSameTokens) {
-  const auto moved = play({.instances = 2, .blocks = 24, .migrate = true});
+  const auto moved = play({.instances = 2, .blocks = 24, .movers = 2});
+  expect_nothing_happened(moved);
+  EXPECT_GT(moved.migrations, 0U);
+}
+
+TEST_F(CpuCluster, RequestsThatMigrateWhileAnInstanceIsKilledGiveTheSameTokens) {
+  const auto moved = play({.instances = 3, .kill = true, .movers = 2});
   EXPECT_EQ(moved.tokens, alone());
-  EXPECT_EQ(blocks_used(moved.status), 0U);
+  EXPECT_GT(moved.migrations, 0U);
 }
 
 TEST_F(CpuCluster, ALoneInstanceThatIsKilledComesBackAndGoesOn) {

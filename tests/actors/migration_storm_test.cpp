@@ -35,6 +35,7 @@ TEST(MigrationStorm, RequestsThatMigrateAtRandomMomentsAnswerAsIfTheyHadStayed) 
 TEST(MigrationStorm, AndUnderMemoryPressureWithPreemptions) {
   const auto sum = run_storms({.memory_pressure = true}, 300);
   EXPECT_GT(sum.preemptions, 300U);
+  EXPECT_GT(sum.ends.at("aborted request_preempted"), 10U);
   EXPECT_GT(sum.with_outcome("committed"), 1000U);
 }
 

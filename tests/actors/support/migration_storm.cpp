@@ -150,7 +150,8 @@ storm_outcome run_storm(const storm& s) {
   };
   const auto pace = microseconds(300 + random.below(4000));
   for (int i = 0; i < 4000 && !ended(); ++i) {
-    if (all.size() < count && random.below(3) == 0) {
+    const bool home = static_cast<bool>(cluster.cluster->gate()->view().frontend);
+    if (all.size() < count && home && random.below(3) == 0) {
       next = (next + 1) % catalogue_size;
       all.push_back({next, submit_catalogue(cluster, next)});
     }

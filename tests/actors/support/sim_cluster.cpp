@@ -131,6 +131,13 @@ protocols::cluster_status sim_cluster::status(bool with_requests) {
   return answer ? *answer : protocols::cluster_status{};
 }
 
+std::optional<std::uint32_t> sim_cluster::instance_with(protocols::request_state state) {
+  for (const auto& instance : status(true).instances)
+    for (const auto& request : instance.requests)
+      if (request.state == state) return instance.instance.value();
+  return std::nullopt;
+}
+
 std::uint32_t sim_cluster::blocks_used() {
   std::uint32_t sum = 0;
   for (const auto& instance : status().instances) sum += instance.load.blocks_used;

@@ -52,6 +52,8 @@ public:
   /// Blocks that some request holds, over all instances.
   [[nodiscard]] std::uint32_t blocks_used();
 
+  /// The instance that has the first (or the only) open request in this state.
+  [[nodiscard]] std::optional<std::uint32_t> instance_with(protocols::request_state state);
   /// The name of an instance's fabric.
   [[nodiscard]] static std::string process_of(std::uint32_t instance) { return "process-" + std::to_string(instance); }
   /// True once every instance takes requests.
