@@ -38,6 +38,9 @@ struct settings {
   /// Never sleeps: a core for the last microseconds of latency.
   bool busy_poll = false;
   std::uint32_t connections_max = 1024;
+  /// What UCX itself writes to standard error, of the whole process: fatal, error, warn, info, ... A peer's death is an
+  /// error to UCX and an everyday event here, which the callbacks tell.
+  std::string log_level = "fatal";
 };
 
 /// Throws std::runtime_error where UCX cannot start: no such transport, no such address.
