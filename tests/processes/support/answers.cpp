@@ -28,10 +28,11 @@ round_of_answers::round_of_answers(std::string url, const std::vector<question>&
   for (std::size_t i = 0; i < questions.size(); ++i) all_.push_back(std::make_unique<one>());
   for (std::size_t i = 0; i < questions.size(); ++i) {
     const auto& q = questions[i];
-    const json::object body{{"prompt", q.prompt}, {"temperature", q.temperature},
-                            {"seed", q.seed},     {"max_tokens", q.tokens},
-                            {"ignore_eos", true}, {"stream", true},
-                            {"logprobs", 1},      {"stream_options", {{"include_usage", true}}}};
+    json::object body{{"prompt", q.prompt}, {"temperature", q.temperature},
+                      {"seed", q.seed},     {"max_tokens", q.tokens},
+                      {"ignore_eos", true}, {"stream", true},
+                      {"logprobs", 1},      {"stream_options", {{"include_usage", true}}}};
+    if (!q.request_id.empty()) body["request_id"] = q.request_id;
     transport::http::client_request request;
     request.method = "POST";
     request.url = url + "/v1/completions";

@@ -19,6 +19,7 @@ struct question {
   double temperature = 0;
   std::uint64_t seed = 0;
   std::uint32_t tokens = 200;
+  std::string request_id{}; ///< empty: the server makes one
 };
 /// So many different ones, half of them greedy, half drawn with a seed.
 [[nodiscard]] std::vector<question> mixed_questions(std::size_t count, std::uint32_t tokens);

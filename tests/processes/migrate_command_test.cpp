@@ -1,0 +1,141 @@
+// `godwit migrate` as an operator meets it.
+#include "processes/support/answers.hpp"
+#include "processes/support/console.hpp"
+#include "processes/support/godwit_processes.hpp"
+
+#include <boost/json.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+namespace json = boost::json;
+
+namespace {
+
+struct outcome {
+  int code = -1;
+  std::string out, err;
+};
+outcome migrate(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "migrate");
+  child_process command(godwit_program(), arguments);
+  const auto code = command.wait_exit(20s);
+  return {code.value_or(-1), command.out(), command.err()};
+}
+
+struct place {
+  protocols::request_id request;
+  protocols::instance_id at, other;
+};
+/// Where the only request decodes, and the other of two instances.
+std::optional<place> find_request(console& through) {
+  std::optional<place> out;
+  (void)wait_until(10s, [&] {
+    const auto now = through.status(true);
+    if (!now || now->instances.size() != 2) return false;
+    for (std::size_t i = 0; i < 2; ++i)
+      for (const auto& r : now->instances[i].requests)
+        if (r.answer_tokens > 0) out = place{r.request, now->instances[i].instance, now->instances[1 - i].instance};
+    return out.has_value();
+  });
+  return out;
+}
+
+} // namespace
+
+class MigrateCommand : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
+    head_ = std::make_unique<served>(std::vector<std::string>{"--instances", "2", "--threads", "1"});
+    ASSERT_TRUE(head_->wait_ready()) << head_->process.err();
+    console_ = std::make_unique<console>(head_->control());
+  }
+  /// Long enough to be found and moved by hand.
+  static std::vector<question> one_long() {
+    auto out = mixed_questions(1, 1900);
+    out[0].request_id = "moved-by-hand";
+    return out;
+  }
+  std::unique_ptr<served> head_;
+  std::unique_ptr<console> console_;
+};
+
+TEST_F(MigrateCommand, MovesARequestByItsNumberOrByTheIdThatItsClientSees) {
+  const auto calm = ask_all(head_->url(), one_long());
+  round_of_answers round(head_->url(), one_long());
+  const auto first = find_request(*console_);
+  ASSERT_TRUE(first);
+  const auto number = std::to_string(first->request.value());
+  const auto at = std::to_string(first->at.value());
+  const auto other = std::to_string(first->other.value());
+  const auto by_number = migrate({number, "--to", other, "--control", head_->control()});
+  EXPECT_EQ(by_number.code, 0) << by_number.err;
+  EXPECT_THAT(by_number.out, StartsWith("request " + number + " moved from instance " + at + " to " + other + ": "));
+  EXPECT_EQ(by_number.err, "");
+
+  const auto by_label = migrate({"cmpl-moved-by-hand", "--to", at, "--control", head_->control(), "--json"});
+  EXPECT_EQ(by_label.code, 0) << by_label.err;
+  boost::system::error_code wrong;
+  const auto report = json::parse(by_label.out, wrong);
+  ASSERT_FALSE(wrong) << by_label.out;
+  const auto& fields = report.as_object();
+  EXPECT_EQ(fields.at("request").to_number<std::uint64_t>(), first->request.value());
+  EXPECT_EQ(fields.at("from").to_number<std::uint32_t>(), first->other.value());
+  EXPECT_EQ(fields.at("to").to_number<std::uint32_t>(), first->at.value());
+  EXPECT_EQ(fields.at("outcome").as_string(), "committed");
+  EXPECT_GT(fields.at("stages").to_number<std::uint32_t>(), 0U);
+  EXPECT_GT(fields.at("bytes").to_number<std::uint64_t>(), 0U);
+  EXPECT_GT(fields.at("stall_ms").to_number<double>(), 0.0);
+
+  ASSERT_TRUE(round.wait_ended(30s));
+  EXPECT_EQ(round.answers(), calm);
+}
+
+TEST_F(MigrateCommand, SaysInOneLineWhyNothingMoves) {
+  round_of_answers round(head_->url(), one_long());
+  const auto running = find_request(*console_);
+  ASSERT_TRUE(running);
+  const auto number = std::to_string(running->request.value());
+  const auto expect_refusal = [&](const std::string& request, const std::string& to, const std::string& line) {
+    const auto said = migrate({request, "--to", to, "--control", head_->control()});
+    EXPECT_EQ(said.code, 1);
+    EXPECT_EQ(said.out, "");
+    EXPECT_THAT(said.err, StartsWith("godwit: not moved: " + line));
+    EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 1) << said.err;
+  };
+  const auto here = std::to_string(running->at.value());
+  expect_refusal("999999999", "0", "no running request is called '999999999'");
+  expect_refusal("cmpl-nobody", "0", "no running request is called 'cmpl-nobody'");
+  expect_refusal(number, "17", "there is no instance 17 that takes requests");
+  expect_refusal(number, here, "request " + number + " is on instance " + here + " already");
+
+  const auto in_json = migrate({"cmpl-nobody", "--to", "0", "--control", head_->control(), "--json"});
+  EXPECT_EQ(in_json.code, 1);
+  EXPECT_THAT(in_json.out, HasSubstr("\"outcome\":\"refused\""));
+}
+
+TEST_F(MigrateCommand, TellsAWrongCommandLineFromAHeadThatIsNotThere) {
+  const auto expect_end = [](const std::vector<std::string>& arguments, int code, const std::string& line) {
+    const auto said = migrate(arguments);
+    EXPECT_EQ(said.code, code) << said.err;
+    EXPECT_EQ(said.out, "");
+    EXPECT_THAT(said.err, HasSubstr(line));
+  };
+  expect_end({"7", "--to", "1", "--control", "nowhere"}, 2, "'nowhere' is not HOST:PORT");
+  expect_end({"7"}, 2, "--to");
+  expect_end({"--to", "1"}, 2, "request");
+  expect_end({"7", "--to", "one"}, 2, "--to");
+  expect_end({"7", "--to", "1", "--control", "127.0.0.1:1"}, 1, "no godwit answers at 127.0.0.1:1");
+}
+
+} // namespace godwit::test

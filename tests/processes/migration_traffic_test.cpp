@@ -1,0 +1,70 @@
+// Requests go back and forth between two processes while they are answered, hundreds of times, and nobody can tell.
+#include "processes/support/pair_of_processes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <memory>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+
+class MigrationTraffic : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
+  }
+  /// Rounds of requests, every one of them moved all the time by several operators at once, until so many migrations
+  /// have been committed.
+  static void run(const std::vector<std::string>& head_arguments, const std::vector<std::string>& member_arguments,
+                  std::uint64_t migrations) {
+    pair_of_processes both(head_arguments, member_arguments);
+    ASSERT_EQ(both.wait_ready(), "");
+    const auto questions = mixed_questions(12, 400);
+    const auto calm = ask_all(both.head().url(), questions);
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    std::uint64_t out = 0;
+    std::uint64_t in = 0;
+    std::string summaries;
+    std::size_t rounds = 0;
+    for (; out + in < migrations && std::chrono::steady_clock::now() < deadline; ++rounds) {
+      round_of_answers round(both.head().url(), questions);
+      mover first(both.head().control(), {outwards, inwards});
+      mover second(both.head().control(), {inwards, outwards});
+      ASSERT_TRUE(round.wait_ended(30s)) << both.logs();
+      first.stop();
+      second.stop();
+      ASSERT_EQ(difference(round.answers(), calm), "") << both.logs();
+      out += first.committed(outwards) + second.committed(outwards);
+      in += first.committed(inwards) + second.committed(inwards);
+      summaries += "\n" + first.summary() + "; " + second.summary();
+    }
+    EXPECT_GE(out + in, migrations) << summaries;
+    EXPECT_GT(out, 0U);
+    EXPECT_GT(in, 0U);
+    EXPECT_EQ(both.operator_console().left_over(5s), "") << both.logs();
+    const auto now = both.operator_console().status();
+    ASSERT_TRUE(now);
+    EXPECT_EQ(now->moves_total, out + in) << "what the operators were told and what the home counts" << summaries;
+    EXPECT_EQ(now->requests_failed_total, 0U);
+    EXPECT_EQ(now->redispatches_total, 0U) << both.logs();
+    std::cout << out << " migrations out of the head, " << in << " into it, in " << rounds << " rounds of "
+              << questions.size() << " requests" << summaries << std::endl;
+  }
+};
+
+TEST_F(MigrationTraffic, HundredsOfMigrationsBetweenProcessesChangeNoToken) { run({}, {}, 1000); }
+
+TEST_F(MigrationTraffic, BlocksThatTravelAsCheckedMessagesChangeNoTokenEither) {
+  const std::vector<std::string> messages{"--no-fabric-cross-memory", "--fabric-checksum"};
+  run(messages, messages, 300);
+}
+
+// Caches that hold one or two of the requests only: migrations are refused, requests preempted, and moved all the same.
+TEST_F(MigrationTraffic, MemoryPressureChangesNoTokenEither) {
+  const std::vector<std::string> small{"--kv-bytes", "2MiB", "--model-context-max", "512"};
+  run(small, small, 300);
+}
+
+} // namespace godwit::test
