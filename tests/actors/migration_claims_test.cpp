@@ -181,15 +181,22 @@ TEST(MigrationClaims, ARequestWhoseClientLeavesEndsItsMigration) {
 }
 
 TEST(MigrationClaims, DecodingThatOutrunsTheCopyEndsTheMigration) {
-  auto o = two_instances(slow_link(60ms)); // a block of 16 tokens is decoded in about 35 ms
+  auto o = two_instances(slow_link(50ms)); // a block of 16 tokens is decoded in about 35 ms
   o.adjust = [](actors::node_options& n) {
     n.llumlet.migration.settings.limits = {.stages_max = 3, .last_blocks_max = 0};
     n.llumlet.migration.settings.copy_share = 1;
   };
-  journey j(o);
-  const auto report = j.movers.move(traveller, j.other());
+  sim_cluster cluster(o);
+  moves movers(cluster);
+  const auto sink = cluster.submit(1, 16, 200);
+  ASSERT_TRUE(cluster.run_until([&] { return sink->tokens.size() >= 2; }));
+  const auto source = cluster.instance_with(request_state::running).value_or(0);
+  const auto report = movers.move(1, 1 - source);
   EXPECT_EQ(report.outcome, migration_outcome::aborted);
-  EXPECT_EQ(report.reason, migration_reason::not_converging);
+  EXPECT_EQ(to_string(report.reason), to_string(migration_reason::not_converging));
+  EXPECT_FALSE(sink->ended()) << "it goes on where it is";
+  ASSERT_TRUE(cluster.run_until_ended({sink}));
+  EXPECT_EQ(sink->tokens.size(), 200U);
 }
 
 TEST(MigrationClaims, RequestsGoBackAndForthAndBothWaysAtOnce) {
