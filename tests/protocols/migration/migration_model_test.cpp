@@ -48,7 +48,7 @@ TEST(MigrationModel, EveryPromiseHoldsInEveryInterleavingOfTheBoundedCases) {
   explore_all(everyday_cases(), instrumented ? 20'000 : 20'000'000);
 }
 
-// Several minutes and several GB: --gtest_also_run_disabled_tests --gtest_filter=*Night*
+// Several minutes: --gtest_also_run_disabled_tests --gtest_filter=*Night*
 TEST(MigrationModel, DISABLED_EveryPromiseHoldsInTheCasesOfTheNight) { explore_all(nightly_cases(), 60'000'000); }
 
 TEST(MigrationModel, EveryPlantedBugIsFoundByAShortestCounterexample) {
