@@ -2,7 +2,7 @@
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/model/random_model.hpp>
-#include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/kv/block_hash.hpp>
 
 #include <exception>
 #include <stdexcept>
@@ -31,7 +31,7 @@ actors::executor_factory served_model::factory(std::uint32_t context) const {
     try {
       gpu::cpu::cpu_executor_settings settings;
       settings.threads = 1;
-      settings.blocks = protocols::blocks_for(context) + 1;
+      settings.blocks = protocols::blocks_for(context) + 8; // a migration reserves one more than it needs
       outcome.made = gpu::cpu::make_cpu_executor(packed, settings);
     } catch (const std::exception& failure) {
       outcome.error = failure.what();

@@ -11,9 +11,9 @@ namespace godwit::bench {
 
 /// How the instances of a benchmark are made: alike in every process.
 struct shape {
-  std::uint32_t context = 0;    ///< tokens; the KV pool of an instance holds so many
-  double copy_share = 0.5;      ///< of the live migrations
-  bool third_instance = false;  ///< a third one, whose migrations away are blocking copies
+  std::uint32_t context = 0;   ///< tokens; the KV pool of an instance holds so many
+  double copy_share = 0.5;     ///< of the live migrations
+  bool third_instance = false; ///< a third one, whose migrations away are blocking copies
 };
 
 /// The 160m shape with random weights and a longer context: packed once, shared by the instances of the process.

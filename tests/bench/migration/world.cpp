@@ -1,5 +1,6 @@
 #include "migration/world.hpp"
 
+#include <godwit/runtime/log/file_backend.hpp>
 #include <godwit/transport/in_process/fabric.hpp>
 #include <godwit/transport/ucx/fabric.hpp>
 
@@ -15,6 +16,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <variant>
 
 namespace godwit::bench {
 
@@ -25,26 +27,32 @@ namespace {
 constexpr const char* version = "bench";
 constexpr auto start_timeout = 120s;
 
-actors::migration_environment environment(const shape& how, std::shared_ptr<transport::fabric> fabric, bool blocking) {
+/// What instances of one process share for their migrations. Warnings go to standard error: why one was not committed.
+actors::migration_environment make_parts(std::shared_ptr<transport::fabric> fabric) {
+  namespace log = runtime::log;
   actors::migration_environment out;
-  out.settings.copy_share = how.copy_share;
-  if (blocking) {
-    out.settings.limits.last_blocks_max = how.context; // the first stage is the last one
-    out.settings.last_timeout = 20s;
-  }
   out.fabric = std::move(fabric);
+  auto opened = log::open_file({});
+  if (auto* backend = std::get_if<std::shared_ptr<log::backend>>(&opened))
+    out.log = log::logger(*backend, log::level_filter(log::level::warning)).component("migration");
   return out;
 }
 
-actors::llumlet_options llumlet(const shape& how, std::shared_ptr<transport::fabric> fabric, bool blocking) {
+actors::llumlet_options llumlet(const shape& how, const actors::migration_environment& parts, bool blocking) {
   actors::llumlet_options out;
   out.planner.context_length = how.context;
   out.planner.running_max = 16;
-  out.migration = environment(how, std::move(fabric), blocking);
+  out.migration = parts;
+  auto& settings = out.migration.settings;
+  settings.copy_share = how.copy_share;
+  if (blocking) {
+    settings.limits.last_blocks_max = how.context; // the first stage is the last one
+    settings.last_timeout = 20s;
+  }
   return out;
 }
 
-actors::member_options member(const served_model& model, const shape& how, std::shared_ptr<transport::fabric> fabric,
+actors::member_options member(const served_model& model, const shape& how, const actors::migration_environment& parts,
                               bool blocking) {
   actors::member_options out;
   out.version = version;
@@ -53,7 +61,7 @@ actors::member_options member(const served_model& model, const shape& how, std::
   out.instances = 1;
   out.model = model.identity(how.context);
   out.instance.make_executor = model.factory(how.context);
-  out.llumlet = llumlet(how, std::move(fabric), blocking);
+  out.llumlet = llumlet(how, parts, blocking);
   return out;
 }
 
@@ -80,7 +88,7 @@ world::world(const served_model& model, const shape& how, setup where) : model_(
   o.model = "160m";
   o.identity = model.identity(how.context);
   o.instance.make_executor = model.factory(how.context);
-  o.llumlet = llumlet(how, fabric_, false);
+  o.llumlet = llumlet(how, make_parts(fabric_), false);
   cluster_ = std::make_unique<actors::cluster>(*system_, std::move(o));
   wait_for(1);
 
@@ -99,7 +107,7 @@ world::world(const served_model& model, const shape& how, setup where) : model_(
   }
   for (const bool blocking : {false, true}) {
     if (blocking && !how.third_instance) continue;
-    auto options = member(model, how, transport::in_process::make_fabric(hub), blocking);
+    auto options = member(model, how, make_parts(transport::in_process::make_fabric(hub)), blocking);
     options.find_head = [node = cluster_->node()](std::function<void(actors::found_head)> done) { done(node); };
     members_.push_back(system_->spawn<actors::member>(std::move(options)));
     wait_for(blocking ? 3 : 2);
@@ -147,13 +155,13 @@ int run_member(char** argv) {
   const auto port = static_cast<std::uint16_t>(std::atoi(argv[2]));
   const shape how{static_cast<std::uint32_t>(std::atoi(argv[3])), std::atof(argv[4]), argv[5][0] == '1'};
   const served_model model;
-  const auto fabric = transport::ucx::make_fabric();
+  const auto parts = make_parts(transport::ucx::make_fabric());
   const auto system = make_system(true);
   std::vector<runtime::handle<actors::member_interface>> members;
   for (const bool blocking : {false, true}) {
     if (blocking && !how.third_instance) continue;
     const auto ready = std::make_shared<std::atomic<bool>>(false);
-    auto options = member(model, how, fabric, blocking);
+    auto options = member(model, how, parts, blocking);
     options.find_head = [&system, port](std::function<void(actors::found_head)> done) {
       std::thread([&system, port, done = std::move(done)] {
         done(system->remote<actors::node_interface>("127.0.0.1", port, 20s));

@@ -1,0 +1,154 @@
+#include "migration/bystanders.hpp"
+
+#include "migration/stream.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace godwit::bench {
+
+namespace {
+
+using protocols::instance_id;
+
+constexpr std::uint32_t mover_tokens = 4096, bystander_tokens = 256;
+constexpr std::uint32_t bystanders_each = 2; ///< on each instance
+constexpr double window = 2.5;               ///< seconds
+/// Of the copying thread's time: what is left when the default of a half is turned down until it should not be felt.
+constexpr double slow_share = 0.02;
+
+/// What moves blocks in the measured migrations, without them: 4 MiB, a rest, and so on.
+class copying_thread {
+public:
+  explicit copying_thread(double bytes_per_second) : thread_([this, bytes_per_second] { work(bytes_per_second); }) {}
+  ~copying_thread() {
+    stop_ = true;
+    thread_.join();
+  }
+  copying_thread(const copying_thread&) = delete;
+  copying_thread& operator=(const copying_thread&) = delete;
+
+private:
+  static constexpr std::size_t portion = std::size_t{4} << 20U, bytes = std::size_t{128} << 20U;
+  void work(double rate) {
+    std::vector<std::byte> from(bytes, std::byte{1}), to(bytes, std::byte{2});
+    auto next = now();
+    for (std::size_t at = 0; !stop_; at = (at + portion) % bytes) {
+      std::memcpy(to.data() + at, from.data() + at, portion);
+      next += std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(portion) / rate * 1e9));
+      next = std::max(next, now());
+      std::this_thread::sleep_until(next);
+    }
+  }
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+/// Two instances with bystanders, and one request that moves between them.
+class scene {
+public:
+  scene(const served_model& model, setup where, double copy_share)
+      : world_(model, {mover_tokens + 8192, copy_share, false}, where), mover_(world_, mover_tokens) {
+    for (std::uint32_t i = 0; i < 2 * bystanders_each; ++i) {
+      auto& one = bystanders_.emplace_back(std::make_unique<stream>(world_, bystander_tokens));
+      one->move(instance_id{i % 2});
+    }
+    for (int i = 0; i < 2; ++i) swap(); // so that no measured copy is the first to touch its memory
+    bytes_ = moves_ = 0;
+  }
+
+  /// Mean step of the bystanders while `during` runs, each counting alike.
+  template <class F> double step_during(F during) {
+    std::vector<std::size_t> begin;
+    for (const auto& one : bystanders_) begin.push_back(one->clock().count());
+    during();
+    double sum = 0;
+    for (std::size_t i = 0; i < bystanders_.size(); ++i) {
+      const auto moments = bystanders_[i]->clock().from(begin[i]);
+      if (moments.size() < 2) throw std::runtime_error("a bystander stands still");
+      sum += seconds_between(moments.front(), moments.back()) / static_cast<double>(moments.size() - 1);
+    }
+    return sum / static_cast<double>(bystanders_.size());
+  }
+
+  double quiet() {
+    return step_during([] { std::this_thread::sleep_for(std::chrono::duration<double>(window)); });
+  }
+  /// Also counts bytes and seconds.
+  double migrating() {
+    return step_during([this] {
+      const auto start = now();
+      do {
+        swap();
+      } while (seconds_between(start, now()) < window);
+      spent_ += seconds_between(start, now());
+    });
+  }
+  double copying() {
+    const copying_thread beside(rate());
+    return quiet();
+  }
+  /// Bytes per second of all migrations so far.
+  [[nodiscard]] double rate() const { return bytes_ / spent_; }
+  [[nodiscard]] double moves_per_second() const { return moves_ / spent_; }
+
+private:
+  void swap() {
+    const auto report = mover_.move(instance_id{mover_.instance() == instance_id{0} ? 1U : 0U});
+    bytes_ += static_cast<double>(report.bytes);
+    moves_ += 1;
+  }
+  world world_;
+  stream mover_;
+  std::vector<std::unique_ptr<stream>> bystanders_;
+  double bytes_ = 0, spent_ = 1e-9, moves_ = 0;
+};
+
+void measure(session& out, const served_model& model, setup where, double share, const std::string& name,
+             const std::string& suffix) {
+  scene all(model, where, share);
+  std::vector<double> quiet, migrating, copying, ratios, copy_ratios;
+  for (int i = 0; i < out.repetitions(); ++i) {
+    // The mover stays at either side in turns: half of the quiet time at each.
+    quiet.push_back(all.quiet());
+    migrating.push_back(all.migrating());
+    copying.push_back(all.copying());
+    ratios.push_back(migrating.back() / quiet.back());
+    copy_ratios.push_back(copying.back() / quiet.back());
+  }
+  out.add(compare("migration/" + name + suffix, {median(migrating) * 1e3, median(quiet) * 1e3, median(ratios)}, "ms",
+                  figure::direction::at_most, 1.02));
+  auto beside =
+      compare("migration/" + name + "_plain_copy" + suffix,
+              {median(copying) * 1e3, median(quiet) * 1e3, median(copy_ratios)}, "ms", figure::direction::at_most, 0);
+  beside.goal.reset();
+  out.add(beside);
+  figure rate;
+  rate.name = "migration/" + name + "_rate" + suffix;
+  rate.value = all.rate() * 1e-6;
+  rate.unit = "MB/s";
+  out.add(rate);
+  rate.name = "migration/" + name + "_moves" + suffix;
+  rate.value = all.moves_per_second();
+  rate.unit = "1/s";
+  out.add(rate);
+}
+
+} // namespace
+
+void measure_bystanders(session& out, const served_model& model, setup where) {
+  const std::string suffix = where == setup::in_process ? "/in_process" : "";
+  const auto run = [&](double share, const std::string& name) {
+    if (out.wants("migration/" + name + suffix)) measure(out, model, where, share, name, suffix);
+  };
+  run(0.5, "bystander_step");
+  run(slow_share, "bystander_step_slow_copy");
+}
+
+} // namespace godwit::bench
