@@ -108,11 +108,24 @@ task<park_answer> llumlet::park(park_order order) {
   answer.blocks = std::move(view->blocks);
   answer.state = planner_->snapshot(id, order.tail_from);
   answer.home = found->second.by;
+  if (const auto out = outgoing_.find(id); out != outgoing_.end()) {
+    out->second.held = answer.blocks;
+    for (const auto block : out->second.held) planner_->ledger().share(block);
+  }
   wake(); // the others go on
   co_return answer;
 }
 
+// A request that goes on here writes into its blocks again; nobody else can be given it.
+void llumlet::let_go(protocols::request_id id) {
+  const auto found = outgoing_.find(id);
+  if (found == outgoing_.end()) return;
+  auto held = std::exchange(found->second.held, {});
+  for (auto block = held.rbegin(); block != held.rend(); ++block) planner_->ledger().release(*block);
+}
+
 void llumlet::resume(const resume_order& order) {
+  let_go(order.request);
   if (!planner_->unpark(order.request, order.epoch, order.epoch)) return;
   settle(planner_->take_effects());
   wake();
@@ -143,6 +156,7 @@ task<settle_answer> llumlet::settle_ownership(settle_order order) {
     else
       next = answer.error().code == error_code::down ? machine.home_down() : machine.unanswered();
   }
+  if (next == action::resume) let_go(id);
   if (next == action::resume && planner_->unpark(id, order.epoch, machine.granted())) {
     settle(planner_->take_effects());
     wake();
@@ -159,6 +173,11 @@ task<settle_answer> llumlet::settle_ownership(settle_order order) {
 void llumlet::source_ended_with(const protocols::migration_report& report) {
   const auto found = outgoing_.find(report.request);
   if (found == outgoing_.end() || found->second.migration != report.migration) return;
+  if (!found->second.held.empty()) {
+    let_go(report.request);
+    report_soon();
+    wake(); // they may be what others wait for
+  }
   auto out = std::move(found->second);
   outgoing_.erase(found);
   demonitor(out.monitor);
@@ -198,6 +217,9 @@ task<void> llumlet::settle_orphan(protocols::migration_report report, protocols:
       resume({report.request, epoch}); // takes an order to park back
     }
   }
+  // Its last copy may still be on its way.
+  if (const auto found = outgoing_.find(report.request); found != outgoing_.end() && !found->second.held.empty())
+    co_await sleep_for(options_.migration.settings.last_timeout);
   source_ended_with(report);
 }
 

@@ -171,7 +171,9 @@ task<void> source_coordinator::copy_blocks(machine::copy what) {
       task_.environment.log.request(task_.order.request)
           .warning("migration {}: stage {} could not be copied: {}", task_.migration.value(), what.stage,
                    error ? *error : error.error().message);
+      if (what.last) --last_copies_;
       feed(machine::copy_failed{what.stage});
+      end_when_quiet();
       co_return;
     }
     if (!what.last) bytes_ += std::uint64_t{count} * bytes_per_block;
@@ -179,10 +181,12 @@ task<void> source_coordinator::copy_blocks(machine::copy what) {
     if (!what.last && first + count < what.upto && s.copy_share < 1.0)
       co_await sleep_for(nanoseconds(
           static_cast<nanoseconds::rep>(static_cast<double>(took.count()) * (1.0 - s.copy_share) / s.copy_share)));
-    if (machine_.done()) co_return;
+    if (machine_.done() && !what.last) co_return;
   }
   task_.environment.pass("source.copied");
+  if (what.last) --last_copies_;
   feed(machine::copied{what.stage});
+  end_when_quiet();
 }
 
 void source_coordinator::perform(const machine::look&) { start(look()); }
@@ -273,7 +277,15 @@ void source_coordinator::perform(const machine::finish& e) {
   report.last_bytes = last_bytes_;
   report.stall_ns = stall().count();
   report.duration_ns = (now() - began_).count();
-  tell(task_.llumlet, source_ended{std::move(report)});
+  report_ = std::move(report);
+  end_when_quiet();
+}
+
+// The llumlet holds the blocks of the last copy until it hears that this migration has ended.
+void source_coordinator::end_when_quiet() {
+  if (!report_ || last_copies_ > 0) return;
+  tell(task_.llumlet, source_ended{std::move(*report_)});
+  report_.reset();
   quit();
 }
 

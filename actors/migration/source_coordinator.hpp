@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,7 @@ private:
   runtime::async::task<void> park();
   runtime::async::task<void> settle();
   void tell_status();
+  void end_when_quiet();
   [[nodiscard]] nanoseconds stall() const;
 
   source_task task_;
@@ -84,7 +86,9 @@ private:
   runtime::handle<home_interface> home_;
   nanoseconds began_{0};
   nanoseconds parked_{0}, unparked_{0};
-  std::uint64_t bytes_ = 0; ///< of bulk stages
+  std::uint32_t last_copies_ = 0; ///< of the last stage, under way: they read blocks that the llumlet holds for them
+  std::optional<protocols::migration_report> report_; ///< when the machine has ended
+  std::uint64_t bytes_ = 0;                           ///< of bulk stages
   std::uint64_t last_bytes_ = 0;
 };
 

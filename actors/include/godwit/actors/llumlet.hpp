@@ -91,6 +91,9 @@ private:
     std::uint64_t monitor = 0;
     protocols::migration_status status;
     std::optional<runtime::completer<bool>> parked; ///< waits until it is out of the batch
+    /// What the last copy reads, with a reference each: whatever becomes of the request meanwhile, nobody else writes
+    /// there until the copy has ended.
+    std::vector<protocols::block_id> held;
     std::vector<runtime::completer<protocols::migration_report>> done;
   };
   /// Room for a request on its way here.
@@ -110,6 +113,7 @@ private:
   void resume(const resume_order& order);
   void release(const release_order& order);
   runtime::async::task<settle_answer> settle_ownership(settle_order order);
+  void let_go(protocols::request_id id);
   void source_ended_with(const protocols::migration_report& report);
   void source_down(protocols::request_id id, protocols::migration_id migration, runtime::stop_reason reason);
   runtime::async::task<void> settle_orphan(protocols::migration_report report, protocols::epoch epoch);
