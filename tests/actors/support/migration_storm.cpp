@@ -182,7 +182,16 @@ storm_outcome run_storm(const storm& s) {
   }
 
   const auto status = cluster.status();
-  for (const auto& instance : status.instances) out.preemptions += instance.load.preemptions_total;
+  std::uint64_t drawn = 0;
+  for (const auto& instance : status.instances) {
+    out.preemptions += instance.load.preemptions_total;
+    drawn += instance.load.generated_tokens_total;
+  }
+  if (!s.kills && !s.withdrawals && !s.frontends) {
+    std::uint64_t wanted = 0;
+    for (const auto& one : all) wanted += one.sink->tokens.size();
+    EXPECT_EQ(drawn, wanted) << "a request ran at two instances, though only one of them was heard";
+  }
   out.redispatches = status.redispatches_total;
   out.moves = status.moves_total;
   for (const auto& report : movers.journal->reports)
