@@ -141,7 +141,10 @@ void source_coordinator::perform(const machine::reserve& e) {
   tell(destination_, protocols::pre_alloc{e.stage, e.first, e.upto});
 }
 
-void source_coordinator::perform(const machine::copy& e) { start(copy_blocks(e)); }
+void source_coordinator::perform(const machine::copy& e) {
+  if (e.last) ++last_copies_;
+  start(copy_blocks(e));
+}
 
 task<void> source_coordinator::copy_blocks(machine::copy what) {
   const auto& s = task_.environment.settings;
