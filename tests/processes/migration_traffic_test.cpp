@@ -18,8 +18,11 @@ protected:
   /// Rounds of requests, every one of them moved all the time by several operators at once, until so many migrations
   /// have been committed.
   static void run(const std::vector<std::string>& head_arguments, const std::vector<std::string>& member_arguments,
-                  std::uint64_t migrations) {
-    pair_of_processes both(head_arguments, member_arguments);
+                  std::uint64_t migrations, pair_of_processes::kind kind = pair_of_processes::kind::head_and_member) {
+    const bool past_head = kind == pair_of_processes::kind::two_members;
+    const auto& there = past_head ? across : outwards;
+    const auto& here = past_head ? back : inwards;
+    pair_of_processes both(head_arguments, member_arguments, kind);
     ASSERT_EQ(both.wait_ready(), "");
     const auto questions = mixed_questions(12, 400);
     const auto calm = ask_all(both.head().url(), questions);
@@ -30,14 +33,14 @@ protected:
     std::size_t rounds = 0;
     for (; out + in < migrations && std::chrono::steady_clock::now() < deadline; ++rounds) {
       round_of_answers round(both.head().url(), questions);
-      mover first(both.head().control(), {outwards, inwards});
-      mover second(both.head().control(), {inwards, outwards});
+      mover first(both.head().control(), {there, here});
+      mover second(both.head().control(), {here, there});
       ASSERT_TRUE(round.wait_ended(30s)) << both.logs();
       first.stop();
       second.stop();
       ASSERT_EQ(difference(round.answers(), calm), "") << both.logs();
-      out += first.committed(outwards) + second.committed(outwards);
-      in += first.committed(inwards) + second.committed(inwards);
+      out += first.committed(there) + second.committed(there);
+      in += first.committed(here) + second.committed(here);
       summaries += "\n" + first.summary() + "; " + second.summary();
     }
     EXPECT_GE(out + in, migrations) << summaries;
@@ -49,12 +52,16 @@ protected:
     EXPECT_EQ(now->moves_total, out + in) << "what the operators were told and what the home counts" << summaries;
     EXPECT_EQ(now->requests_failed_total, 0U);
     EXPECT_EQ(now->redispatches_total, 0U) << both.logs();
-    std::cout << out << " migrations out of the head, " << in << " into it, in " << rounds << " rounds of "
-              << questions.size() << " requests" << summaries << std::endl;
+    std::cout << out << " migrations there, " << in << " back, in " << rounds << " rounds of " << questions.size()
+              << " requests" << summaries << std::endl;
   }
 };
 
-TEST_F(MigrationTraffic, HundredsOfMigrationsBetweenProcessesChangeNoToken) { run({}, {}, 1000); }
+TEST_F(MigrationTraffic, HundredsOfMigrationsBetweenProcessesChangeNoToken) { run({}, {}, 500); }
+
+TEST_F(MigrationTraffic, MembersExchangeRequestsPastTheirHeadAndChangeNoToken) {
+  run({}, {}, 500, pair_of_processes::kind::two_members);
+}
 
 TEST_F(MigrationTraffic, BlocksThatTravelAsCheckedMessagesChangeNoTokenEither) {
   const std::vector<std::string> messages{"--no-fabric-cross-memory", "--fabric-checksum"};

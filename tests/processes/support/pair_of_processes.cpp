@@ -13,8 +13,9 @@ std::vector<std::string> with(std::vector<std::string> first, const std::vector<
   first.insert(first.end(), more.begin(), more.end());
   return first;
 }
-const std::vector<std::string> of_head{"--instances", "1", "--threads", "1", "--name", "head"};
-const std::vector<std::string> of_member{"--instances", "1", "--threads", "1", "--name", "member"};
+std::vector<std::string> called(const std::string& name, const std::string& instances = "1") {
+  return {"--instances", instances, "--threads", "1", "--name", name};
+}
 
 std::string wrong(std::size_t request, const std::string& what) {
   return "request " + std::to_string(request) + ": " + what + "; ";
@@ -22,35 +23,39 @@ std::string wrong(std::size_t request, const std::string& what) {
 
 } // namespace
 
-pair_of_processes::pair_of_processes(std::vector<std::string> head_arguments, std::vector<std::string> member_arguments)
-    : head_(std::make_unique<served>(with(of_head, head_arguments))) {
+pair_of_processes::pair_of_processes(const std::vector<std::string>& head_arguments,
+                                     const std::vector<std::string>& member_arguments, kind what)
+    : head_(std::make_unique<served>(with(called("head", what == kind::two_members ? "0" : "1"), head_arguments))) {
   if (!head_->wait_ready()) return;
   control_ = head_->control();
   console_ = std::make_unique<console>(control_);
-  member_ = std::make_unique<joined>(control_, with(of_member, member_arguments));
+  member_ = std::make_unique<joined>(control_, with(called("member"), member_arguments));
+  if (what == kind::two_members) other_ = std::make_unique<joined>(control_, with(called("other"), head_arguments));
 }
 
 std::string pair_of_processes::wait_ready() {
   if (control_.empty()) return "the head does not start: " + head_->process.err();
   if (!member_->wait_ready()) return "the member does not start: " + member_->process.err();
+  if (other_ && !other_->wait_ready()) return "the other does not start: " + other_->process.err();
   if (!console_->wait_instances(2, seconds(20))) return "there are not two instances" + logs();
   return "";
 }
 
 void pair_of_processes::start_head_again() {
   head_.reset();
-  head_ = std::make_unique<served>(with(of_head, {"--control", control_}));
+  head_ = std::make_unique<served>(with(called("head"), {"--control", control_}));
   (void)head_->wait_ready();
   console_ = std::make_unique<console>(control_);
 }
 
 void pair_of_processes::start_member_again() {
   member_.reset();
-  member_ = std::make_unique<joined>(control_, of_member);
+  member_ = std::make_unique<joined>(control_, called("member"));
 }
 
 std::string pair_of_processes::logs() const {
-  return "\n--- head:\n" + head_->process.err() + "--- member:\n" + (member_ ? member_->process.err() : "") + "---\n";
+  return "\n--- head:\n" + head_->process.err() + "--- member:\n" + (member_ ? member_->process.err() : "") +
+         (other_ ? "--- other:\n" + other_->process.err() : "") + "---\n";
 }
 
 std::string difference(const std::vector<streamed_answer>& answers, const std::vector<streamed_answer>& calm) {

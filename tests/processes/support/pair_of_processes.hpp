@@ -5,18 +5,22 @@
 #include "processes/support/godwit_processes.hpp"
 #include "processes/support/mover.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace godwit::test {
 
-/// A head called "head" and a member called "member", with one instance each, and a thread for each of them.
+/// Two processes with an instance each, and a thread for each of them: a head called "head" and a member called
+/// "member". Or, where the head has no instances, the members "member" and "other": then the tokens of a request and
+/// its ownership come to its home on two different connections.
 class pair_of_processes {
 public:
-  /// Arguments beyond that.
-  explicit pair_of_processes(std::vector<std::string> head_arguments = {},
-                             std::vector<std::string> member_arguments = {});
+  enum class kind : std::uint8_t { head_and_member, two_members };
+  /// With arguments beyond that.
+  explicit pair_of_processes(const std::vector<std::string>& head_arguments = {},
+                             const std::vector<std::string>& member_arguments = {}, kind what = kind::head_and_member);
   /// Until both instances take requests. Empty, or what went wrong.
   [[nodiscard]] std::string wait_ready();
 
@@ -33,12 +37,14 @@ public:
 private:
   std::string control_;
   std::unique_ptr<served> head_;
-  std::unique_ptr<joined> member_;
+  std::unique_ptr<joined> member_, other_;
   std::unique_ptr<console> console_;
 };
 
 inline const mover::way outwards{"head", "member"};
 inline const mover::way inwards{"member", "head"};
+inline const mover::way across{"member", "other"};
+inline const mover::way back{"other", "member"};
 
 /// What is wrong with answers that ought to be `calm` to the last token; empty: nothing.
 [[nodiscard]] std::string difference(const std::vector<streamed_answer>& answers,
