@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -115,6 +116,7 @@ void measure(session& out, const served_model& model, setup where, double share,
   scene all(model, where, share);
   std::vector<double> quiet, migrating, copying, ratios, copy_ratios;
   for (int i = 0; i < out.repetitions(); ++i) {
+    std::fprintf(stderr, "bench_migration: %s, %s, round %d\n", to_string(where), name.c_str(), i + 1);
     // The mover stays at either side in turns: half of the quiet time at each.
     quiet.push_back(all.quiet());
     migrating.push_back(all.migrating());
