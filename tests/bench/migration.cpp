@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   using namespace godwit::bench;
   try {
     if (is_member(argc, argv)) return run_member(argv);
-    session out(argc, argv, 5);
+    session out(argc, argv, 3);
     const served_model model;
     for (const auto where : {setup::two_processes, setup::in_process}) {
       measure_stalls(out, model, where);
