@@ -7,6 +7,8 @@
 #include <stdexcept>
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 
@@ -40,6 +42,25 @@ bool parse(const std::string& host, std::uint16_t port, sockaddr_storage& out, s
   return false;
 }
 
+/// The network interface that has this address; empty where none has.
+std::string device_of(const std::string& host) {
+  ::ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return {};
+  std::string found;
+  const bool loopback = host == "::1" || host.starts_with("127."); // all of 127/8 is on the loopback interface
+  for (const auto* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
+    if (one->ifa_addr == nullptr) continue;
+    char text[INET6_ADDRSTRLEN] = {};
+    if (one->ifa_addr->sa_family == AF_INET)
+      ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text, sizeof text);
+    else if (one->ifa_addr->sa_family == AF_INET6)
+      ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, text, sizeof text);
+    if (host == text || (loopback && (one->ifa_flags & IFF_LOOPBACK) != 0)) found = one->ifa_name;
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
 } // namespace
 
 std::string library_version() { return std::string("UCX ") + ucp_get_version_string(); }
@@ -65,6 +86,10 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
       check(status, std::string(name) + "=" + value);
     };
     set("TLS", options_.transports);
+    // By itself UCX's tcp also listens on every other interface of the host. Other transports name their devices
+    // otherwise, so they keep their choice.
+    if (options_.transports == "tcp")
+      if (const auto device = device_of(options_.listen); !device.empty()) set("NET_DEVICES", device);
     // Blocks go out of the memory in which they lie, without a copy by UCX.
     set("ZCOPY_THRESH", "8K");
     ucp_params_t parameters{};
