@@ -41,14 +41,17 @@ runtime::behavior_of<frontend_interface> frontend::make_behavior() {
           [this](protocols::claim_request& wish) { return claim(wish); },
           [this](protocols::reclaim_request& wish) { return reclaim(wish); },
           [this](protocols::disown_request& news) { disown(news); },
+          [this](protocols::migration_report& report) { note(std::move(report)); },
           [this](submit_request& message) {
             if (message.what && message.what->sink) submit(*message.what);
           },
           [this](withdraw_request& message) { withdraw(message.sink.get()); },
           [this](topology& news) { adopt(std::move(news)); },
-          [this](status_query&) {
+          [this](status_query& query) {
             auto counts = counts_;
             counts.open = open_.size();
+            if (query.with_requests)
+              for (const auto& [id, r] : open_) counts.names.emplace_back(id, r.client_id);
             return counts;
           },
           [this](migrate_request& order) { return respond(migrate(std::move(order))); }};
@@ -85,7 +88,7 @@ void frontend::submit(submission& what) {
   r.prompt_tokens = prompt_tokens;
   by_sink_[r.sink.get()] = id;
   r.client_id = std::move(what.client_id);
-  if (!r.client_id.empty()) by_client_.try_emplace(r.client_id, id);
+  if (!r.client_id.empty()) by_client_[r.client_id].push_back(id);
   if (options_.metrics) {
     options_.metrics->prompt_tokens.increment(prompt_tokens);
     options_.metrics->open.set(static_cast<double>(open_.size()));
@@ -348,8 +351,10 @@ void frontend::fail(protocols::request_id id, failure_kind kind, std::string mes
 void frontend::forget(protocols::request_id id) {
   const auto found = open_.find(id);
   by_sink_.erase(found->second.sink.get());
-  if (const auto named = by_client_.find(found->second.client_id); named != by_client_.end() && named->second == id)
-    by_client_.erase(named);
+  if (const auto named = by_client_.find(found->second.client_id); named != by_client_.end()) {
+    std::erase(named->second, id);
+    if (named->second.empty()) by_client_.erase(named);
+  }
   open_.erase(found);
   if (options_.metrics) options_.metrics->open.set(static_cast<double>(open_.size()));
 }

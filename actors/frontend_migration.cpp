@@ -20,9 +20,11 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
     // What the source drew last and may still be on its way here: accepted while its epoch lasts.
     auto tail = protocols::token_update{wish.request, wish.from, wish.tail_index, std::move(wish.tail)};
     tail.cached_tokens = r->cached_tokens;
+    const bool cached_known = r->cached_known;
     take_one(tail);
     r = find(wish.request); // a stop string may have ended it
     if (r == nullptr || r->placing) return {};
+    r->cached_known = cached_known; // the tail does not say; the next update does
   }
   const auto* entry = topology_.find(wish.instance);
   if (entry == nullptr || entry->generation != wish.generation || !entry->llumlet) return {};
@@ -58,31 +60,63 @@ void frontend::disown(const protocols::disown_request& news) {
 
 task<protocols::migration_report> frontend::migrate(migrate_request order) {
   using protocols::migration_reason;
-  protocols::migration_report refusal;
-  refusal.destination = order.to;
-  auto id = order.request;
+  protocols::migration_report report;
+  report.destination = order.to;
+  report.request = order.request;
+  std::size_t known = 1;
   if (!order.client_id.empty()) {
     const auto named = by_client_.find(order.client_id);
-    id = named == by_client_.end() ? protocols::request_id{} : named->second;
+    known = named == by_client_.end() ? 0 : named->second.size();
+    report.request = known == 0 ? protocols::request_id{} : named->second.front();
   }
-  refusal.request = id;
-  const auto* r = find(id);
-  if (r == nullptr || r->placing || !r->owner) {
-    refusal.reason = migration_reason::request_unknown;
-    co_return refusal;
-  }
+  const auto* r = find(report.request);
   const auto* entry = topology_.find(order.to);
-  if (entry == nullptr || !entry->ready || !entry->llumlet) {
-    refusal.reason = migration_reason::destination_not_ready;
-    co_return refusal;
+  if (known > 1)
+    report.reason = migration_reason::request_ambiguous;
+  else if (r == nullptr || r->placing || !r->owner || !r->ownership.owner())
+    report.reason = migration_reason::request_unknown;
+  else if (entry == nullptr || !entry->ready || !entry->llumlet)
+    report.reason = migration_reason::destination_not_ready;
+  if (report.reason != migration_reason::none) {
+    note(report);
+    co_return report;
   }
-  refusal.source = *r->ownership.owner();
-  auto command = migrate_order{id, r->ownership.current_epoch(), order.to, entry->llumlet};
-  auto report = co_await ask(r->owner, options_.migration_timeout, std::move(command));
-  if (report) co_return std::move(*report);
-  refusal.reason = report.error().code == runtime::async::error_code::timeout ? migration_reason::timed_out
-                                                                              : migration_reason::peer_lost;
-  co_return refusal;
+  report.source = *r->ownership.owner();
+  report.epoch = r->ownership.current_epoch();
+  auto command = migrate_order{report.request, report.epoch, order.to, entry->llumlet};
+  auto answer = co_await ask(r->owner, options_.migration_timeout, std::move(command));
+  if (answer) {
+    report = std::move(*answer);
+    correct(report);
+    if (report.migration == protocols::migration_id{}) note(report); // never begun: nobody else tells of it
+    co_return report;
+  }
+  report.outcome = protocols::migration_outcome::aborted;
+  report.reason = find(report.request) == nullptr                              ? migration_reason::request_finished
+                  : answer.error().code == runtime::async::error_code::timeout ? migration_reason::timed_out
+                                                                               : migration_reason::peer_lost;
+  correct(report);
+  note(report);
+  co_return report;
+}
+
+void frontend::correct(protocols::migration_report& report) {
+  using protocols::migration_outcome;
+  if (report.outcome != migration_outcome::aborted && report.outcome != migration_outcome::lost) return;
+  const auto* r = find(report.request);
+  if (r == nullptr) return;
+  if (r->ownership.claimed_from(report.epoch)) {
+    report.outcome = migration_outcome::committed;
+    report.reason = protocols::migration_reason::none;
+  } else if (r->ownership.current_epoch() != report.epoch || !r->ownership.owner()) {
+    report.outcome = migration_outcome::lost; // and dispatched anew
+    report.reason = protocols::migration_reason::peer_lost;
+  }
+}
+
+void frontend::note(protocols::migration_report report) {
+  correct(report);
+  if (options_.migrations) options_.migrations->observe(report);
 }
 
 } // namespace godwit::actors

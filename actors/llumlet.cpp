@@ -75,6 +75,7 @@ task<void> llumlet::bring_up() {
 task<void> llumlet::heartbeat() {
   for (;;) {
     report_now();
+    end_overdue_migrations();
     co_await sleep_for(options_.report_interval);
   }
 }

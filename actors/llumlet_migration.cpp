@@ -22,13 +22,11 @@ task<protocols::migration_report> llumlet::migrate(migrate_order order) {
   const auto id = order.request;
   protocols::migration_report refusal;
   refusal.request = id;
+  refusal.epoch = order.epoch;
   refusal.source = options_.id;
   refusal.destination = order.to;
   refusal.reason = may_leave(order);
-  if (refusal.reason != migration_reason::none) {
-    count_migration(refusal);
-    co_return refusal;
-  }
+  if (refusal.reason != migration_reason::none) co_return refusal;
   const auto view = planner_->view(id, order.epoch);
   auto& out = outgoing_[id];
   out.migration = protocols::make_migration_id(options_.id, options_.generation, ++migrations_begun_);
@@ -46,7 +44,8 @@ task<protocols::migration_report> llumlet::migrate(migrate_order order) {
   what.source = options_.id;
   what.start = {view->computed, view->preemptions};
   what.llumlet = self();
-  what.home = homes_.at(id).by;
+  what.home = out.wanted_by = homes_.at(id).by;
+  out.began = now();
   what.memory = memory_;
   what.kv_layout = facts_.kv_layout;
   what.environment = options_.migration;
@@ -65,7 +64,8 @@ task<protocols::migration_report> llumlet::migrate(migrate_order order) {
 }
 
 migration_reason llumlet::may_leave(const migrate_order& order) const {
-  if (!planner_ || !options_.migration.fabric || !memory_) return migration_reason::stopped;
+  if (!planner_) return migration_reason::request_unknown;
+  if (!options_.migration.fabric || !memory_) return migration_reason::no_fabric;
   if (order.to == options_.id) return migration_reason::same_instance;
   if (!order.destination) return migration_reason::destination_not_ready;
   if (outgoing_.contains(order.request)) return migration_reason::request_busy;
@@ -181,7 +181,7 @@ void llumlet::source_ended_with(const protocols::migration_report& report) {
   auto out = std::move(found->second);
   outgoing_.erase(found);
   demonitor(out.monitor);
-  count_migration(report);
+  tell(out.wanted_by, report);
   options_.migration.log.request(report.request)
       .debug("migration {} to instance {} ended: {} ({}), {} stages, {} bytes, stall {} us", report.migration.value(),
              report.destination.value(), to_string(report.outcome), to_string(report.reason), report.stages,
@@ -198,6 +198,7 @@ void llumlet::source_down(protocols::request_id id, protocols::migration_id migr
   protocols::migration_report report;
   report.migration = migration;
   report.request = id;
+  report.epoch = found->second.epoch;
   report.source = options_.id;
   report.destination = found->second.to;
   report.outcome = migration_outcome::aborted;
@@ -223,6 +224,21 @@ task<void> llumlet::settle_orphan(protocols::migration_report report, protocols:
   source_ended_with(report);
 }
 
+std::chrono::nanoseconds llumlet::migration_age_max() const {
+  const auto& s = options_.migration.settings;
+  return (s.stage_timeout + 3 * s.answer_timeout) * (s.limits.stages_max + 1) + 2 * s.last_timeout + s.lease +
+         s.claim_timeout * (s.claims_max + 2);
+}
+
+// Coordinators bound every wait of theirs. Should one not, it is as good as dead.
+void llumlet::end_overdue_migrations() {
+  const auto oldest = now() - migration_age_max();
+  for (const auto& [id, out] : outgoing_)
+    if (out.began < oldest) stop(out.coordinator, runtime::stop_reason::killed);
+  for (const auto& [id, in] : incoming_)
+    if (in.began < oldest) stop(in.coordinator, runtime::stop_reason::killed);
+}
+
 void llumlet::tell_coordinators(const std::vector<protocols::request_id>& finished,
                                 const protocols::step_effects& effects) {
   if (outgoing_.empty()) return;
@@ -246,15 +262,11 @@ void llumlet::tell_coordinators(const std::vector<protocols::request_id>& finish
   }
 }
 
-void llumlet::count_migration(const protocols::migration_report& report) {
-  if (options_.migration.metrics) options_.migration.metrics->observe(report);
-}
-
 // ---- Destination --------------------------------------------------------------------------------------------------
 
 migration_opened llumlet::open(open_migration& wish) {
-  if (!planner_ || !options_.migration.fabric || !memory_)
-    return migration_opened{migration_reason::destination_not_ready};
+  if (!planner_) return migration_opened{migration_reason::destination_not_ready};
+  if (!options_.migration.fabric || !memory_) return migration_opened{migration_reason::no_fabric};
   if (wish.kv_layout != facts_.kv_layout) return migration_opened{migration_reason::incompatible};
   if (wish.source == options_.id) return migration_opened{migration_reason::same_instance};
   if (incoming_.contains(wish.migration)) return migration_opened{migration_reason::request_busy};
@@ -264,6 +276,7 @@ migration_opened llumlet::open(open_migration& wish) {
   const auto id = wish.migration;
   auto& in = incoming_[id];
   in.transfer = ++*options_.migration.transfers;
+  in.began = now();
   destination_task what;
   what.opened = std::move(wish);
   what.transfer = in.transfer;

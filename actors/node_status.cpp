@@ -1,5 +1,6 @@
 #include <godwit/actors/node.hpp>
 
+#include <unordered_map>
 #include <utility>
 
 namespace godwit::actors {
@@ -13,8 +14,16 @@ constexpr std::chrono::seconds status_timeout{2};
 
 struct node::status_round {
   protocols::cluster_status out;
+  std::vector<request_name> names;
   std::size_t waiting = 0;
   std::unique_ptr<runtime::completer<bool>> complete;
+  void put_names() {
+    std::unordered_map<protocols::request_id, std::string*> found;
+    for (auto& name : names) found.emplace(name.request, &name.client_id);
+    for (auto& instance : out.instances)
+      for (auto& request : instance.requests)
+        if (const auto name = found.find(request.request); name != found.end()) request.client_id = *name->second;
+  }
   void one_less() {
     if (--waiting == 0 && complete) (*complete)(true);
   }
@@ -42,7 +51,7 @@ task<protocols::cluster_status> node::status(bool with_requests) {
     }
   }
   round->waiting = whom.size() + 1;
-  start(ask_frontend(round));
+  start(ask_frontend(with_requests, round));
   for (std::size_t i = 0; i < whom.size(); ++i) start(ask_instance(whom[i], with_requests, round, i));
   const auto all = [&round](runtime::completer<bool> done) {
     if (round->waiting == 0) return done(true);
@@ -50,18 +59,20 @@ task<protocols::cluster_status> node::status(bool with_requests) {
   };
   co_await callback<bool>(status_timeout * 2, all);
   round->complete.reset();
+  round->put_names();
   co_return std::move(round->out);
 }
 
-task<void> node::ask_frontend(std::shared_ptr<status_round> round) {
+task<void> node::ask_frontend(bool with_requests, std::shared_ptr<status_round> round) {
   if (frontend_) {
-    const auto counts = co_await ask(frontend_, status_timeout, status_query{});
+    auto counts = co_await ask(frontend_, status_timeout, status_query{with_requests});
     if (counts) {
       round->out.requests_open = counts->open;
       round->out.requests_finished_total = counts->finished_total;
       round->out.requests_failed_total = counts->failed_total;
       round->out.redispatches_total = counts->redispatches_total;
       round->out.moves_total = counts->moves_total;
+      round->names = std::move(counts->names);
     }
   }
   round->one_less();

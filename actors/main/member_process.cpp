@@ -69,8 +69,7 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
   loader_ = std::make_unique<loader>(model, settings_);
   system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log));
   connector_ = std::make_unique<head_connector>(*system_, head);
-  auto pair =
-      make_pair_options(settings_, model, loader_->factory(), make_migration(settings_, fabric_, nullptr, log), log);
+  auto pair = make_pair_options(settings_, model, loader_->factory(), make_migration(settings_, fabric_, log), log);
   actors::member_options o;
   o.version = GODWIT_VERSION;
   o.address = process_name(settings_);

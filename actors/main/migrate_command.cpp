@@ -36,18 +36,20 @@ actors::migrate_request order_of(const migrate_options& options) {
 }
 
 std::string json_of(const protocols::migration_report& r) {
-  return boost::json::serialize(boost::json::object{{"migration", r.migration.value()},
-                                                    {"request", r.request.value()},
-                                                    {"from", r.source.value()},
-                                                    {"to", r.destination.value()},
-                                                    {"outcome", std::string(to_string(r.outcome))},
-                                                    {"reason", std::string(to_string(r.reason))},
-                                                    {"stages", r.stages},
-                                                    {"kv_blocks", r.blocks},
-                                                    {"bytes", r.bytes},
-                                                    {"last_stage_bytes", r.last_bytes},
-                                                    {"stall_ms", static_cast<double>(r.stall_ns) / 1e6},
-                                                    {"duration_ms", static_cast<double>(r.duration_ns) / 1e6}});
+  const bool known = r.epoch != protocols::epoch{}; // otherwise there is no such request
+  return boost::json::serialize(
+      boost::json::object{{"migration", r.migration.value()},
+                          {"request", r.request.value()},
+                          {"from", known ? boost::json::value(r.source.value()) : boost::json::value()},
+                          {"to", r.destination.value()},
+                          {"outcome", std::string(to_string(r.outcome))},
+                          {"reason", std::string(to_string(r.reason))},
+                          {"stages", r.stages},
+                          {"kv_blocks", r.blocks},
+                          {"bytes", r.bytes},
+                          {"last_stage_bytes", r.last_bytes},
+                          {"stall_ms", static_cast<double>(r.stall_ns) / 1e6},
+                          {"duration_ms", static_cast<double>(r.duration_ns) / 1e6}});
 }
 
 /// What whoever ordered it can do about it.
@@ -57,6 +59,26 @@ std::string explain(const protocols::migration_report& r, const std::string& req
   switch (r.reason) {
   case migration_reason::request_unknown:
     return fmt::format("no running request is called '{}'; 'godwit status --requests' lists them", request);
+  case migration_reason::request_ambiguous:
+    return fmt::format("several requests go by '{}'; name one by its number: 'godwit status --requests'", request);
+  case migration_reason::no_fabric:
+    return fmt::format("instance {} or the request's own has no fabric to move blocks (fabric.backend none)", to);
+  case migration_reason::request_finished:
+    return "its answer was complete first";
+  case migration_reason::request_cancelled:
+    return "its client went away";
+  case migration_reason::request_preempted:
+    return "its instance took its blocks for others; it waits to be computed again";
+  case migration_reason::request_busy:
+    return "it is being migrated already";
+  case migration_reason::transfer_failed:
+    return fmt::format("its blocks could not be brought to instance {}; the log says why; it runs where it was", to);
+  case migration_reason::timed_out:
+    return "one of the two sides did not answer in time; 'godwit status --requests' says where it runs";
+  case migration_reason::peer_lost:
+    return r.outcome == protocols::migration_outcome::lost
+               ? std::string("an instance died, and the request was dispatched anew")
+               : std::string("an instance died or was cut off; 'godwit status --requests' says where the request runs");
   case migration_reason::destination_not_ready:
     return fmt::format("there is no instance {} that takes requests; 'godwit status' lists them", to);
   case migration_reason::same_instance:
@@ -82,6 +104,7 @@ int migrate(const migrate_options& options) {
   }
   runtime::actor_system_settings settings;
   settings.network = true;
+  settings.connection_timeout = std::chrono::seconds(10); // a busy head is not a dead one
   settings.report = [](std::string_view, std::string_view) {};
   runtime::actor_system system(std::move(settings));
   const auto node = system.remote<actors::node_interface>(endpoint->host, endpoint->port);

@@ -14,8 +14,19 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
   auto backend = settings.fabric.backend;
   if (backend == fabric_choice::automatic) backend = reaches_others ? fabric_choice::ucx : fabric_choice::in_process;
   if (backend == fabric_choice::none) return std::shared_ptr<transport::fabric>{};
+  if (backend == fabric_choice::in_process && reaches_others)
+    log.component("fabric").warning("fabric.backend is in_process: requests do not migrate between this process and "
+                                    "others");
   if (backend == fabric_choice::in_process)
     return transport::in_process::make_fabric(transport::in_process::make_hub());
+  const auto control = parse_endpoint(settings.control.listen);
+  if (is_loopback(settings.fabric.listen) && control && !is_loopback(control->host))
+    log.component("fabric").warning("fabric.listen is {}: instances on other machines can join, and cannot exchange "
+                                    "requests with this one",
+                                    settings.fabric.listen);
+  if (!is_loopback(settings.fabric.listen))
+    log.component("fabric").warning("the fabric at {} is open to other machines, and authenticates nobody",
+                                    settings.fabric.listen);
   transport::ucx::settings options;
   options.listen = settings.fabric.listen;
   options.transports = settings.fabric.transports;
@@ -34,7 +45,6 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
 }
 
 actors::migration_environment make_migration(const serve_settings& settings, std::shared_ptr<transport::fabric> fabric,
-                                             std::shared_ptr<actors::migration_metrics> metrics,
                                              const runtime::log::logger& log) {
   const auto& from = settings.migration;
   actors::migration_environment out;
@@ -51,7 +61,6 @@ actors::migration_environment make_migration(const serve_settings& settings, std
   out.settings.portion_bytes = from.portion_bytes;
   out.settings.copy_share = from.copy_share;
   out.fabric = std::move(fabric);
-  out.metrics = std::move(metrics);
   if (auto traps = parse_failpoints(settings.debug.failpoints)) out.hit = std::move(*traps);
   out.log = log.component("migration");
   return out;

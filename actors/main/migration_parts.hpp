@@ -6,7 +6,6 @@
 #include <godwit/actors/migration_environment.hpp>
 #include <godwit/protocols/expected.hpp>
 #include <godwit/runtime/log/logger.hpp>
-#include <godwit/runtime/metrics/registry.hpp>
 
 #include <memory>
 #include <optional>
@@ -20,10 +19,8 @@ namespace godwit::main {
 [[nodiscard]] protocols::expected<std::shared_ptr<transport::fabric>, start_error>
 make_fabric(const serve_settings& settings, bool reaches_others, const runtime::log::logger& log);
 
-/// `metrics` may be null.
 [[nodiscard]] actors::migration_environment make_migration(const serve_settings& settings,
                                                            std::shared_ptr<transport::fabric> fabric,
-                                                           std::shared_ptr<actors::migration_metrics> metrics,
                                                            const runtime::log::logger& log);
 
 /// "NAME=ACTION[@N],...": at the Nth passing of the place (1 where it is not said) the process kills or stops itself.

@@ -66,9 +66,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.backoff_max = settings_.instances.restart_backoff_max;
   o.log = log_.component("node");
 
-  auto pair = make_pair_options(
-      settings_, model, loader_->factory(),
-      make_migration(settings_, fabric_, std::make_shared<actors::migration_metrics>(metrics_), log_), log_);
+  auto pair = make_pair_options(settings_, model, loader_->factory(), make_migration(settings_, fabric_, log_), log_);
   o.instance = std::move(pair.instance);
   o.llumlet = std::move(pair.llumlet);
   o.llumlet.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
@@ -81,6 +79,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.frontend.placement_timeout = settings_.frontend.placement_timeout;
   o.frontend.random_seed = entropy();
   o.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics_);
+  o.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics_);
   o.frontend.log = log_.component("frontend");
   return o;
 }

@@ -10,6 +10,8 @@
 #include <charconv>
 #include <variant>
 
+#include <arpa/inet.h>
+
 namespace godwit::main {
 
 namespace {
@@ -158,7 +160,7 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
          .min = 1,
          .max = 100'000});
   r.add("migration.out_max", s.migration.out_max,
-        {.doc = "Migrations away from an instance at a time; further ones are refused.",
+        {.doc = "Migrations away from an instance at a time; further ones are refused. 0: none.",
          .unit = "migrations",
          .min = 0,
          .max = 1024,
@@ -188,7 +190,7 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
         {.doc = "A destination gives up a source that is silent for so long, and frees what it reserved. Longer than a "
                 "step, for which the source waits before the last stage.",
          .unit = "ms",
-         .min = 1,
+         .min = 100,
          .max = hour_ms});
   r.add("migration.claim_timeout", s.migration.claim_timeout,
         {.doc = "How long an instance waits for a home's word on who owns a request.",
@@ -327,6 +329,11 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
     }
     if (settings.instances.isa != "auto" && !gpu::cpu::parse_isa(settings.instances.isa))
       return "instances.isa: '" + settings.instances.isa + "' is none of auto, amx, avx512, avx2, scalar";
+    if (!is_address(settings.fabric.listen))
+      return "fabric.listen: '" + settings.fabric.listen +
+             "' is no address that other processes can be told, such as 127.0.0.1 or this machine's own";
+    if (settings.migration.lease < settings.migration.last_timeout)
+      return "migration.lease is less than migration.last_timeout";
     if (const auto traps = parse_failpoints(settings.debug.failpoints); !traps)
       return "debug.failpoints: " + traps.error();
     if (settings.model.context_max == 1) return "model.context_max: 1 leaves no room for an answer; 0 or at least 2";
@@ -357,6 +364,13 @@ std::optional<endpoint> parse_endpoint(const std::string& text) {
   if (first == last || failure != std::errc{} || end != last) return std::nullopt;
   out.host = std::move(host);
   return out;
+}
+
+bool is_address(const std::string& text) {
+  in6_addr bytes{};
+  const bool v4 = ::inet_pton(AF_INET, text.c_str(), &bytes) == 1;
+  const bool v6 = !v4 && ::inet_pton(AF_INET6, text.c_str(), &bytes) == 1;
+  return (v4 || v6) && text != "0.0.0.0" && text != "::";
 }
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }

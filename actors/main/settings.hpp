@@ -82,8 +82,8 @@ struct serve_settings {
     std::chrono::milliseconds lease{30'000};
     std::chrono::milliseconds claim_timeout{2'000};
     std::uint32_t claims_max = 3;
-    std::uint64_t portion_bytes = 4 * 1024 * 1024;
-    double copy_share = 0.5;
+    std::uint64_t portion_bytes = 1024 * 1024;
+    double copy_share = 0.25;
   } migration;
   struct {
     fabric_choice backend = fabric_choice::automatic;
@@ -118,6 +118,8 @@ struct endpoint {
 };
 /// Absent where `text` is none.
 [[nodiscard]] std::optional<endpoint> parse_endpoint(const std::string& text);
+/// Whether `text` is an IP address that another process can be told: no name, no wildcard.
+[[nodiscard]] bool is_address(const std::string& text);
 /// Whether only this machine can reach such an address.
 [[nodiscard]] bool is_loopback(const std::string& host);
 

@@ -28,9 +28,11 @@ struct status_options {
 };
 
 boost::json::object to_json(const protocols::request_status& r) {
-  return {{"id", r.request.value()}, {"epoch", r.epoch.value()},         {"state", std::string(to_string(r.state))},
-          {"priority", r.priority},  {"prompt_tokens", r.prompt_tokens}, {"answer_tokens", r.answer_tokens},
-          {"kv_blocks", r.blocks},   {"preemptions", r.preemptions}};
+  return {{"id", r.request.value()},          {"client_id", r.client_id},
+          {"epoch", r.epoch.value()},         {"state", std::string(to_string(r.state))},
+          {"priority", r.priority},           {"prompt_tokens", r.prompt_tokens},
+          {"answer_tokens", r.answer_tokens}, {"kv_blocks", r.blocks},
+          {"preemptions", r.preemptions}};
 }
 
 boost::json::object to_json(const protocols::migration_status& m) {
@@ -103,9 +105,9 @@ std::string table_of(const protocols::cluster_status& c) {
   for (const auto& i : c.instances)
     for (const auto& r : i.requests)
       out += fmt::format(
-          "request {:>6} epoch {} on instance {}: {}, {} prompt + {} answer tokens, {} blocks, priority {}\n",
-          r.request.value(), r.epoch.value(), i.instance.value(), to_string(r.state), r.prompt_tokens, r.answer_tokens,
-          r.blocks, r.priority);
+          "request {:>6} {} epoch {} on instance {}: {}, {} prompt + {} answer tokens, {} blocks, priority {}\n",
+          r.request.value(), r.client_id, r.epoch.value(), i.instance.value(), to_string(r.state), r.prompt_tokens,
+          r.answer_tokens, r.blocks, r.priority);
   for (const auto& i : c.instances)
     for (const auto& m : i.migrations)
       out += fmt::format("migration {}: request {} from instance {} to {}: {}, stage {}, {:.1f} MiB, stall {:.2f} ms, "
@@ -125,6 +127,7 @@ int show(const status_options& options) {
   }
   runtime::actor_system_settings settings;
   settings.network = true;
+  settings.connection_timeout = std::chrono::seconds(10); // a busy head is not a dead one
   settings.report = [](std::string_view, std::string_view) {};
   runtime::actor_system system(std::move(settings));
   const auto node = system.remote<actors::node_interface>(endpoint->host, endpoint->port);

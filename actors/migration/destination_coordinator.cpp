@@ -1,5 +1,7 @@
 #include "migration/destination_coordinator.hpp"
 
+#include <godwit/protocols/kv/block_hash.hpp>
+
 #include <span>
 #include <string>
 #include <utility>
@@ -25,6 +27,10 @@ runtime::behavior_of<destination_coordinator_interface> destination_coordinator:
             feed(machine::asked_room{what.stage, what.first, what.upto});
           },
           [this](commit_move& what) {
+            const auto& moved = what.request;
+            const bool agrees =
+                moved.request == task_.opened.request && what.blocks == protocols::blocks_for(moved.computed);
+            if (!agrees) return feed(machine::abort_ordered{migration_reason::incompatible});
             if (!commit_) commit_ = std::move(what);
             task_.environment.pass("destination.commit");
             feed(machine::committed{commit_->blocks});

@@ -17,8 +17,9 @@ migration_metrics::migration_metrics(runtime::metrics::registry& registry)
 void migration_metrics::observe(const protocols::migration_report& report) {
   migrations.with({std::string(to_string(report.outcome)), std::string(to_string(report.reason))}).increment();
   bytes.increment(report.bytes);
-  seconds.observe(static_cast<double>(report.duration_ns) * 1e-9);
-  if (report.committed()) stall_seconds.observe(static_cast<double>(report.stall_ns) * 1e-9);
+  if (report.outcome != protocols::migration_outcome::refused)
+    seconds.observe(static_cast<double>(report.duration_ns) * 1e-9);
+  if (report.stall_ns > 0) stall_seconds.observe(static_cast<double>(report.stall_ns) * 1e-9);
 }
 
 } // namespace godwit::actors

@@ -50,10 +50,12 @@ runtime::behavior_of<source_coordinator_interface> source_coordinator::make_beha
   for (const auto& effect : machine_.begin()) std::visit([this](const auto& e) { perform(e); }, effect);
   feeding_ = false;
   return {[this](protocols::pre_alloc_answer& answer) {
-            if (answer.reason == migration_reason::none)
+            if (answer.reason != migration_reason::none)
+              feed(machine::refused{answer.reason});
+            else if (reached_)
               feed(machine::reserved{answer.stage});
             else
-              feed(machine::refused{answer.reason});
+              start(reach(answer.stage));
           },
           [this](protocols::commit_answer& answer) { feed(machine::commit_answered{answer.adopted}); },
           [this](request_gone& what) {
@@ -139,6 +141,26 @@ void source_coordinator::perform(const machine::reserve& e) {
   stage_first_.resize(e.stage + 1);
   stage_first_[e.stage] = e.first;
   tell(destination_, protocols::pre_alloc{e.stage, e.first, e.upto});
+}
+
+// An empty send on the last stage's way, while the request still runs: a fabric that cannot be reached is found out
+// before it stands still, and no connection has to be made then.
+task<void> source_coordinator::reach(std::uint32_t stage) {
+  reached_ = true;
+  auto send = [this, stage](runtime::completer<std::string> done) {
+    task_.environment.fabric->send(fabric_, {transfer_, stage}, 0, {}, transport::transfer_priority::urgent,
+                                   task_.environment.settings.answer_timeout, nullptr,
+                                   [done](std::string error) { done(std::move(error)); });
+  };
+  const auto error = co_await callback<std::string>(send);
+  if (error && error->empty()) {
+    feed(machine::reserved{stage});
+    co_return;
+  }
+  task_.environment.log.request(task_.order.request)
+      .warning("migration {}: instance {} cannot be reached over the fabric: {}", task_.migration.value(),
+               task_.order.to.value(), error ? *error : error.error().message);
+  feed(machine::stop{migration_reason::transfer_failed});
 }
 
 void source_coordinator::perform(const machine::copy& e) {
@@ -270,6 +292,7 @@ void source_coordinator::perform(const machine::finish& e) {
   protocols::migration_report report;
   report.migration = task_.migration;
   report.request = task_.order.request;
+  report.epoch = task_.order.epoch;
   report.source = task_.source;
   report.destination = task_.order.to;
   report.outcome = e.outcome;

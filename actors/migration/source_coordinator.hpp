@@ -60,6 +60,7 @@ private:
   runtime::async::task<void> watch_time();
   runtime::async::task<void> prepare();
   runtime::async::task<void> open(std::uint32_t blocks);
+  runtime::async::task<void> reach(std::uint32_t stage);
   runtime::async::task<void> copy_blocks(machine::copy what);
   runtime::async::task<void> look();
   runtime::async::task<void> park();
@@ -78,7 +79,8 @@ private:
 
   std::uint32_t accepted_ = 0; ///< tokens of the answer that the home had at the beginning
   runtime::handle<destination_coordinator_interface> destination_;
-  std::string fabric_; ///< the destination's address
+  std::string fabric_;   ///< the destination's address
+  bool reached_ = false; ///< over the fabric
   std::uint64_t transfer_ = 0;
   std::vector<std::uint32_t> stage_first_; ///< by stage: the block that its landing place begins with
   std::vector<protocols::block_id> blocks_;

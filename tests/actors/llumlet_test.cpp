@@ -22,7 +22,9 @@ public:
             },
             [](protocols::prepare_move&) { return protocols::move_prepared{}; },
             [](protocols::claim_request&) { return protocols::claim_answer{}; },
-            [](protocols::reclaim_request&) { return protocols::reclaim_answer{}; }, [](protocols::disown_request&) {}};
+            [](protocols::reclaim_request&) { return protocols::reclaim_answer{}; },
+            [](protocols::disown_request&) {},
+            [](protocols::migration_report&) {}};
   }
 
 private:

@@ -335,7 +335,7 @@ TEST(MigrationClaims, WithoutAFabricNothingMoves) {
   const auto source = cluster.instance_with(request_state::running).value_or(0);
   const auto report = movers.move(1, 1 - source);
   EXPECT_EQ(report.outcome, migration_outcome::refused);
-  EXPECT_EQ(report.reason, migration_reason::stopped);
+  EXPECT_EQ(report.reason, migration_reason::no_fabric);
 }
 
 } // namespace godwit::test

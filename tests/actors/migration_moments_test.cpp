@@ -89,7 +89,8 @@ TEST(MigrationMoments, TheDestinationDies) {
 
 TEST(MigrationMoments, TheSourceDies) {
   const auto ends = act_at_every_moment([](scene& s) { s.cluster.cluster->kill(protocols::instance_id{s.source}); });
-  EXPECT_TRUE(ends.contains("refused peer_lost")) << "says the home";
+  EXPECT_TRUE(ends.contains("aborted peer_lost")) << "says the home, before it has seen the death";
+  EXPECT_TRUE(ends.contains("committed none"));
 }
 
 TEST(MigrationMoments, TheLinkBreaksForGood) {

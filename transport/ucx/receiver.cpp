@@ -18,8 +18,8 @@ void receiver::connected(connection from, time now) { peers_[from].heard = now; 
 
 std::string receiver::received(connection from, const wire::message& m, std::string_view payload, time now) {
   auto& who = peers_.at(from);
+  if (who.rejected) return {}; // what it still says does not keep it open
   who.heard = now;
-  if (who.rejected) return {};
   if (const auto* hello = std::get_if<wire::hello>(&m)) {
     if (who.greeted) return "a second hello";
     greet(from, who, *hello);

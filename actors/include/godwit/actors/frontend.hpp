@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/actors/interfaces.hpp>
+#include <godwit/actors/migration_environment.hpp>
 #include <godwit/protocols/requests/ownership.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/async/counter_random.hpp>
@@ -46,7 +47,8 @@ struct frontend_options {
   std::chrono::nanoseconds migration_timeout{std::chrono::minutes(5)};
   /// For seeds that clients do not give.
   std::uint64_t random_seed = 0;
-  std::shared_ptr<frontend_metrics> metrics; ///< may be null
+  std::shared_ptr<frontend_metrics> metrics;     ///< may be null
+  std::shared_ptr<migration_metrics> migrations; ///< may be null
   runtime::log::logger log;
 };
 
@@ -93,6 +95,9 @@ private:
   [[nodiscard]] protocols::reclaim_answer reclaim(const protocols::reclaim_request& wish);
   void disown(const protocols::disown_request& news);
   runtime::async::task<protocols::migration_report> migrate(migrate_request order);
+  /// The source may not know how it ended; the home does.
+  void correct(protocols::migration_report& report);
+  void note(protocols::migration_report report);
   void orphan(protocols::request_id id);
   void adopt(topology news);
 
@@ -117,7 +122,7 @@ private:
   std::uint64_t last_id_ = 0;
   std::map<protocols::request_id, open_request> open_; // ordered: simulated runs must not depend on hashing
   std::unordered_map<const answer_sink*, protocols::request_id> by_sink_;
-  std::unordered_map<std::string, protocols::request_id> by_client_; ///< of several samples of a prompt: the first
+  std::unordered_map<std::string, std::vector<protocols::request_id>> by_client_; ///< several for several prompts
   topology topology_;
   std::uint64_t turn_ = 0; // of the simple rule
   frontend_counts counts_;

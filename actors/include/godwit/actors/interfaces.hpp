@@ -127,14 +127,24 @@ struct topology_query {
   auto fields() { return std::tie(); }
 };
 
+/// What a request's client calls it.
+struct request_name {
+  protocols::request_id request;
+  std::string client_id;
+  request_name() = default;
+  request_name(protocols::request_id id, std::string name) : request(id), client_id(std::move(name)) {}
+  auto fields() { return std::tie(request, client_id); }
+};
+
 struct frontend_counts {
   std::uint64_t open = 0;
   std::uint64_t finished_total = 0;
   std::uint64_t failed_total = 0;
   std::uint64_t redispatches_total = 0;
-  std::uint64_t moves_total = 0; ///< changes of owner by live migration
+  std::uint64_t moves_total = 0;   ///< changes of owner by live migration
+  std::vector<request_name> names; ///< of the open requests; empty unless asked for
   frontend_counts() = default;
-  auto fields() { return std::tie(open, finished_total, failed_total, redispatches_total, moves_total); }
+  auto fields() { return std::tie(open, finished_total, failed_total, redispatches_total, moves_total, names); }
 };
 
 struct scheduler_view {
@@ -189,7 +199,8 @@ struct scheduler_interface : runtime::interface<void(protocols::load_report), di
 struct home_interface
     : runtime::interface<void(protocols::token_updates), protocols::move_prepared(protocols::prepare_move),
                          protocols::claim_answer(protocols::claim_request),
-                         protocols::reclaim_answer(protocols::reclaim_request), void(protocols::disown_request)> {};
+                         protocols::reclaim_answer(protocols::reclaim_request), void(protocols::disown_request),
+                         void(protocols::migration_report)> {};
 
 /// The home of the requests that its clients submit.
 struct frontend_interface

@@ -87,6 +87,8 @@ private:
     protocols::migration_id migration;
     protocols::epoch epoch;
     protocols::instance_id to;
+    home wanted_by;
+    std::chrono::nanoseconds began{0};
     runtime::handle<source_coordinator_interface> coordinator;
     std::uint64_t monitor = 0;
     protocols::migration_status status;
@@ -104,6 +106,7 @@ private:
     std::uint32_t stages = 0; ///< that may have a landing place
     std::vector<protocols::block_id> blocks;
     bool place = false; ///< in the batch
+    std::chrono::nanoseconds began{0};
   };
   // The source's side, llumlet_migration.cpp:
   runtime::async::task<protocols::migration_report> migrate(migrate_order order);
@@ -114,11 +117,13 @@ private:
   void release(const release_order& order);
   runtime::async::task<settle_answer> settle_ownership(settle_order order);
   void let_go(protocols::request_id id);
+  /// Longer than any migration may take by its own limits.
+  [[nodiscard]] std::chrono::nanoseconds migration_age_max() const;
+  void end_overdue_migrations();
   void source_ended_with(const protocols::migration_report& report);
   void source_down(protocols::request_id id, protocols::migration_id migration, runtime::stop_reason reason);
   runtime::async::task<void> settle_orphan(protocols::migration_report report, protocols::epoch epoch);
   void tell_coordinators(const std::vector<protocols::request_id>& finished, const protocols::step_effects& effects);
-  void count_migration(const protocols::migration_report& report);
   // The destination's:
   [[nodiscard]] migration_opened open(open_migration& wish);
   [[nodiscard]] reserve_answer reserve(const reserve_order& order);

@@ -30,11 +30,11 @@ struct migration_settings {
   std::uint32_t claims_max = 3;                                    ///< ... which is asked so often
   /// Bulk copies go in portions of this size, and rest between them so that they copy this share of the time. The last
   /// stage does not rest.
-  std::uint64_t portion_bytes = std::uint64_t{4} << 20U;
-  double copy_share = 0.5;
+  std::uint64_t portion_bytes = std::uint64_t{1} << 20U;
+  double copy_share = 0.25;
 };
 
-/// What is counted of migrations, by their sources. Made once per process.
+/// What is counted of migrations, at the homes of the requests. Made once per process.
 struct migration_metrics {
   explicit migration_metrics(runtime::metrics::registry& registry);
   void observe(const protocols::migration_report& report);
@@ -52,7 +52,6 @@ using failpoints = std::function<void(std::string_view name)>;
 struct migration_environment {
   migration_settings settings;
   std::shared_ptr<transport::fabric> fabric;
-  std::shared_ptr<migration_metrics> metrics; ///< may be null
   /// Names landing places; shared by all instances of the process, so that none is used twice.
   std::shared_ptr<std::atomic<std::uint64_t>> transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
   failpoints hit; ///< may be empty

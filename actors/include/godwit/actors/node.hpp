@@ -97,7 +97,7 @@ private:
   runtime::async::task<protocols::cluster_status> status(bool with_requests);
   runtime::async::task<void> ask_instance(runtime::handle<llumlet_interface> whom, bool with_requests,
                                           std::shared_ptr<status_round> round, std::size_t index);
-  runtime::async::task<void> ask_frontend(std::shared_ptr<status_round> round);
+  runtime::async::task<void> ask_frontend(bool with_requests, std::shared_ptr<status_round> round);
 
   node_options options_;
   std::vector<member_record> members_; ///< by their first instance

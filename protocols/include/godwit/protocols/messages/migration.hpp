@@ -134,6 +134,7 @@ struct commit_answer {
 struct migration_report {
   migration_id migration;
   request_id request;
+  protocols::epoch epoch; ///< under which the source owned the request
   instance_id source;
   instance_id destination;
   migration_outcome outcome = migration_outcome::refused;
@@ -148,7 +149,7 @@ struct migration_report {
   migration_report() = default;
   [[nodiscard]] bool committed() const noexcept { return outcome == migration_outcome::committed; }
   auto fields() {
-    return std::tie(migration, request, source, destination, outcome, reason, stages, blocks, bytes, last_bytes,
+    return std::tie(migration, request, epoch, source, destination, outcome, reason, stages, blocks, bytes, last_bytes,
                     stall_ns, duration_ns);
   }
 };

@@ -59,6 +59,7 @@ struct request_status {
   std::uint32_t answer_tokens = 0;
   std::uint32_t blocks = 0;
   std::uint32_t preemptions = 0;
+  std::string client_id; ///< what its client calls it; known at the home, filled in by the node
 
   request_status() = default;
   request_status(request_id id, protocols::epoch owner_epoch, request_state where, std::int32_t request_priority,
@@ -67,7 +68,9 @@ struct request_status {
       : request(id), epoch(owner_epoch), state(where), priority(request_priority), prompt_tokens(prompt_count),
         answer_tokens(answer_count), blocks(block_count), preemptions(preempted_times) {}
   friend bool operator==(const request_status&, const request_status&) = default;
-  auto fields() { return std::tie(request, epoch, state, priority, prompt_tokens, answer_tokens, blocks, preemptions); }
+  auto fields() {
+    return std::tie(request, epoch, state, priority, prompt_tokens, answer_tokens, blocks, preemptions, client_id);
+  }
 };
 
 struct instance_status {

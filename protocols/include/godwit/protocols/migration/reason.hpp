@@ -13,8 +13,10 @@ enum class migration_reason : std::uint8_t {
   request_cancelled,     ///< its client went away, or its home took it back
   request_preempted,     ///< it lost its blocks to others
   request_busy,          ///< it is being migrated already
+  request_ambiguous,     ///< several requests go by that name (prompts or samples of one call)
   same_instance,         ///< it is there already
   incompatible,          ///< the destination has another model or another KV layout
+  no_fabric,             ///< one of the two has no way to move blocks
   source_busy,           ///< the source has as many migrations as it may
   destination_busy,      ///< the destination has
   destination_full,      ///< no blocks, or no place in the batch
