@@ -273,6 +273,9 @@ migration_opened llumlet::open(open_migration& wish) {
   if (incoming_.size() + adopting_ >= options_.migration.settings.in_max)
     return migration_opened{migration_reason::destination_busy};
   if (wish.blocks > planner_->ledger().available()) return migration_opened{migration_reason::destination_full};
+  // One without KV joins the queue.
+  if (wish.blocks == 0 && planner_->load().waiting >= planner_->settings().waiting_max)
+    return migration_opened{migration_reason::destination_full};
   const auto id = wish.migration;
   auto& in = incoming_[id];
   in.transfer = ++*options_.migration.transfers;

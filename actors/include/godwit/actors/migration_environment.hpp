@@ -51,6 +51,8 @@ using failpoints = std::function<void(std::string_view name)>;
 /// What an instance's migrations need from outside. Without a fabric it takes part in none.
 struct migration_environment {
   migration_settings settings;
+  /// Its callbacks post to actors of the host: it ends after the actors and before the host does (stop the actors, let
+  /// go of the fabric, then of the host).
   std::shared_ptr<transport::fabric> fabric;
   /// Names landing places; shared by all instances of the process, so that none is used twice.
   std::shared_ptr<std::atomic<std::uint64_t>> transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
