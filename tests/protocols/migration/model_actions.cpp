@@ -170,8 +170,7 @@ void rules::possible_faults(std::vector<action>& into) const {
     if (left.crashes > 0 && eligible && up(p)) into.push_back({act::crash, p, 0, 0});
     if (left.freezes > 0 && eligible && running(p)) into.push_back({act::freeze, p, 0, 0});
     if (left.thaws > 0 && up(p) && !running(p)) into.push_back({act::thaw, p, 0, 0});
-    if (p != home_process && left.restarts > 0 && !up(p))
-      into.push_back({act::restart, static_cast<byte>(p - 1), 0, 0});
+    if (left.restarts > 0 && !up(p)) into.push_back({act::restart, p, 0, 0});
     for (byte q = static_cast<byte>(p + 1); q < processes; ++q) {
       const bool pending = w_.unnoticed[p][q] || w_.unnoticed[q][p];
       if (pending || !up(p) || !up(q)) continue;

@@ -14,7 +14,7 @@ inline constexpr std::uint8_t migrations_max = 2;
 /// How often each thing may go wrong on one path. All orders and moments within these bounds are explored.
 struct fault_budget {
   std::uint8_t crashes = 0;    ///< of a process: an instance with its llumlet and coordinators, or the home
-  std::uint8_t restarts = 0;   ///< of a crashed instance, with the next generation
+  std::uint8_t restarts = 0;   ///< of a crashed process, with the next generation; a home knows nothing of before
   std::uint8_t heals = 0;      ///< of a cut link, when both sides have noticed
   std::uint8_t thaws = 0;      ///< of a stopped process (SIGCONT)
   std::uint8_t cuts = 0;       ///< of a link between two processes; what had not arrived when a side notices never does

@@ -36,6 +36,16 @@ std::vector<model_case> everyday_cases() {
       made("coordinators die", [](auto& c) { c.faults.deaths = 2; }),
       made("lost answers, late and repeated asks", [](auto& c) { c.faults.losses = c.faults.duplicates = 1; }),
       made("a process dies and comes back", [](auto& c) { c.faults.crashes = c.faults.restarts = 1; }),
+      made("the home dies, and another comes",
+           [](auto& c) {
+             c.asks_max = 2, c.may_finish_early = true, c.crashable = 1;
+             c.faults.crashes = c.faults.restarts = 1;
+           }),
+      made("the home dies, another comes, late asks",
+           [](auto& c) {
+             c.tokens = 2, c.crashable = 1;
+             c.faults.crashes = c.faults.restarts = c.faults.duplicates = 1;
+           }),
       made("two processes die", [](auto& c) { c.tokens = 2, c.faults.crashes = 2, c.faults.restarts = 1; }),
       made("a link is cut and heals", [](auto& c) { c.faults.cuts = c.faults.heals = 1; }),
       made("a process stops and goes on", [](auto& c) { c.faults.freezes = c.faults.thaws = 1; }),
@@ -48,13 +58,30 @@ std::vector<model_case> everyday_cases() {
       made("two requests towards each other",
            [](auto& c) { c.requests = c.migrations = 2, c.tokens = 2, c.pool = 2, c.timers = false; }),
       made("two requests, one moves", [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.cancels = 1; }),
+      made("two requests and a death", [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.crashes = 1; }),
+      made("two requests towards each other, a death",
+           [](auto& c) {
+             c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 3, c.stages_max = 2, c.timers = false;
+             c.crashable = 3, c.faults.crashes = 1; // the home or A: B is to the one request what A is to the other
+           }),
+      made("two requests, a cut", [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.cuts = 1; }),
+      made("two requests towards each other, with timers",
+           [](auto& c) { c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 2; }),
+      made("two requests, a stopped process",
+           [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.freezes = c.faults.thaws = 1; }),
+      made("two requests, lost answers",
+           [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.losses = 1; }),
   };
 }
 
 std::vector<model_case> nightly_cases() {
   return {
-      made("there and back, three tokens, a repeated ask",
-           [](auto& c) { c.migrations = 2, c.tokens = 2, c.faults.duplicates = 1; }),
+      made("there and back, a repeated ask", [](auto& c) { c.migrations = 2, c.tokens = 2, c.faults.duplicates = 1; }),
+      made("the home dies, another comes, repeated questions",
+           [](auto& c) {
+             c.asks_max = 2, c.may_finish_early = true, c.crashable = 1;
+             c.faults.crashes = c.faults.restarts = c.faults.duplicates = 1;
+           }),
       made("chains over three instances, with timers",
            [](auto& c) { c.instances = 3, c.migrations = 2, c.tokens = 2; }),
       made("chains over three instances and a death",
@@ -66,6 +93,11 @@ std::vector<model_case> nightly_cases() {
            [](auto& c) { c.instances = 3, c.tokens = 2, c.faults.crashes = 2, c.faults.restarts = 1; }),
       made("three instances, a cut and a death",
            [](auto& c) { c.instances = 3, c.tokens = 2, c.faults.crashes = c.faults.cuts = c.faults.heals = 1; }),
+      made("two requests towards each other, a cut",
+           [](auto& c) {
+             c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 3, c.stages_max = 2, c.timers = false;
+             c.faults.cuts = 1;
+           }),
       made("one death, everything late", [](auto& c) { c.local_delays = true, c.faults.crashes = 1; }),
       made("one cut, everything late", [](auto& c) { c.local_delays = true, c.faults.cuts = 1; }),
       made("two cuts", [](auto& c) { c.tokens = 2, c.faults.cuts = c.faults.heals = 2; }),
@@ -101,6 +133,11 @@ model_case case_for(mutant bug) {
   case mutant::refuses_a_repeated_reclaim:
     c.asks_max = 2;
     c.faults.losses = 1;
+    break;
+  case mutant::ignores_death_of_the_home:
+  case mutant::grants_the_unknown:
+    c.crashable = 1;
+    c.faults.crashes = c.faults.restarts = 1;
     break;
   case mutant::grants_to_the_dead:
     c.tokens = 2;

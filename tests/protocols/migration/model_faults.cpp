@@ -25,7 +25,10 @@ void forget_destination(migration& move) {
 } // namespace
 
 void rules::crash(byte process) {
-  std::erase_if(w_.messages, [&](const message& m) { return process_of(w_, m.to) == process; });
+  // What is late may still reach the home that comes after this one.
+  std::erase_if(w_.messages, [&](const message& m) {
+    return process_of(w_, m.to) == process && !(m.late && process == home_process);
+  });
   for (byte p = 0; p < processes_max; ++p) {
     w_.unnoticed[process][p] = false;
     const bool there = p == home_process ? w_.front.up : at(static_cast<byte>(p - 1)).up;
@@ -61,7 +64,17 @@ void rules::crash(byte process) {
   gone.ledger = shared_ledger{case_.pool};
 }
 
-void rules::restart(byte i) {
+void rules::restart(byte process) {
+  if (process == home_process) {
+    note(home_actor, "starts again, and knows of no request");
+    w_.front = home{.own_generation = static_cast<byte>(w_.front.own_generation + 1)};
+    for (auto& r : w_.front.requests) {
+      r.known = false;
+      r.ownership.finish(finish_reason::error);
+    }
+    return;
+  }
+  const auto i = static_cast<byte>(process - 1);
   note(llumlet_of(i), "starts again");
   at(i).up = true;
   ++at(i).generation;
@@ -93,7 +106,7 @@ void rules::notice(byte observer, byte subject) {
   });
   if (observer == home_process) return home_loses(static_cast<byte>(subject - 1));
   const auto i = static_cast<byte>(observer - 1);
-  if (is_home) return llumlet_loses_home(i);
+  if (is_home) return is(mutant::ignores_death_of_the_home) ? void() : llumlet_loses_home(i);
   const auto other = static_cast<byte>(subject - 1);
   for (byte m = 0; m < w_.migrations; ++m) {
     auto& move = w_.moves.at(m);

@@ -5,6 +5,7 @@ namespace godwit::protocols::model {
 void rules::home_receives(const message& m, delivery how) {
   auto& r = w_.front.requests.at(m.request);
   auto& own = r.ownership;
+  if (!r.known) return home_receives_of_unknown(m);
   switch (m.what) {
   case kind::prepare_move: {
     const bool wanted =
@@ -30,6 +31,20 @@ void rules::home_receives(const message& m, delivery how) {
   default:
     broken("a message that the home does not know");
   }
+}
+
+/// Of a request that only the home before knew. Tokens, and who has let go of it, are nothing to this one.
+void rules::home_receives_of_unknown(const message& m) {
+  if (m.what == kind::prepare_move)
+    return send(home_actor, m.from, kind::move_prepared, m.request, m.epoch, {false, 0});
+  if (m.what == kind::claim) {
+    const bool granted = is(mutant::grants_the_unknown);
+    return send(home_actor, m.from, kind::claim_answer, m.request, static_cast<byte>(granted ? m.epoch + 1 : 0),
+                {m.x[3], granted, m.x[4]}, m.x[0] >> 4U);
+  }
+  if (m.what != kind::reclaim) return;
+  const auto how = static_cast<byte>(ownership_reclaim::answer::ended);
+  send(home_actor, m.from, kind::reclaim_answer, m.request, 0, {m.x[0], how, m.epoch});
 }
 
 /// A token's value is its index: whoever draws it from the right KV draws the same.

@@ -17,7 +17,7 @@ void insert(std::vector<message>& into, const message& m) {
 } // namespace
 
 byte rules::generation_of(byte process) const {
-  return process == home_process ? byte{0} : at(static_cast<byte>(process - 1)).generation;
+  return process == home_process ? w_.front.own_generation : at(static_cast<byte>(process - 1)).generation;
 }
 
 void rules::note(byte actor, std::string text) {

@@ -37,6 +37,7 @@ enum class mutant : std::uint8_t {
   claim_waits_for_ever,
   reclaim_waits_for_ever,
   gives_up_in_silence,
+  ignores_death_of_the_home,
   // the home
   grants_claim_and_reclaim,
   does_not_raise_the_epoch,
@@ -48,6 +49,8 @@ enum class mutant : std::uint8_t {
   revives_the_finished,
   cancels_the_owner_before,
   forgets_migrated_requests,
+  // the home that comes after a dead one
+  grants_the_unknown,
   count
 };
 

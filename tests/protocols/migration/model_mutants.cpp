@@ -89,6 +89,7 @@ std::string_view to_string(mutant bug) {
       "a claim without an answer waits for ever",
       "a reclaim without an answer waits for ever",
       "a llumlet gives up a request without telling the home",
+      "a llumlet ignores the death of the home",
       "the home grants both claim and reclaim",
       "the home does not raise the epoch for a claim",
       "the home drops the tail that comes with a claim",
@@ -98,7 +99,8 @@ std::string_view to_string(mutant bug) {
       "the home grants a claim of an instance that is gone",
       "the home grants a claim of a request that has ended",
       "the home cancels at the owner before",
-      "the home forgets requests that had moved when their instance is lost"};
+      "the home forgets requests that had moved when their instance is lost",
+      "a new home grants a claim of a request that it does not know"};
   return names.at(static_cast<std::size_t>(bug));
 }
 

@@ -94,6 +94,7 @@ private:
 
   // model_home.cpp
   void home_receives(const message& m, delivery how);
+  void home_receives_of_unknown(const message& m);
   void accept(byte r, byte epoch, byte first, byte count, bool finish);
   void claim(const message& m, delivery how);
   void reclaim(const message& m);
@@ -149,7 +150,7 @@ private:
 
   // model_faults.cpp
   void crash(byte process);
-  void restart(byte i);
+  void restart(byte process);
   void cut(byte p, byte q);
   void notice(byte observer, byte subject);
   void freeze(byte process, bool on);

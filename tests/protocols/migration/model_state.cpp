@@ -94,8 +94,9 @@ void serialise(const model_case& bounds, const world& from, std::string& into) {
   std::array<char, bytes_max> buffer;
   writer to{buffer.data()};
   const auto& f = from.front;
-  to.all(f.up, f.frozen);
-  for (byte r = 0; r < bounds.requests; ++r) to.all(f.requests[r].ownership.state(), f.requests[r].placing);
+  to.all(f.up, f.frozen, f.own_generation);
+  for (byte r = 0; r < bounds.requests; ++r)
+    to.all(f.requests[r].ownership.state(), f.requests[r].placing, f.requests[r].known);
   for (byte i = 0; i < bounds.instances; ++i) to.all(f.alive[i], f.generation[i]);
   for (byte i = 0; i < bounds.instances; ++i) put(to, bounds, from.instances[i]);
   to(from.migrations);

@@ -140,10 +140,12 @@ struct instance {
 struct home_request {
   request_ownership ownership;
   bool placing = false;
+  bool known = true; ///< false: of the home before; its client has got an error
 };
 
 struct home {
   bool up = true, frozen = false;
+  byte own_generation = 0;
   std::array<home_request, requests_max> requests{};
   std::array<bool, instances_max> alive{}; ///< in its view
   std::array<byte, instances_max> generation{};
