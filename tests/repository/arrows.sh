@@ -45,7 +45,7 @@ function third_party(name,   ok) {
       bad("protocols/ only decides; it has no use for <" name ">")
   } else if (name ~ /^(immintrin|x86intrin|cpuid)\.h$/) {
     if (folder != "gpu") bad("vector instructions are for gpu/: <" name ">")
-  } else if (name ~ /^(sys\/|linux\/|netinet\/|arpa\/)?[a-z_0-9]+\.h$/) {
+  } else if (name ~ /^(sys\/|linux\/|netinet\/|arpa\/|net\/)?[a-z_0-9]+\.h$/) {
     if (folder == "protocols" || (folder == "actors" && !starts(file, "actors/main/"))) bad("the operating system is not for " folder "/: <" name ">")
   } else bad("unknown dependency <" name ">; docs/ARCHITECTURE.md names all there are")
 }
