@@ -93,11 +93,6 @@ std::vector<model_case> nightly_cases() {
            [](auto& c) { c.instances = 3, c.tokens = 2, c.faults.crashes = 2, c.faults.restarts = 1; }),
       made("three instances, a cut and a death",
            [](auto& c) { c.instances = 3, c.tokens = 2, c.faults.crashes = c.faults.cuts = c.faults.heals = 1; }),
-      made("two requests towards each other, a cut",
-           [](auto& c) {
-             c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 3, c.stages_max = 2, c.timers = false;
-             c.faults.cuts = 1;
-           }),
       made("one death, everything late", [](auto& c) { c.local_delays = true, c.faults.crashes = 1; }),
       made("one cut, everything late", [](auto& c) { c.local_delays = true, c.faults.cuts = 1; }),
       made("two cuts", [](auto& c) { c.tokens = 2, c.faults.cuts = c.faults.heals = 2; }),
