@@ -312,6 +312,8 @@ void llumlet::give_back(const return_order& order) {
   auto in = std::move(found->second);
   incoming_.erase(found);
   demonitor(in.monitor);
+  options_.migration.log.debug("migration {}: {} blocks are given back ({})", order.migration.value(), in.blocks.size(),
+                               to_string(order.reason));
   drop(std::move(in));
 }
 

@@ -7,7 +7,6 @@
 namespace godwit::actors {
 
 using protocols::migration_reason;
-using runtime::async::error_code;
 using runtime::async::task;
 
 namespace {
@@ -49,6 +48,7 @@ runtime::behavior_of<source_coordinator_interface> source_coordinator::make_beha
   feeding_ = true;
   for (const auto& effect : machine_.begin()) std::visit([this](const auto& e) { perform(e); }, effect);
   feeding_ = false;
+  drain(); // what was answered at once
   return {[this](protocols::pre_alloc_answer& answer) {
             if (answer.reason != migration_reason::none)
               feed(machine::refused{answer.reason});
@@ -71,7 +71,10 @@ void source_coordinator::on_fault(const std::exception_ptr& failure, std::string
 // Effects may bring events at once; they wait until the effects before them are performed.
 void source_coordinator::feed(const machine::event& what) {
   events_.push_back(what);
-  if (feeding_) return;
+  if (!feeding_) drain();
+}
+
+void source_coordinator::drain() {
   feeding_ = true;
   while (!events_.empty() && !machine_.done()) {
     const auto effects = machine_.step(events_.front());

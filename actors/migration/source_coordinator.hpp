@@ -43,6 +43,7 @@ private:
   using nanoseconds = std::chrono::nanoseconds;
 
   void feed(const machine::event& what);
+  void drain();
   void perform(const machine::set_timer& e);
   void perform(const machine::ask_home& e);
   void perform(const machine::open_destination& e);

@@ -1,0 +1,55 @@
+#include "main/migration_parts.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+
+namespace godwit::main {
+
+TEST(Failpoints, NothingGivesNoFunction) {
+  const auto traps = parse_failpoints("");
+  ASSERT_TRUE(traps);
+  EXPECT_FALSE(*traps);
+}
+
+TEST(Failpoints, OtherPlacesThanTheNamedOnePassUnharmed) {
+  const auto traps = parse_failpoints("source.parked=kill,destination.landed=stop@3");
+  ASSERT_TRUE(traps);
+  ASSERT_TRUE(*traps);
+  (*traps)("source.opened");
+  (*traps)("destination.landed"); // the first of three
+}
+
+TEST(Failpoints, TheNthPassingOfTheNamedPlaceEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        const auto traps = parse_failpoints("source.copied=kill@2");
+        (*traps)("source.copied");
+        (*traps)("source.copied");
+      },
+      testing::KilledBySignal(SIGKILL), "");
+}
+
+TEST(Failpoints, WrongTextSaysWhatIsWrong) {
+  const auto error = [](const char* text) {
+    const auto traps = parse_failpoints(text);
+    return traps ? std::string() : traps.error();
+  };
+  EXPECT_NE(error("source.parked").find("NAME=ACTION"), std::string::npos);
+  EXPECT_NE(error("source.nowhere=kill").find("source.nowhere"), std::string::npos);
+  EXPECT_NE(error("source.parked=explode").find("explode"), std::string::npos);
+  EXPECT_NE(error("source.parked=kill@0").find("'0'"), std::string::npos);
+  EXPECT_NE(error("source.parked=kill@x").find("'x'"), std::string::npos);
+}
+
+TEST(FabricAddress, IsOneThatAnotherProcessCanBeTold) {
+  EXPECT_TRUE(is_address("127.0.0.1"));
+  EXPECT_TRUE(is_address("::1"));
+  EXPECT_FALSE(is_address("0.0.0.0"));
+  EXPECT_FALSE(is_address("::"));
+  EXPECT_FALSE(is_address("localhost"));
+  EXPECT_FALSE(is_address("127.0.0.1:22"));
+}
+
+} // namespace godwit::main
