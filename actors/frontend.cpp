@@ -54,7 +54,8 @@ runtime::behavior_of<frontend_interface> frontend::make_behavior() {
               for (const auto& [id, r] : open_) counts.names.emplace_back(id, r.client_id);
             return counts;
           },
-          [this](migrate_request& order) { return respond(migrate(std::move(order))); }};
+          [this](migrate_request& order) { return respond(migrate(std::move(order))); },
+          [](history_query&) { return protocols::request_history{}; }};
 }
 
 void frontend::on_stop() {

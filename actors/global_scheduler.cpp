@@ -7,8 +7,9 @@
 namespace godwit::actors {
 
 global_scheduler::global_scheduler(runtime::actor_context context, scheduler_options options)
-    : actor(context), options_(std::move(options)), dispatcher_(protocols::make_dispatcher(options_.policy)) {
-  if (!dispatcher_) throw std::invalid_argument("no dispatch policy is called " + options_.policy);
+    : actor(context), options_(std::move(options)),
+      dispatcher_(protocols::make_dispatcher(options_.policies.dispatch)) {
+  if (!dispatcher_) throw std::invalid_argument("no dispatch policy is called " + options_.policies.dispatch);
 }
 
 runtime::behavior_of<scheduler_interface> global_scheduler::make_behavior() {
@@ -18,9 +19,13 @@ runtime::behavior_of<scheduler_interface> global_scheduler::make_behavior() {
             if (entry != nullptr && entry->ready && entry->generation == report.generation) dispatcher_->report(report);
           },
           [this](dispatch_query& query) {
-            const auto picked = dispatcher_->pick({query.prompt_tokens, query.priority});
-            const auto* entry = picked ? topology_.find(*picked) : nullptr;
-            if (entry != nullptr && entry->ready) return dispatch_decision{entry->instance, entry->generation};
+            auto picked = dispatcher_->pick({query.prompt_tokens, query.priority});
+            const auto* entry = picked ? topology_.find(picked->instance) : nullptr;
+            if (entry != nullptr && entry->ready) {
+              auto decision = dispatch_decision{entry->instance, entry->generation};
+              decision.why = std::move(picked->why);
+              return decision;
+            }
             auto none = dispatch_decision{};
             const auto reports = dispatcher_->reports();
             none.overloaded = std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.ready; });
@@ -39,10 +44,11 @@ runtime::behavior_of<scheduler_interface> global_scheduler::make_behavior() {
           },
           [this](status_query&) {
             scheduler_view view;
-            view.policy = options_.policy;
+            view.scheduling.dispatch_policy = options_.policies.dispatch;
             view.reports = dispatcher_->reports();
             return view;
-          }};
+          },
+          [](scheduling_policies&) {}};
 }
 
 } // namespace godwit::actors

@@ -40,7 +40,9 @@ runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
           [this](source_ended& news) { source_ended_with(news.report); },
           [this](reserve_order& order) { return reserve(order); },
           [this](return_order& order) { give_back(order); },
-          [this](adopt_order& order) { return respond(adopt(std::move(order))); }};
+          [this](adopt_order& order) { return respond(adopt(std::move(order))); },
+          [](migration_mark&) {},
+          [](drain_order&) {}};
 }
 
 // A planner that met its own bug, or a coroutine that failed, leaves books that nobody can trust.

@@ -29,8 +29,13 @@ member::member(runtime::actor_context context, member_options options) : actor(c
 
 runtime::behavior_of<member_interface> member::make_behavior() {
   start(join_until_joined());
-  return {[this](instance_ready& news) { mark_ready(news); }, [this](kill_instance& what) { kill(what.instance); },
-          [this](topology& news) { pass_on(news); }, [this](retire&) { return respond(leave()); }};
+  return {[this](instance_ready& news) { mark_ready(news); },
+          [](instance_drained&) {},
+          [this](kill_instance& what) { kill(what.instance); },
+          [this](topology& news) { pass_on(news); },
+          [this](retire&) { return respond(leave()); },
+          [](activate_instance&) {},
+          [](drain_instance&) {}};
 }
 
 void member::on_stop() {

@@ -26,7 +26,11 @@ runtime::behavior_of<node_interface> node::make_behavior() {
           [this](migrate_request& order) { return respond(migrate(std::move(order))); },
           [this](join_cluster& wish) { return admit(wish); },
           [this](member_news& news) { take_news(news); },
-          [this](leave_cluster& notice) { remove(notice.key, "it leaves"); }};
+          [this](leave_cluster& notice) { remove(notice.key, "it leaves"); },
+          [](policy_order&) { return policy_answer{}; },
+          [](history_query&) { return protocols::request_history{}; },
+          [](drain_instance&) { return drain_answer{}; },
+          [](scaling_wish&) {}};
 }
 
 void node::on_stop() {

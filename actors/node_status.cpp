@@ -34,7 +34,7 @@ task<protocols::cluster_status> node::status(bool with_requests) {
   auto& out = round->out;
   out.version = options_.version;
   out.model = options_.model;
-  out.dispatch_policy = options_.scheduler.policy;
+  out.scheduling.dispatch_policy = options_.scheduler.policies.dispatch;
   out.uptime_ns = now().count();
   std::vector<runtime::handle<llumlet_interface>> whom; // the books may change while we wait
   for (const auto& m : members_) {

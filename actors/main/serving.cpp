@@ -71,7 +71,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.llumlet = std::move(pair.llumlet);
   o.llumlet.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
 
-  o.scheduler.policy = settings_.scheduler.policy;
+  o.scheduler.policies.dispatch = settings_.scheduler.policy;
   o.scheduler.log = log_.component("scheduler");
 
   o.frontend.requests_max = settings_.frontend.requests_max;

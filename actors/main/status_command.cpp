@@ -79,7 +79,7 @@ std::string json_of(const protocols::cluster_status& c, bool with_requests) {
   for (const auto& i : c.instances) instances.push_back(to_json(i, with_requests));
   const boost::json::object out{{"version", c.version},
                                 {"model", c.model},
-                                {"dispatch_policy", c.dispatch_policy},
+                                {"dispatch_policy", c.scheduling.dispatch_policy},
                                 {"uptime_s", static_cast<double>(c.uptime_ns) / 1e9},
                                 {"requests_open", c.requests_open},
                                 {"requests_finished", c.requests_finished_total},
@@ -93,8 +93,9 @@ std::string json_of(const protocols::cluster_status& c, bool with_requests) {
 std::string table_of(const protocols::cluster_status& c) {
   auto out = fmt::format("{} · godwit {} · up {:.0f} s · policy {}\nrequests: {} open, {} finished, {} failed, {} "
                          "re-dispatched, {} moved\n\n",
-                         c.model, c.version, static_cast<double>(c.uptime_ns) / 1e9, c.dispatch_policy, c.requests_open,
-                         c.requests_finished_total, c.requests_failed_total, c.redispatches_total, c.moves_total);
+                         c.model, c.version, static_cast<double>(c.uptime_ns) / 1e9, c.scheduling.dispatch_policy,
+                         c.requests_open, c.requests_finished_total, c.requests_failed_total, c.redispatches_total,
+                         c.moves_total);
   out += fmt::format("{:>8}  {:<9} {:>8} {:>8} {:>16} {:>12} {:>9}  {:<22} {}\n", "instance", "state", "running",
                      "waiting", "KV blocks", "preemptions", "restarts", "node", "device");
   for (const auto& i : c.instances)

@@ -20,7 +20,14 @@ bool dispatcher::report(const load_report& report) {
 
 void dispatcher::remove(instance_id instance) { candidates_.erase(instance); }
 
-std::optional<instance_id> dispatcher::pick(const dispatch_demand& demand) { return pick_among(demand, std::nullopt); }
+std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
+  const auto picked = pick_among(demand, std::nullopt);
+  if (!picked) return std::nullopt;
+  dispatch_choice choice;
+  choice.instance = *picked;
+  choice.why.policy = name();
+  return choice;
+}
 
 std::optional<instance_id> dispatcher::pick_other(const dispatch_demand& demand, instance_id avoided) {
   if (const auto other = pick_among(demand, avoided)) return other;

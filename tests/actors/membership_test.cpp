@@ -123,8 +123,9 @@ class silent_member final : public runtime::actor<actors::member_interface> {
 public:
   using actor::actor;
   [[nodiscard]] runtime::behavior_of<interface_type> make_behavior() override {
-    return {[](actors::instance_ready&) {}, [](actors::kill_instance&) {}, [](actors::topology&) {},
-            [](actors::retire&) {}};
+    return {[](actors::instance_ready&) {}, [](actors::instance_drained&) {}, [](actors::kill_instance&) {},
+            [](actors::topology&) {},       [](actors::retire&) {},           [](actors::activate_instance&) {},
+            [](actors::drain_instance&) {}};
   }
 };
 

@@ -46,7 +46,9 @@ public:
             [](source_ended&) {},
             [](reserve_order&) { return reserve_answer{}; },
             [](return_order&) {},
-            [](adopt_order&) { return adopt_answer{}; }};
+            [](adopt_order&) { return adopt_answer{}; },
+            [](migration_mark&) {},
+            [](drain_order&) {}};
   }
 
 private:

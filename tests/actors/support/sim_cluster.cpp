@@ -14,7 +14,7 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   n.version = "test";
   n.model = "sim";
   n.instances = o.instances;
-  n.scheduler.policy = o.policy;
+  n.scheduler.policies.dispatch = o.policy;
   n.frontend.random_seed = o.seed;
   auto& p = n.llumlet.planner;
   p.context_length = o.context;

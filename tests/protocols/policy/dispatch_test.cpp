@@ -31,7 +31,7 @@ TEST(Dispatch, WithoutAReadyInstanceThereIsNone) {
     policy->report(report_of(1, 0, 1, false));
     EXPECT_FALSE(policy->pick({10, 0}));
     policy->report(report_of(1, 0, 2));
-    EXPECT_EQ(policy->pick({10, 0}), instance_id{1});
+    EXPECT_EQ(policy->pick({10, 0})->instance, instance_id{1});
     policy->remove(instance_id{1});
     EXPECT_FALSE(policy->pick({10, 0}));
   }
@@ -42,7 +42,7 @@ TEST(LeastLoad, PicksTheSmallestShareOfUsedBlocks) {
   policy->report(report_of(1, 50));
   policy->report(report_of(2, 20));
   policy->report(report_of(3, 30));
-  EXPECT_EQ(policy->pick({16, 0}), instance_id{2});
+  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{2});
 }
 
 TEST(LeastLoad, ComparesSharesNotBlocks) {
@@ -51,7 +51,7 @@ TEST(LeastLoad, ComparesSharesNotBlocks) {
   large.blocks_total = 1000;
   policy->report(large);
   policy->report(report_of(2, 40));
-  EXPECT_EQ(policy->pick({16, 0}), instance_id{1});
+  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{1});
 }
 
 TEST(LeastLoad, QueuedPromptsAreLoad) {
@@ -60,14 +60,14 @@ TEST(LeastLoad, QueuedPromptsAreLoad) {
   queued.waiting_tokens = 16 * 30;
   policy->report(queued);
   policy->report(report_of(2, 30));
-  EXPECT_EQ(policy->pick({16, 0}), instance_id{2});
+  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{2});
 }
 
 TEST(LeastLoad, ABurstBetweenReportsIsSpread) {
   const auto policy = make_dispatcher("least_load");
   for (std::uint32_t i = 1; i <= 3; ++i) policy->report(report_of(i, 0));
   std::map<instance_id, int> picked;
-  for (int i = 0; i < 12; ++i) ++picked[policy->pick({64, 0}).value()];
+  for (int i = 0; i < 12; ++i) ++picked[policy->pick({64, 0})->instance];
   for (const auto& [instance, count] : picked) EXPECT_EQ(count, 4) << instance.value();
 }
 
@@ -75,10 +75,10 @@ TEST(LeastLoad, AReportTakesThePlaceOfWhatWasDispatchedBeforeIt) {
   const auto policy = make_dispatcher("least_load");
   policy->report(report_of(1, 0));
   policy->report(report_of(2, 5));
-  EXPECT_EQ(policy->pick({1600, 0}), instance_id{1});
-  EXPECT_EQ(policy->pick({16, 0}), instance_id{2});
+  EXPECT_EQ(policy->pick({1600, 0})->instance, instance_id{1});
+  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{2});
   policy->report(report_of(1, 1, 2)); // most of it was in the prefix cache
-  EXPECT_EQ(policy->pick({16, 0}), instance_id{1});
+  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{1});
 }
 
 TEST(Dispatch, AFullQueueIsLeftAlone) {
@@ -90,7 +90,7 @@ TEST(Dispatch, AFullQueueIsLeftAlone) {
     EXPECT_TRUE(policy->pick({1, 0}));
     EXPECT_FALSE(policy->pick({1, 0})) << "the place left is taken";
     policy->report(report_of(2, 90));
-    EXPECT_EQ(policy->pick({1, 0}), instance_id{2});
+    EXPECT_EQ(policy->pick({1, 0})->instance, instance_id{2});
   }
 }
 
@@ -120,7 +120,7 @@ TEST(RoundRobin, GoesRoundWhateverTheLoad) {
   policy->report(report_of(2, 0));
   policy->report(report_of(3, 50));
   std::vector<std::uint32_t> picked;
-  for (int i = 0; i < 6; ++i) picked.push_back(policy->pick({16, 0})->value());
+  for (int i = 0; i < 6; ++i) picked.push_back(policy->pick({16, 0})->instance.value());
   EXPECT_EQ(picked, (std::vector<std::uint32_t>{1, 2, 3, 1, 2, 3}));
 }
 

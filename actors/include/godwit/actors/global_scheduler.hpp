@@ -11,7 +11,7 @@
 namespace godwit::actors {
 
 struct scheduler_options {
-  std::string policy = "least_load"; ///< a name that protocols::make_dispatcher knows
+  scheduling_policies policies; ///< at the start
   runtime::log::logger log;
 };
 

@@ -3,6 +3,7 @@
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/actors/membership.hpp>
 #include <godwit/actors/migration_messages.hpp>
+#include <godwit/actors/policy_messages.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/messages/ids.hpp>
@@ -34,13 +35,15 @@ struct instance_entry {
   protocols::instance_id instance;
   std::uint64_t generation = 0; ///< raised with every restart; 0: never started
   bool ready = false;
+  bool draining = false; ///< takes no requests
   runtime::handle<llumlet_interface> llumlet;
 
   instance_entry() = default;
   instance_entry(protocols::instance_id id, std::uint64_t raised, bool takes_requests,
                  runtime::handle<llumlet_interface> owner)
       : instance(id), generation(raised), ready(takes_requests), llumlet(std::move(owner)) {}
-  auto fields() { return std::tie(instance, generation, ready, llumlet); }
+  auto fields() { return std::tie(instance, generation, ready, draining, llumlet); }
+  [[nodiscard]] bool takes_requests() const noexcept { return ready && !draining && llumlet; }
 };
 
 /// Who is there. The node tells it to everybody whenever it changes; an older version never replaces a newer one.
@@ -95,22 +98,26 @@ struct dispatch_query {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t answer_tokens_max = 0;
   std::int32_t priority = 0;
+  std::uint8_t execution_level = 0;
+  std::int64_t arrival_ns = 0; ///< of the request, at its home
 
   dispatch_query() = default;
   dispatch_query(std::uint32_t prompt, std::uint32_t answer_max, std::int32_t level)
       : prompt_tokens(prompt), answer_tokens_max(answer_max), priority(level) {}
-  auto fields() { return std::tie(prompt_tokens, answer_tokens_max, priority); }
+  auto fields() { return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns); }
 };
 
 struct dispatch_decision {
   bool found = false;      ///< false: no instance takes requests
   bool overloaded = false; ///< and that is because every queue is full
+  bool stale = false;      ///< and that is because the scheduler has no fresh news: dispatch without it
   protocols::instance_id instance;
   std::uint64_t generation = 0;
+  protocols::dispatch_reason why;
 
   dispatch_decision() = default;
   dispatch_decision(protocols::instance_id id, std::uint64_t raised) : found(true), instance(id), generation(raised) {}
-  auto fields() { return std::tie(found, overloaded, instance, generation); }
+  auto fields() { return std::tie(found, overloaded, stale, instance, generation, why); }
 };
 
 /// For `godwit status` and tests.
@@ -148,10 +155,10 @@ struct frontend_counts {
 };
 
 struct scheduler_view {
-  std::string policy;
+  protocols::scheduling_status scheduling;
   std::vector<protocols::load_report> reports;
   scheduler_view() = default;
-  auto fields() { return std::tie(policy, reports); }
+  auto fields() { return std::tie(scheduling, reports); }
 };
 
 /// Kills an instance as a failure would, for drills: its KV and its batch are lost, its requests are re-dispatched.
@@ -189,11 +196,14 @@ struct llumlet_interface
                          // of its own coordinators
                          look_answer(look_order), park_answer(park_order), void(resume_order), void(release_order),
                          settle_answer(settle_order), void(migration_news), void(source_ended),
-                         reserve_answer(reserve_order), void(return_order), adopt_answer(adopt_order)> {};
+                         reserve_answer(reserve_order), void(return_order), adopt_answer(adopt_order),
+                         // scheduling
+                         void(migration_mark), void(drain_order)> {};
 
 /// Picks instances; knows load reports, never requests.
-struct scheduler_interface : runtime::interface<void(protocols::load_report), dispatch_decision(dispatch_query),
-                                                void(topology), scheduler_view(status_query)> {};
+struct scheduler_interface
+    : runtime::interface<void(protocols::load_report), dispatch_decision(dispatch_query), void(topology),
+                         scheduler_view(status_query), void(scheduling_policies)> {};
 
 /// Where a request's tokens go: its home, which also decides who owns it.
 struct home_interface
@@ -205,16 +215,20 @@ struct home_interface
 /// The home of the requests that its clients submit.
 struct frontend_interface
     : home_interface::extend<void(submit_request), void(withdraw_request), void(topology),
-                             frontend_counts(status_query), protocols::migration_report(migrate_request)> {};
+                             frontend_counts(status_query), protocols::migration_report(migrate_request),
+                             protocols::request_history(history_query)> {};
 
 /// The head of a cluster: front end, scheduler, and the members who bring the instances.
 struct node_interface : runtime::interface<protocols::cluster_status(status_query), void(kill_instance),
                                            topology(topology_query), protocols::migration_report(migrate_request),
-                                           join_answer(join_cluster), void(member_news), void(leave_cluster)> {};
+                                           join_answer(join_cluster), void(member_news), void(leave_cluster),
+                                           // scheduling
+                                           policy_answer(policy_order), protocols::request_history(history_query),
+                                           drain_answer(drain_instance), void(scaling_wish)> {};
 
 /// Supervises the instances of one process, for a head that may be elsewhere.
-struct member_interface : runtime::interface<void(instance_ready), void(kill_instance), void(topology), void(retire)> {
-};
+struct member_interface : pair_keeper_interface::extend<void(kill_instance), void(topology), void(retire),
+                                                        void(activate_instance), void(drain_instance)> {};
 
 } // namespace godwit::actors
 

@@ -40,7 +40,7 @@ struct join_cluster {
   std::string version;         ///< of godwit: messages of different versions cannot be read
   std::uint64_t key = 0;       ///< of the member's process, drawn at its start; tells a return from a newcomer
   std::string address;         ///< of its process, for status and logs
-  std::uint32_t instances = 0; ///< that it brings
+  std::uint32_t instances = 0; ///< that it can bring; some may be stopped
   model_identity model;
   runtime::handle<member_interface> member;
 
@@ -71,13 +71,15 @@ struct join_answer {
 /// One instance and its llumlet as their member sees them.
 struct pair_entry {
   std::uint64_t generation = 0;
-  bool ready = false;
+  bool ready = false;                         ///< takes requests, unless it drains
+  bool draining = false;                      ///< its requests leave, then it stops
+  bool stopped = false;                       ///< by order: not there, and not to be restarted
   runtime::handle<llumlet_interface> llumlet; ///< null while the pair is down
 
   pair_entry() = default;
   pair_entry(std::uint64_t raised, bool takes_requests, runtime::handle<llumlet_interface> owner)
       : generation(raised), ready(takes_requests), llumlet(std::move(owner)) {}
-  auto fields() { return std::tie(generation, ready, llumlet); }
+  auto fields() { return std::tie(generation, ready, draining, stopped, llumlet); }
 };
 
 /// A member tells the head of all its pairs, in the order of their ids, whenever one changes. Never partial, so a lost
@@ -116,7 +118,16 @@ struct instance_ready {
   auto fields() { return std::tie(instance, generation); }
 };
 
-/// Whoever keeps a pair and wants to hear that it takes requests.
-struct pair_keeper_interface : runtime::interface<void(instance_ready)> {};
+/// An instance that was told to drain has no request left, and takes none.
+struct instance_drained {
+  protocols::instance_id instance;
+  std::uint64_t generation = 0;
+  instance_drained() = default;
+  instance_drained(protocols::instance_id id, std::uint64_t raised) : instance(id), generation(raised) {}
+  auto fields() { return std::tie(instance, generation); }
+};
+
+/// Whoever keeps a pair and wants to hear how it goes.
+struct pair_keeper_interface : runtime::interface<void(instance_ready), void(instance_drained)> {};
 
 } // namespace godwit::actors

@@ -44,12 +44,13 @@ struct migrate_order {
   protocols::epoch epoch;
   protocols::instance_id to;
   runtime::handle<llumlet_interface> destination;
+  protocols::migration_cause cause;
 
   migrate_order() = default;
   migrate_order(protocols::request_id id, protocols::epoch owner_epoch, protocols::instance_id instance,
                 runtime::handle<llumlet_interface> llumlet)
       : request(id), epoch(owner_epoch), to(instance), destination(std::move(llumlet)) {}
-  auto fields() { return std::tie(request, epoch, to, destination); }
+  auto fields() { return std::tie(request, epoch, to, destination, cause); }
 };
 
 // Between the two sides.

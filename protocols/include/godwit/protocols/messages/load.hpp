@@ -13,7 +13,8 @@ struct load_report {
   instance_id instance;
   std::uint64_t generation = 0; ///< raised when the instance's actors are restarted; its KV and requests are gone then
   std::uint64_t sequence = 0;   ///< counts the reports of one generation; an older one is dropped
-  bool ready = false;           ///< takes requests
+  bool ready = false;           ///< takes requests, unless it is terminating
+  bool terminating = false;     ///< drains: takes none, and wants those that it has to leave
   std::uint32_t blocks_total = 0;
   std::uint32_t blocks_used = 0;   ///< referenced by requests (or transfers)
   std::uint32_t blocks_cached = 0; ///< reusable at once, but may still give a prefix hit
@@ -21,8 +22,10 @@ struct load_report {
   std::uint32_t waiting_max = 0;   ///< places in the queue; 0: not bounded
   std::uint32_t running = 0;       ///< requests in the batch
   std::uint32_t running_max = 0;
-  std::uint32_t migrating = 0;      ///< requests out of queue and batch that still hold their blocks here
-  std::uint64_t waiting_tokens = 0; ///< tokens still to be prefilled, of waiting and running requests
+  std::uint32_t migrating = 0;       ///< requests out of queue and batch that still hold their blocks here
+  std::uint32_t queued_blocks = 0;   ///< virtual usage of the queue: what its head of line demands
+  std::uint32_t headroom_blocks = 0; ///< virtual usage of execution priorities: what is kept free for them
+  std::uint64_t waiting_tokens = 0;  ///< tokens still to be prefilled, of waiting and running requests
   std::uint64_t steps_total = 0;
   std::uint64_t preemptions_total = 0;
   std::uint64_t prefix_query_tokens_total = 0; ///< prompt tokens looked up in the prefix cache
@@ -35,9 +38,10 @@ struct load_report {
       : instance(id), generation(instance_generation), sequence(report_sequence), ready(is_ready) {}
   friend bool operator==(const load_report&, const load_report&) = default;
   auto fields() {
-    return std::tie(instance, generation, sequence, ready, blocks_total, blocks_used, blocks_cached, waiting,
-                    waiting_max, running, running_max, migrating, waiting_tokens, steps_total, preemptions_total,
-                    prefix_query_tokens_total, prefix_hit_tokens_total, prompt_tokens_total, generated_tokens_total);
+    return std::tie(instance, generation, sequence, ready, terminating, blocks_total, blocks_used, blocks_cached,
+                    waiting, waiting_max, running, running_max, migrating, queued_blocks, headroom_blocks,
+                    waiting_tokens, steps_total, preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total,
+                    prompt_tokens_total, generated_tokens_total);
   }
 };
 

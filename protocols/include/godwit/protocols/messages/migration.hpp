@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -130,6 +131,32 @@ struct commit_answer {
   auto fields() { return std::tie(adopted); }
 };
 
+/// Why a migration was ordered, with the numbers of that moment: freeness in blocks per running request, finite.
+struct migration_cause {
+  enum class kind : std::uint8_t { manual, freeness, defrag, drain };
+  kind what = kind::manual;
+  std::uint64_t round = 0; ///< of the scheduler
+  double source_before = 0, destination_before = 0;
+  double source_after = 0, destination_after = 0; ///< as expected
+
+  migration_cause() = default;
+  friend bool operator==(const migration_cause&, const migration_cause&) = default;
+  auto fields() { return std::tie(what, round, source_before, destination_before, source_after, destination_after); }
+};
+[[nodiscard]] constexpr std::string_view to_string(migration_cause::kind kind) noexcept {
+  switch (kind) {
+  case migration_cause::kind::manual:
+    return "manual";
+  case migration_cause::kind::freeness:
+    return "freeness";
+  case migration_cause::kind::defrag:
+    return "defrag";
+  case migration_cause::kind::drain:
+    return "drain";
+  }
+  return "unknown";
+}
+
 /// How a migration went; for whoever ordered it, the log and the metrics.
 struct migration_report {
   migration_id migration;
@@ -145,12 +172,14 @@ struct migration_report {
   std::uint64_t last_bytes = 0; ///< of these, in the last stage
   std::int64_t stall_ns = 0;    ///< out of the batch of the source, until the destination had it or the source again
   std::int64_t duration_ns = 0;
+  migration_cause cause;
 
   migration_report() = default;
   [[nodiscard]] bool committed() const noexcept { return outcome == migration_outcome::committed; }
+  friend bool operator==(const migration_report&, const migration_report&) = default;
   auto fields() {
     return std::tie(migration, request, epoch, source, destination, outcome, reason, stages, blocks, bytes, last_bytes,
-                    stall_ns, duration_ns);
+                    stall_ns, duration_ns, cause);
   }
 };
 

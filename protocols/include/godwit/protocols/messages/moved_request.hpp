@@ -29,6 +29,7 @@ struct moved_request {
   std::int32_t priority = 0;
   std::int64_t arrival_ns = 0;
   std::uint64_t cache_salt = 0;
+  std::uint8_t execution_level = 0;
   request_state state = request_state::waiting; ///< when it was parked: waiting, running or preempted
   std::uint32_t computed = 0;                   ///< leading tokens of prompt and answer whose KV goes with it
   std::uint32_t cached_tokens = 0;              ///< of the prompt, found when it first ran
@@ -45,8 +46,8 @@ struct moved_request {
         sampling(how), stop(std::move(until)) {}
   friend bool operator==(const moved_request&, const moved_request&) = default;
   auto fields() {
-    return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, state, computed,
-                    cached_tokens, started, preemptions, tail_index, tail);
+    return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, execution_level,
+                    state, computed, cached_tokens, started, preemptions, tail_index, tail);
   }
 };
 

@@ -49,10 +49,11 @@ struct generate_request {
   std::vector<token_id> prompt; ///< at least one token
   std::vector<token_id> answer; ///< tokens the home has accepted already; the next token has index answer.size()
   sampling_params sampling;
-  stop_params stop;             ///< max_tokens and min_tokens count from the beginning of the answer
-  std::int32_t priority = 0;    ///< lower runs first
-  std::int64_t arrival_ns = 0;  ///< at the home, on the cluster's time; orders requests of one priority
-  std::uint64_t cache_salt = 0; ///< KV is shared among requests of one salt only
+  stop_params stop;                 ///< max_tokens and min_tokens count from the beginning of the answer
+  std::int32_t priority = 0;        ///< lower runs first
+  std::int64_t arrival_ns = 0;      ///< at the home, on the cluster's time; orders requests of one priority
+  std::uint64_t cache_salt = 0;     ///< KV is shared among requests of one salt only
+  std::uint8_t execution_level = 0; ///< index of its execution priority (policy/headroom.hpp); 0: normal
 
   generate_request() = default;
   generate_request(request_id id, protocols::epoch owner_epoch, std::vector<token_id> prompt_tokens,
@@ -61,7 +62,9 @@ struct generate_request {
       : request(id), epoch(owner_epoch), prompt(std::move(prompt_tokens)), answer(std::move(answer_so_far)),
         sampling(how), stop(std::move(until)), priority(request_priority), arrival_ns(arrived_ns), cache_salt(salt) {}
   friend bool operator==(const generate_request&, const generate_request&) = default;
-  auto fields() { return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt); }
+  auto fields() {
+    return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, execution_level);
+  }
 };
 
 /// The instance's reply to a generate_request: refusal::none when it was taken. `limit` is the figure that it broke

@@ -3,6 +3,7 @@
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/migration.hpp>
+#include <godwit/protocols/messages/scheduling.hpp>
 
 #include <cstdint>
 #include <string>
@@ -59,7 +60,8 @@ struct request_status {
   std::uint32_t answer_tokens = 0;
   std::uint32_t blocks = 0;
   std::uint32_t preemptions = 0;
-  std::string client_id; ///< what its client calls it; known at the home, filled in by the node
+  std::uint8_t execution_level = 0; ///< index of its execution priority; 0: normal
+  std::string client_id;            ///< what its client calls it; known at the home, filled in by the node
 
   request_status() = default;
   request_status(request_id id, protocols::epoch owner_epoch, request_state where, std::int32_t request_priority,
@@ -69,7 +71,8 @@ struct request_status {
         answer_tokens(answer_count), blocks(block_count), preemptions(preempted_times) {}
   friend bool operator==(const request_status&, const request_status&) = default;
   auto fields() {
-    return std::tie(request, epoch, state, priority, prompt_tokens, answer_tokens, blocks, preemptions, client_id);
+    return std::tie(request, epoch, state, priority, prompt_tokens, answer_tokens, blocks, preemptions, execution_level,
+                    client_id);
   }
 };
 
@@ -83,6 +86,7 @@ struct instance_status {
   load_report load;
   std::vector<request_status> requests;     ///< empty unless asked for
   std::vector<migration_status> migrations; ///< away from here
+  std::uint32_t headroom_profiled = 0;      ///< blocks that the start's profile found for `auto`; 0: not profiled
 
   instance_status() = default;
   instance_status(instance_id id, instance_state where, std::string node_address, std::string device_name,
@@ -91,13 +95,15 @@ struct instance_status {
       : instance(id), state(where), node(std::move(node_address)), device(std::move(device_name)),
         restarts(restart_count), uptime_ns(up_ns), load(report), requests(std::move(request_list)) {}
   friend bool operator==(const instance_status&, const instance_status&) = default;
-  auto fields() { return std::tie(instance, state, node, device, restarts, uptime_ns, load, requests, migrations); }
+  auto fields() {
+    return std::tie(instance, state, node, device, restarts, uptime_ns, load, requests, migrations, headroom_profiled);
+  }
 };
 
 struct cluster_status {
   std::string version;
   std::string model;
-  std::string dispatch_policy;
+  scheduling_status scheduling;
   std::int64_t uptime_ns = 0;
   std::uint64_t requests_open = 0; ///< at the homes
   std::uint64_t requests_finished_total = 0;
@@ -107,15 +113,15 @@ struct cluster_status {
   std::vector<instance_status> instances;
 
   cluster_status() = default;
-  cluster_status(std::string program_version, std::string model_name, std::string policy, std::int64_t up_ns,
-                 std::uint64_t open, std::uint64_t finished, std::uint64_t failed, std::uint64_t redispatched,
+  cluster_status(std::string program_version, std::string model_name, std::int64_t up_ns, std::uint64_t open,
+                 std::uint64_t finished, std::uint64_t failed, std::uint64_t redispatched,
                  std::vector<instance_status> list)
-      : version(std::move(program_version)), model(std::move(model_name)), dispatch_policy(std::move(policy)),
-        uptime_ns(up_ns), requests_open(open), requests_finished_total(finished), requests_failed_total(failed),
-        redispatches_total(redispatched), instances(std::move(list)) {}
+      : version(std::move(program_version)), model(std::move(model_name)), uptime_ns(up_ns), requests_open(open),
+        requests_finished_total(finished), requests_failed_total(failed), redispatches_total(redispatched),
+        instances(std::move(list)) {}
   friend bool operator==(const cluster_status&, const cluster_status&) = default;
   auto fields() {
-    return std::tie(version, model, dispatch_policy, uptime_ns, requests_open, requests_finished_total,
+    return std::tie(version, model, scheduling, uptime_ns, requests_open, requests_finished_total,
                     requests_failed_total, redispatches_total, moves_total, instances);
   }
 };

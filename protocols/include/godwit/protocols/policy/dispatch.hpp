@@ -2,6 +2,7 @@
 
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/load.hpp>
+#include <godwit/protocols/messages/scheduling.hpp>
 
 #include <cstdint>
 #include <map>
@@ -16,6 +17,11 @@ namespace godwit::protocols {
 struct dispatch_demand {
   std::uint32_t tokens = 0; ///< prompt and answer so far
   std::int32_t priority = 0;
+};
+
+struct dispatch_choice {
+  instance_id instance;
+  dispatch_reason why;
 };
 
 /// Chooses the instance of a new or re-dispatched request from the last reports.
@@ -34,7 +40,7 @@ public:
   void remove(instance_id instance);
   /// The instance of this request, which now counts as dispatched there. Empty when no instance is ready or all queues
   /// are full.
-  [[nodiscard]] std::optional<instance_id> pick(const dispatch_demand& demand);
+  [[nodiscard]] std::optional<dispatch_choice> pick(const dispatch_demand& demand);
   /// As pick, but not this one (it just refused or lost the request) unless it is the only one.
   [[nodiscard]] std::optional<instance_id> pick_other(const dispatch_demand& demand, instance_id avoided);
 

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/load.hpp>
+#include <godwit/protocols/messages/migration.hpp>
+#include <godwit/protocols/messages/scheduling.hpp>
+#include <godwit/protocols/policy/pairing.hpp>
+#include <godwit/protocols/policy/scaling.hpp>
+#include <godwit/runtime/handle.hpp>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+
+/// What is said about scheduling: by the global scheduler to llumlets and the head, and by operators.
+namespace godwit::actors {
+
+struct llumlet_interface;
+
+/// Scheduler -> the llumlet of a source: keep moving requests to this destination, until the next round says otherwise
+/// or the lease ends. Comes every round while the pair lasts; one with a null destination takes the mark back.
+struct migration_mark {
+  std::uint64_t round = 0;
+  protocols::migration_cause::kind why = protocols::migration_cause::kind::freeness;
+  protocols::instance_id to;
+  runtime::handle<llumlet_interface> destination;
+  protocols::load_report load; ///< of the destination
+  std::int64_t lease_ns = 0;   ///< from its arrival
+
+  migration_mark() = default;
+  auto fields() { return std::tie(round, why, to, destination, load, lease_ns); }
+};
+
+/// Its keeper -> a llumlet: take no more requests and report as terminating, or go on as before.
+struct drain_order {
+  bool drains = true;
+  drain_order() = default;
+  explicit drain_order(bool on) : drains(on) {}
+  auto fields() { return std::tie(drains); }
+};
+
+/// The policies of the scheduler, from the head: at its start, and whenever an operator switches them.
+struct scheduling_policies {
+  std::string dispatch = "least_load"; ///< a name that protocols::make_dispatcher knows
+  protocols::migration_policy migration = protocols::migration_policy::freeness;
+  bool migration_paused = false;
+  protocols::scaling_mode scaling = protocols::scaling_mode::off;
+
+  scheduling_policies() = default;
+  friend bool operator==(const scheduling_policies&, const scheduling_policies&) = default;
+  auto fields() { return std::tie(dispatch, migration, migration_paused, scaling); }
+};
+
+/// Operator -> head. Empty texts leave things as they are; all empty asks what they are.
+struct policy_order {
+  std::string dispatch;
+  std::string migration;
+  std::string paused; ///< "yes", "no"
+  std::string scaling;
+
+  policy_order() = default;
+  auto fields() { return std::tie(dispatch, migration, paused, scaling); }
+};
+struct policy_answer {
+  std::string error; ///< one line; empty: done
+  scheduling_policies now;
+
+  policy_answer() = default;
+  auto fields() { return std::tie(error, now); }
+};
+
+/// Operator -> head -> home: what befell this request?
+struct history_query {
+  protocols::request_id request; ///< read when `client_id` is empty
+  std::string client_id;
+
+  history_query() = default;
+  history_query(protocols::request_id id, std::string label) : request(id), client_id(std::move(label)) {}
+  auto fields() { return std::tie(request, client_id); }
+};
+
+/// Operator -> head -> its member: drain this instance and stop it once it is empty, or take that back.
+struct drain_instance {
+  protocols::instance_id instance;
+  bool drains = true;
+
+  drain_instance() = default;
+  drain_instance(protocols::instance_id id, bool on) : instance(id), drains(on) {}
+  auto fields() { return std::tie(instance, drains); }
+};
+struct drain_answer {
+  std::string error; ///< one line; empty: begun
+  drain_answer() = default;
+  explicit drain_answer(std::string why_not) : error(std::move(why_not)) {}
+  auto fields() { return std::tie(error); }
+};
+
+/// Scheduler -> head: autoscaling decided this (never a dry decision).
+struct scaling_wish {
+  protocols::scaling_decision::kind what = protocols::scaling_decision::kind::out;
+  protocols::instance_id instance;
+  std::string why;
+
+  scaling_wish() = default;
+  scaling_wish(protocols::scaling_decision::kind which, protocols::instance_id whom, std::string reason)
+      : what(which), instance(whom), why(std::move(reason)) {}
+  auto fields() { return std::tie(what, instance, why); }
+};
+
+/// Head -> member: start this instance of yours, which is stopped.
+struct activate_instance {
+  protocols::instance_id instance;
+  activate_instance() = default;
+  explicit activate_instance(protocols::instance_id id) : instance(id) {}
+  auto fields() { return std::tie(instance); }
+};
+} // namespace godwit::actors

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/migration.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+/// What scheduler, homes and llumlets say about decisions, and what is told of them when somebody asks why. No number
+/// here is infinite or not a number: CAF's serializer does not end on those.
+namespace godwit::protocols {
+
+/// Why an instance was chosen for a request. What the score counts depends on the policy: freeness in blocks per
+/// running request ("freeness"), share of the KV pool ("infaas"), requests ("least_requests", "power_of_two"), nothing
+/// ("round_robin", "bypass").
+struct dispatch_reason {
+  std::string policy;
+  double score = 0;             ///< of the chosen instance, without this request
+  double runner_up = 0;         ///< of the next best one; the same where there is none
+  std::uint32_t candidates = 0; ///< instances that could have been chosen
+  std::uint32_t blocks = 0;     ///< that the request demands
+
+  dispatch_reason() = default;
+  friend bool operator==(const dispatch_reason&, const dispatch_reason&) = default;
+  auto fields() { return std::tie(policy, score, runner_up, candidates, blocks); }
+};
+
+/// One thing that befell a request, for `godwit status --request`.
+struct request_event {
+  enum class kind : std::uint8_t {
+    dispatched,
+    lost,    ///< its instance died, hung or let go of it
+    migrated ///< or tried to, see `migration.outcome`
+  };
+  kind what = kind::dispatched;
+  std::int64_t at_ns = 0; ///< since the request arrived
+  instance_id instance;   ///< dispatched: where to; lost: where from
+  protocols::epoch epoch;
+  dispatch_reason dispatch;
+  migration_report migration;
+
+  request_event() = default;
+  request_event(kind which, std::int64_t at, instance_id where, protocols::epoch under)
+      : what(which), at_ns(at), instance(where), epoch(under) {}
+  auto fields() { return std::tie(what, at_ns, instance, epoch, dispatch, migration); }
+};
+
+/// The home's answer to whoever asks about one request.
+struct request_history {
+  bool found = false;
+  bool ended = false; ///< finished, failed or withdrawn a short while ago
+  request_id request;
+  std::string client_id;
+  std::int32_t priority = 0;
+  std::string execution_priority;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t answer_tokens = 0;
+  std::int64_t age_ns = 0;           ///< since it arrived
+  std::uint64_t events_dropped = 0;  ///< the oldest ones, where there were too many
+  std::vector<request_event> events; ///< oldest first
+
+  request_history() = default;
+  auto fields() {
+    return std::tie(found, ended, request, client_id, priority, execution_priority, prompt_tokens, answer_tokens,
+                    age_ns, events_dropped, events);
+  }
+};
+
+/// How the cluster is scheduled, for status.
+struct scheduling_status {
+  bool scheduler_up = false; ///< false: homes dispatch by a simple rule, and nothing migrates by policy
+  std::string dispatch_policy;
+  std::string migration_policy;
+  bool migration_paused = false;
+  std::string scaling; ///< "off", "dry_run", "on"
+  std::uint64_t rounds_total = 0;
+  std::uint64_t marks_total = 0;    ///< pairs marked, counted once while they last
+  double mean_freeness = 0;         ///< as autoscaling sees it, in blocks per running request
+  std::uint32_t provisioning = 0;   ///< instances ordered by autoscaling that are not there yet
+  std::int64_t provisioning_ns = 0; ///< since the oldest of those orders
+  std::uint64_t scaled_out_total = 0;
+  std::uint64_t scaled_in_total = 0;
+  std::string scaling_last; ///< the last decision, dry or not, with its numbers; empty: none yet
+  std::vector<std::pair<instance_id, instance_id>> pairs; ///< source and destination of the marks that hold
+
+  scheduling_status() = default;
+  friend bool operator==(const scheduling_status&, const scheduling_status&) = default;
+  auto fields() {
+    return std::tie(scheduler_up, dispatch_policy, migration_policy, migration_paused, scaling, rounds_total,
+                    marks_total, mean_freeness, provisioning, provisioning_ns, scaled_out_total, scaled_in_total,
+                    scaling_last, pairs);
+  }
+};
+
+} // namespace godwit::protocols

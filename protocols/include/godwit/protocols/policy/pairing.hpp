@@ -1,0 +1,45 @@
+#pragma once
+
+#include <godwit/protocols/messages/load.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace godwit::protocols {
+
+enum class migration_policy : std::uint8_t {
+  none,     ///< only by hand, and to drain an instance that terminates
+  defrag,   ///< instances whose head of line waits for memory get rid of running requests
+  freeness, ///< and instances that run out of memory soon too (Llumnix)
+};
+[[nodiscard]] std::string_view to_string(migration_policy policy) noexcept;
+[[nodiscard]] std::optional<migration_policy> parse_migration_policy(std::string_view name) noexcept;
+
+/// In blocks per running request, like freeness.
+struct pairing_settings {
+  migration_policy policy = migration_policy::freeness;
+  double source_below = 3;      ///< an instance with less is a source
+  double destination_above = 6; ///< one with more a destination
+  /// A marked pair lasts until its source has this much more than `source_below`, or its destination so much less than
+  /// `destination_above`.
+  double hysteresis = 1;
+};
+
+struct migration_pair {
+  instance_id source;
+  instance_id destination;
+  friend bool operator==(const migration_pair&, const migration_pair&) = default;
+};
+
+/// One round of pairing (Llumnix section 4.4.3): pairs that are marked and still hold stay; of the others the instance
+/// with the lowest freeness is paired with the one with the highest, the second lowest with the second highest, and so
+/// on. No instance is in two pairs. Terminating instances are sources whatever the policy, and never destinations;
+/// those that are not ready, or whose queue or batch has no place, are never destinations. Ascending by source's
+/// freeness. Costs O(instances log instances), whatever runs on them.
+[[nodiscard]] std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads,
+                                                         const std::vector<migration_pair>& marked,
+                                                         const pairing_settings& settings);
+
+} // namespace godwit::protocols
