@@ -17,23 +17,41 @@ double seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double
 } // namespace
 
 frontend_metrics::frontend_metrics(runtime::metrics::registry& registry)
-    : requests(registry.add_counter_family("godwit_requests_total", "Requests that ended, by outcome.", {"outcome"})),
+    : requests(registry.add_counter_family("godwit_requests_total",
+                                           "Requests that ended, by outcome and execution priority.",
+                                           {"outcome", "execution_priority"})),
+      dispatches(registry.add_counter_family(
+          "godwit_dispatches_total", "Requests given to an instance, by the policy that chose it; it may refuse them.",
+          {"policy"})),
       redispatches(registry.add_counter("godwit_redispatches_total",
                                         "Requests dispatched again because their instance was lost.")),
       moves(registry.add_counter("godwit_moves_total", "Changes of a request's owner by live migration.")),
       prompt_tokens(registry.add_counter("godwit_prompt_tokens_total", "Prompt tokens of accepted requests.")),
       answer_tokens(registry.add_counter("godwit_generation_tokens_total", "Tokens generated, each counted once.")),
       open(registry.add_gauge("godwit_requests_open", "Requests accepted and not ended.")),
-      first_token_seconds(registry.add_histogram("godwit_time_to_first_token_seconds",
-                                                 "From a request's arrival to its first token.",
-                                                 runtime::metrics::exponential_bounds(0.001, 2, 18))),
-      inter_token_seconds(registry.add_histogram("godwit_inter_token_seconds", "Between two tokens of a request.",
-                                                 runtime::metrics::exponential_bounds(0.0005, 2, 16))),
-      total_seconds(registry.add_histogram("godwit_request_seconds", "From a request's arrival to its end.",
-                                           runtime::metrics::exponential_bounds(0.001, 2, 20))) {}
+      first_token_seconds(registry.add_histogram_family(
+          "godwit_time_to_first_token_seconds", "From a request's arrival to its first token.", {"execution_priority"},
+          runtime::metrics::exponential_bounds(0.001, 2, 18))),
+      inter_token_seconds(registry.add_histogram_family("godwit_inter_token_seconds",
+                                                        "Between two tokens of a request.", {"execution_priority"},
+                                                        runtime::metrics::exponential_bounds(0.0005, 2, 16))),
+      total_seconds(registry.add_histogram_family("godwit_request_seconds", "From a request's arrival to its end.",
+                                                  {"execution_priority"},
+                                                  runtime::metrics::exponential_bounds(0.001, 2, 20))) {}
 
 frontend::frontend(runtime::actor_context context, frontend_options options)
-    : actor(context), options_(std::move(options)), random_(options_.random_seed, options_.incarnation) {}
+    : actor(context), options_(std::move(options)), random_(options_.random_seed, options_.incarnation),
+      ended_(options_.ended_max) {
+  if (options_.execution_levels.empty()) options_.execution_levels.emplace_back("normal");
+  for (const auto& name : options_.execution_levels) {
+    auto& one = levels_.emplace_back();
+    one.name = name;
+    if (!options_.metrics) continue;
+    one.first_token_seconds = &options_.metrics->first_token_seconds.with({name});
+    one.inter_token_seconds = &options_.metrics->inter_token_seconds.with({name});
+    one.total_seconds = &options_.metrics->total_seconds.with({name});
+  }
+}
 
 runtime::behavior_of<frontend_interface> frontend::make_behavior() {
   return {[this](protocols::token_updates& news) { take(news); },
@@ -55,7 +73,7 @@ runtime::behavior_of<frontend_interface> frontend::make_behavior() {
             return counts;
           },
           [this](migrate_request& order) { return respond(migrate(std::move(order))); },
-          [](history_query&) { return protocols::request_history{}; }};
+          [this](history_query& query) { return history(query); }};
 }
 
 void frontend::on_stop() {
@@ -69,7 +87,8 @@ frontend::open_request* frontend::find(protocols::request_id id) {
 
 void frontend::submit(submission& what) {
   if (open_.size() >= options_.requests_max) {
-    count("overloaded");
+    const auto level = std::min<std::size_t>(what.request.execution_level, levels_.size() - 1);
+    count("overloaded", levels_[level].name);
     what.sink->on_failed({failure_kind::overloaded, "the server has as many requests as it can hold"});
     return;
   }
@@ -83,7 +102,8 @@ void frontend::submit(submission& what) {
   const auto prompt_tokens = static_cast<std::uint32_t>(what.request.prompt.size());
   auto& r = open_
                 .try_emplace(id, std::move(what.request), std::move(what.sink),
-                             protocols::request_ownership::limits{options_.attempts_max, options_.attempts_max * 16})
+                             protocols::request_ownership::limits{options_.attempts_max, options_.attempts_max * 16},
+                             options_.events_max)
                 .first->second;
   r.arrived = now();
   r.prompt_tokens = prompt_tokens;
@@ -107,8 +127,7 @@ void frontend::withdraw(const answer_sink* sink) {
   auto& r = open_.at(id);
   if (r.owner) tell(r.owner, protocols::cancel_request{id, r.ownership.current_epoch()});
   options_.log.request(id).debug("withdrawn by its client after {} tokens", r.ownership.answer().size());
-  count("cancelled");
-  forget(id);
+  forget(id, "cancelled");
 }
 
 task<void> frontend::place(protocols::request_id id) {
@@ -120,18 +139,20 @@ task<void> frontend::place(protocols::request_id id) {
     if (r == nullptr) co_return;
     dispatch_query query{static_cast<std::uint32_t>(r->request.prompt.size() + r->ownership.answer().size()),
                          r->request.stop.max_tokens, r->request.priority};
-    bool overloaded = false;
-    std::optional<instance_entry> entry;
+    query.execution_level = r->request.execution_level;
+    query.arrival_ns = r->request.arrival_ns;
+    chosen choice;
     if (full.empty()) {
-      entry = co_await choose(query, &overloaded);
+      choice = co_await choose(query);
       r = find(id);
       if (r == nullptr) co_return;
     } else { // the scheduler's news is older than the refusal
-      entry = choose_in_turn(full);
-      overloaded = !entry;
+      choice = choose_in_turn(full, "retry");
+      choice.overloaded = !choice.entry;
     }
+    const auto& entry = choice.entry;
     // A client that has seen tokens is not turned away; one that has not can try again later.
-    if (overloaded && r->ownership.answer().empty()) {
+    if (choice.overloaded && r->ownership.answer().empty()) {
       fail(id, failure_kind::overloaded, "every queue is full");
       co_return;
     }
@@ -142,7 +163,9 @@ task<void> frontend::place(protocols::request_id id) {
         co_return;
       }
       r->owner = entry->llumlet;
+      r->owner_instance = entry->instance;
       r->owner_generation = entry->generation;
+      remember_dispatch(*r, *epoch, std::move(choice.why));
       auto order = generate_order{r->request, runtime::handle<home_interface>{self()}};
       order.request.epoch = *epoch;
       order.request.answer = r->ownership.answer();
@@ -173,12 +196,14 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
   auto& r = *find(id);
   // Lost while the instance made up its mind: tokens were missing.
   if (r.ownership.current_epoch() != epoch || !r.ownership.owner()) {
+    remember_loss(r, entry.instance, epoch);
     tell(entry.llumlet, protocols::cancel_request{id, epoch});
     return false;
   }
   if (answer && answer->accepted()) {
     const auto* current = topology_.find(entry.instance);
     if (current == nullptr || current->generation != entry.generation || !current->llumlet) {
+      remember_loss(r, entry.instance, epoch);
       r.ownership.owner_lost(epoch); // it died while its answer was on the way
       r.owner = {};
       return false;
@@ -189,6 +214,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
   }
   r.owner = {};
   if (!answer) {
+    remember_loss(r, entry.instance, epoch);
     r.ownership.owner_lost(epoch);
     // A timeout does not say whether the instance has it: the next epoch makes that one's tokens void.
     tell(entry.llumlet, protocols::cancel_request{id, epoch});
@@ -196,6 +222,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     return false;
   }
   r.ownership.refused(epoch);
+  r.trail.take_back(epoch);
   switch (answer->reason) {
   case refusal::too_long:
     fail(id, failure_kind::too_long,
@@ -219,28 +246,38 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
   return false;
 }
 
-task<std::optional<instance_entry>> frontend::choose(dispatch_query query, bool* overloaded) {
+task<frontend::chosen> frontend::choose(dispatch_query query) {
   if (topology_.scheduler) {
-    const auto decision = co_await ask(topology_.scheduler, options_.ask_timeout, query);
-    if (decision) {
-      *overloaded = decision->overloaded;
-      if (!decision->found) co_return std::nullopt;
+    auto decision = co_await ask(topology_.scheduler, options_.decision_timeout, query);
+    if (decision && !decision->stale) {
+      chosen out;
+      out.overloaded = decision->overloaded;
+      out.why = std::move(decision->why);
+      if (!decision->found) co_return out;
       const auto* entry = topology_.find(decision->instance);
-      if (entry != nullptr && entry->ready && entry->generation == decision->generation) co_return *entry;
-      co_return std::nullopt; // one of us has older news than the other; ask again in a moment
+      // Otherwise one of us has older news than the other; it is asked again in a moment.
+      if (entry != nullptr && entry->takes_requests() && entry->generation == decision->generation) out.entry = *entry;
+      co_return out;
     }
-    options_.log.warning("no decision from the global scheduler: {}", decision.error().message);
+    if (!decision) options_.log.warning("no decision from the global scheduler: {}", decision.error().message);
   }
-  co_return choose_in_turn({});
+  co_return choose_in_turn({}, "bypass");
 }
 
-std::optional<instance_entry> frontend::choose_in_turn(const std::vector<protocols::instance_id>& avoided) {
+frontend::chosen frontend::choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy) {
+  chosen out;
+  out.why.policy = policy;
   const auto count = topology_.instances.size();
+  std::size_t next = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto& entry = topology_.instances[turn_++ % count];
-    if (entry.ready && std::find(avoided.begin(), avoided.end(), entry.instance) == avoided.end()) return entry;
+    const auto& entry = topology_.instances[(turn_ + i) % count];
+    if (!entry.takes_requests() || std::find(avoided.begin(), avoided.end(), entry.instance) != avoided.end()) continue;
+    if (++out.why.candidates > 1) continue;
+    out.entry = entry;
+    next = i + 1;
   }
-  return std::nullopt;
+  turn_ += next;
+  return out;
 }
 
 void frontend::take(protocols::token_updates& news) {
@@ -290,11 +327,12 @@ void frontend::take_one(protocols::token_update& update) {
 
 void frontend::observe_tokens(open_request& r, std::size_t count) {
   if (!options_.metrics) return;
+  const auto& level = level_of(r);
   options_.metrics->answer_tokens.increment(count);
   if (r.last_token == nanoseconds{0})
-    options_.metrics->first_token_seconds.observe(seconds(now() - r.arrived));
+    level.first_token_seconds->observe(seconds(now() - r.arrived));
   else
-    options_.metrics->inter_token_seconds.observe(seconds(now() - r.last_token));
+    level.inter_token_seconds->observe(seconds(now() - r.last_token));
   r.last_token = now();
 }
 
@@ -317,6 +355,7 @@ void frontend::orphan(protocols::request_id id) {
   auto& r = *find(id);
   options_.log.request(id).info("its instance is lost after {} tokens; dispatching it again",
                                 r.ownership.answer().size());
+  remember_loss(r, r.owner_instance, r.ownership.current_epoch());
   r.ownership.owner_lost(r.ownership.current_epoch());
   r.owner = {};
   r.placing = true;
@@ -332,11 +371,11 @@ void frontend::finish(protocols::request_id id, finish_reason reason) {
   usage.cached_tokens = r.cached_tokens;
   usage.answer_tokens = static_cast<std::uint32_t>(r.ownership.answer().size());
   const auto sink = r.sink;
-  if (options_.metrics) options_.metrics->total_seconds.observe(seconds(now() - r.arrived));
+  if (const auto& level = level_of(r); level.total_seconds != nullptr)
+    level.total_seconds->observe(seconds(now() - r.arrived));
   options_.log.request(id).debug("finished ({}) after {} tokens", to_string(reason), usage.answer_tokens);
   ++counts_.finished_total;
-  count(reason == finish_reason::length ? "length" : "stop");
-  forget(id);
+  forget(id, reason == finish_reason::length ? "length" : "stop");
   sink->on_finished(reason, usage);
 }
 
@@ -344,15 +383,20 @@ void frontend::fail(protocols::request_id id, failure_kind kind, std::string mes
   const auto sink = find(id)->sink;
   options_.log.request(id).warning("failed: {}", message);
   ++counts_.failed_total;
-  count(kind == failure_kind::overloaded ? "overloaded" : "error");
-  forget(id);
+  forget(id, kind == failure_kind::overloaded ? "overloaded" : "error");
   sink->on_failed({kind, std::move(message)});
 }
 
-void frontend::forget(protocols::request_id id) {
+void frontend::forget(protocols::request_id id, const char* outcome) {
   const auto found = open_.find(id);
-  by_sink_.erase(found->second.sink.get());
-  if (const auto named = by_client_.find(found->second.client_id); named != by_client_.end()) {
+  auto& r = found->second;
+  count(outcome, level_of(r).name);
+  auto history = describe(id, r);
+  history.ended = true;
+  history.outcome = outcome;
+  ended_.add(std::move(history));
+  by_sink_.erase(r.sink.get());
+  if (const auto named = by_client_.find(r.client_id); named != by_client_.end()) {
     std::erase(named->second, id);
     if (named->second.empty()) by_client_.erase(named);
   }
@@ -360,8 +404,12 @@ void frontend::forget(protocols::request_id id) {
   if (options_.metrics) options_.metrics->open.set(static_cast<double>(open_.size()));
 }
 
-void frontend::count(const char* outcome) {
-  if (options_.metrics) options_.metrics->requests.with({outcome}).increment();
+const frontend::served_level& frontend::level_of(const open_request& r) const noexcept {
+  return levels_[std::min<std::size_t>(r.request.execution_level, levels_.size() - 1)];
+}
+
+void frontend::count(const char* outcome, const std::string& level) {
+  if (options_.metrics) options_.metrics->requests.with({outcome, level}).increment();
 }
 
 } // namespace godwit::actors

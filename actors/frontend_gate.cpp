@@ -22,7 +22,8 @@ bool frontend_gate::wait_ready(std::uint32_t count, std::chrono::milliseconds ti
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [this, count] {
     const auto& all = topology_.instances;
-    return std::count_if(all.begin(), all.end(), [](const instance_entry& entry) { return entry.ready; }) >= count;
+    return std::count_if(all.begin(), all.end(), [](const instance_entry& entry) { return entry.takes_requests(); }) >=
+           count;
   });
 }
 
@@ -34,7 +35,7 @@ topology frontend_gate::view() const {
 bool frontend_gate::ready() const {
   const std::lock_guard lock(mutex_);
   return topology_.frontend && std::any_of(topology_.instances.begin(), topology_.instances.end(),
-                                           [](const instance_entry& entry) { return entry.ready; });
+                                           [](const instance_entry& entry) { return entry.takes_requests(); });
 }
 
 bool frontend_gate::submit(std::vector<std::shared_ptr<submission>> what) {

@@ -32,6 +32,7 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
   const auto granted = r->ownership.claim(wish.from, wish.instance, wish.generation);
   if (!granted) return {};
   r->owner = entry->llumlet;
+  r->owner_instance = entry->instance;
   r->owner_generation = entry->generation;
   if (first) {
     ++counts_.moves_total;
@@ -75,7 +76,7 @@ task<protocols::migration_report> frontend::migrate(migrate_request order) {
     report.reason = migration_reason::request_ambiguous;
   else if (r == nullptr || r->placing || !r->owner || !r->ownership.owner())
     report.reason = migration_reason::request_unknown;
-  else if (entry == nullptr || !entry->ready || !entry->llumlet)
+  else if (entry == nullptr || !entry->takes_requests())
     report.reason = migration_reason::destination_not_ready;
   if (report.reason != migration_reason::none) {
     note(report);
@@ -116,6 +117,7 @@ void frontend::correct(protocols::migration_report& report) {
 
 void frontend::note(protocols::migration_report report) {
   correct(report);
+  remember(report);
   if (options_.migrations) options_.migrations->observe(report);
 }
 

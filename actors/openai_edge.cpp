@@ -308,6 +308,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
     one->request.stop.stop_token_ids.insert(one->request.stop.stop_token_ids.end(), what.template_stops.begin(),
                                             what.template_stops.end());
     one->request.priority = common.priority;
+    one->request.execution_level = common.execution_level;
     one->request.cache_salt = salt_of(common.cache_salt);
     one->seeded = common.seed.has_value();
     one->request.sampling.seed = common.seed.value_or(0);

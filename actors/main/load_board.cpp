@@ -1,5 +1,9 @@
 #include "main/load_board.hpp"
 
+#include <godwit/protocols/policy/freeness.hpp>
+
+#include <cmath>
+#include <limits>
 #include <string>
 
 namespace godwit::main {
@@ -24,13 +28,25 @@ load_board::load_board(runtime::metrics::registry& metrics) {
       [](const load_report& r) { return static_cast<double>(r.prefix_query_tokens_total); });
   add(metrics, "godwit_instance_prefix_hit_tokens", "Of these, found.",
       [](const load_report& r) { return static_cast<double>(r.prefix_hit_tokens_total); });
+  add(metrics, "godwit_instance_virtual_usage_blocks",
+      "KV blocks that running requests hold, the head of line demands, and execution priorities keep free.",
+      [](const load_report& r) { return static_cast<double>(protocols::virtual_usage(r)); });
+  add(metrics, "godwit_instance_freeness",
+      "KV blocks that each running request can still have; absent while the instance drains.",
+      [](const load_report& r) {
+        return r.terminating ? std::numeric_limits<double>::quiet_NaN() : protocols::finite(protocols::freeness(r));
+      });
+  add(metrics, "godwit_instance_terminating", "1 while the instance drains.",
+      [](const load_report& r) { return r.terminating ? 1.0 : 0.0; });
 }
 
 void load_board::add(runtime::metrics::registry& metrics, const char* name, const char* help, value_of read) {
   registrations_.push_back(metrics.add_callback_gauges(name, help, [this, read] {
     runtime::metrics::registry::samples out;
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, report] : reports_) out.push_back({{{"instance", std::to_string(id.value())}}, read(report)});
+    for (const auto& [id, report] : reports_)
+      if (const auto value = read(report); !std::isnan(value))
+        out.push_back({{{"instance", std::to_string(id.value())}}, value});
     return out;
   }));
 }

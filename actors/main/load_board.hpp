@@ -17,6 +17,7 @@ public:
   void take(const protocols::load_report& report);
 
 private:
+  /// NaN: no sample.
   using value_of = double (*)(const protocols::load_report&);
   void add(runtime::metrics::registry& metrics, const char* name, const char* help, value_of read);
 

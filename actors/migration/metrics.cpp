@@ -5,8 +5,9 @@
 namespace godwit::actors {
 
 migration_metrics::migration_metrics(runtime::metrics::registry& registry)
-    : migrations(registry.add_counter_family("godwit_migrations_total", "Migrations that ended, by outcome and reason.",
-                                             {"outcome", "reason"})),
+    : migrations(registry.add_counter_family("godwit_migrations_total",
+                                             "Migrations that ended, by outcome, reason and cause.",
+                                             {"outcome", "reason", "cause"}, 128)),
       bytes(registry.add_counter("godwit_migration_bytes_total", "KV copied by migrations.")),
       stall_seconds(registry.add_histogram("godwit_migration_stall_seconds",
                                            "How long a migrated request was in no batch.",
@@ -15,7 +16,10 @@ migration_metrics::migration_metrics(runtime::metrics::registry& registry)
                                      runtime::metrics::exponential_bounds(0.001, 2, 18))) {}
 
 void migration_metrics::observe(const protocols::migration_report& report) {
-  migrations.with({std::string(to_string(report.outcome)), std::string(to_string(report.reason))}).increment();
+  migrations
+      .with({std::string(to_string(report.outcome)), std::string(to_string(report.reason)),
+             std::string(to_string(report.cause.what))})
+      .increment();
   bytes.increment(report.bytes);
   if (report.outcome != protocols::migration_outcome::refused)
     seconds.observe(static_cast<double>(report.duration_ns) * 1e-9);

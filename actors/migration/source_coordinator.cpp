@@ -306,6 +306,7 @@ void source_coordinator::perform(const machine::finish& e) {
   report.last_bytes = last_bytes_;
   report.stall_ns = stall().count();
   report.duration_ns = (now() - began_).count();
+  report.cause = task_.order.cause;
   report_ = std::move(report);
   end_when_quiet();
 }

@@ -95,6 +95,24 @@ void parse_stream(json_reader& body, common_request& into) {
   for (auto& name : reader.unasked()) into.ignored.push_back(std::move(name));
 }
 
+/// Who is served first, and who decodes undisturbed.
+void parse_priorities(json_reader& body, const request_limits& limits, common_request& into) {
+  into.priority = static_cast<std::int32_t>(
+      body.integer("priority", std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max())
+          .value_or(0));
+  const auto name = body.text("execution_priority");
+  if (!name) return;
+  const auto& levels = limits.execution_levels;
+  const auto found = std::ranges::find(levels, *name);
+  if (found == levels.end()) {
+    std::string known;
+    for (const auto& level : levels) known += (known.empty() ? "'" : ", '") + level + "'";
+    fail(invalid_value("execution_priority", "There is no execution priority '" + name->substr(0, 64) +
+                                                 "'; 'execution_priority' is one of " + known + "."));
+  }
+  into.execution_level = static_cast<std::uint8_t>(found - levels.begin());
+}
+
 void parse_identity(json_reader& body, common_request& into) {
   into.model = body.text("model").value_or("");
   into.user = body.text("user").value_or("");
@@ -108,9 +126,6 @@ void parse_identity(json_reader& body, common_request& into) {
   if (into.request_id.size() > request_id_bytes_max || !std::ranges::all_of(into.request_id, harmless))
     fail(invalid_value("request_id", "'request_id' may have up to " + std::to_string(request_id_bytes_max) +
                                          " letters, digits and '-', '_', '.'."));
-  into.priority = static_cast<std::int32_t>(
-      body.integer("priority", std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max())
-          .value_or(0));
   // Labels for the provider's own records: checked, without effect on the answer.
   static_cast<void>(body.text("safety_identifier"));
   static_cast<void>(body.text("prompt_cache_key"));
@@ -141,6 +156,7 @@ void parse_common(json_reader& body, const request_defaults& defaults, const req
                   common_request& into) {
   refuse_unsupported_common(body);
   parse_identity(body, into);
+  parse_priorities(body, limits, into);
   parse_sampling(body, defaults, into);
   parse_lengths(body, into);
   parse_stops(body, limits, into);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/actors/frontend_history.hpp>
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/migration_environment.hpp>
 #include <godwit/protocols/requests/ownership.hpp>
@@ -13,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -21,15 +23,16 @@ namespace godwit::actors {
 /// What the front end counts. Made once per process; restarts of the actor go on counting.
 struct frontend_metrics {
   explicit frontend_metrics(runtime::metrics::registry& registry);
-  runtime::metrics::family<runtime::metrics::counter>& requests; ///< by outcome
+  runtime::metrics::family<runtime::metrics::counter>& requests;   ///< by outcome and execution priority
+  runtime::metrics::family<runtime::metrics::counter>& dispatches; ///< by policy
   runtime::metrics::counter& redispatches;
   runtime::metrics::counter& moves;
   runtime::metrics::counter& prompt_tokens;
   runtime::metrics::counter& answer_tokens;
   runtime::metrics::gauge& open;
-  runtime::metrics::histogram& first_token_seconds;
-  runtime::metrics::histogram& inter_token_seconds;
-  runtime::metrics::histogram& total_seconds;
+  runtime::metrics::family<runtime::metrics::histogram>& first_token_seconds; ///< by execution priority, as the next
+  runtime::metrics::family<runtime::metrics::histogram>& inter_token_seconds;
+  runtime::metrics::family<runtime::metrics::histogram>& total_seconds;
 };
 
 struct frontend_options {
@@ -38,6 +41,8 @@ struct frontend_options {
   std::uint32_t requests_max = 4096;
   std::chrono::nanoseconds placement_timeout{std::chrono::seconds(30)};
   std::chrono::nanoseconds ask_timeout{std::chrono::seconds(5)};
+  /// For the scheduler's decision; a request then goes to the next instance in turn.
+  std::chrono::nanoseconds decision_timeout{std::chrono::milliseconds(500)};
   /// Between two attempts to place a request; doubles up to the maximum.
   std::chrono::nanoseconds retry_pause{std::chrono::milliseconds(10)};
   std::chrono::nanoseconds retry_pause_max{std::chrono::milliseconds(200)};
@@ -45,6 +50,11 @@ struct frontend_options {
   std::uint32_t attempts_max = 16;
   /// For a migration that was asked for here, to its end.
   std::chrono::nanoseconds migration_timeout{std::chrono::minutes(5)};
+  /// Names of the execution priorities, by level.
+  std::vector<std::string> execution_levels{"normal"};
+  /// What is kept for whoever asks what befell a request: of each one its last events, of those that ended the last.
+  std::size_t events_max = 32;
+  std::size_t ended_max = 256;
   /// For seeds that clients do not give.
   std::uint64_t random_seed = 0;
   std::shared_ptr<frontend_metrics> metrics;     ///< may be null
@@ -76,14 +86,29 @@ private:
     bool placing = false;
     std::uint64_t owner_generation = 0;
     runtime::handle<llumlet_interface> owner;
+    protocols::instance_id owner_instance; ///< of the owner, or the one before
+    request_trail trail;
     nanoseconds arrived{0};
     nanoseconds last_token{0};
     std::uint32_t prompt_tokens = 0;
     std::uint32_t cached_tokens = 0;
     bool cached_known = false;
     open_request(protocols::generate_request what, std::shared_ptr<answer_sink> to,
-                 protocols::request_ownership::limits bounds)
-        : request(std::move(what)), sink(std::move(to)), ownership(bounds) {}
+                 protocols::request_ownership::limits bounds, std::size_t events_max)
+        : request(std::move(what)), sink(std::move(to)), ownership(bounds), trail(events_max) {}
+  };
+  /// An execution priority; the instruments are null without metrics.
+  struct served_level {
+    std::string name;
+    runtime::metrics::histogram* first_token_seconds = nullptr;
+    runtime::metrics::histogram* inter_token_seconds = nullptr;
+    runtime::metrics::histogram* total_seconds = nullptr;
+  };
+  struct chosen {
+    std::optional<instance_entry> entry; ///< empty: none for the moment
+    bool overloaded = false;             ///< and that is because every queue is full
+    protocols::dispatch_reason why;
+    chosen() = default;
   };
 
   void submit(submission& what);
@@ -103,19 +128,29 @@ private:
 
   /// Finds an owner for a request, however often it takes, until its deadline.
   runtime::async::task<void> place(protocols::request_id id);
-  runtime::async::task<std::optional<instance_entry>> choose(dispatch_query query, bool* overloaded);
-  /// The simple rule: ready instances in turn.
-  [[nodiscard]] std::optional<instance_entry> choose_in_turn(const std::vector<protocols::instance_id>& avoided);
+  /// By the scheduler; where it is away, or its news are old, in turn.
+  runtime::async::task<chosen> choose(dispatch_query query);
+  /// The simple rule: instances that take requests, in turn.
+  [[nodiscard]] chosen choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy);
   /// True where the request is placed, or at its end.
   [[nodiscard]] bool settle(protocols::request_id id, const instance_entry& entry, protocols::epoch epoch,
                             const runtime::async::expected<protocols::admission>& answer);
 
+  // What befell a request (frontend_history.cpp).
+  [[nodiscard]] protocols::request_history history(const history_query& query) const;
+  [[nodiscard]] protocols::request_history describe(protocols::request_id id, const open_request& r) const;
+  void remember(const protocols::migration_report& report);
+  void remember_dispatch(open_request& r, protocols::epoch epoch, protocols::dispatch_reason why);
+  void remember_loss(open_request& r, protocols::instance_id instance, protocols::epoch epoch);
+
   [[nodiscard]] open_request* find(protocols::request_id id);
+  [[nodiscard]] const served_level& level_of(const open_request& r) const noexcept;
   void observe_tokens(open_request& r, std::size_t count);
   void finish(protocols::request_id id, protocols::finish_reason reason);
   void fail(protocols::request_id id, failure_kind kind, std::string message);
-  void forget(protocols::request_id id);
-  void count(const char* outcome);
+  /// The last that is done for a request.
+  void forget(protocols::request_id id, const char* outcome);
+  void count(const char* outcome, const std::string& level);
 
   frontend_options options_;
   runtime::async::counter_random random_;
@@ -126,6 +161,8 @@ private:
   topology topology_;
   std::uint64_t turn_ = 0; // of the simple rule
   frontend_counts counts_;
+  std::vector<served_level> levels_; // at least one
+  ended_requests ended_;
 };
 
 } // namespace godwit::actors

@@ -38,7 +38,7 @@ struct migration_settings {
 struct migration_metrics {
   explicit migration_metrics(runtime::metrics::registry& registry);
   void observe(const protocols::migration_report& report);
-  runtime::metrics::family<runtime::metrics::counter>& migrations; ///< by outcome and reason
+  runtime::metrics::family<runtime::metrics::counter>& migrations; ///< by outcome, reason and cause
   runtime::metrics::counter& bytes;
   runtime::metrics::histogram& stall_seconds;
   runtime::metrics::histogram& seconds;

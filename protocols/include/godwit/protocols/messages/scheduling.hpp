@@ -16,7 +16,8 @@ namespace godwit::protocols {
 
 /// Why an instance was chosen for a request. What the score counts depends on the policy: freeness in blocks per
 /// running request ("freeness"), share of the KV pool ("infaas"), requests ("least_requests", "power_of_two"), nothing
-/// ("round_robin", "bypass").
+/// ("round_robin"). Two more are the home's own: "bypass", in turn while the scheduler is away, and "retry", in turn
+/// among the others after the chosen instance had no place in its queue. They count nothing either.
 struct dispatch_reason {
   std::string policy;
   double score = 0;             ///< of the chosen instance, without this request
@@ -49,24 +50,31 @@ struct request_event {
   auto fields() { return std::tie(what, at_ns, instance, epoch, dispatch, migration); }
 };
 
-/// The home's answer to whoever asks about one request.
+/// The home's answer to whoever asks about one request. Several may go by one client id (the prompts of one call, or a
+/// client that uses its ids again): the answer is about the open one with the lowest number, else about the ended one
+/// with the highest, and names the others.
 struct request_history {
   bool found = false;
-  bool ended = false; ///< finished, failed or withdrawn a short while ago
+  bool ended = false;  ///< a short while ago
+  std::string outcome; ///< "stop", "length", "cancelled", "overloaded", "error"; empty: open
   request_id request;
   std::string client_id;
+  std::vector<request_id> namesakes; ///< others of this client id, the first few
+  bool owned = false;                ///< an instance has it, or had it at its end
+  instance_id instance;              ///< that one
+  protocols::epoch epoch;
   std::int32_t priority = 0;
   std::string execution_priority;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t answer_tokens = 0;
-  std::int64_t age_ns = 0;           ///< since it arrived
+  std::int64_t age_ns = 0;           ///< from its arrival until now, or to its end
   std::uint64_t events_dropped = 0;  ///< the oldest ones, where there were too many
   std::vector<request_event> events; ///< oldest first
 
   request_history() = default;
   auto fields() {
-    return std::tie(found, ended, request, client_id, priority, execution_priority, prompt_tokens, answer_tokens,
-                    age_ns, events_dropped, events);
+    return std::tie(found, ended, outcome, request, client_id, namesakes, owned, instance, epoch, priority,
+                    execution_priority, prompt_tokens, answer_tokens, age_ns, events_dropped, events);
   }
 };
 

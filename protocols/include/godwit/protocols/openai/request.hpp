@@ -34,6 +34,8 @@ struct request_limits {
   std::size_t stop_token_ids_max = 128;
   std::int32_t logprobs_max = 20;
   std::uint32_t vocabulary = 0; ///< token ids lie below; 0: not checked
+  /// Names that `execution_priority` may have, by level; the first is what requests get that name none.
+  std::vector<std::string> execution_levels{"normal"};
 };
 
 /// What both endpoints share.
@@ -48,10 +50,11 @@ struct common_request {
   bool skip_special_tokens = true;
   bool add_special_tokens = true; ///< of a text prompt (chat: false, the template has them)
   bool stream = false;
-  bool include_usage = false;    ///< stream_options: a last chunk with the usage
-  bool continuous_usage = false; ///< stream_options.continuous_usage_stats: the usage so far in every chunk
-  std::int32_t priority = 0;
-  std::string request_id; ///< the client's; empty: none
+  bool include_usage = false;       ///< stream_options: a last chunk with the usage
+  bool continuous_usage = false;    ///< stream_options.continuous_usage_stats: the usage so far in every chunk
+  std::int32_t priority = 0;        ///< of scheduling: lower runs first
+  std::uint8_t execution_level = 0; ///< index of the named `execution_priority`
+  std::string request_id;           ///< the client's; empty: none
   std::string cache_salt;
   std::string user;
   std::vector<std::string> ignored; ///< names of fields nobody knows, for a warning in the log
