@@ -14,9 +14,9 @@ std::optional<step_input> planner::plan() {
   ensure(!step_in_flight(), "planner: one step in flight at a time");
   draft d{settings_.step_tokens_max};
   continue_running(d, true);
+  start_outranking(d);
   continue_running(d, false);
-  const bool batch_is_closed = settings_.mode == batching_mode::static_batch && running_.size() + parked_running_ > 0;
-  if (!batch_is_closed && !d.preempted) start_waiting(d);
+  if (!batch_is_closed() && !d.preempted) start_waiting(d);
   ensure(d.copies.empty() || !d.shares.empty(), "planner: copies belong to slices");
   if (d.shares.empty()) return std::nullopt;
 
@@ -55,19 +55,59 @@ void planner::continue_running(draft& d, bool decodes) {
   }
 }
 
+bool planner::batch_is_closed() const noexcept {
+  return settings_.mode == batching_mode::static_batch && running_.size() + parked_running_ > 0;
+}
+
+bool planner::outranks_running(const planned_request& r) const {
+  return settings_.mode != batching_mode::static_batch && !running_.empty() &&
+         r.priority < running_.rbegin()->first.priority;
+}
+
+// Before the prompts of those that run go on: in them, and not behind them, is the place of who outranks one. It gets
+// its tokens there, by its rank.
+void planner::start_outranking(draft& d) {
+  while (!waiting_.empty() && outranks_running(*waiting_.begin()->second)) {
+    auto& r = *waiting_.begin()->second;
+    if (places_taken() < settings_.running_max && start(r, d, false)) continue;
+    if (!suffices_to_preempt_for(r)) return;
+    preempt(*running_.rbegin()->second, d);
+  }
+}
+
+// Would r start if all that it outranks were gone? Otherwise they would lose their blocks for nothing.
+bool planner::suffices_to_preempt_for(const planned_request& r) const {
+  std::unordered_map<block_id, std::uint32_t> references;
+  std::uint64_t kept = blocks_to_reserve(r);
+  for (const auto& [place, running] : running_) {
+    if (place.priority > r.priority) {
+      for (const auto block : running->blocks.table()) ++references[block];
+    } else {
+      kept += blocks_to_reserve(*running);
+    }
+  }
+  for (const auto& [place, parked] : parked_)
+    if (parked->state == request_state::running) kept += blocks_to_reserve(*parked);
+  std::uint64_t room = ledger_.available();
+  for (const auto& [block, count] : references) room += ledger_.references(block) == count ? 1 : 0;
+  return kept <= room;
+}
+
 void planner::start_waiting(draft& d) {
   const bool whole_batch = settings_.mode == batching_mode::static_batch;
   while (!waiting_.empty() && places_taken() < settings_.running_max && (d.budget() > 0 || whole_batch))
-    if (!start(*waiting_.begin()->second, d)) return; // nobody overtakes
+    if (!start(*waiting_.begin()->second, d, true)) return; // nobody overtakes
 }
 
-bool planner::start(planned_request& r, draft& d) {
+// Without a share of the step now (`schedules` false), nothing is copied for it either.
+bool planner::start(planned_request& r, draft& d, bool schedules) {
   ensure(r.computed == 0 && r.blocks.size() == 0, "planner: a request starts from nothing");
   const auto outstanding = blocks_outstanding();
   auto matched = r.blocks.match(ledger_, r.tokens);
   // The last token is always computed, for its logits; where its block is shared, in a copy of that block.
   const bool matches_all = matched == r.total();
-  bool copies = matches_all && d.budget() > 0;
+  const bool scheduled = schedules && d.budget() > 0;
+  bool copies = matches_all && scheduled;
   const auto room = [&] {
     const auto needed = blocks_to_reserve(r) + (copies ? 1 : 0);
     if (needed + outstanding <= ledger_.available()) return true;
@@ -96,7 +136,7 @@ bool planner::start(planned_request& r, draft& d) {
   r.state = request_state::running;
   waiting_.erase(rank_of(r));
   running_.emplace(rank_of(r), &r);
-  if (d.budget() > 0) schedule(r, d, copies);
+  if (scheduled) schedule(r, d, copies);
   return true;
 }
 

@@ -24,6 +24,7 @@ struct planned_request {
   std::int32_t priority = 0;
   std::int64_t arrival_ns = 0;
   std::uint64_t cache_salt = 0;
+  std::uint8_t execution_level = 0;
 
   request_state state = request_state::waiting; ///< while parked: what it was
   sequence_blocks blocks;
@@ -42,7 +43,7 @@ struct planned_request {
       : serial(number), id(request.request), epoch(request.epoch), tokens(std::move(request.prompt)),
         prompt_tokens(static_cast<std::uint32_t>(tokens.size())), sampling(request.sampling),
         stop(std::move(request.stop)), priority(request.priority), arrival_ns(request.arrival_ns),
-        cache_salt(request.cache_salt), blocks(request.cache_salt),
+        cache_salt(request.cache_salt), execution_level(request.execution_level), blocks(request.cache_salt),
         drawn_from(static_cast<std::uint32_t>(request.answer.size())) {
     tokens.insert(tokens.end(), request.answer.begin(), request.answer.end());
   }

@@ -193,28 +193,4 @@ void planner::release_copy_sources() {
   for (const auto block : std::exchange(copy_sources_, {})) ledger_.release(block);
 }
 
-load_report planner::load() const {
-  auto report = totals_;
-  report.blocks_total = ledger_.total();
-  report.blocks_used = ledger_.used();
-  report.blocks_cached = ledger_.cached();
-  report.waiting = static_cast<std::uint32_t>(waiting_.size());
-  report.waiting_max = settings_.waiting_max;
-  report.running = static_cast<std::uint32_t>(running_.size());
-  report.running_max = settings_.running_max;
-  report.migrating = static_cast<std::uint32_t>(parked_.size());
-  for (const auto& [place, r] : waiting_) report.waiting_tokens += r->remaining();
-  for (const auto& [place, r] : running_) report.waiting_tokens += r->decodes() ? 0 : r->remaining();
-  return report;
-}
-
-std::vector<request_status> planner::requests() const {
-  std::vector<request_status> list;
-  for (const auto* lined_up : {&running_, &waiting_, &parked_})
-    for (const auto& [place, r] : *lined_up)
-      list.emplace_back(r->id, r->epoch, r->parked ? request_state::migrating : r->state, r->priority, r->prompt_tokens,
-                        r->answer_tokens(), r->blocks.size(), r->preemptions);
-  return list;
-}
-
 } // namespace godwit::protocols

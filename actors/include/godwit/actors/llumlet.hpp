@@ -20,6 +20,14 @@ namespace godwit::actors {
 
 class kv_memory;
 
+/// Finds the blocks that `auto` headroom means, by running made-up decode steps before the instance takes requests.
+struct headroom_profile_options {
+  bool enabled = false;    ///< false: `auto` means none
+  double tolerance = 0.05; ///< a step may take this much longer than unloaded
+  std::chrono::nanoseconds time_max{
+      std::chrono::seconds(2)}; ///< no step begins after it; what was found by then counts
+};
+
 struct llumlet_options {
   protocols::instance_id id;
   std::uint64_t generation = 1;
@@ -40,6 +48,8 @@ struct llumlet_options {
   /// Sees every report, on the llumlet's context; for metrics. Must only store. May be empty.
   std::function<void(const protocols::load_report&)> on_report;
   migration_environment migration;
+  protocols::selection_settings selection; ///< of the requests that a mark moves
+  headroom_profile_options profile;
   runtime::log::logger log;
 };
 

@@ -8,6 +8,7 @@
 #include <godwit/protocols/messages/request.hpp>
 #include <godwit/protocols/messages/status.hpp>
 #include <godwit/protocols/messages/tokens.hpp>
+#include <godwit/protocols/policy/selection.hpp>
 
 #include <cstdint>
 #include <map>
@@ -56,6 +57,9 @@ struct request_view {
 ///   blocks takes them from the last request in this order, which is preempted: it loses its blocks, waits, and is
 ///   recomputed later from prompt and answer so far. The first request in the order can therefore always go on: no
 ///   livelock.
+/// * A waiting request of a higher priority (a lower number) than a running one has takes its place in the batch, or
+/// its blocks, where it needs them: the last in order is preempted. Never for one of the same priority, so that nobody
+/// takes turns; never in a static batch; never requests that are parked, nor for blocks that would not suffice.
 /// * Decodes are served before prompts; prompts share what is left of the budget in chunks.
 /// * A token is sent once: after preemption and re-dispatch the next token has index answer.size().
 /// * The answer does not depend on pool size, budget, preemptions or prefix hits (given a model that does not).
@@ -132,6 +136,9 @@ public:
   /// The figures of a report; instance, generation, sequence and ready are the caller's to fill in.
   [[nodiscard]] load_report load() const;
   [[nodiscard]] std::vector<request_status> requests() const;
+  /// Requests that could move elsewhere now: those that decode, and the head of line. Whoever knows how long they have
+  /// been here fills in `settled_ns` and `failed`.
+  [[nodiscard]] std::vector<move_candidate> move_candidates() const;
   [[nodiscard]] const planner_settings& settings() const noexcept { return settings_; }
   /// For transfers that hold blocks of the same pool.
   [[nodiscard]] block_ledger& ledger() noexcept { return ledger_; }
@@ -165,8 +172,14 @@ private:
   [[nodiscard]] std::size_t places_taken() const noexcept { return running_.size() + parked_running_ + places_held_; }
   [[nodiscard]] std::size_t parked_waiting() const noexcept { return parked_.size() - parked_running_; }
   void continue_running(draft& d, bool decodes);
+  void start_outranking(draft& d);
   void start_waiting(draft& d);
-  bool start(planned_request& r, draft& d);
+  bool start(planned_request& r, draft& d, bool schedules);
+  [[nodiscard]] bool outranks_running(const planned_request& r) const;
+  [[nodiscard]] bool suffices_to_preempt_for(const planned_request& r) const;
+  [[nodiscard]] bool batch_is_closed() const noexcept;
+  [[nodiscard]] std::uint64_t demand_of_head(std::uint64_t outstanding) const;
+  [[nodiscard]] std::vector<std::uint32_t> running_by_level() const;
   void schedule(planned_request& r, draft& d, bool copied);
   void preempt(planned_request& victim, draft& d);
   void requeue(planned_request& r, step_effects& effects);

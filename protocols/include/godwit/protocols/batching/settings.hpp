@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/policy/headroom.hpp>
 
 #include <cstdint>
 #include <string>
@@ -24,6 +25,10 @@ struct planner_settings {
   bool prefix_caching = true;
   std::uint32_t vocabulary = 0; ///< token ids lie below; 0: not checked
   std::vector<token_id> eos;    ///< the model's end-of-sequence tokens
+
+  /// Execution priorities, by the index that requests name. Only what the reports say of headroom follows from them.
+  std::vector<execution_level> execution_levels{{"normal", 0}};
+  std::uint32_t headroom_profiled = 0; ///< blocks that stand for `auto`
 
   /// What is wrong with them, in one line; empty when they can be used.
   [[nodiscard]] std::string validate() const;

@@ -39,25 +39,31 @@ struct profile_point {
 /// Finds the largest load at which a decode step takes at most (1 + tolerance) of its unloaded time.
 ///
 /// Drive it: `next` gives a batch to run, `took` its time (the median of several steps is the caller's business), until
-/// `next` is empty. The loads double from one sequence on, then the gap is halved; so there are O(log blocks) points.
+/// `next` is empty. Batches are of equal sequences, as long as those of a full batch that fills the pool are on
+/// average; unloaded means one of them. Their number doubles, then the gap is halved; so there are at most
+/// 2 log2(sequences_max) + 2 points. Ended early, it knows the largest load that was found harmless by then.
 class headroom_profile {
 public:
   headroom_profile(std::uint32_t blocks_total, std::uint32_t sequences_max, std::uint32_t sequence_blocks_max,
                    double tolerance = 0.05);
   [[nodiscard]] std::optional<profile_point> next() const;
   void took(std::int64_t step_ns);
-  /// Blocks that a batch may hold without harm: the largest load measured within the tolerance.
-  [[nodiscard]] std::uint32_t harmless() const noexcept { return good_; }
-  /// M minus that.
-  [[nodiscard]] std::uint32_t headroom() const noexcept { return total_ - good_; }
+  /// Blocks that a batch may hold without harm: the largest load measured within the tolerance. All, where the largest
+  /// batch is.
+  [[nodiscard]] std::uint32_t harmless() const noexcept;
+  /// M minus that; 0 where nothing was measured.
+  [[nodiscard]] std::uint32_t headroom() const noexcept { return good_ == 0 ? 0 : total_ - harmless(); }
 
 private:
-  std::uint32_t total_ = 0, sequences_max_ = 0, sequence_blocks_max_ = 0;
+  [[nodiscard]] profile_point point(std::uint32_t sequences) const noexcept { return {sequences, each_}; }
+
+  std::uint32_t total_ = 0;
+  std::uint32_t sequences_max_ = 0;
+  std::uint32_t each_ = 1; ///< blocks of a sequence
   double tolerance_ = 0;
   std::int64_t unloaded_ns_ = 0;
-  std::uint32_t good_ = 0;
+  std::uint32_t good_ = 0; ///< sequences
   std::optional<std::uint32_t> bad_;
-  std::optional<profile_point> asked_;
 };
 
 } // namespace godwit::protocols

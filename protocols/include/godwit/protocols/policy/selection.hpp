@@ -17,16 +17,20 @@ struct move_candidate {
   bool head_of_line = false;                    ///< the first of those that wait
   std::int32_t priority = 0;
   std::uint8_t execution_level = 0;
-  std::uint32_t blocks = 0;         ///< held; of one that waits: demanded
-  std::uint32_t headroom_share = 0; ///< its share of the instance's headroom, which leaves and arrives with it
-  std::int64_t settled_ns = 0;      ///< how long it has been here, or since a move of it failed
+  std::uint32_t blocks = 0;    ///< held, shared ones included; of one that waits: demanded. The destination needs them
+  std::uint32_t frees = 0;     ///< virtual usage that leaves the source with it, headroom aside
+  std::uint32_t headroom = 0;  ///< of its execution level, for all of the level's requests together
+  bool last_of_level = false;  ///< no other request of its level runs here: the headroom goes with it
+  std::int64_t settled_ns = 0; ///< how long it has been here, or since a move of it failed
+  bool failed = false;         ///< the latter
 };
 
 struct selection_settings {
-  /// A request stays at least so long where it came to, so that it does not go to and fro.
+  /// A running request stays at least so long where it came to, and one whose move failed waits so long for the next.
   std::int64_t cooldown_ns = 2'000'000'000;
-  /// What a move must add to the freeness of the worse one of the two, in blocks per running request.
-  double gain_min = 0.5;
+  /// What a move must add to the freeness of the worse one of the two, in blocks by the source's running requests: the
+  /// more of them there are, the less can one add.
+  double gain_min = 1;
 };
 
 struct move_choice {
@@ -35,19 +39,28 @@ struct move_choice {
   double source_before = 0, destination_before = 0; ///< freeness
   double source_after = 0, destination_after = 0;   ///< as expected once it has moved
   bool running = false;
-  std::uint32_t blocks = 0;
+  std::uint32_t blocks = 0;           ///< what it will hold at the destination ...
+  std::uint32_t frees = 0;            ///< ... and what is free at the source once it has left
+  std::uint32_t headroom_leaves = 0;  ///< that the source need not keep any more
+  std::uint32_t headroom_arrives = 0; ///< that the destination will have to keep
+  std::uint8_t execution_level = 0;
+  bool last_of_level = false;
 };
 
-/// The request that a marked source should move next (Llumnix section 4.4.3). The head of line first, where the
-/// destination can run it at once: it has nothing to copy, and it is who waits. Then running ones: lower execution
-/// priority first, then lower scheduling priority, then fewer blocks. Only one that fits, and whose move makes the
-/// worse of the two better by `gain_min`: moving it back would then be a loss, so that nothing goes to and fro. A
-/// terminating source gets rid of all, whatever that does to the pair. Empty: none.
+/// The request that a marked source should move next (Llumnix section 4.4.3).
+/// * The head of line first, where it cannot start here and can at once at the destination: it has nothing to copy, and
+/// it is who waits. Then running ones: lower execution priority (a lower level) first, then lower scheduling priority
+/// (a higher number), then fewer blocks.
+/// * Only one that fits, beside what the destination's own queue demands, and whose move makes the worse of the two
+/// better by `gain_min`: moving it back would then be a loss, so that nothing goes to and fro.
+/// * A terminating source gets rid of all that fits, whatever that does to the pair, the head of line into the
+/// destination's queue if need be; only what failed before waits for its turn.
+/// Empty: none.
 [[nodiscard]] std::optional<move_choice> choose_move(const std::vector<move_candidate>& candidates,
                                                      const load_report& source, const load_report& destination,
                                                      const selection_settings& settings);
 
-/// What a report would say once this request has left (from == true) or arrived. For the next choice within one round.
+/// Makes of a report what it would say once this request has left, or arrived. For the next choice within one round.
 void account_move(load_report& load, const move_choice& moved, bool leaves) noexcept;
 
 } // namespace godwit::protocols

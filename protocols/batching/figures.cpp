@@ -1,0 +1,109 @@
+#include "batching/planned_request.hpp"
+
+#include <godwit/protocols/batching/planner.hpp>
+
+#include <algorithm>
+#include <limits>
+
+/// What a planner says of itself: to the scheduler, to people, and to whoever looks for requests to move.
+namespace godwit::protocols {
+
+namespace {
+
+constexpr std::uint32_t levels_told = 32;
+
+std::uint32_t narrowed(std::uint64_t blocks) noexcept {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, std::numeric_limits<std::uint32_t>::max()));
+}
+
+} // namespace
+
+load_report planner::load() const {
+  auto report = totals_;
+  report.blocks_total = ledger_.total();
+  report.blocks_used = ledger_.used();
+  report.blocks_cached = ledger_.cached();
+  report.waiting = static_cast<std::uint32_t>(waiting_.size());
+  report.waiting_max = settings_.waiting_max;
+  report.running = static_cast<std::uint32_t>(running_.size());
+  report.running_max = settings_.running_max;
+  report.migrating = static_cast<std::uint32_t>(parked_.size());
+  for (const auto& [place, r] : waiting_) report.waiting_tokens += r->remaining();
+  for (const auto& [place, r] : running_) report.waiting_tokens += r->decodes() ? 0 : r->remaining();
+  const auto outstanding = blocks_outstanding();
+  report.queued_blocks = narrowed(outstanding + demand_of_head(outstanding));
+  const auto levels = running_by_level();
+  report.headroom_blocks = narrowed(headroom_of(settings_.execution_levels, levels, settings_.headroom_profiled));
+  for (std::size_t level = 0; level < levels.size(); ++level)
+    if (levels[level] > 0) report.execution_levels |= 1U << std::min<std::size_t>(level, levels_told - 1);
+  return report;
+}
+
+std::uint64_t planner::demand_of_head(std::uint64_t outstanding) const {
+  if (waiting_.empty()) return 0;
+  const auto& head = *waiting_.begin()->second;
+  const auto demand = blocks_to_reserve(head);
+  const bool place = places_taken() < settings_.running_max && !batch_is_closed();
+  if (place || outranks_running(head)) return demand;
+  // Free memory is of no use to one that lacks a place.
+  const std::uint64_t available = ledger_.available();
+  return std::max(demand, available > outstanding ? available - outstanding : 0);
+}
+
+// Parked ones included: a request that moves leaves with its headroom, not before.
+std::vector<std::uint32_t> planner::running_by_level() const {
+  std::vector<std::uint32_t> running(std::max<std::size_t>(settings_.execution_levels.size(), 1));
+  for (const auto* lined_up : {&running_, &parked_})
+    for (const auto& [place, r] : *lined_up)
+      if (r->state == request_state::running) ++running[std::min<std::size_t>(r->execution_level, running.size() - 1)];
+  return running;
+}
+
+std::vector<request_status> planner::requests() const {
+  std::vector<request_status> list;
+  for (const auto* lined_up : {&running_, &waiting_, &parked_})
+    for (const auto& [place, r] : *lined_up) {
+      list.emplace_back(r->id, r->epoch, r->parked ? request_state::migrating : r->state, r->priority, r->prompt_tokens,
+                        r->answer_tokens(), r->blocks.size(), r->preemptions);
+      list.back().execution_level = r->execution_level;
+    }
+  return list;
+}
+
+std::vector<move_candidate> planner::move_candidates() const {
+  std::vector<move_candidate> list;
+  const auto levels = running_by_level();
+  const auto candidate_of = [&](const planned_request& r) {
+    move_candidate c;
+    c.request = r.id;
+    c.epoch = r.epoch;
+    c.priority = r.priority;
+    c.execution_level = r.execution_level;
+    const auto level = std::min<std::size_t>(r.execution_level, levels.size() - 1);
+    std::vector<std::uint32_t> alone(levels.size());
+    alone[level] = 1;
+    c.headroom = narrowed(headroom_of(settings_.execution_levels, alone, settings_.headroom_profiled));
+    c.last_of_level = r.state == request_state::running && levels[level] == 1;
+    return c;
+  };
+  if (!waiting_.empty()) {
+    const auto& r = *waiting_.begin()->second;
+    auto c = candidate_of(r);
+    c.state = request_state::waiting;
+    c.head_of_line = true;
+    c.blocks = narrowed(blocks_to_reserve(r));
+    c.frees = narrowed(demand_of_head(blocks_outstanding()));
+    list.push_back(c);
+  }
+  for (const auto& [place, r] : running_) {
+    if (!r->decodes() || r->parks) continue; // of a prompt, each step writes more blocks than a last stage takes
+    auto c = candidate_of(*r);
+    c.blocks = r->blocks.size();
+    c.frees = static_cast<std::uint32_t>(
+        std::ranges::count_if(r->blocks.table(), [this](block_id block) { return ledger_.references(block) == 1; }));
+    list.push_back(c);
+  }
+  return list;
+}
+
+} // namespace godwit::protocols

@@ -1,0 +1,105 @@
+#include <godwit/protocols/policy/freeness.hpp>
+#include <godwit/protocols/policy/selection.hpp>
+
+#include <algorithm>
+#include <tuple>
+
+namespace godwit::protocols {
+
+namespace {
+
+using wide = std::int64_t;
+
+constexpr std::uint32_t bit_of(std::uint8_t level) noexcept { return 1U << std::min<std::uint32_t>(level, 31); }
+
+/// What the planner of the destination asks of one that comes with its KV, as far as its report tells: room for it and
+/// the block after it beside what its own requests demand, and a place beside the one of its head of line.
+bool fits(const move_candidate& c, const load_report& destination) noexcept {
+  const wide free = wide{destination.blocks_total} - destination.blocks_used - destination.queued_blocks;
+  const wide places = wide{destination.running_max} - destination.running - destination.migrating;
+  return wide{c.blocks} + 1 <= free && places > (destination.waiting > 0 ? 1 : 0);
+}
+
+/// The head of line of an instance whose report says this waits for memory or a place, not for the next step.
+bool is_stuck(const load_report& load) noexcept {
+  return wide{load.blocks_used} + load.queued_blocks > wide{load.blocks_total} ||
+         load.running + load.migrating >= load.running_max;
+}
+
+bool has_queue_place(const load_report& load) noexcept {
+  return load.waiting_max == 0 || load.waiting < load.waiting_max;
+}
+
+move_choice choice_of(const move_candidate& c, const load_report& source, const load_report& destination) {
+  move_choice choice;
+  choice.request = c.request;
+  choice.epoch = c.epoch;
+  choice.running = c.state == request_state::running;
+  choice.blocks = c.blocks;
+  choice.frees = c.frees;
+  choice.execution_level = c.execution_level;
+  choice.last_of_level = c.last_of_level;
+  choice.headroom_leaves = c.last_of_level ? c.headroom : 0;
+  choice.headroom_arrives = (destination.execution_levels & bit_of(c.execution_level)) == 0 ? c.headroom : 0;
+  choice.source_before = freeness(source);
+  choice.destination_before = freeness(destination);
+  choice.source_after = freeness(source, -wide{choice.frees} - wide{choice.headroom_leaves}, choice.running ? -1 : 0);
+  choice.destination_after = freeness(destination, wide{choice.blocks} + wide{choice.headroom_arrives}, 1);
+  return choice;
+}
+
+bool pays(const move_choice& choice, const load_report& source, const selection_settings& settings) noexcept {
+  const auto gain = settings.gain_min / static_cast<double>(std::max<std::uint32_t>(source.running, 1));
+  return std::min(choice.source_after, choice.destination_after) >=
+         std::min(choice.source_before, choice.destination_before) + std::max(gain, 0.0);
+}
+
+} // namespace
+
+std::optional<move_choice> choose_move(const std::vector<move_candidate>& candidates, const load_report& source,
+                                       const load_report& destination, const selection_settings& settings) {
+  if (!destination.ready || destination.terminating) return std::nullopt;
+  const auto settled = [&](const move_candidate& c) {
+    if (!c.failed && (source.terminating || c.state != request_state::running)) return true;
+    return c.settled_ns >= settings.cooldown_ns;
+  };
+  // Who waits comes first, then who should go rather.
+  const auto order = [](const move_candidate& c) {
+    return std::tuple{c.state == request_state::running, c.execution_level, -wide{c.priority}, c.blocks, c.request};
+  };
+  std::optional<move_choice> best;
+  const move_candidate* found = nullptr;
+  const move_candidate* head = nullptr;
+  for (const auto& c : candidates) {
+    if (!settled(c)) continue;
+    const bool runs = c.state == request_state::running;
+    if (c.head_of_line) head = &c;
+    if (!runs && (!c.head_of_line || destination.waiting > 0 || !(source.terminating || is_stuck(source)))) continue;
+    if (!fits(c, destination) || (found != nullptr && !(order(c) < order(*found)))) continue;
+    const auto choice = choice_of(c, source, destination);
+    if (!source.terminating && !pays(choice, source, settings)) continue;
+    best = choice;
+    found = &c;
+  }
+  if (!best && head != nullptr && source.terminating && has_queue_place(destination) &&
+      head->blocks <= destination.blocks_total)
+    best = choice_of(*head, source, destination);
+  return best;
+}
+
+void account_move(load_report& load, const move_choice& moved, bool leaves) noexcept {
+  const auto take = [](std::uint32_t& from, std::uint32_t what) { from -= std::min(from, what); };
+  if (!leaves) {
+    load.blocks_used += moved.blocks;
+    load.headroom_blocks += moved.headroom_arrives;
+    load.execution_levels |= bit_of(moved.execution_level);
+    ++load.running;
+    return;
+  }
+  take(moved.running ? load.blocks_used : load.queued_blocks, moved.frees);
+  take(moved.running ? load.running : load.waiting, 1);
+  take(load.headroom_blocks, moved.headroom_leaves);
+  if (moved.last_of_level) load.execution_levels &= ~bit_of(moved.execution_level);
+}
+
+} // namespace godwit::protocols
