@@ -107,7 +107,9 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
 
 void declare_cluster(runtime::config::registry& r, serve_settings& s) {
   r.add("scheduler.policy", s.scheduler.policy,
-        {.doc = "How requests are dispatched to instances: least_load or round_robin.", .flag = "--policy"});
+        {.doc =
+             "How requests are dispatched to instances: freeness, infaas, least_requests, power_of_two or round_robin.",
+         .flag = "--policy"});
   r.add("scheduler.report_interval", s.scheduler.report_interval,
         {.doc = "How often an instance reports its load when nothing changes; changes are reported sooner.",
          .unit = "ms",

@@ -41,7 +41,7 @@ struct serve_settings {
     bool prefix_caching = true;
   } llumlet;
   struct {
-    std::string policy = "least_load";
+    std::string policy = "freeness";
     std::chrono::milliseconds report_interval{100};
   } scheduler;
   struct {

@@ -3,99 +3,154 @@
 #include <godwit/protocols/kv/block_hash.hpp>
 
 #include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
 #include <tuple>
 
 namespace godwit::protocols {
 
+namespace {
+constexpr auto not_eligible = -std::numeric_limits<double>::infinity();
+
+bool takes_requests(const load_report& r) noexcept { return r.ready && !r.terminating; }
+} // namespace
+
+bool dispatcher::eligible(const place& p) noexcept { return p.rating != not_eligible; }
+
 bool dispatcher::report(const load_report& report) {
-  const auto [place, is_new] = candidates_.try_emplace(report.instance);
-  auto& known = place->second;
-  const auto age = [](const load_report& r) { return std::tie(r.generation, r.sequence); };
-  if (!is_new && age(report) <= age(known.report)) return false;
-  known.report = report;
-  known.dispatched = 0;
-  known.dispatched_tokens = 0;
+  auto index = at(report.instance);
+  if (index == finding::none) {
+    const auto behind = std::ranges::upper_bound(reports_, report.instance, {}, &load_report::instance);
+    index = static_cast<std::size_t>(behind - reports_.begin());
+    const auto offset = static_cast<std::ptrdiff_t>(index);
+    reports_.insert(behind, report);
+    places_.insert(places_.begin() + offset, place{});
+    accounts_.insert(accounts_.begin() + offset, account{});
+    for (auto i = index; i < reports_.size(); ++i) index_[reports_[i].instance] = i;
+  } else {
+    const auto age = [](const load_report& r) { return std::tie(r.generation, r.sequence); };
+    if (age(report) <= age(reports_[index])) return false;
+    reports_[index] = report;
+    accounts_[index] = account{};
+  }
+  refresh(index);
   return true;
 }
 
-void dispatcher::remove(instance_id instance) { candidates_.erase(instance); }
+void dispatcher::remove(instance_id instance) {
+  const auto index = at(instance);
+  if (index == finding::none) return;
+  const auto offset = static_cast<std::ptrdiff_t>(index);
+  reports_.erase(reports_.begin() + offset);
+  places_.erase(places_.begin() + offset);
+  accounts_.erase(accounts_.begin() + offset);
+  index_.erase(instance);
+  for (auto i = index; i < reports_.size(); ++i) index_[reports_[i].instance] = i;
+}
+
+void dispatcher::set_stale(instance_id instance, bool stale) {
+  const auto index = at(instance);
+  if (index == finding::none) return;
+  accounts_[index].stale = stale;
+  refresh(index);
+}
+
+bool dispatcher::stale(instance_id instance) const noexcept {
+  const auto index = at(instance);
+  return index != finding::none && accounts_[index].stale;
+}
 
 std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
-  const auto picked = pick_among(demand, std::nullopt);
-  if (!picked) return std::nullopt;
+  return pick_but(demand, finding::none);
+}
+
+std::optional<dispatch_choice> dispatcher::pick_other(const dispatch_demand& demand, instance_id avoided) {
+  if (auto other = pick_but(demand, at(avoided))) return other;
+  return pick_but(demand, finding::none);
+}
+
+std::optional<dispatch_choice> dispatcher::pick_but(const dispatch_demand& demand, std::size_t avoided) {
+  const auto found = find(places_, avoided);
+  if (found.best == finding::none) return std::nullopt;
+  const auto blocks = blocks_for(std::uint64_t{demand.tokens} + 1); // and the token that comes next
   dispatch_choice choice;
-  choice.instance = *picked;
+  choice.instance = reports_[found.best].instance;
   choice.why.policy = name();
+  choice.why.score = score(places_[found.best].rating);
+  choice.why.runner_up = score(found.runner_up);
+  choice.why.candidates = found.candidates;
+  choice.why.blocks = blocks;
+
+  auto& picked = accounts_[found.best].picked;
+  ++picked.requests;
+  picked.blocks += std::uint64_t{blocks} + demand.headroom;
+  places_[found.best].picked_last = ++picks_;
+  refresh(found.best);
   return choice;
 }
 
-std::optional<instance_id> dispatcher::pick_other(const dispatch_demand& demand, instance_id avoided) {
-  if (const auto other = pick_among(demand, avoided)) return other;
-  return pick_among(demand, std::nullopt);
-}
-
-std::optional<instance_id> dispatcher::pick_among(const dispatch_demand& demand, std::optional<instance_id> avoided) {
-  std::vector<const candidate*> eligible;
-  for (const auto& [instance, known] : candidates_) {
-    const auto& r = known.report;
-    // What was picked since the report fills the free places of the batch before those of the queue.
-    const auto free = r.running_max > r.running ? r.running_max - r.running : 0U;
-    const bool queue_full = r.waiting_max > 0 && r.waiting + known.dispatched >= std::uint64_t{r.waiting_max} + free;
-    if (r.ready && !queue_full && instance != avoided) eligible.push_back(&known);
+dispatcher::finding dispatcher::find(const std::vector<place>& places, std::size_t avoided) {
+  finding found;
+  found.runner_up = not_eligible;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto& candidate = places[i];
+    if (!eligible(candidate) || i == avoided) continue;
+    ++found.candidates;
+    if (found.best == finding::none || better(candidate, places[found.best])) {
+      if (found.best != finding::none) found.runner_up = places[found.best].rating;
+      found.best = i;
+    } else {
+      found.runner_up = std::max(found.runner_up, candidate.rating);
+    }
   }
-  if (eligible.empty()) return std::nullopt;
-  const auto chosen = choose(eligible, demand);
-  auto& target = candidates_.at(chosen);
-  ++target.dispatched;
-  target.dispatched_tokens += demand.tokens;
-  target.picked_last = ++picks_;
-  return chosen;
+  if (found.candidates == 1) found.runner_up = places[found.best].rating;
+  return found;
 }
 
-std::vector<load_report> dispatcher::reports() const {
-  std::vector<load_report> list;
-  list.reserve(candidates_.size());
-  for (const auto& [instance, known] : candidates_) list.push_back(known.report);
-  return list;
-}
-
-namespace {
-
-class least_load final : public dispatcher {
-public:
-  [[nodiscard]] std::string_view name() const noexcept override { return "least_load"; }
-
-private:
-  [[nodiscard]] instance_id choose(const std::vector<const candidate*>& eligible, const dispatch_demand&) override {
-    const auto load = [](const candidate* c) {
-      const auto& r = c->report;
-      const auto blocks = std::uint64_t{r.blocks_used} + blocks_for(r.waiting_tokens + c->dispatched_tokens);
-      const auto share = r.blocks_total == 0 ? 0.0 : static_cast<double>(blocks) / r.blocks_total;
-      return std::tuple{share, std::uint64_t{r.waiting} + r.running + c->dispatched, c->picked_last};
-    };
-    return (*std::ranges::min_element(eligible, {}, load))->report.instance;
+dispatcher::lack dispatcher::why_none() const noexcept {
+  auto answer = lack::not_ready;
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    if (!takes_requests(reports_[i])) continue;
+    if (accounts_[i].stale) {
+      if (answer == lack::not_ready) answer = lack::stale;
+      continue;
+    }
+    if (!is_full(i)) return lack::none;
+    answer = lack::full;
   }
-};
-
-class round_robin final : public dispatcher {
-public:
-  [[nodiscard]] std::string_view name() const noexcept override { return "round_robin"; }
-
-private:
-  [[nodiscard]] instance_id choose(const std::vector<const candidate*>& eligible, const dispatch_demand&) override {
-    const auto turn = [](const candidate* c) { return c->picked_last; };
-    return (*std::ranges::min_element(eligible, {}, turn))->report.instance;
-  }
-};
-
-} // namespace
-
-std::unique_ptr<dispatcher> make_dispatcher(std::string_view name) {
-  if (name == "least_load") return std::make_unique<least_load>();
-  if (name == "round_robin") return std::make_unique<round_robin>();
-  return nullptr;
+  return answer;
 }
 
-std::vector<std::string_view> dispatcher_names() { return {"least_load", "round_robin"}; }
+void dispatcher::take_over(const dispatcher& before) {
+  places_ = before.places_;
+  reports_ = before.reports_;
+  accounts_ = before.accounts_;
+  index_ = before.index_;
+  picks_ = before.picks_;
+  for (std::size_t i = 0; i < reports_.size(); ++i) refresh(i);
+}
+
+std::size_t dispatcher::at(instance_id instance) const noexcept {
+  const auto known = index_.find(instance);
+  return known == index_.end() ? finding::none : known->second;
+}
+
+bool dispatcher::is_full(std::size_t index) const noexcept {
+  const auto& r = reports_[index];
+  if (r.waiting_max == 0) return false;
+  // What was picked since the report fills the free places of the batch before those of the queue.
+  const auto free = r.running_max > r.running ? r.running_max - r.running : 0U;
+  return r.waiting + accounts_[index].picked.requests >= std::uint64_t{r.waiting_max} + free;
+}
+
+void dispatcher::refresh(std::size_t index) noexcept {
+  const auto& r = reports_[index];
+  auto& rating = places_[index].rating;
+  rating = not_eligible;
+  if (!takes_requests(r) || accounts_[index].stale || is_full(index)) return;
+  rating = rate(r, accounts_[index].picked);
+  assert(std::isfinite(rating));
+}
 
 } // namespace godwit::protocols

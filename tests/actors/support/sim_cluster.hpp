@@ -28,7 +28,7 @@ struct sim_cluster_options {
   std::uint32_t step_tokens_max = 64;
   std::uint32_t running_max = 16;
   std::uint32_t waiting_max = 64;
-  std::string policy = "least_load";
+  std::string policy = "freeness";
   std::function<void(actors::node_options&)> adjust = {};
   /// Each instance is a process of its own, with a fabric called `process-ID`, and requests can migrate.
   std::optional<transport::sim::settings> fabric = {};

@@ -4,19 +4,24 @@
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/scheduling.hpp>
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace godwit::protocols {
 
-/// What a request will need, as far as it is known when it is dispatched.
+/// What a request will need, as far as it is known when it is dispatched. Its scheduling priority says when it is
+/// dispatched (dispatch_queue), not where.
 struct dispatch_demand {
   std::uint32_t tokens = 0; ///< prompt and answer so far
   std::int32_t priority = 0;
+  /// Blocks that its execution level keeps free around it, where the configuration says how many; 0 where it does not
+  /// (each instance profiles its own) or the level has none. They count on the instance where it goes as its blocks do.
+  std::uint32_t headroom = 0;
 };
 
 struct dispatch_choice {
@@ -27,47 +32,107 @@ struct dispatch_choice {
 /// Chooses the instance of a new or re-dispatched request from the last reports.
 ///
 /// Reports come at intervals; within one a burst would pile up on whichever instance reported the least load. So what
-/// was picked since an instance's last report counts as load of that instance. Same calls, same answers. Chosen by name
-/// in the configuration.
+/// was picked since an instance's last report counts as load of that instance: its requests, their blocks, their
+/// headroom. Instances that are not ready, terminate, are stale or have no place in batch and queue are never picked.
+/// Of equals the one that was not picked for the longest time is. Same calls, same answers. Chosen by name in the
+/// configuration.
+///
+/// A pick looks at 16 bytes of each instance and allocates nothing; a report costs the same however many there are.
 class dispatcher {
 public:
   virtual ~dispatcher() = default;
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
 
-  /// Takes a report in. False when it is older than what is known (a sequence or generation that went by).
+  /// Takes a report in; an instance that was stale no longer is. False when it is older than what is known (a sequence
+  /// or generation that went by).
   bool report(const load_report& report);
   /// The instance is gone or suspected.
   void remove(instance_id instance);
-  /// The instance of this request, which now counts as dispatched there. Empty when no instance is ready or all queues
-  /// are full.
+  /// Nothing has come from it for too long (the caller has the clock): not picked until it reports. Unknown: no effect.
+  void set_stale(instance_id instance, bool stale);
+  [[nodiscard]] bool stale(instance_id instance) const noexcept;
+
+  /// The instance of this request, which now counts as dispatched there. Empty when there is none, see `why_none`.
   [[nodiscard]] std::optional<dispatch_choice> pick(const dispatch_demand& demand);
   /// As pick, but not this one (it just refused or lost the request) unless it is the only one.
-  [[nodiscard]] std::optional<instance_id> pick_other(const dispatch_demand& demand, instance_id avoided);
+  [[nodiscard]] std::optional<dispatch_choice> pick_other(const dispatch_demand& demand, instance_id avoided);
 
-  /// The last reports, by instance.
-  [[nodiscard]] std::vector<load_report> reports() const;
+  /// Why nothing can be picked now.
+  enum class lack : std::uint8_t {
+    none,      ///< something can
+    not_ready, ///< no instance is ready, or those that are terminate
+    stale,     ///< those that are ready have been silent for too long
+    full       ///< those that are ready and not stale have full queues
+  };
+  [[nodiscard]] lack why_none() const noexcept;
+
+  /// The last reports, by ascending instance id; stale ones too. Valid until the next call that is not const.
+  [[nodiscard]] const std::vector<load_report>& reports() const noexcept { return reports_; }
+
+  /// Knows from now on what the other one knows, for a change of policy in the middle of a burst.
+  void take_over(const dispatcher& before);
 
 protected:
-  struct candidate {
-    load_report report;
-    std::uint32_t dispatched = 0;        ///< requests picked since the report
-    std::uint64_t dispatched_tokens = 0; ///< of these
-    std::uint64_t picked_last = 0;       ///< when, counted in picks; 0: never
+  /// What was picked since the last report.
+  struct picked_load {
+    std::uint64_t requests = 0;
+    std::uint64_t blocks = 0; ///< headroom included
   };
-  /// Of at least one eligible candidate, by ascending instance id.
-  [[nodiscard]] virtual instance_id choose(const std::vector<const candidate*>& eligible,
-                                           const dispatch_demand& demand) = 0;
+  /// How good an instance is; more is better, always finite. Asked of eligible instances after each change of theirs.
+  [[nodiscard]] virtual double rate(const load_report& report, const picked_load& picked) const noexcept = 0;
+  /// What people are told of a rating.
+  [[nodiscard]] virtual double score(double rating) const noexcept = 0;
+
+  struct place {
+    double rating = 0;             ///< -infinity: not eligible
+    std::uint64_t picked_last = 0; ///< when, counted in picks; 0: never
+  };
+  /// What was found among the eligible.
+  struct finding {
+    std::size_t best = none;
+    double runner_up = 0; ///< rating
+    std::uint32_t candidates = 0;
+    static constexpr std::size_t none = ~std::size_t{0};
+  };
+  /// The best of all but `avoided`.
+  [[nodiscard]] virtual finding find(const std::vector<place>& places, std::size_t avoided);
+
+  [[nodiscard]] static bool better(const place& a, const place& b) noexcept {
+    return a.rating != b.rating ? a.rating > b.rating : a.picked_last < b.picked_last;
+  }
+  [[nodiscard]] static bool eligible(const place& p) noexcept;
 
 private:
-  [[nodiscard]] std::optional<instance_id> pick_among(const dispatch_demand& demand,
-                                                      std::optional<instance_id> avoided);
-  std::map<instance_id, candidate> candidates_;
+  struct account {
+    picked_load picked;
+    bool stale = false;
+  };
+  [[nodiscard]] std::size_t at(instance_id instance) const noexcept;
+  [[nodiscard]] bool is_full(std::size_t index) const noexcept;
+  void refresh(std::size_t index) noexcept;
+  [[nodiscard]] std::optional<dispatch_choice> pick_but(const dispatch_demand& demand, std::size_t avoided);
+
+  // By ascending instance id, in step with each other. `places_` is all that a pick reads of those it does not choose.
+  std::vector<place> places_;
+  std::vector<load_report> reports_;
+  std::vector<account> accounts_;
+  std::unordered_map<instance_id, std::size_t> index_;
   std::uint64_t picks_ = 0;
 };
 
-/// "least_load": the smallest share of KV blocks used, queued prompts counted as used; then the fewest requests; then
-/// the longest not picked. "round_robin": in turn. Null when no policy has this name.
-[[nodiscard]] std::unique_ptr<dispatcher> make_dispatcher(std::string_view name);
+/// Null when no policy has this name. The score of each is what `dispatch_reason` gives.
+///
+/// * "freeness": the highest F (Llumnix section 4.4.3). F knows of a queue only its head; where more wait, the blocks
+/// of
+///   those behind count too. An instance whose batch has no place for one more has at most 0: its free memory is of no
+///   use to a request that cannot start.
+/// * "infaas": the smallest share of KV blocks used, all queued prompts counted as used (INFaaS++ of the paper).
+/// * "least_requests": the fewest requests, waiting and running.
+/// * "power_of_two": the one with fewer requests of two drawn at random (Mitzenmacher, 2001). `seed` is of no use to
+///   others.
+/// * "round_robin": in turn.
+[[nodiscard]] std::unique_ptr<dispatcher> make_dispatcher(std::string_view name, std::uint64_t seed = 0);
+/// The default first.
 [[nodiscard]] std::vector<std::string_view> dispatcher_names();
 
 } // namespace godwit::protocols

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/messages/load.hpp>
+#include <godwit/protocols/messages/migration.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -16,6 +17,8 @@ enum class migration_policy : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(migration_policy policy) noexcept;
 [[nodiscard]] std::optional<migration_policy> parse_migration_policy(std::string_view name) noexcept;
+/// The default first.
+[[nodiscard]] std::vector<std::string_view> migration_policy_names();
 
 /// In blocks per running request, like freeness.
 struct pairing_settings {
@@ -35,11 +38,21 @@ struct migration_pair {
 
 /// One round of pairing (Llumnix section 4.4.3): pairs that are marked and still hold stay; of the others the instance
 /// with the lowest freeness is paired with the one with the highest, the second lowest with the second highest, and so
-/// on. No instance is in two pairs. Terminating instances are sources whatever the policy, and never destinations;
-/// those that are not ready, or whose queue or batch has no place, are never destinations. Ascending by source's
-/// freeness. Costs O(instances log instances), whatever runs on them.
+/// on. No instance is in two pairs. Ascending by source's freeness, then by id.
+///
+/// * A source has requests, and is ready or terminates. By `freeness` it has less than `source_below`; by `defrag` its
+///   head of line demands more than there is (freeness at most 0), and until it has `hysteresis` once marked.
+/// * A terminating instance is a source whatever the policy, never a destination, and content with any destination that
+///   has memory left over (freeness above 0), `destination_above` or not: it has to get empty while others are busy.
+/// * A destination is ready and has places in queue and batch.
+/// * The source's freeness is below the destination's, whatever the thresholds say.
+///
+/// `loads` has each instance at most once, in any order. Costs O(instances log instances), whatever runs on them.
 [[nodiscard]] std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads,
                                                          const std::vector<migration_pair>& marked,
                                                          const pairing_settings& settings);
+
+/// What a source is to be told as the reason of its mark.
+[[nodiscard]] migration_cause::kind mark_cause(const load_report& source) noexcept;
 
 } // namespace godwit::protocols

@@ -13,6 +13,8 @@ namespace godwit::protocols {
 enum class scaling_mode : std::uint8_t { off, dry_run, on };
 [[nodiscard]] std::string_view to_string(scaling_mode mode) noexcept;
 [[nodiscard]] std::optional<scaling_mode> parse_scaling_mode(std::string_view name) noexcept;
+/// The default first.
+[[nodiscard]] std::vector<std::string_view> scaling_mode_names();
 
 struct scaling_settings {
   scaling_mode mode = scaling_mode::off;
@@ -44,26 +46,52 @@ struct scaling_decision {
   bool dry = false; ///< only say so
   std::string why;  ///< one line, with the numbers
 };
+[[nodiscard]] std::string_view to_string(scaling_decision::kind kind) noexcept;
 
-/// Keeps the mean freeness of the instances that take requests within [x, y] (Llumnix section 4.4.3). Each instance
-/// counts with at most 2y and at least -2y, lest one idle instance hide that the others are full.
+/// Keeps the mean freeness of the instances that take requests within [x, y] (Llumnix section 4.4.3).
 ///
-/// Scale-in takes the instance with the fewest running requests, the youngest of equals. One at a time: nothing is
-/// decided while an instance starts or is ordered, but for a drain that is taken back because the load rose.
+/// * Each instance counts with at most 2y and at least -2y, lest one idle instance hide that the others are full. It is
+///   the freeness that normal requests meet: the headroom of others counts as used.
+/// * Below x for `hold`: the drain that this autoscaler began is taken back; where there is none, one instance more.
+///   Drains that an operator began are not its business. Fewer than `instances_min`: one more at once.
+/// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
+///   of equals.
+/// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
+///   neither starts nor comes for `provision_timeout` is not waited for any longer; what was ordered then never comes.
+/// * `instances_max` counts all there are, those that drain and those that are ordered too.
+///
+/// A dry run decides likewise and says so, again after each `hold` since nothing changes by it. A successor (the
+/// scheduler may die) knows no drains, so it takes none back.
 class autoscaler {
 public:
   explicit autoscaler(scaling_settings settings);
+  /// Call it at least a few times per `hold`. Times never go back.
   [[nodiscard]] std::optional<scaling_decision> step(const scaling_view& view);
+  /// Everything held so far begins anew.
   void set_mode(scaling_mode mode) noexcept;
   /// Of the last step.
   [[nodiscard]] double mean_freeness() const noexcept { return mean_; }
   [[nodiscard]] const scaling_settings& settings() const noexcept { return settings_; }
 
 private:
+  struct census;
+  struct drain {
+    instance_id instance;
+    bool seen = false; ///< in a view, as terminating
+  };
+  [[nodiscard]] bool waits_for_instances(const scaling_view& view) noexcept;
+  void follow_drain(const scaling_view& view) noexcept;
+  [[nodiscard]] std::optional<scaling_decision> more(const census& there) const;
+  [[nodiscard]] std::optional<scaling_decision> less(const std::vector<load_report>& loads, const census& there) const;
+  void forget() noexcept;
+
   scaling_settings settings_;
   double mean_ = 0;
   std::optional<std::int64_t> low_since_, high_since_;
   std::optional<std::int64_t> decided_;
+  std::optional<drain> drain_; ///< begun by this one
+  std::uint32_t starting_ = 0, ordered_ = 0;
+  std::optional<std::int64_t> pending_since_; ///< since these are what they are
 };
 
 /// The mean that the autoscaler goes by; of no instances: -2y.

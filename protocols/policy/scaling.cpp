@@ -1,0 +1,200 @@
+#include <godwit/protocols/policy/scaling.hpp>
+
+#include <godwit/protocols/policy/freeness.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <tuple>
+#include <utility>
+
+namespace godwit::protocols {
+
+namespace {
+
+constexpr std::array modes{std::pair{scaling_mode::off, std::string_view{"off"}},
+                           std::pair{scaling_mode::dry_run, std::string_view{"dry_run"}},
+                           std::pair{scaling_mode::on, std::string_view{"on"}}};
+
+bool takes_requests(const load_report& r) noexcept { return r.ready && !r.terminating; }
+
+std::string reason(double mean, const char* relation, double bound, std::int64_t hold_ns, std::size_t there) {
+  char text[160];
+  std::snprintf(text, sizeof text, "mean freeness %.1f %s %g for %g s, %zu instances", mean, relation, bound,
+                static_cast<double>(hold_ns) * 1e-9, there);
+  return text;
+}
+
+} // namespace
+
+struct autoscaler::census {
+  std::size_t taking = 0;
+  std::size_t terminating = 0;
+  std::size_t coming = 0; ///< ordered or starting, whether waited for or not
+};
+
+std::string_view to_string(scaling_mode mode) noexcept {
+  for (const auto& [value, name] : modes)
+    if (value == mode) return name;
+  return "unknown";
+}
+
+std::optional<scaling_mode> parse_scaling_mode(std::string_view name) noexcept {
+  for (const auto& [value, known] : modes)
+    if (known == name) return value;
+  return std::nullopt;
+}
+
+std::vector<std::string_view> scaling_mode_names() {
+  std::vector<std::string_view> list;
+  for (const auto& entry : modes) list.push_back(entry.second);
+  return list;
+}
+
+std::string_view to_string(scaling_decision::kind kind) noexcept {
+  switch (kind) {
+  case scaling_decision::kind::out:
+    return "out";
+  case scaling_decision::kind::keep:
+    return "keep";
+  case scaling_decision::kind::in:
+    return "in";
+  }
+  return "unknown";
+}
+
+double mean_freeness(const std::vector<load_report>& loads, const scaling_settings& settings) noexcept {
+  const auto cap = 2 * settings.freeness_max;
+  double sum = 0;
+  std::size_t count = 0;
+  for (const auto& load : loads) {
+    if (!takes_requests(load)) continue;
+    sum += std::clamp(freeness(load), -cap, cap);
+    ++count;
+  }
+  return count == 0 ? -cap : sum / static_cast<double>(count);
+}
+
+autoscaler::autoscaler(scaling_settings settings) : settings_(settings) {}
+
+void autoscaler::set_mode(scaling_mode mode) noexcept {
+  if (mode == settings_.mode) return;
+  settings_.mode = mode;
+  forget();
+  decided_.reset();
+}
+
+void autoscaler::forget() noexcept {
+  low_since_.reset();
+  high_since_.reset();
+}
+
+bool autoscaler::waits_for_instances(const scaling_view& view) noexcept {
+  if (view.starting + view.ordered == 0) {
+    pending_since_.reset();
+  } else if (!pending_since_ || view.starting != starting_ || view.ordered != ordered_) {
+    pending_since_ = view.now_ns;
+  }
+  starting_ = view.starting;
+  ordered_ = view.ordered;
+  return pending_since_ && view.now_ns - *pending_since_ < settings_.provision_timeout_ns;
+}
+
+void autoscaler::follow_drain(const scaling_view& view) noexcept {
+  if (!drain_) return;
+  const auto load = std::ranges::find(view.loads, drain_->instance, &load_report::instance);
+  if (load != view.loads.end() && load->terminating) {
+    drain_->seen = true;
+    return;
+  }
+  // Over, or somebody else took it back. If it never began, the order was lost: it is not waited for longer than a
+  // hold.
+  const bool may_begin = !drain_->seen && load != view.loads.end() && view.now_ns - *decided_ < settings_.hold_ns;
+  if (!may_begin) drain_.reset();
+}
+
+std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
+  const auto now = view.now_ns;
+  mean_ = protocols::mean_freeness(view.loads, settings_);
+  const bool waits = waits_for_instances(view);
+  follow_drain(view);
+  if (settings_.mode == scaling_mode::off) return std::nullopt;
+
+  // A new instance has to be filled by migrations before the mean says anything; so what was held begins anew.
+  const bool low = mean_ < settings_.freeness_min && (!waits || drain_);
+  const bool high = mean_ > settings_.freeness_max && !waits;
+  if (!low) low_since_.reset();
+  if (!high) high_since_.reset();
+  if (low && !low_since_) low_since_ = now;
+  if (high && !high_since_) high_since_ = now;
+  const auto held = [&](const std::optional<std::int64_t>& since) {
+    return since && now - *since >= settings_.hold_ns;
+  };
+
+  census there;
+  for (const auto& load : view.loads) {
+    there.terminating += load.terminating;
+    there.taking += takes_requests(load);
+  }
+  // What was ordered and is waited for no longer never comes; what starts, however long it takes, is there.
+  there.coming = std::size_t{view.starting} + (waits ? view.ordered : 0U);
+
+  std::optional<scaling_decision> decision;
+  const bool too_few = there.taking + there.coming < settings_.instances_min;
+  if (too_few && !waits && (!decided_ || held(decided_)))
+    decision = more(there);
+  else if (held(low_since_))
+    decision = more(there);
+  else if (held(high_since_))
+    decision = less(view.loads, there);
+  if (!decision) return std::nullopt;
+
+  decision->mean = mean_;
+  decision->dry = settings_.mode == scaling_mode::dry_run;
+  decided_ = now;
+  forget();
+  if (!decision->dry) {
+    if (decision->what == scaling_decision::kind::in) drain_ = drain{decision->instance, false};
+    if (decision->what == scaling_decision::kind::keep) drain_.reset();
+  }
+  return decision;
+}
+
+std::optional<scaling_decision> autoscaler::more(const census& there) const {
+  scaling_decision decision;
+  if (there.taking + there.coming < settings_.instances_min) {
+    char text[96];
+    std::snprintf(text, sizeof text, "%zu instances, at least %u wanted", there.taking, settings_.instances_min);
+    decision.why = text;
+  } else {
+    decision.why = reason(mean_, "below", settings_.freeness_min, settings_.hold_ns, there.taking);
+  }
+  if (drain_) {
+    decision.what = scaling_decision::kind::keep;
+    decision.instance = drain_->instance;
+    return decision;
+  }
+  if (there.taking + there.terminating + there.coming >= settings_.instances_max) return std::nullopt;
+  decision.what = scaling_decision::kind::out;
+  return decision;
+}
+
+std::optional<scaling_decision> autoscaler::less(const std::vector<load_report>& loads, const census& there) const {
+  if (drain_ || there.terminating > 0 || there.coming > 0 || there.taking <= settings_.instances_min)
+    return std::nullopt;
+  const load_report* victim = nullptr;
+  // The youngest has the highest id: ids are never given twice.
+  const auto rank = [](const load_report& r) {
+    return std::tuple{r.running, std::uint64_t{r.waiting} + r.migrating, -std::int64_t{r.instance.value()}};
+  };
+  for (const auto& load : loads)
+    if (takes_requests(load) && (victim == nullptr || rank(load) < rank(*victim))) victim = &load;
+  if (victim == nullptr) return std::nullopt;
+  scaling_decision decision;
+  decision.what = scaling_decision::kind::in;
+  decision.instance = victim->instance;
+  decision.why = reason(mean_, "above", settings_.freeness_max, settings_.hold_ns, there.taking);
+  return decision;
+}
+
+} // namespace godwit::protocols
