@@ -22,6 +22,7 @@ runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
             if (news.version <= topology_version_) return;
             topology_version_ = news.version;
             scheduler_ = news.scheduler;
+            review_mark(news);
             report_now(); // a new scheduler knows nothing of us
           },
           [this](status_query& query) { return status(query.with_requests); },
@@ -41,8 +42,8 @@ runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
           [this](reserve_order& order) { return reserve(order); },
           [this](return_order& order) { give_back(order); },
           [this](adopt_order& order) { return respond(adopt(std::move(order))); },
-          [](migration_mark&) {},
-          [](drain_order&) {}};
+          [this](migration_mark& order) { take_mark(order); },
+          [this](drain_order& order) { drain(order); }};
 }
 
 // A planner that met its own bug, or a coroutine that failed, leaves books that nobody can trust.
@@ -65,6 +66,9 @@ task<void> llumlet::bring_up() {
   settings.vocabulary = facts_.vocabulary;
   settings.context_length =
       settings.context_length == 0 ? facts_.positions_max : std::min(settings.context_length, facts_.positions_max);
+  const auto profiled = co_await profile_headroom(settings);
+  if (!profiled) co_return;
+  settings.headroom_profiled = *profiled;
   planner_.emplace(std::move(settings));
   if (options_.migration.fabric && facts_.executor)
     memory_ = std::make_shared<const kv_memory>(std::exchange(facts_.executor, nullptr));
@@ -84,7 +88,7 @@ task<void> llumlet::heartbeat() {
 
 protocols::admission llumlet::admit(generate_order order) {
   const auto id = order.request.request;
-  if (!planner_) return {id, order.request.epoch, protocols::refusal::not_ready, 0};
+  if (!planner_ || terminating_) return {id, order.request.epoch, protocols::refusal::not_ready, 0};
   // Before the planner is asked: it may end an earlier epoch of this request, or this one, at once.
   note_home(id, order.home);
   const auto answer = planner_->admit(std::move(order.request));
@@ -102,6 +106,8 @@ void llumlet::note_home(protocols::request_id id, const home& whom) {
   auto& entry = homes_[id];
   if (entry.admissions++ > 0) leave(entry.by);
   entry.by = whom;
+  entry.settled = now();
+  entry.move_failed = false;
   auto& books = books_[whom];
   if (books.requests++ == 0) books.monitor = monitor(whom, [this, whom](runtime::stop_reason) { home_down(whom); });
 }
@@ -112,6 +118,7 @@ void llumlet::cancel(const protocols::cancel_request& order) {
   settle(planner_->take_effects());
   report_soon();
   wake(); // its blocks may be what others wait for
+  tell_when_drained();
 }
 
 void llumlet::home_down(const home& whom) {
@@ -124,6 +131,7 @@ void llumlet::home_down(const home& whom) {
     settle(planner_->take_effects());
   }
   wake();
+  tell_when_drained();
 }
 
 void llumlet::wake() {
@@ -148,6 +156,7 @@ task<void> llumlet::run_steps() {
   settle(planner_->take_effects());
   stepping_ = false;
   report_now();
+  tell_when_drained();
 }
 
 void llumlet::settle(protocols::step_effects effects) {
@@ -199,18 +208,22 @@ protocols::load_report llumlet::load() {
   report.generation = options_.generation;
   report.sequence = ++reports_;
   report.ready = planner_.has_value();
+  report.terminating = terminating_;
   return report;
 }
 
 protocols::instance_status llumlet::status(bool with_requests) {
   protocols::instance_status out;
   out.instance = options_.id;
-  out.state = planner_ ? protocols::instance_state::ready : protocols::instance_state::starting;
+  out.state = terminating_ ? protocols::instance_state::draining
+              : planner_   ? protocols::instance_state::ready
+                           : protocols::instance_state::starting;
   out.node = options_.node_address;
   out.device = facts_.device;
   out.restarts = options_.restarts;
   out.uptime_ns = (now() - started_).count();
   out.load = load();
+  out.headroom_profiled = planner_ ? planner_->settings().headroom_profiled : 0;
   if (with_requests && planner_) out.requests = planner_->requests();
   for (const auto& [id, migration] : outgoing_) out.migrations.push_back(migration.status);
   return out;

@@ -25,6 +25,7 @@ task<protocols::migration_report> llumlet::migrate(migrate_order order) {
   refusal.epoch = order.epoch;
   refusal.source = options_.id;
   refusal.destination = order.to;
+  refusal.cause = order.cause;
   refusal.reason = may_leave(order);
   if (refusal.reason != migration_reason::none) co_return refusal;
   const auto view = planner_->view(id, order.epoch);
@@ -32,6 +33,7 @@ task<protocols::migration_report> llumlet::migrate(migrate_order order) {
   out.migration = protocols::make_migration_id(options_.id, options_.generation, ++migrations_begun_);
   out.epoch = order.epoch;
   out.to = order.to;
+  out.cause = order.cause;
   out.status.migration = out.migration;
   out.status.request = id;
   out.status.source = options_.id;
@@ -181,12 +183,17 @@ void llumlet::source_ended_with(const protocols::migration_report& report) {
   auto out = std::move(found->second);
   outgoing_.erase(found);
   demonitor(out.monitor);
+  if (const auto here = homes_.find(report.request); here != homes_.end() && !report.committed()) {
+    here->second.settled = now();
+    here->second.move_failed = true;
+  }
   tell(out.wanted_by, report);
   options_.migration.log.request(report.request)
       .debug("migration {} to instance {} ended: {} ({}), {} stages, {} bytes, stall {} us", report.migration.value(),
              report.destination.value(), to_string(report.outcome), to_string(report.reason), report.stages,
              report.bytes, report.stall_ns / 1000);
   for (const auto& done : out.done) done(report);
+  tell_when_drained();
 }
 
 // The coordinator died. Where its request is out of the batch, the destination may have it by now: the home knows.
@@ -201,6 +208,7 @@ void llumlet::source_down(protocols::request_id id, protocols::migration_id migr
   report.epoch = found->second.epoch;
   report.source = options_.id;
   report.destination = found->second.to;
+  report.cause = found->second.cause;
   report.outcome = migration_outcome::aborted;
   report.reason = migration_reason::stopped;
   start(settle_orphan(std::move(report), found->second.epoch));
@@ -265,7 +273,7 @@ void llumlet::tell_coordinators(const std::vector<protocols::request_id>& finish
 // ---- Destination --------------------------------------------------------------------------------------------------
 
 migration_opened llumlet::open(open_migration& wish) {
-  if (!planner_) return migration_opened{migration_reason::destination_not_ready};
+  if (!planner_ || terminating_) return migration_opened{migration_reason::destination_not_ready};
   if (!options_.migration.fabric || !memory_) return migration_opened{migration_reason::no_fabric};
   if (wish.kv_layout != facts_.kv_layout) return migration_opened{migration_reason::incompatible};
   if (wish.source == options_.id) return migration_opened{migration_reason::same_instance};
@@ -294,7 +302,7 @@ migration_opened llumlet::open(open_migration& wish) {
 
 reserve_answer llumlet::reserve(const reserve_order& order) {
   const auto found = incoming_.find(order.migration);
-  if (found == incoming_.end()) return {};
+  if (found == incoming_.end() || terminating_) return {};
   auto& in = found->second;
   if (!in.place) in.place = planner_->hold_place();
   if (!in.place) return {};
@@ -323,6 +331,7 @@ void llumlet::drop(incoming in) {
   settle(planner_->take_effects());
   report_soon();
   wake(); // the blocks may be what others wait for
+  tell_when_drained();
 }
 
 // The coordinator ended without giving its blocks back. They are free when the fabric says that nothing can be written

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,7 +21,8 @@ namespace godwit::actors {
 
 class kv_memory;
 
-/// Finds the blocks that `auto` headroom means, by running made-up decode steps before the instance takes requests.
+/// Finds the blocks that `auto` headroom means, by running made-up decode steps before the instance takes requests
+/// (protocols::headroom_profile).
 struct headroom_profile_options {
   bool enabled = false;    ///< false: `auto` means none
   double tolerance = 0.05; ///< a step may take this much longer than unloaded
@@ -76,6 +78,8 @@ private:
   };
 
   runtime::async::task<void> bring_up();
+  /// The blocks that `auto` headroom means here; empty when a step fails.
+  runtime::async::task<std::optional<std::uint32_t>> profile_headroom(protocols::planner_settings settings);
   runtime::async::task<void> run_steps();
   runtime::async::task<void> heartbeat();
   [[nodiscard]] protocols::admission admit(generate_order order);
@@ -92,6 +96,31 @@ private:
   [[nodiscard]] protocols::load_report load();
   [[nodiscard]] protocols::instance_status status(bool with_requests);
 
+  // What the scheduler wants, llumlet_policy.cpp:
+  /// The requests of a mark go one after the other.
+  struct mark {
+    migration_mark order;
+    std::chrono::nanoseconds ends{0};
+    protocols::load_report destination; ///< its report, and what it got since
+  };
+  struct arrival {
+    std::chrono::nanoseconds at{0};
+    protocols::instance_id to;
+    protocols::move_choice what;
+  };
+  void take_mark(migration_mark& order);
+  /// Without a scheduler, or a destination that takes requests, no mark holds.
+  void review_mark(const topology& news);
+  /// The mark that holds now. Null: none.
+  [[nodiscard]] const mark* marked() const;
+  runtime::async::task<void> move_marked();
+  [[nodiscard]] std::optional<protocols::move_choice> choose();
+  void forget_deliveries();
+  void drain(const drain_order& order);
+  /// Tells the keeper, once for each order to drain.
+  void tell_when_drained();
+  [[nodiscard]] bool empty() const;
+
   /// A request on its way to another instance.
   struct outgoing {
     protocols::migration_id migration;
@@ -102,6 +131,7 @@ private:
     runtime::handle<source_coordinator_interface> coordinator;
     std::uint64_t monitor = 0;
     protocols::migration_status status;
+    protocols::migration_cause cause;
     std::optional<runtime::completer<bool>> parked; ///< waits until it is out of the batch
     /// What the last copy reads, with a reference each: whatever becomes of the request meanwhile, nobody else writes
     /// there until the copy has ended.
@@ -150,6 +180,8 @@ private:
   struct wanted {
     home by;
     std::uint32_t admissions = 0;
+    std::chrono::nanoseconds settled{0}; ///< when it came, or a move of it failed
+    bool move_failed = false;
   };
   std::map<protocols::request_id, wanted> homes_;
   std::map<home, home_books> books_;
@@ -164,6 +196,11 @@ private:
   std::map<protocols::migration_id, incoming> incoming_;
   std::uint32_t adopting_ = 0; // came in, and wait for their home's word
   std::uint32_t migrations_begun_ = 0;
+  std::optional<mark> mark_;
+  bool moving_ = false;           ///< move_marked runs
+  std::deque<arrival> delivered_; ///< lately, so that the destination's reports may not count them yet
+  bool terminating_ = false;
+  bool drained_told_ = false; ///< since the last order to drain
 };
 
 } // namespace godwit::actors

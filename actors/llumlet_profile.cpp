@@ -1,0 +1,76 @@
+#include <godwit/actors/llumlet.hpp>
+
+#include <godwit/protocols/policy/headroom.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+/// How a llumlet finds out what its instance can run without harm to anybody, before it takes requests.
+namespace godwit::actors {
+
+using runtime::async::task;
+
+namespace {
+
+constexpr std::size_t samples = 3; ///< of one batch; their median counts
+
+/// A decode step of equal sequences, over blocks whose contents do not matter.
+protocols::step_input decode_step(const protocols::profile_point& batch) {
+  protocols::step_input input;
+  const auto last = batch.blocks_each * protocols::tokens_per_block - 1;
+  for (std::uint32_t i = 0; i < batch.sequences; ++i) {
+    auto& slice = input.slices.emplace_back();
+    slice.request = protocols::request_id{i + 1ULL};
+    slice.first_position = last;
+    slice.tokens = {0};
+    slice.samples = true;
+    for (std::uint32_t b = 0; b < batch.blocks_each; ++b) slice.blocks.emplace_back(i * batch.blocks_each + b);
+  }
+  return input;
+}
+
+} // namespace
+
+task<std::optional<std::uint32_t>> llumlet::profile_headroom(protocols::planner_settings settings) {
+  const auto& levels = settings.execution_levels;
+  const bool needed = std::ranges::any_of(levels, [](const auto& level) { return !level.headroom; });
+  if (!options_.profile.enabled || !needed) co_return 0;
+  const auto end = now() + options_.profile.time_max;
+  protocols::headroom_profile profile{settings.blocks, settings.running_max,
+                                      settings.context_length / protocols::tokens_per_block,
+                                      options_.profile.tolerance};
+  std::uint32_t points = 0;
+  bool warm = false; // the very first step finds weights that nobody has touched yet
+  while (const auto batch = profile.next()) {
+    std::vector<std::chrono::nanoseconds> times;
+    while (times.size() < samples && now() < end) {
+      auto input = decode_step(*batch);
+      const auto began = now();
+      const auto output = co_await ask(options_.instance, options_.step_timeout, std::move(input));
+      if (!output) {
+        options_.log.error("instance {} failed in a step of its profile: {}", options_.id.value(),
+                           output.error().message);
+        quit(runtime::stop_reason::failed);
+        co_return std::nullopt;
+      }
+      if (std::exchange(warm, true)) times.push_back(now() - began);
+    }
+    if (times.size() < samples) break;
+    ++points;
+    std::ranges::nth_element(times, times.begin() + samples / 2);
+    profile.took(times[samples / 2].count());
+  }
+  if (points == 0)
+    options_.log.warning("instance {}: no headroom: a profile takes longer than {} ms", options_.id.value(),
+                         std::chrono::duration_cast<std::chrono::milliseconds>(options_.profile.time_max).count());
+  else
+    options_.log.info("instance {}: headroom {} of {} blocks (a batch of {} blocks decodes within {:.0f} % of "
+                      "unloaded)",
+                      options_.id.value(), profile.headroom(), settings.blocks, profile.harmless(),
+                      options_.profile.tolerance * 100);
+  co_return profile.headroom();
+}
+
+} // namespace godwit::actors
