@@ -1,9 +1,11 @@
 #include "main/bench_command.hpp"
 #include "main/command.hpp"
 #include "main/demo_command.hpp"
+#include "main/drain_command.hpp"
 #include "main/migrate_command.hpp"
 #include "main/model_command.hpp"
 #include "main/node_command.hpp"
+#include "main/policy_command.hpp"
 #include "main/serve_command.hpp"
 #include "main/status_command.hpp"
 #include "main/usage_error.hpp"
@@ -27,6 +29,8 @@ int run(int count, char** arguments) {
   godwit::main::add_bench_command(app, command);
   godwit::main::add_status_command(app, command);
   godwit::main::add_migrate_command(app, command);
+  godwit::main::add_policy_command(app, command);
+  godwit::main::add_drain_command(app, command);
   godwit::main::add_model_command(app, command);
   godwit::main::add_settings_command(app, command);
   try {

@@ -1,14 +1,12 @@
 #include "main/migrate_command.hpp"
 
-#include "main/settings.hpp"
-
-#include <godwit/actors/interfaces.hpp>
-#include <godwit/runtime/actor_system.hpp>
+#include "main/control_connection.hpp"
+#include "main/migration_json.hpp"
+#include "main/request_argument.hpp"
 
 #include <boost/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
-#include <charconv>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -24,33 +22,6 @@ struct migrate_options {
   std::uint32_t to = 0;
   bool json = false;
 };
-
-/// A number is the request's own, as `godwit status --requests` shows it; anything else is what its client calls it.
-actors::migrate_request order_of(const migrate_options& options) {
-  std::uint64_t number = 0;
-  const auto* end = options.request.data() + options.request.size();
-  const auto [stop, error] = std::from_chars(options.request.data(), end, number);
-  const bool is_number = error == std::errc{} && stop == end;
-  return {protocols::request_id{number}, is_number ? std::string() : options.request,
-          protocols::instance_id{options.to}};
-}
-
-std::string json_of(const protocols::migration_report& r) {
-  const bool known = r.epoch != protocols::epoch{}; // otherwise there is no such request
-  return boost::json::serialize(
-      boost::json::object{{"migration", r.migration.value()},
-                          {"request", r.request.value()},
-                          {"from", known ? boost::json::value(r.source.value()) : boost::json::value()},
-                          {"to", r.destination.value()},
-                          {"outcome", std::string(to_string(r.outcome))},
-                          {"reason", std::string(to_string(r.reason))},
-                          {"stages", r.stages},
-                          {"kv_blocks", r.blocks},
-                          {"bytes", r.bytes},
-                          {"last_stage_bytes", r.last_bytes},
-                          {"stall_ms", static_cast<double>(r.stall_ns) / 1e6},
-                          {"duration_ms", static_cast<double>(r.duration_ns) / 1e6}});
-}
 
 /// What whoever ordered it can do about it.
 std::string explain(const protocols::migration_report& r, const std::string& request) {
@@ -97,29 +68,13 @@ std::string explain(const protocols::migration_report& r, const std::string& req
 }
 
 int migrate(const migrate_options& options) {
-  const auto endpoint = parse_endpoint(options.control);
-  if (!endpoint) {
-    std::cerr << "godwit: --control: '" << options.control << "' is not HOST:PORT, such as 127.0.0.1:7070\n";
-    return 2;
-  }
-  runtime::actor_system_settings settings;
-  settings.network = true;
-  settings.connection_timeout = std::chrono::seconds(10); // a busy head is not a dead one
-  settings.report = [](std::string_view, std::string_view) {};
-  runtime::actor_system system(std::move(settings));
-  const auto node = system.remote<actors::node_interface>(endpoint->host, endpoint->port);
-  if (!node) {
-    std::cerr << "godwit: no godwit answers at " << options.control << " (" << node.error().message
-              << "); start one with 'godwit serve', or name its control port with --control\n";
-    return 1;
-  }
-  const auto report = system.ask(*node, std::chrono::minutes(6), order_of(options));
-  if (!report) {
-    std::cerr << "godwit: " << options.control << " does not answer: " << report.error().message << '\n';
-    return 1;
-  }
+  control_connection head(options.control);
+  const auto whom = parse_request(options.request);
+  const auto order = actors::migrate_request{whom.number, whom.client_id, protocols::instance_id{options.to}};
+  const auto report = head.ask(order, std::chrono::minutes(6));
+  if (!report) return head.exit_code();
   if (options.json) {
-    std::cout << json_of(*report) << std::endl;
+    std::cout << boost::json::serialize(migration_json(*report)) << std::endl;
   } else if (report->committed()) {
     std::cout << fmt::format("request {} moved from instance {} to {}: {} stages, {:.1f} MiB, stall {:.2f} ms, {:.1f} "
                              "ms in all\n",
@@ -145,9 +100,7 @@ void add_migrate_command(CLI::App& app, command_result& result) {
       ->type_name("REQUEST_ID")
       ->required();
   command->add_option("--to", options->to, "The instance to move it to")->type_name("INSTANCE")->required();
-  command->add_option("--control", options->control, "Control port of the node")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  control_connection::add_option(*command, options->control);
   command->add_flag("--json", options->json, "One JSON object on stdout and nothing else");
   command->callback([options, &result] { result.run = [options] { return migrate(*options); }; });
 }

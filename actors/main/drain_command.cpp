@@ -1,0 +1,48 @@
+#include "main/drain_command.hpp"
+
+#include "main/control_connection.hpp"
+
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+
+namespace godwit::main {
+
+namespace {
+
+struct drain_options {
+  std::string control = "127.0.0.1:7070";
+  std::uint32_t instance = 0;
+  bool undo = false;
+};
+
+int drain(const drain_options& options) {
+  control_connection head(options.control);
+  const auto answer = head.ask(actors::drain_instance{protocols::instance_id{options.instance}, !options.undo});
+  if (!answer) return head.exit_code();
+  if (!answer->error.empty()) {
+    std::cerr << "godwit: " << answer->error << '\n';
+    return 1;
+  }
+  std::cout << "instance " << options.instance
+            << (options.undo ? " takes requests again\n"
+                             : " drains: its requests move away, then it stops; 'godwit status' shows how far it is\n")
+            << std::flush;
+  return 0;
+}
+
+} // namespace
+
+void add_drain_command(CLI::App& app, command_result& result) {
+  auto options = std::make_shared<drain_options>();
+  auto* command = app.add_subcommand("drain", "Move all requests away from an instance, then stop it");
+  command->add_option("instance", options->instance, "Its number, as 'godwit status' shows it")
+      ->type_name("INSTANCE")
+      ->required();
+  command->add_flag("--undo", options->undo, "Take it back: the instance takes requests again");
+  control_connection::add_option(*command, options->control);
+  command->callback([options, &result] { result.run = [options] { return drain(*options); }; });
+}
+
+} // namespace godwit::main

@@ -1,0 +1,77 @@
+#include "main/status_table.hpp"
+
+#include <godwit/protocols/policy/freeness.hpp>
+
+#include <spdlog/fmt/fmt.h>
+
+namespace godwit::main {
+
+using protocols::instance_state;
+
+namespace {
+
+double s(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+double ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
+double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+std::string scheduling_lines(const protocols::scheduling_status& c) {
+  auto out = fmt::format("dispatch {}, migration {}{}, scaling {}\n", c.dispatch_policy, c.migration_policy,
+                         c.migration_paused ? " (paused)" : "", c.scaling);
+  if (!c.scheduler_up)
+    out += "the scheduler is away: requests go to the instances in turn, nothing migrates by policy\n";
+  if (!c.pairs.empty()) {
+    out += "migrating:";
+    for (const auto& [from, to] : c.pairs) out += fmt::format(" {} -> {}", from.value(), to.value());
+    out += '\n';
+  }
+  if (c.provisioning > 0)
+    out += fmt::format("{} instances ordered, the first {:.0f} s ago\n", c.provisioning, s(c.provisioning_ns));
+  if (!c.scaling_last.empty()) out += fmt::format("scaling: {}\n", c.scaling_last);
+  return out;
+}
+
+std::string state_of(const protocols::instance_status& i) {
+  if (i.state == instance_state::starting) return fmt::format("starting {:.0f} s", s(i.uptime_ns));
+  return std::string(to_string(i.state));
+}
+
+std::string freeness_of(const protocols::instance_status& i) {
+  if (i.state != instance_state::ready || i.load.terminating) return "-";
+  return fmt::format("{:.1f}", protocols::finite(protocols::freeness(i.load)));
+}
+
+constexpr auto columns = "{:>8}  {:<12} {:>8} {:>8} {:>14} {:>8} {:>9} {:>12} {:>9}  {:<22} {}\n";
+
+std::string row(const protocols::instance_status& i) {
+  return fmt::format(columns, i.instance.value(), state_of(i), i.load.running, i.load.waiting,
+                     fmt::format("{} / {}", i.load.blocks_used, i.load.blocks_total), protocols::virtual_usage(i.load),
+                     freeness_of(i), i.load.preemptions_total, i.restarts, i.node, i.device);
+}
+
+} // namespace
+
+std::string status_table(const protocols::cluster_status& c) {
+  auto out = fmt::format("{} · godwit {} · up {:.0f} s\nrequests: {} open, {} finished, {} failed, {} re-dispatched, "
+                         "{} moved\n",
+                         c.model, c.version, s(c.uptime_ns), c.requests_open, c.requests_finished_total,
+                         c.requests_failed_total, c.redispatches_total, c.moves_total);
+  out += scheduling_lines(c.scheduling) + '\n';
+  out += fmt::format(columns, "instance", "state", "running", "waiting", "KV blocks", "V", "F", "preemptions",
+                     "restarts", "node", "device");
+  for (const auto& i : c.instances) out += row(i);
+  for (const auto& i : c.instances)
+    for (const auto& r : i.requests)
+      out += fmt::format("request {:>6} {} epoch {} on instance {}: {}, {} prompt + {} answer tokens, {} blocks, "
+                         "priority {}, execution level {}\n",
+                         r.request.value(), r.client_id, r.epoch.value(), i.instance.value(), to_string(r.state),
+                         r.prompt_tokens, r.answer_tokens, r.blocks, r.priority, r.execution_level);
+  for (const auto& i : c.instances)
+    for (const auto& m : i.migrations)
+      out += fmt::format("migration {}: request {} from instance {} to {}: {}, stage {}, {:.1f} MiB, stall {:.2f} ms, "
+                         "{:.1f} ms old\n",
+                         m.migration.value(), m.request.value(), m.source.value(), m.destination.value(), m.phase,
+                         m.stage, mib(m.bytes), ms(m.stall_ns), ms(m.age_ns));
+  return out;
+}
+
+} // namespace godwit::main
