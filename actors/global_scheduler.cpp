@@ -1,54 +1,183 @@
 #include <godwit/actors/global_scheduler.hpp>
+#include <godwit/protocols/policy/freeness.hpp>
 
-#include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
 namespace godwit::actors {
 
+using runtime::async::task;
+
+scheduler_metrics::scheduler_metrics(runtime::metrics::registry& registry)
+    : rounds(registry.add_counter("godwit_scheduler_rounds_total", "Rounds of migration and autoscaling.")),
+      marks(registry.add_counter_family("godwit_scheduler_marks_total",
+                                        "Pairs of instances marked for migration, each once while it lasts.",
+                                        {"policy"})),
+      scaling(registry.add_counter_family("godwit_scaling_decisions_total",
+                                          "Decisions of autoscaling; dry ones are only said.", {"decision", "dry"})) {}
+
 global_scheduler::global_scheduler(runtime::actor_context context, scheduler_options options)
-    : actor(context), options_(std::move(options)),
-      dispatcher_(protocols::make_dispatcher(options_.policies.dispatch)) {
-  if (!dispatcher_) throw std::invalid_argument("no dispatch policy is called " + options_.policies.dispatch);
+    : actor(context), options_(std::move(options)), dispatcher_(dispatcher_called(options_.policies.dispatch)),
+      line_(options_.queries_max), autoscaler_(options_.scaling) {
+  autoscaler_.set_mode(options_.policies.scaling);
 }
 
-runtime::behavior_of<scheduler_interface> global_scheduler::make_behavior() {
-  return {[this](protocols::load_report& report) {
-            // The last report of an instance that died may come after the news of its death.
-            const auto* entry = topology_.find(report.instance);
-            if (entry != nullptr && entry->ready && entry->generation == report.generation) dispatcher_->report(report);
-          },
-          [this](dispatch_query& query) {
-            auto picked = dispatcher_->pick({query.prompt_tokens, query.priority});
-            const auto* entry = picked ? topology_.find(picked->instance) : nullptr;
-            if (entry != nullptr && entry->ready) {
-              auto decision = dispatch_decision{entry->instance, entry->generation};
-              decision.why = std::move(picked->why);
-              return decision;
-            }
-            auto none = dispatch_decision{};
-            const auto reports = dispatcher_->reports();
-            none.overloaded = std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.ready; });
-            return none;
-          },
-          [this](topology& news) {
-            if (news.version <= topology_.version) return;
-            for (const auto& before : topology_.instances) // with a process that left
-              if (news.find(before.instance) == nullptr) dispatcher_->remove(before.instance);
-            for (const auto& entry : news.instances)
-              if (!entry.ready)
-                dispatcher_->remove(entry.instance);
-              else // idle, until its first report says otherwise; one that is known already is newer
-                dispatcher_->report({entry.instance, entry.generation, 0, true});
-            topology_ = std::move(news);
-          },
-          [this](status_query&) {
-            scheduler_view view;
-            view.scheduling.dispatch_policy = options_.policies.dispatch;
-            view.reports = dispatcher_->reports();
-            return view;
-          },
-          [](scheduling_policies&) {}};
+std::unique_ptr<protocols::dispatcher> global_scheduler::dispatcher_called(const std::string& name) {
+  auto made = protocols::make_dispatcher(name);
+  if (!made) throw std::invalid_argument("no dispatch policy is called " + name);
+  return made;
+}
+
+runtime::behavior_of<scheduler_own_interface> global_scheduler::make_behavior() {
+  start(run_rounds());
+  return {[this](protocols::load_report& report) { take_report(report); },
+          [this](dispatch_query& query) { return respond(stand_in_line(query)); },
+          [this](decide_queued&) { decide_all(); },
+          [this](topology& news) { adopt(news); },
+          [this](status_query&) { return view(); },
+          [this](scheduling_policies& wish) { switch_policies(wish); }};
+}
+
+// --- what is known
+
+void global_scheduler::take_report(const protocols::load_report& report) {
+  // The last report of an instance that died may come after the news of its death.
+  const auto found = instances_.find(report.instance);
+  if (found == instances_.end()) return;
+  auto& books = found->second;
+  if (!books.ready || books.generation != report.generation || report.sequence <= books.report.sequence) return;
+  books.report = report;
+  books.heard = now();
+  feed(books);
+  if (options_.on_report) options_.on_report(report);
+}
+
+// The head's word that an instance drains counts before the instance's own.
+void global_scheduler::feed(instance_books& books) {
+  auto report = books.report;
+  report.terminating = report.terminating || books.draining;
+  dispatcher_->report(report);
+  books.fresh = true;
+}
+
+void global_scheduler::adopt(const topology& news) {
+  if (news.version <= topology_version_) return;
+  topology_version_ = news.version;
+  ordered_ = news.ordered;
+  std::set<protocols::instance_id> there;
+  for (const auto& entry : news.instances) there.insert(entry.instance);
+  for (auto known = instances_.begin(); known != instances_.end();) {
+    if (!there.contains(known->first)) {
+      dispatcher_->remove(known->first);
+      known = instances_.erase(known);
+    } else {
+      ++known;
+    }
+  }
+  for (const auto& entry : news.instances) {
+    auto& books = instances_[entry.instance];
+    const bool other = books.generation != entry.generation || books.ready != entry.ready;
+    const bool turned = books.draining != entry.draining;
+    books.generation = entry.generation;
+    books.ready = entry.ready;
+    books.draining = entry.draining;
+    books.llumlet = entry.llumlet;
+    if (!other && !turned) continue;
+    dispatcher_->remove(entry.instance); // takes what is not newer only for one that it does not know
+    if (other) {
+      // Idle, until its first report says otherwise.
+      books.report = {entry.instance, entry.generation, 0, true};
+      books.heard = now();
+    }
+    if (entry.ready && (other || books.fresh)) feed(books);
+    if (!entry.ready) books.fresh = false;
+  }
+}
+
+void global_scheduler::expire() {
+  expired_ = now();
+  for (auto& [id, books] : instances_) {
+    if (!books.fresh || now() - books.heard < options_.stale_after) continue;
+    books.fresh = false;
+    dispatcher_->set_stale(id, true);
+    options_.log.warning("instance {} has not reported for {} ms", id.value(),
+                         std::chrono::duration_cast<std::chrono::milliseconds>(now() - books.heard).count());
+  }
+}
+
+void global_scheduler::switch_policies(const scheduling_policies& wish) {
+  if (wish == options_.policies) return;
+  if (wish.dispatch != options_.policies.dispatch) {
+    auto next = dispatcher_called(wish.dispatch);
+    next->take_over(*dispatcher_);
+    dispatcher_ = std::move(next);
+  }
+  const bool pairing =
+      wish.migration != options_.policies.migration || wish.migration_paused != options_.policies.migration_paused;
+  options_.policies = wish;
+  autoscaler_.set_mode(wish.scaling);
+  if (pairing) pair_up();
+}
+
+scheduler_view global_scheduler::view() const {
+  scheduler_view out;
+  auto& s = out.scheduling;
+  s.scheduler_up = true;
+  s.dispatch_policy = options_.policies.dispatch;
+  s.migration_policy = to_string(options_.policies.migration);
+  s.migration_paused = options_.policies.migration_paused;
+  s.scaling = to_string(options_.policies.scaling);
+  s.rounds_total = rounds_;
+  s.marks_total = marks_;
+  s.mean_freeness = protocols::finite(autoscaler_.mean_freeness());
+  s.scaling_last = scaling_last_;
+  for (const auto& pair : marked_) s.pairs.emplace_back(pair.source, pair.destination);
+  for (const auto& [id, books] : instances_)
+    if (books.ready) out.reports.push_back(books.report);
+  return out;
+}
+
+// --- dispatch
+
+task<dispatch_decision> global_scheduler::stand_in_line(dispatch_query query) {
+  const auto stand = [this, &query](runtime::completer<dispatch_decision> done) {
+    if (line_.empty()) tell(self(), decide_queued{}); // behind all that are in the mailbox now
+    const auto too_many = line_.push(query.priority, query.arrival_ns, {query, std::move(done)});
+    if (!too_many) return;
+    dispatch_decision full;
+    full.overloaded = true;
+    too_many->done(std::move(full));
+  };
+  auto decision = co_await callback<dispatch_decision>(stand);
+  if (!decision) co_return dispatch_decision{};
+  co_return std::move(*decision);
+}
+
+void global_scheduler::decide_all() {
+  if (now() - expired_ >= options_.stale_after / 8) expire();
+  while (const auto next = line_.pop()) next->done(decide(next->query));
+}
+
+dispatch_decision global_scheduler::decide(const dispatch_query& query) {
+  protocols::dispatch_demand demand;
+  demand.tokens = query.prompt_tokens;
+  demand.priority = query.priority;
+  if (query.execution_level < options_.levels.size())
+    demand.headroom = options_.levels[query.execution_level].headroom.value_or(0);
+  if (auto picked = dispatcher_->pick(demand)) {
+    const auto found = instances_.find(picked->instance);
+    if (found == instances_.end()) return {};
+    auto decision = dispatch_decision{picked->instance, found->second.generation};
+    decision.why = std::move(picked->why);
+    return decision;
+  }
+  using lack = protocols::dispatcher::lack;
+  dispatch_decision none;
+  const auto why = dispatcher_->why_none();
+  none.overloaded = why == lack::full;
+  none.stale = why == lack::stale;
+  return none;
 }
 
 } // namespace godwit::actors

@@ -21,7 +21,8 @@ nanoseconds longer_pause(nanoseconds before, nanoseconds least, nanoseconds most
 }
 
 member::member(runtime::actor_context context, member_options options) : actor(context), options_(std::move(options)) {
-  pairs_.resize(options_.instances);
+  options_.capacity = std::max(options_.capacity, options_.instances);
+  pairs_.resize(options_.capacity);
   host()
       .register_interfaces<node_interface, llumlet_interface, scheduler_interface, home_interface,
                            source_coordinator_interface, destination_coordinator_interface>();
@@ -30,12 +31,12 @@ member::member(runtime::actor_context context, member_options options) : actor(c
 runtime::behavior_of<member_interface> member::make_behavior() {
   start(join_until_joined());
   return {[this](instance_ready& news) { mark_ready(news); },
-          [](instance_drained&) {},
+          [this](instance_drained& news) { drained(news); },
           [this](kill_instance& what) { kill(what.instance); },
           [this](topology& news) { pass_on(news); },
           [this](retire&) { return respond(leave()); },
-          [](activate_instance&) {},
-          [](drain_instance&) {}};
+          [this](activate_instance& what) { activate(what.instance); },
+          [this](drain_instance& order) { drain(order); }};
 }
 
 void member::on_stop() {
@@ -77,8 +78,8 @@ task<expected<join_answer>> member::join() {
   // Watched before it is asked, so that a head that dies meanwhile is noticed.
   const auto membership = ++membership_;
   head_watch_ = monitor(head_, [this, membership](runtime::stop_reason why) { head_down(membership, why); });
-  auto request = join_cluster{options_.version,   options_.key,   options_.address,
-                              options_.instances, options_.model, runtime::handle<member_interface>{self()}};
+  auto request = join_cluster{options_.version,  options_.key,   options_.address,
+                              options_.capacity, options_.model, runtime::handle<member_interface>{self()}};
   auto answer = co_await ask(head_, options_.ask_timeout, std::move(request));
   if (membership != membership_ || !head_)
     co_return runtime::async::error{runtime::async::error_code::down, "the head went down while it was asked"};
@@ -96,10 +97,13 @@ void member::take_up(const join_answer& answer) {
   state_.failures = 0;
   state_.error.clear();
   ++state_.joins;
-  options_.log.info("joined with {} instances from id {}", pairs_.size(), state_.first.value());
+  options_.log.info("joined with {} instances from id {}", options_.instances, state_.first.value());
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    pairs_[i].generation = std::max(pairs_[i].generation, answer.generation_floor);
-    spawn_pair(i);
+    auto& p = pairs_[i];
+    p.generation = std::max(p.generation, answer.generation_floor);
+    p.draining = false;
+    p.stopped = true;
+    if (i < options_.instances) spawn_pair(i);
   }
   tell_state();
 }
@@ -147,7 +151,9 @@ void member::tell_state() {
   for (const auto& p : pairs_) {
     const bool ready = p.ready && p.llumlet;
     if (ready) ++state_.ready;
-    state_.pairs.emplace_back(p.generation, ready, p.llumlet);
+    auto& entry = state_.pairs.emplace_back(p.generation, ready, p.llumlet);
+    entry.draining = p.draining;
+    entry.stopped = p.stopped;
   }
   if (state_.joined && head_) tell(head_, member_news{options_.key, ++news_, state_.pairs});
   if (options_.on_state) options_.on_state(state_);
@@ -164,6 +170,8 @@ void member::spawn_pair(std::size_t index) {
   ++p.generation;
   p.started = now();
   p.ready = false;
+  p.draining = false;
+  p.stopped = false;
 
   auto instance_settings = options_.instance;
   instance_settings.id = id_of(index);
@@ -194,39 +202,90 @@ void member::stop_pair(pair& p, runtime::stop_reason reason) {
 void member::pair_down(std::size_t index, std::uint64_t generation, runtime::stop_reason reason) {
   auto& p = pairs_[index];
   if (p.generation != generation || (!p.instance && !p.llumlet)) return; // its other half, or one that we stopped
+  const bool came_up = p.ready;
+  stop_pair(p, runtime::stop_reason::killed);
+  if (p.draining) { // it was to stop anyway; the homes look after its requests
+    options_.log.warning("instance {} is down ({}) while it was drained", id_of(index).value(), to_string(reason));
+    p.draining = false;
+    p.stopped = true;
+    tell_state();
+    return;
+  }
   p.pause = now() - p.started >= options_.settled_after
                 ? longer_pause({}, options_.backoff_min, options_.backoff_max)
                 : longer_pause(p.pause, options_.backoff_min, options_.backoff_max);
   // One that never came up is reported by whoever waits for it (`godwit serve` says why and ends).
-  options_.log.write(p.generation == 1 && !p.ready ? runtime::log::level::debug : runtime::log::level::error,
+  options_.log.write(p.generation == 1 && !came_up ? runtime::log::level::debug : runtime::log::level::error,
                      "instance {} is down ({}); restart in {} ms", id_of(index).value(), to_string(reason),
                      milliseconds_of(p.pause));
-  stop_pair(p, runtime::stop_reason::killed);
   tell_state();
-  start(respawn_pair(index, membership_, p.pause));
+  start(respawn_pair(index, membership_, generation, p.pause));
 }
 
-task<void> member::respawn_pair(std::size_t index, std::uint64_t membership, nanoseconds pause) {
+task<void> member::respawn_pair(std::size_t index, std::uint64_t membership, std::uint64_t generation,
+                                nanoseconds pause) {
   co_await sleep_for(pause);
   // Without its head, or with the next, the pair is another's business.
   if (membership != membership_ || !state_.joined || retiring_) co_return;
+  if (pairs_[index].stopped || pairs_[index].generation != generation) co_return; // so it was decided meanwhile
   spawn_pair(index);
   tell_state();
 }
 
 void member::mark_ready(const instance_ready& news) {
-  for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    auto& p = pairs_[i];
-    if (id_of(i) != news.instance || p.generation != news.generation || !p.llumlet) continue;
-    p.ready = true;
-    options_.log.info("instance {} is ready", news.instance.value());
-    tell_state();
-  }
+  auto* p = find_pair(news.instance);
+  if (p == nullptr || p->generation != news.generation || !p->llumlet) return;
+  p->ready = true;
+  options_.log.info("instance {} is ready", news.instance.value());
+  tell_state();
 }
 
 void member::kill(protocols::instance_id id) {
-  for (std::size_t i = 0; i < pairs_.size(); ++i)
-    if (id_of(i) == id && pairs_[i].instance) stop(pairs_[i].instance, runtime::stop_reason::killed);
+  if (auto* p = find_pair(id); p != nullptr && p->instance) stop(p->instance, runtime::stop_reason::killed);
+}
+
+member::pair* member::find_pair(protocols::instance_id id) {
+  if (!state_.joined || id < state_.first || id.value() - state_.first.value() >= pairs_.size()) return nullptr;
+  return &pairs_[id.value() - state_.first.value()];
+}
+
+// --- by order of the head
+
+void member::drain(const drain_instance& order) {
+  auto* p = find_pair(order.instance);
+  if (p == nullptr) return;
+  if (p->stopped && !order.drains) return activate(order.instance); // it was empty before the word came
+  if (p->stopped || p->draining == order.drains) return;
+  if (!p->ready || !p->llumlet) { // it has nothing to get rid of
+    if (!order.drains) return;
+    stop_pair(*p, runtime::stop_reason::shutdown);
+    p->stopped = true;
+  } else {
+    options_.log.info("instance {} {}", order.instance.value(),
+                      order.drains ? "drains" : "stays: its drain was taken back");
+    p->draining = order.drains;
+    tell(p->llumlet, drain_order{order.drains});
+  }
+  tell_state();
+}
+
+void member::drained(const instance_drained& news) {
+  auto* p = find_pair(news.instance);
+  if (p == nullptr || p->generation != news.generation || !p->draining) return; // taken back meanwhile
+  options_.log.info("instance {} is drained and stops", news.instance.value());
+  stop_pair(*p, runtime::stop_reason::shutdown);
+  p->draining = false;
+  p->stopped = true;
+  tell_state();
+}
+
+void member::activate(protocols::instance_id id) {
+  auto* p = find_pair(id);
+  if (p == nullptr || !p->stopped || retiring_) return;
+  options_.log.info("instance {} starts", id.value());
+  p->pause = {};
+  spawn_pair(id.value() - state_.first.value());
+  tell_state();
 }
 
 } // namespace godwit::actors

@@ -8,7 +8,7 @@ namespace godwit::actors {
 using runtime::async::task;
 
 node::node(runtime::actor_context context, node_options options)
-    : actor(context), options_(std::move(options)), next_instance_(options_.instances) {
+    : actor(context), options_(std::move(options)), next_instance_(std::max(options_.instances, options_.capacity)) {
   // Members' actors speak these, and perhaps none of them is spawned here.
   host()
       .register_interfaces<member_interface, llumlet_interface, instance_interface, source_coordinator_interface,
@@ -18,7 +18,7 @@ node::node(runtime::actor_context context, node_options options)
 runtime::behavior_of<node_interface> node::make_behavior() {
   spawn_scheduler();
   spawn_frontend();
-  if (options_.instances > 0) spawn_member();
+  if (next_instance_ > 0) spawn_member();
   announce();
   return {[this](status_query& query) { return respond(status(query.with_requests)); },
           [this](kill_instance& what) { kill(what.instance); },
@@ -27,10 +27,10 @@ runtime::behavior_of<node_interface> node::make_behavior() {
           [this](join_cluster& wish) { return admit(wish); },
           [this](member_news& news) { take_news(news); },
           [this](leave_cluster& notice) { remove(notice.key, "it leaves"); },
-          [](policy_order&) { return policy_answer{}; },
-          [](history_query&) { return protocols::request_history{}; },
-          [](drain_instance&) { return drain_answer{}; },
-          [](scaling_wish&) {}};
+          [this](policy_order& order) { return set_policies(order); },
+          [this](history_query& query) { return respond(history(std::move(query))); },
+          [this](drain_instance& order) { return drain(order); },
+          [this](scaling_wish& wish) { carry_out(std::move(wish)); }};
 }
 
 void node::on_stop() {
@@ -49,7 +49,9 @@ std::chrono::nanoseconds node::next_pause(std::chrono::nanoseconds started, std:
 
 void node::spawn_scheduler() {
   scheduler_started_ = now();
-  scheduler_ = spawn<global_scheduler>(options_.scheduler);
+  auto options = options_.scheduler;
+  options.node = runtime::handle<node_interface>{self()};
+  scheduler_ = spawn<global_scheduler>(std::move(options));
   monitor(scheduler_, [this](runtime::stop_reason reason) {
     const auto pause = next_pause(scheduler_started_, scheduler_backoff_);
     options_.log.error("the global scheduler is down ({}); dispatch by a simple rule until its restart in {} ms",
@@ -96,6 +98,7 @@ void node::spawn_member() {
   o.address = options_.address;
   o.key = own_key;
   o.instances = options_.instances;
+  o.capacity = options_.capacity;
   o.model = options_.identity;
   o.find_head = [head = runtime::handle<node_interface>{self()}](const std::function<void(found_head)>& done) {
     done(head);
@@ -131,10 +134,15 @@ topology node::view() const {
     if (!m.member) continue;
     for (std::uint32_t i = 0; i < m.instances; ++i) {
       const auto& p = m.pairs[i];
-      out.instances.emplace_back(protocols::instance_id{m.first.value() + i}, p.generation, p.ready && p.llumlet,
-                                 p.llumlet);
+      if (p.stopped) continue;
+      const auto id = protocols::instance_id{m.first.value() + i};
+      out.instances.emplace_back(id, p.generation, p.ready && p.llumlet, p.llumlet);
+      // Told to drain, which its member may not have heard yet.
+      out.instances.back().draining = p.draining || drains_.contains(id);
     }
   }
+  for (const auto& order : orders_)
+    if (!order.there) ++out.ordered;
   return out;
 }
 

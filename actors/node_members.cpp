@@ -80,6 +80,7 @@ join_answer node::admit(const join_cluster& wish) {
   m.member = wish.member;
   m.address = wish.address;
   m.news = 0;
+  m.joined = now();
   m.pairs.assign(m.instances, {});
   for (auto& p : m.pairs) p.generation = m.generation_max;
   m.watch = monitor(m.member, [this, key = wish.key, who = wish.member](runtime::stop_reason why) {
@@ -88,6 +89,7 @@ join_answer node::admit(const join_cluster& wish) {
   if (wish.key != own_key)
     options_.log.info("member {} joined with {} instances from id {}", m.address, m.instances, m.first.value());
   const auto answer = join_answer{m.first, m.generation_max};
+  note_arrival(m);
   announce();
   return answer;
 }
@@ -101,8 +103,10 @@ void node::take_news(member_news& news) {
     return;
   }
   m->news = news.number;
-  m->pairs = std::move(news.pairs);
+  const auto before = std::exchange(m->pairs, std::move(news.pairs));
   for (const auto& p : m->pairs) m->generation_max = std::max(m->generation_max, p.generation);
+  for (std::uint32_t i = 0; i < m->instances; ++i)
+    note_pair(*m, protocols::instance_id{m->first.value() + i}, before[i], m->pairs[i]);
   announce();
 }
 
@@ -111,15 +115,27 @@ void node::remove(std::uint64_t key, std::string_view why) {
   if (m == nullptr || !m->member) return;
   if (key != own_key) options_.log.warning("member {} is gone ({})", m->address, why);
   demonitor(m->watch);
+  note_departure(*m);
   m->member = {};
   m->pairs.clear();
   announce();
 }
 
 void node::kill(protocols::instance_id id) {
+  if (const auto* m = keeper_of(id)) tell(m->member, kill_instance{id});
+}
+
+node::member_record* node::keeper_of(protocols::instance_id id) {
+  for (auto& m : members_)
+    if (m.member && id >= m.first && id.value() - m.first.value() < m.instances) return &m;
+  return nullptr;
+}
+
+const pair_entry* node::find_pair(protocols::instance_id id) const {
   for (const auto& m : members_)
-    if (m.member && id.value() >= m.first.value() && id.value() - m.first.value() < m.instances)
-      tell(m.member, kill_instance{id});
+    if (m.member && id >= m.first && id.value() - m.first.value() < m.instances)
+      return &m.pairs[id.value() - m.first.value()];
+  return nullptr;
 }
 
 } // namespace godwit::actors

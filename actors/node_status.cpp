@@ -34,12 +34,19 @@ task<protocols::cluster_status> node::status(bool with_requests) {
   auto& out = round->out;
   out.version = options_.version;
   out.model = options_.model;
-  out.scheduling.dispatch_policy = options_.scheduler.policies.dispatch;
+  auto& scheduling = out.scheduling; // what the scheduler says replaces this
+  const auto& policies = options_.scheduler.policies;
+  scheduling.dispatch_policy = policies.dispatch;
+  scheduling.migration_policy = to_string(policies.migration);
+  scheduling.migration_paused = policies.migration_paused;
+  scheduling.scaling = to_string(policies.scaling);
+  scheduling.scaling_last = scaling_last_;
   out.uptime_ns = now().count();
   std::vector<runtime::handle<llumlet_interface>> whom; // the books may change while we wait
   for (const auto& m : members_) {
     if (!m.member) continue;
     for (std::uint32_t i = 0; i < m.instances; ++i) {
+      if (m.pairs[i].stopped) continue;
       protocols::instance_status entry;
       entry.instance = protocols::instance_id{m.first.value() + i};
       entry.node = m.address;
@@ -50,8 +57,9 @@ task<protocols::cluster_status> node::status(bool with_requests) {
       whom.push_back(m.pairs[i].llumlet);
     }
   }
-  round->waiting = whom.size() + 1;
+  round->waiting = whom.size() + 2;
   start(ask_frontend(with_requests, round));
+  start(ask_scheduler(round));
   for (std::size_t i = 0; i < whom.size(); ++i) start(ask_instance(whom[i], with_requests, round, i));
   const auto all = [&round](runtime::completer<bool> done) {
     if (round->waiting == 0) return done(true);
@@ -60,6 +68,10 @@ task<protocols::cluster_status> node::status(bool with_requests) {
   co_await callback<bool>(status_timeout * 2, all);
   round->complete.reset();
   round->put_names();
+  scheduling.provisioning = static_cast<std::uint32_t>(orders_.size());
+  if (!orders_.empty()) scheduling.provisioning_ns = (now() - orders_.front().at).count();
+  scheduling.scaled_out_total = scaled_out_;
+  scheduling.scaled_in_total = scaled_in_;
   co_return std::move(round->out);
 }
 
@@ -73,6 +85,18 @@ task<void> node::ask_frontend(bool with_requests, std::shared_ptr<status_round> 
       round->out.redispatches_total = counts->redispatches_total;
       round->out.moves_total = counts->moves_total;
       round->names = std::move(counts->names);
+    }
+  }
+  round->one_less();
+}
+
+task<void> node::ask_scheduler(std::shared_ptr<status_round> round) {
+  if (scheduler_) {
+    auto view = co_await ask(scheduler_, status_timeout, status_query{});
+    if (view) {
+      auto& out = round->out.scheduling;
+      if (view->scheduling.scaling_last.empty()) view->scheduling.scaling_last = std::move(out.scaling_last);
+      out = std::move(view->scheduling);
     }
   }
   round->one_less();

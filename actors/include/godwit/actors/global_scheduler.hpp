@@ -2,31 +2,128 @@
 
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/protocols/policy/dispatch.hpp>
+#include <godwit/protocols/policy/dispatch_queue.hpp>
+#include <godwit/protocols/policy/headroom.hpp>
+#include <godwit/protocols/policy/pairing.hpp>
+#include <godwit/protocols/policy/scaling.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/log/logger.hpp>
+#include <godwit/runtime/metrics/registry.hpp>
 
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace godwit::actors {
 
+/// What the scheduler counts. Made once per process; restarts of the actor go on counting.
+struct scheduler_metrics {
+  explicit scheduler_metrics(runtime::metrics::registry& registry);
+  runtime::metrics::counter& rounds;
+  runtime::metrics::family<runtime::metrics::counter>& marks;   ///< by policy
+  runtime::metrics::family<runtime::metrics::counter>& scaling; ///< by decision, and whether it was dry
+};
+
 struct scheduler_options {
-  scheduling_policies policies; ///< at the start
+  scheduling_policies policies;                   ///< at the start
+  protocols::pairing_settings pairing;            ///< its policy is the one of `policies`
+  protocols::scaling_settings scaling;            ///< its mode is the one of `policies`
+  std::vector<protocols::execution_level> levels; ///< of execution priority, as the llumlets have them
+  /// Between two rounds of migration and autoscaling. Marks last for three of them.
+  std::chrono::nanoseconds migration_interval{std::chrono::milliseconds(200)};
+  /// An instance that has not reported for so long is neither picked nor paired. Several report intervals, lest one
+  /// late report matters.
+  std::chrono::nanoseconds stale_after{std::chrono::seconds(1)};
+  /// Queries that wait for their decision; of more, the least urgent ones hear that every queue is full.
+  std::uint32_t queries_max = 65'536;
+  runtime::handle<node_interface> node; ///< carries out what autoscaling wants; filled in by the node
+  /// Sees every report of every instance, on the scheduler's context; for metrics. Must only store. May be empty.
+  std::function<void(const protocols::load_report&)> on_report;
+  std::shared_ptr<scheduler_metrics> metrics; ///< may be null
   runtime::log::logger log;
 };
 
-/// Dispatches new requests by the load reports of the instances (Llumnix section 4.3). Knows no requests, so it may die
-/// at any moment: front ends go on by a simple rule, and its successor rebuilds everything from the next reports.
-class global_scheduler final : public runtime::actor<scheduler_interface> {
+/// Says that queries wait. Of the scheduler to itself.
+struct decide_queued {
+  decide_queued() noexcept {}
+  auto fields() { return std::tie(); }
+};
+struct scheduler_own_interface : scheduler_interface::extend<void(decide_queued)> {};
+
+/// Dispatches new requests, pairs instances for migration and wishes for more or fewer of them (Llumnix sections 4.3
+/// and 4.4.3), all by the load reports of the instances. Knows no requests, so it may die at any moment: front ends go
+/// on by a simple rule, llumlets stop migrating when their marks' lease ends, and its successor rebuilds everything
+/// from the next reports.
+///
+/// Queries that are in its mailbox together are decided together: the most urgent scheduling priority first, within
+/// it in order of arrival at their homes.
+///
+/// What it costs depends on the number of instances, never on that of requests.
+class global_scheduler final : public runtime::actor<scheduler_own_interface> {
 public:
   global_scheduler(runtime::actor_context context, scheduler_options options);
   [[nodiscard]] std::string_view name() const noexcept override { return "global_scheduler"; }
-  [[nodiscard]] runtime::behavior_of<scheduler_interface> make_behavior() override;
+  [[nodiscard]] runtime::behavior_of<scheduler_own_interface> make_behavior() override;
 
 private:
+  using nanoseconds = std::chrono::nanoseconds;
+  /// An instance of the topology.
+  struct instance_books {
+    std::uint64_t generation = 0;
+    bool ready = false;
+    bool draining = false;
+    runtime::handle<llumlet_interface> llumlet;
+    protocols::load_report report; ///< sequence 0: none yet
+    nanoseconds heard{0};          ///< the last report, or the news that it is ready
+    bool fresh = false;            ///< heard of lately
+    [[nodiscard]] bool takes_requests() const noexcept { return ready && !draining && llumlet; }
+    [[nodiscard]] bool reported() const noexcept { return ready && fresh && report.sequence > 0; }
+  };
+  struct query_in_line {
+    dispatch_query query;
+    runtime::completer<dispatch_decision> done;
+    query_in_line(dispatch_query what, runtime::completer<dispatch_decision> how) : query(what), done(std::move(how)) {}
+  };
+
+  [[nodiscard]] static std::unique_ptr<protocols::dispatcher> dispatcher_called(const std::string& name);
+  void take_report(const protocols::load_report& report);
+  void adopt(const topology& news);
+  void feed(instance_books& books);
+  void switch_policies(const scheduling_policies& wish);
+  [[nodiscard]] scheduler_view view() const;
+
+  runtime::async::task<dispatch_decision> stand_in_line(dispatch_query query);
+  void decide_all();
+  [[nodiscard]] dispatch_decision decide(const dispatch_query& query);
+  /// Finds the instances that are silent for too long.
+  void expire();
+
+  // global_scheduler_rounds.cpp:
+  runtime::async::task<void> run_rounds();
+  void pair_up();
+  void mark(const protocols::migration_pair& pair, bool is_new);
+  void unmark(protocols::instance_id source);
+  void scale();
+  [[nodiscard]] std::vector<protocols::load_report> loads() const;
+
   scheduler_options options_;
   std::unique_ptr<protocols::dispatcher> dispatcher_;
-  topology topology_;
+  std::uint64_t topology_version_ = 0;
+  std::uint32_t ordered_ = 0;
+  std::map<protocols::instance_id, instance_books> instances_;
+  protocols::dispatch_queue<query_in_line> line_;
+  nanoseconds expired_{0}; ///< when that was last looked after
+  protocols::autoscaler autoscaler_;
+  std::vector<protocols::migration_pair> marked_;
+  std::uint64_t rounds_ = 0, marks_ = 0;
+  std::string scaling_last_;
+  std::string dry_said_; ///< the last dry decision in the log, without its numbers
 };
 
 } // namespace godwit::actors

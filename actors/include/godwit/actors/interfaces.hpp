@@ -49,9 +49,10 @@ struct instance_entry {
 /// Who is there. The node tells it to everybody whenever it changes; an older version never replaces a newer one.
 struct topology {
   std::uint64_t version = 0;
-  std::vector<instance_entry> instances;
+  std::vector<instance_entry> instances; ///< by id; without those that are stopped by order
   runtime::handle<scheduler_interface> scheduler;
   runtime::handle<frontend_interface> frontend;
+  std::uint32_t ordered = 0; ///< instances that autoscaling has ordered and that are not among these yet
 
   topology() = default;
   [[nodiscard]] const instance_entry* find(protocols::instance_id id) const noexcept {
@@ -59,7 +60,7 @@ struct topology {
       if (entry.instance == id) return &entry;
     return nullptr;
   }
-  auto fields() { return std::tie(version, instances, scheduler, frontend); }
+  auto fields() { return std::tie(version, instances, scheduler, frontend, ordered); }
 };
 
 /// Asks an instance to get its model ready; answered when it is.

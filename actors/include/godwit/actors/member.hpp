@@ -35,7 +35,9 @@ struct member_options {
   std::string address; ///< of this process, for status
   /// Drawn at random, once per process. 0 is the head's own member's.
   std::uint64_t key = 0;
-  std::uint32_t instances = 1;
+  std::uint32_t instances = 1; ///< that run from the start
+  std::uint32_t capacity = 0;  ///< instances that it can run; those beyond `instances` wait, stopped, until they are
+                               ///< wanted. Less than `instances`: as many
   model_identity model;
   head_finder find_head;
   /// Between two attempts to join; doubles up to the maximum, with no last one.
@@ -63,6 +65,9 @@ struct member_options {
 /// Keeps the instances of one process for a head that may be elsewhere: joins it, spawns a pair of instance and llumlet
 /// for each id that the head assigns, restarts those that die, with back-off, and tells the head of every change.
 ///
+/// By order of the head it drains an instance: its llumlet gets rid of the requests, then the pair is stopped and
+/// nobody restarts it. A stopped pair runs again when the head says so. After joining anew it is as at the start.
+///
 /// An instance and its llumlet live and die together: the llumlet's books are about KV that is gone with the instance.
 /// A restarted pair has the same id and the next generation; homes see that in the topology and re-dispatch what the
 /// old one owned.
@@ -81,6 +86,8 @@ private:
   struct pair {
     std::uint64_t generation = 0;
     bool ready = false;
+    bool draining = false;
+    bool stopped = true; ///< by order, or a spare one
     runtime::handle<instance_interface> instance;
     runtime::handle<llumlet_interface> llumlet;
     std::chrono::nanoseconds started{0};
@@ -98,9 +105,15 @@ private:
   void spawn_pair(std::size_t index);
   void stop_pair(pair& p, runtime::stop_reason reason);
   void pair_down(std::size_t index, std::uint64_t generation, runtime::stop_reason reason);
-  runtime::async::task<void> respawn_pair(std::size_t index, std::uint64_t membership, std::chrono::nanoseconds pause);
+  runtime::async::task<void> respawn_pair(std::size_t index, std::uint64_t membership, std::uint64_t generation,
+                                          std::chrono::nanoseconds pause);
   void mark_ready(const instance_ready& news);
   void kill(protocols::instance_id id);
+  void drain(const drain_instance& order);
+  void drained(const instance_drained& news);
+  void activate(protocols::instance_id id);
+  /// Null: not one of this member's.
+  [[nodiscard]] pair* find_pair(protocols::instance_id id);
   /// To the llumlets; who watches one that is no longer in it hears that it is down.
   void pass_on(const topology& news);
   /// To the head, if there is one, and to `on_state`.

@@ -6,11 +6,14 @@
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/llumlet.hpp>
 #include <godwit/actors/member.hpp>
+#include <godwit/actors/provisioner.hpp>
 #include <godwit/runtime/actor.hpp>
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +25,7 @@ struct node_options {
   std::string model;
   std::string address;         ///< of this process, for status
   std::uint32_t instances = 1; ///< of this process; 0 where members bring them all
+  std::uint32_t capacity = 0;  ///< instances that this process can run; autoscaling starts those beyond `instances`
   model_identity identity;     ///< of the served model; members must have the same
   /// Processes in the cluster, and instances that one may bring.
   std::uint32_t members_max = 1024;
@@ -36,6 +40,8 @@ struct node_options {
   llumlet_options llumlet;   ///< `id`, `generation` and `instance` are filled in
   scheduler_options scheduler;
   frontend_options frontend;
+  /// Where autoscaling gets processes from once no process has a spare instance. Null: from nowhere.
+  std::shared_ptr<actors::provisioner> provisioner;
   /// Told every new topology, on the node's context; must only post or store.
   std::function<void(const topology&)> on_topology;
   runtime::log::logger log;
@@ -47,6 +53,10 @@ struct node_options {
 /// A member that ends, leaves or falls silent takes its instances out of the topology; homes then dispatch what they
 /// owned elsewhere. Ids of instances belong to a process: one that comes back gets its own again, with higher
 /// generations; nobody else ever gets them.
+///
+/// It carries out what autoscaling wants. One instance more is a stopped one of a process that is there, since its
+/// weights are too, or else what the provisioner brings. One less is drained, stopped, and its process released to the
+/// provisioner. The policies that an operator sets survive the scheduler.
 class node final : public runtime::actor<node_interface> {
 public:
   node(runtime::actor_context context, node_options options);
@@ -67,7 +77,21 @@ private:
     std::string address;
     std::uint64_t watch = 0;
     std::uint64_t news = 0;
+    std::chrono::nanoseconds joined{0};
     std::vector<pair_entry> pairs;
+  };
+  /// An instance that drains, or is stopped, by order.
+  struct drain_record {
+    bool by_hand = false;
+    bool released = false; ///< its process is given back to the provisioner
+  };
+  /// An instance that is not there yet.
+  struct provision_order {
+    std::uint64_t number = 0;
+    std::string node; ///< the process that is to bring it; empty: a stopped one is started
+    protocols::instance_id spare;
+    std::chrono::nanoseconds at{0};
+    bool there = false; ///< it is in the topology, but takes no requests yet
   };
   /// Back-off of one restarting child.
   [[nodiscard]] std::chrono::nanoseconds next_pause(std::chrono::nanoseconds started,
@@ -87,6 +111,28 @@ private:
   void remove(std::uint64_t key, std::string_view why);
   [[nodiscard]] member_record* find_member(std::uint64_t key);
 
+  // node_scaling.cpp:
+  [[nodiscard]] policy_answer set_policies(const policy_order& order);
+  [[nodiscard]] drain_answer drain(const drain_instance& order);
+  [[nodiscard]] std::string why_not_drain(protocols::instance_id id) const;
+  void begin_drain(protocols::instance_id id, bool by_hand);
+  void end_drain(protocols::instance_id id);
+  void carry_out(scaling_wish wish);
+  void scale_out(const std::string& why);
+  [[nodiscard]] std::optional<protocols::instance_id> find_spare() const;
+  runtime::async::task<void> await_spare(provision_order order);
+  runtime::async::task<void> await_process(provision_order order);
+  [[nodiscard]] provision_order* find_order(protocols::instance_id spare);
+  [[nodiscard]] provision_order* find_order(std::string_view process);
+  void give_up(std::uint64_t number, std::string_view why);
+  /// What news of a member, or its coming, mean for drains and orders.
+  void note_arrival(const member_record& m);
+  void note_pair(const member_record& m, protocols::instance_id id, const pair_entry& before, const pair_entry& now_is);
+  void note_departure(const member_record& m);
+  [[nodiscard]] member_record* keeper_of(protocols::instance_id id);
+  [[nodiscard]] const pair_entry* find_pair(protocols::instance_id id) const;
+  runtime::async::task<protocols::request_history> history(history_query query);
+
   void kill(protocols::instance_id id);
   /// The home of the request does it.
   runtime::async::task<protocols::migration_report> migrate(migrate_request order);
@@ -98,6 +144,7 @@ private:
   runtime::async::task<void> ask_instance(runtime::handle<llumlet_interface> whom, bool with_requests,
                                           std::shared_ptr<status_round> round, std::size_t index);
   runtime::async::task<void> ask_frontend(bool with_requests, std::shared_ptr<status_round> round);
+  runtime::async::task<void> ask_scheduler(std::shared_ptr<status_round> round);
 
   node_options options_;
   std::vector<member_record> members_; ///< by their first instance
@@ -109,6 +156,10 @@ private:
   std::chrono::nanoseconds frontend_started_{0}, frontend_backoff_{0};
   std::chrono::nanoseconds member_started_{0}, member_backoff_{0};
   std::uint32_t frontend_restarts_ = 0;
+  std::map<protocols::instance_id, drain_record> drains_;
+  std::vector<provision_order> orders_; // oldest first
+  std::uint64_t orders_total_ = 0, scaled_out_ = 0, scaled_in_ = 0;
+  std::string scaling_last_; // wish
   std::uint64_t version_ = 0;
 };
 

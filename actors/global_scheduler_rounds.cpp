@@ -1,0 +1,127 @@
+#include <godwit/actors/global_scheduler.hpp>
+
+#include <algorithm>
+#include <utility>
+
+// Rounds: which instances exchange requests, and whether there should be more or fewer of them.
+namespace godwit::actors {
+
+using protocols::migration_pair;
+using protocols::migration_policy;
+using protocols::scaling_decision;
+using runtime::async::task;
+
+namespace {
+
+/// Rounds that a mark outlasts a scheduler that died, or one whose message was late.
+constexpr int lease_rounds = 3;
+
+std::string_view name_of(scaling_decision::kind what) {
+  switch (what) {
+  case scaling_decision::kind::out:
+    return "out";
+  case scaling_decision::kind::keep:
+    return "keep";
+  case scaling_decision::kind::in:
+    return "in";
+  }
+  return "unknown";
+}
+
+} // namespace
+
+task<void> global_scheduler::run_rounds() {
+  for (;;) {
+    co_await sleep_for(options_.migration_interval);
+    ++rounds_;
+    if (options_.metrics) options_.metrics->rounds.increment();
+    expire();
+    pair_up();
+    scale();
+  }
+}
+
+std::vector<protocols::load_report> global_scheduler::loads() const {
+  std::vector<protocols::load_report> out;
+  out.reserve(instances_.size());
+  for (const auto& [id, books] : instances_) {
+    if (!books.reported()) continue;
+    out.push_back(books.report);
+    out.back().terminating = out.back().terminating || books.draining;
+  }
+  return out;
+}
+
+// Without a policy, or paused, only those that drain get rid of requests.
+void global_scheduler::pair_up() {
+  auto settings = options_.pairing;
+  settings.policy = options_.policies.migration_paused ? migration_policy::none : options_.policies.migration;
+  const auto before = std::exchange(marked_, {});
+  marked_ = protocols::pair_instances(loads(), before, settings);
+  const auto is_source = [this](protocols::instance_id id) {
+    return std::any_of(marked_.begin(), marked_.end(), [id](const auto& pair) { return pair.source == id; });
+  };
+  for (const auto& pair : before)
+    if (!is_source(pair.source)) unmark(pair.source);
+  for (const auto& pair : marked_) mark(pair, std::find(before.begin(), before.end(), pair) == before.end());
+}
+
+void global_scheduler::mark(const migration_pair& pair, bool is_new) {
+  const auto source = instances_.find(pair.source);
+  const auto destination = instances_.find(pair.destination);
+  if (source == instances_.end() || destination == instances_.end() || !source->second.llumlet) return;
+  migration_mark message;
+  message.round = rounds_;
+  auto load = source->second.report;
+  load.terminating = load.terminating || source->second.draining;
+  message.why = protocols::mark_cause(load);
+  message.to = pair.destination;
+  message.destination = destination->second.llumlet;
+  message.load = destination->second.report;
+  message.lease_ns = (options_.migration_interval * lease_rounds).count();
+  if (is_new) {
+    ++marks_;
+    if (options_.metrics) options_.metrics->marks.with({std::string(to_string(message.why))}).increment();
+    options_.log.debug("instance {} moves requests to instance {} ({})", pair.source.value(), pair.destination.value(),
+                       to_string(message.why));
+  }
+  tell(source->second.llumlet, std::move(message));
+}
+
+void global_scheduler::unmark(protocols::instance_id source) {
+  const auto found = instances_.find(source);
+  if (found == instances_.end() || !found->second.llumlet) return;
+  migration_mark over;
+  over.round = rounds_;
+  tell(found->second.llumlet, std::move(over));
+}
+
+void global_scheduler::scale() {
+  protocols::scaling_view view;
+  view.now_ns = now().count();
+  view.ordered = ordered_;
+  view.loads = loads();
+  bool silent = false;
+  for (const auto& [id, books] : instances_) {
+    if (!books.ready && books.llumlet) ++view.starting;
+    silent = silent || (books.ready && !books.reported());
+  }
+  if (silent && view.loads.empty()) return; // what nobody reported is no reason for anything
+  const auto decision = autoscaler_.step(view);
+  if (!decision) return;
+  const std::string name(name_of(decision->what));
+  if (options_.metrics) options_.metrics->scaling.with({name, decision->dry ? "true" : "false"}).increment();
+  scaling_last_ = name + (decision->dry ? " (dry run): " : ": ") + decision->why;
+  if (!decision->dry) {
+    dry_said_.clear();
+    options_.log.info("scaling {}", scaling_last_);
+    if (options_.node) tell(options_.node, scaling_wish{decision->what, decision->instance, decision->why});
+    return;
+  }
+  auto said = name + " " + std::to_string(decision->instance.value());
+  if (said == dry_said_) return; // once, not every time that the hold has passed
+  dry_said_ = std::move(said);
+  options_.log.info("scaling {}", scaling_last_);
+}
+
+} // namespace godwit::actors

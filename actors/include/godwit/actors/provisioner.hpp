@@ -1,0 +1,33 @@
+#pragma once
+
+#include <godwit/protocols/messages/ids.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace godwit::actors {
+
+/// Brings processes with instances into being, and takes them away, when the spare instances of the processes that are
+/// there are used up: what autoscaling knows of the world outside the cluster.
+///
+/// The node calls it on its own context, so nothing here may block. An order has succeeded when an instance of a
+/// process that joined after it takes requests; the node gives up waiting by itself.
+class provisioner {
+public:
+  provisioner() = default;
+  provisioner(const provisioner&) = delete;
+  provisioner& operator=(const provisioner&) = delete;
+  virtual ~provisioner() = default;
+
+  /// Orders one instance more. Its process should join under the name `node`, by which it is known again. `failed` is
+  /// called at most once, from any thread, with one line that says why the instance will not come; never where it may
+  /// still come.
+  virtual void order(const std::string& node, std::function<void(std::string why)> failed) = 0;
+  /// The process `node` is needed no more: its instance has been drained and is stopped, or the order of that name was
+  /// given up and there is no instance. A process that it did not start itself may be left alone. What fails is logged
+  /// and tried no further.
+  virtual void release(const std::string& node, std::optional<protocols::instance_id> instance) = 0;
+};
+
+} // namespace godwit::actors
