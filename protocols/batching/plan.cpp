@@ -13,8 +13,8 @@ namespace godwit::protocols {
 std::optional<step_input> planner::plan() {
   ensure(!step_in_flight(), "planner: one step in flight at a time");
   draft d{settings_.step_tokens_max};
-  continue_running(d, true);
   start_outranking(d);
+  continue_running(d, true);
   continue_running(d, false);
   if (!batch_is_closed() && !d.preempted) start_waiting(d);
   ensure(d.copies.empty() || !d.shares.empty(), "planner: copies belong to slices");
@@ -64,14 +64,18 @@ bool planner::outranks_running(const planned_request& r) const {
          r.priority < running_.rbegin()->first.priority;
 }
 
-// Before the prompts of those that run go on: in them, and not behind them, is the place of who outranks one. It gets
-// its tokens there, by its rank.
+// First of all, and without tokens: it gets those by its rank, as the running requests do.
 void planner::start_outranking(draft& d) {
   while (!waiting_.empty() && outranks_running(*waiting_.begin()->second)) {
     auto& r = *waiting_.begin()->second;
-    if (places_taken() < settings_.running_max && start(r, d, false)) continue;
-    if (!suffices_to_preempt_for(r)) return;
-    preempt(*running_.rbegin()->second, d);
+    const auto starts = [&] { return places_taken() < settings_.running_max && start(r, d, false); };
+    bool started = starts();
+    if (!started && !suffices_to_preempt_for(r)) return;
+    while (!started && outranks_running(r)) {
+      preempt(*running_.rbegin()->second, d);
+      started = starts();
+    }
+    if (!started) return;
   }
 }
 
