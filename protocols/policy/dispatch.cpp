@@ -16,6 +16,11 @@ constexpr auto not_eligible = -std::numeric_limits<double>::infinity();
 bool takes_requests(const load_report& r) noexcept { return r.ready && !r.terminating; }
 } // namespace
 
+std::uint64_t dispatcher::places_in_batch(const load_report& r) noexcept {
+  const auto taken = std::uint64_t{r.running} + r.migrating; // those who leave may yet come back
+  return r.running_max > taken ? r.running_max - taken : 0;
+}
+
 bool dispatcher::eligible(const place& p) noexcept { return p.rating != not_eligible; }
 
 bool dispatcher::report(const load_report& report) {
@@ -84,7 +89,10 @@ std::optional<dispatch_choice> dispatcher::pick_but(const dispatch_demand& deman
 
   auto& picked = accounts_[found.best].picked;
   ++picked.requests;
-  picked.blocks += std::uint64_t{blocks} + demand.headroom;
+  picked.blocks += blocks;
+  const auto level = 1U << std::min<std::uint32_t>(demand.execution_level, 31);
+  if (((reports_[found.best].execution_levels | picked.levels) & level) == 0) picked.blocks += demand.headroom;
+  picked.levels |= level;
   places_[found.best].picked_last = ++picks_;
   refresh(found.best);
   return choice;
@@ -140,8 +148,7 @@ bool dispatcher::is_full(std::size_t index) const noexcept {
   const auto& r = reports_[index];
   if (r.waiting_max == 0) return false;
   // What was picked since the report fills the free places of the batch before those of the queue.
-  const auto free = r.running_max > r.running ? r.running_max - r.running : 0U;
-  return r.waiting + accounts_[index].picked.requests >= std::uint64_t{r.waiting_max} + free;
+  return r.waiting + accounts_[index].picked.requests >= r.waiting_max + places_in_batch(r);
 }
 
 void dispatcher::refresh(std::size_t index) noexcept {

@@ -18,16 +18,15 @@ public:
 private:
   [[nodiscard]] double rate(const load_report& r, const picked_load& picked) const noexcept override {
     const auto more = picked.blocks + behind_head(r);
-    const auto free_places = r.running_max > r.running ? r.running_max - r.running : 0U;
-    // Those that wait take the free places first. A batch without a known bound has place for all.
-    const auto places = free_places > r.waiting ? free_places - r.waiting : 0U;
-    const bool starts = r.running_max == 0 || picked.requests < places;
+    // Those that wait take the places first. A batch without a known bound has place for all.
+    const bool starts = r.running_max == 0 || picked.requests + r.waiting < places_in_batch(r);
     if (starts) return finite(freeness(r, static_cast<std::int64_t>(more), static_cast<std::int64_t>(picked.requests)));
     return finite(std::min(freeness(r), 0.0) - static_cast<double>(more));
   }
   [[nodiscard]] double score(double rating) const noexcept override { return rating; }
 
-  /// Blocks of those that wait behind the head of line, which is counted already: their part of the tokens that wait.
+  /// Blocks of those that wait behind the head of line, which is counted already: about their part of the tokens that
+  /// wait.
   [[nodiscard]] static std::uint64_t behind_head(const load_report& r) noexcept {
     return r.waiting < 2 ? 0 : std::uint64_t{blocks_for(r.waiting_tokens)} * (r.waiting - 1) / r.waiting;
   }

@@ -24,9 +24,9 @@ struct node {
 
 bool has_requests(const load_report& r) noexcept { return std::uint64_t{r.running} + r.waiting + r.migrating > 0; }
 
-/// More than is free, so that it does not start before somebody leaves.
+/// And demands all that is free or more, so that it does not start before somebody leaves.
 bool head_waits(const load_report& r, double freeness, double below) noexcept {
-  return r.queued_blocks > 0 && freeness <= below;
+  return r.waiting > 0 && freeness <= below;
 }
 
 class rules {
@@ -52,7 +52,7 @@ public:
   [[nodiscard]] static bool has_places(const load_report& r) noexcept {
     if (!r.ready || r.terminating) return false;
     if (r.waiting_max > 0 && r.waiting >= r.waiting_max) return false;
-    return r.running_max == 0 || r.running < r.running_max;
+    return r.running_max == 0 || std::uint64_t{r.running} + r.migrating < r.running_max;
   }
 
   [[nodiscard]] bool go_together(const node& source, const node& destination, double slack) const noexcept {

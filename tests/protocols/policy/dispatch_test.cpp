@@ -1,19 +1,25 @@
+#include "loads.hpp"
+
 #include <godwit/protocols/policy/dispatch.hpp>
+#include <godwit/protocols/policy/freeness.hpp>
 
 #include <gtest/gtest.h>
 
 #include <map>
+#include <vector>
 
 namespace godwit::protocols {
 namespace {
 
-load_report report_of(std::uint32_t instance, std::uint32_t used, std::uint64_t sequence = 1, bool ready = true) {
-  load_report report{instance_id{instance}, 1, sequence, ready};
-  report.blocks_total = 100;
-  report.blocks_used = used;
-  report.waiting_max = 10;
-  return report;
+using lack = dispatcher::lack;
+
+dispatch_demand tokens(std::uint32_t count) { return {.tokens = count}; }
+std::uint32_t picked(dispatcher& policy, std::uint32_t count = 15) {
+  const auto choice = policy.pick(tokens(count));
+  return choice ? choice->instance.value() : 0;
 }
+
+// --- all policies
 
 TEST(Dispatch, KnowsItsPoliciesByName) {
   for (const auto name : dispatcher_names()) {
@@ -21,107 +27,384 @@ TEST(Dispatch, KnowsItsPoliciesByName) {
     ASSERT_NE(policy, nullptr);
     EXPECT_EQ(policy->name(), name);
   }
+  EXPECT_EQ(dispatcher_names().front(), "freeness");
   EXPECT_EQ(make_dispatcher("coin_toss"), nullptr);
 }
 
 TEST(Dispatch, WithoutAReadyInstanceThereIsNone) {
   for (const auto name : dispatcher_names()) {
     const auto policy = make_dispatcher(name);
-    EXPECT_FALSE(policy->pick({10, 0}));
-    policy->report(report_of(1, 0, 1, false));
-    EXPECT_FALSE(policy->pick({10, 0}));
-    policy->report(report_of(1, 0, 2));
-    EXPECT_EQ(policy->pick({10, 0})->instance, instance_id{1});
+    EXPECT_FALSE(policy->pick(tokens(10)));
+    auto starting = load_of(1);
+    starting.ready = false;
+    policy->report(starting);
+    EXPECT_FALSE(policy->pick(tokens(10)));
+    EXPECT_EQ(policy->why_none(), lack::not_ready);
+    policy->report(load_of(1, 0, 0, 2));
+    EXPECT_EQ(picked(*policy), 1U);
+    EXPECT_EQ(policy->why_none(), lack::none);
     policy->remove(instance_id{1});
-    EXPECT_FALSE(policy->pick({10, 0}));
+    EXPECT_FALSE(policy->pick(tokens(10)));
   }
 }
 
-TEST(Infaas, PicksTheSmallestShareOfUsedBlocks) {
-  const auto policy = make_dispatcher("infaas");
-  policy->report(report_of(1, 50));
-  policy->report(report_of(2, 20));
-  policy->report(report_of(3, 30));
-  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{2});
+// Llumnix section 4.4.3: the fake request keeps new requests away from an instance that terminates.
+TEST(Dispatch, ATerminatingInstanceGetsNoRequestsHoweverIdleItIs) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    auto leaving = load_of(1);
+    leaving.terminating = true;
+    policy->report(leaving);
+    EXPECT_FALSE(policy->pick(tokens(10))) << name;
+    EXPECT_EQ(policy->why_none(), lack::not_ready);
+    policy->report(load_of(2, 99, 7));
+    EXPECT_EQ(picked(*policy), 2U) << name;
+  }
 }
 
-TEST(Infaas, ComparesSharesNotBlocks) {
-  const auto policy = make_dispatcher("infaas");
-  auto large = report_of(1, 200);
-  large.blocks_total = 1000;
-  policy->report(large);
-  policy->report(report_of(2, 40));
-  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{1});
-}
-
-TEST(Infaas, QueuedPromptsAreLoad) {
-  const auto policy = make_dispatcher("infaas");
-  auto queued = report_of(1, 10);
-  queued.waiting_tokens = 16 * 30;
-  policy->report(queued);
-  policy->report(report_of(2, 30));
-  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{2});
-}
-
-TEST(Infaas, ABurstBetweenReportsIsSpread) {
-  const auto policy = make_dispatcher("infaas");
-  for (std::uint32_t i = 1; i <= 3; ++i) policy->report(report_of(i, 0));
-  std::map<instance_id, int> picked;
-  for (int i = 0; i < 12; ++i) ++picked[policy->pick({64, 0})->instance];
-  for (const auto& [instance, count] : picked) EXPECT_EQ(count, 4) << instance.value();
-}
-
-TEST(Infaas, AReportTakesThePlaceOfWhatWasDispatchedBeforeIt) {
-  const auto policy = make_dispatcher("infaas");
-  policy->report(report_of(1, 0));
-  policy->report(report_of(2, 5));
-  EXPECT_EQ(policy->pick({1600, 0})->instance, instance_id{1});
-  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{2});
-  policy->report(report_of(1, 1, 2)); // most of it was in the prefix cache
-  EXPECT_EQ(policy->pick({16, 0})->instance, instance_id{1});
+TEST(Dispatch, AStaleInstanceIsNotPickedUntilItReports) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    policy->report(load_of(1));
+    policy->set_stale(instance_id{1}, true);
+    policy->set_stale(instance_id{9}, true); // unknown
+    EXPECT_TRUE(policy->stale(instance_id{1}));
+    EXPECT_FALSE(policy->pick(tokens(10))) << name;
+    EXPECT_EQ(policy->why_none(), lack::stale);
+    policy->report(load_of(1, 50, 3, 2));
+    EXPECT_FALSE(policy->stale(instance_id{1}));
+    EXPECT_EQ(picked(*policy), 1U) << name;
+    policy->set_stale(instance_id{1}, true);
+    policy->set_stale(instance_id{1}, false);
+    EXPECT_EQ(picked(*policy), 1U) << name;
+  }
 }
 
 TEST(Dispatch, AFullQueueIsLeftAlone) {
   for (const auto name : dispatcher_names()) {
     const auto policy = make_dispatcher(name);
-    auto nearly_full = report_of(1, 0);
+    auto nearly_full = load_of(1, 0, 8);
     nearly_full.waiting = 9;
     policy->report(nearly_full);
-    EXPECT_TRUE(policy->pick({1, 0}));
-    EXPECT_FALSE(policy->pick({1, 0})) << "the place left is taken";
-    policy->report(report_of(2, 90));
-    EXPECT_EQ(policy->pick({1, 0})->instance, instance_id{2});
+    EXPECT_TRUE(policy->pick(tokens(1)));
+    EXPECT_FALSE(policy->pick(tokens(1))) << "the place left is taken";
+    EXPECT_EQ(policy->why_none(), lack::full);
+    policy->report(load_of(2, 90));
+    EXPECT_EQ(picked(*policy), 2U) << name;
+  }
+}
+
+TEST(Dispatch, NegativeFreenessIsNoReasonToRefuse) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    auto overloaded = load_of(1, 100, 8);
+    overloaded.waiting = 3;
+    overloaded.queued_blocks = 4000;
+    policy->report(overloaded);
+    EXPECT_EQ(picked(*policy), 1U) << name;
+    EXPECT_EQ(policy->why_none(), lack::none);
   }
 }
 
 TEST(Dispatch, OldReportsAreDropped) {
   const auto policy = make_dispatcher("infaas");
-  EXPECT_TRUE(policy->report(report_of(1, 10, 5)));
-  EXPECT_FALSE(policy->report(report_of(1, 99, 4)));
-  EXPECT_FALSE(policy->report(report_of(1, 99, 5)));
+  EXPECT_TRUE(policy->report(load_of(1, 10, 0, 5)));
+  EXPECT_FALSE(policy->report(load_of(1, 99, 0, 4)));
+  EXPECT_FALSE(policy->report(load_of(1, 99, 0, 5)));
   EXPECT_EQ(policy->reports().at(0).blocks_used, 10U);
-  auto restarted = report_of(1, 0, 1);
+  auto restarted = load_of(1, 0, 0, 1);
   restarted.generation = 2;
   EXPECT_TRUE(policy->report(restarted)) << "sequences begin anew with a generation";
-  EXPECT_FALSE(policy->report(report_of(1, 50, 6))) << "a message of the dead one";
+  EXPECT_FALSE(policy->report(load_of(1, 50, 0, 6))) << "a message of the dead one";
+}
+
+TEST(Dispatch, ReportsAreListedByInstanceHoweverTheyCame) {
+  const auto policy = make_dispatcher("freeness");
+  for (const auto id : {5U, 2U, 9U, 1U, 7U}) policy->report(load_of(id, id));
+  policy->remove(instance_id{5});
+  policy->remove(instance_id{5});
+  policy->report(load_of(2, 22, 0, 2));
+  std::map<std::uint32_t, std::uint32_t> used;
+  std::uint32_t before = 0;
+  for (const auto& r : policy->reports()) {
+    EXPECT_GT(r.instance.value(), before);
+    before = r.instance.value();
+    used[before] = r.blocks_used;
+  }
+  EXPECT_EQ(used, (std::map<std::uint32_t, std::uint32_t>{{1, 1}, {2, 22}, {7, 7}, {9, 9}}));
 }
 
 TEST(Dispatch, AnotherInstanceIsPreferredToTheOneThatRefused) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    policy->report(load_of(1));
+    EXPECT_EQ(policy->pick_other(tokens(16), instance_id{1})->instance, instance_id{1}) << "the only one";
+    policy->report(load_of(1, 0, 0, 2));
+    policy->report(load_of(2, 90));
+    for (int i = 0; i < 5; ++i)
+      EXPECT_EQ(policy->pick_other(tokens(16), instance_id{1})->instance, instance_id{2}) << name;
+  }
+}
+
+TEST(Dispatch, OfEqualsTheOneNotPickedForTheLongestTimeIsPicked) {
+  for (const auto name : {"freeness", "infaas", "least_requests", "round_robin"}) {
+    const auto policy = make_dispatcher(name);
+    std::vector<std::uint32_t> order;
+    for (std::uint64_t sequence = 1; sequence <= 3; ++sequence) {
+      for (std::uint32_t id = 1; id <= 3; ++id) policy->report(load_of(id, 10, 1, sequence));
+      order.push_back(picked(*policy));
+    }
+    EXPECT_EQ(order, (std::vector<std::uint32_t>{1, 2, 3})) << name;
+  }
+}
+
+TEST(Dispatch, ABurstBetweenReportsIsSpread) {
+  for (const auto name : {"freeness", "infaas", "least_requests", "round_robin"}) {
+    const auto policy = make_dispatcher(name);
+    for (std::uint32_t id = 1; id <= 3; ++id) policy->report(load_of(id));
+    std::map<std::uint32_t, int> count;
+    for (int i = 0; i < 24; ++i) ++count[picked(*policy, 60)];
+    for (const auto& [instance, times] : count) EXPECT_EQ(times, 8) << name << ' ' << instance;
+  }
+}
+
+TEST(Dispatch, AChangeOfPolicyForgetsNothingOfABurst) {
+  const auto before = make_dispatcher("round_robin");
+  before->report(load_of(1, 10));
+  before->report(load_of(2, 0));
+  for (int i = 0; i < 2; ++i) (void)before->pick(tokens(16 * 30));
+  before->set_stale(instance_id{2}, true);
+  const auto after = make_dispatcher("infaas");
+  after->take_over(*before);
+  EXPECT_EQ(after->reports(), before->reports());
+  EXPECT_EQ(picked(*after), 1U);
+  after->report(load_of(2, 39, 0, 2));
+  EXPECT_EQ(picked(*after), 2U) << "the first holds 10, and 31 and 1 were sent there";
+  before->report(load_of(3));
+  EXPECT_EQ(after->reports().size(), 2U);
+}
+
+TEST(Dispatch, SaysWithNumbersWhy) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(load_of(1, 40, 4));
+  policy->report(load_of(2, 20, 4));
+  policy->report(load_of(3, 60, 4));
+  const auto choice = policy->pick(tokens(31));
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->why.policy, "freeness");
+  EXPECT_DOUBLE_EQ(choice->why.score, 20);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 15);
+  EXPECT_EQ(choice->why.candidates, 3U);
+  EXPECT_EQ(choice->why.blocks, 2U) << "and one more token does not fit into one";
+  EXPECT_EQ(policy->pick(tokens(32))->why.blocks, 3U);
+}
+
+TEST(Dispatch, WithoutARunnerUpTheScoreStandsForIt) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    policy->report(load_of(1, 40, 4));
+    const auto why = policy->pick(tokens(1))->why;
+    EXPECT_EQ(why.runner_up, why.score) << name;
+    EXPECT_EQ(why.candidates, 1U);
+  }
+}
+
+// --- freeness
+
+// Llumnix section 4.4.3: each request goes to the instance with the highest freeness.
+TEST(DispatchByFreeness, GoesToTheInstanceWithTheHighestFreeness) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(load_with_freeness(1, 5));
+  policy->report(load_with_freeness(2, 12));
+  policy->report(load_with_freeness(3, -3));
+  const auto choice = policy->pick(tokens(1));
+  EXPECT_EQ(choice->instance, instance_id{2});
+  EXPECT_DOUBLE_EQ(choice->why.score, 12);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 5);
+}
+
+TEST(DispatchByFreeness, AFewRequestsThatFillMemoryAreBetterThanManyThatShareIt) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(load_of(1, 50, 7)); // 7.1
+  policy->report(load_of(2, 80, 1)); // 20
+  EXPECT_EQ(picked(*policy), 2U);
+}
+
+// Llumnix section 4.4.2: a queued request raises the load of its instance by its demand.
+TEST(DispatchByFreeness, AHeadOfLineKeepsOthersAway) {
+  const auto policy = make_dispatcher("freeness");
+  auto queued = load_of(1, 10, 2);
+  queued.waiting = 1;
+  queued.queued_blocks = 80;
+  policy->report(queued);
+  policy->report(load_of(2, 70, 2));
+  EXPECT_EQ(picked(*policy), 2U);
+}
+
+// Llumnix section 4.4.2: requests of a high execution priority have less load beside them.
+TEST(DispatchByFreeness, HeadroomKeepsOthersAway) {
+  const auto policy = make_dispatcher("freeness");
+  auto high = load_of(1, 10, 1);
+  high.headroom_blocks = 60;
+  policy->report(high);
+  policy->report(load_of(2, 50, 1));
+  EXPECT_EQ(picked(*policy), 2U);
+}
+
+TEST(DispatchByFreeness, WhatWasPickedSinceTheReportCountsInBlocksAndRequests) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(load_of(1, 40, 4));
+  EXPECT_DOUBLE_EQ(policy->pick(tokens(16 * 10 - 1))->why.score, 60.0 / 4);
+  EXPECT_DOUBLE_EQ(policy->pick(tokens(16 * 20 - 1))->why.score, 50.0 / 5);
+  EXPECT_DOUBLE_EQ(policy->pick(tokens(1))->why.score, 30.0 / 6);
+  policy->report(load_of(1, 41, 5, 2)); // most of it was in the prefix cache
+  EXPECT_DOUBLE_EQ(policy->pick(tokens(1))->why.score, 59.0 / 5);
+}
+
+TEST(DispatchByFreeness, HeadroomOfOnesPickedCountsOncePerLevelAndNotWhereTheLevelRuns) {
+  const auto policy = make_dispatcher("freeness");
+  const dispatch_demand high{.tokens = 15, .execution_level = 1, .headroom = 30};
+  policy->report(load_of(1, 20, 0));
+  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, 80.0);
+  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, 80.0 - 1 - 30);
+  EXPECT_DOUBLE_EQ(policy->pick(tokens(15))->why.score, (80.0 - 2 - 30) / 2);
+  auto runs = load_of(1, 20, 1, 2);
+  runs.headroom_blocks = 30;
+  runs.execution_levels = 0b11;
+  policy->report(runs);
+  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, 50.0);
+  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, (50.0 - 1) / 2);
+}
+
+TEST(DispatchByFreeness, FreeMemoryIsOfNoUseWhereTheBatchHasNoPlace) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(load_of(1, 10, 8)); // 90 blocks, no place
+  policy->report(load_of(2, 95, 7)); // 5 blocks, one place
+  EXPECT_EQ(picked(*policy), 2U);
+  EXPECT_EQ(picked(*policy), 1U) << "neither has a place now, and this one has nobody queued yet";
+  auto parked = load_of(2, 40, 6, 2);
+  parked.migrating = 2;
+  policy->report(parked);
+  EXPECT_EQ(policy->pick(tokens(1))->why.score, 0) << "those on their way out may come back";
+}
+
+TEST(DispatchByFreeness, OfQueuesTheShorterOneIsFreerThoughTheirHeadsAreEqual) {
+  const auto policy = make_dispatcher("freeness");
+  auto queue = load_of(1, 95, 8);
+  queue.queued_blocks = 10;
+  queue.waiting = 8;
+  queue.waiting_tokens = 16 * 80;
+  policy->report(queue);
+  queue.instance = instance_id{2};
+  queue.waiting = 3;
+  queue.waiting_tokens = 16 * 30;
+  policy->report(queue);
+  const auto choice = policy->pick(tokens(1));
+  EXPECT_EQ(choice->instance, instance_id{2});
+  EXPECT_DOUBLE_EQ(choice->why.score, -5 - 20);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, -5 - 70);
+}
+
+// --- the baselines
+
+TEST(Infaas, PicksTheSmallestShareOfUsedBlocks) {
   const auto policy = make_dispatcher("infaas");
-  policy->report(report_of(1, 0));
-  EXPECT_EQ(policy->pick_other({16, 0}, instance_id{1})->instance, instance_id{1}) << "the only one";
-  policy->report(report_of(2, 90));
-  EXPECT_EQ(policy->pick_other({16, 0}, instance_id{1})->instance, instance_id{2});
+  policy->report(load_of(1, 50));
+  policy->report(load_of(2, 20));
+  policy->report(load_of(3, 30));
+  const auto choice = policy->pick(tokens(16));
+  EXPECT_EQ(choice->instance, instance_id{2});
+  EXPECT_DOUBLE_EQ(choice->why.score, 0.2);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 0.3);
+}
+
+TEST(Infaas, ComparesSharesNotBlocks) {
+  const auto policy = make_dispatcher("infaas");
+  auto large = load_of(1, 200);
+  large.blocks_total = 1000;
+  policy->report(large);
+  policy->report(load_of(2, 40));
+  EXPECT_EQ(picked(*policy), 1U);
+}
+
+TEST(Infaas, AllQueuedPromptsAreLoad) {
+  const auto policy = make_dispatcher("infaas");
+  auto queued = load_of(1, 10);
+  queued.waiting_tokens = 16 * 30;
+  policy->report(queued);
+  policy->report(load_of(2, 30));
+  EXPECT_EQ(picked(*policy), 2U);
+}
+
+TEST(Infaas, KnowsNothingOfHeadroom) {
+  const auto policy = make_dispatcher("infaas");
+  auto high = load_of(1, 10);
+  high.headroom_blocks = 60;
+  policy->report(high);
+  policy->report(load_of(2, 50));
+  EXPECT_EQ(picked(*policy), 1U);
+}
+
+TEST(Infaas, AReportTakesThePlaceOfWhatWasDispatchedBeforeIt) {
+  const auto policy = make_dispatcher("infaas");
+  policy->report(load_of(1, 0));
+  policy->report(load_of(2, 5));
+  EXPECT_EQ(picked(*policy, 1600), 1U);
+  EXPECT_EQ(picked(*policy), 2U);
+  policy->report(load_of(1, 1, 0, 2)); // most of it was in the prefix cache
+  EXPECT_EQ(picked(*policy), 1U);
+}
+
+TEST(LeastRequests, PicksTheOneWithTheFewestWaitingAndRunning) {
+  const auto policy = make_dispatcher("least_requests");
+  policy->report(load_of(1, 1, 5));
+  auto queued = load_of(2, 1, 2);
+  queued.waiting = 4;
+  policy->report(queued);
+  policy->report(load_of(3, 99, 4));
+  const auto choice = policy->pick(tokens(16));
+  EXPECT_EQ(choice->instance, instance_id{3});
+  EXPECT_EQ(choice->why.score, 4);
+  EXPECT_EQ(choice->why.runner_up, 5);
+}
+
+TEST(PowerOfTwo, PicksTheOneWithFewerRequestsOfTwoThatItDrew) {
+  const auto policy = make_dispatcher("power_of_two", 7);
+  std::map<std::uint32_t, int> count;
+  for (std::uint64_t sequence = 1; sequence <= 600; ++sequence) {
+    for (std::uint32_t id = 1; id <= 4; ++id) policy->report(load_of(id, 0, id, sequence));
+    const auto choice = policy->pick(tokens(1));
+    ++count[choice->instance.value()];
+    EXPECT_LT(choice->why.score, choice->why.runner_up) << "two different ones";
+    EXPECT_EQ(choice->why.candidates, 4U);
+  }
+  // Of the six pairs three have instance 1 as the better one, two instance 2, one instance 3.
+  EXPECT_NEAR(count[1], 300, 60);
+  EXPECT_NEAR(count[2], 200, 60);
+  EXPECT_NEAR(count[3], 100, 60);
+  EXPECT_EQ(count.count(4), 0U);
+}
+
+TEST(PowerOfTwo, DrawsTheSameForTheSameSeed) {
+  const auto draws = [](std::uint64_t seed) {
+    const auto policy = make_dispatcher("power_of_two", seed);
+    for (std::uint32_t id = 1; id <= 50; ++id) policy->report(load_of(id));
+    std::vector<std::uint32_t> list;
+    for (int i = 0; i < 40; ++i) list.push_back(picked(*policy));
+    return list;
+  };
+  EXPECT_EQ(draws(1), draws(1));
+  EXPECT_NE(draws(1), draws(2));
 }
 
 TEST(RoundRobin, GoesRoundWhateverTheLoad) {
   const auto policy = make_dispatcher("round_robin");
-  policy->report(report_of(1, 99));
-  policy->report(report_of(2, 0));
-  policy->report(report_of(3, 50));
-  std::vector<std::uint32_t> picked;
-  for (int i = 0; i < 6; ++i) picked.push_back(policy->pick({16, 0})->instance.value());
-  EXPECT_EQ(picked, (std::vector<std::uint32_t>{1, 2, 3, 1, 2, 3}));
+  policy->report(load_of(1, 99));
+  policy->report(load_of(2, 0));
+  policy->report(load_of(3, 50));
+  std::vector<std::uint32_t> order;
+  for (int i = 0; i < 6; ++i) order.push_back(picked(*policy));
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{1, 2, 3, 1, 2, 3}));
 }
 
 } // namespace

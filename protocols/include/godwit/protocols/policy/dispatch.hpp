@@ -19,8 +19,11 @@ namespace godwit::protocols {
 struct dispatch_demand {
   std::uint32_t tokens = 0; ///< prompt and answer so far
   std::int32_t priority = 0;
-  /// Blocks that its execution level keeps free around it, where the configuration says how many; 0 where it does not
-  /// (each instance profiles its own) or the level has none. They count on the instance where it goes as its blocks do.
+  std::uint8_t execution_level = 0;
+  /// Blocks that this level keeps free around it, where the configuration says how many; 0 where it does not (each
+  /// instance profiles its own) or the level has none. An execution priority does not change where a request goes: the
+  /// freest instance is the one where it decodes fastest. But its headroom counts there from the pick on, unless one of
+  /// its level runs or was sent there already.
   std::uint32_t headroom = 0;
 };
 
@@ -77,6 +80,7 @@ protected:
   struct picked_load {
     std::uint64_t requests = 0;
     std::uint64_t blocks = 0; ///< headroom included
+    std::uint32_t levels = 0; ///< bit i: of execution level i, as in load_report
   };
   /// How good an instance is; more is better, always finite. Asked of eligible instances after each change of theirs.
   [[nodiscard]] virtual double rate(const load_report& report, const picked_load& picked) const noexcept = 0;
@@ -100,6 +104,7 @@ protected:
   [[nodiscard]] static bool better(const place& a, const place& b) noexcept {
     return a.rating != b.rating ? a.rating > b.rating : a.picked_last < b.picked_last;
   }
+  [[nodiscard]] static std::uint64_t places_in_batch(const load_report& report) noexcept;
   [[nodiscard]] static bool eligible(const place& p) noexcept;
 
 private:

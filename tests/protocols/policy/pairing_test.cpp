@@ -1,0 +1,214 @@
+#include "loads.hpp"
+
+#include <godwit/protocols/policy/freeness.hpp>
+#include <godwit/protocols/policy/pairing.hpp>
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <vector>
+
+namespace godwit::protocols {
+
+static void PrintTo(const migration_pair& p, std::ostream* out) {
+  *out << p.source.value() << "->" << p.destination.value();
+}
+
+namespace {
+
+using pairs = std::vector<migration_pair>;
+
+migration_pair pair_of(std::uint32_t source, std::uint32_t destination) {
+  return {instance_id{source}, instance_id{destination}};
+}
+pairing_settings by(migration_policy policy) {
+  pairing_settings s; // 3, 6, 1
+  s.policy = policy;
+  return s;
+}
+const auto all_policies = {migration_policy::none, migration_policy::defrag, migration_policy::freeness};
+
+TEST(MigrationPolicy, HasANameThatIsReadBack) {
+  for (const auto policy : all_policies) EXPECT_EQ(parse_migration_policy(to_string(policy)), policy);
+  EXPECT_FALSE(parse_migration_policy("sometimes"));
+  ASSERT_EQ(migration_policy_names().size(), 3U);
+  EXPECT_EQ(migration_policy_names().front(), "freeness");
+}
+
+// Llumnix section 4.4.3: the lowest freeness goes with the highest, again and again.
+TEST(Pairing, TheLowestFreenessGoesWithTheHighestThenTheNext) {
+  const std::vector loads{load_with_freeness(1, 2),  load_with_freeness(2, 20), load_with_freeness(3, -5),
+                          load_with_freeness(4, 10), load_with_freeness(5, 1),  load_with_freeness(6, 15)};
+  EXPECT_EQ(pair_instances(loads, {}, {}), (pairs{pair_of(3, 2), pair_of(5, 6), pair_of(1, 4)}));
+}
+
+TEST(Pairing, OnlyBelowAndAboveTheThresholds) {
+  EXPECT_EQ(pair_instances({load_with_freeness(1, 3), load_with_freeness(2, 90)}, {}, {}), pairs{});
+  EXPECT_EQ(pair_instances({load_with_freeness(1, 2.9), load_with_freeness(2, 6)}, {}, {}), pairs{});
+  EXPECT_EQ(pair_instances({load_with_freeness(1, 2.9), load_with_freeness(2, 6.1)}, {}, {}), pairs{pair_of(1, 2)});
+}
+
+TEST(Pairing, WhereSourcesAreManyTheWorstOnesAreServed) {
+  const std::vector loads{load_with_freeness(1, 2), load_with_freeness(2, 1), load_with_freeness(3, 0),
+                          load_with_freeness(4, 30)};
+  EXPECT_EQ(pair_instances(loads, {}, {}), pairs{pair_of(3, 4)});
+}
+
+TEST(Pairing, WhereDestinationsAreManyTheFreestOnesAreTaken) {
+  const std::vector loads{load_with_freeness(1, 7), load_with_freeness(2, 30), load_with_freeness(3, 0),
+                          load_with_freeness(4, 8)};
+  EXPECT_EQ(pair_instances(loads, {}, {}), pairs{pair_of(3, 2)});
+}
+
+// Llumnix section 4.4.3: a pair that crosses the thresholds no more is unmarked in the next round.
+TEST(Pairing, AMarkedPairEndsWhenItsSourceHasEnough) {
+  const pairs marked{pair_of(1, 2)};
+  EXPECT_EQ(pair_instances({load_with_freeness(1, 3.9), load_with_freeness(2, 20)}, marked, {}), marked);
+  EXPECT_EQ(pair_instances({load_with_freeness(1, 4), load_with_freeness(2, 20)}, marked, {}), pairs{});
+}
+
+TEST(Pairing, AMarkedPairEndsWhenItsDestinationHasTooLittle) {
+  const pairs marked{pair_of(1, 2)};
+  EXPECT_EQ(pair_instances({load_with_freeness(1, 0), load_with_freeness(2, 5.1)}, marked, {}), marked);
+  EXPECT_EQ(pair_instances({load_with_freeness(1, 0), load_with_freeness(2, 5)}, marked, {}), pairs{});
+}
+
+TEST(Pairing, AMarkedPairThatHoldsStaysThoughAnotherWouldSuitBetter) {
+  const std::vector loads{load_with_freeness(1, 2), load_with_freeness(2, 7), load_with_freeness(3, 50),
+                          load_with_freeness(4, 1)};
+  EXPECT_EQ(pair_instances(loads, {pair_of(1, 2)}, {}), (pairs{pair_of(4, 3), pair_of(1, 2)}));
+}
+
+TEST(Pairing, AMarkedPairOfWhichOneIsGoneEndsAndTheOtherIsPairedAnew) {
+  const std::vector loads{load_with_freeness(1, 2), load_with_freeness(3, 50)};
+  EXPECT_EQ(pair_instances(loads, {pair_of(1, 2)}, {}), pairs{pair_of(1, 3)});
+  EXPECT_EQ(pair_instances(loads, {pair_of(2, 3)}, {}), pairs{pair_of(1, 3)});
+}
+
+TEST(Pairing, OfMarksThatContradictEachOtherTheFirstHolds) {
+  const std::vector loads{load_with_freeness(1, 2), load_with_freeness(2, 50), load_with_freeness(3, 1)};
+  EXPECT_EQ(pair_instances(loads, {pair_of(1, 2), pair_of(3, 2), pair_of(1, 1)}, {}), pairs{pair_of(1, 2)});
+}
+
+TEST(Pairing, ThresholdsThatCrossNeverMoveFromTheFreerToTheFuller) {
+  pairing_settings crossed;
+  crossed.source_below = 20;
+  crossed.destination_above = 2;
+  EXPECT_EQ(pair_instances({load_with_freeness(1, 10), load_with_freeness(2, 5)}, {}, crossed), pairs{});
+  EXPECT_EQ(pair_instances({load_with_freeness(1, 10), load_with_freeness(2, 5)}, {pair_of(1, 2)}, crossed), pairs{});
+}
+
+TEST(Pairing, AnInstanceWithoutRequestsIsNoSource) {
+  auto tiny = load_of(1);
+  tiny.blocks_total = 2; // and so F = 2
+  EXPECT_EQ(pair_instances({tiny, load_with_freeness(2, 50)}, {}, {}), pairs{});
+  tiny.waiting = 1;
+  EXPECT_EQ(pair_instances({tiny, load_with_freeness(2, 50)}, {}, {}), pairs{pair_of(1, 2)});
+}
+
+TEST(Pairing, ADestinationIsReadyAndHasPlaces) {
+  const auto source = load_with_freeness(1, 0);
+  auto destination = load_of(2);
+  EXPECT_EQ(pair_instances({source, destination}, {}, {}), pairs{pair_of(1, 2)});
+  auto other = destination;
+  other.ready = false;
+  EXPECT_EQ(pair_instances({source, other}, {}, {}), pairs{});
+  EXPECT_EQ(pair_instances({source, other}, {pair_of(1, 2)}, {}), pairs{});
+  other = destination;
+  other.running = 6;
+  EXPECT_EQ(pair_instances({source, other}, {}, {}), pairs{pair_of(1, 2)});
+  other.migrating = 2;
+  EXPECT_EQ(pair_instances({source, other}, {}, {}), pairs{}) << "the batch has no place";
+  other = destination;
+  other.waiting = 10;
+  EXPECT_EQ(pair_instances({source, other}, {}, {}), pairs{}) << "the queue has no place";
+}
+
+TEST(Pairing, ASourceIsReadyOrTerminates) {
+  auto source = load_with_freeness(1, 0);
+  source.ready = false;
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {}, {}), pairs{});
+  source.terminating = true;
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {}, {}), pairs{pair_of(1, 2)});
+}
+
+// Llumnix section 4.4.2: the fake request drains a terminating instance.
+TEST(Pairing, ATerminatingInstanceIsASourceWhateverThePolicy) {
+  auto leaving = load_with_freeness(1, 500);
+  leaving.terminating = true;
+  for (const auto policy : all_policies)
+    EXPECT_EQ(pair_instances({leaving, load_of(2)}, {}, by(policy)), pairs{pair_of(1, 2)}) << to_string(policy);
+}
+
+TEST(Pairing, ATerminatingInstanceIsNeverADestination) {
+  auto leaving = load_of(1);
+  leaving.terminating = true;
+  for (const auto policy : all_policies) {
+    EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, -5)}, {}, by(policy)), pairs{});
+    EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, -5)}, {pair_of(2, 1)}, by(policy)), pairs{});
+  }
+}
+
+TEST(Pairing, ATerminatingInstanceComesFirstAndIsContentWithLess) {
+  auto leaving = load_with_freeness(1, 500);
+  leaving.terminating = true;
+  const std::vector loads{load_with_freeness(3, -20), leaving, load_with_freeness(2, 4), load_with_freeness(4, 9)};
+  EXPECT_EQ(pair_instances(loads, {}, {}), pairs{pair_of(1, 4)}) << "4 is too little for instance 3";
+  EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, 4)}, {}, {}), pairs{pair_of(1, 2)});
+  EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, 0)}, {}, {}), pairs{}) << "where somebody waits already";
+  EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, 0)}, {pair_of(1, 2)}, {}), pairs{});
+}
+
+TEST(Pairing, ATerminatingInstanceThatIsEmptyNeedsNobody) {
+  auto leaving = load_of(1);
+  leaving.terminating = true;
+  EXPECT_EQ(pair_instances({leaving, load_of(2)}, {pair_of(1, 2)}, {}), pairs{});
+  leaving.migrating = 1;
+  EXPECT_EQ(pair_instances({leaving, load_of(2)}, {pair_of(1, 2)}, {}), pairs{pair_of(1, 2)});
+}
+
+TEST(Pairing, WithoutAPolicyNobodyElseIsASource) {
+  EXPECT_EQ(pair_instances({load_with_freeness(1, -9), load_of(2)}, {pair_of(1, 2)}, by(migration_policy::none)),
+            pairs{});
+}
+
+TEST(Pairing, DefragmentsOnlyWhereTheHeadOfLineCannotStart) {
+  const auto defrag = by(migration_policy::defrag);
+  auto source = load_of(1, 95, 5); // F = 1
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {}, defrag), pairs{});
+  source.waiting = 1;
+  source.queued_blocks = 3;
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {}, defrag), pairs{}) << "it will with the next step";
+  source.queued_blocks = 5;
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {}, defrag), pairs{pair_of(1, 2)});
+  source.queued_blocks = 50;
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {}, defrag), pairs{pair_of(1, 2)});
+  EXPECT_EQ(pair_instances({source, load_with_freeness(2, 6)}, {}, defrag), pairs{}) << "nobody has room";
+}
+
+TEST(Pairing, DefragmentationGoesOnUntilThereIsMoreThanTheHeadOfLineDemands) {
+  const auto defrag = by(migration_policy::defrag);
+  auto source = load_of(1, 80, 5);
+  source.waiting = 1;
+  source.queued_blocks = 15; // F = 1
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {pair_of(1, 2)}, defrag), pairs{pair_of(1, 2)});
+  source.queued_blocks = 14;
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {pair_of(1, 2)}, defrag), pairs{});
+  source.waiting = 0; // it started, and its prompt still lacks these
+  source.queued_blocks = 20;
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {pair_of(1, 2)}, defrag), pairs{});
+}
+
+TEST(Pairing, TellsTheSourceWhy) {
+  auto source = load_of(1, 95, 5);
+  EXPECT_EQ(mark_cause(source), migration_cause::kind::freeness);
+  source.queued_blocks = 50; // of prompts that run
+  EXPECT_EQ(mark_cause(source), migration_cause::kind::freeness);
+  source.waiting = 1;
+  EXPECT_EQ(mark_cause(source), migration_cause::kind::defrag);
+  source.terminating = true;
+  EXPECT_EQ(mark_cause(source), migration_cause::kind::drain);
+}
+
+} // namespace
+} // namespace godwit::protocols

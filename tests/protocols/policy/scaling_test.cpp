@@ -1,0 +1,290 @@
+#include "loads.hpp"
+
+#include <godwit/protocols/policy/scaling.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace godwit::protocols {
+namespace {
+
+using kind = scaling_decision::kind;
+constexpr std::int64_t second = 1'000'000'000;
+
+/// x = 10, y = 60, hold 10 s, 1 to 4 instances.
+scaling_settings settings_of(scaling_mode mode = scaling_mode::on) {
+  scaling_settings s;
+  s.mode = mode;
+  s.instances_max = 4;
+  s.provision_timeout_ns = 100 * second;
+  return s;
+}
+
+std::vector<load_report> instances(const std::vector<double>& freeness) {
+  std::vector<load_report> loads;
+  for (const auto f : freeness) loads.push_back(load_with_freeness(static_cast<std::uint32_t>(loads.size() + 1), f));
+  return loads;
+}
+scaling_view at(std::int64_t seconds, std::vector<load_report> loads, std::uint32_t starting = 0,
+                std::uint32_t ordered = 0) {
+  return {seconds * second, std::move(loads), starting, ordered};
+}
+
+/// What is decided by the second, from `from` on up to and with `upto`, while nothing changes.
+std::vector<std::pair<std::int64_t, kind>> watch(autoscaler& scaler, std::int64_t from, std::int64_t upto,
+                                                 const scaling_view& view) {
+  std::vector<std::pair<std::int64_t, kind>> made;
+  for (auto t = from; t <= upto; ++t) {
+    auto now = view;
+    now.now_ns = t * second;
+    if (const auto decision = scaler.step(now)) made.emplace_back(t, decision->what);
+  }
+  return made;
+}
+using decisions = std::vector<std::pair<std::int64_t, kind>>;
+
+TEST(ScalingMode, HasANameThatIsReadBack) {
+  for (const auto mode : {scaling_mode::off, scaling_mode::dry_run, scaling_mode::on})
+    EXPECT_EQ(parse_scaling_mode(to_string(mode)), mode);
+  EXPECT_FALSE(parse_scaling_mode("auto"));
+  EXPECT_EQ(scaling_mode_names().size(), 3U);
+}
+
+// Llumnix section 4.4.3: the mean freeness is kept within [x, y].
+TEST(Autoscaler, BelowXForAWhileOneInstanceMore) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({9, 10}))), (decisions{{10, kind::out}}));
+}
+
+TEST(Autoscaler, AboveYForAWhileOneInstanceLess) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({61, 60}))), (decisions{{10, kind::in}}));
+}
+
+TEST(Autoscaler, WithinXAndYNothing) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 100, at(0, instances({10, 10}))), decisions{});
+  EXPECT_EQ(watch(scaler, 101, 200, at(0, instances({60, 60}))), decisions{});
+  EXPECT_DOUBLE_EQ(scaler.mean_freeness(), 60);
+}
+
+TEST(Autoscaler, AnInterruptionStartsTheHoldAnew) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 9, at(0, instances({5, 5}))), decisions{});
+  EXPECT_EQ(watch(scaler, 10, 10, at(0, instances({30, 30}))), decisions{});
+  EXPECT_EQ(watch(scaler, 11, 21, at(0, instances({5, 5}))), (decisions{{21, kind::out}}));
+  autoscaler other{settings_of()};
+  EXPECT_EQ(watch(other, 0, 9, at(0, instances({90, 90}))), decisions{});
+  EXPECT_EQ(watch(other, 10, 10, at(0, instances({30, 30}))), decisions{});
+  EXPECT_EQ(watch(other, 11, 21, at(0, instances({90, 90}))), (decisions{{21, kind::in}}));
+}
+
+TEST(Autoscaler, BetweenTwoDecisionsThereIsAHoldToo) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 35, at(0, instances({5}))), (decisions{{10, kind::out}, {21, kind::out}, {32, kind::out}}))
+      << "the world that never answers";
+}
+
+// Llumnix section 4.4.3: the instance with the fewest running requests terminates.
+TEST(Autoscaler, TheInstanceWithTheFewestRunningRequestsLeaves) {
+  autoscaler scaler{settings_of()};
+  auto loads = instances({90, 90, 90, 90});
+  loads[0].running = 7;
+  loads[1].running = 5;
+  loads[2].running = 5;
+  loads[3].running = 5;
+  loads[3].waiting = 1;
+  (void)scaler.step(at(0, loads));
+  const auto decision = scaler.step(at(10, loads));
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->instance, instance_id{3}) << "of equals the youngest, that which waits counts last";
+  EXPECT_FALSE(decision->dry);
+  EXPECT_GT(decision->mean, 60);
+  EXPECT_EQ(decision->why, "mean freeness 120.0 above 60 for 10 s, 4 instances");
+}
+
+TEST(Autoscaler, AnIdleInstanceDoesNotHideThatTheOthersAreFull) {
+  const auto s = settings_of();
+  auto loads = instances({-3000, -200, 2});
+  loads.push_back(load_of(4));
+  loads.back().blocks_total = 1'000'000;
+  EXPECT_DOUBLE_EQ(mean_freeness(loads, s), (-120.0 - 120 + 2 + 120) / 4);
+  autoscaler scaler{s};
+  auto few = settings_of();
+  few.instances_max = 5;
+  autoscaler more{few};
+  EXPECT_EQ(watch(more, 0, 10, at(0, loads)), (decisions{{10, kind::out}}));
+}
+
+TEST(Autoscaler, HeadroomCountsAsUsedSinceTheMeanIsThatOfNormalRequests) {
+  auto loads = instances({50});
+  loads[0].headroom_blocks = 400;
+  EXPECT_DOUBLE_EQ(mean_freeness(loads, settings_of()), 10);
+}
+
+TEST(Autoscaler, OnlyThoseThatTakeRequestsCount) {
+  auto loads = instances({20, 40, 60});
+  loads[1].terminating = true;
+  loads[2].ready = false;
+  EXPECT_DOUBLE_EQ(mean_freeness(loads, settings_of()), 20);
+  EXPECT_DOUBLE_EQ(mean_freeness({}, settings_of()), -120);
+}
+
+TEST(Autoscaler, NeverMoreThanTheMost) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 50, at(0, instances({5, 5, 5, 5}))), decisions{});
+  auto with_one_leaving = instances({5, 5, 5, 5});
+  with_one_leaving[3].terminating = true; // an operator's wish
+  EXPECT_EQ(watch(scaler, 51, 100, at(0, with_one_leaving)), decisions{}) << "it is still there";
+  with_one_leaving.pop_back();
+  EXPECT_EQ(watch(scaler, 101, 120, at(0, with_one_leaving)).size(), 2U);
+}
+
+TEST(Autoscaler, NeverFewerThanTheLeast) {
+  auto s = settings_of();
+  s.instances_min = 2;
+  autoscaler scaler{s};
+  EXPECT_EQ(watch(scaler, 0, 50, at(0, instances({90, 90}))), decisions{});
+  EXPECT_EQ(watch(scaler, 51, 61, at(0, instances({90, 90, 90}))).size(), 1U);
+}
+
+TEST(Autoscaler, FewerThanTheLeastAreNotWaitedFor) {
+  auto s = settings_of();
+  s.instances_min = 2;
+  autoscaler scaler{s};
+  const auto decision = scaler.step(at(0, instances({30})));
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->what, kind::out);
+  EXPECT_EQ(decision->why, "1 instances, at least 2 wanted");
+  EXPECT_FALSE(scaler.step(at(1, instances({30}), 0, 1)));
+  EXPECT_FALSE(scaler.step(at(1, instances({30}))));
+  EXPECT_TRUE(scaler.step(at(10, instances({30})))) << "the order was lost";
+}
+
+TEST(Autoscaler, WhileAnInstanceIsOrderedOrStartsNothingElseIsDecided) {
+  for (const auto& [starting, ordered] : {std::pair{1U, 0U}, {0U, 1U}}) {
+    autoscaler scaler{settings_of()};
+    EXPECT_EQ(watch(scaler, 0, 90, at(0, instances({5, 5}), starting, ordered)), decisions{});
+    EXPECT_EQ(watch(scaler, 91, 101, at(0, instances({5, 5, 5}))), (decisions{{101, kind::out}}))
+        << "the hold begins when it is there";
+    autoscaler other{settings_of()};
+    EXPECT_EQ(watch(other, 0, 90, at(0, instances({90, 90}), starting, ordered)), decisions{});
+  }
+}
+
+TEST(Autoscaler, WhatWasOrderedAndDoesNotComeIsGivenUp) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 110, at(0, instances({5, 5, 5}), 0, 1)), (decisions{{110, kind::out}}))
+      << "it is not counted either, or there would be four";
+  EXPECT_EQ(watch(scaler, 111, 200, at(0, instances({5, 5, 5}), 0, 2)), decisions{});
+}
+
+TEST(Autoscaler, WhatStartsForeverIsThereButNotWaitedFor) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 200, at(0, instances({5, 5, 5}), 1)), decisions{}) << "four are there";
+  EXPECT_EQ(watch(scaler, 201, 211, at(0, instances({5, 5}), 1)).size(), 1U) << "and here three";
+}
+
+TEST(Autoscaler, ADrainIsTakenBackWhenTheLoadRises) {
+  autoscaler scaler{settings_of()};
+  auto loads = instances({90, 90, 90});
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, loads)), (decisions{{10, kind::in}}));
+  loads[2].terminating = true;
+  EXPECT_EQ(watch(scaler, 11, 30, at(0, loads)), decisions{}) << "one at a time";
+  loads[0] = load_with_freeness(1, 3);
+  loads[1] = load_with_freeness(2, 4);
+  EXPECT_EQ(watch(scaler, 31, 40, at(0, loads)), decisions{});
+  const auto decision = scaler.step(at(41, loads));
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->what, kind::keep);
+  EXPECT_EQ(decision->instance, instance_id{3});
+  loads[2].terminating = false;
+  EXPECT_EQ(watch(scaler, 42, 60, at(0, loads)), decisions{}) << "the mean is fine now";
+}
+
+TEST(Autoscaler, ADrainIsTakenBackEvenWhileAnotherInstanceStarts) {
+  autoscaler scaler{settings_of()};
+  auto loads = instances({90, 90, 90});
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, loads)), (decisions{{10, kind::in}}));
+  auto low = instances({3, 3, 3});
+  low[2].terminating = true;
+  EXPECT_EQ(watch(scaler, 11, 30, at(0, low, 1)).at(0), std::pair(std::int64_t{21}, kind::keep));
+}
+
+TEST(Autoscaler, ADrainThatAnOperatorBeganIsNotTakenBack) {
+  autoscaler scaler{settings_of()};
+  auto loads = instances({3, 4, 90});
+  loads[2].terminating = true;
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, loads)), (decisions{{10, kind::out}}));
+}
+
+TEST(Autoscaler, ADrainThatIsOverIsForgotten) {
+  autoscaler scaler{settings_of()};
+  auto loads = instances({90, 90, 90});
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, loads)), (decisions{{10, kind::in}}));
+  loads[2].terminating = true;
+  EXPECT_EQ(watch(scaler, 11, 20, at(0, loads)), decisions{});
+  EXPECT_EQ(watch(scaler, 21, 25, at(0, instances({30, 30}))), decisions{}); // stopped
+  auto again = instances({3, 3, 30});                                        // started again, and an operator drains it
+  again[2].terminating = true;
+  EXPECT_EQ(watch(scaler, 26, 36, at(0, again)), (decisions{{36, kind::out}}));
+}
+
+TEST(Autoscaler, ADrainThatNeverBeganIsForgottenAfterAHold) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({90, 90}))), (decisions{{10, kind::in}}));
+  EXPECT_EQ(watch(scaler, 11, 25, at(0, instances({3, 3}))), (decisions{{21, kind::out}}));
+}
+
+TEST(Autoscaler, ADryRunOnlySaysSo) {
+  autoscaler scaler{settings_of(scaling_mode::dry_run)};
+  auto loads = instances({90, 90});
+  (void)scaler.step(at(0, loads));
+  const auto said = scaler.step(at(10, loads));
+  ASSERT_TRUE(said);
+  EXPECT_TRUE(said->dry);
+  EXPECT_EQ(said->what, kind::in);
+  EXPECT_EQ(watch(scaler, 11, 21, at(0, loads)), (decisions{{21, kind::in}})) << "nothing changed by it";
+  loads[0] = load_with_freeness(1, 2);
+  loads[1] = load_with_freeness(2, 2);
+  EXPECT_EQ(watch(scaler, 22, 32, at(0, loads)), (decisions{{32, kind::out}})) << "there is no drain to take back";
+}
+
+TEST(Autoscaler, ThatIsOffOnlyKnowsTheMean) {
+  autoscaler scaler{settings_of(scaling_mode::off)};
+  EXPECT_EQ(watch(scaler, 0, 50, at(0, instances({5, 5}))), decisions{});
+  EXPECT_DOUBLE_EQ(scaler.mean_freeness(), 5);
+  scaler.set_mode(scaling_mode::on);
+  EXPECT_EQ(watch(scaler, 51, 61, at(0, instances({5, 5}))), (decisions{{61, kind::out}})) << "the hold begins now";
+  scaler.set_mode(scaling_mode::off);
+  EXPECT_EQ(watch(scaler, 62, 90, at(0, instances({5, 5}))), decisions{});
+}
+
+TEST(Autoscaler, DecidesTheSameEveryTime) {
+  const auto run = [] {
+    auto s = settings_of();
+    s.hold_ns = 3 * second;
+    autoscaler scaler{s};
+    workload::counter_random random{11};
+    std::vector<std::string> log;
+    for (std::int64_t t = 0; t < 2000; ++t) {
+      std::vector<load_report> loads;
+      const auto level = static_cast<double>((t / 40) % 3) * 40; // 0, 40, 80
+      for (std::uint32_t i = 1; i <= 2 + random.below(3); ++i)
+        loads.push_back(load_with_freeness(i, level + static_cast<double>(random.below(20))));
+      if (const auto d = scaler.step(at(t, loads, random.below(20) == 0)))
+        log.push_back(std::to_string(t) + std::string(to_string(d->what)) + std::to_string(d->instance.value()) +
+                      d->why);
+    }
+    return log;
+  };
+  const auto first = run();
+  EXPECT_GT(first.size(), 20U);
+  EXPECT_EQ(first, run());
+}
+
+} // namespace
+} // namespace godwit::protocols
