@@ -163,6 +163,7 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   protocols::dispatch_demand demand;
   demand.tokens = query.prompt_tokens;
   demand.priority = query.priority;
+  demand.execution_level = query.execution_level;
   if (query.execution_level < options_.levels.size())
     demand.headroom = options_.levels[query.execution_level].headroom.value_or(0);
   if (auto picked = dispatcher_->pick(demand)) {
