@@ -1,0 +1,280 @@
+#include "protocols/batching/paged_model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+/// What a planner does for priorities, and what it tells the policies.
+namespace godwit::protocols {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+planner_settings settings_of(std::uint32_t blocks, std::uint32_t running = 8, std::uint32_t budget = 64) {
+  planner_settings settings;
+  settings.blocks = blocks;
+  settings.context_length = 1000;
+  settings.step_tokens_max = budget;
+  settings.running_max = running;
+  settings.waiting_max = 100;
+  return settings;
+}
+
+generate_request request_of(std::uint64_t id, std::size_t prompt, std::int32_t priority = 0, std::uint8_t level = 0) {
+  generate_request request;
+  request.request = request_id{id};
+  request.epoch = epoch{1};
+  request.prompt.resize(prompt);
+  std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id * 1000));
+  request.stop.max_tokens = 500;
+  request.priority = priority;
+  request.execution_level = level;
+  return request;
+}
+
+/// Plans one step and runs it; whom it was for, in order.
+std::vector<std::uint64_t> step(planner& p) {
+  const auto input = p.plan();
+  std::vector<std::uint64_t> ids;
+  if (!input) return ids;
+  step_output output;
+  output.step = input->step;
+  for (const auto& slice : input->slices) {
+    ids.push_back(slice.request.value());
+    if (slice.samples) output.tokens.emplace_back(7);
+  }
+  (void)p.complete(output);
+  p.check();
+  return ids;
+}
+
+void admit(planner& p, generate_request request) { ASSERT_TRUE(p.admit(std::move(request)).accepted()); }
+
+std::vector<std::uint64_t> with_state(const planner& p, request_state state) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& r : p.requests())
+    if (r.state == state) ids.push_back(r.request.value());
+  return ids;
+}
+
+TEST(PlannerPolicy, AHigherPriorityTakesThePlaceOfTheLastOfALowerOne) {
+  planner p{settings_of(64, 2)};
+  admit(p, request_of(1, 4, 5));
+  admit(p, request_of(2, 4, 5));
+  (void)step(p);
+  admit(p, request_of(3, 4, 0));
+  EXPECT_THAT(step(p), ElementsAre(1, 3));
+  EXPECT_THAT(with_state(p, request_state::preempted), ElementsAre(2));
+  EXPECT_EQ(p.load().preemptions_total, 1U);
+}
+
+TEST(PlannerPolicy, AnEqualPriorityTakesNobodysPlaceSoThatNobodyTakesTurns) {
+  planner p{settings_of(64, 1)};
+  admit(p, request_of(1, 4));
+  (void)step(p);
+  auto earlier = request_of(2, 4);
+  earlier.arrival_ns = -5; // would be first in line
+  admit(p, earlier);
+  for (int i = 0; i < 20; ++i) ASSERT_THAT(step(p), ElementsAre(1));
+  EXPECT_EQ(p.load().preemptions_total, 0U);
+}
+
+TEST(PlannerPolicy, AHigherPriorityTakesTheBlocksOfLowerOnesLastFirstAndNoMoreThanItNeeds) {
+  planner p{settings_of(12)};
+  for (std::uint64_t id = 1; id <= 4; ++id) admit(p, request_of(id, 40, 5)); // 3 blocks each
+  (void)step(p);
+  (void)step(p);
+  (void)step(p);
+  ASSERT_EQ(p.load().running, 4U);
+  admit(p, request_of(9, 60, 1)); // 4 blocks
+  (void)step(p);
+  EXPECT_THAT(with_state(p, request_state::running), ElementsAre(9, 1, 2));
+  EXPECT_THAT(with_state(p, request_state::preempted), ElementsAre(3, 4));
+}
+
+TEST(PlannerPolicy, NobodyIsPreemptedForBlocksThatWouldNotSuffice) {
+  planner p{settings_of(12)};
+  admit(p, request_of(1, 100, 0)); // 7 blocks, of the same priority
+  admit(p, request_of(2, 40, 5));  // 3 blocks
+  for (int i = 0; i < 4; ++i) (void)step(p);
+  admit(p, request_of(3, 90, 0)); // 6 blocks: 5 are what is free and what 2 has
+  (void)step(p);
+  EXPECT_THAT(with_state(p, request_state::running), ElementsAre(1, 2));
+  EXPECT_EQ(p.load().preemptions_total, 0U);
+}
+
+// Its victim's last block would be free, but for the one that another request shares.
+TEST(PlannerPolicy, SharedBlocksAreNotCountedAsTheVictims) {
+  planner p{settings_of(6)};
+  auto one = request_of(1, 33, 0);
+  auto two = one;
+  two.request = request_id{2};
+  two.priority = 5;
+  admit(p, one);
+  (void)step(p);
+  admit(p, two);
+  (void)step(p);
+  ASSERT_EQ(p.load().blocks_used, 4U); // two shared, one each
+  admit(p, request_of(3, 60, 1));      // 4 blocks; 3 are what preempting 2 would give
+  (void)step(p);
+  EXPECT_EQ(p.load().preemptions_total, 0U);
+}
+
+TEST(PlannerPolicy, AHigherPriorityNeedNotWaitForThePromptOfALowerOne) {
+  planner p{settings_of(64, 8, 32)};
+  admit(p, request_of(1, 500, 5));
+  EXPECT_THAT(step(p), ElementsAre(1));
+  admit(p, request_of(2, 20, 0));
+  EXPECT_THAT(step(p), ElementsAre(2, 1)) << "the rest of the budget is the other's";
+}
+
+TEST(PlannerPolicy, InAStaticBatchNobodyIsPreempted) {
+  auto settings = settings_of(64, 1);
+  settings.mode = batching_mode::static_batch;
+  planner p{settings};
+  admit(p, request_of(1, 4, 5));
+  (void)step(p);
+  admit(p, request_of(2, 4, 0));
+  EXPECT_THAT(step(p), ElementsAre(1));
+  EXPECT_EQ(p.load().preemptions_total, 0U);
+}
+
+TEST(PlannerPolicy, ParkedRequestsKeepTheirPlacesFromHigherPriorities) {
+  planner p{settings_of(64, 1)};
+  admit(p, request_of(1, 4, 5));
+  (void)step(p);
+  ASSERT_EQ(p.park(request_id{1}, epoch{1}), planner::parking::parked);
+  admit(p, request_of(2, 4, 0));
+  EXPECT_THAT(step(p), IsEmpty());
+  EXPECT_TRUE(p.unpark(request_id{1}, epoch{1}, epoch{1}));
+  EXPECT_THAT(step(p), ElementsAre(2));
+}
+
+TEST(PlannerPolicy, APreemptedRequestGoesOnWhereItWasOnceThereIsRoom) {
+  planner p{settings_of(64, 1)};
+  admit(p, request_of(1, 20, 5));
+  for (int i = 0; i < 5; ++i) (void)step(p);
+  auto urgent = request_of(2, 4, 0);
+  urgent.stop.max_tokens = 2;
+  admit(p, urgent);
+  EXPECT_THAT(step(p), ElementsAre(2));
+  EXPECT_THAT(step(p), ElementsAre(2));
+  const auto again = p.plan().value();
+  EXPECT_EQ(again.slices.at(0).request, request_id{1});
+  EXPECT_EQ(again.slices[0].sample_index, 5U);
+}
+
+// Llumnix, Algorithm 1: a queuing request's virtual usage is its demand if it is head of line, else 0.
+TEST(PlannerPolicy, OnlyTheHeadOfLineCountsAsQueuedAndWithWhatItDemands) {
+  planner p{settings_of(10)};
+  admit(p, request_of(1, 100)); // 7 blocks
+  (void)step(p);
+  (void)step(p);
+  ASSERT_EQ(p.load().blocks_used, 7U);
+  EXPECT_EQ(p.load().queued_blocks, 0U);
+  admit(p, request_of(2, 80)); // 6 blocks with the next token's
+  admit(p, request_of(3, 100));
+  (void)step(p);
+  EXPECT_EQ(p.load().waiting, 2U);
+  EXPECT_EQ(p.load().queued_blocks, 6U);
+}
+
+TEST(PlannerPolicy, WhereTheBatchHasNoPlaceAllFreeMemoryCountsAsDemanded) {
+  planner p{settings_of(64, 1)};
+  admit(p, request_of(1, 4));
+  (void)step(p);
+  ASSERT_EQ(p.load().blocks_used, 1U);
+  admit(p, request_of(2, 4));
+  EXPECT_EQ(p.load().queued_blocks, 63U);
+  admit(p, request_of(3, 4, -1)); // which takes the other's place
+  EXPECT_EQ(p.load().queued_blocks, 1U);
+}
+
+TEST(PlannerPolicy, WhatARunningPromptStillLacksCountsAsQueued) {
+  planner p{settings_of(64)};
+  admit(p, request_of(1, 640)); // 41 blocks, 4 in a step
+  (void)step(p);
+  EXPECT_EQ(p.load().blocks_used, 4U);
+  EXPECT_EQ(p.load().queued_blocks, 37U);
+}
+
+TEST(PlannerPolicy, HeadroomIsThatOfTheLevelsThatRunAndWaitingRequestsHaveNone) {
+  auto settings = settings_of(64, 3);
+  settings.execution_levels = {{"normal", 0}, {"some", 5}, {"high", std::nullopt}};
+  settings.headroom_profiled = 30;
+  planner p{settings};
+  admit(p, request_of(1, 4));
+  (void)step(p);
+  EXPECT_EQ(p.load().headroom_blocks, 0U);
+  EXPECT_EQ(p.load().execution_levels, 0b1U);
+  admit(p, request_of(2, 4, 0, 2));
+  EXPECT_EQ(p.load().headroom_blocks, 0U) << "it waits";
+  admit(p, request_of(3, 4, 0, 200)); // unknown here: the last one
+  admit(p, request_of(4, 4, 0, 1));
+  (void)step(p);
+  EXPECT_EQ(p.load().headroom_blocks, 30U);
+  EXPECT_EQ(p.load().execution_levels, 0b101U);
+  ASSERT_EQ(p.park(request_id{2}, epoch{1}), planner::parking::parked);
+  ASSERT_EQ(p.park(request_id{3}, epoch{1}), planner::parking::parked);
+  EXPECT_EQ(p.load().headroom_blocks, 30U) << "until they have left";
+}
+
+TEST(PlannerPolicy, TheExecutionLevelGoesWithTheRequestWhereverItMoves) {
+  planner from{settings_of(64)}, to{settings_of(64)};
+  admit(from, request_of(1, 20, 3, 1));
+  (void)step(from);
+  EXPECT_EQ(from.requests().at(0).execution_level, 1U);
+  ASSERT_EQ(from.park(request_id{1}, epoch{1}), planner::parking::parked);
+  const auto moved = from.snapshot(request_id{1}, 0);
+  EXPECT_EQ(moved.execution_level, 1U);
+  ASSERT_TRUE(to.hold_place());
+  ASSERT_TRUE(to.adopt(moved, epoch{2}, *to.reserve(2)).accepted());
+  EXPECT_EQ(to.requests().at(0).execution_level, 1U);
+}
+
+TEST(PlannerPolicy, CandidatesToMoveAreThoseThatDecodeAndTheHeadOfLine) {
+  planner p{settings_of(12)};
+  admit(p, request_of(1, 20));
+  (void)step(p);
+  admit(p, request_of(2, 100));
+  (void)step(p); // a chunk of its prompt
+  admit(p, request_of(3, 60));
+  admit(p, request_of(4, 60));
+  const auto all = p.move_candidates();
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].request, request_id{3});
+  EXPECT_TRUE(all[0].head_of_line);
+  EXPECT_EQ(all[0].state, request_state::waiting);
+  EXPECT_EQ(all[0].blocks, 4U);
+  EXPECT_EQ(all[0].frees, 4U);
+  EXPECT_EQ(all[1].request, request_id{1});
+  EXPECT_EQ(all[1].blocks, 2U);
+  EXPECT_EQ(all[1].frees, 2U);
+}
+
+TEST(PlannerPolicy, ACandidateSaysWhatItSharesAndWhetherItIsTheLastOfItsLevel) {
+  auto settings = settings_of(64);
+  settings.execution_levels = {{"normal", 0}, {"high", 9}};
+  planner p{settings};
+  auto one = request_of(1, 33, 0, 1);
+  auto two = one;
+  two.request = request_id{2};
+  two.execution_level = 0;
+  admit(p, one);
+  (void)step(p);
+  admit(p, two);
+  (void)step(p);
+  const auto all = p.move_candidates();
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].blocks, 3U);
+  EXPECT_EQ(all[0].frees, 1U) << "two are shared";
+  EXPECT_EQ(all[0].headroom, 9U);
+  EXPECT_TRUE(all[0].last_of_level);
+  EXPECT_EQ(all[1].headroom, 0U);
+}
+
+} // namespace
+} // namespace godwit::protocols
