@@ -114,7 +114,7 @@ TEST_F(SimExecutor, CopiesBlocksAndLetsThemBeMoved) {
 TEST_F(SimExecutor, TakesTheTimeOfTheModelLayerByLayer) {
   latency_model latency;
   latency.base_us = 1000;
-  latency.per_prefill_token_us = 10;
+  latency.linear = {{{1, 10}}};
   latency.per_kv_token_us = 0;
   const auto one = make_sim_executor(info_of(), latency, timers_);
   protocols::step_input input;

@@ -1,22 +1,27 @@
 #pragma once
 
 #include <godwit/gpu/executor.hpp>
+#include <godwit/gpu/sim/latency_model.hpp>
+#include <godwit/gpu/sim/profile.hpp>
 #include <godwit/runtime/async/timer_source.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 namespace godwit::gpu::sim {
 
-/// How long a step takes: base + prefill tokens + decoding sequences + KV read, spread evenly over the layers.
-struct latency_model {
-  double base_us = 2000;
-  double per_prefill_token_us = 30;
-  double per_decode_us = 50;    ///< for each sequence that decodes
-  double per_kv_token_us = 0.2; ///< for each token that attention reads
-  [[nodiscard]] std::chrono::nanoseconds step_time(const protocols::step_input& input) const;
+/// What an executor remembers of the tokens it was fed.
+enum class sim_memory : std::uint8_t {
+  /// For each slot of each KV block a hash of all tokens up to it. Tokens come out of the pool, as a real model's do.
+  hashes,
+  /// Nothing: a token is a function of request id, seed and index only. For large simulations: a step's cost does not
+  /// depend on the length of its sequences, and instances need no pool. Answers still do not depend on batch, instance
+  /// or migration, but they do not show any more that blocks were mixed up, lost, copied too late or filled with other
+  /// tokens, that a prompt's cached prefix is another's, or that a request goes on with other tokens than its own;
+  /// block
+  /// ids and tokens are not checked either.
+  none
 };
 
 /// What the simulated model says.
@@ -24,7 +29,12 @@ struct sim_model {
   /// Drawn, if there is one, with the given probability; 0: answers end at max_tokens.
   std::vector<protocols::token_id> eos;
   double eos_share = 0;
+  sim_memory memory = sim_memory::hashes;
 };
+
+/// Bytes that a block of a simulated executor has to show a fabric, whatever `executor_info::block_bytes` says: a
+/// simulated link of b bytes/s behaves as one between real devices when it moves b * sim_block_bytes / block_bytes.
+inline constexpr std::uint64_t sim_block_bytes = protocols::tokens_per_block * sizeof(std::uint64_t);
 
 /// The sibling of the real executors for simulations: takes the time that a latency model says on a timer, and computes
 /// nothing.
@@ -32,9 +42,13 @@ struct sim_model {
 /// Its tokens still are what a model's would be: a function of the request's tokens so far, its seed and the index, and
 /// of nothing else. They come out of a simulated KV pool (for each slot a hash of all tokens up to it), so whoever
 /// mixes up blocks gets other answers. K of layer 0 of a block is those hashes, so that KV can be moved; all other
-/// regions are empty. `timers` must outlive the executor and call on the thread that uses it, as a simulated world
-/// does.
+/// regions are empty. (`sim_memory::none` gives that up for speed.) `timers` must outlive the executor and call on the
+/// thread that uses it, as a simulated world does.
 [[nodiscard]] std::unique_ptr<executor> make_sim_executor(executor_info info, latency_model latency,
                                                           runtime::async::timer_source& timers, sim_model model = {});
+
+/// One replica on the device that a profile describes.
+[[nodiscard]] std::unique_ptr<executor> make_sim_executor(const profile& device, runtime::async::timer_source& timers,
+                                                          sim_model model = {});
 
 } // namespace godwit::gpu::sim

@@ -1,0 +1,161 @@
+#include "sim/token_source.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+namespace godwit::gpu::sim {
+
+namespace {
+
+using protocols::step_input;
+using protocols::step_output;
+using protocols::step_slice;
+using protocols::tokens_per_block;
+
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  // splitmix64's finaliser over a combination of both
+  auto z = a * 0x9e3779b97f4a7c15ULL + b + 0x632be59bd9b4e019ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+struct shape {
+  std::uint32_t vocabulary;
+  std::uint32_t positions_max;
+  std::uint32_t blocks;
+};
+
+// What holds of every slice, whoever looks at its blocks and tokens.
+void check_length(const step_slice& slice, const shape& info) {
+  const auto end = slice.first_position + slice.tokens.size();
+  require(!slice.tokens.empty(), "a slice has no tokens");
+  require(end <= info.positions_max, "a position is beyond the model's context");
+  require(slice.blocks.size() * tokens_per_block >= end, "a block table is too short");
+}
+
+protocols::sampled_token draw(std::uint64_t state, const step_slice& slice, const sim_model& model,
+                              std::uint32_t vocabulary) {
+  state = mix(state, slice.sampling.greedy() ? 0 : slice.sampling.seed);
+  state = mix(state, slice.sample_index);
+  const auto allowed = [&](protocols::token_id id) {
+    return std::find(slice.forbidden.begin(), slice.forbidden.end(), id) == slice.forbidden.end();
+  };
+  const double share = static_cast<double>(mix(state, 1) >> 11) * 0x1.0p-53;
+  if (!model.eos.empty() && share < model.eos_share && allowed(model.eos.front()))
+    return protocols::sampled_token{model.eos.front()};
+  auto id = static_cast<protocols::token_id>(state % vocabulary);
+  const auto plain = [&](protocols::token_id t) {
+    return allowed(t) && std::find(model.eos.begin(), model.eos.end(), t) == model.eos.end();
+  };
+  for (std::uint32_t tries = 0; !plain(id); ++tries) {
+    if (tries == vocabulary) return protocols::sampled_token{protocols::no_token};
+    id = static_cast<protocols::token_id>((static_cast<std::uint32_t>(id) + 1) % vocabulary);
+  }
+  return protocols::sampled_token{id};
+}
+
+/// For each slot of each block, a hash of all tokens up to and including that position.
+class hash_source final : public token_source {
+public:
+  hash_source(shape info, sim_model model)
+      : info_(info), model_(std::move(model)), slots_(std::size_t{info.blocks} * tokens_per_block, 0) {}
+
+  void check(const step_input& input) const override {
+    for (const auto& copy : input.copies)
+      require(copy.from.value() < info_.blocks && copy.to.value() < info_.blocks, "a copied block is outside the pool");
+    for (const auto& slice : input.slices) {
+      check_length(slice, info_);
+      for (const auto block : slice.blocks) require(block.value() < info_.blocks, "a block is outside the pool");
+      for (const auto token : slice.tokens)
+        require(token >= 0 && static_cast<std::uint32_t>(token) < info_.vocabulary,
+                "a token is outside the vocabulary");
+    }
+  }
+
+  step_output run(const step_input& input) override {
+    step_output out;
+    out.step = input.step;
+    for (const auto& order : input.copies)
+      std::copy_n(slots_.begin() + first_slot(order.from), tokens_per_block, slots_.begin() + first_slot(order.to));
+    for (const auto& slice : input.slices) {
+      std::uint64_t chain = slice.first_position == 0 ? 0 : at(slice, slice.first_position - 1);
+      auto position = slice.first_position;
+      for (const auto token : slice.tokens)
+        at(slice, position++) = chain = mix(chain, static_cast<std::uint64_t>(token) + 1);
+      if (slice.samples) out.tokens.push_back(draw(read(slice, position), slice, model_, info_.vocabulary));
+    }
+    return out;
+  }
+
+  protocols::memory_region region(protocols::block_id block) override {
+    if (block.value() >= info_.blocks) return {};
+    return {reinterpret_cast<std::byte*>(slots_.data() + first_slot(block)), sim_block_bytes,
+            protocols::memory_kind::host};
+  }
+
+private:
+  static std::ptrdiff_t first_slot(protocols::block_id block) {
+    return static_cast<std::ptrdiff_t>(std::size_t{block.value()} * tokens_per_block);
+  }
+  std::uint64_t& at(const step_slice& slice, std::uint32_t position) {
+    const auto block = slice.blocks[position / tokens_per_block].value();
+    return slots_[std::size_t{block} * tokens_per_block + position % tokens_per_block];
+  }
+  /// Reads the last slot of every block, as attention reads all of them.
+  std::uint64_t read(const step_slice& slice, std::uint32_t end) {
+    std::uint64_t state = 0;
+    for (std::uint32_t position = tokens_per_block - 1; position < end; position += tokens_per_block)
+      state = mix(state, at(slice, position));
+    return mix(state, at(slice, end - 1));
+  }
+
+  shape info_;
+  sim_model model_;
+  std::vector<std::uint64_t> slots_;
+};
+
+/// Remembers nothing.
+class id_source final : public token_source {
+public:
+  id_source(shape info, sim_model model) : info_(info), model_(std::move(model)) {}
+
+  void check(const step_input& input) const override {
+    for (const auto& slice : input.slices) check_length(slice, info_);
+  }
+
+  step_output run(const step_input& input) override {
+    step_output out;
+    out.step = input.step;
+    for (const auto& slice : input.slices)
+      if (slice.samples) out.tokens.push_back(draw(mix(0, slice.request.value()), slice, model_, info_.vocabulary));
+    return out;
+  }
+
+  // All blocks are one, and what lands there is not read.
+  protocols::memory_region region(protocols::block_id block) override {
+    if (block.value() >= info_.blocks) return {};
+    return {reinterpret_cast<std::byte*>(scratch_.data()), sim_block_bytes, protocols::memory_kind::host};
+  }
+
+private:
+  shape info_;
+  sim_model model_;
+  std::array<std::uint64_t, tokens_per_block> scratch_{};
+};
+
+} // namespace
+
+std::unique_ptr<token_source> make_token_source(const executor_info& info, sim_model model) {
+  const shape known{info.vocabulary, info.positions_max, info.blocks};
+  if (model.memory == sim_memory::none) return std::make_unique<id_source>(known, std::move(model));
+  return std::make_unique<hash_source>(known, std::move(model));
+}
+
+} // namespace godwit::gpu::sim
