@@ -38,6 +38,7 @@ void node::on_stop() {
   if (frontend_) stop(frontend_);
   if (scheduler_) stop(scheduler_);
   if (own_member_) stop(own_member_);
+  for (const auto& [key, further] : further_members_) stop(further);
 }
 
 std::chrono::nanoseconds node::next_pause(std::chrono::nanoseconds started, std::chrono::nanoseconds& backoff) {
@@ -90,15 +91,11 @@ task<void> node::respawn_frontend(std::chrono::nanoseconds pause) {
   announce();
 }
 
-// This process's own instances: a member like any other, but for its key and its way to the head.
-void node::spawn_member() {
-  member_started_ = now();
+// Members of this process differ from others in their key and their way to the head only.
+member_options node::options_of_member() const {
   member_options o;
   o.version = options_.version;
   o.address = options_.address;
-  o.key = own_key;
-  o.instances = options_.instances;
-  o.capacity = options_.capacity;
   o.model = options_.identity;
   o.find_head = [head = runtime::handle<node_interface>{self()}](const std::function<void(found_head)>& done) {
     done(head);
@@ -110,6 +107,15 @@ void node::spawn_member() {
   o.instance = options_.instance;
   o.llumlet = options_.llumlet;
   o.log = options_.log;
+  return o;
+}
+
+void node::spawn_member() {
+  member_started_ = now();
+  auto o = options_of_member();
+  o.key = own_key;
+  o.instances = options_.instances;
+  o.capacity = options_.capacity;
   own_member_ = spawn<member>(std::move(o));
   monitor(own_member_, [this](runtime::stop_reason reason) {
     const auto pause = next_pause(member_started_, member_backoff_);

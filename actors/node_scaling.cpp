@@ -166,10 +166,10 @@ std::optional<protocols::instance_id> node::find_spare() const {
 void node::scale_out(const std::string& why) {
   constexpr std::size_t orders_max = 64; // autoscaling orders one at a time
   const auto spare = find_spare();
-  if (orders_.size() >= orders_max || (!spare && !options_.provisioner)) {
+  if (orders_.size() >= orders_max || (!spare && !options_.provisioner && !options_.provision_here)) {
     options_.log.warning("cannot scale out ({}): {}", why,
                          orders_.size() >= orders_max ? "too many instances are ordered already"
-                                                      : "no process has a spare instance, and nobody provides others");
+                                                      : "no instance is stopped, and nobody provides others");
     return;
   }
   provision_order order;
@@ -179,6 +179,7 @@ void node::scale_out(const std::string& why) {
     order.spare = *spare;
   else
     order.node = "scaled-" + std::to_string(order.number);
+  if (!spare && !options_.provisioner) order.key = ~order.number; // other processes draw theirs at random
   orders_.push_back(order);
   options_.log.info("scaling out: {} {}", spare ? "starting" : "ordering", spare ? numbered(*spare) : order.node);
   if (spare) drains_.erase(*spare);
@@ -195,6 +196,7 @@ task<void> node::await_spare(provision_order order) {
 task<void> node::await_process(provision_order order) {
   const auto patience = nanoseconds(options_.scheduler.scaling.provision_timeout_ns);
   const auto begin = [this, &order](runtime::completer<std::string> failed) {
+    if (order.key != 0) return order_here(order);
     options_.provisioner->order(order.node, [failed](std::string reason) { failed(std::move(reason)); });
   };
   const auto failure = co_await callback<std::string>(patience, begin);
@@ -209,10 +211,27 @@ node::provision_order* node::find_order(protocols::instance_id spare) {
   return nullptr;
 }
 
-node::provision_order* node::find_order(std::string_view process) {
+node::provision_order* node::find_order(const member_record& m) {
   for (auto& order : orders_)
-    if (!order.node.empty() && order.node == process) return &order;
+    if (!order.node.empty() && (order.key != 0 ? order.key == m.key : m.key != own_key && order.node == m.address))
+      return &order;
   return nullptr;
+}
+
+void node::order_here(const provision_order& order) {
+  auto o = options_of_member();
+  o.key = order.key;
+  const auto key = order.key;
+  const auto whom = spawn<member>(std::move(o));
+  further_members_[key] = whom;
+  monitor(whom, [this, key](runtime::stop_reason) { further_members_.erase(key); });
+}
+
+void node::release(std::uint64_t key, const std::string& process, std::optional<protocols::instance_id> instance) {
+  if (const auto further = further_members_.find(key); further != further_members_.end())
+    stop(further->second); // which leaves
+  else if (options_.provisioner && key != own_key)
+    options_.provisioner->release(process, instance);
 }
 
 void node::give_up(std::uint64_t number, std::string_view why) {
@@ -222,7 +241,9 @@ void node::give_up(std::uint64_t number, std::string_view why) {
   orders_.erase(found);
   options_.log.warning("gave up {} after {} ms: {}", order.node.empty() ? numbered(order.spare) : order.node,
                        milliseconds_of(now() - order.at), why);
-  if (!order.node.empty())
+  if (order.key != 0)
+    release(order.key, order.node, std::nullopt);
+  else if (!order.node.empty())
     options_.provisioner->release(order.node, std::nullopt);
   else if (auto* m = keeper_of(order.spare))
     tell(m->member, drain_instance{order.spare, true}); // stops at once what is not ready
@@ -230,7 +251,7 @@ void node::give_up(std::uint64_t number, std::string_view why) {
 }
 
 void node::note_arrival(const member_record& m) {
-  if (auto* order = find_order(m.address); order != nullptr && m.key != own_key) order->there = true;
+  if (auto* order = find_order(m)) order->there = true;
 }
 
 void node::note_pair(const member_record& m, protocols::instance_id id, const pair_entry& before,
@@ -239,10 +260,10 @@ void node::note_pair(const member_record& m, protocols::instance_id id, const pa
   const bool became_ready = now_is.ready && !(before.ready && before.generation == now_is.generation);
   if (became_ready && !orders_.empty()) {
     auto* order = find_order(id);
-    if (order == nullptr && m.key != own_key) order = find_order(m.address);
+    if (order == nullptr) order = find_order(m);
     if (order == nullptr && m.key != own_key) // a command may have started it under another name
       for (auto& o : orders_)
-        if (order == nullptr && !o.node.empty() && !o.there && m.joined >= o.at) order = &o;
+        if (order == nullptr && !o.node.empty() && o.key == 0 && !o.there && m.joined >= o.at) order = &o;
     if (order != nullptr) {
       options_.log.info("scaled out: {} takes requests {} ms after it was ordered", numbered(id),
                         milliseconds_of(now() - order->at));
@@ -255,9 +276,9 @@ void node::note_pair(const member_record& m, protocols::instance_id id, const pa
   ++scaled_in_;
   options_.log.info("scaled in: {} is stopped", numbered(id));
   const bool empty = std::all_of(m.pairs.begin(), m.pairs.end(), [](const auto& p) { return p.stopped; });
-  if (m.key == own_key || !options_.provisioner || !empty) return;
+  if (m.key == own_key || !empty || (!options_.provisioner && !further_members_.contains(m.key))) return;
   for (std::uint32_t i = 0; i < m.instances; ++i) drains_[protocols::instance_id{m.first.value() + i}].released = true;
-  options_.provisioner->release(m.address, id);
+  release(m.key, m.address, id);
 }
 
 // It comes back, if at all, as it was at its start.
@@ -267,7 +288,7 @@ void node::note_departure(const member_record& m) {
     drains_.erase(id);
     std::erase_if(orders_, [id](const auto& o) { return o.node.empty() && o.spare == id; });
   }
-  if (const auto* order = find_order(m.address); order != nullptr && order->there)
+  if (const auto* order = find_order(m); order != nullptr && order->there)
     give_up(order->number, "its process is gone");
 }
 

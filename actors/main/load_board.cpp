@@ -56,4 +56,9 @@ void load_board::take(const load_report& report) {
   reports_[report.instance] = report;
 }
 
+void load_board::retain(const std::set<protocols::instance_id>& there) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(reports_, [&](const auto& known) { return !there.contains(known.first); });
+}
+
 } // namespace godwit::main

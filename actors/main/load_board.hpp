@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 namespace godwit::main {
@@ -15,6 +16,8 @@ class load_board {
 public:
   explicit load_board(runtime::metrics::registry& metrics);
   void take(const protocols::load_report& report);
+  /// Forgets the others.
+  void retain(const std::set<protocols::instance_id>& there);
 
 private:
   /// NaN: no sample.

@@ -78,9 +78,13 @@ int run_node(node_command_options& options) {
 /// What concerns HTTP, requests and dispatch is the head's business. A file that sets it is accepted all the same, so
 /// that a cluster can share one.
 bool concerns_members(const runtime::config::setting& s) {
-  for (const char* table : {"http.", "control.", "frontend."})
+  for (const char* table : {"http.", "control.", "frontend.", "scaling."})
     if (s.name.starts_with(table)) return false;
-  return s.name != "model.name" && s.name != "scheduler.policy" && s.name != "runtime.drain_timeout";
+  for (const char* name : {"model.name", "scheduler.policy", "scheduler.migration", "scheduler.migration_interval",
+                           "scheduler.migrate_below", "scheduler.migrate_above", "scheduler.hysteresis",
+                           "scheduler.stale_after", "runtime.drain_timeout"})
+    if (s.name == name) return false;
+  return true;
 }
 
 } // namespace

@@ -65,10 +65,37 @@ pair_options make_pair_options(const serve_settings& settings, const gpu::model:
   planner.waiting_max = settings.llumlet.queue_max;
   planner.prefix_caching = settings.llumlet.prefix_caching;
   planner.eos = model.configuration.eos;
+  planner.execution_levels = execution_levels(settings);
   o.llumlet.step_timeout = settings.instances.step_timeout;
   o.llumlet.report_interval = settings.scheduler.report_interval;
   o.llumlet.migration = std::move(migration);
+  o.llumlet.selection.cooldown_ns = std::chrono::nanoseconds(settings.scheduler.move_cooldown).count();
+  o.llumlet.selection.gain_min = settings.scheduler.move_gain;
+  o.llumlet.profile.enabled = settings.priorities.profile;
+  o.llumlet.profile.time_max = settings.priorities.profile_time_max;
   o.llumlet.log = log.component("llumlet");
+  return o;
+}
+
+actors::scheduler_options make_scheduler_options(const serve_settings& settings, const runtime::log::logger& log) {
+  const auto ns = [](std::chrono::milliseconds t) { return std::chrono::nanoseconds(t).count(); };
+  actors::scheduler_options o;
+  o.policies.dispatch = settings.scheduler.policy;
+  o.policies.migration = settings.scheduler.migration;
+  o.policies.scaling = settings.scaling.mode;
+  o.pairing.source_below = settings.scheduler.migrate_below;
+  o.pairing.destination_above = settings.scheduler.migrate_above;
+  o.pairing.hysteresis = settings.scheduler.hysteresis;
+  o.scaling.freeness_min = settings.scaling.freeness_min;
+  o.scaling.freeness_max = settings.scaling.freeness_max;
+  o.scaling.hold_ns = ns(settings.scaling.hold);
+  o.scaling.instances_min = settings.scaling.instances_min;
+  o.scaling.instances_max = settings.scaling.instances_max;
+  o.scaling.provision_timeout_ns = ns(settings.scaling.provision_timeout);
+  o.levels = execution_levels(settings);
+  o.migration_interval = settings.scheduler.migration_interval;
+  o.stale_after = settings.scheduler.stale_after;
+  o.log = log.component("scheduler");
   return o;
 }
 

@@ -3,6 +3,7 @@
 #include "main/settings.hpp"
 #include "main/start_error.hpp"
 
+#include <godwit/actors/global_scheduler.hpp>
 #include <godwit/actors/instance.hpp>
 #include <godwit/actors/llumlet.hpp>
 #include <godwit/actors/membership.hpp>
@@ -36,6 +37,10 @@ struct pair_options {
 [[nodiscard]] pair_options make_pair_options(const serve_settings& settings, const gpu::model::model_directory& model,
                                              actors::executor_factory factory, actors::migration_environment migration,
                                              const runtime::log::logger& log);
+
+/// How the head's scheduler decides.
+[[nodiscard]] actors::scheduler_options make_scheduler_options(const serve_settings& settings,
+                                                               const runtime::log::logger& log);
 
 [[nodiscard]] runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
                                                                   const runtime::log::logger& log);

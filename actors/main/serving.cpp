@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -27,6 +28,12 @@ transport::http::server_settings http_settings(const serve_settings& s) {
   out.idle_timeout = s.http.idle_timeout;
   out.write_timeout = s.http.write_timeout;
   out.error_response = actors::openai_error_response;
+  return out;
+}
+
+std::vector<std::string> level_names(const serve_settings& s) {
+  std::vector<std::string> out;
+  for (auto& level : execution_levels(s)) out.push_back(std::move(level.name));
   return out;
 }
 
@@ -69,14 +76,21 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   auto pair = make_pair_options(settings_, model, loader_->factory(), make_migration(settings_, fabric_, log_), log_);
   o.instance = std::move(pair.instance);
   o.llumlet = std::move(pair.llumlet);
-  o.llumlet.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
 
-  o.scheduler.policies.dispatch = settings_.scheduler.policy;
-  o.scheduler.log = log_.component("scheduler");
+  o.scheduler = make_scheduler_options(settings_, log_);
+  o.scheduler.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
+  o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
+  o.provision_here = settings_.scaling.provisioner == provisioner_choice::in_process;
+  o.on_topology = [board = board_.get()](const actors::topology& news) {
+    std::set<protocols::instance_id> there;
+    for (const auto& entry : news.instances) there.insert(entry.instance);
+    board->retain(there);
+  };
 
   o.frontend.requests_max = settings_.frontend.requests_max;
   o.frontend.attempts_max = settings_.frontend.attempts_max;
   o.frontend.placement_timeout = settings_.frontend.placement_timeout;
+  o.frontend.execution_levels = level_names(settings_);
   o.frontend.random_seed = entropy();
   o.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics_);
   o.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics_);
@@ -96,6 +110,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   defaults.top_k = model.configuration.default_top_k.value_or(defaults.top_k);
   o.limits.body_bytes_max = settings_.http.body_bytes_max;
   o.limits.prompts_max = settings_.frontend.prompts_max;
+  o.limits.execution_levels = level_names(settings_);
   o.limits.vocabulary = model.configuration.vocabulary;
   o.version = GODWIT_VERSION;
   o.unix_time_s = [] {

@@ -1,9 +1,9 @@
 #include "main/settings.hpp"
 
 #include "main/migration_parts.hpp"
+#include "main/scheduling_settings.hpp"
 
 #include <godwit/gpu/cpu/isa.hpp>
-#include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/runtime/log/level.hpp>
 
 #include <algorithm>
@@ -106,15 +106,6 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
 }
 
 void declare_cluster(runtime::config::registry& r, serve_settings& s) {
-  r.add("scheduler.policy", s.scheduler.policy,
-        {.doc =
-             "How requests are dispatched to instances: freeness, infaas, least_requests, power_of_two or round_robin.",
-         .flag = "--policy"});
-  r.add("scheduler.report_interval", s.scheduler.report_interval,
-        {.doc = "How often an instance reports its load when nothing changes; changes are reported sooner.",
-         .unit = "ms",
-         .min = 1,
-         .max = 60'000});
   r.add("frontend.requests_max", s.frontend.requests_max,
         {.doc = "Requests that the front end holds at once; further clients get 429.",
          .unit = "requests",
@@ -307,6 +298,7 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
 
 void declare(runtime::config::registry& registry, serve_settings& settings) {
   declare_engine(registry, settings);
+  declare_scheduling(registry, settings);
   declare_cluster(registry, settings);
   declare_migration(registry, settings);
   declare_edges(registry, settings);
@@ -323,12 +315,6 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
     return std::nullopt;
   });
   registry.relate([&settings]() -> std::optional<std::string> {
-    const auto policies = protocols::dispatcher_names();
-    if (std::find(policies.begin(), policies.end(), settings.scheduler.policy) == policies.end()) {
-      std::string names;
-      for (const auto name : policies) names += (names.empty() ? "" : ", ") + std::string(name);
-      return "scheduler.policy: no policy is called '" + settings.scheduler.policy + "'; known are " + names;
-    }
     if (settings.instances.isa != "auto" && !gpu::cpu::parse_isa(settings.instances.isa))
       return "instances.isa: '" + settings.instances.isa + "' is none of auto, amx, avx512, avx2, scalar";
     if (!is_address(settings.fabric.listen))

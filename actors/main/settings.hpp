@@ -1,9 +1,14 @@
 #pragma once
 
+#include <godwit/protocols/policy/headroom.hpp>
+#include <godwit/protocols/policy/pairing.hpp>
+#include <godwit/protocols/policy/scaling.hpp>
+#include <godwit/protocols/policy/selection.hpp>
 #include <godwit/runtime/config/registry.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +19,7 @@ enum class kv_choice : std::uint8_t { automatic, bf16, f32 };
 enum class batching_choice : std::uint8_t { continuous, fixed };
 enum class fabric_choice : std::uint8_t { automatic, ucx, in_process, none };
 enum class log_format : std::uint8_t { text, json };
+enum class provisioner_choice : std::uint8_t { in_process, process, command };
 
 /// Everything that `godwit serve` and `godwit node` can be told, with its defaults. `declare` says what each means.
 struct serve_settings {
@@ -42,8 +48,33 @@ struct serve_settings {
   } llumlet;
   struct {
     std::string policy = "freeness";
+    protocols::migration_policy migration = protocols::migration_policy::freeness;
+    std::chrono::milliseconds migration_interval{200};
+    double migrate_below = protocols::pairing_settings{}.source_below;
+    double migrate_above = protocols::pairing_settings{}.destination_above;
+    double hysteresis = protocols::pairing_settings{}.hysteresis;
+    std::chrono::milliseconds move_cooldown{2'000};
+    double move_gain = protocols::selection_settings{}.gain_min;
     std::chrono::milliseconds report_interval{100};
+    std::chrono::milliseconds stale_after{1'000};
   } scheduler;
+  struct {
+    std::string execution = "normal=0,high=auto";
+    bool profile = true;
+    std::chrono::milliseconds profile_time_max{2'000};
+  } priorities;
+  struct {
+    protocols::scaling_mode mode = protocols::scaling_mode::off;
+    double freeness_min = protocols::scaling_settings{}.freeness_min;
+    double freeness_max = protocols::scaling_settings{}.freeness_max;
+    std::chrono::milliseconds hold{10'000};
+    std::uint32_t instances_min = 1;
+    std::uint32_t instances_max = 16;
+    provisioner_choice provisioner = provisioner_choice::in_process;
+    std::string command_out;
+    std::string command_in;
+    std::chrono::milliseconds provision_timeout{600'000};
+  } scaling;
   struct {
     std::uint32_t requests_max = 4096;
     std::uint32_t attempts_max = 16;
@@ -110,6 +141,9 @@ struct serve_settings {
 /// Binds every setting to its name, unit, doc, default and bounds; the flags, the TOML keys, the GODWIT_ variables and
 /// docs/reference/settings.md follow from it.
 void declare(runtime::config::registry& registry, serve_settings& settings);
+
+/// Levels of execution priority of settings that were validated, lowest first.
+[[nodiscard]] std::vector<protocols::execution_level> execution_levels(const serve_settings& settings);
 
 /// "HOST:PORT" or "[HOST]:PORT".
 struct endpoint {

@@ -25,7 +25,7 @@ struct node_options {
   std::string model;
   std::string address;         ///< of this process, for status
   std::uint32_t instances = 1; ///< of this process; 0 where members bring them all
-  std::uint32_t capacity = 0;  ///< instances that this process can run; autoscaling starts those beyond `instances`
+  std::uint32_t capacity = 0;  ///< instances with ids from 0 on; those beyond `instances` begin stopped
   model_identity identity;     ///< of the served model; members must have the same
   /// Processes in the cluster, and instances that one may bring.
   std::uint32_t members_max = 1024;
@@ -40,8 +40,10 @@ struct node_options {
   llumlet_options llumlet;   ///< `id`, `generation` and `instance` are filled in
   scheduler_options scheduler;
   frontend_options frontend;
-  /// Where autoscaling gets processes from once no process has a spare instance. Null: from nowhere.
+  /// Where autoscaling gets processes from once there is no stopped instance to start. Null: this process runs one
+  /// more instance itself if `provision_here`, otherwise there is none.
   std::shared_ptr<actors::provisioner> provisioner;
+  bool provision_here = false;
   /// Told every new topology, on the node's context; must only post or store.
   std::function<void(const topology&)> on_topology;
   runtime::log::logger log;
@@ -55,8 +57,9 @@ struct node_options {
 /// generations; nobody else ever gets them.
 ///
 /// It carries out what autoscaling wants. One instance more is a stopped one of a process that is there, since its
-/// weights are too, or else what the provisioner brings. One less is drained, stopped, and its process released to the
-/// provisioner. The policies that an operator sets survive the scheduler.
+/// weights are too, or else what the provisioner brings, or a further member in this process: each with ids of its own,
+/// so that none need be kept for them. One less is drained, stopped, and its process released to the provisioner. The
+/// policies that an operator sets survive the scheduler.
 class node final : public runtime::actor<node_interface> {
 public:
   node(runtime::actor_context context, node_options options);
@@ -88,7 +91,8 @@ private:
   /// An instance that is not there yet.
   struct provision_order {
     std::uint64_t number = 0;
-    std::string node; ///< the process that is to bring it; empty: a stopped one is started
+    std::uint64_t key = 0; ///< of the member in this process that is to bring it; 0: of none
+    std::string node;      ///< the process that is to bring it; empty: it is `spare`, a stopped one
     protocols::instance_id spare;
     std::chrono::nanoseconds at{0};
     bool there = false; ///< it is in the topology, but takes no requests yet
@@ -99,6 +103,7 @@ private:
 
   void spawn_scheduler();
   void spawn_frontend();
+  [[nodiscard]] member_options options_of_member() const;
   void spawn_member();
   runtime::async::task<void> respawn_scheduler(std::chrono::nanoseconds pause);
   runtime::async::task<void> respawn_frontend(std::chrono::nanoseconds pause);
@@ -123,7 +128,9 @@ private:
   runtime::async::task<void> await_spare(provision_order order);
   runtime::async::task<void> await_process(provision_order order);
   [[nodiscard]] provision_order* find_order(protocols::instance_id spare);
-  [[nodiscard]] provision_order* find_order(std::string_view process);
+  [[nodiscard]] provision_order* find_order(const member_record& m);
+  void order_here(const provision_order& order);
+  void release(std::uint64_t key, const std::string& process, std::optional<protocols::instance_id> instance);
   void give_up(std::uint64_t number, std::string_view why);
   /// What news of a member, or its coming, mean for drains and orders.
   void note_arrival(const member_record& m);
@@ -150,6 +157,7 @@ private:
   std::vector<member_record> members_; ///< by their first instance
   std::uint32_t next_instance_ = 0;
   runtime::handle<member_interface> own_member_;
+  std::map<std::uint64_t, runtime::handle<member_interface>> further_members_; ///< of this process, by key
   runtime::handle<scheduler_interface> scheduler_;
   runtime::handle<frontend_interface> frontend_;
   std::chrono::nanoseconds scheduler_started_{0}, scheduler_backoff_{0};

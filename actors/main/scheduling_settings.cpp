@@ -1,0 +1,186 @@
+#include "main/scheduling_settings.hpp"
+
+#include <godwit/protocols/policy/dispatch.hpp>
+
+#include <algorithm>
+
+namespace godwit::main {
+
+namespace {
+
+constexpr double hour_ms = 3'600'000;
+/// Blocks per running request: more than any pool has.
+constexpr double freeness_limit = 1e9;
+
+void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
+  r.add("scheduler.policy", s.scheduler.policy,
+        {.doc = "How requests are dispatched to instances: freeness (the one with the most memory left per running "
+                "request), infaas (least memory in use or asked for), least_requests, power_of_two or round_robin.",
+         .flag = "--policy"});
+  r.add("scheduler.migration", s.scheduler.migration,
+        {{"freeness", protocols::migration_policy::freeness},
+         {"defrag", protocols::migration_policy::defrag},
+         {"none", protocols::migration_policy::none}},
+        {.doc = "Which requests migrate by themselves. freeness: away from instances that run out of memory. defrag: "
+                "only from those whose next request waits for memory. none: only by hand and to drain an instance.",
+         .flag = "--migration"});
+  r.add("scheduler.migration_interval", s.scheduler.migration_interval,
+        {.doc = "Between two rounds in which instances are paired for migration, and autoscaling looks at the load.",
+         .unit = "ms",
+         .min = 10,
+         .max = 60'000,
+         .extreme = "20ms"});
+  r.add("scheduler.migrate_below", s.scheduler.migrate_below,
+        {.doc = "Requests migrate away from instances whose freeness is below. Freeness is the memory that is left, in "
+                "KV blocks for each running request; a block lasts for 16 steps.",
+         .unit = "blocks",
+         .min = -freeness_limit,
+         .max = freeness_limit});
+  r.add("scheduler.migrate_above", s.scheduler.migrate_above,
+        {.doc = "Requests migrate to instances whose freeness is above.",
+         .unit = "blocks",
+         .min = -freeness_limit,
+         .max = freeness_limit});
+  r.add("scheduler.hysteresis", s.scheduler.hysteresis,
+        {.doc = "How far a pair's freeness must be beyond the thresholds before the pair is given up.",
+         .unit = "blocks",
+         .min = 0,
+         .max = freeness_limit});
+  r.add("scheduler.move_cooldown", s.scheduler.move_cooldown,
+        {.doc = "A running request that came to an instance stays there for so long, and one whose migration failed "
+                "waits so long for the next.",
+         .unit = "ms",
+         .min = 0,
+         .max = hour_ms});
+  r.add("scheduler.move_gain", s.scheduler.move_gain,
+        {.doc = "A request migrates by policy only where that makes the fuller of the two instances freer by this "
+                "much, counted over the source's running requests.",
+         .unit = "blocks",
+         .min = 0,
+         .max = freeness_limit});
+  r.add("scheduler.report_interval", s.scheduler.report_interval,
+        {.doc = "How often an instance reports its load when nothing changes; changes are reported sooner.",
+         .unit = "ms",
+         .min = 1,
+         .max = 60'000});
+  r.add("scheduler.stale_after", s.scheduler.stale_after,
+        {.doc = "An instance that has not reported for so long gets no requests until it does. When all are silent, "
+                "requests are dispatched in turn. At least twice the report interval.",
+         .unit = "ms",
+         .min = 10,
+         .max = hour_ms});
+}
+
+void declare_priorities(runtime::config::registry& r, serve_settings& s) {
+  r.add("priorities.execution", s.priorities.execution,
+        {.doc = "Execution priorities that requests may name, lowest first: NAME=HEADROOM,... The first is what they "
+                "get otherwise. Headroom is what an instance that runs such a request keeps free, in KV blocks, so "
+                "that it decodes as if it were alone; auto: found out when the instance starts."});
+  r.add("priorities.profile", s.priorities.profile,
+        {.doc = "Measure at an instance's start how much load leaves its decode steps within 5 % of their unloaded "
+                "time, where an execution priority has the headroom auto. false: auto means none."});
+  r.add("priorities.profile_time_max", s.priorities.profile_time_max,
+        {.doc = "Longest time of that measurement; what was found by then counts.",
+         .unit = "ms",
+         .min = 1,
+         .max = hour_ms});
+}
+
+void declare_scaling(runtime::config::registry& r, serve_settings& s) {
+  r.add("scaling.mode", s.scaling.mode,
+        {{"off", protocols::scaling_mode::off},
+         {"dry_run", protocols::scaling_mode::dry_run},
+         {"on", protocols::scaling_mode::on}},
+        {.doc = "Whether the number of instances follows the load. dry_run: only say in log and status what would be "
+                "done.",
+         .flag = "--scaling"});
+  r.add("scaling.freeness_min", s.scaling.freeness_min,
+        {.doc = "When the mean freeness of the instances is below for scaling.hold, one more is started.",
+         .unit = "blocks",
+         .min = -freeness_limit,
+         .max = freeness_limit});
+  r.add("scaling.freeness_max", s.scaling.freeness_max,
+        {.doc = "When it is above for scaling.hold, the instance with the fewest running requests is drained and "
+                "stopped.",
+         .unit = "blocks",
+         .min = -freeness_limit,
+         .max = freeness_limit});
+  r.add("scaling.hold", s.scaling.hold,
+        {.doc = "How long the mean must be out of its bounds, and the pause between two decisions.",
+         .unit = "ms",
+         .min = 0,
+         .max = 24 * hour_ms});
+  r.add("scaling.instances_min", s.scaling.instances_min,
+        {.doc = "Instances that stay, however little there is to do.", .unit = "instances", .min = 1, .max = 65'536});
+  r.add("scaling.instances_max", s.scaling.instances_max,
+        {.doc = "Instances that there may be, those that joined included.",
+         .unit = "instances",
+         .min = 1,
+         .max = 65'536});
+  r.add("scaling.provisioner", s.scaling.provisioner,
+        {{"in_process", provisioner_choice::in_process},
+         {"process", provisioner_choice::process},
+         {"command", provisioner_choice::command}},
+        {.doc = "Where another instance comes from. in_process: this process, which shares its weights and cores. "
+                "process: a child process on this machine, with the same model and settings. command: "
+                "scaling.command_out."});
+  r.add("scaling.command_out", s.scaling.command_out,
+        {.doc = "Shell command that has an instance started somewhere: it should run 'godwit node --join $GODWIT_HEAD "
+                "--name $GODWIT_NODE' there. Exit code 0: it will come."});
+  r.add("scaling.command_in", s.scaling.command_in,
+        {.doc = "Shell command that takes the process $GODWIT_NODE away; its instance $GODWIT_INSTANCE is drained and "
+                "stopped. $GODWIT_INSTANCE is empty when the process never joined. Empty: nothing is done."});
+  r.add("scaling.provision_timeout", s.scaling.provision_timeout,
+        {.doc = "An ordered instance that takes no requests by then is given up. Bounds the commands too.",
+         .unit = "ms",
+         .min = 100,
+         .max = 24 * hour_ms});
+}
+
+std::optional<std::string> wrong_with_scheduler(const serve_settings& s) {
+  const auto policies = protocols::dispatcher_names();
+  if (std::find(policies.begin(), policies.end(), s.scheduler.policy) == policies.end()) {
+    std::string names;
+    for (const auto name : policies) names += (names.empty() ? "" : ", ") + std::string(name);
+    return "scheduler.policy: no policy is called '" + s.scheduler.policy + "'; known are " + names;
+  }
+  if (s.scheduler.migrate_below > s.scheduler.migrate_above)
+    return "scheduler.migrate_below is above scheduler.migrate_above: an instance would be source and destination";
+  if (s.scheduler.stale_after < 2 * s.scheduler.report_interval)
+    return "scheduler.stale_after is less than twice scheduler.report_interval";
+  if (const auto levels = protocols::parse_execution_levels(s.priorities.execution); !levels)
+    return "priorities.execution: " + levels.error();
+  return std::nullopt;
+}
+
+std::optional<std::string> wrong_with_scaling(const serve_settings& s) {
+  if (s.scaling.freeness_min >= s.scaling.freeness_max) return "scaling.freeness_min is not below scaling.freeness_max";
+  if (s.scaling.instances_min > s.scaling.instances_max) return "scaling.instances_min is above scaling.instances_max";
+  if (s.scaling.provisioner == provisioner_choice::command && s.scaling.command_out.empty())
+    return "scaling.provisioner is command and scaling.command_out is empty";
+  if (s.scaling.provisioner != provisioner_choice::command &&
+      !(s.scaling.command_out.empty() && s.scaling.command_in.empty()))
+    return "scaling.command_out and scaling.command_in are for scaling.provisioner command only";
+  if (s.scaling.provisioner != provisioner_choice::in_process && s.scaling.mode != protocols::scaling_mode::off &&
+      s.control.listen.empty())
+    return "control.listen is empty, so no process that scaling starts could join; scaling.provisioner in_process "
+           "needs none";
+  return std::nullopt;
+}
+
+} // namespace
+
+void declare_scheduling(runtime::config::registry& registry, serve_settings& settings) {
+  declare_scheduler(registry, settings);
+  declare_priorities(registry, settings);
+  declare_scaling(registry, settings);
+  registry.relate([&settings] { return wrong_with_scheduler(settings); });
+  registry.relate([&settings] { return wrong_with_scaling(settings); });
+}
+
+std::vector<protocols::execution_level> execution_levels(const serve_settings& settings) {
+  auto levels = protocols::parse_execution_levels(settings.priorities.execution);
+  return levels ? std::move(*levels) : std::vector<protocols::execution_level>{{"normal", 0}};
+}
+
+} // namespace godwit::main

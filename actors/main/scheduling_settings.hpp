@@ -1,0 +1,10 @@
+#pragma once
+
+#include "main/settings.hpp"
+
+namespace godwit::main {
+
+/// The part of `declare` that is about dispatch, migration policies, execution priorities and autoscaling.
+void declare_scheduling(runtime::config::registry& registry, serve_settings& settings);
+
+} // namespace godwit::main
