@@ -106,7 +106,7 @@ void llumlet::note_home(protocols::request_id id, const home& whom) {
   auto& entry = homes_[id];
   if (entry.admissions++ > 0) leave(entry.by);
   entry.by = whom;
-  entry.settled = now();
+  entry.moved.reset();
   entry.move_failed = false;
   auto& books = books_[whom];
   if (books.requests++ == 0) books.monitor = monitor(whom, [this, whom](runtime::stop_reason) { home_down(whom); });

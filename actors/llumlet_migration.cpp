@@ -184,7 +184,7 @@ void llumlet::source_ended_with(const protocols::migration_report& report) {
   outgoing_.erase(found);
   demonitor(out.monitor);
   if (const auto here = homes_.find(report.request); here != homes_.end() && !report.committed()) {
-    here->second.settled = now();
+    here->second.moved = now();
     here->second.move_failed = true;
   }
   tell(out.wanted_by, report);
@@ -397,6 +397,7 @@ bool llumlet::take_over(protocols::moved_request moved, protocols::epoch epoch,
   std::vector<protocols::block_id> own(in.blocks.begin(), in.blocks.begin() + needed);
   const bool runs = moved.computed > 0;
   note_home(id, whom);
+  homes_.at(id).moved = now();
   const auto answer = planner_->adopt(std::move(moved), epoch, own);
   settle(planner_->take_effects());
   if (!answer.accepted()) {

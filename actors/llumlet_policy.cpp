@@ -70,7 +70,7 @@ std::optional<protocols::move_choice> llumlet::choose() {
   std::erase_if(candidates, [this](protocols::move_candidate& c) {
     const auto here = homes_.find(c.request);
     if (here == homes_.end() || outgoing_.contains(c.request)) return true;
-    c.settled_ns = (now() - here->second.settled).count();
+    if (here->second.moved) c.settled_ns = (now() - *here->second.moved).count();
     c.failed = here->second.move_failed;
     return false;
   });

@@ -27,10 +27,10 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   info.vocabulary = o.vocabulary;
   info.positions_max = o.context;
   info.blocks = o.blocks;
-  n.instance.make_executor = [info, &timers](protocols::instance_id,
+  n.instance.make_executor = [info, latency = o.latency, &timers](protocols::instance_id,
                                              std::function<void(actors::executor_outcome)> done) {
     actors::executor_outcome out;
-    out.made = gpu::sim::make_sim_executor(info, gpu::sim::latency_model{}, timers);
+    out.made = gpu::sim::make_sim_executor(info, latency, timers);
     done(std::move(out));
   };
   if (o.adjust) o.adjust(n);
@@ -50,34 +50,34 @@ sim_cluster::sim_cluster(sim_cluster_options options) : world(options.seed) {
   if (options.fabric) {
     network = std::make_unique<transport::sim::network>(world.timers(), *options.fabric);
     made.identity = {"0123456789abcdef", "f32", 4096, options.context};
-    auto head = made;
-    head.instances = 0;
-    cluster = std::make_unique<actors::cluster>(*system, std::move(head));
-    start_processes(made, options);
+    made_ = made;
+    made.instances = 0;
+    cluster = std::make_unique<actors::cluster>(*system, std::move(made));
+    // One after the other, so that ids are known: instance i lives in process i.
+    for (std::uint32_t i = 0; i < options.instances; ++i) {
+      start_process(i);
+      EXPECT_TRUE(run_until([&] { return cluster->gate()->view().instances.size() == i + 1; }));
+    }
   } else {
     cluster = std::make_unique<actors::cluster>(*system, std::move(made));
   }
   EXPECT_TRUE(run_until([&] { return all_ready(options.instances); }));
 }
 
-// One after the other, so that ids are known: instance i lives in process i.
-void sim_cluster::start_processes(const actors::node_options& options, const sim_cluster_options& wish) {
-  for (std::uint32_t i = 0; i < wish.instances; ++i) {
-    actors::member_options o;
-    o.version = options.version;
-    o.address = process_of(i);
-    o.key = i + 1;
-    o.model = options.identity;
-    o.find_head = [head = cluster->node()](const std::function<void(actors::found_head)>& done) { done(head); };
-    o.backoff_min = options.backoff_min;
-    o.instance = options.instance;
-    o.llumlet = options.llumlet;
-    o.llumlet.migration.fabric = network->make_fabric(process_of(i));
-    o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
-    fabrics.push_back(o.llumlet.migration.fabric);
-    system->spawn<actors::member>(std::move(o));
-    EXPECT_TRUE(run_until([&] { return cluster->gate()->view().instances.size() == i + 1; }));
-  }
+runtime::handle<actors::member_interface> sim_cluster::start_process(std::uint32_t number, std::string name) {
+  actors::member_options o;
+  o.version = made_.version;
+  o.address = name.empty() ? process_of(number) : std::move(name);
+  o.key = number + 1;
+  o.model = made_.identity;
+  o.find_head = [head = cluster->node()](const std::function<void(actors::found_head)>& done) { done(head); };
+  o.backoff_min = made_.backoff_min;
+  o.instance = made_.instance;
+  o.llumlet = made_.llumlet;
+  o.llumlet.migration.fabric = network->make_fabric(process_of(number));
+  o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
+  fabrics.push_back(o.llumlet.migration.fabric);
+  return system->spawn<actors::member>(std::move(o));
 }
 
 bool sim_cluster::all_ready(std::uint32_t instances) const {

@@ -28,6 +28,7 @@ struct sim_cluster_options {
   std::uint32_t step_tokens_max = 64;
   std::uint32_t running_max = 16;
   std::uint32_t waiting_max = 64;
+  gpu::sim::latency_model latency = {};
   std::string policy = "freeness";
   std::function<void(actors::node_options&)> adjust = {};
   /// Each instance is a process of its own, with a fabric called `process-ID`, and requests can migrate.
@@ -52,6 +53,9 @@ public:
   /// Blocks that some request holds, over all instances.
   [[nodiscard]] std::uint32_t blocks_used();
 
+  /// With a fabric: one more process called `process-NUMBER`, whose key is NUMBER + 1, or of this name.
+  runtime::handle<actors::member_interface> start_process(std::uint32_t number, std::string name = {});
+
   /// The instance that has the first (or the only) open request in this state.
   [[nodiscard]] std::optional<std::uint32_t> instance_with(protocols::request_state state);
   /// The name of an instance's fabric.
@@ -68,7 +72,7 @@ public:
   std::unique_ptr<actors::cluster> cluster;
 
 private:
-  void start_processes(const actors::node_options& options, const sim_cluster_options& wish);
+  actors::node_options made_; ///< what processes are made of
 };
 
 } // namespace godwit::test

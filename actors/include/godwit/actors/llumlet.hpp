@@ -180,7 +180,7 @@ private:
   struct wanted {
     home by;
     std::uint32_t admissions = 0;
-    std::chrono::nanoseconds settled{0}; ///< when it came, or a move of it failed
+    std::optional<std::chrono::nanoseconds> moved; ///< when it came by migration, or a move of it failed
     bool move_failed = false;
   };
   std::map<protocols::request_id, wanted> homes_;

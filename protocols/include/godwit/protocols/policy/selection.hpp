@@ -4,6 +4,7 @@
 #include <godwit/protocols/messages/status.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -21,12 +22,13 @@ struct move_candidate {
   std::uint32_t frees = 0;     ///< virtual usage that leaves the source with it, headroom aside
   std::uint32_t headroom = 0;  ///< of its execution level, for all of the level's requests together
   bool last_of_level = false;  ///< no other request of its level runs here: the headroom goes with it
-  std::int64_t settled_ns = 0; ///< how long it has been here, or since a move of it failed
-  bool failed = false;         ///< the latter
+  /// Since it came here by migration, or since a move of it failed.
+  std::int64_t settled_ns = std::numeric_limits<std::int64_t>::max();
+  bool failed = false; ///< the latter
 };
 
 struct selection_settings {
-  /// A running request stays at least so long where it came to, and one whose move failed waits so long for the next.
+  /// A running request stays at least so long where a migration brought it, and one whose move failed waits so long for the next.
   std::int64_t cooldown_ns = 2'000'000'000;
   /// What a move must add to the freeness of the worse one of the two, in blocks by the source's running requests: the
   /// more of them there are, the less can one add.
