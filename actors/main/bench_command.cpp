@@ -67,23 +67,25 @@ load_generator::settings generator_settings(const bench_options& options, const 
   return out;
 }
 
-prompt_writer make_prompts(const bench_options& options, const bench_server& server, std::uint64_t seed) {
-  return prompt_writer(
-      {server.model, options.endpoint, options.vocabulary, seed, options.temperature, options.ignore_eos});
+prompt_writer make_prompts(const bench_options& options, const bench_server& server, const bench_workload& plan,
+                           std::uint64_t seed) {
+  return prompt_writer({server.model, options.endpoint, options.vocabulary, seed, options.temperature,
+                        options.ignore_eos, plan.priority});
 }
 
 /// Requests before the counted ones, a few at a time. False if the run was stopped.
 protocols::expected<bool, bench_error> warm_up(const bench_options& options, const bench_server& server,
-                                               std::span<const workload::workload_request> requests,
-                                               std::ostream& progress, const std::function<bool()>& stopped) {
+                                               const bench_workload& plan, std::ostream& progress,
+                                               const std::function<bool()>& stopped) {
   auto some = std::vector<workload::workload_request>(
-      requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(std::min(options.warmup, requests.size())));
+      plan.requests.begin(),
+      plan.requests.begin() + static_cast<std::ptrdiff_t>(std::min(options.warmup, plan.requests.size())));
   for (auto& r : some) r.arrival_ns = 0;
   auto settings = generator_settings(options, server);
   settings.concurrency = 4;
   const auto clock = runtime::steady_clock{};
   // Prompts of their own: a prefix cache must not know the counted ones already.
-  auto generator = load_generator(settings, make_prompts(options, server, ~options.seed), clock);
+  auto generator = load_generator(settings, make_prompts(options, server, plan, ~options.seed), clock);
   auto shown = bench_progress(options.progress, "warm-up", progress);
   const auto records = generator.run(some, [&](const load_progress& now) { return shown.show(now), !stopped(); });
   shown.finish();
@@ -130,17 +132,18 @@ int run_bench(const bench_options& options, std::ostream& out, std::ostream& pro
   setup.arrivals = plan->arrivals;
   setup.open_loop = plan->scheduled || options.concurrency == 0;
   setup.seed = options.seed;
+  setup.priority = plan->priority;
   setup.ttft_ms = options.ttft_ms;
   setup.tpot_ms = options.tpot_ms;
 
   if (options.warmup > 0) {
-    const auto warm = warm_up(options, *server, plan->requests, progress, asked);
+    const auto warm = warm_up(options, *server, *plan, progress, asked);
     if (!warm) return fail(progress, warm.error());
     if (!*warm) return fail(progress, {1, "stopped during the warm-up"});
   }
   const auto clock = runtime::steady_clock{};
   auto generator =
-      load_generator(generator_settings(options, *server), make_prompts(options, *server, options.seed), clock);
+      load_generator(generator_settings(options, *server), make_prompts(options, *server, *plan, options.seed), clock);
   auto shown = bench_progress(options.progress, "bench", progress);
   const auto records =
       generator.run(plan->requests, [&](const load_progress& now) { return shown.show(now), !asked(); });
@@ -198,6 +201,11 @@ void add_bench_command(CLI::App& app, command_result& result) {
   command->add_option("--seed", options->seed, "Of arrivals, lengths and prompts")
       ->type_name("N")
       ->capture_default_str();
+  command
+      ->add_option("--priority-share", options->priority_share,
+                   "This share of the requests, at random, asks for this execution priority and goes first (extensions "
+                   "of the API)")
+      ->type_name("NAME=SHARE");
   command->add_option("--temperature", options->temperature, "Of sampling; 0: greedy")
       ->type_name("T")
       ->capture_default_str();

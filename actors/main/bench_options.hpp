@@ -26,6 +26,7 @@ struct bench_options {
   std::uint32_t context = 0;     ///< lengths are cut to it; 0: what the server says of its model
   std::uint32_t vocabulary = 0;  ///< prompt ids lie below it; 0: within 10 .. 249
   std::uint64_t seed = 0;
+  std::string priority_share; ///< "NAME=SHARE": of the requests, with this execution priority; empty: none are sent
 
   double temperature = 0.0;
   bool ignore_eos = true;

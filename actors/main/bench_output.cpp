@@ -59,6 +59,14 @@ std::string to_table(const bench_setup& setup, const bench_report& report) {
   out += row("end to end", report.e2e_ms);
   if (setup.open_loop) out += row("start lag", report.start_lag_ms);
 
+  for (const auto& level : report.levels) {
+    out += fmt::format("\n{}: {} of {} requests answered\n",
+                       level.name.empty() ? std::string("no execution priority") : "execution priority " + level.name,
+                       level.answered, level.requests);
+    out += row("TTFT", level.ttft_ms) + row("TPOT", level.tpot_ms) + row("ITL", level.itl_ms);
+    out += row("end to end", level.e2e_ms);
+  }
+
   out += fmt::format("\n{:<18}{:>10.2f} requests/s\n", "throughput", report.requests_per_s);
   out +=
       fmt::format("{:<18}{:>10.1f} tokens/s  ({} tokens)\n", "input", report.prompt_tokens_per_s, report.prompt_tokens);
@@ -87,6 +95,15 @@ std::string to_json(const bench_setup& setup, const bench_report& report) {
   auto errors = json::object{};
   for (const auto& [kind, failures] : report.errors)
     errors[kind] = json::object{{"count", failures.count}, {"example", failures.example}};
+  auto levels = json::array{};
+  for (const auto& level : report.levels)
+    levels.push_back(json::object{{"execution_priority", level.name.empty() ? json::value() : json::value(level.name)},
+                                  {"requests", level.requests},
+                                  {"answered", level.answered},
+                                  {"ttft_ms", object_of(level.ttft_ms)},
+                                  {"tpot_ms", object_of(level.tpot_ms)},
+                                  {"itl_ms", object_of(level.itl_ms)},
+                                  {"e2e_ms", object_of(level.e2e_ms)}});
   const auto out = json::object{
       {"url", setup.url},
       {"model", setup.model},
@@ -115,6 +132,7 @@ std::string to_json(const bench_setup& setup, const bench_report& report) {
       {"itl_ms", object_of(report.itl_ms)},
       {"e2e_ms", object_of(report.e2e_ms)},
       {"start_lag_ms", object_of(report.start_lag_ms)},
+      {"levels", std::move(levels)},
       {"errors", errors},
       {"usage_missing", report.usage_missing},
       {"usage_mismatches", report.usage_mismatches},
@@ -139,6 +157,7 @@ std::string to_json(const request_record& r) {
       {"ended_s", sent ? json::value(since(r.ended_ns)) : nullptr},
       {"prompt_tokens_asked", r.prompt_tokens},
       {"answer_tokens_asked", r.answer_tokens},
+      {"priority", -static_cast<int>(r.priority)},
       {"prompt_tokens", count(r.usage_prompt)},
       {"answer_tokens", count(r.usage_answer)},
       {"pieces", r.pieces},

@@ -74,6 +74,10 @@ std::string prompt_writer::body(const workload_request& request, std::size_t ind
   out["stream"] = true;
   out["stream_options"] = json::object{{"include_usage", true}};
   if (settings_.ignore_eos) out["ignore_eos"] = true; // an extension that strict servers refuse
+  if (!settings_.priority.empty() && request.priority > 0) {
+    out["priority"] = -static_cast<int>(request.priority); // lower goes first
+    out["execution_priority"] = settings_.priority;
+  }
   return json::serialize(out);
 }
 

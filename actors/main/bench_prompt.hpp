@@ -20,6 +20,7 @@ public:
     std::uint64_t seed = 0;
     double temperature = 0.0;
     bool ignore_eos = true;
+    std::string priority{}; ///< execution priority of the workload's requests of priority 1; empty: not sent
   };
 
   explicit prompt_writer(settings chosen) : settings_(std::move(chosen)) {}

@@ -20,6 +20,7 @@ struct request_record {
   std::size_t index = 0;
   std::uint32_t prompt_tokens = 0; ///< as the workload wants it
   std::uint32_t answer_tokens = 0;
+  std::uint8_t priority = 0;
   std::int64_t scheduled_ns = 0; ///< when the workload wanted it sent
   std::int64_t started_ns = 0;
   std::int64_t first_text_ns = 0;

@@ -1,6 +1,7 @@
 #include "main/bench_report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace godwit::main {
@@ -36,11 +37,18 @@ bool add(const bench_setup& setup, const request_record& r, samples& into) {
 bench_report make_report(const bench_setup& setup, std::span<const request_record> records) {
   auto out = bench_report{};
   auto all = samples{};
+  auto by_level = std::array<samples, 2>{};
+  if (!setup.priority.empty()) {
+    out.levels.resize(2);
+    out.levels[1].name = setup.priority;
+  }
   auto end_ns = std::int64_t{0};
   std::size_t good = 0;
   out.requests = records.size();
   for (const auto& r : records) {
     end_ns = std::max(end_ns, r.ended_ns);
+    const auto level = static_cast<std::size_t>(r.priority > 0 ? 1 : 0);
+    if (!out.levels.empty()) ++out.levels[level].requests;
     if (r.outcome == bench_outcome::failed) {
       ++out.failed;
       auto& kind = out.errors[r.error_kind];
@@ -54,6 +62,9 @@ bench_report make_report(const bench_setup& setup, std::span<const request_recor
     out.usage_mismatches += r.usage_mismatch() ? 1 : 0;
     out.other_lengths += r.tokens() == r.answer_tokens ? 0 : 1;
     good += add(setup, r, all) ? 1 : 0;
+    if (out.levels.empty()) continue;
+    ++out.levels[level].answered;
+    static_cast<void>(add(setup, r, by_level[level]));
   }
   out.unfinished = out.requests - out.answered - out.failed;
   out.duration_s = static_cast<double>(end_ns) * 1e-9;
@@ -69,6 +80,12 @@ bench_report make_report(const bench_setup& setup, std::span<const request_recor
   out.itl_ms = summarise(std::move(all.itl));
   out.e2e_ms = summarise(std::move(all.e2e));
   out.start_lag_ms = summarise(std::move(all.lag));
+  for (std::size_t i = 0; i < out.levels.size(); ++i) {
+    out.levels[i].ttft_ms = summarise(std::move(by_level[i].ttft));
+    out.levels[i].tpot_ms = summarise(std::move(by_level[i].tpot));
+    out.levels[i].itl_ms = summarise(std::move(by_level[i].itl));
+    out.levels[i].e2e_ms = summarise(std::move(by_level[i].e2e));
+  }
   return out;
 }
 

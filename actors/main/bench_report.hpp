@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace godwit::main {
 
@@ -24,6 +25,7 @@ struct bench_setup {
   /// Otherwise (closed loop) there is no intended arrival and they count from the sending.
   bool open_loop = true;
   std::uint64_t seed = 0;
+  std::string priority;      ///< the execution priority that requests of priority 1 asked for; empty: none
   std::size_t shortened = 0; ///< requests cut to the context
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;
@@ -49,6 +51,15 @@ struct bench_report {
   latency_stats itl_ms;            ///< each gap between pieces of text
   latency_stats e2e_ms;            ///< until the stream's end
   latency_stats start_lag_ms;      ///< sent after it was due
+
+  /// The requests of one execution priority.
+  struct level {
+    std::string name; ///< empty: they named none
+    std::size_t requests = 0;
+    std::size_t answered = 0;
+    latency_stats ttft_ms, tpot_ms, itl_ms, e2e_ms;
+  };
+  std::vector<level> levels; ///< those without a name first; empty unless some were asked for
 
   struct failures {
     std::size_t count = 0;

@@ -6,6 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -90,6 +91,24 @@ expected<bench_workload, bench_error> plan_drawn(const bench_options& options) {
   return out;
 }
 
+struct priority_share {
+  std::string name; ///< empty: none
+  double share = 0;
+};
+
+expected<priority_share, bench_error> parse_priority_share(const std::string& text) {
+  if (text.empty()) return priority_share{};
+  const auto sign = text.rfind('=');
+  const auto* const end = text.data() + text.size();
+  priority_share out;
+  if (sign != std::string::npos && sign > 0) {
+    out.name = text.substr(0, sign);
+    const auto [stop, error] = std::from_chars(text.data() + sign + 1, end, out.share);
+    if (error == std::errc{} && stop == end && out.share >= 0.0 && out.share <= 1.0) return out;
+  }
+  return unexpected(bench_error{2, "--priority-share: expected NAME=SHARE with a share from 0 to 1, such as high=0.1"});
+}
+
 } // namespace
 
 expected<bench_workload, bench_error> plan_workload(const bench_options& options) {
@@ -102,7 +121,13 @@ expected<bench_workload, bench_error> plan_workload(const bench_options& options
     return wrong("--scale plays a trace faster; it needs --trace FILE");
   if (!options.trace.empty() && options.rate && options.scale != 1.0)
     return wrong("--rate and --scale both set the speed of a trace; give one of them");
+  const auto priority = parse_priority_share(options.priority_share);
+  if (!priority) return unexpected(priority.error());
   auto out = options.trace.empty() ? plan_drawn(options) : plan_trace(options);
+  if (out && !priority->name.empty()) {
+    workload::draw_priorities(out->requests, priority->share, options.seed);
+    out->priority = priority->name;
+  }
   if (out && options.concurrency > 0) out->arrivals += fmt::format(", at most {} in flight", options.concurrency);
   return out;
 }

@@ -26,6 +26,7 @@ public:
       records_[i].index = i;
       records_[i].prompt_tokens = workload[i].prompt_tokens;
       records_[i].answer_tokens = workload[i].answer_tokens;
+      records_[i].priority = workload[i].priority;
       records_[i].scheduled_ns = workload[i].arrival_ns;
     }
   }

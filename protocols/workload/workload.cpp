@@ -22,15 +22,19 @@ std::vector<workload_request> make_workload(const workload_spec& spec) {
   const auto arrivals = arrival_times(spec.arrivals, spec.requests, spec.seed);
   const auto prompts = draw_lengths(spec.lengths.prompt, spec.requests, spec.seed, prompt_stream);
   const auto answers = draw_lengths(spec.lengths.answer, spec.requests, spec.seed, answer_stream);
-  auto random = counter_random(spec.seed, priority_stream);
   auto out = std::vector<workload_request>(spec.requests);
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i].arrival_ns = arrivals[i];
     out[i].prompt_tokens = prompts[i];
     out[i].answer_tokens = answers[i];
-    out[i].priority = random.unit() < spec.high_priority_share ? 1 : 0;
   }
+  draw_priorities(out, spec.high_priority_share, spec.seed);
   return out;
+}
+
+void draw_priorities(std::vector<workload_request>& requests, double share, std::uint64_t seed) {
+  auto random = counter_random(seed, priority_stream);
+  for (auto& r : requests) r.priority = random.unit() < share ? 1 : 0;
 }
 
 void scale_rate(std::vector<workload_request>& requests, double factor) {

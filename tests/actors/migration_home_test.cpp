@@ -1,5 +1,6 @@
 // The home's part in a live migration, message by message: claims that bring the tokens which are still on their way,
 // reclaims, and instances that let go of a request.
+#include "actors/support/idle_llumlet.hpp"
 #include "actors/support/recording_sink.hpp"
 
 #include <godwit/actors/frontend.hpp>
@@ -17,43 +18,6 @@ using testing::ElementsAre;
 using reclaimed = protocols::ownership_reclaim::answer;
 
 namespace {
-
-/// Accepts everything and runs nothing.
-class idle_llumlet final : public runtime::actor<actors::llumlet_interface> {
-public:
-  struct journal {
-    std::vector<protocols::generate_request> admitted;
-    std::vector<protocols::cancel_request> cancelled;
-  };
-  idle_llumlet(runtime::actor_context context, std::shared_ptr<journal> to) : actor(context), to_(std::move(to)) {}
-  [[nodiscard]] runtime::behavior_of<actors::llumlet_interface> make_behavior() override {
-    using namespace actors;
-    return {[this](generate_order& order) {
-              to_->admitted.push_back(order.request);
-              return protocols::admission{order.request.request, order.request.epoch, protocols::refusal::none, 0};
-            },
-            [this](protocols::cancel_request& order) { to_->cancelled.push_back(order); },
-            [](topology&) {},
-            [](status_query&) { return protocols::instance_status{}; },
-            [](migrate_order&) { return protocols::migration_report{}; },
-            [](open_migration&) { return migration_opened{}; },
-            [](look_order&) { return look_answer{}; },
-            [](park_order&) { return park_answer{}; },
-            [](resume_order&) {},
-            [](release_order&) {},
-            [](settle_order&) { return settle_answer{}; },
-            [](migration_news&) {},
-            [](source_ended&) {},
-            [](reserve_order&) { return reserve_answer{}; },
-            [](return_order&) {},
-            [](adopt_order&) { return adopt_answer{}; },
-            [](migration_mark&) {},
-            [](drain_order&) {}};
-  }
-
-private:
-  std::shared_ptr<journal> to_;
-};
 
 std::vector<protocols::sampled_token> tokens(std::initializer_list<protocols::token_id> ids) {
   std::vector<protocols::sampled_token> out;

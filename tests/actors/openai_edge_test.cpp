@@ -37,6 +37,7 @@ protected:
     o.model = {"sim-model", tokens, 512, tokens->size(), {}};
     o.version = "1.2.3";
     o.unix_time_s = [] { return std::int64_t{1700000000}; };
+    o.limits.execution_levels = {"normal", "high"};
     o.metrics = &metrics.emplace_back();
     edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), std::move(o));
   }
@@ -291,6 +292,28 @@ TEST_F(OpenaiEdge, AStreamGoesOnOverTheDeathOfAnInstance) {
   ASSERT_TRUE(cluster->run_until([&] { return exchange->complete; }));
   EXPECT_EQ(text_of(*exchange), calm);
   EXPECT_GE(cluster->status().redispatches_total, 1U);
+}
+
+TEST_F(OpenaiEdge, BothPrioritiesReachTheInstance) {
+  const auto exchange =
+      begin("POST", "/v1/chat/completions",
+            R"({"messages":[{"role":"user","content":"Hi"}],"priority":-2,"execution_priority":"high","stream":true})");
+  std::optional<protocols::request_status> seen;
+  ASSERT_TRUE(cluster->run_until([&] {
+    for (const auto& instance : cluster->status(true).instances)
+      for (const auto& request : instance.requests) seen = request;
+    return seen.has_value();
+  }));
+  EXPECT_EQ(seen->priority, -2);
+  EXPECT_EQ(seen->execution_level, 1);
+}
+
+TEST_F(OpenaiEdge, AnUnknownExecutionPriorityIsA400ThatNamesTheKnownOnes) {
+  const auto answer = complete(R"({"prompt":"x","execution_priority":"highest"})");
+  EXPECT_EQ(answer->whole.status, 400);
+  EXPECT_THAT(answer->whole.body, HasSubstr("\"param\":\"execution_priority\""));
+  EXPECT_THAT(answer->whole.body, HasSubstr("'normal', 'high'"));
+  EXPECT_EQ(complete(R"({"prompt":"x","execution_priority":"high","max_tokens":2})")->whole.status, 200);
 }
 
 TEST_F(OpenaiEdge, HealthSaysWhetherRequestsWouldBeTaken) {

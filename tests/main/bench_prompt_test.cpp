@@ -20,7 +20,7 @@ workload_request request(std::uint32_t prompt, std::vector<std::uint64_t> hashes
 
 prompt_writer writer(std::uint64_t seed = 1, std::uint32_t vocabulary = 0,
                      bench_endpoint endpoint = bench_endpoint::completions) {
-  return prompt_writer({"m", endpoint, vocabulary, seed, 0.5, true});
+  return prompt_writer({"m", endpoint, vocabulary, seed, 0.5, true, {}});
 }
 
 TEST(PromptWriter, WritesAsManyIdsAsAskedWithinTheVocabulary) {
@@ -55,6 +55,22 @@ TEST(PromptWriter, WritesTheBodyOfACompletion) {
   EXPECT_TRUE(body.at("stream").as_bool());
   EXPECT_TRUE(body.at("stream_options").at("include_usage").as_bool());
   EXPECT_TRUE(body.at("ignore_eos").as_bool());
+}
+
+TEST(PromptWriter, WritesPrioritiesOnlyWhereTheyAreAskedFor) {
+  auto chosen = request(4);
+  chosen.priority = 1;
+  const auto body = [](const std::string& name, const workload_request& r) {
+    auto settings = prompt_writer::settings{};
+    settings.priority = name;
+    return boost::json::parse(prompt_writer(settings).body(r, 0)).as_object();
+  };
+  EXPECT_EQ(body("high", chosen).at("execution_priority").as_string(), "high");
+  EXPECT_EQ(body("high", chosen).at("priority").as_int64(), -1);
+  for (const auto& plain : {body("high", request(4)), body("", chosen)}) {
+    EXPECT_FALSE(plain.contains("execution_priority"));
+    EXPECT_FALSE(plain.contains("priority"));
+  }
 }
 
 TEST(PromptWriter, WritesAWordForEachTokenOfAChat) {

@@ -38,6 +38,27 @@ TEST(BenchReport, CountsLatencyFromTheIntendedArrival) {
   EXPECT_DOUBLE_EQ(report.start_lag_ms.max, 200.0);
 }
 
+TEST(BenchReport, TellsTheLevelsApartWhereTheyWereAskedFor) {
+  auto records = two_records();
+  records[1].priority = 1;
+  records.push_back(answered(0, 0, 70, 150, 160, 11));
+  auto setup = bench_setup{};
+  EXPECT_TRUE(make_report(setup, records).levels.empty());
+  setup.priority = "high";
+  const auto report = make_report(setup, records);
+  ASSERT_EQ(report.levels.size(), 2U);
+  EXPECT_EQ(report.levels[0].name, "");
+  EXPECT_EQ(report.levels[0].answered, 2U);
+  EXPECT_DOUBLE_EQ(report.levels[0].ttft_ms.max, 70.0);
+  EXPECT_EQ(report.levels[1].name, "high");
+  EXPECT_EQ(report.levels[1].requests, 1U);
+  EXPECT_DOUBLE_EQ(report.levels[1].ttft_ms.max, 300.0);
+  const auto json = boost::json::parse(to_json(setup, report));
+  EXPECT_EQ(json.at("levels").at(1).at("execution_priority").as_string(), "high");
+  EXPECT_TRUE(json.at("levels").at(0).at("execution_priority").is_null());
+  EXPECT_NE(to_table(setup, report).find("execution priority high: 1 of 1"), std::string::npos);
+}
+
 TEST(BenchReport, CountsLatencyFromTheSendingInAClosedLoop) {
   auto setup = bench_setup{};
   setup.open_loop = false;

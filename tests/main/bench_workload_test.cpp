@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 
@@ -29,6 +30,34 @@ TEST(BenchWorkload, DrawsArrivalsAtTheRate) {
   EXPECT_TRUE(plan->scheduled);
   EXPECT_NEAR(static_cast<double>(plan->requests.back().arrival_ns) * 1e-9, 40.0, 4.0);
   EXPECT_EQ(plan->arrivals, "Poisson, 50 requests/s");
+}
+
+TEST(BenchWorkload, GivesAShareOfDrawnAndTracedRequestsAnExecutionPriority) {
+  auto options = bench_options{};
+  options.requests = 1000;
+  const auto high = [&] {
+    const auto plan = plan_workload(options);
+    EXPECT_TRUE(plan) << plan.error().message;
+    return plan ? std::ranges::count_if(plan->requests, [](const auto& r) { return r.priority == 1; }) : -1;
+  };
+  EXPECT_EQ(high(), 0);
+  options.priority_share = "high=0.2";
+  EXPECT_NEAR(static_cast<double>(high()), 200, 50);
+  EXPECT_EQ(plan_workload(options)->priority, "high");
+  options.trace = sample("mooncake_sample.jsonl");
+  options.priority_share = "high=1";
+  EXPECT_EQ(high(), 3);
+}
+
+TEST(BenchWorkload, RefusesAShareThatIsNone) {
+  auto options = bench_options{};
+  for (const auto* wrong : {"high", "=0.5", "high=", "high=1.5", "high=-1", "high=x", "high=nan", "0.5"}) {
+    options.priority_share = wrong;
+    const auto plan = plan_workload(options);
+    ASSERT_FALSE(plan) << wrong;
+    EXPECT_EQ(plan.error().exit_code, 2);
+    EXPECT_NE(plan.error().message.find("NAME=SHARE"), std::string::npos);
+  }
 }
 
 TEST(BenchWorkload, PlaysATraceFasterByAScaleOrAtARate) {

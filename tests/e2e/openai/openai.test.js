@@ -203,6 +203,24 @@ test('a wrong parameter is 400 and is named', async () => {
   await rejects(client.chat.completions.create({ model, messages: [] }), 400, (e) => assert.equal(e.param, 'messages'));
 });
 
+test('both priorities pass through the client, and a level that is not there is 400 with the known ones', async () => {
+  const asked = { model, max_tokens: 4, temperature: 0, priority: -1, execution_priority: 'high' };
+  const text = await client.completions.create({ ...asked, prompt: 'A hacker is' });
+  assert.ok(text.usage.completion_tokens > 0);
+  const plain = await client.completions.create({ model, max_tokens: 4, temperature: 0, prompt: 'A hacker is' });
+  assert.equal(text.choices[0].text, plain.choices[0].text, 'priorities change when, never what');
+  const chat = await client.chat.completions.create({ ...asked, messages: question });
+  assert.ok(chat.usage.completion_tokens > 0);
+  for (const wrong of ['no-such-level', 1])
+    await rejects(client.completions.create({ ...asked, prompt: 'x', execution_priority: wrong }), 400, (e) => {
+      assert.equal(e.param, 'execution_priority');
+      if (wrong !== 1) assert.match(e.error.message, /'normal', 'high'/);
+    });
+  await rejects(client.chat.completions.create({ ...asked, messages: question, priority: 'first' }), 400, (e) =>
+    assert.equal(e.param, 'priority'),
+  );
+});
+
 test('a prompt longer than the context is 400 with both numbers', async () => {
   const long = 'word '.repeat(contextLength + 100);
   await rejects(client.completions.create({ model, prompt: long, max_tokens: 1 }), 400, (e) => {

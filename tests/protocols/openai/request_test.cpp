@@ -209,6 +209,9 @@ INSTANTIATE_TEST_SUITE_P(
                     fault{R"({"prompt":"p","request_id":"a b"})", "request_id", "letters"},
                     fault{R"({"prompt":"p","request_id":"a\nb"})", "request_id", "letters"},
                     fault{R"({"prompt":"p","priority":3000000000})", "priority", "an integer"},
+                    fault{R"({"prompt":"p","execution_priority":1})", "execution_priority", "a string, not a number"},
+                    fault{R"({"prompt":"p","execution_priority":""})", "execution_priority", "one of 'normal'"},
+                    fault{R"({"prompt":"p","execution_priority":"high"})", "execution_priority", "one of 'normal'."},
                     fault{R"({"prompt":"p","metadata":{"a":1}})", "metadata.a", "a string"}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -227,6 +230,27 @@ INSTANTIATE_TEST_SUITE_P(
                     fault{R"({"messages":[{"role":"user","content":["x"]}]})", "messages[0].content[0]", "an object"},
                     fault{R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":2})", "top_logprobs", "needs"},
                     fault{R"({"messages":[{"role":"user","content":"x"}],"logprobs":3})", "logprobs", "a boolean"}));
+
+TEST(ApiRequest, NamesTheExecutionPriorityOfBothEndpointsByItsLevel) {
+  request_limits limits;
+  limits.execution_levels = {"normal", "high", "urgent"};
+  const auto level = [&](const std::string& field) {
+    const auto text = parse_completion(R"({"prompt":"p")" + field + "}", {}, limits);
+    const auto talk = parse_chat(R"({"messages":[{"role":"user","content":"x"}])" + field + "}", {}, limits);
+    EXPECT_TRUE(text && talk && text->execution_level == talk->execution_level && talk->ignored.empty());
+    return text ? text->execution_level : 255;
+  };
+  EXPECT_EQ(level(""), 0);
+  EXPECT_EQ(level(R"(,"execution_priority":null)"), 0);
+  EXPECT_EQ(level(R"(,"execution_priority":"normal")"), 0);
+  EXPECT_EQ(level(R"(,"execution_priority":"urgent","priority":7)"), 2);
+  const auto unknown = parse_completion(R"({"prompt":"p","execution_priority":"low"})", {}, limits);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().status, 400);
+  EXPECT_EQ(unknown.error().param, "execution_priority");
+  EXPECT_THAT(unknown.error().message, HasSubstr("'low'"));
+  EXPECT_THAT(unknown.error().message, HasSubstr("'normal', 'high', 'urgent'"));
+}
 
 // What we know and cannot do is said, never silently left out of the answer.
 TEST(ApiRequest, NamesWhatIsKnownButNotSupported) {

@@ -20,6 +20,9 @@ struct workload_spec {
 
 [[nodiscard]] std::vector<workload_request> make_workload(const workload_spec& spec);
 
+/// Gives that share of the requests, at random, priority 1, and the others 0. `share` in [0, 1].
+void draw_priorities(std::vector<workload_request>& requests, double share, std::uint64_t seed);
+
 /// Makes the requests arrive `factor` times as fast. `factor` > 0 and finite, else a caller's bug.
 void scale_rate(std::vector<workload_request>& requests, double factor);
 

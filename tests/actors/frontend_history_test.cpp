@@ -1,0 +1,384 @@
+// What a home can tell of a request: where it was dispatched and why, who lost it, how its migrations went. And where
+// it sends requests while the scheduler is away.
+#include "actors/support/idle_llumlet.hpp"
+#include "actors/support/recording_sink.hpp"
+
+#include <godwit/actors/frontend.hpp>
+#include <godwit/runtime/sim/world.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <list>
+#include <string>
+#include <vector>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using protocols::epoch;
+using protocols::instance_id;
+using protocols::request_event;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr std::size_t instances = 3;
+
+/// Answers with what it is told, and keeps what it was asked.
+class told_scheduler final : public runtime::actor<actors::scheduler_interface> {
+public:
+  struct journal {
+    std::vector<actors::dispatch_query> asked;
+    actors::dispatch_decision answer;
+    bool mute = false;
+  };
+  told_scheduler(runtime::actor_context context, std::shared_ptr<journal> to) : actor(context), to_(std::move(to)) {}
+  [[nodiscard]] runtime::behavior_of<actors::scheduler_interface> make_behavior() override {
+    return {[](protocols::load_report&) {}, [this](actors::dispatch_query& query) { return respond(decide(query)); },
+            [](actors::topology&) {}, [](actors::status_query&) { return actors::scheduler_view{}; },
+            [](actors::scheduling_policies&) {}};
+  }
+
+private:
+  runtime::async::task<actors::dispatch_decision> decide(actors::dispatch_query query) {
+    to_->asked.push_back(query);
+    if (to_->mute) co_await sleep_for(1h);
+    co_return to_->answer;
+  }
+  std::shared_ptr<journal> to_;
+};
+
+class FrontendHistory : public testing::Test {
+protected:
+  FrontendHistory() { start({}); }
+  void start(actors::frontend_options options) {
+    options.metrics = std::make_shared<actors::frontend_metrics>(metrics.emplace_back());
+    home = system.spawn<actors::frontend>(std::move(options));
+    scheduler = system.spawn<told_scheduler>(decisions);
+    for (std::size_t i = 0; i < instances; ++i) {
+      journals[i] = std::make_shared<idle_llumlet::journal>();
+      llumlets[i] = system.spawn<idle_llumlet>(journals[i]);
+    }
+    news = {};
+    for (std::uint32_t i = 0; i < instances; ++i) news.instances.emplace_back(instance_id{i}, 1, true, llumlets[i]);
+    announce();
+  }
+  ~FrontendHistory() override {
+    news = {};
+    home = {};
+    scheduler = {};
+    for (auto& llumlet : llumlets) llumlet = {};
+  }
+
+  void announce() {
+    news.version = ++version;
+    system.tell(home, news);
+    world.run_for(1ms);
+  }
+  /// The scheduler decides, for this instance.
+  void decide(std::uint32_t instance, double score = 0) {
+    decisions->answer = {instance_id{instance}, 1};
+    decisions->answer.why.policy = "freeness";
+    decisions->answer.why.score = score;
+    decisions->answer.why.candidates = instances;
+    news.scheduler = scheduler;
+    announce();
+  }
+  std::shared_ptr<recording_sink> submit(const std::string& name, std::int32_t priority = 0, std::uint8_t level = 0) {
+    auto one = std::make_shared<actors::submission>();
+    auto sink = std::make_shared<recording_sink>();
+    one->request.prompt = {1, 2, 3};
+    one->request.stop.max_tokens = 100;
+    one->request.priority = priority;
+    one->request.execution_level = level;
+    one->client_id = name;
+    one->sink = sink;
+    system.tell(home, actors::submit_request{std::move(one)});
+    world.run_for(1ms);
+    return sink;
+  }
+  protocols::request_history history(const std::string& name) { return ask({{}, name}); }
+  protocols::request_history history(protocols::request_id id) { return ask({id, {}}); }
+  protocols::request_history ask(actors::history_query query) {
+    const auto answer = system.ask(home, 1s, std::move(query));
+    EXPECT_TRUE(answer);
+    return answer ? *answer : protocols::request_history{};
+  }
+  void finish(const protocols::request_history& which, std::vector<protocols::token_id> ids) {
+    protocols::token_updates updates;
+    std::vector<protocols::sampled_token> tokens;
+    for (const auto id : ids) tokens.emplace_back(id);
+    updates.updates.emplace_back(which.request, which.epoch, 0, std::move(tokens));
+    updates.updates.back().finish = protocols::finish_reason::length;
+    system.tell(home, updates);
+    world.run_for(1ms);
+  }
+  /// Instance `from` tells how a migration ended; the claim, where it was one.
+  void migrate(const protocols::request_history& which, std::uint32_t from, std::uint32_t to,
+               protocols::migration_outcome outcome) {
+    if (outcome == protocols::migration_outcome::committed) {
+      const auto granted =
+          system.ask(home, 1s, protocols::claim_request{which.request, which.epoch, instance_id{to}, 1, 0, {}});
+      ASSERT_TRUE(granted && granted->granted);
+    }
+    protocols::migration_report report;
+    report.migration = protocols::make_migration_id(instance_id{from}, 1, 1);
+    report.request = which.request;
+    report.epoch = which.epoch;
+    report.source = instance_id{from};
+    report.destination = instance_id{to};
+    report.outcome = outcome;
+    report.cause.what = protocols::migration_cause::kind::freeness;
+    report.cause.source_before = 1.5;
+    report.stall_ns = 700;
+    system.tell(home, report);
+    world.run_for(1ms);
+  }
+
+  std::list<runtime::metrics::registry> metrics; // outlives the actors
+  runtime::sim::world world{1};
+  runtime::sim::system system{world};
+  std::shared_ptr<told_scheduler::journal> decisions = std::make_shared<told_scheduler::journal>();
+  std::array<std::shared_ptr<idle_llumlet::journal>, instances> journals;
+  runtime::handle<actors::frontend_interface> home;
+  runtime::handle<actors::scheduler_interface> scheduler;
+  std::array<runtime::handle<actors::llumlet_interface>, instances> llumlets;
+  actors::topology news;
+  std::uint64_t version = 0;
+};
+
+} // namespace
+
+TEST_F(FrontendHistory, TheSchedulerIsToldThePrioritiesAndItsReasonIsKept) {
+  decide(1, 12.5);
+  submit("a", -3, 1);
+  ASSERT_EQ(decisions->asked.size(), 1U);
+  EXPECT_EQ(decisions->asked[0].priority, -3);
+  EXPECT_EQ(decisions->asked[0].execution_level, 1);
+  EXPECT_EQ(decisions->asked[0].arrival_ns, journals[1]->admitted.at(0).arrival_ns);
+  EXPECT_EQ(journals[1]->admitted.at(0).execution_level, 1);
+  const auto told = history("a");
+  ASSERT_TRUE(told.found);
+  EXPECT_FALSE(told.ended);
+  EXPECT_TRUE(told.owned);
+  EXPECT_EQ(told.instance, instance_id{1});
+  EXPECT_EQ(told.priority, -3);
+  ASSERT_EQ(told.events.size(), 1U);
+  EXPECT_EQ(told.events[0].what, request_event::kind::dispatched);
+  EXPECT_EQ(told.events[0].instance, instance_id{1});
+  EXPECT_EQ(told.events[0].dispatch.policy, "freeness");
+  EXPECT_EQ(told.events[0].dispatch.score, 12.5);
+}
+
+TEST_F(FrontendHistory, WithoutASchedulerRequestsGoToInstancesInTurn) {
+  for (int i = 0; i < 6; ++i) submit("a");
+  for (const auto& journal : journals) EXPECT_EQ(journal->admitted.size(), 2U);
+  const auto told = history("a");
+  EXPECT_EQ(told.events.at(0).dispatch.policy, "bypass");
+  EXPECT_EQ(told.events.at(0).dispatch.candidates, instances);
+  EXPECT_THAT(metrics.back().expose(), HasSubstr("godwit_dispatches_total{policy=\"bypass\"} 6"));
+}
+
+TEST_F(FrontendHistory, AStaleDecisionIsNotFollowed) {
+  decide(1);
+  decisions->answer = {};
+  decisions->answer.stale = true;
+  submit("a");
+  EXPECT_EQ(history("a").events.at(0).dispatch.policy, "bypass");
+  EXPECT_TRUE(history("a").owned);
+}
+
+TEST_F(FrontendHistory, ASchedulerThatDoesNotAnswerCostsARequestHalfASecondNotItsAnswer) {
+  decide(1);
+  decisions->mute = true;
+  submit("a");
+  world.run_for(400ms);
+  EXPECT_FALSE(history("a").owned);
+  world.run_for(200ms);
+  EXPECT_TRUE(history("a").owned);
+  EXPECT_EQ(history("a").events.at(0).dispatch.policy, "bypass");
+}
+
+TEST_F(FrontendHistory, ADeadSchedulerCostsNothing) {
+  decide(1);
+  system.stop(scheduler, runtime::stop_reason::killed);
+  submit("a");
+  EXPECT_TRUE(history("a").owned);
+  EXPECT_EQ(history("a").events.at(0).dispatch.policy, "bypass");
+}
+
+TEST_F(FrontendHistory, AnInstanceThatDrainsGetsNoRequestsInTurn) {
+  news.instances[1].draining = true;
+  announce();
+  for (int i = 0; i < 4; ++i) submit("a");
+  EXPECT_EQ(journals[0]->admitted.size(), 2U);
+  EXPECT_EQ(journals[1]->admitted.size(), 0U);
+  EXPECT_EQ(journals[2]->admitted.size(), 2U);
+}
+
+TEST_F(FrontendHistory, ADecisionForAnInstanceThatDrainsIsAskedForAgain) {
+  decide(1);
+  news.instances[1].draining = true;
+  announce();
+  submit("a");
+  world.run_for(100ms);
+  EXPECT_EQ(journals[1]->admitted.size(), 0U);
+  EXPECT_GT(decisions->asked.size(), 1U);
+  decisions->answer.instance = instance_id{2};
+  world.run_for(1s);
+  EXPECT_EQ(history("a").instance, instance_id{2});
+}
+
+TEST_F(FrontendHistory, ARefusalLeavesNoTraceAndTheNextInTurnIsARetry) {
+  decide(1);
+  journals[1]->answer = protocols::refusal::queue_full;
+  submit("a");
+  const auto told = history("a");
+  ASSERT_EQ(told.events.size(), 1U);
+  EXPECT_NE(told.events[0].instance, instance_id{1});
+  EXPECT_EQ(told.events[0].dispatch.policy, "retry");
+  EXPECT_EQ(told.events[0].dispatch.candidates, 2U);
+}
+
+TEST_F(FrontendHistory, WhenEveryQueueIsFullTheClientIsToldSoInBypassModeToo) {
+  for (auto& journal : journals) journal->answer = protocols::refusal::queue_full;
+  const auto sink = submit("a");
+  ASSERT_TRUE(sink->failed);
+  EXPECT_EQ(sink->failed->kind, actors::failure_kind::overloaded);
+  EXPECT_EQ(history("a").outcome, "overloaded");
+}
+
+TEST_F(FrontendHistory, ALossAndTheDispatchAfterItAreTold) {
+  submit("a");
+  news.instances[0].llumlet = {};
+  news.instances[0].ready = false;
+  announce();
+  world.run_for(1s);
+  const auto told = history("a");
+  ASSERT_EQ(told.events.size(), 3U);
+  EXPECT_EQ(told.events[1].what, request_event::kind::lost);
+  EXPECT_EQ(told.events[1].instance, instance_id{0});
+  EXPECT_EQ(told.events[1].epoch, epoch{1});
+  EXPECT_EQ(told.events[2].what, request_event::kind::dispatched);
+  EXPECT_EQ(told.events[2].instance, instance_id{1});
+  EXPECT_EQ(told.events[2].epoch, epoch{2});
+}
+
+TEST_F(FrontendHistory, MigrationsAreToldWithTheirCauseWhetherCommittedOrNot) {
+  submit("a");
+  migrate(history("a"), 0, 2, protocols::migration_outcome::refused);
+  migrate(history("a"), 0, 1, protocols::migration_outcome::committed);
+  const auto told = history("a");
+  EXPECT_EQ(told.instance, instance_id{1});
+  EXPECT_EQ(told.epoch, epoch{2});
+  ASSERT_EQ(told.events.size(), 3U);
+  EXPECT_EQ(told.events[1].migration.outcome, protocols::migration_outcome::refused);
+  EXPECT_EQ(told.events[2].migration.outcome, protocols::migration_outcome::committed);
+  EXPECT_EQ(told.events[2].migration.cause.what, protocols::migration_cause::kind::freeness);
+  EXPECT_EQ(told.events[2].migration.cause.source_before, 1.5);
+}
+
+// Llumnix section 4.4.3: who drains moves its requests away; that must work though it takes none.
+TEST_F(FrontendHistory, ADrainingInstanceMayStillGiveAndReclaimAndFinishAClaim) {
+  submit("a");
+  const auto before = history("a");
+  for (auto& entry : news.instances) entry.draining = true;
+  announce();
+  EXPECT_TRUE(history("a").owned) << "draining is no loss";
+  const auto kept = system.ask(home, 1s, protocols::reclaim_request{before.request, before.epoch});
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->how, protocols::ownership_reclaim::answer::granted);
+  // The destination began to drain after it had taken part.
+  migrate(history("a"), 0, 1, protocols::migration_outcome::committed);
+  EXPECT_EQ(history("a").instance, instance_id{1});
+}
+
+TEST_F(FrontendHistory, AnEndedRequestIsStillKnownByNameAndNumber) {
+  submit("a");
+  const auto open = history("a");
+  world.run_for(1s);
+  finish(open, {10, 11});
+  world.run_for(1s);
+  for (const auto& told : {history("a"), history(open.request)}) {
+    ASSERT_TRUE(told.found);
+    EXPECT_TRUE(told.ended);
+    EXPECT_EQ(told.outcome, "length");
+    EXPECT_EQ(told.answer_tokens, 2U);
+    EXPECT_EQ(told.events.size(), 1U);
+    EXPECT_LT(told.age_ns, std::chrono::nanoseconds(1100ms).count()) << "what it took, not what went by since";
+  }
+}
+
+TEST_F(FrontendHistory, AMigrationWhoseReportComesAfterTheEndIsToldToo) {
+  submit("a");
+  const auto open = history("a");
+  finish(open, {10});
+  migrate(open, 0, 1, protocols::migration_outcome::aborted);
+  EXPECT_EQ(history("a").events.size(), 2U);
+}
+
+TEST_F(FrontendHistory, AClientThatGoesAwayLeavesAHistoryThatSaysSo) {
+  auto sink = submit("a");
+  system.tell(home, actors::withdraw_request{sink});
+  world.run_for(1ms);
+  EXPECT_EQ(history("a").outcome, "cancelled");
+}
+
+TEST_F(FrontendHistory, OfSeveralOfOneNameTheFirstOpenOneIsToldAndTheOthersNamed) {
+  for (int i = 0; i < 3; ++i) submit("a");
+  const auto first = history("a");
+  ASSERT_EQ(first.namesakes.size(), 2U);
+  EXPECT_LT(first.request, first.namesakes[0]);
+  EXPECT_LT(first.namesakes[0], first.namesakes[1]);
+  EXPECT_EQ(history(first.namesakes[1]).request, first.namesakes[1]);
+  finish(first, {10});
+  EXPECT_EQ(history("a").request, first.namesakes[0]) << "the open ones come first";
+  finish(history("a"), {10});
+  finish(history("a"), {10});
+  EXPECT_EQ(history("a").request, first.namesakes[1]) << "of ended ones the last";
+  EXPECT_EQ(history("a").namesakes.size(), 2U);
+}
+
+TEST_F(FrontendHistory, WhatNobodyAskedForIsNotFound) {
+  EXPECT_FALSE(history("nobody").found);
+  EXPECT_FALSE(history(protocols::request_id{99}).found);
+}
+
+TEST_F(FrontendHistory, TheOldestEventsAreDroppedAndCounted) {
+  submit("a");
+  for (int i = 0; i < 40; ++i) migrate(history("a"), 0, 2, protocols::migration_outcome::refused);
+  const auto told = history("a");
+  EXPECT_EQ(told.events.size(), 32U);
+  EXPECT_EQ(told.events_dropped, 9U);
+  EXPECT_EQ(told.events[0].what, request_event::kind::migrated);
+}
+
+TEST_F(FrontendHistory, OnlyTheLastEndedRequestsAreKept) {
+  actors::frontend_options options;
+  options.ended_max = 4;
+  start(std::move(options));
+  for (int i = 0; i < 6; ++i) {
+    submit("r" + std::to_string(i));
+    finish(history("r" + std::to_string(i)), {10});
+  }
+  EXPECT_FALSE(history("r1").found);
+  EXPECT_TRUE(history("r2").found);
+  EXPECT_TRUE(history("r5").found);
+}
+
+TEST_F(FrontendHistory, RequestsAreCountedByTheNameOfTheirExecutionPriority) {
+  actors::frontend_options options;
+  options.execution_levels = {"normal", "high"};
+  start(std::move(options));
+  submit("a", 0, 1);
+  EXPECT_EQ(history("a").execution_priority, "high");
+  finish(history("a"), {10});
+  const auto page = metrics.back().expose();
+  EXPECT_THAT(page, HasSubstr("godwit_requests_total{outcome=\"length\",execution_priority=\"high\"} 1"));
+  EXPECT_THAT(page, HasSubstr("godwit_time_to_first_token_seconds_count{execution_priority=\"high\"} 1"));
+  EXPECT_THAT(page, HasSubstr("godwit_time_to_first_token_seconds_count{execution_priority=\"normal\"} 0"));
+}
+
+} // namespace godwit::test
