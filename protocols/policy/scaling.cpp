@@ -102,15 +102,11 @@ bool autoscaler::waits_for_instances(const scaling_view& view) noexcept {
 
 void autoscaler::follow_drain(const scaling_view& view) noexcept {
   if (!drain_) return;
-  const auto load = std::ranges::find(view.loads, drain_->instance, &load_report::instance);
-  if (load != view.loads.end() && load->terminating) {
-    drain_->seen = true;
-    return;
-  }
-  // Over, or somebody else took it back. If it never began, the order was lost: it is not waited for longer than a
-  // hold.
-  const bool may_begin = !drain_->seen && load != view.loads.end() && view.now_ns - *decided_ < settings_.hold_ns;
-  if (!may_begin) drain_.reset();
+  const auto load = std::ranges::find(view.loads, *drain_, &load_report::instance);
+  const bool there = load != view.loads.end();
+  // It is over when the instance is gone, or takes requests again; but the order to begin may still be on its way.
+  const bool may_begin = there && decided_ && view.now_ns - *decided_ < settings_.hold_ns;
+  if (!there || (!load->terminating && !may_begin)) drain_.reset();
 }
 
 std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
@@ -153,10 +149,7 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   decision->dry = settings_.mode == scaling_mode::dry_run;
   decided_ = now;
   forget();
-  if (!decision->dry) {
-    if (decision->what == scaling_decision::kind::in) drain_ = drain{decision->instance, false};
-    if (decision->what == scaling_decision::kind::keep) drain_.reset();
-  }
+  if (decision->what == scaling_decision::kind::in && !decision->dry) drain_ = decision->instance;
   return decision;
 }
 
@@ -171,7 +164,7 @@ std::optional<scaling_decision> autoscaler::more(const census& there) const {
   }
   if (drain_) {
     decision.what = scaling_decision::kind::keep;
-    decision.instance = drain_->instance;
+    decision.instance = *drain_;
     return decision;
   }
   if (there.taking + there.terminating + there.coming >= settings_.instances_max) return std::nullopt;
@@ -180,8 +173,7 @@ std::optional<scaling_decision> autoscaler::more(const census& there) const {
 }
 
 std::optional<scaling_decision> autoscaler::less(const std::vector<load_report>& loads, const census& there) const {
-  if (drain_ || there.terminating > 0 || there.coming > 0 || there.taking <= settings_.instances_min)
-    return std::nullopt;
+  if (drain_ || there.terminating > 0 || there.taking <= settings_.instances_min) return std::nullopt;
   const load_report* victim = nullptr;
   // The youngest has the highest id: ids are never given twice.
   const auto rank = [](const load_report& r) {

@@ -172,16 +172,20 @@ TEST(Dispatch, AChangeOfPolicyForgetsNothingOfABurst) {
   const auto before = make_dispatcher("round_robin");
   before->report(load_of(1, 10));
   before->report(load_of(2, 0));
-  for (int i = 0; i < 2; ++i) (void)before->pick(tokens(16 * 30));
-  before->set_stale(instance_id{2}, true);
+  before->report(load_of(3, 50));
+  before->report(load_of(4, 0));
+  before->set_stale(instance_id{4}, true);
+  for (int i = 0; i < 3; ++i) (void)before->pick(tokens(16 * 30)); // 31 blocks to each
   const auto after = make_dispatcher("infaas");
   after->take_over(*before);
   EXPECT_EQ(after->reports(), before->reports());
-  EXPECT_EQ(picked(*after), 1U);
-  after->report(load_of(2, 39, 0, 2));
-  EXPECT_EQ(picked(*after), 2U) << "the first holds 10, and 31 and 1 were sent there";
-  before->report(load_of(3));
-  EXPECT_EQ(after->reports().size(), 2U);
+  const auto choice = after->pick(tokens(16 * 30));
+  EXPECT_EQ(choice->instance, instance_id{2});
+  EXPECT_DOUBLE_EQ(choice->why.score, 0.31);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 0.41);
+  EXPECT_EQ(choice->why.candidates, 3U);
+  before->report(load_of(5));
+  EXPECT_EQ(after->reports().size(), 4U);
 }
 
 TEST(Dispatch, SaysWithNumbersWhy) {
@@ -282,7 +286,11 @@ TEST(DispatchByFreeness, FreeMemoryIsOfNoUseWhereTheBatchHasNoPlace) {
   policy->report(load_of(2, 95, 7)); // 5 blocks, one place
   EXPECT_EQ(picked(*policy), 2U);
   EXPECT_EQ(picked(*policy), 1U) << "neither has a place now, and this one has nobody queued yet";
-  auto parked = load_of(2, 40, 6, 2);
+  auto queued = load_of(2, 10, 6, 2);
+  queued.waiting = 2;
+  policy->report(queued);
+  EXPECT_EQ(policy->pick(tokens(1))->why.score, 0) << "two wait for the two places";
+  auto parked = load_of(2, 40, 6, 3);
   parked.migrating = 2;
   policy->report(parked);
   EXPECT_EQ(policy->pick(tokens(1))->why.score, 0) << "those on their way out may come back";

@@ -172,6 +172,7 @@ TEST(Autoscaler, WhileAnInstanceIsOrderedOrStartsNothingElseIsDecided) {
         << "the hold begins when it is there";
     autoscaler other{settings_of()};
     EXPECT_EQ(watch(other, 0, 90, at(0, instances({90, 90}), starting, ordered)), decisions{});
+    EXPECT_EQ(watch(other, 91, 101, at(0, instances({90, 90}))), (decisions{{101, kind::in}}));
   }
 }
 
@@ -221,6 +222,38 @@ TEST(Autoscaler, ADrainThatAnOperatorBeganIsNotTakenBack) {
   EXPECT_EQ(watch(scaler, 0, 10, at(0, loads)), (decisions{{10, kind::out}}));
 }
 
+TEST(Autoscaler, ADrainThatCouldNotBeTakenBackIsTakenBackAgain) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({90, 90}))), (decisions{{10, kind::in}}));
+  auto low = instances({3, 3});
+  low[1].terminating = true;
+  EXPECT_EQ(watch(scaler, 11, 32, at(0, low)), (decisions{{21, kind::keep}, {32, kind::keep}}));
+}
+
+TEST(Autoscaler, WhileAnOperatorDrainsNothingElseIsDrained) {
+  autoscaler scaler{settings_of()};
+  auto loads = instances({90, 90, 90});
+  loads[0].terminating = true;
+  EXPECT_EQ(watch(scaler, 0, 50, at(0, loads)), decisions{});
+}
+
+TEST(Autoscaler, WhatStartsForeverDoesNotKeepTheOthersFromLeaving) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 110, at(0, instances({90, 90}), 1)), (decisions{{110, kind::in}}));
+}
+
+TEST(Autoscaler, AChangeOfModeInTheMiddleOfADrainForgetsIt) {
+  autoscaler scaler{settings_of()};
+  auto loads = instances({90, 90, 90});
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, loads)), (decisions{{10, kind::in}}));
+  scaler.set_mode(scaling_mode::off);
+  EXPECT_EQ(watch(scaler, 11, 15, at(0, loads)), decisions{});
+  scaler.set_mode(scaling_mode::on);
+  auto low = instances({3, 3, 3});
+  low[2].terminating = true;
+  EXPECT_EQ(watch(scaler, 16, 26, at(0, low)), (decisions{{26, kind::out}})) << "what drains now was not its wish";
+}
+
 TEST(Autoscaler, ADrainThatIsOverIsForgotten) {
   autoscaler scaler{settings_of()};
   auto loads = instances({90, 90, 90});
@@ -251,6 +284,10 @@ TEST(Autoscaler, ADryRunOnlySaysSo) {
   loads[0] = load_with_freeness(1, 2);
   loads[1] = load_with_freeness(2, 2);
   EXPECT_EQ(watch(scaler, 22, 32, at(0, loads)), (decisions{{32, kind::out}})) << "there is no drain to take back";
+  EXPECT_EQ(watch(scaler, 33, 33, at(33, instances({90, 90}))), decisions{});
+  EXPECT_EQ(watch(scaler, 34, 43, at(0, instances({90, 90}))), (decisions{{43, kind::in}}));
+  loads[1].terminating = true; // and an operator took the advice
+  EXPECT_EQ(watch(scaler, 44, 54, at(0, loads)), (decisions{{54, kind::out}}));
 }
 
 TEST(Autoscaler, ThatIsOffOnlyKnowsTheMean) {

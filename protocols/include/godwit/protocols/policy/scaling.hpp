@@ -75,10 +75,6 @@ public:
 
 private:
   struct census;
-  struct drain {
-    instance_id instance;
-    bool seen = false; ///< in a view, as terminating
-  };
   [[nodiscard]] bool waits_for_instances(const scaling_view& view) noexcept;
   void follow_drain(const scaling_view& view) noexcept;
   [[nodiscard]] std::optional<scaling_decision> more(const census& there) const;
@@ -89,7 +85,7 @@ private:
   double mean_ = 0;
   std::optional<std::int64_t> low_since_, high_since_;
   std::optional<std::int64_t> decided_;
-  std::optional<drain> drain_; ///< begun by this one
+  std::optional<instance_id> drain_; ///< begun by this one
   std::uint32_t starting_ = 0, ordered_ = 0;
   std::optional<std::int64_t> pending_since_; ///< since these are what they are
 };
