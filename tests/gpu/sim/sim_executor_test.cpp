@@ -168,6 +168,50 @@ TEST_F(SimExecutor, NeverDrawsWhatIsForbidden) {
   }
 }
 
+TEST_F(SimExecutor, WithoutMemoryDrawsByRequestSeedAndIndexAlone) {
+  sim_model says;
+  says.memory = sim_memory::none;
+  const auto one = make_sim_executor(info_of(), {}, timers_, says),
+             two = make_sim_executor(info_of(), {}, timers_, says);
+  const auto draw = [&](executor& on, std::uint64_t request, std::uint64_t seed, std::size_t end,
+                        std::uint32_t others) {
+    protocols::step_input input;
+    for (std::uint32_t i = 0; i < others; ++i) input.slices.push_back(slice(prompt(9), 0, 9, {20}, i));
+    input.slices.push_back(slice(prompt(end), end - 1, end, {3, 4, 5}, seed));
+    input.slices.back().request = protocols::request_id(request);
+    return run(on, std::move(input)).tokens.back().id;
+  };
+  std::set<token_id> drawn;
+  for (std::size_t end = 1; end < 48; ++end) {
+    drawn.insert(draw(*one, 1, 1, end, 0));
+    EXPECT_EQ(draw(*one, 1, 1, end, 0), draw(*two, 1, 1, end, 5));
+  }
+  EXPECT_GT(drawn.size(), 40U);
+  EXPECT_NE(draw(*one, 1, 1, 9, 0), draw(*one, 2, 1, 9, 0));
+  EXPECT_NE(draw(*one, 1, 1, 9, 0), draw(*one, 1, 2, 9, 0));
+}
+
+TEST_F(SimExecutor, WithoutMemoryStillHasBlocksOfTheSameSizeToMove) {
+  sim_model says;
+  says.memory = sim_memory::none;
+  const auto one = make_sim_executor(info_of(4), {}, timers_, says);
+  EXPECT_EQ(one->key_region(0, protocols::block_id(3)).bytes, sim_block_bytes);
+  EXPECT_EQ(one->key_region(0, protocols::block_id(4)).bytes, 0U);
+  EXPECT_EQ(one->key_region(1, protocols::block_id(3)).bytes, 0U);
+  EXPECT_NE(one->info().kv_layout, make_sim_executor(info_of(4), {}, timers_)->info().kv_layout);
+}
+
+TEST_F(SimExecutor, RunsOnTheDeviceOfAProfile) {
+  const auto device = open_profile("llama-7b-a10");
+  ASSERT_TRUE(device);
+  const auto one = make_sim_executor(*device, timers_);
+  EXPECT_EQ(one->info().blocks, device->kv_blocks);
+  protocols::step_input input;
+  input.slices = {slice(prompt(40), 39, 40, {1, 2, 3})};
+  const auto expected = latency_model(*device).step_time(input);
+  EXPECT_EQ(run(*one, std::move(input)).duration_ns, expected.count());
+}
+
 TEST_F(SimExecutor, RefusesWhatARealOneRefuses) {
   const auto one = make_sim_executor(info_of(4), {}, timers_);
   for (const auto& bad : {slice(prompt(20), 0, 20, {0}), slice(prompt(20), 0, 20, {0, 4}), slice({500}, 0, 1, {0}),

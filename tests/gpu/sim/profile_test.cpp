@@ -1,0 +1,152 @@
+#include <godwit/gpu/sim/profile.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+namespace godwit::gpu::sim::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+const fs::path shipped = GODWIT_SOURCE_DIR "/gpu/sim/profiles";
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+profile open(const std::string& name) {
+  auto opened = open_profile(name);
+  EXPECT_TRUE(opened) << (opened ? "" : opened.error().line);
+  return opened ? *opened : profile{};
+}
+
+/// The toy's file with one piece of text replaced.
+std::string broken(const std::string& from, const std::string& to) {
+  auto text = text_of(shipped / "toy.json");
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Profile, OfEveryNameIsWhole) {
+  const auto names = profile_names();
+  for (const auto* name : {"toy", "llama-7b-a10", "llama-30b-4xa10", "llama-2-7b-a40", "llama-2-7b-a100",
+                           "llama-2-7b-h100", "llama-2-70b-a100", "llama-2-70b-h100"})
+    EXPECT_THAT(names, Contains(name));
+  for (const auto& name : names) {
+    const auto p = open(name);
+    EXPECT_EQ(p.name, name);
+    EXPECT_FALSE(p.source.empty()) << name;
+    EXPECT_GT(latency_model(p).linear.at(1), 0) << name;
+  }
+}
+
+TEST(Profile, ComesFromAFileOfTheSameText) {
+  for (const auto& name : profile_names()) EXPECT_EQ(open((shipped / (name + ".json")).string()), open(name)) << name;
+}
+
+TEST(Profile, ReadsWhatItWrites) {
+  for (const auto& name : profile_names()) {
+    const auto p = open(name);
+    const auto again = parse_profile(to_json(p), "written");
+    ASSERT_TRUE(again) << again.error().line;
+    EXPECT_EQ(*again, p) << name;
+    EXPECT_EQ(to_json(*again), to_json(p));
+  }
+}
+
+TEST(Profile, CalledToyIsTheDefaultOfTheLatencyModel) { EXPECT_EQ(latency_model(open("toy")), latency_model()); }
+
+TEST(Profile, TakesLongerForMoreOfEverything) {
+  for (const auto& name : profile_names()) {
+    const latency_model m(open(name));
+    for (std::uint32_t n = 1; n < 9000; n += 13) {
+      EXPECT_LE(m.linear.at(n), m.linear.at(n + 13)) << name << ' ' << n;
+      EXPECT_LE(m.logits.at(n), m.logits.at(n + 13)) << name << ' ' << n;
+      EXPECT_LE(m.attention_us(n, 1), m.attention_us(n + 1, 1)) << name << ' ' << n;
+      EXPECT_LT(m.attention_us(n, 16), m.attention_us(n, 32)) << name << ' ' << n;
+    }
+  }
+}
+
+TEST(Profile, RefusesWithOneLineThatNamesTheField) {
+  const std::pair<std::string, std::string> cases[] = {
+      {broken("godwit-profile/1", "godwit-profile/9"), "format"},
+      {broken("\"start_ms\"", "\"start_s\""), "start_s: is not a field"},
+      {broken("\"per_decode_us\": 20", "\"per_decode_us\": -20"), "step.per_decode_us: must be a number from 0"},
+      {broken("\"per_decode_us\": 20,", ""), "step.per_decode_us: is missing"},
+      {broken("\"kv_blocks\": 64", "\"kv_blocks\": 0"), "kv_blocks: must be an integer from 1"},
+      {broken("[1, 30]", "[1, 30], [1, 40]"), "step.linear[1]: has a count that is not above"},
+      {broken("[1, 30]", "[1, 30], [2, 20]"), "step.linear[1]: takes less time"},
+      {broken("[1, 30]", "[0, 30]"), "step.linear[0]: has a count that is not an integer"},
+      {broken("[1, 30]", "[1, 30, 2]"), "step.linear[0]: must be a pair"},
+      {broken("[1, 30]", "[1, \"x\"]"), "step.linear[0]: has a time that is not a number"},
+      {broken("[1, 30]", ""), "step.linear: must have 1 to"},
+      {broken("\"kv_bytes_per_second\": 20480000000", "\"kv_bytes_per_second\": 0"), "attention.kv_bytes_per_second"},
+      {broken("\"calibration\": []", "\"calibration\": [{\"field\": \"a\"}]"), "calibration[0].value: is missing"},
+      {broken("\"assumptions\": []", "\"assumptions\": [1]"), "assumptions: must be an array of strings"},
+      {"{", "is not valid JSON"},
+      {"[]", "the top level must be an object"},
+      {"", "is not valid JSON"}};
+  for (const auto& [text, expected] : cases) {
+    const auto parsed = parse_profile(text, "mine.json");
+    ASSERT_FALSE(parsed) << expected;
+    EXPECT_THAT(parsed.error().line, HasSubstr(expected));
+    EXPECT_EQ(parsed.error().line.rfind("mine.json: ", 0), 0U) << parsed.error().line;
+    EXPECT_EQ(parsed.error().line.find('\n'), std::string::npos) << parsed.error().line;
+  }
+}
+
+TEST(Profile, ThatIsNotThereIsRefusedWithTheNamesThatAre) {
+  const auto unknown = open_profile("a11");
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().line, HasSubstr("there is no profile \"a11\"; known are llama-2-70b-a100, "));
+  for (const auto* path : {"nowhere/a.json", "a.json"}) {
+    const auto missing = open_profile(path);
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().line, std::string(path) + ": there is no such file");
+  }
+  const auto folder = open_profile("/");
+  ASSERT_FALSE(folder);
+  EXPECT_EQ(folder.error().line, "/: is not a file");
+}
+
+TEST(Profile, GivesAnExecutorItsSizes) {
+  const auto p = open("llama-7b-a10");
+  const auto info = executor_info_of(p);
+  EXPECT_EQ(info.blocks, 851U);
+  EXPECT_EQ(info.block_bytes, std::uint64_t{8} << 20);
+  EXPECT_EQ(info.layers, 32U);
+}
+
+TEST(Profile, FollowsFromTheMeasurementsAsItsScriptSays) {
+  const auto measured = fs::path(GODWIT_SOURCE_DIR) / "../shared/data/profiles/vidur_linear_ops.csv";
+  if (!fs::exists(measured)) GTEST_SKIP() << "no ../shared/data/profiles";
+  if (std::system("python3 -c '' >/dev/null 2>&1") != 0) GTEST_SKIP() << "no python3";
+  const auto out = fs::temp_directory_path() / ("godwit-derived-profiles-" + std::to_string(::getpid()));
+  fs::remove_all(out);
+  fs::create_directories(out);
+  const auto command =
+      "python3 -B '" + (shipped / "derive.py").string() + "' '" + measured.string() + "' '" + out.string() + "'";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  int files = 0;
+  for (const auto& file : fs::directory_iterator(out)) {
+    EXPECT_EQ(text_of(file.path()), text_of(shipped / file.path().filename())) << file.path().filename();
+    ++files;
+  }
+  EXPECT_EQ(files, 7);
+  fs::remove_all(out);
+}
+
+} // namespace
+} // namespace godwit::gpu::sim::testing
