@@ -1,6 +1,7 @@
 // The production actors on threads with the CPU device and the default model: an answer's tokens depend on its prompt,
 // parameters and seed only, whatever else runs, however it is cut into steps, wherever it runs.
-#include "actors/support/recording_sink.hpp"
+#include "actors/support/cpu_model.hpp"
+#include "actors/support/waiting_sink.hpp"
 
 #include <godwit/actors/cluster.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
@@ -22,40 +23,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Counts the ends of a set of requests, so that a test can wait for all.
-class waiting_sink final : public actors::answer_sink {
-public:
-  struct group {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::size_t ended = 0;
-    std::size_t tokens = 0;
-  };
-  explicit waiting_sink(std::shared_ptr<group> all) : all_(std::move(all)) {}
-  bool on_tokens(std::span<const protocols::sampled_token> tokens, bool stopped) override {
-    const std::lock_guard lock(all_->mutex);
-    all_->tokens += tokens.size();
-    all_->changed.notify_all();
-    return record.on_tokens(tokens, stopped);
-  }
-  void on_finished(protocols::finish_reason reason, const actors::answer_usage& usage) override {
-    const std::lock_guard lock(all_->mutex);
-    record.on_finished(reason, usage);
-    ++all_->ended;
-    all_->changed.notify_all();
-  }
-  void on_failed(const actors::answer_failure& failure) override {
-    const std::lock_guard lock(all_->mutex);
-    record.on_failed(failure);
-    ++all_->ended;
-    all_->changed.notify_all();
-  }
-  recording_sink record;
-
-private:
-  std::shared_ptr<group> all_;
-};
-
 struct scene {
   std::uint32_t instances = 1;
   std::uint32_t threads = 1;
@@ -65,6 +32,8 @@ struct scene {
   bool prefix_caching = true;
   bool kill = false;
   std::uint32_t layers_per_advance = 0;
+  bool drain = false; ///< instance 0, in the middle of it all
+  std::function<void(actors::node_options&)> adjust = {};
   std::uint32_t movers = 0; ///< threads that migrate requests all the time, around the instances, either way around
 };
 
@@ -77,16 +46,8 @@ struct outcome {
 
 class CpuCluster : public testing::Test {
 protected:
-  static void SetUpTestSuite() {
-    auto files = gpu::model::embedded_model();
-    if (!files) return;
-    auto opened = gpu::model::open_model(files);
-    ASSERT_TRUE(opened);
-    model = std::move(*opened);
-    packed = gpu::cpu::pack_model(model.configuration, *model.tensors, 2);
-  }
   void SetUp() override {
-    if (!packed) GTEST_SKIP() << "built without the embedded model";
+    if (!embedded_cpu_model().packed) GTEST_SKIP() << "built without the embedded model";
   }
 
   static std::vector<protocols::generate_request> requests() {
@@ -98,7 +59,7 @@ protected:
       std::string text = prompts[i % prompts.size()];
       if (i % 5 == 4) // longer than a block, so that prefixes are shared
         text = "A glossary entry. It explains the following term to a newcomer in plain words, at some length. " + text;
-      r.prompt = model.tokens->encode(text, false);
+      r.prompt = embedded_cpu_model().directory.tokens->encode(text, false);
       r.sampling.temperature = i % 2 == 0 ? 0.0F : 0.9F;
       r.sampling.top_p = i % 4 == 1 ? 0.9F : 1.0F;
       r.sampling.top_k = i % 4 == 3 ? 40 : 0;
@@ -124,7 +85,7 @@ protected:
       gpu::cpu::cpu_executor_settings settings;
       settings.threads = s.threads;
       settings.blocks = s.blocks;
-      done({gpu::cpu::make_cpu_executor(packed, settings), {}});
+      done({gpu::cpu::make_cpu_executor(embedded_cpu_model().packed, settings), {}});
     };
     auto& p = o.llumlet.planner;
     p.context_length = 512;
@@ -132,9 +93,11 @@ protected:
     p.running_max = s.running_max;
     p.waiting_max = 100;
     p.prefix_caching = s.prefix_caching;
-    p.eos = model.configuration.eos;
-    if (s.movers > 0)
+    p.eos = embedded_cpu_model().directory.configuration.eos;
+    o.scheduler.policies.migration = protocols::migration_policy::none;
+    if (s.movers > 0 || s.adjust)
       o.llumlet.migration.fabric = transport::in_process::make_fabric(transport::in_process::make_hub());
+    if (s.adjust) s.adjust(o);
     actors::cluster cluster(system, std::move(o));
     EXPECT_TRUE(cluster.gate()->wait_ready(s.instances, 30s));
 
@@ -165,6 +128,11 @@ protected:
       EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->tokens > 100; }));
       cluster.kill(protocols::instance_id{0});
     }
+    if (s.drain) {
+      EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->tokens > 100; }));
+      const auto begun = system.ask(cluster.node(), 5s, actors::drain_instance{protocols::instance_id{0}, true});
+      EXPECT_TRUE(begun && begun->error.empty());
+    }
     EXPECT_TRUE(all->changed.wait_for(lock, 60s, [&] { return all->ended == sinks.size(); }));
     lock.unlock();
     over = true;
@@ -182,7 +150,7 @@ protected:
     const auto deadline = std::chrono::steady_clock::now() + 10s;
     do {
       if (auto status = cluster.status()) out.status = *status;
-    } while (s.movers > 0 && blocks_used(out.status) > 0 && std::chrono::steady_clock::now() < deadline);
+    } while ((s.movers > 0 || s.adjust) && blocks_used(out.status) > 0 && std::chrono::steady_clock::now() < deadline);
     return out;
   }
 
@@ -222,13 +190,7 @@ protected:
       EXPECT_TRUE(instance.migrations.empty());
     }
   }
-
-  static gpu::model::model_directory model;
-  static std::shared_ptr<const gpu::cpu::packed_model> packed;
 };
-
-gpu::model::model_directory CpuCluster::model;
-std::shared_ptr<const gpu::cpu::packed_model> CpuCluster::packed;
 
 } // namespace
 
@@ -299,6 +261,33 @@ TEST_F(CpuCluster, RequestsThatMigrateWhileAnInstanceIsKilledGiveTheSameTokens) 
   const auto moved = play({.instances = 3, .kill = true, .movers = 2});
   EXPECT_EQ(moved.tokens, alone());
   EXPECT_GT(moved.migrations, 0U);
+}
+
+namespace {
+
+/// Rounds that fit the small model's requests, which live for a fraction of a second.
+void quick_rounds(actors::node_options& o) {
+  o.scheduler.policies.migration = protocols::migration_policy::freeness;
+  o.scheduler.migration_interval = 3ms;
+  o.llumlet.report_gap = 1ms;
+  o.llumlet.selection.cooldown_ns = 10'000'000;
+}
+
+} // namespace
+
+TEST_F(CpuCluster, RequestsThatTheSchedulerMovesGiveTheSameTokens) {
+  const auto moved = play({.instances = 3, .blocks = 24, .adjust = quick_rounds});
+  expect_nothing_happened(moved);
+  EXPECT_GT(moved.status.moves_total, 0U);
+  EXPECT_EQ(moved.status.redispatches_total, 0U);
+}
+
+TEST_F(CpuCluster, AnInstanceThatIsDrainedUnderLoadLosesNothingAndStops) {
+  const auto drained = play({.instances = 2, .drain = true, .adjust = quick_rounds});
+  expect_nothing_happened(drained);
+  EXPECT_EQ(drained.status.redispatches_total, 0U);
+  EXPECT_EQ(drained.status.requests_failed_total, 0U);
+  EXPECT_EQ(drained.status.instances.size(), 1U) << "one that has stopped is not there";
 }
 
 TEST_F(CpuCluster, ALoneInstanceThatIsKilledComesBackAndGoesOn) {
