@@ -8,25 +8,12 @@ namespace godwit::actors {
 
 using protocols::migration_pair;
 using protocols::migration_policy;
-using protocols::scaling_decision;
 using runtime::async::task;
 
 namespace {
 
 /// Rounds that a mark outlasts a scheduler that died, or one whose message was late.
 constexpr int lease_rounds = 3;
-
-std::string_view name_of(scaling_decision::kind what) {
-  switch (what) {
-  case scaling_decision::kind::out:
-    return "out";
-  case scaling_decision::kind::keep:
-    return "keep";
-  case scaling_decision::kind::in:
-    return "in";
-  }
-  return "unknown";
-}
 
 } // namespace
 
@@ -101,15 +88,11 @@ void global_scheduler::scale() {
   view.now_ns = now().count();
   view.ordered = ordered_;
   view.loads = loads();
-  bool silent = false;
-  for (const auto& [id, books] : instances_) {
-    if (!books.ready && books.llumlet) ++view.starting;
-    silent = silent || (books.ready && !books.reported());
-  }
-  if (silent && view.loads.empty()) return; // what nobody reported is no reason for anything
+  // Down for the moment, loading, or not heard of: there, but nobody knows what it means.
+  for (const auto& [id, books] : instances_) view.starting += books.reported() ? 0U : 1U;
   const auto decision = autoscaler_.step(view);
   if (!decision) return;
-  const std::string name(name_of(decision->what));
+  const std::string name(to_string(decision->what));
   if (options_.metrics) options_.metrics->scaling.with({name, decision->dry ? "true" : "false"}).increment();
   scaling_last_ = name + (decision->dry ? " (dry run): " : ": ") + decision->why;
   if (!decision->dry) {

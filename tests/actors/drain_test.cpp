@@ -1,0 +1,284 @@
+// Instances that are drained by order: their requests move, nothing is lost, and they stop. And the head's way with
+// policies and with a scheduler that dies.
+#include "actors/support/sim_cluster.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using protocols::instance_id;
+using protocols::instance_state;
+using testing::HasSubstr;
+
+namespace {
+
+using sinks = std::vector<std::shared_ptr<recording_sink>>;
+
+/// Devices so slow that requests live for many rounds of the scheduler.
+sim_cluster_options slow(std::uint64_t seed, std::uint32_t instances,
+                         std::function<void(actors::node_options&)> adjust = {}) {
+  sim_cluster_options o;
+  o.seed = seed;
+  o.instances = instances;
+  o.latency.base_us = 10'000;
+  o.fabric = transport::sim::settings{};
+  o.adjust = [adjust = std::move(adjust)](actors::node_options& n) {
+    n.backoff_min = 20ms;
+    n.llumlet.selection.cooldown_ns = std::chrono::nanoseconds(300ms).count();
+    if (adjust) adjust(n);
+  };
+  return o;
+}
+
+sinks submit_some(sim_cluster& cluster, std::uint32_t count) {
+  sinks out;
+  for (std::uint32_t i = 0; i < count; ++i) out.push_back(cluster.submit(i, 20 + (i * 37) % 150, 60 + (i * 53) % 90));
+  return out;
+}
+
+constexpr std::uint32_t many = 24;
+const std::vector<std::vector<protocols::token_id>>& calm_answers() {
+  static const auto answers = [] {
+    sim_cluster cluster({.seed = 4, .blocks = 4096, .waiting_max = 1000});
+    std::vector<std::vector<protocols::token_id>> out;
+    const auto all = submit_some(cluster, many);
+    EXPECT_TRUE(cluster.run_until_ended(all));
+    for (const auto& sink : all) out.push_back(sink->tokens);
+    return out;
+  }();
+  return answers;
+}
+
+void expect_whole_answers(const sinks& all, std::uint64_t seed) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i]->endings, 1) << "request " << i << ", seed " << seed;
+    EXPECT_FALSE(all[i]->failed) << "request " << i << ", seed " << seed << ": " << all[i]->failed->message;
+    EXPECT_EQ(all[i]->tokens, calm_answers()[i]) << "request " << i << ", seed " << seed;
+  }
+}
+
+std::string drain(sim_cluster& cluster, std::uint32_t instance, bool on = true) {
+  const auto answer =
+      cluster.system->ask(cluster.cluster->node(), 1s, actors::drain_instance{instance_id{instance}, on});
+  EXPECT_TRUE(answer);
+  return answer ? answer->error : "no answer";
+}
+
+const actors::instance_entry* entry(const actors::topology& view, std::uint32_t instance) {
+  return view.find(instance_id{instance});
+}
+
+bool run_until_stopped(sim_cluster& cluster, std::uint32_t instance) {
+  return cluster.run_until([&] { return entry(cluster.cluster->gate()->view(), instance) == nullptr; });
+}
+
+actors::policy_answer set(sim_cluster& cluster, const std::function<void(actors::policy_order&)>& fill) {
+  actors::policy_order order;
+  fill(order);
+  const auto answer = cluster.system->ask(cluster.cluster->node(), 1s, order);
+  EXPECT_TRUE(answer);
+  return answer ? *answer : actors::policy_answer{};
+}
+
+} // namespace
+
+TEST(Drain, AnInstanceDrainedUnderLoadLosesNothingAndStops) {
+  std::uint64_t moves = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    sim_cluster cluster(slow(seed, 3));
+    const auto all = submit_some(cluster, many);
+    cluster.run_for(300ms);
+    ASSERT_EQ(drain(cluster, 1), "");
+    cluster.run_for(1ms);
+    const auto status = cluster.status();
+    EXPECT_EQ(status.instances[1].state, instance_state::draining);
+    const auto begun = cluster.world.now();
+    ASSERT_TRUE(run_until_stopped(cluster, 1)) << "seed " << seed;
+    EXPECT_LT(cluster.world.now() - begun, 5s) << "seed " << seed;
+    EXPECT_EQ(cluster.status().instances.size(), 2U);
+    ASSERT_TRUE(cluster.run_until_ended(all)) << "seed " << seed;
+    expect_whole_answers(all, seed);
+    EXPECT_EQ(cluster.status().redispatches_total, 0U) << "requests move or end; none is recomputed";
+    moves += cluster.status().moves_total;
+    cluster.run_for(5s);
+    EXPECT_EQ(cluster.status().instances.size(), 2U) << "nobody restarts it";
+    EXPECT_EQ(cluster.blocks_used(), 0U);
+  }
+  EXPECT_GT(moves, 20U);
+}
+
+TEST(Drain, TakenBackItGoesOnAndAStoppedOneStartsAgain) {
+  sim_cluster cluster(slow(1, 2));
+  const auto all = submit_some(cluster, many);
+  cluster.run_for(200ms);
+  ASSERT_EQ(drain(cluster, 0), "");
+  cluster.run_for(100ms);
+  ASSERT_EQ(drain(cluster, 0, false), "");
+  cluster.run_for(10ms);
+  EXPECT_EQ(cluster.status().instances[0].state, instance_state::ready);
+  ASSERT_TRUE(cluster.run_until_ended(all));
+  expect_whole_answers(all, 1);
+  EXPECT_TRUE(cluster.all_ready(2));
+
+  ASSERT_EQ(drain(cluster, 0), "");
+  ASSERT_TRUE(run_until_stopped(cluster, 0));
+  EXPECT_EQ(drain(cluster, 0), "instance 0 is stopped");
+  ASSERT_EQ(drain(cluster, 0, false), "");
+  ASSERT_TRUE(cluster.run_until([&] { return cluster.all_ready(2); }));
+  EXPECT_EQ(entry(cluster.cluster->gate()->view(), 0)->generation, 2U);
+  const auto again = submit_some(cluster, many);
+  ASSERT_TRUE(cluster.run_until_ended(again));
+  expect_whole_answers(again, 1);
+}
+
+TEST(Drain, OneThatDiesWhileItDrainsIsNotRestartedAndItsRequestsGoOn) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    sim_cluster cluster(slow(seed, 3));
+    const auto all = submit_some(cluster, many);
+    cluster.run_for(200ms);
+    ASSERT_EQ(drain(cluster, 2), "");
+    cluster.run_for(std::chrono::milliseconds(seed * 3));
+    cluster.cluster->kill(instance_id{2});
+    ASSERT_TRUE(run_until_stopped(cluster, 2));
+    ASSERT_TRUE(cluster.run_until_ended(all)) << "seed " << seed;
+    expect_whole_answers(all, seed);
+    cluster.run_for(5s);
+    EXPECT_EQ(cluster.status().instances.size(), 2U);
+  }
+}
+
+TEST(Drain, WhatCannotBeDrainedIsSaidInALine) {
+  sim_cluster cluster(slow(1, 2));
+  EXPECT_EQ(drain(cluster, 9), "there is no instance 9");
+  EXPECT_EQ(drain(cluster, 9, false), "there is no instance 9");
+  EXPECT_EQ(drain(cluster, 0, false), "instance 0 is not being drained");
+  EXPECT_EQ(drain(cluster, 0), "");
+  EXPECT_EQ(drain(cluster, 0), "") << "as it is";
+  EXPECT_EQ(drain(cluster, 1), "instance 1 is the last one that takes requests");
+  ASSERT_TRUE(run_until_stopped(cluster, 0));
+  EXPECT_EQ(drain(cluster, 1), "instance 1 is the last one that takes requests");
+  ASSERT_EQ(drain(cluster, 0, false), "");
+  EXPECT_EQ(drain(cluster, 0), "instance 0 is stopped");
+}
+
+TEST(Drain, ItHappensWithoutASchedulerAndWithoutMigrationsToo) {
+  sim_cluster cluster({.seed = 3, .instances = 2});
+  const auto all = submit_some(cluster, many);
+  cluster.run_for(20ms);
+  cluster.system->stop(cluster.cluster->gate()->view().scheduler, runtime::stop_reason::killed);
+  ASSERT_EQ(drain(cluster, 1), "");
+  ASSERT_TRUE(run_until_stopped(cluster, 1)) << "its requests run to their end";
+  ASSERT_TRUE(cluster.run_until_ended(all));
+  expect_whole_answers(all, 3);
+}
+
+TEST(Drain, AMemberThatJoinsAnewIsAsAtItsStart) {
+  sim_cluster cluster(slow(2, 2));
+  ASSERT_EQ(drain(cluster, 1), "");
+  ASSERT_TRUE(run_until_stopped(cluster, 1));
+  cluster.start_process(1); // the same process, for all that the head knows
+  ASSERT_TRUE(cluster.run_until([&] { return cluster.all_ready(2); }));
+  EXPECT_EQ(drain(cluster, 1), "");
+}
+
+TEST(Policies, UnknownNamesAreRefusedWithTheKnownOnesAndChangeNothing) {
+  sim_cluster cluster(slow(1, 2));
+  const auto before = set(cluster, [](auto&) {});
+  EXPECT_EQ(before.error, "");
+  EXPECT_EQ(before.now.dispatch, "freeness");
+  const auto refused = [&](const std::function<void(actors::policy_order&)>& fill) {
+    const auto answer = set(cluster, fill);
+    EXPECT_EQ(answer.now, before.now);
+    return answer.error;
+  };
+  EXPECT_EQ(refused([](auto& o) { o.dispatch = "best"; }),
+            "no dispatch policy is called 'best'; known are freeness, infaas, least_requests, power_of_two, "
+            "round_robin");
+  EXPECT_THAT(refused([](auto& o) {
+                o.dispatch = "infaas";
+                o.migration = "all";
+              }),
+              HasSubstr("known are freeness, defrag, none"));
+  EXPECT_THAT(refused([](auto& o) { o.paused = "maybe"; }), HasSubstr("(yes) or not (no)"));
+  EXPECT_THAT(refused([](auto& o) { o.scaling = "up"; }), HasSubstr("known are off, dry_run, on"));
+  EXPECT_EQ(cluster.status().scheduling.dispatch_policy, "freeness");
+}
+
+TEST(Policies, WhatAnOperatorSetsIsInForceAtOnceAndSurvivesTheScheduler) {
+  sim_cluster cluster(slow(1, 2));
+  const auto answer = set(cluster, [](auto& o) {
+    o.dispatch = "infaas";
+    o.migration = "defrag";
+    o.paused = "yes";
+    o.scaling = "dry_run";
+  });
+  EXPECT_EQ(answer.error, "");
+  EXPECT_EQ(answer.now.dispatch, "infaas");
+  const auto expect_them = [&](bool up) {
+    const auto page = cluster.status().scheduling;
+    EXPECT_EQ(page.scheduler_up, up);
+    EXPECT_EQ(page.dispatch_policy, "infaas");
+    EXPECT_EQ(page.migration_policy, "defrag");
+    EXPECT_TRUE(page.migration_paused);
+    EXPECT_EQ(page.scaling, "dry_run");
+  };
+  expect_them(true);
+  cluster.system->stop(cluster.cluster->gate()->view().scheduler, runtime::stop_reason::killed);
+  cluster.run_for(5ms);
+  expect_them(false);
+  cluster.run_for(1s);
+  expect_them(true);
+}
+
+// Llumnix section 5: the scheduler may die at any moment. Nothing fails; migrations resume when it is back.
+TEST(SchedulerDeaths, AtAnyMomentNothingFailsAndMigrationsResume) {
+  std::uint64_t moves = 0, resumed = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    auto options = slow(seed, 3, [](auto& n) { n.settled_after = 10ms; });
+    options.blocks = 48;
+    options.policy = "round_robin"; // leaves migration something to do
+    sim_cluster cluster(std::move(options));
+    const auto all = submit_some(cluster, many);
+    auto random = cluster.world.random(29);
+    for (int kills = 0; kills < 3; ++kills) {
+      cluster.run_for(std::chrono::microseconds(random.below(500'000)));
+      if (const auto scheduler = cluster.cluster->gate()->view().scheduler)
+        cluster.system->stop(scheduler, runtime::stop_reason::killed);
+    }
+    const auto before = cluster.status().moves_total;
+    ASSERT_TRUE(cluster.run_until_ended(all)) << "seed " << seed;
+    expect_whole_answers(all, seed);
+    const auto page = cluster.status();
+    EXPECT_EQ(page.requests_failed_total, 0U);
+    EXPECT_TRUE(page.scheduling.scheduler_up) << "seed " << seed;
+    moves += page.moves_total;
+    resumed += page.moves_total > before ? 1 : 0;
+    cluster.run_for(1s);
+    EXPECT_EQ(cluster.blocks_used(), 0U) << "seed " << seed;
+  }
+  EXPECT_GT(moves, 30U);
+  EXPECT_GT(resumed, 5U);
+}
+
+TEST(SchedulerDeaths, WithItsSchedulerTheMarksEndByTheirLease) {
+  auto options = slow(1, 2, [](auto& n) { n.backoff_min = n.backoff_max = 30s; });
+  options.blocks = 48;
+  options.policy = "round_robin";
+  sim_cluster cluster(std::move(options));
+  const auto all = submit_some(cluster, many);
+  cluster.run_for(500ms);
+  cluster.system->stop(cluster.cluster->gate()->view().scheduler, runtime::stop_reason::killed);
+  cluster.run_for(1s);
+  const auto moves = cluster.status().moves_total;
+  cluster.run_for(2s);
+  EXPECT_EQ(cluster.status().moves_total, moves);
+  EXPECT_FALSE(cluster.status().scheduling.scheduler_up);
+  ASSERT_TRUE(cluster.run_until_ended(all));
+  expect_whole_answers(all, 1);
+}
+
+} // namespace godwit::test

@@ -1,0 +1,352 @@
+// The global scheduler among llumlets that only keep what they are told: what it decides from which reports, what it
+// forgets, and what marks it sends.
+#include "actors/support/idle_llumlet.hpp"
+
+#include <godwit/actors/global_scheduler.hpp>
+#include <godwit/runtime/metrics/registry.hpp>
+#include <godwit/runtime/sim/world.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using protocols::instance_id;
+using protocols::load_report;
+using protocols::migration_cause;
+using protocols::migration_policy;
+using testing::HasSubstr;
+
+namespace {
+
+/// Asks many questions at once and keeps who got an instance.
+struct start_asking {
+  start_asking() noexcept {}
+  auto fields() { return std::tie(); }
+};
+struct asker_interface : runtime::interface<void(start_asking)> {};
+class asker final : public runtime::actor<asker_interface> {
+public:
+  struct journal {
+    std::vector<actors::dispatch_query> queries;
+    std::vector<std::size_t> placed, refused; ///< indices
+  };
+  asker(runtime::actor_context context, runtime::handle<actors::scheduler_interface> whom, std::shared_ptr<journal> to)
+      : actor(context), whom_(std::move(whom)), to_(std::move(to)) {}
+  [[nodiscard]] runtime::behavior_of<asker_interface> make_behavior() override {
+    return {[this](start_asking&) {
+      for (std::size_t i = 0; i < to_->queries.size(); ++i) start(ask_one(i));
+    }};
+  }
+
+private:
+  runtime::async::task<void> ask_one(std::size_t index) {
+    const auto answer = co_await ask(whom_, 10s, to_->queries[index]);
+    EXPECT_TRUE(answer);
+    if (answer) (answer->found ? to_->placed : to_->refused).push_back(index);
+  }
+  runtime::handle<actors::scheduler_interface> whom_;
+  std::shared_ptr<journal> to_;
+};
+
+class Scheduler : public testing::Test {
+protected:
+  void start(std::uint32_t count, const std::function<void(actors::scheduler_options&)>& adjust = {},
+             std::uint64_t seed = 1) {
+    stop();
+    world = std::make_unique<runtime::sim::world>(seed);
+    system = std::make_unique<runtime::sim::system>(*world, runtime::sim::system_settings{});
+    actors::scheduler_options o;
+    o.metrics = std::make_shared<actors::scheduler_metrics>(*metrics);
+    o.on_report = [this](const load_report& report) { seen.push_back(report.instance.value()); };
+    if (adjust) adjust(o);
+    scheduler = system->spawn<actors::global_scheduler>(std::move(o));
+    for (std::uint32_t i = 0; i < count; ++i) {
+      journals.push_back(std::make_shared<idle_llumlet::journal>());
+      llumlets.emplace_back(system->spawn<idle_llumlet>(journals.back()));
+      news.instances.emplace_back(instance_id{i}, 1, true, llumlets.back());
+    }
+    announce();
+  }
+  void stop() {
+    news = {};
+    scheduler = {};
+    for (auto& journal : journals) journal->marks.clear(); // handles go before their system
+    journals.clear();
+    llumlets.clear();
+    if (system) {
+      EXPECT_TRUE(system->shutdown());
+    }
+    system.reset();
+    world.reset();
+    metrics = std::make_unique<runtime::metrics::registry>();
+  }
+  void SetUp() override { stop(); }
+  void TearDown() override { stop(); }
+
+  void announce() {
+    news.version = ++version;
+    system->tell(scheduler, news);
+    world->run_for(1us);
+  }
+  /// 64 blocks, of which so many are used by so many running requests.
+  load_report load(std::uint32_t instance, std::uint32_t used, std::uint32_t running) {
+    load_report r{instance_id{instance}, 1, ++sequence, true};
+    r.blocks_total = 64;
+    r.blocks_used = used;
+    r.running = running;
+    r.running_max = 16;
+    r.waiting_max = 64;
+    return r;
+  }
+  void report(const load_report& r) {
+    system->tell(scheduler, r);
+    world->run_for(1us);
+  }
+  /// These say the same each 50 ms.
+  void run_with(const std::vector<load_report>& loads, std::chrono::milliseconds time) {
+    for (auto left = time; left > 0ms; left -= 50ms) {
+      for (auto r : loads) {
+        r.sequence = ++sequence;
+        report(r);
+      }
+      world->run_for(50ms);
+    }
+  }
+  actors::dispatch_decision decide(std::int32_t priority = 0) {
+    const auto answer = system->ask(scheduler, 1s, actors::dispatch_query{20, 10, priority});
+    EXPECT_TRUE(answer);
+    return answer ? *answer : actors::dispatch_decision{};
+  }
+  std::set<std::uint32_t> picked(int questions = 30) {
+    std::set<std::uint32_t> out;
+    for (int i = 0; i < questions; ++i)
+      if (const auto d = decide(); d.found) out.insert(d.instance.value());
+    return out;
+  }
+  protocols::scheduling_status status() {
+    const auto answer = system->ask(scheduler, 1s, actors::status_query{});
+    EXPECT_TRUE(answer);
+    return answer ? answer->scheduling : protocols::scheduling_status{};
+  }
+
+  std::unique_ptr<runtime::metrics::registry> metrics;
+  std::unique_ptr<runtime::sim::world> world;
+  std::unique_ptr<runtime::sim::system> system;
+  runtime::handle<actors::scheduler_interface> scheduler;
+  std::vector<std::shared_ptr<idle_llumlet::journal>> journals;
+  std::vector<runtime::handle<actors::llumlet_interface>> llumlets;
+  std::vector<std::uint32_t> seen;
+  actors::topology news;
+  std::uint64_t version = 0, sequence = 0;
+};
+
+} // namespace
+
+// Llumnix section 4.4.3: highest scheduling priority first, first come first served within.
+TEST_F(Scheduler, OfQueriesThatWaitTogetherTheMostUrgentIsDecidedFirstThenTheOldest) {
+  int urgent = 0, together = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    start(1, {}, seed);
+    auto full = load(0, 60, 15); // one place in the batch, none in the queue
+    full.waiting_max = 1;
+    full.waiting = 1;
+    report(full);
+    const auto journal = std::make_shared<asker::journal>();
+    for (int i = 0; i < 8; ++i) {
+      auto& query = journal->queries.emplace_back(20U, 10U, i == 7 ? -1 : 5);
+      query.arrival_ns = 100 - i; // of those before, the later sent one is the older one
+    }
+    const auto who = system->spawn<asker>(scheduler, journal);
+    system->tell(who, start_asking{});
+    world->run_for(1ms);
+    ASSERT_EQ(journal->placed.size(), 1U) << "seed " << seed;
+    ASSERT_EQ(journal->refused.size(), 7U);
+    urgent += journal->placed[0] == 7 ? 1 : 0;
+    together += journal->placed[0] != 0 ? 1 : 0;
+  }
+  EXPECT_GT(together, 5) << "the first that was sent does not win where others waited with it";
+  EXPECT_GT(urgent, 0);
+}
+
+TEST_F(Scheduler, MoreQueriesThanMayWaitAreAnsweredThatTheQueuesAreFull) {
+  start(1, [](auto& o) { o.queries_max = 3; });
+  report(load(0, 1, 1));
+  const auto journal = std::make_shared<asker::journal>();
+  journal->queries.assign(200, actors::dispatch_query{20, 10, 0});
+  const auto who = system->spawn<asker>(scheduler, journal);
+  system->tell(who, start_asking{});
+  world->run_for(1ms);
+  EXPECT_EQ(journal->placed.size() + journal->refused.size(), 200U) << "each has its answer";
+  EXPECT_GE(journal->placed.size(), 3U);
+}
+
+TEST_F(Scheduler, AnInstanceWithoutFreshReportsIsNeitherPickedNorPaired) {
+  start(3);
+  const auto busy = load(1, 60, 10), idle = load(2, 0, 0);
+  report(load(0, 0, 0));
+  EXPECT_TRUE(picked().contains(0));
+  run_with({busy, idle}, 1500ms); // instance 0 says nothing
+  EXPECT_FALSE(picked().contains(0));
+  for (const auto& pair : status().pairs) EXPECT_NE(pair.second, instance_id{0});
+  report(load(0, 0, 0));
+  EXPECT_TRUE(picked().contains(0));
+}
+
+TEST_F(Scheduler, WhenNobodyIsHeardOfItSaysSoThatHomesDispatchWithoutIt) {
+  start(2);
+  report(load(0, 0, 0));
+  report(load(1, 0, 0));
+  EXPECT_TRUE(decide().found);
+  world->run_for(1300ms);
+  const auto none = decide();
+  EXPECT_FALSE(none.found);
+  EXPECT_TRUE(none.stale);
+  EXPECT_FALSE(none.overloaded);
+  report(load(1, 0, 0));
+  EXPECT_EQ(decide().instance, instance_id{1});
+}
+
+TEST_F(Scheduler, FullQueuesAndNoInstancesAreNotStale) {
+  start(1);
+  auto full = load(0, 64, 16);
+  full.waiting = full.waiting_max;
+  report(full);
+  auto none = decide();
+  EXPECT_TRUE(!none.found && none.overloaded && !none.stale);
+  news.instances.clear();
+  announce();
+  none = decide();
+  EXPECT_TRUE(!none.found && !none.overloaded && !none.stale);
+}
+
+TEST_F(Scheduler, AnInstanceThatTheHeadDrainsIsNotPickedEvenBeforeItSaysSo) {
+  start(2);
+  report(load(0, 0, 0));
+  report(load(1, 30, 3));
+  news.instances[0].draining = true;
+  announce();
+  EXPECT_EQ(picked(), std::set<std::uint32_t>{1});
+  report(load(0, 0, 0));
+  EXPECT_EQ(picked(), std::set<std::uint32_t>{1});
+  news.instances[0].draining = false;
+  announce();
+  EXPECT_TRUE(picked().contains(0));
+}
+
+// Llumnix section 4.4.3: pairs are marked each round, and unmarked once they do not cross the thresholds any more.
+TEST_F(Scheduler, ASourceIsMarkedEachRoundWhileItsPairLastsAndUnmarkedThen) {
+  start(3);
+  auto full = load(0, 63, 10), half = load(1, 40, 3), idle = load(2, 0, 0);
+  run_with({full, half, idle}, 1000ms);
+  auto& marks = journals[0]->marks;
+  ASSERT_GE(marks.size(), 4U);
+  EXPECT_LE(marks.size(), 5U);
+  for (const auto& mark : marks) {
+    EXPECT_EQ(mark.to, instance_id{2});
+    EXPECT_EQ(mark.destination, llumlets[2]);
+    EXPECT_EQ(mark.load.blocks_total, 64U);
+    EXPECT_EQ(mark.lease_ns, std::chrono::nanoseconds(600ms).count());
+    EXPECT_EQ(mark.why, migration_cause::kind::freeness);
+  }
+  EXPECT_LT(marks.front().round, marks.back().round);
+  EXPECT_TRUE(journals[1]->marks.empty());
+  EXPECT_TRUE(journals[2]->marks.empty());
+  auto page = status();
+  EXPECT_EQ(page.marks_total, 1U) << "counted once while it lasts";
+  EXPECT_EQ(page.pairs, (std::vector<std::pair<instance_id, instance_id>>{{instance_id{0}, instance_id{2}}}));
+  EXPECT_THAT(metrics->expose(), HasSubstr("godwit_scheduler_marks_total{policy=\"freeness\"} 1"));
+
+  full.blocks_used = 10;
+  marks.clear();
+  run_with({full, half, idle}, 600ms);
+  ASSERT_EQ(marks.size(), 1U);
+  EXPECT_FALSE(marks[0].destination);
+  EXPECT_TRUE(status().pairs.empty());
+}
+
+TEST_F(Scheduler, PausedOrWithoutAPolicyOnlyInstancesThatDrainAreMarked) {
+  start(3);
+  const auto full = load(0, 63, 10), leaving = load(1, 10, 2), idle = load(2, 0, 0);
+  run_with({full, leaving, idle}, 400ms);
+  EXPECT_FALSE(journals[0]->marks.empty());
+  actors::scheduling_policies wish;
+  wish.dispatch = "freeness";
+  for (const bool paused : {true, false}) {
+    wish.migration = migration_policy::freeness;
+    wish.migration_paused = false;
+    system->tell(scheduler, wish);
+    run_with({full, leaving, idle}, 400ms);
+    wish.migration_paused = paused;
+    wish.migration = paused ? migration_policy::freeness : migration_policy::none;
+    journals[0]->marks.clear();
+    system->tell(scheduler, wish);
+    world->run_for(1us);
+    ASSERT_EQ(journals[0]->marks.size(), 1U) << "unmarked at once";
+    EXPECT_FALSE(journals[0]->marks[0].destination);
+    run_with({full, leaving, idle}, 1000ms);
+    EXPECT_EQ(journals[0]->marks.size(), 1U);
+  }
+  news.instances[1].draining = true;
+  announce();
+  run_with({full, leaving, idle}, 400ms);
+  ASSERT_FALSE(journals[1]->marks.empty());
+  EXPECT_EQ(journals[1]->marks[0].why, migration_cause::kind::drain);
+  EXPECT_EQ(journals[1]->marks[0].to, instance_id{2});
+}
+
+TEST_F(Scheduler, TheDispatchPolicyIsSwitchedAtOnceAndKnowsWhatTheOldOneKnew) {
+  start(2, [](auto& o) { o.policies.dispatch = "freeness"; });
+  report(load(0, 60, 1));
+  report(load(1, 0, 9));
+  EXPECT_EQ(decide().why.policy, "freeness");
+  actors::scheduling_policies wish;
+  wish.dispatch = "least_requests";
+  system->tell(scheduler, wish);
+  world->run_for(1us);
+  const auto d = decide();
+  EXPECT_EQ(d.why.policy, "least_requests");
+  EXPECT_EQ(d.instance, instance_id{0});
+  EXPECT_EQ(status().dispatch_policy, "least_requests");
+}
+
+TEST_F(Scheduler, ReportsOfAllInstancesReachTheMetricsButThoseOfTheDeadDoNot) {
+  start(2);
+  report(load(0, 0, 0));
+  report(load(1, 0, 0));
+  auto old = load(1, 0, 0);
+  old.generation = 0;
+  report(old);
+  report(load(7, 0, 0));
+  EXPECT_EQ(seen, (std::vector<std::uint32_t>{0, 1}));
+}
+
+TEST_F(Scheduler, ADryRunOfAutoscalingIsSaidAndCountedAndChangesNothing) {
+  start(2, [](auto& o) {
+    o.policies.scaling = protocols::scaling_mode::dry_run;
+    o.scaling.hold_ns = std::chrono::nanoseconds(1s).count();
+  });
+  run_with({load(0, 0, 0), load(1, 0, 0)}, 1500ms);
+  const auto page = status();
+  EXPECT_EQ(page.scaling, "dry_run");
+  EXPECT_THAT(page.scaling_last, HasSubstr("in (dry run): mean freeness 64"));
+  EXPECT_THAT(metrics->expose(), HasSubstr("godwit_scaling_decisions_total{decision=\"in\",dry=\"true\"} 1"));
+}
+
+TEST_F(Scheduler, WhatItSaysIsFinite) {
+  start(0, [](auto& o) { o.policies.scaling = protocols::scaling_mode::dry_run; });
+  world->run_for(1s);
+  const auto page = status();
+  EXPECT_TRUE(std::isfinite(page.mean_freeness));
+  EXPECT_TRUE(std::isfinite(decide().why.score));
+}
+
+} // namespace godwit::test
