@@ -1,7 +1,7 @@
 // What the coroutine layer costs over bare CAF: the same messages, the same timeouts, the same number of workers, in
 // turns in one process.
 
-#include "actors/allocations.hpp"
+#include "support/allocations.hpp"
 #include "support/bench.hpp"
 
 #include <godwit/runtime/actor.hpp>
