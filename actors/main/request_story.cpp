@@ -63,6 +63,7 @@ std::string tell(const protocols::migration_report& m) {
   auto out = fmt::format("{} from instance {} to {} {}", m.committed() ? "moved" : "not moved", m.source.value(),
                          m.destination.value(), why(m.cause));
   if (!m.committed()) out += fmt::format(": {} ({})", to_string(m.outcome), to_string(m.reason));
+  if (m.committed() && m.stages == 0) out += "; it waited, so there was nothing to copy";
   if (m.stages > 0)
     out += fmt::format("; {}, {}, {:.1f} MiB, stall {:.2f} ms, {:.1f} ms in all", plural(m.stages, "stage"),
                        plural(m.blocks, "block"), static_cast<double>(m.bytes) / (1 << 20), ms(m.stall_ns),
