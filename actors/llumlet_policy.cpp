@@ -66,14 +66,14 @@ task<void> llumlet::move_marked() {
 std::optional<protocols::move_choice> llumlet::choose() {
   const auto* const now_marked = marked();
   if (now_marked == nullptr || outgoing_.size() >= options_.migration.settings.out_max) return std::nullopt;
-  auto candidates = planner_->move_candidates();
-  std::erase_if(candidates, [this](protocols::move_candidate& c) {
+  std::vector<protocols::move_candidate> candidates;
+  for (auto& c : planner_->move_candidates()) {
     const auto here = homes_.find(c.request);
-    if (here == homes_.end() || outgoing_.contains(c.request)) return true;
+    if (here == homes_.end() || outgoing_.contains(c.request)) continue;
     if (here->second.moved) c.settled_ns = (now() - *here->second.moved).count();
     c.failed = here->second.move_failed;
-    return false;
-  });
+    candidates.push_back(c);
+  }
   auto load_here = planner_->load();
   load_here.ready = true;
   load_here.terminating = terminating_;

@@ -26,8 +26,8 @@ class kv_memory;
 struct headroom_profile_options {
   bool enabled = false;    ///< false: `auto` means none
   double tolerance = 0.05; ///< a step may take this much longer than unloaded
-  std::chrono::nanoseconds time_max{
-      std::chrono::seconds(2)}; ///< no step begins after it; what was found by then counts
+  /// No step begins after it; what was found by then counts.
+  std::chrono::nanoseconds time_max{std::chrono::seconds(2)};
 };
 
 struct llumlet_options {

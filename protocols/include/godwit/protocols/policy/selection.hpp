@@ -18,17 +18,18 @@ struct move_candidate {
   bool head_of_line = false;                    ///< the first of those that wait
   std::int32_t priority = 0;
   std::uint8_t execution_level = 0;
-  std::uint32_t blocks = 0;    ///< held, shared ones included; of one that waits: demanded. The destination needs them
-  std::uint32_t frees = 0;     ///< virtual usage that leaves the source with it, headroom aside
-  std::uint32_t headroom = 0;  ///< of its execution level, for all of the level's requests together
-  bool last_of_level = false;  ///< no other request of its level runs here: the headroom goes with it
+  std::uint32_t blocks = 0;   ///< held, shared ones included; of one that waits: demanded. The destination needs them
+  std::uint32_t frees = 0;    ///< virtual usage that leaves the source with it, headroom aside
+  std::uint32_t headroom = 0; ///< of its execution level, for all of the level's requests together
+  bool last_of_level = false; ///< no other request of its level runs here: the headroom goes with it
   /// Since it came here by migration, or since a move of it failed.
   std::int64_t settled_ns = std::numeric_limits<std::int64_t>::max();
   bool failed = false; ///< the latter
 };
 
 struct selection_settings {
-  /// A running request stays at least so long where a migration brought it, and one whose move failed waits so long for the next.
+  /// A running request stays at least so long where a migration brought it, and one whose move failed waits so long for
+  /// the next.
   std::int64_t cooldown_ns = 2'000'000'000;
   /// What a move must add to the freeness of the worse one of the two, in blocks by the source's running requests: the
   /// more of them there are, the less can one add.
