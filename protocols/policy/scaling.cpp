@@ -75,6 +75,23 @@ double mean_freeness(const std::vector<load_report>& loads, const scaling_settin
   return count == 0 ? -cap : sum / static_cast<double>(count);
 }
 
+double mean_freeness_without(const std::vector<load_report>& loads, const load_report& leaving,
+                             const scaling_settings& settings) noexcept {
+  std::vector<load_report> others;
+  for (const auto& load : loads)
+    if (takes_requests(load) && load.instance != leaving.instance) others.push_back(load);
+  if (others.empty()) return protocols::mean_freeness(others, settings);
+  const auto share = [&](std::uint64_t what) {
+    return static_cast<std::int64_t>((what + others.size() - 1) / others.size());
+  };
+  const auto blocks = share(virtual_usage(leaving));
+  const auto running = share(leaving.running);
+  const auto cap = 2 * settings.freeness_max;
+  double sum = 0;
+  for (const auto& load : others) sum += std::clamp(freeness(load, blocks, running), -cap, cap);
+  return sum / static_cast<double>(others.size());
+}
+
 autoscaler::autoscaler(scaling_settings settings) : settings_(settings) {}
 
 void autoscaler::set_mode(scaling_mode mode) noexcept {
@@ -181,7 +198,8 @@ std::optional<scaling_decision> autoscaler::less(const std::vector<load_report>&
   };
   for (const auto& load : loads)
     if (takes_requests(load) && (victim == nullptr || rank(load) < rank(*victim))) victim = &load;
-  if (victim == nullptr) return std::nullopt;
+  if (victim == nullptr || mean_freeness_without(loads, *victim, settings_) < settings_.freeness_min)
+    return std::nullopt;
   scaling_decision decision;
   decision.what = scaling_decision::kind::in;
   decision.instance = victim->instance;

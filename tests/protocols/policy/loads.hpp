@@ -3,6 +3,7 @@
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/workload/random.hpp>
 
+#include <cmath>
 #include <cstdint>
 
 /// Load reports for the tests of the policies.
@@ -20,13 +21,14 @@ inline load_report load_of(std::uint32_t instance, std::uint32_t used = 0, std::
   return r;
 }
 
-/// Of an instance that runs ten requests and has this freeness, a multiple of 0.1.
+/// Of an instance that runs ten requests, with two blocks each as long as there are some, and has this freeness, a
+/// multiple of 0.1.
 inline load_report load_with_freeness(std::uint32_t instance, double freeness) {
-  auto r = load_of(instance, 0, 10);
+  auto r = load_of(instance, 20, 10);
   r.running_max = 64;
-  r.blocks_total = 10'000;
-  const auto left = freeness > 0 ? freeness * 10 : freeness;
-  r.blocks_used = static_cast<std::uint32_t>(10'000 - left + 0.5);
+  const auto left = static_cast<std::int64_t>(std::lround(freeness > 0 ? freeness * 10 : freeness));
+  r.blocks_used += static_cast<std::uint32_t>(left < 0 ? -left : 0);
+  r.blocks_total = static_cast<std::uint32_t>(r.blocks_used + left);
   return r;
 }
 

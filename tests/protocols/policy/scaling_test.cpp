@@ -106,6 +106,22 @@ TEST(Autoscaler, TheInstanceWithTheFewestRunningRequestsLeaves) {
   EXPECT_EQ(decision->why, "mean freeness 120.0 above 60 for 10 s, 4 instances");
 }
 
+TEST(Autoscaler, NobodyLeavesWhereTheOthersWouldThenBeBelowX) {
+  // Two with 61 blocks left for each of 10 requests; but these hold 45 each, so together they leave 8 for each.
+  auto loads = instances({61, 61});
+  for (auto& load : loads) {
+    load.blocks_used += 450 - 20;
+    load.blocks_total += 450 - 20;
+  }
+  EXPECT_DOUBLE_EQ(mean_freeness_without(loads, loads[0], settings_of()), (1060 - 900) / 20.0);
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 50, at(0, loads)), decisions{});
+  loads.push_back(loads[1]); // of three one may leave
+  loads.back().instance = instance_id{3};
+  EXPECT_DOUBLE_EQ(mean_freeness_without(loads, loads[0], settings_of()), (1060 - 675) / 15.0);
+  EXPECT_EQ(watch(scaler, 51, 51, at(0, loads)), (decisions{{51, kind::in}}));
+}
+
 TEST(Autoscaler, AnIdleInstanceDoesNotHideThatTheOthersAreFull) {
   const auto s = settings_of();
   auto loads = instances({-3000, -200, 2});

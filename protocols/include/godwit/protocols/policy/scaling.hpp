@@ -55,7 +55,7 @@ struct scaling_decision {
 /// * Below x for `hold`: the drain that this autoscaler began is taken back; where there is none, one instance more.
 ///   Drains that an operator began are not its business. Fewer than `instances_min`: one more at once.
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
-///   of equals.
+///   of equals. Not where the others would then be below x: it would come back at once.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
 ///   neither starts nor comes for `provision_timeout` is not waited for any longer; what was ordered then never comes.
 /// * `instances_max` counts all there are, those that drain and those that are ordered too.
@@ -92,5 +92,8 @@ private:
 
 /// The mean that the autoscaler goes by; of no instances: -2y.
 [[nodiscard]] double mean_freeness(const std::vector<load_report>& loads, const scaling_settings& settings) noexcept;
+/// The same if what runs on `leaving` ran on the others, shared out evenly.
+[[nodiscard]] double mean_freeness_without(const std::vector<load_report>& loads, const load_report& leaving,
+                                           const scaling_settings& settings) noexcept;
 
 } // namespace godwit::protocols
