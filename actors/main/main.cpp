@@ -5,6 +5,7 @@
 #include "main/migrate_command.hpp"
 #include "main/model_command.hpp"
 #include "main/node_command.hpp"
+#include "main/profile_command.hpp"
 #include "main/policy_command.hpp"
 #include "main/serve_command.hpp"
 #include "main/status_command.hpp"
@@ -32,6 +33,7 @@ int run(int count, char** arguments) {
   godwit::main::add_policy_command(app, command);
   godwit::main::add_drain_command(app, command);
   godwit::main::add_model_command(app, command);
+  godwit::main::add_profile_command(app, command);
   godwit::main::add_settings_command(app, command);
   try {
     app.parse(count, arguments);

@@ -1,0 +1,233 @@
+#include "main/profile_command.hpp"
+
+#include "main/parts.hpp"
+#include "main/profile_fit.hpp"
+#include "main/profile_measure.hpp"
+#include "main/settings.hpp"
+
+#include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/sim/profile.hpp>
+
+#include <boost/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+#include <array>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+namespace godwit::main {
+
+namespace sim = gpu::sim;
+namespace json = boost::json;
+using clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::array roles{step_role::linear, step_role::logits, step_role::decode, step_role::prefill,
+                           step_role::check};
+
+double ms_since(clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(clock::now() - start).count();
+}
+
+struct measured_device {
+  sim::profile profile;
+  measured_steps steps;
+};
+
+// Four significant digits: more would be noise.
+double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
+
+sim::step_table rounded(sim::step_table table) {
+  for (auto& point : table.points) point.us = rounded(point.us);
+  return table;
+}
+
+sim::profile profile_of(const profile_options& options, const gpu::model::model_directory& model,
+                        const gpu::executor_info& info, const sim::latency_model& fit) {
+  const auto& c = model.configuration;
+  sim::profile p;
+  p.name = options.name.empty() ? model.name + "-cpu" : options.name;
+  p.device = info.device;
+  p.source =
+      fmt::format("Measured by godwit profile {}, on steps of up to {} tokens: the device alone, without actors.",
+                  GODWIT_VERSION, options.step_tokens_max);
+  p.model = model.name;
+  p.layers = c.layers;
+  p.vocabulary = c.vocabulary;
+  p.positions_max = c.positions_max;
+  p.weight_bytes = info.weight_bytes;
+  p.kv_bytes_per_token = static_cast<double>(info.block_bytes) / protocols::tokens_per_block;
+  p.kv_blocks = info.blocks;
+  p.linear = rounded(fit.linear);
+  p.logits = rounded(fit.logits);
+  p.kv_bytes_per_second = rounded(p.kv_bytes_per_token * 1e6 / fit.per_kv_token_us);
+  p.flops_per_pair = 4.0 * c.heads * c.head_size * c.layers;
+  p.flops_per_second = rounded(p.flops_per_pair * 1e6 / fit.per_pair_us);
+  p.assumptions = {"instances share this machine: KV moves at the rate of copying it in memory, without latency",
+                   "a step costs what its device takes; what actors add is not in here"};
+  return p;
+}
+
+measured_device measure(const profile_options& options, const gpu::model::model_directory& model) {
+  const auto start = clock::now();
+  gpu::cpu::cpu_executor_settings settings;
+  settings.threads = options.threads;
+  const auto executor =
+      gpu::cpu::make_cpu_executor(gpu::cpu::pack_model(model.configuration, *model.tensors, options.threads), settings);
+  const auto start_ms = ms_since(start);
+
+  const auto& info = executor->info();
+  measured_sizes sizes;
+  sizes.step_tokens_max = std::min(options.step_tokens_max, model.configuration.positions_max);
+  sizes.sequences_max = serve_settings{}.llumlet.sequences_max;
+  sizes.positions_max = model.configuration.positions_max;
+  sizes.blocks = info.blocks;
+  measured_device out;
+  out.steps = measure_steps(*executor, steps_to_measure(sizes), options.time_max);
+  const auto copied = measure_block_copies(*executor);
+
+  out.profile = profile_of(options, model, info, fit_steps(out.steps.samples));
+  out.profile.start_ms = rounded(start_ms);
+  out.profile.per_copy_us = rounded(static_cast<double>(info.block_bytes) / copied * 1e6);
+  out.profile.link.bytes_per_second = rounded(copied);
+  return out;
+}
+
+std::string table_of(const measured_device& m) {
+  const auto& p = m.profile;
+  const sim::latency_model model(p);
+  auto out = fmt::format("{} on {}\n", p.model, p.device);
+  out += fmt::format("start {:.0f} ms; KV cache of {} blocks, {:.3g} bytes a token, copied at {:.3g} GB/s\n",
+                     p.start_ms, p.kv_blocks, p.kv_bytes_per_token, p.link.bytes_per_second * 1e-9);
+  out +=
+      fmt::format("attention: {:.3g} us for each position that a decode reads, {:.3g} us for each pair of a prefill\n",
+                  model.per_kv_token_us, model.per_pair_us);
+  out += fmt::format("\n{:>10}  {:>12}  {:>12}\n", "tokens", "linear (ms)", "logits (ms)");
+  for (const auto& point : p.linear.points)
+    out += fmt::format("{:>10}  {:>12.4f}  {:>12.4f}\n", point.count, point.us * 1e-3, p.logits.at(point.count) * 1e-3);
+  out += fmt::format("\n{} steps, {} times each; medians against the profile:\n{:<14}  {:>5}  {:>10}  {:>9}  {:>9}\n",
+                     m.steps.samples.size(), m.steps.rounds, "", "steps", "mean error", "bias", "largest");
+  for (const auto role : roles) {
+    const auto e = error_of(model, m.steps.samples, role);
+    out += fmt::format("{:<14}  {:>5}  {:>9.1f}%  {:>+8.1f}%  {:>8.1f}%\n", to_string(role), e.steps, 100 * e.mean,
+                       100 * e.bias, 100 * e.max);
+  }
+  if (m.steps.left_out > 0)
+    out += fmt::format("{} longer steps were left out; give it more time with --time\n", m.steps.left_out);
+  return out;
+}
+
+std::string json_of(const measured_device& m) {
+  const sim::latency_model model(m.profile);
+  json::object fit;
+  for (const auto role : roles) {
+    const auto e = error_of(model, m.steps.samples, role);
+    fit[to_string(role)] = {{"steps", e.steps}, {"mean_error", e.mean}, {"bias", e.bias}, {"largest_error", e.max}};
+  }
+  json::array steps;
+  for (const auto& sample : m.steps.samples)
+    steps.push_back({{"kind", to_string(sample.role)},
+                     {"step", to_string(sample.shape)},
+                     {"measured_us", sample.us},
+                     {"predicted_us", predicted_us(model, sample.shape)}});
+  const json::object out{{"profile", json::parse(to_json(m.profile))},
+                         {"rounds", m.steps.rounds},
+                         {"left_out", m.steps.left_out},
+                         {"fit", std::move(fit)},
+                         {"steps", std::move(steps)}};
+  return json::serialize(out) + "\n";
+}
+
+double step_ms(const sim::latency_model& model, step_shape::part part) {
+  part.samples = true;
+  return predicted_us(model, step_shape{{part}}) * 1e-3;
+}
+
+} // namespace
+
+int measure_profile(const profile_options& options, std::ostream& out, std::ostream& errors) {
+  const auto fail = [&](const std::string& why) {
+    errors << "godwit: " << why << '\n';
+    return 1;
+  };
+  if (options.device != "cpu" && options.device != "auto")
+    return fail("this build has no " + options.device + " device; use --device cpu");
+  const auto model = open_served_model(options.model);
+  if (!model) return fail(model.error().line);
+  // Before the minute of measuring, not after it.
+  std::ofstream file;
+  if (!options.output.empty()) {
+    file.open(options.output);
+    if (!file) return fail(options.output + " cannot be written");
+  }
+  try {
+    const auto measured = measure(options, *model);
+    out << (options.json ? json_of(measured) : table_of(measured));
+    if (options.output.empty()) return 0;
+    file << to_json(measured.profile);
+    file.close();
+    if (!file) return fail(options.output + " cannot be written");
+    if (!options.json)
+      out << '\n' << options.output << " written; simulate it with --profile " << options.output << '\n';
+    return 0;
+  } catch (const std::exception& failure) {
+    return fail(failure.what());
+  }
+}
+
+void list_profiles(std::ostream& out) {
+  out << fmt::format("{:<18} {:<28} {:>10} {:>12} {:>15}\n", "name", "device", "KV tokens", "decode (ms)",
+                     "prefill (ms)");
+  for (const auto& name : sim::profile_names()) {
+    const auto opened = sim::open_profile(name);
+    if (!opened) continue; // a test opens all of them
+    const sim::latency_model model(*opened);
+    out << fmt::format("{:<18} {:<28} {:>10} {:>12.2f} {:>15.2f}\n", name, opened->device,
+                       std::uint64_t{opened->kv_blocks} * protocols::tokens_per_block,
+                       step_ms(model, {8, 999, 1, true}), step_ms(model, {1, 0, 1000, true}));
+  }
+  out << "decode: a step of 8 sequences of 1,000 tokens; prefill: 1,000 tokens\n";
+}
+
+void add_profile_command(CLI::App& app, command_result& result) {
+  auto* command = app.add_subcommand("profile", "Measure how long a model's steps take here, for simulations");
+  struct flags {
+    profile_options options;
+    double seconds = 45;
+    bool quick = false;
+    bool list = false;
+  };
+  auto f = std::make_shared<flags>();
+  command->add_option("MODEL_DIR", f->options.model, "A Hugging Face model directory; absent: the embedded model");
+  command->add_option("--device", f->options.device, "What to measure: cpu")->type_name("NAME")->capture_default_str();
+  command->add_option("--threads", f->options.threads, "Threads that compute; 0: as many as this process may use")
+      ->type_name("N")
+      ->check(CLI::Range(0U, 1024U))
+      ->capture_default_str();
+  command->add_option("--step-tokens", f->options.step_tokens_max, "The longest step that is measured")
+      ->type_name("N")
+      ->check(CLI::Range(8U, 65'536U))
+      ->capture_default_str();
+  auto* time = command->add_option("--time", f->seconds, "About how long to measure, in seconds")
+                   ->type_name("S")
+                   ->check(CLI::Range(0.1, 86'400.0))
+                   ->capture_default_str();
+  command->add_flag("--quick", f->quick, "About 4 seconds, with more noise")->excludes(time);
+  command->add_option("--name", f->options.name, "The profile's name; absent: MODEL-cpu")->type_name("NAME");
+  command->add_option("--output", f->options.output, "File to write the profile to")->type_name("FILE");
+  command->add_flag("--json", f->options.json, "One JSON object: the profile, and how well it fits");
+  command->add_flag("--list", f->list, "Show the profiles that come with godwit");
+  command->callback([f, &result] {
+    result.run = [f] {
+      if (f->list) return list_profiles(std::cout), 0;
+      const std::chrono::duration<double> time_max(f->quick ? 4.0 : f->seconds);
+      f->options.time_max = std::chrono::duration_cast<std::chrono::milliseconds>(time_max);
+      return measure_profile(f->options, std::cout, std::cerr);
+    };
+  });
+}
+
+} // namespace godwit::main

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "main/command.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+namespace godwit::main {
+
+/// godwit profile [MODEL_DIR] [--threads N] [--output FILE] [--quick] [--json], godwit profile --list
+void add_profile_command(CLI::App& app, command_result& result);
+
+struct profile_options {
+  std::string model = "default"; ///< a directory, or "default" for the embedded model
+  std::string device = "cpu";
+  std::uint32_t threads = 0;           ///< 0: as many as this process may use
+  std::uint32_t step_tokens_max = 512; ///< the longest step that is measured
+  std::chrono::milliseconds time_max{45'000};
+  std::string name;   ///< of the profile; empty: MODEL-cpu
+  std::string output; ///< a file for the profile; empty: none
+  bool json = false;
+};
+
+/// Measures a model on this machine's processors, without actors, and writes its device profile.
+/// 0: done; 1: the model cannot be opened or run, the file cannot be written.
+[[nodiscard]] int measure_profile(const profile_options& options, std::ostream& out, std::ostream& errors);
+/// The profiles that are compiled in, and what their devices do.
+void list_profiles(std::ostream& out);
+
+} // namespace godwit::main

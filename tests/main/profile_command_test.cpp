@@ -1,0 +1,121 @@
+#include "main/profile_command.hpp"
+#include "main/profile_fit.hpp"
+#include "main/profile_measure.hpp"
+
+#include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/gpu/sim/profile.hpp>
+
+#include <boost/json.hpp>
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <unistd.h>
+
+namespace godwit::main {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class ProfileCommand : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!gpu::model::embedded_model()) GTEST_SKIP() << "no embedded model";
+    options_.output = file_.string();
+    options_.time_max = std::chrono::milliseconds(200);
+    options_.threads = 1;
+    options_.step_tokens_max = 64;
+  }
+  void TearDown() override { fs::remove(file_); }
+
+  const fs::path file_ = fs::path(testing::TempDir()) / ("godwit_profile_" + std::to_string(::getpid()) + ".json");
+  profile_options options_;
+  std::ostringstream out_;
+  std::ostringstream errors_;
+};
+
+TEST_F(ProfileCommand, WritesAProfileThatOpensAndThatNoMoreTokensMakeFaster) {
+  ASSERT_EQ(measure_profile(options_, out_, errors_), 0) << errors_.str();
+  const auto opened = gpu::sim::open_profile(file_.string());
+  ASSERT_TRUE(opened) << opened.error().line;
+  std::ifstream in(file_);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_EQ(to_json(*opened), text);
+  EXPECT_EQ(opened->name, "default-cpu");
+  EXPECT_EQ(opened->layers, 6U);
+  EXPECT_GT(opened->kv_blocks, 0U);
+  EXPECT_GT(opened->start_ms, 0);
+  EXPECT_GT(opened->link.bytes_per_second, 1e6);
+  const gpu::sim::latency_model model(*opened);
+  EXPECT_GT(model.linear.at(1), 0);
+  EXPECT_GT(model.logits.at(1), 0);
+  EXPECT_GT(model.linear.at(64), model.linear.at(1));
+  EXPECT_GT(model.per_kv_token_us, 0);
+  for (std::uint32_t n = 1; n < 100; ++n) EXPECT_LE(model.linear.at(n), model.linear.at(n + 1)) << n;
+  EXPECT_THAT(out_.str(), HasSubstr("not fitted"));
+}
+
+TEST_F(ProfileCommand, GivesOneJsonObjectWithTheProfileAndItsErrors) {
+  options_.json = true;
+  options_.name = "mine";
+  ASSERT_EQ(measure_profile(options_, out_, errors_), 0) << errors_.str();
+  const auto parsed = boost::json::parse(out_.str()).as_object();
+  const auto profile = gpu::sim::parse_profile(boost::json::serialize(parsed.at("profile")), "stdout");
+  ASSERT_TRUE(profile) << profile.error().line;
+  EXPECT_EQ(profile->name, "mine");
+  const auto opened = gpu::sim::open_profile(file_.string());
+  ASSERT_TRUE(opened) << opened.error().line;
+  EXPECT_EQ(*opened, *profile);
+  const auto& steps = parsed.at("steps").as_array();
+  EXPECT_GT(steps.size(), 20U);
+  for (const auto& step : steps) EXPECT_GT(step.at("predicted_us").to_number<double>(), 0);
+  EXPECT_GE(parsed.at("rounds").to_number<int>(), 3);
+}
+
+TEST_F(ProfileCommand, FailsInOneLine) {
+  auto wrong = options_;
+  wrong.model = "/nonexistent/model";
+  EXPECT_EQ(measure_profile(wrong, out_, errors_), 1);
+  wrong = options_;
+  wrong.device = "cuda";
+  EXPECT_EQ(measure_profile(wrong, out_, errors_), 1);
+  wrong = options_;
+  wrong.output = "/nonexistent/profile.json";
+  EXPECT_EQ(measure_profile(wrong, out_, errors_), 1);
+  EXPECT_EQ(out_.str(), "");
+  const auto text = errors_.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+  EXPECT_THAT(text, HasSubstr("godwit: /nonexistent/profile.json cannot be written"));
+}
+
+TEST(ProfileList, HasAllThatAreCompiledIn) {
+  std::ostringstream out;
+  list_profiles(out);
+  for (const auto& name : gpu::sim::profile_names()) EXPECT_THAT(out.str(), HasSubstr(name));
+}
+
+// A step that takes too long for the time there is is left out, not waited for.
+TEST(MeasureSteps, LeavesOutWhatWouldTakeTooLong) {
+  const auto files = gpu::model::embedded_model();
+  if (!files) GTEST_SKIP() << "no embedded model";
+  const auto model = gpu::model::open_model(files);
+  ASSERT_TRUE(model);
+  gpu::cpu::cpu_executor_settings settings;
+  settings.threads = 1;
+  settings.blocks = 512;
+  const auto executor = gpu::cpu::make_cpu_executor(model->configuration, model->tensors, settings);
+  auto steps = steps_to_measure({512, 256, 2048, 512});
+  const auto all = steps.size();
+  const auto measured = measure_steps(*executor, std::move(steps), std::chrono::microseconds(1));
+  EXPECT_EQ(measured.samples.size() + measured.left_out, all);
+  EXPECT_GT(measured.left_out, all / 2);
+  EXPECT_EQ(measured.rounds, 3U);
+  EXPECT_GT(measure_block_copies(*executor), 1e6);
+}
+
+} // namespace
+} // namespace godwit::main

@@ -1,0 +1,86 @@
+#include "main/profile_fit.hpp"
+#include "main/profile_measure.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace godwit::main {
+namespace {
+
+using gpu::sim::latency_model;
+
+// A device that is exactly as the model says.
+latency_model device() {
+  latency_model out;
+  out.base_us = out.per_decode_us = 0;
+  out.linear.points = {{1, 900}, {16, 1000}, {64, 1900}, {512, 14'000}};
+  out.logits.points = {{1, 100}, {256, 2500}};
+  out.per_kv_token_us = 0.3;
+  out.per_pair_us = 0.04;
+  return out;
+}
+
+std::vector<step_sample> measured_on(const latency_model& device, double noise = 0) {
+  auto samples = steps_to_measure({512, 256, 2048, 4096});
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    samples[i].us = predicted_us(device, samples[i].shape) * (1 + noise * std::sin(static_cast<double>(i) * 1.7));
+  return samples;
+}
+
+TEST(ProfileFit, FindsTheDeviceThatWasMeasured) {
+  const auto truth = device();
+  const auto fit = fit_steps(measured_on(truth));
+  EXPECT_NEAR(fit.per_kv_token_us, truth.per_kv_token_us, 0.02 * truth.per_kv_token_us);
+  EXPECT_NEAR(fit.per_pair_us, truth.per_pair_us, 0.02 * truth.per_pair_us);
+  for (const std::uint32_t n : {1U, 2U, 13U, 16U, 64U, 200U, 512U})
+    EXPECT_NEAR(fit.linear.at(n), truth.linear.at(n), 0.02 * truth.linear.at(n)) << n;
+  for (const auto role :
+       {step_role::linear, step_role::logits, step_role::decode, step_role::prefill, step_role::check})
+    EXPECT_LT(error_of(fit, measured_on(truth), role).mean, 0.02) << to_string(role);
+}
+
+TEST(ProfileFit, StaysMonotoneAndNearUnderNoise) {
+  const auto fit = fit_steps(measured_on(device(), 0.1));
+  for (std::uint32_t n = 1; n < 600; ++n) {
+    EXPECT_LE(fit.linear.at(n), fit.linear.at(n + 1)) << n;
+    EXPECT_LE(fit.logits.at(n), fit.logits.at(n + 1)) << n;
+  }
+  const auto error = error_of(fit, measured_on(device()), step_role::check);
+  EXPECT_GT(error.steps, 5U);
+  EXPECT_LT(error.max, 0.15);
+}
+
+TEST(ProfileFit, TellsErrorsFromWhatIsNotFittedToo) {
+  auto samples = measured_on(device());
+  const auto fit = fit_steps(samples);
+  for (auto& sample : samples)
+    if (sample.role == step_role::check) sample.us *= 2;
+  const auto error = error_of(fit, samples, step_role::check);
+  EXPECT_NEAR(error.bias, -0.5, 0.02);
+  EXPECT_NEAR(error.mean, 0.5, 0.02);
+  EXPECT_EQ(fit, fit_steps(samples)) << "what is held out must not be fitted";
+}
+
+TEST(StepsToMeasure, StayWithinTheSizesGiven) {
+  for (const measured_sizes& sizes : {measured_sizes{512, 256, 2048, 1024}, measured_sizes{8, 4, 64, 9},
+                                      measured_sizes{2048, 256, 131'072, 20'000}, measured_sizes{16, 1, 16, 1}}) {
+    const auto steps = steps_to_measure(sizes);
+    ASSERT_FALSE(steps.empty());
+    EXPECT_LT(steps.size(), 200U);
+    for (const auto& step : steps) {
+      const auto input = step.shape.input();
+      EXPECT_EQ(input.tokens(), step.shape.tokens());
+      EXPECT_EQ(input.slices.size(), step.shape.sequences());
+      EXPECT_LE(input.tokens(), sizes.step_tokens_max);
+      EXPECT_LE(step.shape.blocks(), sizes.blocks);
+      for (const auto& slice : input.slices) {
+        EXPECT_LE(slice.first_position + slice.tokens.size(), sizes.positions_max);
+        for (const auto block : slice.blocks) EXPECT_LT(block.value(), sizes.blocks);
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace godwit::main
