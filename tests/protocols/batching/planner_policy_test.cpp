@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <random>
 
 /// What a planner does for priorities, and what it tells the policies.
 namespace godwit::protocols {
@@ -165,6 +167,34 @@ TEST(PlannerPolicy, APreemptedRequestGoesOnWhereItWasOnceThereIsRoom) {
   const auto again = p.plan().value();
   EXPECT_EQ(again.slices.at(0).request, request_id{1});
   EXPECT_EQ(again.slices[0].sample_index, 5U);
+}
+
+TEST(PlannerPolicy, WithMemoryToSpareNobodyWaitsBehindALowerPriorityAndNobodyTakesTurns) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random{seed};
+    planner p{settings_of(1000, 1 + random() % 5, 16)};
+    std::uint64_t id = 0;
+    while (id < 60 || !p.idle()) {
+      if (id < 60 && random() % 4 == 0) {
+        auto request = request_of(++id, 1 + random() % 60, static_cast<std::int32_t>(random() % 4));
+        request.stop.max_tokens = 1 + random() % 20;
+        admit(p, std::move(request));
+      }
+      (void)p.plan();
+      std::int32_t lowest = -1, first_waiting = 1000;
+      for (const auto& r : p.requests())
+        if (r.state == request_state::running)
+          lowest = std::max(lowest, r.priority);
+        else
+          first_waiting = std::min(first_waiting, r.priority);
+      ASSERT_LE(lowest, first_waiting);
+      if (p.step_in_flight()) p.abandon_step();
+      (void)step(p);
+    }
+    // Each came once, and went past one of each lower priority at most.
+    ASSERT_LE(p.load().preemptions_total, 60U * 3);
+  }
 }
 
 // Llumnix, Algorithm 1: a queuing request's virtual usage is its demand if it is head of line, else 0.
