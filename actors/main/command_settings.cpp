@@ -27,6 +27,8 @@ std::vector<std::pair<std::string, std::string>> environment() {
 void command_settings::add_to(CLI::App& command, const std::function<bool(const runtime::config::setting&)>& wanted) {
   declare(registry_, values);
   registry_.allow_variable("GODWIT_CONFIG");
+  for (const char* told : {"GODWIT_HEAD", "GODWIT_NODE", "GODWIT_INSTANCE"}) // by scaling.command_out
+    registry_.allow_variable(told);
   command.add_option("model", model, "Hugging Face model directory; without it the built-in default model")
       ->type_name("MODEL_DIR");
   command.add_option("--config", config_file_, "TOML file with settings (or GODWIT_CONFIG)")->type_name("FILE");
@@ -45,6 +47,13 @@ bool command_settings::gather() {
   if (problems_.empty()) add(registry_.validate());
   for (const auto& line : problems_) std::cerr << "godwit: " << line << '\n';
   return problems_.empty();
+}
+
+std::vector<std::pair<std::string, std::string>> command_settings::variables() const {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& s : registry_.settings())
+    if (auto text = registry_.text(s); text != s.default_text) out.emplace_back(s.variable, std::move(text));
+  return out;
 }
 
 } // namespace godwit::main

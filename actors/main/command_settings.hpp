@@ -8,6 +8,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace godwit::main {
 
@@ -22,6 +24,8 @@ struct command_settings {
   /// After the flags: file and environment, which give way to them. False: said on standard error what is wrong.
   [[nodiscard]] bool gather();
   [[nodiscard]] std::string text() const { return registry_.print_config(); }
+  /// Those that are not the default, as variables: what another process needs to be set up alike.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> variables() const;
 
 private:
   runtime::config::registry registry_;

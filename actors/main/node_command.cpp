@@ -6,11 +6,15 @@
 #include "main/signals.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+
+#include <sys/prctl.h>
+#include <unistd.h>
 
 namespace godwit::main {
 
@@ -19,6 +23,7 @@ namespace {
 struct node_command_options {
   command_settings settings;
   std::string join;
+  int parent = 0; ///< the process that started this one, and that it must not outlive; 0: none
 };
 
 int fail(const std::string& line, int code) {
@@ -34,6 +39,10 @@ std::string ids(const actors::member_state& state, std::uint32_t count) {
 
 int run_node(node_command_options& options) {
   signals stop; // before any thread
+  if (options.parent != 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != options.parent) return 1; // it has ended already
+  }
   if (!options.settings.gather()) return 2;
   if (options.settings.print_config) {
     std::cout << options.settings.text();
@@ -93,6 +102,7 @@ void add_node_command(CLI::App& app, command_result& result) {
   auto options = std::make_shared<node_command_options>();
   auto* command = app.add_subcommand("node", "Add this machine's instances to a running godwit serve");
   command->add_option("--join", options->join, "Control port of the godwit serve to join")->type_name("HOST:PORT");
+  command->add_option("--parent", options->parent, "")->group(""); // said by a head that scales, to its children
   options->settings.add_to(*command, concerns_members);
   command->callback([options, &result] { result.run = [options] { return run_node(*options); }; });
 }

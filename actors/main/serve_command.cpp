@@ -33,7 +33,7 @@ int serve(command_settings& options) {
     std::cerr << "godwit: " << model.error().line << '\n';
     return 1;
   }
-  auto started = serving::start(settings, std::move(*model), *log);
+  auto started = serving::start(settings, std::move(*model), *log, {options.model, options.variables()});
   if (!started) {
     std::cerr << "godwit: " << started.error().line << '\n';
     return 1;

@@ -44,13 +44,14 @@ std::string host_for_url(const std::string& host) {
 } // namespace
 
 serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
-                 std::shared_ptr<transport::fabric> fabric, runtime::log::logger log)
+                 std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, launch_parts parts)
     : settings_(settings), identity_(std::move(identity)), log_(std::move(log)), fabric_(std::move(fabric)) {
   model_name_ = settings_.model.name.empty() ? model.name : settings_.model.name;
   context_length_ = identity_.context_length;
 
   board_ = std::make_unique<load_board>(metrics_);
   loader_ = std::make_unique<loader>(model, settings_);
+  processes_ = make_process_source(settings_, std::move(parts), log_.component("provisioner"));
   system_ =
       std::make_unique<runtime::actor_system>(make_system_settings(settings_, !settings_.control.listen.empty(), log_));
   cluster_ = std::make_unique<actors::cluster>(*system_, node_options(model));
@@ -80,6 +81,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.scheduler = make_scheduler_options(settings_, log_);
   o.scheduler.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
   o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
+  o.provisioner = processes_;
   o.provision_here = settings_.scaling.provisioner == provisioner_choice::in_process;
   o.on_topology = [board = board_.get()](const actors::topology& news) {
     std::set<protocols::instance_id> there;
@@ -123,14 +125,16 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   return o;
 }
 
-protocols::expected<std::unique_ptr<serving>, start_error>
-serving::start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log) {
+protocols::expected<std::unique_ptr<serving>, start_error> serving::start(const serve_settings& settings,
+                                                                          gpu::model::model_directory model,
+                                                                          runtime::log::logger log,
+                                                                          launch_parts parts) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   auto fabric = make_fabric(settings, !settings.control.listen.empty(), log);
   if (!fabric) return protocols::unexpected(fabric.error());
-  auto out = std::unique_ptr<serving>(
-      new serving(settings, std::move(model), std::move(*identity), std::move(*fabric), std::move(log)));
+  auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*fabric),
+                                                  std::move(log), std::move(parts)));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));
   return out;
 }
@@ -149,6 +153,7 @@ std::optional<start_error> serving::open_ports() {
     return start_error{"cannot open the control port " + settings_.control.listen + ": " + port.error().message +
                        "; choose another with --control HOST:PORT"};
   control_ = host_for_url(control->host) + ":" + std::to_string(*port);
+  if (processes_) processes_->set_head(control_);
   if (!is_loopback(control->host))
     log_.component("node").warning("the control port {} is open to other machines, and authenticates nobody: whoever "
                                    "reaches it can read and stop everything",
@@ -159,6 +164,7 @@ std::optional<start_error> serving::open_ports() {
 serving::~serving() {
   // The front end ends first, so that clients that still wait get an error and not a broken stream.
   edge_->drain();
+  if (processes_) processes_->shut_down(); // while there is somebody whom they can tell that they leave
   cluster_.reset();
   for (int i = 0; i < 40 && server_->stats().exchanges > 0; ++i) std::this_thread::sleep_for(poll_interval / 5);
   server_->stop(); // nobody calls the edge any more

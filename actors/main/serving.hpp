@@ -3,6 +3,7 @@
 #include "main/load_board.hpp"
 #include "main/loader.hpp"
 #include "main/parts.hpp"
+#include "main/provisioners.hpp"
 #include "main/settings.hpp"
 
 #include <godwit/actors/cluster.hpp>
@@ -22,9 +23,11 @@ namespace godwit::main {
 /// A node with its HTTP endpoint and control port: what `godwit serve` and `godwit demo` run.
 class serving {
 public:
-  /// Listens at once (health says 503) and begins to load the model.
+  /// Listens at once (health says 503) and begins to load the model. `parts` is what processes that autoscaling starts
+  /// are told.
   [[nodiscard]] static protocols::expected<std::unique_ptr<serving>, start_error>
-  start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log);
+  start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log,
+        launch_parts parts = {});
   serving(const serving&) = delete;
   serving& operator=(const serving&) = delete;
   ~serving();
@@ -43,7 +46,7 @@ public:
 
 private:
   serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
-          std::shared_ptr<transport::fabric> fabric, runtime::log::logger log);
+          std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, launch_parts parts);
   [[nodiscard]] std::optional<start_error> open_ports();
   [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
@@ -60,6 +63,7 @@ private:
   runtime::metrics::registry metrics_;
   std::unique_ptr<load_board> board_;
   std::unique_ptr<loader> loader_;
+  std::shared_ptr<process_source> processes_; // null: instances in this process only
   std::shared_ptr<transport::fabric> fabric_;
   std::unique_ptr<runtime::actor_system> system_;
   std::unique_ptr<actors::cluster> cluster_;
