@@ -12,6 +12,10 @@ namespace {
 /// fewer.
 constexpr std::size_t pulls_max = 4096;
 constexpr std::size_t spans_max = 4096;
+constexpr std::size_t receipts_per_window = 2;
+/// No pull begins later in a turn: what lies in caches is read in larger parts than what does not, and messages wait
+/// for the same time.
+constexpr auto reading_time = std::chrono::microseconds(50);
 } // namespace
 
 void receiver::connected(connection from, time now) { peers_[from].heard = now; }
@@ -93,7 +97,7 @@ std::string receiver::place(connection from, peer& who, const wire::blocks& m, s
   }
   shared_.landed(m.what.bytes);
   shared_.call_all(shared_.table.landed(place.write));
-  who.landed.push_back(m.number);
+  note(who, who.landed, m);
   if (who.urgent) send_receipts(from, who);
   return {};
 }
@@ -132,7 +136,7 @@ void receiver::run(const pull& next) {
   }
   shared_.landed(next.what.what.bytes);
   who.unsettled.emplace(next.what.number, place.write);
-  who.pulled.push_back(next.what.number);
+  note(who, who.pulled, next.what);
   if (who.urgent) send_receipts(next.from, who);
 }
 
@@ -158,7 +162,14 @@ void receiver::lost(connection which, const std::string& reason) {
   peers_.erase(found);
 }
 
+void receiver::note(peer& who, std::vector<std::uint64_t>& receipts, const wire::blocks& m) {
+  receipts.push_back(m.number);
+  who.unreported += m.what.bytes;
+  who.news = true;
+}
+
 void receiver::send_receipts(connection to, peer& who) {
+  who.unreported = 0;
   for (auto* numbers : {&who.landed, &who.pulled}) {
     for (std::size_t i = 0; i < numbers->size(); i += wire::receipts_max) {
       wire::receipts m;
@@ -173,14 +184,24 @@ void receiver::send_receipts(connection to, peer& who) {
 }
 
 bool receiver::work() {
-  if (auto& queue = urgent_.empty() ? bulk_ : urgent_; !queue.empty()) {
+  const auto until = std::chrono::steady_clock::now() + reading_time;
+  do {
+    auto& queue = urgent_.empty() ? bulk_ : urgent_;
+    if (queue.empty()) break;
     const auto next = std::move(queue.front());
     queue.pop_front();
     run(next);
+  } while (busy() && std::chrono::steady_clock::now() < until);
+  // A receipt costs a system call here, one there, and the answer to it: they wait for company while more arrives,
+  // which is at most until the sender has used up the larger part of its window.
+  bool owed = false;
+  for (auto& [which, who] : peers_) {
+    if (who.landed.empty() && who.pulled.empty()) continue;
+    if (!who.news || who.unreported >= shared_.options.window_bytes / receipts_per_window) send_receipts(which, who);
+    owed = owed || !who.landed.empty() || !who.pulled.empty();
+    who.news = false;
   }
-  for (auto& [which, who] : peers_)
-    if (!who.landed.empty() || !who.pulled.empty()) send_receipts(which, who);
-  return busy();
+  return busy() || owed;
 }
 
 void receiver::tick(time now) {

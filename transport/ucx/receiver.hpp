@@ -24,7 +24,7 @@ public:
   /// What is wrong with the message: the connection cannot go on. Empty otherwise.
   [[nodiscard]] std::string received(connection from, const wire::message& m, std::string_view payload, time now);
   void lost(connection which, const std::string& reason);
-  /// One pull, and receipts. True: there is more.
+  /// A pull, or some short ones, and the receipts that are due. True: there is more.
   bool work();
   void tick(time now);
   [[nodiscard]] bool busy() const { return !urgent_.empty() || !bulk_.empty(); }
@@ -39,6 +39,8 @@ private:
     std::size_t queued = 0;                           ///< pulls
     std::map<std::uint64_t, std::uint64_t> unsettled; ///< number -> write: read, and not confirmed
     std::vector<std::uint64_t> landed, pulled;        ///< receipts to send
+    std::uint64_t unreported = 0;                     ///< bytes of those
+    bool news = false;                                ///< one was added since they were last looked at
   };
   struct pull {
     connection from = 0;
@@ -52,6 +54,7 @@ private:
   void settle(peer& who, const wire::receipts& m);
   void run(const pull& next);
   void refuse(connection to, std::uint64_t number, const std::string& reason);
+  static void note(peer& who, std::vector<std::uint64_t>& receipts, const wire::blocks& m);
   void send_receipts(connection to, peer& who);
   [[nodiscard]] bool arrived_well(const wire::blocks& m, const postings::admission& place);
 

@@ -16,7 +16,7 @@
 namespace godwit::transport::ucx::wire {
 
 inline constexpr std::uint64_t magic = 0x67'6f'64'77'69'74'46'42; // "godwitFB": another byte order reads otherwise
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2;
 inline constexpr std::size_t header_bytes_max = 4096;
 
 /// The first message of a connection, from the side that will send blocks.

@@ -17,6 +17,9 @@ namespace godwit::transport::ucx {
 namespace {
 
 constexpr unsigned message_id = 1;
+// A message of `bytes_per_message` with its headers. Both sides must have the same: UCX aborts a receiver that gets a
+// larger segment than it takes. So this belongs to the version of the wire, and is no setting.
+constexpr std::size_t bytes_per_segment = std::size_t{264} << 10;
 
 void check(ucs_status_t status, const std::string& what) {
   if (status != UCS_OK) throw std::runtime_error("UCX: " + what + ": " + ucs_status_string(status));
@@ -92,6 +95,7 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
       if (const auto device = device_of(options_.listen); !device.empty()) set("NET_DEVICES", device);
     // Blocks go out of the memory in which they lie, without a copy by UCX.
     set("ZCOPY_THRESH", "8K");
+    set("RX_SEG_SIZE", std::to_string(bytes_per_segment)); // of its tcp, whose prefix this call does not know
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
     parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;

@@ -3,15 +3,20 @@
 #include <godwit/transport/ucx/fabric.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 #include <random>
 #include <sstream>
+#include <stdexcept>
+
+#include <sys/mman.h>
 
 namespace godwit::bench {
 
 namespace {
-constexpr std::size_t memory_bytes = std::size_t{130} << 20;
-}
+constexpr std::size_t memory_bytes = std::size_t{128} << 20;
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+} // namespace
 
 std::shared_ptr<transport::fabric> make_bench_fabric(bool shared_memory) {
   transport::ucx::settings options;
@@ -19,14 +24,22 @@ std::shared_ptr<transport::fabric> make_bench_fabric(bool shared_memory) {
   return transport::ucx::make_fabric(options);
 }
 
-std::vector<std::byte> bench_memory() { return std::vector<std::byte>(memory_bytes, std::byte{1}); }
+bench_memory::bench_memory(bool shared_memory, bool written)
+    : mapping_(::mmap(nullptr, memory_bytes + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+  if (mapping_ == MAP_FAILED) throw std::runtime_error("no memory");
+  const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
+  start_ = static_cast<std::byte*>(mapping_) + (huge_page - address % huge_page);
+  // Where the kernel does not know the advice, there are no huge pages for the reference either.
+  (void)::madvise(mapping_, memory_bytes + huge_page, shared_memory ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+  if (written) std::memset(start_, 1, memory_bytes);
+}
 
-std::vector<protocols::memory_region> scattered(std::vector<std::byte>& memory, std::size_t total,
-                                                std::size_t bytes_per_region) {
+bench_memory::~bench_memory() { ::munmap(mapping_, memory_bytes + huge_page); }
+
+std::vector<protocols::memory_region> bench_memory::scattered(std::size_t total, std::size_t bytes_per_region) const {
   std::vector<protocols::memory_region> out;
   const auto distance = bytes_per_region == total ? total : 2 * bytes_per_region;
-  for (std::size_t i = 0; i < total / bytes_per_region; ++i)
-    out.push_back({memory.data() + i * distance, bytes_per_region});
+  for (std::size_t i = 0; i < total / bytes_per_region; ++i) out.push_back({start_ + i * distance, bytes_per_region});
   std::shuffle(out.begin(), out.end(), std::mt19937(1));
   return out;
 }
@@ -47,7 +60,7 @@ void fabric_peer::withdraw(std::uint64_t first, std::uint32_t count) {
 
 int serve_as_peer(bool shared_memory) {
   const auto fabric = make_bench_fabric(shared_memory);
-  auto memory = bench_memory();
+  const bench_memory memory(shared_memory, true);
   std::cout << fabric->address() << std::endl;
   std::string line;
   while (std::getline(std::cin, line)) {
@@ -58,7 +71,7 @@ int serve_as_peer(bool shared_memory) {
     std::size_t total = 0, bytes_per_region = 0;
     words >> verb >> first >> count >> total >> bytes_per_region;
     if (verb == "post") {
-      const auto regions = scattered(memory, total, bytes_per_region);
+      const auto regions = memory.scattered(total, bytes_per_region);
       for (std::uint32_t i = 0; i < count; ++i)
         fabric->post({first + i, 1}, regions, {}, [](const transport::landing&) {});
     } else {

@@ -14,11 +14,23 @@ namespace godwit::bench {
 
 /// As a node makes it; without shared memory, blocks go over TCP as between hosts.
 [[nodiscard]] std::shared_ptr<transport::fabric> make_bench_fabric(bool shared_memory);
-/// Touched, and enough for the largest list.
-[[nodiscard]] std::vector<std::byte> bench_memory();
-/// `total` bytes in regions that are neighbours nowhere and in no order of their addresses.
-[[nodiscard]] std::vector<protocols::memory_region> scattered(std::vector<std::byte>& memory, std::size_t total,
-                                                              std::size_t bytes_per_region);
+
+/// Memory like that which `ucx_perftest` gives itself, enough for the largest list: at the start of a page, small pages
+/// over shared memory, huge ones over TCP.
+class bench_memory {
+public:
+  /// `written`: every byte is.
+  bench_memory(bool shared_memory, bool written);
+  bench_memory(const bench_memory&) = delete;
+  bench_memory& operator=(const bench_memory&) = delete;
+  ~bench_memory();
+  /// `total` bytes in regions that are neighbours nowhere and in no order of their addresses.
+  [[nodiscard]] std::vector<protocols::memory_region> scattered(std::size_t total, std::size_t bytes_per_region) const;
+
+private:
+  void* mapping_ = nullptr;
+  std::byte* start_ = nullptr;
+};
 
 /// The process that receives.
 class fabric_peer {

@@ -48,7 +48,7 @@ double overall_bandwidth(const std::string& output) {
 
 } // namespace
 
-double perftest::bandwidth(std::size_t bytes, std::size_t count) const {
+double perftest::bandwidth(std::size_t bytes, std::size_t count, std::size_t warm_up) const {
   const std::vector<std::pair<std::string, std::string>> environment{{"UCX_TLS", transports_},
                                                                      {"UCX_WARN_UNUSED_ENV_VARS", "n"}};
   for (int attempt = 0; attempt < 20; ++attempt) {
@@ -56,7 +56,7 @@ double perftest::bandwidth(std::size_t bytes, std::size_t count) const {
     const child server({"ucx_perftest", "-p", port}, environment);
     std::this_thread::sleep_for(std::chrono::milliseconds(100 + 50 * attempt));
     child client({"ucx_perftest", "127.0.0.1", "-p", port, "-t", "ucp_am_bw", "-s", std::to_string(bytes), "-n",
-                  std::to_string(count), "-w", "4", "-f", "-v"},
+                  std::to_string(count), "-w", std::to_string(warm_up), "-f", "-v"},
                  environment);
     if (const auto mib = overall_bandwidth(client.rest()); mib > 0) return mib * 1048576 / 1e9;
   }

@@ -9,8 +9,8 @@ namespace godwit::bench {
 class perftest {
 public:
   explicit perftest(std::string transports) : transports_(std::move(transports)) {}
-  /// GB/s of `count` messages of `bytes` each.
-  [[nodiscard]] double bandwidth(std::size_t bytes, std::size_t count) const;
+  /// GB/s of `count` messages of `bytes` each, after `warm_up` of them.
+  [[nodiscard]] double bandwidth(std::size_t bytes, std::size_t count, std::size_t warm_up) const;
 
 private:
   std::string transports_;

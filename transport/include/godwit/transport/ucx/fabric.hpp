@@ -21,11 +21,11 @@ struct settings {
   /// lets it (the same user, ptrace allowed). Otherwise they travel as messages.
   bool cross_memory = true;
   /// Bytes that are read out of a sender at once. Other work waits for so long.
-  std::size_t bytes_per_pull = std::size_t{256} << 10;
+  std::size_t bytes_per_pull = std::size_t{512} << 10;
   /// Bytes of a message that carries blocks. Above what one segment of the transport takes, UCX copies once more.
-  std::size_t bytes_per_message = std::size_t{60} << 10;
+  std::size_t bytes_per_message = std::size_t{256} << 10;
   /// Sent and not yet acknowledged, for each connection.
-  std::size_t window_bytes = std::size_t{2} << 20;
+  std::size_t window_bytes = std::size_t{8} << 20;
   /// A sum over the bytes of each message, computed by the sender, verified by the receiver.
   bool checksum = false;
   std::chrono::milliseconds connect_timeout{3'000};
