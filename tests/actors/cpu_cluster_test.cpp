@@ -276,10 +276,14 @@ void quick_rounds(actors::node_options& o) {
 } // namespace
 
 TEST_F(CpuCluster, RequestsThatTheSchedulerMovesGiveTheSameTokens) {
-  const auto moved = play({.instances = 3, .blocks = 24, .adjust = quick_rounds});
-  expect_nothing_happened(moved);
-  EXPECT_GT(moved.status.moves_total, 0U);
-  EXPECT_EQ(moved.status.redispatches_total, 0U);
+  std::uint64_t moves = 0;
+  for (int run = 0; run < 3 || (moves == 0 && run < 20); ++run) {
+    const auto moved = play({.instances = 3, .blocks = 24, .adjust = quick_rounds});
+    expect_nothing_happened(moved);
+    EXPECT_EQ(moved.status.redispatches_total, 0U);
+    moves += moved.status.moves_total;
+  }
+  EXPECT_GT(moves, 0U);
 }
 
 TEST_F(CpuCluster, AnInstanceThatIsDrainedUnderLoadLosesNothingAndStops) {

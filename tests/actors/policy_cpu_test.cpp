@@ -38,6 +38,7 @@ long_prompt_run run_long_prompt(protocols::migration_policy policy) {
   o.llumlet.planner.context_length = 1024;
   o.llumlet.migration.fabric = transport::in_process::make_fabric(transport::in_process::make_hub());
   o.llumlet.migration.settings.copy_share = 1;
+  o.scheduler.policies.dispatch = "round_robin"; // two on each
   o.scheduler.policies.migration = policy;
   o.scheduler.migration_interval = 3ms;
   actors::cluster cluster(system, std::move(o));
