@@ -68,8 +68,8 @@ double rate_of(const std::vector<step_sample>& samples, step_role role, const la
     over += weight * units * (sample.us - predicted_us(rest, sample.shape));
     under += weight * units * units;
   }
-  // A device may hide attention altogether; the file's rates are above 0.
-  constexpr double least = 1e-9;
+  // A device, or noise, may hide attention altogether; the file's rates are finite.
+  constexpr double least = 1e-6;
   return under > 0 ? std::max(least, over / under) : least;
 }
 

@@ -23,7 +23,7 @@ constexpr std::size_t points_max = 10'000;
 constexpr std::size_t entries_max = 1000;
 constexpr std::uint32_t count_max = 1U << 24;
 constexpr double us_max = 1e12;
-constexpr double least_rate = 1e-3, most = 1e18;
+constexpr double least_rate = 1e-3, most = 1e24;
 
 // A field that nobody reads is a typing error or a wish that would not be heard.
 void refuse_others(const json_reader& object, std::initializer_list<std::string_view> known) {

@@ -107,6 +107,12 @@ TEST(Profile, RefusesWithOneLineThatNamesTheField) {
   }
 }
 
+TEST(Profile, CutOffAnywhereIsRefused) {
+  const auto text = text_of(shipped / "llama-7b-a10.json");
+  const auto whole = text.find_last_of('}');
+  for (std::size_t size = 0; size < whole; size += 7) EXPECT_FALSE(parse_profile(text.substr(0, size), "cut")) << size;
+}
+
 TEST(Profile, ThatIsNotThereIsRefusedWithTheNamesThatAre) {
   const auto unknown = open_profile("a11");
   ASSERT_FALSE(unknown);
