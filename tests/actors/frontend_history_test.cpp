@@ -280,6 +280,17 @@ TEST_F(FrontendHistory, MigrationsAreToldWithTheirCauseWhetherCommittedOrNot) {
   EXPECT_EQ(told.events[2].migration.cause.source_before, 1.5);
 }
 
+TEST_F(FrontendHistory, MigrationsAreCountedByTheirCause) {
+  actors::frontend_options options;
+  options.migrations = std::make_shared<actors::migration_metrics>(metrics.emplace_back());
+  const auto& page = metrics.back();
+  start(std::move(options));
+  submit("a");
+  migrate(history("a"), 0, 1, protocols::migration_outcome::committed);
+  EXPECT_THAT(page.expose(),
+              HasSubstr("godwit_migrations_total{outcome=\"committed\",reason=\"none\",cause=\"freeness\"} 1"));
+}
+
 // Llumnix section 4.4.3: who drains moves its requests away; that must work though it takes none.
 TEST_F(FrontendHistory, ADrainingInstanceMayStillGiveAndReclaimAndFinishAClaim) {
   submit("a");
