@@ -1,0 +1,178 @@
+// Autoscaling with real processes: children that come with the load, go with it and never outlive their head, and the
+// commands of a cluster manager.
+#include "processes/support/answers.hpp"
+#include "processes/support/godwit_processes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <unistd.h>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+namespace {
+
+/// Processes whose parent is, or was told to be, this one.
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> out;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
+    const std::string line((std::istreambuf_iterator<char>(file)), {});
+    const auto wanted = std::string("--parent") + '\0' + std::to_string(parent) + '\0';
+    if (line.find(wanted) != std::string::npos) out.push_back(static_cast<pid_t>(std::stol(name)));
+  }
+  return out;
+}
+
+std::vector<std::string> with(std::vector<std::string> base, const std::vector<std::string>& more) {
+  base.insert(base.end(), more.begin(), more.end());
+  return base;
+}
+
+const std::vector<std::string> scaling{
+    "--instances", "1", "--threads", "1", "--scaling", "on", "--scaling-hold", "300ms", "--scaling-instances-max", "2"};
+/// Idle, an instance has a thousand free blocks; a dozen requests bring that below 100 each.
+const std::vector<std::string> by_load{"--scaling-freeness-min", "200", "--scaling-freeness-max", "500"};
+const std::vector<std::string> always_more{"--scaling-freeness-min", "100000", "--scaling-freeness-max", "200000"};
+const std::vector<std::string> by_children{"--scaling-provisioner", "process"};
+
+/// Files of a test's commands. What they have started ends with it.
+class scratch {
+public:
+  scratch() : notes_(std::filesystem::temp_directory_path() / ("godwit_scaling_" + std::to_string(::getpid()))) {}
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+  ~scratch() {
+    if (process_runs()) ::kill(started(), SIGKILL);
+    std::filesystem::remove(notes());
+    std::filesystem::remove(pid());
+  }
+  [[nodiscard]] std::string notes() const { return notes_.string(); }
+  [[nodiscard]] std::string pid() const { return notes() + ".pid"; }
+  [[nodiscard]] std::string read() const {
+    std::stringstream text;
+    text << std::ifstream(notes_).rdbuf();
+    return text.str();
+  }
+  /// Not one that has ended and that nobody has waited for.
+  [[nodiscard]] bool process_runs() const {
+    std::error_code error;
+    const auto program = std::filesystem::read_symlink("/proc/" + std::to_string(started()) + "/exe", error);
+    return started() > 0 && !error && program == godwit_program();
+  }
+
+private:
+  [[nodiscard]] pid_t started() const {
+    pid_t out = 0;
+    std::ifstream(pid()) >> out;
+    return out;
+  }
+  std::filesystem::path notes_;
+};
+
+class ScalingProcesses : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
+  }
+};
+
+} // namespace
+
+TEST_F(ScalingProcesses, AChildComesWithTheLoadServesTheSameTextsAndGoesWithTheLoad) {
+  const auto questions = mixed_questions(12, 700);
+  std::vector<streamed_answer> calm;
+  {
+    served head({"--instances", "1", "--threads", "1"});
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    calm = ask_all(head.url(), questions);
+  }
+  served head(with(scaling, with(by_load, by_children)));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  round_of_answers round(head.url(), questions);
+  ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
+  EXPECT_EQ(children_of(head.process.pid()).size(), 1U);
+  EXPECT_EQ(head.status()->instances[1].node, "scaled-1");
+  ASSERT_TRUE(round.wait_ended(60s));
+  const auto answers = round.answers();
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_EQ(answers[i].error, "") << "request " << i;
+    EXPECT_TRUE(answers[i] == calm[i]) << "request " << i << " got another text";
+  }
+  ASSERT_TRUE(head.wait_instances(1, 20s)) << "idle, one is enough: " << head.process.err();
+  EXPECT_TRUE(wait_until(10s, [&] { return children_of(head.process.pid()).empty(); })) << "its process ends too";
+  EXPECT_EQ(head.status()->redispatches, 0U);
+}
+
+TEST_F(ScalingProcesses, AChildEndsWithItsHeadHoweverThatEnds) {
+  for (const int by : {SIGTERM, SIGKILL}) {
+    served head(with(scaling, with(always_more, by_children)));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
+    const auto pid = head.process.pid();
+    ASSERT_EQ(children_of(pid).size(), 1U);
+    head.process.signal(by);
+    ASSERT_TRUE(head.process.wait_exit(20s)) << head.process.err();
+    EXPECT_TRUE(wait_until(10s, [&] { return children_of(pid).empty(); })) << "after signal " << by;
+  }
+}
+
+TEST_F(ScalingProcesses, AChildThatIsKilledIsReplaced) {
+  served head(with(scaling, with(always_more, by_children)));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
+  ::kill(children_of(head.process.pid()).at(0), SIGKILL);
+  ASSERT_TRUE(head.process.wait_log("scaled-1 ended: signal 9", 10s)) << head.process.err();
+  ASSERT_TRUE(head.process.wait_log("instance 2 takes requests", 20s)) << head.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 10s));
+}
+
+TEST_F(ScalingProcesses, CommandsAreToldWhomTheyStartAndStop) {
+  const scratch files;
+  {
+    served head(
+        with(scaling,
+             with(by_load, {"--scaling-provisioner", "command", "--scaling-command-out",
+                            "echo out $GODWIT_NODE at $GODWIT_HEAD >> " + files.notes() + "; " + godwit_program() +
+                                " node --join $GODWIT_HEAD --name $GODWIT_NODE --threads 1 & echo $! > " + files.pid(),
+                            "--scaling-command-in",
+                            "echo in $GODWIT_NODE instance $GODWIT_INSTANCE >> " + files.notes() + "; kill $(cat " +
+                                files.pid() + ")"})));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    {
+      round_of_answers round(head.url(), mixed_questions(12, 700));
+      ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
+      EXPECT_EQ(files.read(), "out scaled-1 at " + head.control() + "\n");
+      ASSERT_TRUE(round.wait_ended(60s));
+    }
+    ASSERT_TRUE(head.wait_instances(1, 20s)) << head.process.err();
+    const auto told = [&] { return files.read().find("in scaled-1 instance 1\n") != std::string::npos; };
+    EXPECT_TRUE(wait_until(10s, told)) << files.read();
+    EXPECT_TRUE(wait_until(10s, [&] { return !files.process_runs(); }));
+  }
+}
+
+TEST_F(ScalingProcesses, ACommandThatFailsIsSaidAndTriedAgainAfterTheHold) {
+  served head(
+      with(scaling, with(always_more, {"--scaling-provisioner", "command", "--scaling-command-out", "exit 3"})));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  ASSERT_TRUE(head.process.wait_log("gave up scaled-2 after", 20s)) << head.process.err();
+  EXPECT_THAT(head.process.err(), HasSubstr("scaling.command_out: exit code 3"));
+  const auto page = head.status();
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->ready(), 1U);
+}
+
+} // namespace godwit::test
