@@ -316,6 +316,13 @@ TEST(Autoscaler, ThatIsOffOnlyKnowsTheMean) {
   EXPECT_EQ(watch(scaler, 62, 90, at(0, instances({5, 5}))), decisions{});
 }
 
+TEST(Autoscaler, ToldItsModeAgainItGoesOnHolding) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 5, at(0, instances({5}))), decisions{});
+  scaler.set_mode(scaling_mode::on);
+  EXPECT_EQ(watch(scaler, 6, 10, at(0, instances({5}))), (decisions{{10, kind::out}}));
+}
+
 TEST(Autoscaler, DecidesTheSameEveryTime) {
   const auto run = [] {
     auto s = settings_of();
