@@ -88,6 +88,18 @@ TEST(LlumletPolicy, ARequestStaysForItsCoolDownWhereAMigrationBroughtIt) {
   for (const auto id : brought) EXPECT_THAT(w.with_state(1, request_state::running), testing::Contains(id));
 }
 
+// The scheduler's news of the destination are older than what this instance has just sent there.
+TEST(LlumletPolicy, AMarkWithAnOldReportDoesNotOverloadItsDestination) {
+  llumlet_world w(at_once());
+  load_up(w);
+  const auto idle = w.status(1).load;
+  w.mark(0, 1, 600ms, idle);
+  ASSERT_TRUE(w.run_until([&] { return w.books->committed() == 3; }));
+  w.mark(0, 1, 600ms, idle);
+  w.world.run_for(500ms);
+  EXPECT_EQ(w.books->reports.size(), 3U);
+}
+
 TEST(LlumletPolicy, UnmarkingEndsWhatIsLeftToMove) {
   llumlet_world w(at_once());
   load_up(w);
@@ -238,6 +250,38 @@ TEST(LlumletDrain, ItTakesNoMigratingRequestsEither) {
   EXPECT_EQ(w.books->committed(), 0U);
   EXPECT_LE(w.books->reports.size(), 1U);
   EXPECT_THAT(w.drained, ElementsAre(protocols::instance_id{1}));
+}
+
+TEST(LlumletDrain, NorRequestsThatWouldJoinItsQueue) {
+  llumlet_world w; // 64 blocks
+  load_up(w, 5, 300);
+  ASSERT_TRUE(w.admit(0, 9, 700, 4)); // 44 blocks
+  w.world.run_for(20ms);
+  w.mark(0, 1);
+  w.drain(1);
+  w.world.run_for(100ms);
+  EXPECT_EQ(w.books->committed(), 0U);
+}
+
+// Somebody is on the way while the order comes.
+TEST(LlumletDrain, ItIsNotEmptyWhileSomebodyMayStillCome) {
+  std::uint32_t came = 0;
+  for (std::uint64_t steps = 0; steps < 120; ++steps) {
+    SCOPED_TRACE("after " + std::to_string(steps) + " messages");
+    llumlet_world w(at_once());
+    load_up(w, 2, 60);
+    w.mark(0, 1);
+    for (std::uint64_t i = 0; i < steps; ++i) (void)w.world.step();
+    w.drain(1);
+    ASSERT_TRUE(w.run_until([&] { return !w.drained.empty(); }));
+    const auto committed = w.books->committed();
+    came += committed;
+    EXPECT_TRUE(w.status(1).requests.empty());
+    w.world.run_for(300ms);
+    EXPECT_EQ(w.books->committed(), committed) << "came after the word";
+    EXPECT_THAT(w.drained, SizeIs(1));
+  }
+  EXPECT_GT(came, 0U);
 }
 
 TEST(LlumletDrain, TakenBackItGoesOnAsBefore) {

@@ -177,11 +177,16 @@ std::vector<std::uint64_t> llumlet_world::with_state(std::uint32_t instance, pro
 }
 
 void llumlet_world::mark(std::uint32_t from, std::uint32_t to, std::chrono::nanoseconds lease) {
+  mark(from, to, lease, status(to).load);
+}
+
+void llumlet_world::mark(std::uint32_t from, std::uint32_t to, std::chrono::nanoseconds lease,
+                         const protocols::load_report& known) {
   actors::migration_mark order;
   order.round = ++round_;
   order.to = protocols::instance_id{to};
   order.destination = llumlets[to];
-  order.load = status(to).load;
+  order.load = known;
   order.lease_ns = lease.count();
   system->tell(llumlets[from], std::move(order));
 }

@@ -55,6 +55,8 @@ public:
   [[nodiscard]] std::vector<std::uint64_t> with_state(std::uint32_t instance, protocols::request_state state);
   /// What a scheduler does in one round for a pair that is marked.
   void mark(std::uint32_t from, std::uint32_t to, std::chrono::nanoseconds lease = std::chrono::milliseconds(600));
+  /// ... whose last report of the destination is this one.
+  void mark(std::uint32_t from, std::uint32_t to, std::chrono::nanoseconds lease, const protocols::load_report& known);
   void unmark(std::uint32_t from);
   /// Marks the pair each 200 ms, for so many rounds.
   void mark_rounds(std::uint32_t from, std::uint32_t to, int rounds);

@@ -91,6 +91,10 @@ TEST(Selection, OnlyWhatFitsBesideTheDestinationsOwnQueueMoves) {
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 1U);
   destination.migrating = 1;
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 0U) << "its place is taken";
+  destination = load_of(1, 20, 15, 10);
+  EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 0U) << "the last place is that of who waits there";
+  destination.running = 14;
+  EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 1U);
 }
 
 TEST(Selection, NothingMovesToAnInstanceThatTakesNoRequests) {
