@@ -64,6 +64,7 @@ sim::profile profile_of(const profile_options& options, const gpu::model::model_
   p.linear = rounded(fit.linear);
   p.logits = rounded(fit.logits);
   p.kv_bytes_per_second = rounded(p.kv_bytes_per_token * 1e6 / fit.per_kv_token_us);
+  p.kv = rounded(fit.kv);
   p.flops_per_pair = 4.0 * c.heads * c.head_size * c.layers;
   p.flops_per_second = rounded(p.flops_per_pair * 1e6 / fit.per_pair_us);
   p.assumptions = {"instances share this machine: KV moves at the rate of copying it in memory, without latency",
@@ -86,7 +87,9 @@ measured_device measure(const profile_options& options, const gpu::model::model_
   sizes.positions_max = model.configuration.positions_max;
   sizes.blocks = info.blocks;
   measured_device out;
-  out.steps = measure_steps(*executor, steps_to_measure(sizes), options.time_max);
+  const auto step_time_max =
+      std::max<std::chrono::milliseconds>(options.time_max / 100, std::chrono::milliseconds(100));
+  out.steps = measure_steps(*executor, steps_to_measure(sizes), options.time_max, step_time_max);
   const auto copied = measure_block_copies(*executor);
 
   out.profile = profile_of(options, model, info, fit_steps(out.steps.samples));

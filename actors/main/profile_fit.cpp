@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 namespace godwit::main {
@@ -56,6 +57,24 @@ double attended(const step_shape& shape, bool pairs) {
     sum += part.sequences * (pairs ? tokens * first + tokens * (tokens + 1) / 2 : first + tokens);
   }
   return sum;
+}
+
+// What decodes take to read so many positions together: the mean over the steps that read as many.
+step_table kv_table_of(const std::vector<step_sample>& samples, const latency_model& rest) {
+  std::map<std::uint32_t, std::pair<double, int>> sums;
+  for (const auto& sample : samples) {
+    if (sample.role != step_role::decode) continue;
+    auto& [us, count] = sums[static_cast<std::uint32_t>(attended(sample.shape, false))];
+    us += sample.us - predicted_us(rest, sample.shape);
+    ++count;
+  }
+  step_table out;
+  for (const auto& [positions, sum] : sums) out.points.push_back({positions, sum.first / sum.second});
+  make_monotone(out);
+  // Below the first point: in proportion.
+  if (!out.points.empty() && out.points.front().count > 1)
+    out.points.insert(out.points.begin(), {1, out.points.front().us / out.points.front().count});
+  return out;
 }
 
 // us per unit of attention: least squares of relative errors, so that short steps count as much as long ones.
@@ -149,10 +168,13 @@ latency_model fit_steps(const std::vector<step_sample>& samples) {
     };
     out.linear = table_of(samples, step_role::linear, without([](latency_model& m) { m.linear.points.clear(); }));
     out.logits = table_of(samples, step_role::logits, without([](latency_model& m) { m.logits.points.clear(); }));
-    out.per_kv_token_us =
-        rate_of(samples, step_role::decode, without([](latency_model& m) { m.per_kv_token_us = m.per_pair_us = 0; }));
-    out.per_pair_us =
-        rate_of(samples, step_role::prefill, without([](latency_model& m) { m.per_kv_token_us = m.per_pair_us = 0; }));
+    const auto unread = without([](latency_model& m) {
+      m.per_kv_token_us = m.per_pair_us = 0;
+      m.kv.points.clear();
+    });
+    out.per_kv_token_us = rate_of(samples, step_role::decode, unread);
+    out.kv = kv_table_of(samples, unread);
+    out.per_pair_us = rate_of(samples, step_role::prefill, unread);
   }
   return out;
 }

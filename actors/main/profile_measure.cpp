@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
-#include <optional>
+#include <limits>
+#include <memory>
 #include <stdexcept>
 
 namespace godwit::main {
@@ -89,24 +89,24 @@ std::vector<step_sample> steps_to_measure(const measured_sizes& sizes) {
   return out;
 }
 
-measured_steps measure_steps(gpu::executor& on, std::vector<step_sample> steps, std::chrono::nanoseconds time_max) {
+measured_steps measure_steps(gpu::executor& on, std::vector<step_sample> steps, std::chrono::nanoseconds time_max,
+                             std::chrono::nanoseconds step_time_max) {
   constexpr std::uint32_t rounds_least = 3, rounds_max = 200;
   const auto start = clock::now();
-  const auto longest_us = std::chrono::duration<double, std::micro>(time_max).count() / 100;
+  const auto longest_us = std::chrono::duration<double, std::micro>(step_time_max).count();
   measured_steps out;
   // Smallest first, untimed but for what is too long: more of the same would be longer still.
   std::stable_sort(steps.begin(), steps.end(),
                    [](const step_sample& a, const step_sample& b) { return a.shape.tokens() < b.shape.tokens(); });
   std::vector<protocols::step_input> inputs;
-  double us_per_token = 0;
+  double us_per_token = std::numeric_limits<double>::infinity();
   for (auto& step : steps) {
-    const auto expected = us_per_token * step.shape.tokens();
-    if (expected > longest_us && step.shape.tokens() > 1) {
+    if (step.shape.tokens() > 1 && us_per_token * step.shape.tokens() > longest_us) {
       ++out.left_out;
       continue;
     }
     inputs.push_back(step.shape.input());
-    us_per_token = run_us(on, inputs.back()) / step.shape.tokens();
+    us_per_token = std::min(us_per_token, run_us(on, inputs.back()) / step.shape.tokens());
     out.samples.push_back(std::move(step));
   }
   std::vector<std::vector<double>> us(inputs.size());

@@ -31,10 +31,10 @@ struct measured_steps {
 
 /// Runs the steps on an executor, interleaved: every round runs each once, so that whatever else the machine does
 /// meanwhile falls on all alike. A step counts from its begin to its completion, on this thread's clock. Ends after
-/// `time_max` or 200 rounds, but not before 3; steps that take longer than a hundredth of the time are left out.
+/// `time_max` or 200 rounds, but not before 3; steps that would take longer than `step_time_max` are left out.
 /// Throws std::runtime_error where a step fails.
 [[nodiscard]] measured_steps measure_steps(gpu::executor& on, std::vector<step_sample> steps,
-                                           std::chrono::nanoseconds time_max);
+                                           std::chrono::nanoseconds time_max, std::chrono::nanoseconds step_time_max);
 
 /// Bytes per second of copying whole KV blocks (all layers) within the pool: median of several copies.
 [[nodiscard]] double measure_block_copies(gpu::executor& on);

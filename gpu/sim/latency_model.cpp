@@ -25,7 +25,7 @@ latency_model::latency_model() { linear.points = {{1, 30}}; }
 
 latency_model::latency_model(const profile& from)
     : base_us(from.overhead_us), per_decode_us(from.per_decode_us), linear(from.linear), logits(from.logits),
-      per_kv_token_us(from.kv_bytes_per_token * us_per_second / from.kv_bytes_per_second),
+      per_kv_token_us(from.kv_bytes_per_token * us_per_second / from.kv_bytes_per_second), kv(from.kv),
       per_pair_us(from.flops_per_pair * us_per_second / from.flops_per_second), per_copy_us(from.per_copy_us) {}
 
 double latency_model::attention_us(std::uint32_t first, std::uint32_t tokens) const noexcept {
@@ -38,15 +38,18 @@ std::chrono::nanoseconds latency_model::step_time(const protocols::step_input& i
   double us = base_us;
   const auto all = input.tokens();
   const auto linear_us = linear.at(all);
-  std::uint32_t drawn = 0;
+  std::uint32_t drawn = 0, read = 0;
   for (const auto& slice : input.slices) {
     const auto tokens = static_cast<std::uint32_t>(slice.tokens.size());
     // Each slice adds its share of the linear layers, not all of them at once: toy steps keep their last bit that way.
     us += linear_us * tokens / std::max(all, 1U) + (tokens == 1 ? per_decode_us : 0.0);
-    us += attention_us(slice.first_position, tokens);
+    if (tokens == 1 && !kv.points.empty())
+      read += slice.first_position + 1;
+    else
+      us += attention_us(slice.first_position, tokens);
     if (slice.samples) ++drawn;
   }
-  us += logits.at(drawn);
+  us += logits.at(drawn) + kv.at(read);
   us += per_copy_us * static_cast<double>(input.copies.size());
   return std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1000));
 }

@@ -118,8 +118,9 @@ profile read(std::string_view text, const std::string& file) {
   out.linear = table_of(step, "linear", true);
   out.logits = table_of(step, "logits", false);
   const auto attention = top.required_object("attention");
-  refuse_others(attention, {"kv_bytes_per_second", "flops_per_pair", "flops_per_second"});
+  refuse_others(attention, {"kv_bytes_per_second", "kv", "flops_per_pair", "flops_per_second"});
   out.kv_bytes_per_second = attention.number("kv_bytes_per_second", least_rate, most);
+  out.kv = table_of(attention, "kv", false);
   out.flops_per_pair = attention.number("flops_per_pair", 0, most);
   out.flops_per_second = attention.number("flops_per_second", least_rate, most);
   const auto link = top.required_object("link");
@@ -175,6 +176,7 @@ std::string to_json(const profile& p) {
              ",\n    \"per_decode_us\": " + spelt(p.per_decode_us) + ",\n    \"per_copy_us\": " + spelt(p.per_copy_us) +
              ",\n    \"linear\": " + spelt(p.linear) + ",\n    \"logits\": " + spelt(p.logits) +
              "\n  },\n  \"attention\": {\n    \"kv_bytes_per_second\": " + spelt(p.kv_bytes_per_second) +
+             (p.kv.points.empty() ? "" : ",\n    \"kv\": " + spelt(p.kv)) +
              ",\n    \"flops_per_pair\": " + spelt(p.flops_per_pair) +
              ",\n    \"flops_per_second\": " + spelt(p.flops_per_second) +
              "\n  },\n  \"link\": {\n    \"bytes_per_second\": " + spelt(p.link.bytes_per_second) +

@@ -109,7 +109,8 @@ TEST(MeasureSteps, LeavesOutWhatWouldTakeTooLong) {
   const auto executor = gpu::cpu::make_cpu_executor(model->configuration, model->tensors, settings);
   auto steps = steps_to_measure({512, 256, 2048, 512});
   const auto all = steps.size();
-  const auto measured = measure_steps(*executor, std::move(steps), std::chrono::microseconds(1));
+  const auto measured =
+      measure_steps(*executor, std::move(steps), std::chrono::microseconds(1), std::chrono::microseconds(1));
   EXPECT_EQ(measured.samples.size() + measured.left_out, all);
   EXPECT_GT(measured.left_out, all / 2);
   EXPECT_EQ(measured.rounds, 3U);

@@ -40,6 +40,15 @@ TEST(ProfileFit, FindsTheDeviceThatWasMeasured) {
     EXPECT_LT(error_of(fit, measured_on(truth), role).mean, 0.02) << to_string(role);
 }
 
+TEST(ProfileFit, FindsCachesThatMakeTheFirstPositionsCheaper) {
+  auto truth = device();
+  truth.kv.points = {{1, 0.1}, {4096, 410}, {65'536, 20'000}};
+  const auto fit = fit_steps(measured_on(truth));
+  EXPECT_NEAR(fit.kv.at(2048), truth.kv.at(2048), 30);
+  EXPECT_LT(error_of(fit, measured_on(truth), step_role::decode).max, 0.02);
+  EXPECT_LT(error_of(fit, measured_on(truth), step_role::check).max, 0.1);
+}
+
 TEST(ProfileFit, StaysMonotoneAndNearUnderNoise) {
   const auto fit = fit_steps(measured_on(device(), 0.1));
   for (std::uint32_t n = 1; n < 600; ++n) {

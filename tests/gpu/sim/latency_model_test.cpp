@@ -92,6 +92,15 @@ TEST(LatencyModel, ReadsTheKvOfADecodeAndComputesThePairsOfAPrefill) {
   EXPECT_EQ(m.step_time(step({slice(499, 1, true), slice(99, 1, true)})), 6000us);
 }
 
+TEST(LatencyModel, ReadsTheKvOfAllDecodesTogetherWhereATableSaysHow) {
+  auto m = nothing();
+  m.per_kv_token_us = 10;
+  m.kv = table({{100, 100}, {200, 300}});
+  EXPECT_EQ(m.step_time(step({slice(99, 1, true)})), 100us);
+  EXPECT_EQ(m.step_time(step({slice(99, 1, true), slice(49, 1, true)})), 200us);
+  EXPECT_EQ(m.step_time(step({slice(99, 1, true), slice(0, 7, true)})), 170us) << "a chunk reads by itself";
+}
+
 TEST(LatencyModel, DrawsFromTheRowsThatSampleAndCopiesBlocks) {
   auto m = nothing();
   m.logits = table({{1, 7}, {2, 9}});

@@ -65,6 +65,15 @@ TEST(Profile, ReadsWhatItWrites) {
   }
 }
 
+TEST(Profile, KeepsATableOfReading) {
+  auto p = open("toy");
+  p.kv.points = {{1, 0.25}, {1000, 300}};
+  const auto again = parse_profile(to_json(p), "written");
+  ASSERT_TRUE(again) << again.error().line;
+  EXPECT_EQ(*again, p);
+  EXPECT_EQ(latency_model(*again).kv, p.kv);
+}
+
 TEST(Profile, CalledToyIsTheDefaultOfTheLatencyModel) { EXPECT_EQ(latency_model(open("toy")), latency_model()); }
 
 TEST(Profile, TakesLongerForMoreOfEverything) {

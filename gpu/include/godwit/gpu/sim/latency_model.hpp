@@ -35,8 +35,11 @@ struct latency_model {
   step_table linear;            ///< by tokens in the step; 30 us each
   step_table logits;            ///< by slices that sample
   double per_kv_token_us = 0.2; ///< for each position that a slice reads
-  double per_pair_us = 0;       ///< for each pair of a new position and one at or before it
-  double per_copy_us = 0;       ///< for each block copied before the step
+  /// Where it is not empty: by all positions that the slices of one token read together, instead of per_kv_token_us for
+  /// each. For devices whose caches make the first of them cheaper.
+  step_table kv;
+  double per_pair_us = 0; ///< for each pair of a new position and one at or before it
+  double per_copy_us = 0; ///< for each block copied before the step
 
   latency_model();
   explicit latency_model(const profile& from);
