@@ -285,6 +285,48 @@ TEST(Scaling, IsSwitchedOnWhileItRuns) {
   ASSERT_TRUE(c.cluster.run_until_ended(c.all));
 }
 
+TEST(Scaling, WhoeverDiesMeanwhileNoRequestFailsAndTheNumberOfInstancesStaysInItsBounds) {
+  std::uint64_t out = 0, in = 0;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    scaled c({.seed = seed, .adjust = [](actors::node_options& n) {
+                n.backoff_min = 20ms;
+                n.settled_after = 100ms;
+                n.scheduler.scaling.hold_ns = std::chrono::nanoseconds(500ms).count();
+              }});
+    c.provide(700ms);
+    auto random = c.cluster.world.random(31);
+    for (int wave = 0; wave < 3; ++wave) {
+      const auto from = c.all.size();
+      c.load(12, 150);
+      for (int i = 0; i < 6; ++i) {
+        c.cluster.run_for(std::chrono::milliseconds(random.below(700)));
+        const auto view = c.cluster.cluster->gate()->view();
+        EXPECT_LE(view.instances.size() + view.ordered, 4U) << "one may just be going";
+        const auto what = random.below(4);
+        if (what == 0 && view.scheduler) c.cluster.system->stop(view.scheduler, runtime::stop_reason::killed);
+        if (what == 1 && !view.instances.empty())
+          c.cluster.cluster->kill(view.instances[random.below(view.instances.size())].instance);
+        if (what == 2 && !c.members.empty())
+          c.cluster.system->stop(c.members.begin()->second, runtime::stop_reason::killed);
+      }
+      ASSERT_TRUE(c.cluster.run_until_ended(c.all)) << "seed " << seed;
+      for (std::size_t i = 0; i < c.all.size(); ++i) {
+        EXPECT_FALSE(c.all[i]->failed) << "seed " << seed;
+        EXPECT_EQ(c.all[i]->tokens, c.all[i % 12]->tokens) << "the same requests in each wave, from " << from;
+      }
+      c.cluster.run_for(5s);
+    }
+    EXPECT_TRUE(c.cluster.run_until([&] { return c.instances() == 1; })) << "seed " << seed;
+    const auto page = c.page();
+    EXPECT_EQ(page.provisioning, 0U) << "seed " << seed;
+    out += page.scaled_out_total;
+    in += page.scaled_in_total;
+    EXPECT_EQ(c.cluster.blocks_used(), 0U);
+  }
+  EXPECT_GT(out, 30U);
+  EXPECT_GT(in, 20U);
+}
+
 TEST(Scaling, TheSameSeedGivesTheSameRun) {
   const auto run = [](std::uint64_t seed) {
     std::string log;
