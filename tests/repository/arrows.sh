@@ -31,7 +31,7 @@ function third_party(name,   ok) {
   } else if (name ~ /^boost\/json/) {
     if (public) bad("Boost.JSON is private: <" name "> in a public header")
     else if (folder == "protocols" && !starts(file, "protocols/openai/")) bad("in protocols/ Boost.JSON is for openai/ only: <" name ">")
-    else if (folder == "gpu" && !starts(file, "gpu/model/")) bad("in gpu/ Boost.JSON is for model/ only: <" name ">")
+    else if (folder == "gpu" && !starts(file, "gpu/model/") && !starts(file, "gpu/sim/")) bad("in gpu/ Boost.JSON is for model/ and sim/ only: <" name ">")
     else if (folder == "runtime" || folder == "transport") bad("Boost.JSON is not for " folder "/: <" name ">")
   } else if (name ~ /^boost\//) {
     if (public) bad("Boost is private: <" name "> in a public header")
