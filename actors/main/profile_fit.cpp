@@ -15,15 +15,20 @@ using protocols::tokens_per_block;
 
 namespace {
 
-// The non-decreasing sequence next to the measured one: pool adjacent violators.
-void make_monotone(step_table& table) {
+// The non-decreasing sequence next to the measured one, from a point on: pool adjacent violators.
+void make_monotone(step_table& table, std::size_t from) {
   struct pool {
     double us;
     std::size_t count;
   };
   std::vector<pool> pools;
-  for (const auto& point : table.points) {
-    pools.push_back({std::max(point.us, 0.0), 1});
+  for (auto& point : table.points) {
+    point.us = std::max(point.us, 0.0);
+    if (from > 0) {
+      --from;
+      continue;
+    }
+    pools.push_back({point.us, 1});
     while (pools.size() > 1 && pools[pools.size() - 2].us > pools.back().us) {
       const auto last = pools.back();
       pools.pop_back();
@@ -33,9 +38,9 @@ void make_monotone(step_table& table) {
       before.count += last.count;
     }
   }
-  auto at = table.points.begin();
-  for (const auto& one : pools)
-    for (std::size_t i = 0; i < one.count; ++i) (at++)->us = one.us;
+  auto at = table.points.rbegin();
+  for (auto one = pools.rbegin(); one != pools.rend(); ++one)
+    for (std::size_t i = 0; i < one->count; ++i) (at++)->us = one->us;
 }
 
 // What the linear layers or the logits took, once attention and the other table are taken off.
@@ -46,7 +51,7 @@ step_table table_of(const std::vector<step_sample>& samples, step_role role, con
       out.points.push_back({role == step_role::linear ? sample.shape.tokens() : sample.shape.sequences(),
                             sample.us - predicted_us(rest, sample.shape)});
   std::sort(out.points.begin(), out.points.end(), [](const auto& a, const auto& b) { return a.count < b.count; });
-  make_monotone(out);
+  make_monotone(out, 1);
   return out;
 }
 
@@ -70,7 +75,7 @@ step_table kv_table_of(const std::vector<step_sample>& samples, const latency_mo
   }
   step_table out;
   for (const auto& [positions, sum] : sums) out.points.push_back({positions, sum.first / sum.second});
-  make_monotone(out);
+  make_monotone(out, 0);
   // Below the first point: in proportion.
   if (!out.points.empty() && out.points.front().count > 1)
     out.points.insert(out.points.begin(), {1, out.points.front().us / out.points.front().count});

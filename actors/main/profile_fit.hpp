@@ -43,8 +43,8 @@ struct step_sample {
   double us = 0; ///< median
 };
 
-/// The latency model that fits the samples: tables through what was measured (made monotone, since noise must not
-/// reward tokens), attention's two rates by least squares of relative errors.
+/// The latency model that fits the samples: tables through what was measured (made monotone but for the first
+/// point, since noise must not reward tokens), attention's two rates by least squares of relative errors.
 [[nodiscard]] gpu::sim::latency_model fit_steps(const std::vector<step_sample>& samples);
 
 [[nodiscard]] double predicted_us(const gpu::sim::latency_model& model, const step_shape& shape);

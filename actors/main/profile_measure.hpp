@@ -29,9 +29,10 @@ struct measured_steps {
   std::uint32_t rounds = 0;         ///< times that each was measured
 };
 
-/// Runs the steps on an executor, interleaved: every round runs each once, so that whatever else the machine does
-/// meanwhile falls on all alike. A step counts from its begin to its completion, on this thread's clock. Ends after
-/// `time_max` or 200 rounds, but not before 3; steps that would take longer than `step_time_max` are left out.
+/// Runs the steps on an executor, interleaved: every round runs each twice and times the second run (when
+/// serving, steps follow others like them, which leave caches as they need them), so that whatever else the machine
+/// does meanwhile falls on all alike. A step counts from its begin to its completion, on this thread's clock. Ends
+/// after `time_max` or 200 rounds, but not before 3; steps that would take longer than `step_time_max` are left out.
 /// Throws std::runtime_error where a step fails.
 [[nodiscard]] measured_steps measure_steps(gpu::executor& on, std::vector<step_sample> steps,
                                            std::chrono::nanoseconds time_max, std::chrono::nanoseconds step_time_max);

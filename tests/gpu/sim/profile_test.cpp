@@ -96,7 +96,7 @@ TEST(Profile, RefusesWithOneLineThatNamesTheField) {
       {broken("\"per_decode_us\": 20,", ""), "step.per_decode_us: is missing"},
       {broken("\"kv_blocks\": 64", "\"kv_blocks\": 0"), "kv_blocks: must be an integer from 1"},
       {broken("[1, 30]", "[1, 30], [1, 40]"), "step.linear[1]: has a count that is not above"},
-      {broken("[1, 30]", "[1, 30], [2, 20]"), "step.linear[1]: takes less time"},
+      {broken("[1, 30]", "[1, 30], [2, 20], [3, 19]"), "step.linear[2]: takes less time"},
       {broken("[1, 30]", "[0, 30]"), "step.linear[0]: has a count that is not an integer"},
       {broken("[1, 30]", "[1, 30, 2]"), "step.linear[0]: must be a pair"},
       {broken("[1, 30]", "[1, \"x\"]"), "step.linear[0]: has a time that is not a number"},

@@ -18,7 +18,7 @@ struct step_table {
     double us = 0;
     friend bool operator==(const point&, const point&) = default;
   };
-  std::vector<point> points; ///< counts rise and are above 0; times do not fall
+  std::vector<point> points; ///< counts rise and are above 0; times do not fall from the second on
   [[nodiscard]] double at(std::uint32_t count) const noexcept;
   friend bool operator==(const step_table&, const step_table&) = default;
 };
