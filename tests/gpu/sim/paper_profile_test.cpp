@@ -37,6 +37,16 @@ TEST(PaperProfile, TakesThePapersTimeForAnEightThousandTokenSequence) {
   EXPECT_NEAR(step_ms(p, 1, 0, 8192) / step_ms(p, 1, 8191, 1), 54, 1);
 }
 
+// Figure 3: 0.42 requests/s of power-law lengths of mean 256 load 62 % of the memory, which by Little's law is 52.8 ms
+// a token at a mean batch of 5.6 (derive.py). Prefills are steps of their own there. Calibrated.
+TEST(PaperProfile, DecodesAtThePaceThatFigure3Implies) {
+  const auto p = open("llama-7b-a10");
+  const auto kv_tokens = 0.62 * p.kv_blocks * protocols::tokens_per_block;
+  const auto decode_ms = step_ms(p, 6, static_cast<std::uint32_t>(kv_tokens / 6), 1);
+  const auto prefill_share = 0.42 * step_ms(p, 1, 0, 256) / 1000;
+  EXPECT_NEAR(decode_ms / (1 - prefill_share), 52.8, 0.03 * 52.8);
+}
+
 // Section 3, figure 4: up to 2.6x; taken as 128 sequences of 64 tokens against one. Calibrated for 7B, not for 30B.
 TEST(PaperProfile, SlowsDownWithItsBatchAsInFigure4) {
   const auto slowdown = [](const profile& p) { return step_ms(p, 128, 63, 1) / step_ms(p, 1, 63, 1); };
