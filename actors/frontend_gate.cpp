@@ -39,7 +39,11 @@ bool frontend_gate::ready() const {
 }
 
 bool frontend_gate::submit(std::vector<std::shared_ptr<submission>> what) {
-  const auto frontend = view().frontend;
+  runtime::handle<frontend_interface> frontend;
+  {
+    const std::lock_guard lock(mutex_);
+    frontend = topology_.frontend; // and not a copy of all that is there
+  }
   if (!frontend) return false;
   for (auto& one : what) host_.tell(frontend, submit_request{std::move(one)});
   return true;

@@ -119,6 +119,7 @@ void frontend::note(protocols::migration_report report) {
   correct(report);
   remember(report);
   if (options_.migrations) options_.migrations->observe(report);
+  if (options_.on_migration) options_.on_migration(report);
 }
 
 } // namespace godwit::actors

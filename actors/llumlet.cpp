@@ -161,6 +161,8 @@ task<void> llumlet::run_steps() {
 
 void llumlet::settle(protocols::step_effects effects) {
   if (effects.empty()) return;
+  if (options_.on_preempted)
+    for (const auto id : effects.preempted) options_.on_preempted(id);
   std::map<home, protocols::token_updates> letters;
   std::vector<protocols::request_id> finished;
   for (auto& update : effects.updates) {

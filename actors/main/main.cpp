@@ -8,6 +8,7 @@
 #include "main/policy_command.hpp"
 #include "main/profile_command.hpp"
 #include "main/serve_command.hpp"
+#include "main/sim_command.hpp"
 #include "main/status_command.hpp"
 #include "main/usage_error.hpp"
 
@@ -34,6 +35,7 @@ int run(int count, char** arguments) {
   godwit::main::add_drain_command(app, command);
   godwit::main::add_model_command(app, command);
   godwit::main::add_profile_command(app, command);
+  godwit::main::add_sim_command(app, command);
   godwit::main::add_settings_command(app, command);
   try {
     app.parse(count, arguments);

@@ -48,6 +48,31 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
   }
 }
 
+actors::llumlet_options make_llumlet_options(const serve_settings& settings, std::uint32_t context,
+                                             std::vector<protocols::token_id> eos,
+                                             actors::migration_environment migration, const runtime::log::logger& log) {
+  actors::llumlet_options o;
+  auto& planner = o.planner;
+  planner.mode = settings.llumlet.batching == batching_choice::continuous ? protocols::batching_mode::continuous
+                                                                          : protocols::batching_mode::static_batch;
+  planner.context_length = context;
+  planner.step_tokens_max = settings.llumlet.step_tokens_max;
+  planner.running_max = std::min(settings.llumlet.sequences_max, settings.llumlet.step_tokens_max);
+  planner.waiting_max = settings.llumlet.queue_max;
+  planner.prefix_caching = settings.llumlet.prefix_caching;
+  planner.eos = std::move(eos);
+  planner.execution_levels = execution_levels(settings);
+  o.step_timeout = settings.instances.step_timeout;
+  o.report_interval = settings.scheduler.report_interval;
+  o.migration = std::move(migration);
+  o.selection.cooldown_ns = std::chrono::nanoseconds(settings.scheduler.move_cooldown).count();
+  o.selection.gain_min = settings.scheduler.move_gain;
+  o.profile.enabled = settings.priorities.profile;
+  o.profile.time_max = settings.priorities.profile_time_max;
+  o.log = log.component("llumlet");
+  return o;
+}
+
 pair_options make_pair_options(const serve_settings& settings, const gpu::model::model_directory& model,
                                actors::executor_factory factory, actors::migration_environment migration,
                                const runtime::log::logger& log) {
@@ -55,25 +80,8 @@ pair_options make_pair_options(const serve_settings& settings, const gpu::model:
   o.instance.make_executor = std::move(factory);
   o.instance.layers_per_advance = settings.instances.layers_per_advance;
   o.instance.log = log.component("instance");
-
-  auto& planner = o.llumlet.planner;
-  planner.mode = settings.llumlet.batching == batching_choice::continuous ? protocols::batching_mode::continuous
-                                                                          : protocols::batching_mode::static_batch;
-  planner.context_length = served_context(settings, model);
-  planner.step_tokens_max = settings.llumlet.step_tokens_max;
-  planner.running_max = std::min(settings.llumlet.sequences_max, settings.llumlet.step_tokens_max);
-  planner.waiting_max = settings.llumlet.queue_max;
-  planner.prefix_caching = settings.llumlet.prefix_caching;
-  planner.eos = model.configuration.eos;
-  planner.execution_levels = execution_levels(settings);
-  o.llumlet.step_timeout = settings.instances.step_timeout;
-  o.llumlet.report_interval = settings.scheduler.report_interval;
-  o.llumlet.migration = std::move(migration);
-  o.llumlet.selection.cooldown_ns = std::chrono::nanoseconds(settings.scheduler.move_cooldown).count();
-  o.llumlet.selection.gain_min = settings.scheduler.move_gain;
-  o.llumlet.profile.enabled = settings.priorities.profile;
-  o.llumlet.profile.time_max = settings.priorities.profile_time_max;
-  o.llumlet.log = log.component("llumlet");
+  o.llumlet = make_llumlet_options(settings, served_context(settings, model), model.configuration.eos,
+                                   std::move(migration), log);
   return o;
 }
 

@@ -14,6 +14,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 /// What `godwit serve` and `godwit node` make of the settings alike, so that an instance is the same wherever it runs.
 namespace godwit::main {
@@ -28,6 +29,12 @@ open_served_model(const std::string& directory);
 /// What instances of one cluster must have in common. An error where the model cannot be served at all.
 [[nodiscard]] protocols::expected<actors::model_identity, start_error>
 identity_of(const serve_settings& settings, const gpu::model::model_directory& model);
+
+/// What every llumlet is made with, whatever runs its steps. `context`: longest prompt plus answer, in tokens.
+[[nodiscard]] actors::llumlet_options make_llumlet_options(const serve_settings& settings, std::uint32_t context,
+                                                           std::vector<protocols::token_id> eos,
+                                                           actors::migration_environment migration,
+                                                           const runtime::log::logger& log);
 
 /// What every instance of this process is made with, and every llumlet.
 struct pair_options {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view known =
     "fixed:IN:OUT, uniform:A-B:C-D, sharegpt, burstgpt, short, medium, long, or a pair of the last three such as "
-    "short-long (128-512)";
+    "short-long (also S-L, 128-512)";
 
 workload_error unusable(std::string_view name, const std::string& what) {
   constexpr std::size_t shown_max = 80;
@@ -42,9 +42,9 @@ std::optional<uniform_length> parse_range(std::string_view text) {
 
 // Mean and exponent of the artifact's three generated distributions.
 std::optional<power_law_length> parse_power_law(std::string_view name) {
-  if (name == "short" || name == "128") return power_law_length{128, 2.0};
-  if (name == "medium" || name == "256") return power_law_length{256, 1.5};
-  if (name == "long" || name == "512") return power_law_length{512, 1.15};
+  if (name == "short" || name == "128" || name == "S") return power_law_length{128, 2.0};
+  if (name == "medium" || name == "256" || name == "M") return power_law_length{256, 1.5};
+  if (name == "long" || name == "512" || name == "L") return power_law_length{512, 1.15};
   return std::nullopt;
 }
 

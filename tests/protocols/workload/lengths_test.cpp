@@ -72,6 +72,11 @@ TEST(Lengths, ArePairedByTheNamesOfTheArtifact) {
   EXPECT_EQ(by_words->prompt, short_long->prompt);
   EXPECT_EQ(by_words->answer, short_long->answer);
   for (const auto* name : {"128-128", "256-256", "512-512", "512-128"}) EXPECT_TRUE(parse_lengths(name)) << name;
+  const auto by_letters = parse_lengths("S-L");
+  ASSERT_TRUE(by_letters);
+  EXPECT_EQ(by_letters->prompt, short_long->prompt);
+  EXPECT_EQ(by_letters->answer, short_long->answer);
+  for (const auto* name : {"S-S", "M-M", "L-L", "L-S", "M"}) EXPECT_TRUE(parse_lengths(name)) << name;
 }
 
 TEST(Lengths, FixedAndUniformStayWithinTheirBounds) {

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,6 +60,8 @@ struct frontend_options {
   std::uint64_t random_seed = 0;
   std::shared_ptr<frontend_metrics> metrics;     ///< may be null
   std::shared_ptr<migration_metrics> migrations; ///< may be null
+  /// Sees how each migration ended, on the front end's context. Must only store. May be empty.
+  std::function<void(const protocols::migration_report&)> on_migration;
   runtime::log::logger log;
 };
 

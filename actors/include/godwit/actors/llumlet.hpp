@@ -49,6 +49,8 @@ struct llumlet_options {
   std::chrono::nanoseconds report_gap{std::chrono::milliseconds(5)};
   /// Sees every report, on the llumlet's context; for metrics. Must only store. May be empty.
   std::function<void(const protocols::load_report&)> on_report;
+  /// The same for each request that is preempted, as it loses its blocks.
+  std::function<void(protocols::request_id)> on_preempted;
   migration_environment migration;
   protocols::selection_settings selection; ///< of the requests that a mark moves
   headroom_profile_options profile;

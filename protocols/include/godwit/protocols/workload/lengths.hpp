@@ -57,7 +57,8 @@ struct length_spec {
 inline constexpr std::uint32_t length_tokens_max = 1U << 24U;
 
 /// fixed:IN:OUT · uniform:A-B:C-D · sharegpt · burstgpt · short, medium, long (prompt and answer alike) and their pairs
-/// such as short-long; 128, 256 and 512 are other names of the three: 128-512.
+/// such as short-long; S, M, L (Llumnix's table 1) and 128, 256, 512 (its artifact) are other names of the three: S-L,
+/// 128-512.
 [[nodiscard]] expected<length_spec, workload_error> parse_lengths(std::string_view name);
 /// For help texts: the names above.
 [[nodiscard]] std::string_view length_names() noexcept;

@@ -1,0 +1,127 @@
+#include "main/sim_command.hpp"
+
+#include "main/sim_policy.hpp"
+
+#include <godwit/gpu/sim/profile.hpp>
+#include <godwit/protocols/workload/lengths.hpp>
+#include <godwit/runtime/config/command_line.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string_view>
+
+namespace godwit::main {
+
+namespace {
+
+/// Everything between the flags and a run. Lives until the command has run.
+struct sim_flags {
+  sim_options options;
+  runtime::config::registry registry;
+  runtime::config::problems problems;
+  std::string config_file;
+
+  sim_flags() {
+    options.settings = sim_defaults();
+    options.load.requests = 1000;
+  }
+  [[nodiscard]] bool gather();
+};
+
+/// The settings that a simulation has: what it is about, and nothing of sockets, processes and devices. The policies
+/// are the command's own flag.
+bool simulated(const runtime::config::setting& s) {
+  for (const std::string_view other :
+       {"scheduler.policy", "scaling.provisioner", "scaling.command_out", "scaling.command_in"})
+    if (s.name == other) return false;
+  for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet."})
+    if (s.name.starts_with(table)) return true;
+  return s.name == "model.context_max" || s.name == "frontend.attempts_max" || s.name == "frontend.placement_timeout";
+}
+
+bool sim_flags::gather() {
+  if (!config_file.empty()) {
+    const auto found = registry.load_file(config_file);
+    problems.insert(problems.end(), found.begin(), found.end());
+  }
+  if (problems.empty()) problems = registry.validate();
+  for (const auto& line : problems) std::cerr << "godwit: " << line << '\n';
+  const auto* const migration = registry.find("scheduler.migration");
+  options.migration_told = migration->set_by.from != runtime::config::source::built_in;
+  for (const auto& s : registry.settings())
+    if (auto text = registry.text(s); simulated(s) && text != s.default_text)
+      options.changed.emplace_back(s.name, std::move(text));
+  return problems.empty();
+}
+
+std::string profiles() {
+  std::string out;
+  for (const auto& name : gpu::sim::profile_names()) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+void add_workload_flags(CLI::App& command, bench_options& load) {
+  auto* lengths = command.add_option(
+      "--lengths", load.lengths, "Lengths of prompts and answers: " + std::string(protocols::workload::length_names()));
+  lengths->type_name("NAME")->capture_default_str();
+  command.add_option("--trace", load.trace, "Play an Azure or BurstGPT CSV file, or Mooncake JSON lines")
+      ->type_name("FILE")
+      ->excludes(lengths);
+  command.add_option("--requests", load.requests, "How many; 0: 100, or the whole trace")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{10'000'000}))
+      ->capture_default_str();
+  command.add_option("--rate", load.rate, "Arrivals; 0 or inf: all at once (the default without a trace)")
+      ->type_name("REQUESTS/S");
+  command.add_option("--cv", load.cv, "Variation of the gaps between arrivals; 1: Poisson, more: bursts")
+      ->type_name("CV")
+      ->capture_default_str();
+  command.add_option("--rate-scale,--scale", load.scale, "Play a trace this many times as fast")
+      ->type_name("FACTOR")
+      ->capture_default_str();
+  command.add_option("--seed", load.seed, "Of arrivals, lengths, prompts and the order of events")
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--priority-share", load.priority_share,
+                  "This share of the requests, at random, has this execution priority and goes first")
+      ->type_name("NAME=SHARE");
+  command.add_option("--slo-ttft", load.ttft_ms, "Objective for goodput: time to the first token")->type_name("MS");
+  command.add_option("--slo-tpot", load.tpot_ms, "Objective for goodput: time per token after it")->type_name("MS");
+}
+
+} // namespace
+
+void add_sim_command(CLI::App& app, command_result& result) {
+  auto f = std::make_shared<sim_flags>();
+  auto& o = f->options;
+  auto* command = app.add_subcommand("sim", "Simulate a cluster: the same actors on virtual time, with a device "
+                                            "profile and a workload");
+  command->add_option("--instances", o.instances, "Instances at the start")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 65'536U))
+      ->capture_default_str();
+  command->add_option("--policy", o.policy, "How requests are scheduled: " + bundle_names())
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->add_option("--profile", o.profile, "The device: " + profiles() + ", or a file")
+      ->type_name("NAME|FILE")
+      ->capture_default_str();
+  add_workload_flags(*command, o.load);
+  command->add_flag("--json", o.json, "One JSON object on stdout and nothing else there");
+  command->add_option("--csv", o.csv, "Write one line per request")->type_name("FILE");
+  command->add_option("--samples", o.samples, "Write one line per virtual second")->type_name("FILE");
+  command->add_option("--svg", o.svg, "Write plots")->type_name("DIR");
+  command->add_option("--config", f->config_file, "TOML file with settings; those of a simulation are used")
+      ->type_name("FILE");
+  declare(f->registry, o.settings);
+  runtime::config::bind(f->registry, *command, f->problems, simulated);
+  command->callback([f, command, &result] {
+    // A trace is played whole unless somebody says otherwise.
+    if (!f->options.load.trace.empty() && command->count("--requests") == 0) f->options.load.requests = 0;
+    result.run = [f] { return f->gather() ? run_sim(f->options, std::cout, std::cerr) : 2; };
+  });
+}
+
+} // namespace godwit::main

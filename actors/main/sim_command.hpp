@@ -1,0 +1,45 @@
+#pragma once
+
+#include "main/bench_options.hpp"
+#include "main/command.hpp"
+#include "main/settings.hpp"
+#include "main/sim_report.hpp"
+
+#include <godwit/actors/sim/simulation.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace godwit::main {
+
+/// What `godwit sim` can be told. docs/simulation.md says what each is for.
+struct sim_options {
+  std::uint32_t instances = 16;
+  std::string policy = "llumnix";
+  bool migration_told = false; ///< the settings say which requests migrate, and not the policy
+  std::string profile = "llama-7b-a10";
+  bench_options load; ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives
+  serve_settings settings;
+  std::vector<std::pair<std::string, std::string>> changed; ///< settings that are not the defaults, for the report
+  bool json = false;
+  std::string csv;     ///< a file for one line per request; empty: none
+  std::string samples; ///< a file for one line per sample
+  std::string svg;     ///< a folder for plots
+};
+
+/// Defaults of simulations where they differ from those of `godwit serve`: queues without bounds, since what is
+/// measured is how long requests wait, and migrations that copy as fast as the link allows, in large portions, as
+/// suits a device that copies beside its computing.
+[[nodiscard]] serve_settings sim_defaults();
+
+/// Simulates and reports. The exit code: 0 where every request was answered.
+[[nodiscard]] int run_sim(const sim_options& options, std::ostream& out, std::ostream& err);
+
+void add_sim_command(CLI::App& app, command_result& result);
+
+} // namespace godwit::main

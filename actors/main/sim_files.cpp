@@ -1,0 +1,117 @@
+#include "main/sim_report.hpp"
+#include "main/svg_plot.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+namespace godwit::main {
+
+using actors::sim::simulation_result;
+
+namespace {
+
+double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+/// The share of the values at or below each of them; at most so many points.
+svg_plot::line distribution(std::string name, std::vector<double> values) {
+  constexpr std::size_t points_max = 500;
+  std::sort(values.begin(), values.end());
+  svg_plot::line out;
+  out.name = std::move(name);
+  const auto count = values.size();
+  const auto points = std::min(count, points_max);
+  for (std::size_t i = 1; i <= points; ++i) {
+    const auto rank = i * count / points;
+    out.points.emplace_back(values[rank - 1], static_cast<double>(rank) / static_cast<double>(count));
+  }
+  return out;
+}
+
+template <class Value> svg_plot::line over_time(std::string name, const simulation_result& run, Value value) {
+  svg_plot::line out;
+  out.name = std::move(name);
+  out.steps = true;
+  for (const auto& s : run.samples) out.points.emplace_back(seconds(s.time_ns), static_cast<double>(value(s)));
+  return out;
+}
+
+double percent(std::uint64_t part, std::uint64_t whole) {
+  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
+svg_plot latency_plot(const sim_setup& setup, const simulation_result& run) {
+  std::vector<double> e2e, prefill, decode;
+  for (const auto& r : run.requests) {
+    if (!r.answered()) continue;
+    e2e.push_back(seconds(r.ended_ns - r.arrival_ns));
+    prefill.push_back(seconds(r.first_token_ns - r.arrival_ns));
+    if (r.answer_tokens > 1) decode.push_back(seconds(r.last_token_ns - r.first_token_ns) / (r.answer_tokens - 1));
+  }
+  svg_plot plot;
+  plot.title =
+      fmt::format("Latencies: {}, {} instances, {}, {}", setup.policy, setup.instances, setup.workload, setup.arrivals);
+  plot.x_label = "seconds";
+  plot.y_label = "share of the requests";
+  plot.log_x = true;
+  plot.lines.push_back(distribution("end to end", std::move(e2e)));
+  plot.lines.push_back(distribution("prefill (to the first token)", std::move(prefill)));
+  plot.lines.push_back(distribution("decode (per token after it)", std::move(decode)));
+  return plot;
+}
+
+} // namespace
+
+std::string requests_csv(const simulation_result& run) {
+  std::string out = "request,priority,prompt_tokens,answer_tokens,cached_tokens,arrival_s,first_token_s,last_token_s,"
+                    "ended_s,answered,preemptions,preemption_loss_s,migrations,stall_s\n";
+  const auto time = [](std::int64_t ns) { return ns < 0 ? std::string() : fmt::format("{:.9f}", seconds(ns)); };
+  for (std::size_t i = 0; i < run.requests.size(); ++i) {
+    const auto& r = run.requests[i];
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.9f},{},{:.9f}\n", i, r.priority, r.prompt_tokens,
+                       r.answer_tokens, r.cached_tokens, time(r.arrival_ns), time(r.first_token_ns),
+                       time(r.last_token_ns), time(r.ended_ns), r.answered() ? 1 : 0, r.preemptions,
+                       seconds(r.preemption_loss_ns), r.migrations, seconds(r.stall_ns));
+  }
+  return out;
+}
+
+std::string samples_csv(const simulation_result& run) {
+  std::string out = "time_s,instances,ready,open,running,waiting,blocks_total,blocks_used,blocks_fragmented\n";
+  for (const auto& s : run.samples)
+    out += fmt::format("{:.3f},{},{},{},{},{},{},{},{}\n", seconds(s.time_ns), s.instances, s.ready, s.open, s.running,
+                       s.waiting, s.blocks_total, s.blocks_used, s.blocks_fragmented);
+  return out;
+}
+
+std::map<std::string, std::string> plots(const sim_setup& setup, const simulation_result& run) {
+  std::map<std::string, std::string> out;
+  out["latency.svg"] = to_svg(latency_plot(setup, run));
+  svg_plot plot;
+  plot.x_label = "virtual seconds";
+
+  plot.title = "Requests";
+  plot.y_label = "requests";
+  plot.lines.push_back(over_time("open", run, [](const auto& s) { return s.open; }));
+  plot.lines.push_back(over_time("running", run, [](const auto& s) { return s.running; }));
+  plot.lines.push_back(over_time("waiting", run, [](const auto& s) { return s.waiting; }));
+  out["requests.svg"] = to_svg(plot);
+
+  plot.title = "KV memory of all instances";
+  plot.y_label = "% of the blocks";
+  plot.lines.clear();
+  plot.lines.push_back(over_time("used", run, [](const auto& s) { return percent(s.blocks_used, s.blocks_total); }));
+  plot.lines.push_back(
+      over_time("fragmented", run, [](const auto& s) { return percent(s.blocks_fragmented, s.blocks_total); }));
+  out["memory.svg"] = to_svg(plot);
+
+  plot.title = "Instances";
+  plot.y_label = "instances";
+  plot.lines.clear();
+  plot.lines.push_back(over_time("paid for", run, [](const auto& s) { return s.instances; }));
+  plot.lines.push_back(over_time("take requests", run, [](const auto& s) { return s.ready; }));
+  out["instances.svg"] = to_svg(plot);
+  return out;
+}
+
+} // namespace godwit::main

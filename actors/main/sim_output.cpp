@@ -1,0 +1,149 @@
+#include "main/sim_report.hpp"
+
+#include <boost/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+namespace godwit::main {
+
+namespace json = boost::json;
+
+namespace {
+
+json::object object_of(const latency_stats& s) {
+  return {{"count", s.count}, {"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p99", s.p99}, {"max", s.max}};
+}
+
+json::object object_of(const sim_report::latencies& t) {
+  return {{"end_to_end_ms", object_of(t.e2e_ms)},
+          {"prefill_ms", object_of(t.prefill_ms)},
+          {"decode_ms", object_of(t.decode_ms)},
+          {"preemption_loss_ms", object_of(t.loss_ms)},
+          {"migration_stall_ms", object_of(t.stall_ms)}};
+}
+
+template <class Count> json::object object_of(const std::map<std::string, Count>& counts) {
+  json::object out;
+  for (const auto& [name, count] : counts) out[name] = count;
+  return out;
+}
+
+json::value value_of(const std::optional<double>& x) { return x ? json::value(*x) : json::value(nullptr); }
+
+json::object object_of(const sim_setup& s) {
+  json::object settings;
+  for (const auto& [name, text] : s.settings) settings[name] = text;
+  return {{"policy", s.policy},
+          {"dispatch", s.dispatch},
+          {"migration", s.migration},
+          {"scaling", s.scaling},
+          {"profile", s.profile},
+          {"workload", s.workload},
+          {"arrivals", s.arrivals},
+          {"instances", s.instances},
+          {"context", s.context},
+          {"seed", s.seed},
+          {"priority", s.priority.empty() ? json::value(nullptr) : json::value(s.priority)},
+          {"shortened", s.shortened},
+          {"slo_ttft_ms", value_of(s.ttft_ms)},
+          {"slo_tpot_ms", value_of(s.tpot_ms)},
+          {"settings", std::move(settings)}};
+}
+
+std::string row(std::string_view name, const latency_stats& s) {
+  if (s.count == 0) return fmt::format("{:<20}{:>11}\n", name, "-");
+  return fmt::format("{:<20}{:>11.2f} {:>11.2f} {:>11.2f} {:>11.2f} {:>11.2f}  {:>9}\n", name, s.mean, s.p50, s.p90,
+                     s.p99, s.max, s.count);
+}
+
+std::string rows(const sim_report::latencies& t) {
+  return row("end to end", t.e2e_ms) + row("prefill", t.prefill_ms) + row("decode", t.decode_ms) +
+         row("preemption loss", t.loss_ms);
+}
+
+template <class Count> std::string list(const std::map<std::string, Count>& counts) {
+  std::string out;
+  for (const auto& [name, count] : counts) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count, name);
+  return out;
+}
+
+} // namespace
+
+std::string to_table(const sim_setup& setup, const sim_report& r) {
+  auto out = fmt::format("{} instances of {}, policy {} (dispatch {}, migration {}, scaling {})\n", setup.instances,
+                         setup.profile, setup.policy, setup.dispatch, setup.migration, setup.scaling);
+  out += fmt::format("{}, {}, seed {}\n", setup.workload, setup.arrivals, setup.seed);
+  for (const auto& [name, text] : setup.settings) out += fmt::format("{} = {}\n", name, text);
+  out += fmt::format("{} of {} requests answered", r.answered, r.requests);
+  if (!r.failed.empty()) out += ", failed: " + list(r.failed);
+  if (r.unfinished > 0) out += fmt::format(", {} unfinished: the cluster hangs", r.unfinished);
+  out += fmt::format(", in {:.1f} virtual s\n\n", r.duration_s);
+
+  out += fmt::format("{:<20}{:>11} {:>11} {:>11} {:>11} {:>11}  {:>9}\n", "latency (ms)", "mean", "P50", "P90", "P99",
+                     "max", "samples");
+  out += rows(r.times);
+  for (const auto& level : r.levels)
+    out += fmt::format("\npriority {}: {} of {} requests answered\n", level.name, level.answered, level.requests) +
+           rows(level.times);
+
+  out += fmt::format(
+      "\n{:<20}{:.3f} requests/s, {:.1f} tokens/s; {} prompt tokens ({:.1f} % cached), {} answer tokens\n",
+      "throughput", r.requests_per_s, r.duration_s > 0 ? r.answer_tokens / r.duration_s : 0.0, r.prompt_tokens,
+      r.prompt_tokens > 0 ? 100.0 * r.cached_tokens / r.prompt_tokens : 0.0, r.answer_tokens);
+  out += fmt::format("{:<20}{} of {} requests, {:.1f} s lost\n", "preemptions", r.preemptions, r.preempted, r.loss_s);
+  out += fmt::format("{:<20}{} committed{}{}", "migrations", r.migrations, r.committed.empty() ? "" : ": ",
+                     list(r.committed));
+  if (!r.aborted.empty()) out += fmt::format("; not: {}", list(r.aborted));
+  if (r.migrations > 0) out += fmt::format("; stall {:.2f} ms, P99 {:.2f} ms", r.stall_ms.mean, r.stall_ms.p99);
+  out +=
+      fmt::format("\n{:<20}{:.1f} % used, {:.2f} % fragmented (at most {:.2f} %, {:.1f} % of the time)\n", "memory",
+                  100 * r.used_share, 100 * r.fragmented_share, 100 * r.fragmented_share_max, 100 * r.fragmented_time);
+  out += fmt::format("{:<20}{:.2f} on average, at most {}; {:.0f} instance-seconds\n", "instances", r.instances,
+                     r.instances_max, r.instance_s);
+  if (setup.ttft_ms || setup.tpot_ms)
+    out += fmt::format("{:<20}{:.2f} % of the requests, goodput {:.3f} requests/s\n", "objectives met",
+                       100 * r.attainment, r.goodput);
+  if (setup.shortened > 0)
+    out +=
+        fmt::format("\nnote: {} requests were shortened to the context of {} tokens\n", setup.shortened, setup.context);
+  return out;
+}
+
+std::string to_json(const sim_setup& setup, const sim_report& r) {
+  json::array levels;
+  for (const auto& level : r.levels) {
+    auto one = object_of(level.times);
+    one["priority"] = level.name;
+    one["requests"] = level.requests;
+    one["answered"] = level.answered;
+    one["slo_attainment"] = level.attainment;
+    levels.push_back(std::move(one));
+  }
+  auto out = json::object{{"setup", object_of(setup)},
+                          {"requests", r.requests},
+                          {"answered", r.answered},
+                          {"failed", object_of(r.failed)},
+                          {"unfinished", r.unfinished},
+                          {"virtual_s", r.duration_s},
+                          {"events", r.events},
+                          {"requests_per_s", r.requests_per_s},
+                          {"prompt_tokens", r.prompt_tokens},
+                          {"cached_tokens", r.cached_tokens},
+                          {"answer_tokens", r.answer_tokens}};
+  for (auto& [name, value] : object_of(r.times)) out[name] = value;
+  out["levels"] = std::move(levels);
+  out["preemptions"] = json::object{{"count", r.preemptions}, {"requests", r.preempted}, {"loss_s", r.loss_s}};
+  out["migrations"] = json::object{{"committed", r.migrations},
+                                   {"by_cause", object_of(r.committed)},
+                                   {"not_committed", object_of(r.aborted)},
+                                   {"stall_ms", object_of(r.stall_ms)}};
+  out["memory"] = json::object{{"used_share", r.used_share},
+                               {"fragmented_share", r.fragmented_share},
+                               {"fragmented_share_max", r.fragmented_share_max},
+                               {"fragmented_time", r.fragmented_time}};
+  out["instances"] = json::object{{"mean", r.instances}, {"max", r.instances_max}, {"instance_seconds", r.instance_s}};
+  out["slo_attainment"] = r.attainment;
+  out["goodput_requests_per_s"] = r.goodput;
+  return json::serialize(out);
+}
+
+} // namespace godwit::main

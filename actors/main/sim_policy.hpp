@@ -1,0 +1,24 @@
+#pragma once
+
+#include <godwit/protocols/expected.hpp>
+#include <godwit/protocols/policy/pairing.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace godwit::main {
+
+/// A way to schedule, by the name that papers give it: several settings at once.
+struct policy_bundle {
+  std::string name;
+  std::string dispatch;
+  protocols::migration_policy migration = protocols::migration_policy::none;
+  bool priorities = true; ///< false: requests of all priorities are treated alike
+};
+
+/// llumnix, llumnix-base, infaas++, or a dispatch policy, without migration. One line of error otherwise.
+[[nodiscard]] protocols::expected<policy_bundle, std::string> find_bundle(std::string_view name);
+/// For help texts.
+[[nodiscard]] std::string bundle_names();
+
+} // namespace godwit::main

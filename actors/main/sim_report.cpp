@@ -1,0 +1,134 @@
+#include "main/sim_report.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace godwit::main {
+
+using actors::sim::request_record;
+using actors::sim::simulation_result;
+
+namespace {
+
+double ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+std::string name_of(actors::failure_kind kind) {
+  switch (kind) {
+  case actors::failure_kind::overloaded:
+    return "overloaded";
+  case actors::failure_kind::unavailable:
+    return "unavailable";
+  case actors::failure_kind::too_long:
+    return "too_long";
+  case actors::failure_kind::invalid:
+    return "invalid";
+  case actors::failure_kind::internal:
+    break;
+  }
+  return "internal";
+}
+
+struct times_of_all {
+  std::vector<double> e2e, prefill, decode, loss, stall;
+  std::size_t met = 0;
+
+  void add(const sim_setup& setup, const request_record& r) {
+    if (!r.answered()) return;
+    const auto first = ms(r.first_token_ns - r.arrival_ns);
+    e2e.push_back(ms(r.ended_ns - r.arrival_ns));
+    prefill.push_back(first);
+    loss.push_back(ms(r.preemption_loss_ns));
+    stall.push_back(ms(r.stall_ns));
+    auto good = !setup.ttft_ms || first <= *setup.ttft_ms;
+    if (r.answer_tokens > 1) {
+      decode.push_back(ms(r.last_token_ns - r.first_token_ns) / (r.answer_tokens - 1));
+      good = good && (!setup.tpot_ms || decode.back() <= *setup.tpot_ms);
+    }
+    met += good ? 1 : 0;
+  }
+  [[nodiscard]] sim_report::latencies take() {
+    return {summarise(std::move(e2e)), summarise(std::move(prefill)), summarise(std::move(decode)),
+            summarise(std::move(loss)), summarise(std::move(stall))};
+  }
+};
+
+double share(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
+
+// A sample holds until the next one.
+void add_samples(const simulation_result& run, sim_report& out) {
+  double time = 0, used = 0, fragmented = 0, some = 0;
+  for (std::size_t i = 0; i + 1 < run.samples.size(); ++i) {
+    const auto& s = run.samples[i];
+    const auto lasts = seconds(run.samples[i + 1].time_ns - s.time_ns);
+    const auto memory = static_cast<double>(s.blocks_total);
+    const auto of_no_use = share(static_cast<double>(s.blocks_fragmented), memory);
+    time += lasts;
+    used += lasts * share(static_cast<double>(s.blocks_used), memory);
+    fragmented += lasts * of_no_use;
+    some += s.blocks_fragmented > 0 ? lasts : 0.0;
+    out.fragmented_share_max = std::max(out.fragmented_share_max, of_no_use);
+  }
+  out.used_share = share(used, time);
+  out.fragmented_share = share(fragmented, time);
+  out.fragmented_time = share(some, time);
+}
+
+} // namespace
+
+sim_report make_report(const sim_setup& setup, const simulation_result& run) {
+  sim_report out;
+  times_of_all all;
+  std::array<times_of_all, 2> by_level;
+  if (!setup.priority.empty()) {
+    out.levels.resize(2);
+    out.levels[0].name = "normal";
+    out.levels[1].name = setup.priority;
+  }
+  out.requests = run.requests.size();
+  for (const auto& r : run.requests) {
+    const auto level = static_cast<std::size_t>(r.priority > 0 ? 1 : 0);
+    all.add(setup, r);
+    by_level[level].add(setup, r);
+    if (!out.levels.empty()) {
+      ++out.levels[level].requests;
+      out.levels[level].answered += r.answered() ? 1 : 0;
+    }
+    out.preemptions += r.preemptions;
+    out.preempted += r.preemptions > 0 ? 1 : 0;
+    out.loss_s += seconds(r.preemption_loss_ns);
+    out.answer_tokens += r.answer_tokens;
+    if (r.failed)
+      ++out.failed[name_of(*r.failed)];
+    else if (r.ended_ns < 0)
+      ++out.unfinished;
+    if (!r.answered()) continue;
+    ++out.answered;
+    out.prompt_tokens += r.prompt_tokens;
+    out.cached_tokens += r.cached_tokens;
+  }
+  out.duration_s = seconds(run.duration_ns);
+  out.requests_per_s = share(static_cast<double>(out.answered), out.duration_s);
+  out.attainment = share(static_cast<double>(all.met), static_cast<double>(out.requests));
+  out.goodput = share(static_cast<double>(all.met), out.duration_s);
+  out.times = all.take();
+  for (std::size_t i = 0; i < out.levels.size(); ++i) {
+    auto& level = out.levels[i];
+    level.attainment = share(static_cast<double>(by_level[i].met), static_cast<double>(level.requests));
+    level.times = by_level[i].take();
+  }
+  out.committed = run.migrations_committed;
+  out.aborted = run.migrations_aborted;
+  std::vector<double> stalls;
+  for (const auto stall : run.stalls_ns) stalls.push_back(ms(stall));
+  out.migrations = stalls.size();
+  out.stall_ms = summarise(std::move(stalls));
+  add_samples(run, out);
+  out.instance_s = run.instance_seconds;
+  out.instances = share(run.instance_seconds, out.duration_s);
+  out.instances_max = run.instances_max;
+  out.events = run.events;
+  return out;
+}
+
+} // namespace godwit::main

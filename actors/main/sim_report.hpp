@@ -1,0 +1,101 @@
+#pragma once
+
+#include "main/latency_stats.hpp"
+
+#include <godwit/actors/sim/simulation.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace godwit::main {
+
+/// What a simulation was, for the head of its report.
+struct sim_setup {
+  std::string policy; ///< as it was asked for
+  std::string dispatch;
+  std::string migration;
+  std::string scaling;
+  std::string profile;
+  std::string workload; ///< "M-M", "trace azure.csv"
+  std::string arrivals; ///< "Poisson, 7.5 requests/s"
+  std::uint32_t instances = 0;
+  std::uint32_t context = 0;
+  std::uint64_t seed = 0;
+  std::string priority; ///< the execution priority of requests of priority 1; empty: there are none
+  std::size_t shortened = 0;
+  std::optional<double> ttft_ms;
+  std::optional<double> tpot_ms;
+  std::vector<std::pair<std::string, std::string>> settings; ///< that are not the defaults
+};
+
+/// A run in figures. Latencies are those of answered requests.
+struct sim_report {
+  struct latencies {
+    latency_stats e2e_ms;     ///< from the arrival to the end
+    latency_stats prefill_ms; ///< from the arrival to the first token: queueing is part of it
+    latency_stats decode_ms;  ///< of a token after the first, on average over its request; of requests of two and more
+    latency_stats loss_ms;    ///< by preemptions, of every request: 0 for those never preempted
+    latency_stats stall_ms;   ///< for migrations, of every request
+  };
+  struct level {
+    std::string name;
+    std::size_t requests = 0;
+    std::size_t answered = 0;
+    latencies times;
+    double attainment = 0;
+  };
+  std::size_t requests = 0;
+  std::size_t answered = 0;
+  std::size_t unfinished = 0;
+  std::map<std::string, std::size_t> failed; ///< by kind
+  latencies times;
+  std::vector<level> levels; ///< normal, then high; empty without priorities
+  double duration_s = 0;
+  double requests_per_s = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t answer_tokens = 0;
+
+  std::uint64_t preemptions = 0;
+  std::size_t preempted = 0; ///< requests
+  double loss_s = 0;         ///< in all
+
+  std::uint64_t migrations = 0;
+  std::map<std::string, std::uint64_t> committed; ///< by cause
+  std::map<std::string, std::uint64_t> aborted;   ///< by reason
+  latency_stats stall_ms;                         ///< of a migration
+
+  // Over the time of the run:
+  double used_share = 0;           ///< of the memory, on average
+  double fragmented_share = 0;     ///< of the memory, on average
+  double fragmented_share_max = 0; ///< of the memory
+  double fragmented_time = 0;      ///< share of the time in which any is
+  double instances = 0;            ///< on average
+  std::uint32_t instances_max = 0;
+  double instance_s = 0; ///< the cost
+
+  double attainment = 0; ///< share of all requests that met every objective (answered ones, without objectives)
+  double goodput = 0;    ///< these per second
+  std::uint64_t events = 0;
+};
+
+[[nodiscard]] sim_report make_report(const sim_setup& setup, const actors::sim::simulation_result& run);
+
+[[nodiscard]] std::string to_table(const sim_setup& setup, const sim_report& report);
+/// One line, without its end. The same run gives the same bytes.
+[[nodiscard]] std::string to_json(const sim_setup& setup, const sim_report& report);
+
+/// One line for each request, with a header.
+[[nodiscard]] std::string requests_csv(const actors::sim::simulation_result& run);
+/// One line for each sample, with a header.
+[[nodiscard]] std::string samples_csv(const actors::sim::simulation_result& run);
+/// Plots, by file name.
+[[nodiscard]] std::map<std::string, std::string> plots(const sim_setup& setup,
+                                                       const actors::sim::simulation_result& run);
+
+} // namespace godwit::main

@@ -1,0 +1,167 @@
+#include "main/bench_workload.hpp"
+#include "main/migration_parts.hpp"
+#include "main/parts.hpp"
+#include "main/sim_command.hpp"
+#include "main/sim_policy.hpp"
+
+#include <godwit/protocols/workload/workload.hpp>
+
+#include <spdlog/fmt/fmt.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <utility>
+
+#include <sys/resource.h>
+
+namespace godwit::main {
+
+namespace workload = protocols::workload;
+using protocols::expected;
+using protocols::unexpected;
+
+namespace {
+
+struct planned_sim {
+  actors::sim::simulation_options run;
+  sim_setup setup;
+};
+
+std::vector<std::string> names_of(const std::vector<protocols::execution_level>& levels) {
+  std::vector<std::string> out;
+  for (const auto& level : levels) out.push_back(level.name);
+  return out;
+}
+
+/// The head and its instances, as `godwit serve` would make them of the settings.
+actors::node_options node_of(const serve_settings& settings) {
+  actors::node_options n;
+  n.llumlet = make_llumlet_options(settings, settings.model.context_max, {}, make_migration(settings, nullptr, {}), {});
+  n.scheduler = make_scheduler_options(settings, {});
+  n.frontend.requests_max = settings.frontend.requests_max;
+  n.frontend.attempts_max = settings.frontend.attempts_max;
+  n.frontend.placement_timeout = settings.frontend.placement_timeout;
+  n.frontend.execution_levels = names_of(n.scheduler.levels);
+  n.frontend.random_seed = 0; // every request brings its own
+  n.backoff_min = settings.instances.restart_backoff_min;
+  n.backoff_max = settings.instances.restart_backoff_max;
+  return n;
+}
+
+expected<std::uint8_t, bench_error> level_called(const std::string& name,
+                                                 const std::vector<protocols::execution_level>& levels) {
+  for (std::size_t i = 0; i < levels.size(); ++i)
+    if (levels[i].name == name) return static_cast<std::uint8_t>(i);
+  return unexpected(bench_error{2, "--priority-share: priorities.execution has no level called '" + name + "'"});
+}
+
+expected<planned_sim, bench_error> plan(const sim_options& options) {
+  const auto wrong = [](std::string what) { return unexpected(bench_error{2, std::move(what)}); };
+  const auto positive = [](const std::optional<double>& x) { return !x || (*x > 0.0 && std::isfinite(*x)); };
+  if (!positive(options.load.ttft_ms)) return wrong("--slo-ttft: expected milliseconds above 0");
+  if (!positive(options.load.tpot_ms)) return wrong("--slo-tpot: expected milliseconds above 0");
+  const auto bundle = find_bundle(options.policy);
+  if (!bundle) return wrong("--policy: " + bundle.error());
+  auto device = gpu::sim::open_profile(options.profile);
+  if (!device) return wrong("--profile: " + device.error().line);
+  auto load = plan_workload(options.load);
+  if (!load) return unexpected(load.error());
+
+  auto settings = options.settings;
+  settings.scheduler.policy = bundle->dispatch;
+  if (!options.migration_told) settings.scheduler.migration = bundle->migration;
+  planned_sim out;
+  auto& run = out.run;
+  run.cluster.node = node_of(settings);
+  if (!load->priority.empty() && bundle->priorities) {
+    auto level = level_called(load->priority, run.cluster.node.scheduler.levels);
+    if (!level) return unexpected(level.error());
+    run.high_level = *level;
+  }
+  run.cluster.seed = options.load.seed;
+  run.cluster.instances = options.instances;
+  run.cluster.device = std::move(*device);
+  run.requests = std::move(load->requests);
+
+  auto& setup = out.setup;
+  setup.policy = options.policy;
+  setup.dispatch = bundle->dispatch;
+  setup.migration = to_string(settings.scheduler.migration);
+  setup.scaling = to_string(settings.scaling.mode);
+  setup.profile = run.cluster.device.name;
+  setup.workload = load->name;
+  setup.arrivals = load->arrivals;
+  setup.instances = options.instances;
+  setup.context = actors::sim::context_length_of(run.cluster);
+  setup.shortened = workload::clamp_to_context(run.requests, setup.context);
+  setup.seed = options.load.seed;
+  setup.priority = load->priority;
+  setup.ttft_ms = options.load.ttft_ms;
+  setup.tpot_ms = options.load.tpot_ms;
+  setup.settings = options.changed;
+  return out;
+}
+
+std::optional<bench_error> write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (file.flush()) return std::nullopt;
+  return bench_error{1, "cannot write " + path.string() + "; name a file in a folder that exists"};
+}
+
+std::optional<bench_error> write_files(const sim_options& options, const sim_setup& setup,
+                                       const actors::sim::simulation_result& result) {
+  if (!options.csv.empty())
+    if (auto error = write(options.csv, requests_csv(result))) return error;
+  if (!options.samples.empty())
+    if (auto error = write(options.samples, samples_csv(result))) return error;
+  if (options.svg.empty()) return std::nullopt;
+  std::error_code failure;
+  std::filesystem::create_directories(options.svg, failure);
+  for (const auto& [name, text] : plots(setup, result))
+    if (auto error = write(std::filesystem::path(options.svg) / name, text)) return error;
+  return std::nullopt;
+}
+
+double resident_mib() {
+  rusage usage{};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<double>(usage.ru_maxrss) / 1024 : 0.0;
+}
+
+} // namespace
+
+serve_settings sim_defaults() {
+  serve_settings s;
+  s.llumlet.queue_max = 1'000'000;
+  s.frontend.requests_max = 10'000'000;
+  s.frontend.placement_timeout = std::chrono::hours(1);
+  s.migration.portion_bytes = std::uint64_t{1} << 30U;
+  s.migration.copy_share = 1.0;
+  return s;
+}
+
+int run_sim(const sim_options& options, std::ostream& out, std::ostream& err) {
+  const auto fail = [&err](const bench_error& error) {
+    err << "godwit: " << error.message << '\n';
+    return error.exit_code;
+  };
+  auto planned = plan(options);
+  if (!planned) return fail(planned.error());
+  const auto began = std::chrono::steady_clock::now();
+  const auto result = actors::sim::simulate(std::move(planned->run));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  if (!result.trouble.empty()) return fail({1, result.trouble});
+  const auto report = make_report(planned->setup, result);
+  out << (options.json ? to_json(planned->setup, report) + "\n" : to_table(planned->setup, report)) << std::flush;
+  for (const auto& line : result.complaints) err << "godwit: " << line << '\n';
+  err << fmt::format("simulated {:.1f} s in {:.2f} s: {} events, {:.2f} million/s, {:.0f} MiB\n", report.duration_s,
+                     took.count(), report.events, static_cast<double>(report.events) / took.count() * 1e-6,
+                     resident_mib());
+  if (const auto error = write_files(options, planned->setup, result)) return fail(*error);
+  return report.answered == report.requests && result.complaints.empty() ? 0 : 1;
+}
+
+} // namespace godwit::main

@@ -1,0 +1,42 @@
+#include <godwit/actors/sim/simulation.hpp>
+#include <godwit/protocols/workload/random.hpp>
+
+#include <algorithm>
+
+namespace godwit::actors::sim {
+
+namespace workload = protocols::workload;
+
+std::uint64_t fragmented_blocks(std::span<const protocols::load_report> loads) {
+  std::uint64_t free_everywhere = 0;
+  std::vector<std::uint64_t> demands;
+  for (const auto& load : loads) {
+    const auto free = load.blocks_total - std::min(load.blocks_used, load.blocks_total);
+    free_everywhere += free;
+    if (load.waiting > 0 && load.queued_blocks > free) demands.push_back(load.queued_blocks);
+  }
+  std::sort(demands.begin(), demands.end());
+  std::uint64_t held = 0;
+  for (const auto demand : demands) {
+    if (held + demand > free_everywhere) break;
+    held += demand;
+  }
+  return held;
+}
+
+std::vector<protocols::token_id> prompt_of(const workload::workload_request& request, std::size_t index,
+                                           std::uint32_t vocabulary, std::uint64_t seed) {
+  std::vector<protocols::token_id> out;
+  out.reserve(request.prompt_tokens);
+  const auto append = [&](workload::counter_random random, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) out.push_back(static_cast<protocols::token_id>(random.below(vocabulary)));
+  };
+  // Streams: the requests' own prompts have odd numbers, shared prefixes even ones.
+  for (const auto hash : request.prefix_hashes)
+    append(workload::counter_random(seed, 2 * hash),
+           std::min<std::size_t>(workload::tokens_per_prefix_hash, request.prompt_tokens - out.size()));
+  append(workload::counter_random(seed, 2 * std::uint64_t{index} + 1), request.prompt_tokens - out.size());
+  return out;
+}
+
+} // namespace godwit::actors::sim

@@ -1,0 +1,158 @@
+#include <godwit/actors/sim/simulated_cluster.hpp>
+
+#include <godwit/actors/member.hpp>
+#include <godwit/gpu/sim/sim_executor.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace godwit::actors::sim {
+
+using std::chrono::nanoseconds;
+
+namespace {
+
+constexpr std::size_t complaints_max = 100;
+
+nanoseconds microseconds(double us) { return nanoseconds(static_cast<std::int64_t>(us * 1000)); }
+
+/// A simulated block shows the fabric few bytes, whatever the device's has.
+double shown_share(const gpu::sim::profile& device) {
+  return static_cast<double>(gpu::sim::sim_block_bytes) / device.block_bytes();
+}
+
+} // namespace
+
+// A transfer's sender knows of its end after two latencies: its bytes land after one, and are acknowledged after
+// another. The overhead of the software is before the first byte and behind the last one, half each.
+transport::sim::settings network_of(const gpu::sim::profile& device) {
+  transport::sim::settings out;
+  out.bytes_per_second = device.link.bytes_per_second * shown_share(device);
+  out.latency = microseconds(device.link.latency_us + device.link.overhead_us / 2);
+  return out;
+}
+
+std::uint32_t context_length_of(const simulated_cluster_options& options) {
+  const auto pool = std::uint64_t{options.device.kv_blocks} * protocols::tokens_per_block;
+  const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.device.positions_max, pool));
+  const auto wanted = options.node.llumlet.planner.context_length;
+  return wanted == 0 ? most : std::min(most, wanted);
+}
+
+/// Where autoscaling gets its processes from.
+class simulated_cluster::processes final : public provisioner {
+public:
+  explicit processes(simulated_cluster& owner) : owner_(owner) {}
+  void order(const std::string& node, std::function<void(std::string)>) override { owner_.start_process(node); }
+  void release(const std::string& node, std::optional<protocols::instance_id>) override { owner_.stop_process(node); }
+
+private:
+  simulated_cluster& owner_;
+};
+
+simulated_cluster::simulated_cluster(simulated_cluster_options options)
+    : options_(std::move(options)), world_(options_.seed), network_(world_.timers(), network_of(options_.device)) {
+  runtime::sim::system_settings settings;
+  settings.report = [this](std::string_view actor, std::string_view text) {
+    if (complaints_.size() < complaints_max) complaints_.push_back(std::string(actor) + ": " + std::string(text));
+  };
+  system_ = std::make_unique<runtime::sim::system>(world_, std::move(settings));
+  const auto context = context_length_of(options_);
+  made_of_ = filled_in(std::move(options_.node), context);
+  cluster_ = std::make_unique<cluster>(*system_, made_of_);
+}
+
+simulated_cluster::~simulated_cluster() {
+  cluster_.reset();
+  system_->shutdown();
+}
+
+node_options simulated_cluster::filled_in(node_options node, std::uint32_t context) {
+  const auto& device = options_.device;
+  node.version = "simulation";
+  node.model = device.model;
+  node.address = "head";
+  node.instances = 0; // processes bring them all
+  node.capacity = 0;
+  node.llumlet.planner.context_length = context;
+  node.identity = {device.name, "simulated", gpu::sim::sim_block_bytes, context};
+  node.provisioner = std::make_shared<processes>(*this);
+  node.on_topology = [this, also = std::move(node.on_topology)](const topology& news) {
+    adopt(news);
+    if (also) also(news);
+  };
+  auto& portion = node.llumlet.migration.settings.portion_bytes;
+  portion = static_cast<std::uint64_t>(static_cast<double>(portion) * shown_share(device));
+  node.instance.make_executor = [this, start = microseconds(device.start_ms * 1000)](
+                                    protocols::instance_id, std::function<void(executor_outcome)> done) {
+    gpu::sim::sim_model model;
+    model.memory = gpu::sim::sim_memory::none;
+    executor_outcome out;
+    out.made = gpu::sim::make_sim_executor(options_.device, world_.timers(), std::move(model));
+    if (!started_) return done(std::move(out)); // there since long before the simulation began
+    world_.timers().call_after(start, [done = std::move(done), out = std::move(out)] { done(out); });
+  };
+  return node;
+}
+
+bool simulated_cluster::start() {
+  for (std::uint32_t i = 0; i < options_.instances; ++i) start_process("instance-" + std::to_string(i));
+  constexpr std::uint64_t steps_max = 1'000'000'000;
+  const auto up = world_.run_until([this] { return books_.ready == options_.instances; }, steps_max);
+  started_ = true;
+  reset_costs();
+  return up;
+}
+
+void simulated_cluster::start_process(const std::string& name) {
+  member_options o;
+  o.version = made_of_.version;
+  o.address = name;
+  o.key = ++keys_;
+  o.model = made_of_.identity;
+  o.find_head = [this](const std::function<void(found_head)>& done) { done(cluster_->node()); };
+  o.backoff_min = made_of_.backoff_min;
+  o.backoff_max = made_of_.backoff_max;
+  o.load_timeout = made_of_.load_timeout;
+  o.instance = made_of_.instance;
+  o.llumlet = made_of_.llumlet;
+  o.llumlet.node_address = name;
+  o.llumlet.migration.fabric = network_.make_fabric(name);
+  o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
+  members_[name] = system_->spawn<member>(std::move(o));
+}
+
+void simulated_cluster::stop_process(const std::string& name) {
+  const auto found = members_.find(name);
+  if (found == members_.end()) return;
+  system_->tell(found->second, retire{});
+  members_.erase(found);
+}
+
+void simulated_cluster::adopt(const topology& news) {
+  books_ = books();
+  counted_ = world_.now();
+  books_.present = static_cast<std::uint32_t>(news.instances.size());
+  books_.ready = 0;
+  books_.ordered = news.ordered;
+  present_.clear();
+  for (const auto& entry : news.instances) {
+    present_.push_back(entry.instance);
+    if (entry.takes_requests()) ++books_.ready;
+  }
+}
+
+instance_books simulated_cluster::books() const {
+  auto out = books_;
+  const auto since = std::chrono::duration<double>(world_.now() - counted_).count();
+  out.paid_s += since * (out.present + out.ordered);
+  return out;
+}
+
+void simulated_cluster::reset_costs() {
+  books_.paid_s = 0;
+  counted_ = world_.now();
+}
+
+} // namespace godwit::actors::sim

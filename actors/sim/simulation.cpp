@@ -1,0 +1,226 @@
+#include <godwit/actors/sim/simulation.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace godwit::actors::sim {
+
+using std::chrono::nanoseconds;
+
+namespace {
+
+class run {
+public:
+  explicit run(simulation_options options);
+  [[nodiscard]] simulation_result take();
+
+private:
+  class probe;
+  void submit_due();
+  void token(std::size_t index, std::size_t count);
+  request_record& ended(std::size_t index);
+  void preempted(protocols::request_id id);
+  void migrated(const protocols::migration_report& report);
+  void reported(const protocols::load_report& report);
+  void sample();
+  void sample_for_ever();
+  [[nodiscard]] simulated_cluster_options watched(simulated_cluster_options from);
+  [[nodiscard]] std::int64_t now() { return (cluster_.world().now() - began_).count(); }
+  /// The front end numbers the requests as they are submitted.
+  [[nodiscard]] request_record* find(protocols::request_id id);
+
+  simulation_options options_;
+  std::uint32_t vocabulary_;
+  std::uint64_t seed_;
+  simulation_result result_;
+  std::vector<protocols::load_report> loads_; ///< the last of each instance, by id
+  std::vector<std::int64_t> preempted_ns_;    ///< by request; -1: has its blocks, or never had any
+  simulated_cluster cluster_;
+  nanoseconds began_{0};
+  std::size_t submitted_ = 0;
+  std::size_t ended_ = 0;
+  std::int64_t progress_ns_ = 0;
+  bool hangs_ = false;
+  bool over_ = false;
+};
+
+/// What a client would see.
+class run::probe final : public answer_sink {
+public:
+  probe(run& owner, std::size_t index) : owner_(owner), index_(index) {}
+  bool on_tokens(std::span<const protocols::sampled_token> tokens, bool) override {
+    if (!owner_.over_) owner_.token(index_, tokens.size());
+    return true;
+  }
+  void on_finished(protocols::finish_reason, const answer_usage& usage) override {
+    if (!owner_.over_) owner_.ended(index_).cached_tokens = usage.cached_tokens;
+  }
+  void on_failed(const answer_failure& failure) override {
+    if (!owner_.over_) owner_.ended(index_).failed = failure.kind;
+  }
+
+private:
+  run& owner_;
+  std::size_t index_;
+};
+
+run::run(simulation_options options)
+    : options_(std::move(options)), vocabulary_(std::max(1U, options_.cluster.device.vocabulary)),
+      seed_(options_.cluster.seed), preempted_ns_(options_.requests.size(), -1),
+      cluster_(watched(std::move(options_.cluster))) {
+  result_.requests.resize(options_.requests.size());
+  for (std::size_t i = 0; i < result_.requests.size(); ++i) {
+    const auto& planned = options_.requests[i];
+    auto& record = result_.requests[i];
+    record.arrival_ns = planned.arrival_ns;
+    record.prompt_tokens = planned.prompt_tokens;
+    record.priority = planned.priority;
+  }
+}
+
+simulated_cluster_options run::watched(simulated_cluster_options from) {
+  auto& node = from.node;
+  // Its numbers are how a request is known again, and one that it turns away at once gets none.
+  const auto all = static_cast<std::uint32_t>(options_.requests.size());
+  node.frontend.requests_max = std::max(node.frontend.requests_max, all);
+  node.frontend.home = 0;
+  node.llumlet.on_preempted = [this](protocols::request_id id) { preempted(id); };
+  node.llumlet.on_report = [this](const protocols::load_report& report) { reported(report); };
+  node.frontend.on_migration = [this](const protocols::migration_report& report) { migrated(report); };
+  return from;
+}
+
+simulation_result run::take() {
+  auto& world = cluster_.world();
+  if (!cluster_.start()) {
+    result_.trouble = "the instances never get ready";
+    return std::move(result_);
+  }
+  began_ = world.now();
+  const auto first_event = world.steps();
+  sample_for_ever();
+  submit_due();
+  const auto all = result_.requests.size();
+  (void)world.run_until([&] { return ended_ == all || hangs_; });
+  sample();
+  result_.duration_ns = now();
+  result_.instance_seconds = cluster_.books().paid_s;
+  result_.events = world.steps() - first_event;
+  result_.complaints = cluster_.complaints();
+  over_ = true; // what clients hear of the cluster's end is no part of the result
+  return std::move(result_);
+}
+
+// Each arrival sets the timer of the next one.
+void run::submit_due() {
+  if (over_) return;
+  const auto& planned = options_.requests;
+  for (; submitted_ < planned.size() && planned[submitted_].arrival_ns <= now(); ++submitted_) {
+    const auto& r = planned[submitted_];
+    auto one = std::make_shared<submission>();
+    one->request.prompt = prompt_of(r, submitted_, vocabulary_, seed_);
+    one->request.stop.max_tokens = r.answer_tokens;
+    one->request.stop.ignore_eos = true;
+    one->request.sampling.seed = submitted_;
+    one->seeded = true;
+    if (options_.high_level && r.priority > 0) {
+      one->request.priority = -static_cast<std::int32_t>(r.priority); // lower goes first
+      one->request.execution_level = *options_.high_level;
+    }
+    one->sink = std::make_shared<probe>(*this, submitted_);
+    std::vector<std::shared_ptr<submission>> call;
+    call.push_back(std::move(one));
+    (void)cluster_.actors().gate()->submit(std::move(call)); // where there is no front end, the sink hears of it
+  }
+  if (submitted_ == planned.size()) return;
+  cluster_.world().timers().call_after(nanoseconds(planned[submitted_].arrival_ns - now()), [this] { submit_due(); });
+}
+
+void run::token(std::size_t index, std::size_t count) {
+  auto& r = result_.requests[index];
+  progress_ns_ = r.last_token_ns = now();
+  if (r.first_token_ns < 0) r.first_token_ns = r.last_token_ns;
+  r.answer_tokens += static_cast<std::uint32_t>(count);
+  if (auto& since = preempted_ns_[index]; since >= 0) {
+    r.preemption_loss_ns += now() - since;
+    since = -1;
+  }
+}
+
+request_record& run::ended(std::size_t index) {
+  auto& r = result_.requests[index];
+  progress_ns_ = r.ended_ns = now();
+  ++ended_;
+  return r;
+}
+
+request_record* run::find(protocols::request_id id) {
+  const auto index = id.value() - 1;
+  return index < result_.requests.size() ? &result_.requests[index] : nullptr;
+}
+
+void run::preempted(protocols::request_id id) {
+  if (over_) return;
+  auto* const r = find(id);
+  if (r == nullptr) return;
+  ++r->preemptions;
+  auto& since = preempted_ns_[id.value() - 1];
+  if (since < 0) since = now();
+}
+
+void run::migrated(const protocols::migration_report& report) {
+  if (over_) return;
+  if (!report.committed()) {
+    ++result_.migrations_aborted[std::string(to_string(report.reason))];
+    return;
+  }
+  ++result_.migrations_committed[std::string(to_string(report.cause.what))];
+  result_.stalls_ns.push_back(report.stall_ns);
+  if (auto* const r = find(report.request)) {
+    ++r->migrations;
+    r->stall_ns += report.stall_ns;
+  }
+}
+
+void run::reported(const protocols::load_report& report) {
+  const auto index = report.instance.value();
+  if (index >= loads_.size()) loads_.resize(index + 1);
+  loads_[index] = report;
+}
+
+void run::sample() {
+  cluster_sample s;
+  s.time_ns = now();
+  const auto books = cluster_.books();
+  s.instances = books.present + books.ordered;
+  s.ready = books.ready;
+  s.open = static_cast<std::uint32_t>(submitted_ - ended_);
+  std::vector<protocols::load_report> here;
+  for (const auto id : cluster_.present()) {
+    if (id.value() >= loads_.size() || !loads_[id.value()].ready) continue;
+    const auto& load = here.emplace_back(loads_[id.value()]);
+    s.running += load.running;
+    s.waiting += load.waiting;
+    s.blocks_total += load.blocks_total;
+    s.blocks_used += load.blocks_used;
+  }
+  s.blocks_fragmented = fragmented_blocks(here);
+  result_.instances_max = std::max(result_.instances_max, s.instances);
+  result_.samples.push_back(s);
+}
+
+void run::sample_for_ever() {
+  if (over_) return;
+  sample();
+  const bool waits = submitted_ == ended_; // for the next arrival
+  if (waits) progress_ns_ = now();
+  if (now() - progress_ns_ > options_.patience.count()) hangs_ = true;
+  cluster_.world().timers().call_after(options_.sample_interval, [this] { sample_for_ever(); });
+}
+
+} // namespace
+
+simulation_result simulate(simulation_options options) { return run(std::move(options)).take(); }
+
+} // namespace godwit::actors::sim
