@@ -7,6 +7,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -48,7 +49,7 @@ std::optional<value> to_value(const setting& s, const toml::node& node) {
     return std::nullopt;
   }
   if (const auto x = node.value_exact<double>())
-    return s.kind == value_kind::real ? std::optional<value>(*x) : std::nullopt;
+    return s.kind == value_kind::real && std::isfinite(*x) ? std::optional<value>(*x) : std::nullopt;
   if (const auto* list = node.as_array(); list != nullptr && s.kind == value_kind::list) {
     auto items = std::vector<std::string>();
     for (const auto& item : *list) {

@@ -108,6 +108,8 @@ TEST(StatusCommand, ExplainsOneRequestOrListsAll) {
   EXPECT_NO_THROW(app.parse("status --request cmpl-1 --json"));
   EXPECT_THROW(app.parse("status --request cmpl-1 --requests"), CLI::ParseError);
   EXPECT_THROW(app.parse("status --request cmpl-1 --watch"), CLI::ParseError);
+  // A script whose variable is empty wants no table.
+  EXPECT_THROW(app.parse(std::vector<std::string>{"", "--request", "status"}), CLI::ParseError);
 }
 
 TEST(RequestArgument, IsANumberOrTheClientsName) {

@@ -50,6 +50,16 @@ TEST(ConfigCommandLine, AWrongValueIsReportedInTheSettingsWords) {
   EXPECT_EQ(p.port, 8000);
 }
 
+TEST(ConfigCommandLine, ASwitchTakesTrueAndFalseAndNothingElse) {
+  auto p = program();
+  p.parse({"--scheduler-migrate=false"});
+  EXPECT_FALSE(p.migrate);
+  p.parse({"--scheduler-migrate=true"});
+  EXPECT_TRUE(p.migrate);
+  EXPECT_THROW(p.parse({"--scheduler-migrate=perhaps"}), CLI::ParseError);
+  EXPECT_TRUE(p.migrate);
+}
+
 TEST(ConfigCommandLine, TheHelpTextHasDocAndDefault) {
   auto p = program();
   EXPECT_THAT(p.app.help(), testing::AllOf(testing::HasSubstr("Where clients connect."), testing::HasSubstr("8000")));

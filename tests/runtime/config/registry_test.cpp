@@ -137,6 +137,15 @@ TEST(ConfigRegistry, AValueOfTheWrongTypeIsRefusedWithWhatIsExpected) {
   EXPECT_EQ(p.model, "tiny");
 }
 
+TEST(ConfigRegistry, WhatIsNoNumberInAFileIsWithinNoBounds) {
+  auto p = program();
+  EXPECT_THAT(p.settings.load_toml("[scheduler]\nfactor = nan\n", "g.toml"),
+              ElementsAre("g.toml:2: scheduler.factor is nan, which is not a number"));
+  EXPECT_THAT(p.settings.load_toml("[scheduler]\nfactor = -inf\n", "g.toml"),
+              ElementsAre("g.toml:2: scheduler.factor is -inf, which is not a number"));
+  EXPECT_EQ(p.factor, 0.5);
+}
+
 TEST(ConfigRegistry, ABrokenFileIsToldWithItsLine) {
   auto p = program();
   const auto found = p.settings.load_toml("model = 'x'\n[http\n", "g.toml");

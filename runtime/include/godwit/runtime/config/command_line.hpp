@@ -27,6 +27,11 @@ void bind(registry& settings, App& app, problems& found, const std::function<boo
       app.add_flag_function(names,
                             std::function<void(std::int64_t)>([put](std::int64_t n) { put(n > 0 ? "true" : "false"); }),
                             s.declared.doc)
+          ->check([](const std::string& text) { // CLI11 would make a number of any word, and throw where it cannot
+            for (const auto* word : {"true", "on", "yes", "1", "false", "off", "no", "0"})
+              if (text == word) return std::string();
+            return '"' + text + "\" is not true or false";
+          })
           ->group(group);
     } else {
       app.add_option_function(s.flag, std::function<void(const std::string&)>(put), s.declared.doc)
