@@ -65,6 +65,8 @@ private:
   const pairing_settings& s_;
 };
 
+using node_pair = std::pair<node*, node*>;
+
 node* find(std::vector<node>& by_id, instance_id instance) {
   const auto place = std::ranges::lower_bound(by_id, instance, {}, &node::instance);
   return place != by_id.end() && place->instance == instance ? &*place : nullptr;
@@ -75,6 +77,29 @@ bool less_free(const node* a, const node* b) noexcept {
 }
 bool freer(const node* a, const node* b) noexcept {
   return a->freeness != b->freeness ? a->freeness > b->freeness : a->instance < b->instance;
+}
+
+/// Pairs may last though they move nothing any more. Where they have taken all destinations, those that terminate get
+/// the freest of these.
+void yield_to_drains(const std::vector<node>& nodes, std::vector<node_pair>& pairs, const rules& is) {
+  std::size_t leaving = 0, left = 0;
+  for (const auto& n : nodes) {
+    if (n.paired) continue;
+    if (is.is_source(n, 0))
+      leaving += n.load->terminating ? 1 : 0;
+    else
+      left += rules::has_places(*n.load) && n.freeness > 0 ? 1 : 0;
+  }
+  for (; left < leaving; ++left) {
+    auto best = pairs.end();
+    for (auto pair = pairs.begin(); pair != pairs.end(); ++pair)
+      if (!pair->first->load->terminating && pair->second->freeness > 0 &&
+          (best == pairs.end() || freer(pair->second, best->second)))
+        best = pair;
+    if (best == pairs.end()) return;
+    best->first->paired = best->second->paired = false;
+    pairs.erase(best);
+  }
 }
 
 } // namespace
@@ -111,7 +136,7 @@ std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads
   if (!std::ranges::is_sorted(nodes, {}, &node::instance)) std::ranges::sort(nodes, {}, &node::instance);
 
   const rules is{settings};
-  std::vector<std::pair<const node*, const node*>> pairs;
+  std::vector<node_pair> pairs;
   for (const auto& pair : marked) {
     auto* source = find(nodes, pair.source);
     auto* destination = find(nodes, pair.destination);
@@ -121,6 +146,7 @@ std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads
     source->paired = destination->paired = true;
     pairs.emplace_back(source, destination);
   }
+  yield_to_drains(nodes, pairs, is);
 
   std::vector<node*> sources;
   std::vector<node*> destinations;
@@ -140,7 +166,7 @@ std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads
     pairs.emplace_back(sources[i], destinations[i]);
   }
 
-  std::ranges::sort(pairs, less_free, &std::pair<const node*, const node*>::first);
+  std::ranges::sort(pairs, less_free, &node_pair::first);
   std::vector<migration_pair> result;
   result.reserve(pairs.size());
   for (const auto& [source, destination] : pairs) result.push_back({source->instance, destination->instance});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <tuple>
 #include <utility>
@@ -23,6 +24,11 @@ std::string reason(double mean, const char* relation, double bound, std::int64_t
   std::snprintf(text, sizeof text, "mean freeness %.1f %s %g for %g s, %zu instances", mean, relation, bound,
                 static_cast<double>(hold_ns) * 1e-9, there);
   return text;
+}
+
+/// The most that one instance counts, either way.
+double cap_of(const scaling_settings& s) noexcept {
+  return 2 * std::max(std::abs(s.freeness_min), std::abs(s.freeness_max));
 }
 
 } // namespace
@@ -64,7 +70,7 @@ std::string_view to_string(scaling_decision::kind kind) noexcept {
 }
 
 double mean_freeness(const std::vector<load_report>& loads, const scaling_settings& settings) noexcept {
-  const auto cap = 2 * settings.freeness_max;
+  const auto cap = cap_of(settings);
   double sum = 0;
   std::size_t count = 0;
   for (const auto& load : loads) {
@@ -86,7 +92,7 @@ double mean_freeness_without(const std::vector<load_report>& loads, const load_r
   };
   const auto blocks = share(virtual_usage(leaving));
   const auto running = share(leaving.running);
-  const auto cap = 2 * settings.freeness_max;
+  const auto cap = cap_of(settings);
   double sum = 0;
   for (const auto& load : others) sum += std::clamp(freeness(load, blocks, running), -cap, cap);
   return sum / static_cast<double>(others.size());

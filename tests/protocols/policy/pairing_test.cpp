@@ -159,6 +159,27 @@ TEST(Pairing, ATerminatingInstanceComesFirstAndIsContentWithLess) {
   EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, 0)}, {pair_of(1, 2)}, {}), pairs{});
 }
 
+// Otherwise a pair that lasts by its hysteresis, and moves nothing any more, would stop the drain.
+TEST(Pairing, ATerminatingInstanceGetsTheDestinationOfAPairWhereNoneIsLeft) {
+  auto leaving = load_with_freeness(1, 500);
+  leaving.terminating = true;
+  std::vector loads{leaving, load_with_freeness(2, -3), load_with_freeness(3, 9)};
+  EXPECT_EQ(pair_instances(loads, {pair_of(2, 3)}, {}), pairs{pair_of(1, 3)});
+  loads.push_back(load_with_freeness(4, 4));
+  EXPECT_EQ(pair_instances(loads, {pair_of(2, 3)}, {}), (pairs{pair_of(1, 4), pair_of(2, 3)})) << "one is left";
+  loads.push_back(load_with_freeness(5, 2));
+  loads.push_back(load_with_freeness(6, 20));
+  loads[3] = load_with_freeness(4, 0);
+  EXPECT_EQ(pair_instances(loads, {pair_of(2, 3), pair_of(5, 6)}, {}), (pairs{pair_of(1, 6), pair_of(2, 3)}))
+      << "the freest one";
+}
+
+TEST(Pairing, OneDrainDoesNotEndThePairOfAnother) {
+  auto leaving = load_with_freeness(1, 500), other = load_with_freeness(2, 500);
+  leaving.terminating = other.terminating = true;
+  EXPECT_EQ(pair_instances({leaving, other, load_with_freeness(3, 9)}, {pair_of(2, 3)}, {}), pairs{pair_of(2, 3)});
+}
+
 TEST(Pairing, ATerminatingInstanceThatIsEmptyNeedsNobody) {
   auto leaving = load_of(1);
   leaving.terminating = true;

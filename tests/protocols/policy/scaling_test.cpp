@@ -71,6 +71,19 @@ TEST(Autoscaler, WithinXAndYNothing) {
   EXPECT_DOUBLE_EQ(scaler.mean_freeness(), 60);
 }
 
+TEST(Autoscaler, BoundsMayBeNegative) {
+  auto s = settings_of();
+  s.freeness_min = -5;
+  s.freeness_max = -1;
+  EXPECT_DOUBLE_EQ(mean_freeness(instances({-3, -4}), s), -3.5);
+  EXPECT_DOUBLE_EQ(mean_freeness(instances({-30, 30}), s), 0) << "each counts with at most 10";
+  autoscaler within{s}, below{s}, above{s};
+  EXPECT_EQ(watch(within, 0, 100, at(0, instances({-3, -4}))), decisions{});
+  EXPECT_EQ(watch(below, 0, 10, at(0, instances({-9, -9}))), (decisions{{10, kind::out}}));
+  s.freeness_max = 0;
+  EXPECT_EQ(watch(above, 0, 10, at(0, instances({8, 8}))), (decisions{{10, kind::in}}));
+}
+
 TEST(Autoscaler, AnInterruptionStartsTheHoldAnew) {
   autoscaler scaler{settings_of()};
   EXPECT_EQ(watch(scaler, 0, 9, at(0, instances({5, 5}))), decisions{});

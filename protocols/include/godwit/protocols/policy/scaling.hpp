@@ -50,8 +50,8 @@ struct scaling_decision {
 
 /// Keeps the mean freeness of the instances that take requests within [x, y] (Llumnix section 4.4.3).
 ///
-/// * Each instance counts with at most 2y and at least -2y, lest one idle instance hide that the others are full. It is
-///   the freeness that normal requests meet: the headroom of others counts as used.
+/// * Each instance counts with at most 2y and at least -2y (2|x| where that is more), lest one idle instance hide that
+///   the others are full. It is the freeness that normal requests meet: the headroom of others counts as used.
 /// * Below x for `hold`: the drain that this autoscaler began is taken back; where there is none, one instance more.
 ///   Drains that an operator began are not its business. Fewer than `instances_min`: one more at once.
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
@@ -90,7 +90,7 @@ private:
   std::optional<std::int64_t> pending_since_; ///< since these are what they are
 };
 
-/// The mean that the autoscaler goes by; of no instances: -2y.
+/// The mean that the autoscaler goes by; of no instances: the least.
 [[nodiscard]] double mean_freeness(const std::vector<load_report>& loads, const scaling_settings& settings) noexcept;
 /// The same if what runs on `leaving` ran on the others, shared out evenly.
 [[nodiscard]] double mean_freeness_without(const std::vector<load_report>& loads, const load_report& leaving,
