@@ -15,6 +15,9 @@ namespace godwit::runtime::detail {
 
 namespace {
 constexpr auto alarm_type = caf::atom("godwit");
+
+std::uint64_t actor_id_of(const actor_ref& actor) { return actor.id(); }
+std::uint64_t actor_id_of(const caf::strong_actor_ptr& actor) { return actor->id(); }
 } // namespace
 
 actor_core::actor_core(caf::actor_config& config, engine& e, actor_host& host)
@@ -44,7 +47,7 @@ void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* 
 
 caf::invoke_message_result actor_core::consume(caf::mailbox_element& x) {
   auto* l = letter::of(x);
-  if (engine_.log) log(x, l);
+  if (engine_.place.log) log(x, l);
   if (!l) {
     consume_foreign(x);
   } else if (x.mid.is_response()) {
@@ -185,32 +188,51 @@ bool actor_core::cleanup(caf::error&& reason, caf::execution_unit* where) {
 
 void actor_core::log(caf::mailbox_element& x, const letter* l) {
   using kind = sim::event::kind_type;
+  const auto& place = engine_.place;
   sim::event e;
-  e.time = engine_.clock().now();
+  e.time = place.world->now();
   e.receiver = id();
-  e.sender = x.sender ? x.sender->id() : 0;
+  e.receiver_node = e.sender_node = place.number;
+  const auto from = [&](const caf::actor_control_block* who) {
+    e.sender = who->id();
+    if (who->nid != node_) e.sender_node = place.number_of(who->nid);
+  };
+  if (x.sender) from(x.sender.get());
   auto& content = x.content();
-  if (l) {
-    e.type = l->type->name;
+  const auto kind_of_letter = [&](const message_type& type) {
+    e.type = type.name;
     e.kind = x.mid.is_request() ? kind::request : x.mid.is_response() ? kind::answer : kind::message;
-    if (l->type == &message_type_of<async::error>) e.kind = kind::failure;
+    if (&type == &message_type_of<async::error>) e.kind = kind::failure;
+  };
+  // the same number for a message whether it came from this node or another
+  const auto hash = [](wire_writer& out, const auto& actors) {
+    for (const auto& actor : actors) wire_write(out, actor ? actor_id_of(actor) : std::uint64_t{0});
+    return fnv1a({reinterpret_cast<const char*>(out.bytes.data()), out.bytes.size()});
+  };
+  if (l) {
+    kind_of_letter(*l->type);
     if (l->type->write) {
       wire_writer out;
       l->type->write(out, l->payload());
-      for (const auto& actor : out.actors) wire_write(out, actor.id());
-      e.content = fnv1a({reinterpret_cast<const char*>(out.bytes.data()), out.bytes.size()});
+      e.content = hash(out, out.actors);
     }
+  } else if (content.match_elements<envelope>()) {
+    const auto& outside = content.get_as<envelope>(0);
+    if (const auto* type = engine_.find_type(outside.type)) kind_of_letter(*type);
+    wire_writer out;
+    out.raw(outside.bytes.data(), outside.bytes.size());
+    e.content = hash(out, outside.actors);
   } else if (content.match_elements<caf::timeout_msg>()) {
     e.kind = kind::timer;
   } else if (content.match_elements<caf::down_msg>()) {
     e.kind = kind::down;
-    e.sender = caf::actor_cast<caf::actor_control_block*>(content.get_as<caf::down_msg>(0).source)->id();
+    from(caf::actor_cast<caf::actor_control_block*>(content.get_as<caf::down_msg>(0).source));
   } else if (x.mid.is_response()) {
     e.kind = kind::failure;
   } else {
     e.kind = kind::stop;
   }
-  engine_.log->add(e);
+  place.log->add(e);
 }
 
 } // namespace godwit::runtime::detail

@@ -2,6 +2,7 @@
 
 #include "actor/actor_core.hpp"
 #include "actor/engine.hpp"
+#include "actor/interface_check.hpp"
 #include "actor/outside_asker.hpp"
 #include "actor/protocol.hpp"
 #include "actor/references.hpp"
@@ -111,11 +112,7 @@ async::expected<actor_ref> actor_system::remote_actor(const std::string& host, s
       std::max<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(), std::chrono::milliseconds{1}),
       detail::draft::of(detail::interface_query{}),
       [&](detail::answer& a) { known = detail::unpack<detail::interface_description>(a); });
-  if (!known) return std::move(known).error();
-  for (std::size_t i = 0; i < messages; ++i)
-    if (std::find(known->messages.begin(), known->messages.end(), types[i]->id) == known->messages.end())
-      return async::error{error_code::unsupported,
-                          "the actor at " + place + " does not understand " + std::string(types[i]->name)};
+  if (auto why = detail::check_interface(known, types, messages, place)) return std::move(*why);
   return ref;
 }
 

@@ -15,6 +15,14 @@
 
 namespace godwit::runtime::detail {
 
+/// What a simulation adds to an engine: deliveries may be logged, by the world's time and with the nodes' numbers.
+struct simulated_place {
+  const runtime::clock* world = nullptr;
+  std::uint32_t number = 0;
+  std::function<std::uint32_t(const caf::node_id&)> number_of; ///< of other nodes
+  sim::event_log* log = nullptr;
+};
+
 /// What lies under an actor_host: CAF's system, the actors that are alive, the messages that are known.
 class engine {
 public:
@@ -45,9 +53,9 @@ public:
   /// Null: unknown.
   [[nodiscard]] const message_type* find_type(std::uint64_t id) const;
 
-  /// In a simulation: alarms are kept exact, deliveries may be logged.
+  /// Alarms are kept exact, since in a simulation time must not pass for waits that are over.
   bool exact_alarms = false;
-  sim::event_log* log = nullptr;
+  simulated_place place;
 
 private:
   caf::actor_system_config config_;

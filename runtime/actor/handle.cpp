@@ -14,6 +14,12 @@ void actor_ref::release() noexcept {
 
 std::uint64_t actor_ref::id() const noexcept { return control_ ? detail::block(*this)->id() : 0; }
 
+bool actor_ref::before(const actor_ref& a, const actor_ref& b) noexcept {
+  if (!a.control_ || !b.control_) return a.control_ < b.control_;
+  const auto order = detail::block(a)->nid.compare(detail::block(b)->nid);
+  return order != 0 ? order < 0 : a.control_ < b.control_;
+}
+
 bool actor_ref::remote() const noexcept {
   return control_ && detail::block(*this)->nid != detail::block(*this)->home_system->node();
 }

@@ -6,7 +6,10 @@
 #include "actor/protocol.hpp"
 #include "actor/references.hpp"
 
+#include <caf/exit_reason.hpp>
 #include <caf/make_actor.hpp>
+
+#include <utility>
 
 namespace godwit::runtime::detail {
 
@@ -57,19 +60,38 @@ void hand_over(engine& e, caf::mailbox_element& x, const std::function<void(answ
   take(value);
 }
 
-} // namespace
+/// Calls a function with the answer.
+class answer_taker final : public caf::monitorable_actor {
+public:
+  answer_taker(caf::actor_config& config, engine& e, std::function<void(answer&)> take)
+      : caf::monitorable_actor(config), engine_(e), take_(std::move(take)) {}
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) override {
+    if (!message->mid.is_response() || !take_) return;
+    hand_over(engine_, *message, std::exchange(take_, nullptr));
+    cleanup(caf::exit_reason::normal, where); // nobody finds it in the registry any more
+  }
 
-void ask_from_outside(engine& e, const actor_ref& to, draft message, const std::function<void(outside_asker&)>& wait,
-                      const std::function<void(answer&)>& take) {
-  if (!to) return fail(take, async::error{async::error_code::down, "no such actor"});
+private:
+  engine& engine_;
+  std::function<void(answer&)> take_;
+};
+
+/// Sends the request in the name of an asker; gives the failure that is known at once.
+template <class Asker, class... Args>
+caf::strong_actor_ptr send_request(engine& e, const actor_ref& to, draft message, async::error& failure,
+                                   Args&&... args) {
+  if (!to) {
+    failure = async::error{async::error_code::down, "no such actor"};
+    return nullptr;
+  }
   letter_ptr l{letter::of_payload(message.release())};
-  if (!l->type->write && e.elsewhere(to))
-    return fail(take,
-                async::error{async::error_code::unsupported, "cannot leave this node: " + std::string(l->type->name)});
+  if (!l->type->write && e.elsewhere(to)) {
+    failure = async::error{async::error_code::unsupported, "cannot leave this node: " + std::string(l->type->name)};
+    return nullptr;
+  }
   caf::actor_config config{e.system().dummy_execution_unit()};
-  auto ptr = caf::make_actor<outside_asker, caf::strong_actor_ptr>(e.system().next_actor_id(), e.system().node(),
-                                                                   &e.system(), config);
-  auto& asker = static_cast<outside_asker&>(*ptr->get());
+  auto ptr = caf::make_actor<Asker, caf::strong_actor_ptr>(e.system().next_actor_id(), e.system().node(), &e.system(),
+                                                           config, std::forward<Args>(args)...);
   const auto id = request_id_of(async::wait_id{0, 1});
   if (e.elsewhere(to)) { // another node may just fall silent
     block(to)->get()->attach_functor([ptr, id](const caf::error&) {
@@ -80,11 +102,28 @@ void ask_from_outside(engine& e, const actor_ref& to, draft message, const std::
   l->sender = ptr;
   l->mid = id;
   block(to)->enqueue(caf::mailbox_element_ptr{l.release()}, nullptr);
+  return ptr;
+}
+
+} // namespace
+
+void ask_from_outside(engine& e, const actor_ref& to, draft message, const std::function<void(outside_asker&)>& wait,
+                      const std::function<void(answer&)>& take) {
+  async::error failure;
+  const auto ptr = send_request<outside_asker>(e, to, std::move(message), failure);
+  if (!ptr) return fail(take, failure);
+  auto& asker = static_cast<outside_asker&>(*ptr->get());
   wait(asker);
   if (auto answer_in = asker.take())
     hand_over(e, *answer_in, take);
   else
     fail(take, async::error{async::error_code::timeout, "no answer in time"});
+  asker.cleanup(caf::exit_reason::normal, nullptr); // nobody finds it in the registry any more
+}
+
+void ask_and_go_on(engine& e, const actor_ref& to, draft message, std::function<void(answer&)> take) {
+  async::error failure;
+  if (!send_request<answer_taker>(e, to, std::move(message), failure, e, take)) fail(take, failure);
 }
 
 } // namespace godwit::runtime::detail

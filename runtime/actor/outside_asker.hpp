@@ -32,4 +32,8 @@ private:
 void ask_from_outside(engine& e, const actor_ref& to, draft message, const std::function<void(outside_asker&)>& wait,
                       const std::function<void(answer&)>& take);
 
+/// The same without waiting: `take` is called once when the answer comes, by whoever brings it, and never where none
+/// comes. The engine must be there as long as the answer can come.
+void ask_and_go_on(engine& e, const actor_ref& to, draft message, std::function<void(answer&)> take);
+
 } // namespace godwit::runtime::detail

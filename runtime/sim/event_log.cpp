@@ -20,6 +20,24 @@ std::string_view name_of(event::kind_type kind) {
     return "down";
   case event::kind_type::stop:
     return "stop";
+  case event::kind_type::connected:
+    return "connected";
+  case event::kind_type::lost:
+    return "lost";
+  case event::kind_type::cut:
+    return "cut";
+  case event::kind_type::healed:
+    return "healed";
+  case event::kind_type::delayed:
+    return "delayed";
+  case event::kind_type::crashed:
+    return "crashed";
+  case event::kind_type::frozen:
+    return "frozen";
+  case event::kind_type::thawed:
+    return "thawed";
+  case event::kind_type::clock_jumped:
+    return "clock_jumped";
   }
   return "?";
 }
@@ -36,9 +54,9 @@ void mix(std::uint64_t& hash, std::string_view bytes) {
 std::string to_string(const event& e) {
   std::string line = std::to_string(e.time.count());
   line += ' ';
-  line += std::to_string(e.sender);
+  line += std::to_string(e.sender_node) + '.' + std::to_string(e.sender);
   line += '>';
-  line += std::to_string(e.receiver);
+  line += std::to_string(e.receiver_node) + '.' + std::to_string(e.receiver);
   line += ' ';
   line += name_of(e.kind);
   if (!e.type.empty()) {
@@ -52,8 +70,12 @@ std::string to_string(const event& e) {
 
 void event_log::add(const event& e) {
   ++count_;
-  const std::uint64_t numbers[] = {static_cast<std::uint64_t>(e.time.count()), static_cast<std::uint64_t>(e.kind),
-                                   e.receiver, e.sender, e.content};
+  const std::uint64_t numbers[] = {static_cast<std::uint64_t>(e.time.count()),
+                                   static_cast<std::uint64_t>(e.kind),
+                                   e.receiver,
+                                   e.sender,
+                                   e.content,
+                                   std::uint64_t{e.receiver_node} << 32 | e.sender_node};
   mix(hash_, {reinterpret_cast<const char*>(numbers), sizeof numbers});
   mix(hash_, e.type);
   if (sink_) sink_(e);

@@ -10,6 +10,15 @@
 #include <algorithm>
 #include <iterator>
 
+// CAF's actor_system has this class for a friend and only declares it: the one way to give a system its node's id
+// without a middleman.
+namespace caf::net {
+class middleman {
+public:
+  static void set_node(actor_system& system, node_id id) { system.node_ = std::move(id); }
+};
+} // namespace caf::net
+
 namespace godwit::runtime::sim::detail {
 
 namespace {
@@ -26,10 +35,10 @@ public:
 
 } // namespace
 
-caf::actor_clock::time_point virtual_clock::now() const noexcept { return time_point{world_.timers.now() + origin}; }
+caf::actor_clock::time_point virtual_clock::now() const noexcept { return time_point{node_.now() + origin}; }
 
 std::chrono::nanoseconds virtual_clock::earliest() const noexcept {
-  return schedule_.begin()->first.time_since_epoch() - origin;
+  return schedule_.begin()->first.time_since_epoch() - origin - node_.ahead();
 }
 
 void virtual_clock::fire_one(async::counter_random& random) {
@@ -42,12 +51,18 @@ void virtual_clock::fire_one(async::counter_random& random) {
   ship(*timeout);
 }
 
-scheduler::scheduler(caf::actor_system& system, world_state& world)
-    : caf::scheduler::abstract_coordinator(system), world_(world), clock_(world), unit_(*this) {
-  world_.systems.push_back(this);
+scheduler::scheduler(caf::actor_system& system, world_state& world, node& owner)
+    : caf::scheduler::abstract_coordinator(system), world_(world), node_(owner), clock_(owner.timers), unit_(*this),
+      endpoint_(system, unit_, world.network, owner) {
+  unit_.proxy_registry_ptr(&endpoint_.proxies());
+  node_.jobs = this;
+  node_.endpoint = &endpoint_;
 }
 
-scheduler::~scheduler() { std::erase(world_.systems, this); }
+scheduler::~scheduler() {
+  node_.jobs = nullptr;
+  node_.endpoint = nullptr;
+}
 
 void scheduler::run(caf::resumable* job) {
   switch (job->resume(&unit_, 1)) {
@@ -63,6 +78,12 @@ void scheduler::run(caf::resumable* job) {
   }
 }
 
+// Before the system makes its first actor, which takes the id.
+void scheduler::init(caf::actor_system_config& config) {
+  caf::scheduler::abstract_coordinator::init(config);
+  caf::net::middleman::set_node(system(), node_.id);
+}
+
 void scheduler::start() {
   caf::actor_config config{&unit_};
   utility_actors_[printer_id] =
@@ -71,11 +92,10 @@ void scheduler::start() {
 
 // From the system's destructor, which has told CAF's own actors to end.
 void scheduler::stop() {
-  while (world_.run_ready()) {
-  }
+  world_.drain(node_);
   clock_.cancel_all();
-  while (world_.run_ready()) {
-  }
+  endpoint_.clear();
+  world_.drain(node_);
 }
 
 } // namespace godwit::runtime::sim::detail

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/endpoint.hpp"
 #include "sim/world_state.hpp"
 
 #include <caf/detail/simple_actor_clock.hpp>
@@ -8,32 +9,34 @@
 
 namespace godwit::runtime::sim::detail {
 
-/// CAF's timeouts of one system, on the world's time.
+/// CAF's timeouts of one system, on its node's time.
 class virtual_clock final : public caf::detail::simple_actor_clock {
 public:
-  explicit virtual_clock(const world_state& world) : world_(world) {}
+  explicit virtual_clock(const node_timers& node) : node_(node) {}
   time_point now() const noexcept override;
   [[nodiscard]] bool empty() const noexcept { return schedule_.empty(); }
+  /// By the world's clock.
   [[nodiscard]] std::chrono::nanoseconds earliest() const noexcept;
   /// Among those due first, one drawn at random.
   void fire_one(async::counter_random& random);
 
 private:
-  const world_state& world_;
+  const node_timers& node_;
 };
 
 /// Takes the place of CAF's scheduler: jobs go to the world, which runs them one message at a time.
 class scheduler final : public caf::scheduler::abstract_coordinator {
 public:
-  scheduler(caf::actor_system& system, world_state& world);
+  scheduler(caf::actor_system& system, world_state& world, node& owner);
   ~scheduler() override;
-  void enqueue(caf::resumable* job) override { world_.push(*this, job); }
+  void enqueue(caf::resumable* job) override { world_.push(node_, job); }
   virtual_clock& clock() noexcept override { return clock_; }
   bool detaches_utility_actors() const override { return false; }
   /// Runs the job for one message; what CAF counts on its references is done here.
   void run(caf::resumable* job);
 
 protected:
+  void init(caf::actor_system_config& config) override;
   void start() override;
   void stop() override;
 
@@ -47,8 +50,10 @@ private:
     scheduler& scheduler_;
   };
   world_state& world_;
+  node& node_;
   virtual_clock clock_;
   unit unit_;
+  sim::detail::endpoint endpoint_;
 };
 
 } // namespace godwit::runtime::sim::detail

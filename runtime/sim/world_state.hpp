@@ -1,15 +1,19 @@
 #pragma once
 
+#include "sim/network_state.hpp"
+#include "sim/node.hpp"
+#include "sim/timer_queue.hpp"
+
 #include <godwit/runtime/async/counter_random.hpp>
 #include <godwit/runtime/sim/event_log.hpp>
 #include <godwit/runtime/sim/world.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <memory>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,47 +23,61 @@ class resumable;
 
 namespace godwit::runtime::sim::detail {
 
-class scheduler;
-
 /// Timers of code that is no actor. Equal times: as they were set.
 class world_timers final : public timer_source {
 public:
   [[nodiscard]] std::chrono::nanoseconds now() const noexcept override { return now_; }
-  timer_id call_after(std::chrono::nanoseconds delay, std::function<void()> function) override;
-  bool cancel(timer_id id) override;
+  timer_id call_after(std::chrono::nanoseconds delay, std::function<void()> function) override {
+    return due_.add(now_ + std::max(delay, std::chrono::nanoseconds{0}), std::move(function));
+  }
+  bool cancel(timer_id id) override { return due_.cancel(id); }
   [[nodiscard]] bool empty() const noexcept { return due_.empty(); }
-  [[nodiscard]] std::chrono::nanoseconds earliest() const noexcept { return due_.begin()->first.first; }
-  void fire_one();
+  [[nodiscard]] std::chrono::nanoseconds earliest() const noexcept { return due_.earliest(); }
+  void fire_one() { due_.fire_one(); }
   void advance(std::chrono::nanoseconds to) noexcept { now_ = std::max(now_, to); }
 
 private:
-  using key = std::pair<std::chrono::nanoseconds, timer_id>;
   std::chrono::nanoseconds now_{0};
-  timer_id last_ = 0;
-  std::map<key, std::function<void()>> due_;
-  std::unordered_map<timer_id, std::chrono::nanoseconds> times_;
+  timer_queue due_;
 };
 
-/// What a world is made of: time, the order's random numbers, what is ready to run, the systems whose clocks it drives.
+/// What a world is made of: time, the order's random numbers, what is ready to run, the nodes and what joins them.
 class world_state {
 public:
-  explicit world_state(std::uint64_t world_seed) : seed(world_seed), order(world_seed, 0) {}
-  void push(scheduler& owner, caf::resumable* job);
+  explicit world_state(std::uint64_t world_seed);
+  ~world_state();
+
+  node& add_node(std::string name);
+  void push(node& owner, caf::resumable* job);
   /// One message; false where nothing is ready.
   bool run_ready();
   /// One timer; false where there is none.
   bool fire_timer();
+  /// Runs what is ready on this node and nothing else, until nothing is: for taking a system down. In order, since
+  /// nobody is there to see another one.
+  void drain(node& owner);
+
+  void crash(node& n, crash_kind kind);
+  void freeze(node& n);
+  void thaw(node& n);
+  /// It ends in good order, or its remains are removed; what it sends from now on goes nowhere.
+  void leave(node& n);
+
+  void log_to(event_log* to) noexcept;
+  void log(event::kind_type kind, std::uint32_t receiver_node, std::uint32_t sender_node, std::string_view type = {});
 
   const std::uint64_t seed;
   async::counter_random order;
   world_timers timers;
-  std::vector<scheduler*> systems;
+  std::vector<std::unique_ptr<node>> nodes; ///< by number
+  std::vector<node*> living;                ///< those that have timers
+  network_state network;
   std::uint64_t steps = 0;
-  event_log* log = nullptr;
-  std::function<void(event_log*)> log_changed;
+  event_log* events = nullptr;
 
 private:
-  std::vector<std::pair<scheduler*, caf::resumable*>> ready_;
+  void park(node& n);
+  std::vector<std::pair<node*, caf::resumable*>> ready_;
   std::thread::id owner_ = std::this_thread::get_id();
 };
 

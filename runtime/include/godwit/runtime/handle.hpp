@@ -30,9 +30,9 @@ public:
   /// True for an actor of another node.
   [[nodiscard]] bool remote() const noexcept;
   friend bool operator==(const actor_ref& a, const actor_ref& b) noexcept { return a.control_ == b.control_; }
-  /// By id, so that ordered containers iterate alike in every run.
+  /// By id, then by node, so that ordered containers iterate alike in every run.
   friend bool operator<(const actor_ref& a, const actor_ref& b) noexcept {
-    return a.id() != b.id() ? a.id() < b.id() : a.control_ < b.control_;
+    return a.id() != b.id() ? a.id() < b.id() : a.control_ != b.control_ && before(a, b);
   }
 
   /// @private Takes over one reference.
@@ -47,6 +47,7 @@ public:
   [[nodiscard]] void* detach() noexcept { return std::exchange(control_, nullptr); }
 
 private:
+  static bool before(const actor_ref& a, const actor_ref& b) noexcept;
   void retain() const noexcept;
   void release() noexcept;
   void* control_ = nullptr;
