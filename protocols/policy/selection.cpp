@@ -81,8 +81,9 @@ std::optional<move_choice> choose_move(const std::vector<move_candidate>& candid
     best = choice;
     found = &c;
   }
+  // Into the queue there, as long as nobody waits for memory there already: the next round knows a freer one, perhaps.
   if (!best && head != nullptr && source.terminating && has_queue_place(destination) &&
-      head->blocks <= destination.blocks_total)
+      head->blocks <= destination.blocks_total && freeness(destination) > 0)
     best = choice_of(*head, source, destination);
   return best;
 }

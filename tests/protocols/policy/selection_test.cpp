@@ -172,6 +172,23 @@ TEST(Selection, ATerminatingSourceGetsRidOfAllThatFitsWhateverThatDoesToThePair)
   EXPECT_EQ(chosen({running_of(1, 10), head_of(2, 40)}, source, destination), 1U) << "who can run there goes first";
 }
 
+// Or the first destination that is marked would get all of a long queue, before its report says so.
+TEST(Selection, ATerminatingSourceGivesOfItsQueueNoMoreThanTheDestinationHasRoomFor) {
+  auto source = load_of(0, 60, 4, 30);
+  source.terminating = true;
+  source.waiting = 50;
+  auto destination = load_of(1, 60, 4);
+  destination.waiting_max = 1000;
+  std::uint64_t moved = 0;
+  while (const auto choice = choose_move({head_of(moved + 1, 30)}, source, destination, {})) {
+    ASSERT_LT(moved, 50U);
+    account_move(destination, *choice, false);
+    ++moved;
+  }
+  EXPECT_EQ(moved, 2U);
+  EXPECT_LE(freeness(destination), 0);
+}
+
 TEST(Selection, TheFiguresOfAChoiceAreThoseOfBeforeAndAfter) {
   const auto choice = choose_move({running_of(1, 10)}, load_of(0, 90, 5), load_of(1, 20, 1), {});
   ASSERT_TRUE(choice);
