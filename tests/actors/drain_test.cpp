@@ -182,7 +182,73 @@ TEST(Drain, AMemberThatJoinsAnewIsAsAtItsStart) {
   ASSERT_TRUE(run_until_stopped(cluster, 1));
   cluster.start_process(1); // the same process, for all that the head knows
   ASSERT_TRUE(cluster.run_until([&] { return cluster.all_ready(2); }));
+  EXPECT_TRUE(entry(cluster.cluster->gate()->view(), 1)->takes_requests());
   EXPECT_EQ(drain(cluster, 1), "");
+}
+
+// The word that it is empty, that it has stopped and that it shall stay cross each other.
+TEST(Drain, TakenBackAtAnyMomentItTakesRequestsAgain) {
+  int stopped = 0;
+  for (std::uint64_t steps = 0; steps < 60; ++steps) {
+    SCOPED_TRACE("after " + std::to_string(steps) + " messages");
+    sim_cluster cluster(slow(1 + steps % 3, 2));
+    const auto node = cluster.cluster->node();
+    cluster.system->tell(node, actors::drain_instance{instance_id{0}, true});
+    for (std::uint64_t i = 0; i < steps; ++i) (void)cluster.world.step();
+    cluster.system->tell(node, actors::drain_instance{instance_id{0}, false});
+    cluster.run_for(1s);
+    const auto view = cluster.cluster->gate()->view();
+    ASSERT_NE(entry(view, 0), nullptr);
+    EXPECT_TRUE(entry(view, 0)->takes_requests());
+    stopped += entry(view, 0)->generation > 1 ? 1 : 0;
+    const auto all = submit_some(cluster, many);
+    ASSERT_TRUE(cluster.run_until_ended(all));
+    expect_whole_answers(all, steps);
+    EXPECT_EQ(cluster.status().redispatches_total, 0U);
+  }
+  EXPECT_GT(stopped, 3) << "no run reaches what it is for";
+  EXPECT_LT(stopped, 57);
+}
+
+// Its death, its restart and the order to drain cross each other.
+TEST(Drain, OrderedWhileItDiesItStopsOrStaysAsTheHeadSays) {
+  int begun = 0;
+  for (std::uint64_t steps = 0; steps < 60; ++steps) {
+    SCOPED_TRACE("after " + std::to_string(steps) + " messages");
+    sim_cluster cluster(slow(1 + steps % 3, 2));
+    cluster.cluster->kill(instance_id{0});
+    for (std::uint64_t i = 0; i < steps; ++i) (void)cluster.world.step();
+    const bool drains = drain(cluster, 0).empty();
+    begun += drains ? 1 : 0;
+    cluster.run_for(2s);
+    const auto view = cluster.cluster->gate()->view();
+    EXPECT_EQ(entry(view, 0) == nullptr, drains);
+    EXPECT_EQ(view.instances.size(), drains ? 1U : 2U);
+  }
+  EXPECT_GT(begun, 3);
+  EXPECT_LT(begun, 57);
+}
+
+TEST(Drain, WhatAnOperatorDrainsAutoscalingNeitherTakesBackNorCallsItsOwn) {
+  for (const bool by_hand_first : {true, false}) {
+    sim_cluster cluster(slow(1, 2));
+    const auto all = submit_some(cluster, many);
+    cluster.run_for(200ms);
+    using kind = protocols::scaling_decision::kind;
+    const auto wish = [&](kind what) {
+      cluster.system->tell(cluster.cluster->node(), actors::scaling_wish{what, instance_id{0}, "the test wants it"});
+      cluster.run_for(1ms);
+    };
+    if (!by_hand_first) wish(kind::in);
+    ASSERT_EQ(drain(cluster, 0), "");
+    if (by_hand_first) wish(kind::in);
+    wish(kind::keep);
+    EXPECT_FALSE(entry(cluster.cluster->gate()->view(), 0)->takes_requests());
+    ASSERT_TRUE(run_until_stopped(cluster, 0));
+    EXPECT_EQ(cluster.status().scheduling.scaled_in_total, 0U);
+    ASSERT_TRUE(cluster.run_until_ended(all));
+    expect_whole_answers(all, 1);
+  }
 }
 
 TEST(Policies, UnknownNamesAreRefusedWithTheKnownOnesAndChangeNothing) {

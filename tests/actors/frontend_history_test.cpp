@@ -250,6 +250,28 @@ TEST_F(FrontendHistory, WhenEveryQueueIsFullTheClientIsToldSoInBypassModeToo) {
   EXPECT_EQ(history("a").outcome, "overloaded");
 }
 
+// Its client has seen tokens, so it waits for a place instead of hearing that there is none.
+TEST_F(FrontendHistory, ARequestWithTokensTriesEachInstanceAgainWhoseQueueWasFull) {
+  submit("a");
+  const auto placed = history("a");
+  ASSERT_EQ(placed.instance, instance_id{0});
+  protocols::token_updates updates;
+  updates.updates.emplace_back(placed.request, placed.epoch, 0, std::vector{protocols::sampled_token{7}});
+  system.tell(home, updates);
+  world.run_for(1ms);
+  for (auto& journal : journals) journal->answer = protocols::refusal::queue_full;
+  news.instances.erase(news.instances.begin());
+  announce();
+  world.run_for(2s);
+  EXPECT_FALSE(history("a").owned);
+  EXPECT_GT(journals[1]->admitted.size(), 3U);
+  EXPECT_LT(journals[1]->admitted.size(), 40U) << "with pauses";
+  journals[2]->answer = protocols::refusal::none;
+  world.run_for(1s);
+  EXPECT_TRUE(history("a").owned);
+  EXPECT_EQ(history("a").instance, instance_id{2});
+}
+
 TEST_F(FrontendHistory, ALossAndTheDispatchAfterItAreTold) {
   submit("a");
   news.instances[0].llumlet = {};

@@ -174,6 +174,18 @@ TEST(LlumletPolicy, AHeadOfLineThatFitsElsewhereMovesThereAtOnce) {
   EXPECT_EQ(w.books->reports[0].bytes, 0U);
 }
 
+TEST(LlumletPolicy, AHeadOfLineWhoseMoveFailedCoolsDownToo) {
+  llumlet_world w; // 64 blocks, a cool-down of two seconds
+  load_up(w, 5, 300);
+  ASSERT_TRUE(w.admit(0, 9, 700, 4)); // 44 blocks
+  w.world.run_for(50ms);
+  w.books->grants = false;
+  w.mark_rounds(0, 1, 8);
+  int tries = 0;
+  for (const auto& report : w.books->reports) tries += report.request == protocols::request_id{9} ? 1 : 0;
+  EXPECT_EQ(tries, 1);
+}
+
 TEST(LlumletPolicy, LowerPrioritiesLeaveFirst) {
   auto o = at_once();
   o.adjust = [](actors::llumlet_options& l) {

@@ -173,21 +173,85 @@ TEST(Scaling, InThisProcessOneMoreInstanceIsRunByTheHeadAndGoneAgainAfterwards) 
   }
 }
 
-TEST(Scaling, AStoppedInstanceIsStartedBeforeAnotherOneIsOrderedButNotOneThatAnOperatorStopped) {
+TEST(Scaling, AnInstanceWhoseProcessWasGivenBackIsNotStartedAgain) {
   scaled c({.instances = 2});
   c.provide(1s);
   c.cluster.run_for(10s);
   ASSERT_EQ(c.instances(), 1U) << "idle";
   ASSERT_EQ(c.provisioner->released.size(), 1U);
-  // A process of two, of which an operator stops one and autoscaling none.
-  const auto answer =
-      c.cluster.system->ask(c.cluster.cluster->node(), 1s, actors::drain_instance{instance_id{0}, true});
-  ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->error, "instance 0 is the last one that takes requests");
   c.load(12);
   ASSERT_TRUE(c.run_until_instances(2));
-  EXPECT_EQ(c.provisioner->orders.size(), 1U) << "the stopped one's process was given back";
+  EXPECT_EQ(c.provisioner->orders.size(), 1U);
   ASSERT_TRUE(c.cluster.run_until_ended(c.all));
+}
+
+TEST(Scaling, AnInstanceThatAnOperatorStoppedIsNotStartedAgain) {
+  scaled c({.instances = 2, .mode = scaling_mode::off});
+  c.provide(1s);
+  const auto node = c.cluster.cluster->node();
+  const auto answer = c.cluster.system->ask(node, 1s, actors::drain_instance{instance_id{0}, true});
+  ASSERT_TRUE(answer && answer->error.empty());
+  ASSERT_TRUE(c.cluster.run_until([&] { return c.instances() == 1; }));
+  EXPECT_TRUE(c.provisioner->released.empty()) << "nor is its process anybody's but the operator's";
+  c.cluster.system->tell(node, actors::scaling_wish{protocols::scaling_decision::kind::out, {}, "the test wants it"});
+  ASSERT_TRUE(c.run_until_instances(2));
+  EXPECT_EQ(c.provisioner->orders.size(), 1U);
+  EXPECT_EQ(c.cluster.cluster->gate()->view().find(instance_id{0}), nullptr);
+}
+
+TEST(Scaling, ASpareInstanceThatDoesNotComeIsStoppedAgain) {
+  scaled c({.mode = scaling_mode::off, .here = true, .adjust = [](actors::node_options& n) {
+              n.capacity = 2;
+              const auto make = n.instance.make_executor;
+              n.instance.make_executor = [make](instance_id id, std::function<void(actors::executor_outcome)> done) {
+                if (id == instance_id{0}) make(id, std::move(done)); // the other one loads for ever
+              };
+            }});
+  c.cluster.system->tell(c.cluster.cluster->node(),
+                         actors::scaling_wish{protocols::scaling_decision::kind::out, {}, "the test wants it"});
+  c.cluster.run_for(9s);
+  EXPECT_EQ(c.instances(), 2U);
+  EXPECT_EQ(c.page().provisioning, 1U);
+  EXPECT_EQ(c.cluster.cluster->gate()->view().ordered, 0U) << "it is there, and counted once";
+  c.cluster.run_for(2s);
+  EXPECT_EQ(c.instances(), 1U);
+  EXPECT_EQ(c.page().provisioning, 0U);
+}
+
+// A command may start a process somewhere that calls itself as it likes.
+TEST(Scaling, AProcessThatComesUnderAnotherNameIsTheOneThatWasOrdered) {
+  scaled c({.mode = scaling_mode::off});
+  c.provisioner->on_order = [&c](const std::string&, const std::function<void(std::string)>&) {
+    c.cluster.world.timers().call_after(1s,
+                                        [&c] { c.members["x"] = c.cluster.start_process(55, "node-of-somewhere"); });
+  };
+  c.cluster.system->tell(c.cluster.cluster->node(),
+                         actors::scaling_wish{protocols::scaling_decision::kind::out, {}, "the test wants it"});
+  ASSERT_TRUE(c.run_until_instances(2));
+  EXPECT_EQ(c.page().provisioning, 0U);
+  EXPECT_EQ(c.page().scaled_out_total, 1U);
+  c.cluster.run_for(20s);
+  EXPECT_TRUE(c.provisioner->released.empty()) << "and is not given up";
+  EXPECT_EQ(c.instances(), 2U);
+}
+
+TEST(Scaling, AProvisionerThatSaysNothingIsWaitedForNoLongerThanItsTime) {
+  scaled c({.mode = scaling_mode::off});
+  std::vector<std::function<void(std::string)>> unanswered;
+  c.provisioner->on_order = [&](const std::string&, std::function<void(std::string)> failed) {
+    unanswered.push_back(std::move(failed));
+  };
+  c.cluster.system->tell(c.cluster.cluster->node(),
+                         actors::scaling_wish{protocols::scaling_decision::kind::out, {}, "the test wants it"});
+  c.cluster.run_for(9s);
+  EXPECT_EQ(c.page().provisioning, 1U);
+  c.cluster.run_for(2s);
+  EXPECT_EQ(c.page().provisioning, 0U);
+  EXPECT_EQ(c.provisioner->released.size(), 1U);
+  ASSERT_EQ(unanswered.size(), 1U);
+  unanswered[0]("too late"); // does no harm
+  c.cluster.run_for(1s);
+  EXPECT_EQ(c.provisioner->released.size(), 1U);
 }
 
 TEST(Scaling, SpareInstancesAreStartedFirst) {

@@ -3,6 +3,8 @@
 #include "actors/support/recording_sink.hpp"
 
 #include <condition_variable>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -17,12 +19,17 @@ public:
     std::condition_variable changed;
     std::size_t ended = 0;
     std::size_t tokens = 0;
+    /// Called once, as soon as there are more tokens than that, on the home's context: what it does is not late
+    /// however late the test's own thread is. Must only post.
+    std::size_t tokens_awaited = 0;
+    std::function<void()> on_tokens;
   };
   explicit waiting_sink(std::shared_ptr<group> all) : all_(std::move(all)) {}
   bool on_tokens(std::span<const protocols::sampled_token> tokens, bool stopped) override {
     const std::lock_guard lock(all_->mutex);
     all_->tokens += tokens.size();
     all_->changed.notify_all();
+    if (all_->on_tokens && all_->tokens > all_->tokens_awaited) std::exchange(all_->on_tokens, nullptr)();
     return record.on_tokens(tokens, stopped);
   }
   void on_finished(protocols::finish_reason reason, const actors::answer_usage& usage) override {
