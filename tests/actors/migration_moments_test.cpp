@@ -120,8 +120,8 @@ TEST(MigrationMoments, OthersComeAndNeedTheBlocks) {
 }
 
 // Its link to the home is cut: it frees the request, others take the blocks, and the home learns of it much later. The
-// destination hears of the abort here. That the last copy's blocks are held until it has ended (llumlet::let_go) matters
-// where it does not hear of it, which takes a cut between the two that this world cannot make.
+// destination hears of the abort here. That the last copy's blocks are held until it has ended (llumlet::let_go)
+// matters where it does not hear of it, which takes a cut between the two that this world cannot make.
 TEST(MigrationMoments, TheSourceAloneLosesItsHome) {
   const auto act = [](scene& s) {
     const auto view = s.cluster.cluster->gate()->view();
