@@ -40,7 +40,10 @@ int spawn(child_order& order) {
   posix_spawn_file_actions_init(&files);
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, 2, 1);
+  if (order.drops_output)
+    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+  else
+    posix_spawn_file_actions_adddup2(&files, 2, 1);
   posix_spawn_file_actions_addclosefrom_np(&files, 3);
   sigset_t none, all;
   sigemptyset(&none);

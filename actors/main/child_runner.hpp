@@ -16,6 +16,7 @@ struct child_order {
   std::vector<std::string> arguments;    ///< the first is the program's path
   std::vector<std::string> environment;  ///< all of it: NAME=VALUE
   std::chrono::milliseconds time_max{0}; ///< then it is killed; 0: it may run for ever
+  bool drops_output = false;             ///< of its standard output, where its standard error says it all
   /// Called once, on the runner's thread; must only post or store. Empty: it ended with exit code 0. Otherwise one line
   /// that says how it ended, or why it never began.
   std::function<void(std::string how)> ended;

@@ -62,6 +62,7 @@ public:
     if (!parts_.model.empty()) child.arguments.push_back(parts_.model);
     child.arguments.insert(child.arguments.end(), {"--join", where, "--name", node, "--instances", "1", "--threads",
                                                    std::to_string(threads_), "--parent", std::to_string(::getpid())});
+    child.drops_output = true; // its log has the same lines, and in the form that was asked for
     child.environment = inherited_environment(false);
     for (const auto& [name, value] : parts_.settings) child.environment.push_back(name + "=" + value);
     child.ended = [node, failed = std::move(failed), log = log_](std::string how) {

@@ -70,6 +70,23 @@ TEST(ChildRunner, SaysHowAChildEnded) {
   EXPECT_EQ(children.running(), 0U);
 }
 
+TEST(ChildRunner, WhatAChildPrintsComesWithItsErrorsOrIsDropped) {
+  const auto printed = [](bool drops) {
+    testing::internal::CaptureStderr();
+    {
+      child_runner children;
+      ending end;
+      auto talks = shell("talks", "echo said; echo wrong >&2", end);
+      talks.drops_output = drops;
+      children.start(std::move(talks));
+      EXPECT_EQ(end.wait(), "");
+    }
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(printed(false), "said\nwrong\n");
+  EXPECT_EQ(printed(true), "wrong\n");
+}
+
 TEST(ChildRunner, OneThatTakesTooLongIsKilledWithWhatItStarted) {
   child_runner children;
   ending end;
