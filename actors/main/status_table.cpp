@@ -25,7 +25,9 @@ std::string scheduling_lines(const protocols::scheduling_status& c) {
     out += '\n';
   }
   if (c.provisioning > 0)
-    out += fmt::format("{} instances ordered, the first {:.0f} s ago\n", c.provisioning, s(c.provisioning_ns));
+    out += fmt::format("{} ordered, {}{:.0f} s ago\n",
+                       c.provisioning == 1 ? "1 instance" : std::to_string(c.provisioning) + " instances",
+                       c.provisioning == 1 ? "" : "the first ", s(c.provisioning_ns));
   if (!c.scaling_last.empty()) out += fmt::format("scaling: {}\n", c.scaling_last);
   return out;
 }

@@ -196,4 +196,13 @@ TEST(RequestStory, IsOneJsonObject) {
   EXPECT_EQ(migration.at("cause").at("source_freeness_after").as_double(), 3.5);
 }
 
+TEST(StatusTable, CountsTheInstancesThatAreOrdered) {
+  protocols::cluster_status page;
+  page.scheduling.provisioning = 1;
+  page.scheduling.provisioning_ns = 3'000'000'000;
+  EXPECT_THAT(status_table(page), HasSubstr("\n1 instance ordered, 3 s ago\n"));
+  page.scheduling.provisioning = 2;
+  EXPECT_THAT(status_table(page), HasSubstr("\n2 instances ordered, the first 3 s ago\n"));
+}
+
 } // namespace godwit::main
