@@ -161,6 +161,38 @@ TEST(Selection, HeadroomLeavesWithTheLastOfItsLevelAndArrivesWithTheFirst) {
   EXPECT_EQ(choice->headroom_arrives, 40U);
 }
 
+TEST(Selection, OneOfSeveralOfItsLevelLeavesItsHeadroomBehind) {
+  auto source = load_of(0, 50, 3), destination = load_of(1, 10, 1);
+  source.headroom_blocks = 30;
+  source.execution_levels = 0b11;
+  destination.blocks_total = 300;
+  auto c = running_of(1, 10, 0, 1);
+  c.headroom = 30;
+  c.last_of_level = false;
+  const auto choice = choose_move({c}, source, destination, {});
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->headroom_leaves, 0U);
+  EXPECT_EQ(choice->headroom_arrives, 30U);
+  account_move(source, *choice, true);
+  account_move(destination, *choice, false);
+  EXPECT_EQ(source.headroom_blocks, 30U) << "the other one keeps it";
+  EXPECT_EQ(source.execution_levels, 0b11U);
+  EXPECT_EQ(destination.headroom_blocks, 30U);
+  EXPECT_EQ(destination.execution_levels & 0b10U, 0b10U);
+
+  c.request = request_id{2};
+  c.last_of_level = true;
+  const auto next = choose_move({c}, source, destination, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->headroom_leaves, 30U);
+  EXPECT_EQ(next->headroom_arrives, 0U) << "its level is there already";
+  account_move(source, *next, true);
+  account_move(destination, *next, false);
+  EXPECT_EQ(source.headroom_blocks, 0U);
+  EXPECT_EQ(source.execution_levels, 0b01U);
+  EXPECT_EQ(destination.headroom_blocks, 30U);
+}
+
 TEST(Selection, ATerminatingSourceGetsRidOfAllThatFitsWhateverThatDoesToThePair) {
   auto source = load_of(0, 10, 1);
   const auto destination = load_of(1, 85, 12);
