@@ -1,0 +1,33 @@
+"""Markdown: tables, and numbers with as many digits as they deserve."""
+
+
+def ms(value):
+    """Milliseconds, in the unit that reads best."""
+    if value >= 100000:
+        return f"{value / 1000:.0f} s"
+    if value >= 1000:
+        return f"{value / 1000:.1f} s" if value >= 10000 else f"{value / 1000:.2f} s"
+    return f"{value:.0f} ms" if value >= 100 else f"{value:.1f} ms"
+
+
+def times(value):
+    return f"{value:.0f}x" if value >= 100 else f"{value:.1f}x" if value >= 10 else f"{value:.2f}x"
+
+
+def percent(share):
+    return f"{share * 100:.1f} %"
+
+
+def ratio(of, to):
+    """How many times `of` is `to`; 0 over 0 is 1."""
+    return of / to if to > 0 else (1.0 if of <= 0 else float("inf"))
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in [head, *rows]]
+    lines.insert(1, "|" + "---|" * len(head))
+    return "\n".join(lines)
+
+
+def picture(name, words):
+    return f"![{words}](evaluation/{name}.svg)"

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""The evaluation of the Llumnix paper (OSDI '24) with `godwit sim`: simulates, writes a page and its plots.
+
+The same binary and the same arguments give the same bytes.
+"""
+
+import argparse
+import os
+import sys
+import time
+
+import migration
+import scaling
+import serving
+import why
+from simulate import Failed, Simulator
+
+
+class Scale:
+    """How many requests a run has: all, or with --quick fewer."""
+
+    def __init__(self, quick):
+        self.quick = quick
+
+    def requests(self, full, quick=1000):
+        return min(full, quick) if self.quick else full
+
+
+SECTIONS = [why.preemption, why.interference, why.fragmentation, migration.section, serving.combinations,
+            serving.priorities, scaling.loads, scaling.thresholds, scaling.many]
+
+
+def head(quick, seed, runs):
+    command = "./run paper" + (" --quick" if quick else "") + (f" --seed {seed}" if seed != 1 else "")
+    lines = [
+        "# The Llumnix paper's evaluation, simulated", "",
+        f"Written by `{command}` (seed {seed}, {runs} simulations); the same command gives the same numbers. "
+        "The scheduler, the instances and migration are those that serve; time is virtual and the devices are the "
+        "profiles `llama-7b-a10` and `llama-30b-4xa10` ([formats/profile.md](formats/profile.md)). Nobody here ran an A10: "
+        "those profiles were derived from measurements of others and calibrated on five statements of the paper, which "
+        "therefore confirm nothing where they come up again; the tables say so. Apart from that nothing was fitted: "
+        "numbers come from the runs, whatever the paper has.", "",
+        "Paper: Sun et al., *Llumnix: Dynamic Scheduling for Large Language Model Serving*, OSDI '24. Where only ranges or maxima "
+        "are given in its text, these stand in the tables; its plots were not read off. *Re-run* is what its public artifact claims. "
+        "Steps take up to 12,800 tokens, as there.", "",
+        "**Not done**: figure 10's slowdown of other requests (the profiles charge a copy to nobody); figure 12 (fragmentation "
+        "with Llumnix over time, see figure 5's second line); figure 16's centralised scheduler."]
+    if quick:
+        lines += ["", "**This is a quick run**: 1,000 requests for each line instead of 10,000 and fewer points. Many runs end "
+                  "before the longest requests do, so loads are lower than in a full run and differences smaller."]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./run paper", description="the evaluation of the Llumnix paper, simulated")
+    parser.add_argument("--quick", action="store_true", help="1,000 requests instead of 10,000, fewer rates: minutes")
+    parser.add_argument("--output", metavar="DIR", help="for evaluation.md and its plots (docs; with --quick build/paper)")
+    parser.add_argument("--seed", type=int, default=1, help="of every simulation")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="simulations at a time")
+    parser.add_argument("--godwit", required=True, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    output = asked.output or os.path.join(root, *(("build", "paper") if asked.quick else ("docs",)))
+    folder = os.path.join(output, "evaluation")
+    os.makedirs(folder, exist_ok=True)
+
+    sim, scale, began, parts = Simulator(asked.godwit, asked.seed, max(1, asked.jobs)), Scale(asked.quick), time.time(), []
+    for section in SECTIONS:
+        text = section(sim, scale, folder)
+        parts.append(text)
+        print(f"paper: {text.splitlines()[0].lstrip('# ')}, {time.time() - began:.0f} s", file=sys.stderr)
+    page = os.path.join(output, "evaluation.md")
+    with open(page, "w", encoding="utf-8") as file:
+        file.write("\n\n".join([head(asked.quick, asked.seed, sim.runs), *parts]) + "\n")
+    print(f"{sim.runs} simulations in {time.time() - began:.0f} s; {page}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as why_not:
+        sys.exit(f"paper: a simulation failed: {why_not}")
+    except KeyboardInterrupt:
+        sys.exit(130)
