@@ -24,8 +24,8 @@ HEAD = ["end to end P99", "prefill", "decode", "instances, mean", "max", "instan
 
 def loads(sim, scale, folder):
     count = scale.requests(10000)
-    poisson = [(rate, 1) for rate in ((2.0, 3.0) if scale.quick else (2.0, 2.25, 2.5, 2.75, 3.0))]
-    gamma = [(2, cv) for cv in ((2, 6) if scale.quick else (2, 3, 4, 5, 6))]
+    poisson = [(rate, 1) for rate in (2.0, 3.0)]
+    gamma = [(2, cv) for cv in ((2, 6) if scale.quick else (2, 4, 6))]
     keys = [(rate, cv, policy) for rate, cv in poisson + gamma for policy in POLICIES]
     reports = dict(zip(keys, sim.all([run(policy, count, rate, cv, 10) for rate, cv, policy in keys])))
     rows, saved, prefill = [], [], []
@@ -59,7 +59,7 @@ def loads(sim, scale, folder):
 
 
 def thresholds(sim, scale, folder):
-    count, lows = scale.requests(10000), (5, 45, 85) if scale.quick else (5, 25, 45, 65, 85)
+    count, lows = scale.requests(10000), (5, 45, 85)
     keys = [(low, policy) for low in lows for policy in POLICIES]
     reports = dict(zip(keys, sim.all([run(policy, count, 2, 4, low) for low, policy in keys])))
     rows = [[low, POLICIES[policy], *line(reports[low, policy])] for low, policy in keys]

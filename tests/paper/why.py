@@ -106,7 +106,7 @@ def fragmentation(sim, scale, folder):
         table(["", "time in which somebody waits", "of it with free memory that would do elsewhere together", "memory used",
                "prefill mean", "P99"], [row(name, report) for name, report in zip(names, (spread, moved))]), "",
         picture("figure5", "free blocks over time, and those of no use"), "",
-        "The paper's text gives no number: most of the time the cluster's free memory would hold the first in line of three "
-        "instances or more. Ours counts the blocks that heads of line demand, do not find on their instance, and the "
-        "cluster has; samples are one second apart, so shorter waits are missed. The paper's instances queue more of the "
-        "time than ours if its lengths were drawn less luckily; the second line is not in the paper."])
+        "The paper gives no number in its text: most of the time the cluster's free memory would hold the first in line of "
+        "three instances or more, which yet wait. In ours that is rarer, since fewer seconds have somebody waiting at all. Part of it is "
+        "how it is counted: only what heads of line demand, do not find on their instance, and the cluster has, in samples one "
+        "second apart, which miss shorter waits. The second line is not in the paper."])
