@@ -43,8 +43,11 @@ public:
   const char* name() const override { return "godwit.proxy"; }
 
 private:
+  // Later: CAF holds the other actor's lock, which writing its address takes.
   void tell(caf::message content) {
-    enqueue(caf::make_mailbox_element(ctrl(), caf::make_message_id(), {}, std::move(content)), nullptr);
+    here_.timers.call_after(std::chrono::nanoseconds{0}, [self = caf::strong_actor_ptr{ctrl()}, content] {
+      self->enqueue(nullptr, caf::make_message_id(), content, nullptr);
+    });
   }
   detail::node& here_;
   bool dead_ = false;
