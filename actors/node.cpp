@@ -6,6 +6,7 @@
 namespace godwit::actors {
 
 using runtime::async::task;
+using std::chrono::nanoseconds;
 
 node::node(runtime::actor_context context, node_options options)
     : actor(context), options_(std::move(options)), next_instance_(std::max(options_.instances, options_.capacity)) {
@@ -162,7 +163,24 @@ task<protocols::migration_report> node::migrate(migrate_request order) {
   co_return report ? std::move(*report) : refusal;
 }
 
+// The first at once; what follows it in a burst, as when a thousand processes join, is told together as soon as the
+// messages that are there have been read: each telling costs everybody as much as there are instances.
 void node::announce() {
+  if (announcing_) return; // it will be part of the next one
+  constexpr nanoseconds burst = std::chrono::milliseconds(1);
+  if (!announced_ || now() - *announced_ >= burst) return announce_now();
+  announcing_ = true;
+  start(announce_soon());
+}
+
+task<void> node::announce_soon() {
+  co_await sleep_for(nanoseconds{0});
+  announcing_ = false;
+  announce_now();
+}
+
+void node::announce_now() {
+  announced_ = now();
   ++version_;
   const auto news = view();
   if (frontend_) tell(frontend_, news);

@@ -14,6 +14,9 @@ using std::chrono::nanoseconds;
 namespace {
 
 constexpr std::size_t complaints_max = 100;
+constexpr std::uint64_t phase_stream = 1;
+/// Few enough that a large cluster comes up in few bursts, since everybody is told of each.
+constexpr nanoseconds::rep phases = 32;
 
 nanoseconds microseconds(double us) { return nanoseconds(static_cast<std::int64_t>(us * 1000)); }
 
@@ -52,7 +55,8 @@ private:
 };
 
 simulated_cluster::simulated_cluster(simulated_cluster_options options)
-    : options_(std::move(options)), world_(options_.seed), network_(world_.timers(), network_of(options_.device)) {
+    : options_(std::move(options)), world_(options_.seed), network_(world_.timers(), network_of(options_.device)),
+      random_(world_.random(phase_stream)) {
   runtime::sim::system_settings settings;
   settings.report = [this](std::string_view actor, std::string_view text) {
     if (complaints_.size() < complaints_max) complaints_.push_back(std::string(actor) + ": " + std::string(text));
@@ -84,14 +88,17 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   };
   auto& portion = node.llumlet.migration.settings.portion_bytes;
   portion = static_cast<std::uint64_t>(static_cast<double>(portion) * shown_share(device));
-  node.instance.make_executor = [this, start = microseconds(device.start_ms * 1000)](
-                                    protocols::instance_id, std::function<void(executor_outcome)> done) {
+  node.instance.make_executor = [this, start = microseconds(device.start_ms * 1000),
+                                 report = node.llumlet.report_interval](protocols::instance_id,
+                                                                        std::function<void(executor_outcome)> done) {
     gpu::sim::sim_model model;
     model.memory = gpu::sim::sim_memory::none;
     executor_outcome out;
     out.made = gpu::sim::make_sim_executor(options_.device, world_.timers(), std::move(model));
-    if (!started_) return done(std::move(out)); // there since long before the simulation began
-    world_.timers().call_after(start, [done = std::move(done), out = std::move(out)] { done(out); });
+    // Those of the start have long been there, and their reports do not all come in step.
+    const auto phase = report / phases * static_cast<nanoseconds::rep>(random_.below(phases));
+    const auto delay = started_ ? start : phase;
+    world_.timers().call_after(delay, [done = std::move(done), out = std::move(out)] { done(out); });
   };
   return node;
 }

@@ -142,7 +142,8 @@ void run::token(std::size_t index, std::size_t count) {
   progress_ns_ = r.last_token_ns = now();
   if (r.first_token_ns < 0) r.first_token_ns = r.last_token_ns;
   r.answer_tokens += static_cast<std::uint32_t>(count);
-  if (auto& since = preempted_ns_[index]; since >= 0) {
+  // At the moment of the preemption itself comes the token of the step before it.
+  if (auto& since = preempted_ns_[index]; since >= 0 && since < now()) {
     r.preemption_loss_ns += now() - since;
     since = -1;
   }

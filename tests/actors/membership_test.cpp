@@ -217,6 +217,7 @@ TEST(Membership, ALostMemberCostsNoTokenAndRepeatsNone) {
     auto random = c.cluster.world.random(23);
     std::vector<member_handle> members{c.start(c.options(1, 2)), c.start(c.options(2))};
     ASSERT_TRUE(c.run_until_ready(1) && c.run_until_ready(2));
+    c.cluster.run_for(1ms); // everybody has heard of them
     const auto sinks = submit_some(c.cluster, 30);
     for (std::uint64_t losses = 0; losses < 3; ++losses) {
       c.cluster.run_for(std::chrono::microseconds(random.below(40'000)));

@@ -13,6 +13,7 @@
 #include <godwit/protocols/messages/tokens.hpp>
 #include <godwit/runtime/interface.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -56,9 +57,9 @@ struct topology {
 
   topology() = default;
   [[nodiscard]] const instance_entry* find(protocols::instance_id id) const noexcept {
-    for (const auto& entry : instances)
-      if (entry.instance == id) return &entry;
-    return nullptr;
+    const auto at = std::lower_bound(instances.begin(), instances.end(), id,
+                                     [](const instance_entry& e, protocols::instance_id i) { return e.instance < i; });
+    return at != instances.end() && at->instance == id ? &*at : nullptr;
   }
   auto fields() { return std::tie(version, instances, scheduler, frontend, ordered); }
 };

@@ -144,6 +144,8 @@ private:
   /// The home of the request does it.
   runtime::async::task<protocols::migration_report> migrate(migrate_request order);
   void announce();
+  runtime::async::task<void> announce_soon();
+  void announce_now();
   [[nodiscard]] topology view() const;
 
   struct status_round; ///< answers that are still coming in
@@ -169,6 +171,8 @@ private:
   std::uint64_t orders_total_ = 0, scaled_out_ = 0, scaled_in_ = 0;
   std::string scaling_last_; // wish
   std::uint64_t version_ = 0;
+  std::optional<std::chrono::nanoseconds> announced_; ///< when
+  bool announcing_ = false;                           ///< soon
 };
 
 } // namespace godwit::actors

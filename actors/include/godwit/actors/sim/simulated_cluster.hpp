@@ -69,6 +69,7 @@ private:
   simulated_cluster_options options_;
   runtime::sim::world world_;
   transport::sim::network network_;
+  runtime::async::counter_random random_; ///< for the phases of the instances' reports
   std::vector<std::string> complaints_;
   std::unique_ptr<runtime::sim::system> system_;
   std::unique_ptr<cluster> cluster_;

@@ -1,0 +1,217 @@
+// The production actors serve whole workloads on virtual time.
+#include <godwit/actors/sim/simulation.hpp>
+#include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/protocols/workload/workload.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using actors::sim::request_record;
+using actors::sim::simulation_options;
+using actors::sim::simulation_result;
+using protocols::migration_policy;
+
+namespace {
+
+namespace workload = protocols::workload;
+
+/// Three small instances, and requests enough that they run out of memory.
+simulation_options small(std::uint64_t seed = 1, double rate = 6, std::size_t requests = 150) {
+  simulation_options o;
+  auto device = gpu::sim::open_profile("toy");
+  EXPECT_TRUE(device);
+  o.cluster.device = std::move(*device);
+  o.cluster.device.positions_max = 4096;
+  o.cluster.device.kv_blocks = 60;
+  o.cluster.device.overhead_us = 20'000; // a request lives for some rounds of the scheduler
+  o.cluster.seed = seed;
+  o.cluster.instances = 3;
+  auto& node = o.cluster.node;
+  node.scheduler.policies.dispatch = "freeness";
+  node.scheduler.policies.migration = migration_policy::freeness;
+  node.llumlet.planner.running_max = 64;
+  node.llumlet.planner.step_tokens_max = 256;
+  node.llumlet.planner.waiting_max = 1000;
+  workload::workload_spec spec;
+  spec.requests = requests;
+  spec.arrivals.rate = rate;
+  spec.lengths = *workload::parse_lengths("uniform:16-300:8-300");
+  spec.high_priority_share = 0.2;
+  spec.seed = seed;
+  o.requests = workload::make_workload(spec);
+  return o;
+}
+
+std::size_t answered(const simulation_result& result) {
+  return static_cast<std::size_t>(std::ranges::count_if(result.requests, &request_record::answered));
+}
+
+std::uint64_t sum(const std::map<std::string, std::uint64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0},
+                         [](auto total, const auto& entry) { return total + entry.second; });
+}
+
+} // namespace
+
+TEST(Simulation, IsTheSameBySeedAndAnotherByAnother) {
+  const auto first = simulate(small(3));
+  const auto again = simulate(small(3));
+  EXPECT_EQ(first.requests, again.requests);
+  EXPECT_EQ(first.samples, again.samples);
+  EXPECT_EQ(first.events, again.events);
+  EXPECT_EQ(first.stalls_ns, again.stalls_ns);
+  EXPECT_EQ(first.instance_seconds, again.instance_seconds);
+  EXPECT_NE(first.requests, simulate(small(4)).requests);
+}
+
+TEST(Simulation, AnswersEveryRequestInFullOrSaysWhyNot) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto options = small(seed);
+    const auto result = simulate(options);
+    ASSERT_TRUE(result.trouble.empty()) << result.trouble;
+    EXPECT_TRUE(result.complaints.empty()) << result.complaints.front();
+    ASSERT_EQ(result.requests.size(), options.requests.size());
+    EXPECT_EQ(answered(result), options.requests.size());
+    for (std::size_t i = 0; i < result.requests.size(); ++i) {
+      const auto& r = result.requests[i];
+      EXPECT_EQ(r.answer_tokens, options.requests[i].answer_tokens);
+      EXPECT_GE(r.first_token_ns, r.arrival_ns);
+      EXPECT_GE(r.last_token_ns, r.first_token_ns);
+      EXPECT_EQ(r.ended_ns, r.last_token_ns);
+      EXPECT_LE(r.ended_ns, result.duration_ns);
+    }
+  }
+}
+
+TEST(Simulation, CountsARequestThatFitsNowhereAsFailed) {
+  auto options = small(1, 6, 10);
+  options.requests[4].prompt_tokens = 5000; // nobody has cut it to the context
+  const auto result = simulate(options);
+  EXPECT_EQ(answered(result), 9U);
+  ASSERT_TRUE(result.requests[4].failed);
+  EXPECT_EQ(*result.requests[4].failed, actors::failure_kind::too_long);
+}
+
+TEST(Simulation, SeesPreemptionsAndMigrationsWithWhatTheyCost) {
+  const auto result = simulate(small());
+  std::uint64_t preemptions = 0, migrations = 0;
+  std::int64_t stalls = 0;
+  for (const auto& r : result.requests) {
+    preemptions += r.preemptions;
+    migrations += r.migrations;
+    stalls += r.stall_ns;
+    EXPECT_EQ(r.preemptions > 0, r.preemption_loss_ns > 0);
+    EXPECT_LE(r.preemption_loss_ns, r.ended_ns - r.arrival_ns);
+  }
+  EXPECT_GT(preemptions, 0U);
+  EXPECT_GT(migrations, 0U);
+  EXPECT_EQ(migrations, sum(result.migrations_committed));
+  EXPECT_EQ(migrations, result.stalls_ns.size());
+  EXPECT_EQ(stalls, std::accumulate(result.stalls_ns.begin(), result.stalls_ns.end(), std::int64_t{0}));
+}
+
+TEST(Simulation, MigratesNothingWithoutAPolicyToDoSo) {
+  auto options = small();
+  options.cluster.node.scheduler.policies.migration = migration_policy::none;
+  const auto result = simulate(options);
+  EXPECT_EQ(sum(result.migrations_committed) + sum(result.migrations_aborted), 0U);
+}
+
+TEST(Simulation, LetsRequestsOfHighPriorityGoFirst) {
+  const auto mean_prefill = [](const simulation_result& result, bool high) {
+    double total = 0, count = 0;
+    for (const auto& r : result.requests)
+      if ((r.priority > 0) == high) total += static_cast<double>(r.first_token_ns - r.arrival_ns), ++count;
+    return total / count;
+  };
+  auto options = small(1, 12);
+  options.cluster.node.llumlet.planner.execution_levels = {{"normal", 0U}, {"high", 20U}};
+  options.cluster.node.scheduler.levels = options.cluster.node.llumlet.planner.execution_levels;
+  options.cluster.node.frontend.execution_levels = {"normal", "high"};
+  const auto alike = simulate(options);
+  options.high_level = 1;
+  const auto told_apart = simulate(options);
+  EXPECT_LT(mean_prefill(told_apart, true), mean_prefill(alike, true) / 2);
+  EXPECT_LT(mean_prefill(told_apart, true), mean_prefill(told_apart, false) / 2);
+}
+
+TEST(Simulation, PaysForEveryInstanceAsLongAsItRuns) {
+  const auto result = simulate(small());
+  EXPECT_NEAR(result.instance_seconds, 3 * static_cast<double>(result.duration_ns) * 1e-9, 1e-6);
+  EXPECT_EQ(result.instances_max, 3U);
+}
+
+// An instance that autoscaling orders costs from its order on and serves after the profile's start time.
+TEST(Simulation, ScalesOutAndInByItself) {
+  auto options = small(1, 10, 300);
+  options.cluster.instances = 1;
+  options.cluster.device.start_ms = 2500;
+  auto& scaling = options.cluster.node.scheduler.scaling;
+  options.cluster.node.scheduler.policies.scaling = protocols::scaling_mode::on;
+  scaling.freeness_min = 2;
+  scaling.freeness_max = 8;
+  scaling.hold_ns = 500'000'000;
+  scaling.instances_min = 1;
+  scaling.instances_max = 4;
+  auto& requests = options.requests;
+  for (std::size_t i = 0; i < 20; ++i) { // then it is quiet
+    auto late = requests.back();
+    late.arrival_ns += 2'000'000'000;
+    requests.push_back(late);
+  }
+  const auto result = simulate(options);
+  EXPECT_EQ(answered(result), requests.size());
+  EXPECT_EQ(result.instances_max, 4U);
+  std::int64_t ordered_ns = -1, there_ns = -1;
+  for (const auto& s : result.samples) {
+    EXPECT_LE(s.ready, s.instances);
+    if (ordered_ns < 0 && s.instances == 2) ordered_ns = s.time_ns;
+    if (there_ns < 0 && s.ready == 2) there_ns = s.time_ns;
+  }
+  EXPECT_GE(there_ns - ordered_ns, 1'500'000'000) << "a sample a second";
+  EXPECT_LE(there_ns - ordered_ns, 3'500'000'000);
+  EXPECT_LT(result.samples.back().instances, 4U) << "some have been stopped";
+  EXPECT_LT(result.instance_seconds, 4 * static_cast<double>(result.duration_ns) * 1e-9);
+}
+
+TEST(Simulation, FindsThePrefixesOfATraceInTheCache) {
+  auto options = small(1, 1, 2);
+  options.cluster.device.kv_blocks = 400;
+  options.cluster.node.llumlet.planner.prefix_caching = true;
+  options.cluster.instances = 1;
+  for (auto& r : options.requests) r.prompt_tokens = 1200, r.answer_tokens = 4, r.prefix_hashes = {1, 2, 3};
+  options.requests[1].arrival_ns = 10'000'000'000;
+  options.requests[1].prefix_hashes = {1, 2, 4};
+  const auto result = simulate(options);
+  EXPECT_EQ(result.requests[0].cached_tokens, 0U);
+  EXPECT_EQ(result.requests[1].cached_tokens, 1024U);
+}
+
+TEST(Simulation, EndsWhereTheClusterHangs) {
+  auto options = small(1, 1, 3);
+  options.cluster.device.overhead_us = 60e6; // a step takes a minute
+  options.patience = 5s;
+  const auto result = simulate(options);
+  EXPECT_EQ(answered(result), 0U);
+  EXPECT_LT(result.duration_ns, 20'000'000'000);
+}
+
+// gpu::sim::profile_link says what a transfer takes; blocks of a simulated executor show the network fewer bytes.
+TEST(SimulatedCluster, MovesBlocksAsTheLinkOfTheProfileWould) {
+  const auto device = gpu::sim::open_profile("llama-7b-a10");
+  ASSERT_TRUE(device);
+  const auto network = actors::sim::network_of(*device);
+  constexpr int blocks = 64;
+  const auto shown = blocks * static_cast<double>(gpu::sim::sim_block_bytes) / network.bytes_per_second;
+  const auto until_acknowledged = shown + 2 * std::chrono::duration<double>(network.latency).count();
+  const auto expected = device->link.transfer_time(blocks * device->block_bytes()) +
+                        std::chrono::nanoseconds(static_cast<std::int64_t>(device->link.latency_us * 1000));
+  EXPECT_NEAR(until_acknowledged, std::chrono::duration<double>(expected).count(), 1e-6);
+}
+
+} // namespace godwit::test

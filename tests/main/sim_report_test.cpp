@@ -1,0 +1,192 @@
+#include "main/sim_report.hpp"
+#include "main/svg_plot.hpp"
+
+#include <boost/json.hpp>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace godwit::main {
+namespace {
+
+using actors::sim::cluster_sample;
+using actors::sim::request_record;
+using actors::sim::simulation_result;
+
+constexpr std::int64_t ms = 1'000'000;
+
+request_record answered(std::int64_t arrival, std::int64_t first, std::int64_t last, std::uint32_t tokens) {
+  request_record r;
+  r.arrival_ns = arrival * ms;
+  r.first_token_ns = first * ms;
+  r.last_token_ns = r.ended_ns = last * ms;
+  r.prompt_tokens = 100;
+  r.answer_tokens = tokens;
+  return r;
+}
+
+/// Three requests, two of them normal; the third one is not answered.
+simulation_result three() {
+  simulation_result run;
+  run.requests = {answered(0, 100, 500, 5), answered(1000, 1300, 1300, 1), answered(1000, 1100, 1400, 4)};
+  run.requests[0].preemptions = 2;
+  run.requests[0].preemption_loss_ns = 150 * ms;
+  run.requests[0].cached_tokens = 16;
+  run.requests[1].priority = 1;
+  run.requests[1].migrations = 1;
+  run.requests[1].stall_ns = 30 * ms;
+  run.requests[2].failed = actors::failure_kind::overloaded;
+  run.duration_ns = 2000 * ms;
+  run.instance_seconds = 3.0;
+  run.instances_max = 2;
+  run.stalls_ns = {30 * ms};
+  run.migrations_committed["freeness"] = 1;
+  run.migrations_aborted["destination_full"] = 4;
+  run.events = 17;
+  return run;
+}
+
+cluster_sample sample_at(std::int64_t time, std::uint64_t used, std::uint64_t fragmented) {
+  cluster_sample s;
+  s.time_ns = time * ms;
+  s.blocks_total = 200;
+  s.blocks_used = used;
+  s.blocks_fragmented = fragmented;
+  return s;
+}
+
+sim_setup setup_with_priority() {
+  sim_setup setup;
+  setup.policy = "llumnix";
+  setup.priority = "high";
+  return setup;
+}
+
+} // namespace
+
+TEST(SimReport, ComputesLatenciesAsByHand) {
+  const auto report = make_report({}, three());
+  EXPECT_EQ(report.requests, 3U);
+  EXPECT_EQ(report.answered, 2U);
+  EXPECT_EQ(report.failed.at("overloaded"), 1U);
+  EXPECT_EQ(report.unfinished, 0U);
+  EXPECT_DOUBLE_EQ(report.times.e2e_ms.mean, (500 + 300) / 2.0);
+  EXPECT_DOUBLE_EQ(report.times.prefill_ms.mean, (100 + 300) / 2.0);
+  EXPECT_DOUBLE_EQ(report.times.prefill_ms.p50, 200);
+  EXPECT_EQ(report.times.decode_ms.count, 1U) << "one token has no token after it";
+  EXPECT_DOUBLE_EQ(report.times.decode_ms.mean, 100);
+  EXPECT_DOUBLE_EQ(report.times.loss_ms.mean, 75);
+  EXPECT_DOUBLE_EQ(report.times.stall_ms.mean, 15);
+  EXPECT_DOUBLE_EQ(report.requests_per_s, 1);
+  EXPECT_EQ(report.prompt_tokens, 200U);
+  EXPECT_EQ(report.cached_tokens, 16U);
+  EXPECT_EQ(report.answer_tokens, 10U);
+  EXPECT_EQ(report.preemptions, 2U);
+  EXPECT_EQ(report.preempted, 1U);
+  EXPECT_DOUBLE_EQ(report.loss_s, 0.15);
+  EXPECT_EQ(report.migrations, 1U);
+  EXPECT_DOUBLE_EQ(report.stall_ms.mean, 30);
+  EXPECT_DOUBLE_EQ(report.instances, 1.5);
+  EXPECT_TRUE(report.levels.empty());
+}
+
+TEST(SimReport, TellsPrioritiesApart) {
+  const auto report = make_report(setup_with_priority(), three());
+  ASSERT_EQ(report.levels.size(), 2U);
+  EXPECT_EQ(report.levels[0].requests, 2U);
+  EXPECT_EQ(report.levels[0].answered, 1U);
+  EXPECT_DOUBLE_EQ(report.levels[0].times.prefill_ms.mean, 100);
+  EXPECT_EQ(report.levels[1].name, "high");
+  EXPECT_DOUBLE_EQ(report.levels[1].times.prefill_ms.mean, 300);
+}
+
+TEST(SimReport, CountsOnlyRequestsThatMeetEveryObjective) {
+  const auto good = [](double first, double each) {
+    sim_setup setup;
+    setup.ttft_ms = first;
+    setup.tpot_ms = each;
+    const auto report = make_report(setup, three());
+    EXPECT_DOUBLE_EQ(report.goodput * 2, report.attainment * 3);
+    return report.attainment * 3;
+  };
+  EXPECT_DOUBLE_EQ(good(300, 100), 2) << "the failed one never does";
+  EXPECT_DOUBLE_EQ(good(299, 100), 1);
+  EXPECT_DOUBLE_EQ(good(300, 99), 1) << "one token alone has no time per token";
+}
+
+TEST(SimReport, WeighsSamplesByTheTimeForWhichTheyHold) {
+  auto run = three();
+  run.samples = {sample_at(0, 100, 0), sample_at(1000, 200, 20), sample_at(1500, 0, 40), sample_at(2000, 7, 7)};
+  const auto report = make_report({}, run);
+  EXPECT_DOUBLE_EQ(report.used_share, (1.0 * 0.5 + 0.5 * 1.0) / 2);
+  EXPECT_DOUBLE_EQ(report.fragmented_share, (0.5 * 0.1 + 0.5 * 0.2) / 2);
+  EXPECT_DOUBLE_EQ(report.fragmented_share_max, 0.2);
+  EXPECT_DOUBLE_EQ(report.fragmented_time, 0.5);
+}
+
+TEST(SimReport, OfNothingIsZeroEverywhere) {
+  const auto report = make_report({}, {});
+  EXPECT_EQ(report.attainment, 0);
+  EXPECT_EQ(report.goodput, 0);
+  EXPECT_EQ(report.instances, 0);
+  EXPECT_NO_THROW(static_cast<void>(to_table({}, report)));
+  EXPECT_TRUE(boost::json::parse(to_json({}, report)).is_object());
+}
+
+TEST(SimReport, JsonHasEveryFigureOnce) {
+  const auto setup = setup_with_priority();
+  const auto report = make_report(setup, three());
+  const auto text = to_json(setup, report);
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  const auto json = boost::json::parse(text).as_object();
+  EXPECT_EQ(json.at("setup").at("policy").as_string(), "llumnix");
+  EXPECT_EQ(json.at("end_to_end_ms").at("mean").as_double(), 400);
+  EXPECT_EQ(json.at("levels").as_array().size(), 2U);
+  EXPECT_EQ(json.at("migrations").at("by_cause").at("freeness").as_int64(), 1);
+  EXPECT_EQ(json.at("migrations").at("not_committed").at("destination_full").as_int64(), 4);
+  EXPECT_EQ(json.at("failed").at("overloaded").as_int64(), 1);
+  EXPECT_EQ(json.at("events").as_int64(), 17);
+}
+
+TEST(SimReport, WritesALineForEachRequestAndSample) {
+  auto run = three();
+  run.samples = {sample_at(0, 1, 0), sample_at(1000, 2, 1)};
+  const auto requests = requests_csv(run);
+  EXPECT_EQ(std::count(requests.begin(), requests.end(), '\n'), 4);
+  EXPECT_NE(requests.find("\n1,1,100,1,0,1.000000000,1.300000000,1.300000000,1.300000000,1,0,0.000000000,1,"
+                          "0.030000000\n"),
+            std::string::npos)
+      << requests;
+  const auto samples = samples_csv(run);
+  EXPECT_EQ(std::count(samples.begin(), samples.end(), '\n'), 3);
+  EXPECT_NE(samples.find("\n1.000,0,0,0,0,0,200,2,1\n"), std::string::npos) << samples;
+  const auto files = plots({}, run);
+  EXPECT_EQ(files.size(), 4U);
+  for (const auto& [name, text] : files) EXPECT_TRUE(text.starts_with("<svg ") && text.ends_with("</svg>\n")) << name;
+}
+
+TEST(SvgPlot, PutsValuesWhereTheAxesSay) {
+  svg_plot plot;
+  plot.title = "a < b & c";
+  plot.lines.push_back({"", {{0, 0}, {10, 100}}, false, true});
+  const auto text = to_svg(plot);
+  EXPECT_NE(text.find("a &lt; b &amp; c"), std::string::npos);
+  // The lower left and the upper right corner of the area.
+  EXPECT_NE(text.find("<path d=\"M76.0,364.0L702.0,40.0\""), std::string::npos) << text;
+  EXPECT_NE(text.find("<circle cx=\"702.0\" cy=\"40.0\""), std::string::npos);
+  EXPECT_NE(text.find(">100</text>"), std::string::npos);
+}
+
+TEST(SvgPlot, LeavesOutWhatALogarithmCannotShow) {
+  svg_plot plot;
+  plot.log_x = true;
+  plot.lines.push_back({"x", {{0, 1}, {1, 2}, {100, 3}}});
+  const auto text = to_svg(plot);
+  EXPECT_EQ(text.find("nan"), std::string::npos);
+  EXPECT_EQ(text.find("inf"), std::string::npos);
+  EXPECT_NE(text.find(">100</text>"), std::string::npos);
+  EXPECT_NO_THROW(static_cast<void>(to_svg({})));
+}
+
+} // namespace godwit::main
