@@ -27,7 +27,8 @@ struct tally {
 /// Asks, tells and watches random peers of all nodes for ever, and passes handles on.
 class chatter final : public actor<chatter_interface> {
 public:
-  chatter(actor_context context, std::uint64_t stream, tally& t) : actor(context), random_(5, stream), tally_(t) {}
+  chatter(actor_context context, std::uint64_t stream, std::chrono::nanoseconds pause, tally& t)
+      : actor(context), random_(5, stream), pause_(pause), tally_(t) {}
   behavior_of<chatter_interface> make_behavior() override {
     return {[this](question& q) { return respond(answer(std::move(q))); }, [this](number) { ++tally_.numbers; },
             [this](peer_list& p) {
@@ -39,7 +40,8 @@ public:
             },
             [this](poke) {
               start(talk());
-              tell_after(std::chrono::microseconds{200 + random_.below(400)}, self(), poke{});
+              const auto more = random_.below(static_cast<std::uint64_t>(2 * pause_.count()));
+              tell_after(pause_ + std::chrono::nanoseconds{static_cast<std::int64_t>(more)}, self(), poke{});
             }};
   }
 
@@ -68,6 +70,7 @@ private:
       ++tally_.timeouts;
   }
   async::counter_random random_;
+  std::chrono::nanoseconds pause_;
   tally& tally_;
   std::vector<handle<chatter_interface>> peers_;
   bool talking_ = false;
@@ -76,7 +79,8 @@ private:
 /// Four nodes with three chatters each; node 0 is everybody's door.
 class exchange {
 public:
-  explicit exchange(std::uint64_t seed, sim::event_log* log = nullptr) : world(seed) {
+  explicit exchange(std::uint64_t seed, sim::event_log* log = nullptr, std::chrono::nanoseconds pause = 200us)
+      : world(seed) {
     world.log_to(log);
     for (int n = 0; n < 4; ++n) {
       sim::system_settings settings;
@@ -86,7 +90,7 @@ public:
     std::vector<std::vector<handle<chatter_interface>>> own(4);
     std::uint64_t stream = 0;
     for (std::size_t n = 0; n < 4; ++n)
-      for (int i = 0; i < 3; ++i) own[n].push_back(nodes[n]->spawn<chatter>(++stream, counts));
+      for (int i = 0; i < 3; ++i) own[n].push_back(nodes[n]->spawn<chatter>(++stream, pause, counts));
     EXPECT_TRUE(nodes[0]->publish(own[0][0], "n0", 1));
     EXPECT_TRUE(nodes[1]->publish(own[1][0], "n1", 1));
     for (std::size_t n = 0; n < 4; ++n) {
@@ -151,9 +155,9 @@ TEST(NodeRuns, TheSameSeedGivesTheSameRunAcrossNodesByteForByte) {
 }
 
 TEST(NodeRuns, ACrashAtEveryStepOfABusyExchangeEndsClean) {
-  for (std::uint64_t step = 0; step < 200; ++step) {
-    exchange x{7};
-    x.run(100 + 7 * step);
+  for (std::uint64_t step = 0; step < 120; ++step) {
+    exchange x{7, nullptr, 2ms};
+    x.run(30 + 3 * step);
     const auto victim = step % 4;
     x.nodes[victim]->crash(step % 3 == 0 ? sim::crash_kind::silent : sim::crash_kind::reset);
     const auto before = x.counts.answers;
