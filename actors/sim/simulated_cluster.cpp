@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t complaints_max = 100;
 constexpr std::uint64_t phase_stream = 1;
 /// Few enough that a large cluster comes up in few bursts, since everybody is told of each.
-constexpr nanoseconds::rep phases = 32;
+constexpr nanoseconds::rep phases = 8;
 
 nanoseconds microseconds(double us) { return nanoseconds(static_cast<std::int64_t>(us * 1000)); }
 
