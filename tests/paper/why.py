@@ -103,10 +103,10 @@ def fragmentation(sim, scale, folder):
     return "\n".join([
         "## Figure 5: fragmentation", "",
         f"Four instances, M-M, 1.9 requests/s, {count} requests; only the time while requests arrive.", "",
-        table(["", "time in which somebody waits", "of it with free memory that would do elsewhere together", "memory used",
+        table(["", "time in which somebody waits", "of it with memory enough in the whole cluster", "memory used",
                "prefill mean", "P99"], [row(name, report) for name, report in zip(names, (spread, moved))]), "",
         picture("figure5", "free blocks over time, and those of no use"), "",
         "The paper gives no number in its text: most of the time the cluster's free memory would hold the first in line of "
-        "three instances or more, which yet wait. In ours that is rarer, since fewer seconds have somebody waiting at all. Part of it is "
-        "how it is counted: only what heads of line demand, do not find on their instance, and the cluster has, in samples one "
-        "second apart, which miss shorter waits. The second line is not in the paper."])
+        "three instances or more, which yet wait. Ours is counted otherwise: the second column has the seconds in which heads of "
+        "line demand what they do not find on their instance and the cluster has; samples are one second apart and miss "
+        "shorter waits. The second line is not in the paper."])
