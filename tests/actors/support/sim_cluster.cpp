@@ -9,6 +9,8 @@ namespace godwit::test {
 
 namespace {
 
+constexpr std::uint16_t head_port = 7700;
+
 actors::node_options options_of(const sim_cluster_options& o, runtime::timer_source& timers) {
   actors::node_options n;
   n.version = "test";
@@ -28,7 +30,7 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   info.positions_max = o.context;
   info.blocks = o.blocks;
   n.instance.make_executor = [info, latency = o.latency, &timers](protocols::instance_id,
-                                             std::function<void(actors::executor_outcome)> done) {
+                                                                  std::function<void(actors::executor_outcome)> done) {
     actors::executor_outcome out;
     out.made = gpu::sim::make_sim_executor(info, latency, timers);
     done(std::move(out));
@@ -39,12 +41,13 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
 
 } // namespace
 
-sim_cluster::sim_cluster(sim_cluster_options options) : world(options.seed) {
+sim_cluster::sim_cluster(sim_cluster_options options) : world(options.seed), options_(options) {
   world.log_to(&events);
   runtime::sim::system_settings settings;
   settings.report = [this](std::string_view actor, std::string_view text) {
     reports.push_back(std::string(actor) + ": " + std::string(text));
   };
+  settings.name = "head";
   system = std::make_unique<runtime::sim::system>(world, std::move(settings));
   auto made = options_of(options, world.timers());
   if (options.fabric) {
@@ -53,6 +56,7 @@ sim_cluster::sim_cluster(sim_cluster_options options) : world(options.seed) {
     made_ = made;
     made.instances = 0;
     cluster = std::make_unique<actors::cluster>(*system, std::move(made));
+    EXPECT_TRUE(!options.nodes || system->publish(cluster->node(), "head", head_port));
     // One after the other, so that ids are known: instance i lives in process i.
     for (std::uint32_t i = 0; i < options.instances; ++i) {
       start_process(i);
@@ -77,7 +81,20 @@ runtime::handle<actors::member_interface> sim_cluster::start_process(std::uint32
   o.llumlet.migration.fabric = network->make_fabric(process_of(number));
   o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
   fabrics.push_back(o.llumlet.migration.fabric);
-  return system->spawn<actors::member>(std::move(o));
+  if (!options_.nodes) return system->spawn<actors::member>(std::move(o));
+  auto& own = processes[o.address];
+  own.reset(); // of an earlier process of this name, nothing stays
+  runtime::sim::system_settings settings;
+  settings.name = o.address;
+  settings.report = [this](std::string_view actor, std::string_view text) {
+    reports.push_back(std::string(actor) + ": " + std::string(text));
+  };
+  own = std::make_unique<runtime::sim::system>(world, std::move(settings));
+  o.find_head = [process = own.get()](const std::function<void(actors::found_head)>& done) {
+    process->find<actors::node_interface>("head", head_port, std::chrono::seconds{5}, done);
+  };
+  o.instance.make_executor = options_of(options_, own->timers()).instance.make_executor;
+  return own->spawn<actors::member>(std::move(o));
 }
 
 bool sim_cluster::all_ready(std::uint32_t instances) const {
@@ -89,6 +106,8 @@ bool sim_cluster::all_ready(std::uint32_t instances) const {
 
 sim_cluster::~sim_cluster() {
   cluster.reset();
+  for (auto& [name, process] : processes)
+    EXPECT_TRUE(process->state() != runtime::sim::system::state_type::running || process->shutdown()) << name;
   EXPECT_TRUE(system->shutdown());
   world.log_to(nullptr);
 }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ struct sim_cluster_options {
   std::function<void(actors::node_options&)> adjust = {};
   /// Each instance is a process of its own, with a fabric called `process-ID`, and requests can migrate.
   std::optional<transport::sim::settings> fabric = {};
+  /// With a fabric: each of these processes is a system of its own, called like its fabric, and joins the system `head`
+  /// over the world's links.
+  bool nodes = false;
 };
 
 class sim_cluster {
@@ -69,9 +73,11 @@ public:
   std::unique_ptr<transport::sim::network> network; ///< null without a fabric
   std::vector<std::weak_ptr<transport::fabric>> fabrics;
   std::unique_ptr<runtime::sim::system> system;
+  std::map<std::string, std::unique_ptr<runtime::sim::system>> processes; ///< with `nodes`, by name
   std::unique_ptr<actors::cluster> cluster;
 
 private:
+  sim_cluster_options options_;
   actors::node_options made_; ///< what processes are made of
 };
 
