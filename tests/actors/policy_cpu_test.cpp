@@ -91,10 +91,14 @@ TEST(PolicyCpu, ALongPromptThatFitsNowhereIsAdmittedAfterDefragmentation) {
   if (!embedded_cpu_model().packed) GTEST_SKIP() << "built without the embedded model";
   const auto without = run_long_prompt(protocols::migration_policy::none);
   EXPECT_FALSE(without.before_anybody_ended) << "it fits nowhere";
-  const auto with = run_long_prompt(protocols::migration_policy::defrag);
-  EXPECT_TRUE(with.before_anybody_ended);
-  EXPECT_GT(with.moves, 0U);
-  EXPECT_EQ(with.answers, without.answers);
+  // The others live for half a second only: on a machine that is busy with something else they may end first.
+  bool before_anybody_ended = false;
+  for (int attempt = 0; attempt < 6 && !before_anybody_ended; ++attempt) {
+    const auto with = run_long_prompt(protocols::migration_policy::defrag);
+    EXPECT_EQ(with.answers, without.answers);
+    before_anybody_ended = with.before_anybody_ended && with.moves > 0;
+  }
+  EXPECT_TRUE(before_anybody_ended);
 }
 
 } // namespace godwit::test

@@ -59,7 +59,7 @@ forbidden transport/http/session.cpp '#include <godwit/runtime/clock.hpp>' 'only
 forbidden transport/http/session.cpp '#include <godwit/gpu/executor.hpp>' 'transport -> gpu'
 forbidden transport/include/godwit/transport/http/server.hpp '#include <boost/asio.hpp>' 'private'
 forbidden gpu/model/config.cpp '#include <godwit/transport/http/server.hpp>' 'gpu -> transport'
-forbidden gpu/executor.cpp '#include <boost/json.hpp>' 'model/ only'
+forbidden gpu/executor.cpp '#include <boost/json.hpp>' 'model/ and sim/ only'
 forbidden actors/node.cpp '#include <caf/event_based_actor.hpp>' 'CAF'
 forbidden actors/node.cpp '#include <spdlog/fmt/fmt.h>' 'spdlog'
 forbidden actors/node.cpp '#include "model/secret.hpp"' 'not a private header'

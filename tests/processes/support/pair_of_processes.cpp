@@ -17,6 +17,11 @@ std::vector<std::string> called(const std::string& name, const std::string& inst
   return {"--instances", instances, "--threads", "1", "--name", name};
 }
 
+/// Of the head: only the test moves requests, so that it can count.
+std::vector<std::string> head_called(const std::string& instances = "1") {
+  return with(called("head", instances), {"--migration", "none"});
+}
+
 std::string wrong(std::size_t request, const std::string& what) {
   return "request " + std::to_string(request) + ": " + what + "; ";
 }
@@ -25,7 +30,7 @@ std::string wrong(std::size_t request, const std::string& what) {
 
 pair_of_processes::pair_of_processes(const std::vector<std::string>& head_arguments,
                                      const std::vector<std::string>& member_arguments, kind what)
-    : head_(std::make_unique<served>(with(called("head", what == kind::two_members ? "0" : "1"), head_arguments))) {
+    : head_(std::make_unique<served>(with(head_called(what == kind::two_members ? "0" : "1"), head_arguments))) {
   if (!head_->wait_ready()) return;
   control_ = head_->control();
   console_ = std::make_unique<console>(control_);
@@ -43,7 +48,7 @@ std::string pair_of_processes::wait_ready() {
 
 void pair_of_processes::start_head_again() {
   head_.reset();
-  head_ = std::make_unique<served>(with(called("head"), {"--control", control_}));
+  head_ = std::make_unique<served>(with(head_called(), {"--control", control_}));
   (void)head_->wait_ready();
   console_ = std::make_unique<console>(control_);
 }
