@@ -43,8 +43,8 @@ struct migration_pair {
 /// * A source has requests, and is ready or terminates. By `freeness` it has less than `source_below`; by `defrag` its
 ///   head of line demands more than there is (freeness at most 0), and until it has `hysteresis` once marked.
 /// * A terminating instance is a source whatever the policy, never a destination, and content with any destination that
-///   has memory left over (freeness above 0), `destination_above` or not: it has to get empty while others are busy. Where no
-///   destination is left, a pair of another source ends for it, the one with the freest destination.
+///   has memory left over (freeness above 0), `destination_above` or not: it has to get empty while others are busy.
+///   Where no destination is left, a pair of another source ends for it, the one with the freest destination.
 /// * A destination is ready and has places in queue and batch.
 /// * The source's freeness is below the destination's, whatever the thresholds say.
 ///
