@@ -126,9 +126,10 @@ void node::end_drain(protocols::instance_id id) {
 
 void node::carry_out(scaling_wish wish) {
   scaling_last_ = wish.why;
+  scaling_failure_.clear();
   switch (wish.what) {
   case protocols::scaling_decision::kind::out:
-    scale_out(wish.why);
+    scale_out();
     return;
   case protocols::scaling_decision::kind::keep: {
     const auto record = drains_.find(wish.instance);
@@ -139,11 +140,17 @@ void node::carry_out(scaling_wish wish) {
   case protocols::scaling_decision::kind::in:
     if (drains_.contains(wish.instance)) return;
     if (const auto why = why_not_drain(wish.instance); !why.empty())
-      options_.log.warning("cannot scale in: {}", why);
+      scaling_failed("cannot scale in: " + why);
     else
       begin_drain(wish.instance, false);
     return;
   }
+}
+
+// For the log, and for who asks how it stands.
+void node::scaling_failed(std::string what) {
+  options_.log.warning("{}", what);
+  scaling_failure_ = std::move(what);
 }
 
 // One that an operator has stopped is not touched.
@@ -163,13 +170,13 @@ std::optional<protocols::instance_id> node::find_spare() const {
   return std::nullopt;
 }
 
-void node::scale_out(const std::string& why) {
+void node::scale_out() {
   constexpr std::size_t orders_max = 64; // autoscaling orders one at a time
   const auto spare = find_spare();
   if (orders_.size() >= orders_max || (!spare && !options_.provisioner && !options_.provision_here)) {
-    options_.log.warning("cannot scale out ({}): {}", why,
-                         orders_.size() >= orders_max ? "too many instances are ordered already"
-                                                      : "no instance is stopped, and nobody provides others");
+    scaling_failed(orders_.size() >= orders_max
+                       ? "cannot scale out: too many instances are ordered already"
+                       : "cannot scale out: no instance is stopped, and nobody provides others");
     return;
   }
   provision_order order;
@@ -239,8 +246,8 @@ void node::give_up(std::uint64_t number, std::string_view why) {
   if (found == orders_.end()) return; // it came
   const auto order = *found;
   orders_.erase(found);
-  options_.log.warning("gave up {} after {} ms: {}", order.node.empty() ? numbered(order.spare) : order.node,
-                       milliseconds_of(now() - order.at), why);
+  scaling_failed("gave up " + (order.node.empty() ? numbered(order.spare) : order.node) + " after " +
+                 std::to_string(milliseconds_of(now() - order.at)) + " ms: " + std::string(why));
   if (order.key != 0)
     release(order.key, order.node, std::nullopt);
   else if (!order.node.empty())

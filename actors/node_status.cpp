@@ -70,6 +70,7 @@ task<protocols::cluster_status> node::status(bool with_requests) {
   round->put_names();
   scheduling.provisioning = static_cast<std::uint32_t>(orders_.size());
   if (!orders_.empty()) scheduling.provisioning_ns = (now() - orders_.front().at).count();
+  if (!scaling_failure_.empty()) scheduling.scaling_last += "; " + scaling_failure_;
   scheduling.scaled_out_total = scaled_out_;
   scheduling.scaled_in_total = scaled_in_;
   co_return std::move(round->out);

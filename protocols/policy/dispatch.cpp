@@ -67,16 +67,7 @@ bool dispatcher::stale(instance_id instance) const noexcept {
 }
 
 std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
-  return pick_but(demand, finding::none);
-}
-
-std::optional<dispatch_choice> dispatcher::pick_other(const dispatch_demand& demand, instance_id avoided) {
-  if (auto other = pick_but(demand, at(avoided))) return other;
-  return pick_but(demand, finding::none);
-}
-
-std::optional<dispatch_choice> dispatcher::pick_but(const dispatch_demand& demand, std::size_t avoided) {
-  const auto found = find(places_, avoided);
+  const auto found = find(places_);
   if (found.best == finding::none) return std::nullopt;
   const auto blocks = blocks_for(std::uint64_t{demand.tokens} + 1); // and the token that comes next
   dispatch_choice choice;
@@ -98,12 +89,12 @@ std::optional<dispatch_choice> dispatcher::pick_but(const dispatch_demand& deman
   return choice;
 }
 
-dispatcher::finding dispatcher::find(const std::vector<place>& places, std::size_t avoided) {
+dispatcher::finding dispatcher::find(const std::vector<place>& places) {
   finding found;
   found.runner_up = not_eligible;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto& candidate = places[i];
-    if (!eligible(candidate) || i == avoided) continue;
+    if (!eligible(candidate)) continue;
     ++found.candidates;
     if (found.best == finding::none || better(candidate, places[found.best])) {
       if (found.best != finding::none) found.runner_up = places[found.best].rating;

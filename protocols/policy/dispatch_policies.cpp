@@ -61,9 +61,9 @@ public:
   [[nodiscard]] std::string_view name() const noexcept override { return "power_of_two"; }
 
 private:
-  [[nodiscard]] finding find(const std::vector<place>& places, std::size_t avoided) override {
+  [[nodiscard]] finding find(const std::vector<place>& places) override {
     finding found;
-    for (std::size_t i = 0; i < places.size(); ++i) found.candidates += eligible(places[i]) && i != avoided;
+    for (const auto& p : places) found.candidates += eligible(p) ? 1 : 0;
     if (found.candidates == 0) return found;
     // Two different ones by their numbers among the candidates, the smaller number first.
     auto first = random_.below(found.candidates);
@@ -73,7 +73,7 @@ private:
     std::size_t drawn[2] = {};
     std::uint64_t number = 0;
     for (std::size_t i = 0; number <= second; ++i) {
-      if (!eligible(places[i]) || i == avoided) continue;
+      if (!eligible(places[i])) continue;
       if (number == first) drawn[0] = i;
       if (number == second) drawn[1] = i;
       ++number;

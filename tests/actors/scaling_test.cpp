@@ -294,6 +294,8 @@ TEST(Scaling, WhatFailsToComeIsGivenUpAtOnceAndOrderedAgainAfterTheHold) {
   ASSERT_TRUE(c.cluster.run_until([&] { return c.provisioner->orders.size() == 1; }));
   c.cluster.run_for(10ms);
   EXPECT_EQ(c.page().provisioning, 0U);
+  EXPECT_THAT(c.page().scaling_last, testing::HasSubstr("gave up scaled-1")) << "status says that it came to nothing";
+  EXPECT_THAT(c.page().scaling_last, testing::HasSubstr("exit code 3"));
   const auto begun = c.cluster.world.now();
   ASSERT_TRUE(c.cluster.run_until([&] { return c.provisioner->orders.size() == 2; }));
   EXPECT_GE(c.cluster.world.now() - begun, hold - 300ms);

@@ -134,18 +134,6 @@ TEST(Dispatch, ReportsAreListedByInstanceHoweverTheyCame) {
   EXPECT_EQ(used, (std::map<std::uint32_t, std::uint32_t>{{1, 1}, {2, 22}, {7, 7}, {9, 9}}));
 }
 
-TEST(Dispatch, AnotherInstanceIsPreferredToTheOneThatRefused) {
-  for (const auto name : dispatcher_names()) {
-    const auto policy = make_dispatcher(name);
-    policy->report(load_of(1));
-    EXPECT_EQ(policy->pick_other(tokens(16), instance_id{1})->instance, instance_id{1}) << "the only one";
-    policy->report(load_of(1, 0, 0, 2));
-    policy->report(load_of(2, 90));
-    for (int i = 0; i < 5; ++i)
-      EXPECT_EQ(policy->pick_other(tokens(16), instance_id{1})->instance, instance_id{2}) << name;
-  }
-}
-
 TEST(Dispatch, OfEqualsTheOneNotPickedForTheLongestTimeIsPicked) {
   for (const auto name : {"freeness", "infaas", "least_requests", "round_robin"}) {
     const auto policy = make_dispatcher(name);

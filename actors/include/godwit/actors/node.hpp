@@ -123,7 +123,8 @@ private:
   void begin_drain(protocols::instance_id id, bool by_hand);
   void end_drain(protocols::instance_id id);
   void carry_out(scaling_wish wish);
-  void scale_out(const std::string& why);
+  void scale_out();
+  void scaling_failed(std::string what);
   [[nodiscard]] std::optional<protocols::instance_id> find_spare() const;
   runtime::async::task<void> await_spare(provision_order order);
   runtime::async::task<void> await_process(provision_order order);
@@ -169,7 +170,8 @@ private:
   std::map<protocols::instance_id, drain_record> drains_;
   std::vector<provision_order> orders_; // oldest first
   std::uint64_t orders_total_ = 0, scaled_out_ = 0, scaled_in_ = 0;
-  std::string scaling_last_; // wish
+  std::string scaling_last_;    ///< wish
+  std::string scaling_failure_; ///< why the last wish came to nothing; empty: it did not, or not yet
   std::uint64_t version_ = 0;
   std::optional<std::chrono::nanoseconds> announced_; ///< when
   bool announcing_ = false;                           ///< soon

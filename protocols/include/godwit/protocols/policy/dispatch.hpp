@@ -57,8 +57,6 @@ public:
 
   /// The instance of this request, which now counts as dispatched there. Empty when there is none, see `why_none`.
   [[nodiscard]] std::optional<dispatch_choice> pick(const dispatch_demand& demand);
-  /// As pick, but not this one (it just refused or lost the request) unless it is the only one.
-  [[nodiscard]] std::optional<dispatch_choice> pick_other(const dispatch_demand& demand, instance_id avoided);
 
   /// Why nothing can be picked now.
   enum class lack : std::uint8_t {
@@ -98,8 +96,7 @@ protected:
     std::uint32_t candidates = 0;
     static constexpr std::size_t none = ~std::size_t{0};
   };
-  /// The best of all but `avoided`.
-  [[nodiscard]] virtual finding find(const std::vector<place>& places, std::size_t avoided);
+  [[nodiscard]] virtual finding find(const std::vector<place>& places);
 
   [[nodiscard]] static bool better(const place& a, const place& b) noexcept {
     return a.rating != b.rating ? a.rating > b.rating : a.picked_last < b.picked_last;
@@ -115,7 +112,6 @@ private:
   [[nodiscard]] std::size_t at(instance_id instance) const noexcept;
   [[nodiscard]] bool is_full(std::size_t index) const noexcept;
   void refresh(std::size_t index) noexcept;
-  [[nodiscard]] std::optional<dispatch_choice> pick_but(const dispatch_demand& demand, std::size_t avoided);
 
   // By ascending instance id, in step with each other. `places_` is all that a pick reads of those it does not choose.
   std::vector<place> places_;
