@@ -85,6 +85,7 @@ void llumlet::drain(const drain_order& order) {
     options_.log.info("instance {}: {}", options_.id.value(),
                       order.drains ? "takes no more requests, and ends when it has none" : "takes requests again");
   terminating_ = order.drains;
+  drain_order_ = order.order;
   drained_told_ = false;
   report_now();
   tell_when_drained();
@@ -98,7 +99,7 @@ void llumlet::tell_when_drained() {
   if (!terminating_ || drained_told_ || !empty()) return;
   drained_told_ = true;
   options_.log.info("instance {}: has no requests left", options_.id.value());
-  if (options_.node) tell(options_.node, instance_drained{options_.id, options_.generation});
+  if (options_.node) tell(options_.node, instance_drained{options_.id, options_.generation, drain_order_});
 }
 
 } // namespace godwit::actors

@@ -30,12 +30,9 @@ member::member(runtime::actor_context context, member_options options) : actor(c
 
 runtime::behavior_of<member_interface> member::make_behavior() {
   start(join_until_joined());
-  return {[this](instance_ready& news) { mark_ready(news); },
-          [this](instance_drained& news) { drained(news); },
-          [this](kill_instance& what) { kill(what.instance); },
-          [this](topology& news) { pass_on(news); },
-          [this](retire&) { return respond(leave()); },
-          [this](activate_instance& what) { activate(what.instance); },
+  return {[this](instance_ready& news) { mark_ready(news); },   [this](instance_drained& news) { drained(news); },
+          [this](kill_instance& what) { kill(what.instance); }, [this](topology& news) { pass_on(news); },
+          [this](retire&) { return respond(leave()); },         [this](activate_instance& order) { activate(order); },
           [this](drain_instance& order) { drain(order); }};
 }
 
@@ -103,6 +100,7 @@ void member::take_up(const join_answer& answer) {
     p.generation = std::max(p.generation, answer.generation_floor);
     p.draining = false;
     p.stopped = true;
+    p.order = 0;
     if (i < options_.instances) spawn_pair(i);
   }
   tell_state();
@@ -154,6 +152,7 @@ void member::tell_state() {
     auto& entry = state_.pairs.emplace_back(p.generation, ready, p.llumlet);
     entry.draining = p.draining;
     entry.stopped = p.stopped;
+    entry.order = p.order;
   }
   if (state_.joined && head_) tell(head_, member_news{options_.key, ++news_, state_.pairs});
   if (options_.on_state) options_.on_state(state_);
@@ -254,17 +253,18 @@ member::pair* member::find_pair(protocols::instance_id id) {
 void member::drain(const drain_instance& order) {
   auto* p = find_pair(order.instance);
   if (p == nullptr) return;
-  if (p->stopped && !order.drains) return activate(order.instance); // it was empty before the word came
-  if (p->stopped || p->draining == order.drains) return;
-  if (!p->ready || !p->llumlet) { // it has nothing to get rid of
-    if (!order.drains) return;
+  p->order = order.order;
+  if (p->stopped) {
+    if (!order.drains) start_stopped(*p, order.instance); // it was empty before the word came
+  } else if (p->ready && p->llumlet) {
+    if (p->draining != order.drains)
+      options_.log.info("instance {} {}", order.instance.value(),
+                        order.drains ? "drains" : "stays: its drain was taken back");
+    p->draining = order.drains;
+    tell(p->llumlet, drain_order{order.drains, order.order});
+  } else if (order.drains) { // it has nothing to get rid of
     stop_pair(*p, runtime::stop_reason::shutdown);
     p->stopped = true;
-  } else {
-    options_.log.info("instance {} {}", order.instance.value(),
-                      order.drains ? "drains" : "stays: its drain was taken back");
-    p->draining = order.drains;
-    tell(p->llumlet, drain_order{order.drains});
   }
   tell_state();
 }
@@ -272,6 +272,7 @@ void member::drain(const drain_instance& order) {
 void member::drained(const instance_drained& news) {
   auto* p = find_pair(news.instance);
   if (p == nullptr || p->generation != news.generation || !p->draining) return; // taken back meanwhile
+  if (p->order != news.order) return; // and ordered again: it may have taken requests in between
   options_.log.info("instance {} is drained and stops", news.instance.value());
   stop_pair(*p, runtime::stop_reason::shutdown);
   p->draining = false;
@@ -279,13 +280,19 @@ void member::drained(const instance_drained& news) {
   tell_state();
 }
 
-void member::activate(protocols::instance_id id) {
-  auto* p = find_pair(id);
-  if (p == nullptr || !p->stopped || retiring_) return;
-  options_.log.info("instance {} starts", id.value());
-  p->pause = {};
-  spawn_pair(id.value() - state_.first.value());
+void member::activate(const activate_instance& order) {
+  auto* p = find_pair(order.instance);
+  if (p == nullptr) return;
+  p->order = order.order;
+  if (p->stopped) start_stopped(*p, order.instance);
   tell_state();
+}
+
+void member::start_stopped(pair& p, protocols::instance_id id) {
+  if (retiring_) return;
+  options_.log.info("instance {} starts", id.value());
+  p.pause = {};
+  spawn_pair(id.value() - state_.first.value());
 }
 
 } // namespace godwit::actors

@@ -145,7 +145,7 @@ topology node::view() const {
       const auto id = protocols::instance_id{m.first.value() + i};
       out.instances.emplace_back(id, p.generation, p.ready && p.llumlet, p.llumlet);
       // Told to drain, which its member may not have heard yet.
-      out.instances.back().draining = p.draining || drains_.contains(id);
+      out.instances.back().draining = drains(id, p);
     }
   }
   for (const auto& order : orders_)

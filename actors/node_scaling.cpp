@@ -79,8 +79,8 @@ task<protocols::request_history> node::history(history_query query) {
 std::string node::why_not_drain(protocols::instance_id id) const {
   const auto* p = find_pair(id);
   if (p == nullptr) return "there is no " + numbered(id);
-  if (p->stopped) return numbered(id) + " is stopped";
-  if (!p->ready || !p->llumlet) return numbered(id) + " is not ready";
+  if (p->stopped && is_news(id, *p)) return numbered(id) + " is stopped";
+  if (p->stopped || !p->ready || !p->llumlet) return numbered(id) + " is not ready";
   const auto all = view();
   const bool others = std::any_of(all.instances.begin(), all.instances.end(),
                                   [id](const auto& entry) { return entry.instance != id && entry.takes_requests(); });
@@ -90,9 +90,10 @@ std::string node::why_not_drain(protocols::instance_id id) const {
 drain_answer node::drain(const drain_instance& order) {
   const auto* p = find_pair(order.instance);
   if (p == nullptr) return drain_answer{"there is no " + numbered(order.instance)};
-  const bool draining = !p->stopped && (p->draining || drains_.contains(order.instance));
+  const bool stopped = p->stopped && is_news(order.instance, *p);
+  const bool draining = !stopped && drains(order.instance, *p);
   if (!order.drains) {
-    if (!draining && !p->stopped) return drain_answer{numbered(order.instance) + " is not being drained"};
+    if (!draining && !stopped) return drain_answer{numbered(order.instance) + " is not being drained"};
     end_drain(order.instance);
     return {};
   }
@@ -108,18 +109,31 @@ drain_answer node::drain(const drain_instance& order) {
 void node::begin_drain(protocols::instance_id id, bool by_hand) {
   drains_[id].by_hand = by_hand;
   announce();
-  tell(keeper_of(id)->member, drain_instance{id, true});
+  tell_drain(id, true);
+}
+
+void node::tell_drain(protocols::instance_id id, bool drains) {
+  tell(keeper_of(id)->member, drain_instance{id, drains, ordered_[id] = ++order_numbers_});
+}
+
+void node::tell_start(protocols::instance_id id) {
+  tell(keeper_of(id)->member, activate_instance{id, ordered_[id] = ++order_numbers_});
+}
+
+bool node::is_news(protocols::instance_id id, const pair_entry& said) const {
+  const auto last = ordered_.find(id);
+  return last == ordered_.end() || said.order >= last->second;
+}
+
+bool node::drains(protocols::instance_id id, const pair_entry& said) const {
+  return drains_.contains(id) || (said.draining && is_news(id, said));
 }
 
 // Or starts it again, where it has stopped.
 void node::end_drain(protocols::instance_id id) {
   drains_.erase(id);
   announce();
-  const auto& keeper = keeper_of(id)->member;
-  if (find_pair(id)->stopped)
-    tell(keeper, activate_instance{id});
-  else
-    tell(keeper, drain_instance{id, false});
+  tell_drain(id, false);
 }
 
 // --- autoscaling
@@ -164,7 +178,8 @@ std::optional<protocols::instance_id> node::find_spare() const {
       const bool ordered =
           std::any_of(orders_.begin(), orders_.end(), [id](const auto& o) { return o.node.empty() && o.spare == id; });
       // News of a member that has just joined are still on their way.
-      if (m.news > 0 && m.pairs[i].stopped && !taken && !ordered) return id;
+      const bool stopped = m.news > 0 && m.pairs[i].stopped && is_news(id, m.pairs[i]);
+      if (stopped && !taken && !ordered) return id;
     }
   }
   return std::nullopt;
@@ -195,7 +210,7 @@ void node::scale_out() {
 }
 
 task<void> node::await_spare(provision_order order) {
-  tell(keeper_of(order.spare)->member, activate_instance{order.spare});
+  tell_start(order.spare);
   co_await sleep_for(nanoseconds(options_.scheduler.scaling.provision_timeout_ns));
   give_up(order.number, "it is not ready in time");
 }
@@ -252,8 +267,8 @@ void node::give_up(std::uint64_t number, std::string_view why) {
     release(order.key, order.node, std::nullopt);
   else if (!order.node.empty())
     options_.provisioner->release(order.node, std::nullopt);
-  else if (auto* m = keeper_of(order.spare))
-    tell(m->member, drain_instance{order.spare, true}); // stops at once what is not ready
+  else if (keeper_of(order.spare) != nullptr)
+    tell_drain(order.spare, true); // stops at once what is not ready
   announce();
 }
 
@@ -279,7 +294,8 @@ void node::note_pair(const member_record& m, protocols::instance_id id, const pa
     }
   }
   const auto drained = drains_.find(id);
-  if (drained == drains_.end() || !now_is.stopped || before.stopped || drained->second.by_hand) return;
+  if (drained == drains_.end() || !now_is.stopped || drained->second.by_hand) return;
+  if (!is_news(id, now_is) || std::exchange(drained->second.stopped, true)) return;
   ++scaled_in_;
   options_.log.info("scaled in: {} is stopped", numbered(id));
   const bool empty = std::all_of(m.pairs.begin(), m.pairs.end(), [](const auto& p) { return p.stopped; });
@@ -293,6 +309,7 @@ void node::note_departure(const member_record& m) {
   for (std::uint32_t i = 0; i < m.instances; ++i) {
     const auto id = protocols::instance_id{m.first.value() + i};
     drains_.erase(id);
+    ordered_.erase(id);
     std::erase_if(orders_, [id](const auto& o) { return o.node.empty() && o.spare == id; });
   }
   if (const auto* order = find_order(m); order != nullptr && order->there)

@@ -162,7 +162,7 @@ TEST(Drain, WhatCannotBeDrainedIsSaidInALine) {
   ASSERT_TRUE(run_until_stopped(cluster, 0));
   EXPECT_EQ(drain(cluster, 1), "instance 1 is the last one that takes requests");
   ASSERT_EQ(drain(cluster, 0, false), "");
-  EXPECT_EQ(drain(cluster, 0), "instance 0 is stopped");
+  EXPECT_EQ(drain(cluster, 0), "instance 0 is not ready");
 }
 
 TEST(Drain, ItHappensWithoutASchedulerAndWithoutMigrationsToo) {
@@ -208,6 +208,41 @@ TEST(Drain, TakenBackAtAnyMomentItTakesRequestsAgain) {
   }
   EXPECT_GT(stopped, 3) << "no run reaches what it is for";
   EXPECT_LT(stopped, 57);
+}
+
+// The first order's answer is on its way while the second one comes: it speaks of a time before the requests that came
+// in between.
+TEST(Drain, OrderedTakenBackAndOrderedAgainItStopsOnlyWhenItIsEmptySinceTheLastOrder) {
+  int busy = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    sim_cluster cluster(slow(seed, 2));
+    const auto node = cluster.cluster->node();
+    auto random = cluster.world.random(37);
+    const auto go_on = [&](std::uint64_t steps_max) {
+      for (auto steps = random.below(steps_max); steps > 0; --steps) (void)cluster.world.step();
+    };
+    cluster.system->tell(node, actors::drain_instance{instance_id{0}, true});
+    go_on(6);
+    cluster.system->tell(node, actors::drain_instance{instance_id{0}, false});
+    sinks all;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      go_on(6);
+      all.push_back(cluster.submit(i, 20 + (i * 37) % 150, 60 + (i * 53) % 90));
+    }
+    go_on(12);
+    // Refused where it has stopped already, and starts.
+    const bool again = drain(cluster, 0).empty();
+    cluster.run_for(15ms);
+    if (again) {
+      busy += cluster.status().instances[0].state == instance_state::draining ? 1 : 0;
+      ASSERT_TRUE(run_until_stopped(cluster, 0));
+    }
+    ASSERT_TRUE(cluster.run_until_ended(all));
+    expect_whole_answers(all, seed);
+    EXPECT_EQ(cluster.status().redispatches_total, 0U) << "its requests move or end; none is recomputed";
+  }
+  EXPECT_GT(busy, 30) << "no run reaches what it is for";
 }
 
 // Its death, its restart and the order to drain cross each other.

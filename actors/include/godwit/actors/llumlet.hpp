@@ -202,7 +202,8 @@ private:
   bool moving_ = false;           ///< move_marked runs
   std::deque<arrival> delivered_; ///< lately, so that the destination's reports may not count them yet
   bool terminating_ = false;
-  bool drained_told_ = false; ///< since the last order to drain
+  bool drained_told_ = false;     ///< since the last order to drain
+  std::uint64_t drain_order_ = 0; ///< the last one's number
 };
 
 } // namespace godwit::actors

@@ -87,7 +87,8 @@ private:
     std::uint64_t generation = 0;
     bool ready = false;
     bool draining = false;
-    bool stopped = true; ///< by order, or a spare one
+    bool stopped = true;     ///< by order, or a spare one
+    std::uint64_t order = 0; ///< of the head, the last one
     runtime::handle<instance_interface> instance;
     runtime::handle<llumlet_interface> llumlet;
     std::chrono::nanoseconds started{0};
@@ -111,7 +112,8 @@ private:
   void kill(protocols::instance_id id);
   void drain(const drain_instance& order);
   void drained(const instance_drained& news);
-  void activate(protocols::instance_id id);
+  void activate(const activate_instance& order);
+  void start_stopped(pair& p, protocols::instance_id id);
   /// Null: not one of this member's.
   [[nodiscard]] pair* find_pair(protocols::instance_id id);
   /// To the llumlets; who watches one that is no longer in it hears that it is down.

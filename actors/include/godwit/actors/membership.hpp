@@ -74,12 +74,13 @@ struct pair_entry {
   bool ready = false;                         ///< takes requests, unless it drains
   bool draining = false;                      ///< its requests leave, then it stops
   bool stopped = false;                       ///< by order: not there, and not to be restarted
+  std::uint64_t order = 0;                    ///< of the head about it, the last that this is after; 0: none
   runtime::handle<llumlet_interface> llumlet; ///< null while the pair is down
 
   pair_entry() = default;
   pair_entry(std::uint64_t raised, bool takes_requests, runtime::handle<llumlet_interface> owner)
       : generation(raised), ready(takes_requests), llumlet(std::move(owner)) {}
-  auto fields() { return std::tie(generation, ready, draining, stopped, llumlet); }
+  auto fields() { return std::tie(generation, ready, draining, stopped, order, llumlet); }
 };
 
 /// A member tells the head of all its pairs, in the order of their ids, whenever one changes. Never partial, so a lost
@@ -122,9 +123,11 @@ struct instance_ready {
 struct instance_drained {
   protocols::instance_id instance;
   std::uint64_t generation = 0;
+  std::uint64_t order = 0; ///< the drain_order's; it may have taken requests between that one and the next
   instance_drained() = default;
-  instance_drained(protocols::instance_id id, std::uint64_t raised) : instance(id), generation(raised) {}
-  auto fields() { return std::tie(instance, generation); }
+  instance_drained(protocols::instance_id id, std::uint64_t raised, std::uint64_t number)
+      : instance(id), generation(raised), order(number) {}
+  auto fields() { return std::tie(instance, generation, order); }
 };
 
 /// Whoever keeps a pair and wants to hear how it goes.

@@ -87,6 +87,7 @@ private:
   struct drain_record {
     bool by_hand = false;
     bool released = false; ///< its process is given back to the provisioner
+    bool stopped = false;  ///< it has come to its end
   };
   /// An instance that is not there yet.
   struct provision_order {
@@ -121,6 +122,11 @@ private:
   [[nodiscard]] drain_answer drain(const drain_instance& order);
   [[nodiscard]] std::string why_not_drain(protocols::instance_id id) const;
   void begin_drain(protocols::instance_id id, bool by_hand);
+  void tell_drain(protocols::instance_id id, bool drains);
+  void tell_start(protocols::instance_id id);
+  /// What its member said of it is after the last order.
+  [[nodiscard]] bool is_news(protocols::instance_id id, const pair_entry& said) const;
+  [[nodiscard]] bool drains(protocols::instance_id id, const pair_entry& said) const;
   void end_drain(protocols::instance_id id);
   void carry_out(scaling_wish wish);
   void scale_out();
@@ -168,6 +174,8 @@ private:
   std::chrono::nanoseconds member_started_{0}, member_backoff_{0};
   std::uint32_t frontend_restarts_ = 0;
   std::map<protocols::instance_id, drain_record> drains_;
+  std::map<protocols::instance_id, std::uint64_t> ordered_; ///< the last order to its member about it
+  std::uint64_t order_numbers_ = 0;
   std::vector<provision_order> orders_; // oldest first
   std::uint64_t orders_total_ = 0, scaled_out_ = 0, scaled_in_ = 0;
   std::string scaling_last_;    ///< wish

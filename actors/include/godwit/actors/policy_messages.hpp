@@ -35,9 +35,10 @@ struct migration_mark {
 /// Its keeper -> a llumlet: take no more requests and report as terminating, or go on as before.
 struct drain_order {
   bool drains = true;
+  std::uint64_t order = 0; ///< comes back in instance_drained
   drain_order() = default;
-  explicit drain_order(bool on) : drains(on) {}
-  auto fields() { return std::tie(drains); }
+  explicit drain_order(bool on, std::uint64_t number = 0) : drains(on), order(number) {}
+  auto fields() { return std::tie(drains, order); }
 };
 
 /// The policies of the scheduler, from the head: at its start, and whenever an operator switches them.
@@ -81,13 +82,19 @@ struct history_query {
 };
 
 /// Operator -> head -> its member: drain this instance and stop it once it is empty, or take that back.
+///
+/// The head numbers what it orders of its members' instances. An instance drains, goes on and drains again while
+/// answers are on their way, and only what is said of the last order counts: `instance_drained` and `pair_entry` name
+/// it.
 struct drain_instance {
   protocols::instance_id instance;
   bool drains = true;
+  std::uint64_t order = 0; ///< counts up; an operator leaves it to the head
 
   drain_instance() = default;
-  drain_instance(protocols::instance_id id, bool on) : instance(id), drains(on) {}
-  auto fields() { return std::tie(instance, drains); }
+  drain_instance(protocols::instance_id id, bool on, std::uint64_t number = 0)
+      : instance(id), drains(on), order(number) {}
+  auto fields() { return std::tie(instance, drains, order); }
 };
 struct drain_answer {
   std::string error; ///< one line; empty: begun
@@ -111,8 +118,9 @@ struct scaling_wish {
 /// Head -> member: start this instance of yours, which is stopped.
 struct activate_instance {
   protocols::instance_id instance;
+  std::uint64_t order = 0; ///< as in drain_instance
   activate_instance() = default;
-  explicit activate_instance(protocols::instance_id id) : instance(id) {}
-  auto fields() { return std::tie(instance); }
+  explicit activate_instance(protocols::instance_id id, std::uint64_t number = 0) : instance(id), order(number) {}
+  auto fields() { return std::tie(instance, order); }
 };
 } // namespace godwit::actors
