@@ -1,6 +1,7 @@
 #pragma once
 
 #include "fabric/postings.hpp"
+#include "ucx/stream_listener.hpp"
 #include "ucx/worker.hpp"
 
 #include <atomic>
@@ -28,6 +29,9 @@ struct context {
   std::string address;
   postings table;
   worker* messages = nullptr;
+  boost::asio::io_context* io = nullptr;
+  stream_listener* streams = nullptr; ///< nullptr: blocks travel as messages of UCX
+  std::function<void()> wake;         ///< something can go on
   std::shared_ptr<faults> broken;
   /// To be called outside of UCX, in order.
   std::deque<std::function<void()>> calls;

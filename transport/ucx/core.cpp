@@ -31,12 +31,25 @@ core::core(const settings& options, std::shared_ptr<faults> broken) {
   worker_ = std::make_unique<worker>(options, static_cast<worker::events&>(*this));
   shared_.messages = worker_.get();
   shared_.address = to_string(ucx::address{options.listen, worker_->port(), shared_.identity});
+  shared_.io = &io_;
+  shared_.wake = [this] { schedule(); };
+  if (options.streams && options.transports == "tcp") listen_for_streams();
   events_.assign(worker_->event_fd());
   thread_ = std::thread([this] {
     const auto work = asio::make_work_guard(io_);
     schedule();
     io_.run();
   });
+}
+
+void core::listen_for_streams() {
+  streams_ = std::make_unique<stream_listener>(
+      io_, shared_.options.listen, shared_.options.connect_timeout,
+      [this](connection of, stream_socket::protocol::socket socket) {
+        receiver_.arrived(of, std::make_shared<stream_socket>(std::move(socket), shared_.wake));
+        schedule();
+      });
+  shared_.streams = streams_.get();
 }
 
 core::~core() {

@@ -35,6 +35,7 @@ private:
   void received(connection from, std::string_view header, std::string_view payload) override;
   void lost(connection which, const std::string& reason) override;
 
+  void listen_for_streams();
   /// Runs `command` on the thread.
   void submit(std::function<void()> command);
   void turn();      ///< does what there is to do, then goes on or to sleep
@@ -47,6 +48,7 @@ private:
   context shared_;
   boost::asio::io_context io_{1};
   std::unique_ptr<worker> worker_;
+  std::unique_ptr<stream_listener> streams_;
   boost::asio::posix::stream_descriptor events_{io_};
   boost::asio::steady_timer timer_{io_};
   receiver receiver_{shared_};

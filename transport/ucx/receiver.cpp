@@ -54,6 +54,10 @@ void receiver::greet(connection from, peer& who, const wire::hello& m) {
   if (shared_.options.cross_memory && can_read(m.pid, m.probe, m.from)) who.pid = m.pid;
   wire::welcome answer;
   answer.pull = who.pid != 0 ? 1 : 0;
+  if (who.pid == 0 && shared_.streams != nullptr) {
+    answer.stream_port = shared_.streams->port();
+    answer.stream_token = shared_.streams->expect(from);
+  }
   shared_.messages->send(from, wire::encode(answer), {}, {}, {});
 }
 
@@ -90,16 +94,64 @@ std::string receiver::place(connection from, peer& who, const wire::blocks& m, s
     std::memcpy(region.address, payload.data(), region.bytes);
     payload.remove_prefix(region.bytes);
   }
+  written(from, who, m, place);
+  return {};
+}
+
+void receiver::written(connection from, peer& who, const wire::blocks& m, const postings::admission& place) {
   if (!arrived_well(m, place)) {
     shared_.call_all(shared_.table.failed(place.write, "a wrong checksum"));
-    refuse(from, m.number, "a wrong checksum");
-    return {};
+    return refuse(from, m.number, "a wrong checksum");
   }
   shared_.landed(m.what.bytes);
   shared_.call_all(shared_.table.landed(place.write));
   note(who, who.landed, m);
   if (who.urgent) send_receipts(from, who);
-  return {};
+}
+
+void receiver::arrived(connection of, std::shared_ptr<stream_socket> stream) {
+  const auto found = peers_.find(of);
+  if (found == peers_.end() || found->second.stream) return;
+  found->second.stream = std::make_unique<stream_reader>(std::move(stream));
+  streams_.insert(of);
+}
+
+postings::admission receiver::begin(const wire::blocks& m) {
+  auto place = shared_.table.admit(m.key, m.what);
+  if (!place.error.empty()) refuse(streaming_, m.number, place.error);
+  return place;
+}
+
+void receiver::end(const wire::blocks& m, const postings::admission& place) {
+  written(streaming_, peers_.at(streaming_), m, place);
+}
+
+// One read a turn of each urgent stream and of one other, in turns.
+bool receiver::read_streams() {
+  std::vector<connection> next;
+  connection bulk = 0;
+  for (const auto which : streams_) {
+    const auto& who = peers_.at(which);
+    if (!who.stream->readable()) continue;
+    if (who.urgent)
+      next.push_back(which);
+    else if (bulk == 0 || (bulk <= last_bulk_ && which > last_bulk_))
+      bulk = which;
+  }
+  if (bulk != 0) next.push_back(last_bulk_ = bulk);
+  for (const auto which : next) {
+    streaming_ = which;
+    auto& who = peers_.at(which);
+    const auto wrong = who.stream->step(*this);
+    who.heard = std::chrono::steady_clock::now();
+    if (!wrong.empty()) give_up(which, wrong);
+  }
+  return !next.empty();
+}
+
+void receiver::give_up(connection which, const std::string& reason) {
+  lost(which, reason);
+  shared_.messages->close(which);
 }
 
 std::string receiver::queue(connection from, peer& who, const wire::blocks& m, std::string_view payload) {
@@ -159,6 +211,10 @@ void receiver::lost(connection which, const std::string& reason) {
   if (found == peers_.end()) return;
   for (const auto& [number, write] : found->second.unsettled)
     shared_.call_all(shared_.table.failed(write, "the sender is gone: " + reason));
+  if (const auto& stream = found->second.stream; stream && stream->writing() != 0)
+    shared_.call_all(shared_.table.failed(stream->writing(), "the sender is gone: " + reason));
+  if (shared_.streams != nullptr) shared_.streams->forget(which);
+  streams_.erase(which);
   peers_.erase(found);
 }
 
@@ -192,6 +248,7 @@ bool receiver::work() {
     queue.pop_front();
     run(next);
   } while (busy() && std::chrono::steady_clock::now() < until);
+  const bool reading = read_streams();
   // A receipt costs a system call here, one there, and the answer to it: they wait for company while more arrives,
   // which is at most until the sender has used up the larger part of its window.
   bool owed = false;
@@ -201,7 +258,7 @@ bool receiver::work() {
     owed = owed || !who.landed.empty() || !who.pulled.empty();
     who.news = false;
   }
-  return busy() || owed;
+  return busy() || owed || reading;
 }
 
 void receiver::tick(time now) {
@@ -210,10 +267,7 @@ void receiver::tick(time now) {
     // A sender closes what it does not use long before; one of another kind, or one that vanished, does not.
     if (now - who.heard > (who.greeted ? 3 * shared_.options.idle_timeout : shared_.options.connect_timeout))
       silent.push_back(which);
-  for (const auto which : silent) {
-    lost(which, "it is silent");
-    shared_.messages->close(which);
-  }
+  for (const auto which : silent) give_up(which, "it is silent");
 }
 
 } // namespace godwit::transport::ucx

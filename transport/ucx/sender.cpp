@@ -84,24 +84,25 @@ bool sender::fill(link& to, time now) {
       continue;
     }
     if (to.window_used >= shared_.options.window_bytes || to.open.size() >= 1024) return false;
+    const bool streamed = to.stream && found->second.cutter.bytes_total() > message_at_most;
+    if (streamed && to.stream->full()) return to.stream->writable();
     if (!to.urgent && sent++ == bulk_per_turn) return true;
     if (to.open.empty()) to.heard = to.pinged = now; // it owes us something from now on
     to.used = now;
-    send_piece(to, name, found->second);
+    send_piece(to, name, found->second, streamed);
     if (found->second.cutter.ended()) to.queue.pop_front();
   }
   return false;
 }
 
-void sender::send_piece(link& to, std::uint64_t name, order& from) {
+void sender::send_piece(link& to, std::uint64_t name, order& from, bool streamed) {
   std::vector<protocols::memory_region> memory;
   wire::blocks m;
   m.offered = to.pull && from.cutter.bytes_total() > message_at_most;
   m.number = ++to.last_number;
   m.key = from.key;
-  m.what = from.cutter.next(
-      {to.pull ? shared_.options.bytes_per_pull : shared_.options.bytes_per_message, regions_per_piece, runs_per_piece},
-      memory);
+  const auto bytes_max = m.offered || streamed ? shared_.options.bytes_per_pull : shared_.options.bytes_per_message;
+  m.what = from.cutter.next({bytes_max, regions_per_piece, runs_per_piece}, memory);
   if (shared_.options.checksum) {
     m.summed = true;
     m.sum = wire::checksum(memory);
@@ -118,6 +119,8 @@ void sender::send_piece(link& to, std::uint64_t name, order& from) {
       std::memcpy(spans.data() + i * sizeof span, &span, sizeof span);
     }
     shared_.messages->send(to.channel, wire::encode(m), std::move(spans), {}, {});
+  } else if (streamed) {
+    to.stream->add(m, memory, from.keep);
   } else if (memory.size() <= parts_max) {
     std::vector<std::pair<const void*, std::size_t>> parts;
     for (const auto& region : memory) parts.emplace_back(region.address, region.bytes);
@@ -157,9 +160,10 @@ std::string sender::received(connection from, const wire::message& m, time now) 
   auto& of = links_.at(name);
   of.heard = now;
   if (const auto* welcome = std::get_if<wire::welcome>(&m)) {
-    if (of.ready) return "a second welcome";
-    of.ready = true;
+    if (of.ready || of.connecting) return "a second welcome";
     of.pull = welcome->pull != 0 && shared_.options.cross_memory;
+    of.ready = of.pull || shared_.streams == nullptr || welcome->stream_port == 0;
+    if (!of.ready) open_stream(name, of, *welcome);
     return {};
   }
   if (const auto* rejection = std::get_if<wire::rejection>(&m))
@@ -171,6 +175,25 @@ std::string sender::received(connection from, const wire::message& m, time now) 
   }
   if (const auto* ping = std::get_if<wire::ping>(&m); ping != nullptr && ping->answer) return {};
   return "a message that does not belong here";
+}
+
+void sender::open_stream(const link_key& name, link& to, const wire::welcome& m) {
+  const auto where = parse_address(name.first);
+  boost::system::error_code wrong;
+  const auto host = boost::asio::ip::make_address(where->host, wrong);
+  const auto socket = to.connecting = std::make_shared<stream_socket::protocol::socket>(*shared_.io);
+  socket->async_connect(
+      {host, m.stream_port}, [this, name, socket, token = m.stream_token](boost::system::error_code error) {
+        const auto found = links_.find(name);
+        if (found == links_.end() || found->second.connecting != socket) return; // given up meanwhile
+        auto& made = found->second;
+        made.connecting.reset();
+        made.ready = true; // without a stream where it cannot be had: then blocks travel as messages
+        if (!error)
+          made.stream =
+              std::make_unique<stream_writer>(std::make_shared<stream_socket>(std::move(*socket), shared_.wake), token);
+        shared_.wake();
+      });
 }
 
 std::string sender::settle(link& of, const wire::receipts& m) {
@@ -238,21 +261,31 @@ void sender::drop(link_key name, const std::string& reason) {
   for (const auto order : gone.queue) finish(order, reason);
 }
 
+void sender::give_up(const link_key& name, const std::string& reason) {
+  if (const auto channel = links_.at(name).channel; channel != 0) shared_.messages->close(channel);
+  drop(name, reason);
+}
+
 bool sender::work(time now) {
   bool more = false;
   bool copied = false;
+  std::vector<std::pair<link_key, std::string>> gone;
   for (const bool urgent : {true, false})
     for (auto& [name, to] : links_) {
       if (name.second != urgent) continue;
-      if (!to.local)
+      if (!to.local) {
         more = fill(to, now) || more;
-      else if (!to.queue.empty()) {
+        if (to.stream && to.stream->writable()) to.stream->step();
+        if (to.stream && !to.stream->error().empty()) gone.emplace_back(name, to.stream->error());
+        more = more || (to.stream && to.stream->writable());
+      } else if (!to.queue.empty()) {
         to.used = now;
         if (!copied) copy_piece(to);
         copied = true;
         more = more || !to.queue.empty();
       }
     }
+  for (const auto& [name, reason] : gone) give_up(name, reason);
   return more;
 }
 
@@ -265,6 +298,8 @@ void sender::tick(time now) {
   const auto& options = shared_.options;
   for (auto& [name, to] : links_) {
     if (!to.ready) {
+      boost::system::error_code ignored;
+      if (to.connecting && now - to.made > options.connect_timeout / 2) to.connecting->close(ignored); // do without
       if (now - to.made > options.connect_timeout) gone.emplace_back(name, "no connection in time");
       continue;
     }
@@ -279,10 +314,7 @@ void sender::tick(time now) {
     } else if (to.queue.empty() && now - to.used > options.idle_timeout)
       gone.emplace_back(name, "idle");
   }
-  for (const auto& [name, reason] : gone) {
-    if (const auto channel = links_.at(name).channel; channel != 0) shared_.messages->close(channel);
-    drop(name, reason);
-  }
+  for (const auto& [name, reason] : gone) give_up(name, reason);
 }
 
 void sender::stop() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ucx/context.hpp"
+#include "ucx/stream_writer.hpp"
 #include "ucx/wire.hpp"
 
 #include <deque>
@@ -49,6 +50,8 @@ private:
     bool urgent = false;
     bool ready = false;
     bool pull = false;
+    std::shared_ptr<stream_socket::protocol::socket> connecting;
+    std::unique_ptr<stream_writer> stream;
     bool local = false; ///< to ourselves
     time made, heard, pinged, used;
     std::deque<std::uint64_t> queue; ///< orders of which there is something to cut
@@ -59,12 +62,15 @@ private:
   using link_key = std::pair<std::string, bool>;
 
   [[nodiscard]] std::string open_link(const link_key& name, time now);
+  /// Ready once it is there, or cannot be had.
+  void open_stream(const link_key& name, link& to, const wire::welcome& m);
   [[nodiscard]] bool fill(link& to, time now);
-  void send_piece(link& to, std::uint64_t name, order& from);
+  void send_piece(link& to, std::uint64_t name, order& from, bool streamed);
   void copy_piece(link& to);
   void piece_done(link& of, std::uint64_t number, const std::string& error);
   [[nodiscard]] std::string settle(link& of, const wire::receipts& m);
   void finish(std::uint64_t name, const std::string& error);
+  void give_up(const link_key& name, const std::string& reason); ///< closes and drops
   void drop(link_key name, const std::string& reason);
 
   context& shared_;

@@ -76,6 +76,8 @@ struct encoder {
   std::string operator()(const welcome& m) const {
     writer out(kind::welcome);
     out.put(m.pull);
+    out.put(m.stream_port);
+    out.put(m.stream_token);
     return out.take();
   }
   std::string operator()(const rejection& m) const {
@@ -181,6 +183,8 @@ std::optional<message> decode(std::string_view bytes) {
   case kind::welcome: {
     welcome m;
     m.pull = in.get<std::uint8_t>();
+    m.stream_port = in.get<std::uint16_t>();
+    m.stream_token = in.get<std::uint64_t>();
     out = m;
     break;
   }
@@ -217,6 +221,24 @@ std::optional<message> decode(std::string_view bytes) {
   }
   if (!in.complete() && !enough) return std::nullopt;
   return out;
+}
+
+std::optional<std::string> pack(const message& m) {
+  const auto text = encode(m);
+  const auto size = static_cast<std::uint16_t>(text.size());
+  if (sizeof size + text.size() > stream_header_bytes) return std::nullopt;
+  std::string out(stream_header_bytes, '\0');
+  std::memcpy(out.data(), &size, sizeof size);
+  std::memcpy(out.data() + sizeof size, text.data(), text.size());
+  return out;
+}
+
+std::optional<message> unpack(std::string_view header) {
+  std::uint16_t size = 0;
+  if (header.size() != stream_header_bytes) return std::nullopt;
+  std::memcpy(&size, header.data(), sizeof size);
+  header.remove_prefix(sizeof size);
+  return size <= header.size() ? decode(header.substr(0, size)) : std::nullopt;
 }
 
 std::uint64_t checksum(const std::byte* data, std::size_t bytes, std::uint64_t seed) noexcept {

@@ -16,7 +16,7 @@
 namespace godwit::transport::ucx::wire {
 
 inline constexpr std::uint64_t magic = 0x67'6f'64'77'69'74'46'42; // "godwitFB": another byte order reads otherwise
-inline constexpr std::uint32_t version = 2;
+inline constexpr std::uint32_t version = 3;
 inline constexpr std::size_t header_bytes_max = 4096;
 
 /// The first message of a connection, from the side that will send blocks.
@@ -30,6 +30,9 @@ struct hello {
 };
 struct welcome {
   std::uint8_t pull = 0; ///< the receiver can read the sender's memory
+  /// Otherwise, where a stream for blocks may be connected to, and what to say there; 0: nowhere.
+  std::uint16_t stream_port = 0;
+  std::uint64_t stream_token = 0;
 };
 /// There will be no connection.
 struct rejection {
@@ -71,6 +74,12 @@ inline constexpr std::size_t receipts_max = 64; ///< numbers in one message
 [[nodiscard]] std::string encode(const message& m);
 /// Nothing for anything that `encode` does not make.
 [[nodiscard]] std::optional<message> decode(std::string_view bytes);
+
+/// Over a stream headers have one size, so that bytes which follow can be read to where they belong in the same call as
+/// the next header. Nothing where the message is too large.
+inline constexpr std::size_t stream_header_bytes = 512;
+[[nodiscard]] std::optional<std::string> pack(const message& m);
+[[nodiscard]] std::optional<message> unpack(std::string_view header);
 
 /// A sum that finds damage, not malice.
 [[nodiscard]] std::uint64_t checksum(const std::byte* data, std::size_t bytes, std::uint64_t seed) noexcept;

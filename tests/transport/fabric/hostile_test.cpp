@@ -56,7 +56,7 @@ TEST(FabricPeers, AnotherVersionIsRefusedByName) {
   old->old_version = true;
   const auto a = make(true, false, old), b = make(true, false, std::make_shared<ucx::faults>());
   block_memory from(1, 100);
-  EXPECT_THAT(send(*a, b->address(), {1, 1}, 0, from.regions())->next().value_or(""), HasSubstr("speaks version 2"));
+  EXPECT_THAT(send(*a, b->address(), {1, 1}, 0, from.regions())->next().value_or(""), HasSubstr("speaks version 3"));
   EXPECT_TRUE(eventually([&] { return a->figures().peers_open == 0 && b->figures().peers_open == 0; }));
 }
 

@@ -20,7 +20,11 @@ struct settings {
   /// Between processes of one host the receiver reads the blocks straight out of the sender's memory, where the kernel
   /// lets it (the same user, ptrace allowed). Otherwise they travel as messages.
   bool cross_memory = true;
-  /// Bytes that are read out of a sender at once. Other work waits for so long.
+  /// Over TCP blocks travel over a plain connection of their own, which the receiver reads straight to where they
+  /// belong; UCX carries what is said about them. Otherwise, and where the other side does not want it or `transports`
+  /// is more than "tcp", they are messages of UCX.
+  bool streams = true;
+  /// Bytes that are read out of a sender at once, and that travel together over a stream. Other work waits for so long.
   std::size_t bytes_per_pull = std::size_t{512} << 10;
   /// Bytes of a message that carries blocks. Above what one segment of the transport takes, UCX copies once more.
   std::size_t bytes_per_message = std::size_t{256} << 10;

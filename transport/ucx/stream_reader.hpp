@@ -1,0 +1,55 @@
+#pragma once
+
+#include "fabric/postings.hpp"
+#include "ucx/stream_socket.hpp"
+#include "ucx/wire.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace godwit::transport::ucx {
+
+/// What comes over a stream: headers of one size, each followed by the bytes that it announces. Those are read out of
+/// the socket to where they belong, without a buffer between; where nobody wants them (any more) they are thrown away.
+class stream_reader {
+public:
+  class events {
+  public:
+    /// Where the bytes go that `m` announces; with an error nowhere.
+    virtual postings::admission begin(const wire::blocks& m) = 0;
+    /// Whether this write may go on.
+    virtual bool wanted(std::uint64_t write) = 0;
+    /// All of them are there.
+    virtual void end(const wire::blocks& m, const postings::admission& place) = 0;
+
+  protected:
+    ~events() = default;
+  };
+
+  explicit stream_reader(std::shared_ptr<stream_socket> from) : socket_(std::move(from)) {}
+
+  [[nodiscard]] bool readable() const noexcept { return socket_->readable(); }
+  /// One read. What is wrong with the stream: it cannot go on. Empty otherwise.
+  [[nodiscard]] std::string step(events& to);
+  /// The write whose bytes are coming; 0: none.
+  [[nodiscard]] std::uint64_t writing() const noexcept { return reading_ ? place_.write : 0; }
+
+private:
+  [[nodiscard]] std::string read_header(events& to);
+  void read_bytes(events& to);
+  void took(std::size_t bytes);
+
+  std::shared_ptr<stream_socket> socket_;
+  std::array<char, wire::stream_header_bytes> header_;
+  std::size_t header_have_ = 0;
+  bool reading_ = false; ///< the bytes of `what_`, of which `left_` are missing
+  wire::blocks what_;
+  postings::admission place_;
+  std::uint64_t left_ = 0;
+  std::size_t region_ = 0, offset_ = 0; ///< of `place_.into`
+};
+
+} // namespace godwit::transport::ucx
