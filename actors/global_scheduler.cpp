@@ -165,7 +165,7 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   demand.priority = query.priority;
   demand.execution_level = query.execution_level;
   if (query.execution_level < options_.levels.size())
-    demand.headroom = options_.levels[query.execution_level].headroom.value_or(0);
+    demand.headroom = options_.levels[query.execution_level].headroom;
   if (auto picked = dispatcher_->pick(demand)) {
     const auto found = instances_.find(picked->instance);
     if (found == instances_.end()) return {};

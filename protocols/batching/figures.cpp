@@ -34,6 +34,7 @@ load_report planner::load() const {
   report.queued_blocks = narrowed(outstanding + demand_of_head(outstanding));
   const auto levels = running_by_level();
   report.headroom_blocks = narrowed(headroom_of(settings_.execution_levels, levels, settings_.headroom_profiled));
+  report.headroom_profiled = settings_.headroom_profiled;
   for (std::size_t level = 0; level < levels.size(); ++level)
     if (levels[level] > 0) report.execution_levels |= 1U << std::min<std::size_t>(level, levels_told - 1);
   return report;

@@ -14,6 +14,12 @@ namespace {
 constexpr auto not_eligible = -std::numeric_limits<double>::infinity();
 
 bool takes_requests(const load_report& r) noexcept { return r.ready && !r.terminating; }
+
+std::uint32_t bit_of(std::uint8_t level) noexcept { return 1U << std::min<std::uint32_t>(level, 31); }
+
+std::int64_t headroom_of(const dispatch_demand& demand, const load_report& r) noexcept {
+  return demand.headroom.value_or(r.headroom_profiled);
+}
 } // namespace
 
 std::uint64_t dispatcher::places_in_batch(const load_report& r) noexcept {
@@ -67,13 +73,14 @@ bool dispatcher::stale(instance_id instance) const noexcept {
 }
 
 std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
-  const auto found = find(places_);
+  const auto& places = counts_headroom() && demand.headroom != 0U ? seen_by(demand) : places_;
+  const auto found = find(places);
   if (found.best == finding::none) return std::nullopt;
   const auto blocks = blocks_for(std::uint64_t{demand.tokens} + 1); // and the token that comes next
   dispatch_choice choice;
   choice.instance = reports_[found.best].instance;
   choice.why.policy = name();
-  choice.why.score = score(places_[found.best].rating);
+  choice.why.score = score(places[found.best].rating);
   choice.why.runner_up = score(found.runner_up);
   choice.why.candidates = found.candidates;
   choice.why.blocks = blocks;
@@ -81,12 +88,26 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   auto& picked = accounts_[found.best].picked;
   ++picked.requests;
   picked.blocks += blocks;
-  const auto level = 1U << std::min<std::uint32_t>(demand.execution_level, 31);
-  if (((reports_[found.best].execution_levels | picked.levels) & level) == 0) picked.blocks += demand.headroom;
+  const auto& report = reports_[found.best];
+  const auto level = bit_of(demand.execution_level);
+  if (((report.execution_levels | picked.levels) & level) == 0) picked.headroom += headroom_of(demand, report);
   picked.levels |= level;
   places_[found.best].picked_last = ++picks_;
   refresh(found.best);
   return choice;
+}
+
+const std::vector<dispatcher::place>& dispatcher::seen_by(const dispatch_demand& demand) {
+  const auto level = bit_of(demand.execution_level);
+  seen_ = places_;
+  for (std::size_t i = 0; i < seen_.size(); ++i) {
+    if (!eligible(seen_[i])) continue;
+    auto picked = accounts_[i].picked;
+    const bool kept = ((reports_[i].execution_levels | picked.levels) & level) != 0;
+    picked.headroom += kept ? -headroom_of(demand, reports_[i]) : headroom_of(demand, reports_[i]);
+    seen_[i].rating = rate(reports_[i], picked);
+  }
+  return seen_;
 }
 
 dispatcher::finding dispatcher::find(const std::vector<place>& places) {

@@ -17,12 +17,13 @@ public:
 
 private:
   [[nodiscard]] double rate(const load_report& r, const picked_load& picked) const noexcept override {
-    const auto more = picked.blocks + behind_head(r);
+    const auto blocks = static_cast<std::int64_t>(picked.blocks + behind_head(r));
     // Those that wait take the places first. A batch without a known bound has place for all.
     const bool starts = r.running_max == 0 || picked.requests + r.waiting < places_in_batch(r);
-    if (starts) return finite(freeness(r, static_cast<std::int64_t>(more), static_cast<std::int64_t>(picked.requests)));
-    return finite(std::min(freeness(r), 0.0) - static_cast<double>(more));
+    if (starts) return finite(freeness(r, blocks + picked.headroom, static_cast<std::int64_t>(picked.requests)));
+    return finite(std::min(freeness(r, picked.headroom, 0), 0.0) - static_cast<double>(blocks));
   }
+  [[nodiscard]] bool counts_headroom() const noexcept override { return true; }
   [[nodiscard]] double score(double rating) const noexcept override { return rating; }
 
   /// Blocks of those that wait behind the head of line, which is counted already: about their part of the tokens that

@@ -239,6 +239,7 @@ TEST(PlannerPolicy, HeadroomIsThatOfTheLevelsThatRunAndWaitingRequestsHaveNone) 
   admit(p, request_of(1, 4));
   (void)step(p);
   EXPECT_EQ(p.load().headroom_blocks, 0U);
+  EXPECT_EQ(p.load().headroom_profiled, 30U) << "what it would be";
   EXPECT_EQ(p.load().execution_levels, 0b1U);
   admit(p, request_of(2, 4, 0, 2));
   EXPECT_EQ(p.load().headroom_blocks, 0U) << "it waits";

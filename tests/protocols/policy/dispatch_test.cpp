@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace godwit::protocols {
@@ -17,6 +18,12 @@ dispatch_demand tokens(std::uint32_t count) { return {.tokens = count}; }
 std::uint32_t picked(dispatcher& policy, std::uint32_t count = 15) {
   const auto choice = policy.pick(tokens(count));
   return choice ? choice->instance.value() : 0;
+}
+
+load_report with_headroom(load_report report, std::uint32_t blocks) {
+  report.headroom_blocks = blocks;
+  report.execution_levels = 0b10;
+  return report;
 }
 
 // --- all policies
@@ -253,19 +260,69 @@ TEST(DispatchByFreeness, WhatWasPickedSinceTheReportCountsInBlocksAndRequests) {
   EXPECT_DOUBLE_EQ(policy->pick(tokens(1))->why.score, 59.0 / 5);
 }
 
-TEST(DispatchByFreeness, HeadroomOfOnesPickedCountsOncePerLevelAndNotWhereTheLevelRuns) {
+TEST(DispatchByFreeness, HeadroomOfOnesPickedCountsForOthersFromThePickOnAndOncePerLevel) {
   const auto policy = make_dispatcher("freeness");
   const dispatch_demand high{.tokens = 15, .execution_level = 1, .headroom = 30};
   policy->report(load_of(1, 20, 0));
-  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, 80.0);
-  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, 80.0 - 1 - 30);
-  EXPECT_DOUBLE_EQ(policy->pick(tokens(15))->why.score, (80.0 - 2 - 30) / 2);
-  auto runs = load_of(1, 20, 1, 2);
-  runs.headroom_blocks = 30;
-  runs.execution_levels = 0b11;
-  policy->report(runs);
-  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, 50.0);
-  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, (50.0 - 1) / 2);
+  (void)policy->pick(high);
+  EXPECT_DOUBLE_EQ(policy->pick(tokens(15))->why.score, 80.0 - 1 - 30);
+  (void)policy->pick(high);
+  EXPECT_DOUBLE_EQ(policy->pick(tokens(15))->why.score, (80.0 - 3 - 30) / 3);
+  policy->report(with_headroom(load_of(1, 20, 1, 2), 30));
+  (void)policy->pick(high);
+  EXPECT_DOUBLE_EQ(policy->pick(tokens(15))->why.score, (50.0 - 1) / 2) << "the report has it already";
+}
+
+TEST(DispatchByFreeness, WhatIsKeptFreeForALevelIsFreeForItsRequestsAndNewHeadroomIsTheirPrice) {
+  const auto policy = make_dispatcher("freeness");
+  const dispatch_demand high{.tokens = 15, .execution_level = 1, .headroom = 60};
+  policy->report(with_headroom(load_of(1, 20, 1), 60));
+  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, 80.0) << "where it is kept";
+  policy->report(load_of(2, 10, 1)); // the freest for others
+  const auto choice = policy->pick(high);
+  EXPECT_EQ(choice->instance, instance_id{1});
+  EXPECT_DOUBLE_EQ(choice->why.score, 79.0 / 2);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 90.0 - 60);
+  EXPECT_EQ(picked(*policy), 2U) << "a normal one stays away";
+}
+
+TEST(DispatchByFreeness, RequestsOfALevelSpreadOnceTheirsAreFullerThanTheHeadroomIsDear) {
+  const auto policy = make_dispatcher("freeness");
+  const dispatch_demand high{.tokens = 15, .execution_level = 1, .headroom = 60};
+  policy->report(with_headroom(load_of(1, 50, 2), 60)); // 25 for one of the level
+  policy->report(load_of(2, 10, 1));                    // 90 - 60
+  EXPECT_EQ(policy->pick(high)->instance, instance_id{2});
+  EXPECT_DOUBLE_EQ(policy->pick(high)->why.score, 89.0 / 2) << "it is paid for by now";
+}
+
+TEST(DispatchByFreeness, OfTwoLevelsEachSeesTheHeadroomOfTheOther) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(with_headroom(load_of(1, 20, 1), 60));
+  EXPECT_DOUBLE_EQ(policy->pick({.tokens = 15, .execution_level = 2, .headroom = 5})->why.score, 20.0 - 5);
+  EXPECT_DOUBLE_EQ(policy->pick({.tokens = 15, .execution_level = 1, .headroom = 60})->why.score, (80.0 - 5 - 1) / 2);
+}
+
+TEST(DispatchByFreeness, AutomaticHeadroomIsWhatEachInstanceFoundForItself) {
+  const auto policy = make_dispatcher("freeness");
+  const dispatch_demand high{.tokens = 15, .execution_level = 1, .headroom = std::nullopt};
+  for (std::uint32_t id = 1; id <= 2; ++id) {
+    auto report = load_of(id, id * 10, 1);
+    report.headroom_profiled = id == 1 ? 70 : 20;
+    policy->report(report);
+  }
+  const auto choice = policy->pick(high);
+  EXPECT_EQ(choice->instance, instance_id{2});
+  EXPECT_DOUBLE_EQ(choice->why.score, 80.0 - 20);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 90.0 - 70);
+  EXPECT_EQ(picked(*policy), 1U);
+}
+
+TEST(DispatchByFreeness, WhereTheBatchHasNoPlaceHeadroomMakesNone) {
+  const auto policy = make_dispatcher("freeness");
+  const dispatch_demand high{.tokens = 15, .execution_level = 1, .headroom = 60};
+  policy->report(with_headroom(load_of(1, 10, 8), 60));
+  EXPECT_EQ(policy->pick(high)->why.score, 0);
+  EXPECT_EQ(policy->pick(high)->why.score, -1) << "the one before it waits there";
 }
 
 TEST(DispatchByFreeness, FreeMemoryIsOfNoUseWhereTheBatchHasNoPlace) {
@@ -339,6 +396,8 @@ TEST(Infaas, KnowsNothingOfHeadroom) {
   policy->report(high);
   policy->report(load_of(2, 50));
   EXPECT_EQ(picked(*policy), 1U);
+  EXPECT_EQ(policy->pick({.tokens = 15, .execution_level = 1, .headroom = 70})->instance, instance_id{1});
+  EXPECT_EQ(picked(*policy), 1U) << "nor of one that was sent there";
 }
 
 TEST(Infaas, AReportTakesThePlaceOfWhatWasDispatchedBeforeIt) {

@@ -59,8 +59,9 @@ TEST(PolicyProperties, DispatchNeverPicksATerminatingADeadAStaleOrAFullInstance)
           if (model.contains(instance_id{id})) model[instance_id{id}].stale = true;
           break;
         default: {
-          const auto demand = dispatch_demand{static_cast<std::uint32_t>(random.below(5000)), 0,
-                                              static_cast<std::uint8_t>(random.below(2)), 10};
+          auto demand = dispatch_demand{static_cast<std::uint32_t>(random.below(5000)), 0,
+                                        static_cast<std::uint8_t>(random.below(2)), 10};
+          if (random.below(2) == 0) demand.headroom.reset();
           const auto choice = policy->pick(demand);
           const auto eligible = std::ranges::count_if(model, [](const auto& m) { return m.second.may_be_picked(); });
           ASSERT_EQ(choice.has_value(), eligible > 0) << name;

@@ -26,9 +26,10 @@ struct load_report {
   /// Virtual usage of what is not in the pool yet: what its head of line demands, and what the prompts of running
   /// requests still lack. With it freeness is at most 0 exactly where somebody waits and cannot start.
   std::uint32_t queued_blocks = 0;
-  std::uint32_t headroom_blocks = 0;  ///< virtual usage of execution priorities: what is kept free for them
-  std::uint32_t execution_levels = 0; ///< bit i: requests of level i run (of level 31 or higher: bit 31)
-  std::uint64_t waiting_tokens = 0;   ///< tokens still to be prefilled, of waiting and running requests
+  std::uint32_t headroom_blocks = 0;   ///< virtual usage of execution priorities: what is kept free for them
+  std::uint32_t headroom_profiled = 0; ///< what `auto` headroom means on this instance, kept or not
+  std::uint32_t execution_levels = 0;  ///< bit i: requests of level i run (of level 31 or higher: bit 31)
+  std::uint64_t waiting_tokens = 0;    ///< tokens still to be prefilled, of waiting and running requests
   std::uint64_t steps_total = 0;
   std::uint64_t preemptions_total = 0;
   std::uint64_t prefix_query_tokens_total = 0; ///< prompt tokens looked up in the prefix cache
@@ -43,8 +44,8 @@ struct load_report {
   auto fields() {
     return std::tie(instance, generation, sequence, ready, terminating, blocks_total, blocks_used, blocks_cached,
                     waiting, waiting_max, running, running_max, migrating, queued_blocks, headroom_blocks,
-                    execution_levels, waiting_tokens, steps_total, preemptions_total, prefix_query_tokens_total,
-                    prefix_hit_tokens_total, prompt_tokens_total, generated_tokens_total);
+                    headroom_profiled, execution_levels, waiting_tokens, steps_total, preemptions_total,
+                    prefix_query_tokens_total, prefix_hit_tokens_total, prompt_tokens_total, generated_tokens_total);
   }
 };
 

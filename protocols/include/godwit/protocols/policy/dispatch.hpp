@@ -20,11 +20,8 @@ struct dispatch_demand {
   std::uint32_t tokens = 0; ///< prompt and answer so far
   std::int32_t priority = 0;
   std::uint8_t execution_level = 0;
-  /// Blocks that this level keeps free around it, where the configuration says how many; 0 where it does not (each
-  /// instance profiles its own) or the level has none. An execution priority does not change where a request goes: the
-  /// freest instance is the one where it decodes fastest. But its headroom counts there from the pick on, unless one of
-  /// its level runs or was sent there already.
-  std::uint32_t headroom = 0;
+  /// Blocks that this level keeps free around it; empty: what each instance found by profiling itself.
+  std::optional<std::uint32_t> headroom = 0;
 };
 
 struct dispatch_choice {
@@ -40,7 +37,8 @@ struct dispatch_choice {
 /// Of equals the one that was not picked for the longest time is. Same calls, same answers. Chosen by name in the
 /// configuration.
 ///
-/// A pick looks at 16 bytes of each instance and allocates nothing; a report costs the same however many there are.
+/// A pick looks at 16 bytes of each instance and allocates nothing; one of a level with headroom looks at their reports
+/// too. A report costs the same however many there are.
 class dispatcher {
 public:
   virtual ~dispatcher() = default;
@@ -77,11 +75,15 @@ protected:
   /// What was picked since the last report.
   struct picked_load {
     std::uint64_t requests = 0;
-    std::uint64_t blocks = 0; ///< headroom included
-    std::uint32_t levels = 0; ///< bit i: of execution level i, as in load_report
+    std::uint64_t blocks = 0;  ///< without headroom
+    std::int64_t headroom = 0; ///< blocks more than the report says, or less where the rating is for one of the level
+    std::uint32_t levels = 0;  ///< bit i: of execution level i, as in load_report
   };
-  /// How good an instance is; more is better, always finite. Asked of eligible instances after each change of theirs.
+  /// How good an instance is; more is better, always finite. Asked of eligible instances after each change of theirs,
+  /// and by `counts_headroom` for each request of a level that has headroom.
   [[nodiscard]] virtual double rate(const load_report& report, const picked_load& picked) const noexcept = 0;
+  /// Whether the rating depends on headroom.
+  [[nodiscard]] virtual bool counts_headroom() const noexcept { return false; }
   /// What people are told of a rating.
   [[nodiscard]] virtual double score(double rating) const noexcept = 0;
 
@@ -109,6 +111,8 @@ private:
     picked_load picked;
     bool stale = false;
   };
+  /// The places as a request of a level with headroom sees them.
+  [[nodiscard]] const std::vector<place>& seen_by(const dispatch_demand& demand);
   [[nodiscard]] std::size_t at(instance_id instance) const noexcept;
   [[nodiscard]] bool is_full(std::size_t index) const noexcept;
   void refresh(std::size_t index) noexcept;
@@ -117,6 +121,7 @@ private:
   std::vector<place> places_;
   std::vector<load_report> reports_;
   std::vector<account> accounts_;
+  std::vector<place> seen_; ///< kept for its memory
   std::unordered_map<instance_id, std::size_t> index_;
   std::uint64_t picks_ = 0;
 };
@@ -124,9 +129,9 @@ private:
 /// Null when no policy has this name. The score of each is what `dispatch_reason` gives.
 ///
 /// * "freeness": the highest F (Llumnix section 4.4.3). F knows of a queue only its head; where more wait, the blocks
-/// of
-///   those behind count too. An instance whose batch has no place for one more has at most 0: its free memory is of no
-///   use to a request that cannot start.
+///   of those behind count too. An instance whose batch has no place for one more has at most 0: its free memory is of
+///   no use to a request that cannot start. A request of a level with headroom sees another F than others do: what is
+///   kept free for its level is free for it, and where nothing is kept yet, what would have to be is taken off.
 /// * "infaas": the smallest share of KV blocks used, all queued prompts counted as used (INFaaS++ of the paper).
 /// * "least_requests": the fewest requests, waiting and running.
 /// * "power_of_two": the one with fewer requests of two drawn at random (Mitzenmacher, 2001). `seed` is of no use to
