@@ -20,7 +20,8 @@ private:
     const auto blocks = static_cast<std::int64_t>(picked.blocks + behind_head(r));
     // Those that wait take the places first. A batch without a known bound has place for all.
     const bool starts = r.running_max == 0 || picked.requests + r.waiting < places_in_batch(r);
-    if (starts) return finite(freeness(r, blocks + picked.headroom, static_cast<std::int64_t>(picked.requests)));
+    const auto more = static_cast<std::int64_t>(picked.requests + r.waiting); // that the next step starts
+    if (starts) return finite(freeness(r, blocks + picked.headroom, more));
     return finite(std::min(freeness(r, picked.headroom, 0), 0.0) - static_cast<double>(blocks));
   }
   [[nodiscard]] bool counts_headroom() const noexcept override { return true; }

@@ -358,6 +358,23 @@ TEST(DispatchByFreeness, OfQueuesTheShorterOneIsFreerThoughTheirHeadsAreEqual) {
   EXPECT_DOUBLE_EQ(choice->why.runner_up, -5 - 70);
 }
 
+// A step lasts longer than the pause between two requests: what came in during it is in the report, but not in the
+// batch.
+TEST(DispatchByFreeness, WhoWaitsForTheNextStepCountsAsIfItRan) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(load_of(1, 10, 2)); // 45
+  policy->report(load_of(2, 10, 3)); // 30
+  EXPECT_EQ(picked(*policy), 1U);    // 89 / 3 = 29.7 from now on
+  auto arrived = load_of(1, 10, 2, 2);
+  arrived.waiting = 1;
+  arrived.queued_blocks = 1;
+  arrived.waiting_tokens = 15;
+  policy->report(arrived);
+  const auto choice = policy->pick(tokens(15));
+  EXPECT_EQ(choice->instance, instance_id{2});
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 89.0 / 3);
+}
+
 // --- the baselines
 
 TEST(Infaas, PicksTheSmallestShareOfUsedBlocks) {
