@@ -10,6 +10,7 @@ import sys
 import time
 
 import migration
+import priorities
 import scaling
 import serving
 import why
@@ -17,64 +18,74 @@ from simulate import Failed, Simulator
 
 
 class Scale:
-    """How many requests a run has: all, or with --quick fewer."""
+    """How much is simulated: all, or with --quick fewer requests and one seed."""
 
     def __init__(self, quick):
         self.quick = quick
+        self.found = {}  # rates.highest, once somebody has asked
 
-    def requests(self, full, quick=1000):
+    def requests(self, full, quick=2000):
         return min(full, quick) if self.quick else full
+
+    def seeds(self, full):
+        return 1 if self.quick else full
 
 
 SECTIONS = [why.preemption, why.interference, why.fragmentation, migration.section, serving.combinations,
-            serving.priorities, scaling.loads, scaling.thresholds, scaling.many]
+            priorities.section, scaling.loads, scaling.thresholds, scaling.many]
 
 
 def head(quick, seed, runs):
     command = "./run paper" + (" --quick" if quick else "") + (f" --seed {seed}" if seed != 1 else "")
     lines = [
         "# The Llumnix paper's evaluation, simulated", "",
-        f"Written by `{command}` (seed {seed}, {runs} simulations); the same command gives the same numbers. "
+        f"Written by `{command}` (seeds from {seed} on, {runs} simulations); the same command gives the same numbers. "
         "The scheduler, the instances and migration are those that serve; time is virtual and the devices are the "
         "profiles `llama-7b-a10` and `llama-30b-4xa10` ([formats/profile.md](formats/profile.md)). Nobody here ran an A10: "
         "those profiles were derived from measurements of others and calibrated on five statements of the paper, which "
         "therefore confirm nothing where they come up again; the tables say so. Apart from that nothing was fitted: "
         "numbers come from the runs, whatever the paper has.", "",
         "Paper: Sun et al., *Llumnix: Dynamic Scheduling for Large Language Model Serving*, OSDI '24. Where only ranges or maxima "
-        "are given in its text, these stand in the tables; its plots were not read off. *Re-run* is what its public artifact claims. "
-        "Steps take up to 12,800 tokens, as there.", "",
+        "are given in its text, these stand in the tables; its plots were not read off. *Artifact* is its public one, from which "
+        "rates and parameters come where the text has none; *re-run* is what it claims of itself. Steps take up to 12,800 "
+        "tokens, as there.", "",
         "**Not done**: figure 10's slowdown of other requests (the profiles charge a copy to nobody); figure 12 (fragmentation "
-        "with Llumnix over time, see figure 5's second line); figure 16's centralised scheduler. **In part**: figure 11 and "
-        "14 have the ends of the artifact's ranges (14 one CV more), 15 three of its five thresholds, and 14 and 15 runs of 3,000 "
-        "requests where the paper has 10,000. Each line is one run with one seed; how far another seed would differ was not looked at."]
+        "with Llumnix over time, see figure 5's second line); figure 16's centralised scheduler. **In part**: figures 11 and "
+        "14 have the ends of the artifact's ranges, 14 and 15 one seed."]
     if quick:
-        lines += ["", "**This is a quick run**: 1,000 requests for each line at most, and fewer points. Many runs end "
+        lines += ["", "**This is a quick run**: 2,000 requests for each run at most, one seed, and fewer points. Many runs end "
                   "before the longest requests do, so loads are lower than in a full run and differences smaller."]
     return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./run paper", description="the evaluation of the Llumnix paper, simulated")
-    parser.add_argument("--quick", action="store_true", help="1,000 requests a run at most, fewer points: a minute or three")
+    parser.add_argument("--quick", action="store_true", help="2,000 requests a run at most, one seed, fewer points: a minute or two")
     parser.add_argument("--output", metavar="DIR", help="for evaluation.md and its plots (docs; with --quick build/paper)")
-    parser.add_argument("--seed", type=int, default=1, help="of every simulation")
+    parser.add_argument("--seed", type=int, default=1, help="the first of every simulation's seeds")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="simulations at a time")
     parser.add_argument("--godwit", required=True, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     output = asked.output or os.path.join(root, *(("build", "paper") if asked.quick else ("docs",)))
+    began = time.time()
+    sim, scale = Simulator(asked.godwit, asked.seed, max(1, asked.jobs)), Scale(asked.quick)
+    page = write(sim, scale, output, lambda what: print(f"paper: {what}, {time.time() - began:.0f} s", file=sys.stderr))
+    print(f"{sim.runs} simulations in {time.time() - began:.0f} s; {page}")
+
+
+def write(sim, scale, output, done):
+    """The page and its plots, below `output`; the page is written last, once everything is known. Its path."""
     folder = os.path.join(output, "evaluation")
     os.makedirs(folder, exist_ok=True)
-
-    sim, scale, began, parts = Simulator(asked.godwit, asked.seed, max(1, asked.jobs)), Scale(asked.quick), time.time(), []
+    parts = []
     for section in SECTIONS:
-        text = section(sim, scale, folder)
-        parts.append(text)
-        print(f"paper: {text.splitlines()[0].lstrip('# ')}, {time.time() - began:.0f} s", file=sys.stderr)
+        parts.append(section(sim, scale, folder).rstrip("\n"))
+        done(parts[-1].splitlines()[0].lstrip("# "))
     page = os.path.join(output, "evaluation.md")
     with open(page, "w", encoding="utf-8") as file:
-        file.write("\n\n".join([head(asked.quick, asked.seed, sim.runs), *parts]) + "\n")
-    print(f"{sim.runs} simulations in {time.time() - began:.0f} s; {page}")
+        file.write("\n\n".join([head(scale.quick, sim.seed, sim.runs), *parts]) + "\n")
+    return page
 
 
 if __name__ == "__main__":
