@@ -1,0 +1,391 @@
+#include "explore/deployment.hpp"
+
+#include "explore/requests.hpp"
+
+#include <godwit/gpu/sim/sim_executor.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <utility>
+
+namespace godwit::explore {
+
+using runtime::sim::system;
+using std::chrono::nanoseconds;
+
+namespace {
+
+constexpr std::uint16_t head_port = 7700;
+constexpr std::size_t complaints_max = 20;
+constexpr std::uint32_t layers = 2;
+constexpr std::chrono::milliseconds process_end_time{50};
+constexpr double eos_share = 0.01;
+
+} // namespace
+
+/// Where autoscaling gets its processes from.
+class deployment::processes final : public actors::provisioner {
+public:
+  explicit processes(deployment& owner) : owner_(owner) {}
+  void order(const std::string& node, std::function<void(std::string)>) override {
+    owner_.world_.timers().call_after(owner_.shape_.order_time, [&owner = owner_, alive = owner_.alive_, node] {
+      if (*alive) owner.start_ordered(node);
+    });
+  }
+  void release(const std::string& node, std::optional<protocols::instance_id>) override { owner_.release(node); }
+
+private:
+  deployment& owner_;
+};
+
+deployment::deployment(std::uint64_t seed, shape what, runtime::sim::event_log* log, runtime::log::logger logger)
+    : shape_(std::move(what)), identity_{"0123456789abcdef", "f32", 4096, context_length}, log_(std::move(logger)),
+      world_(seed), blocks_(world_.timers(), shape_.fabric) {
+  world_.log_to(log);
+  world_.network().set_links(shape_.links);
+  world_.network().set_detection(shape_.detection);
+  machines_.push_back(std::make_unique<machine>());
+  machines_.front()->name = "head";
+  machines_.front()->instances = shape_.head_instances;
+  start_process(*machines_.front());
+  for (std::size_t i = 0; i < shape_.machines.size(); ++i) {
+    auto& m = *machines_.emplace_back(std::make_unique<machine>());
+    m.name = "machine-" + std::to_string(i + 1);
+    m.instances = shape_.machines[i];
+    start_process(m);
+  }
+}
+
+deployment::~deployment() {
+  *alive_ = false;
+  world_.log_to(nullptr);
+  cluster_.reset();
+  // Members first: they say good-bye to a head that is there.
+  for (auto m = machines_.rbegin(); m != machines_.rend(); ++m)
+    if ((*m)->system && (*m)->system->state() == system::state_type::running) (*m)->system->shutdown();
+}
+
+void deployment::start_process(machine& m) {
+  m.system.reset(); // of an earlier process on this machine nothing stays
+  m.devices.reset();
+  blocks_.thaw(m.name);
+  blocks_.drop_acknowledgements(m.name, 0);
+  runtime::sim::system_settings settings;
+  settings.name = m.name;
+  settings.report = [this](std::string_view actor, std::string_view text) {
+    if (text.find("injected") != std::string_view::npos) return;
+    if (complaints_.size() < complaints_max) complaints_.push_back(std::string(actor) + ": " + std::string(text));
+  };
+  m.system = std::make_unique<system>(world_, std::move(settings));
+  m.devices = std::make_unique<device_timers>(m.system->timers());
+  if (&m == machines_.front().get())
+    start_head();
+  else
+    start_member(m);
+}
+
+actors::instance_options deployment::instance_of(machine& m) const {
+  auto out = shape_.node.instance;
+  gpu::executor_info info;
+  info.device = "sim";
+  info.layers = layers;
+  info.vocabulary = vocabulary;
+  info.positions_max = context_length;
+  info.blocks = shape_.blocks;
+  out.make_executor = [info, latency = shape_.latency, load = shape_.load_time, devices = m.devices.get()](
+                          protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+    gpu::sim::sim_model model;
+    model.eos = {2};
+    model.eos_share = eos_share;
+    actors::executor_outcome made;
+    made.made = gpu::sim::make_sim_executor(info, latency, *devices, std::move(model));
+    devices->call_after(load, [done = std::move(done), made = std::move(made)] { done(made); });
+  };
+  out.log = log_;
+  return out;
+}
+
+actors::llumlet_options deployment::llumlet_of(machine& m) {
+  auto out = shape_.node.llumlet;
+  auto fabric = blocks_.make_fabric(m.name);
+  m.fabric = fabric;
+  out.migration.fabric = std::move(fabric);
+  out.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
+  out.migration.hit = [this](std::string_view place) { pass(place); };
+  out.migration.log = log_;
+  out.log = log_;
+  return out;
+}
+
+void deployment::pass(std::string_view) {
+  if (coordinator_fails_in_ > 0 && --coordinator_fails_in_ == 0) throw std::runtime_error("injected");
+}
+
+void deployment::start_head() {
+  auto& m = *machines_.front();
+  auto o = shape_.node;
+  o.version = "explore";
+  o.model = "sim";
+  o.address = m.name;
+  o.instances = shape_.head_instances;
+  o.identity = identity_;
+  o.instance = instance_of(m);
+  o.llumlet = llumlet_of(m);
+  o.llumlet.node_address = m.name;
+  o.provisioner = std::make_shared<processes>(*this);
+  o.log = o.scheduler.log = o.frontend.log = log_;
+  cluster_ = std::make_unique<actors::cluster>(*m.system, std::move(o));
+  if (!m.system->publish(cluster_->node(), m.name, head_port)) throw std::logic_error("the head's port is taken");
+  journal_->open = 0; // what an earlier head was asked died with it
+  hand_ = m.system->spawn<hand>(cluster_->node(), journal_);
+}
+
+void deployment::start_member(machine& m) {
+  actors::member_options o;
+  o.version = "explore";
+  o.address = m.name;
+  o.key = ++keys_;
+  o.instances = m.instances;
+  o.model = identity_;
+  o.find_head = [process = m.system.get()](const std::function<void(actors::found_head)>& done) {
+    process->find<actors::node_interface>("head", head_port, std::chrono::seconds{1}, done);
+  };
+  o.rejoin_min = shape_.rejoin_min;
+  o.rejoin_max = shape_.rejoin_max;
+  o.ask_timeout = std::chrono::seconds{1};
+  o.backoff_min = shape_.node.backoff_min;
+  o.backoff_max = shape_.node.backoff_max;
+  o.settled_after = shape_.node.settled_after;
+  o.load_timeout = shape_.node.load_timeout;
+  o.instance = instance_of(m);
+  o.llumlet = llumlet_of(m);
+  o.llumlet.node_address = m.name;
+  o.log = log_;
+  m.member = m.system->spawn<actors::member>(std::move(o));
+}
+
+deployment::machine* deployment::find(const std::string& name) {
+  for (auto& m : machines_)
+    if (m->name == name) return m.get();
+  return nullptr;
+}
+
+void deployment::start_ordered(const std::string& name) {
+  if (auto* known = find(name); known != nullptr) {
+    if (known->runs() && known->system->alive() > 0) return;
+    known->released = false;
+    return start_process(*known);
+  }
+  auto& m = *machines_.emplace_back(std::make_unique<machine>());
+  m.name = name;
+  m.instances = 1;
+  m.ordered = true;
+  start_process(m);
+}
+
+void deployment::release(const std::string& name) {
+  auto* m = find(name);
+  if (m == nullptr || !m->ordered || m->released) return; // not one of ours
+  m->released = true;
+  ++released_;
+  m->system->tell(m->member, actors::retire{});
+  // Then its process ends.
+  world_.timers().call_after(process_end_time, [m, alive = alive_] {
+    if (*alive && m->runs() && m->released) m->system->crash(runtime::sim::crash_kind::reset);
+  });
+}
+
+void deployment::cut(std::uint32_t a, std::uint32_t b, bool control, bool blocks) {
+  const auto &first = machines_[a]->name, &second = machines_[b]->name;
+  if (control) world_.network().cut(first, second);
+  if (blocks) blocks_.cut(first, second);
+}
+
+void deployment::cut_one_way(std::uint32_t from, std::uint32_t to) {
+  world_.network().cut_one_way(machines_[from]->name, machines_[to]->name);
+}
+
+void deployment::heal(std::uint32_t a, std::uint32_t b) {
+  const auto &first = machines_[a]->name, &second = machines_[b]->name;
+  world_.network().heal(first, second);
+  blocks_.heal(first, second);
+}
+
+void deployment::delay(std::uint32_t a, std::uint32_t b, nanoseconds extra) {
+  world_.network().delay(machines_[a]->name, machines_[b]->name, extra);
+}
+
+void deployment::lose_acknowledgements(std::uint32_t which, std::uint32_t count) {
+  blocks_.drop_acknowledgements(machines_[which]->name, count);
+}
+
+void deployment::freeze(std::uint32_t which) {
+  auto& m = *machines_[which];
+  if (!m.runs()) return;
+  m.system->freeze();
+  blocks_.freeze(m.name);
+}
+
+void deployment::thaw(std::uint32_t which) {
+  auto& m = *machines_[which];
+  if (!m.runs()) return;
+  m.system->thaw();
+  blocks_.thaw(m.name);
+}
+
+void deployment::crash(std::uint32_t which, runtime::sim::crash_kind how) {
+  auto& m = *machines_[which];
+  if (!m.runs()) return;
+  m.system->crash(how);
+  blocks_.freeze(m.name);
+  if (which == 0) cluster_.reset();
+}
+
+void deployment::restart(std::uint32_t which) {
+  auto& m = *machines_[which];
+  if (!m.runs()) start_process(m);
+}
+
+void deployment::stop_member(std::uint32_t which) {
+  auto& m = *machines_[which];
+  if (m.runs()) m.system->stop(m.member, runtime::stop_reason::killed);
+}
+
+// Its process ends with it, and is started anew.
+void deployment::restart_member(std::uint32_t which) {
+  auto& m = *machines_[which];
+  if (!m.runs()) return;
+  m.system->crash(runtime::sim::crash_kind::reset);
+  start_process(m);
+}
+
+void deployment::stop_child_of_head(bool scheduler) {
+  if (!cluster_) return;
+  const auto view = cluster_->gate()->view();
+  auto& head = *machines_.front()->system;
+  if (scheduler && view.scheduler) head.stop(view.scheduler, runtime::stop_reason::killed);
+  if (!scheduler && view.frontend) head.stop(view.frontend, runtime::stop_reason::killed);
+}
+
+bool deployment::can_answer() const {
+  return cluster_ && machines_.front()->system->state() == system::state_type::running;
+}
+
+void deployment::jump_clock(std::uint32_t which, nanoseconds forward) {
+  auto& m = *machines_[which];
+  if (m.runs()) m.system->jump_clock(forward);
+}
+
+void deployment::slow_down(std::uint32_t which, std::uint64_t times) {
+  auto& m = *machines_[which];
+  if (m.runs()) m.devices->slow_down(times);
+}
+
+void deployment::stick(std::uint32_t which, nanoseconds lasts) {
+  auto& m = *machines_[which];
+  if (m.runs()) m.devices->stick_until(m.devices->now() + lasts);
+}
+
+void deployment::mend() {
+  fail_coordinator(0);
+  const auto count = static_cast<std::uint32_t>(machines());
+  for (std::uint32_t a = 0; a < count; ++a) {
+    for (std::uint32_t b = 0; b < count; ++b) {
+      if (a == b) continue;
+      heal(a, b);
+      delay(a, b, nanoseconds{0});
+    }
+    lose_acknowledgements(a, 0);
+    thaw(a);
+    restart(a);
+    slow_down(a, 1);
+    stick(a, nanoseconds{0});
+  }
+}
+
+bool deployment::all_ready(std::size_t instances) const {
+  if (!cluster_) return false;
+  const auto view = cluster_->gate()->view();
+  if (!view.frontend || !view.scheduler || view.instances.size() < instances) return false;
+  return std::all_of(view.instances.begin(), view.instances.end(),
+                     [](const auto& entry) { return entry.takes_requests(); });
+}
+
+std::size_t deployment::instances_expected() const {
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < machines(); ++i) sum += machines_[i]->instances;
+  return sum;
+}
+
+std::string deployment::left_behind(const protocols::cluster_status& status) {
+  std::string out;
+  const auto name = [&out](const char* what, std::uint64_t count, std::uint32_t instance) {
+    if (count > 0)
+      out += std::string(what) + " " + std::to_string(count) + " at instance " + std::to_string(instance) + "; ";
+  };
+  for (const auto& instance : status.instances) {
+    const auto id = instance.instance.value();
+    if (instance.state != protocols::instance_state::ready)
+      out += "instance " + std::to_string(id) + " is " + std::string(to_string(instance.state)) + "; ";
+    const auto& load = instance.load;
+    name("blocks", load.blocks_used, id);
+    name("running", load.running, id);
+    name("waiting", load.waiting, id);
+    name("parked", load.migrating, id);
+    name("queued blocks", load.queued_blocks, id);
+    name("headroom blocks", load.headroom_blocks, id);
+    name("waiting tokens", load.waiting_tokens, id);
+    name("migrations", instance.migrations.size(), id);
+    name("requests", instance.requests.size(), id);
+  }
+  if (status.requests_open > 0) out += "open requests " + std::to_string(status.requests_open) + "; ";
+  for (const auto& m : machines_)
+    if (const auto fabric = m->fabric.lock(); fabric && m->runs()) {
+      const auto figures = fabric->figures();
+      if (figures.postings_open > 0)
+        out += "landing places at " + m->name + " " + std::to_string(figures.postings_open) + "; ";
+      if (figures.sends_open > 0) out += "transfers of " + m->name + " " + std::to_string(figures.sends_open) + "; ";
+    }
+  if (journal_->open > 0) out += "orders without an answer " + std::to_string(journal_->open) + "; ";
+  return out + miscounted_actors();
+}
+
+std::string deployment::scheduler_errs(const protocols::cluster_status& status) {
+  const auto view = cluster_->gate()->view();
+  if (!view.scheduler) return "there is no scheduler";
+  const auto known = machines_.front()->system->ask(view.scheduler, std::chrono::seconds(1), actors::status_query{});
+  if (!known) return "the scheduler does not answer: " + known.error().message;
+  for (const auto& instance : status.instances) {
+    const auto& load = instance.load;
+    const auto found = std::find_if(known->reports.begin(), known->reports.end(),
+                                    [&](const auto& report) { return report.instance == instance.instance; });
+    const auto about = "the scheduler's report of instance " + std::to_string(instance.instance.value()) + " ";
+    if (found == known->reports.end()) return about + "is missing";
+    auto same = *found;
+    same.sequence = load.sequence;
+    if (same == load) continue;
+    return about + "says " + std::to_string(found->steps_total) + " steps, " + std::to_string(found->blocks_used) +
+           " blocks, generation " + std::to_string(found->generation) + "; it says " +
+           std::to_string(load.steps_total) + ", " + std::to_string(load.blocks_used) + ", " +
+           std::to_string(load.generation);
+  }
+  return {};
+}
+
+// Node, scheduler, front end, the operator; a member for each machine with instances; two for each instance that is
+// there.
+std::string deployment::miscounted_actors() const {
+  if (!cluster_) return "no head; ";
+  const auto view = cluster_->gate()->view();
+  std::size_t expected = 4 + 2 * view.instances.size(), there = 0;
+  for (const auto& m : machines_) {
+    if (!m->runs()) continue;
+    there += m->system->alive();
+    if (m->instances > 0 && !m->released) ++expected;
+  }
+  if (there == expected) return {};
+  return std::to_string(there) + " actors instead of " + std::to_string(expected) + "; ";
+}
+
+} // namespace godwit::explore

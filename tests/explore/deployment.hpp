@@ -1,0 +1,127 @@
+#pragma once
+
+#include "explore/device_timers.hpp"
+#include "explore/hand.hpp"
+#include "explore/shape.hpp"
+
+#include <godwit/actors/cluster.hpp>
+#include <godwit/actors/member.hpp>
+#include <godwit/runtime/sim/world.hpp>
+#include <godwit/transport/sim/network.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace godwit::explore {
+
+/// A cluster of the production actors on several machines of a simulated world, and the means to do bad things to it.
+///
+/// Machine 0 is the head: front end, scheduler, node and perhaps instances. Others join it over the world's links; what
+/// autoscaling orders are further ones. KV blocks go over a network of their own, which is cut together with the links.
+class deployment {
+public:
+  deployment(std::uint64_t seed, shape what, runtime::sim::event_log* log, runtime::log::logger logger);
+  deployment(const deployment&) = delete;
+  deployment& operator=(const deployment&) = delete;
+  ~deployment();
+
+  [[nodiscard]] runtime::sim::world& world() noexcept { return world_; }
+  [[nodiscard]] bool head_is_up() const noexcept { return cluster_ != nullptr; }
+  /// Its process runs, and does not stand still.
+  [[nodiscard]] bool can_answer() const;
+  /// Only where the head is up.
+  [[nodiscard]] actors::cluster& actors() noexcept { return *cluster_; }
+  /// What the operator's hand does at the head of now.
+  template <class Order> void order(Order what) {
+    if (head_is_up()) machines_.front()->system->tell(hand_, std::move(what));
+  }
+  [[nodiscard]] const hand_journal& journal() const noexcept { return *journal_; }
+
+  /// Further ones that were there from the start, and the head.
+  [[nodiscard]] std::size_t machines() const noexcept { return shape_.machines.size() + 1; }
+  void cut(std::uint32_t a, std::uint32_t b, bool control, bool blocks);
+  void cut_one_way(std::uint32_t from, std::uint32_t to);
+  void heal(std::uint32_t a, std::uint32_t b);
+  void delay(std::uint32_t a, std::uint32_t b, std::chrono::nanoseconds extra);
+  void lose_acknowledgements(std::uint32_t which, std::uint32_t count);
+  void freeze(std::uint32_t which);
+  void thaw(std::uint32_t which);
+  void crash(std::uint32_t which, runtime::sim::crash_kind how);
+  /// A crashed machine's process is started anew, as another one; nothing for one that runs.
+  void restart(std::uint32_t which);
+  void stop_member(std::uint32_t which);
+  /// Where the member has been stopped.
+  void restart_member(std::uint32_t which);
+  /// The scheduler, or the front end with its requests.
+  void stop_child_of_head(bool scheduler);
+  void jump_clock(std::uint32_t which, std::chrono::nanoseconds forward);
+  void slow_down(std::uint32_t which, std::uint64_t times);
+  void stick(std::uint32_t which, std::chrono::nanoseconds lasts);
+  /// The `pass`-th passing of a place in a migration from now on throws; 0: none.
+  void fail_coordinator(std::uint64_t pass) { coordinator_fails_in_ = pass; }
+
+  /// The machines as they were at the start: everything healed, thawed, started anew.
+  void mend();
+
+  /// True where every instance that the head knows takes requests, and machines have brought `instances` at least.
+  [[nodiscard]] bool all_ready(std::size_t instances) const;
+  /// Instances that the machines bring which have not been released.
+  [[nodiscard]] std::size_t instances_expected() const;
+  /// What is still held somewhere; empty: nothing. `status` is the head's.
+  [[nodiscard]] std::string left_behind(const protocols::cluster_status& status);
+  /// Where the scheduler's news of the instances differ from what they say themselves; empty: nowhere.
+  [[nodiscard]] std::string scheduler_errs(const protocols::cluster_status& status);
+  /// What the runtime complained about.
+  [[nodiscard]] const std::vector<std::string>& complaints() const noexcept { return complaints_; }
+  /// Actors on all machines, and how many there should be with so many instances.
+  [[nodiscard]] std::string miscounted_actors() const;
+  [[nodiscard]] std::uint32_t released() const noexcept { return released_; }
+
+private:
+  struct machine {
+    std::string name;
+    std::uint32_t instances = 0;
+    std::unique_ptr<device_timers> devices; // outlive the executors in the system
+    std::unique_ptr<runtime::sim::system> system;
+    runtime::handle<actors::member_interface> member;
+    std::weak_ptr<transport::fabric> fabric;
+    bool ordered = false;  ///< by autoscaling
+    bool released = false; ///< and given back
+    [[nodiscard]] bool runs() const noexcept {
+      return system && system->state() != runtime::sim::system::state_type::crashed;
+    }
+  };
+  class processes;
+
+  void start_process(machine& m);
+  void start_head();
+  void start_member(machine& m);
+  [[nodiscard]] actors::llumlet_options llumlet_of(machine& m);
+  [[nodiscard]] actors::instance_options instance_of(machine& m) const;
+  [[nodiscard]] machine* find(const std::string& name);
+  void start_ordered(const std::string& name);
+  void release(const std::string& name);
+  void pass(std::string_view place);
+
+  shape shape_;
+  actors::model_identity identity_;
+  runtime::log::logger log_;
+  runtime::sim::world world_;
+  transport::sim::network blocks_;
+  std::vector<std::string> complaints_;
+  std::vector<std::unique_ptr<machine>> machines_; ///< the head first; ordered ones last
+  std::unique_ptr<actors::cluster> cluster_;       ///< null: the head is down
+  runtime::handle<hand_interface> hand_;
+  std::shared_ptr<hand_journal> journal_ = std::make_shared<hand_journal>();
+  std::uint64_t keys_ = 0;
+  std::uint64_t coordinator_fails_in_ = 0;
+  std::uint32_t released_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true); ///< for timers of the world
+};
+
+} // namespace godwit::explore

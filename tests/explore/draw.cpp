@@ -1,0 +1,285 @@
+#include "explore/scenario.hpp"
+
+#include "explore/requests.hpp"
+
+#include <godwit/protocols/policy/dispatch.hpp>
+#include <godwit/runtime/async/counter_random.hpp>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+namespace godwit::explore {
+
+using namespace std::chrono_literals;
+using runtime::async::counter_random;
+using std::chrono::nanoseconds;
+using enum fault_kind;
+
+namespace {
+
+struct range {
+  std::uint32_t least = 0, most = 0;
+  [[nodiscard]] std::uint32_t draw(counter_random& random) const {
+    return least + static_cast<std::uint32_t>(random.below(most - least + 1));
+  }
+};
+
+/// What a scenario's parts are drawn from.
+struct ingredients {
+  std::string name, text;
+  range head_instances, machines, requests, faults;
+  std::vector<fault_kind> kinds;
+  std::uint32_t settings_permille = 0; ///< chance of each to be at an extreme
+  bool clients_leave = false;
+  bool scales = false;
+  nanoseconds span{300ms}; ///< in which everything begins
+};
+
+const std::vector<ingredients>& book() {
+  static const std::vector<ingredients> all{
+      {"calm",
+       "one process, tight memory, nothing happens",
+       {2, 2},
+       {0, 0},
+       {6, 10},
+       {0, 0},
+       {},
+       0,
+       false,
+       false,
+       100ms},
+      {"settings", "settings at their extremes, nothing else", {0, 2}, {1, 2}, {6, 20}, {0, 3}, {migrate}, 150},
+      {"migrations",
+       "requests are moved while blocks get lost and coordinators fail",
+       {0, 1},
+       {2, 3},
+       {6, 20},
+       {4, 16},
+       {migrate, migrate, migrate, migrate, cut_blocks, lost_acknowledgements, coordinator},
+       20},
+      {"links",
+       "links between machines are cut, one way or both, and slow",
+       {0, 1},
+       {2, 4},
+       {8, 24},
+       {1, 6},
+       {cut, cut, cut_one_way, cut_blocks, delay, migrate, migrate},
+       20},
+      {"crashes",
+       "processes are killed and started anew, instances too",
+       {0, 1},
+       {2, 4},
+       {8, 24},
+       {1, 5},
+       {crash, crash, vanish, kill_instance, stop_member, migrate, migrate},
+       20},
+      {"devices",
+       "devices are slow or stuck, processes stand still, clocks jump",
+       {0, 1},
+       {2, 3},
+       {8, 24},
+       {1, 6},
+       {slow_device, stuck_device, freeze, clock_jump, migrate, migrate},
+       20},
+      {"clients",
+       "clients leave and stop strings are met, while requests move",
+       {0, 1},
+       {2, 3},
+       {10, 40},
+       {2, 12},
+       {migrate, migrate, kill_instance, delay},
+       20,
+       true},
+      {"supervision",
+       "scheduler, front end and head die",
+       {0, 2},
+       {1, 3},
+       {8, 24},
+       {1, 4},
+       {stop_scheduler, stop_scheduler, stop_frontend, crash, kill_instance, coordinator, migrate},
+       20},
+      {"operators",
+       "instances are drained and come back, policies are switched, load scales the cluster",
+       {0, 2},
+       {1, 3},
+       {10, 40},
+       {2, 8},
+       {drain, drain, policies, policies, migrate},
+       30,
+       false,
+       true},
+      {"chaos",
+       "all of it together",
+       {0, 1},
+       {2, 4},
+       {10, 40},
+       {3, 12},
+       {cut,          cut_one_way,   cut_blocks,  delay,          lost_acknowledgements,
+        freeze,       crash,         vanish,      clock_jump,     slow_device,
+        stuck_device, kill_instance, coordinator, stop_scheduler, stop_frontend,
+        stop_member,  migrate,       migrate,     migrate,        drain,
+        policies},
+       60,
+       true,
+       true},
+  };
+  return all;
+}
+
+const ingredients& find(const std::string& name) {
+  for (const auto& one : book())
+    if (one.name == name) return one;
+  std::string known;
+  for (const auto& one : book()) known += (known.empty() ? "" : ", ") + one.name;
+  throw std::invalid_argument("no scenario is called '" + name + "'; there are " + known);
+}
+
+// Each part from a sequence of its own, so that adding to one leaves the others as they are.
+enum stream : std::uint64_t { of_cluster = 101, of_requests, of_faults, of_settings, of_looks };
+
+nanoseconds moment(nanoseconds span, counter_random& random) {
+  return nanoseconds(static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(span.count()))));
+}
+
+fault draw_fault(const ingredients& from, const scenario& s, counter_random& random) {
+  const auto machines = static_cast<std::uint32_t>(s.machines.size()) + 1;
+  fault f;
+  f.kind = from.kinds[random.below(from.kinds.size())];
+  f.at = moment(from.span, random);
+  f.steps = static_cast<std::uint32_t>(random.below(64));
+  constexpr std::uint64_t unit = 1'000'000; // ns; short, about as long as detection takes, and long
+  const std::uint64_t longest = std::uint64_t{20} << random.below(7);
+  f.lasts = nanoseconds(static_cast<std::int64_t>(unit * (1 + random.below(longest))));
+  f.machine = static_cast<std::uint32_t>(random.below(machines));
+  f.other = (f.machine + 1 + static_cast<std::uint32_t>(random.below(machines - 1))) % machines;
+  f.amount = random.below(8);
+  switch (f.kind) {
+  case crash:
+  case vanish:
+  case freeze:
+    // Mostly of others than the head, whose death ends everything.
+    if (f.machine == 0 && random.below(from.name == "supervision" ? 2 : 6) > 0)
+      f.machine = 1 + static_cast<std::uint32_t>(random.below(machines - 1));
+    break;
+  case stop_member:
+    f.machine = 1 + static_cast<std::uint32_t>(random.below(machines - 1));
+    break;
+  case delay:
+    f.amount = unit * (1 + random.below(50));
+    break;
+  case clock_jump:
+    f.amount = unit * (1 + random.below(std::uint64_t{4} << random.below(12)));
+    break;
+  case slow_device:
+    f.amount = 2 + random.below(30);
+    break;
+  case lost_acknowledgements:
+    f.amount = 1 + random.below(3);
+    break;
+  case coordinator:
+    f.amount = 1 + random.below(40);
+    break;
+  case migrate:
+    f.subject = static_cast<std::uint32_t>(random.below(s.requests.size()));
+    // While it runs, or a little before.
+    f.at = s.requests[f.subject].second.at + nanoseconds(static_cast<std::int64_t>(unit * random.below(150)));
+    break;
+  case policies:
+    f.amount = random.below(256);
+    break;
+  default:
+    break;
+  }
+  return f;
+}
+
+} // namespace
+
+std::vector<recipe> recipes() {
+  std::vector<recipe> out;
+  for (const auto& one : book()) out.push_back({one.name, one.text});
+  return out;
+}
+
+scenario draw(const std::string& name, std::uint64_t seed) {
+  const auto& from = find(name);
+  scenario s;
+  s.name = name;
+  s.seed = seed;
+  counter_random cluster(seed, of_cluster), asked(seed, of_requests), faults(seed, of_faults),
+      settings(seed, of_settings), looks(seed, of_looks);
+  s.head_instances = from.head_instances.draw(cluster);
+  s.machines.resize(from.machines.draw(cluster));
+  for (auto& instances : s.machines) instances = cluster.below(4) == 0 ? 2 : 1;
+  s.scales = from.scales && cluster.below(2) == 0;
+  s.blocks = 17 + static_cast<std::uint32_t>(cluster.below(cluster.below(2) == 0 ? 12 : 48));
+  const auto dispatchers = protocols::dispatcher_names();
+  s.dispatch = cluster.below(2) == 0 ? "freeness" : std::string(dispatchers[cluster.below(dispatchers.size())]);
+
+  const auto count = from.requests.draw(asked);
+  const auto first = static_cast<std::uint32_t>(asked.below(request_kinds));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    asked_request r;
+    r.kind = (first + i) % request_kinds;
+    r.at = moment(from.span, asked);
+    r.execution_level = asked.below(5) == 0 ? 1 : 0;
+    r.priority = asked.below(5) == 0 ? -1 : 0;
+    if (from.clients_leave && asked.below(3) == 0)
+      r.goes_after = static_cast<std::uint32_t>(asked.below(40));
+    else if (from.clients_leave && asked.below(3) == 0)
+      r.enough = 1 + static_cast<std::uint32_t>(asked.below(40));
+    s.requests.emplace_back(i, r);
+  }
+  const auto bad = from.kinds.empty() ? 0 : from.faults.draw(faults);
+  for (std::uint32_t i = 0; i < bad; ++i) s.faults.emplace_back(i, draw_fault(from, s, faults));
+  for (std::size_t i = 0; i < knobs().size(); ++i) {
+    const bool extreme = settings.below(1000) < from.settings_permille;
+    const bool high = settings.below(2) == 0;
+    if (extreme) s.settings.emplace_back(i, high);
+  }
+  for (int i = 0; i < 4; ++i) s.looks.push_back(moment(2 * from.span, looks));
+  return s;
+}
+
+scenario select(scenario s, const selection& keep) {
+  const auto filter = [](auto& parts, const std::optional<std::set<std::size_t>>& wanted) {
+    if (wanted) std::erase_if(parts, [&](const auto& part) { return !wanted->contains(part.first); });
+  };
+  filter(s.faults, keep.faults);
+  filter(s.requests, keep.requests);
+  filter(s.settings, keep.settings);
+  return s;
+}
+
+shape scenario::cluster() const {
+  auto out = usual_shape();
+  out.head_instances = head_instances;
+  out.machines = machines;
+  out.blocks = blocks;
+  auto& policies_of = out.node.scheduler.policies;
+  policies_of.dispatch = dispatch;
+  policies_of.scaling = scales ? protocols::scaling_mode::on : protocols::scaling_mode::off;
+  for (const auto& [index, high] : settings) knobs()[index].set(out, high);
+  return out;
+}
+
+bool scenario::has(fault_kind kind) const {
+  return std::any_of(faults.begin(), faults.end(), [kind](const auto& f) { return f.second.kind == kind; });
+}
+
+// A machine that nobody hears for a while is taken for dead; clocks that jump and late answers have the same effect.
+bool scenario::loses_owners() const {
+  return std::any_of(faults.begin(), faults.end(), [](const auto& f) {
+    constexpr std::array harmless{migrate, policies, drain, cut_blocks, lost_acknowledgements};
+    return std::find(harmless.begin(), harmless.end(), f.second.kind) == harmless.end();
+  });
+}
+
+bool scenario::loses_home() const {
+  return has(stop_frontend) || std::any_of(faults.begin(), faults.end(), [](const auto& f) {
+           return (f.second.kind == crash || f.second.kind == vanish) && f.second.machine == 0;
+         });
+}
+
+} // namespace godwit::explore

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "explore/run.hpp"
+#include "explore/scenario.hpp"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace godwit::explore {
+
+struct fleet_options {
+  unsigned processes = 1;
+  std::chrono::seconds wall_limit{60}; ///< of one run; a longer one hangs
+  std::uint32_t twice_every = 16;      ///< every so many-th scenario runs twice and must do the same; 0: none
+};
+
+/// Runs scenarios in processes of their own, so that a crash or a hang of one is an outcome like any other.
+///
+/// `next` gives the scenarios, until there are no more; `done` takes each outcome, in no order, and says whether to go
+/// on.
+void run_fleet(const fleet_options& options, const std::function<std::optional<scenario>()>& next,
+               const std::function<bool(const scenario&, const outcome&)>& done);
+
+/// One of them.
+[[nodiscard]] outcome run_apart(const scenario& s, std::chrono::seconds wall_limit);
+
+} // namespace godwit::explore

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <godwit/actors/interfaces.hpp>
+#include <godwit/runtime/actor.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace godwit::explore {
+
+/// What an operator's hand has ordered.
+struct hand_journal {
+  std::uint32_t open = 0; ///< asked for and not answered yet
+  std::uint32_t committed = 0;
+  std::uint32_t migrations = 0; ///< that ended
+};
+
+struct hand_interface
+    : runtime::interface<void(actors::migrate_request), void(actors::drain_instance), void(actors::policy_order)> {};
+
+/// An operator: gives orders to the head and waits for each answer.
+class hand final : public runtime::actor<hand_interface> {
+public:
+  hand(runtime::actor_context context, runtime::handle<actors::node_interface> head,
+       std::shared_ptr<hand_journal> journal)
+      : actor(context), head_(std::move(head)), journal_(std::move(journal)) {}
+  [[nodiscard]] std::string_view name() const noexcept override { return "operator"; }
+  [[nodiscard]] runtime::behavior_of<hand_interface> make_behavior() override {
+    return {[this](actors::migrate_request& order) { start(migrate(std::move(order))); },
+            [this](actors::drain_instance& order) { start(give(order)); },
+            [this](actors::policy_order& order) { start(give(std::move(order))); }};
+  }
+
+private:
+  static constexpr std::chrono::minutes patience{2};
+  runtime::async::task<void> migrate(actors::migrate_request order) {
+    ++journal_->open;
+    auto report = co_await ask(head_, patience, std::move(order));
+    --journal_->open;
+    ++journal_->migrations;
+    if (report && report->committed()) ++journal_->committed;
+  }
+  template <class Order> runtime::async::task<void> give(Order order) {
+    ++journal_->open;
+    auto answer = co_await ask(head_, patience, std::move(order));
+    --journal_->open;
+    (void)answer; // what is refused is refused
+  }
+  runtime::handle<actors::node_interface> head_;
+  std::shared_ptr<hand_journal> journal_;
+};
+
+} // namespace godwit::explore

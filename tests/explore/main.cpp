@@ -1,0 +1,286 @@
+#include "explore/fleet.hpp"
+#include "explore/planted.hpp"
+#include "explore/requests.hpp"
+#include "explore/shrink.hpp"
+
+#include <godwit/runtime/log/file_backend.hpp>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace godwit::explore {
+namespace {
+
+using steady = std::chrono::steady_clock;
+
+struct arguments {
+  std::uint64_t seeds = 1000, first = 1;
+  std::optional<std::uint64_t> seed;
+  std::vector<std::string> scenarios;
+  std::string faults, requests, settings;
+  double seconds = 0;
+  unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
+  unsigned wall_limit = 60;
+  bool json = false, list = false, list_settings = false, keep_going = false, until_found = false;
+  std::string events, log_levels;
+  std::uint32_t planted = 0;
+};
+
+/// How often one promise is shrunk; more failures of a kind say nothing new.
+constexpr std::size_t shrunk_max = 5;
+constexpr std::uint32_t shrink_runs_max = 400;
+
+struct tally {
+  std::uint64_t runs = 0, failed = 0, events = 0, answered = 0, errors = 0, migrations = 0, redispatches = 0;
+};
+
+std::string seconds_text(double s) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", s);
+  return text;
+}
+
+int usage_error(const std::string& text) {
+  std::cerr << "explore: " << text << "\n";
+  return 2;
+}
+
+int list_settings() {
+  for (const auto& one : knobs()) std::cout << one.name << "\n";
+  return 0;
+}
+
+int list() {
+  for (const auto& one : recipes()) std::cout << one.name << std::string(14 - one.name.size(), ' ') << one.text << "\n";
+  return 0;
+}
+
+/// One run, in this process, for a debugger.
+int replay(const arguments& a, const std::string& name) {
+  selection keep;
+  const auto part = [](const std::string& text, std::optional<std::set<std::size_t>>& to) {
+    if (text.empty()) return true;
+    to = parse_numbers(text);
+    return to.has_value();
+  };
+  if (!part(a.faults, keep.faults) || !part(a.requests, keep.requests) || !part(a.settings, keep.settings))
+    return usage_error("--faults, --requests and --settings take numbers like 0,3-5, or none");
+  const auto s = select(draw(name, *a.seed), keep);
+  std::ofstream events;
+  run_options options;
+  if (!a.events.empty()) {
+    events.open(a.events);
+    if (!events) return usage_error("cannot write " + a.events);
+    options.on_event = [&](const runtime::sim::event& e) { events << to_string(e) << "\n"; };
+  }
+  if (!a.log_levels.empty()) {
+    auto filter = runtime::log::level_filter::parse(a.log_levels);
+    if (auto* wrong = std::get_if<runtime::log::level_error>(&filter)) return usage_error("--log: " + wrong->message);
+    auto backend = runtime::log::open_file({});
+    if (auto* to = std::get_if<std::shared_ptr<runtime::log::backend>>(&backend))
+      options.log = runtime::log::logger(*to, std::get<runtime::log::level_filter>(std::move(filter)));
+  }
+  if (!a.json) std::cout << "scenario " << s.name << ", seed " << s.seed << "\n" << describe(s);
+  const auto out = run(s, options);
+  if (a.json) {
+    std::cout << boost::json::serialize(boost::json::object{{"scenario", s.name},
+                                                            {"seed", s.seed},
+                                                            {"clean", out.broken.empty()},
+                                                            {"broken", out.broken},
+                                                            {"details", out.details},
+                                                            {"hash", std::to_string(out.hash)},
+                                                            {"events", out.events}})
+              << "\n";
+  } else {
+    std::cout << "  " << out.answered << " answered, " << out.failed << " with an error, " << out.gone << " left; "
+              << out.moves << " moves, " << out.redispatches << " dispatched again; " << out.events << " events, hash "
+              << std::hex << out.hash << std::dec << "\n";
+    std::cout << (out.broken.empty() ? "clean\n" : "BROKEN: " + out.broken + "\n  " + out.details + "\n");
+  }
+  return out.broken.empty() ? 0 : 1;
+}
+
+class search {
+public:
+  search(const arguments& a, std::vector<std::string> names) : arguments_(a), names_(std::move(names)) {}
+
+  int run() {
+    fleet_options fleet;
+    fleet.processes = arguments_.jobs;
+    fleet.wall_limit = std::chrono::seconds(arguments_.wall_limit);
+    run_fleet(
+        fleet, [this] { return next(); }, [this](const scenario& s, const outcome& what) { return note(s, what); });
+    const auto took = elapsed();
+    report(took);
+    return failures_.empty() ? 0 : 1;
+  }
+
+private:
+  struct failure {
+    scenario first;
+    outcome what;
+    std::uint64_t times = 1;
+  };
+
+  double elapsed() const { return std::chrono::duration<double>(steady::now() - began_).count(); }
+
+  std::optional<scenario> next() {
+    if (arguments_.seconds > 0 ? elapsed() > arguments_.seconds : given_ >= arguments_.seeds) return std::nullopt;
+    const auto number = given_++;
+    return draw(names_[number % names_.size()], arguments_.first + number);
+  }
+
+  bool note(const scenario& s, const outcome& what) {
+    auto& sum = sums_[s.name];
+    ++sum.runs;
+    sum.events += what.events;
+    sum.answered += what.answered;
+    sum.errors += what.failed;
+    sum.migrations += what.moves;
+    sum.redispatches += what.redispatches;
+    if (what.broken.empty()) return true;
+    ++sum.failed;
+    const auto known = std::find_if(failures_.begin(), failures_.end(), [&](const auto& f) {
+      return f.what.broken == what.broken && f.first.name == s.name;
+    });
+    if (known != failures_.end()) {
+      ++known->times;
+      return true;
+    }
+    failures_.push_back({s, what});
+    found_after_ = elapsed();
+    if (arguments_.until_found) return false;
+    return arguments_.keep_going || failures_.size() < shrunk_max;
+  }
+
+  void report(double took) {
+    tally all;
+    for (const auto& [name, sum] : sums_) {
+      all.runs += sum.runs;
+      all.failed += sum.failed;
+      all.events += sum.events;
+      all.answered += sum.answered;
+      all.errors += sum.errors;
+      all.migrations += sum.migrations;
+      all.redispatches += sum.redispatches;
+      if (!arguments_.json)
+        std::cout << name << std::string(14 - name.size(), ' ') << sum.runs << " seeds, " << sum.failed << " broken; "
+                  << sum.answered << " requests answered, " << sum.errors << " with an error; " << sum.migrations
+                  << " moved, " << sum.redispatches << " dispatched again; " << sum.events << " events\n";
+    }
+    const auto rate = took > 0 ? static_cast<double>(all.runs) * 60 / took : 0;
+    boost::json::array broken;
+    for (const auto& f : failures_) broken.push_back(tell(f));
+    if (arguments_.json) {
+      boost::json::object out{{"seeds", all.runs},        {"broken", all.failed},
+                              {"clean", all.failed == 0}, {"seconds", took},
+                              {"seeds_per_minute", rate}, {"events", all.events},
+                              {"answered", all.answered}, {"errors", all.errors},
+                              {"moved", all.migrations},  {"dispatched_again", all.redispatches},
+                              {"failures", broken}};
+      if (!failures_.empty()) out["found_after_s"] = found_after_;
+      std::cout << boost::json::serialize(out) << "\n";
+    } else {
+      std::cout << all.runs << " seeds in " << seconds_text(took) << " s (" << static_cast<std::uint64_t>(rate)
+                << " a minute), " << all.failed << " broken\n";
+    }
+  }
+
+  /// Shrinks it, and prints all that somebody needs who mends it.
+  boost::json::object tell(const failure& f) {
+    const auto limit = std::chrono::seconds(std::min(20U, arguments_.wall_limit));
+    const auto small =
+        shrink(f.first, f.what, shrink_runs_max, [limit](const scenario& s) { return run_apart(s, limit); });
+    const auto line = replay_line(small.smallest, f.first);
+    if (!arguments_.json) {
+      std::cout << "\nBROKEN: " << f.what.broken << " (" << f.times << " of the seeds of " << f.first.name << ")\n  "
+                << small.what.details << "\n"
+                << describe(small.smallest) << "  again: " << line << "\n  whole: " << replay_line(f.first, f.first)
+                << "\n\n";
+    }
+    return {{"promise", f.what.broken},
+            {"details", small.what.details},
+            {"scenario", f.first.name},
+            {"seed", f.first.seed},
+            {"times", f.times},
+            {"replay", line},
+            {"replay_whole", replay_line(f.first, f.first)}};
+  }
+
+  const arguments& arguments_;
+  std::vector<std::string> names_;
+  steady::time_point began_ = steady::now();
+  std::uint64_t given_ = 0;
+  std::map<std::string, tally> sums_;
+  std::vector<failure> failures_;
+  double found_after_ = 0;
+};
+
+int explore(int argc, char** argv) {
+  arguments a;
+  CLI::App app{"Searches for faults: clusters of the production actors on virtual time, to which bad things happen.",
+               "explore"};
+  app.add_option("--seeds", a.seeds, "how many scenarios")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+  app.add_option("--first", a.first, "the first seed; the others follow");
+  app.add_option("--seconds", a.seconds, "instead of --seeds: until so many seconds are over")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--scenario", a.scenarios, "only these; default: all in turn. --list shows them");
+  app.add_option("--seed", a.seed, "run one scenario with this seed, once, and say what happened");
+  app.add_option("--faults", a.faults, "with --seed: only these faults, as 0,3-5 or none");
+  app.add_option("--requests", a.requests, "with --seed: only these requests");
+  app.add_option("--settings", a.settings, "with --seed: only these settings at their extremes");
+  app.add_option("--events", a.events, "with --seed: write every delivery to this file");
+  app.add_option("--log", a.log_levels, "with --seed: log of the actors to standard error, at these levels (debug)");
+  app.add_option("--jobs", a.jobs, "processes at a time; default: one for each processor")->check(CLI::Range(1, 1024));
+  app.add_option("--wall-limit", a.wall_limit, "seconds of real time after which a run counts as hanging")
+      ->check(CLI::Range(1, 86'400));
+  app.add_flag("--keep-going", a.keep_going, "do not end after five different failures");
+  app.add_flag("--until-found", a.until_found, "end after the first failure");
+  app.add_flag("--list", a.list, "list the scenarios");
+  app.add_flag("--list-settings", a.list_settings,
+               "list the settings that are drawn at their extremes, by their numbers");
+  app.add_flag("--json", a.json, "one JSON object on standard output");
+  if (planted_count() > 0)
+    app.add_option("--planted", a.planted, "switch this planted bug on")->check(CLI::Range(1U, planted_count()));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& wrong) {
+    return usage_error(std::string(wrong.what()) + " (see --help)");
+  }
+  if (a.list) return list();
+  if (a.list_settings) return list_settings();
+  (void)calm_answers(); // before there are bugs, and processes
+  plant(a.planted);
+  std::vector<std::string> names;
+  for (const auto& one : recipes()) names.push_back(one.name);
+  for (const auto& one : a.scenarios)
+    if (std::find(names.begin(), names.end(), one) == names.end())
+      return usage_error("no scenario is called '" + one + "'; --list shows them");
+  if (!a.scenarios.empty()) names = a.scenarios;
+  if (!a.seed && !(a.faults + a.requests + a.settings + a.events + a.log_levels).empty())
+    return usage_error("--faults, --requests, --settings, --events and --log need a --seed");
+  if (a.seed) {
+    if (a.scenarios.size() != 1) return usage_error("--seed needs one --scenario");
+    return replay(a, names.front());
+  }
+  return search(a, names).run();
+}
+
+} // namespace
+} // namespace godwit::explore
+
+int main(int argc, char** argv) { return godwit::explore::explore(argc, argv); }

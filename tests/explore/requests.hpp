@@ -1,0 +1,28 @@
+#pragma once
+
+#include <godwit/protocols/messages/request.hpp>
+#include <godwit/protocols/messages/tokens.hpp>
+
+#include <cstdint>
+#include <vector>
+
+/// Search for faults of the actors: whole clusters on virtual time, to which bad things happen (docs/explore.md).
+namespace godwit::explore {
+
+/// Requests whose answers are known: prompts of 1 to 150 tokens of which many begin alike, greedy and seeded, some with
+/// penalties; answers of up to 100 tokens, some of which end by themselves.
+inline constexpr std::uint32_t request_kinds = 64;
+inline constexpr std::uint32_t vocabulary = 1000;
+inline constexpr std::uint32_t context_length = 256;
+
+[[nodiscard]] protocols::generate_request request_of(std::uint32_t kind);
+
+/// What one instance says that nothing disturbs.
+struct calm_answer {
+  std::vector<protocols::token_id> tokens;
+  protocols::finish_reason finish = protocols::finish_reason::none;
+};
+/// By kind. Computed once, by the same actors.
+[[nodiscard]] const std::vector<calm_answer>& calm_answers();
+
+} // namespace godwit::explore

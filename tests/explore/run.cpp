@@ -1,0 +1,362 @@
+#include "explore/run.hpp"
+
+#include "explore/books.hpp"
+#include "explore/client.hpp"
+#include "explore/deployment.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace godwit::explore {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
+namespace {
+
+/// More than all bounds of a cluster together: loading, leases, placement, claims.
+constexpr nanoseconds patience = 5min;
+constexpr nanoseconds slice = 100ms;
+/// Of one slice: a cluster that does nothing but talk.
+constexpr std::uint64_t steps_of_slice_max = 2'000'000;
+
+class play {
+public:
+  play(const scenario& s, const run_options& options)
+      : scenario_(s), shape_(s.cluster()), log_(options.on_event), cluster_(s.seed, shape_, &log_, options.log) {}
+
+  outcome run() {
+    if (come_up() && happen() && everybody_ends() && nothing_stays()) check_work();
+    check_clients();
+    for (const auto& one : cluster_.complaints()) broken("complaint of the runtime", one);
+    out_.hash = log_.hash();
+    out_.events = log_.count();
+    out_.took = cluster_.world().now();
+    out_.migrations = cluster_.journal().committed;
+    return out_;
+  }
+
+private:
+  struct asked {
+    const asked_request* what = nullptr;
+    std::shared_ptr<client> who;
+    bool turned_away = false; ///< there was no front end
+  };
+
+  void broken(const std::string& promise, const std::string& details) {
+    if (!out_.broken.empty()) return;
+    out_.broken = promise;
+    out_.details = details;
+  }
+  bool whole() const { return out_.broken.empty(); }
+
+  /// Until the condition holds; false after `patience`, or where the cluster talks without end.
+  template <class Condition> bool wait_until(Condition condition) {
+    for (const auto end = cluster_.world().now() + patience; cluster_.world().now() < end;) {
+      const auto next = cluster_.world().now() + slice;
+      std::uint64_t steps = 0;
+      while (cluster_.world().now() < next) {
+        if (condition()) return true;
+        if (!cluster_.world().step()) return condition();
+        if (++steps > steps_of_slice_max) {
+          broken("the cluster talks without end", std::to_string(steps) + " messages within 100 ms");
+          return false;
+        }
+      }
+    }
+    return condition();
+  }
+
+  bool come_up() {
+    const auto expected = cluster_.instances_expected();
+    if (!wait_until([&] { return cluster_.all_ready(expected); }))
+      broken("the cluster comes up", "not all instances are ready after 5 minutes");
+    start_ = cluster_.world().now();
+    return whole();
+  }
+
+  // What happens, in order. Ends of faults come in while it goes on.
+  bool happen() {
+    asked_.resize(scenario_.requests.size());
+    for (std::size_t i = 0; i < scenario_.requests.size(); ++i)
+      plan(scenario_.requests[i].second.at, 0, [this, i] { submit(i); });
+    for (const auto& [number, f] : scenario_.faults) plan(f.at, f.steps, [this, &what = f] { strike(what); });
+    for (const auto at : scenario_.looks) plan(at, 0, [this] { look(); });
+    while (!plans_.empty() && whole()) {
+      auto next = std::move(plans_.extract(plans_.begin()).mapped());
+      run_to(start_ + next.at);
+      for (std::uint32_t i = 0; i < next.steps && cluster_.world().step(); ++i) {
+      }
+      next.act();
+    }
+    return whole();
+  }
+
+  struct planned {
+    nanoseconds at{0};
+    std::uint32_t steps = 0;
+    std::function<void()> act;
+  };
+  void plan(nanoseconds at, std::uint32_t steps, std::function<void()> act) {
+    plans_.emplace(std::pair{at, plans_total_++}, planned{at, steps, std::move(act)});
+  }
+  void run_to(nanoseconds when) {
+    if (when > cluster_.world().now()) cluster_.world().run_for(when - cluster_.world().now());
+  }
+  void after(nanoseconds lasts, std::function<void()> mend) {
+    plan(cluster_.world().now() - start_ + lasts, 0, std::move(mend));
+  }
+
+  void submit(std::size_t index) {
+    const auto& [number, what] = scenario_.requests[index];
+    auto& mine = asked_[index];
+    mine.what = &what;
+    mine.who = std::make_shared<client>(&calm_answers()[what.kind]);
+    if (what.enough) mine.who->enough = *what.enough;
+    if (what.goes_after) mine.who->goes_after = *what.goes_after;
+    if (!cluster_.head_is_up()) { // the connection is refused
+      mine.turned_away = true;
+      return;
+    }
+    auto one = std::make_shared<actors::submission>();
+    one->request = request_of(what.kind);
+    one->request.execution_level = what.execution_level;
+    one->request.priority = what.priority;
+    one->seeded = true;
+    one->sink = mine.who;
+    one->client_id = name_of(number);
+    // A weak one: the client must not keep itself.
+    mine.who->go = [this, who = std::weak_ptr(mine.who)] {
+      if (cluster_.head_is_up()) cluster_.actors().gate()->withdraw(who.lock());
+    };
+    mine.turned_away = !cluster_.actors().gate()->submit({std::move(one)});
+    if (what.goes_after && *what.goes_after == 0) {
+      mine.who->gone = true;
+      mine.who->go();
+    }
+  }
+  static std::string name_of(std::size_t number) { return "r" + std::to_string(number); }
+
+  std::optional<protocols::instance_id> instance_number(std::uint64_t number) {
+    if (!cluster_.head_is_up()) return std::nullopt;
+    const auto view = cluster_.actors().gate()->view();
+    if (view.instances.empty()) return std::nullopt;
+    return view.instances[number % view.instances.size()].instance;
+  }
+
+  void strike(const fault& f) {
+    using enum fault_kind;
+    const auto a = f.machine, b = f.other;
+    switch (f.kind) {
+    case cut:
+      cluster_.cut(a, b, true, true);
+      return after(f.lasts, [this, a, b] { cluster_.heal(a, b); });
+    case cut_one_way:
+      cluster_.cut_one_way(a, b);
+      return after(f.lasts, [this, a, b] { cluster_.heal(a, b); });
+    case cut_blocks:
+      cluster_.cut(a, b, false, true);
+      return after(f.lasts, [this, a, b] { cluster_.heal(a, b); });
+    case delay:
+      cluster_.delay(a, b, nanoseconds(f.amount));
+      return after(f.lasts, [this, a, b] { cluster_.delay(a, b, 0ns); });
+    case lost_acknowledgements:
+      return cluster_.lose_acknowledgements(a, static_cast<std::uint32_t>(f.amount));
+    case freeze:
+      cluster_.freeze(a);
+      return after(f.lasts, [this, a] { cluster_.thaw(a); });
+    case crash:
+    case vanish:
+      cluster_.crash(a, f.kind == crash ? runtime::sim::crash_kind::reset : runtime::sim::crash_kind::silent);
+      return after(f.lasts, [this, a] { cluster_.restart(a); });
+    case stop_member:
+      cluster_.stop_member(a);
+      member_gone_[a] = true;
+      return after(f.lasts, [this, a] { bring_back_member(a); });
+    case clock_jump:
+      return cluster_.jump_clock(a, nanoseconds(f.amount));
+    case slow_device:
+      cluster_.slow_down(a, f.amount);
+      return after(f.lasts, [this, a] { cluster_.slow_down(a, 1); });
+    case stuck_device:
+      return cluster_.stick(a, f.lasts);
+    case kill_instance:
+      if (const auto id = instance_number(f.amount)) cluster_.actors().kill(*id);
+      return;
+    case coordinator:
+      return cluster_.fail_coordinator(f.amount);
+    case stop_scheduler:
+    case stop_frontend:
+      return cluster_.stop_child_of_head(f.kind == stop_scheduler);
+    case migrate:
+      if (const auto id = instance_number(f.amount))
+        cluster_.order(actors::migrate_request{{}, name_of(f.subject), *id});
+      return;
+    case drain:
+      if (const auto id = instance_number(f.amount)) {
+        cluster_.order(actors::drain_instance{*id, true});
+        drained_.push_back(*id);
+        after(f.lasts, [this, id] { cluster_.order(actors::drain_instance{*id, false}); });
+      }
+      return;
+    case policies:
+      return cluster_.order(switched(f.amount));
+    }
+  }
+
+  void bring_back_member(std::uint32_t machine) {
+    if (std::exchange(member_gone_[machine], false)) cluster_.restart_member(machine);
+  }
+
+  actors::policy_order switched(std::uint64_t bits) const {
+    actors::policy_order out;
+    const auto dispatchers = protocols::dispatcher_names();
+    const auto migrations = protocols::migration_policy_names();
+    out.dispatch = dispatchers[bits % dispatchers.size()];
+    if ((bits & 16) != 0) out.migration = migrations[(bits >> 5) % migrations.size()];
+    if ((bits & 8) != 0) out.paused = (bits & 4) != 0 ? "yes" : "no";
+    return out;
+  }
+
+  void look() {
+    if (!whole() || !cluster_.can_answer()) return;
+    const auto status = cluster_.actors().status(true);
+    if (!status) return; // it was busy with its faults
+    if (auto wrong = compare_books(*status); !wrong.empty()) broken("the books agree with a recount", wrong);
+  }
+
+  bool everybody_ends() {
+    cluster_.mend();
+    for (auto& [machine, gone] : member_gone_)
+      if (gone) bring_back_member(machine);
+    for (const auto id : drained_) cluster_.order(actors::drain_instance{id, false});
+    actors::policy_order calm;
+    calm.scaling = "off";
+    calm.paused = "no";
+    cluster_.order(calm);
+    const auto over = [this] {
+      return std::all_of(asked_.begin(), asked_.end(),
+                         [](const auto& one) { return one.turned_away || one.who->over(); });
+    };
+    if (wait_until(over)) return whole();
+    std::string open;
+    for (std::size_t i = 0; i < asked_.size(); ++i)
+      if (!asked_[i].turned_away && !asked_[i].who->over())
+        open += (open.empty() ? "" : ", ") + std::to_string(scenario_.requests[i].first) + " after " +
+                std::to_string(asked_[i].who->tokens.size()) + " tokens";
+    broken("every request ends", "open 5 minutes after everything was mended: requests " + open);
+    return false;
+  }
+
+  bool nothing_stays() {
+    const auto expected = scenario_.scales ? 0 : cluster_.instances_expected();
+    std::string left = "not looked";
+    const auto end = cluster_.world().now() + patience;
+    for (auto pause = 20ms; cluster_.world().now() < end; pause = std::min<decltype(pause)>(pause * 2, 5s)) {
+      cluster_.world().run_for(pause);
+      if (!cluster_.can_answer()) {
+        left = "the head does not answer";
+        continue;
+      }
+      if (!cluster_.all_ready(expected)) {
+        left = "not all instances are ready: " + std::to_string(cluster_.actors().gate()->view().instances.size()) +
+               " there, " + std::to_string(expected) + " expected";
+        continue;
+      }
+      auto status = cluster_.actors().status(true);
+      if (!status) {
+        left = "no status: " + status.error().message;
+        continue;
+      }
+      left = cluster_.left_behind(*status);
+      if (left.empty()) left = cluster_.scheduler_errs(*status);
+      if (!left.empty()) continue;
+      status_ = std::move(*status);
+      out_.redispatches = status_.redispatches_total;
+      out_.moves = status_.moves_total;
+      return whole();
+    }
+    const auto says = [&left](const char* word) { return left.find(word) != std::string::npos; };
+    broken(says("ready")       ? "the cluster becomes whole again"
+           : says("scheduler") ? "the scheduler knows the instances"
+                               : "nothing is left behind",
+           left);
+    return false;
+  }
+
+  // Where nobody loses an owner each token is computed for somebody, once.
+  void check_work() {
+    if (shape_.may_run_twice || scenario_.loses_owners() || scenario_.scales || scenario_.has(fault_kind::drain))
+      return;
+    std::uint64_t drawn = 0, wanted = 0;
+    for (const auto& instance : status_.instances) drawn += instance.load.generated_tokens_total;
+    for (const auto& one : asked_) {
+      if (one.who->gone || one.what->enough) return;
+      wanted += one.who->tokens.size();
+    }
+    if (status_.redispatches_total > 0 && scenario_.settings.empty())
+      broken("nobody loses a request without need",
+             std::to_string(status_.redispatches_total) + " were dispatched again");
+    if (drawn != wanted && status_.redispatches_total == 0)
+      broken("no request runs twice",
+             std::to_string(drawn) + " tokens were drawn, " + std::to_string(wanted) + " were wanted");
+  }
+
+  void check_clients() {
+    for (std::size_t i = 0; i < asked_.size(); ++i) {
+      const auto& one = asked_[i];
+      if (!one.who) continue;
+      const auto& who = *one.who;
+      const auto about = "request " + std::to_string(scenario_.requests[i].first) + ": ";
+      if (!who.wrong.empty()) broken("each answer is the calm one", about + who.wrong);
+      if (who.gone)
+        ++out_.gone;
+      else if (who.failed || one.turned_away)
+        ++out_.failed;
+      else
+        ++out_.answered;
+      if (who.failed && !may_fail(*who.failed, who))
+        broken("no request fails without need",
+               about + who.failed->message + ", after " + std::to_string(who.tokens.size()) + " tokens");
+      if (one.turned_away && !scenario_.loses_home()) broken("no request fails without need", about + "no front end");
+    }
+  }
+
+  bool may_fail(const actors::answer_failure& failure, const client& who) const {
+    using enum actors::failure_kind;
+    switch (failure.kind) {
+    case overloaded:
+      return shape_.may_overload && who.tokens.empty();
+    case unavailable:
+      return shape_.may_time_out || scenario_.loses_home();
+    case internal:
+      return shape_.may_give_up && failure.message.find("too often") != std::string::npos;
+    case too_long:
+    case invalid:
+      return false;
+    }
+    return false;
+  }
+
+  const scenario& scenario_;
+  const shape shape_;
+  outcome out_;
+  runtime::sim::event_log log_;
+  std::vector<asked> asked_; // outlives the cluster's sinks only by their shared pointers
+  deployment cluster_;
+  nanoseconds start_{0};
+  std::map<std::pair<nanoseconds, std::uint64_t>, planned> plans_;
+  std::uint64_t plans_total_ = 0;
+  std::map<std::uint32_t, bool> member_gone_;
+  std::vector<protocols::instance_id> drained_;
+  protocols::cluster_status status_;
+};
+
+} // namespace
+
+outcome run(const scenario& s, const run_options& options) { return play(s, options).run(); }
+
+} // namespace godwit::explore

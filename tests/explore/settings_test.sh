@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# settings_test.sh EXPLORE SETTINGS_MD: every setting of the actors is drawn at its extremes by the fault search, or is
+# named here with the reason why not.
+set -euo pipefail
+drawn=$("$1" --list-settings)
+# Fixed by a scenario: the model and its shape, the number of instances, what policies switch, autoscaling and how it
+# gets processes.
+fixed='instances.count instances.device instances.threads instances.kv_type instances.isa scheduler.policy
+scheduler.migration scaling.mode scaling.provisioner scaling.command_out scaling.command_in'
+# Of the HTTP edge, which is not there.
+edge='frontend.prompts_max'
+# Worked out from the timeout: silence needs no heartbeats in a simulated world.
+silence='cluster.heartbeat_interval cluster.name'
+missing=0
+while read -r setting; do
+  grep -qxF "$setting" <<<"$drawn" && continue
+  grep -qwF "$setting" <<<"$fixed $edge $silence" && continue
+  echo "$setting is not drawn by the fault search (tests/explore/shape.cpp)"
+  missing=1
+done < <(awk -F'`' '/^## \[/ { gsub(/^## \[|\].*/, "", $0); table = $0 }
+  /^\| `/ && table ~ /^(instances|llumlet|scheduler|priorities|scaling|frontend|migration|cluster)$/ { print table "." $2 }' "$2")
+while read -r name; do
+  [[ $name == \(* ]] || grep -qF "\`${name#*.}\`" "$2" || { echo "there is no setting $name"; missing=1; }
+done <<<"$drawn"
+exit $missing

@@ -1,0 +1,197 @@
+#include "explore/shape.hpp"
+
+#include "explore/requests.hpp"
+
+namespace godwit::explore {
+
+using namespace std::chrono_literals;
+
+shape usual_shape() {
+  shape s;
+  s.latency.base_us = 3000;
+  s.fabric.bytes_per_second = 400'000; // a simulated block shows the fabric 128 bytes
+  s.fabric.latency = 200us;
+  s.detection = {80ms, 120ms};
+  auto& n = s.node;
+  n.backoff_min = 5ms;
+  n.backoff_max = 200ms;
+  n.settled_after = 500ms;
+  n.load_timeout = 20s;
+  n.frontend.ask_timeout = 300ms;
+  n.frontend.decision_timeout = 100ms;
+  n.frontend.migration_timeout = 20s;
+  n.frontend.attempts_max = 64; // faults may be many; the setting's own extreme is few
+  n.frontend.execution_levels = {"normal", "high"};
+  n.scheduler.stale_after = 500ms;
+  n.scheduler.migration_interval = 40ms;
+  n.scheduler.levels = {{"normal", 0}, {"high", 6}};
+  n.scheduler.scaling.hold_ns = 200'000'000;
+  n.scheduler.scaling.provision_timeout_ns = 2'000'000'000;
+  n.scheduler.scaling.instances_max = 6;
+  n.llumlet.load_timeout = 20s;
+  n.llumlet.step_timeout = 3s;
+  n.llumlet.report_interval = 50ms;
+  n.llumlet.selection.cooldown_ns = 50'000'000;
+  auto& p = n.llumlet.planner;
+  p.context_length = context_length;
+  p.step_tokens_max = 64;
+  p.running_max = 8;
+  p.waiting_max = 64;
+  p.eos = {2};
+  p.execution_levels = n.scheduler.levels;
+  auto& m = n.llumlet.migration.settings;
+  m.answer_timeout = 40ms;
+  m.stage_timeout = 200ms;
+  m.last_timeout = 60ms;
+  m.lease = 400ms;
+  m.claim_timeout = 40ms;
+  m.portion_bytes = 512;
+  m.copy_share = 0.5;
+  return s;
+}
+
+namespace {
+
+// By the name of the setting, where production has one; others in brackets.
+std::vector<knob> all_knobs() {
+  std::vector<knob> k;
+  const auto add = [&k](const char* name, void (*set)(shape&, bool)) { k.push_back({name, set}); };
+  // Memory and batches
+  add("instances.kv_bytes", [](shape& s, bool high) { s.blocks = high ? 512 : 17; });
+  add("instances.layers_per_advance", [](shape& s, bool high) { s.node.instance.layers_per_advance = high ? 100 : 1; });
+  add("instances.step_timeout", [](shape& s, bool high) {
+    s.node.llumlet.step_timeout = high ? 60s : 300ms;
+    s.may_give_up = s.may_give_up || !high;
+  });
+  add("instances.restart_backoff_min", [](shape& s, bool high) { s.node.backoff_min = high ? 500ms : 1ms; });
+  add("instances.restart_backoff_max", [](shape& s, bool high) { s.node.backoff_max = high ? 2s : 1ms; });
+  add("llumlet.batching", [](shape& s, bool high) {
+    s.node.llumlet.planner.mode = high ? protocols::batching_mode::continuous : protocols::batching_mode::static_batch;
+  });
+  add("llumlet.step_tokens_max",
+      [](shape& s, bool high) { s.node.llumlet.planner.step_tokens_max = high ? 1024 : 16; });
+  add("llumlet.sequences_max", [](shape& s, bool high) { s.node.llumlet.planner.running_max = high ? 16 : 1; });
+  add("llumlet.queue_max", [](shape& s, bool high) {
+    s.node.llumlet.planner.waiting_max = high ? 1000 : 1;
+    s.may_overload = s.may_overload || !high;
+  });
+  add("llumlet.prefix_caching", [](shape& s, bool high) { s.node.llumlet.planner.prefix_caching = high; });
+  add("priorities.execution", [](shape& s, bool high) {
+    s.node.scheduler.levels[1].headroom = high ? 1000 : 0;
+    s.node.llumlet.planner.execution_levels = s.node.scheduler.levels;
+  });
+  add("priorities.profile", [](shape& s, bool high) {
+    s.node.llumlet.profile.enabled = high;
+    s.node.scheduler.levels[1].headroom.reset();
+    s.node.llumlet.planner.execution_levels = s.node.scheduler.levels;
+  });
+  add("priorities.profile_time_max", [](shape& s, bool high) { s.node.llumlet.profile.time_max = high ? 10s : 1ms; });
+  // Devices and links
+  add("(step time)", [](shape& s, bool high) { s.latency.base_us = high ? 30'000 : 50; });
+  add("(load time)", [](shape& s, bool high) { s.load_time = high ? 2s : 0s; });
+  add("(latency of messages)", [](shape& s, bool high) {
+    s.links.latency_min = high ? 1ms : 0ns;
+    s.links.latency_max = high ? 20ms : 1us;
+  });
+  add("cluster.connection_timeout", [](shape& s, bool high) {
+    if (high)
+      s.detection = {1s, 2s};
+    else
+      s.detection = {45ms, 46ms};
+  });
+  add("cluster.rejoin_pause_max", [](shape& s, bool high) {
+    s.rejoin_min = high ? 1s : 1ms;
+    s.rejoin_max = high ? 3s : 5ms;
+  });
+  add("(bandwidth)", [](shape& s, bool high) { s.fabric.bytes_per_second = high ? 1e9 : 20'000; });
+  add("(bytes of a message)",
+      [](shape& s, bool high) { s.fabric.bytes_per_message = high ? std::size_t{1} << 20U : 128; });
+  // Reports and scheduling
+  add("scheduler.report_interval", [](shape& s, bool high) { s.node.llumlet.report_interval = high ? 400ms : 3ms; });
+  add("(gap of reports)", [](shape& s, bool high) { s.node.llumlet.report_gap = high ? 200ms : 0ms; });
+  add("scheduler.stale_after", [](shape& s, bool high) { s.node.scheduler.stale_after = high ? 10s : 5ms; });
+  add("scheduler.migration_interval",
+      [](shape& s, bool high) { s.node.scheduler.migration_interval = high ? 500ms : 3ms; });
+  add("(queries in line)", [](shape& s, bool high) {
+    s.node.scheduler.queries_max = high ? 65536 : 1;
+    s.may_overload = s.may_overload || !high;
+  });
+  add("scheduler.migrate_below",
+      [](shape& s, bool high) { s.node.scheduler.pairing.source_below = high ? 1000 : 0.1; });
+  add("scheduler.migrate_above",
+      [](shape& s, bool high) { s.node.scheduler.pairing.destination_above = high ? 100 : 0.1; });
+  add("scheduler.hysteresis", [](shape& s, bool high) { s.node.scheduler.pairing.hysteresis = high ? 10 : 0; });
+  add("scheduler.move_cooldown",
+      [](shape& s, bool high) { s.node.llumlet.selection.cooldown_ns = high ? 10'000'000'000 : 0; });
+  add("scheduler.move_gain", [](shape& s, bool high) { s.node.llumlet.selection.gain_min = high ? 20 : -100; });
+  // The home
+  add("frontend.requests_max", [](shape& s, bool high) {
+    s.node.frontend.requests_max = high ? 4096 : 4;
+    s.may_overload = s.may_overload || !high;
+  });
+  add("frontend.attempts_max", [](shape& s, bool high) {
+    s.node.frontend.attempts_max = high ? 1000 : 1;
+    s.may_give_up = s.may_give_up || !high;
+  });
+  add("frontend.placement_timeout", [](shape& s, bool high) {
+    s.node.frontend.placement_timeout = high ? 60s : 20ms;
+    s.may_time_out = s.may_time_out || !high;
+  });
+  add("(time for an admission)", [](shape& s, bool high) {
+    s.node.frontend.ask_timeout = high ? 5s : 12ms; // the latter less than an answer may need
+    s.may_give_up = s.may_give_up || !high;
+    s.may_run_twice = s.may_run_twice || !high;
+  });
+  add("(time for a decision)", [](shape& s, bool high) { s.node.frontend.decision_timeout = high ? 2s : 1us; });
+  add("(pause before another attempt)", [](shape& s, bool high) {
+    s.node.frontend.retry_pause = high ? 1s : 1us;
+    s.node.frontend.retry_pause_max = high ? 2s : 1ms;
+  });
+  add("(history)", [](shape& s, bool high) {
+    s.node.frontend.events_max = high ? 1000 : 1;
+    s.node.frontend.ended_max = high ? 1000 : 1;
+  });
+  // Migration
+  add("migration.out_max", [](shape& s, bool high) { s.node.llumlet.migration.settings.out_max = high ? 16 : 1; });
+  add("migration.in_max", [](shape& s, bool high) { s.node.llumlet.migration.settings.in_max = high ? 16 : 1; });
+  add("migration.stages_max",
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.limits.stages_max = high ? 64 : 1; });
+  add("migration.last_blocks_max",
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.limits.last_blocks_max = high ? 64 : 0; });
+  add("migration.answer_timeout",
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.answer_timeout = high ? 2s : 2ms; });
+  add("migration.stage_timeout",
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.stage_timeout = high ? 5s : 5ms; });
+  add("migration.last_timeout",
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.last_timeout = high ? 2s : 2ms; });
+  add("migration.lease", [](shape& s, bool high) { s.node.llumlet.migration.settings.lease = high ? 20s : 10ms; });
+  add("migration.claim_timeout",
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.claim_timeout = high ? 500ms : 1ms; });
+  add("migration.claims_max",
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.claims_max = high ? 10 : 1; });
+  add("migration.portion_bytes", [](shape& s, bool high) {
+    s.node.llumlet.migration.settings.portion_bytes = high ? std::uint64_t{1} << 30U : 1;
+  });
+  add("migration.copy_share",
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.copy_share = high ? 1 : 0.05; });
+  // Supervision and autoscaling
+  add("(settled after)", [](shape& s, bool high) { s.node.settled_after = high ? 60s : 0s; });
+  add("scaling.freeness_min", [](shape& s, bool high) { s.node.scheduler.scaling.freeness_min = high ? 50 : -100; });
+  add("scaling.freeness_max", [](shape& s, bool high) { s.node.scheduler.scaling.freeness_max = high ? 10'000 : 51; });
+  add("scaling.hold",
+      [](shape& s, bool high) { s.node.scheduler.scaling.hold_ns = high ? 3'000'000'000 : 20'000'000; });
+  add("scaling.instances_min", [](shape& s, bool high) { s.node.scheduler.scaling.instances_min = high ? 5 : 1; });
+  add("scaling.instances_max", [](shape& s, bool high) { s.node.scheduler.scaling.instances_max = high ? 20 : 5; });
+  add("scaling.provision_timeout",
+      [](shape& s, bool high) { s.node.scheduler.scaling.provision_timeout_ns = high ? 10'000'000'000 : 50'000'000; });
+  return k;
+}
+
+} // namespace
+
+const std::vector<knob>& knobs() {
+  static const auto all = all_knobs();
+  return all;
+}
+
+} // namespace godwit::explore

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <godwit/actors/node.hpp>
+#include <godwit/gpu/sim/latency_model.hpp>
+#include <godwit/runtime/sim/network.hpp>
+#include <godwit/transport/sim/network.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+namespace godwit::explore {
+
+/// What a cluster is built from.
+struct shape {
+  std::uint32_t head_instances = 0;
+  std::vector<std::uint32_t> machines; ///< instances of each further one
+  std::uint32_t blocks = 64;           ///< of each instance
+  gpu::sim::latency_model latency;
+  std::chrono::nanoseconds load_time{0}; ///< of a model
+  runtime::sim::link_settings links;     ///< of control messages
+  runtime::sim::detection_settings detection;
+  transport::sim::settings fabric; ///< of blocks
+  std::chrono::nanoseconds rejoin_min{std::chrono::milliseconds(20)};
+  std::chrono::nanoseconds rejoin_max{std::chrono::milliseconds(500)};
+  std::chrono::nanoseconds order_time{std::chrono::milliseconds(100)}; ///< from an order of autoscaling to its process
+  /// Settings of production. Filled in by the cluster: identity, how instances are made, the fabric, the provisioner.
+  actors::node_options node;
+
+  // What then may become of requests, with the reason in the error.
+  bool may_overload = false;  ///< queues are small
+  bool may_time_out = false;  ///< little time to place a request
+  bool may_run_twice = false; ///< for a while: an instance that accepts too late is not believed
+  bool may_give_up = false;   ///< few attempts, or instances that fail again and again
+};
+
+/// The shape of all scenarios before any of its settings is drawn: bounds that fit virtual times, so that a fault costs
+/// tens of steps and not minutes.
+[[nodiscard]] shape usual_shape();
+
+/// A setting with two extreme values, each of which a cluster must bear.
+struct knob {
+  const char* name;
+  void (*set)(shape& s, bool high);
+};
+[[nodiscard]] const std::vector<knob>& knobs();
+
+} // namespace godwit::explore
