@@ -89,7 +89,9 @@ void frontend::submit(submission& what) {
   if (open_.size() >= options_.requests_max) {
     const auto level = std::min<std::size_t>(what.request.execution_level, levels_.size() - 1);
     count("overloaded", levels_[level].name);
-    what.sink->on_failed({failure_kind::overloaded, "the server has as many requests as it can hold"});
+    // Taken, so that the submission's own end does not fail it once more.
+    std::exchange(what.sink, nullptr)->on_failed(
+        {failure_kind::overloaded, "the server has as many requests as it can hold"});
     return;
   }
   // 16 bits of home, 12 of incarnation, 36 of counter: ids stay unique over restarts of this actor.
@@ -169,6 +171,7 @@ task<void> frontend::place(protocols::request_id id) {
       auto order = generate_order{r->request, runtime::handle<home_interface>{self()}};
       order.request.epoch = *epoch;
       order.request.answer = r->ownership.answer();
+      order.dispatch = choice.number;
       const auto answer = co_await ask(entry->llumlet, options_.ask_timeout, std::move(order));
       r = find(id);
       if (r == nullptr) { // withdrawn, or finished, while the instance made up its mind
@@ -253,6 +256,7 @@ task<frontend::chosen> frontend::choose(dispatch_query query) {
       chosen out;
       out.overloaded = decision->overloaded;
       out.why = std::move(decision->why);
+      out.number = decision->number;
       if (!decision->found) co_return out;
       const auto* entry = topology_.find(decision->instance);
       // Otherwise one of us has older news than the other; it is asked again in a moment.

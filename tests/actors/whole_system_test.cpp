@@ -271,7 +271,10 @@ TEST(WholeSystem, TheFrontEndHoldsABoundedNumberOfRequests) {
   sim_cluster cluster({.adjust = [](actors::node_options& o) { o.frontend.requests_max = 5; }});
   const auto sinks = submit_mix(cluster, 8);
   ASSERT_TRUE(cluster.run_until_ended(sinks));
-  for (std::size_t i = 0; i < sinks.size(); ++i) EXPECT_EQ(sinks[i]->failed.has_value(), i >= 5) << i;
+  for (std::size_t i = 0; i < sinks.size(); ++i) {
+    EXPECT_EQ(sinks[i]->failed.has_value(), i >= 5) << i;
+    EXPECT_EQ(sinks[i]->endings, 1) << i;
+  }
 }
 
 TEST(WholeSystem, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
