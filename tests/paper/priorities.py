@@ -119,8 +119,9 @@ def differ(runs, rates, points, alone):
            "26/s and ours has not (figure 11: S-S). Prefill has little to gain for the same reason: without priorities hardly anybody "
            "queues.")
     if len(rates) > 1:
-        out += (f" At {rates[-1]}/s ours gain as the paper's do, and normal requests pay more than the paper's: headroom is "
-                "kept whoever waits, so that the instances without it fill up and normal requests queue there.")
+        out += (f" At {rates[-1]}/s high-priority requests gain what the paper's do, but normal ones pay far more than there: headroom "
+                "is kept whoever waits, so the instances without it run out of memory and normal requests queue there. "
+                f"By the tokens that arrive the paper's experiment compares with ours at {ARTIFACT_RATE}/s.")
     return out + (" A request of high priority goes to an instance that keeps headroom already, unless that is fuller than the headroom "
                   "is dear elsewhere, as in the artifact; how much headroom to keep is a choice between the two kinds "
                   "([serving.md](serving.md#priorities)), as the last table shows.")

@@ -106,11 +106,11 @@ def lost(runs, places, policy):
 def gains(plan, runs, tops):
     sound = [(trace, rate) for trace, line in plan.items() for rate in line
              if runs[trace, rate, "llumnix-base"]["prefill_ms.p50"] <= rates.P50_MS]
-    known = [(trace, rate) for trace, rate in sound if rate in ARTIFACT[trace]]
-    columns = {"ShareGPT, BurstGPT, artifact's rates": [place for place in known if place[0] in DATA_SETS],
-               "generated, artifact's rates": [place for place in known if place[0] not in DATA_SETS]}
-    if tops:
-        columns["all, at *"] = [(trace, rate) for trace, rate in sound if rate == tops[trace]]
+    columns = {}
+    for kind, traces in (("ShareGPT, BurstGPT", DATA_SETS), ("generated", set(ARTIFACT) - set(DATA_SETS))):
+        columns[f"{kind}, artifact's rates"] = [(t, rate) for t, rate in sound if t in traces and rate in ARTIFACT[t]]
+        if tops:
+            columns[f"{kind}, at *"] = [(t, rate) for t, rate in sound if t in traces and rate == tops[t]]
     rows = []
     for policy in OTHERS:
         for key, name in KEYS.items():
@@ -136,7 +136,7 @@ def nearer(runs, sound):
         return ""
     return (f"INFaaS++ comes closer to Llumnix here than in the paper: in mean prefill to {times(gain)}, there 7.7x. One "
             "reason may be that our instances report every change at once, so that dispatch alone decides with fresh "
-            "numbers, another that a prompt never stops the decoding of others here (see below). ")
+            "numbers. ")
 
 
 def behind(runs, sound):
@@ -165,12 +165,12 @@ def saturation(runs, tops):
     return ["### Where it saturates", "", table(
         ["trace", "artifact's rates", "highest by the rule", "of the artifact's highest", "prefill, Llumnix", "INFaaS++",
          "preempted, Llumnix", "INFaaS++"], rows), "",
-            f"The paper's highest rates follow the same rule in words, so that the fourth column says how fast our simulated "
+            "The paper's highest rates follow the same rule in words, so that the fourth column says how fast our simulated "
             f"cluster is by the paper's: {min(others):.2f} to {max(others):.2f} of it, but {tops['S-S'] / 38:.2f} with "
-            "S-S. That trace has the most requests, and costs of a request beyond its tokens are what the profile lacks: "
-            "in the engine of the paper (vLLM 0.2) a prompt takes a step of its own in which nobody decodes, here it "
-            "rides along with the decodes; and admitting and answering a request costs nothing here. The step times were "
-            "calibrated on one rate of M-M."]
+            "S-S. Why S-S differs so much is not known. It has the most requests a second, and what a request costs beyond its "
+            "tokens is what the profile lacks: in the artifact's engine a prompt takes a step of its own in which nobody "
+            "decodes, here it rides along with the decodes, and admitting and answering a request costs nothing here. The "
+            "step times were calibrated on one rate of M-M."]
 
 
 def preempted(runs):
