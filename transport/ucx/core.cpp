@@ -104,7 +104,10 @@ void core::send(const std::string& peer, transfer_key key, std::uint32_t first_r
   const auto deadline = now + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
   auto what = std::make_shared<order>(order{peer, key, piece_cutter{first_region, std::move(regions)}, priority,
                                             deadline, std::move(keep), std::move(done), 0});
-  submit([this, what, possible, now] {
+  const bool urgent = priority == transfer_priority::urgent;
+  if (urgent) ++shared_.urgent_waiting;
+  submit([this, what, possible, urgent, now] {
+    if (urgent) --shared_.urgent_waiting;
     if (possible) {
       sender_.submit(std::move(*what), now);
     } else {
@@ -151,11 +154,15 @@ void core::lost(connection which, const std::string& reason) {
 }
 
 void core::run_calls() {
+  const bool any = !shared_.calls.empty();
   while (!shared_.calls.empty()) {
     const auto next = std::move(shared_.calls.front());
     shared_.calls.pop_front();
     next();
   }
+  // Whoever was woken would wait for the rest of this thread's time slice, which is milliseconds while bulk keeps it
+  // running.
+  if (any) std::this_thread::yield();
 }
 
 void core::schedule() {

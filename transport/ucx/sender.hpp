@@ -70,6 +70,8 @@ private:
   void piece_done(link& of, std::uint64_t number, const std::string& error);
   [[nodiscard]] std::string settle(link& of, const wire::receipts& m);
   void finish(std::uint64_t name, const std::string& error);
+  /// True: it takes more.
+  [[nodiscard]] bool write_stream(link& to, time now);
   void give_up(const link_key& name, const std::string& reason); ///< closes and drops
   void drop(link_key name, const std::string& reason);
 
@@ -78,6 +80,7 @@ private:
   std::map<link_key, link> links_;
   std::unordered_map<connection, link_key> by_connection_;
   std::uint64_t last_order_ = 0;
+  std::uint64_t urgent_open_ = 0; ///< urgent orders
 };
 
 } // namespace godwit::transport::ucx

@@ -24,12 +24,12 @@ std::size_t stream_socket::read(std::span<iovec> into) {
   return moved(got, protocol::socket::wait_read, readable_);
 }
 
-std::size_t stream_socket::write(std::span<iovec> from) {
+std::size_t stream_socket::write(std::span<iovec> from, bool more) {
   msghdr message{};
   message.msg_iov = from.data();
   message.msg_iovlen = from.size();
-  return moved(::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL), protocol::socket::wait_write,
-               writable_);
+  const int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+  return moved(::sendmsg(socket_.native_handle(), &message, flags), protocol::socket::wait_write, writable_);
 }
 
 std::size_t stream_socket::moved(ssize_t result, protocol::socket::wait_type direction, bool& possible) {

@@ -24,7 +24,8 @@ public:
 
   /// Bytes moved. 0: none now, or `error` says why never again.
   [[nodiscard]] std::size_t read(std::span<iovec> into);
-  [[nodiscard]] std::size_t write(std::span<iovec> from);
+  /// `more`: something follows at once, so the kernel need not send a short packet.
+  [[nodiscard]] std::size_t write(std::span<iovec> from, bool more);
   /// Nothing says that it would move nothing.
   [[nodiscard]] bool readable() const noexcept { return readable_; }
   [[nodiscard]] bool writable() const noexcept { return writable_; }

@@ -10,6 +10,7 @@ namespace godwit::transport::ucx {
 
 namespace {
 constexpr std::size_t parts_per_write = 64;
+constexpr std::size_t bytes_per_write = std::size_t{256} << 10;
 } // namespace
 
 stream_writer::stream_writer(std::shared_ptr<stream_socket> to, std::uint64_t token) : socket_(std::move(to)) {
@@ -18,6 +19,7 @@ stream_writer::stream_writer(std::shared_ptr<stream_socket> to, std::uint64_t to
   auto& first = waiting_.back();
   first.header.assign(reinterpret_cast<const char*>(&greeting), sizeof greeting);
   first.parts.push_back({first.header.data(), first.header.size()});
+  bytes_ = first.header.size();
 }
 
 void stream_writer::add(const wire::blocks& m, const std::vector<protocols::memory_region>& memory,
@@ -28,15 +30,20 @@ void stream_writer::add(const wire::blocks& m, const std::vector<protocols::memo
   made.parts.reserve(memory.size() + 1);
   made.parts.push_back({made.header.data(), made.header.size()});
   for (const auto& region : memory) made.parts.push_back({region.address, region.bytes});
+  bytes_ += made.header.size() + m.what.bytes;
   made.keep = std::move(keep);
 }
 
 void stream_writer::step() {
   std::array<iovec, parts_per_write> parts;
-  std::size_t count = 0;
+  std::size_t count = 0, room = bytes_per_write;
   for (const auto& one : waiting_)
-    for (auto i = one.next; i < one.parts.size() && count < parts.size(); ++i) parts[count++] = one.parts[i];
-  auto written = socket_->write({parts.data(), count});
+    for (auto i = one.next; i < one.parts.size() && count < parts.size() && room != 0; ++i) {
+      parts[count] = {one.parts[i].iov_base, std::min(room, one.parts[i].iov_len)};
+      room -= parts[count++].iov_len;
+    }
+  auto written = socket_->write({parts.data(), count}, bytes_ > bytes_per_write - room);
+  bytes_ -= written;
   while (written != 0) {
     auto& first = waiting_.front();
     auto& part = first.parts[first.next];

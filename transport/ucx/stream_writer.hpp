@@ -26,7 +26,7 @@ public:
   [[nodiscard]] const std::string& error() const noexcept { return socket_->error(); }
   /// `keep` is held until `memory` is not read any more.
   void add(const wire::blocks& m, const std::vector<protocols::memory_region>& memory, std::shared_ptr<void> keep);
-  /// One write.
+  /// One write, of a size that others can wait for.
   void step();
 
 private:
@@ -39,6 +39,7 @@ private:
   };
   std::shared_ptr<stream_socket> socket_;
   std::deque<frame> waiting_;
+  std::size_t bytes_ = 0; ///< of those
 };
 
 } // namespace godwit::transport::ucx

@@ -1,4 +1,5 @@
 // What every fabric promises, tried on all of them.
+#include "transport/fabric/peer_process.hpp"
 #include "transport/fabric/rig.hpp"
 
 #include <godwit/runtime/async/timer_thread.hpp>
@@ -32,9 +33,8 @@ struct kind {
   two_fabrics (*make)();
 };
 
-ucx::settings ucx_settings(bool cross_memory, bool checksum) {
-  ucx::settings s;
-  s.cross_memory = cross_memory;
+ucx::settings ucx_settings(way how, bool checksum) {
+  auto s = settings_for(how);
   s.checksum = checksum;
   return s;
 }
@@ -57,15 +57,28 @@ const kind kinds[] = {
      }},
     {"ucx_cross_memory",
      [] {
-       return two_fabrics{ucx::make_fabric(ucx_settings(true, false)), ucx::make_fabric(ucx_settings(true, false))};
+       return two_fabrics{ucx::make_fabric(ucx_settings(way::cross_memory, false)),
+                          ucx::make_fabric(ucx_settings(way::cross_memory, false))};
+     }},
+    {"ucx_streams",
+     [] {
+       return two_fabrics{ucx::make_fabric(ucx_settings(way::streams, false)),
+                          ucx::make_fabric(ucx_settings(way::streams, false))};
+     }},
+    {"ucx_one_without_streams",
+     [] {
+       return two_fabrics{ucx::make_fabric(ucx_settings(way::streams, false)),
+                          ucx::make_fabric(ucx_settings(way::messages, false))};
      }},
     {"ucx_messages",
      [] {
-       return two_fabrics{ucx::make_fabric(ucx_settings(false, false)), ucx::make_fabric(ucx_settings(false, false))};
+       return two_fabrics{ucx::make_fabric(ucx_settings(way::messages, false)),
+                          ucx::make_fabric(ucx_settings(way::messages, false))};
      }},
     {"ucx_checksums",
      [] {
-       return two_fabrics{ucx::make_fabric(ucx_settings(true, true)), ucx::make_fabric(ucx_settings(false, true))};
+       return two_fabrics{ucx::make_fabric(ucx_settings(way::cross_memory, true)),
+                          ucx::make_fabric(ucx_settings(way::streams, true))};
      }},
     {"ucx_self",
      [] {

@@ -1,4 +1,5 @@
 // Peers that lie, garble, speak another version or are no fabrics at all.
+#include "transport/fabric/liar.hpp"
 #include "transport/fabric/rig.hpp"
 #include "ucx/address.hpp"
 #include "ucx/core.hpp"
@@ -109,41 +110,6 @@ TEST(FabricPeers, GarbageAtTheListenerHurtsNobody) {
   post(*b, {1, 1}, to.regions());
   EXPECT_EQ(send(*a, b->address(), {1, 1}, 0, from.regions())->next(), "");
 }
-
-/// A client of our own making, which says what it likes.
-class liar final : public ucx::worker::events {
-public:
-  explicit liar(const std::string& address) : where(ucx::parse_address(address).value()) {
-    to = worker.connect(where.host, where.port);
-  }
-  void connected(ucx::connection) override {}
-  void received(ucx::connection, std::string_view header, std::string_view) override {
-    if (const auto m = wire::decode(header)) heard.push_back(*m);
-  }
-  void lost(ucx::connection, const std::string&) override { closed = true; }
-  void say(const std::string& header, const std::string& payload = {}) { worker.send(to, header, payload, {}, {}); }
-  void greet() {
-    wire::hello hello;
-    hello.from = identity;
-    hello.to = where.identity;
-    hello.pid = static_cast<std::uint64_t>(::getpid());
-    hello.probe = reinterpret_cast<std::uint64_t>(identity.data());
-    say(wire::encode(hello));
-  }
-  bool until(const std::function<bool()>& condition) {
-    return eventually([&] {
-      while (worker.progress()) {
-      }
-      return condition();
-    });
-  }
-  ucx::address where;
-  std::string identity = "feedfacefeedface";
-  std::vector<wire::message> heard;
-  bool closed = false;
-  ucx::worker worker{ucx::settings{}, *this};
-  ucx::connection to = 0;
-};
 
 TEST(FabricPeers, AConnectionThatLiesIsClosedAndOthersGoOn) {
   const auto none = std::make_shared<ucx::faults>();

@@ -23,7 +23,7 @@ namespace {
 constexpr auto argument = "--as-fabric-peer=";
 
 /// What the second process does until its input ends.
-int serve(bool cross_memory) {
+int serve(way how) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::map<std::uint64_t, std::shared_ptr<block_memory>> memory;
   std::mutex mutex;
@@ -31,8 +31,7 @@ int serve(bool cross_memory) {
     const std::lock_guard lock{mutex};
     std::cout << line << std::endl;
   };
-  ucx::settings options;
-  options.cross_memory = cross_memory;
+  auto options = settings_for(how);
   options.peer_timeout = std::chrono::milliseconds(1000);
   const auto mine = ucx::make_fabric(options);
   say(mine->address());
@@ -74,18 +73,29 @@ const bool was_peer = [] {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string word;
   while (std::getline(file, word, '\0'))
-    if (word.starts_with(argument)) ::_exit(serve(word.ends_with("1")));
+    if (word.starts_with(argument)) ::_exit(serve(static_cast<way>(word.back() - '0')));
   return false;
 }();
 
 } // namespace
 
-peer_process::peer_process(bool cross_memory) {
+const char* name(way how) {
+  return how == way::cross_memory ? "cross_memory" : how == way::streams ? "streams" : "messages";
+}
+
+ucx::settings settings_for(way how) {
+  ucx::settings out;
+  out.cross_memory = how == way::cross_memory;
+  out.streams = how == way::streams;
+  return out;
+}
+
+peer_process::peer_process(way how) {
   (void)was_peer;
   ::signal(SIGPIPE, SIG_IGN);
   int in[2], out[2];
   if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) return;
-  const std::string word = argument + std::to_string(cross_memory ? 1 : 0);
+  const std::string word = argument + std::to_string(static_cast<int>(how));
   pid_ = ::fork();
   if (pid_ == 0) {
     ::dup2(in[0], 0);

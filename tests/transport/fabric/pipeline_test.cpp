@@ -13,13 +13,12 @@
 namespace godwit::transport::testing {
 namespace {
 
-class FabricPipeline : public ::testing::TestWithParam<bool> {
+class FabricPipeline : public ::testing::TestWithParam<way> {
 protected:
   static constexpr std::size_t sends = 12, count = 64, bytes = 65536;
 
   static ucx::settings options() {
-    ucx::settings out;
-    out.cross_memory = GetParam();
+    auto out = settings_for(GetParam());
     out.peer_timeout = 1000ms;
     return out;
   }
@@ -137,8 +136,8 @@ TEST_P(FabricPipeline, ASenderThatIsKilledLeavesNoWriteInAnyPosting) {
   EXPECT_TRUE(eventually([&] { return mine->figures().peers_open == 0 && mine->figures().postings_open == 0; }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ucx, FabricPipeline, ::testing::Bool(),
-                         [](const auto& each) { return each.param ? "cross_memory" : "messages"; });
+INSTANTIATE_TEST_SUITE_P(Ucx, FabricPipeline, ::testing::Values(way::cross_memory, way::streams, way::messages),
+                         [](const auto& each) { return name(each.param); });
 
 } // namespace
 } // namespace godwit::transport::testing

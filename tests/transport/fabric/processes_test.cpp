@@ -14,12 +14,11 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-class FabricProcesses : public ::testing::TestWithParam<bool> {
+class FabricProcesses : public ::testing::TestWithParam<way> {
 protected:
   static constexpr std::size_t count = 1024, bytes = 65536;
   static std::shared_ptr<fabric> make() {
-    ucx::settings options;
-    options.cross_memory = GetParam();
+    auto options = settings_for(GetParam());
     options.peer_timeout = 1000ms;
     return ucx::make_fabric(options);
   }
@@ -157,8 +156,8 @@ TEST_P(FabricProcesses, ASenderThatStandsStillDoesNotDelayAWithdrawal) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ucx, FabricProcesses, ::testing::Bool(),
-                         [](const auto& each) { return each.param ? "cross_memory" : "messages"; });
+INSTANTIATE_TEST_SUITE_P(Ucx, FabricProcesses, ::testing::Values(way::cross_memory, way::streams, way::messages),
+                         [](const auto& each) { return name(each.param); });
 
 } // namespace
 } // namespace godwit::transport::testing

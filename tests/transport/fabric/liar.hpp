@@ -1,0 +1,66 @@
+#pragma once
+
+#include "transport/fabric/rig.hpp"
+#include "ucx/address.hpp"
+#include "ucx/wire.hpp"
+#include "ucx/worker.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <unistd.h>
+
+namespace godwit::transport::testing {
+
+/// A client of our own making, which says what it likes.
+class liar final : public ucx::worker::events {
+public:
+  explicit liar(const std::string& address) : where(ucx::parse_address(address).value()) {
+    to = worker.connect(where.host, where.port);
+  }
+  void connected(ucx::connection) override {}
+  void received(ucx::connection, std::string_view header, std::string_view) override {
+    if (const auto m = ucx::wire::decode(header)) heard.push_back(*m);
+  }
+  void lost(ucx::connection, const std::string&) override { closed = true; }
+  void say(const std::string& header, const std::string& payload = {}) { worker.send(to, header, payload, {}, {}); }
+  /// `readable`: names this process as one whose memory can be read.
+  void greet(bool readable = true) {
+    ucx::wire::hello hello;
+    hello.from = identity;
+    hello.to = where.identity;
+    hello.pid = readable ? static_cast<std::uint64_t>(::getpid()) : 0;
+    hello.probe = reinterpret_cast<std::uint64_t>(identity.data());
+    say(ucx::wire::encode(hello));
+  }
+  bool until(const std::function<bool()>& condition) {
+    return eventually([&] {
+      while (worker.progress()) {
+      }
+      return condition();
+    });
+  }
+  /// The first message of this kind that was heard, or nothing.
+  template <class M> std::optional<M> heard_of() {
+    std::optional<M> found;
+    (void)until([&] {
+      for (const auto& m : heard)
+        if (!found && std::holds_alternative<M>(m)) found = std::get<M>(m);
+      return found.has_value();
+    });
+    return found;
+  }
+  ucx::address where;
+  std::string identity = "feedfacefeedface";
+  std::vector<ucx::wire::message> heard;
+  bool closed = false;
+  ucx::worker worker{ucx::settings{}, *this};
+  ucx::connection to = 0;
+};
+
+} // namespace godwit::transport::testing

@@ -1,0 +1,187 @@
+// Streams whose sender lies, stops in the middle, or is a stranger.
+#include "transport/fabric/liar.hpp"
+#include "transport/fabric/rig.hpp"
+#include "ucx/core.hpp"
+#include "ucx/stream_listener.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace godwit::transport::testing {
+namespace {
+
+using ::testing::HasSubstr;
+namespace wire = ucx::wire;
+
+std::shared_ptr<fabric> make() {
+  ucx::settings options;
+  options.connect_timeout = 500ms;
+  options.idle_timeout = 300ms;
+  return ucx::make_fabric(options);
+}
+
+/// The stream's end that sends, in our own hands.
+class raw_stream {
+public:
+  raw_stream(const std::string& host, std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    ::inet_pton(AF_INET, host.c_str(), &to.sin_addr);
+    connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  }
+  raw_stream(const raw_stream&) = delete;
+  raw_stream& operator=(const raw_stream&) = delete;
+  ~raw_stream() { ::close(fd_); }
+  [[nodiscard]] bool connected() const { return connected_; }
+  void say(const std::string& bytes) const { (void)::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  void greet(std::uint64_t token) const {
+    const ucx::stream_greeting greeting{ucx::stream_magic, token};
+    say({reinterpret_cast<const char*>(&greeting), sizeof greeting});
+  }
+  /// Whether the other side shuts it within `timeout_ms`.
+  [[nodiscard]] bool shut(int timeout_ms) const {
+    pollfd readable{fd_, POLLIN, 0};
+    char byte = 0;
+    return ::poll(&readable, 1, timeout_ms) == 1 && ::recv(fd_, &byte, 1, 0) <= 0;
+  }
+
+private:
+  int fd_;
+  bool connected_ = false;
+};
+
+std::string header(std::uint64_t id, std::uint64_t bytes) {
+  wire::blocks m;
+  m.number = id;
+  m.key = {id, 1};
+  m.what.bytes = bytes;
+  m.what.sizes = {{bytes, 1}};
+  return wire::pack(m).value();
+}
+
+TEST(FabricStreams, OneThatStopsInTheMiddleDelaysNoWithdrawalAndGoesOnBehindIt) {
+  const auto b = make();
+  block_memory to(1, 1'000'000), next(1, 1000);
+  const auto landed = post(*b, {1, 1}, to.regions());
+  const auto landed_next = post(*b, {2, 1}, next.regions());
+  liar l(b->address());
+  l.greet(false);
+  const auto welcome = l.heard_of<wire::welcome>();
+  ASSERT_TRUE(welcome);
+  const raw_stream stream(l.where.host, welcome->stream_port);
+  ASSERT_TRUE(stream.connected());
+  stream.greet(welcome->stream_token);
+  stream.say(header(1, 1'000'000) + std::string(400'000, 'x'));
+  const auto& memory = to.regions().front();
+  ASSERT_TRUE(eventually([&] { return memory.address[399'999] == std::byte{'x'}; }));
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(withdraw(*b, {1, 1}, 2s));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 500ms);
+  to.poison(0xEE);
+  stream.say(std::string(600'000, 'y') + header(2, 1000) + std::string(1000, 'z'));
+  const auto told = landed_next->next();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->error, "");
+  EXPECT_TRUE(next.all('z'));
+  EXPECT_TRUE(to.all(0xEE)) << "what came after the withdrawal went nowhere";
+  l.worker.stop();
+}
+
+TEST(FabricStreams, OneThatEndsInTheMiddleKillsItsPosting) {
+  const auto b = make();
+  block_memory to(1, 1'000'000);
+  const auto landed = post(*b, {1, 1}, to.regions());
+  liar l(b->address());
+  l.greet(false);
+  const auto welcome = l.heard_of<wire::welcome>();
+  ASSERT_TRUE(welcome);
+  {
+    const raw_stream stream(l.where.host, welcome->stream_port);
+    stream.greet(welcome->stream_token);
+    stream.say(header(1, 1'000'000) + std::string(400'000, 'x'));
+  }
+  EXPECT_THAT(landed->next().value_or(landing{}).error, HasSubstr("the sender is gone"));
+  EXPECT_TRUE(l.until([&] { return l.closed; }));
+  EXPECT_TRUE(withdraw(*b, {1, 1}, 2s));
+  l.worker.stop();
+}
+
+TEST(FabricStreams, BytesForNobodyAreRefusedAndThrownAway) {
+  const auto b = make();
+  block_memory to(1, 1000);
+  const auto landed = post(*b, {2, 1}, to.regions());
+  liar l(b->address());
+  l.greet(false);
+  const auto welcome = l.heard_of<wire::welcome>();
+  ASSERT_TRUE(welcome);
+  const raw_stream stream(l.where.host, welcome->stream_port);
+  stream.greet(welcome->stream_token);
+  stream.say(header(1, 100'000) + std::string(100'000, 'x') + header(2, 1000) + std::string(1000, 'z'));
+  EXPECT_EQ(landed->next().value_or(landing{}).error, "");
+  EXPECT_TRUE(to.all('z'));
+  const auto refusal = l.heard_of<wire::refusal>();
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->number, 1U);
+  EXPECT_THAT(refusal->reason, HasSubstr("no posting"));
+  l.worker.stop();
+}
+
+TEST(FabricStreams, GarbageClosesTheConnection) {
+  const auto b = make();
+  wire::blocks offer;
+  offer.offered = true;
+  const std::string lies[] = {std::string(wire::stream_header_bytes, '\xff'), std::string(100'000, '\0'),
+                              wire::pack(wire::ping{}).value(), wire::pack(offer).value()};
+  for (const auto& lie : lies) {
+    liar l(b->address());
+    l.greet(false);
+    const auto welcome = l.heard_of<wire::welcome>();
+    ASSERT_TRUE(welcome);
+    const raw_stream stream(l.where.host, welcome->stream_port);
+    stream.greet(welcome->stream_token);
+    stream.say(lie);
+    EXPECT_TRUE(l.until([&] { return l.closed; }));
+    EXPECT_TRUE(stream.shut(2000));
+    l.worker.stop();
+  }
+  EXPECT_TRUE(eventually([&] { return b->figures().peers_open == 0; }));
+}
+
+TEST(FabricStreams, StrangersAreShutOutAndOthersGoOn) {
+  const auto a = make(), b = make();
+  liar l(b->address());
+  l.greet(false);
+  const auto welcome = l.heard_of<wire::welcome>();
+  ASSERT_TRUE(welcome);
+  const raw_stream silent(l.where.host, welcome->stream_port), wrong(l.where.host, welcome->stream_port),
+      noisy(l.where.host, welcome->stream_port);
+  wrong.greet(welcome->stream_token + 1);
+  noisy.say(std::string(3000, 'n'));
+  EXPECT_TRUE(wrong.shut(2000));
+  EXPECT_TRUE(noisy.shut(2000));
+  EXPECT_TRUE(silent.shut(3000)) << "after connect_timeout";
+  const raw_stream first(l.where.host, welcome->stream_port), second(l.where.host, welcome->stream_port);
+  first.greet(welcome->stream_token);
+  EXPECT_FALSE(first.shut(200));
+  second.greet(welcome->stream_token);
+  EXPECT_TRUE(second.shut(2000)) << "a token is good for one";
+  ucx::settings streaming;
+  streaming.cross_memory = false;
+  const auto c = ucx::make_fabric(streaming);
+  block_memory from(3, 100'000), to(3, 100'000);
+  from.scribble(5);
+  post(*b, {1, 1}, to.regions());
+  EXPECT_EQ(send(*c, b->address(), {1, 1}, 0, from.regions())->next(), "");
+  EXPECT_TRUE(same(from, to));
+  l.worker.stop();
+}
+
+} // namespace
+} // namespace godwit::transport::testing
