@@ -2,13 +2,9 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
-#include <caf/detail/simple_actor_clock.hpp>
 #include <caf/make_actor.hpp>
 #include <caf/monitorable_actor.hpp>
 #include <caf/resumable.hpp>
-
-#include <algorithm>
-#include <iterator>
 
 // CAF's actor_system has this class for a friend and only declares it: the one way to give a system its node's id
 // without a middleman.
@@ -23,9 +19,6 @@ namespace godwit::runtime::sim::detail {
 
 namespace {
 
-/// CAF gives its time point 0 a meaning of its own.
-constexpr std::chrono::nanoseconds origin{1};
-
 /// Stands where CAF has a thread that prints for actors. Ours do not print.
 class silent_printer final : public caf::monitorable_actor {
 public:
@@ -34,22 +27,6 @@ public:
 };
 
 } // namespace
-
-caf::actor_clock::time_point virtual_clock::now() const noexcept { return time_point{node_.now() + origin}; }
-
-std::chrono::nanoseconds virtual_clock::earliest() const noexcept {
-  return schedule_.begin()->first.time_since_epoch() - origin - node_.ahead();
-}
-
-void virtual_clock::fire_one(async::counter_random& random) {
-  const auto due = schedule_.equal_range(schedule_.begin()->first);
-  const auto count = static_cast<std::uint64_t>(std::distance(due.first, due.second));
-  const auto chosen = std::next(due.first, count > 1 ? static_cast<std::ptrdiff_t>(random.below(count)) : 0);
-  const auto timeout = std::move(chosen->second);
-  schedule_.erase(chosen);
-  if (timeout->backlink != actor_lookup_.end()) actor_lookup_.erase(timeout->backlink);
-  ship(*timeout);
-}
 
 scheduler::scheduler(caf::actor_system& system, world_state& world, node& owner)
     : caf::scheduler::abstract_coordinator(system), world_(world), node_(owner), clock_(owner.timers), unit_(*this),

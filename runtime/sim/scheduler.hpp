@@ -1,28 +1,13 @@
 #pragma once
 
 #include "sim/endpoint.hpp"
+#include "sim/virtual_clock.hpp"
 #include "sim/world_state.hpp"
 
-#include <caf/detail/simple_actor_clock.hpp>
 #include <caf/execution_unit.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 
 namespace godwit::runtime::sim::detail {
-
-/// CAF's timeouts of one system, on its node's time.
-class virtual_clock final : public caf::detail::simple_actor_clock {
-public:
-  explicit virtual_clock(const node_timers& node) : node_(node) {}
-  time_point now() const noexcept override;
-  [[nodiscard]] bool empty() const noexcept { return schedule_.empty(); }
-  /// By the world's clock.
-  [[nodiscard]] std::chrono::nanoseconds earliest() const noexcept;
-  /// Among those due first, one drawn at random.
-  void fire_one(async::counter_random& random);
-
-private:
-  const node_timers& node_;
-};
 
 /// Takes the place of CAF's scheduler: jobs go to the world, which runs them one message at a time.
 class scheduler final : public caf::scheduler::abstract_coordinator {

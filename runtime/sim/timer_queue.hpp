@@ -1,10 +1,10 @@
 #pragma once
 
+#include "sim/due_queue.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <unordered_map>
 #include <utility>
 
 namespace godwit::runtime::sim::detail {
@@ -13,35 +13,22 @@ namespace godwit::runtime::sim::detail {
 class timer_queue {
 public:
   std::uint64_t add(std::chrono::nanoseconds time, std::function<void()> function) {
-    due_.emplace(key{time, ++last_}, std::move(function));
-    times_.emplace(last_, time);
-    return last_;
+    return due_.add(time, std::move(function));
   }
   bool cancel(std::uint64_t id) {
-    const auto found = times_.find(id);
-    if (found == times_.end()) return false;
-    due_.erase(key{found->second, id});
-    times_.erase(found);
+    if (due_.find(id) == nullptr) return false;
+    const auto gone = due_.take(id); // its closure may cancel others while it is destroyed
     return true;
   }
   [[nodiscard]] bool empty() const noexcept { return due_.empty(); }
-  [[nodiscard]] std::chrono::nanoseconds earliest() const noexcept { return due_.begin()->first.first; }
-  void fire_one() {
-    auto first = due_.extract(due_.begin());
-    times_.erase(first.key().second);
-    first.mapped()();
-  }
-  void clear() {
-    times_.clear();
-    // closures may cancel others while they are destroyed
+  [[nodiscard]] std::chrono::nanoseconds earliest() const noexcept { return due_.earliest(); }
+  void fire_one() { due_.take(due_.first())(); }
+  void clear() { // as above
     const auto gone = std::exchange(due_, {});
   }
 
 private:
-  using key = std::pair<std::chrono::nanoseconds, std::uint64_t>;
-  std::uint64_t last_ = 0;
-  std::map<key, std::function<void()>> due_;
-  std::unordered_map<std::uint64_t, std::chrono::nanoseconds> times_;
+  due_queue<std::function<void()>> due_;
 };
 
 } // namespace godwit::runtime::sim::detail

@@ -1,0 +1,116 @@
+#include "runtime/actor/test_actors.hpp"
+
+#include <godwit/runtime/sim/world.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace godwit::runtime::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
+// The timers of a world against a list that is searched.
+TEST(VirtualTime, TimersFireByTimeAndThenInTheOrderInWhichTheyWereSetWhateverIsCancelled) {
+  sim::world world{1};
+  auto random = world.random(1);
+  struct planned {
+    nanoseconds due;
+    int number;
+    timer_source::timer_id id;
+  };
+  std::vector<planned> list;
+  int set = 0;
+  int fired = 0;
+  std::function<void()> act;
+  const auto set_one = [&] {
+    const nanoseconds delay{static_cast<std::int64_t>(random.below(5))}; // many at once
+    const int number = set++;
+    const auto id = world.timers().call_after(delay, [&, number] {
+      const auto next = std::min_element(list.begin(), list.end(), [](const planned& a, const planned& b) {
+        return a.due != b.due ? a.due < b.due : a.number < b.number;
+      });
+      ASSERT_NE(next, list.end());
+      EXPECT_EQ(next->number, number);
+      EXPECT_EQ(next->due, world.now());
+      list.erase(next);
+      ++fired;
+      act();
+    });
+    list.push_back({world.now() + delay, number, id});
+  };
+  act = [&] {
+    for (auto more = random.below(3); more > 0 && set < 5000; --more) set_one();
+    if (list.empty() || random.below(3) != 0) return;
+    const auto gone = list.begin() + static_cast<std::ptrdiff_t>(random.below(list.size()));
+    EXPECT_TRUE(world.timers().cancel(gone->id));
+    EXPECT_FALSE(world.timers().cancel(gone->id));
+    list.erase(gone);
+  };
+  while (set < 5000) {
+    for (int i = 0; i < 20; ++i) set_one();
+    ASSERT_TRUE(world.run());
+    EXPECT_TRUE(list.empty());
+  }
+  EXPECT_GT(fired, 1000);
+}
+
+TEST(VirtualTime, ATimerMayCancelThoseThatAreDueWithIt) {
+  sim::world world{1};
+  std::vector<timer_source::timer_id> others;
+  int fired = 0;
+  world.timers().call_after(1ns, [&] {
+    ++fired;
+    for (const auto id : others) EXPECT_TRUE(world.timers().cancel(id));
+  });
+  for (int i = 0; i < 10; ++i) others.push_back(world.timers().call_after(1ns, [&] { ++fired; }));
+  world.run();
+  EXPECT_EQ(fired, 1);
+}
+
+struct nap {
+  int number = 0;
+  nap() = default;
+  explicit nap(int n) : number(n) {}
+  auto fields() { return std::tie(number); }
+};
+using sleeper_interface = interface<void(nap)>;
+class sleeper final : public actor<sleeper_interface> {
+public:
+  sleeper(actor_context context, std::vector<int>& order) : actor(context), order_(order) {}
+  behavior_of<sleeper_interface> make_behavior() override {
+    return {[this](nap n) { start(sleep(n.number)); }};
+  }
+
+private:
+  async::task<void> sleep(int number) {
+    co_await sleep_for(1s);
+    order_.push_back(number);
+  }
+  std::vector<int>& order_;
+};
+
+std::vector<int> who_wakes(std::uint64_t seed, int sleepers) {
+  std::vector<int> order;
+  sim::world world{seed};
+  sim::system system{world};
+  for (int i = 0; i < sleepers; ++i) system.tell(system.spawn<sleeper>(order), nap{i});
+  world.run();
+  EXPECT_EQ(world.now(), 1s);
+  return order;
+}
+
+TEST(VirtualTime, AThousandActorsThatWakeAtOnceDoSoEachOnceInAnOrderOfTheSeed) {
+  const auto order = who_wakes(1, 1000);
+  EXPECT_EQ(order.size(), 1000U);
+  EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), 1000U);
+  EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
+  EXPECT_EQ(order, who_wakes(1, 1000));
+  EXPECT_NE(order, who_wakes(2, 1000));
+}
+
+} // namespace
+} // namespace godwit::runtime::test
