@@ -169,4 +169,32 @@ TEST(PolicyVirtualTime, AHighPriorityRequestDecodesAtMostFivePercentSlowerThanAl
   }
 }
 
+// Room that is kept for hurried requests is room that the others lack: so they share it.
+TEST(PolicyVirtualTime, HighPriorityRequestsShareTheInstanceThatKeepsRoomForThemAndNormalOnesLeaveIt) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    scene s{.seed = seed};
+    s.adjust = [](actors::node_options& n) {
+      n.llumlet.planner.execution_levels = {{"normal", 0U}, {"high", 40U}};
+      n.scheduler.levels = n.llumlet.planner.execution_levels;
+    };
+    sim_cluster cluster(options_of(s));
+    std::vector<stamped> all;
+    const auto more = [&](std::uint32_t count, std::uint32_t prompt, std::uint8_t level) {
+      for (std::uint32_t i = 0; i < count; ++i) {
+        all.push_back(submit(cluster, static_cast<std::uint32_t>(all.size()), prompt, 300, level));
+        EXPECT_TRUE(cluster.run_until([&] { return all.back().started(); }));
+      }
+    };
+    more(8, 100, 0);
+    more(3, 40, 1);
+    cluster.run_for(2s);
+    std::vector<std::uint32_t> running_where_it_is_kept;
+    for (const auto& i : cluster.status().instances)
+      if (i.load.headroom_blocks > 0) running_where_it_is_kept.push_back(i.load.running);
+    EXPECT_THAT(running_where_it_is_kept, testing::ElementsAre(3U)) << "seed " << seed;
+    EXPECT_TRUE(cluster.run_until([&] { return std::ranges::all_of(all, [](auto& r) { return r.sink->ended(); }); }));
+    for (const auto& r : all) EXPECT_FALSE(r.sink->failed);
+  }
+}
+
 } // namespace godwit::test
