@@ -1,6 +1,7 @@
 #include <godwit/actors/global_scheduler.hpp>
 #include <godwit/protocols/policy/freeness.hpp>
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -30,6 +31,9 @@ std::unique_ptr<protocols::dispatcher> global_scheduler::dispatcher_called(const
 }
 
 runtime::behavior_of<scheduler_own_interface> global_scheduler::make_behavior() {
+  // A predecessor has made fewer decisions than nanoseconds went by, so that no report counts one of ours for one of
+  // its.
+  dispatches_from_ = static_cast<std::uint64_t>(now().count());
   start(run_rounds());
   return {[this](protocols::load_report& report) { take_report(report); },
           [this](dispatch_query& query) { return respond(stand_in_line(query)); },
@@ -57,6 +61,9 @@ void global_scheduler::take_report(const protocols::load_report& report) {
 void global_scheduler::feed(instance_books& books) {
   auto report = books.report;
   report.terminating = report.terminating || books.draining;
+  // Its numbers are the dispatcher's own, from 1.
+  if (report.dispatched != protocols::load_report{}.dispatched)
+    report.dispatched -= std::min(report.dispatched, dispatches_from_);
   dispatcher_->report(report);
   books.fresh = true;
 }
@@ -164,12 +171,12 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   demand.tokens = query.prompt_tokens;
   demand.priority = query.priority;
   demand.execution_level = query.execution_level;
-  if (query.execution_level < options_.levels.size())
-    demand.headroom = options_.levels[query.execution_level].headroom;
+  if (query.execution_level < options_.levels.size()) demand.headroom = options_.levels[query.execution_level].headroom;
   if (auto picked = dispatcher_->pick(demand)) {
     const auto found = instances_.find(picked->instance);
     if (found == instances_.end()) return {};
     auto decision = dispatch_decision{picked->instance, found->second.generation};
+    decision.number = dispatches_from_ + picked->number;
     decision.why = std::move(picked->why);
     return decision;
   }

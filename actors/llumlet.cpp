@@ -88,6 +88,7 @@ task<void> llumlet::heartbeat() {
 
 protocols::admission llumlet::admit(generate_order order) {
   const auto id = order.request.request;
+  dispatched_ = std::max(dispatched_, order.dispatch); // whatever becomes of it
   if (!planner_ || terminating_) return {id, order.request.epoch, protocols::refusal::not_ready, 0};
   // Before the planner is asked: it may end an earlier epoch of this request, or this one, at once.
   note_home(id, order.home);
@@ -209,6 +210,7 @@ protocols::load_report llumlet::load() {
   report.instance = options_.id;
   report.generation = options_.generation;
   report.sequence = ++reports_;
+  report.dispatched = dispatched_;
   report.ready = planner_.has_value();
   report.terminating = terminating_;
   return report;

@@ -13,6 +13,10 @@ namespace godwit::protocols {
 namespace {
 constexpr auto not_eligible = -std::numeric_limits<double>::infinity();
 
+/// Reports that may come while a request is on its way to an instance. They are some milliseconds apart where much
+/// happens; a request that takes longer is lost, or its client has gone.
+constexpr std::uint32_t reports_max = 8;
+
 bool takes_requests(const load_report& r) noexcept { return r.ready && !r.terminating; }
 
 std::uint32_t bit_of(std::uint8_t level) noexcept { return 1U << std::min<std::uint32_t>(level, 31); }
@@ -42,8 +46,13 @@ bool dispatcher::report(const load_report& report) {
   } else {
     const auto age = [](const load_report& r) { return std::tie(r.generation, r.sequence); };
     if (age(report) <= age(reports_[index])) return false;
+    const bool restarted = report.generation != reports_[index].generation;
     reports_[index] = report;
-    accounts_[index] = account{};
+    accounts_[index].stale = false;
+    if (restarted)
+      accounts_[index] = account{};
+    else
+      accounts_[index].settle(report);
   }
   refresh(index);
   return true;
@@ -85,16 +94,48 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   choice.why.candidates = found.candidates;
   choice.why.blocks = blocks;
 
-  auto& picked = accounts_[found.best].picked;
-  ++picked.requests;
-  picked.blocks += blocks;
+  auto& account = accounts_[found.best];
   const auto& report = reports_[found.best];
-  const auto level = bit_of(demand.execution_level);
-  if (((report.execution_levels | picked.levels) & level) == 0) picked.headroom += headroom_of(demand, report);
-  picked.levels |= level;
-  places_[found.best].picked_last = ++picks_;
+  picked_load load;
+  load.requests = 1;
+  load.blocks = blocks;
+  load.levels = bit_of(demand.execution_level);
+  if (((report.execution_levels | account.picked.levels) & load.levels) == 0)
+    load.headroom = headroom_of(demand, report);
+  choice.number = ++picks_;
+  account.add(choice.number, load);
+  places_[found.best].picked_last = picks_;
   refresh(found.best);
   return choice;
+}
+
+void dispatcher::picked_load::operator+=(const picked_load& more) noexcept {
+  requests += more.requests;
+  blocks += more.blocks;
+  headroom += more.headroom;
+  levels |= more.levels;
+}
+
+void dispatcher::account::add(std::uint64_t number, const picked_load& load) noexcept {
+  picked += load;
+  if (count < on_way.size()) on_way[count++] = {};
+  auto& last = on_way[count - 1];
+  last.number = number;
+  last.load += load;
+  last.reports = 0;
+}
+
+void dispatcher::account::settle(const load_report& report) noexcept {
+  picked = {};
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    auto one = on_way[i];
+    if (one.number <= report.dispatched || ++one.reports > reports_max) continue;
+    if ((one.load.levels & ~report.execution_levels) == 0) one.load.headroom = 0; // the report has it
+    picked += one.load;
+    on_way[kept++] = one;
+  }
+  count = kept;
 }
 
 const std::vector<dispatcher::place>& dispatcher::seen_by(const dispatch_demand& demand) {

@@ -197,6 +197,58 @@ TEST_F(Scheduler, MoreQueriesThanMayWaitAreAnsweredThatTheQueuesAreFull) {
   EXPECT_GT(refused, 0U) << "no run reaches what it is for";
 }
 
+// Two or three quick requests could go to one instance, whose reports were made before the first of them came.
+TEST_F(Scheduler, AReportThatDoesNotNameADecisionDoesNotTakeItBack) {
+  start(2, [](auto& o) { o.policies.dispatch = "least_requests"; });
+  const auto say = [this](std::uint32_t instance, std::uint32_t running, std::uint64_t dispatched) {
+    auto r = load(instance, running, running);
+    r.dispatched = dispatched;
+    report(r);
+  };
+  say(0, 0, 0);
+  say(1, 0, 0);
+  const auto first = decide();
+  EXPECT_GT(first.number, 0U);
+  const auto whom = first.instance.value();
+  say(whom, 0, 0);
+  const auto second = decide();
+  EXPECT_EQ(second.instance, instance_id{1 - whom});
+  EXPECT_GT(second.number, first.number);
+  say(whom, 1, first.number); // it runs there now, and is one, not two
+  say(1 - whom, 0, 0);
+  const auto third = decide();
+  EXPECT_EQ(third.why.score, 1);
+  EXPECT_EQ(third.why.runner_up, 1);
+}
+
+// Otherwise the numbers that instances have heard would be above all that a successor gives.
+TEST_F(Scheduler, ItsDecisionsAreNumberedAboveThoseOfItsPredecessor) {
+  start(2);
+  report(load(0, 0, 0));
+  report(load(1, 0, 0));
+  std::uint64_t last = 0;
+  for (int i = 0; i < 100; ++i) last = decide().number;
+  system->stop(scheduler);
+  world->run_for(1ms);
+  scheduler = system->spawn<actors::global_scheduler>(actors::scheduler_options{});
+  announce();
+  auto heard = load(0, 0, 0);
+  heard.dispatched = last;
+  report(heard);
+  news.instances.pop_back();
+  announce();
+  const auto next = decide();
+  EXPECT_GT(next.number, last);
+  heard.sequence = ++sequence;
+  report(heard);
+  EXPECT_EQ(decide().why.blocks, next.why.blocks);
+  actors::scheduling_policies wish;
+  wish.dispatch = "least_requests";
+  system->tell(scheduler, wish);
+  world->run_for(1us);
+  EXPECT_EQ(decide().why.score, 2) << "the old number counts none of the new ones";
+}
+
 // A restarted pair counts its reports from one again.
 TEST_F(Scheduler, TheFirstReportOfANewGenerationCounts) {
   start(1);

@@ -110,6 +110,7 @@ private:
   struct chosen {
     std::optional<instance_entry> entry; ///< empty: none for the moment
     bool overloaded = false;             ///< and that is because every queue is full
+    std::uint64_t number = 0;            ///< of the scheduler's decision; 0: it is not its
     protocols::dispatch_reason why;
     chosen() = default;
   };

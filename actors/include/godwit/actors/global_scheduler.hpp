@@ -118,7 +118,8 @@ private:
   std::uint32_t ordered_ = 0;
   std::map<protocols::instance_id, instance_books> instances_;
   protocols::dispatch_queue<query_in_line> line_;
-  nanoseconds expired_{0}; ///< when that was last looked after
+  nanoseconds expired_{0};            ///< when that was last looked after
+  std::uint64_t dispatches_from_ = 0; ///< its decisions have the numbers after this
   protocols::autoscaler autoscaler_;
   std::vector<protocols::migration_pair> marked_;
   std::uint64_t rounds_ = 0, marks_ = 0;

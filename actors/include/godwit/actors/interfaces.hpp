@@ -88,11 +88,12 @@ struct instance_facts {
 struct generate_order {
   protocols::generate_request request;
   runtime::handle<home_interface> home;
+  std::uint64_t dispatch = 0; ///< the decision's number; 0: it was none of the scheduler's
 
   generate_order() = default;
   generate_order(protocols::generate_request what, runtime::handle<home_interface> wanted_by)
       : request(std::move(what)), home(std::move(wanted_by)) {}
-  auto fields() { return std::tie(request, home); }
+  auto fields() { return std::tie(request, home, dispatch); }
 };
 
 /// Which instance should run a request of this size?
@@ -115,11 +116,14 @@ struct dispatch_decision {
   bool stale = false;      ///< and that is because the scheduler has no fresh news: dispatch without it
   protocols::instance_id instance;
   std::uint64_t generation = 0;
+  /// To be given to the instance with the request, whose reports then say whether they count it. Counts up, also from
+  /// one scheduler to the next.
+  std::uint64_t number = 0;
   protocols::dispatch_reason why;
 
   dispatch_decision() = default;
   dispatch_decision(protocols::instance_id id, std::uint64_t raised) : found(true), instance(id), generation(raised) {}
-  auto fields() { return std::tie(found, overloaded, stale, instance, generation, why); }
+  auto fields() { return std::tie(found, overloaded, stale, instance, generation, number, why); }
 };
 
 /// For `godwit status` and tests.

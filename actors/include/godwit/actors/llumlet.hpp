@@ -190,6 +190,7 @@ private:
   runtime::handle<scheduler_interface> scheduler_;
   std::uint64_t topology_version_ = 0;
   std::uint64_t reports_ = 0;
+  std::uint64_t dispatched_ = 0; ///< number of the last dispatch that came
   std::chrono::nanoseconds last_report_{0};
   std::chrono::nanoseconds started_{0};
   bool stepping_ = false;

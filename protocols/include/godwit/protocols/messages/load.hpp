@@ -30,6 +30,9 @@ struct load_report {
   std::uint32_t headroom_profiled = 0; ///< what `auto` headroom means on this instance, kept or not
   std::uint32_t execution_levels = 0;  ///< bit i: requests of level i run (of level 31 or higher: bit 31)
   std::uint64_t waiting_tokens = 0;    ///< tokens still to be prefilled, of waiting and running requests
+  /// Number of the last dispatch that reached the instance: the report counts those up to it, and none after it. All
+  /// bits set: it does not say, and is taken to count all.
+  std::uint64_t dispatched = ~std::uint64_t{0};
   std::uint64_t steps_total = 0;
   std::uint64_t preemptions_total = 0;
   std::uint64_t prefix_query_tokens_total = 0; ///< prompt tokens looked up in the prefix cache
@@ -44,7 +47,7 @@ struct load_report {
   auto fields() {
     return std::tie(instance, generation, sequence, ready, terminating, blocks_total, blocks_used, blocks_cached,
                     waiting, waiting_max, running, running_max, migrating, queued_blocks, headroom_blocks,
-                    headroom_profiled, execution_levels, waiting_tokens, steps_total, preemptions_total,
+                    headroom_profiled, execution_levels, waiting_tokens, dispatched, steps_total, preemptions_total,
                     prefix_query_tokens_total, prefix_hit_tokens_total, prompt_tokens_total, generated_tokens_total);
   }
 };

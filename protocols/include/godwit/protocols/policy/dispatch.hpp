@@ -4,6 +4,7 @@
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/scheduling.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,16 +27,18 @@ struct dispatch_demand {
 
 struct dispatch_choice {
   instance_id instance;
+  std::uint64_t number = 0; ///< counts up from 1; the instance's reports say up to which they count (load_report)
   dispatch_reason why;
 };
 
 /// Chooses the instance of a new or re-dispatched request from the last reports.
 ///
-/// Reports come at intervals; within one a burst would pile up on whichever instance reported the least load. So what
-/// was picked since an instance's last report counts as load of that instance: its requests, their blocks, their
-/// headroom. Instances that are not ready, terminate, are stale or have no place in batch and queue are never picked.
-/// Of equals the one that was not picked for the longest time is. Same calls, same answers. Chosen by name in the
-/// configuration.
+/// Reports come at intervals, and say nothing of a request that is on its way; a burst would pile up on whichever
+/// instance reported the least load. So what was picked counts as load of its instance, its requests, their blocks,
+/// their headroom, until a report counts it. One that no report counts of those that come next (`reports_max`) never
+/// arrived, and counts no longer. Instances that are not ready, terminate, are stale or have no place in batch and
+/// queue are never picked. Of equals the one that was not picked for the longest time is. Same calls, same answers.
+/// Chosen by name in the configuration.
 ///
 /// A pick looks at 16 bytes of each instance and allocates nothing; one of a level with headroom looks at their reports
 /// too. A report costs the same however many there are.
@@ -72,12 +75,13 @@ public:
   void take_over(const dispatcher& before);
 
 protected:
-  /// What was picked since the last report.
+  /// What was picked and is in no report yet.
   struct picked_load {
     std::uint64_t requests = 0;
     std::uint64_t blocks = 0;  ///< without headroom
     std::int64_t headroom = 0; ///< blocks more than the report says, or less where the rating is for one of the level
     std::uint32_t levels = 0;  ///< bit i: of execution level i, as in load_report
+    void operator+=(const picked_load& more) noexcept;
   };
   /// How good an instance is; more is better, always finite. Asked of eligible instances after each change of theirs,
   /// and by `counts_headroom` for each request of a level that has headroom.
@@ -107,9 +111,20 @@ protected:
   [[nodiscard]] static bool eligible(const place& p) noexcept;
 
 private:
+  /// Picks whose requests are on their way, as far as is known: one, or several where there is no room for one more.
+  struct on_the_way {
+    std::uint64_t number = 0; ///< of the last one
+    picked_load load;
+    std::uint32_t reports = 0; ///< that came since and do not count it
+  };
   struct account {
-    picked_load picked;
+    picked_load picked;                 ///< the sum
+    std::array<on_the_way, 8> on_way{}; ///< oldest first; a burst has fewer between two reports
+    std::uint32_t count = 0;
     bool stale = false;
+    void add(std::uint64_t number, const picked_load& load) noexcept;
+    /// Those that this report counts are its own now.
+    void settle(const load_report& report) noexcept;
   };
   /// The places as a request of a level with headroom sees them.
   [[nodiscard]] const std::vector<place>& seen_by(const dispatch_demand& demand);
