@@ -9,7 +9,8 @@ using runtime::async::task;
 using std::chrono::nanoseconds;
 
 node::node(runtime::actor_context context, node_options options)
-    : actor(context), options_(std::move(options)), next_instance_(std::max(options_.instances, options_.capacity)) {
+    : actor(context), options_(std::move(options)), next_instance_(std::max(options_.instances, options_.capacity)),
+      provisioning_(provisioning_of(options_)) {
   // Members' actors speak these, and perhaps none of them is spawned here.
   host()
       .register_interfaces<member_interface, llumlet_interface, instance_interface, source_coordinator_interface,
@@ -145,11 +146,10 @@ topology node::view() const {
       const auto id = protocols::instance_id{m.first.value() + i};
       out.instances.emplace_back(id, p.generation, p.ready && p.llumlet, p.llumlet);
       // Told to drain, which its member may not have heard yet.
-      out.instances.back().draining = drains(id, p);
+      out.instances.back().draining = provisioning_.draining(id);
     }
   }
-  for (const auto& order : orders_)
-    if (!order.there) ++out.ordered;
+  out.ordered = provisioning_.ordered();
   return out;
 }
 

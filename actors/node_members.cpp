@@ -80,7 +80,6 @@ join_answer node::admit(const join_cluster& wish) {
   m.member = wish.member;
   m.address = wish.address;
   m.news = 0;
-  m.joined = now();
   m.pairs.assign(m.instances, {});
   for (auto& p : m.pairs) p.generation = m.generation_max;
   m.watch = monitor(m.member, [this, key = wish.key, who = wish.member](runtime::stop_reason why) {
@@ -89,8 +88,11 @@ join_answer node::admit(const join_cluster& wish) {
   if (wish.key != own_key)
     options_.log.info("member {} joined with {} instances from id {}", m.address, m.instances, m.first.value());
   const auto answer = join_answer{m.first, m.generation_max};
-  note_arrival(m);
-  announce();
+  using place = protocols::provisioning::place;
+  const auto where = m.key == own_key                   ? place::own
+                     : further_members_.contains(m.key) ? place::further
+                                                        : place::elsewhere;
+  if (!decide(protocols::provisioning::process_joined{m.key, m.address, where, m.first, m.instances}).told) announce();
   return answer;
 }
 
@@ -103,11 +105,13 @@ void node::take_news(member_news& news) {
     return;
   }
   m->news = news.number;
-  const auto before = std::exchange(m->pairs, std::move(news.pairs));
-  for (const auto& p : m->pairs) m->generation_max = std::max(m->generation_max, p.generation);
-  for (std::uint32_t i = 0; i < m->instances; ++i)
-    note_pair(*m, protocols::instance_id{m->first.value() + i}, before[i], m->pairs[i]);
-  announce();
+  m->pairs = std::move(news.pairs);
+  protocols::provisioning::process_news said{m->key, {}};
+  for (const auto& p : m->pairs) {
+    m->generation_max = std::max(m->generation_max, p.generation);
+    said.instances.push_back({p.generation, p.ready && p.llumlet, p.draining, p.stopped, p.order});
+  }
+  if (!decide(said).told) announce();
 }
 
 void node::remove(std::uint64_t key, std::string_view why) {
@@ -115,10 +119,9 @@ void node::remove(std::uint64_t key, std::string_view why) {
   if (m == nullptr || !m->member) return;
   if (key != own_key) options_.log.warning("member {} is gone ({})", m->address, why);
   demonitor(m->watch);
-  note_departure(*m);
   m->member = {};
   m->pairs.clear();
-  announce();
+  if (!decide(protocols::provisioning::process_left{key}).told) announce();
 }
 
 void node::kill(protocols::instance_id id) {
@@ -128,13 +131,6 @@ void node::kill(protocols::instance_id id) {
 node::member_record* node::keeper_of(protocols::instance_id id) {
   for (auto& m : members_)
     if (m.member && id >= m.first && id.value() - m.first.value() < m.instances) return &m;
-  return nullptr;
-}
-
-const pair_entry* node::find_pair(protocols::instance_id id) const {
-  for (const auto& m : members_)
-    if (m.member && id >= m.first && id.value() - m.first.value() < m.instances)
-      return &m.pairs[id.value() - m.first.value()];
   return nullptr;
 }
 

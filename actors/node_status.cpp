@@ -17,12 +17,21 @@ struct node::status_round {
   std::vector<request_name> names;
   std::size_t waiting = 0;
   std::unique_ptr<runtime::completer<bool>> complete;
-  void put_names() {
-    std::unordered_map<protocols::request_id, std::string*> found;
+  void put_names(const std::vector<std::string>& levels) {
+    known_names found;
     for (auto& name : names) found.emplace(name.request, &name.client_id);
     for (auto& instance : out.instances)
-      for (auto& request : instance.requests)
-        if (const auto name = found.find(request.request); name != found.end()) request.client_id = *name->second;
+      for (auto& request : instance.requests) name(request, found, levels);
+  }
+  using known_names = std::unordered_map<protocols::request_id, std::string*>;
+  static void name(protocols::request_status& request, const known_names& found,
+                   const std::vector<std::string>& levels) {
+    if (const auto client = found.find(request.request); client != found.end()) request.client_id = *client->second;
+    const std::size_t level = request.execution_level;
+    if (level < levels.size())
+      request.execution_priority = levels[level];
+    else if (level == 0)
+      request.execution_priority = "normal"; // what the front end calls it where none has a name
   }
   void one_less() {
     if (--waiting == 0 && complete) (*complete)(true);
@@ -46,10 +55,14 @@ task<protocols::cluster_status> node::status(bool with_requests) {
   for (const auto& m : members_) {
     if (!m.member) continue;
     for (std::uint32_t i = 0; i < m.instances; ++i) {
-      if (m.pairs[i].stopped) continue;
       protocols::instance_status entry;
       entry.instance = protocols::instance_id{m.first.value() + i};
       entry.node = m.address;
+      if (m.pairs[i].stopped) {
+        entry.state = protocols::instance_state::stopped;
+        out.stopped.push_back(std::move(entry));
+        continue;
+      }
       entry.state = protocols::instance_state::down;
       const auto generation = m.pairs[i].generation;
       entry.restarts = generation == 0 ? 0 : static_cast<std::uint32_t>(generation - 1);
@@ -67,12 +80,12 @@ task<protocols::cluster_status> node::status(bool with_requests) {
   };
   co_await callback<bool>(status_timeout * 2, all);
   round->complete.reset();
-  round->put_names();
-  scheduling.provisioning = static_cast<std::uint32_t>(orders_.size());
-  if (!orders_.empty()) scheduling.provisioning_ns = (now() - orders_.front().at).count();
-  if (!scaling_failure_.empty()) scheduling.scaling_last += "; " + scaling_failure_;
-  scheduling.scaled_out_total = scaled_out_;
-  scheduling.scaled_in_total = scaled_in_;
+  round->put_names(options_.frontend.execution_levels);
+  scheduling.provisioning = provisioning_.orders();
+  if (const auto oldest = provisioning_.oldest_order()) scheduling.provisioning_ns = now().count() - *oldest;
+  if (const auto& why = provisioning_.failure(); !why.empty()) scheduling.scaling_last += "; " + why;
+  scheduling.scaled_out_total = provisioning_.scaled_out_total();
+  scheduling.scaled_in_total = provisioning_.scaled_in_total();
   co_return std::move(round->out);
 }
 

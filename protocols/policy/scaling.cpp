@@ -19,10 +19,12 @@ constexpr std::array modes{std::pair{scaling_mode::off, std::string_view{"off"}}
 
 bool takes_requests(const load_report& r) noexcept { return r.ready && !r.terminating; }
 
+const char* instances(std::size_t count) noexcept { return count == 1 ? "instance" : "instances"; }
+
 std::string reason(double mean, const char* relation, double bound, std::int64_t hold_ns, std::size_t there) {
   char text[160];
-  std::snprintf(text, sizeof text, "mean freeness %.1f %s %g for %g s, %zu instances", mean, relation, bound,
-                static_cast<double>(hold_ns) * 1e-9, there);
+  std::snprintf(text, sizeof text, "mean freeness %.1f %s %g for %g s, %zu %s", mean, relation, bound,
+                static_cast<double>(hold_ns) * 1e-9, there, instances(there));
   return text;
 }
 
@@ -180,7 +182,8 @@ std::optional<scaling_decision> autoscaler::more(const census& there) const {
   scaling_decision decision;
   if (there.taking + there.coming < settings_.instances_min) {
     char text[96];
-    std::snprintf(text, sizeof text, "%zu instances, at least %u wanted", there.taking, settings_.instances_min);
+    std::snprintf(text, sizeof text, "%zu %s, at least %u wanted", there.taking, instances(there.taking),
+                  settings_.instances_min);
     decision.why = text;
   } else {
     decision.why = reason(mean_, "below", settings_.freeness_min, settings_.hold_ns, there.taking);

@@ -106,6 +106,11 @@ TEST(Drain, AnInstanceDrainedUnderLoadLosesNothingAndStops) {
     moves += cluster.status().moves_total;
     cluster.run_for(5s);
     EXPECT_EQ(cluster.status().instances.size(), 2U) << "nobody restarts it";
+    const auto stopped = cluster.status().stopped;
+    ASSERT_EQ(stopped.size(), 1U);
+    EXPECT_EQ(stopped[0].instance, instance_id{1});
+    EXPECT_EQ(stopped[0].state, instance_state::stopped);
+    EXPECT_EQ(stopped[0].node, sim_cluster::process_of(1));
     EXPECT_EQ(cluster.blocks_used(), 0U);
   }
   EXPECT_GT(moves, 20U);
@@ -129,6 +134,7 @@ TEST(Drain, TakenBackItGoesOnAndAStoppedOneStartsAgain) {
   EXPECT_EQ(drain(cluster, 0), "instance 0 is stopped");
   ASSERT_EQ(drain(cluster, 0, false), "");
   ASSERT_TRUE(cluster.run_until([&] { return cluster.all_ready(2); }));
+  EXPECT_TRUE(cluster.status().stopped.empty());
   EXPECT_EQ(entry(cluster.cluster->gate()->view(), 0)->generation, 2U);
   const auto again = submit_some(cluster, many);
   ASSERT_TRUE(cluster.run_until_ended(again));

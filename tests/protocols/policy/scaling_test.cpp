@@ -187,7 +187,7 @@ TEST(Autoscaler, FewerThanTheLeastAreNotWaitedFor) {
   const auto decision = scaler.step(at(0, instances({30})));
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->what, kind::out);
-  EXPECT_EQ(decision->why, "1 instances, at least 2 wanted");
+  EXPECT_EQ(decision->why, "1 instance, at least 2 wanted");
   EXPECT_FALSE(scaler.step(at(1, instances({30}), 0, 1)));
   EXPECT_FALSE(scaler.step(at(1, instances({30}))));
   EXPECT_TRUE(scaler.step(at(10, instances({30})))) << "the order was lost";

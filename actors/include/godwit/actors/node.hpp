@@ -7,6 +7,7 @@
 #include <godwit/actors/llumlet.hpp>
 #include <godwit/actors/member.hpp>
 #include <godwit/actors/provisioner.hpp>
+#include <godwit/protocols/provisioning/provisioning.hpp>
 #include <godwit/runtime/actor.hpp>
 
 #include <chrono>
@@ -80,23 +81,7 @@ private:
     std::string address;
     std::uint64_t watch = 0;
     std::uint64_t news = 0;
-    std::chrono::nanoseconds joined{0};
     std::vector<pair_entry> pairs;
-  };
-  /// An instance that drains, or is stopped, by order.
-  struct drain_record {
-    bool by_hand = false;
-    bool released = false; ///< its process is given back to the provisioner
-    bool stopped = false;  ///< it has come to its end
-  };
-  /// An instance that is not there yet.
-  struct provision_order {
-    std::uint64_t number = 0;
-    std::uint64_t key = 0; ///< of the member in this process that is to bring it; 0: of none
-    std::string node;      ///< the process that is to bring it; empty: it is `spare`, a stopped one
-    protocols::instance_id spare;
-    std::chrono::nanoseconds at{0};
-    bool there = false; ///< it is in the topology, but takes no requests yet
   };
   /// Back-off of one restarting child.
   [[nodiscard]] std::chrono::nanoseconds next_pause(std::chrono::nanoseconds started,
@@ -117,35 +102,33 @@ private:
   void remove(std::uint64_t key, std::string_view why);
   [[nodiscard]] member_record* find_member(std::uint64_t key);
 
-  // node_scaling.cpp:
+  // node_policies.cpp:
   [[nodiscard]] policy_answer set_policies(const policy_order& order);
-  [[nodiscard]] drain_answer drain(const drain_instance& order);
-  [[nodiscard]] std::string why_not_drain(protocols::instance_id id) const;
-  void begin_drain(protocols::instance_id id, bool by_hand);
-  void tell_drain(protocols::instance_id id, bool drains);
-  void tell_start(protocols::instance_id id);
-  /// What its member said of it is after the last order.
-  [[nodiscard]] bool is_news(protocols::instance_id id, const pair_entry& said) const;
-  [[nodiscard]] bool drains(protocols::instance_id id, const pair_entry& said) const;
-  void end_drain(protocols::instance_id id);
-  void carry_out(scaling_wish wish);
-  void scale_out();
-  void scaling_failed(std::string what);
-  [[nodiscard]] std::optional<protocols::instance_id> find_spare() const;
-  runtime::async::task<void> await_spare(provision_order order);
-  runtime::async::task<void> await_process(provision_order order);
-  [[nodiscard]] provision_order* find_order(protocols::instance_id spare);
-  [[nodiscard]] provision_order* find_order(const member_record& m);
-  void order_here(const provision_order& order);
-  void release(std::uint64_t key, const std::string& process, std::optional<protocols::instance_id> instance);
-  void give_up(std::uint64_t number, std::string_view why);
-  /// What news of a member, or its coming, mean for drains and orders.
-  void note_arrival(const member_record& m);
-  void note_pair(const member_record& m, protocols::instance_id id, const pair_entry& before, const pair_entry& now_is);
-  void note_departure(const member_record& m);
-  [[nodiscard]] member_record* keeper_of(protocols::instance_id id);
-  [[nodiscard]] const pair_entry* find_pair(protocols::instance_id id) const;
   runtime::async::task<protocols::request_history> history(history_query query);
+
+  // node_scaling.cpp:
+  [[nodiscard]] static protocols::provisioning_settings provisioning_of(const node_options& options);
+  [[nodiscard]] drain_answer drain(const drain_instance& order);
+  void carry_out(scaling_wish wish);
+  struct decided {
+    bool told = false;   ///< everybody, of the topology
+    std::string refusal; ///< empty: none
+  };
+  /// Tells the books what happened, and performs what they want.
+  decided decide(const protocols::provisioning::event& what);
+  void perform(protocols::provisioning::tell_all& e, decided& out);
+  void perform(protocols::provisioning::drain_instance& e, decided& out);
+  void perform(protocols::provisioning::start_instance& e, decided& out);
+  void perform(protocols::provisioning::order_process& e, decided& out);
+  void perform(protocols::provisioning::run_process& e, decided& out);
+  void perform(protocols::provisioning::give_back& e, decided& out);
+  void perform(protocols::provisioning::end_process& e, decided& out);
+  void perform(protocols::provisioning::refuse& e, decided& out);
+  void perform(protocols::provisioning::say& e, decided& out);
+  runtime::async::task<void> order_process(std::uint64_t order, std::string name);
+  void watch_orders();
+  runtime::async::task<void> wake_at(std::int64_t when);
+  [[nodiscard]] member_record* keeper_of(protocols::instance_id id);
 
   void kill(protocols::instance_id id);
   /// The home of the request does it.
@@ -173,13 +156,9 @@ private:
   std::chrono::nanoseconds frontend_started_{0}, frontend_backoff_{0};
   std::chrono::nanoseconds member_started_{0}, member_backoff_{0};
   std::uint32_t frontend_restarts_ = 0;
-  std::map<protocols::instance_id, drain_record> drains_;
-  std::map<protocols::instance_id, std::uint64_t> ordered_; ///< the last order to its member about it
-  std::uint64_t order_numbers_ = 0;
-  std::vector<provision_order> orders_; // oldest first
-  std::uint64_t orders_total_ = 0, scaled_out_ = 0, scaled_in_ = 0;
-  std::string scaling_last_;    ///< wish
-  std::string scaling_failure_; ///< why the last wish came to nothing; empty: it did not, or not yet
+  protocols::provisioning provisioning_;
+  std::optional<std::int64_t> watch_; ///< when the next order's time is up
+  std::string scaling_last_;          ///< wish
   std::uint64_t version_ = 0;
   std::optional<std::chrono::nanoseconds> announced_; ///< when
   bool announcing_ = false;                           ///< soon

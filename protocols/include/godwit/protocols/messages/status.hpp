@@ -15,7 +15,13 @@
 /// What `godwit status` shows.
 namespace godwit::protocols {
 
-enum class instance_state : std::uint8_t { starting, ready, draining, down };
+enum class instance_state : std::uint8_t {
+  starting,
+  ready,
+  draining,
+  down,
+  stopped ///< by order, or not started yet; nobody restarts it by itself
+};
 [[nodiscard]] constexpr std::string_view to_string(instance_state state) noexcept {
   switch (state) {
   case instance_state::starting:
@@ -26,6 +32,8 @@ enum class instance_state : std::uint8_t { starting, ready, draining, down };
     return "draining";
   case instance_state::down:
     return "down";
+  case instance_state::stopped:
+    return "stopped";
   }
   return "unknown";
 }
@@ -62,6 +70,7 @@ struct request_status {
   std::uint32_t preemptions = 0;
   std::uint8_t execution_level = 0; ///< index of its execution priority; 0: normal
   std::string client_id;            ///< what its client calls it; known at the home, filled in by the node
+  std::string execution_priority;   ///< name of that level; filled in by the node
 
   request_status() = default;
   request_status(request_id id, protocols::epoch owner_epoch, request_state where, std::int32_t request_priority,
@@ -72,7 +81,7 @@ struct request_status {
   friend bool operator==(const request_status&, const request_status&) = default;
   auto fields() {
     return std::tie(request, epoch, state, priority, prompt_tokens, answer_tokens, blocks, preemptions, execution_level,
-                    client_id);
+                    client_id, execution_priority);
   }
 };
 
@@ -111,6 +120,7 @@ struct cluster_status {
   std::uint64_t redispatches_total = 0; ///< requests that changed owner because theirs was lost
   std::uint64_t moves_total = 0;        ///< ... by live migration
   std::vector<instance_status> instances;
+  std::vector<instance_status> stopped; ///< those that could be started, by id; only id, node and state are known
 
   cluster_status() = default;
   cluster_status(std::string program_version, std::string model_name, std::int64_t up_ns, std::uint64_t open,
@@ -122,7 +132,7 @@ struct cluster_status {
   friend bool operator==(const cluster_status&, const cluster_status&) = default;
   auto fields() {
     return std::tie(version, model, scheduling, uptime_ns, requests_open, requests_finished_total,
-                    requests_failed_total, redispatches_total, moves_total, instances);
+                    requests_failed_total, redispatches_total, moves_total, instances, stopped);
   }
 };
 

@@ -1,0 +1,70 @@
+#include <godwit/actors/node.hpp>
+#include <godwit/protocols/policy/dispatch.hpp>
+#include <godwit/protocols/policy/pairing.hpp>
+#include <godwit/protocols/policy/scaling.hpp>
+
+#include <algorithm>
+#include <utility>
+
+// Policies by name, which survive the scheduler, and what befell a request.
+namespace godwit::actors {
+
+using runtime::async::task;
+
+namespace {
+
+template <class Names> std::string unknown(const char* what, const std::string& name, const Names& known) {
+  std::string list;
+  for (const std::string_view one : known) list.append(list.empty() ? "" : ", ").append(one);
+  return std::string("no ") + what + " is called '" + name + "'; known are " + list;
+}
+
+} // namespace
+
+// All of an order or nothing.
+policy_answer node::set_policies(const policy_order& order) {
+  policy_answer answer;
+  auto& current = options_.scheduler.policies;
+  answer.now = current;
+  auto wanted = current;
+  const auto refuse = [&](std::string why) {
+    answer.error = std::move(why);
+    return answer;
+  };
+  if (!order.dispatch.empty()) {
+    const auto known = protocols::dispatcher_names();
+    if (std::find(known.begin(), known.end(), order.dispatch) == known.end())
+      return refuse(unknown("dispatch policy", order.dispatch, known));
+    wanted.dispatch = order.dispatch;
+  }
+  if (!order.migration.empty()) {
+    const auto policy = protocols::parse_migration_policy(order.migration);
+    if (!policy) return refuse(unknown("migration policy", order.migration, protocols::migration_policy_names()));
+    wanted.migration = *policy;
+  }
+  if (!order.paused.empty()) {
+    if (order.paused != "yes" && order.paused != "no")
+      return refuse("migration is paused (yes) or not (no), and not '" + order.paused + "'");
+    wanted.migration_paused = order.paused == "yes";
+  }
+  if (!order.scaling.empty()) {
+    const auto mode = protocols::parse_scaling_mode(order.scaling);
+    if (!mode) return refuse(unknown("scaling mode", order.scaling, protocols::scaling_mode_names()));
+    wanted.scaling = *mode;
+  }
+  if (wanted == current) return answer;
+  current = wanted; // a restarted scheduler begins with them
+  answer.now = wanted;
+  options_.log.info("policies: dispatch {}, migration {}{}, scaling {}", wanted.dispatch, to_string(wanted.migration),
+                    wanted.migration_paused ? " (paused)" : "", to_string(wanted.scaling));
+  if (scheduler_) tell(scheduler_, wanted);
+  return answer;
+}
+
+task<protocols::request_history> node::history(history_query query) {
+  if (!frontend_) co_return protocols::request_history{};
+  auto found = co_await ask(frontend_, options_.frontend.ask_timeout, std::move(query));
+  co_return found ? std::move(*found) : protocols::request_history{};
+}
+
+} // namespace godwit::actors
