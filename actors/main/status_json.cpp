@@ -1,5 +1,7 @@
 #include "main/status_json.hpp"
 
+#include "main/status_table.hpp"
+
 #include <godwit/protocols/policy/freeness.hpp>
 
 #include <boost/json.hpp>
@@ -23,6 +25,7 @@ json::object object_of(const protocols::request_status& r) {
           {"state", std::string(to_string(r.state))},
           {"priority", r.priority},
           {"execution_level", r.execution_level},
+          {"execution_priority", r.execution_priority},
           {"prompt_tokens", r.prompt_tokens},
           {"answer_tokens", r.answer_tokens},
           {"kv_blocks", r.blocks},
@@ -99,7 +102,7 @@ json::object object_of(const protocols::instance_status& i, bool with_requests) 
 
 std::string status_json(const protocols::cluster_status& c, bool with_requests) {
   json::array instances;
-  for (const auto& i : c.instances) instances.push_back(object_of(i, with_requests));
+  for (const auto* i : by_id(c)) instances.push_back(object_of(*i, with_requests));
   return json::serialize(json::object{{"version", c.version},
                                       {"model", c.model},
                                       {"uptime_s", s(c.uptime_ns)},

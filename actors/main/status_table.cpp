@@ -4,6 +4,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 namespace godwit::main {
 
 using protocols::instance_state;
@@ -45,12 +47,22 @@ std::string freeness_of(const protocols::instance_status& i) {
 constexpr auto columns = "{:>8}  {:<12} {:>8} {:>8} {:>14} {:>8} {:>9} {:>12} {:>9}  {:<22} {}\n";
 
 std::string row(const protocols::instance_status& i) {
+  if (i.state == instance_state::stopped)
+    return fmt::format(columns, i.instance.value(), "stopped", "-", "-", "-", "-", "-", "-", "-", i.node, "-");
   return fmt::format(columns, i.instance.value(), state_of(i), i.load.running, i.load.waiting,
                      fmt::format("{} / {}", i.load.blocks_used, i.load.blocks_total), protocols::virtual_usage(i.load),
                      freeness_of(i), i.load.preemptions_total, i.restarts, i.node, i.device);
 }
 
 } // namespace
+
+std::vector<const protocols::instance_status*> by_id(const protocols::cluster_status& c) {
+  std::vector<const protocols::instance_status*> all;
+  for (const auto& i : c.instances) all.push_back(&i);
+  for (const auto& i : c.stopped) all.push_back(&i);
+  std::sort(all.begin(), all.end(), [](const auto* a, const auto* b) { return a->instance < b->instance; });
+  return all;
+}
 
 std::string status_table(const protocols::cluster_status& c) {
   auto out = fmt::format("{} · godwit {} · up {:.0f} s\nrequests: {} open, {} finished, {} failed, {} re-dispatched, "
@@ -60,13 +72,13 @@ std::string status_table(const protocols::cluster_status& c) {
   out += scheduling_lines(c.scheduling) + '\n';
   out += fmt::format(columns, "instance", "state", "running", "waiting", "KV blocks", "V", "F", "preemptions",
                      "restarts", "node", "device");
-  for (const auto& i : c.instances) out += row(i);
+  for (const auto* i : by_id(c)) out += row(*i);
   for (const auto& i : c.instances)
     for (const auto& r : i.requests)
       out += fmt::format("request {:>6} {} epoch {} on instance {}: {}, {} prompt + {} answer tokens, {} blocks, "
-                         "priority {}, execution level {}\n",
+                         "priority {}, execution priority {}\n",
                          r.request.value(), r.client_id, r.epoch.value(), i.instance.value(), to_string(r.state),
-                         r.prompt_tokens, r.answer_tokens, r.blocks, r.priority, r.execution_level);
+                         r.prompt_tokens, r.answer_tokens, r.blocks, r.priority, r.execution_priority);
   for (const auto& i : c.instances)
     for (const auto& m : i.migrations)
       out += fmt::format("migration {}: request {} from instance {} to {}: {}, stage {}, {:.1f} MiB, stall {:.2f} ms, "

@@ -113,6 +113,38 @@ TEST(StatusJson, GivesNoFreenessOfAnInstanceThatDrainsOrStarts) {
   EXPECT_TRUE(out.at("instances").at(0).at("starting_s").is_null());
 }
 
+// Otherwise an operator would have to remember what `drain --undo` brings back.
+TEST(StatusOutput, ShowsStoppedInstancesAmongTheOthers) {
+  auto page = cluster();
+  auto& stopped = page.stopped.emplace_back();
+  stopped.instance = instance_id{1};
+  stopped.state = instance_state::stopped;
+  stopped.node = "there:2";
+  page.instances.erase(page.instances.begin() + 1);
+  const auto all = parsed(status_json(page, true)).at("instances").as_array();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all.at(1).at("id").as_int64(), 1);
+  EXPECT_EQ(all.at(1).at("state").as_string(), "stopped");
+  EXPECT_EQ(all.at(1).at("node").as_string(), "there:2");
+  EXPECT_TRUE(all.at(1).at("freeness").is_null());
+  const auto text = status_table(page);
+  EXPECT_THAT(text, testing::ContainsRegex(" 1  stopped +- +- .* there:2"));
+  EXPECT_LT(text.find(" 0  ready"), text.find(" 1  stopped"));
+  EXPECT_LT(text.find(" 1  stopped"), text.find(" 2  starting"));
+}
+
+TEST(StatusOutput, CallsARequestsExecutionPriorityByItsName) {
+  auto page = cluster();
+  auto& request = page.instances[0].requests.emplace_back();
+  request.request = protocols::request_id{5};
+  request.execution_level = 1;
+  request.execution_priority = "high";
+  EXPECT_THAT(status_table(page), HasSubstr("priority 0, execution priority high"));
+  const auto shown = parsed(status_json(page, true)).at("instances").at(0).at("requests").at(0);
+  EXPECT_EQ(shown.at("execution_priority").as_string(), "high");
+  EXPECT_EQ(shown.at("execution_level").as_int64(), 1);
+}
+
 TEST(StatusJson, SaysHowTheClusterIsScheduled) {
   const auto out = parsed(status_json(cluster(), false)).at("scheduling");
   EXPECT_TRUE(out.at("scheduler_up").as_bool());

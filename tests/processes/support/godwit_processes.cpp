@@ -83,6 +83,7 @@ std::optional<status_page> served::status() const {
   page.redispatches = number(all, "redispatches");
   for (const auto& value : all.at("instances").as_array()) {
     const auto& i = value.as_object();
+    if (i.at("state").as_string() == "stopped") continue;
     page.instances.push_back({static_cast<std::uint32_t>(number(i, "id")), std::string(i.at("state").as_string()),
                               std::string(i.at("node").as_string()), static_cast<std::uint32_t>(number(i, "restarts")),
                               number(i, "running"), number(i, "kv_blocks_used"), number(i, "generated_tokens")});
