@@ -18,7 +18,6 @@ public:
 private:
   class probe;
   void submit_due();
-  void token(std::size_t index, std::size_t count);
   request_record& ended(std::size_t index);
   void preempted(protocols::request_id id);
   void migrated(const protocols::migration_report& report);
@@ -35,7 +34,7 @@ private:
   std::uint64_t seed_;
   simulation_result result_;
   std::vector<protocols::load_report> loads_; ///< the last of each instance, by id
-  std::vector<std::int64_t> preempted_ns_;    ///< by request; -1: has its blocks, or never had any
+  std::vector<probe*> probes_;                ///< by request; null: not submitted yet, or ended
   simulated_cluster cluster_;
   nanoseconds began_{0};
   std::size_t submitted_ = 0;
@@ -45,30 +44,61 @@ private:
   bool over_ = false;
 };
 
-/// What a client would see.
+/// What a client would see. What each token changes is here, close together, and goes into the records at the end: with
+/// many requests it is never in the caches.
 class run::probe final : public answer_sink {
 public:
-  probe(run& owner, std::size_t index) : owner_(owner), index_(index) {}
+  probe(run& owner, std::size_t index) : owner_(owner), index_(static_cast<std::uint32_t>(index)) {
+    owner_.probes_[index_] = this;
+  }
+  ~probe() override { note(); }
   bool on_tokens(std::span<const protocols::sampled_token> tokens, bool) override {
-    if (!owner_.over_) owner_.token(index_, tokens.size());
+    if (owner_.over_) return true;
+    const auto now = owner_.now();
+    owner_.progress_ns_ = last_token_ns_ = now;
+    if (first_token_ns_ < 0) first_token_ns_ = now;
+    answer_tokens_ += static_cast<std::uint32_t>(tokens.size());
+    // At the moment of the preemption itself comes the token of the step before it.
+    if (preempted_ns_ >= 0 && preempted_ns_ < now) {
+      owner_.result_.requests[index_].preemption_loss_ns += now - preempted_ns_;
+      preempted_ns_ = -1;
+    }
     return true;
   }
   void on_finished(protocols::finish_reason, const answer_usage& usage) override {
-    if (!owner_.over_) owner_.ended(index_).cached_tokens = usage.cached_tokens;
+    if (!owner_.over_) ended().cached_tokens = usage.cached_tokens;
   }
   void on_failed(const answer_failure& failure) override {
-    if (!owner_.over_) owner_.ended(index_).failed = failure.kind;
+    if (!owner_.over_) ended().failed = failure.kind;
+  }
+  void preempted() {
+    if (preempted_ns_ < 0) preempted_ns_ = owner_.now();
+  }
+  /// Into the record, once: the records are gone before the last probe is.
+  void note() {
+    if (std::exchange(owner_.probes_[index_], nullptr) == nullptr) return;
+    auto& r = owner_.result_.requests[index_];
+    r.first_token_ns = first_token_ns_;
+    r.last_token_ns = last_token_ns_;
+    r.answer_tokens = answer_tokens_;
   }
 
 private:
+  request_record& ended() {
+    note();
+    return owner_.ended(index_);
+  }
   run& owner_;
-  std::size_t index_;
+  std::int64_t first_token_ns_ = -1;
+  std::int64_t last_token_ns_ = -1;
+  std::int64_t preempted_ns_ = -1; ///< -1: has its blocks, or never had any
+  std::uint32_t answer_tokens_ = 0;
+  std::uint32_t index_;
 };
 
 run::run(simulation_options options)
     : options_(std::move(options)), vocabulary_(std::max(1U, options_.cluster.device.vocabulary)),
-      seed_(options_.cluster.seed), preempted_ns_(options_.requests.size(), -1),
-      cluster_(watched(std::move(options_.cluster))) {
+      seed_(options_.cluster.seed), probes_(options_.requests.size()), cluster_(watched(std::move(options_.cluster))) {
   result_.requests.resize(options_.requests.size());
   for (std::size_t i = 0; i < result_.requests.size(); ++i) {
     const auto& planned = options_.requests[i];
@@ -108,6 +138,8 @@ simulation_result run::take() {
   result_.instance_seconds = cluster_.books().paid_s;
   result_.events = world.steps() - first_event;
   result_.complaints = cluster_.complaints();
+  for (auto* const open : probes_)
+    if (open != nullptr) open->note();
   over_ = true; // what clients hear of the cluster's end is no part of the result
   return std::move(result_);
 }
@@ -137,18 +169,6 @@ void run::submit_due() {
   cluster_.world().timers().call_after(nanoseconds(planned[submitted_].arrival_ns - now()), [this] { submit_due(); });
 }
 
-void run::token(std::size_t index, std::size_t count) {
-  auto& r = result_.requests[index];
-  progress_ns_ = r.last_token_ns = now();
-  if (r.first_token_ns < 0) r.first_token_ns = r.last_token_ns;
-  r.answer_tokens += static_cast<std::uint32_t>(count);
-  // At the moment of the preemption itself comes the token of the step before it.
-  if (auto& since = preempted_ns_[index]; since >= 0 && since < now()) {
-    r.preemption_loss_ns += now() - since;
-    since = -1;
-  }
-}
-
 request_record& run::ended(std::size_t index) {
   auto& r = result_.requests[index];
   progress_ns_ = r.ended_ns = now();
@@ -166,8 +186,7 @@ void run::preempted(protocols::request_id id) {
   auto* const r = find(id);
   if (r == nullptr) return;
   ++r->preemptions;
-  auto& since = preempted_ns_[id.value() - 1];
-  if (since < 0) since = now();
+  if (auto* const open = probes_[id.value() - 1]) open->preempted();
 }
 
 void run::migrated(const protocols::migration_report& report) {

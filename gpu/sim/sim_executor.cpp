@@ -38,7 +38,9 @@ public:
 class sim_forward final : public forward {
 public:
   sim_forward(sim_executor& owner, step_input input)
-      : owner_(owner), input_(std::move(input)), time_(owner.latency_.step_time(input_)) {}
+      : owner_(owner), input_(std::move(input)), time_(owner.latency_.step_time(input_)) {
+    if (!owner_.tokens_->remembers()) run(); // what comes of it is known now, and so many steps are under way
+  }
   ~sim_forward() override {
     if (timer_ != 0) owner_.timers_.cancel(timer_);
   }
@@ -52,30 +54,33 @@ public:
     timer_ = owner_.timers_.call_after(delay, [this, upto, done = std::move(done)] {
       timer_ = 0;
       at_ = upto;
-      std::string error;
-      if (at_ == layers()) {
-        try {
-          output_ = owner_.tokens_->run(input_);
-          output_.duration_ns = time_.count();
-        } catch (const std::exception& failure) {
-          error = failure.what();
-        }
-      }
+      if (at_ == layers() && owner_.tokens_->remembers()) run();
       // The caller may destroy this forward in `done`.
       auto tell = done;
-      tell(std::move(error));
+      tell(at_ == layers() ? std::move(error_) : std::string());
     });
   }
 
   [[nodiscard]] step_output take() override { return std::move(output_); }
 
 private:
+  void run() {
+    const auto input = std::exchange(input_, {});
+    try {
+      output_ = owner_.tokens_->run(input);
+      output_.duration_ns = time_.count();
+    } catch (const std::exception& failure) {
+      error_ = failure.what();
+    }
+  }
+
   sim_executor& owner_;
   step_input input_;
   std::chrono::nanoseconds time_;
   std::uint32_t at_ = 0;
   runtime::async::timer_source::timer_id timer_ = 0;
   step_output output_;
+  std::string error_;
 };
 
 std::unique_ptr<forward> sim_executor::begin(step_input input) {

@@ -94,6 +94,8 @@ public:
     return out;
   }
 
+  [[nodiscard]] bool remembers() const noexcept override { return true; }
+
   protocols::memory_region region(protocols::block_id block) override {
     if (block.value() >= info_.blocks) return {};
     return {reinterpret_cast<std::byte*>(slots_.data() + first_slot(block)), sim_block_bytes,
@@ -137,6 +139,8 @@ public:
       if (slice.samples) out.tokens.push_back(draw(mix(0, slice.request.value()), slice, model_, info_.vocabulary));
     return out;
   }
+
+  [[nodiscard]] bool remembers() const noexcept override { return false; }
 
   // All blocks are one, and what lands there is not read.
   protocols::memory_region region(protocols::block_id block) override {

@@ -13,6 +13,8 @@ public:
   /// Throws std::invalid_argument on a caller's bug, as far as this source can see it.
   virtual void check(const protocols::step_input& input) const = 0;
   [[nodiscard]] virtual protocols::step_output run(const protocols::step_input& input) = 0;
+  /// Whether a token depends on what blocks hold, so that a step must run in its time.
+  [[nodiscard]] virtual bool remembers() const noexcept = 0;
   /// What a block has to be moved; empty outside the pool.
   [[nodiscard]] virtual protocols::memory_region region(protocols::block_id block) = 0;
 };
