@@ -27,12 +27,13 @@ double shown_share(const gpu::sim::profile& device) {
 
 } // namespace
 
-// A transfer's sender knows of its end after two latencies: its bytes land after one, and are acknowledged after
-// another. The overhead of the software is before the first byte and behind the last one, half each.
+// A request that moves stands still until its last blocks have landed, and profile_link::transfer_time is that time: so
+// all of the software's overhead is on the way there, none on that of the acknowledgement.
 transport::sim::settings network_of(const gpu::sim::profile& device) {
   transport::sim::settings out;
   out.bytes_per_second = device.link.bytes_per_second * shown_share(device);
-  out.latency = microseconds(device.link.latency_us + device.link.overhead_us / 2);
+  out.latency = microseconds(device.link.latency_us);
+  out.overhead = microseconds(device.link.overhead_us);
   return out;
 }
 

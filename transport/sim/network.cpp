@@ -142,7 +142,8 @@ void network::impl::transmit(const std::shared_ptr<node>& from) {
     from->sending = false;
     net.transmit(from);
   });
-  after(takes + options_.latency, [name, cut, memory](impl& net, calls& made) { net.arrive(name, cut, memory, made); });
+  after(takes + options_.overhead + options_.latency,
+        [name, cut, memory](impl& net, calls& made) { net.arrive(name, cut, memory, made); });
 }
 
 void network::impl::arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory,

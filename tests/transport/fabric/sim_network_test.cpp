@@ -65,6 +65,18 @@ TEST_F(SimNetwork, MessagesTakeTheirTime) {
   EXPECT_TRUE(same(from_, to_));
 }
 
+// Messages of one send overlap in it, and the sender hears of the end one latency after the receiver.
+TEST_F(SimNetwork, OverheadComesOnceAndOnTheWayThereOnly) {
+  sim::network slow(timers_, {1e9, 50us, 1'000'000, 3ms});
+  a_ = slow.make_fabric("a");
+  b_ = slow.make_fabric("b");
+  start();
+  timers_.run();
+  EXPECT_EQ(log_, (std::vector<std::string>{"4050 landed 1", "5050 landed 2", "5100 sent "}));
+  a_.reset();
+  b_.reset();
+}
+
 TEST_F(SimNetwork, AUrgentSendWaitsForOneMessageOnly) {
   start();
   block_memory small(1, 64), into(1, 64);

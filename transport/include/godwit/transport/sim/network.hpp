@@ -19,6 +19,9 @@ struct settings {
   std::chrono::nanoseconds latency{20'000};
   /// How long bulk keeps an urgent send waiting, and how fine a fault can cut a send.
   std::size_t bytes_per_message = std::size_t{1} << 20;
+  /// What software adds to the way of a send's bytes, once however many messages they are, and not to that of
+  /// acknowledgements. The link carries others meanwhile.
+  std::chrono::nanoseconds overhead{0};
 };
 
 /// Fabrics that reach each other by name. What they do depends on the calls and their times only: the same run twice is
