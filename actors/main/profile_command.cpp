@@ -1,8 +1,10 @@
 #include "main/profile_command.hpp"
 
 #include "main/parts.hpp"
+#include "main/profile_actors.hpp"
 #include "main/profile_fit.hpp"
 #include "main/profile_measure.hpp"
+#include "main/profile_neighbours.hpp"
 #include "main/settings.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
@@ -15,6 +17,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace godwit::main {
@@ -35,6 +38,7 @@ double ms_since(clock::time_point start) {
 struct measured_device {
   sim::profile profile;
   measured_steps steps;
+  actor_costs actors;
 };
 
 // Four significant digits: more would be noise.
@@ -51,9 +55,10 @@ sim::profile profile_of(const profile_options& options, const gpu::model::model_
   sim::profile p;
   p.name = options.name.empty() ? model.name + "-cpu" : options.name;
   p.device = info.device;
-  p.source =
-      fmt::format("Measured by godwit profile {}, on steps of up to {} tokens: the device alone, without actors.",
-                  GODWIT_VERSION, options.step_tokens_max);
+  p.source = fmt::format("Measured by godwit profile {} on steps of up to {} tokens, drawn with a temperature of {:g}.",
+                         GODWIT_VERSION, options.step_tokens_max, options.temperature);
+  if (options.instances > 1)
+    p.source += fmt::format(" {} more instances on this machine decoded meanwhile.", options.instances - 1);
   p.model = model.name;
   p.layers = c.layers;
   p.vocabulary = c.vocabulary;
@@ -68,46 +73,65 @@ sim::profile profile_of(const profile_options& options, const gpu::model::model_
   p.flops_per_pair = 4.0 * c.heads * c.head_size * c.layers;
   p.flops_per_second = rounded(p.flops_per_pair * 1e6 / fit.per_pair_us);
   p.assumptions = {"instances share this machine: KV moves at the rate of copying it in memory, without latency",
-                   "a step costs what its device takes; what actors add is not in here"};
+                   "what lies between client and front end (HTTP, text) is not in here"};
+  if (options.instances > 1) p.assumptions.emplace_back("the other instances never rest");
   return p;
 }
 
 measured_device measure(const profile_options& options, const gpu::model::model_directory& model) {
   const auto start = clock::now();
+  const auto instances = std::max(1U, options.instances);
+  const auto all =
+      options.threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : options.threads * instances;
   gpu::cpu::cpu_executor_settings settings;
-  settings.threads = options.threads;
-  const auto executor =
-      gpu::cpu::make_cpu_executor(gpu::cpu::pack_model(model.configuration, *model.tensors, options.threads), settings);
+  settings.threads = std::max(1U, all / instances);
+  const auto packed = gpu::cpu::pack_model(model.configuration, *model.tensors, all);
+  const std::shared_ptr<gpu::executor> executor = gpu::cpu::make_cpu_executor(packed, settings);
   const auto start_ms = ms_since(start);
+  const busy_neighbours others(packed, settings, instances - 1);
 
   const auto& info = executor->info();
   measured_sizes sizes;
-  sizes.step_tokens_max = std::min(options.step_tokens_max, model.configuration.positions_max);
-  sizes.sequences_max = serve_settings{}.llumlet.sequences_max;
   sizes.positions_max = model.configuration.positions_max;
+  if (options.context_max != 0) sizes.positions_max = std::min(sizes.positions_max, options.context_max);
+  sizes.step_tokens_max = std::min(options.step_tokens_max, sizes.positions_max);
+  sizes.sequences_max = serve_settings{}.llumlet.sequences_max;
   sizes.blocks = info.blocks;
   measured_device out;
   const auto step_time_max =
       std::max<std::chrono::milliseconds>(options.time_max / 100, std::chrono::milliseconds(100));
-  out.steps = measure_steps(*executor, steps_to_measure(sizes), options.time_max, step_time_max);
+  out.actors = measure_actors(executor, options.time_max / 8);
+  out.steps = measure_steps(*executor, steps_to_measure(sizes), options.time_max - options.time_max / 8, step_time_max,
+                            options.temperature);
   const auto copied = measure_block_copies(*executor);
 
   out.profile = profile_of(options, model, info, fit_steps(out.steps.samples));
   out.profile.start_ms = rounded(start_ms);
+  out.profile.overhead_us = rounded(out.actors.overhead_us);
+  out.profile.per_decode_us = rounded(out.actors.per_decode_us);
   out.profile.per_copy_us = rounded(static_cast<double>(info.block_bytes) / copied * 1e6);
   out.profile.link.bytes_per_second = rounded(copied);
   return out;
 }
 
+/// Without what actors add: for comparisons with steps that ran without them.
+sim::latency_model device_of(const sim::profile& p) {
+  sim::latency_model out(p);
+  out.base_us = out.per_decode_us = 0;
+  return out;
+}
+
 std::string table_of(const measured_device& m) {
   const auto& p = m.profile;
-  const sim::latency_model model(p);
+  const auto model = device_of(p);
   auto out = fmt::format("{} on {}\n", p.model, p.device);
   out += fmt::format("start {:.0f} ms; KV cache of {} blocks, {:.3g} bytes a token, copied at {:.3g} GB/s\n",
                      p.start_ms, p.kv_blocks, p.kv_bytes_per_token, p.link.bytes_per_second * 1e-9);
   out +=
       fmt::format("attention: {:.3g} us for each position that a decode reads, {:.3g} us for each pair of a prefill\n",
                   model.per_kv_token_us, model.per_pair_us);
+  out += fmt::format("actors add {:.1f} us to each step and {:.2f} us for each sequence that decodes ({} steps)\n",
+                     p.overhead_us, p.per_decode_us, m.actors.steps);
   out += fmt::format("\n{:>10}  {:>12}  {:>12}\n", "tokens", "linear (ms)", "logits (ms)");
   for (const auto& point : p.linear.points)
     out += fmt::format("{:>10}  {:>12.4f}  {:>12.4f}\n", point.count, point.us * 1e-3, p.logits.at(point.count) * 1e-3);
@@ -124,7 +148,7 @@ std::string table_of(const measured_device& m) {
 }
 
 std::string json_of(const measured_device& m) {
-  const sim::latency_model model(m.profile);
+  const auto model = device_of(m.profile);
   json::object fit;
   for (const auto role : roles) {
     const auto e = error_of(model, m.steps.samples, role);
@@ -139,6 +163,7 @@ std::string json_of(const measured_device& m) {
   const json::object out{{"profile", json::parse(to_json(m.profile))},
                          {"rounds", m.steps.rounds},
                          {"left_out", m.steps.left_out},
+                         {"actor_steps", m.actors.steps},
                          {"fit", std::move(fit)},
                          {"steps", std::move(steps)}};
   return json::serialize(out) + "\n";
@@ -206,9 +231,26 @@ void add_profile_command(CLI::App& app, command_result& result) {
   auto f = std::make_shared<flags>();
   command->add_option("MODEL_DIR", f->options.model, "A Hugging Face model directory; absent: the embedded model");
   command->add_option("--device", f->options.device, "What to measure: cpu")->type_name("NAME")->capture_default_str();
-  command->add_option("--threads", f->options.threads, "Threads that compute; 0: as many as this process may use")
+  command
+      ->add_option("--threads", f->options.threads,
+                   "Threads that compute; 0: as many as this process may use, divided among the instances")
       ->type_name("N")
       ->check(CLI::Range(0U, 1024U))
+      ->capture_default_str();
+  command
+      ->add_option("--instances", f->options.instances,
+                   "Instances on this machine: the others decode while one is measured")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 64U))
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", f->options.temperature,
+                   "Tokens are drawn with it; 0: greedy, as godwit bench asks for")
+      ->type_name("T")
+      ->check(CLI::Range(0.0F, 2.0F))
+      ->capture_default_str();
+  command->add_option("--context", f->options.context_max, "The longest sequence that is measured; 0: the model's")
+      ->type_name("TOKENS")
       ->capture_default_str();
   command->add_option("--step-tokens", f->options.step_tokens_max, "The longest step that is measured")
       ->type_name("N")

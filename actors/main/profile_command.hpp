@@ -17,15 +17,18 @@ void add_profile_command(CLI::App& app, command_result& result);
 struct profile_options {
   std::string model = "default"; ///< a directory, or "default" for the embedded model
   std::string device = "cpu";
-  std::uint32_t threads = 0;           ///< 0: as many as this process may use
+  std::uint32_t threads = 0;           ///< 0: as many as this process may use, divided among the instances
+  std::uint32_t instances = 1;         ///< of this machine: the others decode while one is measured
   std::uint32_t step_tokens_max = 512; ///< the longest step that is measured
+  std::uint32_t context_max = 0;       ///< the longest sequence that is measured; 0: the model's
+  float temperature = 1.0F;            ///< that tokens are drawn with; 0: greedy
   std::chrono::milliseconds time_max{45'000};
   std::string name;   ///< of the profile; empty: MODEL-cpu
   std::string output; ///< a file for the profile; empty: none
   bool json = false;
 };
 
-/// Measures a model on this machine's processors, without actors, and writes its device profile.
+/// Measures a model on this machine's processors, and what actors add to its steps, and writes its device profile.
 /// 0: done; 1: the model cannot be opened or run, the file cannot be written.
 [[nodiscard]] int measure_profile(const profile_options& options, std::ostream& out, std::ostream& errors);
 /// The profiles that are compiled in, and what their devices do.

@@ -22,24 +22,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-double run_us(gpu::executor& on, protocols::step_input input) {
-  struct outcome {
-    gpu::event ended;
-    std::string error;
-  };
-  const auto result = std::make_shared<outcome>();
-  const auto start = clock::now();
-  const auto pass = on.begin(std::move(input));
-  pass->advance(pass->layers(), [result](const std::string& error) {
-    result->error = error;
-    result->ended.set();
-  });
-  result->ended.wait();
-  const auto took = clock::now() - start;
-  if (!result->error.empty()) throw std::runtime_error("a step failed: " + result->error);
-  return std::chrono::duration<double, std::micro>(took).count();
-}
-
 // 1, 2, 4, 8, 12, 16, 24, 32, 33, 64, 65, 96 ... and the largest. Kernels work on tiles of rows, so that a row more
 // than a tile costs what a tile does: where few tiles make a step, both sides of each edge are measured.
 std::vector<std::uint32_t> counts_up_to(std::uint32_t largest) {
@@ -59,6 +41,25 @@ std::vector<std::uint32_t> counts_up_to(std::uint32_t largest) {
 }
 
 } // namespace
+
+double run_step_us(gpu::executor& on, protocols::step_input input) {
+  struct outcome {
+    gpu::event over;
+    clock::time_point ended;
+    std::string error;
+  };
+  const auto result = std::make_shared<outcome>();
+  const auto start = clock::now();
+  const auto pass = on.begin(std::move(input));
+  pass->advance(pass->layers(), [result](const std::string& error) {
+    result->ended = clock::now(); // waking the caller is none of the device's work
+    result->error = error;
+    result->over.set();
+  });
+  result->over.wait();
+  if (!result->error.empty()) throw std::runtime_error("a step failed: " + result->error);
+  return std::chrono::duration<double, std::micro>(result->ended - start).count();
+}
 
 std::vector<step_sample> steps_to_measure(const measured_sizes& sizes) {
   std::vector<step_sample> out;
@@ -98,7 +99,7 @@ std::vector<step_sample> steps_to_measure(const measured_sizes& sizes) {
 }
 
 measured_steps measure_steps(gpu::executor& on, std::vector<step_sample> steps, std::chrono::nanoseconds time_max,
-                             std::chrono::nanoseconds step_time_max) {
+                             std::chrono::nanoseconds step_time_max, float temperature) {
   constexpr std::uint32_t rounds_least = 3, rounds_max = 200;
   const auto start = clock::now();
   const auto longest_us = std::chrono::duration<double, std::micro>(step_time_max).count();
@@ -114,14 +115,15 @@ measured_steps measure_steps(gpu::executor& on, std::vector<step_sample> steps, 
       continue;
     }
     inputs.push_back(step.shape.input());
-    us_per_token = std::min(us_per_token, run_us(on, inputs.back()) / step.shape.tokens());
+    for (auto& slice : inputs.back().slices) slice.sampling.temperature = temperature;
+    us_per_token = std::min(us_per_token, run_step_us(on, inputs.back()) / step.shape.tokens());
     out.samples.push_back(std::move(step));
   }
   std::vector<std::vector<double>> us(inputs.size());
   while (out.rounds < rounds_max && (out.rounds < rounds_least || clock::now() - start < time_max)) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      (void)run_us(on, inputs[i]);
-      us[i].push_back(run_us(on, inputs[i]));
+      (void)run_step_us(on, inputs[i]);
+      us[i].push_back(run_step_us(on, inputs[i]));
     }
     ++out.rounds;
   }

@@ -49,12 +49,26 @@ TEST_F(ProfileCommand, WritesAProfileThatOpensAndThatNoMoreTokensMakeFaster) {
   EXPECT_EQ(opened->layers, 6U);
   EXPECT_GT(opened->kv_blocks, 0U);
   EXPECT_GT(opened->start_ms, 0);
+  EXPECT_GT(opened->overhead_us, 0);
+  EXPECT_THAT(out_.str(), HasSubstr("actors add "));
   EXPECT_GT(opened->link.bytes_per_second, 1e6);
   const gpu::sim::latency_model model(*opened);
   EXPECT_GT(model.linear.at(1), 0);
   EXPECT_GT(model.per_kv_token_us, 0);
   for (std::uint32_t n = 2; n < 100; ++n) EXPECT_LE(model.linear.at(n), model.linear.at(n + 1)) << n;
   EXPECT_THAT(out_.str(), HasSubstr("not fitted"));
+}
+
+TEST_F(ProfileCommand, SaysWhatElseTheMachineDidAndHowTokensWereDrawn) {
+  options_.instances = 2;
+  options_.temperature = 0;
+  options_.context_max = 64;
+  ASSERT_EQ(measure_profile(options_, out_, errors_), 0) << errors_.str();
+  const auto opened = gpu::sim::open_profile(file_.string());
+  ASSERT_TRUE(opened) << opened.error().line;
+  EXPECT_THAT(opened->source, HasSubstr("temperature of 0."));
+  EXPECT_THAT(opened->source, HasSubstr("1 more instances"));
+  EXPECT_GT(opened->positions_max, 64U) << "shorter sequences were measured, longer ones may be simulated";
 }
 
 TEST_F(ProfileCommand, GivesOneJsonObjectWithTheProfileAndItsErrors) {
