@@ -29,16 +29,19 @@ spread place(std::uint64_t seed, std::uint32_t instances, std::uint32_t requests
   o.latency.base_us = 20'000;
   o.fabric = transport::sim::settings{};
   o.nodes = true; // over links that take their time
-  o.adjust = [](actors::node_options& n) { n.scheduler.policies.migration = protocols::migration_policy::none; };
+  o.adjust = [](actors::node_options& n) {
+    n.scheduler.policies.migration = protocols::migration_policy::none;
+    n.llumlet.report_interval = 300us; // so that reports cross requests often
+  };
   sim_cluster cluster(std::move(o));
-  cluster.run_for(500ms);
+  cluster.run_for(20ms);
   auto random = cluster.world.random(41);
   std::vector<std::shared_ptr<recording_sink>> all;
   for (std::uint32_t i = 0; i < requests; ++i) {
-    all.push_back(cluster.submit(i, 40, 60));
+    all.push_back(cluster.submit(i, 40, 8));
     cluster.run_for(std::chrono::nanoseconds(random.below(static_cast<std::uint64_t>(pause.count()))));
   }
-  cluster.run_for(100ms);
+  cluster.run_for(10ms);
   spread out{0, requests};
   for (const auto& instance : cluster.status(true).instances) {
     out.most = std::max(out.most, instance.requests.size());

@@ -24,9 +24,9 @@ public:
   /// called at most once, from any thread, with one line that says why the instance will not come; never where it may
   /// still come.
   virtual void order(const std::string& node, std::function<void(std::string why)> failed) = 0;
-  /// The process `node` is needed no more: its instance has been drained and is stopped, or the order of that name was
-  /// given up and there is no instance. A process that it did not start itself may be left alone. What fails is logged
-  /// and tried no further.
+  /// The process `node` is needed no more: its instance is drained and stopped, or its order was given up; one that
+  /// comes even so, later, is stopped and released once more, with its instance. A process that it did not start itself
+  /// may be left alone. What fails is logged and tried no further.
   virtual void release(const std::string& node, std::optional<protocols::instance_id> instance) = 0;
 };
 
