@@ -33,7 +33,6 @@ struct context {
   stream_listener* streams = nullptr; ///< nullptr: blocks travel as messages of UCX
   std::function<void()> wake;         ///< something can go on
   std::shared_ptr<faults> broken;
-  std::atomic<int> urgent_waiting{0}; ///< urgent sends that the thread has not taken yet
   /// To be called outside of UCX, in order.
   std::deque<std::function<void()>> calls;
 

@@ -104,10 +104,7 @@ void core::send(const std::string& peer, transfer_key key, std::uint32_t first_r
   const auto deadline = now + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
   auto what = std::make_shared<order>(order{peer, key, piece_cutter{first_region, std::move(regions)}, priority,
                                             deadline, std::move(keep), std::move(done), 0});
-  const bool urgent = priority == transfer_priority::urgent;
-  if (urgent) ++shared_.urgent_waiting;
-  submit([this, what, possible, urgent, now] {
-    if (urgent) --shared_.urgent_waiting;
+  submit([this, what, possible, now] {
     if (possible) {
       sender_.submit(std::move(*what), now);
     } else {

@@ -17,8 +17,11 @@ constexpr std::uint32_t regions_per_piece = 1024;
 constexpr std::size_t parts_max = 4;
 // Sent in one turn, so that an urgent send that comes meanwhile does not wait for a whole window.
 constexpr int bulk_per_turn = 2;
-// Of a stream, while nothing urgent waits: what is around them in a turn costs a fifth of the time of one.
-constexpr int writes_per_turn = 4;
+// Over a stream one large write carries a fifth more than four small ones, but an urgent send that comes meanwhile
+// waits for it. They come in bursts: the writes are small as long as there was one not long ago.
+constexpr std::size_t bytes_per_write_alone = std::size_t{1} << 20;
+constexpr std::size_t bytes_per_write = std::size_t{256} << 10;
+constexpr auto urgent_burst = std::chrono::milliseconds(20);
 // What is not larger goes as a message in any case: that is less work than to have it read.
 constexpr std::uint64_t message_at_most = 4096;
 
@@ -38,7 +41,10 @@ void join_neighbours(std::vector<protocols::memory_region>& regions) {
 void sender::submit(order what, time now) {
   const auto name = ++last_order_;
   const link_key where{what.peer, what.priority == transfer_priority::urgent};
-  if (where.second) ++urgent_open_;
+  if (where.second) {
+    ++urgent_open_;
+    urgent_last_ = now;
+  }
   orders_.emplace(name, std::move(what));
   auto found = links_.find(where);
   if (found == links_.end()) {
@@ -266,13 +272,9 @@ void sender::drop(link_key name, const std::string& reason) {
 }
 
 bool sender::write_stream(link& to, time now) {
-  bool more = false;
-  for (int i = 0; i < writes_per_turn && to.stream->writable() && to.stream->error().empty(); ++i) {
-    to.stream->step();
-    if (urgent_open_ != 0 || shared_.urgent_waiting != 0) break; // they are looked at after each write
-    more = fill(to, now) || more;
-  }
-  return more || to.stream->writable();
+  const bool alone = urgent_open_ == 0 && now - urgent_last_ > urgent_burst;
+  if (to.stream->writable()) to.stream->step(alone ? bytes_per_write_alone : bytes_per_write);
+  return to.stream->writable();
 }
 
 void sender::give_up(const link_key& name, const std::string& reason) {

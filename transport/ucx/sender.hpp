@@ -81,6 +81,7 @@ private:
   std::unordered_map<connection, link_key> by_connection_;
   std::uint64_t last_order_ = 0;
   std::uint64_t urgent_open_ = 0; ///< urgent orders
+  time urgent_last_;              ///< when one was submitted
 };
 
 } // namespace godwit::transport::ucx

@@ -10,7 +10,6 @@ namespace godwit::transport::ucx {
 
 namespace {
 constexpr std::size_t parts_per_write = 64;
-constexpr std::size_t bytes_per_write = std::size_t{256} << 10;
 } // namespace
 
 stream_writer::stream_writer(std::shared_ptr<stream_socket> to, std::uint64_t token) : socket_(std::move(to)) {
@@ -34,15 +33,15 @@ void stream_writer::add(const wire::blocks& m, const std::vector<protocols::memo
   made.keep = std::move(keep);
 }
 
-void stream_writer::step() {
+void stream_writer::step(std::size_t bytes_max) {
   std::array<iovec, parts_per_write> parts;
-  std::size_t count = 0, room = bytes_per_write;
+  std::size_t count = 0, room = bytes_max;
   for (const auto& one : waiting_)
     for (auto i = one.next; i < one.parts.size() && count < parts.size() && room != 0; ++i) {
       parts[count] = {one.parts[i].iov_base, std::min(room, one.parts[i].iov_len)};
       room -= parts[count++].iov_len;
     }
-  auto written = socket_->write({parts.data(), count}, bytes_ > bytes_per_write - room);
+  auto written = socket_->write({parts.data(), count}, bytes_ > bytes_max - room);
   bytes_ -= written;
   while (written != 0) {
     auto& first = waiting_.front();

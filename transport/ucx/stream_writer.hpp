@@ -26,8 +26,8 @@ public:
   [[nodiscard]] const std::string& error() const noexcept { return socket_->error(); }
   /// `keep` is held until `memory` is not read any more.
   void add(const wire::blocks& m, const std::vector<protocols::memory_region>& memory, std::shared_ptr<void> keep);
-  /// One write, of a size that others can wait for.
-  void step();
+  /// One write, of so much at most.
+  void step(std::size_t bytes_max);
 
 private:
   static constexpr std::size_t frames_max = 2;
