@@ -47,9 +47,9 @@ runtime::behavior_of<scheduler_own_interface> global_scheduler::make_behavior() 
 
 void global_scheduler::take_report(const protocols::load_report& report) {
   // The last report of an instance that died may come after the news of its death.
-  const auto found = instances_.find(report.instance);
-  if (found == instances_.end()) return;
-  auto& books = found->second;
+  auto* const found = find(report.instance);
+  if (found == nullptr) return;
+  auto& books = *found;
   if (!books.ready || books.generation != report.generation || report.sequence <= books.report.sequence) return;
   books.report = report;
   books.heard = now();
@@ -66,6 +66,12 @@ void global_scheduler::feed(instance_books& books) {
     report.dispatched -= std::min(report.dispatched, dispatches_from_);
   dispatcher_->report(report);
   books.fresh = true;
+}
+
+// A thousand instances report many times a second: searched for in a dense list, not along a tree.
+global_scheduler::instance_books* global_scheduler::find(protocols::instance_id id) noexcept {
+  const auto at = std::ranges::lower_bound(by_id_, id, {}, [](const auto& entry) { return entry.first; });
+  return at != by_id_.end() && at->first == id ? at->second : nullptr;
 }
 
 void global_scheduler::adopt(const topology& news) {
@@ -100,6 +106,8 @@ void global_scheduler::adopt(const topology& news) {
     if (entry.ready && (other || books.fresh)) feed(books);
     if (!entry.ready) books.fresh = false;
   }
+  by_id_.clear();
+  for (auto& [id, books] : instances_) by_id_.emplace_back(id, &books);
 }
 
 void global_scheduler::expire() {
@@ -173,9 +181,9 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   demand.execution_level = query.execution_level;
   if (query.execution_level < options_.levels.size()) demand.headroom = options_.levels[query.execution_level].headroom;
   if (auto picked = dispatcher_->pick(demand)) {
-    const auto found = instances_.find(picked->instance);
-    if (found == instances_.end()) return {};
-    auto decision = dispatch_decision{picked->instance, found->second.generation};
+    const auto* const found = find(picked->instance);
+    if (found == nullptr) return {};
+    auto decision = dispatch_decision{picked->instance, found->generation};
     decision.number = dispatches_from_ + picked->number;
     decision.why = std::move(picked->why);
     return decision;

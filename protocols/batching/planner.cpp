@@ -21,6 +21,16 @@ void fetch(const planned_request& r) noexcept {
 #endif
 }
 
+/// What that has elsewhere and a step reads of it.
+void fetch_parts(const planned_request& r) noexcept {
+#if defined(__GNUC__)
+  __builtin_prefetch(r.tokens.data() + r.tokens.size());
+  const auto& table = r.blocks.table();
+  __builtin_prefetch(table.data());
+  __builtin_prefetch(table.data() + table.size());
+#endif
+}
+
 } // namespace
 
 planner::planner(planner_settings settings)
@@ -88,6 +98,7 @@ step_effects planner::complete(const step_output& output) {
   auto effects = take_effects();
   release_copy_sources();
   for (const auto& part : in_flight_) fetch(*part.who);
+  for (const auto& part : in_flight_) fetch_parts(*part.who);
   auto token = output.tokens.begin();
   for (const auto& part : std::exchange(in_flight_, {})) {
     auto& r = *part.who;

@@ -193,6 +193,11 @@ void dispatcher::take_over(const dispatcher& before) {
 }
 
 std::size_t dispatcher::at(instance_id instance) const noexcept {
+  // Where ids have no gaps, as is usual, there is no need to search.
+  if (!reports_.empty()) {
+    const std::size_t guess = instance.value() - reports_.front().instance.value();
+    if (guess < reports_.size() && reports_[guess].instance == instance) return guess;
+  }
   const auto known = index_.find(instance);
   return known == index_.end() ? finding::none : known->second;
 }

@@ -15,12 +15,12 @@ namespace {
 /// Of all simulated nodes; they differ in their process's number.
 constexpr auto host_id = "676f64776974000000000000000000000000000a";
 
-/// Asks for an actor's memory, about as much as CAF reads when it runs one: in a large cluster it has long left the
-/// caches.
+/// Asks for an actor's memory, with what CAF has before and we have behind its own: in a large cluster it has long left
+/// the caches.
 void fetch(const caf::resumable* job) noexcept {
 #if defined(__GNUC__)
   constexpr std::ptrdiff_t line = 64;
-  for (std::ptrdiff_t at = -line; at < 16 * line; at += line)
+  for (std::ptrdiff_t at = -4 * line; at < 20 * line; at += line)
     __builtin_prefetch(reinterpret_cast<const char*>(job) + at);
 #endif
 }

@@ -119,6 +119,7 @@ private:
   void withdraw(const answer_sink* sink);
   void take(protocols::token_updates& news);
   void take_one(protocols::token_update& update);
+  void fetch(const protocols::token_updates& news);
   [[nodiscard]] protocols::move_prepared prepare_move(const protocols::prepare_move& wish);
   [[nodiscard]] protocols::claim_answer claim(protocols::claim_request& wish);
   [[nodiscard]] protocols::reclaim_answer reclaim(const protocols::reclaim_request& wish);
@@ -159,7 +160,8 @@ private:
   frontend_options options_;
   runtime::async::counter_random random_;
   std::uint64_t last_id_ = 0;
-  std::map<protocols::request_id, open_request> open_; // ordered: simulated runs must not depend on hashing
+  std::map<protocols::request_id, open_request> open_;             // ordered: simulated runs must not depend on hashing
+  std::unordered_map<protocols::request_id, open_request*> by_id_; ///< the same
   std::unordered_map<const answer_sink*, protocols::request_id> by_sink_;
   std::unordered_map<std::string, std::vector<protocols::request_id>> by_client_; ///< several for several prompts
   topology topology_;

@@ -94,6 +94,7 @@ private:
   [[nodiscard]] static std::unique_ptr<protocols::dispatcher> dispatcher_called(const std::string& name);
   void take_report(const protocols::load_report& report);
   void adopt(const topology& news);
+  [[nodiscard]] instance_books* find(protocols::instance_id id) noexcept;
   void feed(instance_books& books);
   void switch_policies(const scheduling_policies& wish);
   [[nodiscard]] scheduler_view view() const;
@@ -117,6 +118,7 @@ private:
   std::uint64_t topology_version_ = 0;
   std::uint32_t ordered_ = 0;
   std::map<protocols::instance_id, instance_books> instances_;
+  std::vector<std::pair<protocols::instance_id, instance_books*>> by_id_; ///< the same
   protocols::dispatch_queue<query_in_line> line_;
   nanoseconds expired_{0};            ///< when that was last looked after
   std::uint64_t dispatches_from_ = 0; ///< its decisions have the numbers after this
