@@ -3,7 +3,7 @@
 # how, with the bug and without it.
 set -euo pipefail
 explore=$1 number=$2
-out=$("$explore" --planted "$number" --seconds 60 --until-found --jobs 1) && {
+out=$("$explore" --planted "$number" --seconds 60 --until-found --jobs 1 --wall-limit 10) && {
   echo "bug $number was not found within 60 s"
   exit 1
 }
