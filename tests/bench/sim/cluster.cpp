@@ -2,6 +2,7 @@
 
 #include "sim/cluster_load.hpp"
 #include "sim/messages.hpp"
+#include "sim/processor.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -9,8 +10,6 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
-
-#include <time.h>
 
 namespace godwit::bench {
 
@@ -21,13 +20,6 @@ using way = figure::direction;
 
 /// Requests for each instance, whatever their number: 1,024 instances serve 100,000.
 constexpr double requests_each = 100'000.0 / 1024;
-
-/// Of this process, which simulates in one thread: without what others on the machine take.
-double processor_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 struct run_cost {
   double seconds = 0;   ///< by the wall

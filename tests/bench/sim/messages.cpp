@@ -1,5 +1,7 @@
 #include "sim/messages.hpp"
 
+#include "sim/processor.hpp"
+
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/sim/event_log.hpp>
 #include <godwit/runtime/sim/world.hpp>
@@ -22,7 +24,6 @@ namespace godwit::bench {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 constexpr std::uint64_t ring_actors = 64;
 constexpr std::uint64_t ring_tokens = 16;
@@ -65,8 +66,9 @@ struct finish_line {
   std::promise<void> over;
 };
 
-double million_per_second(std::uint64_t messages, steady_clock::duration took) {
-  return static_cast<double>(messages) / std::chrono::duration<double, std::micro>(took).count();
+/// Of processor time: of one core that it has for itself.
+double million_per_second(std::uint64_t messages, double processor_seconds) {
+  return static_cast<double>(messages) * 1e-6 / processor_seconds;
 }
 
 // -- ours
@@ -223,10 +225,10 @@ private:
   template <class Start> double run(std::uint64_t ends, std::uint64_t messages, Start start) {
     line_ = std::make_unique<finish_line>(ends); // the last one lived until now: somebody may still leave it
     const auto steps = world_.steps();
-    const auto begin = steady_clock::now();
+    const auto begin = processor_seconds();
     start();
     world_.run();
-    const auto took = steady_clock::now() - begin;
+    const auto took = processor_seconds() - begin;
     if (line_->left != 0 || world_.steps() - steps != messages) std::abort(); // it would measure something else
     return million_per_second(messages, took);
   }
@@ -267,10 +269,10 @@ private:
   template <class Start> double run(std::uint64_t ends, std::uint64_t messages, Start start) {
     line_ = std::make_unique<finish_line>(ends); // the last one lived until now: somebody may still leave it
     const auto over = line_->over.get_future();
-    const auto begin = steady_clock::now();
+    const auto begin = processor_seconds();
     start();
     over.wait();
-    return million_per_second(messages, steady_clock::now() - begin);
+    return million_per_second(messages, processor_seconds() - begin);
   }
 
   std::unique_ptr<finish_line> line_;
