@@ -118,10 +118,10 @@ private:
     std::uint32_t reports = 0; ///< that came since and do not count it
   };
   struct account {
-    picked_load picked;                 ///< the sum
-    std::array<on_the_way, 8> on_way{}; ///< oldest first; a burst has fewer between two reports
-    std::uint32_t count = 0;
+    picked_load picked; ///< the sum
     bool stale = false;
+    std::uint32_t count = 0;
+    std::array<on_the_way, 8> on_way{}; ///< oldest first; a burst has fewer between two reports
     void add(std::uint64_t number, const picked_load& load) noexcept;
     /// Those that this report counts are its own now.
     void settle(const load_report& report) noexcept;
