@@ -197,8 +197,8 @@ void sender::open_stream(const link_key& name, link& to, const wire::welcome& m)
         if (found == links_.end() || found->second.connecting != socket) return; // given up meanwhile
         auto& made = found->second;
         made.connecting.reset();
-        made.ready = true; // without a stream where it cannot be had: then blocks travel as messages
-        if (!error)
+        made.ready = true;               // without a stream where it cannot be had: then blocks travel as messages
+        if (!error && socket->is_open()) // `tick` closes one that takes too long
           made.stream =
               std::make_unique<stream_writer>(std::make_shared<stream_socket>(std::move(*socket), shared_.wake), token);
         shared_.wake();

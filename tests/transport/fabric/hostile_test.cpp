@@ -25,7 +25,7 @@ std::shared_ptr<ucx::core> make(bool cross_memory, bool checksum, const std::sha
   ucx::settings options;
   options.cross_memory = cross_memory;
   options.checksum = checksum;
-  options.connect_timeout = 500ms;
+  options.connect_timeout = 1500ms;
   options.idle_timeout = 300ms;
   return std::make_shared<ucx::core>(options, broken);
 }

@@ -21,8 +21,8 @@ namespace wire = ucx::wire;
 
 std::shared_ptr<fabric> make() {
   ucx::settings options;
-  options.connect_timeout = 500ms;
-  options.idle_timeout = 300ms;
+  options.connect_timeout = 1500ms;
+  options.idle_timeout = 1500ms;
   return ucx::make_fabric(options);
 }
 
@@ -166,7 +166,7 @@ TEST(FabricStreams, StrangersAreShutOutAndOthersGoOn) {
   noisy.say(std::string(3000, 'n'));
   EXPECT_TRUE(wrong.shut(2000));
   EXPECT_TRUE(noisy.shut(2000));
-  EXPECT_TRUE(silent.shut(3000)) << "after connect_timeout";
+  EXPECT_TRUE(silent.shut(6000)) << "after connect_timeout";
   const raw_stream first(l.where.host, welcome->stream_port), second(l.where.host, welcome->stream_port);
   first.greet(welcome->stream_token);
   EXPECT_FALSE(first.shut(200));
