@@ -94,16 +94,16 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   choice.why.candidates = found.candidates;
   choice.why.blocks = blocks;
 
-  auto& account = accounts_[found.best];
+  auto& books = accounts_[found.best];
   const auto& report = reports_[found.best];
   picked_load load;
   load.requests = 1;
   load.blocks = blocks;
   load.levels = bit_of(demand.execution_level);
-  if (((report.execution_levels | account.picked.levels) & load.levels) == 0)
+  if (((report.execution_levels | books.picked.levels) & load.levels) == 0)
     load.headroom = headroom_of(demand, report);
   choice.number = ++picks_;
-  account.add(choice.number, load);
+  books.add(choice.number, load);
   places_[found.best].picked_last = picks_;
   refresh(found.best);
   return choice;

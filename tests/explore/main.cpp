@@ -41,6 +41,7 @@ struct arguments {
 /// How often one promise is shrunk; more failures of a kind say nothing new.
 constexpr std::size_t shrunk_max = 5;
 constexpr std::uint32_t shrink_runs_max = 400;
+constexpr std::chrono::seconds shrink_time_max{60}; ///< of real time
 
 struct tally {
   std::uint64_t runs = 0, failed = 0, events = 0, answered = 0, errors = 0, migrations = 0, redispatches = 0;
@@ -201,8 +202,10 @@ private:
   /// Shrinks it, and prints all that somebody needs who mends it.
   boost::json::object tell(const failure& f) {
     const auto limit = std::chrono::seconds(std::min(20U, arguments_.wall_limit));
-    const auto small =
-        shrink(f.first, f.what, shrink_runs_max, [limit](const scenario& s) { return run_apart(s, limit); });
+    const auto end = steady::now() + shrink_time_max;
+    const auto small = shrink(f.first, f.what, shrink_runs_max, [limit, end](const scenario& s) {
+      return steady::now() < end ? run_apart(s, limit) : outcome{}; // runs that hang take long to leave out
+    });
     const auto line = replay_line(small.smallest, f.first);
     if (!arguments_.json) {
       std::cout << "\nBROKEN: " << f.what.broken << " (" << f.times << " of the seeds of " << f.first.name << ")\n  "
