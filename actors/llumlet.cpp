@@ -152,6 +152,7 @@ task<void> llumlet::run_steps() {
       co_return;
     }
     settle(planner_->complete(*output));
+    if (options_.recount) planner_->check();
     report_soon();
   }
   settle(planner_->take_effects());
@@ -228,6 +229,7 @@ protocols::instance_status llumlet::status(bool with_requests) {
   out.uptime_ns = (now() - started_).count();
   out.load = load();
   out.headroom_profiled = planner_ ? planner_->settings().headroom_profiled : 0;
+  if (options_.recount && planner_) planner_->check();
   if (with_requests && planner_) out.requests = planner_->requests();
   for (const auto& [id, migration] : outgoing_) out.migrations.push_back(migration.status);
   return out;

@@ -4,6 +4,7 @@ namespace godwit::explore {
 
 bool client::on_tokens(std::span<const protocols::sampled_token> more, bool) {
   if (endings > 0) complain("tokens after the end");
+  if (complete) complain("tokens after the answer was complete");
   if (more.empty()) complain("a delivery without tokens");
   for (const auto& token : more) {
     if (expected_ != nullptr) {
@@ -19,7 +20,8 @@ bool client::on_tokens(std::span<const protocols::sampled_token> more, bool) {
     gone = true;
     if (go) go();
   }
-  return tokens.size() < enough;
+  complete = tokens.size() >= enough;
+  return !complete;
 }
 
 void client::on_finished(protocols::finish_reason reason, const actors::answer_usage& usage) {

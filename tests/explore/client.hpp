@@ -28,7 +28,8 @@ public:
   int endings = 0;
   std::optional<protocols::finish_reason> finished;
   std::optional<actors::answer_failure> failed;
-  std::string wrong; ///< the first thing that must not be; empty: none
+  bool complete = false; ///< it has said so
+  std::string wrong;     ///< the first thing that must not be; empty: none
 
   [[nodiscard]] bool on_tokens(std::span<const protocols::sampled_token> more, bool ends_with_stop_token) override;
   void on_finished(protocols::finish_reason reason, const actors::answer_usage& usage) override;

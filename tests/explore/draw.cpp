@@ -57,7 +57,7 @@ const std::vector<ingredients>& book() {
        {6, 20},
        {4, 16},
        {migrate, migrate, migrate, migrate, delay, cut_blocks, lost_acknowledgements, coordinator},
-       20},
+       5},
       {"links",
        "links between machines are cut, one way or both, and slow",
        {0, 1},
@@ -173,6 +173,9 @@ fault draw_fault(const ingredients& from, const scenario& s, counter_random& ran
     break;
   case clock_jump:
     f.amount = unit * (1 + random.below(std::uint64_t{4} << random.below(12)));
+    break;
+  case stuck_device: // now and then longer than a step may take
+    if (random.below(6) == 0) f.lasts = 5s;
     break;
   case slow_device:
     f.amount = 2 + random.below(30);

@@ -52,8 +52,8 @@ outcome run_checked(const scenario& s, bool twice) {
     if (twice && out.broken.empty())
       if (const auto again = run(s); again.hash != out.hash) {
         out.broken = "the same scenario does the same";
-        out.details = "two runs differ: " + std::to_string(out.events) + " and " + std::to_string(again.events) +
-                      " events, answers alike";
+        out.details =
+            "two runs differ: " + std::to_string(out.events) + " and " + std::to_string(again.events) + " events";
       }
   } catch (const std::exception& failure) {
     out.broken = "no exception escapes";

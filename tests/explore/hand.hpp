@@ -35,7 +35,8 @@ public:
   }
 
 private:
-  static constexpr std::chrono::minutes patience{2};
+  /// Longer than anybody waits for the end of a run: an order without an answer stays open.
+  static constexpr std::chrono::minutes patience{30};
   runtime::async::task<void> migrate(actors::migrate_request order) {
     ++journal_->open;
     auto report = co_await ask(head_, patience, std::move(order));

@@ -94,7 +94,9 @@ int replay(const arguments& a, const std::string& name) {
       options.log = runtime::log::logger(*to, std::get<runtime::log::level_filter>(std::move(filter)));
   }
   if (!a.json) std::cout << "scenario " << s.name << ", seed " << s.seed << "\n" << describe(s);
-  const auto out = run(s, options);
+  // In this process, where a debugger is, only if somebody wants to look on.
+  const bool here = options.on_event || !a.log_levels.empty();
+  const auto out = here ? run(s, options) : run_apart(s, std::chrono::seconds(a.wall_limit));
   if (a.json) {
     std::cout << boost::json::serialize(boost::json::object{{"scenario", s.name},
                                                             {"seed", s.seed},
@@ -203,6 +205,7 @@ private:
   boost::json::object tell(const failure& f) {
     const auto limit = std::chrono::seconds(std::min(20U, arguments_.wall_limit));
     const auto end = steady::now() + shrink_time_max;
+    const bool alone = run_apart(f.first, limit).broken == f.what.broken;
     const auto small = shrink(f.first, f.what, shrink_runs_max, [limit, end](const scenario& s) {
       return steady::now() < end ? run_apart(s, limit) : outcome{}; // runs that hang take long to leave out
     });
@@ -210,6 +213,7 @@ private:
     if (!arguments_.json) {
       std::cout << "\nBROKEN: " << f.what.broken << " (" << f.times << " of the seeds of " << f.first.name << ")\n  "
                 << small.what.details << "\n"
+                << (alone ? "" : "  not broken where it runs alone: other runs in the same process matter\n")
                 << describe(small.smallest) << "  again: " << line << "\n  whole: " << replay_line(f.first, f.first)
                 << "\n\n";
     }
@@ -218,6 +222,8 @@ private:
             {"scenario", f.first.name},
             {"seed", f.first.seed},
             {"times", f.times},
+            {"alone", alone},
+            {"hash", std::to_string(small.what.hash)},
             {"replay", line},
             {"replay_whole", replay_line(f.first, f.first)}};
   }

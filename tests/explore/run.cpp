@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace godwit::explore {
@@ -29,7 +30,10 @@ public:
       : scenario_(s), shape_(s.cluster()), log_(options.on_event), cluster_(s.seed, shape_, &log_, options.log) {}
 
   outcome run() {
-    if (come_up() && happen() && everybody_ends() && nothing_stays()) check_work();
+    if (come_up() && happen() && everybody_ends() && nothing_stays()) {
+      check_work();
+      if (whole() && serve_again()) (void)nothing_stays();
+    }
     check_clients();
     for (const auto& one : cluster_.complaints()) broken("complaint of the runtime", one);
     out_.hash = log_.hash();
@@ -252,7 +256,7 @@ private:
   }
 
   bool nothing_stays() {
-    const auto expected = scenario_.scales ? 0 : cluster_.instances_expected();
+    const auto expected = scenario_.scales ? 1 : cluster_.instances_expected();
     std::string left = "not looked";
     const auto end = cluster_.world().now() + patience;
     for (auto pause = 20ms; cluster_.world().now() < end; pause = std::min<decltype(pause)>(pause * 2, 5s)) {
@@ -285,6 +289,37 @@ private:
                                : "nothing is left behind",
            left);
     return false;
+  }
+
+  // A cluster that was mended is one that answers.
+  bool serve_again() {
+    constexpr std::uint32_t count = 3;
+    const auto first = asked_.size();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      auto& mine = asked_.emplace_back();
+      mine.what = &afterwards;
+      mine.who = std::make_shared<client>(&calm_answers()[afterwards.kind]);
+      auto one = std::make_shared<actors::submission>();
+      one->request = request_of(afterwards.kind);
+      one->seeded = true;
+      one->sink = mine.who;
+      one->client_id = "afterwards-" + std::to_string(i);
+      if (!cluster_.actors().gate()->submit({std::move(one)})) broken("the cluster serves again", "no front end");
+    }
+    const auto over = [&] {
+      return std::all_of(asked_.begin() + static_cast<std::ptrdiff_t>(first), asked_.end(),
+                         [](const auto& one) { return one.who->over(); });
+    };
+    if (!wait_until(over)) broken("the cluster serves again", "a request that came after the mending does not end");
+    for (auto i = first; i < asked_.size(); ++i) {
+      const auto& who = *asked_[i].who;
+      if (!who.wrong.empty()) broken("the cluster serves again", who.wrong);
+      // Small queues are small in a cluster that is whole, too.
+      if (who.failed && !shape_.may_overload && !shape_.may_time_out && !shape_.may_give_up)
+        broken("the cluster serves again", who.failed->message);
+    }
+    asked_.resize(first);
+    return whole();
   }
 
   // Where nobody loses an owner each token is computed for somebody, once.
@@ -327,19 +362,23 @@ private:
 
   bool may_fail(const actors::answer_failure& failure, const client& who) const {
     using enum actors::failure_kind;
+    const auto says = [&](std::string_view text) { return failure.message.find(text) != std::string::npos; };
     switch (failure.kind) {
     case overloaded:
-      return shape_.may_overload && who.tokens.empty();
+      return shape_.may_overload && who.tokens.empty() && (says("every queue is full") || says("as many requests"));
     case unavailable:
-      return shape_.may_time_out || scenario_.loses_home();
+      return (shape_.may_time_out && says("no instance took the request in time")) ||
+             (scenario_.loses_home() && says("shutting down"));
     case internal:
-      return shape_.may_give_up && failure.message.find("too often") != std::string::npos;
+      return shape_.may_give_up && says("failed too often");
     case too_long:
     case invalid:
       return false;
     }
     return false;
   }
+
+  static constexpr asked_request afterwards{10, std::chrono::nanoseconds{0}, std::nullopt, std::nullopt, 0, 0};
 
   const scenario& scenario_;
   const shape shape_;

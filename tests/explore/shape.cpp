@@ -9,6 +9,7 @@ using namespace std::chrono_literals;
 shape usual_shape() {
   shape s;
   s.latency.base_us = 3000;
+  s.load_time = 20ms;
   s.fabric.bytes_per_second = 400'000; // a simulated block shows the fabric 128 bytes
   s.fabric.latency = 200us;
   s.detection = {80ms, 120ms};
@@ -31,6 +32,7 @@ shape usual_shape() {
   n.llumlet.load_timeout = 20s;
   n.llumlet.step_timeout = 3s;
   n.llumlet.report_interval = 50ms;
+  n.llumlet.recount = true;
   n.llumlet.selection.cooldown_ns = 50'000'000;
   auto& p = n.llumlet.planner;
   p.context_length = context_length;

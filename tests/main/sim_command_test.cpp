@@ -120,7 +120,7 @@ TEST(SimCommand, FindsLlumnixAheadOfInfaasAndRoundRobinInTheTailOfPrefill) {
 
 TEST(SimCommand, GivesHighPriorityItsDueUnlessThePolicyIgnoresIt) {
   const auto high_mean = [](const char* policy) {
-    auto options = options_of("S-S", 12, 600);
+    auto options = options_of("S-S", 12, 2000);
     options.policy = policy;
     options.load.priority_share = "high=0.1";
     options.load.cv = 8;

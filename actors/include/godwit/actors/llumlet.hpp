@@ -54,6 +54,9 @@ struct llumlet_options {
   migration_environment migration;
   protocols::selection_settings selection; ///< of the requests that a mark moves
   headroom_profile_options profile;
+  /// Recounts the planner's books after each step and for each status; what does not add up ends the llumlet. For
+  /// searches of faults: it costs as much as there are blocks.
+  bool recount = false;
   runtime::log::logger log;
 };
 
