@@ -100,8 +100,7 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   load.requests = 1;
   load.blocks = blocks;
   load.levels = bit_of(demand.execution_level);
-  if (((report.execution_levels | books.picked.levels) & load.levels) == 0)
-    load.headroom = headroom_of(demand, report);
+  if (((report.execution_levels | books.picked.levels) & load.levels) == 0) load.headroom = headroom_of(demand, report);
   choice.number = ++picks_;
   books.add(choice.number, load);
   places_[found.best].picked_last = picks_;

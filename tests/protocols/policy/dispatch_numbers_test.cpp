@@ -11,14 +11,13 @@
 namespace godwit::protocols {
 namespace {
 
-std::uint32_t picked(dispatcher &policy) {
+std::uint32_t picked(dispatcher& policy) {
   const auto choice = policy.pick({.tokens = 15});
   return choice ? choice->instance.value() : 0;
 }
 
 /// An idle instance that has seen the dispatches up to this one.
-load_report idle(std::uint32_t instance, std::uint64_t sequence,
-                 std::uint64_t dispatched) {
+load_report idle(std::uint32_t instance, std::uint64_t sequence, std::uint64_t dispatched) {
   auto r = load_of(instance, 0, 0, sequence);
   r.dispatched = dispatched;
   return r;
@@ -34,7 +33,7 @@ std::unique_ptr<dispatcher> with_two(std::string_view name) {
 // Two or three quick requests went to one instance: its report from before they
 // came took them back.
 TEST(DispatchNumbers, AReportFromBeforeARequestArrivedDoesNotTakeItBack) {
-  for (const auto *name : {"freeness", "infaas", "least_requests"}) {
+  for (const auto* name : {"freeness", "infaas", "least_requests"}) {
     const auto policy = with_two(name);
     std::map<std::uint32_t, int> counts;
     std::uint64_t sequence = 1;
@@ -52,15 +51,13 @@ TEST(DispatchNumbers, AReportFromBeforeARequestArrivedDoesNotTakeItBack) {
 TEST(DispatchNumbers, WhatAReportCountsIsNotCountedTwice) {
   const auto policy = make_dispatcher("least_requests");
   policy->report(idle(1, 1, 0));
-  const auto first = policy->pick({.tokens = 15}),
-             second = policy->pick({.tokens = 15});
+  const auto first = policy->pick({.tokens = 15}), second = policy->pick({.tokens = 15});
   EXPECT_EQ(first->number, 1U);
   EXPECT_EQ(second->number, 2U);
   auto r = load_of(1, 1, 1, 2);
   r.dispatched = 1;
   policy->report(r);
-  EXPECT_EQ(policy->pick({.tokens = 15})->why.score, 2)
-      << "one that runs, one on its way";
+  EXPECT_EQ(policy->pick({.tokens = 15})->why.score, 2) << "one that runs, one on its way";
   r = load_of(1, 3, 3, 3);
   r.dispatched = 3;
   policy->report(r);
@@ -70,8 +67,7 @@ TEST(DispatchNumbers, WhatAReportCountsIsNotCountedTwice) {
 TEST(DispatchNumbers, AReportThatDoesNotSayCountsAll) {
   const auto policy = make_dispatcher("least_requests");
   policy->report(load_of(1));
-  for (int i = 0; i < 3; ++i)
-    (void)policy->pick({.tokens = 15});
+  for (int i = 0; i < 3; ++i) (void)policy->pick({.tokens = 15});
   policy->report(load_of(1, 0, 0, 2));
   EXPECT_EQ(policy->pick({.tokens = 15})->why.score, 0);
 }
@@ -80,12 +76,10 @@ TEST(DispatchNumbers, WhatNoReportCountsNeverArrivedAndIsForgotten) {
   const auto policy = make_dispatcher("least_requests");
   policy->report(idle(1, 1, 0));
   (void)policy->pick({.tokens = 15});
-  for (std::uint64_t i = 2; i < 10; ++i)
-    policy->report(idle(1, i, 0));
+  for (std::uint64_t i = 2; i < 10; ++i) policy->report(idle(1, i, 0));
   EXPECT_EQ(policy->pick({.tokens = 15})->why.score, 1);
   policy->report(idle(1, 10, 0));
-  EXPECT_EQ(policy->pick({.tokens = 15})->why.score, 1)
-      << "the second one is younger";
+  EXPECT_EQ(policy->pick({.tokens = 15})->why.score, 1) << "the second one is younger";
 }
 
 TEST(DispatchNumbers, OneThatArrivedAfterItSettlesOneThatNeverDid) {
@@ -112,8 +106,7 @@ TEST(DispatchNumbers, ABurstLargerThanThereIsRoomForIsCountedWhole) {
   auto roomy = idle(1, 1, 0);
   roomy.running_max = 1000;
   policy->report(roomy);
-  for (int i = 0; i < 100; ++i)
-    EXPECT_EQ(policy->pick({.tokens = 15})->why.score, i);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(policy->pick({.tokens = 15})->why.score, i);
   roomy.sequence = 2;
   roomy.dispatched = 5;
   policy->report(roomy);
@@ -124,8 +117,7 @@ TEST(DispatchNumbers, ABurstLargerThanThereIsRoomForIsCountedWhole) {
   EXPECT_EQ(policy->pick({.tokens = 15})->why.score, 0);
 }
 
-TEST(DispatchNumbers,
-     ARequestsHeadroomIsCountedOnceWhicheverOfThemTheReportHas) {
+TEST(DispatchNumbers, ARequestsHeadroomIsCountedOnceWhicheverOfThemTheReportHas) {
   const auto policy = with_two("freeness");
   dispatch_demand hurried{.tokens = 15, .execution_level = 1, .headroom = 50U};
   const auto first = policy->pick(hurried);
@@ -137,8 +129,7 @@ TEST(DispatchNumbers,
   r.headroom_blocks = 50;
   policy->report(r);
   policy->remove(instance_id{3 - id});
-  EXPECT_DOUBLE_EQ(policy->pick({.tokens = 15})->why.score,
-                   (100.0 - 50 - 1) / 2);
+  EXPECT_DOUBLE_EQ(policy->pick({.tokens = 15})->why.score, (100.0 - 50 - 1) / 2);
 }
 
 TEST(DispatchNumbers, ASuccessorPolicyKnowsWhatIsOnItsWay) {
