@@ -130,7 +130,7 @@ void sender::send_piece(link& to, std::uint64_t name, order& from, bool streamed
     shared_.messages->send(to.channel, wire::encode(m), std::move(spans), {}, {});
   } else if (streamed) {
     to.stream->add(m, memory, from.keep);
-  } else if (memory.size() <= parts_max) {
+  } else if (memory.size() <= parts_max && m.what.bytes > message_at_most) {
     std::vector<std::pair<const void*, std::size_t>> parts;
     for (const auto& region : memory) parts.emplace_back(region.address, region.bytes);
     shared_.messages->send(to.channel, wire::encode(m), {}, std::move(parts), from.keep);
@@ -271,6 +271,16 @@ void sender::drop(link_key name, const std::string& reason) {
   for (const auto order : gone.queue) finish(order, reason);
 }
 
+// Memory that the receiver reads by itself counts only after our word; what we write is taken as it comes. Once a send
+// has failed its memory may be filled with something else, which must not arrive: only the end of the connection keeps
+// back what waits in it.
+bool sender::may_be_read(const link_key& where, std::uint64_t name) const {
+  const auto found = links_.find(where);
+  if (found == links_.end() || found->second.pull || found->second.local) return false;
+  return std::any_of(found->second.open.begin(), found->second.open.end(),
+                     [name](const auto& piece) { return piece.second.order == name; });
+}
+
 bool sender::write_stream(link& to, time now) {
   const bool alone = urgent_open_ == 0 && now - urgent_last_ > urgent_burst;
   if (to.stream->writable()) to.stream->step(alone ? bytes_per_write_alone : bytes_per_write);
@@ -308,7 +318,14 @@ void sender::tick(time now) {
   std::vector<std::uint64_t> late;
   for (const auto& [name, what] : orders_)
     if (what.deadline <= now) late.push_back(name);
-  for (const auto name : late) finish(name, "timed out");
+  for (const auto name : late) {
+    const auto order = orders_.find(name);
+    if (order == orders_.end()) continue; // ended with the link of another one
+    const link_key where{order->second.peer, order->second.priority == transfer_priority::urgent};
+    const bool read_on = may_be_read(where, name);
+    finish(name, "timed out");
+    if (read_on) give_up(where, "another send over this connection timed out while it was under way");
+  }
   std::vector<std::pair<link_key, std::string>> gone;
   const auto& options = shared_.options;
   for (auto& [name, to] : links_) {

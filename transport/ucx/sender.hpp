@@ -70,6 +70,8 @@ private:
   void piece_done(link& of, std::uint64_t number, const std::string& error);
   [[nodiscard]] std::string settle(link& of, const wire::receipts& m);
   void finish(std::uint64_t name, const std::string& error);
+  /// Pieces of this order may still go out of its memory and count where they arrive.
+  [[nodiscard]] bool may_be_read(const link_key& where, std::uint64_t name) const;
   /// True: it takes more.
   [[nodiscard]] bool write_stream(link& to, time now);
   void give_up(const link_key& name, const std::string& reason); ///< closes and drops

@@ -133,6 +133,35 @@ TEST_P(FabricProcesses, AReceiverThatStandsStillTimesOutAndIsReachedAgainLater) 
   EXPECT_EQ(heard, "landed right");
 }
 
+// Sizes around what the sockets take, so that some sends end with their last pieces still to be written.
+TEST_P(FabricProcesses, MemoryThatIsUsedAgainAfterATimeoutDoesNotArrive) {
+  auto options = settings_for(GetParam());
+  options.window_bytes = std::size_t{64} << 20; // the sockets are the bound
+  const auto mine = ucx::make_fabric(options);
+  peer_process peer(GetParam());
+  block_memory marker(1, bytes);
+  std::uint64_t id = 0;
+  for (std::size_t blocks = 240; blocks <= 560; blocks += 16) {
+    block_memory from(blocks, bytes);
+    from.scribble(++id);
+    peer.tell("post " + std::to_string(id) + " " + std::to_string(blocks) + " " + std::to_string(bytes));
+    ASSERT_EQ(peer.hear(), "posted");
+    // The connection is there before the peer stands still.
+    peer.tell("post " + std::to_string(1000 + id) + " 1 " + std::to_string(bytes));
+    ASSERT_EQ(peer.hear(), "posted");
+    marker.scribble(1000 + id);
+    ASSERT_EQ(send(*mine, peer.address(), {1000 + id, 1}, 0, marker.regions())->next(), "");
+    ASSERT_EQ(peer.hear(), "landed right");
+    peer.signal(SIGSTOP);
+    ASSERT_EQ(send(*mine, peer.address(), {id, 1}, 0, from.regions(), transfer_priority::bulk, 150ms, nullptr)->next(),
+              "timed out");
+    from.scribble(5000 + id);
+    peer.signal(SIGCONT);
+    const auto heard = peer.hear(200);
+    EXPECT_NE(heard, "landed wrong") << blocks << " blocks";
+  }
+}
+
 TEST_P(FabricProcesses, ASenderThatStandsStillDoesNotDelayAWithdrawal) {
   const auto mine = make();
   block_memory to(count, bytes);
