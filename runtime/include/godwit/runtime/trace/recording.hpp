@@ -88,15 +88,18 @@ struct event {
   std::int64_t queued_ns = 0; ///< into the mailbox; for other events as begin_ns
   std::int64_t begin_ns = 0;  ///< of its handling
   std::int64_t end_ns = 0;
-  std::uint64_t request = 0;    ///< the model request that it is about (protocols::request_id); 0: none, or several
-  std::uint64_t wait = 0;       ///< of requests and their answers: the same number, unique for the asking actor
-  std::uint64_t made = 0;       ///< of a delivery: messages that were made while it was handled
-  std::uint64_t count = 0;      ///< of a gap
-  std::uint32_t bytes = 0;      ///< in memory; of messages from and to other processes: as serialised
-  std::uint32_t depth = 0;      ///< messages before it in the mailbox when it was queued
-  std::string content;          ///< of a message, where content was recorded: its bytes as between nodes
-  std::vector<actor_id> actors; ///< handles in the content, which refers to them by index
-  std::string text;             ///< of a message, where content was recorded: to be read by people
+  std::uint64_t request = 0; ///< the model request that it is about (protocols::request_id); 0: none, or several
+  std::uint64_t wait = 0;    ///< of requests and their answers: the same number, unique for the asking actor
+  /// Of a delivery and a spawned event: the numbers of the events made while it was handled are first .. first + made
+  /// - 1.
+  std::uint64_t first = 0;
+  std::uint64_t made = 0;
+  std::uint64_t count = 0;           ///< of a gap
+  std::uint32_t bytes = 0;           ///< in memory; of messages from and to other processes: as serialised
+  std::uint32_t depth = 0;           ///< messages before it in the mailbox when it was queued
+  std::string content;               ///< of a message, where content was recorded: its bytes as between nodes
+  std::vector<actor_id> actors;      ///< handles in the content, which refers to them by index
+  std::string text;                  ///< of a message, where content was recorded: to be read by people
   std::vector<attribute> attributes; ///< of spans and notes
   friend bool operator==(const event&, const event&) = default;
 };
