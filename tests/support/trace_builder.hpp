@@ -113,14 +113,7 @@ public:
   /// In order of time, with what follows from the whole: mailbox depths, counts of messages made.
   [[nodiscard]] trace::recording finish() {
     depths();
-    for (std::size_t i = 0; i < made_.events.size(); ++i) {
-      const auto& e = made_.events[i];
-      if (e.kind != trace::event_kind::delivery && e.kind != trace::event_kind::sent) continue;
-      if (const auto found = where_.find(e.cause); found != where_.end()) {
-        auto& by = made_.events[found->second];
-        if (by.kind == trace::event_kind::delivery) ++by.made;
-      }
-    }
+    renumber();
     std::stable_sort(made_.events.begin(), made_.events.end(), [this](const auto& a, const auto& b) {
       return std::pair(made_.at(a), a.id) < std::pair(made_.at(b), b.id);
     });
@@ -172,6 +165,25 @@ private:
     where_[id] = made_.events.size();
     made_.events.push_back(std::move(e));
     return id;
+  }
+
+  /// What was made while a message was handled gets numbers that follow each other, as a recorder gives them.
+  void renumber() {
+    std::map<trace::event_id, std::vector<trace::event*>> made; // by their maker; none: by nobody of the process
+    for (auto& e : made_.events)
+      made[e.cause.process == e.id.process && where_.contains(e.cause) ? e.cause : trace::event_id{e.id.process, 0}]
+          .push_back(&e);
+    std::map<trace::event_id, trace::event_id> renamed;
+    std::vector<std::uint64_t> next(made_.processes.size(), 1);
+    for (auto& [maker, list] : made) {
+      if (maker) get(maker).first = next[maker.process];
+      if (maker) get(maker).made = list.size();
+      for (const auto* e : list) renamed[e->id] = {e->id.process, next[e->id.process]++};
+    }
+    for (auto& e : made_.events) {
+      e.id = renamed.at(e.id);
+      if (const auto cause = renamed.find(e.cause); cause != renamed.end()) e.cause = cause->second;
+    }
   }
 
   void depths() {

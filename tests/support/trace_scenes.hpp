@@ -172,7 +172,6 @@ private:
     const auto r = from.batch.front();
     from.batch.erase(from.batch.begin());
     const auto source = b_.actor(head_, "migration_source", now_, cause);
-    const auto target = b_.actor(to.llumlet.process, "migration_destination", now_ + 300'000, cause);
     auto t = now_;
     const auto say = [&](trace::event_id because, trace::actor_id a, trace::actor_id z, std::string_view type,
                          sending how = {}) {
@@ -183,9 +182,10 @@ private:
     };
     const auto wait = ++waits_;
     const auto open = say(cause, source, to.llumlet, "godwit::actors::open_migration", asks(r.request, wait));
-    b_.note(open, source, "migration.source", t, {{"from", "reserving"}, {"to", "copying"}, {"event", "opened"}},
-            r.request);
+    const auto target = b_.actor(to.llumlet.process, "migration_destination", t - 1'000, open);
     const auto opened = say(open, to.llumlet, source, "godwit::actors::migration_opened", answers(r.request, wait));
+    b_.note(opened, source, "migration.source", t, {{"from", "reserving"}, {"to", "copying"}, {"event", "opened"}},
+            r.request);
     b_.span(
         opened, head_, source, "fabric.transfer", t, t + 900'000,
         {{"direction", "out"}, {"peer", "1"}, {"transfer", "1"}, {"stage", "0"}, {"blocks", "3"}, {"bytes", "49152"}},
