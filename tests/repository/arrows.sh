@@ -36,6 +36,8 @@ function third_party(name,   ok) {
   } else if (name ~ /^boost\//) {
     if (public) bad("Boost is private: <" name "> in a public header")
     else if (folder != "transport") bad("Boost.Asio and Beast are named in transport/ only: <" name ">")
+  } else if (name ~ /^(zstd|zdict)/) {
+    if (public || !starts(file, "runtime/trace/")) bad("zstd is private to runtime/trace/: <" name ">")
   } else if (name ~ /^(ucp|uct|ucs|ucm)\//) {
     if (public || !starts(file, "transport/ucx/")) bad("UCX is private to transport/ucx/: <" name ">")
   } else if (name ~ /^(cuda|cublas|nvml|nvtx|curand)/) {
