@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/runtime/trace/text.hpp>
 #include <godwit/runtime/wire.hpp>
 
 #include <cstddef>
@@ -32,6 +33,11 @@ struct message_type {
   void (*destroy)(void*) noexcept;
   void (*write)(wire_writer&, const void*); ///< null: stays on its node
   void* (*read)(wire_reader&, void* raw);   ///< constructs in raw memory; null: stays on its node
+  // for recordings (trace/recorder.hpp)
+  std::uint64_t (*request)(const void*) noexcept;  ///< the model request that it is about; 0: none, or several
+  void (*print)(trace::text_writer&, const void*); ///< null: nothing to be said
+  void (*record)(wire_writer&, const void*);       ///< as `write`, also for some that stay on their node; or null
+  void* (*restore)(wire_reader&, void* raw);       ///< reads what `record` wrote
 };
 
 namespace detail {
@@ -56,14 +62,60 @@ constexpr std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
+template <class T> inline constexpr bool is_wrapped = false;
+template <class T> inline constexpr bool is_wrapped<local<T>> = true;
+
+/// Whether `wire_format<T>` is there.
+template <class T>
+concept wire_known = requires {
+  sizeof(wire_format<T>);
+};
+template <class T>
+concept form_known = requires {
+  sizeof(trace::recorded_form<T>);
+};
+
+template <class T> constexpr void set_recording(message_type& type) {
+  type.request = [](const void* x) noexcept { return trace::request_of(*static_cast<const T*>(x)); };
+  if constexpr (form_known<T>) {
+    type.record = [](wire_writer& out, const void* x) {
+      trace::recorded_form<T>::write(out, *static_cast<const T*>(x));
+    };
+    type.restore = [](wire_reader& in, void* raw) -> void* { return ::new (raw) T(trace::recorded_form<T>::read(in)); };
+  } else if constexpr (is_wrapped<T>) {
+    using inner = decltype(T::value);
+    if constexpr (form_known<inner>) {
+      type.record = [](wire_writer& out, const void* x) {
+        trace::recorded_form<inner>::write(out, static_cast<const T*>(x)->value);
+      };
+      type.restore = [](wire_reader& in, void* raw) -> void* {
+        return ::new (raw) T(trace::recorded_form<inner>::read(in));
+      };
+    } else if constexpr (wire_known<inner>) {
+      type.record = [](wire_writer& out, const void* x) { wire_write(out, static_cast<const T*>(x)->value); };
+      type.restore = [](wire_reader& in, void* raw) -> void* {
+        auto* x = ::new (raw) T();
+        wire_read(in, x->value);
+        return x;
+      };
+      type.print = [](trace::text_writer& out, const void* x) {
+        trace::write_text(out, static_cast<const T*>(x)->value);
+      };
+    }
+  } else if constexpr (!is_local_message<T>) {
+    type.record = type.write;
+    type.restore = type.read;
+    type.print = [](trace::text_writer& out, const void* x) { trace::write_text(out, *static_cast<const T*>(x)); };
+  }
+}
+
 template <class T> constexpr message_type describe() {
-  message_type type{type_name<T>(),
-                    fnv1a(type_name<T>()),
-                    sizeof(T),
-                    alignof(T),
-                    [](void* x) noexcept { static_cast<T*>(x)->~T(); },
-                    nullptr,
-                    nullptr};
+  message_type type{};
+  type.name = type_name<T>();
+  type.id = fnv1a(type_name<T>());
+  type.size = sizeof(T);
+  type.alignment = alignof(T);
+  type.destroy = [](void* x) noexcept { static_cast<T*>(x)->~T(); };
   if constexpr (!is_local_message<T>) {
     type.write = [](wire_writer& out, const void* x) { wire_write(out, *static_cast<const T*>(x)); };
     type.read = [](wire_reader& in, void* raw) -> void* {
@@ -72,6 +124,7 @@ template <class T> constexpr message_type describe() {
       return x;
     };
   }
+  set_recording<T>(type);
   return type;
 }
 } // namespace detail

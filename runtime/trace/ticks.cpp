@@ -1,0 +1,69 @@
+#include "trace/ticks.hpp"
+
+#include <thread>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace godwit::runtime::trace::detail {
+
+namespace {
+
+/// Whether the counter runs at one rate whatever the processor does, and alike on all of them.
+bool even_counter() noexcept {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned power_leaf = 0x80000007U, invariant_bit = 8;
+  return __get_cpuid(power_leaf, &a, &b, &c, &d) != 0 && (d >> invariant_bit & 1U) != 0;
+#else
+  return false;
+#endif
+}
+
+} // namespace
+
+tick_source::tick_source(const runtime::clock* simulated)
+    : simulated_(simulated), counter_(!simulated && even_counter()) {
+  if (counter_) last_ = look();
+}
+
+// The thread may be interrupted between the two readings: the closest of a few counts.
+tick_source::anchor tick_source::look() const noexcept {
+  anchor best;
+  std::int64_t closest = -1;
+  for (int i = 0; i < 5; ++i) {
+    const auto before = now();
+    const auto ns = now_ns();
+    const auto between = now() - before;
+    if (closest >= 0 && between >= closest) continue;
+    closest = between;
+    best = {before + between / 2, ns};
+  }
+  return best;
+}
+
+void tick_source::adjust() {
+  if (!counter_) return;
+  constexpr std::int64_t apart_min = 2'000'000, apart = 500'000'000;
+  const std::lock_guard lock(mutex_);
+  auto current = look();
+  if (ns_per_tick_ == 0) {
+    while (current.ns - last_.ns < apart_min) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(apart_min));
+      current = look();
+    }
+  } else if (current.ns - last_.ns < apart) {
+    return;
+  }
+  ns_per_tick_ = static_cast<double>(current.ns - last_.ns) / static_cast<double>(current.ticks - last_.ticks);
+  last_ = current;
+}
+
+std::int64_t tick_source::to_ns(std::int64_t ticks) const {
+  if (!counter_) return ticks;
+  const std::lock_guard lock(mutex_);
+  return last_.ns + static_cast<std::int64_t>(static_cast<double>(ticks - last_.ticks) * ns_per_tick_);
+}
+
+} // namespace godwit::runtime::trace::detail
