@@ -1,0 +1,37 @@
+#pragma once
+
+#include <godwit/runtime/trace/recording.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// What people are told: short, on one line, harmless to a terminal whatever a recording contains.
+namespace godwit::runtime::trace::analysis {
+
+/// `llumlet 12`, with more than one process `llumlet 12@node-2`; the number is that of `@12` in messages' text.
+/// Somebody who is no actor: `outside`.
+[[nodiscard]] std::string label(const recording& of, actor_id who);
+/// Without namespaces: `token_updates`, `local<vector<int>>`.
+[[nodiscard]] std::string short_type(std::string_view type);
+/// `12`, with more than one process `1.12`.
+[[nodiscard]] std::string label(const recording& of, event_id id);
+/// Reads what `label` wrote. Nothing: it is none, or names no process of the recording.
+[[nodiscard]] std::optional<event_id> parse_event_id(const recording& of, std::string_view text);
+
+/// `850 ns`, `12.3 us`, `4.56 ms`, `1.23 s`.
+[[nodiscard]] std::string duration_text(std::int64_t ns);
+/// Escapes what would leave the line, move a cursor or turn the direction of writing; what is not UTF-8 is replaced.
+[[nodiscard]] std::string harmless(std::string_view text);
+/// The first `characters_max` of it, with `…` where more was there. Keeps UTF-8 whole.
+[[nodiscard]] std::string shortened(std::string_view text, std::size_t characters_max);
+[[nodiscard]] std::size_t width_of(std::string_view utf8) noexcept; ///< in characters
+
+/// An attribute of a span or note; empty where there is none.
+[[nodiscard]] std::string_view attribute_of(const event& e, std::string_view name) noexcept;
+
+/// `text` against a pattern with `*` and `?`; a pattern without either is found anywhere in it.
+[[nodiscard]] bool matches(std::string_view pattern, std::string_view text) noexcept;
+
+} // namespace godwit::runtime::trace::analysis
