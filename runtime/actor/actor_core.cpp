@@ -34,19 +34,35 @@ actor_core::actor_core(caf::actor_config& config, engine& e, actor_host& host)
 actor_core::~actor_core() = default;
 
 caf::behavior actor_core::make_behavior() {
+  if (birth_) begin_recorded();
   handlers_ = user_->make_handlers();
   frames_.run_ready();
   set_alarm(); // for coroutines that it started
+  if (birth_) began_recorded();
   // CAF keeps an actor only while it has a behavior. `consume` leaves nothing for this one.
   return {[](const envelope&) {}};
 }
 
 void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) {
+  if (auto* t = engine_.tracer.get(); t && t->on()) message = t->queued(std::move(message), queued_);
   caf::event_based_actor::enqueue(std::move(message), where);
 }
 
+caf::resumable::resume_result actor_core::resume(caf::execution_unit* where, std::size_t messages_max) {
+  if (!engine_.tracer) return caf::event_based_actor::resume(where, messages_max);
+  const detail::handling run(engine_.tracer.get());
+  return caf::event_based_actor::resume(where, messages_max);
+}
+
 caf::invoke_message_result actor_core::consume(caf::mailbox_element& x) {
-  auto* l = letter::of(x);
+  if (auto* t = engine_.tracer.get())
+    handle_recorded(*t, x);
+  else
+    handle(x, letter::of(x));
+  return caf::invoke_message_result::consumed;
+}
+
+void actor_core::handle(caf::mailbox_element& x, letter* l) {
   if (engine_.place.log) log(x, l);
   if (!l) {
     consume_foreign(x);
@@ -57,7 +73,6 @@ caf::invoke_message_result actor_core::consume(caf::mailbox_element& x) {
   }
   frames_.run_ready();
   set_alarm();
-  return caf::invoke_message_result::consumed;
 }
 
 void actor_core::dispatch(const message_type& type, void* payload, caf::mailbox_element& x) {
@@ -82,7 +97,7 @@ reply_to actor_core::reply_for(caf::mailbox_element& x) {
 
 void actor_core::wake(async::wait_id wait, answer value) {
   deadlines_.remove(wait);
-  if (auto* waiter = frames_.take(wait)) waiter->wake(&value);
+  if (auto* waiter = take(wait)) waiter->wake(&value);
 }
 
 void actor_core::wake(async::wait_id wait, const message_type& type, void* payload) {
@@ -134,13 +149,13 @@ void actor_core::open(const envelope& e, caf::mailbox_element& x) {
 
 void actor_core::fire_deadlines() {
   alarm_.reset();
-  const auto now = clock().now();
+  const auto now = moment();
   while (!deadlines_.empty() && deadlines_.earliest() <= now) {
     const auto wait = deadlines_.pop();
     async::error failure{async::error_code::timeout, "no answer in time"};
     answer value;
     value.failure = &failure;
-    if (auto* waiter = frames_.take(wait)) waiter->wake(&value);
+    if (auto* waiter = take(wait)) waiter->wake(&value);
   }
 }
 
@@ -182,7 +197,10 @@ void actor_core::on_exit() {
 
 bool actor_core::cleanup(caf::error&& reason, caf::execution_unit* where) {
   const bool first = caf::event_based_actor::cleanup(std::move(reason), where);
-  if (first) engine_.ended(id());
+  if (first) {
+    if (engine_.tracer) ended_recorded();
+    engine_.ended(id());
+  }
   return first;
 }
 

@@ -2,12 +2,14 @@
 
 #include "actor/deadlines.hpp"
 #include "actor/letter.hpp"
+#include "actor/tracing.hpp"
 
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/sim/event_log.hpp>
 
 #include <caf/event_based_actor.hpp>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +23,7 @@ class engine;
 struct envelope;
 
 /// The CAF actor under every actor_base. The one class that CAF calls: `enqueue` when something is sent to it,
-/// `consume` when it is handled; tracing will sit in these two.
+/// `consume` when it is handled; recording sits in these two.
 ///
 /// Requests carry their wait_id as CAF's message id, so an answer finds its coroutine by an index, and CAF's own table
 /// of pending responses stays empty.
@@ -32,10 +34,13 @@ public:
 
   /// Before launch: the object whose messages these are.
   void adopt(std::unique_ptr<actor_base> user) { user_ = std::move(user); }
+  /// What its spawned event begins with.
+  void born(trace::event birth) { birth_ = std::make_unique<trace::event>(std::move(birth)); }
 
   // what CAF calls
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) override;
   caf::invoke_message_result consume(caf::mailbox_element& x) override;
+  resume_result resume(caf::execution_unit* where, std::size_t messages_max) override;
   void on_exit() override;
   bool cleanup(caf::error&& reason, caf::execution_unit* where) override;
   const char* name() const override { return "godwit.actor"; }
@@ -73,8 +78,16 @@ private:
   [[nodiscard]] static caf::actor_control_block* block_of(const actor_ref& ref) noexcept {
     return static_cast<caf::actor_control_block*>(ref.control());
   }
+  void post(const actor_ref& to, caf::mailbox_element_ptr sealed);
   /// Reports where not.
   bool may_leave(const letter& message, const actor_ref& to) noexcept;
+  void handle(caf::mailbox_element& x, letter* l);
+  void handle_recorded(tracing& t, caf::mailbox_element& x);
+  void begin_recorded();
+  void began_recorded();
+  void ended_recorded();
+  /// The waiter, whose wait is over; null where it is already.
+  [[nodiscard]] async::parked* take(async::wait_id wait);
   void dispatch(const message_type& type, void* payload, caf::mailbox_element& x);
   void wake(async::wait_id wait, answer value);
   void wake(async::wait_id wait, const message_type& type, void* payload);
@@ -87,6 +100,8 @@ private:
   watched& watch_entry(const actor_ref& whom);
   void log(caf::mailbox_element& x, const letter* l);
   reply_to reply_for(caf::mailbox_element& x);
+  /// For deadlines: while a recording keeps contents, time stands still within a handler, so that replay can tell it.
+  [[nodiscard]] deadlines::time_point moment() const;
 
   engine& engine_;
   actor_host& host_;
@@ -99,6 +114,11 @@ private:
   std::unordered_map<void*, watched> watched_; ///< by control block; never iterated over
   std::unordered_map<std::uint64_t, void*> watch_ids_;
   std::uint64_t last_watch_ = 0;
+  std::unique_ptr<trace::event> birth_;  ///< where recorded, until it has begun
+  std::atomic<std::int32_t> queued_{0};  ///< messages in its mailbox that were counted
+  std::vector<std::uint64_t> parked_by_; ///< where recorded: what was handled when a wait began, by slot
+  bool resumed_ = false;                 ///< the message being handled woke a coroutine
+  std::uint64_t woken_for_ = 0;          ///< and that had begun to wait in this event
 };
 
 } // namespace godwit::runtime::detail

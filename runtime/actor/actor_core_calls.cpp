@@ -33,14 +33,26 @@ bool actor_core::may_leave(const letter& message, const actor_ref& to) noexcept 
 void actor_core::send(const actor_ref& to, draft message) {
   if (!to) return;
   auto sealed = seal(std::move(message), ctrl(), caf::make_message_id());
-  if (may_leave(static_cast<letter&>(*sealed), to)) block(to)->enqueue(std::move(sealed), context());
+  if (may_leave(static_cast<letter&>(*sealed), to)) post(to, std::move(sealed));
+}
+
+void actor_core::post(const actor_ref& to, caf::mailbox_element_ptr sealed) {
+  if (auto* t = engine_.tracer.get(); t && t->on() && elsewhere(to))
+    t->leaves(static_cast<letter&>(*sealed), ctrl(), *block_of(to));
+  block(to)->enqueue(std::move(sealed), context());
 }
 
 void actor_core::send_after(std::chrono::nanoseconds delay, const actor_ref& to, draft message) {
   if (!to) return;
   auto sealed = seal(std::move(message), ctrl(), caf::make_message_id());
-  if (may_leave(static_cast<letter&>(*sealed), to))
-    clock().schedule_message(clock().now() + delay, strong(to), std::move(sealed));
+  if (!may_leave(static_cast<letter&>(*sealed), to)) return;
+  if (auto* t = engine_.tracer.get(); t && t->on()) {
+    if (elsewhere(to))
+      t->leaves(static_cast<letter&>(*sealed), ctrl(), *block_of(to));
+    else
+      t->made(static_cast<letter&>(*sealed).mark);
+  }
+  clock().schedule_message(clock().now() + delay, strong(to), std::move(sealed));
 }
 
 void actor_core::reply(const actor_ref& to, std::uint64_t request, draft message) {
@@ -50,7 +62,7 @@ void actor_core::reply(const actor_ref& to, std::uint64_t request, draft message
     sealed = seal(draft::of(async::error{async::error_code::unsupported, "cannot leave its node: " + name}), ctrl(),
                   caf::message_id{request}.response_id());
   }
-  block(to)->enqueue(std::move(sealed), context());
+  post(to, std::move(sealed));
 }
 
 async::wait_id actor_core::request(async::parked& waiter, const actor_ref& to, std::chrono::nanoseconds timeout,
@@ -75,14 +87,18 @@ async::wait_id actor_core::request(async::parked& waiter, const actor_ref& to, s
   sealed->mid = request_id_of(wait);
   // A local actor that dies answers all that it was asked; another node may just fall silent.
   if (far) watch_ask(to, wait);
-  block(to)->enqueue(std::move(sealed), context());
+  post(to, std::move(sealed));
   return wait;
 }
 
 async::wait_id actor_core::park(async::parked& waiter, std::chrono::nanoseconds timeout) {
   const auto wait = frames_.park(waiter);
+  if (engine_.tracer && engine_.tracer->on()) {
+    if (parked_by_.size() <= wait.slot) parked_by_.resize(wait.slot + 1);
+    parked_by_[wait.slot] = trace::detail::here.current;
+  }
   constexpr std::chrono::nanoseconds longest = std::chrono::hours{24 * 365};
-  if (timeout.count() > 0) deadlines_.add(wait, clock().now() + std::min(timeout, longest));
+  if (timeout.count() > 0) deadlines_.add(wait, moment() + std::min(timeout, longest));
   return wait;
 }
 

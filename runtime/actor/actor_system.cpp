@@ -32,7 +32,9 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
     config.set("middleman.heartbeat-interval", caf::timespan{settings.heartbeat_interval});
     config.set("middleman.connection-timeout", caf::timespan{settings.connection_timeout});
   };
-  return std::make_unique<detail::engine>(configure, std::make_unique<steady_clock>(), nullptr, settings.report);
+  auto out = std::make_unique<detail::engine>(configure, std::make_unique<steady_clock>(), nullptr, settings.report);
+  if (settings.recorder) out->record(settings.recorder->core(), {});
+  return out;
 }
 
 /// caf::io::middleman::remote_actor, which would wait for ever where the peer accepts and does not speak; or, with

@@ -9,6 +9,7 @@
 #include <caf/actor_proxy.hpp>
 #include <caf/exit_reason.hpp>
 #include <caf/make_actor.hpp>
+#include <caf/scheduler/abstract_coordinator.hpp>
 #include <caf/send.hpp>
 
 #include <algorithm>
@@ -63,6 +64,7 @@ actor_ref engine::spawn(actor_host& host, const actor_factory& make) {
                                                                 system_.get(), config, *this, host);
   auto* core = static_cast<actor_core*>(ptr->get());
   core->adopt(make(actor_context{core}));
+  if (tracer) core->born(tracer->birth(core->id()));
   auto ref = reference(std::move(ptr));
   {
     const std::lock_guard lock{mutex_};
@@ -77,6 +79,7 @@ void engine::send(const actor_ref& to, draft message) {
   letter_ptr l{letter::of_payload(message.release())};
   if (!l->type->write && elsewhere(to))
     return report("outside", "cannot leave this node: " + std::string(l->type->name));
+  if (tracer && tracer->on() && elsewhere(to)) tracer->leaves(*l, nullptr, *block(to));
   block(to)->enqueue(caf::mailbox_element_ptr{l.release()}, nullptr);
 }
 
@@ -124,6 +127,15 @@ void engine::ended(std::uint64_t id) noexcept {
   last = std::move(found->second);
   alive_.erase(found);
   if (alive_.empty()) empty_.notify_all();
+}
+
+void engine::record(std::shared_ptr<trace::detail::recorder_core> with, std::string name) {
+  if (own_clock_) { // not simulated: one clock for actors and recorder
+    standing_ = std::make_unique<standing_clock>(with->clock());
+    clock_ = standing_.get();
+    caf_zero_ = system_->scheduler().clock().now() - with->clock().now();
+  }
+  tracer = std::make_unique<detail::tracing>(std::move(with), system_->node(), std::move(name));
 }
 
 void engine::register_types(const std::vector<const message_type*>& types) {

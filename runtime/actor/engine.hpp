@@ -1,8 +1,11 @@
 #pragma once
 
+#include "actor/tracing.hpp"
+
 #include <godwit/runtime/host.hpp>
 #include <godwit/runtime/sim/event_log.hpp>
 
+#include <caf/actor_clock.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
@@ -49,6 +52,11 @@ public:
   /// Called by an actor whose cleanup is over.
   void ended(std::uint64_t id) noexcept;
 
+  /// From now on, what its actors do is recorded. Before the first of them.
+  void record(std::shared_ptr<trace::detail::recorder_core> with, std::string name);
+  /// CAF's time when the recorder's is 0.
+  [[nodiscard]] caf::actor_clock::time_point caf_zero() const noexcept { return caf_zero_; }
+
   void register_types(const std::vector<const message_type*>& types);
   /// Null: unknown.
   [[nodiscard]] const message_type* find_type(std::uint64_t id) const;
@@ -56,11 +64,27 @@ public:
   /// Alarms are kept exact, since in a simulation time must not pass for waits that are over.
   bool exact_alarms = false;
   simulated_place place;
+  std::unique_ptr<detail::tracing> tracer; ///< null: nobody records
 
 private:
+  /// While a recording keeps contents: time as it was when the message came.
+  class standing_clock final : public runtime::clock {
+  public:
+    explicit standing_clock(const runtime::clock& inner) : inner_(inner) {}
+    [[nodiscard]] std::chrono::nanoseconds now() const noexcept override {
+      const auto frozen = trace::detail::here.frozen_ns;
+      return frozen >= 0 ? std::chrono::nanoseconds(frozen) : inner_.now();
+    }
+
+  private:
+    const runtime::clock& inner_;
+  };
+
   caf::actor_system_config config_;
   std::unique_ptr<runtime::clock> own_clock_;
   const runtime::clock* clock_;
+  std::unique_ptr<standing_clock> standing_;
+  caf::actor_clock::time_point caf_zero_{};
   report_function report_;
   mutable std::mutex mutex_;
   std::condition_variable empty_;

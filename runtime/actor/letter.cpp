@@ -45,6 +45,8 @@ caf::message letter::move_content_to_message() { return copy_content_to_message(
 caf::message letter::copy_content_to_message() const {
   envelope out;
   out.type = type->id;
+  out.process = static_cast<std::uint64_t>(mark.queued);
+  out.cause = mark.id;
   if (type->write) {
     wire_writer writer;
     type->write(writer, payload());

@@ -5,9 +5,21 @@
 #include <caf/mailbox_element.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <typeinfo>
 
 namespace godwit::runtime::detail {
+
+/// What a recorder knows of a message on its way (trace/recorder.hpp).
+struct stamp {
+  std::uint64_t id = 0;    ///< 0: none yet
+  std::uint64_t cause = 0; ///< by whose handling it was made
+  std::int64_t queued = 0; ///< ticks; of a message that leaves its process: the process's key, as a number
+  std::uint32_t depth = 0; ///< of the mailbox, when it was queued
+  std::uint16_t cause_process = 0;
+  bool outside = false; ///< made by a thread that handled no message
+  bool counted = false; ///< in the mailbox's depth
+};
 
 /// A message in a mailbox: CAF's element with the payload behind it, in one allocation. CAF sees an opaque tuple; so no
 /// CAF template is instantiated for a message type, and a handler is found by comparing one pointer.
@@ -35,6 +47,7 @@ public:
   caf::message copy_content_to_message() const override;
 
   const message_type* const type;
+  detail::stamp mark;
   bool constructed = true;
 
 private:

@@ -45,6 +45,7 @@ std::unique_ptr<runtime::detail::engine> make_engine(world& w, detail::node& n, 
                      return found ? found->number : ~std::uint32_t{0};
                    },
                    state.events};
+  if (state.recorder) engine->record(state.recorder->core(), n.name);
   n.engine = engine.get();
   return engine;
 }

@@ -15,6 +15,7 @@ async::counter_random world::random(std::uint64_t stream) const noexcept {
 }
 std::uint64_t world::steps() const noexcept { return state_->steps; }
 
+void world::record_to(std::shared_ptr<trace::recorder> recorder) noexcept { state_->recorder = std::move(recorder); }
 void world::log_to(event_log* log) noexcept { state_->log_to(log); }
 
 bool world::step() { return state_->run_ready() || state_->fire_timer(); }

@@ -74,6 +74,7 @@ public:
   network_state network;
   std::uint64_t steps = 0;
   event_log* events = nullptr;
+  std::shared_ptr<trace::recorder> recorder; ///< null: nobody records
 
 private:
   void park(node& n);

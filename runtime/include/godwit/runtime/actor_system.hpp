@@ -1,9 +1,11 @@
 #pragma once
 
 #include <godwit/runtime/host.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace godwit::runtime {
@@ -21,6 +23,8 @@ struct actor_system_settings {
   std::chrono::milliseconds connection_timeout{500}; ///< a node silent for so long is taken for dead
   std::chrono::milliseconds shutdown_grace{2000};    ///< for actors to end when the system goes, before they are killed
   report_function report;                            ///< default: standard error
+  /// Records what its actors say to each other; null: nobody does. Must not be another system's.
+  std::shared_ptr<trace::recorder> recorder;
 };
 
 /// Actors on threads, with the machine's clock. Several may live in one process.

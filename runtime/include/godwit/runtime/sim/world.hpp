@@ -5,6 +5,7 @@
 #include <godwit/runtime/host.hpp>
 #include <godwit/runtime/sim/event_log.hpp>
 #include <godwit/runtime/sim/network.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -58,6 +59,10 @@ public:
 
   /// Everything delivered from now on; null: off. The log must live as long.
   void log_to(event_log* log) noexcept;
+
+  /// What actors of the systems made from now on say to each other; null: nobody records. The recorder's clock must be
+  /// this world's.
+  void record_to(std::shared_ptr<trace::recorder> recorder) noexcept;
 
   /// @private
   [[nodiscard]] detail::world_state& state() noexcept { return *state_; }

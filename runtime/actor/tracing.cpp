@@ -1,0 +1,211 @@
+#include "actor/tracing.hpp"
+
+#include "actor/actor_core.hpp"
+#include "actor/engine.hpp"
+#include "actor/envelope.hpp"
+#include "actor/failures.hpp"
+#include "actor/references.hpp"
+
+#include <caf/actor_cast.hpp>
+#include <caf/system_messages.hpp>
+
+#include <utility>
+
+namespace godwit::runtime::detail {
+
+namespace {
+
+using trace::message_kind;
+
+message_kind kind_of(const message_type& type, caf::message_id mid) {
+  if (&type == &message_type_of<async::error>) return message_kind::failure;
+  if (mid.is_response()) return message_kind::answer;
+  return mid.is_request() ? message_kind::request : message_kind::message;
+}
+
+} // namespace
+
+std::uint64_t key_of(const caf::node_id& node) { return fnv1a(caf::to_string(node)) | 1U; }
+
+tracing::tracing(std::shared_ptr<trace::detail::recorder_core> core, const caf::node_id& node, std::string name)
+    : core_(std::move(core)), here_(node), key_(key_of(node)) {
+  // the first system of a recorder is its first process
+  const auto known = core_->processes();
+  if (known.front().key == 0) {
+    core_->name_process(0, key_, std::move(name));
+  } else {
+    process_ = core_->process_by_key(key_);
+    core_->name_process(process_, key_, std::move(name));
+  }
+}
+
+std::uint16_t tracing::process_of(const caf::node_id& node) {
+  if (node == here_) return process_;
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(node);
+  if (found != known_.end()) return found->second;
+  return known_[node] = core_->process_by_key(key_of(node));
+}
+
+void tracing::made(stamp& mark) {
+  auto& m = core_->at();
+  if (!m.book) return;
+  m.now.process = m.handling ? m.now.process : process_;
+  mark.id = m.book->next++;
+  mark.cause = m.current;
+  mark.cause_process = process_;
+  mark.outside = !m.handling;
+}
+
+trace::event tracing::birth(std::uint64_t actor) {
+  trace::event out;
+  out.kind = trace::event_kind::spawned;
+  out.receiver = {process_, actor};
+  out.id = out.cause = {process_, 0};
+  out.queued_ns = core_->now_ns();
+  if (!core_->on()) return out;
+  stamp mark;
+  made(mark);
+  out.id.number = mark.id;
+  if (mark.cause != 0) out.cause = {mark.cause_process, mark.cause};
+  out.outside = mark.outside;
+  return out;
+}
+
+caf::mailbox_element_ptr tracing::queued(caf::mailbox_element_ptr message, std::atomic<std::int32_t>& depth) {
+  stamp* mark = nullptr;
+  if (auto* l = letter::of(*message)) {
+    mark = &l->mark;
+  } else if (auto* marked = marked_element::of(*message)) {
+    mark = &marked->mark;
+  } else {
+    auto* fresh = new marked_element(std::move(message), stamp{});
+    message.reset(fresh);
+    mark = &fresh->mark;
+  }
+  if (mark->id == 0) made(*mark);
+  if (mark->id == 0) return message;
+  mark->queued = core_->ticks();
+  mark->counted = true;
+  mark->depth = static_cast<std::uint32_t>(std::max(0, depth.fetch_add(1, std::memory_order_relaxed)));
+  return message;
+}
+
+void tracing::leaves(letter& message, caf::actor_control_block* sender, const caf::actor_control_block& receiver) {
+  auto& m = core_->at();
+  if (message.mark.id == 0) made(message.mark);
+  message.mark.queued = static_cast<std::int64_t>(key_);
+  if (!m.book || message.mark.id == 0) return;
+  trace::detail::slot s;
+  s.kind = static_cast<std::uint8_t>(trace::event_kind::sent);
+  s.message = static_cast<std::uint8_t>(kind_of(*message.type, message.mid));
+  s.outside = message.mark.outside;
+  s.process = s.cause_process = s.sender_process = process_;
+  s.id = message.mark.id;
+  s.cause = message.mark.cause;
+  s.sender = sender ? sender->id() : 0;
+  s.receiver = receiver.id();
+  s.receiver_process = process_of(receiver.node());
+  s.type = message.type;
+  s.begin = s.end = core_->ticks();
+  s.request = message.type->request(message.payload());
+  s.wait = message.mid.request_id().integer_value();
+  s.bytes = static_cast<std::uint32_t>(message.type->size);
+  if (core_->keeps(m, s, {})) m.book->last.put(s);
+}
+
+void tracing::describe(trace::detail::slot& s, caf::mailbox_element& x, const letter* l, const stamp& mark,
+                       const actor_core& receiver, engine& e) {
+  s = {};
+  s.kind = static_cast<std::uint8_t>(trace::event_kind::delivery);
+  s.id = mark.id;
+  s.cause = mark.cause;
+  s.cause_process = mark.cause_process;
+  s.process = s.receiver_process = s.sender_process = process_;
+  s.receiver = receiver.id();
+  s.queued = mark.queued;
+  s.depth = mark.depth;
+  s.outside = mark.outside;
+  if (x.sender) {
+    s.sender = x.sender->id();
+    if (x.sender->node() != here_) s.sender_process = process_of(x.sender->node());
+  }
+  if (l) {
+    s.message = static_cast<std::uint8_t>(kind_of(*l->type, x.mid));
+    s.type = l->type;
+    s.bytes = static_cast<std::uint32_t>(l->type->size);
+    s.request = l->type->request(l->payload());
+    s.wait = x.mid.request_id().integer_value();
+    return;
+  }
+  auto& content = x.content();
+  auto kind = message_kind::stop;
+  if (content.match_elements<envelope>()) {
+    const auto& from = content.get_as<envelope>(0);
+    s.type = e.find_type(from.type);
+    kind = s.type ? kind_of(*s.type, x.mid) : message_kind::message;
+    s.bytes = static_cast<std::uint32_t>(from.bytes.size());
+    s.wait = x.mid.request_id().integer_value();
+    if (from.cause != 0) {
+      s.cause = from.cause;
+      s.cause_process = core_->process_by_key(from.process);
+    }
+  } else if (content.match_elements<caf::timeout_msg>()) {
+    kind = message_kind::timer;
+  } else if (content.match_elements<caf::down_msg>()) {
+    kind = message_kind::down;
+    const auto& down = content.get_as<caf::down_msg>(0);
+    if (const auto* who = caf::actor_cast<caf::actor_control_block*>(down.source)) {
+      s.sender = who->id();
+      s.sender_process = process_of(who->node());
+    }
+  } else if (x.mid.is_response()) {
+    kind = message_kind::failure;
+    s.wait = x.mid.request_id().integer_value();
+  }
+  s.message = static_cast<std::uint8_t>(kind);
+}
+
+void tracing::keep_content(trace::event& out, caf::mailbox_element& x, const letter* l, engine& e) {
+  out = {};
+  letter_ptr opened;
+  auto& content = x.content();
+  if (!l) {
+    if (content.match_elements<envelope>()) {
+      opened = open_envelope(e, content.get_as<envelope>(0));
+      l = opened.get();
+    } else if (content.match_elements<caf::down_msg>()) {
+      out.text = std::string(to_string(to_reason(content.get_as<caf::down_msg>(0).reason)));
+    } else if (content.match_elements<caf::exit_msg>()) {
+      out.text = std::string(to_string(to_reason(content.get_as<caf::exit_msg>(0).reason)));
+    } else if (content.match_elements<caf::error>()) {
+      out.text = to_error(content.get_as<caf::error>(0)).message;
+    }
+  }
+  if (!l) return;
+  if (l->type->print) {
+    trace::text_writer text(core_->prompts());
+    l->type->print(text, l->payload());
+    out.text = std::move(text).take();
+  }
+  if (!core_->prompts() || !l->type->record) return;
+  wire_writer bytes;
+  l->type->record(bytes, l->payload());
+  out.content.assign(reinterpret_cast<const char*>(bytes.bytes.data()), bytes.bytes.size());
+  for (const auto& actor : bytes.actors)
+    out.actors.push_back(actor ? trace::actor_id{process_of(block(actor)->node()), actor.id()} : trace::actor_id{});
+}
+
+handling::~handling() {
+  auto& m = trace::detail::here;
+  if (m.core == core_) {
+    core_->finish(m);
+    m.current = 0;
+    m.last_end = 0;
+    m.handling = false;
+    m.frozen_ns = -1;
+  }
+  if (before_) m = *before_;
+}
+
+} // namespace godwit::runtime::detail
