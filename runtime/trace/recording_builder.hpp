@@ -1,0 +1,56 @@
+#pragma once
+
+#include <godwit/runtime/trace/file.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace godwit::runtime::trace {
+
+/// Puts a recording together from chunks, within limits: what does not fit is refused, and then all that follows.
+class recording_builder {
+public:
+  explicit recording_builder(read_limits limits) : limits_(limits) { made_.names.emplace_back(); }
+
+  /// The recording's number for a process that the file calls `number`. What is said later replaces what was said.
+  [[nodiscard]] std::uint32_t process(std::uint64_t number, process&& said);
+  [[nodiscard]] std::uint32_t name(std::string_view text);
+  void fact(std::uint32_t process, attribute&& what);
+  void actor_name(actor_id actor, std::string&& text);
+  void add(event&& what);
+  /// A record that this version does not know was left out.
+  void unknown() noexcept { ++unknown_; }
+
+  [[nodiscard]] bool full() const noexcept { return full_; }
+  [[nodiscard]] std::size_t events() const noexcept { return made_.events.size(); }
+  void remark(std::string text);
+  /// Sorted, with the names of actors that spawned events say, and a last remark or two.
+  [[nodiscard]] recording finish();
+
+private:
+  struct text_hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
+  };
+  /// False: no more.
+  [[nodiscard]] bool take(std::size_t bytes) noexcept;
+
+  read_limits limits_;
+  recording made_;
+  std::unordered_map<std::uint64_t, std::uint32_t> processes_;
+  std::unordered_map<std::string, std::uint32_t, text_hash, std::equal_to<>> names_;
+  std::uint64_t memory_ = 0;
+  std::uint64_t unknown_ = 0;
+  std::uint64_t remarks_left_out_ = 0;
+  bool full_ = false;
+};
+
+/// By begin_ns with the process's offset, then by id.
+void sort_events(recording& of);
+
+} // namespace godwit::runtime::trace
