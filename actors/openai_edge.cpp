@@ -71,6 +71,7 @@ struct openai_edge::route {
   std::string_view path;
   bool below = false; ///< the path is a prefix
   void (openai_edge::*serve)(const http::request&, const exchange_ptr&);
+  bool debug = false; ///< there only where edge_options::debug_recording is
 };
 
 const std::vector<openai_edge::route>& openai_edge::routes() {
@@ -82,6 +83,9 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
       {"GET", "/health", false, &openai_edge::health},
       {"GET", "/version", false, &openai_edge::version},
       {"GET", "/metrics", false, &openai_edge::metrics},
+      {"GET", "/debug", false, &openai_edge::debug_home, true},
+      {"GET", "/debug/", false, &openai_edge::debug_page, true},
+      {"GET", "/debug/recording.json", false, &openai_edge::debug_recording, true},
   };
   return table;
 }
@@ -105,7 +109,7 @@ void openai_edge::handle(http::request request, exchange_ptr exchange) {
   std::string allowed;
   for (const auto& r : routes()) {
     const bool matches = r.below ? request.target.starts_with(r.path) : request.target == r.path;
-    if (!matches) continue;
+    if (!matches || (r.debug && !options_.debug_recording)) continue;
     if (request.method == r.method) {
       (this->*r.serve)(request, exchange);
       return;

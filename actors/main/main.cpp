@@ -10,6 +10,7 @@
 #include "main/serve_command.hpp"
 #include "main/sim_command.hpp"
 #include "main/status_command.hpp"
+#include "main/trace_ui_command.hpp"
 #include "main/usage_error.hpp"
 
 #include <CLI/CLI.hpp>
@@ -36,6 +37,9 @@ int run(int count, char** arguments) {
   godwit::main::add_model_command(app, command);
   godwit::main::add_profile_command(app, command);
   godwit::main::add_sim_command(app, command);
+  auto* trace = app.add_subcommand("trace", "Read recordings of messages");
+  trace->require_subcommand(1);
+  godwit::main::add_trace_ui_command(*trace, command);
   godwit::main::add_settings_command(app, command);
   try {
     app.parse(count, arguments);

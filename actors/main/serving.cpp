@@ -1,6 +1,7 @@
 #include "main/serving.hpp"
 
 #include "main/migration_parts.hpp"
+#include "main/trace_page.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -122,6 +123,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.random_seed = entropy();
   o.metrics = &metrics_;
   o.log = log_.component("http");
+  o.debug_page = trace_page();
   return o;
 }
 

@@ -260,6 +260,9 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
         {.doc = "How long a connection may lie without a request.", .unit = "ms", .min = 10, .max = 24 * hour_ms});
   r.add("http.write_timeout", s.http.write_timeout,
         {.doc = "How long a client may take to read one write.", .unit = "ms", .min = 10, .max = hour_ms});
+  r.add("http.debug", s.http.debug,
+        {.doc = "Serve /debug/: a page that shows the last seconds' messages. Whoever reaches the endpoint sees them, "
+                "and prompts where their content is recorded."});
   r.add("control.listen", s.control.listen,
         {.doc =
              "HOST:PORT of the control port (godwit status, godwit node --join). It authenticates nobody and runs what "

@@ -92,6 +92,7 @@ struct serve_settings {
     std::chrono::milliseconds body_timeout{60'000};
     std::chrono::milliseconds idle_timeout{75'000};
     std::chrono::milliseconds write_timeout{30'000};
+    bool debug = false;
   } http;
   struct {
     std::string listen = "127.0.0.1:7070";

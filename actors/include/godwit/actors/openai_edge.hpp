@@ -7,13 +7,16 @@
 #include <godwit/runtime/async/counter_random.hpp>
 #include <godwit/runtime/log/logger.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
+#include <godwit/runtime/trace/recording.hpp>
 #include <godwit/transport/http/exchange.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace godwit::actors {
@@ -36,6 +39,10 @@ struct edge_options {
   std::uint32_t retry_after_s = 1;               ///< told with 429 and 503
   runtime::metrics::registry* metrics = nullptr; ///< may be null
   runtime::log::logger log;
+  /// What the flight recorder has of the last `last`; called on I/O threads, at most once at a time. Empty: there is no
+  /// /debug/, as if nobody had heard of it. Whoever reaches the port sees what is recorded.
+  std::function<runtime::trace::recording(std::chrono::nanoseconds last)> debug_recording;
+  std::string_view debug_page; ///< HTML that asks for `recording.json` beside it; must live as long as the edge
 };
 
 /// The OpenAI-style HTTP endpoint: routes, checks, tokenises, and gives requests to the front end actor, whose tokens
@@ -59,6 +66,9 @@ private:
   void health(const transport::http::request& request, const exchange_ptr& exchange);
   void version(const transport::http::request& request, const exchange_ptr& exchange);
   void metrics(const transport::http::request& request, const exchange_ptr& exchange);
+  void debug_home(const transport::http::request& request, const exchange_ptr& exchange);
+  void debug_page(const transport::http::request& request, const exchange_ptr& exchange);
+  void debug_recording(const transport::http::request& request, const exchange_ptr& exchange);
 
   [[nodiscard]] std::optional<protocols::openai::api_error>
   admissible(const protocols::openai::common_request& request) const;
@@ -79,6 +89,7 @@ private:
   std::size_t longest_token_ = 1; // in bytes
   std::atomic<std::uint64_t> ids_{0};
   std::atomic<bool> draining_{false};
+  std::atomic<bool> debug_busy_{false}; ///< a recording is being made
   runtime::metrics::family<runtime::metrics::counter>* answers_ = nullptr;
 };
 

@@ -1,0 +1,201 @@
+// Requests: which events are about one, and the causal path from its arrival to its end. The path is the one that
+// `godwit trace slow` tells (runtime/trace/analysis/slow.hpp).
+
+const numbersIn = (text) => text.match(/\d+/g) ?? [];
+
+// What a span is about, by its name.
+function category(model, i) {
+  if (model.kind[i] !== kind.span) return model.kind[i] === kind.note ? 'note' : 'handling';
+  const name = model.names[model.name[i]];
+  if (name.startsWith('device.')) return 'device';
+  if (name.startsWith('fabric.')) return 'transfer';
+  return name.startsWith('http.') ? 'http' : 'other';
+}
+
+// The request that an event is about, also where only its other record says so: of a message that was sent and
+// delivered, or of what an answer answers.
+function aboutOf(model) {
+  const about = model.request.slice();
+  for (let i = 0; i < model.count; i++) {
+    const c = model.cause[i];
+    if (c < 0 || model.kind[i] !== kind.delivery || model.kind[c] !== kind.sent) continue;
+    if (about[i] === 0) about[i] = about[c];
+    if (about[c] === 0) about[c] = about[i];
+  }
+  for (let i = 0; i < model.count; i++) {
+    if (about[i] !== 0 || model.kind[i] !== kind.delivery || model.message[i] === messageKind.request) continue;
+    const asked = model.other(i);
+    if (asked >= 0) about[i] = about[asked];
+  }
+  return about;
+}
+
+// Per request: its events (messages about it, and steps of the device that name it), its HTTP request, its times.
+function requestTable(model) {
+  if (model.table) return model.table;
+  const table = model.requestNames.map((name, index) => ({name, index, events: [], first: Infinity, last: 0, http: -1, client: '', status: ''}));
+  model.about = aboutOf(model);
+  for (let i = 0; i < model.count; i++) {
+    const about = model.about[i];
+    if (about !== 0) table[about].events.push(i);
+    if (model.kind[i] !== kind.span || !model.attributes.has(i)) continue;
+    const http = category(model, i) === 'http';
+    for (const name of numbersIn(`${model.attribute(i, 'request') ?? ''} ${model.attribute(i, 'requests') ?? ''}`)) {
+      const r = model.requestNumbers.get(name) ?? 0;
+      if (r === 0) continue;
+      if (r !== about) table[r].events.push(i);
+      if (!http) continue;
+      table[r].http = i;
+      table[r].client = model.attribute(i, 'client_id') ?? '';
+      table[r].status = model.attribute(i, 'status') ?? (model.attribute(i, 'abandoned') ? 'abandoned' : '');
+    }
+  }
+  model.table = table.slice(1).filter((entry) => entry.events.length > 0);
+  for (const entry of model.table) {
+    for (const i of entry.events) {
+      entry.first = Math.min(entry.first, model.queued[i]);
+      entry.last = Math.max(entry.last, model.end_[i]);
+    }
+    if (entry.http >= 0) [entry.first, entry.last] = [model.begin[entry.http], model.end_[entry.http]];
+  }
+  return model.table;
+}
+
+const requestOf = (model, name) => requestTable(model).find((entry) => entry.name === name);
+
+const partNames = ['queueing', 'handling', 'held', 'device', 'transfer', 'network', 'timer', 'http', 'other'];
+
+class PathFinder {
+  constructor(model, entry) {
+    this.model = model;
+    this.entry = entry;
+    this.held = -1; // where the path goes over from the request's own messages to those of a batch
+    this.steps = [];
+    this.parts = Object.fromEntries(partNames.map((name) => [name, 0]));
+    this.now = entry.first;
+  }
+
+  // {events, steps: [{what, how, begin, end}], parts, whole}: steps follow each other without a hole.
+  run() {
+    const last = this.lastMessage();
+    let found = {path: [], whole: false};
+    if (last >= 0) {
+      found = this.walk(last);
+      this.time(found.path, found.whole);
+    }
+    this.spend(this.entry.http, this.entry.http >= 0 && last >= 0 ? 'http' : 'other', this.entry.last);
+    return {events: found.path, steps: this.steps, parts: this.parts, whole: found.whole};
+  }
+
+  ours(i) {
+    return this.model.about[i] === this.entry.index;
+  }
+
+  // The message with its last tokens; where it has those of several requests, the step before it names this one.
+  lastMessage() {
+    const {model, entry} = this;
+    let any = -1;
+    for (let i = model.count - 1; i >= 0; i--) {
+      if (model.kind[i] !== kind.delivery || model.begin[i] > entry.last) continue;
+      if (model.begin[i] < entry.first) break;
+      const tokens = entry.http >= 0 && model.names[model.name[i]].endsWith('token_updates');
+      if (tokens && (this.ours(i) || (model.about[i] === 0 && this.served(i)))) return i;
+      if (any < 0 && this.ours(i)) any = i;
+    }
+    return any;
+  }
+
+  // Whether the step of a device that led to these tokens names the request; true where no step tells.
+  served(i) {
+    const {model} = this;
+    for (let at = i, n = 0; at >= 0 && n < 12; at = model.cause[at], n++)
+      for (const effect of model.effectsList(at)) {
+        const several = category(model, effect) === 'device' && model.attribute(effect, 'requests');
+        if (several) return numbersIn(several).includes(this.entry.name);
+      }
+    return true;
+  }
+
+  // Backwards along causes for as long as the request was there.
+  climb(from, path) {
+    const {model, entry} = this;
+    const first = entry.events[0];
+    for (let i = from; i >= 0 && path.length <= model.count; i = model.cause[i]) {
+      if (i === entry.http) return true;
+      if (model.begin[i] < entry.first) return false;
+      path.push(i);
+      if (i === first) return entry.http < 0 || (model.cause[i] < 0 && !model.farCauses.has(i));
+    }
+    return false;
+  }
+
+  // The last message about the request that the actor had handled before.
+  handedOver(at) {
+    const {model, entry} = this;
+    let found = -1;
+    for (const i of entry.events)
+      if (i < at && model.kind[i] === kind.delivery && model.receiver[i] === model.receiver[at] && this.ours(i) && model.begin[i] >= entry.first) found = i;
+    return found;
+  }
+
+  walk(last) {
+    const path = [];
+    let whole = this.climb(last, path);
+    for (let n = path.length - 1; n >= 0 && !whole && this.held < 0; n--) {
+      if (this.model.kind[path[n]] !== kind.delivery) continue;
+      const before = this.handedOver(path[n]);
+      if (before < 0) continue;
+      path.length = n + 1;
+      this.held = path[n];
+      whole = this.climb(before, path);
+      break;
+    }
+    return {path: path.reverse(), whole};
+  }
+
+  spend(what, how, until) {
+    const end = Math.min(until, this.entry.last);
+    if (end <= this.now) return;
+    this.steps.push({what, how, begin: this.now, end});
+    this.parts[how] += end - this.now;
+    this.now = end;
+  }
+
+  // What the effect waited for after its cause had been handled.
+  wait(cause, effect) {
+    const {model} = this;
+    const until = model.queued[effect];
+    if (model.kind[effect] === kind.delivery && model.message[effect] === messageKind.timer) return this.spend(effect, 'timer', until);
+    for (const i of model.effectsList(cause)) {
+      const how = category(model, i);
+      if ((how !== 'device' && how !== 'transfer') || model.begin[i] >= until || model.end_[i] <= this.now) continue;
+      this.spend(effect, 'other', model.begin[i]);
+      this.spend(i, how, Math.min(until, model.end_[i]));
+    }
+    this.spend(effect, 'other', until);
+  }
+
+  time(events, whole) {
+    const {model} = this;
+    let before = -1;
+    for (const i of events) {
+      if (before < 0) this.spend(i, this.entry.http >= 0 && whole ? 'http' : 'other', model.queued[i]);
+      else if (i === this.held) {
+        this.spend(before, 'handling', model.end_[before]);
+        this.spend(i, 'held', model.begin[i]);
+      } else if (model.kind[before] === kind.sent) this.spend(i, 'network', model.queued[i]);
+      else {
+        this.spend(before, 'handling', Math.min(model.end_[before], model.queued[i]));
+        this.wait(before, i);
+      }
+      this.spend(i, 'queueing', model.begin[i]);
+      before = i;
+    }
+    this.spend(before, 'handling', model.end_[before]);
+  }
+}
+
+function causalPath(model, entry) {
+  entry.path ??= new PathFinder(model, entry).run();
+  return entry.path;
+}

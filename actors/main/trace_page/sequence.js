@@ -1,0 +1,131 @@
+// The view of messages in order: actors are columns, each event a row.
+
+const sequence = {
+  column: 132,
+  left: 104,
+
+  make() {
+    this.header = h('div', {class: 'lanes'});
+    this.rows = new Rows({
+      name: 'message', label: 'Messages in order of time', height: 30, class: 'messages', head: this.header, render: (i) => this.row(i),
+      choose: (i) => go({event: this.model.id(this.list[i])}), keys: (event) => this.key(event),
+    });
+    this.text = h('p', {class: 'hint', id: 'sequence-text'});
+    byId('sequence').append(this.text, this.rows.element);
+  },
+
+  render(model) {
+    this.model = model;
+    const key = [state.request, state.type, state.actor, state.from, state.to].join('|');
+    if (this.key_ !== key || this.of !== model) {
+      this.list = this.chosen(model);
+      this.lanesOf(model);
+      if (this.key_ !== key) this.rows.element.scrollTop = 0;
+      this.key_ = key;
+      this.of = model;
+    }
+    const place = state.event ? this.list.indexOf(model.find(state.event)) : -1;
+    const fresh = place >= 0 && this.event !== state.event;
+    this.event = state.event;
+    this.rows.at = place;
+    this.rows.show(this.list.length, this.left + this.lanes.length * this.column + 12);
+    this.rows.body.style.backgroundPosition = `${this.left}px 0`;
+    if (fresh) this.rows.select(place, true);
+    this.text.textContent = `${plural(this.list.length, 'event')} between ${plural(this.lanes.length, 'actor')}`
+      + (state.event && place < 0 && model.find(state.event) >= 0 ? '; the chosen event is not among them' : '')
+      + '. Arrow keys and Enter choose a message; c goes to its cause, e to its first effect.';
+  },
+
+  chosen(model) {
+    const [from, to] = windowOf(model);
+    const type = state.type ? new Set(model.names.flatMap((n, i) => (n === state.type ? [i] : []))) : null;
+    const actor = state.actor ? model.actorNumbers.get(state.actor) ?? -2 : -1;
+    let all = null;
+    if (state.request) {
+      const entry = requestOf(model, state.request);
+      all = entry ? [...new Set([...entry.events, ...causalPath(model, entry).events])].sort((a, b) => a - b) : [];
+    }
+    const out = [];
+    const count = all ? all.length : model.count;
+    for (let n = 0; n < count; n++) {
+      const i = all ? all[n] : n;
+      if (!all && (model.begin[i] < from || model.begin[i] > to)) continue;
+      if (type && !type.has(model.name[i])) continue;
+      if (actor !== -1 && model.sender[i] !== actor && model.receiver[i] !== actor) continue;
+      if (model.isShadow(i)) continue;
+      out.push(i);
+    }
+    return out;
+  },
+
+  // Columns in the order in which actors first appear.
+  lanesOf(model) {
+    this.laneOf = new Int32Array(model.actors.length).fill(-1);
+    this.lanes = [];
+    const add = (actor) => {
+      if (actor < 0 || this.laneOf[actor] >= 0) return;
+      this.laneOf[actor] = this.lanes.length;
+      this.lanes.push(actor);
+    };
+    for (const i of this.list) {
+      add(model.sender[i]);
+      add(model.receiver[i]);
+    }
+    const several = model.processes.length > 1;
+    this.header.style.width = `${this.left + this.lanes.length * this.column + 12}px`;
+    this.header.replaceChildren(h('span', {class: 'lane-time'}, 'time'), ...this.lanes.map((a, n) => {
+      const actor = model.actors[a];
+      return h('a', {class: 'lane', href: hashOf({...state, view: 'sequence', actor: actor.key, event: ''}), style: {left: `${this.left + n * this.column}px`}, title: `only messages of ${clean(actor.name, 200)} (${actor.key})`},
+        named(actor.name, 40), h('small', {}, several ? named(model.processName(actor.process), 30) : actor.outside ? '' : `#${clean(actor.id, 20)}`));
+    }));
+  },
+
+  center(actor) {
+    return this.left + (this.laneOf[actor] + 0.5) * this.column;
+  },
+
+  row(n) {
+    const model = this.model;
+    const i = this.list[n];
+    const time = h('span', {class: 'row-time'}, moment(model.begin[i]));
+    const type = model.typeOf(i);
+    const mark = state.event && (model.cause[i] >= 0 && model.id(model.cause[i]) === state.event ? ' is-effect' : this.isCause(i) ? ' is-cause' : '');
+    const row = h('div', {class: `message of-${kinds[model.kind[i]]}${mark}`, data: {event: model.id(i)}}, time);
+    const [a, b] = [model.sender[i], model.receiver[i]];
+    if (model.kind[i] === kind.gap) {
+      row.append(h('span', {class: 'lost', style: {left: `${this.left}px`}}, `${plural(model.lost[i], 'event')} of ${clean(model.processName(model.process[i]), 30)} lost here`));
+    } else if (model.isMessage(i) && a >= 0 && b >= 0 && a !== b) {
+      const [x, y] = [this.center(a), this.center(b)];
+      row.append(h('span', {
+        class: `arrow ${x < y ? 'right' : 'left'} is-${messageKinds[model.message[i]]}`, style: {left: `${Math.min(x, y)}px`, width: `${Math.abs(y - x)}px`},
+      }, h('span', {class: 'arrow-text', style: {maxWidth: `${Math.max(120, Math.abs(y - x) - 8)}px`}}, named(type, 60))));
+    } else {
+      const whose = a >= 0 && !model.isMessage(i) ? a : b;
+      const took = model.kind[i] === kind.span ? ` ${duration(model.end_[i] - model.begin[i])}` : '';
+      const word = {spawned: 'begins', ended: 'ends'}[kinds[model.kind[i]]];
+      row.append(h('span', {class: 'pill', style: {left: `${(whose >= 0 ? this.center(whose) : this.left + this.column / 2) - this.column / 2 + 4}px`}},
+        model.isMessage(i) ? '↻ ' : '', word ?? named(type, 60), took));
+    }
+    row.setAttribute('aria-label', this.words(i, type));
+    return row;
+  },
+
+  isCause(i) {
+    const chosen = this.model.find(state.event);
+    return chosen >= 0 && this.model.cause[chosen] === i;
+  },
+
+  words(i, type) {
+    const name = (actor) => (actor >= 0 ? clean(this.model.actors[actor].name, 40) : 'nobody');
+    const ends = this.model.isMessage(i) ? ` from ${name(this.model.sender[i])} to ${name(this.model.receiver[i])}` : '';
+    return `${moment(this.model.begin[i])}: ${kinds[this.model.kind[i]]} ${clean(type, 60)}${ends}`;
+  },
+
+  key(event) {
+    if (this.rows.at < 0 || !['c', 'e'].includes(event.key) || event.ctrlKey || event.metaKey) return false;
+    const i = this.list[this.rows.at];
+    const to = event.key === 'c' ? this.model.cause[i] : this.model.effectsList(i)[0] ?? -1;
+    if (to >= 0) go({event: this.model.id(to)});
+    return true;
+  },
+};

@@ -1,0 +1,83 @@
+#include <godwit/actors/openai_edge.hpp>
+
+#include <godwit/protocols/openai/error.hpp>
+#include <godwit/runtime/trace/page_json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+// /debug/: the page of recordings, and what it shows of a process that runs.
+
+namespace godwit::actors {
+
+namespace http = transport::http;
+
+namespace {
+
+constexpr std::uint64_t last_ms_default = 10'000;
+constexpr std::uint64_t last_ms_max = 600'000;
+/// Writing so many takes an I/O thread tens of milliseconds, in which it serves nobody else.
+constexpr std::uint64_t events_max = 20'000;
+
+/// The number that `name` has in "a=1&b=2".
+std::uint64_t number_in(std::string_view query, std::string_view name, std::uint64_t otherwise, std::uint64_t most) {
+  while (!query.empty()) {
+    const auto field = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), field.size() + 1));
+    if (!field.starts_with(name) || field.substr(name.size(), 1) != "=") continue;
+    const auto digits = field.substr(name.size() + 1);
+    std::uint64_t value = 0;
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (failure == std::errc{} && end == digits.data() + digits.size())
+      return std::clamp<std::uint64_t>(value, 1, most);
+  }
+  return otherwise;
+}
+
+http::response fresh(std::string type, std::string body) {
+  http::response out;
+  out.content_type = std::move(type);
+  out.fields = {{"Cache-Control", "no-store"},
+                {"X-Content-Type-Options", "nosniff"},
+                {"Content-Security-Policy", "frame-ancestors 'none'"}};
+  out.body = std::move(body);
+  return out;
+}
+
+} // namespace
+
+void openai_edge::debug_home(const http::request&, const exchange_ptr& exchange) {
+  http::response out;
+  out.status = 308;
+  out.content_type = {};
+  out.fields.add("Location", "/debug/");
+  exchange->respond(std::move(out));
+}
+
+void openai_edge::debug_page(const http::request&, const exchange_ptr& exchange) {
+  exchange->respond(fresh("text/html; charset=utf-8", std::string(options_.debug_page)));
+}
+
+void openai_edge::debug_recording(const http::request& request, const exchange_ptr& exchange) {
+  if (debug_busy_.exchange(true)) { // several pages at once must not take all I/O threads
+    auto busy = fresh("application/json", R"({"error":"another page is being served"})");
+    busy.status = 503;
+    busy.fields.add("Retry-After", "1");
+    return exchange->respond(std::move(busy));
+  }
+  struct done {
+    std::atomic<bool>& busy;
+    ~done() { busy = false; }
+  };
+  const done until_here{debug_busy_};
+  runtime::trace::page_json_options page;
+  page.live = true;
+  page.title = options_.model.name;
+  page.events_max = number_in(request.query, "events", events_max, events_max);
+  const std::chrono::milliseconds last(number_in(request.query, "last_ms", last_ms_default, last_ms_max));
+  exchange->respond(fresh("application/json", runtime::trace::page_json(options_.debug_recording(last), page)));
+}
+
+} // namespace godwit::actors
