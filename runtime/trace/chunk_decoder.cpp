@@ -22,8 +22,9 @@ bool in_range(std::int64_t time) noexcept { return time > -format::time_max && t
 bool chunk_decoder::decode(std::span<const std::uint8_t> records) {
   processes_.clear();
   names_.assign(1, 0);
-  actors_.clear();
+  actors_.assign(1, actor_id{});
   lanes_.clear();
+  series_.clear();
   lane_ = 0;
   varint::source all(records);
   while (all.left() != 0 && !to_.full()) {
@@ -35,52 +36,61 @@ bool chunk_decoder::decode(std::span<const std::uint8_t> records) {
 
 bool chunk_decoder::record(varint::source body) {
   const auto kind = body.byte();
-  const auto room = processes_.size() < definitions_max && names_.size() < definitions_max &&
-                    actors_.size() < definitions_max && lanes_.size() < definitions_max;
+  constexpr auto first_event = static_cast<std::uint8_t>(format::record_kind::event);
+  if (kind >= first_event && kind < first_event + event_kinds)
+    return event(body, static_cast<std::uint8_t>(kind - first_event));
+  if (processes_.size() >= definitions_max || names_.size() >= definitions_max || actors_.size() >= definitions_max ||
+      lanes_.size() >= definitions_max || series_.size() >= definitions_max)
+    return false;
   switch (static_cast<format::record_kind>(kind)) {
   case format::record_kind::process:
-    return room && process(body);
+    return process(body);
   case format::record_kind::name: {
-    const auto size = body.number();
-    const auto text = body.take(size);
-    if (!room || body.failed()) return false;
+    const auto text = body.take(body.number());
+    if (body.failed()) return false;
     names_.push_back(to_.name({reinterpret_cast<const char*>(text.data()), text.size()}));
     return true;
   }
   case format::record_kind::actor:
   case format::record_kind::lane:
+  case format::record_kind::series:
+  case format::record_kind::fact:
   case format::record_kind::actor_name:
-  case format::record_kind::fact: {
-    const auto which = body.number();
-    if (!room || body.failed() || which >= processes_.size()) return false;
-    const auto process = processes_[which];
-    if (kind == static_cast<std::uint8_t>(format::record_kind::fact)) {
-      attribute fact;
-      fact.name = body.text();
-      fact.value = body.text();
-      if (!body.failed()) to_.fact(process, std::move(fact));
-      return !body.failed();
-    }
-    const auto id = body.number();
-    if (kind == static_cast<std::uint8_t>(format::record_kind::actor)) {
-      actors_.emplace_back(process, id);
-    } else if (kind == static_cast<std::uint8_t>(format::record_kind::lane)) {
-      if (id > uint32_max) return false;
-      lanes_.push_back({process, static_cast<std::uint32_t>(id), 0, 0, 0, 0});
-    } else {
-      auto text = body.text();
-      if (!body.failed()) to_.actor_name({process, id}, std::move(text));
-    }
+    return definition(body, static_cast<format::record_kind>(kind));
+  default:
+    to_.unknown();
+    return true;
+  }
+}
+
+// Those that begin with a process.
+bool chunk_decoder::definition(varint::source& body, format::record_kind kind) {
+  const auto which = body.number();
+  if (body.failed() || which >= processes_.size()) return false;
+  const auto process = processes_[which];
+  if (kind == format::record_kind::fact) {
+    attribute fact;
+    fact.name = body.text();
+    fact.value = body.text();
+    if (!body.failed()) to_.fact(process, std::move(fact));
     return !body.failed();
   }
-  case format::record_kind::event:
-  default:
-    break;
+  const auto id = body.number();
+  if (kind == format::record_kind::actor_name) {
+    auto text = body.text();
+    if (!body.failed()) to_.actor_name({process, id}, std::move(text));
+  } else if (kind == format::record_kind::actor) {
+    actors_.emplace_back(process, id);
+  } else if (kind == format::record_kind::lane) {
+    if (id > uint32_max) return false;
+    lanes_.emplace_back();
+    lanes_.back().process = process;
+    lanes_.back().thread = static_cast<std::uint32_t>(id);
+  } else {
+    const auto first = id << format::series_bit;
+    series_.push_back({process, first, first});
   }
-  constexpr auto first = static_cast<std::uint8_t>(format::record_kind::event);
-  if (kind >= first && kind < first + event_kinds) return event(body, static_cast<std::uint8_t>(kind - first));
-  to_.unknown();
-  return true;
+  return !body.failed();
 }
 
 bool chunk_decoder::process(varint::source& body) {
@@ -118,6 +128,22 @@ bool chunk_decoder::event(varint::source& body, std::uint8_t kind) {
   return true;
 }
 
+bool chunk_decoder::ids(varint::source& body, std::uint32_t flags, lane& at, trace::event& made) {
+  if ((flags & format::flag_series) != 0) at.series = body.number();
+  if (at.series >= series_.size() || series_[at.series].process != at.process) return false;
+  auto& own = series_[at.series].id;
+  own = body.difference(own);
+  made.id = {at.process, own};
+  if ((flags & format::flag_cause_series) != 0) at.cause_series = body.number();
+  if ((flags & format::flag_cause) != 0) {
+    if (at.cause_series >= series_.size()) return false;
+    auto& others = series_[at.cause_series];
+    others.cause = body.difference(others.cause);
+    if (others.cause != 0) made.cause = {others.process, others.cause};
+  }
+  return !body.failed();
+}
+
 bool chunk_decoder::numbers(varint::source& body, std::uint32_t flags, lane& at, trace::event& made) {
   const auto has = [flags](std::uint32_t flag) { return (flags & flag) != 0; };
   if (has(format::flag_message)) {
@@ -125,21 +151,11 @@ bool chunk_decoder::numbers(varint::source& body, std::uint32_t flags, lane& at,
     if (kind < message_kinds) made.message = static_cast<message_kind>(kind); // else a newer one: a message
   }
   made.thread = at.thread;
-  made.id = {at.process, body.difference(at.id)};
-  if (has(format::flag_cause)) {
-    made.cause.process = at.process;
-    if (has(format::flag_cause_process)) {
-      const auto which = body.number();
-      if (which >= processes_.size()) return false;
-      made.cause.process = processes_[which];
-    }
-    made.cause.number = made.id.number - varint::unzigzag(body.number());
-  }
+  if (!ids(body, flags, at, made)) return false;
   const auto name = body.number();
   if (body.failed() || name >= names_.size()) return false;
   made.name = names_[name];
-  if (has(format::flag_sender) && !actor(body, made.sender)) return false;
-  if (has(format::flag_receiver) && !actor(body, made.receiver)) return false;
+  if (!actor(body, made.sender) || !actor(body, made.receiver)) return false;
   const auto begin = body.difference(at.end);
   made.begin_ns = static_cast<std::int64_t>(begin);
   made.queued_ns = made.begin_ns;
@@ -158,7 +174,6 @@ bool chunk_decoder::numbers(varint::source& body, std::uint32_t flags, lane& at,
   if (!in_range(made.queued_ns) || !in_range(made.begin_ns) || !in_range(made.end_ns)) return false;
   made.bytes = static_cast<std::uint32_t>(bytes);
   made.depth = static_cast<std::uint32_t>(depth);
-  at.id = made.id.number;
   at.end = static_cast<std::uint64_t>(made.end_ns);
   if (made.request != 0) at.request = made.request;
   if (has(format::flag_made)) at.first = made.first + made.made;

@@ -35,15 +35,12 @@ std::uint32_t flags_of(const event& what) noexcept {
   set(format::flag_outside, what.outside);
   set(format::flag_resumed, what.resumed);
   set(format::flag_cause, what.cause.number != 0);
-  set(format::flag_cause_process, what.cause.number != 0 && what.cause.process != what.id.process);
-  set(format::flag_sender, what.sender != actor_id{});
-  set(format::flag_receiver, what.receiver != actor_id{});
-  set(format::flag_queued, what.queued_ns != what.begin_ns);
-  set(format::flag_bytes, what.bytes != 0);
-  set(format::flag_request, what.request != 0);
-  set(format::flag_made, what.made != 0 || what.first != 0);
   set(format::flag_message, what.message != message_kind::message);
+  set(format::flag_queued, what.queued_ns != what.begin_ns);
+  set(format::flag_request, what.request != 0);
   set(format::flag_wait, what.wait != 0);
+  set(format::flag_made, what.made != 0 || what.first != 0);
+  set(format::flag_bytes, what.bytes != 0);
   set(format::flag_depth, what.depth != 0);
   set(format::flag_count, what.count != 0);
   set(format::flag_content, !what.content.empty());
@@ -64,7 +61,9 @@ void chunk_encoder::clear() {
   names_used_ = 0;
   actors_.clear();
   lanes_.clear();
+  series_.clear();
   lane_states_.clear();
+  series_states_.clear();
   lane_ = 0;
 }
 
@@ -122,10 +121,12 @@ std::uint32_t chunk_encoder::name_of(std::uint32_t which) {
   return names_[which] = ++names_used_;
 }
 
+// 0: nobody.
 std::uint32_t chunk_encoder::actor_of(actor_id actor) {
+  if (actor == actor_id{}) return 0;
   const auto [number, fresh] = actors_.find_or_add(actor.process, actor.id);
   if (fresh) define(static_cast<std::uint8_t>(format::record_kind::actor), process_of(actor.process), actor.id);
-  return number;
+  return number + 1;
 }
 
 std::uint32_t chunk_encoder::lane_of(std::uint32_t process, std::uint32_t thread) {
@@ -133,6 +134,17 @@ std::uint32_t chunk_encoder::lane_of(std::uint32_t process, std::uint32_t thread
   if (fresh) {
     define(static_cast<std::uint8_t>(format::record_kind::lane), process_of(process), thread);
     lane_states_.emplace_back();
+  }
+  return number;
+}
+
+std::uint32_t chunk_encoder::series_of(const event_id& id) {
+  const auto high = id.number >> format::series_bit;
+  const auto [number, fresh] = series_.find_or_add(id.process, high);
+  if (fresh) {
+    define(static_cast<std::uint8_t>(format::record_kind::series), process_of(id.process), high);
+    const auto first = high << format::series_bit;
+    series_states_.push_back({first, first});
   }
   return number;
 }
@@ -153,55 +165,63 @@ void chunk_encoder::actor_name(actor_id actor, std::string_view text) {
 
 void chunk_encoder::event(const trace::event& what) {
   auto flags = flags_of(what);
+  const auto has = [&flags](std::uint32_t flag) { return (flags & flag) != 0; };
   const auto number = lane_of(what.id.process, what.thread);
+  auto& at = lane_states_[number];
   if (number != lane_) flags |= format::flag_lane;
   lane_ = number;
+  const auto own = series_of(what.id);
+  if (own != at.series) flags |= format::flag_series;
+  const auto others = has(format::flag_cause) ? series_of(what.cause) : none;
+  if (others != none && others != at.cause_series) flags |= format::flag_cause_series;
   const auto name = name_of(what.name);
-  const auto sender = (flags & format::flag_sender) != 0 ? actor_of(what.sender) : 0;
-  const auto receiver = (flags & format::flag_receiver) != 0 ? actor_of(what.receiver) : 0;
-  const auto elsewhere = (flags & format::flag_cause_process) != 0 ? process_of(what.cause.process) : 0;
+  const auto sender = actor_of(what.sender);
+  const auto receiver = actor_of(what.receiver);
   for (const auto& each : what.actors) static_cast<void>(actor_of(each));
 
-  auto& at = lane_states_[number];
   const auto begin = static_cast<std::uint64_t>(what.begin_ns);
   const auto end = static_cast<std::uint64_t>(what.end_ns);
   auto* to = open(room_for(what));
   *to++ =
       static_cast<std::uint8_t>(static_cast<unsigned>(format::record_kind::event) + static_cast<unsigned>(what.kind));
   to = put(to, flags);
-  if ((flags & format::flag_lane) != 0) to = put(to, number);
-  if ((flags & format::flag_message) != 0) *to++ = static_cast<std::uint8_t>(what.message);
-  to = put_difference(to, what.id.number, at.id);
-  if ((flags & format::flag_cause_process) != 0) to = put(to, elsewhere);
-  if ((flags & format::flag_cause) != 0) to = put_difference(to, what.id.number, what.cause.number);
-  to = put(to, name);
-  if ((flags & format::flag_sender) != 0) to = put(to, sender);
-  if ((flags & format::flag_receiver) != 0) to = put(to, receiver);
+  if (has(format::flag_lane)) to = put(to, number);
+  if (has(format::flag_message)) *to++ = static_cast<std::uint8_t>(what.message);
+  if (has(format::flag_series)) to = put(to, own);
+  to = put_difference(to, what.id.number, series_states_[own].id);
+  if (has(format::flag_cause_series)) to = put(to, others);
+  if (has(format::flag_cause)) to = put_difference(to, what.cause.number, series_states_[others].cause);
+  to = put(put(put(to, name), sender), receiver);
   to = put_difference(to, begin, at.end);
-  if ((flags & format::flag_queued) != 0) to = put_difference(to, begin, static_cast<std::uint64_t>(what.queued_ns));
+  if (has(format::flag_queued)) to = put_difference(to, begin, static_cast<std::uint64_t>(what.queued_ns));
   to = put_difference(to, end, begin);
-  if ((flags & format::flag_request) != 0) to = put_difference(to, what.request, at.request);
-  if ((flags & format::flag_wait) != 0) to = put(to, what.wait);
-  if ((flags & format::flag_made) != 0) to = put_difference(put(to, what.made), what.first, at.first);
-  if ((flags & format::flag_bytes) != 0) to = put(to, what.bytes);
-  if ((flags & format::flag_depth) != 0) to = put(to, what.depth);
-  if ((flags & format::flag_count) != 0) to = put(to, what.count);
-  if ((flags & format::flag_content) != 0) to = put_text(to, what.content);
-  if ((flags & format::flag_actors) != 0) {
+  if (has(format::flag_request)) to = put_difference(to, what.request, at.request);
+  if (has(format::flag_wait)) to = put(to, what.wait);
+  if (has(format::flag_made)) to = put_difference(put(to, what.made), what.first, at.first);
+  if (has(format::flag_bytes)) to = put(to, what.bytes);
+  if (has(format::flag_depth)) to = put(to, what.depth);
+  if (has(format::flag_count)) to = put(to, what.count);
+  if (has(format::flag_content)) to = put_text(to, what.content);
+  if (has(format::flag_actors)) {
     to = put(to, what.actors.size());
-    for (const auto& each : what.actors) to = put(to, actors_.find_or_add(each.process, each.id).first);
+    for (const auto& each : what.actors) to = put(to, actor_of(each));
   }
-  if ((flags & format::flag_text) != 0) to = put_text(to, what.text);
-  if ((flags & format::flag_attributes) != 0) {
+  if (has(format::flag_text)) to = put_text(to, what.text);
+  if (has(format::flag_attributes)) {
     to = put(to, what.attributes.size());
     for (const auto& each : what.attributes) to = put_text(put_text(to, each.name), each.value);
   }
   close(to);
 
-  at.id = what.id.number;
+  at.series = own;
+  series_states_[own].id = what.id.number;
+  if (has(format::flag_cause)) {
+    at.cause_series = others;
+    series_states_[others].cause = what.cause.number;
+  }
   at.end = end;
   if (what.request != 0) at.request = what.request;
-  if ((flags & format::flag_made) != 0) at.first = what.first + what.made;
+  if (has(format::flag_made)) at.first = what.first + what.made;
   ++events_;
 }
 

@@ -38,16 +38,23 @@ public:
   void clear();
 
 private:
+  static constexpr std::uint32_t none = 0xffffffff;
   struct lane {
-    std::uint64_t id = 0;
+    std::uint32_t series = none; // of the last event, and of the last cause
+    std::uint32_t cause_series = none;
     std::uint64_t end = 0;
     std::uint64_t request = 0;
     std::uint64_t first = 0;
+  };
+  struct series {
+    std::uint64_t id = 0; // the last one, and the last that was a cause
+    std::uint64_t cause = 0;
   };
   std::uint32_t process_of(std::uint32_t which);
   std::uint32_t name_of(std::uint32_t which);
   std::uint32_t actor_of(actor_id actor);
   std::uint32_t lane_of(std::uint32_t process, std::uint32_t thread);
+  std::uint32_t series_of(const event_id& id);
   [[nodiscard]] std::uint8_t* open(std::size_t room);
   void close(std::uint8_t* end);
   void define(std::uint8_t kind, std::uint64_t first, std::uint64_t second);
@@ -62,7 +69,9 @@ private:
   std::uint32_t names_used_ = 0;
   local_table actors_;
   local_table lanes_;
+  local_table series_;
   std::vector<lane> lane_states_;
+  std::vector<series> series_states_;
   std::uint32_t lane_ = 0; // of the event before
 };
 

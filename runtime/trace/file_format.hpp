@@ -30,8 +30,9 @@ enum class record_kind : std::uint8_t {
   name = 2,
   actor = 3,
   lane = 4,
-  fact = 5,
-  actor_name = 6,
+  series = 5,
+  fact = 6,
+  actor_name = 7,
   event = 16
 };
 
@@ -39,25 +40,27 @@ enum class record_kind : std::uint8_t {
 enum event_flag : std::uint32_t {
   flag_outside = 1U << 0U,
   flag_resumed = 1U << 1U,
-  flag_cause = 1U << 2U,
-  flag_sender = 1U << 3U,
-  flag_receiver = 1U << 4U,
-  flag_queued = 1U << 5U,
-  flag_bytes = 1U << 6U,
-  flag_request = 1U << 7U,
-  flag_made = 1U << 8U,
-  flag_message = 1U << 9U,
-  flag_wait = 1U << 10U,
-  flag_lane = 1U << 11U,
+  flag_lane = 1U << 2U,
+  flag_series = 1U << 3U,
+  flag_cause = 1U << 4U,
+  flag_cause_series = 1U << 5U,
+  flag_message = 1U << 6U,
+  flag_queued = 1U << 7U,
+  flag_request = 1U << 8U,
+  flag_wait = 1U << 9U,
+  flag_made = 1U << 10U,
+  flag_bytes = 1U << 11U,
   flag_depth = 1U << 12U,
-  flag_cause_process = 1U << 13U,
-  flag_count = 1U << 14U,
-  flag_content = 1U << 15U,
-  flag_actors = 1U << 16U,
-  flag_text = 1U << 17U,
-  flag_attributes = 1U << 18U,
+  flag_count = 1U << 13U,
+  flag_content = 1U << 14U,
+  flag_actors = 1U << 15U,
+  flag_text = 1U << 16U,
+  flag_attributes = 1U << 17U,
 };
-inline constexpr std::uint32_t flags_known = (1U << 19U) - 1;
+inline constexpr std::uint32_t flags_known = (1U << 18U) - 1;
+
+/// Events of one process whose numbers agree above this bit are a series: numbers of one thread, mostly.
+inline constexpr unsigned series_bit = 40;
 
 template <class Unsigned> void store(std::uint8_t* to, Unsigned value) noexcept {
   for (std::size_t i = 0; i < sizeof value; ++i) to[i] = static_cast<std::uint8_t>(value >> (8 * i));
