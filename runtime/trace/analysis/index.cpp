@@ -7,6 +7,7 @@ namespace godwit::runtime::trace::analysis {
 
 index::index(const recording& of) : source_(&of) {
   find_causes();
+  find_depths();
   find_answers();
   find_about();
   for (position p = 0; p < size(); ++p) {
@@ -46,6 +47,20 @@ void index::find_causes() {
   auto next = effects_at_;
   for (position p = 0; p < n; ++p)
     if (causes_[p] != nowhere) effects_[next[causes_[p]]++] = p;
+}
+
+// From roots down, so that a cycle, which a broken file may have, ends nothing.
+void index::find_depths() {
+  depths_.assign(size(), 0);
+  auto todo = roots_;
+  while (!todo.empty()) {
+    const auto p = todo.back();
+    todo.pop_back();
+    for (const auto effect : effects(p)) {
+      depths_[effect] = depths_[p] + 1;
+      todo.push_back(effect);
+    }
+  }
 }
 
 // A wait's number is unique for the actor that asks: it sends the request and receives the answer.

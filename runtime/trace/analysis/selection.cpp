@@ -15,6 +15,14 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+bool is_meant(const std::string& wanted, const std::string& name, actor_id who) {
+  if (is_number(wanted)) return who && wanted == std::to_string(who.id);
+  // `llumlet 1` is not `llumlet 12`
+  const auto numbered = wanted.find_first_of("*?@") == std::string::npos &&
+                        is_number(std::string_view(wanted).substr(wanted.find_last_not_of("0123456789") + 1));
+  return numbered ? name.substr(0, name.find('@')) == wanted : matches(wanted, name);
+}
+
 /// What is compared once a name, and not once an event.
 struct prepared {
   std::vector<bool> names;
@@ -41,16 +49,8 @@ prepared prepare(const index& of, const selection& wanted) {
     out.processes.push_back(wanted.process.empty() || matches(wanted.process, r.processes[i].name) ||
                             wanted.process == std::to_string(i));
   if (wanted.actor.empty()) return out;
-  for (const auto& who : actors_of(of)) {
-    const auto name = label(r, who);
-    const auto bare = name.substr(0, name.find('@'));
-    const auto found = is_number(wanted.actor) ? who && wanted.actor == std::to_string(who.id)
-                       : bare.ends_with(wanted.actor) &&
-                               is_number(wanted.actor.substr(wanted.actor.find_last_not_of("0123456789") + 1))
-                           ? bare == wanted.actor
-                           : matches(wanted.actor, name);
-    if (found) out.actors.insert(who);
-  }
+  for (const auto& who : actors_of(of))
+    if (is_meant(wanted.actor, label(r, who), who)) out.actors.insert(who);
   return out;
 }
 
@@ -82,6 +82,7 @@ std::vector<position> select(const index& of, const selection& wanted) {
     std::iota(from.begin(), from.end(), position{0});
   }
   std::erase_if(from, [&](position p) { return !passes(of, p, wanted, known); });
+  std::sort(from.begin(), from.end(), [&of](position a, position b) { return of.before(a, b); });
   return from;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace godwit::runtime::trace::analysis {
 
@@ -26,16 +27,19 @@ public:
 private:
   [[nodiscard]] bool ours(position p) const { return of_.about(p) == out_.request.id; }
 
-  // The message with its last tokens. Where one message has those of several requests, it is about none of them alone.
+  // The message with its last tokens. Where one message has those of several requests, it is about none of them alone,
+  // but comes from an actor that was given this one.
   [[nodiscard]] position last_message() const {
+    std::set<actor_id> given;
     auto tokens = nowhere;
     auto any = nowhere;
     for (position p = 0; p < of_.size(); ++p) {
       if (of_[p].kind != event_kind::delivery) continue;
       if (of_.begin(p) > out_.request.end_ns || of_.begin(p) < out_.request.begin_ns) continue;
       if (ours(p)) any = later(any, p);
-      if (of_.source().name_of(of_[p]).ends_with("token_updates") && (ours(p) || of_.about(p) == 0))
-        tokens = later(tokens, p);
+      if (ours(p)) given.insert(of_[p].receiver);
+      const auto mine = ours(p) || (of_.about(p) == 0 && given.contains(of_[p].sender));
+      if (mine && of_.source().name_of(of_[p]).ends_with("token_updates")) tokens = later(tokens, p);
     }
     return tokens != nowhere && out_.request.http != nowhere ? tokens : any;
   }

@@ -34,6 +34,12 @@ public:
   [[nodiscard]] std::span<const position> effects(position p) const noexcept;
   /// Events without a cause in the recording, by time.
   [[nodiscard]] const std::vector<position>& roots() const noexcept { return roots_; }
+  /// How many causes are above it. Of events at the same moment, as a simulation has them, the order in which they
+  /// came.
+  [[nodiscard]] std::uint32_t depth(position p) const noexcept { return depths_[p]; }
+  [[nodiscard]] bool before(position a, position b) const noexcept {
+    return begin(a) != begin(b) ? begin(a) < begin(b) : depth(a) != depth(b) ? depth(a) < depth(b) : a < b;
+  }
   /// The delivered answer to a delivered request, and the reverse.
   [[nodiscard]] position answer(position request) const noexcept { return partner(request, message_kind::request); }
   [[nodiscard]] position question(position answer) const noexcept;
@@ -55,6 +61,7 @@ private:
   }
   [[nodiscard]] position partner(position p, message_kind kind) const noexcept;
   void find_causes();
+  void find_depths();
   void find_answers();
   void find_about();
 
@@ -64,6 +71,7 @@ private:
   std::vector<std::uint32_t> effects_at_; ///< where an event's effects begin in effects_
   std::vector<position> effects_;
   std::vector<position> roots_;
+  std::vector<std::uint32_t> depths_;
   std::vector<std::pair<position, position>> asked_;    ///< request and answer, by request
   std::vector<std::pair<position, position>> answered_; ///< answer and request, by answer
   std::vector<std::uint64_t> about_;

@@ -24,7 +24,7 @@ struct selection {
   std::int64_t handling_min_ns = 0; ///< or a span's time
 };
 
-/// By time.
+/// By time; of events at the same moment causes come before effects.
 [[nodiscard]] std::vector<position> select(const index& of, const selection& wanted);
 
 [[nodiscard]] std::optional<event_kind> parse_event_kind(std::string_view text) noexcept;

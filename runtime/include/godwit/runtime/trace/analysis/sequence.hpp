@@ -1,0 +1,43 @@
+#pragma once
+
+#include <godwit/runtime/trace/analysis/index.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace godwit::runtime::trace::analysis {
+
+/// An arrow from one actor to another, or something that one of them did.
+struct sequence_step {
+  position what = nowhere;
+  std::size_t from = 0; ///< index into sequence::participants
+  std::size_t to = 0;   ///< the same as `from` for what an actor did by itself
+  std::string text;     ///< harmless
+  bool answer = false;
+  bool failed = false;        ///< an answer that is an error
+  bool lost = false;          ///< sent to another process, and its delivery is not recorded
+  bool note = false;          ///< a note, a span, a timer: no arrow
+  std::int64_t queued_ns = 0; ///< since the recording began
+  std::int64_t queue_ns = 0;
+  std::int64_t handling_ns = 0; ///< or a span's time
+};
+
+struct sequence {
+  std::vector<std::string> participants; ///< in order of appearance, harmless
+  std::vector<sequence_step> steps;      ///< by time
+  std::size_t left_out = 0;              ///< steps beyond the limit
+};
+
+/// Of these events (see `select`); the first `steps_max`.
+[[nodiscard]] sequence make_sequence(const index& of, const std::vector<position>& events, std::size_t steps_max);
+
+/// Mermaid's `sequenceDiagram`.
+[[nodiscard]] std::string to_mermaid(const sequence& s);
+/// PlantUML, `@startuml` to `@enduml`.
+[[nodiscard]] std::string to_plantuml(const sequence& s);
+/// Lines for a terminal: one column a participant, and what was said beside it.
+[[nodiscard]] std::string to_text(const sequence& s);
+
+} // namespace godwit::runtime::trace::analysis

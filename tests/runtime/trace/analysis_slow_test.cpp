@@ -1,0 +1,130 @@
+#include "support/trace_scenes.hpp"
+
+#include <godwit/runtime/trace/analysis/slow.hpp>
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace godwit::runtime::trace::analysis {
+namespace {
+
+void expect_no_hole(const index& x, const request_path& path) {
+  auto now = path.request.begin_ns;
+  for (const auto& s : path.steps) {
+    EXPECT_EQ(s.begin_ns, now);
+    EXPECT_GT(s.end_ns, s.begin_ns);
+    EXPECT_TRUE(s.what == nowhere || s.what < x.size());
+    now = s.end_ns;
+  }
+  EXPECT_EQ(now, path.request.end_ns);
+  EXPECT_EQ(std::accumulate(path.sums.begin(), path.sums.end(), std::int64_t{0}), path.request.duration_ns());
+}
+
+TEST(TraceSlow, AccountsForAllOfARequestsTimeWhateverTheScene) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    support::served_settings s;
+    s.seed = seed;
+    s.requests = 1 + seed % 7;
+    s.instances = 1 + seed % 3;
+    s.node = seed % 2 == 0;
+    s.migration = seed % 3 == 0;
+    const auto r = support::served(s);
+    const index x(r);
+    for (const auto& request : model_requests(x)) {
+      const auto path = critical_path(x, request);
+      expect_no_hole(x, path);
+      EXPECT_TRUE(path.whole) << "seed " << seed << " request " << request.id;
+      EXPECT_GT(path.sum(spent::device), request.duration_ns() / 10) << "seed " << seed << " request " << request.id;
+      if (s.requests == 1) {
+        EXPECT_EQ(path.sum(spent::held), 0);
+      }
+    }
+  }
+}
+
+TEST(TraceSlow, ARequestAloneSpendsItsTimeOnTheDevice) {
+  const auto r = support::served({1, 1, 10});
+  const index x(r);
+  const auto path = critical_path(x, model_requests(x).front());
+  std::size_t device = 0;
+  for (const auto& s : path.steps) device += s.how == spent::device ? 1 : 0;
+  EXPECT_EQ(device, 10U);
+  EXPECT_GT(path.sum(spent::device), path.request.duration_ns() * 7 / 10);
+  EXPECT_EQ(path.sum(spent::network), 0);
+}
+
+TEST(TraceSlow, ShowsTheNetworkToAnotherProcess) {
+  const auto r = support::served({1, 1, 4, true});
+  const index x(r);
+  const auto path = critical_path(x, model_requests(x).front());
+  EXPECT_GE(path.sum(spent::network), 2 * 200'000); // to the instance, and back with the last token
+}
+
+TEST(TraceSlow, ShowsThatARequestWaitedForTheStepBeforeIt) {
+  const auto r = support::served({3, 1, 12});
+  const index x(r);
+  const auto second = *find_request(model_requests(x), "2");
+  const auto path = critical_path(x, second);
+  EXPECT_GT(path.sum(spent::held), 0);
+  expect_no_hole(x, path);
+}
+
+TEST(TraceSlow, ShowsAMigrationsTransfer) {
+  const auto r = support::served({1, 2, 8, false, true});
+  const index x(r);
+  const auto path = critical_path(x, model_requests(x).front());
+  EXPECT_EQ(path.sum(spent::transfer), 900'000);
+}
+
+TEST(TraceSlow, ShowsATimerAndAMailboxThatWasFull) {
+  support::trace_builder b;
+  b.process("p");
+  const auto a = b.actor(0, "a");
+  const auto c = b.actor(0, "c");
+  support::sending about;
+  about.request = 9;
+  const auto first = b.deliver({}, {}, a, "start", 0, 100, about);
+  auto alarm = about;
+  alarm.kind = message_kind::timer;
+  const auto second = b.deliver(first, a, a, "alarm", 5'000'000, 100, alarm);
+  b.deliver({}, {}, c, "other", 5'000'000, 3'000'000);
+  b.deliver(second, a, c, "last", b.end_of(second), 50, about);
+  const auto r = b.finish();
+  const index x(r);
+  const auto path = critical_path(x, model_requests(x).front());
+  expect_no_hole(x, path);
+  EXPECT_GT(path.sum(spent::timer), 4'900'000);
+  EXPECT_GT(path.sum(spent::queueing), 2'900'000);
+  EXPECT_EQ(path.sum(spent::other), 0);
+}
+
+TEST(TraceSlow, IsIncompleteWhereCausesAreMissing) {
+  auto r = support::served({2, 1, 6});
+  const auto orders = std::erase_if(r.events, [&](const event& e) { return r.name_of(e).ends_with("generate_order"); });
+  ASSERT_EQ(orders, 2U);
+  const index x(r);
+  const auto path = critical_path(x, model_requests(x).front());
+  EXPECT_FALSE(path.whole);
+  expect_no_hole(x, path);
+}
+
+TEST(TraceSlow, PartsSumUpTheSteps) {
+  const auto r = support::served({4, 2, 6});
+  const index x(r);
+  const auto longest = slowest(model_requests(x), 2);
+  ASSERT_EQ(longest.size(), 2U);
+  EXPECT_GE(longest[0].duration_ns(), longest[1].duration_ns());
+  const auto path = critical_path(x, longest[0]);
+  std::int64_t sum = 0;
+  std::size_t count = 0;
+  for (const auto& part : parts_of(x, path)) {
+    sum += part.ns;
+    count += part.count;
+  }
+  EXPECT_EQ(sum, longest[0].duration_ns());
+  EXPECT_EQ(count, path.steps.size());
+}
+
+} // namespace
+} // namespace godwit::runtime::trace::analysis
