@@ -15,8 +15,6 @@ constexpr std::uint64_t actors_of_event_max = format::event_bytes_max / 32;
 
 constexpr std::uint64_t uint32_max = std::numeric_limits<std::uint32_t>::max();
 
-bool in_range(std::int64_t time) noexcept { return time > -format::time_max && time < format::time_max; }
-
 } // namespace
 
 bool chunk_decoder::decode(std::span<const std::uint8_t> records) {
@@ -102,7 +100,7 @@ bool chunk_decoder::process(varint::source& body) {
   said.started_unix_ns = static_cast<std::int64_t>(body.difference(0));
   said.offset_ns = static_cast<std::int64_t>(body.difference(0));
   said.name = body.text();
-  if (body.failed() || !in_range(said.offset_ns)) return false;
+  if (body.failed() || !format::in_range(said.offset_ns)) return false;
   processes_.push_back(to_.process(number, std::move(said)));
   return !to_.full();
 }
@@ -171,7 +169,8 @@ bool chunk_decoder::numbers(varint::source& body, std::uint32_t flags, lane& at,
   const auto depth = has(format::flag_depth) ? body.number() : 0;
   if (has(format::flag_count)) made.count = body.number();
   if (body.failed() || bytes > uint32_max || depth > uint32_max) return false;
-  if (!in_range(made.queued_ns) || !in_range(made.begin_ns) || !in_range(made.end_ns)) return false;
+  if (!format::in_range(made.queued_ns) || !format::in_range(made.begin_ns) || !format::in_range(made.end_ns))
+    return false;
   made.bytes = static_cast<std::uint32_t>(bytes);
   made.depth = static_cast<std::uint32_t>(depth);
   at.end = static_cast<std::uint64_t>(made.end_ns);

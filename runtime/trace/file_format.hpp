@@ -21,6 +21,12 @@ inline constexpr std::size_t event_bytes_max = std::size_t{16} << 20; ///< conte
 inline constexpr std::size_t chunk_raw_max = std::size_t{32} << 20;   ///< of the records of one chunk
 inline constexpr std::int64_t time_max = std::int64_t{1} << 61;       ///< of times and offsets: less than this
 
+/// The time in range that is nearest to it.
+[[nodiscard]] constexpr std::int64_t bounded(std::int64_t time) noexcept {
+  return time >= time_max ? time_max - 1 : time <= -time_max ? 1 - time_max : time;
+}
+[[nodiscard]] constexpr bool in_range(std::int64_t time) noexcept { return time > -time_max && time < time_max; }
+
 enum class chunk_kind : std::uint8_t { records = 1, end = 2 };
 enum class chunk_codec : std::uint8_t { none = 0, zstd = 1 };
 

@@ -11,8 +11,6 @@ constexpr std::size_t chunk_bytes_max = std::size_t{4} << 20U;
 // What a file that is full still gets: the gap and the end mark.
 constexpr std::uint64_t reserve_bytes = 512;
 
-bool in_range(std::int64_t time) noexcept { return time > -format::time_max && time < format::time_max; }
-
 /// At most the room of what can be of any size.
 std::size_t weight(const event& what) noexcept {
   auto bytes = what.content.size() + what.text.size() + what.actors.size() * 32;
@@ -53,7 +51,7 @@ std::uint32_t file_writer::state::add_process(const process& added) {
   told.key = added.key;
   if (!added.name.empty()) told.name = added.name.substr(0, process_name_bytes_max);
   if (added.started_unix_ns != 0) told.started_unix_ns = added.started_unix_ns;
-  if (added.offset_ns != 0 && in_range(added.offset_ns)) told.offset_ns = added.offset_ns;
+  if (added.offset_ns != 0 && format::in_range(added.offset_ns)) told.offset_ns = added.offset_ns;
   if (!added.facts.empty()) told.facts = added.facts;
   processes_to_tell_.push_back(which);
   return which;
@@ -89,7 +87,7 @@ bool file_writer::state::valid(const event& what) const noexcept {
   if (!known(what.sender) || !known(what.receiver)) return false;
   if (!std::all_of(what.actors.begin(), what.actors.end(), [this](const auto& each) { return known(each); }))
     return false;
-  return in_range(what.queued_ns) && in_range(what.begin_ns) && in_range(what.end_ns);
+  return format::in_range(what.queued_ns) && format::in_range(what.begin_ns) && format::in_range(what.end_ns);
 }
 
 void file_writer::state::announce() {
@@ -111,7 +109,7 @@ void file_writer::state::announce() {
 
 void file_writer::state::add(const event& what) {
   if (over() || !valid(what)) {
-    const auto dated = in_range(what.begin_ns) && in_range(what.end_ns);
+    const auto dated = format::in_range(what.begin_ns) && format::in_range(what.end_ns);
     const auto process = what.id.process < names.processes.size() ? what.id.process : 0;
     return lose({process, dated ? what.begin_ns : around_.end, dated ? what.end_ns : around_.end}, 1);
   }

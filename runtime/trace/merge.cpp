@@ -1,0 +1,136 @@
+#include "trace/file_format.hpp"
+#include "trace/merge_clocks.hpp"
+#include "trace/recording_builder.hpp"
+
+#include <godwit/runtime/trace/file.hpp>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace godwit::runtime::trace {
+
+namespace {
+
+/// Takes part after part into one recording whose numbers are its own.
+class merger {
+public:
+  merger() { made_.names.emplace_back(); }
+
+  void take(recording&& part) {
+    std::vector<std::uint32_t> processes;
+    processes.reserve(part.processes.size());
+    for (auto& each : part.processes) processes.push_back(process(each));
+    place(part, processes);
+    std::vector<std::uint32_t> names;
+    names.reserve(part.names.size());
+    for (auto& each : part.names) names.push_back(name(std::move(each)));
+
+    for (auto& [actor, text] : part.actors)
+      made_.actors.try_emplace({processes[actor.process], actor.id}, std::move(text));
+    made_.events.reserve(made_.events.size() + part.events.size());
+    const auto map = [&](auto& id) { id.process = id == std::decay_t<decltype(id)>{} ? 0 : processes[id.process]; };
+    for (auto& e : part.events) {
+      e.id.process = processes[e.id.process];
+      map(e.cause);
+      map(e.sender);
+      map(e.receiver);
+      for (auto& actor : e.actors) map(actor);
+      e.name = names[e.name];
+      made_.events.push_back(std::move(e));
+    }
+    for (auto& each : part.remarks) made_.remarks.push_back(std::move(each));
+    part = {};
+  }
+
+  recording finish() {
+    const auto messages = crossings(made_);
+    align_clocks(made_, numbered(), messages);
+    restore_causality(made_, messages);
+    sort_events(made_);
+    const auto twice = std::unique(made_.events.begin(), made_.events.end());
+    made_.events.erase(twice, made_.events.end());
+    return std::move(made_);
+  }
+
+private:
+  std::uint32_t process(process& said) {
+    const auto fresh = static_cast<std::uint32_t>(made_.processes.size());
+    const auto which = said.key == 0 ? fresh : keys_.try_emplace(said.key, fresh).first->second;
+    if (which == fresh) {
+      made_.processes.push_back(said);
+      made_.processes.back().offset_ns = 0;
+      group_.push_back(no_group);
+      return fresh;
+    }
+    auto& known = made_.processes[which];
+    if (known.name.empty()) known.name = said.name;
+    if (known.started_unix_ns == 0) known.started_unix_ns = said.started_unix_ns;
+    for (auto& fact : said.facts)
+      if (std::none_of(known.facts.begin(), known.facts.end(), [&](const auto& f) { return f.name == fact.name; }))
+        known.facts.push_back(std::move(fact));
+    return which;
+  }
+
+  std::uint32_t name(std::string&& text) {
+    const auto fresh = static_cast<std::uint32_t>(made_.names.size());
+    if (text.empty()) return 0;
+    const auto [found, is_fresh] = names_.try_emplace(std::move(text), fresh);
+    if (is_fresh) made_.names.push_back(found->first);
+    return found->second;
+  }
+
+  // All processes with events in one part share its clock; where one is known from an earlier part, that part's too.
+  void place(const recording& part, const std::vector<std::uint32_t>& processes) {
+    std::vector<bool> has_events(part.processes.size());
+    for (const auto& e : part.events) has_events[e.id.process] = true;
+    const auto group = groups_++;
+    for (std::size_t i = 0; i < has_events.size(); ++i) {
+      if (!has_events[i]) continue;
+      const auto p = processes[i];
+      const auto offset = part.processes[i].offset_ns;
+      if (group_[p] == group) continue; // two of this part with one key
+      if (group_[p] == no_group) {
+        group_[p] = group;
+        made_.processes[p].offset_ns = offset;
+        continue;
+      }
+      const auto older = group_[p];
+      const auto shift = offset - made_.processes[p].offset_ns; // takes the older group's clock to this part's
+      for (std::size_t q = 0; q < group_.size(); ++q) {
+        if (group_[q] != older) continue;
+        group_[q] = group;
+        made_.processes[q].offset_ns = format::bounded(made_.processes[q].offset_ns + shift);
+      }
+    }
+  }
+
+  // Groups in the order of their processes, from 0 on.
+  [[nodiscard]] clock_groups numbered() const {
+    clock_groups groups{group_, 0};
+    std::unordered_map<std::uint32_t, std::uint32_t> numbers;
+    for (auto& each : groups.of)
+      if (each != no_group) {
+        const auto [found, fresh] = numbers.try_emplace(each, groups.count);
+        groups.count += fresh ? 1 : 0;
+        each = found->second;
+      }
+    return groups;
+  }
+
+  recording made_;
+  std::unordered_map<std::uint64_t, std::uint32_t> keys_;
+  std::unordered_map<std::string, std::uint32_t> names_;
+  std::vector<std::uint32_t> group_; // by process
+  std::uint32_t groups_ = 0;
+};
+
+} // namespace
+
+recording merge(std::vector<recording> parts) {
+  merger all;
+  for (auto& part : parts) all.take(std::move(part));
+  return all.finish();
+}
+
+} // namespace godwit::runtime::trace
