@@ -47,7 +47,7 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
     mark = &late;
   }
   t.describe(m.now, x, l, *mark, *this, engine_);
-  m.now.first = m.book->next;
+  m.now.first = m.book->next++; // its own: along a thread they rise
   m.whole = core.whole();
   m.kept = core.keeps(m, m.now, user_ ? user_->name() : std::string_view{});
   m.now.begin = m.last_end != 0 ? m.last_end : core.ticks();
@@ -83,7 +83,7 @@ void actor_core::begin_recorded() {
   m.now.receiver = id();
   m.current = birth_->id.number;
   m.handling = core.on();
-  birth_->first = m.book->next;
+  birth_->first = m.book->next++;
   birth_->begin_ns = core.now_ns();
   birth_->thread = m.book->number;
   if (core.whole() && !engine_.exact_alarms) m.frozen_ns = birth_->begin_ns;

@@ -2,6 +2,7 @@
 
 #include "trace/recorder_core.hpp"
 
+#include <stdexcept>
 #include <utility>
 
 namespace godwit::runtime::trace {
@@ -146,6 +147,32 @@ bool recording_here() noexcept { return detail::here.handling && detail::here.co
 void note(std::string_view name, std::vector<attribute> attributes, std::uint64_t request) {
   if (recording_here()) write_note(*detail::here.core, name, std::move(attributes), request);
 }
+
+replay_source* replaying() noexcept { return detail::source_here; }
+
+namespace detail {
+
+bool keeps_inputs() noexcept { return recording_here() && here.core->whole() && here.core->prompts(); }
+
+void keep_input(std::string_view name, std::string bytes) {
+  if (!keeps_inputs()) return;
+  auto& m = here.core->at();
+  event e;
+  e.kind = event_kind::note;
+  e.id = {m.now.process, here.core->new_number(m)};
+  e.cause = {m.now.process, m.current};
+  e.sender = {m.now.receiver_process, m.now.receiver};
+  e.begin_ns = e.end_ns = e.queued_ns = here.core->now_ns();
+  e.thread = m.book ? m.book->number : 0;
+  e.content = std::move(bytes);
+  here.core->add(std::move(e), "input:" + std::string(name));
+}
+
+void input_is_missing(std::string_view name) {
+  throw std::runtime_error("the recording has no value for " + std::string(name) + " here");
+}
+
+} // namespace detail
 
 because_of::because_of(const span& cause) noexcept : before_(detail::here.current) {
   if (!cause.core_) return;

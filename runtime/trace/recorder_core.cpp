@@ -8,6 +8,7 @@
 namespace godwit::runtime::trace::detail {
 
 constinit thread_local moment here;
+constinit thread_local replay_source* source_here = nullptr;
 
 namespace {
 

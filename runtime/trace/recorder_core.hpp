@@ -50,6 +50,7 @@ struct moment {
 };
 
 extern constinit thread_local moment here;
+extern constinit thread_local replay_source* source_here; ///< of a replay that this thread runs
 
 /// See trace::recorder. The part that actors reach.
 class recorder_core : public std::enable_shared_from_this<recorder_core> {

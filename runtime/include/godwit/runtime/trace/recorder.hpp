@@ -2,6 +2,7 @@
 
 #include <godwit/runtime/clock.hpp>
 #include <godwit/runtime/trace/recording.hpp>
+#include <godwit/runtime/wire.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -141,6 +143,48 @@ void note(std::string_view name, std::vector<attribute> attributes, std::uint64_
 [[nodiscard]] span begin_span(std::string_view name, std::uint64_t request = 0);
 /// True where a note would be kept: asked before costly attributes are made.
 [[nodiscard]] bool recording_here() noexcept;
+
+/// What a replay gives back instead of asking the world. One per thread that replays; everybody else has none.
+class replay_source {
+public:
+  /// The value that was kept under this name at this point; nothing: the recording has none.
+  [[nodiscard]] virtual std::optional<std::string> take(std::string_view name) = 0;
+  /// Objects that messages name by a number of the recorded process; empty at first.
+  [[nodiscard]] virtual std::shared_ptr<void>& object(std::uint64_t number) = 0;
+
+protected:
+  ~replay_source() = default;
+};
+/// Null where the calling thread does not replay.
+[[nodiscard]] replay_source* replaying() noexcept;
+
+namespace detail {
+[[nodiscard]] bool keeps_inputs() noexcept;
+void keep_input(std::string_view name, std::string bytes);
+[[noreturn]] void input_is_missing(std::string_view name);
+} // namespace detail
+
+/// A value that an actor gets while it handles a message, otherwise than by a message: from a device, a client, another
+/// thread. `get` asks for it. Kept where contents are; in a replay `get` is not called, and what was kept comes back.
+/// Errors: throws std::runtime_error in a replay whose recording has no such value.
+template <class T, class Get> T input(std::string_view name, Get&& get) {
+  if (auto* source = replaying()) {
+    auto bytes = source->take(name);
+    if (!bytes) detail::input_is_missing(name);
+    wire_reader in(std::as_bytes(std::span{*bytes}), {});
+    T value{};
+    wire_read(in, value);
+    detail::keep_input(name, std::move(*bytes));
+    return value;
+  }
+  T value = std::forward<Get>(get)();
+  if (detail::keeps_inputs()) {
+    wire_writer out;
+    wire_write(out, value);
+    detail::keep_input(name, std::string(reinterpret_cast<const char*>(out.bytes.data()), out.bytes.size()));
+  }
+  return value;
+}
 
 /// While it lives, what this thread sends has that span as its cause. For threads that are no actor's.
 class because_of {

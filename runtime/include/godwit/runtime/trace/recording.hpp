@@ -90,8 +90,9 @@ struct event {
   std::int64_t end_ns = 0;
   std::uint64_t request = 0; ///< the model request that it is about (protocols::request_id); 0: none, or several
   std::uint64_t wait = 0;    ///< of requests and their answers: the same number, unique for the asking actor
-  /// Of a delivery and a spawned event: the numbers of the events made while it was handled are first .. first + made
-  /// - 1.
+  /// Of a delivery and a spawned event: the numbers of the events made while it was handled are first + 1 .. first +
+  /// made
+  /// - 1. `first` itself is nobody's; along a thread it rises strictly, which is the order of handling.
   std::uint64_t first = 0;
   std::uint64_t made = 0;
   std::uint64_t count = 0;           ///< of a gap
