@@ -1,0 +1,255 @@
+#include "support/trace_scenes.hpp"
+
+#include <godwit/runtime/trace/analysis/exports.hpp>
+#include <godwit/runtime/trace/analysis/selection.hpp>
+
+#include <boost/json.hpp>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace godwit::runtime::trace::analysis {
+namespace {
+
+namespace json = boost::json;
+
+recording scene(bool together = false) {
+  auto r = support::served({5, 3, 6, true, true});
+  r.events[20].text = "evil \x1b[31m \"quoted\" \xff";
+  if (together) // as a simulation: everything at one moment
+    for (auto& e : r.events) e.queued_ns = e.begin_ns = e.end_ns = -r.processes[e.id.process].offset_ns;
+  return r;
+}
+
+std::string perfetto(const recording& r) {
+  const index x(r);
+  std::string out;
+  to_perfetto(x, select(x, {}), [&out](std::string_view piece) {
+    out += piece;
+    return true;
+  });
+  return out;
+}
+
+std::int64_t ns(const json::value& us) { return std::llround(us.to_number<double>() * 1000); }
+
+struct slice {
+  std::int64_t from;
+  std::int64_t to;
+};
+using track = std::pair<std::int64_t, std::int64_t>;
+
+// What the format's description asks for, and what ui.perfetto.dev's importer needs.
+void expect_trace_event_format(const recording& r) {
+  const auto root = json::parse(perfetto(r)).as_object();
+  std::map<track, std::vector<slice>> slices;
+  std::map<track, std::string> names;
+  std::map<std::int64_t, std::vector<std::pair<track, std::int64_t>>> starts;
+  std::map<std::int64_t, std::vector<std::pair<track, std::int64_t>>> finishes;
+  std::set<std::int64_t> pids;
+  std::map<std::int64_t, std::set<std::int64_t>> pids_of_tid;
+  std::size_t deliveries = 0;
+  for (const auto& value : root.at("traceEvents").as_array()) {
+    const auto& e = value.as_object();
+    const auto phase = std::string(e.at("ph").as_string());
+    const auto pid = e.at("pid").as_int64();
+    const auto tid = e.contains("tid") ? e.at("tid").as_int64() : 0;
+    EXPECT_GT(pid, 0);
+    pids.insert(pid);
+    if (tid != 0) pids_of_tid[tid].insert(pid);
+    if (phase == "M") {
+      if (e.at("name") == "thread_name") names[{pid, tid}] = e.at("args").at("name").as_string().c_str();
+      continue;
+    }
+    const auto at = ns(e.at("ts"));
+    EXPECT_GE(at, 0);
+    EXPECT_TRUE(e.at("name").is_string());
+    if (phase == "X") {
+      EXPECT_GT(ns(e.at("dur")), 0);
+      slices[{pid, tid}].push_back({at, at + ns(e.at("dur"))});
+      deliveries += e.at("cat") == "delivery" ? 1 : 0;
+    } else if (phase == "s" || phase == "f") {
+      (phase == "s" ? starts : finishes)[e.at("id").as_int64()].emplace_back(track(pid, tid), at);
+      if (phase == "f") {
+        EXPECT_EQ(e.at("bp"), "e");
+      }
+      EXPECT_EQ(e.at("cat"), "cause");
+    } else if (phase == "i") {
+      EXPECT_EQ(e.at("s"), "t");
+    } else {
+      EXPECT_EQ(phase, "C");
+      EXPECT_GE(e.at("args").at("messages").as_int64(), 0);
+    }
+  }
+  for (const auto& [tid, in] : pids_of_tid) {
+    EXPECT_EQ(in.size(), 1U) << "thread " << tid << " is in several processes";
+    EXPECT_FALSE(pids.contains(tid));
+  }
+  for (const auto& [where, list] : slices) {
+    EXPECT_TRUE(names.contains(where));
+    for (std::size_t i = 1; i < list.size(); ++i)
+      EXPECT_GE(list[i].from, list[i - 1].to) << "slices overlap on " << names[where];
+  }
+  const auto inside = [&](const std::pair<track, std::int64_t>& end) {
+    for (const auto& s : slices[end.first])
+      if (s.from <= end.second && end.second < s.to) return true;
+    return false;
+  };
+  ASSERT_EQ(starts.size(), finishes.size());
+  for (const auto& [id, ends] : starts) {
+    ASSERT_EQ(ends.size(), 1U);
+    ASSERT_EQ(finishes[id].size(), 1U);
+    EXPECT_TRUE(inside(ends.front()));
+    EXPECT_TRUE(inside(finishes[id].front()));
+    EXPECT_LE(ends.front().second, finishes[id].front().second);
+  }
+  std::size_t expected = 0;
+  for (const auto& e : r.events) expected += e.kind == event_kind::delivery ? 1 : 0;
+  EXPECT_EQ(deliveries, expected);
+  EXPECT_GT(starts.size(), expected / 2);
+}
+
+TEST(TracePerfetto, FollowsTheTraceEventFormat) { expect_trace_event_format(scene()); }
+
+TEST(TracePerfetto, ShowsASimulationsMomentsOneAfterTheOther) { expect_trace_event_format(scene(true)); }
+
+TEST(TracePerfetto, HoldsForRandomForests) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) expect_trace_event_format(support::random_forest(seed));
+}
+
+TEST(TracePerfetto, StopsWhenTheSinkHasEnough) {
+  const auto r = support::random_forest(1, 5000);
+  const index x(r);
+  auto pieces = 0;
+  to_perfetto(x, select(x, {}), [&pieces](std::string_view) { return ++pieces < 2; });
+  EXPECT_EQ(pieces, 2);
+}
+
+struct otlp_span {
+  json::object what;
+  std::string resource;
+};
+
+std::map<std::string, otlp_span> otlp(const recording& r, std::size_t spans_max = 0) {
+  const index x(r);
+  std::map<std::string, otlp_span> out;
+  otlp_options options;
+  options.spans_max = spans_max;
+  to_otlp(x, select(x, {}), options, [&](std::string_view piece) {
+    const auto root = json::parse(piece).as_object();
+    std::size_t spans = 0;
+    for (const auto& resource : root.at("resourceSpans").as_array()) {
+      const auto name = std::string(
+          resource.at("resource").at("attributes").as_array().at(1).at("value").at("stringValue").as_string());
+      for (const auto& scope : resource.at("scopeSpans").as_array())
+        for (const auto& span : scope.at("spans").as_array()) {
+          ++spans;
+          EXPECT_TRUE(out.emplace(span.at("spanId").as_string().c_str(), otlp_span{span.as_object(), name}).second);
+        }
+    }
+    if (spans_max > 0) {
+      EXPECT_LE(spans, spans_max);
+    }
+    return true;
+  });
+  return out;
+}
+
+bool is_hex(const json::value& v, std::size_t digits) {
+  const auto text = std::string(v.as_string());
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string::npos &&
+         text.find_first_not_of('0') != std::string::npos;
+}
+
+TEST(TraceOtlp, FollowsProtobufsJsonMapping) {
+  const auto r = scene();
+  const auto spans = otlp(r);
+  std::size_t expected = 0;
+  for (const auto& e : r.events)
+    expected += e.kind == event_kind::delivery || e.kind == event_kind::sent || e.kind == event_kind::span ? 1 : 0;
+  EXPECT_EQ(spans.size(), expected);
+  std::size_t notes = 0;
+  for (const auto& [id, span] : spans) {
+    const auto& s = span.what;
+    EXPECT_TRUE(is_hex(s.at("traceId"), 32));
+    EXPECT_TRUE(is_hex(s.at("spanId"), 16));
+    EXPECT_TRUE(s.at("kind").is_int64());
+    const auto start = std::stoull(s.at("startTimeUnixNano").as_string().c_str());
+    const auto end = std::stoull(s.at("endTimeUnixNano").as_string().c_str());
+    EXPECT_LE(start, end);
+    EXPECT_GE(start, 1'700'000'000'000'000'000ULL);
+    EXPECT_LT(end, 1'700'000'001'000'000'000ULL) << "clocks of processes are brought together";
+    for (const auto& a : s.at("attributes").as_array()) {
+      const auto& value = a.at("value").as_object();
+      ASSERT_EQ(value.size(), 1U);
+      EXPECT_TRUE(value.contains("stringValue") || value.at("intValue").is_string());
+    }
+    if (s.contains("events")) notes += s.at("events").as_array().size();
+  }
+  EXPECT_GT(notes, 4U);
+}
+
+TEST(TraceOtlp, ParentsAndLinksNameSpansThatAreThere) {
+  const auto spans = otlp(scene());
+  std::size_t parents = 0;
+  std::size_t clients = 0;
+  std::size_t links = 0;
+  for (const auto& [id, span] : spans) {
+    if (const auto* parent = span.what.if_contains("parentSpanId")) {
+      const auto found = spans.find(std::string(parent->as_string()));
+      if (*parent == "00f067aa0ba902b7") { // the client's own
+        ++clients;
+        continue;
+      }
+      ASSERT_NE(found, spans.end());
+      EXPECT_EQ(found->second.what.at("traceId"), span.what.at("traceId"));
+      ++parents;
+    }
+    if (const auto* list = span.what.if_contains("links"))
+      for (const auto& link : list->as_array()) {
+        const auto found = spans.find(std::string(link.at("spanId").as_string()));
+        ASSERT_NE(found, spans.end());
+        EXPECT_EQ(found->second.what.at("traceId"), link.at("traceId"));
+        ++links;
+      }
+  }
+  EXPECT_EQ(clients, 5U);
+  EXPECT_GT(parents, 50U);
+  EXPECT_GT(links, 0U);
+}
+
+TEST(TraceOtlp, ARequestIsOneTraceAndItsClientsIfThereIsOne) {
+  const auto r = scene();
+  const index x(r);
+  std::map<std::string, std::set<std::string>> traces;
+  for (const auto& [id, span] : otlp(r))
+    for (const auto& a : span.what.at("attributes").as_array())
+      if (a.at("key") == "godwit.request")
+        traces[a.at("value").at("stringValue").as_string().c_str()].insert(span.what.at("traceId").as_string().c_str());
+  ASSERT_EQ(traces.size(), 5U);
+  for (const auto& [request, ids] : traces) {
+    EXPECT_EQ(ids.size(), 1U);
+    EXPECT_EQ(ids.begin()->substr(0, 30), "4bf92f3577b34da6a3ce929d0e0e47");
+  }
+}
+
+TEST(TraceOtlp, ATraceparentThatIsNoneIsNotTaken) {
+  auto r = support::served({1, 1, 2});
+  for (auto& e : r.events)
+    for (auto& a : e.attributes)
+      if (a.name == "traceparent") a.value = "00-00000000000000000000000000000000-00f067aa0ba902b7-01";
+  for (const auto& [id, span] : otlp(r)) {
+    EXPECT_TRUE(is_hex(span.what.at("traceId"), 32));
+    const auto* parent = span.what.if_contains("parentSpanId");
+    EXPECT_TRUE(parent == nullptr || *parent != "00f067aa0ba902b7");
+  }
+}
+
+TEST(TraceOtlp, ComesInPiecesForACollector) {
+  const auto r = scene();
+  EXPECT_EQ(otlp(r, 7).size(), otlp(r).size());
+}
+
+} // namespace
+} // namespace godwit::runtime::trace::analysis
