@@ -7,6 +7,7 @@
 #include "main/logging.hpp"
 #include "main/serving.hpp"
 #include "main/signals.hpp"
+#include "main/tracing.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -31,6 +32,7 @@ struct demo_options {
   std::uint32_t requests = 48;
   std::uint32_t tokens = 300;
   bool json = false;
+  std::string trace;
 };
 
 /// Entries that the built-in model has learnt well.
@@ -149,19 +151,26 @@ std::string moved_line(const moves& moved) {
       moved.committed, static_cast<double>(moved.bytes) / (1 << 20), stall.p50, stall.p99);
 }
 
-int demo(const demo_options& options) {
-  signals stop;
-  stage out(options.json);
+serve_settings settings_of(const demo_options& options) {
   serve_settings settings;
   settings.instances.count = 2;
   settings.http.listen = "127.0.0.1:0";
   settings.control.listen.clear();
   settings.log.levels = "off"; // the kill is part of the show
-  auto log = open_log(settings);
-  if (!log) return std::cerr << "godwit: " << log.error() << '\n', 1;
+  settings.trace.file = options.trace;
+  if (!options.trace.empty()) { // all that replay needs; the questions are ours
+    settings.trace.level = runtime::trace::level::content;
+    settings.trace.prompts = true;
+  }
+  return settings;
+}
+
+int perform(const demo_options& options, const serve_settings& settings, signals& stop, runtime::log::logger log,
+            tracing& records) {
+  stage out(options.json);
   auto model = open_served_model(options.model);
   if (!model) return std::cerr << "godwit: " << model.error().line << '\n', 1;
-  auto started = serving::start(settings, std::move(*model), *log);
+  auto started = serving::start(settings, std::move(*model), std::move(log), &records);
   if (!started) return std::cerr << "godwit: " << started.error().line << '\n', 1;
   auto& node = **started;
   if (const auto error = node.wait_ready([&] { return stop.received(); }))
@@ -249,6 +258,19 @@ int demo(const demo_options& options) {
   return report.passed() ? 0 : 1;
 }
 
+int demo(const demo_options& options) {
+  signals stop; // before any thread
+  const auto settings = settings_of(options);
+  auto log = open_log(settings);
+  if (!log) return std::cerr << "godwit: " << log.error() << '\n', 1;
+  tracing records(settings, {"demo", "demo", options.model}, log->component("trace"));
+  const auto code = perform(options, settings, stop, *log, records);
+  const auto file = records.end();
+  if (!file) return code;
+  (options.json ? std::cerr : std::cout) << describe(*file) << std::endl;
+  return file->error.empty() ? code : 1;
+}
+
 } // namespace
 
 void add_demo_command(CLI::App& app, command_result& result) {
@@ -264,6 +286,8 @@ void add_demo_command(CLI::App& app, command_result& result) {
       ->check(CLI::Range(16, 100000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "One JSON object on stdout and nothing else");
+  command->add_option("--trace", options->trace, "Record every message with its content, for godwit trace")
+      ->type_name("FILE");
   command->callback([options, &result] { result.run = [options] { return demo(*options); }; });
 }
 

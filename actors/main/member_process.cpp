@@ -5,8 +5,6 @@
 #include <chrono>
 #include <utility>
 
-#include <unistd.h>
-
 namespace godwit::main {
 
 using std::chrono::milliseconds;
@@ -17,14 +15,11 @@ constexpr milliseconds poll_interval{20};
 /// For connecting and the first words. Longer than a head that is merely busy takes.
 constexpr milliseconds connect_timeout{5'000};
 
-std::string process_name(const serve_settings& settings) {
-  if (!settings.cluster.name.empty()) return settings.cluster.name;
-  char host[256] = {};
-  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  return std::string(host[0] == '\0' ? "?" : host) + "/" + std::to_string(::getpid());
-}
-
 } // namespace
+
+std::string process_name(const serve_settings& settings) {
+  return settings.cluster.name.empty() ? host_and_pid() : settings.cluster.name;
+}
 
 head_connector::head_connector(runtime::actor_system& system, endpoint head)
     : system_(system), head_(std::move(head)), thread_([this] { work(); }) {}
@@ -63,11 +58,12 @@ void head_connector::work() {
 
 member_process::member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                                actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
-                               runtime::log::logger log)
+                               runtime::log::logger log, tracing* records)
     : settings_(settings), head_(head.host + ":" + std::to_string(head.port)), context_length_(identity.context_length),
       fabric_(std::move(fabric)) {
   loader_ = std::make_unique<loader>(model, settings_);
-  system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log));
+  system_ = std::make_unique<runtime::actor_system>(
+      make_system_settings(settings_, true, log, records != nullptr ? records->recorder() : nullptr));
   connector_ = std::make_unique<head_connector>(*system_, head);
   auto pair = make_pair_options(settings_, model, loader_->factory(), make_migration(settings_, fabric_, log), log);
   actors::member_options o;
@@ -104,13 +100,16 @@ member_process::~member_process() {
 
 protocols::expected<std::unique_ptr<member_process>, start_error>
 member_process::start(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
-                      runtime::log::logger log) {
+                      runtime::log::logger log, tracing* records) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   auto fabric = make_fabric(settings, true, log);
   if (!fabric) return protocols::unexpected(fabric.error());
-  return std::unique_ptr<member_process>(
-      new member_process(settings, head, std::move(model), std::move(*identity), std::move(*fabric), std::move(log)));
+  auto out = std::unique_ptr<member_process>(new member_process(settings, head, std::move(model), std::move(*identity),
+                                                                std::move(*fabric), std::move(log), records));
+  if (records != nullptr)
+    if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
+  return out;
 }
 
 actors::member_state member_process::state() const {

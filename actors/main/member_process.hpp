@@ -3,6 +3,7 @@
 #include "main/loader.hpp"
 #include "main/parts.hpp"
 #include "main/settings.hpp"
+#include "main/tracing.hpp"
 
 #include <godwit/actors/member.hpp>
 #include <godwit/protocols/expected.hpp>
@@ -40,13 +41,17 @@ private:
   std::thread thread_;
 };
 
+/// What a process of a cluster is called where it was given no name.
+[[nodiscard]] std::string process_name(const serve_settings& settings);
+
 /// A process that brings instances to a head elsewhere: what `godwit node --join` runs.
 class member_process {
 public:
-  /// Begins to join; the model is loaded once the head has said yes.
+  /// Begins to join; the model is loaded once the head has said yes. `records` must live longer; null: nothing is
+  /// recorded.
   [[nodiscard]] static protocols::expected<std::unique_ptr<member_process>, start_error>
   start(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
-        runtime::log::logger log);
+        runtime::log::logger log, tracing* records = nullptr);
   member_process(const member_process&) = delete;
   member_process& operator=(const member_process&) = delete;
   ~member_process();
@@ -62,7 +67,8 @@ public:
 
 private:
   member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
-                 actors::model_identity identity, std::shared_ptr<transport::fabric> fabric, runtime::log::logger log);
+                 actors::model_identity identity, std::shared_ptr<transport::fabric> fabric, runtime::log::logger log,
+                 tracing* records);
 
   /// Written on the member's context, read by the main thread.
   struct board {

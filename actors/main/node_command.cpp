@@ -4,6 +4,7 @@
 #include "main/logging.hpp"
 #include "main/member_process.hpp"
 #include "main/signals.hpp"
+#include "main/tracing.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -58,7 +59,8 @@ int run_node(node_command_options& options) {
   if (!log) return fail(log.error(), 2);
   auto model = open_served_model(options.settings.model);
   if (!model) return fail(model.error().line, 1);
-  auto started = member_process::start(settings, *head, std::move(*model), *log);
+  tracing records(settings, {"node", process_name(settings), options.settings.model}, log->component("trace"));
+  auto started = member_process::start(settings, *head, std::move(*model), *log, &records);
   if (!started) return fail(started.error().line, 1);
   auto node = std::move(*started);
   const auto told_to_stop = [&] { return stop.received(); };
@@ -80,6 +82,7 @@ int run_node(node_command_options& options) {
   std::cout << "leaving" << std::endl;
   node->leave();
   node.reset();
+  if (const auto file = records.end()) std::cout << describe(*file) << std::endl;
   log->flush();
   return 0;
 }
@@ -91,7 +94,7 @@ bool concerns_members(const runtime::config::setting& s) {
     if (s.name.starts_with(table)) return false;
   for (const char* name : {"model.name", "scheduler.policy", "scheduler.migration", "scheduler.migration_interval",
                            "scheduler.migrate_below", "scheduler.migrate_above", "scheduler.hysteresis",
-                           "scheduler.stale_after", "runtime.drain_timeout"})
+                           "scheduler.stale_after", "runtime.drain_timeout", "trace.slow_request"})
     if (s.name == name) return false;
   return true;
 }

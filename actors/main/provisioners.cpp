@@ -3,6 +3,7 @@
 #include "main/child_runner.hpp"
 #include "main/loader.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <mutex>
 #include <string_view>
@@ -19,6 +20,12 @@ std::vector<std::string> inherited_environment(bool with_settings) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
     if (with_settings || !std::string_view(*entry).starts_with("GODWIT_")) out.emplace_back(*entry);
   return out;
+}
+
+/// A file of the child's own: two processes must not write one recording.
+std::string beside(const std::string& file, std::string node) {
+  std::replace(node.begin(), node.end(), '/', '-');
+  return file + "." + node;
 }
 
 class known_head : public process_source {
@@ -64,7 +71,8 @@ public:
                                                    std::to_string(threads_), "--parent", std::to_string(::getpid())});
     child.drops_output = true; // its log has the same lines, and in the form that was asked for
     child.environment = inherited_environment(false);
-    for (const auto& [name, value] : parts_.settings) child.environment.push_back(name + "=" + value);
+    for (const auto& [name, value] : parts_.settings)
+      child.environment.push_back(name + "=" + (name == "GODWIT_TRACE_FILE" ? beside(value, node) : value));
     child.ended = [node, failed = std::move(failed), log = log_](std::string how) {
       log.write(how.empty() ? runtime::log::level::info : runtime::log::level::warning, "the process {} ended{}", node,
                 how.empty() ? "" : ": " + how);

@@ -4,6 +4,7 @@
 #include "main/logging.hpp"
 #include "main/serving.hpp"
 #include "main/signals.hpp"
+#include "main/tracing.hpp"
 
 #include <iostream>
 #include <memory>
@@ -33,7 +34,9 @@ int serve(command_settings& options) {
     std::cerr << "godwit: " << model.error().line << '\n';
     return 1;
   }
-  auto started = serving::start(settings, std::move(*model), *log, {options.model, options.variables()});
+  const auto name = settings.cluster.name.empty() ? settings.control.listen : settings.cluster.name;
+  tracing records(settings, {"serve", name.empty() ? host_and_pid() : name, options.model}, log->component("trace"));
+  auto started = serving::start(settings, std::move(*model), *log, &records, {options.model, options.variables()});
   if (!started) {
     std::cerr << "godwit: " << started.error().line << '\n';
     return 1;
@@ -56,6 +59,7 @@ int serve(command_settings& options) {
   const bool drained = node->drain(settings.runtime.drain_timeout, [&] { return stop.received(); });
   if (!drained) std::cerr << "godwit: running requests were cut off\n";
   node.reset();
+  if (const auto file = records.end()) std::cout << describe(*file) << std::endl;
   log->flush();
   return drained ? 0 : 1;
 }

@@ -45,16 +45,18 @@ std::string host_for_url(const std::string& host) {
 } // namespace
 
 serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
-                 std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, launch_parts parts)
-    : settings_(settings), identity_(std::move(identity)), log_(std::move(log)), fabric_(std::move(fabric)) {
+                 std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, tracing* records,
+                 launch_parts parts)
+    : settings_(settings), identity_(std::move(identity)), log_(std::move(log)), records_(records),
+      fabric_(std::move(fabric)) {
   model_name_ = settings_.model.name.empty() ? model.name : settings_.model.name;
   context_length_ = identity_.context_length;
 
   board_ = std::make_unique<load_board>(metrics_);
   loader_ = std::make_unique<loader>(model, settings_);
   processes_ = make_process_source(settings_, std::move(parts), log_.component("provisioner"));
-  system_ =
-      std::make_unique<runtime::actor_system>(make_system_settings(settings_, !settings_.control.listen.empty(), log_));
+  system_ = std::make_unique<runtime::actor_system>(make_system_settings(
+      settings_, !settings_.control.listen.empty(), log_, records_ != nullptr ? records_->recorder() : nullptr));
   cluster_ = std::make_unique<actors::cluster>(*system_, node_options(model));
   edge_ = std::make_unique<actors::openai_edge>(cluster_->gate(), edge_options(model));
   server_ = std::make_unique<transport::http::server>(
@@ -124,19 +126,25 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.metrics = &metrics_;
   o.log = log_.component("http");
   o.debug_page = trace_page();
+  if (settings_.http.debug && records_ != nullptr && records_->recorder())
+    o.debug_recording = [recorder = records_->recorder()](std::chrono::nanoseconds last) {
+      return recorder->snapshot(last);
+    };
   return o;
 }
 
 protocols::expected<std::unique_ptr<serving>, start_error> serving::start(const serve_settings& settings,
                                                                           gpu::model::model_directory model,
-                                                                          runtime::log::logger log,
+                                                                          runtime::log::logger log, tracing* records,
                                                                           launch_parts parts) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   auto fabric = make_fabric(settings, !settings.control.listen.empty(), log);
   if (!fabric) return protocols::unexpected(fabric.error());
   auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*fabric),
-                                                  std::move(log), std::move(parts)));
+                                                  std::move(log), records, std::move(parts)));
+  if (records != nullptr)
+    if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));
   return out;
 }

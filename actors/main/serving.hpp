@@ -5,6 +5,7 @@
 #include "main/parts.hpp"
 #include "main/provisioners.hpp"
 #include "main/settings.hpp"
+#include "main/tracing.hpp"
 
 #include <godwit/actors/cluster.hpp>
 #include <godwit/actors/openai_edge.hpp>
@@ -23,11 +24,11 @@ namespace godwit::main {
 /// A node with its HTTP endpoint and control port: what `godwit serve` and `godwit demo` run.
 class serving {
 public:
-  /// Listens at once (health says 503) and begins to load the model. `parts` is what processes that autoscaling starts
-  /// are told.
+  /// Listens at once (health says 503) and begins to load the model. `records` must live longer; null: nothing is
+  /// recorded. `parts` is what processes that autoscaling starts are told.
   [[nodiscard]] static protocols::expected<std::unique_ptr<serving>, start_error>
   start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log,
-        launch_parts parts = {});
+        tracing* records = nullptr, launch_parts parts = {});
   serving(const serving&) = delete;
   serving& operator=(const serving&) = delete;
   ~serving();
@@ -46,7 +47,7 @@ public:
 
 private:
   serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
-          std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, launch_parts parts);
+          std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, tracing* records, launch_parts parts);
   [[nodiscard]] std::optional<start_error> open_ports();
   [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
@@ -55,6 +56,7 @@ private:
   serve_settings settings_;
   actors::model_identity identity_;
   runtime::log::logger log_;
+  tracing* records_;
   std::string model_name_;
   std::uint32_t context_length_ = 0;
   std::string host_;

@@ -2,6 +2,7 @@
 
 #include "main/migration_parts.hpp"
 #include "main/scheduling_settings.hpp"
+#include "main/trace_settings.hpp"
 
 #include <godwit/gpu/cpu/isa.hpp>
 #include <godwit/runtime/log/level.hpp>
@@ -305,6 +306,7 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
   declare_cluster(registry, settings);
   declare_migration(registry, settings);
   declare_edges(registry, settings);
+  declare_trace(registry, settings);
   registry.relate([&settings]() -> std::optional<std::string> {
     if (settings.instances.restart_backoff_min > settings.instances.restart_backoff_max)
       return "instances.restart_backoff_min is above instances.restart_backoff_max";

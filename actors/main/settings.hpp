@@ -5,6 +5,7 @@
 #include <godwit/protocols/policy/scaling.hpp>
 #include <godwit/protocols/policy/selection.hpp>
 #include <godwit/runtime/config/registry.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -132,6 +133,17 @@ struct serve_settings {
     std::uint32_t worker_threads = 0; // 0: chosen by the number of cores
     std::chrono::milliseconds drain_timeout{30'000};
   } runtime;
+  struct {
+    std::string file;
+    runtime::trace::level level = runtime::trace::level::headers;
+    bool prompts = false;
+    std::uint64_t file_bytes_max = std::uint64_t{8} << 30U;
+    bool flight = true;
+    std::uint32_t flight_events = 8192;
+    std::string dump_dir = ".";
+    std::uint32_t dumps_max = 8;
+    std::chrono::milliseconds slow_request{0};
+  } trace;
   struct {
     std::string levels = "info";
     log_format format = log_format::text;

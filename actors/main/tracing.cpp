@@ -1,0 +1,119 @@
+#include "main/tracing.hpp"
+
+#include "main/trace_settings.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <unistd.h>
+
+namespace godwit::main {
+
+namespace trace = runtime::trace;
+
+namespace {
+
+/// Between two looks of the thread that stores, a thread of actors writes about so many at its fastest.
+constexpr std::size_t events_per_look = std::size_t{1} << 16U;
+
+std::int64_t unix_ns_at_clock_zero() {
+  using std::chrono::nanoseconds;
+  const nanoseconds wall = std::chrono::system_clock::now().time_since_epoch();
+  const nanoseconds ours = std::chrono::steady_clock::now().time_since_epoch();
+  return (wall - ours).count();
+}
+
+std::vector<std::string> command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\0', at), text.size());
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+} // namespace
+
+std::string host_and_pid() {
+  char host[256] = {};
+  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return std::string(host[0] == '\0' ? "?" : host) + "/" + std::to_string(::getpid());
+}
+
+std::vector<trace::attribute> facts_of(const recorded_process& what, const serve_settings& settings) {
+  std::vector<trace::attribute> out{{"version", GODWIT_VERSION},
+                                    {"command", what.command},
+                                    {"level", std::string(to_string(settings.trace.level))},
+                                    {"prompts", settings.trace.prompts ? "true" : "false"},
+                                    {"model", what.model.empty() ? "default" : what.model}};
+  const auto arguments = command_line();
+  for (std::size_t i = 0; i < arguments.size(); ++i) out.emplace_back("argument:" + std::to_string(i), arguments[i]);
+  for (auto& [name, value] : changed_settings(settings)) out.emplace_back("setting:" + name, std::move(value));
+  return out;
+}
+
+tracing::tracing(const serve_settings& settings, const recorded_process& what, runtime::log::logger log)
+    : settings_(settings), log_(std::move(log)) {
+  const bool stores = !settings_.trace.file.empty();
+  if (!stores && !settings_.trace.flight) return;
+  trace::process who; // its key is the actor system's
+  who.name = what.name;
+  who.started_unix_ns = unix_ns_at_clock_zero();
+  who.facts = facts_of(what, settings_);
+  trace::recorder_settings r;
+  r.level = settings_.trace.level;
+  r.prompts = settings_.trace.prompts;
+  r.events_per_thread = std::bit_ceil(std::size_t{settings_.trace.flight_events});
+  if (stores) {
+    r.events_per_thread = std::max(r.events_per_thread, events_per_look);
+    r.events_beside = std::max(r.events_beside, events_per_look);
+  }
+  recorder_ = std::make_shared<trace::recorder>(std::move(who), std::move(r));
+}
+
+tracing::~tracing() { (void)end(); }
+
+std::optional<start_error> tracing::begin() {
+  if (!recorder_ || settings_.trace.file.empty()) return std::nullopt;
+  trace::file_recorder_settings how;
+  how.file.bytes_max = settings_.trace.file_bytes_max;
+  auto file = trace::file_recorder::start(recorder_, settings_.trace.file, how);
+  if (!file)
+    return start_error{"cannot record: " + file.error().message +
+                       "; name a file in a folder that can be written (--trace FILE)"};
+  file_ = std::move(*file);
+  return std::nullopt;
+}
+
+std::optional<tracing::stored> tracing::end() {
+  if (!file_) return std::nullopt;
+  stored out;
+  const auto result = file_->stop();
+  if (!result) out.error = result.error().message;
+  out.path = file_->path();
+  out.events = file_->events();
+  out.lost = file_->lost();
+  out.bytes = file_->bytes();
+  file_.reset();
+  if (!out.error.empty()) log_.error("the recording {} is not complete: {}", out.path, out.error);
+  return out;
+}
+
+std::string describe(const tracing::stored& file) {
+  auto out = fmt::format("recorded {} events in {} ({:.1f} MiB)", file.events, file.path,
+                         static_cast<double>(file.bytes) / (1 << 20));
+  if (file.lost > 0) out += fmt::format(", {} were lost", file.lost);
+  if (!file.error.empty()) return out + ", and then: " + file.error;
+  return out + "; see godwit trace list " + file.path;
+}
+
+} // namespace godwit::main
