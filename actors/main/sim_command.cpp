@@ -29,6 +29,11 @@ struct sim_flags {
   [[nodiscard]] bool gather();
 };
 
+/// How the run is recorded, which does not change it.
+bool records(const runtime::config::setting& s) {
+  return s.name == "trace.level" || s.name == "trace.prompts" || s.name == "trace.file_bytes_max";
+}
+
 /// The settings that a simulation has: what it is about, and nothing of sockets, processes and devices. The policies
 /// are the command's own flag.
 bool simulated(const runtime::config::setting& s) {
@@ -37,7 +42,8 @@ bool simulated(const runtime::config::setting& s) {
     if (s.name == other) return false;
   for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet."})
     if (s.name.starts_with(table)) return true;
-  return s.name == "model.context_max" || s.name == "frontend.attempts_max" || s.name == "frontend.placement_timeout";
+  return records(s) || s.name == "model.context_max" || s.name == "frontend.attempts_max" ||
+         s.name == "frontend.placement_timeout";
 }
 
 bool sim_flags::gather() {
@@ -50,7 +56,7 @@ bool sim_flags::gather() {
   const auto* const migration = registry.find("scheduler.migration");
   options.migration_told = migration->set_by.from != runtime::config::source::built_in;
   for (const auto& s : registry.settings())
-    if (auto text = registry.text(s); simulated(s) && text != s.default_text)
+    if (auto text = registry.text(s); simulated(s) && !records(s) && text != s.default_text)
       options.changed.emplace_back(s.name, std::move(text));
   return problems.empty();
 }
@@ -113,6 +119,8 @@ void add_sim_command(CLI::App& app, command_result& result) {
   command->add_option("--csv", o.csv, "Write one line per request")->type_name("FILE");
   command->add_option("--samples", o.samples, "Write one line per virtual second")->type_name("FILE");
   command->add_option("--svg", o.svg, "Write plots")->type_name("DIR");
+  command->add_option("--record", o.record, "Record every message, for godwit trace (--trace-level content: whole)")
+      ->type_name("FILE");
   command->add_option("--config", f->config_file, "TOML file with settings; those of a simulation are used")
       ->type_name("FILE");
   declare(f->registry, o.settings);

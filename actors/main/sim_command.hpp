@@ -30,6 +30,7 @@ struct sim_options {
   std::string csv;     ///< a file for one line per request; empty: none
   std::string samples; ///< a file for one line per sample
   std::string svg;     ///< a folder for plots
+  std::string record;  ///< a file for every message
 };
 
 /// Defaults of simulations where they differ from those of `godwit serve`: queues without bounds, since what is

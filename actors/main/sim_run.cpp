@@ -3,6 +3,7 @@
 #include "main/parts.hpp"
 #include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
+#include "main/sim_recording.hpp"
 
 #include <godwit/protocols/workload/workload.hpp>
 
@@ -150,16 +151,27 @@ int run_sim(const sim_options& options, std::ostream& out, std::ostream& err) {
   };
   auto planned = plan(options);
   if (!planned) return fail(planned.error());
+  std::shared_ptr<sim_recording> recording;
+  if (!options.record.empty()) {
+    auto made = sim_recording::create(options.record, options.settings, options.profile);
+    if (!made) return fail({1, made.error().line});
+    planned->run.cluster.recorder = recording = std::move(*made);
+  }
   const auto began = std::chrono::steady_clock::now();
   const auto result = actors::sim::simulate(std::move(planned->run));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  if (!result.trouble.empty()) return fail({1, result.trouble});
+  if (!result.trouble.empty()) return fail({1, result.trouble}); // what was recorded is in the file all the same
   const auto report = make_report(planned->setup, result);
   out << (options.json ? to_json(planned->setup, report) + "\n" : to_table(planned->setup, report)) << std::flush;
   for (const auto& line : result.complaints) err << "godwit: " << line << '\n';
   err << fmt::format("simulated {:.1f} s in {:.2f} s: {} events, {:.2f} million/s, {:.0f} MiB\n", report.duration_s,
                      took.count(), report.events, static_cast<double>(report.events) / took.count() * 1e-6,
                      resident_mib());
+  if (recording) {
+    const auto file = recording->end();
+    err << describe(file) << '\n';
+    if (!file.error.empty()) return 1;
+  }
   if (const auto error = write_files(options, planned->setup, result)) return fail(*error);
   return report.answered == report.requests && result.complaints.empty() ? 0 : 1;
 }

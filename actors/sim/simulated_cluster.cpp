@@ -58,6 +58,7 @@ private:
 simulated_cluster::simulated_cluster(simulated_cluster_options options)
     : options_(std::move(options)), world_(options_.seed), network_(world_.timers(), network_of(options_.device)),
       random_(world_.random(phase_stream)) {
+  if (options_.recorder) world_.record_to(options_.recorder->begin(world_.clock()));
   runtime::sim::system_settings settings;
   settings.report = [this](std::string_view actor, std::string_view text) {
     if (complaints_.size() < complaints_max) complaints_.push_back(std::string(actor) + ": " + std::string(text));
@@ -71,6 +72,20 @@ simulated_cluster::simulated_cluster(simulated_cluster_options options)
 simulated_cluster::~simulated_cluster() {
   cluster_.reset();
   system_->shutdown();
+  if (options_.recorder) options_.recorder->pump();
+}
+
+bool simulated_cluster::run_until(const std::function<bool()>& condition, std::uint64_t steps_max) {
+  if (!options_.recorder) return world_.run_until(condition, steps_max);
+  auto next = world_.steps() + run_recorder::steps_per_pump;
+  const auto look = [&] {
+    if (world_.steps() >= next) {
+      options_.recorder->pump();
+      next = world_.steps() + run_recorder::steps_per_pump;
+    }
+    return condition();
+  };
+  return world_.run_until(look, steps_max);
 }
 
 node_options simulated_cluster::filled_in(node_options node, std::uint32_t context) {
@@ -107,7 +122,7 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
 bool simulated_cluster::start() {
   for (std::uint32_t i = 0; i < options_.instances; ++i) start_process("instance-" + std::to_string(i));
   constexpr std::uint64_t steps_max = 1'000'000'000;
-  const auto up = world_.run_until([this] { return books_.ready == options_.instances; }, steps_max);
+  const auto up = run_until([this] { return books_.ready == options_.instances; }, steps_max);
   started_ = true;
   reset_costs();
   return up;

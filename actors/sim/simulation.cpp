@@ -132,7 +132,7 @@ simulation_result run::take() {
   sample_for_ever();
   submit_due();
   const auto all = result_.requests.size();
-  (void)world.run_until([&] { return ended_ == all || hangs_; });
+  (void)cluster_.run_until([&] { return ended_ == all || hangs_; });
   sample();
   result_.duration_ns = now();
   result_.instance_seconds = cluster_.books().paid_s;

@@ -4,16 +4,33 @@
 #include <godwit/actors/node.hpp>
 #include <godwit/gpu/sim/profile.hpp>
 #include <godwit/runtime/sim/world.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
 #include <godwit/transport/sim/network.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace godwit::actors::sim {
+
+/// Records a run, and stores what was recorded while it goes on, since a recorder keeps the last events only. Recording
+/// changes nothing in the run.
+class run_recorder {
+public:
+  run_recorder() = default;
+  run_recorder(const run_recorder&) = delete;
+  run_recorder& operator=(const run_recorder&) = delete;
+  virtual ~run_recorder() = default;
+  /// Once, before the first actor. The clock is gone when the cluster is.
+  [[nodiscard]] virtual std::shared_ptr<runtime::trace::recorder> begin(const runtime::clock& clock) = 0;
+  /// Every `steps_per_pump` steps, and last of all when every actor is gone.
+  virtual void pump() = 0;
+  static constexpr std::uint64_t steps_per_pump = 512;
+};
 
 struct simulated_cluster_options {
   std::uint64_t seed = 0;
@@ -22,6 +39,7 @@ struct simulated_cluster_options {
   /// What `godwit serve` would be told. Filled in: version, model, identity, how instances are made, the fabric and the
   /// provisioner. A KV byte of the settings (migration.portion_bytes) is one of the device, as in reality.
   node_options node;
+  std::shared_ptr<run_recorder> recorder; ///< null: nobody records
 };
 
 /// Longest prompt plus answer, in tokens: what the model, the pool of an instance and the settings allow.
@@ -51,6 +69,8 @@ public:
   [[nodiscard]] cluster& actors() noexcept { return *cluster_; }
   /// Runs until every instance takes requests. False: that is never so.
   [[nodiscard]] bool start();
+  /// As world().run_until, which does not store what is recorded.
+  bool run_until(const std::function<bool()>& condition, std::uint64_t steps_max = ~std::uint64_t{0});
   /// From now on instance-seconds count anew.
   void reset_costs();
   [[nodiscard]] instance_books books() const;
