@@ -10,6 +10,7 @@
 #include "main/serve_command.hpp"
 #include "main/sim_command.hpp"
 #include "main/status_command.hpp"
+#include "main/trace_command.hpp"
 #include "main/trace_ui_command.hpp"
 #include "main/usage_error.hpp"
 
@@ -37,6 +38,7 @@ int run(int count, char** arguments) {
   godwit::main::add_model_command(app, command);
   godwit::main::add_profile_command(app, command);
   godwit::main::add_sim_command(app, command);
+  godwit::main::add_trace_command(app, command);
   auto* trace = app.add_subcommand("trace", "Read recordings of messages");
   trace->require_subcommand(1);
   godwit::main::add_trace_ui_command(*trace, command);
