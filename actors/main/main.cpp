@@ -11,7 +11,6 @@
 #include "main/sim_command.hpp"
 #include "main/status_command.hpp"
 #include "main/trace_command.hpp"
-#include "main/trace_ui_command.hpp"
 #include "main/usage_error.hpp"
 
 #include <CLI/CLI.hpp>
@@ -39,9 +38,6 @@ int run(int count, char** arguments) {
   godwit::main::add_profile_command(app, command);
   godwit::main::add_sim_command(app, command);
   godwit::main::add_trace_command(app, command);
-  auto* trace = app.add_subcommand("trace", "Read recordings of messages");
-  trace->require_subcommand(1);
-  godwit::main::add_trace_ui_command(*trace, command);
   godwit::main::add_settings_command(app, command);
   try {
     app.parse(count, arguments);
