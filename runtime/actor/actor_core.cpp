@@ -45,6 +45,7 @@ caf::behavior actor_core::make_behavior() {
 
 void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) {
   if (auto* t = engine_.tracer.get(); t && t->on()) message = t->queued(std::move(message), queued_);
+  if (engine_.replay) return engine_.replay->hold(*this, std::move(message));
   caf::event_based_actor::enqueue(std::move(message), where);
 }
 
@@ -162,6 +163,7 @@ void actor_core::fire_deadlines() {
 // An alarm that has become too early costs one idle wake-up, which is cheaper than telling CAF's clock about every ask
 // that was answered. A simulation wants it exact: virtual time must not pass for waits that are over.
 void actor_core::set_alarm() {
+  if (engine_.replay) return; // alarms come out of the recording
   if (deadlines_.empty()) {
     if (alarm_ && engine_.exact_alarms) {
       clock().cancel_ordinary_timeout(this, alarm_type);

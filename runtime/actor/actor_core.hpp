@@ -35,7 +35,9 @@ public:
   /// Before launch: the object whose messages these are.
   void adopt(std::unique_ptr<actor_base> user) { user_ = std::move(user); }
   /// What its spawned event begins with.
-  void born(trace::event birth) { birth_ = std::make_unique<trace::event>(std::move(birth)); }
+  void born(trace::event birth);
+  /// Into its mailbox, whoever replays.
+  void take_in(caf::mailbox_element_ptr message) { caf::event_based_actor::enqueue(std::move(message), nullptr); }
 
   // what CAF calls
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) override;

@@ -52,6 +52,7 @@ void actor_core::send_after(std::chrono::nanoseconds delay, const actor_ref& to,
     else
       t->made(static_cast<letter&>(*sealed).mark);
   }
+  if (engine_.replay) return block(to)->enqueue(std::move(sealed), context());
   clock().schedule_message(clock().now() + delay, strong(to), std::move(sealed));
 }
 

@@ -73,6 +73,11 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
   m.last_end = m.now.end = core.ticks();
 }
 
+void actor_core::born(trace::event birth) {
+  birth.receiver = {engine_.tracer->process(), id()};
+  birth_ = std::make_unique<trace::event>(std::move(birth));
+}
+
 void actor_core::begin_recorded() {
   auto& core = engine_.tracer->core();
   auto& m = core.at();

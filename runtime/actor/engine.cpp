@@ -60,18 +60,30 @@ void engine::report(std::string_view actor, std::string_view text) const noexcep
 
 actor_ref engine::spawn(actor_host& host, const actor_factory& make) {
   caf::actor_config config{system_->dummy_execution_unit()};
-  auto ptr = caf::make_actor<actor_core, caf::strong_actor_ptr>(system_->next_actor_id(), system_->node(),
-                                                                system_.get(), config, *this, host);
+  trace::event birth;
+  if (tracer) birth = tracer->birth();
+  const auto id = replay ? replay->actor_id_for(birth.id.number, birth.outside) : system_->next_actor_id();
+  auto ptr =
+      caf::make_actor<actor_core, caf::strong_actor_ptr>(id, system_->node(), system_.get(), config, *this, host);
   auto* core = static_cast<actor_core*>(ptr->get());
+  if (tracer) core->born(birth);
   core->adopt(make(actor_context{core}));
-  if (tracer) core->born(tracer->birth(core->id()));
   auto ref = reference(std::move(ptr));
   {
     const std::lock_guard lock{mutex_};
     alive_.emplace(ref.id(), ref);
   }
-  core->launch(config.host, false, false);
+  if (replay)
+    replay->born(*core, birth.id.number);
+  else
+    core->launch(config.host, false, false);
   return ref;
+}
+
+actor_ref engine::find(std::uint64_t id) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = alive_.find(id);
+  return found == alive_.end() ? actor_ref{} : found->second;
 }
 
 void engine::send(const actor_ref& to, draft message) {
@@ -142,6 +154,8 @@ void engine::register_types(const std::vector<const message_type*>& types) {
   const std::lock_guard lock{mutex_};
   for (const auto* type : types) types_.emplace(type->id, type);
 }
+
+const message_type* engine::find_type(std::string_view name) const { return find_type(fnv1a(name)); }
 
 const message_type* engine::find_type(std::uint64_t id) const {
   const std::lock_guard lock{mutex_};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actor/replay_hook.hpp"
 #include "actor/tracing.hpp"
 
 #include <godwit/runtime/host.hpp>
@@ -65,6 +66,11 @@ public:
   bool exact_alarms = false;
   simulated_place place;
   std::unique_ptr<detail::tracing> tracer; ///< null: nobody records
+  replay_hook* replay = nullptr;           ///< null: messages go their way
+  /// The actor of this system that lives and has this id; null: none.
+  [[nodiscard]] actor_ref find(std::uint64_t id) const;
+  /// Null: unknown.
+  [[nodiscard]] const message_type* find_type(std::string_view name) const;
 
 private:
   /// While a recording keeps contents: time as it was when the message came.

@@ -57,10 +57,9 @@ void tracing::made(stamp& mark) {
   mark.outside = !m.handling;
 }
 
-trace::event tracing::birth(std::uint64_t actor) {
+trace::event tracing::birth() {
   trace::event out;
   out.kind = trace::event_kind::spawned;
-  out.receiver = {process_, actor};
   out.id = out.cause = {process_, 0};
   out.queued_ns = core_->now_ns();
   if (!core_->on()) return out;

@@ -58,7 +58,7 @@ public:
   void leaves(letter& message, caf::actor_control_block* sender, const caf::actor_control_block& receiver);
 
   /// The beginning of an actor's spawned event: that it was asked for.
-  [[nodiscard]] trace::event birth(std::uint64_t actor);
+  [[nodiscard]] trace::event birth();
   /// The event of a delivery, but for its times.
   void describe(trace::detail::slot& s, caf::mailbox_element& x, const letter* l, const stamp& mark,
                 const actor_core& receiver, engine& e);
