@@ -70,7 +70,7 @@ const details = {
 
   actor(model, index) {
     const actor = model.actors[index];
-    return h('span', {}, link(actor.name, {view: 'sequence', actor: actor.key, request: '', event: ''}), model.processes.length > 1 ? h('span', {}, ' of ', named(model.processName(actor.process), 30)) : '');
+    return h('span', {}, link(actor.name, {view: 'sequence', actor: actor.key, request: '', event: ''}), actor.outside ? '' : ` #${clean(actor.id, 20)}`, model.processes.length > 1 ? h('span', {}, ' of ', named(model.processName(actor.process), 30)) : '');
   },
 
   request(model, number) {
@@ -103,7 +103,7 @@ const details = {
       h('h2', {}, named(node.name, 300)),
       h('p', {}, 'of ', named(model.processName(node.process)), node.actors.length > 1 ? ` · ${plural(node.actors.length, 'actor')} of this name` : ''),
       h('p', {}, `${plural(node.handled, 'message')} handled, ${duration(node.busy)} in all`, node.handled > 0 ? `; queued for ${duration(node.queueing / node.handled)} on average` : ''),
-      h('p', {}, node.actors.slice(0, 5).map((a) => h('span', {}, link('messages', {view: 'sequence', actor: model.actors[a].key, request: '', event: '', type: ''}), node.actors.length > 1 ? ` of ${model.actors[a].id} ` : ''))),
+      h('p', {}, link('its messages', {view: 'sequence', actor: node.key, request: '', event: '', type: ''})),
       h('h3', {}, 'In'), this.typesTable(model, merge(graph.edges.filter((e) => e.to === node)), source),
       h('h3', {}, 'Out'), this.typesTable(model, merge(graph.edges.filter((e) => e.from === node)), source));
   },

@@ -2,21 +2,31 @@
 
 const nodesMax = 160; // more than that nobody can read; the busiest are shown
 
-const sameNameMax = 4; // actors of one name in one process that are nodes of their own
+const sameNameMax = 4; // actors of one name in one process that are shown one by one
 
-// More actors of one name in a process are one node: short-lived ones (a migration's coordinators) would fill the page.
+// More of one name in a process are shown as one: short-lived ones (a migration's coordinators) would fill the page.
+// {key, number} by which an actor is shown among these.
+function grouping(model, actors) {
+  const count = new Map();
+  const nameOf = (a) => `${a.process}~${a.name}`;
+  for (const a of actors) count.set(nameOf(model.actors[a]), (count.get(nameOf(model.actors[a])) ?? 0) + 1);
+  return (index) => {
+    const a = model.actors[index];
+    const same = count.get(nameOf(a));
+    if (a.outside || same === 1) return {key: a.key, number: ''};
+    return same > sameNameMax ? {key: nameOf(a), number: ''} : {key: a.key, number: ` #${a.id}`};
+  };
+}
+
 function graphOf(model, from, to) {
-  const named = new Map();
-  for (const a of model.actors) named.set(`${a.process}/${a.name}`, (named.get(`${a.process}/${a.name}`) ?? 0) + 1);
+  const group = grouping(model, model.actors.keys());
   const nodes = new Map();
   const nodeOf = new Int32Array(model.actors.length).fill(-1);
   const list = [];
   const node = (actor) => {
     if (nodeOf[actor] >= 0) return list[nodeOf[actor]];
     const {process, name, outside} = model.actors[actor];
-    const same = named.get(`${process}/${name}`);
-    const key = outside ? `${process}/` : same > sameNameMax ? `${process}/${name}` : `${process}:${model.actors[actor].id}`;
-    const number = same > 1 && same <= sameNameMax && !outside ? ` #${model.actors[actor].id}` : '';
+    const {key, number} = group(actor);
     if (!nodes.has(key)) {
       nodes.set(key, list.length);
       list.push({key, process, name, number, outside, actors: [], handled: 0, busy: 0, queueing: 0, in: 0, out: 0, index: list.length});
@@ -35,11 +45,10 @@ function graphOf(model, from, to) {
     a.out++;
     b.in++;
     const key = `${a.index}>${b.index}`;
-    if (!edges.has(key)) edges.set(key, {key, from: a, to: b, count: 0, asked: 0, bytes: 0, types: new Map()});
+    if (!edges.has(key)) edges.set(key, {key, from: a, to: b, count: 0, bytes: 0, types: new Map()});
     const edge = edges.get(key);
     edge.count++;
     edge.bytes += model.bytes[i];
-    if (model.message[i] === messageKind.request) edge.asked++;
     const type = model.name[i];
     const counted = edge.types.get(type) ?? {type, count: 0, queueing: 0, queueingMax: 0, delivered: 0};
     counted.count++;
@@ -67,92 +76,84 @@ function cutTo(most, graph) {
   };
 }
 
-// Layers from left to right by who asks whom: the strongest pairs first, leaving out what would close a circle.
-function layersOf(graph) {
-  const net = new Map();
-  for (const e of graph.edges) {
-    if (e.from === e.to || e.from.outside || e.to.outside) continue;
-    const weight = e.asked * 4 + (e.count - e.asked) * 0.01;
-    const forward = e.from.index < e.to.index;
-    const key = forward ? `${e.from.index}>${e.to.index}` : `${e.to.index}>${e.from.index}`;
-    const pair = net.get(key) ?? {a: forward ? e.from : e.to, b: forward ? e.to : e.from, weight: 0};
-    pair.weight += forward ? weight : -weight;
-    net.set(key, pair);
-  }
-  const after = new Map(graph.nodes.map((n) => [n, new Set()]));
-  const reaches = (from, to, seen = new Set()) => {
-    if (from === to) return true;
-    seen.add(from);
-    for (const next of after.get(from)) if (!seen.has(next) && reaches(next, to, seen)) return true;
-    return false;
-  };
-  for (const {a, b, weight} of [...net.values()].sort((x, y) => Math.abs(y.weight) - Math.abs(x.weight))) {
-    const [left, right] = weight >= 0 ? [a, b] : [b, a];
-    if (!reaches(right, left)) after.get(left).add(right);
-  }
-  const layer = new Map(graph.nodes.map((n) => [n, n.outside ? 0 : 1]));
-  const busy = new Set();
-  const push = (n) => {
-    if (busy.has(n)) return;
-    busy.add(n);
-    for (const next of after.get(n)) {
-      if (layer.get(next) > layer.get(n)) continue;
-      layer.set(next, layer.get(n) + 1);
-      push(next);
-    }
-    busy.delete(n);
-  };
-  for (const n of graph.nodes) if (!n.outside) push(n);
-  return layer;
-}
+const nodeWidth = 148, nodeHeight = 40, boxPad = 18, boxHead = 26, boxGap = 84;
 
-const nodeWidth = 148, nodeHeight = 40, gapX = 84, gapY = 32, boxPad = 18, boxHead = 26, columnMax = 10;
-
-// Places of nodes and of the boxes of processes. The box with most nodes comes first, the others flow beside it.
+// Places of nodes and of the boxes of processes, for a page of this shape. The nodes of a process stand in a ring, so
+// that arrows between them run through its middle and not below other nodes.
 function place(graph, names, aspect) {
-  const layer = layersOf(graph);
   const boxes = [...new Set(graph.nodes.map((n) => n.process))].map((process) => {
-    const nodes = graph.nodes.filter((n) => n.process === process);
-    const columns = [];
-    for (const l of [...new Set(nodes.map((n) => layer.get(n)))].sort((a, b) => a - b)) {
-      const column = ordered(nodes.filter((n) => layer.get(n) === l), graph, columns.flat());
-      while (column.length > 0) columns.push(column.splice(0, columnMax));
+    const nodes = ring(graph.nodes.filter((n) => n.process === process), graph.edges);
+    const size = nodes.length > ringMax ? grid(nodes) : ellipse(nodes);
+    for (const n of nodes) {
+      n.x += boxPad;
+      n.y += boxPad + boxHead;
     }
-    const tallest = Math.max(...columns.map((c) => c.length));
-    const height = tallest * (nodeHeight + gapY) - gapY;
-    columns.forEach((column, x) => {
-      const free = height - (column.length * (nodeHeight + gapY) - gapY);
-      column.forEach((n, y) => {
-        n.x = boxPad + x * (nodeWidth + gapX);
-        n.y = boxHead + boxPad + free / 2 + y * (nodeHeight + gapY);
-      });
-    });
-    return {
-      process, name: names(process), nodes,
-      width: boxPad * 2 + columns.length * (nodeWidth + gapX) - gapX,
-      height: boxHead + boxPad * 2 + height,
-    };
+    return {process, name: names(process), nodes, width: size.width + 2 * boxPad, height: size.height + 2 * boxPad + boxHead};
   });
   boxes.sort((a, b) => b.nodes.length - a.nodes.length || a.process - b.process);
   return flow(boxes, aspect);
 }
 
-// Neighbours next to each other: by the mean place of those in the columns before.
-function ordered(nodes, graph, before) {
-  const rank = new Map(before.map((n) => [n, n.rank ?? 0]));
-  const middle = (n) => {
-    let sum = 0, count = 0;
-    for (const e of graph.edges) {
-      const other = e.from === n ? e.to : e.to === n ? e.from : undefined;
-      if (other === undefined || !rank.has(other)) continue;
-      sum += rank.get(other);
-      count++;
-    }
-    return count > 0 ? sum / count : 1e6;
+const ringMax = 40;
+
+function ellipse(nodes) {
+  const n = nodes.length;
+  const rx = n < 2 ? 0 : n === 2 ? 0 : Math.max(130, n * 29);
+  const ry = n < 2 ? 0 : n === 2 ? 46 : Math.max(62, n * 17);
+  nodes.forEach((node, i) => {
+    const angle = n === 2 ? Math.PI * (i - 0.5) : Math.PI + (2 * Math.PI * i) / n;
+    node.x = rx + rx * Math.cos(angle);
+    node.y = ry + ry * Math.sin(angle);
+  });
+  // Seven on a ring do not reach its right end.
+  const left = Math.min(...nodes.map((m) => m.x)), top = Math.min(...nodes.map((m) => m.y));
+  for (const node of nodes) {
+    node.x -= left;
+    node.y -= top;
+  }
+  return {width: Math.max(...nodes.map((m) => m.x)) + nodeWidth, height: Math.max(...nodes.map((m) => m.y)) + nodeHeight};
+}
+
+function grid(nodes) {
+  const columns = Math.ceil(Math.sqrt(nodes.length / 2));
+  nodes.forEach((n, i) => {
+    n.x = (i % columns) * (nodeWidth + 40);
+    n.y = Math.floor(i / columns) * (nodeHeight + 40);
+  });
+  return {width: columns * (nodeWidth + 40) - 40, height: Math.ceil(nodes.length / columns) * (nodeHeight + 40) - 40};
+}
+
+// An order around the ring in which those who exchange most stand near each other: two are swapped for as long as that
+// helps. The outside comes first, at the left.
+function ring(nodes, edges) {
+  const order = [...nodes].sort((a, b) => b.outside - a.outside || (a.name < b.name ? -1 : a.name > b.name ? 1 : a.index - b.index));
+  const n = order.length;
+  if (n > ringMax) return order;
+  const at = new Map(order.map((node, i) => [node, i]));
+  const pairs = edges.filter((e) => at.has(e.from) && at.has(e.to) && e.from !== e.to).map((e) => ({...e, weight: Math.log(1 + e.count)}));
+  const length = () => pairs.reduce((sum, e) => {
+    const apart = Math.abs(at.get(e.from) - at.get(e.to));
+    return sum + e.weight * Math.min(apart, n - apart);
+  }, 0);
+  const swap = (i, j) => {
+    [order[i], order[j]] = [order[j], order[i]];
+    at.set(order[i], i);
+    at.set(order[j], j);
   };
-  const out = [...nodes].sort((a, b) => middle(a) - middle(b) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
-  out.forEach((n, i) => { n.rank = i; });
-  return out;
+  let best = length();
+  for (let round = 0, better = true; better && round < 6; round++) {
+    better = false;
+    for (let i = order[0]?.outside ? 1 : 0; i < n; i++)
+      for (let j = i + 1; j < n; j++) {
+        swap(i, j);
+        const now = length();
+        if (now < best - 1e-9) {
+          best = now;
+          better = true;
+        } else swap(i, j);
+      }
+  }
+  return order;
 }
 
 // The largest box first, the others beside or below it, in as many columns as fill a page of this shape best.
@@ -178,7 +179,7 @@ function flow(boxes, aspect) {
 function arrange(main, others, columns, below) {
   const margin = 28;
   main.x = main.y = 0;
-  const [left, top] = below ? [0, main.height + 60] : [main.width + gapX, 0];
+  const [left, top] = below ? [0, main.height + 60] : [main.width + boxGap, 0];
   let x = left, width = main.width, height = main.height;
   const perColumn = Math.ceil(others.length / columns);
   for (let at = 0; at < others.length; at += perColumn) {

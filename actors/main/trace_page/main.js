@@ -66,7 +66,7 @@ function showNotice(model) {
 }
 
 function showFilters(model) {
-  const actor = model.actors[model.actorNumbers.get(state.actor)];
+  const [actor] = [...model.actorsOf(state.actor)].map((a) => model.actors[a]);
   const shown = [
     ['request', state.request], ['type', shortType(state.type)], ['actor', state.actor && (actor ? actor.name : state.actor)],
   ].filter(([, value]) => value);

@@ -65,7 +65,7 @@ class Model {
 
   actor(index, process, id, name) {
     const outside = id === '0';
-    const label = outside ? 'outside' : name || `actor ${id}`;
+    const label = outside ? 'outside' : name || 'unnamed';
     return {index, process, id, name: label, key: `${process}:${id}`, outside};
   }
 
@@ -113,8 +113,16 @@ class Model {
     return this.kind[i] === kind.sent && this.effectsList(i).some((e) => this.kind[e] === kind.delivery);
   }
 
+  // Timers, and news of an actor's end, have no type.
   typeOf(i) {
-    return this.shortNames[this.name[i]] || kinds[this.kind[i]];
+    return this.shortNames[this.name[i]] || (this.isMessage(i) ? messageKinds[this.message[i]] : kinds[this.kind[i]]);
+  }
+
+  // Actors by their key, or several by their name: 0~migration_source. Nothing: no such actor.
+  actorsOf(key) {
+    if (this.actorNumbers.has(key)) return new Set([this.actorNumbers.get(key)]);
+    const [process, ...name] = key.split('~');
+    return new Set(this.actors.filter((a) => String(a.process) === process && a.name === name.join('~')).map((a) => a.index));
   }
 
   attribute(i, name) {

@@ -71,6 +71,7 @@ const search = {
     this.close();
     byId('search').value = '';
     go(hit.changes);
+    document.querySelector('section:not([hidden]) .rows')?.focus(); // so that the arrow keys go on from there
   },
 
   key(event) {

@@ -31,15 +31,15 @@ const sequence = {
     this.rows.show(this.list.length, this.left + this.lanes.length * this.column + 12);
     this.rows.body.style.backgroundPosition = `${this.left}px 0`;
     if (fresh) this.rows.select(place, true);
-    this.text.textContent = `${plural(this.list.length, 'event')} between ${plural(this.lanes.length, 'actor')}`
+    this.text.textContent = `${plural(this.list.length, 'event')} between ${plural(this.actors, 'actor')}`
       + (state.event && place < 0 && model.find(state.event) >= 0 ? '; the chosen event is not among them' : '')
-      + '. Arrow keys and Enter choose a message; c goes to its cause, e to its first effect.';
+      + '. Arrow keys and Enter choose; c: its cause, e: its first effect.';
   },
 
   chosen(model) {
     const [from, to] = windowOf(model);
     const type = state.type ? new Set(model.names.flatMap((n, i) => (n === state.type ? [i] : []))) : null;
-    const actor = state.actor ? model.actorNumbers.get(state.actor) ?? -2 : -1;
+    const actors = state.actor ? model.actorsOf(state.actor) : null;
     let all = null;
     if (state.request) {
       const entry = requestOf(model, state.request);
@@ -51,7 +51,7 @@ const sequence = {
       const i = all ? all[n] : n;
       if (!all && (model.begin[i] < from || model.begin[i] > to)) continue;
       if (type && !type.has(model.name[i])) continue;
-      if (actor !== -1 && model.sender[i] !== actor && model.receiver[i] !== actor) continue;
+      if (actors && !actors.has(model.sender[i]) && !actors.has(model.receiver[i])) continue;
       if (model.isShadow(i)) continue;
       out.push(i);
     }
@@ -60,23 +60,28 @@ const sequence = {
 
   // Columns in the order in which actors first appear.
   lanesOf(model) {
-    this.laneOf = new Int32Array(model.actors.length).fill(-1);
-    this.lanes = [];
-    const add = (actor) => {
-      if (actor < 0 || this.laneOf[actor] >= 0) return;
-      this.laneOf[actor] = this.lanes.length;
-      this.lanes.push(actor);
-    };
+    const seen = new Set();
     for (const i of this.list) {
-      add(model.sender[i]);
-      add(model.receiver[i]);
+      if (model.sender[i] >= 0) seen.add(model.sender[i]);
+      if (model.receiver[i] >= 0) seen.add(model.receiver[i]);
     }
+    const group = grouping(model, seen);
+    const lanes = new Map();
+    this.laneOf = new Int32Array(model.actors.length).fill(-1);
+    for (const actor of seen) {
+      const {key, number} = group(actor);
+      if (!lanes.has(key)) lanes.set(key, {key, number, actor: model.actors[actor], at: lanes.size, count: 0});
+      lanes.get(key).count++;
+      this.laneOf[actor] = lanes.get(key).at;
+    }
+    this.lanes = [...lanes.values()];
+    this.actors = seen.size;
     const several = model.processes.length > 1;
     this.header.style.width = `${this.left + this.lanes.length * this.column + 12}px`;
-    this.header.replaceChildren(h('span', {class: 'lane-time'}, 'time'), ...this.lanes.map((a, n) => {
-      const actor = model.actors[a];
-      return h('a', {class: 'lane', href: hashOf({...state, view: 'sequence', actor: actor.key, event: ''}), style: {left: `${this.left + n * this.column}px`}, title: `only messages of ${clean(actor.name, 200)} (${actor.key})`},
-        named(actor.name, 40), h('small', {}, several ? named(model.processName(actor.process), 30) : actor.outside ? '' : `#${clean(actor.id, 20)}`));
+    this.header.replaceChildren(h('span', {class: 'lane-time'}, 'time'), ...this.lanes.map(({actor, key, count}, n) => {
+      const whose = count > 1 ? `×${grouped(count)}` : actor.outside ? '' : `#${clean(actor.id, 20)}`;
+      return h('a', {class: 'lane', href: hashOf({...state, view: 'sequence', actor: key, event: ''}), style: {left: `${this.left + n * this.column}px`}, title: `only messages of ${clean(actor.name, 200)} ${whose}`},
+        named(actor.name, 40), h('small', {}, whose, several ? [' ', named(model.processName(actor.process), 30)] : ''));
     }));
   },
 
@@ -94,7 +99,7 @@ const sequence = {
     const [a, b] = [model.sender[i], model.receiver[i]];
     if (model.kind[i] === kind.gap) {
       row.append(h('span', {class: 'lost', style: {left: `${this.left}px`}}, `${plural(model.lost[i], 'event')} of ${clean(model.processName(model.process[i]), 30)} lost here`));
-    } else if (model.isMessage(i) && a >= 0 && b >= 0 && a !== b) {
+    } else if (model.isMessage(i) && a >= 0 && b >= 0 && this.laneOf[a] !== this.laneOf[b]) {
       const [x, y] = [this.center(a), this.center(b)];
       row.append(h('span', {
         class: `arrow ${x < y ? 'right' : 'left'} is-${messageKinds[model.message[i]]}`, style: {left: `${Math.min(x, y)}px`, width: `${Math.abs(y - x)}px`},

@@ -2,6 +2,7 @@
 
 const topology = {
   chosen: null, // key of a node or an edge
+  labelsMax: 30, // rates beside the busiest arrows
 
   render(model) {
     const [from, to] = windowOf(model);
@@ -22,13 +23,12 @@ const topology = {
     view.style.height = `${(placed.height + 24) * scale}px`;
     view.append(arrowHead());
     for (const box of placed.boxes) view.append(this.box(box));
-    const labels = graph.edges.length <= 60;
     const edges = graph.edges.filter((e) => e.from !== e.to);
     const taken = graph.nodes.map((n) => ({x: n.x + nodeWidth / 2, y: n.y + nodeHeight / 2, node: true}));
     const most = Math.max(1, ...edges.map((e) => e.count));
     for (const e of edges) view.append(this.edge(model, e, most));
     for (const n of graph.nodes) view.append(this.node(model, n));
-    if (labels) for (const e of edges) view.append(...[this.edgeLabel(e, taken)].flat());
+    for (const e of [...edges].sort((a, b) => b.count - a.count).slice(0, this.labelsMax)) view.append(...[this.edgeLabel(e, taken)].flat());
     const kept = graph.edges.reduce((sum, e) => sum + e.count, 0);
     const head = h('p', {class: 'hint', id: 'topology-text'},
       `${plural(graph.nodes.length, 'node')}, ${plural(graph.edges.length, 'edge')}, ${plural(kept, 'message')} in ${duration(to - from)}`,
@@ -62,19 +62,20 @@ const topology = {
     },
     svg('title', {}, `${clean(n.name, 200)}${many}: ${second}${own ? `, ${plural(own.count, 'message')} to itself` : ''}`),
     svg('rect', {x: n.x, y: n.y, width: nodeWidth, height: nodeHeight, rx: 6}),
-    svg('text', {class: 'label', x: n.x + nodeWidth / 2, y: n.y + 17}, clean(n.name, 19 - many.length) + many),
+    svg('text', {class: 'label', x: n.x + nodeWidth / 2, y: n.y + 17}, clean(n.name, 17 - many.length) + many),
     svg('text', {class: 'sub', x: n.x + nodeWidth / 2, y: n.y + 32}, second));
   },
 
   edge(model, e, most) {
     const choose = () => this.choose(model, e.key);
+    const quiet = this.graph.nodes.some((n) => n.key === this.chosen) && e.from.key !== this.chosen && e.to.key !== this.chosen;
     const types = [...e.types.values()].sort((a, b) => b.count - a.count);
     const shown = types.slice(0, 8).map((t) => `${clean(model.shortNames[t.type], 60)}: ${grouped(t.count)}`);
     if (types.length > 8) shown.push(`and ${types.length - 8} more types`);
     const title = `${clean(e.from.name, 60)} → ${clean(e.to.name, 60)}: ${plural(e.count, 'message')}, ${this.rate(e.count)}`;
     const path = curve(e);
     return svg('g', {
-      class: `edge${this.chosen === e.key ? ' chosen' : ''}`, tabindex: 0, role: 'button', 'aria-label': title,
+      class: `edge${this.chosen === e.key ? ' chosen' : quiet ? ' quiet' : ''}`, tabindex: 0, role: 'button', 'aria-label': title,
       data: {key: e.key, kind: 'edge', count: e.count}, onclick: choose, onkeydown: pressed(choose),
     },
     svg('title', {}, [title, ...shown].join('\n')),
@@ -118,30 +119,23 @@ const arrowHead = () => svg('defs', {}, svg('marker', {
   id: 'arrow', viewBox: '0 0 8 8', refX: 7.5, refY: 4, markerWidth: 8, markerHeight: 8, orient: 'auto-start-reverse', markerUnits: 'userSpaceOnUse',
 }, svg('path', {d: 'M0 0.5 8 4 0 7.5z'})));
 
-// From side to side of the two nodes; there and back are two curves beside each other.
+// A bow from node to node, at whose other side the one back runs.
 function curve(e) {
-  const {from: a, to: b} = e;
-  const middle = (n) => n.y + nodeHeight / 2;
-  const side = a.index < b.index ? 1 : -1;
-  let p;
-  if (Math.abs(a.x - b.x) < nodeWidth) { // one above the other: bulge to a side of its own
-    const right = a.y < b.y;
-    const x = right ? nodeWidth : 0;
-    const bulge = (right ? 1 : -1) * (26 + Math.min(60, Math.abs(a.y - b.y) / 8));
-    p = [[a.x + x, middle(a) + 6], [a.x + x + bulge, middle(a)], [b.x + x + bulge, middle(b)], [b.x + x, middle(b) - 6]];
-  } else {
-    const right = a.x < b.x;
-    const shift = (right ? -1 : 1) * 7;
-    const far = Math.min(90, Math.abs(b.x - a.x) / 3) * (right ? 1 : -1);
-    const arch = Math.abs(b.x - a.x) > nodeWidth + gapX + 4 && Math.abs(a.y - b.y) < 4 ? side * (right ? -46 : 46) : 0;
-    p = [
-      [a.x + (right ? nodeWidth : 0), middle(a) + shift], [a.x + (right ? nodeWidth : 0) + far, middle(a) + shift + arch],
-      [b.x + (right ? 0 : nodeWidth) - far, middle(b) + shift + arch], [b.x + (right ? 0 : nodeWidth), middle(b) + shift],
-    ];
-  }
-  const at = (t) => {
-    const w = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t ** 3];
-    return {x: w.reduce((s, f, i) => s + f * p[i][0], 0), y: w.reduce((s, f, i) => s + f * p[i][1], 0)};
+  const center = (n) => ({x: n.x + nodeWidth / 2, y: n.y + nodeHeight / 2});
+  const a = center(e.from), b = center(e.to);
+  const far = Math.hypot(b.x - a.x, b.y - a.y) || 1;
+  const bow = 12 + far * 0.05;
+  const c = {x: (a.x + b.x) / 2 - ((b.y - a.y) / far) * bow, y: (a.y + b.y) / 2 + ((b.x - a.x) / far) * bow};
+  // Where the line to `to` leaves the node around `from`.
+  const edge = (from, to) => {
+    const dx = to.x - from.x, dy = to.y - from.y;
+    const t = Math.min(nodeWidth / 2 / Math.abs(dx || 1e-9), nodeHeight / 2 / Math.abs(dy || 1e-9));
+    return {x: from.x + dx * t, y: from.y + dy * t};
   };
-  return {d: `M${p[0]}C${p[1]} ${p[2]} ${p[3]}`, at};
+  const p = edge(a, c), q = edge(b, c);
+  const at = (t) => ({
+    x: (1 - t) ** 2 * p.x + 2 * t * (1 - t) * c.x + t * t * q.x,
+    y: (1 - t) ** 2 * p.y + 2 * t * (1 - t) * c.y + t * t * q.y,
+  });
+  return {d: `M${p.x.toFixed(1)} ${p.y.toFixed(1)}Q${c.x.toFixed(1)} ${c.y.toFixed(1)} ${q.x.toFixed(1)} ${q.y.toFixed(1)}`, at};
 }

@@ -1,0 +1,98 @@
+#include "actors/support/fake_exchange.hpp"
+#include "actors/support/sim_cluster.hpp"
+#include "support/trace_builder.hpp"
+
+#include <godwit/actors/openai_edge.hpp>
+#include <godwit/gpu/model/model_directory.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace godwit::test {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The endpoint's /debug/, over a recording made by hand.
+class EdgeDebug : public testing::Test {
+protected:
+  void SetUp() override {
+    const auto files = gpu::model::embedded_model();
+    if (!files) GTEST_SKIP() << "built without the embedded model, whose tokenizer this test uses";
+    auto model = gpu::model::open_model(files);
+    ASSERT_TRUE(model);
+    options.model = {"sim-model", model->tokens, 512, model->tokens->size(), {}};
+    options.unix_time_s = [] { return std::int64_t{1700000000}; };
+    options.debug_page = "<!doctype html>the page";
+    cluster = std::make_unique<sim_cluster>(sim_cluster_options{});
+  }
+
+  void record() {
+    options.debug_recording = [this](std::chrono::nanoseconds last) {
+      asked.push_back(last);
+      support::trace_builder b;
+      b.process("head");
+      const auto frontend = b.actor(0, "frontend");
+      for (int i = 0; i < 9; ++i) b.deliver({}, {}, frontend, "submit_request", 1000 * i, 10);
+      return b.finish();
+    };
+  }
+
+  transport::http::response call(const std::string& method, const std::string& target, const std::string& query = {}) {
+    if (!edge) edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), options);
+    const auto exchange = std::make_shared<fake_exchange>();
+    transport::http::request request;
+    request.method = method;
+    request.target = target;
+    request.query = query;
+    edge->handle(std::move(request), exchange);
+    EXPECT_TRUE(exchange->complete);
+    return exchange->whole;
+  }
+
+  actors::edge_options options;
+  std::unique_ptr<sim_cluster> cluster;
+  std::unique_ptr<actors::openai_edge> edge;
+  std::vector<std::chrono::nanoseconds> asked;
+};
+
+} // namespace
+
+TEST_F(EdgeDebug, IsUnknownUnlessEnabled) {
+  const auto unknown = call("GET", "/nowhere");
+  for (const auto* const path : {"/debug", "/debug/", "/debug/recording.json"}) {
+    EXPECT_EQ(call("GET", path).status, unknown.status);
+    EXPECT_EQ(call("POST", path).status, unknown.status) << "405 would tell that there is something";
+  }
+}
+
+TEST_F(EdgeDebug, ServesThePageAndTheLastSeconds) {
+  record();
+  EXPECT_EQ(call("GET", "/debug").status, 308);
+  const auto page = call("GET", "/debug/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_THAT(page.content_type, HasSubstr("text/html"));
+  EXPECT_EQ(page.body, options.debug_page);
+  EXPECT_TRUE(asked.empty());
+
+  const auto all = call("GET", "/debug/recording.json");
+  EXPECT_EQ(all.status, 200);
+  EXPECT_EQ(all.content_type, "application/json");
+  EXPECT_THAT(all.body, HasSubstr("\"live\":true"));
+  EXPECT_THAT(all.body, HasSubstr("\"submit_request\""));
+  EXPECT_THAT(all.body, HasSubstr("\"left_out\":0"));
+  EXPECT_EQ(asked, std::vector<std::chrono::nanoseconds>{10s});
+  EXPECT_EQ(call("POST", "/debug/recording.json").status, 405);
+}
+
+TEST_F(EdgeDebug, WhatIsAskedForIsBounded) {
+  record();
+  EXPECT_THAT(call("GET", "/debug/recording.json", "last_ms=2500&events=4").body, HasSubstr("\"left_out\":6"));
+  call("GET", "/debug/recording.json", "events=0&last_ms=99999999999999");
+  call("GET", "/debug/recording.json", "last_ms=-3&last_ms=x&&=");
+  EXPECT_EQ(asked, (std::vector<std::chrono::nanoseconds>{2500ms, 600s, 10s}));
+}
+
+} // namespace godwit::test

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The page of recordings in Chromium: skip_or_run.sh GODWIT BROWSER_RECORDINGS. Exit 77 (skipped) without node 18,
+# playwright-core or Chromium.
+set -euo pipefail
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+skip() {
+  echo "SKIPPED: $*"
+  exit 77
+}
+command -v node >/dev/null || skip "no node on PATH"
+node -e 'process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)' || skip "node $(node --version) is older than 18"
+[[ -d $here/node_modules/playwright-core ]] ||
+  skip "playwright-core is not installed; run: (cd tests/browser && npm ci)"
+chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome-stable || true)
+[[ -n $chromium ]] || skip "no Chromium on PATH; as root: apt-get install chromium"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$2" "$work"
+for name in served hostile large; do
+  "$1" trace ui "$work/$name.gwt" --output "$work/$name.html"
+done
+BROWSER_WORK=$work BROWSER_PROGRAM=$chromium BROWSER_GODWIT=$1 \
+  "$here/../e2e/with_server.sh" "$1" --instances 2 --http-debug -- node --test "$here/page.test.js"
