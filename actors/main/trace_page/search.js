@@ -70,8 +70,10 @@ const search = {
     if (!hit?.changes) return;
     this.close();
     byId('search').value = '';
+    byId('search').blur();
+    // Once that is shown, the arrow keys go on from there.
+    window.addEventListener('hashchange', () => document.querySelector('section:not([hidden]) .rows:not([hidden])')?.focus(), {once: true});
     go(hit.changes);
-    document.querySelector('section:not([hidden]) .rows')?.focus(); // so that the arrow keys go on from there
   },
 
   key(event) {
