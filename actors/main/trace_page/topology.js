@@ -18,7 +18,8 @@ const topology = {
       preserveAspectRatio: 'xMinYMin meet',
     });
     const room = Math.max(320, root.clientWidth - 30);
-    const scale = Math.min(1.25, Math.max(0.7, room / (placed.width + 24)));
+    const tall = Math.max(240, root.clientHeight - 50);
+    const scale = Math.min(1.25, Math.max(0.7, Math.min(room / (placed.width + 24), tall / (placed.height + 24))));
     view.style.width = `${(placed.width + 24) * scale}px`;
     view.style.height = `${(placed.height + 24) * scale}px`;
     view.append(arrowHead());
