@@ -317,6 +317,9 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
       return "cluster.connection_timeout is less than twice cluster.heartbeat_interval";
     if (settings.instances.count == 0 && settings.control.listen.empty())
       return "instances.count is 0 and control.listen is empty, so nobody can bring instances";
+    if (settings.http.debug && !settings.trace.flight && settings.trace.file.empty())
+      return "http.debug is on, and nothing is recorded that it could show: trace.flight is off, and there is no "
+             "trace.file";
     return std::nullopt;
   });
   registry.relate([&settings]() -> std::optional<std::string> {
