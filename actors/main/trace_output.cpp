@@ -26,7 +26,7 @@ bool is_message(const trace::event& e) { return e.kind == event_kind::delivery |
 std::string event_text(const analysis::index& of, analysis::position p) {
   const auto& e = of[p];
   const auto& r = of.source();
-  const auto name = analysis::short_type(r.name_of(e));
+  const auto name = analysis::short_name(r, e);
   if (is_message(e)) {
     const auto more = e.kind == event_kind::sent ? ", to another process" : "";
     return fmt::format("{} -> {}  {} ({}{})", label(r, e.sender), label(r, e.receiver), name, to_string(e.message),

@@ -59,7 +59,7 @@ std::string what_text(const analysis::index& of, const analysis::path_step& s) {
   const auto& e = of[s.what];
   const auto& r = of.source();
   const auto who = e.receiver ? e.receiver : e.sender;
-  return fmt::format("{} {}", analysis::short_type(r.name_of(e)), who ? "at " + label(r, who) : std::string());
+  return fmt::format("{} {}", analysis::short_name(r, e), who ? "at " + label(r, who) : std::string());
 }
 
 /// Where in the request's time a step lies.

@@ -56,8 +56,7 @@ public:
 private:
   void fault(position p, const std::string& what) {
     if (++out_.fault_count > faults_max) return;
-    out_.faults.push_back(label(of_.source(), of_[p].id) + " (" + short_type(of_.source().name_of(of_[p])) + ") " +
-                          what);
+    out_.faults.push_back(label(of_.source(), of_[p].id) + " (" + short_name(of_.source(), of_[p]) + ") " + what);
   }
 
   void times(position p) {

@@ -12,6 +12,9 @@ namespace godwit::runtime::trace::analysis {
 
 namespace {
 
+// Above them is the number of the thread that recorded it (trace/recorder.hpp).
+constexpr unsigned thread_bits = 40;
+
 bool part_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '~'; }
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
@@ -65,21 +68,36 @@ std::string short_type(std::string_view type) {
   return harmless(out);
 }
 
+std::string short_name(const recording& of, const event& e) {
+  const auto& name = of.name_of(e);
+  if (!name.empty()) return short_type(name);
+  const auto carries = e.kind == event_kind::delivery || e.kind == event_kind::sent;
+  return std::string(carries ? to_string(e.message) : to_string(e.kind));
+}
+
 std::string label(const recording& of, event_id id) {
-  return of.processes.size() > 1 ? fmt::format("{}.{}", id.process, id.number) : std::to_string(id.number);
+  auto out = of.processes.size() > 1 ? fmt::format("{}.", id.process) : std::string();
+  if (const auto thread = id.number >> thread_bits; thread != 0) out += fmt::format("{}-", thread);
+  return out + std::to_string(id.number & ((std::uint64_t{1} << thread_bits) - 1));
 }
 
 std::optional<event_id> parse_event_id(const recording& of, std::string_view text) {
   event_id id;
-  const auto* end = text.data() + text.size();
-  const auto* from = text.data();
-  if (const auto dot = text.find('.'); dot != std::string_view::npos) {
-    const auto [stop, error] = std::from_chars(from, end, id.process);
-    if (error != std::errc{} || stop != from + dot) return std::nullopt;
-    from = stop + 1;
-  }
-  const auto [stop, error] = std::from_chars(from, end, id.number);
-  if (error != std::errc{} || stop != end || !id || id.process >= of.processes.size()) return std::nullopt;
+  const auto read = [&text](auto& number, char end) {
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const auto length = static_cast<std::size_t>(stop - text.data());
+    if (error != std::errc{} || (end == 0 ? length != text.size() : length >= text.size() || *stop != end))
+      return false;
+    text.remove_prefix(end == 0 ? length : length + 1);
+    return true;
+  };
+  if (text.find('.') != std::string_view::npos && !read(id.process, '.')) return std::nullopt;
+  std::uint64_t thread = 0;
+  if (text.find('-') != std::string_view::npos && (!read(thread, '-') || thread >> (64 - thread_bits) != 0))
+    return std::nullopt;
+  if (!read(id.number, 0) || (thread != 0 && id.number >> thread_bits != 0)) return std::nullopt;
+  id.number |= thread << thread_bits;
+  if (!id || id.process >= of.processes.size()) return std::nullopt;
   return id;
 }
 

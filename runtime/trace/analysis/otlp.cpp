@@ -186,7 +186,7 @@ private:
       out.raw(",\"parentSpanId\":\"").raw(client->second).raw("\"");
     else if (same)
       out.raw(",\"parentSpanId\":\"").raw(span_id(cause)).raw("\"");
-    out.raw(",\"name\":").string(short_type(of_.source().name_of(e)));
+    out.raw(",\"name\":").string(short_name(of_.source(), e));
     out.raw(",\"kind\":").number(static_cast<int>(kind_of(p)));
     out.raw(",\"startTimeUnixNano\":\"").raw(unix_ns(of_.begin(p)));
     out.raw("\",\"endTimeUnixNano\":\"").raw(unix_ns(of_.end(p))).raw("\",\"attributes\":[");

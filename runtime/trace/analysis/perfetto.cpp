@@ -139,7 +139,7 @@ private:
       out_.raw(",\"s\":\"t\"");
     else
       out_.raw(",\"dur\":").microseconds(length(p));
-    out_.raw(",\"cat\":\"").raw(to_string(e.kind)).raw("\",\"name\":").string(short_type(of_.source().name_of(e)));
+    out_.raw(",\"cat\":\"").raw(to_string(e.kind)).raw("\",\"name\":").string(short_name(of_.source(), e));
     out_.raw(",\"args\":{\"event\":").string(label(of_.source(), e.id));
     if (of_.about(p) != 0) out_.raw(",\"request\":\"").number(of_.about(p)).raw("\"");
     if (e.kind == event_kind::delivery) {

@@ -28,6 +28,18 @@ void add_http(const index& of, position p, std::map<std::uint64_t, model_request
   }
 }
 
+// Where there is no HTTP, as in simulations, a request begins as a message to its home, which has no number for it yet.
+void add_submission(const index& of, model_request& r) {
+  constexpr auto causes_max = 16;
+  auto p = r.first;
+  for (auto i = 0; i < causes_max && p != nowhere; ++i, p = of.cause(p)) {
+    if (of[p].kind != event_kind::delivery || !of.source().name_of(of[p]).ends_with("submit_request")) continue;
+    r.first = p;
+    r.begin_ns = of.queued(p);
+    return;
+  }
+}
+
 } // namespace
 
 std::vector<std::uint64_t> numbers_in(std::string_view text) {
@@ -66,6 +78,8 @@ std::vector<model_request> model_requests(const index& of) {
       r.begin_ns = of.begin(r.http);
       r.end_ns = of.end(r.http);
       if (r.first == nowhere) r.first = r.last = r.http;
+    } else {
+      add_submission(of, r);
     }
     out.push_back(std::move(r));
   }

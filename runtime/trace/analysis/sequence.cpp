@@ -65,7 +65,7 @@ private:
     const auto& e = of_[p];
     sequence_step s;
     s.what = p;
-    s.text = short_type(of_.source().name_of(e));
+    s.text = short_name(of_.source(), e);
     s.queued_ns = of_.queued(p) - of_.first_ns();
     s.queue_ns = e.begin_ns - e.queued_ns;
     s.handling_ns = e.end_ns - e.begin_ns;

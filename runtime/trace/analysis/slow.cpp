@@ -27,21 +27,30 @@ public:
 private:
   [[nodiscard]] bool ours(position p) const { return of_.about(p) == out_.request.id; }
 
-  // The message with its last tokens. Where one message has those of several requests, it is about none of them alone,
-  // but comes from an actor that was given this one.
+  // The message with its last tokens: the one upon which its home said how it ended. Where that is not recorded, the
+  // last one that is about it, or that an actor sent which was given it: a message with the tokens of several requests
+  // is about none of them alone.
   [[nodiscard]] position last_message() const {
     std::set<actor_id> given;
+    auto said = nowhere;
     auto tokens = nowhere;
     auto any = nowhere;
     for (position p = 0; p < of_.size(); ++p) {
-      if (of_[p].kind != event_kind::delivery) continue;
       if (of_.begin(p) > out_.request.end_ns || of_.begin(p) < out_.request.begin_ns) continue;
+      if (of_[p].kind == event_kind::note && ours(p) && of_.source().name_of(of_[p]) == "ownership")
+        said = of_.cause(p);
+      if (of_[p].kind != event_kind::delivery) continue;
       if (ours(p)) any = later(any, p);
       if (ours(p)) given.insert(of_[p].receiver);
       const auto mine = ours(p) || (of_.about(p) == 0 && given.contains(of_[p].sender));
-      if (mine && of_.source().name_of(of_[p]).ends_with("token_updates")) tokens = later(tokens, p);
+      if (mine && brings_tokens(p)) tokens = later(tokens, p);
     }
-    return tokens != nowhere && out_.request.http != nowhere ? tokens : any;
+    if (said != nowhere && brings_tokens(said)) return said;
+    return tokens != nowhere ? tokens : any;
+  }
+
+  [[nodiscard]] bool brings_tokens(position p) const {
+    return of_[p].kind == event_kind::delivery && of_.source().name_of(of_[p]).ends_with("token_updates");
   }
 
   [[nodiscard]] position later(position a, position b) const {
@@ -71,18 +80,22 @@ private:
 
   void walk(position last) {
     std::vector<position> path;
-    if (!climb(last, path)) {
+    auto from = last;
+    while (!climb(from, path)) {
       out_.whole = false;
-      // The earliest message of the path whose actor had the request by then.
-      for (auto i = path.size(); i-- > 0;) {
-        if (of_[path[i]].kind != event_kind::delivery) continue;
-        const auto before = handed_over(path[i]);
-        if (before == nowhere) continue;
-        path.resize(i + 1);
-        held_ = path[i];
-        out_.whole = climb(before, path);
-        break;
-      }
+      const auto part = segment_;
+      segment_ = path.size();
+      // The earliest message of what was climbed whose actor had the request by then.
+      auto at = path.size();
+      auto before = nowhere;
+      while (before == nowhere && at > part)
+        if (of_[path[--at]].kind == event_kind::delivery) before = handed_over(path[at]);
+      if (before == nowhere) break;
+      path.resize(at + 1);
+      segment_ = path.size();
+      held_.insert(path[at]);
+      from = before; // it began earlier: this ends
+      out_.whole = true;
     }
     out_.events.assign(path.rbegin(), path.rend());
   }
@@ -119,7 +132,7 @@ private:
     for (const auto p : out_.events) {
       if (before == nowhere) {
         spend(p, out_.request.http != nowhere && out_.whole ? spent::http : spent::other, of_.queued(p));
-      } else if (p == held_) {
+      } else if (held_.contains(p)) {
         spend(before, spent::handling, of_.end(before));
         spend(p, spent::held, of_.begin(p));
       } else if (of_[before].kind == event_kind::sent) {
@@ -142,7 +155,8 @@ private:
 
   const index& of_;
   request_path out_;
-  position held_ = nowhere; ///< where the path goes over from the request's own messages to those of a batch
+  std::set<position> held_; ///< where the path goes over from the request's own messages to those of a batch
+  std::size_t segment_ = 0; ///< of the path: where the last climb began
   std::int64_t now_ = 0;
 };
 
@@ -184,7 +198,8 @@ std::vector<model_request> slowest(std::vector<model_request> all, std::size_t c
 std::vector<path_part> parts_of(const index& of, const request_path& path) {
   std::map<std::pair<std::string, spent>, path_part> parts;
   for (const auto& s : path.steps) {
-    const auto name = s.what == nowhere ? std::string() : of.source().name_of(of[s.what]);
+    auto name = s.what == nowhere ? std::string() : of.source().name_of(of[s.what]);
+    if (name.empty() && s.what != nowhere) name = short_name(of.source(), of[s.what]);
     auto& part = parts[{name, s.how}];
     part.name = name;
     part.how = s.how;

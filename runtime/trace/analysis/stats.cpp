@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 namespace godwit::runtime::trace::analysis {
 
@@ -53,12 +54,13 @@ summary summarise(std::vector<std::int64_t> values) {
 }
 
 recording_stats stats(const index& of, const std::vector<position>& events) {
-  std::map<std::pair<event_kind, std::uint32_t>, samples> types;
+  std::map<std::tuple<event_kind, std::uint32_t, message_kind>, samples> types;
   std::map<actor_id, samples> actors;
   for (const auto p : events) {
     const auto& e = of[p];
     if (e.kind != event_kind::delivery && e.kind != event_kind::span) continue;
-    auto& type = types[{e.kind, e.name}];
+    // Messages without a type are told apart by their kind: timers, failures.
+    auto& type = types[{e.kind, e.name, e.name == 0 ? e.message : message_kind::message}];
     type.handling.push_back(e.end_ns - e.begin_ns);
     if (e.kind == event_kind::span) continue;
     type.queue.push_back(e.begin_ns - e.queued_ns);
@@ -72,8 +74,8 @@ recording_stats stats(const index& of, const std::vector<position>& events) {
   recording_stats out;
   for (auto& [key, s] : types) {
     auto& t = out.types.emplace_back();
-    t.kind = key.first;
-    t.name = of.source().names[key.second];
+    t.kind = std::get<0>(key);
+    t.name = std::get<1>(key) == 0 ? std::string(to_string(std::get<2>(key))) : of.source().names[std::get<1>(key)];
     t.queue_ns = summarise(std::move(s.queue));
     t.handling_ns = summarise(std::move(s.handling));
     t.bytes = s.bytes;
@@ -92,10 +94,12 @@ recording_stats stats(const index& of, const std::vector<position>& events) {
     a.depth = summarise(std::move(s.depth));
   }
   std::stable_sort(out.types.begin(), out.types.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.kind, -a.handling_ns.sum) < std::pair(b.kind, -b.handling_ns.sum);
+    return std::tuple(a.kind, -a.handling_ns.sum, b.handling_ns.count) <
+           std::tuple(b.kind, -b.handling_ns.sum, a.handling_ns.count);
   });
-  std::stable_sort(out.actors.begin(), out.actors.end(),
-                   [](const auto& a, const auto& b) { return a.busy_ns > b.busy_ns; });
+  std::stable_sort(out.actors.begin(), out.actors.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.busy_ns, a.messages) > std::pair(b.busy_ns, b.messages);
+  });
   return out;
 }
 

@@ -57,7 +57,12 @@ TEST(TraceLabels, ReadBackTheIdsThatTheyWrite) {
   EXPECT_EQ(label(one, event_id{0, 12}), "12");
   EXPECT_EQ(parse_event_id(two, "1.12"), (event_id{1, 12}));
   EXPECT_EQ(parse_event_id(two, "12"), (event_id{0, 12}));
-  for (const auto* const bad : {"", "x", "1.", ".1", "1.2.3", "-1", "0", "2.1", "1.99999999999999999999999"})
+  const auto threads = event_id{1, (std::uint64_t{3} << 40U) + 12};
+  EXPECT_EQ(label(two, threads), "1.3-12");
+  EXPECT_EQ(parse_event_id(two, "1.3-12"), threads);
+  EXPECT_EQ(parse_event_id(two, "1." + std::to_string(threads.number)), threads);
+  for (const auto* const bad : {"-", "3-", "3-x", "99999999999-1", "3-1099511627776", "", "x", "1.", ".1", "1.2.3",
+                                "-1", "0", "2.1", "1.99999999999999999999999"})
     EXPECT_FALSE(parse_event_id(two, bad)) << bad;
 }
 

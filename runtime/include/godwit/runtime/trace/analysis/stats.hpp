@@ -20,7 +20,7 @@ struct summary {
 [[nodiscard]] summary summarise(std::vector<std::int64_t> values);
 
 struct type_stats {
-  std::string name;                       ///< qualified
+  std::string name;                       ///< qualified; of what has none its kind, like `timer`
   event_kind kind = event_kind::delivery; ///< a delivery or a span
   summary queue_ns;                       ///< nothing for spans
   summary handling_ns;                    ///< or the span's time
@@ -42,7 +42,7 @@ struct actor_stats {
 };
 
 struct recording_stats {
-  std::vector<type_stats> types;   ///< by time spent in handling, the most first
+  std::vector<type_stats> types;   ///< by time spent in handling, the most first, and by count
   std::vector<actor_stats> actors; ///< likewise
 };
 
