@@ -1,5 +1,6 @@
 #include "support/trace_scenes.hpp"
 
+#include <godwit/runtime/trace/analysis/labels.hpp>
 #include <godwit/runtime/trace/file.hpp>
 
 #include <fstream>
@@ -14,6 +15,7 @@ namespace godwit {
 namespace {
 
 namespace trace = runtime::trace;
+using trace::analysis::label;
 
 std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
 
@@ -39,11 +41,11 @@ std::string expected(const trace::recording& r) {
     const auto cause = by_id.find(e.cause);
     if (e.request == 1 && cause != by_id.end() && cause->second->kind == trace::event_kind::delivery) chosen = &e;
   }
-  const auto id = [](trace::event_id i) { return std::to_string(i.process) + ":" + std::to_string(i.number); };
   std::string out = "{\"nodes\":" + std::to_string(nodes.size()) + ",\"edges\":" + std::to_string(edges.size()) +
                     ",\"requests\":" + std::to_string(requests.size()) +
                     ",\"events\":" + std::to_string(r.events.size()) + ",\"deliveries\":" + std::to_string(deliveries);
-  if (chosen != nullptr) out += ",\"event\":" + quoted(id(chosen->id)) + ",\"cause\":" + quoted(id(chosen->cause));
+  if (chosen != nullptr)
+    out += ",\"event\":" + quoted(label(r, chosen->id)) + ",\"cause\":" + quoted(label(r, chosen->cause));
   return out + "}\n";
 }
 

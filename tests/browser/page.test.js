@@ -150,7 +150,7 @@ test('search says when there is nothing, and finds actors', async () => {
 
 test('hostile names and contents stay text', async () => {
   const { page, done } = await open(file('hostile'));
-  const views = ['#view=topology', '#view=requests&request=1', '#view=sequence', '#view=sequence&request=1', '#view=sequence&event=0:3',
+  const views = ['#view=topology', '#view=requests&request=1', '#view=sequence', '#view=sequence&request=1', '#view=sequence&event=0.3',
     '#view=<img src=x onerror=window.pwned=8>&event=%3Cimg%3E&type=%3Cb%3E&actor=9:9&from=zz', '#view=__proto__', '#view=sequence&type=__proto__&request=constructor'];
   for (const hash of views) {
     await page.evaluate((h) => { location.hash = h; }, hash);
@@ -164,7 +164,7 @@ test('hostile names and contents stay text', async () => {
     await page.locator('#search').fill(text);
     assert.ok(await page.locator('#hits li').count() > 0);
   }
-  await page.evaluate(() => { location.hash = '#view=sequence&event=0:3'; });
+  await page.evaluate(() => { location.hash = '#view=sequence&event=0.3'; });
   await page.locator('#details .content').waitFor();
   assert.ok((await page.locator('#details .content').textContent()).startsWith('<script>window.pwned=4</script>'));
   assert.equal(await page.evaluate(() => window.pwned), undefined);

@@ -3,6 +3,13 @@
 const kinds = ['delivery', 'sent', 'spawned', 'ended', 'span', 'note', 'gap'];
 const messageKinds = ['message', 'request', 'answer', 'failure', 'timer', 'down', 'stop'];
 const kind = Object.fromEntries(kinds.map((name, i) => [name, i]));
+// Above 40 bits is the number of the thread that recorded it (runtime/trace/recorder.hpp).
+function eventName(process, number) {
+  const n = BigInt(number);
+  const thread = n >> 40n;
+  return `${process}.${thread > 0n ? `${thread}-` : ''}${n & ((1n << 40n) - 1n)}`;
+}
+
 const messageKind = Object.fromEntries(messageKinds.map((name, i) => [name, i]));
 
 class Model {
@@ -41,7 +48,7 @@ class Model {
     this.outsides = new Map();
     this.sender = Int32Array.from(c.sender, (v, i) => this.end(v - 1, i));
     this.receiver = Int32Array.from(c.receiver, (v, i) => this.end(v - 1, i));
-    this.farCauses = new Map(data.far_causes.map(([i, process, number]) => [i, `${process}:${number}`]));
+    this.farCauses = new Map(data.far_causes.map(([i, process, number]) => [i, eventName(process, number)]));
     this.contents = new Map(data.contents.map(([i, size, actors, text]) => [i, {size, actors, text}]));
     this.attributes = new Map(data.attributes.map(([i, ...rest]) => [i, rest]));
     this.effectsOf();
@@ -95,13 +102,14 @@ class Model {
     return this.effects.subarray(this.effectsStart[i], this.effectsStart[i + 1]);
   }
 
+  // As `godwit trace` writes it: process.thread-number.
   id(i) {
-    return `${this.process[i]}:${this.number[i]}`;
+    return eventName(this.process[i], this.number[i]);
   }
 
   find(id) {
     this.ids ??= new Map(Array.from({length: this.count}, (_, i) => [this.id(i), i]));
-    return this.ids.get(id) ?? -1;
+    return this.ids.get(id) ?? this.ids.get(`0.${id}`) ?? -1;
   }
 
   isMessage(i) {

@@ -33,7 +33,7 @@ function aboutOf(model) {
 // Per request: its events (messages about it, and steps of the device that name it), its HTTP request, its times.
 function requestTable(model) {
   if (model.table) return model.table;
-  const table = model.requestNames.map((name, index) => ({name, index, events: [], first: Infinity, last: 0, http: -1, client: '', status: ''}));
+  const table = model.requestNames.map((name, index) => ({name, index, events: [], start: -1, first: Infinity, last: 0, http: -1, client: '', status: ''}));
   model.about = aboutOf(model);
   for (let i = 0; i < model.count; i++) {
     const about = model.about[i];
@@ -56,9 +56,21 @@ function requestTable(model) {
       entry.first = Math.min(entry.first, model.queued[i]);
       entry.last = Math.max(entry.last, model.end_[i]);
     }
+    entry.start = entry.events[0];
     if (entry.http >= 0) [entry.first, entry.last] = [model.begin[entry.http], model.end_[entry.http]];
+    else submission(model, entry);
   }
   return model.table;
+}
+
+// Where there is no HTTP, as in simulations, a request begins as a message to its home, which has no number for it yet.
+function submission(model, entry) {
+  for (let i = entry.start, n = 0; i >= 0 && n < 16; i = model.cause[i], n++) {
+    if (model.kind[i] !== kind.delivery || !model.names[model.name[i]].endsWith('submit_request')) continue;
+    entry.start = i;
+    entry.first = Math.min(entry.first, model.queued[i]);
+    return;
+  }
 }
 
 const requestOf = (model, name) => requestTable(model).find((entry) => entry.name === name);
@@ -69,7 +81,7 @@ class PathFinder {
   constructor(model, entry) {
     this.model = model;
     this.entry = entry;
-    this.held = -1; // where the path goes over from the request's own messages to those of a batch
+    this.held = new Set(); // where the path goes over from the request's own messages to those of a batch
     this.steps = [];
     this.parts = Object.fromEntries(partNames.map((name) => [name, 0]));
     this.now = entry.first;
@@ -91,40 +103,39 @@ class PathFinder {
     return this.model.about[i] === this.entry.index;
   }
 
-  // The message with its last tokens; where it has those of several requests, the step before it names this one.
+  // The message with its last tokens: the one upon which its home said how it ended. Where that is not recorded, the
+  // last one that is about it, or that an actor sent which was given it: a message with the tokens of several requests
+  // is about none of them alone.
   lastMessage() {
     const {model, entry} = this;
-    let any = -1;
-    for (let i = model.count - 1; i >= 0; i--) {
-      if (model.kind[i] !== kind.delivery || model.begin[i] > entry.last) continue;
-      if (model.begin[i] < entry.first) break;
-      const tokens = entry.http >= 0 && model.names[model.name[i]].endsWith('token_updates');
-      if (tokens && (this.ours(i) || (model.about[i] === 0 && this.served(i)))) return i;
-      if (any < 0 && this.ours(i)) any = i;
+    const given = new Set();
+    let said = -1, tokens = -1, any = -1;
+    for (let i = 0; i < model.count && model.begin[i] <= entry.last; i++) {
+      if (model.begin[i] < entry.first) continue;
+      if (model.kind[i] === kind.note && this.ours(i) && model.names[model.name[i]] === 'ownership') said = model.cause[i];
+      if (model.kind[i] !== kind.delivery) continue;
+      if (this.ours(i)) {
+        any = i;
+        given.add(model.receiver[i]);
+      }
+      if (this.bringsTokens(i) && (this.ours(i) || (model.about[i] === 0 && given.has(model.sender[i])))) tokens = i;
     }
-    return any;
+    if (said >= 0 && this.bringsTokens(said)) return said;
+    return tokens >= 0 ? tokens : any;
   }
 
-  // Whether the step of a device that led to these tokens names the request; true where no step tells.
-  served(i) {
-    const {model} = this;
-    for (let at = i, n = 0; at >= 0 && n < 12; at = model.cause[at], n++)
-      for (const effect of model.effectsList(at)) {
-        const several = category(model, effect) === 'device' && model.attribute(effect, 'requests');
-        if (several) return numbersIn(several).includes(this.entry.name);
-      }
-    return true;
+  bringsTokens(i) {
+    return this.model.kind[i] === kind.delivery && this.model.names[this.model.name[i]].endsWith('token_updates');
   }
 
   // Backwards along causes for as long as the request was there.
   climb(from, path) {
     const {model, entry} = this;
-    const first = entry.events[0];
     for (let i = from; i >= 0 && path.length <= model.count; i = model.cause[i]) {
       if (i === entry.http) return true;
       if (model.begin[i] < entry.first) return false;
       path.push(i);
-      if (i === first) return entry.http < 0 || (model.cause[i] < 0 && !model.farCauses.has(i));
+      if (i === entry.start) return entry.http < 0 || (model.cause[i] < 0 && !model.farCauses.has(i));
     }
     return false;
   }
@@ -140,15 +151,19 @@ class PathFinder {
 
   walk(last) {
     const path = [];
-    let whole = this.climb(last, path);
-    for (let n = path.length - 1; n >= 0 && !whole && this.held < 0; n--) {
-      if (this.model.kind[path[n]] !== kind.delivery) continue;
-      const before = this.handedOver(path[n]);
-      if (before < 0) continue;
-      path.length = n + 1;
-      this.held = path[n];
-      whole = this.climb(before, path);
-      break;
+    let segment = 0; // where the last climb began
+    let whole = true;
+    for (let from = last; !this.climb(from, path);) {
+      whole = false;
+      // The earliest message of what was climbed whose actor had the request by then.
+      let at = path.length, before = -1;
+      while (before < 0 && at > segment) if (this.model.kind[path[--at]] === kind.delivery) before = this.handedOver(path[at]);
+      if (before < 0) break;
+      path.length = at + 1;
+      segment = path.length;
+      this.held.add(path[at]);
+      from = before; // it began earlier: this ends
+      whole = true;
     }
     return {path: path.reverse(), whole};
   }
@@ -180,7 +195,7 @@ class PathFinder {
     let before = -1;
     for (const i of events) {
       if (before < 0) this.spend(i, this.entry.http >= 0 && whole ? 'http' : 'other', model.queued[i]);
-      else if (i === this.held) {
+      else if (this.held.has(i)) {
         this.spend(before, 'handling', model.end_[before]);
         this.spend(i, 'held', model.begin[i]);
       } else if (model.kind[before] === kind.sent) this.spend(i, 'network', model.queued[i]);
