@@ -1,5 +1,9 @@
 #include <godwit/actors/frontend.hpp>
 
+#include "recorded_decisions.hpp"
+
+#include <godwit/runtime/trace/recorder.hpp>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -100,7 +104,8 @@ void frontend::submit(submission& what) {
   what.request.request = id;
   const auto label = what.client_id.empty() ? std::string() : " as " + what.client_id;
   what.request.arrival_ns = now().count();
-  if (!what.seeded) what.request.sampling.seed = random_.next();
+  if (!what.seeded)
+    what.request.sampling.seed = runtime::trace::input<std::uint64_t>("seed", [&] { return random_.next(); });
   const auto prompt_tokens = static_cast<std::uint32_t>(what.request.prompt.size());
   auto& r = open_
                 .try_emplace(id, std::move(what.request), std::move(what.sink),
@@ -111,6 +116,7 @@ void frontend::submit(submission& what) {
   r.arrived = now();
   r.prompt_tokens = prompt_tokens;
   by_sink_[r.sink.get()] = id;
+  r.sink->on_accepted(id);
   r.client_id = std::move(what.client_id);
   if (!r.client_id.empty()) by_client_[r.client_id].push_back(id);
   if (options_.metrics) {
@@ -225,6 +231,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     options_.log.request(id).warning("instance {} did not answer: {}", entry.instance.value(), answer.error().message);
     return false;
   }
+  note_ownership(id, epoch, "refused", entry.instance);
   r.ownership.refused(epoch);
   r.trail.take_back(epoch);
   switch (answer->reason) {
@@ -336,7 +343,9 @@ void frontend::take_one(protocols::token_update& update) {
   if (!accepted.fresh.empty()) {
     observe_tokens(*r, accepted.fresh.size());
     const auto sink = r->sink;
-    if (!sink->on_tokens(accepted.fresh, accepted.finish == finish_reason::stop)) {
+    const bool goes_on = runtime::trace::input<bool>(
+        "client.wants", [&] { return sink->on_tokens(accepted.fresh, accepted.finish == finish_reason::stop); });
+    if (!goes_on) {
       if (accepted.finish == finish_reason::none && r->owner)
         tell(r->owner, protocols::cancel_request{update.request, update.epoch});
       finish(update.request, finish_reason::stop);
@@ -416,6 +425,7 @@ void frontend::forget(protocols::request_id id, const char* outcome) {
   const auto found = open_.find(id);
   auto& r = found->second;
   count(outcome, level_of(r).name);
+  note_ownership(id, r.ownership.current_epoch(), outcome, r.owner_instance);
   auto history = describe(id, r);
   history.ended = true;
   history.outcome = outcome;

@@ -2,6 +2,8 @@
 
 #include <godwit/actors/frontend.hpp>
 
+#include "recorded_decisions.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -129,12 +131,14 @@ void frontend::remember(const protocols::migration_report& report) {
 
 void frontend::remember_dispatch(open_request& r, protocols::epoch epoch, protocols::dispatch_reason why) {
   if (options_.metrics) options_.metrics->dispatches.with({why.policy}).increment();
+  note_ownership(r.request.request, epoch, "dispatched", r.owner_instance);
   request_event event{request_event::kind::dispatched, (now() - r.arrived).count(), r.owner_instance, epoch};
   event.dispatch = std::move(why);
   r.trail.add(std::move(event));
 }
 
 void frontend::remember_loss(open_request& r, protocols::instance_id instance, protocols::epoch epoch) {
+  note_ownership(r.request.request, epoch, "lost", instance);
   r.trail.add({request_event::kind::lost, (now() - r.arrived).count(), instance, epoch});
 }
 

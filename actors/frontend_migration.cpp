@@ -1,5 +1,7 @@
 #include <godwit/actors/frontend.hpp>
 
+#include "recorded_decisions.hpp"
+
 #include <utility>
 
 /// The home's part in live migrations: it decides who owns a request (protocols::request_ownership).
@@ -35,6 +37,7 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
   r->owner_instance = entry->instance;
   r->owner_generation = entry->generation;
   if (first) {
+    note_ownership(wish.request, *granted, "claimed", wish.instance);
     ++counts_.moves_total;
     if (options_.metrics) options_.metrics->moves.increment();
     options_.log.request(wish.request)
@@ -48,13 +51,17 @@ protocols::reclaim_answer frontend::reclaim(const protocols::reclaim_request& wi
   using answer = protocols::ownership_reclaim::answer;
   auto* r = find(wish.request);
   if (r == nullptr || r->placing) return {};
-  if (const auto granted = r->ownership.reclaim(wish.from)) return {answer::granted, *granted};
+  if (const auto granted = r->ownership.reclaim(wish.from)) {
+    note_ownership(wish.request, *granted, "reclaimed", r->owner_instance);
+    return {answer::granted, *granted};
+  }
   return {r->ownership.claimed_from(wish.from) ? answer::moved : answer::ended, {}};
 }
 
 void frontend::disown(const protocols::disown_request& news) {
   auto* r = find(news.request);
   if (r == nullptr || r->placing || !r->ownership.disown(news.from, news.instance)) return;
+  note_ownership(news.request, news.from, "disowned", news.instance);
   options_.log.request(news.request).warning("instance {} does not run it", news.instance.value());
   orphan(news.request);
 }

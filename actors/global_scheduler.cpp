@@ -1,4 +1,7 @@
 #include <godwit/actors/global_scheduler.hpp>
+
+#include "recorded_decisions.hpp"
+
 #include <godwit/protocols/policy/freeness.hpp>
 
 #include <algorithm>
@@ -171,7 +174,11 @@ task<dispatch_decision> global_scheduler::stand_in_line(dispatch_query query) {
 
 void global_scheduler::decide_all() {
   if (now() - expired_ >= options_.stale_after / 8) expire();
-  while (const auto next = line_.pop()) next->done(decide(next->query));
+  while (const auto next = line_.pop()) {
+    auto decision = decide(next->query);
+    note_dispatch(next->query, decision, dispatcher_->reports());
+    next->done(std::move(decision));
+  }
 }
 
 dispatch_decision global_scheduler::decide(const dispatch_query& query) {

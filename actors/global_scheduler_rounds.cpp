@@ -1,5 +1,7 @@
 #include <godwit/actors/global_scheduler.hpp>
 
+#include "recorded_decisions.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -44,7 +46,9 @@ void global_scheduler::pair_up() {
   auto settings = options_.pairing;
   settings.policy = options_.policies.migration_paused ? migration_policy::none : options_.policies.migration;
   const auto before = std::exchange(marked_, {});
-  marked_ = protocols::pair_instances(loads(), before, settings);
+  const auto known = loads();
+  marked_ = protocols::pair_instances(known, before, settings);
+  note_pairing(settings.policy, before, marked_, known);
   const auto is_source = [this](protocols::instance_id id) {
     return std::any_of(marked_.begin(), marked_.end(), [id](const auto& pair) { return pair.source == id; });
   };
@@ -92,6 +96,7 @@ void global_scheduler::scale() {
   for (const auto& [id, books] : instances_) view.starting += books.reported() ? 0U : 1U;
   const auto decision = autoscaler_.step(view);
   if (!decision) return;
+  note_scaling(*decision, view.loads);
   const std::string name(to_string(decision->what));
   if (options_.metrics) options_.metrics->scaling.with({name, decision->dry ? "true" : "false"}).increment();
   scaling_last_ = name + (decision->dry ? " (dry run): " : ": ") + decision->why;

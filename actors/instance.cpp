@@ -1,5 +1,9 @@
 #include <godwit/actors/instance.hpp>
 
+#include "recorded_decisions.hpp"
+
+#include <godwit/runtime/trace/recorder.hpp>
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -44,6 +48,7 @@ task<protocols::step_output> instance::execute(protocols::step_input input) {
     explicit claim(bool& flag) : held(flag) { held = true; }
     ~claim() { held = false; }
   } one_at_a_time(busy_);
+  auto span = begin_step_span(options_.id, input);
   const auto forward = executor_->begin(std::move(input));
   const auto layers = forward->layers();
   const auto stride = options_.layers_per_advance == 0 ? layers : options_.layers_per_advance;
@@ -53,9 +58,14 @@ task<protocols::step_output> instance::execute(protocols::step_input input) {
       forward->advance(done, [finished](std::string what) { finished(std::move(what)); });
     });
     if (!error) throw std::runtime_error(error.error().message);
-    if (!error->empty()) throw std::runtime_error(*error);
+    if (!error->empty()) {
+      span.add("error", *error);
+      span.end();
+      throw std::runtime_error(*error);
+    }
   }
-  co_return forward->take();
+  span.end();
+  co_return runtime::trace::input<protocols::step_output>("device.output", [&] { return forward->take(); });
 }
 
 } // namespace godwit::actors

@@ -1,5 +1,7 @@
 #include "openai_answer.hpp"
 
+#include "traced_exchange.hpp"
+
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/sse.hpp>
 
@@ -66,6 +68,10 @@ void openai_answer::begin_stream() {
                                 {"X-Accel-Buffering", "no"}});
 }
 
+void openai_answer::accepted(protocols::request_id request) {
+  if (options_.span) options_.span->accepted(request);
+}
+
 void openai_answer::add(const openai_choice& who, openai::choice piece, const openai::usage& so_far) {
   const std::lock_guard lock(mutex_);
   if (over_) return;
@@ -124,6 +130,7 @@ void openai_answer::failed(const answer_failure& failure) {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(over_, true)) return;
+    if (options_.span) options_.span->failed(failure.message);
     write_failure(describe(failure, options_.retry_after_s));
   }
   client_gone(); // nobody waits for the other choices
@@ -167,6 +174,8 @@ openai::choice openai_choice::piece(std::string text) {
   if (options_.logprobs) out.logprobs = std::exchange(logprobs_, {});
   return out;
 }
+
+void openai_choice::on_accepted(protocols::request_id request) { answer_->accepted(request); }
 
 bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) {
   std::string text;

@@ -18,6 +18,7 @@
 namespace godwit::actors {
 
 class openai_choice;
+class request_span;
 
 /// How one HTTP answer is written.
 struct openai_answer_options {
@@ -29,6 +30,7 @@ struct openai_answer_options {
   std::uint32_t retry_after_s = 1;
   std::function<void(int status)> on_status;                  ///< told once; may be empty
   std::function<void(std::shared_ptr<answer_sink>)> withdraw; ///< gives up a choice that still runs
+  std::shared_ptr<request_span> span;                         ///< null: nobody records
 };
 
 /// The HTTP answer to one call: one or more choices, streamed or whole.
@@ -44,6 +46,7 @@ public:
   /// From any thread.
   void client_gone();
 
+  void accepted(protocols::request_id request);
   void add(const openai_choice& who, protocols::openai::choice piece, const protocols::openai::usage& so_far);
   void choice_finished(const openai_choice& who);
   void failed(const answer_failure& failure);
@@ -84,6 +87,7 @@ struct openai_choice_options {
 class openai_choice final : public answer_sink {
 public:
   openai_choice(std::shared_ptr<openai_answer> answer, openai_choice_options options);
+  void on_accepted(protocols::request_id request) override;
   [[nodiscard]] bool on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) override;
   void on_finished(protocols::finish_reason reason, const answer_usage& usage) override;
   void on_failed(const answer_failure& failure) override;

@@ -1,6 +1,7 @@
 #include <godwit/actors/openai_edge.hpp>
 
 #include "openai_answer.hpp"
+#include "traced_exchange.hpp"
 
 #include <godwit/protocols/openai/chat_template.hpp>
 #include <godwit/protocols/openai/json_text.hpp>
@@ -92,7 +93,7 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
 
 openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options options)
     : gate_(std::move(gate)), options_(std::move(options)), random_(options_.random_seed),
-      started_s_(options_.unix_time_s()) {
+      trace_random_(options_.random_seed, 1), started_s_(options_.unix_time_s()) {
   for (std::uint32_t id = 0; id < options_.model.tokens->size(); ++id)
     longest_token_ =
         std::max(longest_token_, options_.model.tokens->bytes(static_cast<protocols::token_id>(id)).size());
@@ -111,7 +112,7 @@ void openai_edge::handle(http::request request, exchange_ptr exchange) {
     const bool matches = r.below ? request.target.starts_with(r.path) : request.target == r.path;
     if (!matches || (r.debug && !options_.debug_recording)) continue;
     if (request.method == r.method) {
-      (this->*r.serve)(request, exchange);
+      serve(r, request, std::move(exchange));
       return;
     }
     allowed = r.method;
@@ -120,6 +121,21 @@ void openai_edge::handle(http::request request, exchange_ptr exchange) {
       allowed.empty() ? openai::not_found(request.target) : openai::method_not_allowed(request.method, allowed);
   count(error.status);
   exchange->respond(to_response(error));
+}
+
+// Looking at recordings is not recorded.
+void openai_edge::serve(const route& to, const http::request& request, exchange_ptr exchange) {
+  const bool records = options_.recorder && options_.recorder->level() != runtime::trace::level::off && !to.debug;
+  if (!records) return (this->*to.serve)(request, exchange);
+  const auto n = traces_.fetch_add(1) * 3;
+  auto answered = trace_context_of(request).value_or(protocols::trace_context{});
+  if (answered.trace.empty())
+    answered.trace = protocols::trace_digits(trace_random_.at(n)) + protocols::trace_digits(trace_random_.at(n + 1));
+  answered.parent = protocols::trace_digits(trace_random_.at(n + 2));
+  answered.flags = 1; // it was recorded
+  const auto span = std::make_shared<request_span>(options_.recorder, request, answered, options_.on_ended);
+  const exchange_ptr traced = std::make_shared<traced_exchange>(std::move(exchange), span);
+  span->because([&] { (this->*to.serve)(request, traced); });
 }
 
 void openai_edge::models(const http::request& request, const exchange_ptr& exchange) {
@@ -280,6 +296,8 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
     if (family != nullptr) family->with({std::to_string(status)}).increment();
   };
   format.withdraw = [gate = gate_](std::shared_ptr<answer_sink> sink) { gate->withdraw(std::move(sink)); };
+  format.span = span_of(*exchange);
+  if (format.span) format.span->name_answer(id);
   const auto answer = std::make_shared<openai_answer>(exchange, std::move(format));
 
   std::vector<std::shared_ptr<openai_choice>> choices;

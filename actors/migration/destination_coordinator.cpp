@@ -1,5 +1,7 @@
 #include "migration/destination_coordinator.hpp"
 
+#include "migration/recorded_states.hpp"
+
 #include <godwit/protocols/kv/block_hash.hpp>
 
 #include <span>
@@ -58,7 +60,9 @@ void destination_coordinator::feed(const machine::event& what) {
   if (feeding_) return;
   feeding_ = true;
   while (!events_.empty()) {
+    const auto from = machine_.where();
     const auto effects = machine_.step(events_.front());
+    note_state(task_.opened.migration, task_.opened.request, from, machine_.where(), events_.front());
     events_.pop_front();
     for (const auto& effect : effects) std::visit([this](const auto& e) { perform(e); }, effect);
   }
@@ -97,6 +101,12 @@ task<void> destination_coordinator::reserve(std::uint32_t stage, std::uint32_t b
 void destination_coordinator::perform(const machine::post& e) {
   auto regions = task_.memory->regions(std::span{blocks_}.subspan(e.first, e.upto - e.first));
   posted_ = e.stage + 1;
+  landings_.resize(posted_);
+  const auto blocks = e.upto - e.first;
+  landings_[e.stage].regions = regions.size();
+  landings_[e.stage].span =
+      begin_transfer_span(task_.opened.request, {"in", task_.opened.source, task_.transfer, e.stage, blocks,
+                                                 std::uint64_t{blocks} * task_.memory->block_bytes()});
   task_.environment.fabric->post({task_.transfer, e.stage}, std::move(regions), task_.memory->keep(),
                                  [&host = host(), me = self(), stage = e.stage](const transport::landing& news) {
                                    host.tell(me, landed_news{stage, news.regions, news.error});
@@ -104,6 +114,11 @@ void destination_coordinator::perform(const machine::post& e) {
 }
 
 void destination_coordinator::landed(const landed_news& news) {
+  if (news.stage < landings_.size()) {
+    auto& [regions, span] = landings_[news.stage];
+    if (!news.error.empty()) span.add("error", news.error);
+    if (!news.error.empty() || news.regions >= regions) span.end();
+  }
   if (!news.error.empty()) {
     task_.environment.log.request(task_.opened.request)
         .warning("migration {}: stage {} did not land: {}", task_.opened.migration.value(), news.stage, news.error);

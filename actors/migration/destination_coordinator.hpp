@@ -6,6 +6,7 @@
 #include <godwit/actors/migration_environment.hpp>
 #include <godwit/protocols/migration/destination.hpp>
 #include <godwit/runtime/actor.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -63,7 +64,12 @@ private:
   nanoseconds lease_until_{0};
   std::vector<protocols::block_id> blocks_; ///< reserved, in the order of the request's
   std::uint32_t posted_ = 0;                ///< stages with a landing place, from 0 on
-  std::uint32_t closing_ = 0;               ///< of these, still to be withdrawn
+  struct landing_place {
+    std::uint64_t regions = 0;
+    runtime::trace::span span; ///< from the offer to the landing of all of it
+  };
+  std::vector<landing_place> landings_; ///< by stage
+  std::uint32_t closing_ = 0;           ///< of these, still to be withdrawn
   std::optional<commit_move> commit_;
 };
 

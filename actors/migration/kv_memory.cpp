@@ -1,13 +1,20 @@
 #include "migration/kv_memory.hpp"
 
+#include <godwit/runtime/trace/recorder.hpp>
+
 namespace godwit::actors {
 
 kv_memory::kv_memory(std::shared_ptr<gpu::executor> pool) : pool_(std::move(pool)), layers_(pool_->info().layers) {
   if (pool_->info().blocks == 0) return;
   std::vector<protocols::memory_region> one;
   append(protocols::block_id{0}, one);
-  per_block_ = static_cast<std::uint32_t>(one.size());
-  for (const auto& region : one) block_bytes_ += region.bytes;
+  const auto regions = runtime::trace::input<std::uint64_t>("kv.regions", [&] { return std::uint64_t{one.size()}; });
+  per_block_ = static_cast<std::uint32_t>(regions);
+  block_bytes_ = runtime::trace::input<std::uint64_t>("kv.block_bytes", [&] {
+    std::uint64_t sum = 0;
+    for (const auto& region : one) sum += region.bytes;
+    return sum;
+  });
 }
 
 void kv_memory::append(protocols::block_id block, std::vector<protocols::memory_region>& out) const {

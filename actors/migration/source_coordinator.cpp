@@ -1,5 +1,7 @@
 #include "migration/source_coordinator.hpp"
 
+#include "migration/recorded_states.hpp"
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -77,7 +79,9 @@ void source_coordinator::feed(const machine::event& what) {
 void source_coordinator::drain() {
   feeding_ = true;
   while (!events_.empty() && !machine_.done()) {
+    const auto from = machine_.where();
     const auto effects = machine_.step(events_.front());
+    note_state(task_.migration, task_.order.request, from, machine_.where(), events_.front());
     events_.pop_front();
     for (const auto& effect : effects) std::visit([this](const auto& e) { perform(e); }, effect);
   }
@@ -194,7 +198,12 @@ task<void> source_coordinator::copy_blocks(machine::copy what) {
                                      urgent ? settings.last_timeout : settings.stage_timeout, task_.memory->keep(),
                                      [done](std::string error) { done(std::move(error)); });
     };
+    const recorded_transfer way{"out",      task_.order.to, transfer_,
+                                what.stage, count,          std::uint64_t{count} * bytes_per_block};
+    auto span = begin_transfer_span(task_.order.request, way);
     const auto error = co_await callback<std::string>(send);
+    if (!error || !error->empty()) span.add("error", error ? *error : error.error().message);
+    span.end();
     if (!error || !error->empty()) {
       task_.environment.log.request(task_.order.request)
           .warning("migration {}: stage {} could not be copied: {}", task_.migration.value(), what.stage,

@@ -82,6 +82,11 @@ private:
   void find_traces() {
     for (const auto& r : model_requests(of_)) {
       if (r.http == nowhere) continue;
+      // What the answer named is what the client may look for.
+      if (const auto told = parse_traceparent(attribute_of(of_[r.http], "answered"))) {
+        clients_[r.id] = told->trace;
+        told_[r.http] = told->parent;
+      }
       const auto found = parse_traceparent(attribute_of(of_[r.http], "traceparent"));
       if (!found) continue;
       clients_[r.id] = found->trace;
@@ -121,7 +126,10 @@ private:
   }
   [[nodiscard]] std::string own_trace(position p) const { return hex(mix(~key(p))) + hex(mix(of_[p].id.number)); }
   [[nodiscard]] std::uint64_t key(position p) const { return of_.source().processes[of_[p].id.process].key; }
-  [[nodiscard]] std::string span_id(position p) const { return hex(mix(mix(key(p)) ^ of_[p].id.number)); }
+  [[nodiscard]] std::string span_id(position p) const {
+    if (const auto found = told_.find(p); found != told_.end()) return found->second;
+    return hex(mix(mix(key(p)) ^ of_[p].id.number));
+  }
 
   bool write(std::span<const position> spans) {
     std::string whole;
@@ -247,6 +255,7 @@ private:
   std::vector<std::string> traces_;
   std::map<std::uint64_t, std::string> clients_; ///< traces that clients began, by model request
   std::map<position, std::string> parents_;      ///< their spans
+  std::map<position, std::string> told_;         ///< ours, as answers name them
   std::map<position, std::vector<position>> notes_;
 };
 

@@ -43,6 +43,7 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
 
 sim_cluster::sim_cluster(sim_cluster_options options) : world(options.seed), options_(options) {
   world.log_to(&events);
+  if (options.record) world.record_to(options.record(world.clock()));
   runtime::sim::system_settings settings;
   settings.report = [this](std::string_view actor, std::string_view text) {
     reports.push_back(std::string(actor) + ": " + std::string(text));

@@ -37,6 +37,8 @@ struct sim_cluster_options {
   /// With a fabric: each of these processes is a system of its own, called like its fabric, and joins the system `head`
   /// over the world's links.
   bool nodes = false;
+  /// Makes the recorder of the whole world, on its clock.
+  std::function<std::shared_ptr<runtime::trace::recorder>(const runtime::clock&)> record = {};
 };
 
 class sim_cluster {

@@ -234,6 +234,23 @@ TEST(TraceOtlp, ARequestIsOneTraceAndItsClientsIfThereIsOne) {
   }
 }
 
+TEST(TraceOtlp, AnHttpRequestsSpanIsTheOneThatItsAnswerNamed) {
+  auto r = support::served({1, 1, 2});
+  std::size_t told = 0;
+  for (auto& e : r.events)
+    if (r.name_of(e) == "http.request") {
+      ++told;
+      std::erase_if(e.attributes, [](const auto& a) { return a.name == "traceparent"; });
+      e.attributes.emplace_back("answered", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    }
+  ASSERT_EQ(told, 1U);
+  const auto spans = otlp(r);
+  const auto found = spans.find("b7ad6b7169203331");
+  ASSERT_NE(found, spans.end());
+  EXPECT_EQ(found->second.what.at("traceId"), "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(found->second.what.if_contains("parentSpanId"), nullptr);
+}
+
 TEST(TraceOtlp, ATraceparentThatIsNoneIsNotTaken) {
   auto r = support::served({1, 1, 2});
   for (auto& e : r.events)

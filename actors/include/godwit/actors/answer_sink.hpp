@@ -33,11 +33,14 @@ struct answer_failure {
 };
 
 /// Takes the tokens of one request as they are accepted by its home, on the front end actor's context (on_failed on any
-/// thread, where there is no front end). Calls come in this order: on_tokens any number of times, then exactly one of
-/// on_finished and on_failed; none after the sink was withdrawn. Must not block and must not throw.
+/// thread, where there is no front end). Calls come in this order: on_accepted, if the request is taken, on_tokens any
+/// number of times, then exactly one of on_finished and on_failed; none after the sink was withdrawn. Must not block
+/// and must not throw.
 class answer_sink {
 public:
   virtual ~answer_sink() = default;
+  /// The front end has taken the request, and this is its number.
+  virtual void on_accepted(protocols::request_id) {}
   /// The next tokens of the answer, never repeated, never out of order. With `ends_with_stop_token` the last one is the
   /// stop token: it counts, its text is no part of the answer. False: the answer is complete (a stop string was met);
   /// nothing more is wanted.

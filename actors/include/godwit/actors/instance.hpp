@@ -50,3 +50,9 @@ private:
 };
 
 } // namespace godwit::actors
+
+/// Of an executor that was made: what it says of itself. Read in a replay, it is one that computes nothing.
+template <> struct godwit::runtime::trace::recorded_form<godwit::actors::executor_outcome> {
+  static void write(wire_writer& out, const actors::executor_outcome& x);
+  static actors::executor_outcome read(wire_reader& in);
+};

@@ -232,6 +232,30 @@ struct destination_coordinator_interface
 
 } // namespace godwit::actors
 
+// What comes from the fabric's thread: replay needs it.
+template <> struct godwit::runtime::trace::recorded_form<godwit::actors::landed_news> {
+  static void write(wire_writer& out, const actors::landed_news& x) {
+    wire_write(out, x.stage);
+    wire_write(out, x.regions);
+    wire_write(out, x.error);
+  }
+  static actors::landed_news read(wire_reader& in) {
+    actors::landed_news x;
+    wire_read(in, x.stage);
+    wire_read(in, x.regions);
+    wire_read(in, x.error);
+    return x;
+  }
+};
+template <> struct godwit::runtime::trace::recorded_form<godwit::actors::closed_news> {
+  static void write(wire_writer& out, const actors::closed_news&) { out.bytes.push_back(std::byte{0}); }
+  static actors::closed_news read(wire_reader& in) {
+    std::byte filler{};
+    in.raw(&filler, 1);
+    return {};
+  }
+};
+
 GODWIT_LOCAL_MESSAGE(godwit::actors::look_order)
 GODWIT_LOCAL_MESSAGE(godwit::actors::look_answer)
 GODWIT_LOCAL_MESSAGE(godwit::actors::park_order)

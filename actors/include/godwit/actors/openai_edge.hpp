@@ -7,7 +7,7 @@
 #include <godwit/runtime/async/counter_random.hpp>
 #include <godwit/runtime/log/logger.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
-#include <godwit/runtime/trace/recording.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
 #include <godwit/transport/http/exchange.hpp>
 
 #include <atomic>
@@ -30,6 +30,14 @@ struct served_model {
   protocols::openai::request_defaults defaults;
 };
 
+/// What is known of an HTTP request when its answer has ended.
+struct ended_request {
+  std::string target;
+  std::string client_id; ///< of the answer; empty: it had none
+  std::string outcome;   ///< `complete`, `disconnected` (by the client) or `dropped` (by us)
+  std::chrono::nanoseconds took{0};
+};
+
 struct edge_options {
   served_model model;
   protocols::openai::request_limits limits;
@@ -39,6 +47,10 @@ struct edge_options {
   std::uint32_t retry_after_s = 1;               ///< told with 429 and 503
   runtime::metrics::registry* metrics = nullptr; ///< may be null
   runtime::log::logger log;
+  /// Records each request as a span, and what it caused; answers then name their trace (`traceparent`). May be null.
+  std::shared_ptr<runtime::trace::recorder> recorder;
+  /// With a recorder: told of each request that ended, on any thread; must only post or store. May be empty.
+  std::function<void(const ended_request& request)> on_ended;
   /// What the flight recorder has of the last `last`; called on I/O threads, at most once at a time. Empty: there is no
   /// /debug/, as if nobody had heard of it. Whoever reaches the port sees what is recorded.
   std::function<runtime::trace::recording(std::chrono::nanoseconds last)> debug_recording;
@@ -59,6 +71,7 @@ public:
 private:
   using exchange_ptr = std::shared_ptr<transport::http::exchange>;
   struct route;
+  void serve(const route& to, const transport::http::request& request, exchange_ptr exchange);
   [[nodiscard]] static const std::vector<route>& routes();
   void models(const transport::http::request& request, const exchange_ptr& exchange);
   void completion(const transport::http::request& request, const exchange_ptr& exchange);
@@ -85,6 +98,8 @@ private:
   std::shared_ptr<frontend_gate> gate_;
   edge_options options_;
   runtime::async::counter_random random_;
+  runtime::async::counter_random trace_random_; ///< for ids of traces and spans
+  std::atomic<std::uint64_t> traces_{0};
   std::int64_t started_s_;
   std::size_t longest_token_ = 1; // in bytes
   std::atomic<std::uint64_t> ids_{0};

@@ -1,0 +1,124 @@
+#include "recorded_decisions.hpp"
+
+#include <godwit/protocols/policy/freeness.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace godwit::actors {
+
+namespace trace = runtime::trace;
+using attributes = std::vector<trace::attribute>;
+
+namespace {
+
+/// Of a large cluster the rest is counted.
+constexpr std::size_t loads_max = 64;
+constexpr std::size_t requests_max = 1024;
+
+std::string text(double x) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.6g", x);
+  return out;
+}
+
+/// "0: freeness 12.5 running 3 waiting 0; 1: ..."
+std::string text(const std::vector<protocols::load_report>& loads) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(loads.size(), loads_max); ++i) {
+    const auto& load = loads[i];
+    out += (i == 0 ? "" : "; ") + std::to_string(load.instance.value()) + ": freeness " +
+           text(protocols::finite(protocols::freeness(load))) + " running " + std::to_string(load.running) +
+           " waiting " + std::to_string(load.waiting);
+    if (!load.ready) out += " not ready";
+    if (load.terminating) out += " terminating";
+  }
+  if (loads.size() > loads_max) out += "; and " + std::to_string(loads.size() - loads_max) + " more";
+  return out;
+}
+
+std::string text(const std::vector<protocols::migration_pair>& pairs) {
+  std::string out;
+  for (const auto& pair : pairs)
+    out +=
+        (out.empty() ? "" : " ") + std::to_string(pair.source.value()) + ">" + std::to_string(pair.destination.value());
+  return out;
+}
+
+} // namespace
+
+void note_dispatch(const dispatch_query& query, const dispatch_decision& chosen,
+                   const std::vector<protocols::load_report>& loads) {
+  if (!trace::recording_here()) return;
+  attributes out{{"tokens", std::to_string(query.prompt_tokens)},
+                 {"priority", std::to_string(query.priority)},
+                 {"execution_level", std::to_string(query.execution_level)},
+                 {"loads", text(loads)}};
+  if (chosen.found) {
+    out.emplace_back("chosen", std::to_string(chosen.instance.value()));
+    out.emplace_back("policy", chosen.why.policy);
+    out.emplace_back("score", text(chosen.why.score));
+    out.emplace_back("runner_up", text(chosen.why.runner_up));
+    out.emplace_back("candidates", std::to_string(chosen.why.candidates));
+  } else {
+    out.emplace_back("chosen", chosen.overloaded ? "none: every queue is full"
+                               : chosen.stale    ? "none: reports are old"
+                                                 : "none: no instance takes requests");
+  }
+  trace::note("decision.dispatch", std::move(out));
+}
+
+void note_pairing(protocols::migration_policy policy, const std::vector<protocols::migration_pair>& before,
+                  const std::vector<protocols::migration_pair>& now, const std::vector<protocols::load_report>& loads) {
+  if (now == before || !trace::recording_here()) return;
+  trace::note("decision.pairing", {{"policy", std::string(to_string(policy))},
+                                   {"loads", text(loads)},
+                                   {"before", text(before)},
+                                   {"chosen", text(now)}});
+}
+
+void note_scaling(const protocols::scaling_decision& decision, const std::vector<protocols::load_report>& loads) {
+  if (!trace::recording_here()) return;
+  attributes out{{"chosen", std::string(to_string(decision.what))},
+                 {"why", decision.why},
+                 {"dry", decision.dry ? "true" : "false"},
+                 {"loads", text(loads)}};
+  if (decision.what != protocols::scaling_decision::kind::out)
+    out.emplace_back("instance", std::to_string(decision.instance.value()));
+  trace::note("decision.scaling", std::move(out));
+}
+
+void note_ownership(protocols::request_id request, protocols::epoch epoch, std::string_view what,
+                    protocols::instance_id instance) {
+  if (!trace::recording_here()) return;
+  trace::note("ownership",
+              {{"request", std::to_string(request.value())},
+               {"epoch", std::to_string(epoch.value())},
+               {"what", std::string(what)},
+               {"instance", std::to_string(instance.value())}},
+              request.value());
+}
+
+trace::span begin_step_span(protocols::instance_id instance, const protocols::step_input& input) {
+  if (!trace::recording_here()) return {};
+  std::size_t prefill = 0, decode = 0;
+  std::string requests;
+  for (std::size_t i = 0; i < input.slices.size(); ++i) {
+    const auto& slice = input.slices[i];
+    // One token that is not the first of its request is decoded; so is the last of a prompt cut so that it is alone.
+    if (slice.tokens.size() == 1 && slice.first_position > 0)
+      ++decode;
+    else
+      prefill += slice.tokens.size();
+    if (i < requests_max) requests += (i == 0 ? "" : " ") + std::to_string(slice.request.value());
+  }
+  auto out = trace::begin_span("device.step", input.slices.size() == 1 ? input.slices.front().request.value() : 0);
+  out.add("instance", std::to_string(instance.value()));
+  out.add("prefill_tokens", std::to_string(prefill));
+  out.add("decode_tokens", std::to_string(decode));
+  out.add("requests", std::move(requests));
+  return out;
+}
+
+} // namespace godwit::actors
