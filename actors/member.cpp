@@ -30,10 +30,16 @@ member::member(runtime::actor_context context, member_options options) : actor(c
 
 runtime::behavior_of<member_interface> member::make_behavior() {
   start(join_until_joined());
-  return {[this](instance_ready& news) { mark_ready(news); },   [this](instance_drained& news) { drained(news); },
-          [this](kill_instance& what) { kill(what.instance); }, [this](topology& news) { pass_on(news); },
-          [this](retire&) { return respond(leave()); },         [this](activate_instance& order) { activate(order); },
-          [this](drain_instance& order) { drain(order); }};
+  return {[this](instance_ready& news) { mark_ready(news); },
+          [this](instance_drained& news) { drained(news); },
+          [this](kill_instance& what) { kill(what.instance); },
+          [this](topology& news) { pass_on(news); },
+          [this](retire&) { return respond(leave()); },
+          [this](activate_instance& order) { activate(order); },
+          [this](drain_instance& order) { drain(order); },
+          [this](trace_order& order) { return set_trace(order); },
+          [this](dump_order& order) { return respond(dump_trace(order)); },
+          [this](dump_part_query& query) { return respond(read_dump(query)); }};
 }
 
 void member::on_stop() {

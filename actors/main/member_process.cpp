@@ -59,11 +59,10 @@ void head_connector::work() {
 member_process::member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                                actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
                                runtime::log::logger log, tracing* records)
-    : settings_(settings), head_(head.host + ":" + std::to_string(head.port)), context_length_(identity.context_length),
-      fabric_(std::move(fabric)) {
+    : settings_(settings), records_(records), head_(head.host + ":" + std::to_string(head.port)),
+      context_length_(identity.context_length), fabric_(std::move(fabric)) {
   loader_ = std::make_unique<loader>(model, settings_);
-  system_ = std::make_unique<runtime::actor_system>(
-      make_system_settings(settings_, true, log, records != nullptr ? records->recorder() : nullptr));
+  system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log, records));
   connector_ = std::make_unique<head_connector>(*system_, head);
   auto pair = make_pair_options(settings_, model, loader_->factory(), make_migration(settings_, fabric_, log), log);
   actors::member_options o;
@@ -83,6 +82,7 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
     const std::lock_guard lock(to->mutex);
     to->state = state;
   };
+  if (records_ != nullptr) o.trace = records_->control();
   o.log = log.component("member");
   member_ = system_->spawn<actors::member>(std::move(o));
 }
@@ -95,6 +95,7 @@ member_process::~member_process() {
     board_->state = {}; // handles must not outlive the system
   }
   member_ = {};
+  if (records_ != nullptr) records_->settle();
   fabric_.reset(); // its callbacks post to actors of the system, dead or not
 }
 

@@ -77,6 +77,7 @@ private:
   };
 
   serve_settings settings_;
+  tracing* records_;
   std::string head_;
   std::uint32_t context_length_;
   std::shared_ptr<board> board_ = std::make_shared<board>();

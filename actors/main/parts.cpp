@@ -108,17 +108,17 @@ actors::scheduler_options make_scheduler_options(const serve_settings& settings,
 }
 
 runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
-                                                    const runtime::log::logger& log,
-                                                    std::shared_ptr<runtime::trace::recorder> recorder) {
+                                                    const runtime::log::logger& log, tracing* records) {
   runtime::actor_system_settings runs;
   runs.worker_threads = settings.runtime.worker_threads != 0 ? settings.runtime.worker_threads
                                                              : std::clamp(std::thread::hardware_concurrency(), 2U, 8U);
   runs.network = network;
-  runs.recorder = std::move(recorder);
+  if (records != nullptr) runs.recorder = records->recorder();
   runs.heartbeat_interval = settings.cluster.heartbeat_interval;
   runs.connection_timeout = settings.cluster.connection_timeout;
-  runs.report = [to = log.component("runtime")](std::string_view actor, std::string_view text) {
+  runs.report = [to = log.component("runtime"), records](std::string_view actor, std::string_view text) {
     to.error("{}: {}", actor, text);
+    if (records != nullptr) records->failed(actor);
   };
   return runs;
 }

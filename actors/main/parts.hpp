@@ -2,6 +2,7 @@
 
 #include "main/settings.hpp"
 #include "main/start_error.hpp"
+#include "main/tracing.hpp"
 
 #include <godwit/actors/global_scheduler.hpp>
 #include <godwit/actors/instance.hpp>
@@ -12,7 +13,6 @@
 #include <godwit/protocols/messages/status.hpp>
 #include <godwit/runtime/actor_system.hpp>
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,10 +50,10 @@ struct pair_options {
 [[nodiscard]] actors::scheduler_options make_scheduler_options(const serve_settings& settings,
                                                                const runtime::log::logger& log);
 
-/// `recorder` may be null.
-[[nodiscard]] runtime::actor_system_settings
-make_system_settings(const serve_settings& settings, bool network, const runtime::log::logger& log,
-                     std::shared_ptr<runtime::trace::recorder> recorder = nullptr);
+/// `records` must outlive the system; null: nobody records.
+[[nodiscard]] runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
+                                                                  const runtime::log::logger& log,
+                                                                  tracing* records = nullptr);
 
 /// As with vLLM: better to say at the start that an instance cannot hold one request of full length than to fail a
 /// client's longest request in the middle.

@@ -10,7 +10,9 @@ signals::signals() {
   sigemptyset(&set_);
   sigaddset(&set_, SIGINT);
   sigaddset(&set_, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  auto blocked = set_;
+  sigaddset(&blocked, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   std::signal(SIGPIPE, SIG_IGN); // a client that went away is an error of write(), not our end
 }
 

@@ -5,7 +5,8 @@
 namespace godwit::main {
 
 /// SIGINT and SIGTERM as something to ask for. Make it before any thread is started: they inherit the mask, so that no
-/// thread dies of the signals and they wait here.
+/// thread dies of the signals and they wait here. SIGUSR2 is blocked too, for main::trace_dumper; without one it does
+/// nothing.
 class signals {
 public:
   signals();

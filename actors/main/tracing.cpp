@@ -78,9 +78,29 @@ tracing::tracing(const serve_settings& settings, const recorded_process& what, r
     r.events_beside = std::max(r.events_beside, events_per_look);
   }
   recorder_ = std::make_shared<trace::recorder>(std::move(who), std::move(r));
+  if (settings_.trace.flight)
+    dumper_ = std::make_shared<trace_dumper>(recorder_,
+                                             dump_settings{settings_.trace.dump_dir, settings_.trace.dumps_max}, log_);
 }
 
 tracing::~tracing() { (void)end(); }
+
+void tracing::settle() {
+  if (dumper_) dumper_->settle();
+}
+
+void tracing::failed(std::string_view actor) noexcept {
+  try {
+    if (dumper_) dumper_->dump_because("fault-" + std::string(actor));
+  } catch (const std::exception&) { // no memory for it; what failed is in the log
+  }
+}
+
+void tracing::ended(const actors::ended_request& request) {
+  const auto limit = settings_.trace.slow_request;
+  if (dumper_ && limit.count() > 0 && request.took > limit)
+    dumper_->dump_because("slow-" + (request.client_id.empty() ? std::string("request") : request.client_id));
+}
 
 std::optional<start_error> tracing::begin() {
   if (!recorder_ || settings_.trace.file.empty()) return std::nullopt;

@@ -2,7 +2,9 @@
 
 #include "main/settings.hpp"
 #include "main/start_error.hpp"
+#include "main/trace_dumper.hpp"
 
+#include <godwit/actors/openai_edge.hpp>
 #include <godwit/runtime/log/logger.hpp>
 #include <godwit/runtime/trace/file_recorder.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
@@ -11,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace godwit::main {
@@ -48,6 +51,15 @@ public:
     std::uint64_t bytes = 0;
     std::string error; ///< of writing; empty: none
   };
+  /// For node_options and member_options; null where nothing is recorded. Give no orders after `settle`.
+  [[nodiscard]] std::shared_ptr<actors::trace_control> control() const { return dumper_; }
+  /// When the actors are gone, before their system is: nobody is answered any more.
+  void settle();
+  /// An actor failed: a dump, unless there was one just now. From any thread.
+  void failed(std::string_view actor) noexcept;
+  /// A request has ended: a dump, where it was slow, unless there was one just now. From any thread.
+  void ended(const actors::ended_request& request);
+
   /// Writes what is left, when the actor system is gone. Nothing where there is no file.
   std::optional<stored> end();
 
@@ -56,6 +68,7 @@ private:
   runtime::log::logger log_;
   std::shared_ptr<runtime::trace::recorder> recorder_;
   std::unique_ptr<runtime::trace::file_recorder> file_;
+  std::shared_ptr<trace_dumper> dumper_;
 };
 
 /// For the last line of a command: "recorded 1234 messages in t.gwt (0.5 MiB); godwit trace list t.gwt".

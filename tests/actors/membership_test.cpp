@@ -123,9 +123,16 @@ class silent_member final : public runtime::actor<actors::member_interface> {
 public:
   using actor::actor;
   [[nodiscard]] runtime::behavior_of<interface_type> make_behavior() override {
-    return {[](actors::instance_ready&) {}, [](actors::instance_drained&) {}, [](actors::kill_instance&) {},
-            [](actors::topology&) {},       [](actors::retire&) {},           [](actors::activate_instance&) {},
-            [](actors::drain_instance&) {}};
+    return {[](actors::instance_ready&) {},
+            [](actors::instance_drained&) {},
+            [](actors::kill_instance&) {},
+            [](actors::topology&) {},
+            [](actors::retire&) {},
+            [](actors::activate_instance&) {},
+            [](actors::drain_instance&) {},
+            [](actors::trace_order&) { return actors::trace_state{}; },
+            [](actors::dump_order&) { return actors::dumped_file{}; },
+            [](actors::dump_part_query&) { return actors::dump_part{}; }};
   }
 };
 

@@ -1,6 +1,9 @@
 #include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
 
+#include <godwit/runtime/trace/analysis/check.hpp>
+#include <godwit/runtime/trace/file.hpp>
+
 #include <boost/json.hpp>
 #include <gtest/gtest.h>
 
@@ -202,6 +205,32 @@ TEST(SimPolicy, KnowsThePapersNamesAndEveryDispatcher) {
   EXPECT_EQ(find_bundle("infaas++")->dispatch, "infaas");
   EXPECT_EQ(find_bundle("round_robin")->migration, protocols::migration_policy::none);
   EXPECT_FALSE(find_bundle(""));
+}
+
+TEST(SimCommand, SaysTheSameWhileItIsRecordedAndNothingIsMissingInTheFile) {
+  const scratch folder("record");
+  auto options = options_of("S-S", 3, 60);
+  const auto alone = simulate(options);
+  options.record = (folder.path / "s.gwt").string();
+  const auto recorded = simulate(options);
+  EXPECT_EQ(recorded.code, 0) << recorded.err;
+  EXPECT_EQ(alone.out, recorded.out);
+  EXPECT_NE(recorded.err.find(" in " + options.record), std::string::npos) << recorded.err;
+  const auto all = runtime::trace::read_file(options.record);
+  ASSERT_TRUE(all);
+  EXPECT_TRUE(all->remarks.empty()) << all->remarks.front();
+  EXPECT_EQ(all->fact(0, "command"), "sim");
+  EXPECT_FALSE(all->fact(0, "argument:0").empty()) << "to run it again";
+  EXPECT_TRUE(check_causality(runtime::trace::analysis::index(*all)).sound());
+  // The bytes too are the same, so that two runs can be compared.
+  const auto first = read(options.record);
+  (void)simulate(options);
+  EXPECT_EQ(first, read(options.record));
+  options.record = (folder.path / "none" / "s.gwt").string();
+  const auto nowhere = simulate(options);
+  EXPECT_EQ(nowhere.code, 1);
+  EXPECT_NE(nowhere.err.find("cannot record: "), std::string::npos) << nowhere.err;
+  EXPECT_EQ(nowhere.out, "");
 }
 
 } // namespace godwit::main

@@ -4,6 +4,7 @@
 #include <godwit/actors/membership.hpp>
 #include <godwit/actors/migration_messages.hpp>
 #include <godwit/actors/policy_messages.hpp>
+#include <godwit/actors/trace_messages.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/messages/ids.hpp>
@@ -225,18 +226,34 @@ struct frontend_interface
                              protocols::request_history(history_query)> {};
 
 /// The head of a cluster: front end, scheduler, and the members who bring the instances.
-struct node_interface : runtime::interface<protocols::cluster_status(status_query), void(kill_instance),
-                                           topology(topology_query), protocols::migration_report(migrate_request),
-                                           join_answer(join_cluster), void(member_news), void(leave_cluster),
-                                           // scheduling
-                                           policy_answer(policy_order), protocols::request_history(history_query),
-                                           drain_answer(drain_instance), void(scaling_wish)> {};
+struct node_interface
+    : runtime::interface<protocols::cluster_status(status_query), void(kill_instance), topology(topology_query),
+                         protocols::migration_report(migrate_request), join_answer(join_cluster), void(member_news),
+                         void(leave_cluster),
+                         // scheduling
+                         policy_answer(policy_order), protocols::request_history(history_query),
+                         drain_answer(drain_instance), void(scaling_wish),
+                         // recording
+                         trace_answer(trace_order), dump_answer(dump_order), dump_part(dump_part_query)> {};
 
 /// Supervises the instances of one process, for a head that may be elsewhere.
-struct member_interface : pair_keeper_interface::extend<void(kill_instance), void(topology), void(retire),
-                                                        void(activate_instance), void(drain_instance)> {};
+struct member_interface
+    : pair_keeper_interface::extend<void(kill_instance), void(topology), void(retire), void(activate_instance),
+                                    void(drain_instance),
+                                    // recording, of its process
+                                    trace_state(trace_order), dumped_file(dump_order), dump_part(dump_part_query)> {};
 
 } // namespace godwit::actors
+
+// What comes from clients: replay needs it, with somebody in the client's place.
+template <> struct godwit::runtime::trace::recorded_form<godwit::actors::submit_request> {
+  static void write(wire_writer& out, const actors::submit_request& x);
+  static actors::submit_request read(wire_reader& in);
+};
+template <> struct godwit::runtime::trace::recorded_form<godwit::actors::withdraw_request> {
+  static void write(wire_writer& out, const actors::withdraw_request& x);
+  static actors::withdraw_request read(wire_reader& in);
+};
 
 GODWIT_LOCAL_MESSAGE(godwit::actors::instance_facts)
 GODWIT_LOCAL_MESSAGE(godwit::actors::submit_request)

@@ -3,12 +3,14 @@
 #include <godwit/actors/instance.hpp>
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/llumlet.hpp>
+#include <godwit/actors/trace_control.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/async/expected.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -51,8 +53,9 @@ struct member_options {
   std::chrono::nanoseconds settled_after{std::chrono::seconds(30)};
   /// Longest time for an instance to load its model.
   std::chrono::nanoseconds load_timeout{std::chrono::minutes(30)};
-  instance_options instance; ///< `id` is filled in
-  llumlet_options llumlet;   ///< `id`, `generation`, `instance` and the like are filled in
+  instance_options instance;            ///< `id` is filled in
+  llumlet_options llumlet;              ///< `id`, `generation`, `instance` and the like are filled in
+  std::shared_ptr<trace_control> trace; ///< of this process; null: it records nothing
   /// Told every change, on the member's context; must only post or store. May be empty.
   std::function<void(const member_state&)> on_state;
   runtime::log::logger log;
@@ -116,6 +119,9 @@ private:
   void start_stopped(pair& p, protocols::instance_id id);
   /// Null: not one of this member's.
   [[nodiscard]] pair* find_pair(protocols::instance_id id);
+  [[nodiscard]] trace_state set_trace(const trace_order& order);
+  runtime::async::task<dumped_file> dump_trace(dump_order order);
+  runtime::async::task<dump_part> read_dump(dump_part_query query);
   /// To the llumlets; who watches one that is no longer in it hears that it is down.
   void pass_on(const topology& news);
   /// To the head, if there is one, and to `on_state`.

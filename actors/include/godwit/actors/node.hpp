@@ -7,6 +7,7 @@
 #include <godwit/actors/llumlet.hpp>
 #include <godwit/actors/member.hpp>
 #include <godwit/actors/provisioner.hpp>
+#include <godwit/actors/trace_control.hpp>
 #include <godwit/protocols/provisioning/provisioning.hpp>
 #include <godwit/runtime/actor.hpp>
 
@@ -45,6 +46,7 @@ struct node_options {
   /// more instance itself if `provision_here`, otherwise there is none.
   std::shared_ptr<actors::provisioner> provisioner;
   bool provision_here = false;
+  std::shared_ptr<trace_control> trace; ///< of this process; null: it records nothing
   /// Told every new topology, on the node's context; must only post or store.
   std::function<void(const topology&)> on_topology;
   runtime::log::logger log;
@@ -129,6 +131,22 @@ private:
   void watch_orders();
   runtime::async::task<void> wake_at(std::int64_t when);
   [[nodiscard]] member_record* keeper_of(protocols::instance_id id);
+
+  // node_trace.cpp:
+  /// A process that is not this one, by its member.
+  struct other_process {
+    runtime::handle<member_interface> member;
+    std::string address;
+  };
+  template <class Answer> struct trace_round;
+  [[nodiscard]] std::vector<other_process> other_processes() const;
+  template <class Order, class Answer>
+  runtime::async::task<void> ask_process(other_process whom, Order order, std::shared_ptr<trace_round<Answer>> round,
+                                         std::size_t index);
+  template <class Order, class Answer> runtime::async::task<std::vector<Answer>> ask_processes(Order order);
+  runtime::async::task<trace_answer> set_trace(trace_order order);
+  runtime::async::task<dump_answer> dump_trace(dump_order order);
+  runtime::async::task<dump_part> read_dump(dump_part_query query);
 
   void kill(protocols::instance_id id);
   /// The home of the request does it.
