@@ -1,0 +1,116 @@
+#include "trace/analysis/request_walk.hpp"
+
+#include <algorithm>
+
+namespace godwit::runtime::trace::analysis {
+
+request_walk::request_walk(const index& of, const model_request& request) : of_(of), request_(request) {
+  look();
+  if (const auto last = last_message(); last != nowhere) walk(last);
+}
+
+bool request_walk::is(position p, std::string_view type) const {
+  return of_[p].kind == event_kind::delivery && of_.source().name_of(of_[p]).ends_with(type);
+}
+
+void request_walk::look() {
+  look_below(request_.http != nowhere ? request_.http : request_.first);
+  for (position p = 0; p < of_.size(); ++p) {
+    if (!ours(p)) continue;
+    const auto& e = of_[p];
+    if (e.kind == event_kind::note && of_.source().name_of(e) == "ownership") said_ = of_.cause(p);
+    if (e.kind != event_kind::delivery) continue;
+    about_.push_back(p);
+    if (is(p, "generate_order") || is(p, "adopt_order")) arrivals_.push_back(p);
+  }
+  std::sort(arrivals_.begin(), arrivals_.end());
+}
+
+// Before it has a number, a request is known by what follows from its HTTP request.
+void request_walk::look_below(position root) {
+  constexpr std::size_t messages_max = 64;
+  std::vector<position> todo{root};
+  for (std::size_t i = 0; i < todo.size() && i < messages_max; ++i) {
+    const auto p = todo[i];
+    if (of_.about(p) == 0 || p == root) {
+      const auto below = of_.effects(p);
+      todo.insert(todo.end(), below.begin(), below.end());
+    }
+    if (of_.about(p) == 0 && (is(p, "submit_request") || is(p, "dispatch_query"))) arrivals_.push_back(p);
+  }
+}
+
+// Where its home does not say what ended it: the last message with tokens that is about it, or that an actor sent which
+// was given it; a message with the tokens of several requests is about none of them alone.
+position request_walk::last_message() const {
+  if (said_ != nowhere && is(said_, "token_updates")) return said_;
+  std::set<actor_id> given;
+  for (const auto p : about_) given.insert(of_[p].receiver);
+  auto tokens = nowhere;
+  for (position p = 0; p < of_.size(); ++p) {
+    if (of_.begin(p) > request_.end_ns) break;
+    const auto mine = ours(p) || (of_.about(p) == 0 && given.contains(of_[p].sender));
+    if (mine && of_.begin(p) >= request_.begin_ns && is(p, "token_updates")) tokens = p;
+  }
+  if (tokens != nowhere || about_.empty()) return tokens;
+  auto last = about_.back();
+  for (const auto p : about_)
+    if (of_.begin(p) <= request_.end_ns) last = p;
+  return last;
+}
+
+// The last one that `at`'s actor handled until then.
+position request_walk::latest(const std::vector<position>& among, position at) const {
+  auto found = nowhere;
+  for (const auto p : among) {
+    if (of_.begin(p) > of_.begin(at)) break;
+    if (of_[p].receiver == of_[at].receiver && of_.begin(p) >= request_.begin_ns) found = p;
+  }
+  return found;
+}
+
+request_walk::climbed request_walk::climb(position from, std::vector<position>& path) const {
+  climbed out;
+  for (auto p = from; p != nowhere && path.size() <= of_.size(); p = of_.cause(p)) {
+    if (p == request_.http) return {true, 0, nowhere};
+    if (of_.begin(p) < request_.begin_ns) break;
+    if (out.arrived != nowhere && of_.begin(p) < of_.begin(out.arrived)) break;
+    path.push_back(p);
+    if (p == request_.first && request_.http == nowhere) return {true, 0, nowhere};
+    if (of_[p].kind != event_kind::delivery) continue;
+    const auto arrived = latest(arrivals_, p);
+    if (arrived == nowhere) continue;
+    // On its own way there is nothing to go over to.
+    out = arrived == p ? climbed{} : climbed{false, path.size() - 1, arrived};
+  }
+  return out;
+}
+
+// For actors of other kinds: the earliest message of what was climbed whose actor had handled one about the request.
+request_walk::climbed request_walk::guess(std::size_t from, const std::vector<position>& path) const {
+  for (auto i = path.size(); i-- > from;) {
+    if (of_[path[i]].kind != event_kind::delivery) continue;
+    const auto before = latest(about_, path[i]);
+    if (before != nowhere && before != path[i] && of_.begin(before) < of_.begin(path[i])) return {false, i, before};
+  }
+  return {};
+}
+
+void request_walk::walk(position last) {
+  std::vector<position> path;
+  std::set<position> gone_over;
+  for (auto from = last; from != nowhere;) {
+    const auto begun = path.size();
+    auto found = climb(from, path);
+    whole_ = found.done;
+    if (whole_) break;
+    if (found.arrived == nowhere) found = guess(begun, path);
+    if (found.arrived == nowhere || !gone_over.insert(found.arrived).second) break;
+    path.resize(found.last + 1);
+    held_.insert(path[found.last]);
+    from = found.arrived;
+  }
+  events_.assign(path.rbegin(), path.rend());
+}
+
+} // namespace godwit::runtime::trace::analysis

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <godwit/runtime/trace/analysis/requests.hpp>
+
+#include <set>
+#include <vector>
+
+namespace godwit::runtime::trace::analysis {
+
+/// Finds the messages by which a model request got its last token.
+///
+/// Causes alone do not lead there: a step of a device that serves several requests is caused by the step before it, and
+/// so by whoever woke the engine; a decision for several requests is caused by the first one. So the walk goes up along
+/// causes until before the request had come to where it is, and goes over to the message that brought it there.
+class request_walk {
+public:
+  request_walk(const index& of, const model_request& request);
+  /// From the beginning, or from where causes are missing, to the last token.
+  [[nodiscard]] const std::vector<position>& events() const noexcept { return events_; }
+  /// Of these, what its actor handled later than it had got the request, and for another reason.
+  [[nodiscard]] bool held_until(position p) const { return held_.contains(p); }
+  [[nodiscard]] bool whole() const noexcept { return whole_; }
+
+private:
+  /// How far a climb along causes came.
+  struct climbed {
+    bool done = false;          ///< to the beginning
+    std::size_t last = 0;       ///< of the path: the message that was held...
+    position arrived = nowhere; ///< ... since this one brought the request to its actor
+  };
+
+  void look();
+  void look_below(position root);
+  [[nodiscard]] bool ours(position p) const { return of_.about(p) == request_.id; }
+  [[nodiscard]] bool is(position p, std::string_view type) const;
+  [[nodiscard]] position last_message() const;
+  [[nodiscard]] position latest(const std::vector<position>& among, position at) const;
+  [[nodiscard]] climbed climb(position from, std::vector<position>& path) const;
+  [[nodiscard]] climbed guess(std::size_t from, const std::vector<position>& path) const;
+  void walk(position last);
+
+  const index& of_;
+  const model_request& request_;
+  std::vector<position> arrivals_; ///< messages that brought the request to an actor, by time
+  std::vector<position> about_;    ///< all deliveries about it, by time
+  position said_ = nowhere;        ///< the message upon which its home said how it ended
+  std::vector<position> events_;
+  std::set<position> held_;
+  bool whole_ = false;
+};
+
+} // namespace godwit::runtime::trace::analysis
