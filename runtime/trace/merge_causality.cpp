@@ -135,9 +135,9 @@ private:
       const auto& line = lines_[p];
       if (line.moves == 0) continue;
       const auto& name = of_.processes[p].name;
-      of_.remarks.push_back("the clock of process " + (name.empty() ? std::to_string(p) : name) + " drifts: " +
-                            std::to_string(line.moves) + " messages arrived before they were sent, by up to " +
-                            std::to_string(line.most / 1000) + " us; its times were moved from there on");
+      of_.remarks.push_back(std::to_string(line.moves) + " messages to process " +
+                            (name.empty() ? std::to_string(p) : name) + " arrived before they were sent, by up to " +
+                            std::to_string((line.most + 999) / 1000) + " us; its times were moved on from there");
     }
     if (passed_ != 0)
       of_.remarks.push_back(
@@ -155,6 +155,12 @@ private:
 
 } // namespace
 
-void restore_causality(recording& of, const std::vector<crossing>& messages) { walker(of, messages).run(); }
+void restore_causality(recording& of, const std::vector<crossing>& messages) {
+  const auto early = [&of](const crossing& message) {
+    const auto& delivery = of.events[message.delivery];
+    return delivery.queued_ns + of.processes[delivery.id.process].offset_ns < of.at(of.events[message.sent]);
+  };
+  if (std::any_of(messages.begin(), messages.end(), early)) walker(of, messages).run();
+}
 
 } // namespace godwit::runtime::trace
