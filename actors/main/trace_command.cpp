@@ -1,5 +1,6 @@
 #include "main/trace_command.hpp"
 
+#include "main/trace_control_command.hpp"
 #include "main/trace_ui_command.hpp"
 
 namespace godwit::main {
@@ -15,7 +16,10 @@ void add_trace_command(CLI::App& app, command_result& result) {
   add_trace_slow_command(*trace, result);
   add_trace_diff_command(*trace, result);
   add_trace_export_command(*trace, result);
+  add_trace_replay_command(*trace, result);
   add_trace_ui_command(*trace, result);
+  add_trace_level_command(*trace, result);
+  add_trace_dump_command(*trace, result);
 }
 
 } // namespace godwit::main

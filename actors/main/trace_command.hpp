@@ -17,5 +17,6 @@ void add_trace_stats_command(CLI::App& trace, command_result& result);
 void add_trace_slow_command(CLI::App& trace, command_result& result);
 void add_trace_diff_command(CLI::App& trace, command_result& result);
 void add_trace_export_command(CLI::App& trace, command_result& result);
+void add_trace_replay_command(CLI::App& trace, command_result& result);
 
 } // namespace godwit::main

@@ -25,6 +25,11 @@ message_kind kind_of(const message_type& type, caf::message_id mid) {
 
 } // namespace
 
+bool is_beside(caf::mailbox_element& message) {
+  if (letter::of(message)) return !message.sender && message.mid.is_response();
+  return !message.content().match_elements<envelope>();
+}
+
 std::uint64_t key_of(const caf::node_id& node) { return fnv1a(caf::to_string(node)) | 1U; }
 
 tracing::tracing(std::shared_ptr<trace::detail::recorder_core> core, const caf::node_id& node, std::string name)
@@ -82,9 +87,19 @@ caf::mailbox_element_ptr tracing::queued(caf::mailbox_element_ptr message, std::
     message.reset(fresh);
     mark = &fresh->mark;
   }
-  if (mark->id == 0) made(*mark);
+  if (mark->id == 0) {
+    made(*mark);
+    // That somebody is gone, or will not answer, is said by whoever comes first to the end of an actor: it depends on
+    // other threads, and must not shift the numbers of what its handler makes.
+    // So it is with results of callbacks, which a device may give at once where it is stopped.
+    if (mark->id != 0 && is_beside(*message)) {
+      auto* book = trace::detail::here.book;
+      --book->next;
+      mark->id = book->next_beside++;
+    }
+  }
   if (mark->id == 0) return message;
-  mark->queued = core_->ticks();
+  mark->queued = core_->whole() ? ~core_->now_ns() : core_->ticks(); // as `begin` is taken
   mark->counted = true;
   mark->depth = static_cast<std::uint32_t>(std::max(0, depth.fetch_add(1, std::memory_order_relaxed)));
   return message;

@@ -75,6 +75,9 @@ private:
   std::map<caf::node_id, std::uint16_t> known_;
 };
 
+/// Whether a message is numbered apart from what handlers make: it is the runtime's, or a callback's result.
+[[nodiscard]] bool is_beside(caf::mailbox_element& message);
+
 /// The same number in every process that knows the node.
 [[nodiscard]] std::uint64_t key_of(const caf::node_id& node);
 

@@ -1,5 +1,6 @@
 #include <godwit/runtime/sim/replay.hpp>
 
+#include "actor/letter.hpp"
 #include "sim/replayer.hpp"
 
 #include <algorithm>
@@ -45,6 +46,7 @@ replay_result replay::run(const replay_limits& limits) { return replayer_->run(l
 
 namespace detail {
 
+using runtime::detail::letter;
 using trace::event_kind;
 
 void replayer::differs(std::string what, std::string recorded, std::string replayed) {
@@ -72,6 +74,29 @@ std::string replayer::describe(const trace::event& e, std::string_view name) con
   return out + (e.kind == event_kind::delivery ? ", made " + std::to_string(e.made - 1) : "");
 }
 
+std::string replayer::made_then(const event& e) const {
+  std::string out;
+  for (auto n = e.first + 1; n < e.first + e.made; ++n) {
+    const auto found = by_id_.find(n);
+    const auto* made = found == by_id_.end() ? nullptr : found->second;
+    const auto name = made ? recorded_.name_of(*made) : std::string{};
+    out += "\n    " + (made ? describe(*made, name) : "#" + std::to_string(n) + " that was never handled");
+  }
+  return out;
+}
+
+std::string replayer::made_now(const event& r) const {
+  std::string out;
+  for (auto n = r.first + 1; n < r.first + r.made; ++n) {
+    const auto found = held_.find(n);
+    const auto* l = found == held_.end() ? nullptr : letter::of(*found->second.message);
+    out += "\n    #" + std::to_string(n) + " ";
+    if (found != held_.end()) out += "-> " + std::to_string(found->second.receiver.id()) + " ";
+    out += l ? std::string(l->type->name) : "of the runtime, or no message";
+  }
+  return out;
+}
+
 void replayer::compare(const event& e) {
   const event* handled = nullptr;
   std::vector<std::pair<event, std::string>> all;
@@ -95,7 +120,7 @@ void replayer::compare(const event& e) {
                     r.request == e.request && (e.outside || (r.content == e.content && r.text == e.text));
   if (!same)
     differs(r.made != e.made ? "a message was handled in another way" : "a message differs",
-            describe(e, recorded_.name_of(e)), describe(r, name));
+            describe(e, recorded_.name_of(e)) + made_then(e), describe(r, name) + made_now(r));
 }
 
 void replayer::compare_beside(const event& replayed, std::string_view name) {

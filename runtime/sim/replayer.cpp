@@ -74,7 +74,12 @@ replayer::replayer(trace::recording recorded, report_function report)
 
 replayer::~replayer() {
   trace::detail::source_here = nullptr;
+  // What they say when they are dropped is held, and goes with the rest.
+  kept_.clear();
+  objects_.clear();
+  std::exchange(held_, {}).clear();
   held_.clear();
+  held_beside_.clear();
   system_->engine().replay = nullptr;
   for (auto& [id, actor] : std::exchange(unborn_, {})) {
     caf::actor_config config{system_->engine().system().dummy_execution_unit()};
@@ -86,12 +91,12 @@ replayer::~replayer() {
 void replayer::know(const std::vector<const message_type*>& types) { system_->engine().register_types(types); }
 
 void replayer::hold(runtime::detail::actor_core& receiver, caf::mailbox_element_ptr message) {
-  std::uint64_t id = 0;
-  if (const auto* l = letter::of(*message))
-    id = l->mark.id;
-  else if (const auto* marked = marked_element::of(*message))
-    id = marked->mark.id;
-  held_[id] = {runtime::detail::reference(caf::strong_actor_ptr{receiver.ctrl()}), std::move(message)};
+  held one{runtime::detail::reference(caf::strong_actor_ptr{receiver.ctrl()}), std::move(message)};
+  const auto* l = letter::of(*one.message);
+  if (l && !runtime::detail::is_beside(*one.message))
+    held_[l->mark.id] = std::move(one);
+  else
+    held_beside_.push_back(std::move(one));
 }
 
 std::uint64_t replayer::actor_id_for(std::uint64_t birth, bool outside) {
@@ -171,9 +176,9 @@ void replayer::handle_delivery(const event& e) {
   if (found != held_.end()) {
     what = std::move(found->second);
     held_.erase(found);
-  } else if (e.outside) {
+  } else if (e.outside || recorded_.name_of(e).empty() || (!e.sender && e.wait != 0)) {
     what.receiver = system_->engine().find(e.receiver.id);
-    what.message = from_outside(e);
+    what.message = e.outside ? from_outside(e) : of_runtime(e);
     if (!result_.difference.empty()) return;
   } else {
     return differs("a message was not sent", describe(e, recorded_.name_of(e)), "nobody sent it");
@@ -199,11 +204,43 @@ caf::strong_actor_ptr replayer::actor_or_stranger(trace::actor_id who) {
   return there;
 }
 
+// Who hears of an actor's end depends on what other threads do at that moment. Where the replay has no such message, it
+// is made as it was.
+caf::mailbox_element_ptr replayer::of_runtime(const event& e) {
+  for (auto i = held_beside_.begin(); i != held_beside_.end(); ++i) {
+    if (i->receiver.id() != e.receiver.id) continue;
+    auto& content = i->message->content();
+    bool meant = false;
+    auto* const l = letter::of(*i->message);
+    if (l) {
+      meant = e.wait != 0 && i->message->mid.is_response() && i->message->mid.request_id().integer_value() == e.wait &&
+              l->type->name == recorded_.name_of(e);
+    } else if (content.match_elements<caf::down_msg>()) {
+      const auto* whom = caf::actor_cast<caf::actor_control_block*>(content.get_as<caf::down_msg>(0).source);
+      meant = e.message == message_kind::down && whom && whom->id() == e.sender.id;
+    } else if (content.match_elements<caf::exit_msg>()) {
+      meant = e.message == message_kind::stop;
+    } else {
+      meant = i->message->mid.is_response() && i->message->mid.request_id().integer_value() == e.wait &&
+              e.message == message_kind::failure;
+    }
+    if (!meant) continue;
+    auto out = std::move(i->message);
+    held_beside_.erase(i);
+    auto* const marked = marked_element::of(*out);
+    auto& mark = l ? l->mark : marked->mark;
+    mark.id = e.id.number;
+    mark.cause = e.cause.number;
+    return out;
+  }
+  return from_outside(e);
+}
+
 caf::mailbox_element_ptr replayer::from_outside(const event& e) {
   stamp mark;
   mark.id = e.id.number;
   mark.cause = e.cause.number;
-  mark.outside = true;
+  mark.outside = e.outside;
   auto mid = caf::make_message_id(e.wait);
   if (e.message == message_kind::answer || (e.message == message_kind::failure && e.wait != 0)) mid = mid.response_id();
   auto sender = actor_or_stranger(e.sender);

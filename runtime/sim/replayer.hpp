@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace godwit::runtime::sim::detail {
@@ -37,6 +37,7 @@ public:
   void born(runtime::detail::actor_core& actor, std::uint64_t birth) override;
   std::optional<std::string> take(std::string_view name) override;
   std::shared_ptr<void>& object(std::uint64_t number) override { return objects_[number]; }
+  void keep(std::shared_ptr<void> what) override { kept_.push_back(std::move(what)); }
 
 private:
   using event = trace::event;
@@ -48,10 +49,13 @@ private:
   void handle_spawned(const event& e);
   void handle_delivery(const event& e);
   [[nodiscard]] caf::mailbox_element_ptr from_outside(const event& e);
+  [[nodiscard]] caf::mailbox_element_ptr of_runtime(const event& e);
   [[nodiscard]] caf::strong_actor_ptr actor_or_stranger(trace::actor_id who);
   void compare(const event& e);
   void compare_beside(const event& replayed, std::string_view name);
   void differs(std::string what, std::string recorded, std::string replayed);
+  [[nodiscard]] std::string made_then(const event& e) const;
+  [[nodiscard]] std::string made_now(const event& r) const;
   [[nodiscard]] std::string describe(const event& e, std::string_view name) const;
   void run_ready();
 
@@ -64,9 +68,11 @@ private:
   std::shared_ptr<trace::recorder> recorder_;
   std::unique_ptr<sim::system> system_;
   std::unordered_map<std::uint64_t, held> held_;
+  std::vector<held> held_beside_;                       ///< of the runtime: that somebody is gone, or has to go
   std::unordered_map<std::uint64_t, actor_ref> unborn_; ///< by their spawned event
   std::map<trace::actor_id, caf::strong_actor_ptr> strangers_;
   std::unordered_map<std::uint64_t, std::shared_ptr<void>> objects_;
+  std::vector<std::shared_ptr<void>> kept_;
   std::uint64_t spare_id_ = std::uint64_t{1} << 48U; ///< for actors that the recording has not
   const event* now_ = nullptr;
   std::size_t inputs_taken_ = 0;

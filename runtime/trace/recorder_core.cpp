@@ -139,7 +139,7 @@ event recorder_core::to_event(const slot& s, std::uint32_t thread) const {
   if (s.receiver != 0) e.receiver = {s.receiver_process, s.receiver};
   e.thread = thread;
   e.begin_ns = ticks_.to_ns(s.begin);
-  e.queued_ns = s.queued == 0 ? e.begin_ns : std::min(e.begin_ns, ticks_.to_ns(s.queued));
+  e.queued_ns = s.queued < 0 ? ~s.queued : s.queued == 0 ? e.begin_ns : std::min(e.begin_ns, ticks_.to_ns(s.queued));
   e.end_ns = std::max(e.begin_ns, ticks_.to_ns(s.end));
   e.request = s.request;
   e.wait = s.wait;

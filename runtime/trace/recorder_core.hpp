@@ -21,9 +21,11 @@ namespace godwit::runtime::trace::detail {
 /// What one thread writes for one recorder.
 struct thread_book {
   thread_book(std::uint16_t which, std::size_t events, std::thread::id owner)
-      : last(events), next((std::uint64_t{which} + 1) << 40U), number(which), thread(owner) {}
+      : last(events), next((std::uint64_t{which} + 1) << 40U), next_beside(next | std::uint64_t{1} << 39U),
+        number(which), thread(owner) {}
   ring last;
-  std::uint64_t next; ///< number of the thread's next event
+  std::uint64_t next;        ///< number of the thread's next event
+  std::uint64_t next_beside; ///< ... of those that no handler makes
   const std::uint16_t number;
   const std::thread::id thread;
   std::uint64_t drained = 0; ///< of `last`; belongs to whoever drains

@@ -21,7 +21,7 @@ struct slot {
   std::uint64_t sender = 0;
   std::uint64_t receiver = 0;
   const message_type* type = nullptr;
-  std::int64_t queued = 0; ///< ticks (recorder_core::ticks), as those that follow
+  std::int64_t queued = 0; ///< ticks (recorder_core::ticks), as those that follow; below 0: ~ns of the clock
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::uint64_t request = 0;

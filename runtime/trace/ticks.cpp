@@ -25,7 +25,7 @@ bool even_counter() noexcept {
 
 tick_source::tick_source(const runtime::clock* simulated)
     : simulated_(simulated), counter_(!simulated && even_counter()) {
-  if (counter_) last_ = look();
+  if (counter_) first_ = last_ = look();
 }
 
 // The thread may be interrupted between the two readings: the closest of a few counts.
@@ -43,20 +43,19 @@ tick_source::anchor tick_source::look() const noexcept {
   return best;
 }
 
+// The rate is taken over all the time that has passed, and becomes exact with it; the last anchor keeps what is left of
+// its error, and what the clock was slewed by, out of recent times.
 void tick_source::adjust() {
   if (!counter_) return;
-  constexpr std::int64_t apart_min = 2'000'000, apart = 500'000'000;
+  constexpr std::int64_t apart_min = 2'000'000;
   const std::lock_guard lock(mutex_);
   auto current = look();
-  if (ns_per_tick_ == 0) {
-    while (current.ns - last_.ns < apart_min) {
-      std::this_thread::sleep_for(std::chrono::nanoseconds(apart_min));
-      current = look();
-    }
-  } else if (current.ns - last_.ns < apart) {
-    return;
+  while (current.ns - first_.ns < apart_min) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(apart_min));
+    current = look();
   }
-  ns_per_tick_ = static_cast<double>(current.ns - last_.ns) / static_cast<double>(current.ticks - last_.ticks);
+  if (ns_per_tick_ != 0 && current.ns - last_.ns < apart_min) return;
+  ns_per_tick_ = static_cast<double>(current.ns - first_.ns) / static_cast<double>(current.ticks - first_.ticks);
   last_ = current;
 }
 

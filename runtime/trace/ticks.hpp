@@ -41,6 +41,7 @@ private:
   steady_clock own_;
   bool counter_ = false;
   mutable std::mutex mutex_;
+  anchor first_;
   anchor last_;
   double ns_per_tick_ = 0; ///< 0: not known yet
 };

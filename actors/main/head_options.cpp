@@ -1,0 +1,50 @@
+#include "main/head_options.hpp"
+
+#include "main/migration_parts.hpp"
+#include "main/parts.hpp"
+#include "main/scheduling_settings.hpp"
+
+#include <utility>
+
+namespace godwit::main {
+
+std::vector<std::string> execution_level_names(const serve_settings& settings) {
+  std::vector<std::string> out;
+  for (auto& level : execution_levels(settings)) out.push_back(std::move(level.name));
+  return out;
+}
+
+std::string served_name(const serve_settings& settings, const gpu::model::model_directory& model) {
+  return settings.model.name.empty() ? model.name : settings.model.name;
+}
+
+actors::node_options make_head_options(const serve_settings& settings, const gpu::model::model_directory& model,
+                                       const actors::model_identity& identity, actors::executor_factory factory,
+                                       std::shared_ptr<transport::fabric> fabric, const runtime::log::logger& log) {
+  actors::node_options o;
+  o.version = GODWIT_VERSION;
+  o.model = served_name(settings, model);
+  o.address = settings.cluster.name.empty() ? settings.control.listen : settings.cluster.name;
+  o.identity = identity;
+  o.instances = settings.instances.count;
+  o.backoff_min = settings.instances.restart_backoff_min;
+  o.backoff_max = settings.instances.restart_backoff_max;
+  o.log = log.component("node");
+
+  auto pair =
+      make_pair_options(settings, model, std::move(factory), make_migration(settings, std::move(fabric), log), log);
+  o.instance = std::move(pair.instance);
+  o.llumlet = std::move(pair.llumlet);
+
+  o.scheduler = make_scheduler_options(settings, log);
+  o.provision_here = settings.scaling.provisioner == provisioner_choice::in_process;
+
+  o.frontend.requests_max = settings.frontend.requests_max;
+  o.frontend.attempts_max = settings.frontend.attempts_max;
+  o.frontend.placement_timeout = settings.frontend.placement_timeout;
+  o.frontend.execution_levels = execution_level_names(settings);
+  o.frontend.log = log.component("frontend");
+  return o;
+}
+
+} // namespace godwit::main

@@ -1,0 +1,77 @@
+#include "main/replay_node.hpp"
+
+#include "main/head_options.hpp"
+#include "main/parts.hpp"
+#include "replay/doubles.hpp"
+
+#include <godwit/actors/global_scheduler.hpp>
+#include <godwit/actors/node.hpp>
+#include <godwit/runtime/config/registry.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace godwit::main {
+
+namespace {
+
+constexpr std::string_view setting_prefix = "setting:";
+
+/// The settings that the recorded process had.
+protocols::expected<serve_settings, start_error> settings_of(const runtime::trace::process& who) {
+  serve_settings out;
+  runtime::config::registry registry;
+  declare(registry, out);
+  for (const auto& fact : who.facts) {
+    if (!fact.name.starts_with(setting_prefix)) continue;
+    const auto name = fact.name.substr(setting_prefix.size());
+    if (registry.find(name) == nullptr)
+      return protocols::unexpected(start_error{"cannot replay: this godwit has no setting " + name});
+    if (auto wrong = registry.set(name, fact.value, {runtime::config::source::flag, fact.name}))
+      return protocols::unexpected(start_error{"cannot replay: " + *wrong});
+  }
+  return out;
+}
+
+} // namespace
+
+protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtime::trace::recording recorded,
+                                                                          const runtime::sim::replay_limits& limits) {
+  using runtime::local;
+  using runtime::message_type_of;
+  auto settings = settings_of(recorded.processes.front());
+  if (!settings) return protocols::unexpected(settings.error());
+  const auto version = recorded.fact(0, "version");
+  if (version != GODWIT_VERSION)
+    return protocols::unexpected(start_error{"cannot replay: it was recorded by godwit " + std::string(version) +
+                                             ", and this is " GODWIT_VERSION});
+  auto model = open_served_model(std::string(recorded.fact(0, "model")));
+  if (!model) return protocols::unexpected(model.error());
+  auto identity = identity_of(*settings, *model);
+  if (!identity) return protocols::unexpected(identity.error());
+
+  auto again = runtime::sim::replay::make(std::move(recorded));
+  if (!again) return protocols::unexpected(start_error{again.error().message});
+  (*again)->know({&message_type_of<local<actors::executor_outcome>>, &message_type_of<local<std::string>>,
+                  &message_type_of<local<bool>>});
+  const runtime::log::logger quiet;
+  auto factory = [](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+    actors::keep_for_replay(std::move(done));
+  };
+  std::shared_ptr<transport::fabric> fabric;
+  if (settings->fabric.backend != fabric_choice::none) fabric = std::make_shared<actors::replayed_fabric>();
+  runtime::metrics::registry metrics;
+  auto options = make_head_options(*settings, *model, *identity, factory, std::move(fabric), quiet);
+  options.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics);
+  options.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics);
+  options.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics);
+  (*again)->host().spawn<actors::node>(std::move(options));
+  auto result = (*again)->run(limits);
+  again->reset(); // before what its actors refer to
+  return result;
+}
+
+} // namespace godwit::main

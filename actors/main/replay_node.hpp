@@ -1,0 +1,16 @@
+#pragma once
+
+#include "main/start_error.hpp"
+
+#include <godwit/protocols/expected.hpp>
+#include <godwit/runtime/sim/replay.hpp>
+#include <godwit/runtime/trace/recording.hpp>
+
+namespace godwit::main {
+
+/// Replays the recording of a head (`godwit serve`, `godwit demo`): its actors again, with doubles for device, clients
+/// and fabric. Settings and model are those that the recording names.
+[[nodiscard]] protocols::expected<runtime::sim::replay_result, start_error>
+replay_node(runtime::trace::recording recorded, const runtime::sim::replay_limits& limits);
+
+} // namespace godwit::main

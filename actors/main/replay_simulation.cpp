@@ -1,0 +1,164 @@
+#include "main/replay_simulation.hpp"
+
+#include "main/command.hpp"
+#include "main/sim_command.hpp"
+
+#include <godwit/runtime/trace/file.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+namespace godwit::main {
+
+namespace trace = runtime::trace;
+using trace::event;
+using trace::event_kind;
+
+namespace {
+
+/// The recorded command line, but for its name and what it wrote.
+std::vector<std::string> arguments_of(const trace::recording& recorded) {
+  constexpr std::array<std::string_view, 4> files{"--record", "--csv", "--samples", "--svg"};
+  std::vector<std::string> out;
+  bool skip = false;
+  for (std::size_t i = 1;; ++i) {
+    const auto argument = recorded.fact(0, "argument:" + std::to_string(i));
+    if (argument.empty()) break;
+    if (std::exchange(skip, false)) continue;
+    const auto name = argument.substr(0, argument.find('='));
+    if (std::find(files.begin(), files.end(), name) != files.end())
+      skip = name == argument;
+    else
+      out.emplace_back(argument);
+  }
+  return out;
+}
+
+/// Deliveries, beginnings and notes as they were handled: one thread, on which these numbers rise.
+std::vector<const event*> in_order(const trace::recording& all) {
+  std::vector<const event*> out;
+  for (const auto& e : all.events)
+    if (e.kind == event_kind::delivery || e.kind == event_kind::spawned || e.kind == event_kind::note)
+      out.push_back(&e);
+  const auto place = [](const event* e) { return e->first != 0 ? e->first : e->id.number; };
+  std::sort(out.begin(), out.end(), [&](const event* a, const event* b) {
+    return std::tuple{place(a), a->id} < std::tuple{place(b), b->id};
+  });
+  return out;
+}
+
+bool same(const trace::recording& a, const event& x, const trace::recording& b, const event& y) {
+  return x.kind == y.kind && x.message == y.message && x.id == y.id && x.cause == y.cause && x.sender == y.sender &&
+         x.receiver == y.receiver && a.name_of(x) == b.name_of(y) && x.begin_ns == y.begin_ns && x.made == y.made &&
+         x.resumed == y.resumed && x.request == y.request && x.content == y.content && x.text == y.text &&
+         x.attributes == y.attributes;
+}
+
+std::string describe(const trace::recording& all, const event& e) {
+  const auto actor = [&](trace::actor_id who) {
+    if (!who) return std::string("outside");
+    const auto found = all.actors.find(who);
+    return (found == all.actors.end() ? std::string("@") : found->second + " ") + std::to_string(who.id);
+  };
+  auto out = std::to_string(e.begin_ns) + " ns #" + std::to_string(e.id.number) + " ";
+  if (e.kind == event_kind::delivery)
+    out += actor(e.sender) + " -> " + actor(e.receiver) + " " + std::string(to_string(e.message)) + " ";
+  else
+    out += std::string(to_string(e.kind)) + " ";
+  out += all.name_of(e);
+  if (!e.text.empty()) out += " " + e.text;
+  for (const auto& a : e.attributes) out += " " + a.name + "=" + a.value;
+  return out;
+}
+
+/// A file that is gone when this is.
+class passing_file {
+public:
+  passing_file()
+      : path_((std::filesystem::temp_directory_path() / ("godwit-replay-" + std::to_string(::getpid()) + ".gwt"))
+                  .string()) {}
+  passing_file(const passing_file&) = delete;
+  passing_file& operator=(const passing_file&) = delete;
+  ~passing_file() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+private:
+  std::string path_;
+};
+
+/// Runs `godwit sim` with these arguments; what it prints goes nowhere. The line says why it could not.
+std::optional<start_error> simulate(std::vector<std::string> arguments) {
+  CLI::App app("godwit", "godwit");
+  command_result command;
+  add_sim_command(app, command);
+  std::reverse(arguments.begin(), arguments.end()); // as CLI11 takes them
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& wrong) {
+    return start_error{std::string("cannot replay: the recorded command is not one of this godwit: ") + wrong.what()};
+  }
+  const std::ostringstream nowhere;
+  auto* const screen = std::cout.rdbuf(nowhere.rdbuf());
+  const auto code = command.run();
+  std::cout.rdbuf(screen);
+  if (code > 1) return start_error{"cannot replay: the recorded command failed"};
+  return std::nullopt;
+}
+
+} // namespace
+
+protocols::expected<runtime::sim::replay_result, start_error>
+replay_simulation(trace::recording recorded, const runtime::sim::replay_limits& limits) {
+  if (recorded.fact(0, "version") != GODWIT_VERSION)
+    return protocols::unexpected(start_error{"cannot replay: it was recorded by godwit " +
+                                             std::string(recorded.fact(0, "version")) +
+                                             ", and this is " GODWIT_VERSION});
+  auto arguments = arguments_of(recorded);
+  if (arguments.empty() || arguments.front() != "sim")
+    return protocols::unexpected(start_error{"cannot replay: the recording does not say how it was made"});
+  const passing_file file;
+  arguments.emplace_back("--record");
+  arguments.push_back(file.path());
+  if (auto error = simulate(std::move(arguments))) return protocols::unexpected(std::move(*error));
+  const auto again = trace::read_file(file.path());
+  if (!again) return protocols::unexpected(start_error{"cannot replay: " + again.error().message});
+
+  runtime::sim::replay_result out;
+  const auto was = in_order(recorded);
+  const auto is = in_order(*again);
+  for (std::size_t i = 0; i < std::max(was.size(), is.size()); ++i) {
+    if (i >= was.size() || i >= is.size() || !same(recorded, *was[i], *again, *is[i])) {
+      out.difference = i >= was.size()  ? "it went on after the recording's end"
+                       : i >= is.size() ? "it ended before the recording"
+                                        : "the runs part";
+      out.recorded = i < was.size() ? describe(recorded, *was[i]) : "nothing";
+      out.replayed = i < is.size() ? describe(*again, *is[i]) : "nothing";
+      out.at = i < was.size() ? was[i]->id : is[i]->id;
+      return out;
+    }
+    const auto& e = *was[i];
+    if (e.kind == event_kind::delivery && limits.stop_before && limits.stop_before(e, recorded.name_of(e))) return out;
+    (e.kind == event_kind::note ? out.notes : out.handled) += 1;
+    out.at = e.id;
+    if (limits.until && e.id == limits.until) return out;
+  }
+  out.complete = true;
+  return out;
+}
+
+} // namespace godwit::main

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <godwit/actors/answer_sink.hpp>
+#include <godwit/gpu/executor.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
+#include <godwit/transport/fabric.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// What stands around the actors of a replay instead of devices, clients and the network: it does nothing, since all
+/// that these did comes out of the recording (runtime/sim/replay.hpp).
+namespace godwit::actors {
+
+/// Keeps a function that somebody wants called back: the recording brings what that call brought.
+template <class Function> void keep_for_replay(Function function) {
+  if (auto* source = runtime::trace::replaying()) source->keep(std::make_shared<Function>(std::move(function)));
+}
+
+class replayed_executor final : public gpu::executor {
+public:
+  explicit replayed_executor(gpu::executor_info info) : info_(std::move(info)) {}
+  [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
+  [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override {
+    return std::make_unique<step>(info_.layers);
+  }
+  [[nodiscard]] protocols::memory_region key_region(std::uint32_t, protocols::block_id) override { return {}; }
+  [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
+
+private:
+  class step final : public gpu::forward {
+  public:
+    explicit step(std::uint32_t layers) : layers_(layers) {}
+    [[nodiscard]] std::uint32_t layers() const noexcept override { return layers_; }
+    void advance(std::uint32_t, gpu::completion done) override { keep_for_replay(std::move(done)); }
+    [[nodiscard]] protocols::step_output take() override { return {}; }
+
+  private:
+    std::uint32_t layers_;
+  };
+  gpu::executor_info info_;
+};
+
+class replayed_sink final : public answer_sink {
+public:
+  [[nodiscard]] bool on_tokens(std::span<const protocols::sampled_token>, bool) override { return true; }
+  void on_finished(protocols::finish_reason, const answer_usage&) override {}
+  void on_failed(const answer_failure&) override {}
+};
+
+class replayed_fabric final : public transport::fabric {
+public:
+  [[nodiscard]] std::string address() const override { return {}; }
+  void post(transport::transfer_key, std::vector<protocols::memory_region>, std::shared_ptr<void>,
+            std::function<void(transport::landing)> on_landed) override {
+    keep_for_replay(std::move(on_landed));
+  }
+  void withdraw(transport::transfer_key, std::function<void()> done) override { keep_for_replay(std::move(done)); }
+  void send(const std::string&, transport::transfer_key, std::uint32_t, std::vector<protocols::memory_region>,
+            transport::transfer_priority, std::chrono::nanoseconds, std::shared_ptr<void>,
+            std::function<void(std::string)> done) override {
+    keep_for_replay(std::move(done));
+  }
+  [[nodiscard]] counters figures() const override { return {}; }
+};
+
+} // namespace godwit::actors

@@ -1,0 +1,95 @@
+#include "replay/doubles.hpp"
+
+#include <godwit/actors/instance.hpp>
+#include <godwit/actors/interfaces.hpp>
+
+#include <utility>
+
+// How messages from clients and devices are kept, which cannot leave their process.
+namespace godwit::runtime::trace {
+
+namespace {
+
+/// A client is known by where its sink lay; the newest one there counts.
+std::uint64_t number_of(const std::shared_ptr<actors::answer_sink>& sink) {
+  return reinterpret_cast<std::uintptr_t>(sink.get());
+}
+
+std::shared_ptr<actors::answer_sink> sink_of(std::uint64_t number, bool fresh) {
+  auto* source = replaying();
+  if (!source || number == 0) return nullptr;
+  auto& known = source->object(number);
+  if (fresh || !known) known = std::make_shared<actors::replayed_sink>();
+  return std::static_pointer_cast<actors::answer_sink>(std::static_pointer_cast<actors::replayed_sink>(known));
+}
+
+} // namespace
+
+void recorded_form<actors::submit_request>::write(wire_writer& out, const actors::submit_request& x) {
+  wire_write(out, x.what != nullptr);
+  if (!x.what) return;
+  wire_write(out, x.what->request);
+  wire_write(out, x.what->client_id);
+  wire_write(out, x.what->seeded);
+  wire_write(out, number_of(x.what->sink));
+}
+
+actors::submit_request recorded_form<actors::submit_request>::read(wire_reader& in) {
+  bool there = false;
+  wire_read(in, there);
+  if (!there) return {};
+  auto what = std::make_shared<actors::submission>();
+  std::uint64_t sink = 0;
+  wire_read(in, what->request);
+  wire_read(in, what->client_id);
+  wire_read(in, what->seeded);
+  wire_read(in, sink);
+  what->sink = sink_of(sink, true);
+  return actors::submit_request{std::move(what)};
+}
+
+void recorded_form<actors::withdraw_request>::write(wire_writer& out, const actors::withdraw_request& x) {
+  wire_write(out, number_of(x.sink));
+}
+
+actors::withdraw_request recorded_form<actors::withdraw_request>::read(wire_reader& in) {
+  std::uint64_t sink = 0;
+  wire_read(in, sink);
+  return actors::withdraw_request{sink_of(sink, false)};
+}
+
+void recorded_form<actors::executor_outcome>::write(wire_writer& out, const actors::executor_outcome& x) {
+  wire_write(out, x.error);
+  wire_write(out, x.made != nullptr);
+  if (!x.made) return;
+  const auto& info = x.made->info();
+  wire_write(out, info.device);
+  wire_write(out, info.layers);
+  wire_write(out, info.vocabulary);
+  wire_write(out, info.positions_max);
+  wire_write(out, info.blocks);
+  wire_write(out, info.block_bytes);
+  wire_write(out, info.weight_bytes);
+  wire_write(out, info.kv_layout);
+}
+
+actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
+  actors::executor_outcome x;
+  bool made = false;
+  wire_read(in, x.error);
+  wire_read(in, made);
+  if (!made) return x;
+  gpu::executor_info info;
+  wire_read(in, info.device);
+  wire_read(in, info.layers);
+  wire_read(in, info.vocabulary);
+  wire_read(in, info.positions_max);
+  wire_read(in, info.blocks);
+  wire_read(in, info.block_bytes);
+  wire_read(in, info.weight_bytes);
+  wire_read(in, info.kv_layout);
+  x.made = std::make_shared<actors::replayed_executor>(std::move(info));
+  return x;
+}
+
+} // namespace godwit::runtime::trace
