@@ -1,5 +1,6 @@
 #include "main/serving.hpp"
 
+#include "main/head_options.hpp"
 #include "main/migration_parts.hpp"
 #include "main/trace_page.hpp"
 
@@ -32,12 +33,6 @@ transport::http::server_settings http_settings(const serve_settings& s) {
   return out;
 }
 
-std::vector<std::string> level_names(const serve_settings& s) {
-  std::vector<std::string> out;
-  for (auto& level : execution_levels(s)) out.push_back(std::move(level.name));
-  return out;
-}
-
 std::string host_for_url(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
@@ -49,14 +44,14 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
                  launch_parts parts)
     : settings_(settings), identity_(std::move(identity)), log_(std::move(log)), records_(records),
       fabric_(std::move(fabric)) {
-  model_name_ = settings_.model.name.empty() ? model.name : settings_.model.name;
+  model_name_ = served_name(settings_, model);
   context_length_ = identity_.context_length;
 
   board_ = std::make_unique<load_board>(metrics_);
   loader_ = std::make_unique<loader>(model, settings_);
   processes_ = make_process_source(settings_, std::move(parts), log_.component("provisioner"));
-  system_ = std::make_unique<runtime::actor_system>(make_system_settings(
-      settings_, !settings_.control.listen.empty(), log_, records_ != nullptr ? records_->recorder() : nullptr));
+  system_ = std::make_unique<runtime::actor_system>(
+      make_system_settings(settings_, !settings_.control.listen.empty(), log_, records_));
   cluster_ = std::make_unique<actors::cluster>(*system_, node_options(model));
   edge_ = std::make_unique<actors::openai_edge>(cluster_->gate(), edge_options(model));
   server_ = std::make_unique<transport::http::server>(
@@ -67,39 +62,20 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
 }
 
 actors::node_options serving::node_options(const gpu::model::model_directory& model) {
-  actors::node_options o;
-  o.version = GODWIT_VERSION;
-  o.model = model_name_;
-  o.address = settings_.cluster.name.empty() ? settings_.control.listen : settings_.cluster.name;
-  o.identity = identity_;
-  o.instances = settings_.instances.count;
-  o.backoff_min = settings_.instances.restart_backoff_min;
-  o.backoff_max = settings_.instances.restart_backoff_max;
-  o.log = log_.component("node");
-
-  auto pair = make_pair_options(settings_, model, loader_->factory(), make_migration(settings_, fabric_, log_), log_);
-  o.instance = std::move(pair.instance);
-  o.llumlet = std::move(pair.llumlet);
-
-  o.scheduler = make_scheduler_options(settings_, log_);
+  auto o = make_head_options(settings_, model, identity_, loader_->factory(), fabric_, log_);
   o.scheduler.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
   o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
   o.provisioner = processes_;
-  o.provision_here = settings_.scaling.provisioner == provisioner_choice::in_process;
+  if (records_ != nullptr) o.trace = records_->control();
   o.on_topology = [board = board_.get()](const actors::topology& news) {
     std::set<protocols::instance_id> there;
     for (const auto& entry : news.instances) there.insert(entry.instance);
     board->retain(there);
   };
 
-  o.frontend.requests_max = settings_.frontend.requests_max;
-  o.frontend.attempts_max = settings_.frontend.attempts_max;
-  o.frontend.placement_timeout = settings_.frontend.placement_timeout;
-  o.frontend.execution_levels = level_names(settings_);
   o.frontend.random_seed = entropy();
   o.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics_);
   o.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics_);
-  o.frontend.log = log_.component("frontend");
   return o;
 }
 
@@ -115,7 +91,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   defaults.top_k = model.configuration.default_top_k.value_or(defaults.top_k);
   o.limits.body_bytes_max = settings_.http.body_bytes_max;
   o.limits.prompts_max = settings_.frontend.prompts_max;
-  o.limits.execution_levels = level_names(settings_);
+  o.limits.execution_levels = execution_level_names(settings_);
   o.limits.vocabulary = model.configuration.vocabulary;
   o.version = GODWIT_VERSION;
   o.unix_time_s = [] {
@@ -125,11 +101,13 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.random_seed = entropy();
   o.metrics = &metrics_;
   o.log = log_.component("http");
+  if (records_ != nullptr) {
+    o.recorder = records_->recorder();
+    o.on_ended = [records = records_](const actors::ended_request& request) { records->ended(request); };
+  }
   o.debug_page = trace_page();
-  if (settings_.http.debug && records_ != nullptr && records_->recorder())
-    o.debug_recording = [recorder = records_->recorder()](std::chrono::nanoseconds last) {
-      return recorder->snapshot(last);
-    };
+  if (settings_.http.debug && o.recorder)
+    o.debug_recording = [recorder = o.recorder](std::chrono::nanoseconds last) { return recorder->snapshot(last); };
   return o;
 }
 
@@ -179,6 +157,7 @@ serving::~serving() {
   for (int i = 0; i < 40 && server_->stats().exchanges > 0; ++i) std::this_thread::sleep_for(poll_interval / 5);
   server_->stop(); // nobody calls the edge any more
   system_->shutdown(milliseconds(5000));
+  if (records_ != nullptr) records_->settle();
   fabric_.reset(); // its callbacks post to actors of the system, dead or not
 }
 

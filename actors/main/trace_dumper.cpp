@@ -222,11 +222,13 @@ actors::trace_state trace_dumper::set(const actors::trace_order& order) {
       keep.sample = order.sample;
       recorder_->set_filter(keep);
     }
-    recorder_->set_level(*level);
+    const bool was_on = recorder_->level() != trace::level::off;
+    if (!was_on) recorder_->set_level(*level); // so that the switch itself is recorded, either way
     if (!order.level.empty() || order.replaces) {
       std::vector<trace::attribute> said{{"level", std::string(to_string(*level))}};
       if (order.replaces) said.emplace_back("keeps", describe_filter(keep));
       recorder_->note("recording", said);
+      recorder_->set_level(*level);
       log_.info("records {} from now on{}", to_string(*level),
                 order.replaces ? ", of " + describe_filter(keep) : std::string());
     }

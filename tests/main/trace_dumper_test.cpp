@@ -144,9 +144,10 @@ TEST_F(TraceDumper, SwitchesWhatIsRecordedAndSaysWhatIs) {
   order.sample = 2;
   EXPECT_NE(dumper->set(order).error, "");
   const auto all = recorder->snapshot();
-  ASSERT_EQ(all.events.size(), 1U) << "that it was switched off nobody could record";
-  EXPECT_THAT(all.events[0].attributes, ElementsAre(trace::attribute("level", "content"),
-                                                    trace::attribute("keeps", "type=token_updates sample=0.5")));
+  ASSERT_EQ(all.events.size(), 2U) << "the switches themselves are on record";
+  EXPECT_THAT(all.events[0].attributes, ElementsAre(trace::attribute("level", "off")));
+  const trace::attribute keeps("keeps", "type=token_updates sample=0.5");
+  EXPECT_THAT(all.events[1].attributes, ElementsAre(trace::attribute("level", "content"), keeps));
 }
 
 TEST_F(TraceDumper, OnlyWhatIsNotTheDefaultIsNamedInTheFacts) {

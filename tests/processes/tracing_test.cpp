@@ -322,7 +322,7 @@ TEST_F(Tracing, ASlowRequestMakesOneDumpAMinuteAtMost) {
 }
 
 TEST_F(Tracing, WithoutARecorderNothingCanBeAskedOfIt) {
-  served head(small({"--trace-flight", "false", "--name", "head"}));
+  served head(small({"--trace-flight=false", "--name", "head"}));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   const auto result = run({"trace", "level", "off", "--control", head.control()});
   EXPECT_EQ(result.code, 1);
