@@ -2,7 +2,7 @@ cmake_policy(VERSION 3.25)
 # Makes one page of its parts, and a C++ source that holds it: cmake -D folder=... -D out=... -P EmbedPage.cmake
 # The scripts are joined in the order of `scripts` and become one function's body, so that nothing of them is global.
 # The page's policy admits exactly this script and this style, by their hashes.
-set(scripts dom units model path rows graph topology details requests waterfall sequence search timeline live main)
+set(scripts dom units model walk path rows graph topology details requests waterfall sequence search timeline live main)
 
 function(sha256_base64 text result)
   string(SHA256 hex "${text}")

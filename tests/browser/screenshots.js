@@ -21,7 +21,7 @@ async function picture(name) {
   console.log(`${path}: ${Math.round(statSync(path).size / 1024)} KiB`);
 }
 
-await page.locator('#topology svg').waitFor();
+await page.locator('#topology [data-kind=node]', { hasText: 'frontend' }).first().dispatchEvent('click');
 await picture('topology');
 
 await page.locator('#tab-requests').click();
@@ -31,6 +31,11 @@ else await page.locator('.request').first().click();
 await page.locator('.bars .row').first().waitFor();
 await page.locator('.bars .row', { hasText: /transfer|step_output/ }).first().click();
 await page.locator('#details h2').waitFor();
+// The beginning, where every bar can be told.
+await page.locator('.bars').focus();
+for (let i = 0; i < 6; i++) await page.keyboard.press('+');
+for (let i = 0; i < 60; i++) await page.keyboard.press('ArrowLeft');
+await page.locator('.bars').evaluate((list) => list.blur());
 await picture('waterfall');
 
 await page.locator('.waterfall-head a', { hasText: 'sequence' }).click();

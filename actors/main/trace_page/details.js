@@ -1,5 +1,7 @@
 // The panel beside the views: everything that is known of an event, a node or an edge.
 
+const typeText = (model, type) => (type < 0 ? messageKinds[-1 - type] : model.shortNames[type]);
+
 const details = {
   effectsMax: 50,
   contentMax: 4000,
@@ -82,7 +84,7 @@ const details = {
     return h('table', {class: 'types'},
       h('thead', {}, h('tr', {}, ['type', 'count', 'rate', 'queued'].map((t) => h('th', {scope: 'col'}, t)))),
       h('tbody', {}, list.slice(0, 60).map((t) => h('tr', {},
-        h('td', {}, link(model.shortNames[t.type], {view: 'sequence', type: model.names[t.type], request: '', event: '', actor: ''})),
+        h('td', {}, t.type < 0 ? typeText(model, t.type) : link(typeText(model, t.type), {view: 'sequence', type: model.names[t.type], request: '', event: '', actor: ''})),
         h('td', {}, grouped(t.count)), h('td', {}, source.rate(t.count)),
         h('td', {title: t.delivered > 0 ? `at most ${duration(t.queueingMax)}` : ''}, t.delivered > 0 ? duration(t.queueing / t.delivered) : '')))));
   },

@@ -49,7 +49,7 @@ function graphOf(model, from, to) {
     const edge = edges.get(key);
     edge.count++;
     edge.bytes += model.bytes[i];
-    const type = model.name[i];
+    const type = model.name[i] || -1 - model.message[i]; // timers and the like have no type
     const counted = edge.types.get(type) ?? {type, count: 0, queueing: 0, queueingMax: 0, delivered: 0};
     counted.count++;
     if (model.kind[i] === kind.delivery) {

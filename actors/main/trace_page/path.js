@@ -77,11 +77,12 @@ const requestOf = (model, name) => requestTable(model).find((entry) => entry.nam
 
 const partNames = ['queueing', 'handling', 'held', 'device', 'transfer', 'network', 'timer', 'http', 'other'];
 
-class PathFinder {
+// Where the time of a path went.
+class PathTimer {
   constructor(model, entry) {
     this.model = model;
     this.entry = entry;
-    this.held = new Set(); // where the path goes over from the request's own messages to those of a batch
+    this.walk = new RequestWalk(model, entry);
     this.steps = [];
     this.parts = Object.fromEntries(partNames.map((name) => [name, 0]));
     this.now = entry.first;
@@ -89,83 +90,11 @@ class PathFinder {
 
   // {events, steps: [{what, how, begin, end}], parts, whole}: steps follow each other without a hole.
   run() {
-    const last = this.lastMessage();
-    let found = {path: [], whole: false};
-    if (last >= 0) {
-      found = this.walk(last);
-      this.time(found.path, found.whole);
-    }
-    this.spend(this.entry.http, this.entry.http >= 0 && last >= 0 ? 'http' : 'other', this.entry.last);
-    return {events: found.path, steps: this.steps, parts: this.parts, whole: found.whole};
-  }
-
-  ours(i) {
-    return this.model.about[i] === this.entry.index;
-  }
-
-  // The message with its last tokens: the one upon which its home said how it ended. Where that is not recorded, the
-  // last one that is about it, or that an actor sent which was given it: a message with the tokens of several requests
-  // is about none of them alone.
-  lastMessage() {
-    const {model, entry} = this;
-    const given = new Set();
-    let said = -1, tokens = -1, any = -1;
-    for (let i = 0; i < model.count && model.begin[i] <= entry.last; i++) {
-      if (model.begin[i] < entry.first) continue;
-      if (model.kind[i] === kind.note && this.ours(i) && model.names[model.name[i]] === 'ownership') said = model.cause[i];
-      if (model.kind[i] !== kind.delivery) continue;
-      if (this.ours(i)) {
-        any = i;
-        given.add(model.receiver[i]);
-      }
-      if (this.bringsTokens(i) && (this.ours(i) || (model.about[i] === 0 && given.has(model.sender[i])))) tokens = i;
-    }
-    if (said >= 0 && this.bringsTokens(said)) return said;
-    return tokens >= 0 ? tokens : any;
-  }
-
-  bringsTokens(i) {
-    return this.model.kind[i] === kind.delivery && this.model.names[this.model.name[i]].endsWith('token_updates');
-  }
-
-  // Backwards along causes for as long as the request was there.
-  climb(from, path) {
-    const {model, entry} = this;
-    for (let i = from; i >= 0 && path.length <= model.count; i = model.cause[i]) {
-      if (i === entry.http) return true;
-      if (model.begin[i] < entry.first) return false;
-      path.push(i);
-      if (i === entry.start) return entry.http < 0 || (model.cause[i] < 0 && !model.farCauses.has(i));
-    }
-    return false;
-  }
-
-  // The last message about the request that the actor had handled before.
-  handedOver(at) {
-    const {model, entry} = this;
-    let found = -1;
-    for (const i of entry.events)
-      if (i < at && model.kind[i] === kind.delivery && model.receiver[i] === model.receiver[at] && this.ours(i) && model.begin[i] >= entry.first) found = i;
-    return found;
-  }
-
-  walk(last) {
-    const path = [];
-    let segment = 0; // where the last climb began
-    let whole = true;
-    for (let from = last; !this.climb(from, path);) {
-      whole = false;
-      // The earliest message of what was climbed whose actor had the request by then.
-      let at = path.length, before = -1;
-      while (before < 0 && at > segment) if (this.model.kind[path[--at]] === kind.delivery) before = this.handedOver(path[at]);
-      if (before < 0) break;
-      path.length = at + 1;
-      segment = path.length;
-      this.held.add(path[at]);
-      from = before; // it began earlier: this ends
-      whole = true;
-    }
-    return {path: path.reverse(), whole};
+    const {events, whole} = this.walk;
+    const {http, last} = this.entry;
+    if (events.length > 0) this.time(events, whole);
+    this.spend(http, http >= 0 && events.length > 0 ? 'http' : 'other', last);
+    return {events, steps: this.steps, parts: this.parts, whole};
   }
 
   spend(what, how, until) {
@@ -195,7 +124,7 @@ class PathFinder {
     let before = -1;
     for (const i of events) {
       if (before < 0) this.spend(i, this.entry.http >= 0 && whole ? 'http' : 'other', model.queued[i]);
-      else if (this.held.has(i)) {
+      else if (this.walk.held.has(i)) {
         this.spend(before, 'handling', model.end_[before]);
         this.spend(i, 'held', model.begin[i]);
       } else if (model.kind[before] === kind.sent) this.spend(i, 'network', model.queued[i]);
@@ -211,6 +140,6 @@ class PathFinder {
 }
 
 function causalPath(model, entry) {
-  entry.path ??= new PathFinder(model, entry).run();
+  entry.path ??= new PathTimer(model, entry).run();
   return entry.path;
 }

@@ -40,6 +40,6 @@ const requests = {
       h('span', {class: 'request-start'}, moment(r.first)),
       h('span', {class: 'request-length'}, duration(length)),
       h('span', {class: 'meter', 'aria-hidden': 'true'}, h('span', {style: {width: `${Math.max(1, (100 * length) / this.longest)}%`}})),
-      h('span', {class: 'request-count'}, plural(r.events.length, 'event')));
+      h('span', {class: 'request-count', title: 'events about it'}, grouped(r.events.length)));
   },
 };

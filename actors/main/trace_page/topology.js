@@ -29,7 +29,7 @@ const topology = {
     const most = Math.max(1, ...edges.map((e) => e.count));
     for (const e of edges) view.append(this.edge(model, e, most));
     for (const n of graph.nodes) view.append(this.node(model, n));
-    for (const e of [...edges].sort((a, b) => b.count - a.count).slice(0, this.labelsMax)) view.append(...[this.edgeLabel(e, taken)].flat());
+    for (const e of edges.filter((one) => !this.quiet(one)).sort((a, b) => b.count - a.count).slice(0, this.labelsMax)) view.append(...[this.edgeLabel(e, taken)].flat());
     const kept = graph.edges.reduce((sum, e) => sum + e.count, 0);
     const head = h('p', {class: 'hint', id: 'topology-text'},
       `${plural(graph.nodes.length, 'node')}, ${plural(graph.edges.length, 'edge')}, ${plural(kept, 'message')} in ${duration(to - from)}`,
@@ -67,11 +67,16 @@ const topology = {
     svg('text', {class: 'sub', x: n.x + nodeWidth / 2, y: n.y + 32}, second));
   },
 
+  // Whether another node is chosen, with which the edge has nothing to do.
+  quiet(e) {
+    return this.graph.nodes.some((n) => n.key === this.chosen) && e.from.key !== this.chosen && e.to.key !== this.chosen;
+  },
+
   edge(model, e, most) {
     const choose = () => this.choose(model, e.key);
-    const quiet = this.graph.nodes.some((n) => n.key === this.chosen) && e.from.key !== this.chosen && e.to.key !== this.chosen;
+    const quiet = this.quiet(e);
     const types = [...e.types.values()].sort((a, b) => b.count - a.count);
-    const shown = types.slice(0, 8).map((t) => `${clean(model.shortNames[t.type], 60)}: ${grouped(t.count)}`);
+    const shown = types.slice(0, 8).map((t) => `${clean(typeText(model, t.type), 60)}: ${grouped(t.count)}`);
     if (types.length > 8) shown.push(`and ${types.length - 8} more types`);
     const title = `${clean(e.from.name, 60)} → ${clean(e.to.name, 60)}: ${plural(e.count, 'message')}, ${this.rate(e.count)}`;
     const path = curve(e);

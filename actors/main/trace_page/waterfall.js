@@ -36,7 +36,7 @@ const waterfall = {
       this.steps.set(step.what, [...(this.steps.get(step.what) ?? []), step]);
     }
     const all = new Set([...onPath, ...(entry.http >= 0 ? [entry.http] : []), ...(this.every ? entry.events : [])]);
-    this.list = [...all].filter((i) => this.every || !model.isShadow(i)).sort((a, b) => model.queued[a] - model.queued[b] || model.begin[a] - model.begin[b] || a - b);
+    this.list = [...all].filter((i) => this.every || !model.isShadow(i)).sort((a, b) => (b === entry.http) - (a === entry.http) || model.queued[a] - model.queued[b] || model.begin[a] - model.begin[b] || a - b);
     this.onPath = onPath;
     this.full = [entry.first, Math.max(entry.first + 1, entry.last)];
     if (this.request !== state.request || this.model !== this.zoomedIn) {
@@ -58,7 +58,7 @@ const waterfall = {
     every.checked = this.every;
     const button = (text, label, action) => h('button', {'aria-label': label, title: label, onclick: action}, text);
     this.head.replaceChildren(
-      h('h2', {}, 'Request ', named(entry.name, 40), ` · ${duration(total)}`, entry.status ? [' · ', named(entry.status, 20)] : '', entry.client ? [' · ', named(entry.client, 40)] : '', ' ', link('sequence', {view: 'sequence', type: '', actor: '', event: ''})),
+      h('h2', {}, 'Request ', named(entry.name, 40), ` · ${duration(total)}`, entry.status ? [' · ', named(entry.status, 20)] : '', ' · ', link('sequence', {view: 'sequence', type: '', actor: '', event: ''}), entry.client ? [' · ', h('small', {}, named(entry.client, 60))] : ''),
       h('div', {class: 'parts', role: 'img', 'aria-label': parts.map((p) => `${p} ${percent(path.parts[p], total)}`).join(', ')},
         parts.map((p) => h('span', {class: `part ${p}`, style: {width: `${(100 * path.parts[p]) / total}%`}, title: `${p}: ${duration(path.parts[p])}`}))),
       h('p', {class: 'legend'}, parts.map((p) => h('span', {}, h('i', {class: p}), `${p} ${duration(path.parts[p])} (${percent(path.parts[p], total)})`))),
