@@ -286,7 +286,7 @@ migration_opened llumlet::open(open_migration& wish) {
     return migration_opened{migration_reason::destination_full};
   const auto id = wish.migration;
   auto& in = incoming_[id];
-  in.transfer = ++*options_.migration.transfers;
+  in.transfer = runtime::trace::input<std::uint64_t>("transfer", [&] { return ++*options_.migration.transfers; });
   in.began = now();
   destination_task what;
   what.opened = std::move(wish);
@@ -297,7 +297,9 @@ migration_opened llumlet::open(open_migration& wish) {
   what.environment = options_.migration;
   in.coordinator = spawn<destination_coordinator>(std::move(what));
   in.monitor = monitor(in.coordinator, [this, id](runtime::stop_reason reason) { start(take_back(id, reason)); });
-  return migration_opened{in.coordinator, options_.migration.fabric->address(), in.transfer};
+  auto address =
+      runtime::trace::input<std::string>("fabric.address", [&] { return options_.migration.fabric->address(); });
+  return migration_opened{in.coordinator, std::move(address), in.transfer};
 }
 
 reserve_answer llumlet::reserve(const reserve_order& order) {

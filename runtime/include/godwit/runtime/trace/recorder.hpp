@@ -151,6 +151,8 @@ public:
   [[nodiscard]] virtual std::optional<std::string> take(std::string_view name) = 0;
   /// Objects that messages name by a number of the recorded process; empty at first.
   [[nodiscard]] virtual std::shared_ptr<void>& object(std::uint64_t number) = 0;
+  /// Until the end of the replay: functions to be called back, which must neither be called nor dropped before.
+  virtual void keep(std::shared_ptr<void> what) = 0;
 
 protected:
   ~replay_source() = default;
