@@ -15,11 +15,12 @@ namespace analysis = runtime::trace::analysis;
 
 namespace {
 
-struct sequence_options {
+struct sequence_flags {
   std::vector<std::string> files;
   selection_flags wanted;
   std::string format = "text";
-  std::size_t limit = 200;
+  analysis::sequence_options drawn;
+  bool all = false;
   bool json = false;
 };
 
@@ -34,6 +35,8 @@ json::object to_json(const analysis::index& of, const analysis::sequence& s) {
                                  {"failed", step.failed},
                                  {"lost", step.lost},
                                  {"note", step.note},
+                                 {"repeated_steps", step.repeated_steps},
+                                 {"repeats", step.repeats},
                                  {"queued_ns", step.queued_ns},
                                  {"queue_ns", step.queue_ns},
                                  {"handling_ns", step.handling_ns}});
@@ -42,13 +45,15 @@ json::object to_json(const analysis::index& of, const analysis::sequence& s) {
           {"left_out", s.left_out}};
 }
 
-int draw(const sequence_options& options) {
+int draw(const sequence_flags& options) {
   const auto recording = read_recordings(options.files);
   if (!recording) return 1;
   const analysis::index of(*recording);
   const auto wanted = options.wanted.resolve(of);
   if (!wanted) return 1;
-  const auto s = analysis::make_sequence(of, analysis::select(of, *wanted), options.limit);
+  auto drawn = options.drawn;
+  drawn.fold = !options.all;
+  const auto s = analysis::make_sequence(of, analysis::select(of, *wanted), drawn);
   if (options.json)
     std::cout << json::serialize(to_json(of, s)) << '\n';
   else if (options.format == "mermaid")
@@ -65,13 +70,14 @@ int draw(const sequence_options& options) {
 } // namespace
 
 void add_trace_sequence_command(CLI::App& trace, command_result& result) {
-  auto o = std::make_shared<sequence_options>();
+  auto o = std::make_shared<sequence_flags>();
   auto* command = trace.add_subcommand("sequence", "Draw who said what to whom: for a terminal, Mermaid, PlantUML");
   add_recordings(*command, o->files);
   o->wanted.add_to(*command);
   auto* format = command->add_option("--format", o->format, "text, mermaid or plantuml");
   format->check(CLI::IsMember({"text", "mermaid", "plantuml"}))->type_name("FORMAT")->capture_default_str();
-  command->add_option("--limit", o->limit, "At most so many arrows and notes, the first ones")
+  command->add_flag("--all", o->all, "Every round of what is repeated, instead of one and their number");
+  command->add_option("--limit", o->drawn.steps_max, "At most so many arrows and notes, the first ones")
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--json", o->json, "One JSON object")->excludes(format);

@@ -117,11 +117,15 @@ TEST_F(TraceCommand, ShowsWhatTheFlagsChooseAndSaysWhatItLeavesOut) {
   EXPECT_NE(few.errors.find("more left out"), std::string::npos);
   const auto all = ask("show", "--request cmpl-2 --kind request --kind answer --json").json();
   EXPECT_EQ(all.at("left_out").to_number<int>(), 0);
-  EXPECT_FALSE(all.at("events").as_array().empty());
+  auto own = 0;
   for (const auto& e : all.at("events").as_array()) {
-    EXPECT_EQ(e.at("request").to_number<int>(), 2);
+    if (const auto* request = e.as_object().if_contains("request")) { // without: about several
+      EXPECT_EQ(request->to_number<int>(), 2);
+      ++own;
+    }
     EXPECT_TRUE(e.at("message") == "request" || e.at("message") == "answer");
   }
+  EXPECT_GT(own, 3);
   EXPECT_EQ(ask("show", "--request slowest").code, 0);
   EXPECT_EQ(ask("show", "--from 1ms --to 2.5ms --queue-min 5us --handling-min 1us --process node-2").code, 0);
 }

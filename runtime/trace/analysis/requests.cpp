@@ -14,6 +14,48 @@ bool is_http(const index& of, position p) {
   return of[p].kind == event_kind::span && of.source().name_of(of[p]) == "http.request";
 }
 
+// An instance measures its device before it serves, with requests that nobody made and numbers that others get later.
+bool is_step(const index& of, position p) {
+  return of[p].kind == event_kind::span && of.source().name_of(of[p]) == "device.step";
+}
+
+bool names(std::string_view list, std::uint64_t request) {
+  const auto all = numbers_in(list);
+  return std::find(all.begin(), all.end(), request) != all.end();
+}
+
+bool names(const event& e, std::uint64_t request) {
+  return names(attribute_of(e, "request"), request) || names(attribute_of(e, "requests"), request);
+}
+
+/// What a request's step was asked by, its answer, and the tokens that came of it.
+void add_around_step(const index& of, position step, std::vector<position>& out) {
+  const auto asked = of.cause(step);
+  if (asked == nowhere || of[asked].kind != event_kind::delivery) return;
+  out.push_back(asked);
+  for (const auto p : of.effects(asked))
+    if (of[p].kind == event_kind::delivery && of[p].outside) out.push_back(p); // the device was ready
+  const auto answered = of.answer(asked);
+  if (answered == nowhere) return;
+  out.push_back(answered);
+  for (const auto p : of.effects(answered))
+    if (of.source().name_of(of[p]).ends_with("token_updates")) out.push_back(p);
+}
+
+/// What comes before a request has a number: it is submitted, and its home asks who should run it.
+void add_beginning(const index& of, position root, std::vector<position>& out) {
+  constexpr std::size_t events_max = 64;
+  std::vector<position> todo{root};
+  for (std::size_t i = 0; i < todo.size() && i < events_max; ++i) {
+    const auto p = todo[i];
+    if (p != root && of.about(p) != 0) continue;
+    out.push_back(p);
+    if (const auto answer = of.answer(p); answer != nowhere) out.push_back(answer);
+    const auto below = of.effects(p);
+    todo.insert(todo.end(), below.begin(), below.end());
+  }
+}
+
 void add_http(const index& of, position p, std::map<std::uint64_t, model_request>& all) {
   auto ids = numbers_in(attribute_of(of[p], "request"));
   if (ids.empty() && of[p].request != 0) ids.push_back(of[p].request);
@@ -59,7 +101,7 @@ std::vector<model_request> model_requests(const index& of) {
   for (position p = 0; p < of.size(); ++p) {
     if (is_http(of, p)) add_http(of, p, all);
     const auto id = of.about(p);
-    if (id == 0) continue;
+    if (id == 0 || (is_step(of, p) && !all.contains(id))) continue;
     auto& r = all[id];
     r.id = id;
     ++r.events;
@@ -103,16 +145,29 @@ std::optional<model_request> find_request(const std::vector<model_request>& all,
 
 std::vector<position> events_of(const index& of, std::uint64_t request) {
   std::vector<position> out;
+  auto root = nowhere;
+  auto first = nowhere; // that is no step
   for (position p = 0; p < of.size(); ++p) {
-    const auto& e = of[p];
-    auto wanted = of.about(p) == request;
-    if (!wanted && e.kind == event_kind::span)
-      for (const auto* const name : {"request", "requests"}) {
-        const auto named = numbers_in(attribute_of(e, name));
-        wanted = wanted || std::find(named.begin(), named.end(), request) != named.end();
-      }
-    if (wanted) out.push_back(p);
+    if (is_http(of, p) && names(of[p], request)) root = p;
+    if (is_step(of, p) || (of.about(p) != request && root != p)) continue;
+    if (first == nowhere) first = p;
+    out.push_back(p);
   }
+  if (first == nowhere) return out;
+  if (root == nowhere) {
+    model_request r;
+    r.first = first;
+    add_submission(of, r);
+    root = r.first;
+  }
+  add_beginning(of, root, out);
+  for (auto p = first; p < of.size(); ++p) {
+    if (!is_step(of, p) || !names(of[p], request)) continue;
+    out.push_back(p);
+    add_around_step(of, p, out);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 

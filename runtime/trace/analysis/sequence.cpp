@@ -11,19 +11,20 @@ namespace {
 
 class sequence_maker {
 public:
-  sequence_maker(const index& of, std::size_t steps_max) : of_(of), steps_max_(steps_max) {}
+  sequence_maker(const index& of, const sequence_options& options) : of_(of), options_(options) {}
 
   sequence run(const std::vector<position>& events) {
-    for (const auto p : events) {
-      if (!shown(p)) continue;
-      if (out_.steps.size() == steps_max_)
-        ++out_.left_out;
-      else
-        add(p);
-    }
+    for (const auto p : events)
+      if (shown(p)) add(p);
     std::stable_sort(out_.steps.begin(), out_.steps.end(), [this](const auto& a, const auto& b) {
       return std::pair(a.queued_ns, of_.depth(a.what)) < std::pair(b.queued_ns, of_.depth(b.what));
     });
+    if (options_.fold) fold();
+    if (out_.steps.size() > options_.steps_max) {
+      out_.left_out = out_.steps.size() - options_.steps_max;
+      out_.steps.resize(options_.steps_max);
+    }
+    drop_unused();
     return std::move(out_);
   }
 
@@ -65,7 +66,7 @@ private:
     const auto& e = of_[p];
     sequence_step s;
     s.what = p;
-    s.text = short_name(of_.source(), e);
+    s.name = s.text = short_name(of_.source(), e);
     s.queued_ns = of_.queued(p) - of_.first_ns();
     s.queue_ns = e.begin_ns - e.queued_ns;
     s.handling_ns = e.end_ns - e.begin_ns;
@@ -85,6 +86,68 @@ private:
     out_.steps.push_back(std::move(s));
   }
 
+  [[nodiscard]] bool alike(std::size_t i, std::size_t j) const {
+    const auto& a = out_.steps[i];
+    const auto& b = out_.steps[j];
+    return a.from == b.from && a.to == b.to && a.note == b.note && a.answer == b.answer && a.failed == b.failed &&
+           a.lost == b.lost && a.name == b.name;
+  }
+
+  /// How often the `period` steps at `i` come again right after themselves.
+  [[nodiscard]] std::size_t repeats(std::size_t i, std::size_t period) const {
+    std::size_t n = 0;
+    for (auto next = i + period; next + period <= out_.steps.size(); next += period, ++n)
+      for (std::size_t k = 0; k < period; ++k)
+        if (!alike(i + k, next + k)) return n;
+    return n;
+  }
+
+  void fold() {
+    constexpr std::size_t period_max = 12;
+    std::vector<sequence_step> kept;
+    for (std::size_t i = 0; i < out_.steps.size();) {
+      std::size_t best = 0;
+      std::size_t times = 0;
+      for (std::size_t period = 1; period <= period_max; ++period)
+        if (const auto n = repeats(i, period); n * period > times * best) {
+          best = period;
+          times = n;
+        }
+      const auto worth = best > 0 && times * best >= 3; // a line that says so has to replace more than itself
+      const auto here = worth ? best : 1;
+      for (std::size_t k = 0; k < here; ++k) kept.push_back(out_.steps[i + k]);
+      i += here;
+      if (!worth) continue;
+      auto last = out_.steps[i + times * best - 1];
+      last.repeated_steps = best;
+      last.repeats = times;
+      last.note = true;
+      last.answer = last.failed = last.lost = false;
+      last.from = last.to;
+      last.name = last.text = (best == 1 ? "the last one" : "the last " + std::to_string(best)) + " again, " +
+                              std::to_string(times) + (times == 1 ? " time" : " times");
+      last.queue_ns = last.handling_ns = 0;
+      kept.push_back(std::move(last));
+      i += times * best;
+    }
+    out_.steps = std::move(kept);
+  }
+
+  // Those who appear only in what is left out.
+  void drop_unused() {
+    std::vector<std::size_t> numbers(out_.participants.size(), out_.participants.size());
+    std::vector<std::string> used;
+    for (auto& step : out_.steps)
+      for (auto* end : {&step.from, &step.to}) {
+        if (numbers[*end] == out_.participants.size()) {
+          numbers[*end] = used.size();
+          used.push_back(out_.participants[*end]);
+        }
+        *end = numbers[*end];
+      }
+    out_.participants = std::move(used);
+  }
+
   // An actor's own device, timer or transfer was ready.
   [[nodiscard]] bool waited_for(position p) const {
     const auto cause = of_.cause(p);
@@ -92,15 +155,15 @@ private:
   }
 
   const index& of_;
-  std::size_t steps_max_;
+  const sequence_options& options_;
   sequence out_;
   std::map<std::pair<actor_id, std::string_view>, std::size_t> numbers_;
 };
 
 } // namespace
 
-sequence make_sequence(const index& of, const std::vector<position>& events, std::size_t steps_max) {
-  return sequence_maker(of, steps_max).run(events);
+sequence make_sequence(const index& of, const std::vector<position>& events, const sequence_options& options) {
+  return sequence_maker(of, options).run(events);
 }
 
 } // namespace godwit::runtime::trace::analysis

@@ -116,7 +116,7 @@ std::string to_text(const sequence& s) {
     for (std::size_t i = 0; i < s.participants.size(); ++i) line[centre(i)] = '|';
     return line;
   };
-  std::string out = fmt::format("{:>12}  ", "time");
+  std::string out = fmt::format("{:>12}  ", "s");
   for (const auto& name : s.participants) {
     const auto text = shortened(name, column - 2);
     const auto left = (column - width_of(text)) / 2;
@@ -139,7 +139,8 @@ std::string to_text(const sequence& s) {
       for (auto i = std::min(a, b) + 1; i < std::max(a, b); ++i) line[i] = stroke;
       line[a < b ? b - 1 : b + 1] = step.lost || step.failed ? 'x' : a < b ? '>' : '<';
     }
-    out += fmt::format("{:>12}  {}  {}{}\n", duration_text(step.queued_ns), line, step.text, times(step));
+    out +=
+        fmt::format("{:>12.6f}  {}  {}{}\n", static_cast<double>(step.queued_ns) / 1e9, line, step.text, times(step));
   }
   if (s.left_out > 0) out += more(s) + "\n";
   return out;

@@ -38,9 +38,12 @@ recording hostile() {
   return b.finish();
 }
 
-sequence all_of(const recording& r, std::size_t limit = 1000) {
+sequence all_of(const recording& r, std::size_t limit = 1000, bool fold = false) {
   const index x(r);
-  return make_sequence(x, select(x, {}), limit);
+  sequence_options options;
+  options.steps_max = limit;
+  options.fold = fold;
+  return make_sequence(x, select(x, {}), options);
 }
 
 TEST(TraceLabels, ShortenTypesOfTemplates) {
@@ -115,6 +118,17 @@ TEST(TraceSequence, ShowsWhatWasNotDeliveredAndWhatItLeavesOut) {
   EXPECT_EQ(few.steps.size(), 5U);
   EXPECT_EQ(few.left_out, s.steps.size() - 5);
   EXPECT_NE(to_text(few).find("left out"), std::string::npos);
+}
+
+TEST(TraceSequence, ShowsRoundsOnceAndCountsThem) {
+  const auto r = support::served({1, 1, 20});
+  const auto all = all_of(r);
+  const auto folded = all_of(r, 1000, true);
+  EXPECT_LT(folded.steps.size(), all.steps.size() / 3);
+  std::size_t steps = 0;
+  for (const auto& step : folded.steps) steps += step.repeats > 0 ? step.repeated_steps * step.repeats : 1;
+  EXPECT_EQ(steps, all.steps.size());
+  EXPECT_NE(to_text(folded).find("again, "), std::string::npos);
 }
 
 // The grammar of sequenceDiagram, as far as it is used.

@@ -31,7 +31,8 @@ struct model_request {
 /// Which one somebody means: a number, what its client calls it, `last` (begun last) or `slowest`.
 [[nodiscard]] std::optional<model_request> find_request(const std::vector<model_request>& all, std::string_view text);
 
-/// What is about it, its HTTP request and the device's steps that name it. By time.
+/// What is about it, what came of its HTTP request before it had a number, the device's steps that name it, and the
+/// messages around these, which may be about others too. By time.
 [[nodiscard]] std::vector<position> events_of(const index& of, std::uint64_t request);
 
 /// An event and all that followed from it, by time. An engine's steps follow from each other for as long as it has

@@ -12,7 +12,7 @@ namespace godwit::runtime::trace::analysis {
 /// Which events somebody wants to see. What is left empty lets everything pass; all of it must hold.
 /// Texts are found anywhere in a name; with `*` and `?` they are patterns for the whole of it.
 struct selection {
-  std::optional<std::uint64_t> request; ///< about it, its HTTP request, the device's steps that name it
+  std::optional<std::uint64_t> request; ///< see events_of
   std::string actor;                    ///< sender or receiver: part of its label, `llumlet 12`, or a number alone
   std::string type;                     ///< of the message, or the span's or note's name; qualified or not
   std::vector<event_kind> kinds;
