@@ -31,6 +31,8 @@ constexpr std::string_view suffix = ".gwt";
 constexpr std::size_t jobs_max = 64;
 constexpr std::size_t files_remembered = 64;
 constexpr std::chrono::minutes quiet_time{1};
+/// What is being handled when something goes wrong is in the recording when that is over.
+constexpr std::chrono::milliseconds let_it_end{50};
 constexpr auto whole = std::chrono::nanoseconds::max();
 
 /// Sorts by time: "godwit-dump-20260131T235959.123Z-4711-1-sigsegv.gwt".
@@ -181,7 +183,10 @@ void trace_dumper::dump_because(const std::string& reason) {
     if (now < quiet_until_) return;
     quiet_until_ = now + quiet_time;
   }
-  post([this, reason] { (void)write(reason, whole); });
+  post([this, reason] {
+    std::this_thread::sleep_for(let_it_end);
+    (void)write(reason, whole);
+  });
 }
 
 actors::dump_part trace_dumper::read_now(const actors::dump_part_query& query) const {

@@ -1,8 +1,11 @@
 #include "main/trace_dumper.hpp"
 
+#include "main/parts.hpp"
 #include "main/trace_settings.hpp"
 #include "main/tracing.hpp"
 
+#include <godwit/protocols/ensure.hpp>
+#include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/trace/file.hpp>
 
 #include <gmock/gmock.h>
@@ -56,6 +59,21 @@ protected:
   std::filesystem::path folder;
   std::shared_ptr<trace::recorder> recorder;
   std::unique_ptr<trace_dumper> dumper;
+};
+
+struct poke {
+  poke() noexcept {}
+  auto fields() { return std::tie(); }
+};
+struct careless_interface : runtime::interface<void(poke)> {};
+/// Breaks an invariant when it is poked.
+class careless final : public runtime::actor<careless_interface> {
+public:
+  using actor::actor;
+  [[nodiscard]] std::string_view name() const noexcept override { return "careless"; }
+  [[nodiscard]] runtime::behavior_of<careless_interface> make_behavior() override {
+    return {[](poke&) { protocols::ensure(false, "this holds"); }};
+  }
 };
 
 } // namespace
@@ -160,6 +178,26 @@ TEST_F(TraceDumper, OnlyWhatIsNotTheDefaultIsNamedInTheFacts) {
   const auto facts = facts_of({"serve", "here", ""}, settings);
   EXPECT_THAT(facts, testing::Contains(trace::attribute("setting:instances.count", "3")));
   EXPECT_THAT(facts, testing::Contains(trace::attribute("model", "default")));
+}
+
+TEST_F(TraceDumper, AnInvariantThatFailsMakesADump) {
+  serve_settings settings;
+  settings.trace.dump_dir = folder.string();
+  tracing records(settings, {"serve", "here", ""}, {});
+  {
+    runtime::actor_system system(make_system_settings(settings, false, {}, &records));
+    system.tell(system.spawn<careless>(), poke{});
+    for (int i = 0; i < 500 && !std::filesystem::exists(folder); ++i) // 5 s
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    records.settle();
+  }
+  ASSERT_EQ(files().size(), 1U);
+  EXPECT_THAT(files()[0], HasSubstr("-fault-careless.gwt"));
+  const auto read = trace::read_file((folder / files()[0]).string());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->fact(0, "command"), "serve");
+  EXPECT_TRUE(std::ranges::any_of(read->events, [&](const auto& e) { return read->name_of(e).ends_with("poke"); }))
+      << "the message that did it";
 }
 
 TEST_F(TraceDumper, WithoutFlightRecorderAndFileThereIsNoRecorder) {

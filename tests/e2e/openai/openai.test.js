@@ -272,3 +272,20 @@ test('sixteen streams at once all end', async () => {
   });
   for (const reason of await Promise.all(streams)) assert.ok(['length', 'stop'].includes(reason));
 });
+
+test("a client's trace goes in with its request and comes back with the answer, streamed or not", async () => {
+  const trace = '0af7651916cd43dd8448eb211c80319c';
+  const headers = { traceparent: `00-${trace}-b7ad6b7169203331-01` };
+  for (const stream of [false, true]) {
+    const call = { model, prompt: 'A hacker is', max_tokens: 4, stream };
+    const { data, response } = await client.completions.create(call, { headers }).withResponse();
+    const [version, id, span, flags] = response.headers.get('traceparent').split('-');
+    assert.deepEqual([version, id, flags], ['00', trace, '01']);
+    assert.match(span, /^[0-9a-f]{16}$/);
+    assert.notEqual(span, 'b7ad6b7169203331');
+    if (stream) for await (const chunk of data) assert.ok(chunk.id);
+  }
+  const { response } = await client.completions.create({ model, prompt: 'A', max_tokens: 1 }).withResponse();
+  const [, fresh] = response.headers.get('traceparent').split('-');
+  assert.notEqual(fresh, trace);
+});
