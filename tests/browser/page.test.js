@@ -222,8 +222,7 @@ test('godwit trace ui serves the page and ends when it is told to', async () => 
   assert.deepEqual(await ended, [0, null]);
 });
 
-const live = server ? await fetch(`${server}/debug/recording.json`).then((r) => r.status, () => 0) : 0;
-test('a running server shows its last seconds', { skip: live !== 200 && `/debug/recording.json gives ${live}` }, async () => {
+test('a running server shows its last seconds', async () => {
   const ask = () => fetch(`${server}/v1/completions`, {
     method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ prompt: 'Once', max_tokens: 8 }),
   }).then((r) => r.json());

@@ -6,7 +6,7 @@ const sameNameMax = 4; // actors of one name in one process that are shown one b
 
 // More of one name in a process are shown as one: short-lived ones (a migration's coordinators) would fill the page.
 // {key, number} by which an actor is shown among these.
-function grouping(model, actors) {
+function grouping(model, actors, most = sameNameMax) {
   const count = new Map();
   const nameOf = (a) => `${a.process}~${a.name}`;
   for (const a of actors) count.set(nameOf(model.actors[a]), (count.get(nameOf(model.actors[a])) ?? 0) + 1);
@@ -14,12 +14,12 @@ function grouping(model, actors) {
     const a = model.actors[index];
     const same = count.get(nameOf(a));
     if (a.outside || same === 1) return {key: a.key, number: ''};
-    return same > sameNameMax ? {key: nameOf(a), number: ''} : {key: a.key, number: ` #${a.id}`};
+    return same > most ? {key: nameOf(a), number: ''} : {key: a.key, number: ` #${a.id}`};
   };
 }
 
-function graphOf(model, from, to) {
-  const group = grouping(model, model.actors.keys());
+function graphOf(model, from, to, each) {
+  const group = grouping(model, model.actors.keys(), each ? Infinity : sameNameMax);
   const nodes = new Map();
   const nodeOf = new Int32Array(model.actors.length).fill(-1);
   const list = [];

@@ -52,13 +52,17 @@ function requestTable(model) {
   }
   model.table = table.slice(1).filter((entry) => entry.events.length > 0);
   for (const entry of model.table) {
-    for (const i of entry.events) {
+    // When it was, messages of its own tell: steps that measured the device before it served anybody name small numbers
+    // that are nobody's.
+    const own = entry.events.filter((i) => model.about[i] === entry.index);
+    for (const i of own.length > 0 ? own : entry.events) {
       entry.first = Math.min(entry.first, model.queued[i]);
       entry.last = Math.max(entry.last, model.end_[i]);
     }
-    entry.start = entry.events[0];
+    entry.start = own[0] ?? entry.events[0];
     if (entry.http >= 0) [entry.first, entry.last] = [model.begin[entry.http], model.end_[entry.http]];
     else submission(model, entry);
+    entry.events = entry.events.filter((i) => model.end_[i] >= entry.first || model.about[i] === entry.index);
   }
   return model.table;
 }
@@ -68,7 +72,7 @@ function submission(model, entry) {
   for (let i = entry.start, n = 0; i >= 0 && n < 16; i = model.cause[i], n++) {
     if (model.kind[i] !== kind.delivery || !model.names[model.name[i]].endsWith('submit_request')) continue;
     entry.start = i;
-    entry.first = Math.min(entry.first, model.queued[i]);
+    entry.first = model.queued[i];
     return;
   }
 }

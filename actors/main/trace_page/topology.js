@@ -2,11 +2,12 @@
 
 const topology = {
   chosen: null, // key of a node or an edge
+  each: false, // every actor is a node, also where many have one name
   labelsMax: 30, // rates beside the busiest arrows
 
   render(model) {
     const [from, to] = windowOf(model);
-    const graph = graphOf(model, from, to);
+    const graph = graphOf(model, from, to, this.each);
     this.graph = graph;
     this.seconds = Math.max((to - from) / 1e9, 1e-9);
     const root = byId('topology');
@@ -33,10 +34,16 @@ const topology = {
     const kept = graph.edges.reduce((sum, e) => sum + e.count, 0);
     const head = h('p', {class: 'hint', id: 'topology-text'},
       `${plural(graph.nodes.length, 'node')}, ${plural(graph.edges.length, 'edge')}, ${plural(kept, 'message')} in ${duration(to - from)}`,
-      graph.left > 0 ? `; ${plural(graph.left, 'less busy node')} left out` : '', '. Click a node or an arrow for its types.');
+      graph.left > 0 ? `; ${plural(graph.left, 'less busy node')} left out` : '', '. Click a node or an arrow for its types. ', this.each || graph.nodes.some((n) => n.actors.length > 1 && !n.outside) ? this.eachBox(model) : '');
     root.replaceChildren(head, view);
     [root.scrollLeft, root.scrollTop] = scroll;
     if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({preventScroll: true});
+  },
+
+  eachBox(model) {
+    const box = h('input', {type: 'checkbox', id: 'each', onchange: () => { this.each = box.checked; this.render(model); byId('each')?.focus(); }});
+    box.checked = this.each;
+    return h('label', {}, box, ' every actor by itself');
   },
 
   rate(count) {
