@@ -156,6 +156,7 @@ serving::~serving() {
   cluster_.reset();
   for (int i = 0; i < 40 && server_->stats().exchanges > 0; ++i) std::this_thread::sleep_for(poll_interval / 5);
   server_->stop(); // nobody calls the edge any more
+  edge_.reset();   // a thread of its may still answer, and must find the server
   system_->shutdown(milliseconds(5000));
   if (records_ != nullptr) records_->settle();
   fabric_.reset(); // its callbacks post to actors of the system, dead or not

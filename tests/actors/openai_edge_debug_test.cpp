@@ -1,4 +1,3 @@
-#include "actors/support/fake_exchange.hpp"
 #include "actors/support/sim_cluster.hpp"
 #include "support/trace_builder.hpp"
 
@@ -8,12 +7,29 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+
 namespace godwit::test {
 
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
 namespace {
+
+/// Answered on another thread.
+class waited_exchange final : public transport::http::exchange {
+public:
+  void respond(transport::http::response answer) override { answer_.set_value(std::move(answer)); }
+  void begin_stream(int, transport::http::headers) override {}
+  void write(std::string) override {}
+  void finish() override {}
+  void on_close(std::function<void()>) override {}
+  [[nodiscard]] bool closed() const override { return false; }
+  std::future<transport::http::response> future() { return answer_.get_future(); }
+
+private:
+  std::promise<transport::http::response> answer_;
+};
 
 /// The endpoint's /debug/, over a recording made by hand.
 class EdgeDebug : public testing::Test {
@@ -40,16 +56,24 @@ protected:
     };
   }
 
-  transport::http::response call(const std::string& method, const std::string& target, const std::string& query = {}) {
+  std::future<transport::http::response> begin(const std::string& method, const std::string& target,
+                                               const std::string& query = {}) {
     if (!edge) edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), options);
-    const auto exchange = std::make_shared<fake_exchange>();
+    const auto exchange = std::make_shared<waited_exchange>();
+    auto answer = exchange->future();
     transport::http::request request;
     request.method = method;
     request.target = target;
     request.query = query;
     edge->handle(std::move(request), exchange);
-    EXPECT_TRUE(exchange->complete);
-    return exchange->whole;
+    return answer;
+  }
+
+  transport::http::response call(const std::string& method, const std::string& target, const std::string& query = {}) {
+    for (;;) { // the thread of the call before may not have ended
+      auto answer = begin(method, target, query).get();
+      if (answer.status != 503) return answer;
+    }
   }
 
   actors::edge_options options;
@@ -93,6 +117,27 @@ TEST_F(EdgeDebug, WhatIsAskedForIsBounded) {
   call("GET", "/debug/recording.json", "events=0&last_ms=99999999999999");
   call("GET", "/debug/recording.json", "last_ms=-3&last_ms=x&&=");
   EXPECT_EQ(asked, (std::vector<std::chrono::nanoseconds>{2500ms, 600s, 10s}));
+}
+
+TEST_F(EdgeDebug, ASecondPageIsToldToComeAgainAndNobodyWaits) {
+  std::promise<void> go_on;
+  options.debug_recording = [wait = go_on.get_future().share()](std::chrono::nanoseconds) {
+    wait.wait();
+    return runtime::trace::recording{};
+  };
+  auto first = begin("GET", "/debug/recording.json"); // comes back at once
+  const auto second = begin("GET", "/debug/recording.json").get();
+  EXPECT_EQ(second.status, 503);
+  EXPECT_EQ(second.fields.find("Retry-After"), "1");
+  EXPECT_EQ(call("GET", "/version").status, 200);
+  go_on.set_value();
+  EXPECT_EQ(first.get().status, 200);
+}
+
+TEST_F(EdgeDebug, AFailureIsAnAnswer) {
+  options.debug_recording = [](std::chrono::nanoseconds) -> runtime::trace::recording { throw std::bad_alloc(); };
+  EXPECT_EQ(call("GET", "/debug/recording.json").status, 500);
+  EXPECT_EQ(call("GET", "/debug/recording.json").status, 500) << "and the next one is served";
 }
 
 } // namespace godwit::test

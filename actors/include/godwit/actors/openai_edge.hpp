@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace godwit::actors {
@@ -51,8 +52,8 @@ struct edge_options {
   std::shared_ptr<runtime::trace::recorder> recorder;
   /// With a recorder: told of each request that ended, on any thread; must only post or store. May be empty.
   std::function<void(const ended_request& request)> on_ended;
-  /// What the flight recorder has of the last `last`; called on I/O threads, at most once at a time. Empty: there is no
-  /// /debug/, as if nobody had heard of it. Whoever reaches the port sees what is recorded.
+  /// What the flight recorder has of the last `last`; called on a thread of the edge's own, at most once at a time.
+  /// Empty: there is no /debug/, as if nobody had heard of it. Whoever reaches the port sees what is recorded.
   std::function<runtime::trace::recording(std::chrono::nanoseconds last)> debug_recording;
   std::string_view debug_page; ///< HTML that asks for `recording.json` beside it; must live as long as the edge
 };
@@ -62,6 +63,7 @@ struct edge_options {
 class openai_edge {
 public:
   openai_edge(std::shared_ptr<frontend_gate> gate, edge_options options);
+  ~openai_edge();
 
   /// An http::handler.
   void handle(transport::http::request request, std::shared_ptr<transport::http::exchange> exchange);
@@ -104,7 +106,8 @@ private:
   std::size_t longest_token_ = 1; // in bytes
   std::atomic<std::uint64_t> ids_{0};
   std::atomic<bool> draining_{false};
-  std::atomic<bool> debug_busy_{false}; ///< a recording is being made
+  std::atomic<bool> debug_busy_{false}; ///< a recording is being made, by...
+  std::thread debug_thread_;            ///< ... this one; touched only by whoever made it busy
   runtime::metrics::family<runtime::metrics::counter>* answers_ = nullptr;
 };
 
