@@ -62,6 +62,13 @@ std::string causes_text(const analysis::causality& c) {
   return out;
 }
 
+/// By the first process's wall clock; empty for a simulation.
+std::string began(const analysis::index& of) {
+  const auto& processes = of.source().processes;
+  if (processes.empty() || processes.front().started_unix_ns == 0) return {};
+  return moment_text(processes.front().started_unix_ns + of.first_ns());
+}
+
 std::string processes_text(const analysis::index& of, const overview& o) {
   std::string out;
   const auto& r = of.source();
@@ -69,9 +76,9 @@ std::string processes_text(const analysis::index& of, const overview& o) {
     const auto& p = r.processes[i];
     out +=
         fmt::format("process {} {}: {} events", i, p.name.empty() ? "(nameless)" : harmless(p.name), o.by_process[i]);
-    if (const auto when = moment_text(p.started_unix_ns); !when.empty()) out += ", clock began " + when;
     for (const auto& fact : p.facts)
-      out += fmt::format(", {} {}", harmless(fact.name), analysis::shortened(harmless(fact.value), 60));
+      if (fact.name.find(':') == std::string::npos) // arguments and settings, which replay wants: with --json
+        out += fmt::format(", {} {}", harmless(fact.name), analysis::shortened(harmless(fact.value), 60));
     out += '\n';
   }
   return out;
@@ -109,6 +116,7 @@ std::string to_text(const analysis::index& of, const overview& o, std::size_t li
   auto out = fmt::format("{} events in {}", of.size(), analysis::duration_text(of.last_ns() - of.first_ns()));
   for (std::size_t k = 0; k < o.kinds.size(); ++k)
     if (o.kinds[k] > 0) out += fmt::format(", {} {}", o.kinds[k], to_string(static_cast<trace::event_kind>(k)));
+  if (const auto when = began(of); !when.empty()) out += ", from " + when;
   out += '\n' + processes_text(of, o) + "causes: " + causes_text(o.causes) + '\n';
   if (o.lost > 0) out += fmt::format("lost: {} events, where gaps are\n", o.lost);
   for (const auto& remark : of.source().remarks) out += "remark: " + harmless(remark) + '\n';

@@ -22,11 +22,10 @@ namespace {
 /// Between two looks of the thread that stores, a thread of actors writes about so many at its fastest.
 constexpr std::size_t events_per_look = std::size_t{1} << 16U;
 
-std::int64_t unix_ns_at_clock_zero() {
-  using std::chrono::nanoseconds;
-  const nanoseconds wall = std::chrono::system_clock::now().time_since_epoch();
-  const nanoseconds ours = std::chrono::steady_clock::now().time_since_epoch();
-  return (wall - ours).count();
+/// A recorder's clock counts from its making.
+std::int64_t unix_ns_now() {
+  const std::chrono::nanoseconds wall = std::chrono::system_clock::now().time_since_epoch();
+  return wall.count();
 }
 
 std::vector<std::string> command_line() {
@@ -67,7 +66,7 @@ tracing::tracing(const serve_settings& settings, const recorded_process& what, r
   if (!stores && !settings_.trace.flight) return;
   trace::process who; // its key is the actor system's
   who.name = what.name;
-  who.started_unix_ns = unix_ns_at_clock_zero();
+  who.started_unix_ns = unix_ns_now();
   who.facts = facts_of(what, settings_);
   trace::recorder_settings r;
   r.level = settings_.trace.level;

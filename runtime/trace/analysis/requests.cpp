@@ -147,10 +147,12 @@ std::vector<position> events_of(const index& of, std::uint64_t request) {
   std::vector<position> out;
   auto root = nowhere;
   auto first = nowhere; // that is no step
+  std::int64_t last_ns = of.first_ns();
   for (position p = 0; p < of.size(); ++p) {
     if (is_http(of, p) && names(of[p], request)) root = p;
     if (is_step(of, p) || (of.about(p) != request && root != p)) continue;
     if (first == nowhere) first = p;
+    last_ns = std::max(last_ns, of.end(p));
     out.push_back(p);
   }
   if (first == nowhere) return out;
@@ -162,6 +164,7 @@ std::vector<position> events_of(const index& of, std::uint64_t request) {
   }
   add_beginning(of, root, out);
   for (auto p = first; p < of.size(); ++p) {
+    if (of.begin(p) > last_ns) break;
     if (!is_step(of, p) || !names(of[p], request)) continue;
     out.push_back(p);
     add_around_step(of, p, out);
