@@ -103,7 +103,7 @@ int compare(const diff_flags& flags) {
   } else if (found.equal()) {
     std::cout << "no difference in " << found.matched << " events\n";
   } else {
-    std::cout << fmt::format("{} events are alike, {} differ; the earliest difference (- first, + second):\n",
+    std::cout << fmt::format("{} events are in both runs, {} differences; the earliest one (- first, + second):\n",
                              found.matched, found.differences);
     for (std::size_t i = 0; i < found.divergences.size(); ++i) {
       if (i == 1) std::cout << "\nthe next ones:\n";

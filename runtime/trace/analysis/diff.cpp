@@ -149,8 +149,10 @@ private:
     return {};
   }
 
-  [[nodiscard]] std::int64_t when(const divergence& d) const {
-    return d.first != nowhere ? a_.begin(d.first) - a_.first_ns() : b_.begin(d.second) - b_.first_ns();
+  /// Of what happened at one moment, as in simulations, causes come first.
+  [[nodiscard]] std::pair<std::int64_t, std::uint32_t> when(const divergence& d) const {
+    if (d.first != nowhere) return {a_.begin(d.first) - a_.first_ns(), a_.depth(d.first)};
+    return {b_.begin(d.second) - b_.first_ns(), b_.depth(d.second)};
   }
 
   const index& a_;

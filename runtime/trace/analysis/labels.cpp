@@ -14,6 +14,8 @@ namespace {
 
 // Above them is the number of the thread that recorded it (trace/recorder.hpp).
 constexpr unsigned thread_bits = 40;
+/// Set in numbers that a thread gave out of turn.
+constexpr std::uint64_t beside = std::uint64_t{1} << 39U;
 
 bool part_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '~'; }
 
@@ -77,27 +79,34 @@ std::string short_name(const recording& of, const event& e) {
 
 std::string label(const recording& of, event_id id) {
   auto out = of.processes.size() > 1 ? fmt::format("{}.", id.process) : std::string();
-  if (const auto thread = id.number >> thread_bits; thread != 0) out += fmt::format("{}-", thread);
-  return out + std::to_string(id.number & ((std::uint64_t{1} << thread_bits) - 1));
+  const auto thread = id.number >> thread_bits;
+  if (thread == 0) return out + std::to_string(id.number);
+  return out + fmt::format("{}{}-{}", thread, (id.number & beside) != 0 ? "b" : "", id.number & (beside - 1));
 }
 
 std::optional<event_id> parse_event_id(const recording& of, std::string_view text) {
-  event_id id;
-  const auto read = [&text](auto& number, char end) {
+  const auto read = [&text](auto& number) {
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const auto length = static_cast<std::size_t>(stop - text.data());
-    if (error != std::errc{} || (end == 0 ? length != text.size() : length >= text.size() || *stop != end))
-      return false;
-    text.remove_prefix(end == 0 ? length : length + 1);
+    if (error != std::errc{}) return false;
+    text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
     return true;
   };
-  if (text.find('.') != std::string_view::npos && !read(id.process, '.')) return std::nullopt;
-  std::uint64_t thread = 0;
-  if (text.find('-') != std::string_view::npos && (!read(thread, '-') || thread >> (64 - thread_bits) != 0))
-    return std::nullopt;
-  if (!read(id.number, 0) || (thread != 0 && id.number >> thread_bits != 0)) return std::nullopt;
-  id.number |= thread << thread_bits;
-  if (!id || id.process >= of.processes.size()) return std::nullopt;
+  const auto skip = [&text](std::string_view what) {
+    const auto there = text.starts_with(what);
+    if (there) text.remove_prefix(what.size());
+    return there;
+  };
+  event_id id;
+  if (text.find('.') != std::string_view::npos && (!read(id.process) || !skip("."))) return std::nullopt;
+  if (!read(id.number)) return std::nullopt;
+  if (!text.empty()) { // that was the thread
+    const auto thread = id.number;
+    const auto mark = skip("b") ? beside : 0;
+    if (!skip("-") || !read(id.number) || thread >> (64 - thread_bits) != 0) return std::nullopt;
+    if (id.number >> thread_bits != 0 || (mark != 0 && id.number >= beside)) return std::nullopt;
+    id.number |= thread << thread_bits | mark;
+  }
+  if (!text.empty() || !id || id.process >= of.processes.size()) return std::nullopt;
   return id;
 }
 

@@ -63,9 +63,13 @@ TEST(TraceLabels, ReadBackTheIdsThatTheyWrite) {
   const auto threads = event_id{1, (std::uint64_t{3} << 40U) + 12};
   EXPECT_EQ(label(two, threads), "1.3-12");
   EXPECT_EQ(parse_event_id(two, "1.3-12"), threads);
+  const auto beside = event_id{0, (std::uint64_t{3} << 40U) + (std::uint64_t{1} << 39U) + 12};
+  EXPECT_EQ(label(two, beside), "0.3b-12");
+  EXPECT_EQ(parse_event_id(two, "0.3b-12"), beside);
+  EXPECT_EQ(parse_event_id(two, "0.3-549755813900"), beside);
   EXPECT_EQ(parse_event_id(two, "1." + std::to_string(threads.number)), threads);
-  for (const auto* const bad : {"-", "3-", "3-x", "99999999999-1", "3-1099511627776", "", "x", "1.", ".1", "1.2.3",
-                                "-1", "0", "2.1", "1.99999999999999999999999"})
+  for (const auto* const bad : {"-", "3-", "3-x", "99999999999-1", "3-1099511627776", "3b-549755813888", "3b", "b-3",
+                                "", "x", "1.", ".1", "1.2.3", "-1", "0", "2.1", "1.99999999999999999999999"})
     EXPECT_FALSE(parse_event_id(two, bad)) << bad;
 }
 

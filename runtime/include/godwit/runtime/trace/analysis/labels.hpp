@@ -17,7 +17,7 @@ namespace godwit::runtime::trace::analysis {
 [[nodiscard]] std::string short_type(std::string_view type);
 /// What an event is called: a message's type without namespaces, the name of a span or note; what has none by its kind.
 [[nodiscard]] std::string short_name(const recording& of, const event& e);
-/// `12`; of a recorder's threads, which count on their own, `3-12`; with more than one process `1.3-12`.
+/// `12`; of a recorder's threads, which count on their own, `3-12` or `3b-12`; with more than one process `1.3-12`.
 [[nodiscard]] std::string label(const recording& of, event_id id);
 /// Reads what `label` wrote, and the number in full. Nothing: it is none, or names no process of the recording.
 [[nodiscard]] std::optional<event_id> parse_event_id(const recording& of, std::string_view text);
