@@ -64,6 +64,8 @@ test('a request has its waterfall, whose parts are its whole time', async () => 
   assert.ok(await page.locator('.bars .row').count() > 8);
   const widths = await page.locator('.parts .part').evaluateAll((all) => all.map((p) => parseFloat(p.style.width)));
   assert.ok(Math.abs(widths.reduce((a, b) => a + b, 0) - 100) < 0.01, `${widths}`);
+  const took = await page.locator('.request[aria-selected=true] .request-length').textContent();
+  assert.ok((await page.locator('.waterfall-head h2').textContent()).includes(` · ${took} · `), took); // the parts' sum
   assert.ok(!(await page.locator('.waterfall-head').textContent()).includes('missing'));
   for (const what of ['device', 'transfer', 'queueing', 'network'])
     assert.ok(await page.locator(`.legend .${what}`).count() === 1, what);
