@@ -41,7 +41,7 @@ std::string left_out(std::size_t all, std::size_t shown) {
 }
 
 std::string types_text(const std::vector<analysis::type_stats>& types, std::size_t limit) {
-  auto out = fmt::format("{:<32} {:>9}  {:^43}  {:^43} {:>11}\n", "", "", "queued", "handled", "");
+  auto out = fmt::format("{:<42}  {:^43}  {:>25}\n", "", "queued", "handled");
   out += fmt::format("{:<32} {:>9}  {:>10} {:>10} {:>10} {:>10}  {:>10} {:>10} {:>10} {:>10} {:>11}\n", "type", "count",
                      "mean", "P50", "P99", "max", "mean", "P50", "P99", "max", "bytes");
   const auto shown = std::min(limit, types.size());

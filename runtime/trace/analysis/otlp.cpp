@@ -5,9 +5,10 @@
 
 #include "trace/analysis/piece_writer.hpp"
 
+#include <godwit/protocols/trace_context.hpp>
+
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -29,23 +30,6 @@ std::uint64_t mix(std::uint64_t x) {
 }
 
 std::string hex(std::uint64_t x) { return fmt::format("{:016x}", x == 0 ? 1 : x); }
-
-struct trace_context {
-  std::string trace;
-  std::string parent;
-};
-
-bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
-bool is_zero(std::string_view text) { return text.find_first_not_of('0') == std::string_view::npos; }
-
-/// W3C Trace Context: 00-<32 hex>-<16 hex>-<2 hex>, neither id zero.
-std::optional<trace_context> parse_traceparent(std::string_view text) {
-  if (text.size() < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-') return std::nullopt;
-  const auto trace = text.substr(3, 32);
-  const auto parent = text.substr(36, 16);
-  if (!is_hex(trace) || !is_hex(parent) || is_zero(trace) || is_zero(parent)) return std::nullopt;
-  return trace_context{std::string(trace), std::string(parent)};
-}
 
 class otlp_writer {
 public:
@@ -80,20 +64,19 @@ private:
   }
 
   void find_traces() {
-    for (const auto& r : model_requests(of_)) {
-      if (r.http == nowhere) continue;
-      // What the answer named is what the client may look for.
-      if (const auto told = parse_traceparent(attribute_of(of_[r.http], "answered"))) {
-        clients_[r.id] = told->trace;
-        told_[r.http] = told->parent;
-      }
-      const auto found = parse_traceparent(attribute_of(of_[r.http], "traceparent"));
-      if (!found) continue;
-      clients_[r.id] = found->trace;
-      parents_[r.http] = found->parent;
-    }
-    // A cause comes before its effects in the recording, or is at the same moment.
     traces_.resize(of_.size());
+    for (position p = 0; p < of_.size(); ++p) {
+      if (!is_http(p)) continue;
+      // What the answer named is what the client may look for.
+      const auto told = protocols::parse_traceparent(attribute_of(of_[p], "answered"));
+      const auto client = protocols::parse_traceparent(attribute_of(of_[p], "traceparent"));
+      if (told) told_[p] = told->parent;
+      if (client) parents_[p] = client->parent;
+      if (!told && !client) continue;
+      traces_[p] = client ? client->trace : told->trace;
+      for (const auto id : numbers_in(attribute_of(of_[p], "request"))) clients_[id] = traces_[p];
+      if (of_[p].request != 0) clients_[of_[p].request] = traces_[p];
+    }
     for (const auto root : of_.roots()) spread(root);
     for (position p = 0; p < of_.size(); ++p) // a broken file's cycles have no root
       if (traces_[p].empty()) traces_[p] = own_trace(p);
@@ -105,14 +88,20 @@ private:
       const auto p = todo.back();
       todo.pop_back();
       const auto cause = of_.cause(p);
-      if (const auto about = request_of(p); about != 0)
-        traces_[p] = trace_of(about);
-      else if (cause != nowhere && request_of(cause) == 0)
-        traces_[p] = traces_[cause]; // nobody's, as what it came from
-      else
-        traces_[p] = own_trace(p);
+      if (traces_[p].empty()) traces_[p] = trace_below(p, cause);
       for (const auto effect : of_.effects(p)) todo.push_back(effect);
     }
+  }
+
+  // What is about none or several, like the steps of a batch, leaves the trace of the request that it came from.
+  [[nodiscard]] std::string trace_below(position p, position cause) const {
+    if (const auto about = request_of(p); about != 0) return trace_of(about);
+    if (cause != nowhere && (request_of(cause) == 0 || is_http(cause))) return traces_[cause];
+    return own_trace(p);
+  }
+
+  [[nodiscard]] bool is_http(position p) const {
+    return of_[p].kind == event_kind::span && of_.source().name_of(of_[p]) == "http.request";
   }
 
   [[nodiscard]] std::uint64_t request_of(position p) const {
@@ -177,7 +166,7 @@ private:
   }
 
   [[nodiscard]] span_kind kind_of(position p) const {
-    if (of_.source().name_of(of_[p]) == "http.request") return span_kind::server;
+    if (is_http(p)) return span_kind::server;
     if (of_[p].kind == event_kind::sent) return span_kind::producer;
     const auto& e = of_[p];
     const auto remote = e.kind == event_kind::delivery && e.sender && e.sender.process != e.id.process;

@@ -251,6 +251,31 @@ TEST(TraceOtlp, AnHttpRequestsSpanIsTheOneThatItsAnswerNamed) {
   EXPECT_EQ(found->second.what.if_contains("parentSpanId"), nullptr);
 }
 
+TEST(TraceOtlp, ARequestsSubmissionIsInItsTrace) {
+  std::size_t found = 0;
+  const auto spans = otlp(scene());
+  for (const auto& [id, span] : spans) {
+    if (span.what.at("name") != "submit_request" && span.what.at("name") != "dispatch_query") continue;
+    ++found;
+    EXPECT_EQ(span.what.at("traceId").as_string().subview(0, 30), "4bf92f3577b34da6a3ce929d0e0e47");
+    EXPECT_TRUE(span.what.contains("parentSpanId"));
+  }
+  EXPECT_EQ(found, 10U);
+}
+
+TEST(TraceOtlp, TheAnswersTraceparentNamesTheHttpSpan) {
+  auto r = support::served({1, 1, 2});
+  for (auto& e : r.events)
+    for (auto& a : e.attributes)
+      if (a.name == "traceparent") a = {"answered", "00-0123456789abcdef0123456789abcdef-fedcba9876543210-01"};
+  const auto spans = otlp(r);
+  ASSERT_TRUE(spans.contains("fedcba9876543210"));
+  const auto& span = spans.at("fedcba9876543210").what;
+  EXPECT_EQ(span.at("name"), "http.request");
+  EXPECT_EQ(span.at("traceId"), "0123456789abcdef0123456789abcdef");
+  EXPECT_FALSE(span.contains("parentSpanId"));
+}
+
 TEST(TraceOtlp, ATraceparentThatIsNoneIsNotTaken) {
   auto r = support::served({1, 1, 2});
   for (auto& e : r.events)
