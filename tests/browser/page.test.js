@@ -1,6 +1,6 @@
 // The page of recordings, as people use it. Run by skip_or_run.sh.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
@@ -86,6 +86,21 @@ test('a request has its waterfall, whose parts are its whole time', async () => 
   assert.match(await page.locator('#details').textContent(), /decode_tokens/);
   await done();
 });
+
+for (const name of ['served', 'simulated'])
+  test(`the waterfalls of the ${name} requests are those of godwit trace slow`, async () => {
+    const told = JSON.parse(execFileSync(process.env.BROWSER_GODWIT, ['trace', 'slow', `${work}/${name}.gwt`, '--json', '--count', '1000']));
+    assert.ok(told.length >= 8);
+    const { page, done } = await open(file(name, '#view=requests'));
+    for (const { request, spent_ns } of told) {
+      await page.evaluate((r) => { location.hash = `view=requests&request=${r}`; }, request);
+      await page.locator('.waterfall-head h2 .name').first().filter({ hasText: new RegExp(`^${request}$`) }).waitFor();
+      const shown = await page.locator('.parts .part').evaluateAll((all) => Object.fromEntries(all.map((p) => [p.dataset.part, Number(p.dataset.ns)])));
+      const wanted = Object.fromEntries(Object.entries(spent_ns).filter(([, ns]) => ns > 0));
+      assert.deepEqual(shown, wanted, `request ${request}`);
+    }
+    await done();
+  });
 
 test('a message in the sequence leads to its cause and effects', async () => {
   const { page, done } = await open(file('served', '#view=requests&request=1'));

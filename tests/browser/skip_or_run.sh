@@ -17,7 +17,8 @@ chromium=$(command -v chromium || command -v chromium-browser || command -v goog
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$2" "$work"
-for name in served hostile large; do
+"$1" sim --instances 4 --requests 40 --rate 20 --record "$work/simulated.gwt" >/dev/null 2>&1
+for name in served hostile large simulated; do
   "$1" trace ui "$work/$name.gwt" --output "$work/$name.html"
 done
 BROWSER_WORK=$work BROWSER_PROGRAM=$chromium BROWSER_GODWIT=$1 \

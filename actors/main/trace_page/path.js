@@ -30,41 +30,47 @@ function aboutOf(model) {
   return about;
 }
 
-// Per request: its events (messages about it, and steps of the device that name it), its HTTP request, its times.
+const isStep = (model, i) => model.kind[i] === kind.span && model.names[model.name[i]] === 'device.step';
+
+// Per request: messages about it alone, steps of the device that name it, its HTTP request, its times.
+// An instance measures its device before it serves, with requests that nobody made and numbers that others get later:
+// steps before the first message are not its own.
 function requestTable(model) {
   if (model.table) return model.table;
-  const table = model.requestNames.map((name, index) => ({name, index, events: [], start: -1, first: Infinity, last: 0, http: -1, client: '', status: ''}));
+  const table = model.requestNames.map((name, index) => ({name, index, own: [], steps: [], start: -1, first: Infinity, last: 0, http: -1, client: '', status: ''}));
   model.about = aboutOf(model);
   for (let i = 0; i < model.count; i++) {
-    const about = model.about[i];
-    if (about !== 0) table[about].events.push(i);
-    if (model.kind[i] !== kind.span || !model.attributes.has(i)) continue;
-    const http = category(model, i) === 'http';
-    for (const name of numbersIn(`${model.attribute(i, 'request') ?? ''} ${model.attribute(i, 'requests') ?? ''}`)) {
-      const r = model.requestNumbers.get(name) ?? 0;
-      if (r === 0) continue;
-      if (r !== about) table[r].events.push(i);
-      if (!http) continue;
-      table[r].http = i;
-      table[r].client = model.attribute(i, 'client_id') ?? '';
-      table[r].status = model.attribute(i, 'status') ?? (model.attribute(i, 'abandoned') ? 'abandoned' : '');
+    const step = isStep(model, i);
+    if (category(model, i) === 'http') takeHttp(model, table, i);
+    const entry = table[model.about[i]];
+    if (model.about[i] !== 0 && !(step && entry.own.length === 0)) entry.own.push(i);
+    if (step) for (const name of numbersIn(model.attribute(i, 'requests') ?? '')) {
+      const r = table[model.requestNumbers.get(name) ?? 0];
+      if (r.own.length > 0) r.steps.push(i);
     }
   }
-  model.table = table.slice(1).filter((entry) => entry.events.length > 0);
-  for (const entry of model.table) {
-    // When it was, messages of its own tell: steps that measured the device before it served anybody name small numbers
-    // that are nobody's.
-    const own = entry.events.filter((i) => model.about[i] === entry.index);
-    for (const i of own.length > 0 ? own : entry.events) {
-      entry.first = Math.min(entry.first, model.queued[i]);
-      entry.last = Math.max(entry.last, model.end_[i]);
-    }
-    entry.start = own[0] ?? entry.events[0];
-    if (entry.http >= 0) [entry.first, entry.last] = [model.begin[entry.http], model.end_[entry.http]];
-    else submission(model, entry);
-    entry.events = entry.events.filter((i) => model.end_[i] >= entry.first || model.about[i] === entry.index);
-  }
+  model.table = table.slice(1).filter((entry) => entry.own.length > 0 || entry.http >= 0);
+  for (const entry of model.table) timesOf(model, entry);
   return model.table;
+}
+
+function takeHttp(model, table, i) {
+  for (const name of numbersIn(model.attribute(i, 'request') ?? '')) {
+    const entry = table[model.requestNumbers.get(name) ?? 0];
+    entry.http = i;
+    entry.client = model.attribute(i, 'client_id') ?? '';
+    entry.status = model.attribute(i, 'status') ?? (model.attribute(i, 'abandoned') ? 'abandoned' : '');
+  }
+}
+
+function timesOf(model, entry) {
+  for (const i of entry.own) {
+    entry.first = Math.min(entry.first, model.queued[i]);
+    entry.last = Math.max(entry.last, model.end_[i]);
+  }
+  entry.start = entry.own[0] ?? entry.http;
+  if (entry.http >= 0) [entry.first, entry.last] = [model.begin[entry.http], model.end_[entry.http]];
+  else submission(model, entry);
 }
 
 // Where there is no HTTP, as in simulations, a request begins as a message to its home, which has no number for it yet.
@@ -75,6 +81,34 @@ function submission(model, entry) {
     entry.first = model.queued[i];
     return;
   }
+}
+
+// The whole story of a request: how it was submitted, what was about it, its steps, and the tokens that came of them.
+function eventsOf(model, entry) {
+  if (entry.events) return entry.events;
+  const out = new Set(entry.own);
+  const todo = [entry.http >= 0 ? entry.http : entry.start];
+  for (let n = 0; n < todo.length && n < 64; n++) {
+    const i = todo[n];
+    if (n > 0 && model.about[i] !== 0) continue;
+    out.add(i);
+    if (model.other(i) > i) out.add(model.other(i));
+    todo.push(...model.effectsList(i).subarray(0, 64));
+  }
+  for (const step of entry.steps) {
+    if (model.begin[step] > entry.last) break;
+    out.add(step);
+    const asked = model.cause[step];
+    if (asked < 0 || model.kind[asked] !== kind.delivery) continue;
+    out.add(asked);
+    for (const i of model.effectsList(asked)) if (model.kind[i] === kind.delivery && model.flags[i] & 1) out.add(i); // the device was ready
+    const answered = model.other(asked);
+    if (answered < 0) continue;
+    out.add(answered);
+    for (const i of model.effectsList(answered)) if (model.names[model.name[i]].endsWith('token_updates')) out.add(i);
+  }
+  entry.events = [...out].sort((a, b) => a - b);
+  return entry.events;
 }
 
 const requestOf = (model, name) => requestTable(model).find((entry) => entry.name === name);

@@ -20,7 +20,7 @@ const requests = {
 
   render(model) {
     const [from, to] = windowOf(model);
-    const by = {start: (a, b) => a.first - b.first, duration: (a, b) => b.last - b.first - a.last + a.first, messages: (a, b) => b.events.length - a.events.length};
+    const by = {start: (a, b) => a.first - b.first, duration: (a, b) => b.last - b.first - a.last + a.first, messages: (a, b) => b.own.length + b.steps.length - a.own.length - a.steps.length};
     this.model = model;
     this.list = requestTable(model).filter((r) => r.last >= from && r.first <= to).sort(by[this.order]);
     this.longest = Math.max(1, ...this.list.slice(0, 20000).map((r) => r.last - r.first));
@@ -40,6 +40,6 @@ const requests = {
       h('span', {class: 'request-start'}, moment(r.first)),
       h('span', {class: 'request-length'}, duration(length)),
       h('span', {class: 'meter', 'aria-hidden': 'true'}, h('span', {style: {width: `${Math.max(1, (100 * length) / this.longest)}%`}})),
-      h('span', {class: 'request-count', title: 'events about it'}, grouped(r.events.length)));
+      h('span', {class: 'request-count', title: 'messages about it, and steps that name it'}, grouped(r.own.length + r.steps.length)));
   },
 };

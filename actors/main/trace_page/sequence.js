@@ -43,7 +43,7 @@ const sequence = {
     let all = null;
     if (state.request) {
       const entry = requestOf(model, state.request);
-      all = entry ? [...new Set([...entry.events, ...causalPath(model, entry).events])].sort((a, b) => a - b) : [];
+      all = entry ? [...new Set([...eventsOf(model, entry), ...causalPath(model, entry).events])].sort((a, b) => a - b) : [];
     }
     const out = [];
     const count = all ? all.length : model.count;

@@ -7,7 +7,7 @@ class RequestWalk {
   constructor(model, entry) {
     this.model = model;
     this.entry = entry;
-    this.about = entry.events.filter((i) => model.kind[i] === kind.delivery && this.ours(i));
+    this.about = entry.own.filter((i) => model.kind[i] === kind.delivery);
     this.arrivals = this.about.filter((i) => this.is(i, 'generate_order') || this.is(i, 'adopt_order'));
     this.lookBelow(entry.http >= 0 ? entry.http : entry.start);
     this.arrivals.sort((a, b) => a - b);
@@ -41,7 +41,7 @@ class RequestWalk {
   // about it, or that an actor sent which was given it; one with the tokens of several requests is about none alone.
   lastMessage() {
     const {model, entry} = this;
-    const said = entry.events.findLast((i) => model.kind[i] === kind.note && model.names[model.name[i]] === 'ownership');
+    const said = entry.own.findLast((i) => model.kind[i] === kind.note && model.names[model.name[i]] === 'ownership');
     if (said !== undefined && model.cause[said] >= 0 && this.is(model.cause[said], 'token_updates')) return model.cause[said];
     const given = new Set(this.about.map((i) => model.receiver[i]));
     for (let i = model.count - 1; i >= 0 && model.begin[i] >= entry.first; i--) {

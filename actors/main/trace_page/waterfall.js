@@ -35,7 +35,7 @@ const waterfall = {
       onPath.add(step.what);
       this.steps.set(step.what, [...(this.steps.get(step.what) ?? []), step]);
     }
-    const all = new Set([...onPath, ...(entry.http >= 0 ? [entry.http] : []), ...(this.every ? entry.events : [])]);
+    const all = new Set([...onPath, ...(entry.http >= 0 ? [entry.http] : []), ...(this.every ? eventsOf(model, entry) : [])]);
     this.list = [...all].filter((i) => this.every || !model.isShadow(i)).sort((a, b) => (b === entry.http) - (a === entry.http) || model.queued[a] - model.queued[b] || model.begin[a] - model.begin[b] || a - b);
     this.onPath = onPath;
     this.full = [entry.first, Math.max(entry.first + 1, entry.last)];
@@ -60,9 +60,9 @@ const waterfall = {
     this.head.replaceChildren(
       h('h2', {}, 'Request ', named(entry.name, 40), ` · ${duration(total)}`, entry.status ? [' · ', named(entry.status, 20)] : '', ' · ', link('sequence', {view: 'sequence', type: '', actor: '', event: ''}), entry.client ? [' · ', h('small', {}, named(entry.client, 60))] : ''),
       h('div', {class: 'parts', role: 'img', 'aria-label': parts.map((p) => `${p} ${percent(path.parts[p], total)}`).join(', ')},
-        parts.map((p) => h('span', {class: `part ${p}`, style: {width: `${(100 * path.parts[p]) / total}%`}, title: `${p}: ${duration(path.parts[p])}`}))),
+        parts.map((p) => h('span', {class: `part ${p}`, style: {width: `${(100 * path.parts[p]) / total}%`}, title: `${p}: ${duration(path.parts[p])}`, data: {part: p, ns: path.parts[p]}}))),
       h('p', {class: 'legend'}, parts.map((p) => h('span', {}, h('i', {class: p}), `${p} ${duration(path.parts[p])} (${percent(path.parts[p], total)})`))),
-      h('p', {class: 'bar'}, h('label', {for: 'every'}, every, ` all ${plural(entry.events.length, 'event')} about it`),
+      h('p', {class: 'bar'}, h('label', {for: 'every'}, every, ` all ${plural(eventsOf(model, entry).length, 'event')} about it`),
         ` · its path has ${plural(path.events.length, 'event')}${path.whole ? '' : '; causes are missing'}`, ' ',
         button('−', 'Zoom out', () => this.zoom(1.6)), button('+', 'Zoom in', () => this.zoom(1 / 1.6)), button('Fit', 'Show the whole request', () => this.setRange(...this.full))));
   },
