@@ -80,9 +80,13 @@ const nodeWidth = 148, nodeHeight = 40, boxPad = 18, boxHead = 26, boxGap = 84;
 
 // Places of nodes and of the boxes of processes, for a page of this shape. The nodes of a process stand in a ring, so
 // that arrows between them run through its middle and not below other nodes.
-function place(graph, names, aspect) {
+// `rings` keeps the orders around them: a live page is not to jump for as long as the same actors are there.
+function place(graph, names, aspect, rings) {
   const boxes = [...new Set(graph.nodes.map((n) => n.process))].map((process) => {
-    const nodes = ring(graph.nodes.filter((n) => n.process === process), graph.edges);
+    const own = graph.nodes.filter((n) => n.process === process);
+    const kept = rings.get(process)?.map((key) => own.find((n) => n.key === key)) ?? [];
+    const nodes = kept.length === own.length && kept.every(Boolean) ? kept : ring(own, graph.edges);
+    rings.set(process, nodes.map((n) => n.key));
     const size = nodes.length > ringMax ? grid(nodes) : ellipse(nodes);
     for (const n of nodes) {
       n.x += boxPad;

@@ -2,6 +2,7 @@
 
 const topology = {
   chosen: null, // key of a node or an edge
+  rings: new Map(), // by process: keys of nodes in their order around the ring
   each: false, // every actor is a node, also where many have one name
   labelsMax: 30, // rates beside the busiest arrows
 
@@ -11,7 +12,7 @@ const topology = {
     this.graph = graph;
     this.seconds = Math.max((to - from) / 1e9, 1e-9);
     const root = byId('topology');
-    const placed = place(graph, (p) => model.processName(p), root.clientWidth / Math.max(200, root.clientHeight));
+    const placed = place(graph, (p) => model.processName(p), root.clientWidth / Math.max(200, root.clientHeight), this.rings);
     const scroll = [root.scrollLeft, root.scrollTop];
     const focused = document.activeElement?.dataset?.key;
     const view = svg('svg', {
