@@ -38,8 +38,13 @@ void add_around_step(const index& of, position step, std::vector<position>& out)
   const auto answered = of.answer(asked);
   if (answered == nowhere) return;
   out.push_back(answered);
-  for (const auto p : of.effects(answered))
-    if (of.source().name_of(of[p]).ends_with("token_updates")) out.push_back(p);
+  for (const auto p : of.effects(answered)) {
+    if (!of.source().name_of(of[p]).ends_with("token_updates")) continue;
+    out.push_back(p);
+    if (of[p].kind != event_kind::sent) continue;
+    const auto delivered = of.effects(p);
+    out.insert(out.end(), delivered.begin(), delivered.end());
+  }
 }
 
 /// What comes before a request has a number: it is submitted, and its home asks who should run it.

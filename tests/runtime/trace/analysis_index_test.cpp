@@ -103,6 +103,19 @@ TEST(TraceRequests, AllOfARequestsMessagesAreReachedFromItsHttpRequest) {
   }
 }
 
+TEST(TraceRequests, HaveTheTokensThatOtherProcessesSent) {
+  support::served_settings settings;
+  settings.requests = 1;
+  settings.instances = 1;
+  settings.node = true;
+  const auto r = support::served(settings);
+  const index x(r);
+  std::size_t tokens = 0;
+  for (const auto p : events_of(x, 1))
+    if (x[p].kind == event_kind::delivery && short_type(r.name_of(x[p])) == "token_updates") ++tokens;
+  EXPECT_EQ(tokens, settings.tokens);
+}
+
 TEST(TraceRequests, AreFoundByNumberClientIdLastAndSlowest) {
   const auto r = everything();
   const index x(r);
