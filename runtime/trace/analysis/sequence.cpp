@@ -3,11 +3,15 @@
 #include <godwit/runtime/trace/analysis/labels.hpp>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <tuple>
 
 namespace godwit::runtime::trace::analysis {
 
 namespace {
+
+constexpr std::size_t period_max = 12;
 
 class sequence_maker {
 public:
@@ -86,30 +90,42 @@ private:
     out_.steps.push_back(std::move(s));
   }
 
-  [[nodiscard]] bool alike(std::size_t i, std::size_t j) const {
-    const auto& a = out_.steps[i];
-    const auto& b = out_.steps[j];
-    return a.from == b.from && a.to == b.to && a.note == b.note && a.answer == b.answer && a.failed == b.failed &&
-           a.lost == b.lost && a.name == b.name;
+  /// What makes steps alike, as a number for each.
+  [[nodiscard]] std::vector<std::size_t> kinds() const {
+    std::map<std::tuple<std::size_t, std::size_t, std::uint8_t, std::string_view>, std::size_t> numbers;
+    std::vector<std::size_t> out;
+    for (const auto& s : out_.steps) {
+      const auto flags = s.note | s.answer << 1 | s.failed << 2 | s.lost << 3;
+      out.push_back(
+          numbers.try_emplace({s.from, s.to, static_cast<std::uint8_t>(flags), s.name}, numbers.size()).first->second);
+    }
+    return out;
   }
 
-  /// How often the `period` steps at `i` come again right after themselves.
-  [[nodiscard]] std::size_t repeats(std::size_t i, std::size_t period) const {
+  /// How often the `period` steps at `i` come again right after themselves, in any order: what different threads and
+  /// processes do in a round changes places.
+  static std::size_t repeats(const std::vector<std::size_t>& kinds, std::size_t i, std::size_t period) {
+    const auto round = [&](std::size_t at) {
+      std::array<std::size_t, period_max> out{};
+      std::copy_n(kinds.begin() + static_cast<std::ptrdiff_t>(at), period, out.begin());
+      std::sort(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(period));
+      return out;
+    };
     std::size_t n = 0;
-    for (auto next = i + period; next + period <= out_.steps.size(); next += period, ++n)
-      for (std::size_t k = 0; k < period; ++k)
-        if (!alike(i + k, next + k)) return n;
+    if (i + period > kinds.size()) return n;
+    const auto first = round(i);
+    for (auto next = i + period; next + period <= kinds.size() && round(next) == first; next += period) ++n;
     return n;
   }
 
   void fold() {
-    constexpr std::size_t period_max = 12;
     std::vector<sequence_step> kept;
+    const auto alike = kinds();
     for (std::size_t i = 0; i < out_.steps.size();) {
       std::size_t best = 0;
       std::size_t times = 0;
       for (std::size_t period = 1; period <= period_max; ++period)
-        if (const auto n = repeats(i, period); n * period > times * best) {
+        if (const auto n = repeats(alike, i, period); n * period > times * best) {
           best = period;
           times = n;
         }
