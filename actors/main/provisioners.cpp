@@ -17,8 +17,11 @@ namespace {
 /// Ours, without settings where the child gets its own.
 std::vector<std::string> inherited_environment(bool with_settings) {
   std::vector<std::string> out;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
-    if (with_settings || !std::string_view(*entry).starts_with("GODWIT_")) out.emplace_back(*entry);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view variable(*entry);
+    if (variable.starts_with("GODWIT_TRACE_FILE=")) continue; // our own file
+    if (with_settings || !variable.starts_with("GODWIT_")) out.emplace_back(variable);
+  }
   return out;
 }
 

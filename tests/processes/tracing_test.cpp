@@ -186,6 +186,26 @@ TEST_F(Tracing, TwoProcessesFilesAreOneStory) {
   EXPECT_GT(crossed, 2 * 6U);
 }
 
+TEST_F(Tracing, AProcessThatAutoscalingStartsRecordsBesideItsHead) {
+  {
+    served head(small({"--trace", path("t.gwt"), "--scaling", "on", "--scaling-hold", "300ms",
+                       "--scaling-instances-max", "2", "--scaling-freeness-min", "100000", "--scaling-freeness-max",
+                       "200000", "--scaling-provisioner", "process"}));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    ASSERT_TRUE(head.wait_instances(2, 30s));
+    ask(head, 6, 40);
+    head.process.signal(SIGTERM);
+    EXPECT_EQ(head.process.wait_exit(30s), 0) << head.process.err();
+  }
+  std::vector<trace::recording> parts;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("t.gwt")) parts.push_back(read(entry.path().string()));
+  ASSERT_EQ(parts.size(), 2U);
+  const auto all = trace::merge(std::move(parts));
+  expect_requests_reachable(all, 6);
+  EXPECT_GT(count(all, "decision.scaling"), 0U);
+}
+
 TEST_F(Tracing, AKilledProcessLeavesAReadableFile) {
   served head(small({"--trace", path("t.gwt")}));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
