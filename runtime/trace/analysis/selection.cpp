@@ -67,7 +67,8 @@ bool passes(const index& of, position p, const selection& wanted, const prepared
   if (!wanted.actor.empty() && !known.actors.contains(e.sender) && !known.actors.contains(e.receiver)) return false;
   if (wanted.from_ns && of.end(p) - of.first_ns() < *wanted.from_ns) return false;
   if (wanted.to_ns && of.begin(p) - of.first_ns() > *wanted.to_ns) return false;
-  return e.begin_ns - e.queued_ns >= wanted.queue_min_ns && e.end_ns - e.begin_ns >= wanted.handling_min_ns;
+  if (wanted.queue_min_ns > 0 && e.begin_ns - e.queued_ns < wanted.queue_min_ns) return false;
+  return wanted.handling_min_ns <= 0 || e.end_ns - e.begin_ns >= wanted.handling_min_ns;
 }
 
 } // namespace
