@@ -44,19 +44,19 @@ caf::behavior actor_core::make_behavior() {
 }
 
 void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) {
-  if (auto* t = engine_.tracer.get(); t && t->on()) message = t->queued(std::move(message), queued_);
+  if (auto* t = engine_.recorded(); t && t->on()) message = t->queued(std::move(message), queued_);
   if (engine_.replay) return engine_.replay->hold(*this, std::move(message));
   caf::event_based_actor::enqueue(std::move(message), where);
 }
 
 caf::resumable::resume_result actor_core::resume(caf::execution_unit* where, std::size_t messages_max) {
-  if (!engine_.tracer) return caf::event_based_actor::resume(where, messages_max);
-  const detail::handling run(engine_.tracer.get());
+  if (!engine_.recorded()) return caf::event_based_actor::resume(where, messages_max);
+  const detail::handling run(engine_.recorded());
   return caf::event_based_actor::resume(where, messages_max);
 }
 
 caf::invoke_message_result actor_core::consume(caf::mailbox_element& x) {
-  if (auto* t = engine_.tracer.get())
+  if (auto* t = engine_.recorded())
     handle_recorded(*t, x);
   else
     handle(x, letter::of(x));
@@ -200,7 +200,7 @@ void actor_core::on_exit() {
 bool actor_core::cleanup(caf::error&& reason, caf::execution_unit* where) {
   const bool first = caf::event_based_actor::cleanup(std::move(reason), where);
   if (first) {
-    if (engine_.tracer) ended_recorded();
+    if (engine_.recorded()) ended_recorded();
     engine_.ended(id());
   }
   return first;

@@ -16,7 +16,7 @@ deadlines::time_point actor_core::moment() const {
 
 async::parked* actor_core::take(async::wait_id wait) {
   auto* waiter = frames_.take(wait);
-  if (!waiter || !engine_.tracer) return waiter;
+  if (!waiter || !engine_.recorded()) return waiter;
   if (!resumed_ && wait.slot < parked_by_.size()) woken_for_ = parked_by_[wait.slot];
   resumed_ = true;
   return waiter;
@@ -57,6 +57,7 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
     m.book->whole.begin_ns = ns;
     if (!engine_.exact_alarms) m.frozen_ns = ns;
   }
+  core.show(m, user_ ? user_->name() : std::string_view{});
   m.current = mark->id;
   m.handling = true;
   m.pending = true;

@@ -66,7 +66,15 @@ public:
   bool exact_alarms = false;
   simulated_place place;
   std::unique_ptr<detail::tracing> tracer; ///< null: nobody records
-  replay_hook* replay = nullptr;           ///< null: messages go their way
+  /// The same, where this runtime can record at all: a benchmark's runtime cannot.
+  [[nodiscard]] detail::tracing* recorded() const noexcept {
+#ifdef GODWIT_UNRECORDED
+    return nullptr;
+#else
+    return tracer.get();
+#endif
+  }
+  replay_hook* replay = nullptr; ///< null: messages go their way
   /// The actor of this system that lives and has this id; null: none.
   [[nodiscard]] actor_ref find(std::uint64_t id) const;
   /// Null: unknown.

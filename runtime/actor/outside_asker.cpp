@@ -101,7 +101,7 @@ caf::strong_actor_ptr send_request(engine& e, const actor_ref& to, draft message
   }
   l->sender = ptr;
   l->mid = id;
-  if (e.tracer && e.tracer->on() && e.elsewhere(to)) e.tracer->leaves(*l, ptr.get(), *block(to));
+  if (e.recorded() && e.recorded()->on() && e.elsewhere(to)) e.tracer->leaves(*l, ptr.get(), *block(to));
   block(to)->enqueue(caf::mailbox_element_ptr{l.release()}, nullptr);
   return ptr;
 }

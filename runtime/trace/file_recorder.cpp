@@ -63,13 +63,14 @@ struct file_recorder::state {
   std::mutex mutex;
   std::condition_variable wake;
   bool stopping = false;
-  std::atomic<std::uint64_t> events{0}, lost{0}, bytes{0};
+  std::atomic<std::uint64_t> events{0}, lost{0}, bytes{0}, raw_bytes{0};
   std::optional<async::error> failure; // the thread's, then `stop`'s
   std::thread thread;
 
   void look() {
     events = to->events();
     bytes = to->bytes();
+    raw_bytes = to->raw_bytes();
     lost = to->lost() + from->lost();
   }
   void run() {
@@ -129,5 +130,6 @@ const std::string& file_recorder::path() const noexcept { return state_->path; }
 std::uint64_t file_recorder::events() const noexcept { return state_->events; }
 std::uint64_t file_recorder::lost() const noexcept { return state_->lost; }
 std::uint64_t file_recorder::bytes() const noexcept { return state_->bytes; }
+std::uint64_t file_recorder::raw_bytes() const noexcept { return state_->raw_bytes; }
 
 } // namespace godwit::runtime::trace

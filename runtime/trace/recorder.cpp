@@ -41,6 +41,27 @@ void recorder::drain(const taker& take) { core_->drain(take); }
 std::uint64_t recorder::lost() const noexcept { return core_->lost(); }
 const runtime::clock& recorder::clock() const noexcept { return core_->clock(); }
 
+trace::tap recorder::tap(filter chosen, tap_function function) {
+  trace::tap out;
+  out.core_ = core_;
+  out.what_ = std::make_shared<detail::tapped>();
+  out.what_->chosen = std::move(chosen);
+  out.what_->function = std::move(function);
+  core_->add_tap(out.what_);
+  return out;
+}
+
+tap& tap::operator=(tap&& other) noexcept {
+  const tap old(std::move(*this)); // ends
+  core_ = std::move(other.core_);
+  what_ = std::move(other.what_);
+  return *this;
+}
+
+tap::~tap() {
+  if (core_ && what_) core_->remove_tap(what_);
+}
+
 namespace {
 
 void write_note(detail::recorder_core& core, std::string_view name, std::vector<attribute> attributes,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace godwit::runtime::trace::detail {
@@ -70,7 +71,10 @@ bool recorder_core::passes(moment& m, const slot& s, std::string_view receiver) 
     book.keep = keep_;
     book.filter_version = version;
   }
-  const auto& keep = *book.keep;
+  return passes(*book.keep, s, receiver);
+}
+
+bool recorder_core::passes(const filter& keep, const slot& s, std::string_view receiver) const {
   if (keep.sample < 1 && s.request != 0 && share_of(s.request) >= keep.sample) return false;
   if (!keep.requests.empty() && std::find(keep.requests.begin(), keep.requests.end(), s.request) == keep.requests.end())
     return false;
@@ -90,6 +94,46 @@ bool recorder_core::passes(moment& m, const slot& s, std::string_view receiver) 
   return std::any_of(keep.actors.begin(), keep.actors.end(), [&](const auto& wanted) {
     return is(wanted, receiver, s.receiver) || (s.sender != 0 && is(wanted, sender, s.sender));
   });
+}
+
+void recorder_core::add_tap(std::shared_ptr<tapped> one) {
+  const std::lock_guard lock(mutex_);
+  taps_.push_back(std::move(one));
+  taps_there_ = true;
+}
+
+void recorder_core::remove_tap(const std::shared_ptr<tapped>& one) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase(taps_, one);
+    taps_there_ = !taps_.empty();
+  }
+  const std::lock_guard lock(one->calling);
+  one->over = true;
+}
+
+void recorder_core::show_to_all(moment& m, std::string_view receiver) {
+  std::vector<std::shared_ptr<tapped>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = taps_;
+  }
+  std::optional<event> shown;
+  for (const auto& one : all) {
+    if (!passes(one->chosen, m.now, receiver)) continue;
+    if (!shown) {
+      ticks_.adjust();
+      shown = to_event(m.now, m.book->number);
+      shown->end_ns = shown->begin_ns;
+      if (m.whole) {
+        shown->content = m.book->whole.content;
+        shown->actors = m.book->whole.actors;
+        shown->text = m.book->whole.text;
+      }
+    }
+    const std::lock_guard lock(one->calling);
+    if (!one->over) one->function(*shown, m.now.type ? m.now.type->name : std::string_view{});
+  }
 }
 
 std::size_t recorder_core::beside::bytes() const noexcept {

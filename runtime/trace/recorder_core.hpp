@@ -51,6 +51,14 @@ struct moment {
   slot now;
 };
 
+/// Somebody who sees messages.
+struct tapped {
+  filter chosen;
+  tap_function function;
+  std::mutex calling; ///< held meanwhile, and by whoever ends it
+  bool over = false;
+};
+
 extern constinit thread_local moment here;
 extern constinit thread_local replay_source* source_here; ///< of a replay that this thread runs
 
@@ -93,6 +101,12 @@ public:
   [[nodiscard]] bool keeps(moment& m, const slot& s, std::string_view receiver) {
     return !filtered_.load(std::memory_order_relaxed) || passes(m, s, receiver);
   }
+  /// Shows it to those who tap.
+  void show(moment& m, std::string_view receiver) {
+    if (taps_there_.load(std::memory_order_relaxed)) show_to_all(m, receiver);
+  }
+  void add_tap(std::shared_ptr<tapped> one);
+  void remove_tap(const std::shared_ptr<tapped>& one);
   /// Puts an event into the queue beside the rings.
   void add(event what, std::string_view name);
   void actor_began(const event& what, std::string_view name);
@@ -116,6 +130,8 @@ private:
     [[nodiscard]] std::size_t bytes() const noexcept;
   };
   void enter();
+  void show_to_all(moment& m, std::string_view receiver);
+  [[nodiscard]] bool passes(const filter& keep, const slot& s, std::string_view receiver) const;
   void finish_whole(moment& m);
   [[nodiscard]] bool passes(moment& m, const slot& s, std::string_view receiver);
   [[nodiscard]] event to_event(const slot& s, std::uint32_t thread) const;
@@ -125,11 +141,13 @@ private:
   const recorder_settings settings_;
   std::atomic<trace::level> level_;
   std::atomic<bool> filtered_{false};
+  std::atomic<bool> taps_there_{false};
   std::atomic<std::uint64_t> filter_version_{1};
   std::atomic<std::uint64_t> lost_{0};
   mutable tick_source ticks_;
   mutable std::mutex mutex_; // for all that follows
   std::shared_ptr<const filter> keep_;
+  std::vector<std::shared_ptr<tapped>> taps_;
   std::vector<std::unique_ptr<thread_book>> books_;
   std::vector<process> processes_;
   std::deque<beside> beside_;

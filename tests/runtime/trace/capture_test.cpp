@@ -253,6 +253,27 @@ TEST_F(Capture, SpansAndNotesFollowFromWhatIsHandledAndSpansCause) {
   EXPECT_EQ(abandoned, 1U);
 }
 
+TEST_F(Capture, ATapSeesWhatItChoseUntilItEnds) {
+  start();
+  std::atomic<int> seen{0};
+  {
+    trace::filter questions;
+    questions.types = {"test::question"};
+    auto tap = recorder->tap(questions, [&](const event& e, std::string_view type) {
+      EXPECT_NE(type.find("question"), std::string_view::npos);
+      EXPECT_TRUE(e.id);
+      ++seen;
+    });
+    EXPECT_TRUE(system->ask(asking, 1s, question{way::value, 1}));
+    EXPECT_TRUE(system->ask(asking, 1s, slow_question{1ms, 1}));
+    EXPECT_EQ(seen, 2);
+    tap = {};
+    EXPECT_TRUE(system->ask(asking, 1s, question{way::value, 1}));
+  }
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(deliveries(end(), "test::question").size(), 4U);
+}
+
 TEST_F(Capture, SnapshotsMayBeTakenWhileEverybodyWrites) {
   trace::recorder_settings settings;
   settings.events_per_thread = 64;

@@ -51,6 +51,7 @@ public:
   [[nodiscard]] std::uint64_t events() const noexcept;
   [[nodiscard]] std::uint64_t lost() const noexcept;
   [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::uint64_t raw_bytes() const noexcept; ///< before compression
 
 private:
   struct state;

@@ -51,9 +51,28 @@ struct recorder_settings {
 
 namespace detail {
 class recorder_core;
-}
+struct tapped;
+} // namespace detail
 class recorder;
 class because_of;
+
+/// Sees a message just before its actor handles it, on that actor's thread: it must be quick and must not send in the
+/// actor's name. The event has no end yet; its text and content are there at level content. `type`: the message's.
+using tap_function = std::function<void(const event& what, std::string_view type)>;
+
+/// Ends with this: after its destructor has returned the function is not called any more.
+class tap {
+public:
+  tap() noexcept = default;
+  tap(tap&&) noexcept = default;
+  tap& operator=(tap&& other) noexcept;
+  ~tap();
+
+private:
+  friend class recorder;
+  std::shared_ptr<detail::recorder_core> core_;
+  std::shared_ptr<detail::tapped> what_;
+};
 
 /// Something that takes time and is no message. Ends once, on any thread; destroyed before that, it ends with the
 /// attribute `abandoned`. Does nothing where it was made without a recorder, or at level off.
@@ -107,6 +126,10 @@ public:
   void set_level(trace::level what) noexcept;
   [[nodiscard]] trace::level level() const noexcept;
   void set_filter(filter keep);
+
+  /// Shows messages that pass the filter to somebody of this process: a test, a monitor, an experiment. Not at level
+  /// off. Costs nothing while there is none.
+  [[nodiscard]] trace::tap tap(filter chosen, tap_function function);
 
   /// What happened, because of what the calling thread handles.
   void note(std::string_view name, std::vector<attribute> attributes, std::uint64_t request = 0);

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace godwit::runtime::trace {
+class recorder;
+}
+
+namespace godwit::bench {
+
+struct message_costs {
+  double tell_ns = 0; ///< of elapsed time a message: tokens that go round a ring of actors
+  double ask_ns = 0;  ///< a message: pairs of which one asks the other, again and again
+  std::uint64_t messages = 0;
+};
+
+/// On one worker thread. `recorder` may be null.
+[[nodiscard]] message_costs measure_messages(std::shared_ptr<runtime::trace::recorder> recorder);
+
+} // namespace godwit::bench

@@ -1,0 +1,145 @@
+#include <main/replay_node.hpp>
+#include <main/replay_simulation.hpp>
+#include <main/sim_command.hpp>
+
+#include <godwit/runtime/trace/file.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+// Recorded simulations, run again.
+namespace godwit::main {
+namespace {
+
+namespace trace = runtime::trace;
+
+class ReplayOfSimulations : public testing::Test {
+protected:
+  void SetUp() override {
+    file = (std::filesystem::path(testing::TempDir()) / ("godwit-replay-test-" + std::to_string(::getpid()) + ".gwt"))
+               .string();
+  }
+  void TearDown() override { std::filesystem::remove(file); }
+
+  /// As `godwit sim ARGUMENTS... --record FILE` would make it.
+  [[nodiscard]] trace::recording record(const std::vector<std::string>& arguments, const sim_options& options) {
+    auto recorded = options;
+    recorded.record = file;
+    std::ostringstream out, err;
+    EXPECT_EQ(run_sim(recorded, out, err), 0) << err.str();
+    auto read = trace::read_file(file);
+    if (!read) throw std::runtime_error(read.error().message);
+    // The facts name this test's command line; here is the one that the options stand for.
+    auto& facts = read->processes.front().facts;
+    std::erase_if(facts, [](const auto& fact) { return fact.name.starts_with("argument:"); });
+    facts.emplace_back("argument:0", "godwit");
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      facts.emplace_back("argument:" + std::to_string(i + 1), arguments[i]);
+    return std::move(*read);
+  }
+
+  /// A small cluster whose seed is drawn.
+  struct drawn {
+    sim_options options;
+    std::vector<std::string> arguments;
+  };
+  static drawn draw(std::uint64_t seed, const std::string& policy = "llumnix") {
+    drawn out;
+    auto& o = out.options;
+    o.settings = sim_defaults();
+    o.instances = 1 + static_cast<std::uint32_t>(seed % 4);
+    o.policy = policy;
+    o.load.requests = 5 + seed % 20;
+    o.load.rate = 4;
+    o.load.lengths = seed % 2 == 0 ? "S-S" : "M-M";
+    o.load.seed = seed;
+    if (seed % 3 == 0) {
+      o.settings.trace.level = trace::level::content;
+      o.settings.trace.prompts = true;
+    }
+    out.arguments = {"sim",
+                     "--instances",
+                     std::to_string(o.instances),
+                     "--policy",
+                     o.policy,
+                     "--requests",
+                     std::to_string(o.load.requests),
+                     "--rate",
+                     "4",
+                     "--lengths",
+                     o.load.lengths,
+                     "--seed",
+                     std::to_string(seed)};
+    if (seed % 3 == 0) {
+      for (const auto* more : {"--trace-level", "content", "--trace-prompts"}) out.arguments.emplace_back(more);
+    }
+    return out;
+  }
+  std::string file;
+};
+
+TEST_F(ReplayOfSimulations, AHundredRandomRunsComeAgainEventByEvent) {
+  std::uint64_t handled = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const auto what = draw(seed);
+    const auto result = replay_simulation(record(what.arguments, what.options), {});
+    ASSERT_TRUE(result) << result.error().line;
+    ASSERT_EQ(result->difference, "") << "seed " << seed << "\n" << result->recorded << "\n" << result->replayed;
+    ASSERT_TRUE(result->complete);
+    handled += result->handled;
+  }
+  EXPECT_GT(handled, 10'000U);
+}
+
+TEST_F(ReplayOfSimulations, AnotherPolicyIsFoundAtItsFirstOtherDecision) {
+  auto what = draw(8);
+  what.options.instances = 4;
+  what.options.load.requests = 40;
+  auto arguments = what.arguments;
+  arguments[2] = "4";
+  arguments[6] = "40";
+  auto recorded = record(arguments, what.options);
+  for (auto& fact : recorded.processes.front().facts)
+    if (fact.name == "argument:4") fact.value = "round_robin";
+  const auto result = replay_simulation(std::move(recorded), {});
+  ASSERT_TRUE(result) << result.error().line;
+  EXPECT_EQ(result->difference, "the runs part");
+  EXPECT_NE(result->recorded.find("decision.dispatch"), std::string::npos) << result->recorded;
+  EXPECT_NE(result->replayed.find("decision.dispatch"), std::string::npos) << result->replayed;
+}
+
+TEST_F(ReplayOfSimulations, TheReplayStopsWhereItIsTold) {
+  const auto what = draw(5);
+  const auto recorded = record(what.arguments, what.options);
+  runtime::sim::replay_limits limits;
+  limits.stop_before = [](const trace::event&, const std::string& type) {
+    return type.find("generate_order") != std::string::npos;
+  };
+  const auto result = replay_simulation(recorded, limits);
+  ASSERT_TRUE(result) << result.error().line;
+  EXPECT_EQ(result->difference, "");
+  EXPECT_FALSE(result->complete);
+  EXPECT_GT(result->handled, 0U);
+}
+
+TEST_F(ReplayOfSimulations, WhatWasRecordedByAnotherVersionIsRefused) {
+  const auto what = draw(5);
+  auto recorded = record(what.arguments, what.options);
+  for (auto& fact : recorded.processes.front().facts)
+    if (fact.name == "version") fact.value = "0.0.0";
+  const auto result = replay_simulation(recorded, {});
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().line.find("0.0.0"), std::string::npos);
+  const auto node = replay_node(recorded, {});
+  ASSERT_FALSE(node);
+}
+
+} // namespace
+} // namespace godwit::main

@@ -1,0 +1,65 @@
+// Recordings of real processes, with threads and a killed instance, run again message by message.
+#include "processes/support/godwit_processes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+namespace {
+
+class Replaying : public testing::Test {
+protected:
+  struct outcome {
+    int code = -1;
+    std::string out, err;
+  };
+  void SetUp() override {
+    if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
+    file =
+        (std::filesystem::path(testing::TempDir()) / ("godwit_replay_" + std::to_string(::getpid()) + ".gwt")).string();
+  }
+  void TearDown() override { std::filesystem::remove(file); }
+  static outcome run(std::vector<std::string> arguments) {
+    child_process command(godwit_program(), std::move(arguments));
+    const auto code = command.wait_exit(120s);
+    return {code.value_or(-1), command.out(), command.err()};
+  }
+  std::string file;
+};
+
+} // namespace
+
+TEST_F(Replaying, ADemoWithMigrationsAndAKilledInstanceComesAgainAsItWas) {
+  const auto demo = run({"demo", "--requests", "12", "--tokens", "120", "--trace", file});
+  ASSERT_EQ(demo.code, 0) << demo.out << demo.err;
+  const auto again = run({"trace", "replay", file});
+  EXPECT_EQ(again.code, 0) << again.out << again.err;
+  EXPECT_THAT(again.out, HasSubstr("identical"));
+
+  const auto stopped = run({"trace", "replay", file, "--break", "type=commit_move"});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("commit_move"));
+  EXPECT_THAT(stopped.out, HasSubstr("identical so far"));
+  EXPECT_EQ(run({"trace", "replay", file, "--break", "commit_move"}).code, 2);
+  EXPECT_EQ(run({"trace", "replay", file, "--until", "nonsense"}).code, 2);
+}
+
+TEST_F(Replaying, ARecordingWithoutContentsIsRefusedWithAWord) {
+  const auto sim = run({"sim", "--instances", "1", "--requests", "2", "--record", file});
+  ASSERT_EQ(sim.code, 0) << sim.err;
+  EXPECT_EQ(run({"trace", "replay", file}).code, 0) << "a simulation needs none";
+  EXPECT_EQ(run({"trace", "replay", file + ".missing"}).code, 1);
+}
+
+} // namespace godwit::test
