@@ -77,6 +77,11 @@ int replay(const replay_options& options) {
   auto recording = read_recordings({options.file});
   if (!recording) return 1;
   if (recording->processes.empty()) return std::cerr << "godwit: the recording is empty\n", 1;
+  if (recording->fact(0, "command") == "explore")
+    return std::cerr << "godwit: this is of ./run explore: run --scenario " << harmless(recording->fact(0, "scenario"))
+                     << " --seed " << harmless(recording->fact(0, "seed"))
+                     << " again with --trace, and compare with godwit trace diff\n",
+           1;
   runtime::sim::replay_limits limits;
   if (!options.until.empty()) {
     const auto id = analysis::parse_event_id(*recording, options.until);

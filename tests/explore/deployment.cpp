@@ -39,10 +39,12 @@ private:
   deployment& owner_;
 };
 
-deployment::deployment(std::uint64_t seed, shape what, runtime::sim::event_log* log, runtime::log::logger logger)
+deployment::deployment(std::uint64_t seed, shape what, runtime::sim::event_log* log, runtime::log::logger logger,
+                       const recorder_function& record)
     : shape_(std::move(what)), identity_{"0123456789abcdef", "f32", 4096, context_length}, log_(std::move(logger)),
       world_(seed), blocks_(world_.timers(), shape_.fabric) {
   world_.log_to(log);
+  if (record) world_.record_to(record(world_.clock()));
   world_.network().set_links(shape_.links);
   world_.network().set_detection(shape_.detection);
   machines_.push_back(std::make_unique<machine>());

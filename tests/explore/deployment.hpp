@@ -25,7 +25,10 @@ namespace godwit::explore {
 /// autoscaling orders are further ones. KV blocks go over a network of their own, which is cut together with the links.
 class deployment {
 public:
-  deployment(std::uint64_t seed, shape what, runtime::sim::event_log* log, runtime::log::logger logger);
+  /// `record`, called with the world's clock before the first actor: who records what they say; may be empty.
+  using recorder_function = std::function<std::shared_ptr<runtime::trace::recorder>(const runtime::clock&)>;
+  deployment(std::uint64_t seed, shape what, runtime::sim::event_log* log, runtime::log::logger logger,
+             const recorder_function& record = {});
   deployment(const deployment&) = delete;
   deployment& operator=(const deployment&) = delete;
   ~deployment();

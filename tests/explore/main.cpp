@@ -34,7 +34,7 @@ struct arguments {
   unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
   unsigned wall_limit = 60;
   bool json = false, list = false, list_settings = false, keep_going = false, until_found = false;
-  std::string events, log_levels;
+  std::string events, log_levels, trace;
   std::uint32_t planted = 0;
 };
 
@@ -93,9 +93,16 @@ int replay(const arguments& a, const std::string& name) {
     if (auto* to = std::get_if<std::shared_ptr<runtime::log::backend>>(&backend))
       options.log = runtime::log::logger(*to, std::get<runtime::log::level_filter>(std::move(filter)));
   }
+  std::unique_ptr<runtime::trace::file_writer> record;
+  if (!a.trace.empty()) {
+    auto made = runtime::trace::file_writer::create(a.trace);
+    if (!made) return usage_error("--trace: " + made.error().message);
+    record = std::move(*made);
+    options.record = record.get();
+  }
   if (!a.json) std::cout << "scenario " << s.name << ", seed " << s.seed << "\n" << describe(s);
   // In this process, where a debugger is, only if somebody wants to look on.
-  const bool here = options.on_event || !a.log_levels.empty();
+  const bool here = options.on_event || options.record || !a.log_levels.empty();
   const auto out = here ? run(s, options) : run_apart(s, std::chrono::seconds(a.wall_limit));
   if (a.json) {
     std::cout << boost::json::serialize(boost::json::object{{"scenario", s.name},
@@ -251,6 +258,7 @@ int explore(int argc, char** argv) {
   app.add_option("--requests", a.requests, "with --seed: only these requests");
   app.add_option("--settings", a.settings, "with --seed: only these settings at their extremes");
   app.add_option("--events", a.events, "with --seed: write every delivery to this file");
+  app.add_option("--trace", a.trace, "with --seed: record every message, with content, in this file for godwit trace");
   app.add_option("--log", a.log_levels, "with --seed: log of the actors to standard error, at these levels (debug)");
   app.add_option("--jobs", a.jobs, "processes at a time; default: one for each processor")->check(CLI::Range(1, 1024));
   app.add_option("--wall-limit", a.wall_limit, "seconds of real time after which a run counts as hanging")
@@ -280,8 +288,8 @@ int explore(int argc, char** argv) {
     if (std::find(names.begin(), names.end(), one) == names.end())
       return usage_error("no scenario is called '" + one + "'; --list shows them");
   if (!a.scenarios.empty()) names = a.scenarios;
-  if (!a.seed && !(a.faults + a.requests + a.settings + a.events + a.log_levels).empty())
-    return usage_error("--faults, --requests, --settings, --events and --log need a --seed");
+  if (!a.seed && !(a.faults + a.requests + a.settings + a.events + a.trace + a.log_levels).empty())
+    return usage_error("--faults, --requests, --settings, --events, --trace and --log need a --seed");
   if (a.seed) {
     if (a.scenarios.size() != 1) return usage_error("--seed needs one --scenario");
     return replay(a, names.front());

@@ -4,7 +4,10 @@
 #include "explore/client.hpp"
 #include "explore/deployment.hpp"
 
+#include <godwit/runtime/trace/file_recorder.hpp>
+
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,7 +30,10 @@ constexpr std::uint64_t steps_of_slice_max = 2'000'000;
 class play {
 public:
   play(const scenario& s, const run_options& options)
-      : scenario_(s), shape_(s.cluster()), log_(options.on_event), cluster_(s.seed, shape_, &log_, options.log) {}
+      : scenario_(s), shape_(s.cluster()), record_to_(options.record), log_(onlooker(options)),
+        cluster_(s.seed, shape_, &log_, options.log, [this](const auto& clock) { return record(clock); }) {}
+  play(const play&) = delete;
+  play& operator=(const play&) = delete;
 
   outcome run() {
     if (come_up() && happen() && everybody_ends() && nothing_stays()) {
@@ -40,10 +46,32 @@ public:
     out_.events = log_.count();
     out_.took = cluster_.world().now();
     out_.migrations = cluster_.journal().committed;
+    if (feed_) feed_->pump();
     return out_;
   }
 
 private:
+  static constexpr std::uint64_t events_per_pump = 1024;
+
+  std::function<void(const runtime::sim::event&)> onlooker(const run_options& options) {
+    if (!options.record) return options.on_event;
+    return [this, see = options.on_event](const runtime::sim::event& e) {
+      if (see) see(e);
+      if (feed_ && log_.count() % events_per_pump == 0) feed_->pump();
+    };
+  }
+  std::shared_ptr<runtime::trace::recorder> record(const runtime::clock& clock) {
+    if (!record_to_) return nullptr;
+    runtime::trace::process who;
+    who.facts = {{"command", "explore"}, {"scenario", scenario_.name}, {"seed", std::to_string(scenario_.seed)}};
+    runtime::trace::recorder_settings settings;
+    settings.level = runtime::trace::level::content;
+    settings.prompts = true;
+    recorder_ = std::make_shared<runtime::trace::recorder>(std::move(who), settings, clock);
+    feed_ = std::make_unique<runtime::trace::file_feed>(*recorder_, *record_to_);
+    return recorder_;
+  }
+
   struct asked {
     const asked_request* what = nullptr;
     std::shared_ptr<client> who;
@@ -383,6 +411,9 @@ private:
   const scenario& scenario_;
   const shape shape_;
   outcome out_;
+  runtime::trace::file_writer* record_to_;
+  std::shared_ptr<runtime::trace::recorder> recorder_; ///< null: nobody records
+  std::unique_ptr<runtime::trace::file_feed> feed_;
   runtime::sim::event_log log_;
   std::vector<asked> asked_; // outlives the cluster's sinks only by their shared pointers
   deployment cluster_;

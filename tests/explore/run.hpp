@@ -4,6 +4,7 @@
 
 #include <godwit/runtime/log/logger.hpp>
 #include <godwit/runtime/sim/event_log.hpp>
+#include <godwit/runtime/trace/file.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -26,6 +27,7 @@ struct outcome {
 struct run_options {
   std::function<void(const runtime::sim::event&)> on_event; ///< every delivery; may be empty
   runtime::log::logger log;                                 ///< of the actors
+  runtime::trace::file_writer* record = nullptr;            ///< every message with its content; null: none
 };
 
 /// Runs the scenario to its end: faults as they come, then everything mended, until nothing is left. What is promised
