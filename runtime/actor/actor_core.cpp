@@ -44,19 +44,25 @@ caf::behavior actor_core::make_behavior() {
 }
 
 void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) {
-  if (auto* t = engine_.recorded(); t && t->on()) message = t->queued(std::move(message), queued_);
+  if (auto* t = engine_.recorded(); t && t->on()) message = t->queued(std::move(message), queued_, handled_);
   if (engine_.replay) return engine_.replay->hold(*this, std::move(message));
   caf::event_based_actor::enqueue(std::move(message), where);
 }
 
 caf::resumable::resume_result actor_core::resume(caf::execution_unit* where, std::size_t messages_max) {
-  if (!engine_.recorded()) return caf::event_based_actor::resume(where, messages_max);
-  const detail::handling run(engine_.recorded());
+  auto* t = engine_.recorded();
+  if (!t) return caf::event_based_actor::resume(where, messages_max);
+  if (!t->on()) {
+    const auto result = caf::event_based_actor::resume(where, messages_max);
+    if (trace::detail::here.handling) t->rest(); // it was switched on meanwhile
+    return result;
+  }
+  const detail::handling run(t);
   return caf::event_based_actor::resume(where, messages_max);
 }
 
 caf::invoke_message_result actor_core::consume(caf::mailbox_element& x) {
-  if (auto* t = engine_.recorded())
+  if (auto* t = engine_.recorded(); t && (t->on() || trace::detail::here.handling))
     handle_recorded(*t, x);
   else
     handle(x, letter::of(x));

@@ -116,11 +116,12 @@ private:
   std::unordered_map<void*, watched> watched_; ///< by control block; never iterated over
   std::unordered_map<std::uint64_t, void*> watch_ids_;
   std::uint64_t last_watch_ = 0;
-  std::unique_ptr<trace::event> birth_;  ///< where recorded, until it has begun
-  std::atomic<std::int32_t> queued_{0};  ///< messages in its mailbox that were counted
-  std::vector<std::uint64_t> parked_by_; ///< where recorded: what was handled when a wait began, by slot
-  bool resumed_ = false;                 ///< the message being handled woke a coroutine
-  std::uint64_t woken_for_ = 0;          ///< and that had begun to wait in this event
+  std::unique_ptr<trace::event> birth_;   ///< where recorded, until it has begun
+  std::atomic<std::uint32_t> queued_{0};  ///< messages into its mailbox that were counted
+  std::atomic<std::uint32_t> handled_{0}; ///< ... and out of it; written by the actor only
+  std::vector<std::uint64_t> parked_by_;  ///< where recorded: what was handled when a wait began, by slot
+  bool resumed_ = false;                  ///< the message being handled woke a coroutine
+  std::uint64_t woken_for_ = 0;           ///< and that had begun to wait in this event
 };
 
 } // namespace godwit::runtime::detail

@@ -29,7 +29,7 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
     mark = &l->mark;
   else if (auto* marked = marked_element::of(x))
     mark = &marked->mark;
-  if (mark && mark->counted) queued_.fetch_sub(1, std::memory_order_relaxed);
+  if (mark && mark->counted) handled_.store(handled_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   auto& core = t.core();
   auto& m = core.at();
   core.finish(m);

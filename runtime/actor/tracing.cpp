@@ -76,7 +76,8 @@ trace::event tracing::birth() {
   return out;
 }
 
-caf::mailbox_element_ptr tracing::queued(caf::mailbox_element_ptr message, std::atomic<std::int32_t>& depth) {
+caf::mailbox_element_ptr tracing::queued(caf::mailbox_element_ptr message, std::atomic<std::uint32_t>& in,
+                                         const std::atomic<std::uint32_t>& out) {
   stamp* mark = nullptr;
   if (auto* l = letter::of(*message)) {
     mark = &l->mark;
@@ -101,7 +102,9 @@ caf::mailbox_element_ptr tracing::queued(caf::mailbox_element_ptr message, std::
   if (mark->id == 0) return message;
   mark->queued = core_->whole() ? ~core_->now_ns() : core_->ticks(); // as `begin` is taken
   mark->counted = true;
-  mark->depth = static_cast<std::uint32_t>(std::max(0, depth.fetch_add(1, std::memory_order_relaxed)));
+  // A message that was handled after recording was switched off is not counted out, and shows from then on.
+  const auto gone = out.load(std::memory_order_relaxed);
+  mark->depth = in.fetch_add(1, std::memory_order_relaxed) - gone;
   return message;
 }
 
@@ -210,16 +213,19 @@ void tracing::keep_content(trace::event& out, caf::mailbox_element& x, const let
     out.actors.push_back(actor ? trace::actor_id{process_of(block(actor)->node()), actor.id()} : trace::actor_id{});
 }
 
-handling::~handling() {
+void tracing::rest() noexcept {
   auto& m = trace::detail::here;
-  if (m.core == core_) {
-    core_->finish(m);
-    m.current = 0;
-    m.last_end = 0;
-    m.handling = false;
-    m.frozen_ns = -1;
-  }
-  if (before_) m = *before_;
+  if (m.core != core_.get()) return;
+  core_->finish(m);
+  m.current = 0;
+  m.last_end = 0;
+  m.handling = false;
+  m.frozen_ns = -1;
+}
+
+handling::~handling() {
+  recorder_->rest();
+  if (before_) trace::detail::here = *before_;
 }
 
 } // namespace godwit::runtime::detail

@@ -51,7 +51,8 @@ public:
   [[nodiscard]] std::uint16_t process() const noexcept { return process_; }
 
   /// Into a mailbox, on the sender's thread (or a clock's).
-  [[nodiscard]] caf::mailbox_element_ptr queued(caf::mailbox_element_ptr message, std::atomic<std::int32_t>& depth);
+  [[nodiscard]] caf::mailbox_element_ptr queued(caf::mailbox_element_ptr message, std::atomic<std::uint32_t>& in,
+                                                const std::atomic<std::uint32_t>& out);
   /// The sender's part of it, for a message that is queued later.
   void made(stamp& mark);
   /// A message that goes to another node.
@@ -64,6 +65,9 @@ public:
                 const actor_core& receiver, engine& e);
   /// Its content, before it is handled.
   void keep_content(trace::event& out, caf::mailbox_element& x, const letter* l, engine& e);
+
+  /// The thread has nothing more to handle for now.
+  void rest() noexcept;
 
 private:
   std::uint16_t process_of(const caf::node_id& node);
@@ -84,7 +88,7 @@ private:
 /// While it lives, this thread handles what it is told; then again what it handled before.
 class handling {
 public:
-  explicit handling(tracing* t) : core_(&t->core()) {
+  explicit handling(tracing* t) : recorder_(t) {
     if (trace::detail::here.handling) before_ = std::make_unique<trace::detail::moment>(trace::detail::here);
   }
   handling(const handling&) = delete;
@@ -92,7 +96,7 @@ public:
   ~handling();
 
 private:
-  trace::detail::recorder_core* core_;
+  tracing* recorder_;
   std::unique_ptr<trace::detail::moment> before_;
 };
 

@@ -59,7 +59,7 @@ recording reader::read() {
       at_ += format::chunk_header_bytes;
       skip_damage(begin);
       if (wasted_ > wasted_bytes_max) {
-        builder_.remark("too much is damaged: the rest was not read");
+        builder_.remark_on_all("too much is damaged: the rest was not read");
         break;
       }
       continue;
@@ -67,7 +67,7 @@ recording reader::read() {
     at_ += format::chunk_header_bytes + header->stored;
   }
   if (!ended_ && !builder_.full())
-    builder_.remark("the file has no end mark: who wrote it was killed, or is still writing");
+    builder_.remark_on_all("the file has no end mark: who wrote it was killed, or is still writing");
   return builder_.finish();
 }
 

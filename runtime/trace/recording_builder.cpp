@@ -83,6 +83,7 @@ void recording_builder::remark(std::string text) {
 
 recording recording_builder::finish() {
   if (remarks_left_out_ != 0) made_.remarks.push_back("and " + std::to_string(remarks_left_out_) + " remarks more");
+  for (auto& each : on_all_) made_.remarks.push_back(std::move(each));
   if (unknown_ != 0)
     made_.remarks.push_back(std::to_string(unknown_) + " records are of kinds that a newer godwit wrote; left out");
   if (full_)

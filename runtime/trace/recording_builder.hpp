@@ -28,7 +28,9 @@ public:
 
   [[nodiscard]] bool full() const noexcept { return full_; }
   [[nodiscard]] std::size_t events() const noexcept { return made_.events.size(); }
+  /// The first few are kept, and all that are about the whole.
   void remark(std::string text);
+  void remark_on_all(std::string text) { on_all_.push_back(std::move(text)); }
   /// Sorted, with the names of actors that spawned events say, and a last remark or two.
   [[nodiscard]] recording finish();
 
@@ -47,6 +49,7 @@ private:
   std::uint64_t memory_ = 0;
   std::uint64_t unknown_ = 0;
   std::uint64_t remarks_left_out_ = 0;
+  std::vector<std::string> on_all_;
   bool full_ = false;
 };
 

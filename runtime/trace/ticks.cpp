@@ -2,10 +2,6 @@
 
 #include <thread>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace godwit::runtime::trace::detail {
 
 namespace {
@@ -13,9 +9,14 @@ namespace {
 /// Whether the counter runs at one rate whatever the processor does, and alike on all of them.
 bool even_counter() noexcept {
 #if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned power_leaf = 0x80000007U, invariant_bit = 8;
-  return __get_cpuid(power_leaf, &a, &b, &c, &d) != 0 && (d >> invariant_bit & 1U) != 0;
+  constexpr unsigned leaves = 0x80000000U, power_leaf = 0x80000007U, invariant_bit = 8;
+  unsigned a = leaves, b = 0, c = 0, d = 0;
+  asm volatile("cpuid" : "+a"(a), "=b"(b), "=c"(c), "=d"(d));
+  if (a < power_leaf) return false;
+  a = power_leaf;
+  c = 0;
+  asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  return (d >> invariant_bit & 1U) != 0;
 #else
   return false;
 #endif

@@ -6,10 +6,6 @@
 #include <cstdint>
 #include <mutex>
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 namespace godwit::runtime::trace::detail {
 
 /// Moments as a recorder notes them: the processor's counter where it runs evenly, which costs half of what the clock
@@ -20,7 +16,7 @@ public:
 
   [[nodiscard]] std::int64_t now() const noexcept {
 #if defined(__x86_64__)
-    if (counter_) return static_cast<std::int64_t>(__rdtsc());
+    if (counter_) return static_cast<std::int64_t>(__builtin_ia32_rdtsc());
 #endif
     return now_ns();
   }

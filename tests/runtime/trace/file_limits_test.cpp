@@ -66,6 +66,25 @@ TEST(FileLimits, AFullFileEndsWithAGapThatCountsWhatIsMissing) {
   EXPECT_EQ(gap->end_ns, last_end);
 }
 
+TEST(FileLimits, AGapThatDoesNotGetIntoTheFileAnyMoreIsInTheLastOne) {
+  const streams::scratch file("late");
+  file_settings settings;
+  settings.bytes_max = 5000;
+  settings.chunk_bytes = 1 << 20;
+  auto writer = everyday_writer(file.path(), settings);
+  streams::everyday stream(0, 11);
+  auto unknown = stream.next();
+  unknown.name = 99;
+  writer->add(unknown);
+  for (int n = 0; n < 1000; ++n) writer->add(stream.next());
+  ASSERT_TRUE(writer->close());
+  EXPECT_EQ(writer->lost(), 1001U);
+  const auto read = read_file(file.path());
+  ASSERT_TRUE(read);
+  ASSERT_EQ(read->events.size(), 1U);
+  EXPECT_EQ(read->events[0].count, 1001U);
+}
+
 TEST(FileLimits, ADiskThatIsFullIsReportedAndWhatWasWrittenBeforeIsRead) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   const auto refused = file_writer::create("/dev/full");
@@ -135,6 +154,7 @@ TEST(FileLimits, AFileOfNothingButHeadersIsGivenUpSoon) {
   ASSERT_TRUE(read);
   EXPECT_TRUE(read->events.empty());
   EXPECT_LE(read->remarks.size(), 40U);
+  EXPECT_THAT(read->remarks, Contains(HasSubstr("too much is damaged")));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
