@@ -19,7 +19,6 @@ std::string obstacle(const trace::recording& all) {
     if (e.kind == event_kind::gap)
       return std::to_string(e.count) + " events were lost while it was recorded; record again with more room";
     if (e.id.process != 0) return "it is of several processes; replay the file of one";
-    if (e.kind == event_kind::sent) return "its process talked to others, and their side cannot be replayed yet";
     if (e.kind != event_kind::delivery || all.name_of(e).empty()) continue;
     ++messages;
     with_content += !e.content.empty();

@@ -9,6 +9,7 @@
 
 #include <caf/make_actor.hpp>
 #include <caf/monitorable_actor.hpp>
+#include <caf/node_id.hpp>
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
@@ -38,6 +39,11 @@ public:
   explicit stranger(caf::actor_config& config) : caf::monitorable_actor(config) {}
   void enqueue(caf::mailbox_element_ptr, caf::execution_unit*) override {}
 };
+
+/// A node id that no system of this world has.
+caf::node_id elsewhere(std::uint32_t process) {
+  return *caf::make_node_id(process, "4444444444444444444444444444444444444444");
+}
 
 stop_reason reason_of(std::string_view text) {
   for (const auto reason :
@@ -199,7 +205,9 @@ caf::strong_actor_ptr replayer::actor_or_stranger(trace::actor_id who) {
   if (!there) {
     auto& caf_system = system_->engine().system();
     caf::actor_config config{caf_system.dummy_execution_unit()};
-    there = caf::make_actor<stranger, caf::strong_actor_ptr>(who.id, caf_system.node(), &caf_system, config);
+    // One of another process is elsewhere, so that what is sent to it takes a number for having left.
+    const auto node = who.process == 0 ? caf_system.node() : elsewhere(who.process);
+    there = caf::make_actor<stranger, caf::strong_actor_ptr>(who.id, node, &caf_system, config);
   }
   return there;
 }

@@ -74,26 +74,48 @@ bool recorder_core::passes(moment& m, const slot& s, std::string_view receiver) 
   return passes(*book.keep, s, receiver);
 }
 
+namespace {
+
+bool passes_request(const filter& keep, std::uint64_t request) {
+  if (keep.sample < 1 && request != 0 && share_of(request) >= keep.sample) return false;
+  return keep.requests.empty() || std::find(keep.requests.begin(), keep.requests.end(), request) != keep.requests.end();
+}
+
+bool passes_type(const filter& keep, std::string_view name) {
+  return keep.types.empty() || std::any_of(keep.types.begin(), keep.types.end(),
+                                           [&](const auto& part) { return name.find(part) != std::string_view::npos; });
+}
+
+/// `llumlet`, or `llumlet 12`.
+bool is_called(const std::string& wanted, std::string_view name, std::uint64_t id) {
+  if (wanted == name) return true;
+  return wanted.size() > name.size() + 1 && wanted.starts_with(name) && wanted[name.size()] == ' ' &&
+         wanted.substr(name.size() + 1) == std::to_string(id);
+}
+
+} // namespace
+
 bool recorder_core::passes(const filter& keep, const slot& s, std::string_view receiver) const {
-  if (keep.sample < 1 && s.request != 0 && share_of(s.request) >= keep.sample) return false;
-  if (!keep.requests.empty() && std::find(keep.requests.begin(), keep.requests.end(), s.request) == keep.requests.end())
-    return false;
-  if (!keep.types.empty()) {
-    const auto type = s.type ? s.type->name : to_string(static_cast<message_kind>(s.message));
-    if (std::none_of(keep.types.begin(), keep.types.end(),
-                     [&](const auto& part) { return type.find(part) != std::string_view::npos; }))
-      return false;
-  }
+  if (!passes_request(keep, s.request)) return false;
+  if (!passes_type(keep, s.type ? s.type->name : to_string(static_cast<message_kind>(s.message)))) return false;
   if (keep.actors.empty()) return true;
-  const auto is = [](const std::string& wanted, std::string_view name, std::uint64_t id) {
-    if (wanted == name) return true;
-    return wanted.size() > name.size() + 1 && wanted.starts_with(name) && wanted[name.size()] == ' ' &&
-           wanted.substr(name.size() + 1) == std::to_string(id);
-  };
   const auto sender = name_of({s.sender_process, s.sender});
   return std::any_of(keep.actors.begin(), keep.actors.end(), [&](const auto& wanted) {
-    return is(wanted, receiver, s.receiver) || (s.sender != 0 && is(wanted, sender, s.sender));
+    return is_called(wanted, receiver, s.receiver) || (s.sender != 0 && is_called(wanted, sender, s.sender));
   });
+}
+
+bool recorder_core::passes_beside(std::string_view name, std::uint64_t request, actor_id writer) const {
+  std::shared_ptr<const filter> keep;
+  {
+    const std::lock_guard lock(mutex_);
+    keep = keep_;
+  }
+  if (!passes_request(*keep, request) || !passes_type(*keep, name)) return false;
+  if (keep->actors.empty()) return true;
+  const auto called = name_of(writer);
+  return std::any_of(keep->actors.begin(), keep->actors.end(),
+                     [&](const auto& wanted) { return writer && is_called(wanted, called, writer.id); });
 }
 
 void recorder_core::add_tap(std::shared_ptr<tapped> one) {

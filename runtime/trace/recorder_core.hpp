@@ -101,6 +101,10 @@ public:
   [[nodiscard]] bool keeps(moment& m, const slot& s, std::string_view receiver) {
     return !filtered_.load(std::memory_order_relaxed) || passes(m, s, receiver);
   }
+  /// Whether a note or span passes it.
+  [[nodiscard]] bool keeps_beside(std::string_view name, std::uint64_t request, actor_id writer) const {
+    return !filtered_.load(std::memory_order_relaxed) || passes_beside(name, request, writer);
+  }
   /// Shows it to those who tap.
   void show(moment& m, std::string_view receiver) {
     if (taps_there_.load(std::memory_order_relaxed)) show_to_all(m, receiver);
@@ -130,6 +134,7 @@ private:
     [[nodiscard]] std::size_t bytes() const noexcept;
   };
   void enter();
+  [[nodiscard]] bool passes_beside(std::string_view name, std::uint64_t request, actor_id writer) const;
   void show_to_all(moment& m, std::string_view receiver);
   [[nodiscard]] bool passes(const filter& keep, const slot& s, std::string_view receiver) const;
   void finish_whole(moment& m);

@@ -1,9 +1,11 @@
 // Recordings of real processes, with threads and a killed instance, run again message by message.
+#include "processes/support/answers.hpp"
 #include "processes/support/godwit_processes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -53,6 +55,24 @@ TEST_F(Replaying, ADemoWithMigrationsAndAKilledInstanceComesAgainAsItWas) {
   EXPECT_THAT(stopped.out, HasSubstr("identical so far"));
   EXPECT_EQ(run({"trace", "replay", file, "--break", "commit_move"}).code, 2);
   EXPECT_EQ(run({"trace", "replay", file, "--until", "nonsense"}).code, 2);
+}
+
+TEST_F(Replaying, AHeadWhoseInstancesAreInAnotherProcessComesAgainByItself) {
+  {
+    served head({"--instances", "1", "--threads", "1", "--trace", file, "--trace-level", "content", "--trace-prompts"});
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    joined member(head.control(), {"--instances", "1", "--threads", "1"});
+    ASSERT_TRUE(member.wait_ready()) << member.process.err();
+    ASSERT_TRUE(head.wait_instances(2, 10s));
+    for (const auto& answer : ask_all(head.url(), mixed_questions(8, 60))) EXPECT_EQ(answer.error, "");
+    member.process.signal(SIGTERM);
+    EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
+    head.process.signal(SIGTERM);
+    EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
+  }
+  const auto again = run({"trace", "replay", file});
+  EXPECT_EQ(again.code, 0) << again.out << again.err;
+  EXPECT_THAT(again.out, HasSubstr("identical"));
 }
 
 TEST_F(Replaying, ARecordingWithoutContentsIsRefusedWithAWord) {

@@ -1,5 +1,6 @@
 #include "runtime/actor/test_actors.hpp"
 
+#include <godwit/protocols/messages/sampling.hpp>
 #include <godwit/runtime/actor_system.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
@@ -201,6 +202,37 @@ TEST_F(Capture, AFilterLetsThroughWhatItNames) {
   const auto questions = deliveries(all, "test::question");
   ASSERT_EQ(questions.size(), 1U);
   EXPECT_EQ(questions[0].receiver.id, asked.id());
+}
+
+TEST_F(Capture, AFilterHoldsForNotesAndSpansToo) {
+  start();
+  trace::filter chosen;
+  chosen.requests = {7};
+  recorder->set_filter(chosen);
+  recorder->note("decision", {}, 7);
+  recorder->note("decision", {}, 8);
+  recorder->begin("span", 7).end();
+  recorder->begin("span", 8).end();
+  const auto all = end();
+  EXPECT_EQ(std::count_if(all.events.begin(), all.events.end(),
+                          [](const event& e) { return e.kind == event_kind::note || e.kind == event_kind::span; }),
+            2);
+}
+
+TEST(CaptureText, WithoutLeaveTokensAreCountedOrNamedAndNothingElseIsLost) {
+  std::vector<protocols::token_id> prompt{11, 12, 13};
+  protocols::sampled_token drawn(17);
+  const auto text = [&](bool prompts) {
+    trace::text_writer out(prompts);
+    trace::write_text(out, std::tuple_size_v<std::tuple<int>>);
+    out.add(" ");
+    trace::write_text(out, prompt);
+    out.add(" ");
+    trace::write_text(out, drawn);
+    return std::move(out).take();
+  };
+  EXPECT_EQ(text(false), "1 [3 tokens] (token)");
+  EXPECT_NE(text(true).find("[11, 12, 13] (17"), std::string::npos) << text(true);
 }
 
 TEST_F(Capture, WhatIsOverwrittenBeforeItIsStoredIsCountedAsAGap) {

@@ -27,7 +27,8 @@ enum class level : std::uint8_t {
 [[nodiscard]] std::string_view to_string(level what) noexcept;
 [[nodiscard]] std::optional<level> parse_level(std::string_view text) noexcept;
 
-/// Which messages are kept. What is empty lets everything pass; all three must.
+/// Which messages are kept, and notes and spans by the same rules (their name is their type, the actor that wrote them
+/// their sender). What is empty lets everything pass; all four must let pass.
 struct filter {
   std::vector<std::string> actors;     ///< of sender or receiver: `llumlet`, or with its number `llumlet 12`
   std::vector<std::string> types;      ///< parts of type names

@@ -19,7 +19,8 @@ namespace godwit::runtime::trace {
 class text_writer {
 public:
   static constexpr std::size_t bytes_max = 2048;
-  /// Without `prompts`, lists of tokens are replaced by their number: they are what clients said.
+  /// Without `prompts`, lists of tokens are replaced by their number, and single ones by a word: they are what clients
+  /// and the model said.
   explicit text_writer(bool prompts) : prompts_(prompts) {}
   void add(std::string_view text) {
     if (full_) return;
@@ -42,6 +43,12 @@ private:
 };
 
 template <class T> void write_text(text_writer& out, const T& x);
+
+/// A struct that is about one token, its `id`.
+template <class T>
+concept is_token = has_fields<T> && requires(T& x) {
+  { x.id } -> std::same_as<protocols::token_id&>;
+};
 
 namespace detail {
 template <class T>
@@ -113,6 +120,10 @@ template <class T> void write_text(text_writer& out, const T& x) {
     std::visit([&](const auto& value) { write_text(out, value); }, x);
   } else if constexpr (std::is_same_v<T, std::monostate>) {
     out.add("-");
+  } else if constexpr (is_token<T>) {
+    // a drawn token, or how likely another one was: what the model said
+    if (!out.prompts()) return out.add("(token)");
+    detail::write_list(out, const_cast<T&>(x).fields());
   } else if constexpr (has_fields<T>) {
     detail::write_list(out, const_cast<T&>(x).fields());
   } else if constexpr (requires {
