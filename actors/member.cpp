@@ -1,5 +1,7 @@
 #include <godwit/actors/member.hpp>
 
+#include <godwit/runtime/trace/recorder.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -29,6 +31,8 @@ member::member(runtime::actor_context context, member_options options) : actor(c
 }
 
 runtime::behavior_of<member_interface> member::make_behavior() {
+  options_.key = runtime::trace::input<std::uint64_t>("member.key", [&] { return options_.key; });
+  options_.address = runtime::trace::input<std::string>("member.address", [&] { return options_.address; });
   start(join_until_joined());
   return {[this](instance_ready& news) { mark_ready(news); },
           [this](instance_drained& news) { drained(news); },

@@ -4,6 +4,8 @@
 #include "main/parts.hpp"
 #include "main/scheduling_settings.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace godwit::main {
@@ -44,6 +46,25 @@ actors::node_options make_head_options(const serve_settings& settings, const gpu
   o.frontend.placement_timeout = settings.frontend.placement_timeout;
   o.frontend.execution_levels = execution_level_names(settings);
   o.frontend.log = log.component("frontend");
+  return o;
+}
+
+actors::member_options make_member_options(const serve_settings& settings, const gpu::model::model_directory& model,
+                                           actors::model_identity identity, actors::executor_factory factory,
+                                           std::shared_ptr<transport::fabric> fabric, const runtime::log::logger& log) {
+  auto pair =
+      make_pair_options(settings, model, std::move(factory), make_migration(settings, std::move(fabric), log), log);
+  actors::member_options o;
+  o.version = GODWIT_VERSION;
+  o.instances = settings.instances.count;
+  o.model = std::move(identity);
+  o.rejoin_max = settings.cluster.rejoin_pause_max;
+  o.rejoin_min = std::min<std::chrono::nanoseconds>(o.rejoin_min, o.rejoin_max);
+  o.backoff_min = settings.instances.restart_backoff_min;
+  o.backoff_max = settings.instances.restart_backoff_max;
+  o.instance = std::move(pair.instance);
+  o.llumlet = std::move(pair.llumlet);
+  o.log = log.component("member");
   return o;
 }
 

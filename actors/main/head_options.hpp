@@ -3,6 +3,7 @@
 #include "main/settings.hpp"
 
 #include <godwit/actors/instance.hpp>
+#include <godwit/actors/member.hpp>
 #include <godwit/actors/membership.hpp>
 #include <godwit/actors/node.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
@@ -21,6 +22,12 @@ namespace godwit::main {
 make_head_options(const serve_settings& settings, const gpu::model::model_directory& model,
                   const actors::model_identity& identity, actors::executor_factory factory,
                   std::shared_ptr<transport::fabric> fabric, const runtime::log::logger& log);
+
+/// The same for a member of a cluster (`godwit node`), whose head is elsewhere.
+[[nodiscard]] actors::member_options
+make_member_options(const serve_settings& settings, const gpu::model::model_directory& model,
+                    actors::model_identity identity, actors::executor_factory factory,
+                    std::shared_ptr<transport::fabric> fabric, const runtime::log::logger& log);
 
 /// Names of the execution priorities, by level.
 [[nodiscard]] std::vector<std::string> execution_level_names(const serve_settings& settings);

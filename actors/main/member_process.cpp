@@ -1,5 +1,6 @@
 #include "main/member_process.hpp"
 
+#include "main/head_options.hpp"
 #include "main/migration_parts.hpp"
 
 #include <chrono>
@@ -64,26 +65,15 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
   loader_ = std::make_unique<loader>(model, settings_);
   system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log, records));
   connector_ = std::make_unique<head_connector>(*system_, head);
-  auto pair = make_pair_options(settings_, model, loader_->factory(), make_migration(settings_, fabric_, log), log);
-  actors::member_options o;
-  o.version = GODWIT_VERSION;
+  auto o = make_member_options(settings_, model, std::move(identity), loader_->factory(), fabric_, log);
   o.address = process_name(settings_);
   while (o.key == 0) o.key = entropy();
-  o.instances = settings_.instances.count;
-  o.model = std::move(identity);
   o.find_head = connector_->finder();
-  o.rejoin_max = settings_.cluster.rejoin_pause_max;
-  o.rejoin_min = std::min<std::chrono::nanoseconds>(o.rejoin_min, o.rejoin_max);
-  o.backoff_min = settings_.instances.restart_backoff_min;
-  o.backoff_max = settings_.instances.restart_backoff_max;
-  o.instance = std::move(pair.instance);
-  o.llumlet = std::move(pair.llumlet);
   o.on_state = [to = board_](const actors::member_state& state) {
     const std::lock_guard lock(to->mutex);
     to->state = state;
   };
   if (records_ != nullptr) o.trace = records_->control();
-  o.log = log.component("member");
   member_ = system_->spawn<actors::member>(std::move(o));
 }
 

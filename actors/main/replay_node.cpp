@@ -5,6 +5,7 @@
 #include "replay/doubles.hpp"
 
 #include <godwit/actors/global_scheduler.hpp>
+#include <godwit/actors/member.hpp>
 #include <godwit/actors/node.hpp>
 #include <godwit/runtime/config/registry.hpp>
 
@@ -44,6 +45,7 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
   using runtime::message_type_of;
   auto settings = settings_of(recorded.processes.front());
   if (!settings) return protocols::unexpected(settings.error());
+  const bool member = recorded.fact(0, "command") == "node";
   const auto version = recorded.fact(0, "version");
   if (version != GODWIT_VERSION)
     return protocols::unexpected(start_error{"cannot replay: it was recorded by godwit " + std::string(version) +
@@ -56,7 +58,7 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
   auto again = runtime::sim::replay::make(std::move(recorded));
   if (!again) return protocols::unexpected(start_error{again.error().message});
   (*again)->know({&message_type_of<local<actors::executor_outcome>>, &message_type_of<local<std::string>>,
-                  &message_type_of<local<bool>>});
+                  &message_type_of<local<bool>>, &message_type_of<local<actors::found_head>>});
   const runtime::log::logger quiet;
   auto factory = [](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
     actors::keep_for_replay(std::move(done));
@@ -64,11 +66,17 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
   std::shared_ptr<transport::fabric> fabric;
   if (settings->fabric.backend != fabric_choice::none) fabric = std::make_shared<actors::replayed_fabric>();
   runtime::metrics::registry metrics;
-  auto options = make_head_options(*settings, *model, *identity, factory, std::move(fabric), quiet);
-  options.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics);
-  options.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics);
-  options.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics);
-  (*again)->host().spawn<actors::node>(std::move(options));
+  if (member) {
+    auto options = make_member_options(*settings, *model, std::move(*identity), factory, std::move(fabric), quiet);
+    options.find_head = [](std::function<void(actors::found_head)> done) { actors::keep_for_replay(std::move(done)); };
+    (*again)->host().spawn<actors::member>(std::move(options));
+  } else {
+    auto options = make_head_options(*settings, *model, *identity, factory, std::move(fabric), quiet);
+    options.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics);
+    options.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics);
+    options.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics);
+    (*again)->host().spawn<actors::node>(std::move(options));
+  }
   auto result = (*again)->run(limits);
   again->reset(); // before what its actors refer to
   return result;

@@ -8,8 +8,8 @@
 
 namespace godwit::main {
 
-/// Replays the recording of a head (`godwit serve`, `godwit demo`): its actors again, with doubles for device, clients
-/// and fabric. Settings and model are those that the recording names.
+/// Replays the recording of a process (`godwit serve`, `demo`, `node`): its actors again, with doubles for device,
+/// clients, fabric and other processes. Settings and model are those that the recording names.
 [[nodiscard]] protocols::expected<runtime::sim::replay_result, start_error>
 replay_node(runtime::trace::recording recorded, const runtime::sim::replay_limits& limits);
 

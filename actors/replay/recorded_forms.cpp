@@ -2,6 +2,7 @@
 
 #include <godwit/actors/instance.hpp>
 #include <godwit/actors/interfaces.hpp>
+#include <godwit/actors/member.hpp>
 
 #include <utility>
 
@@ -90,6 +91,27 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   wire_read(in, info.kv_layout);
   x.made = std::make_shared<actors::replayed_executor>(std::move(info));
   return x;
+}
+
+void recorded_form<actors::found_head>::write(wire_writer& out, const actors::found_head& x) {
+  wire_write(out, x.has_value());
+  if (x)
+    wire_write(out, *x);
+  else
+    wire_write(out, x.error());
+}
+
+actors::found_head recorded_form<actors::found_head>::read(wire_reader& in) {
+  bool found = false;
+  wire_read(in, found);
+  if (found) {
+    handle<actors::node_interface> head;
+    wire_read(in, head);
+    return head;
+  }
+  async::error why;
+  wire_read(in, why);
+  return why;
 }
 
 } // namespace godwit::runtime::trace

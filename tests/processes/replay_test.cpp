@@ -57,11 +57,13 @@ TEST_F(Replaying, ADemoWithMigrationsAndAKilledInstanceComesAgainAsItWas) {
   EXPECT_EQ(run({"trace", "replay", file, "--until", "nonsense"}).code, 2);
 }
 
-TEST_F(Replaying, AHeadWhoseInstancesAreInAnotherProcessComesAgainByItself) {
+TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
+  const auto beside = file + ".node";
   {
     served head({"--instances", "1", "--threads", "1", "--trace", file, "--trace-level", "content", "--trace-prompts"});
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
-    joined member(head.control(), {"--instances", "1", "--threads", "1"});
+    joined member(head.control(), {"--instances", "1", "--threads", "1", "--trace", beside, "--trace-level", "content",
+                                   "--trace-prompts"});
     ASSERT_TRUE(member.wait_ready()) << member.process.err();
     ASSERT_TRUE(head.wait_instances(2, 10s));
     for (const auto& answer : ask_all(head.url(), mixed_questions(8, 60))) EXPECT_EQ(answer.error, "");
@@ -70,9 +72,12 @@ TEST_F(Replaying, AHeadWhoseInstancesAreInAnotherProcessComesAgainByItself) {
     head.process.signal(SIGTERM);
     EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
   }
-  const auto again = run({"trace", "replay", file});
-  EXPECT_EQ(again.code, 0) << again.out << again.err;
-  EXPECT_THAT(again.out, HasSubstr("identical"));
+  for (const auto& one : {file, beside}) {
+    const auto again = run({"trace", "replay", one});
+    EXPECT_EQ(again.code, 0) << again.out << again.err;
+    EXPECT_THAT(again.out, HasSubstr("identical"));
+  }
+  std::filesystem::remove(beside);
 }
 
 TEST_F(Replaying, ARecordingWithoutContentsIsRefusedWithAWord) {

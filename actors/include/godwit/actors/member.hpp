@@ -139,3 +139,9 @@ private:
 };
 
 } // namespace godwit::actors
+
+/// What was found, or why nothing was; replay needs it.
+template <> struct godwit::runtime::trace::recorded_form<godwit::actors::found_head> {
+  static void write(wire_writer& out, const actors::found_head& x);
+  static actors::found_head read(wire_reader& in);
+};
