@@ -104,7 +104,7 @@ void replayer::compare(const event& e) {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first.id < b.first.id; });
   std::string name;
   for (const auto& [one, its_name] : all) {
-    if (one.kind == event_kind::note) compare_beside(one, its_name);
+    if (one.kind == event_kind::note || one.kind == event_kind::sent) compare_beside(one, its_name);
     if (one.id.number == e.id.number && one.kind == e.kind) {
       handled = &one;
       name = its_name;
@@ -124,13 +124,17 @@ void replayer::compare(const event& e) {
 
 void replayer::compare_beside(const event& replayed, std::string_view name) {
   if (name.starts_with("input:")) return;
-  ++result_.notes;
+  const bool sent = replayed.kind == event_kind::sent;
+  if (!sent) ++result_.notes;
   const auto found = by_id_.find(replayed.id.number);
-  if (found == by_id_.end()) return differs("something was noted that was not", "nothing", describe(replayed, name));
+  if (found == by_id_.end())
+    return differs(sent ? "something was sent to another process that was not" : "something was noted that was not",
+                   "nothing", describe(replayed, name));
   const auto& was = *found->second;
   if (was.kind != replayed.kind || recorded_.name_of(was) != name || was.attributes != replayed.attributes ||
-      was.request != replayed.request)
-    differs("a decision or state differs", describe(was, recorded_.name_of(was)), describe(replayed, name));
+      was.request != replayed.request || was.receiver.id != replayed.receiver.id)
+    differs(sent ? "something else was sent to another process" : "a decision or state differs",
+            describe(was, recorded_.name_of(was)), describe(replayed, name));
 }
 
 } // namespace detail
