@@ -12,13 +12,14 @@
 #include <filesystem>
 #include <iostream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
+#include <stdlib.h>
 
 namespace godwit::main {
 
@@ -83,22 +84,24 @@ std::string describe(const trace::recording& all, const event& e) {
   return out;
 }
 
-/// A file that is gone when this is.
+/// A file in a folder of its own, both gone when this is.
 class passing_file {
 public:
-  passing_file()
-      : path_((std::filesystem::temp_directory_path() / ("godwit-replay-" + std::to_string(::getpid()) + ".gwt"))
-                  .string()) {}
+  passing_file() {
+    auto made = (std::filesystem::temp_directory_path() / "godwit-replay-XXXXXX").string();
+    if (::mkdtemp(made.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder: " + made);
+    folder_ = std::move(made);
+  }
   passing_file(const passing_file&) = delete;
   passing_file& operator=(const passing_file&) = delete;
   ~passing_file() {
     std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
+    std::filesystem::remove_all(folder_, ignored);
   }
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] std::string path() const { return folder_ + "/again.gwt"; }
 
 private:
-  std::string path_;
+  std::string folder_;
 };
 
 /// Runs `godwit sim` with these arguments; what it prints goes nowhere. The line says why it could not.
@@ -112,12 +115,15 @@ std::optional<start_error> simulate(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& wrong) {
     return start_error{std::string("cannot replay: the recorded command is not one of this godwit: ") + wrong.what()};
   }
-  const std::ostringstream nowhere;
-  auto* const screen = std::cout.rdbuf(nowhere.rdbuf());
+  const std::ostringstream out, err;
+  auto* const screen = std::cout.rdbuf(out.rdbuf());
+  auto* const errors = std::cerr.rdbuf(err.rdbuf());
   const auto code = command.run();
   std::cout.rdbuf(screen);
-  if (code > 1) return start_error{"cannot replay: the recorded command failed"};
-  return std::nullopt;
+  std::cerr.rdbuf(errors);
+  if (code <= 1) return std::nullopt;
+  const auto said = err.str();
+  return start_error{"cannot replay: the recorded command failed: " + said.substr(0, said.find('\n'))};
 }
 
 } // namespace

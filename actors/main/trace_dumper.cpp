@@ -67,13 +67,23 @@ std::string describe_filter(const trace::filter& keep) {
 
 void prune_dumps(const std::string& directory, std::uint32_t files_max) {
   std::error_code failure;
+  // Several processes may share the folder, and somebody may be fetching what another one has just written.
+  constexpr std::chrono::minutes at_least{1};
+  std::size_t young = 0;
   std::vector<std::filesystem::path> dumps;
   for (std::filesystem::directory_iterator at(directory, failure), end; !failure && at != end; at.increment(failure)) {
     const auto name = at->path().filename().string();
-    if (name.starts_with(prefix) && name.ends_with(suffix) && at->is_regular_file(failure)) dumps.push_back(at->path());
+    if (!name.starts_with(prefix) || !name.ends_with(suffix) || !at->is_regular_file(failure)) continue;
+    const auto written = at->last_write_time(failure);
+    if (failure || written + at_least > std::filesystem::file_time_type::clock::now()) {
+      if (!failure) ++young;
+      continue;
+    }
+    dumps.push_back(at->path());
   }
   std::sort(dumps.begin(), dumps.end());
-  for (std::size_t i = 0; i + files_max < dumps.size(); ++i) std::filesystem::remove(dumps[i], failure);
+  for (std::size_t i = 0; i + files_max < dumps.size() + young && i < dumps.size(); ++i)
+    std::filesystem::remove(dumps[i], failure);
 }
 
 trace_dumper::trace_dumper(std::shared_ptr<trace::recorder> recorder, dump_settings settings, runtime::log::logger log)

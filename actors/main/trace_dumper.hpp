@@ -67,7 +67,8 @@ private:
   std::thread thread_;
 };
 
-/// Removes the oldest dumps in the directory, so that at most `files_max` are left. Only files named as dumps are.
+/// Removes the oldest dumps in the directory, so that at most `files_max` are left, but none of the last minute. Only
+/// files named as dumps are.
 void prune_dumps(const std::string& directory, std::uint32_t files_max);
 
 } // namespace godwit::main

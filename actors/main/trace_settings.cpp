@@ -40,7 +40,7 @@ void declare_trace(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Directory for dumps of the flight recorder: when the process crashes, on SIGUSR2, when an invariant "
                 "fails, when a request is slow, and by godwit trace dump."});
   r.add("trace.dumps_max", s.trace.dumps_max,
-        {.doc = "Dumps that may lie in trace.dump_dir; the oldest ones are removed.",
+        {.doc = "Dumps that may lie in trace.dump_dir; the oldest ones are removed, but none younger than a minute.",
          .unit = "files",
          .min = 1,
          .max = 100'000});

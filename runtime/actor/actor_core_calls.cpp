@@ -94,9 +94,10 @@ async::wait_id actor_core::request(async::parked& waiter, const actor_ref& to, s
 
 async::wait_id actor_core::park(async::parked& waiter, std::chrono::nanoseconds timeout) {
   const auto wait = frames_.park(waiter);
-  if (engine_.recorded() && engine_.recorded()->on()) {
-    if (parked_by_.size() <= wait.slot) parked_by_.resize(wait.slot + 1);
-    parked_by_[wait.slot] = trace::detail::here.current;
+  if (const auto* t = engine_.recorded()) {
+    const auto now = t->on() ? trace::detail::here.current : 0;
+    if (parked_by_.size() <= wait.slot && now != 0) parked_by_.resize(wait.slot + 1);
+    if (wait.slot < parked_by_.size()) parked_by_[wait.slot] = now;
   }
   constexpr std::chrono::nanoseconds longest = std::chrono::hours{24 * 365};
   if (timeout.count() > 0) deadlines_.add(wait, moment() + std::min(timeout, longest));

@@ -47,10 +47,9 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
     mark = &late;
   }
   t.describe(m.now, x, l, *mark, *this, engine_);
-  m.now.first = m.book->next++; // its own: along a thread they rise
   m.whole = core.whole();
   m.kept = core.keeps(m, m.now, user_ ? user_->name() : std::string_view{});
-  m.now.begin = m.last_end != 0 ? m.last_end : core.ticks();
+  m.now.begin = m.last_end != 0 ? std::max(m.last_end, mark->queued) : core.ticks();
   if (m.whole) {
     const auto ns = core.now_ns();
     if (m.kept) t.keep_content(m.book->whole, x, l, engine_);
@@ -58,6 +57,7 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
     if (!engine_.exact_alarms) m.frozen_ns = ns;
   }
   core.show(m, user_ ? user_->name() : std::string_view{});
+  m.now.first = m.book->next++; // its own: along a thread they rise
   m.current = mark->id;
   m.handling = true;
   m.pending = true;

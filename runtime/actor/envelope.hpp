@@ -17,12 +17,13 @@ struct envelope {
   std::uint64_t type = 0;
   std::uint64_t process = 0; ///< where it was recorded, if it was, and the event's number there (trace/recording.hpp)
   std::uint64_t cause = 0;
+  std::uint64_t request = 0; ///< the model request that it is about; 0: none, or several
   std::string bytes;
   std::vector<caf::strong_actor_ptr> actors;
 };
 
 template <class Inspector> typename Inspector::result_type inspect(Inspector& f, envelope& x) {
-  return f(caf::meta::type_name("godwit.envelope"), x.type, x.process, x.cause, x.bytes, x.actors);
+  return f(caf::meta::type_name("godwit.envelope"), x.type, x.process, x.cause, x.request, x.bytes, x.actors);
 }
 
 class engine;

@@ -47,6 +47,7 @@ caf::message letter::copy_content_to_message() const {
   out.type = type->id;
   out.process = static_cast<std::uint64_t>(mark.queued);
   out.cause = mark.id;
+  out.request = type->request(payload());
   if (type->write) {
     wire_writer writer;
     type->write(writer, payload());

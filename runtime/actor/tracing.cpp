@@ -163,6 +163,7 @@ void tracing::describe(trace::detail::slot& s, caf::mailbox_element& x, const le
     kind = s.type ? kind_of(*s.type, x.mid) : message_kind::message;
     s.bytes = static_cast<std::uint32_t>(from.bytes.size());
     s.wait = x.mid.request_id().integer_value();
+    s.request = from.request;
     if (from.cause != 0) {
       s.cause = from.cause;
       s.cause_process = core_->process_by_key(from.process);

@@ -4,6 +4,8 @@
 #include "sim/replayer.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <utility>
 
 namespace godwit::runtime::sim {
@@ -14,11 +16,18 @@ namespace {
 std::string obstacle(const trace::recording& all) {
   using trace::event_kind;
   if (all.processes.empty() || all.events.empty()) return "it is empty";
+  std::set<std::uint64_t> begun;
+  for (const auto& e : all.events)
+    if (e.kind == event_kind::spawned) begun.insert(e.receiver.id);
   std::uint64_t messages = 0, with_content = 0;
   for (const auto& e : all.events) {
     if (e.kind == event_kind::gap)
       return std::to_string(e.count) + " events were lost while it was recorded; record again with more room";
     if (e.id.process != 0) return "it is of several processes; replay the file of one";
+    if (e.kind == event_kind::note && all.name_of(e) == "recording")
+      return "what is recorded was switched meanwhile; record all of it from the start";
+    if (e.kind == event_kind::delivery && !begun.contains(e.receiver.id))
+      return "it does not reach back to the process's start (a dump never does); record a file from the start";
     if (e.kind != event_kind::delivery || all.name_of(e).empty()) continue;
     ++messages;
     with_content += !e.content.empty();
@@ -44,6 +53,10 @@ void replay::know(const std::vector<const message_type*>& types) { replayer_->kn
 replay_result replay::run(const replay_limits& limits) { return replayer_->run(limits); }
 
 namespace detail {
+
+namespace {
+constexpr std::uint64_t listed_max = 100; // a recording may say anything
+}
 
 using runtime::detail::letter;
 using trace::event_kind;
@@ -75,7 +88,7 @@ std::string replayer::describe(const trace::event& e, std::string_view name) con
 
 std::string replayer::made_then(const event& e) const {
   std::string out;
-  for (auto n = e.first + 1; n < e.first + e.made; ++n) {
+  for (auto n = e.first + 1; n < e.first + std::min(e.made, listed_max); ++n) {
     const auto found = by_id_.find(n);
     const auto* made = found == by_id_.end() ? nullptr : found->second;
     const auto name = made ? recorded_.name_of(*made) : std::string{};
@@ -86,7 +99,7 @@ std::string replayer::made_then(const event& e) const {
 
 std::string replayer::made_now(const event& r) const {
   std::string out;
-  for (auto n = r.first + 1; n < r.first + r.made; ++n) {
+  for (auto n = r.first + 1; n < r.first + std::min(r.made, listed_max); ++n) {
     const auto found = held_.find(n);
     const auto* l = found == held_.end() ? nullptr : letter::of(*found->second.message);
     out += "\n    #" + std::to_string(n) + " ";

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -14,35 +15,38 @@ struct file_feed::state {
   recorder& from;
   file_writer& to;
   std::vector<std::uint32_t> processes; ///< the file's, by the recorder's
+  std::vector<process> told;            ///< to the file
   bool begun = false;
 
   void learn_processes() {
     const auto known = from.processes();
     for (std::size_t i = 0; i < known.size(); ++i) {
+      if (i < told.size() && told[i] == known[i]) continue;
       const auto index = to.add_process(known[i]);
       if (i < processes.size())
         processes[i] = index;
       else
         processes.push_back(index);
     }
+    told = known;
   }
-  [[nodiscard]] std::uint32_t process(std::uint32_t ours) {
+  [[nodiscard]] std::uint32_t in_file(std::uint32_t ours) {
     if (ours >= processes.size()) learn_processes();
     return ours < processes.size() ? processes[ours] : 0;
   }
   void translate(event& e, std::string_view name) {
     e.name = to.name(name);
-    e.id.process = process(e.id.process);
-    e.cause.process = e.cause ? process(e.cause.process) : 0;
-    e.sender.process = e.sender ? process(e.sender.process) : 0;
-    e.receiver.process = e.receiver ? process(e.receiver.process) : 0;
+    e.id.process = in_file(e.id.process);
+    e.cause.process = e.cause ? in_file(e.cause.process) : 0;
+    e.sender.process = e.sender ? in_file(e.sender.process) : 0;
+    e.receiver.process = e.receiver ? in_file(e.receiver.process) : 0;
     for (auto& actor : e.actors)
-      if (actor) actor.process = process(actor.process);
+      if (actor) actor.process = in_file(actor.process);
     to.add(e);
   }
 };
 
-file_feed::file_feed(recorder& from, file_writer& to) : state_(new state{from, to, {}, false}) {}
+file_feed::file_feed(recorder& from, file_writer& to) : state_(new state{from, to, {}, {}, false}) {}
 file_feed::~file_feed() = default;
 
 void file_feed::pump() {
@@ -51,7 +55,7 @@ void file_feed::pump() {
   s.learn_processes();
   if (!std::exchange(s.begun, true))
     for (const auto& [began, name] : s.from.living())
-      s.to.name_actor({s.process(began.receiver.process), began.receiver.id}, name);
+      s.to.name_actor({s.in_file(began.receiver.process), began.receiver.id}, name);
   s.from.drain([&](event& e, std::string_view name) { s.translate(e, name); });
 }
 
@@ -80,7 +84,7 @@ struct file_recorder::state {
     while (!stopping) {
       wake.wait_for(lock, settings.interval, [&] { return stopping; });
       lock.unlock();
-      feed.pump();
+      pump(feed);
       if (const auto now = std::chrono::steady_clock::now(); now - flushed >= settings.flush_interval) {
         flushed = now;
         keep_first(to->flush());
@@ -89,9 +93,16 @@ struct file_recorder::state {
       lock.lock();
     }
     lock.unlock();
-    feed.pump();
+    pump(feed);
     keep_first(to->close());
     look();
+  }
+  void pump(file_feed& feed) {
+    try {
+      feed.pump();
+    } catch (const std::exception& why) { // no memory
+      keep_first(async::error{async::error_code::failed, why.what()});
+    }
   }
   void keep_first(async::expected<void> result) {
     if (!result && !failure) failure = result.error();

@@ -76,7 +76,7 @@ void write_note(detail::recorder_core& core, std::string_view name, std::vector<
   e.request = request;
   e.begin_ns = e.end_ns = e.queued_ns = core.now_ns();
   e.thread = m.book ? m.book->number : 0;
-  if (!core.keeps_beside(name, request, e.sender)) return;
+  if (!core.keeps_beside(request)) return;
   e.attributes = std::move(attributes);
   core.add(std::move(e), name);
 }
@@ -160,7 +160,7 @@ void span::end() {
   e.begin_ns = e.queued_ns = begin_ns_;
   e.end_ns = core->now_ns();
   e.thread = m.book ? m.book->number : 0;
-  if (!core->keeps_beside(name_, request_, e.sender)) return;
+  if (!core->keeps_beside(request_)) return;
   e.attributes = std::move(attributes_);
   core->add(std::move(e), name_);
 }

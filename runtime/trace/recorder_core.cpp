@@ -99,23 +99,21 @@ bool recorder_core::passes(const filter& keep, const slot& s, std::string_view r
   if (!passes_request(keep, s.request)) return false;
   if (!passes_type(keep, s.type ? s.type->name : to_string(static_cast<message_kind>(s.message)))) return false;
   if (keep.actors.empty()) return true;
-  const auto sender = name_of({s.sender_process, s.sender});
-  return std::any_of(keep.actors.begin(), keep.actors.end(), [&](const auto& wanted) {
-    return is_called(wanted, receiver, s.receiver) || (s.sender != 0 && is_called(wanted, sender, s.sender));
-  });
+  const auto any = [&](std::string_view name, std::uint64_t id) {
+    return std::any_of(keep.actors.begin(), keep.actors.end(),
+                       [&](const auto& wanted) { return is_called(wanted, name, id); });
+  };
+  return any(receiver, s.receiver) || (s.sender != 0 && any(name_of({s.sender_process, s.sender}), s.sender));
 }
 
-bool recorder_core::passes_beside(std::string_view name, std::uint64_t request, actor_id writer) const {
+// Notes and spans say how things are: they go with the requests that they are about, and those about none stay.
+bool recorder_core::passes_beside(std::uint64_t request) const {
   std::shared_ptr<const filter> keep;
   {
     const std::lock_guard lock(mutex_);
     keep = keep_;
   }
-  if (!passes_request(*keep, request) || !passes_type(*keep, name)) return false;
-  if (keep->actors.empty()) return true;
-  const auto called = name_of(writer);
-  return std::any_of(keep->actors.begin(), keep->actors.end(),
-                     [&](const auto& wanted) { return writer && is_called(wanted, called, writer.id); });
+  return request == 0 || passes_request(*keep, request);
 }
 
 void recorder_core::add_tap(std::shared_ptr<tapped> one) {
@@ -140,12 +138,15 @@ void recorder_core::show_to_all(moment& m, std::string_view receiver) {
     const std::lock_guard lock(mutex_);
     all = taps_;
   }
+  // What a tap does is nothing that the actor does.
+  const auto before = m;
+  m.current = 0;
+  m.handling = false;
   std::optional<event> shown;
   for (const auto& one : all) {
-    if (!passes(one->chosen, m.now, receiver)) continue;
+    if (!passes(one->chosen, before.now, receiver)) continue;
     if (!shown) {
-      ticks_.adjust();
-      shown = to_event(m.now, m.book->number);
+      shown = to_event(before.now, m.book->number);
       shown->end_ns = shown->begin_ns;
       if (m.whole) {
         shown->content = m.book->whole.content;
@@ -154,8 +155,12 @@ void recorder_core::show_to_all(moment& m, std::string_view receiver) {
       }
     }
     const std::lock_guard lock(one->calling);
-    if (!one->over) one->function(*shown, m.now.type ? m.now.type->name : std::string_view{});
+    try {
+      if (!one->over) one->function(*shown, before.now.type ? before.now.type->name : std::string_view{});
+    } catch (...) {
+    } // a tap's fault is not the actor's
   }
+  m = before;
 }
 
 std::size_t recorder_core::beside::bytes() const noexcept {
@@ -166,13 +171,13 @@ std::size_t recorder_core::beside::bytes() const noexcept {
 }
 
 void recorder_core::add(event what, std::string_view name) {
-  beside one{std::move(what), std::string(name)};
-  const auto size = one.bytes();
+  auto one = std::make_shared<const beside>(beside{std::move(what), std::string(name)});
+  const auto size = one->bytes();
   const std::lock_guard lock(mutex_);
   beside_bytes_ += size;
   beside_.push_back(std::move(one));
   while (beside_.size() > settings_.events_beside || (beside_bytes_ > settings_.bytes_beside && beside_.size() > 1)) {
-    beside_bytes_ -= beside_.front().bytes();
+    beside_bytes_ -= beside_.front()->bytes();
     beside_.pop_front();
     ++beside_first_;
   }

@@ -55,7 +55,7 @@ struct moment {
 struct tapped {
   filter chosen;
   tap_function function;
-  std::mutex calling; ///< held meanwhile, and by whoever ends it
+  std::recursive_mutex calling; ///< held meanwhile, and by whoever ends it
   bool over = false;
 };
 
@@ -102,8 +102,8 @@ public:
     return !filtered_.load(std::memory_order_relaxed) || passes(m, s, receiver);
   }
   /// Whether a note or span passes it.
-  [[nodiscard]] bool keeps_beside(std::string_view name, std::uint64_t request, actor_id writer) const {
-    return !filtered_.load(std::memory_order_relaxed) || passes_beside(name, request, writer);
+  [[nodiscard]] bool keeps_beside(std::uint64_t request) const {
+    return !filtered_.load(std::memory_order_relaxed) || passes_beside(request);
   }
   /// Shows it to those who tap.
   void show(moment& m, std::string_view receiver) {
@@ -134,7 +134,7 @@ private:
     [[nodiscard]] std::size_t bytes() const noexcept;
   };
   void enter();
-  [[nodiscard]] bool passes_beside(std::string_view name, std::uint64_t request, actor_id writer) const;
+  [[nodiscard]] bool passes_beside(std::uint64_t request) const;
   void show_to_all(moment& m, std::string_view receiver);
   [[nodiscard]] bool passes(const filter& keep, const slot& s, std::string_view receiver) const;
   void finish_whole(moment& m);
@@ -155,11 +155,10 @@ private:
   std::vector<std::shared_ptr<tapped>> taps_;
   std::vector<std::unique_ptr<thread_book>> books_;
   std::vector<process> processes_;
-  std::deque<beside> beside_;
+  std::deque<std::shared_ptr<const beside>> beside_;
   std::size_t beside_bytes_ = 0;
   std::uint64_t beside_first_ = 0; ///< number of beside_[0], counting all that ever came
   std::uint64_t beside_drained_ = 0;
-  bool drains_ = false; ///< somebody does; then what is overwritten is lost
   std::map<actor_id, std::pair<event, std::string>> living_;
   std::map<actor_id, std::string> ended_; ///< the last ones' names
   std::deque<actor_id> ended_order_;

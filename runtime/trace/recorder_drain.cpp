@@ -51,11 +51,10 @@ void recorder_core::drain_ring(thread_book& book, const recorder::taker& take) {
 void recorder_core::drain(const recorder::taker& take) {
   ticks_.adjust();
   std::vector<thread_book*> books;
-  std::vector<beside> others;
+  std::vector<std::shared_ptr<const beside>> others;
   std::uint64_t missed = 0;
   {
     const std::lock_guard lock(mutex_);
-    drains_ = true;
     for (const auto& book : books_) books.push_back(book.get());
     if (beside_first_ > beside_drained_) missed = beside_first_ - beside_drained_;
     const auto from = std::max(beside_drained_, beside_first_);
@@ -67,11 +66,14 @@ void recorder_core::drain(const recorder::taker& take) {
     event gap;
     gap.kind = event_kind::gap;
     gap.count = missed;
-    gap.begin_ns = gap.queued_ns = gap.end_ns = others.empty() ? now_ns() : others.front().what.begin_ns;
+    gap.begin_ns = gap.queued_ns = gap.end_ns = others.empty() ? now_ns() : others.front()->what.begin_ns;
     lost_.fetch_add(missed, std::memory_order_relaxed);
     take(gap, {});
   }
-  for (auto& one : others) take(one.what, one.name);
+  for (const auto& one : others) {
+    auto what = one->what; // `take` may change it
+    take(what, one->name);
+  }
 }
 
 recording recorder_core::snapshot(std::chrono::nanoseconds last) const {
@@ -91,17 +93,19 @@ recording recorder_core::snapshot(std::chrono::nanoseconds last) const {
   const auto now = now_ns();
   const auto since = last.count() >= now ? std::numeric_limits<std::int64_t>::min() : now - last.count();
   std::vector<const thread_book*> books;
+  std::vector<std::shared_ptr<const beside>> others;
   {
     const std::lock_guard lock(mutex_);
     out.processes = processes_;
     for (const auto& book : books_) books.push_back(book.get());
     for (const auto& [who, began] : living_) out.actors[who] = began.second;
     for (const auto& [who, name] : ended_) out.actors[who] = name;
-    for (const auto& one : beside_) {
-      if (one.what.end_ns < since) continue;
-      out.events.push_back(one.what);
-      out.events.back().name = index_of(one.name);
-    }
+    others.assign(beside_.begin(), beside_.end());
+  }
+  for (const auto& one : others) {
+    if (one->what.end_ns < since) continue;
+    out.events.push_back(one->what);
+    out.events.back().name = index_of(one->name);
   }
   for (const auto* book : books) {
     const auto end = book->last.head();

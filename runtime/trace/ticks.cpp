@@ -1,12 +1,15 @@
 #include "trace/ticks.hpp"
 
+#include <chrono>
+#include <fstream>
+#include <string>
 #include <thread>
 
 namespace godwit::runtime::trace::detail {
 
 namespace {
 
-/// Whether the counter runs at one rate whatever the processor does, and alike on all of them.
+/// Whether the counter runs at one rate whatever the processor does.
 bool even_counter() noexcept {
 #if defined(__x86_64__)
   constexpr unsigned leaves = 0x80000000U, power_leaf = 0x80000007U, invariant_bit = 8;
@@ -22,11 +25,21 @@ bool even_counter() noexcept {
 #endif
 }
 
+/// The kernel knows whether processors agree, and watches it.
+bool kernel_uses_it() {
+  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  std::string name;
+  return file >> name && name == "tsc";
+}
+
 } // namespace
 
 tick_source::tick_source(const runtime::clock* simulated)
-    : simulated_(simulated), counter_(!simulated && even_counter()) {
-  if (counter_) first_ = last_ = look();
+    : simulated_(simulated), counter_(!simulated && even_counter() && kernel_uses_it()) {
+  if (!counter_) return;
+  first_ = last_ = look();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1)); // once: a first rate, good to some 100 ppm
+  adjust();
 }
 
 // The thread may be interrupted between the two readings: the closest of a few counts.
@@ -50,11 +63,7 @@ void tick_source::adjust() {
   if (!counter_) return;
   constexpr std::int64_t apart_min = 2'000'000;
   const std::lock_guard lock(mutex_);
-  auto current = look();
-  while (current.ns - first_.ns < apart_min) {
-    std::this_thread::sleep_for(std::chrono::nanoseconds(apart_min));
-    current = look();
-  }
+  const auto current = look();
   if (ns_per_tick_ != 0 && current.ns - last_.ns < apart_min) return;
   ns_per_tick_ = static_cast<double>(current.ns - first_.ns) / static_cast<double>(current.ticks - first_.ticks);
   last_ = current;

@@ -108,7 +108,7 @@ sim::replay_result replay(const trace::recording& recorded, int bias, const sim:
 }
 
 TEST(Replay, WhatThreadsDidComesAgainMessageByMessage) {
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 100; ++round) {
     const auto recorded = record(6);
     const auto result = replay(recorded, 0);
     ASSERT_EQ(result.difference, "") << result.recorded << "\n" << result.replayed;

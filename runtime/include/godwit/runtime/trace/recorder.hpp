@@ -27,8 +27,8 @@ enum class level : std::uint8_t {
 [[nodiscard]] std::string_view to_string(level what) noexcept;
 [[nodiscard]] std::optional<level> parse_level(std::string_view text) noexcept;
 
-/// Which messages are kept, and notes and spans by the same rules (their name is their type, the actor that wrote them
-/// their sender). What is empty lets everything pass; all four must let pass.
+/// Which messages are kept: all four must let them pass, and what is empty lets everything pass. Notes and spans about
+/// a model request that does not pass are left out too; others stay.
 struct filter {
   std::vector<std::string> actors;     ///< of sender or receiver: `llumlet`, or with its number `llumlet 12`
   std::vector<std::string> types;      ///< parts of type names
@@ -111,8 +111,8 @@ private:
 /// Keeps the last events of a process in memory, always (the flight recorder), and hands them to whoever stores them.
 /// One for an actor_system, or for a whole simulated world.
 ///
-/// What is recorded never waits: a thread writes into a ring of its own and overwrites the oldest; spans, notes and
-/// contents go into a bounded queue. What is lost is counted, and shows as a gap.
+/// Headers of messages wait for nobody: a thread writes into a ring of its own and overwrites the oldest. Spans, notes
+/// and contents go into a bounded queue under a lock. What is lost is counted, and shows as a gap.
 class recorder {
 public:
   /// On the machine's clock.

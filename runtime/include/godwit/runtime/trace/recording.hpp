@@ -95,10 +95,10 @@ struct event {
   /// - 1. `first` itself is nobody's; along a thread it rises strictly, which is the order of handling.
   std::uint64_t first = 0;
   std::uint64_t made = 0;
-  std::uint64_t count = 0;           ///< of a gap
-  std::uint32_t bytes = 0;           ///< in memory; of messages from and to other processes: as serialised
-  std::uint32_t depth = 0;           ///< messages before it in the mailbox when it was queued
-  std::string content;               ///< of a message, where content was recorded: its bytes as between nodes
+  std::uint64_t count = 0; ///< of a gap
+  std::uint32_t bytes = 0; ///< of the message itself, without what it points to; from another process: as serialised
+  std::uint32_t depth = 0; ///< messages before it in the mailbox when it was queued
+  std::string content;     ///< of a message, where content was recorded: its bytes as between nodes
   std::vector<actor_id> actors;      ///< handles in the content, which refers to them by index
   std::string text;                  ///< of a message, where content was recorded: to be read by people
   std::vector<attribute> attributes; ///< of spans and notes
