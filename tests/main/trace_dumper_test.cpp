@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -118,7 +119,12 @@ TEST_F(TraceDumper, TheOldestDumpsAreRemovedAndNothingElseIs) {
   std::filesystem::create_directories(folder);
   for (const char* name : {"godwit-dump-20200101T000000.000Z-1-1-order.gwt", "mine.gwt", "godwit-dump-notes.txt"})
     std::ofstream(folder / name) << "x";
+  const auto age = [](const std::filesystem::path& file) {
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  };
+  age(folder / "godwit-dump-20200101T000000.000Z-1-1-order.gwt");
   const auto first = dump();
+  age(first.path);
   const auto second = dump();
   const auto third = dump();
   EXPECT_FALSE(std::filesystem::exists(first.path));
