@@ -21,7 +21,7 @@ std::uint64_t actor_id_of(const caf::strong_actor_ptr& actor) { return actor->id
 } // namespace
 
 actor_core::actor_core(caf::actor_config& config, engine& e, actor_host& host)
-    : caf::event_based_actor(config), engine_(e), host_(host), node_(node()) {
+    : caf::event_based_actor(config), engine_(e), host_(host), node_(node()), tracer_(e.tracer) {
   // An error that comes as a message of its own must not end the actor, nor an unknown message be printed.
   set_error_handler([](caf::scheduled_actor*, caf::error&) {});
   set_default_handler(caf::drop);
@@ -44,13 +44,16 @@ caf::behavior actor_core::make_behavior() {
 }
 
 void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) {
-  if (auto* t = engine_.recorded(); t && t->on()) message = t->queued(std::move(message), queued_, handled_);
-  if (engine_.replay) return engine_.replay->hold(*this, std::move(message));
+  // Not by the engine, which may be gone while somebody still has a handle.
+  if (auto* t = recorded(); t && t->on()) {
+    message = t->queued(std::move(message), queued_, handled_);
+    if (t->replay) return t->replay->hold(*this, std::move(message));
+  }
   caf::event_based_actor::enqueue(std::move(message), where);
 }
 
 caf::resumable::resume_result actor_core::resume(caf::execution_unit* where, std::size_t messages_max) {
-  auto* t = engine_.recorded();
+  auto* t = recorded();
   if (!t) return caf::event_based_actor::resume(where, messages_max);
   if (!t->on()) {
     const auto result = caf::event_based_actor::resume(where, messages_max);
@@ -62,7 +65,7 @@ caf::resumable::resume_result actor_core::resume(caf::execution_unit* where, std
 }
 
 caf::invoke_message_result actor_core::consume(caf::mailbox_element& x) {
-  if (auto* t = engine_.recorded(); t && (t->on() || trace::detail::here.handling))
+  if (auto* t = recorded(); t && (t->on() || trace::detail::here.handling))
     handle_recorded(*t, x);
   else
     handle(x, letter::of(x));
@@ -169,7 +172,7 @@ void actor_core::fire_deadlines() {
 // An alarm that has become too early costs one idle wake-up, which is cheaper than telling CAF's clock about every ask
 // that was answered. A simulation wants it exact: virtual time must not pass for waits that are over.
 void actor_core::set_alarm() {
-  if (engine_.replay) return; // alarms come out of the recording
+  if (replayed()) return; // alarms come out of the recording
   if (deadlines_.empty()) {
     if (alarm_ && engine_.exact_alarms) {
       clock().cancel_ordinary_timeout(this, alarm_type);
@@ -206,7 +209,7 @@ void actor_core::on_exit() {
 bool actor_core::cleanup(caf::error&& reason, caf::execution_unit* where) {
   const bool first = caf::event_based_actor::cleanup(std::move(reason), where);
   if (first) {
-    if (engine_.recorded()) ended_recorded();
+    if (recorded()) ended_recorded();
     engine_.ended(id());
   }
   return first;

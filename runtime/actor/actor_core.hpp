@@ -83,6 +83,14 @@ private:
   void post(const actor_ref& to, caf::mailbox_element_ptr sealed);
   /// Reports where not.
   bool may_leave(const letter& message, const actor_ref& to) noexcept;
+  [[nodiscard]] tracing* recorded() const noexcept {
+#ifdef GODWIT_UNRECORDED // a benchmark's runtime
+    return nullptr;
+#else
+    return tracer_.get();
+#endif
+  }
+  [[nodiscard]] bool replayed() const noexcept { return recorded() && recorded()->replay; }
   void handle(caf::mailbox_element& x, letter* l);
   void handle_recorded(tracing& t, caf::mailbox_element& x);
   void begin_recorded();
@@ -108,6 +116,7 @@ private:
   engine& engine_;
   actor_host& host_;
   caf::node_id node_;
+  const std::shared_ptr<tracing> tracer_; ///< null: nobody records
   async::scope frames_;
   deadlines deadlines_;
   std::optional<deadlines::time_point> alarm_;

@@ -37,7 +37,7 @@ void actor_core::send(const actor_ref& to, draft message) {
 }
 
 void actor_core::post(const actor_ref& to, caf::mailbox_element_ptr sealed) {
-  if (auto* t = engine_.recorded(); t && t->on() && elsewhere(to))
+  if (auto* t = recorded(); t && t->on() && elsewhere(to))
     t->leaves(static_cast<letter&>(*sealed), ctrl(), *block_of(to));
   block(to)->enqueue(std::move(sealed), context());
 }
@@ -46,13 +46,13 @@ void actor_core::send_after(std::chrono::nanoseconds delay, const actor_ref& to,
   if (!to) return;
   auto sealed = seal(std::move(message), ctrl(), caf::make_message_id());
   if (!may_leave(static_cast<letter&>(*sealed), to)) return;
-  if (auto* t = engine_.recorded(); t && t->on()) {
+  if (auto* t = recorded(); t && t->on()) {
     if (elsewhere(to))
       t->leaves(static_cast<letter&>(*sealed), ctrl(), *block_of(to));
     else
       t->made(static_cast<letter&>(*sealed).mark);
   }
-  if (engine_.replay) return block(to)->enqueue(std::move(sealed), context());
+  if (replayed()) return block(to)->enqueue(std::move(sealed), context());
   clock().schedule_message(clock().now() + delay, strong(to), std::move(sealed));
 }
 
@@ -94,7 +94,7 @@ async::wait_id actor_core::request(async::parked& waiter, const actor_ref& to, s
 
 async::wait_id actor_core::park(async::parked& waiter, std::chrono::nanoseconds timeout) {
   const auto wait = frames_.park(waiter);
-  if (const auto* t = engine_.recorded()) {
+  if (const auto* t = recorded()) {
     const auto now = t->on() ? trace::detail::here.current : 0;
     if (parked_by_.size() <= wait.slot && now != 0) parked_by_.resize(wait.slot + 1);
     if (wait.slot < parked_by_.size()) parked_by_[wait.slot] = now;

@@ -16,7 +16,7 @@ deadlines::time_point actor_core::moment() const {
 
 async::parked* actor_core::take(async::wait_id wait) {
   auto* waiter = frames_.take(wait);
-  if (!waiter || !engine_.recorded()) return waiter;
+  if (!waiter || !recorded()) return waiter;
   if (!resumed_ && wait.slot < parked_by_.size()) woken_for_ = parked_by_[wait.slot];
   resumed_ = true;
   return waiter;

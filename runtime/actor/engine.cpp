@@ -62,6 +62,7 @@ actor_ref engine::spawn(actor_host& host, const actor_factory& make) {
   caf::actor_config config{system_->dummy_execution_unit()};
   trace::event birth;
   if (tracer) birth = tracer->birth();
+  auto* const replay = tracer ? tracer->replay : nullptr;
   const auto id = replay ? replay->actor_id_for(birth.id.number, birth.outside) : system_->next_actor_id();
   auto ptr =
       caf::make_actor<actor_core, caf::strong_actor_ptr>(id, system_->node(), system_.get(), config, *this, host);
@@ -147,7 +148,7 @@ void engine::record(std::shared_ptr<trace::detail::recorder_core> with, std::str
     clock_ = standing_.get();
     caf_zero_ = system_->scheduler().clock().now() - with->clock().now();
   }
-  tracer = std::make_unique<detail::tracing>(std::move(with), system_->node(), std::move(name));
+  tracer = std::make_shared<detail::tracing>(std::move(with), system_->node(), std::move(name));
 }
 
 void engine::register_types(const std::vector<const message_type*>& types) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "actor/replay_hook.hpp"
 #include "actor/tracing.hpp"
 
 #include <godwit/runtime/host.hpp>
@@ -65,7 +64,8 @@ public:
   /// Alarms are kept exact, since in a simulation time must not pass for waits that are over.
   bool exact_alarms = false;
   simulated_place place;
-  std::unique_ptr<detail::tracing> tracer; ///< null: nobody records
+  /// Null: nobody records. Actors hold it too: their handles outlive the engine.
+  std::shared_ptr<detail::tracing> tracer;
   /// The same, where this runtime can record at all: a benchmark's runtime cannot.
   [[nodiscard]] detail::tracing* recorded() const noexcept {
 #ifdef GODWIT_UNRECORDED
@@ -74,7 +74,6 @@ public:
     return tracer.get();
 #endif
   }
-  replay_hook* replay = nullptr; ///< null: messages go their way
   /// The actor of this system that lives and has this id; null: none.
   [[nodiscard]] actor_ref find(std::uint64_t id) const;
   /// Null: unknown.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actor/letter.hpp"
+#include "actor/replay_hook.hpp"
 #include "trace/recorder_core.hpp"
 
 #include <caf/actor_control_block.hpp>
@@ -49,6 +50,7 @@ public:
   [[nodiscard]] bool on() const noexcept { return core_->on(); }
   [[nodiscard]] trace::detail::recorder_core& core() const noexcept { return *core_; }
   [[nodiscard]] std::uint16_t process() const noexcept { return process_; }
+  replay_hook* replay = nullptr; ///< null: messages go their way
 
   /// Into a mailbox, on the sender's thread (or a clock's).
   [[nodiscard]] caf::mailbox_element_ptr queued(caf::mailbox_element_ptr message, std::atomic<std::uint32_t>& in,

@@ -62,7 +62,7 @@ replayer::replayer(trace::recording recorded, report_function report)
   settings.report = std::move(report);
   settings.name = recorded_.processes.front().name.empty() ? "replay" : recorded_.processes.front().name;
   system_ = std::make_unique<sim::system>(world_, std::move(settings));
-  system_->engine().replay = this;
+  system_->engine().tracer->replay = this;
   for (const auto& e : recorded_.events) {
     by_id_.emplace(e.id.number, &e);
     if (e.kind == event_kind::delivery || e.kind == event_kind::spawned) order_.push_back(&e);
@@ -86,7 +86,7 @@ replayer::~replayer() {
   std::exchange(held_, {}).clear();
   held_.clear();
   held_beside_.clear();
-  system_->engine().replay = nullptr;
+  system_->engine().tracer->replay = nullptr;
   for (auto& [id, actor] : std::exchange(unborn_, {})) {
     caf::actor_config config{system_->engine().system().dummy_execution_unit()};
     static_cast<runtime::detail::actor_core*>(runtime::detail::block(actor)->get())->launch(config.host, false, false);

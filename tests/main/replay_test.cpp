@@ -107,7 +107,7 @@ TEST_F(ReplayOfSimulations, AnotherPolicyIsFoundAtItsFirstOtherDecision) {
   arguments[6] = "40";
   auto recorded = record(arguments, what.options);
   for (auto& fact : recorded.processes.front().facts)
-    if (fact.name == "argument:4") fact.value = "round_robin";
+    if (fact.name == "argument:5") fact.value = "round_robin";
   const auto result = replay_simulation(std::move(recorded), {});
   ASSERT_TRUE(result) << result.error().line;
   EXPECT_EQ(result->difference, "the runs part");
