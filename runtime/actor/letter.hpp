@@ -47,11 +47,7 @@ public:
   caf::message copy_content_to_message() const override;
 
   const message_type* const type;
-#ifdef GODWIT_UNRECORDED // a benchmark's runtime, which cannot record
-  static inline detail::stamp mark;
-#else
   detail::stamp mark;
-#endif
   bool constructed = true;
 
 private:

@@ -17,8 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t ring_actors = 64;
-constexpr std::uint64_t ring_tokens = 16;
-constexpr std::uint64_t ring_hops = 60'000;
+constexpr std::uint64_t ring_tokens = 1; // several would run in lockstep or bunch up, by chance, which is another cost
+constexpr std::uint64_t ring_hops = 600'000;
 constexpr std::uint64_t pairs = 16;
 constexpr std::uint64_t pair_asks = 12'000;
 

@@ -10,7 +10,7 @@ class recorder;
 namespace godwit::bench {
 
 struct message_costs {
-  double tell_ns = 0; ///< of the worker's processor time a message: tokens that go round a ring of actors
+  double tell_ns = 0; ///< of the worker's processor time a message: a token that goes round a ring of actors
   double ask_ns = 0;  ///< a message: pairs of which one asks the other, again and again
   std::uint64_t messages = 0;
 };
