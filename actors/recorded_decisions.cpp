@@ -13,8 +13,9 @@ using attributes = std::vector<trace::attribute>;
 
 namespace {
 
-/// Of a large cluster the rest is counted.
-constexpr std::size_t loads_max = 64;
+/// Of a large cluster the rest is counted: the flight recorder is always on, and a decision must stay cheap. Reports
+/// are messages, and recorded as such.
+constexpr std::size_t loads_max = 16;
 constexpr std::size_t requests_max = 1024;
 
 std::string text(double x) {

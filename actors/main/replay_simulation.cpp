@@ -3,6 +3,7 @@
 #include "main/command.hpp"
 #include "main/sim_command.hpp"
 
+#include <godwit/runtime/trace/analysis/labels.hpp>
 #include <godwit/runtime/trace/file.hpp>
 
 #include <CLI/CLI.hpp>
@@ -65,25 +66,11 @@ bool same(const trace::recording& a, const event& x, const trace::recording& b, 
          x.receiver == y.receiver && a.name_of(x) == b.name_of(y) && x.begin_ns == y.begin_ns && x.made == y.made &&
          x.resumed == y.resumed && x.request == y.request && x.text == y.text &&
          (x.outside || x.content == y.content) && // a client is named by where it lies in memory
-
          x.attributes == y.attributes;
 }
 
 std::string describe(const trace::recording& all, const event& e) {
-  const auto actor = [&](trace::actor_id who) {
-    if (!who) return std::string("outside");
-    const auto found = all.actors.find(who);
-    return (found == all.actors.end() ? std::string("@") : found->second + " ") + std::to_string(who.id);
-  };
-  auto out = std::to_string(e.begin_ns) + " ns #" + std::to_string(e.id.number) + " ";
-  if (e.kind == event_kind::delivery)
-    out += actor(e.sender) + " -> " + actor(e.receiver) + " " + std::string(to_string(e.message)) + " ";
-  else
-    out += std::string(to_string(e.kind)) + " ";
-  out += all.name_of(e);
-  if (!e.text.empty()) out += " " + e.text;
-  for (const auto& a : e.attributes) out += " " + a.name + "=" + a.value;
-  return out;
+  return std::to_string(e.begin_ns) + " ns " + trace::analysis::in_words(all, e, all.name_of(e));
 }
 
 /// A file in a folder of its own, both gone when this is.

@@ -89,7 +89,9 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   wire_read(in, info.block_bytes);
   wire_read(in, info.weight_bytes);
   wire_read(in, info.kv_layout);
-  x.made = std::make_shared<actors::replayed_executor>(std::move(info));
+  constexpr std::uint32_t layers_max = 100'000; // they are counted through; a recording may say anything
+  if (info.layers > layers_max) in.fail();
+  if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(std::move(info));
   return x;
 }
 

@@ -9,8 +9,9 @@
 namespace godwit::runtime::detail {
 
 deadlines::time_point actor_core::moment() const {
-  if (const auto frozen = trace::detail::here.frozen_ns; frozen >= 0 && engine_.tracer)
-    return engine_.caf_zero() + std::chrono::nanoseconds(frozen);
+  if (const auto* t = recorded())
+    if (const auto frozen = t->core().frozen_ns(); frozen >= 0)
+      return engine_.caf_zero() + std::chrono::nanoseconds(frozen);
   return home_system().clock().now();
 }
 
@@ -35,6 +36,7 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
   core.finish(m);
   m.frozen_ns = -1;
   if (!t.on() || !m.book) {
+    if (t.on()) core.miss();
     m.current = 0;
     m.handling = false;
     return handle(x, l);
@@ -64,7 +66,6 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
   resumed_ = false;
   woken_for_ = 0;
   handle(x, l);
-  if (!m.pending) return; // a system was run from within
   m.now.resumed = resumed_;
   // a completion or a timer: because of what was being handled when the wait began
   if (m.now.cause == 0 && woken_for_ != 0) {

@@ -144,7 +144,7 @@ void engine::ended(std::uint64_t id) noexcept {
 
 void engine::record(std::shared_ptr<trace::detail::recorder_core> with, std::string name) {
   if (own_clock_) { // not simulated: one clock for actors and recorder
-    standing_ = std::make_unique<standing_clock>(with->clock());
+    standing_ = std::make_unique<standing_clock>(with);
     clock_ = standing_.get();
     caf_zero_ = system_->scheduler().clock().now() - with->clock().now();
   }

@@ -83,14 +83,14 @@ private:
   /// While a recording keeps contents: time as it was when the message came.
   class standing_clock final : public runtime::clock {
   public:
-    explicit standing_clock(const runtime::clock& inner) : inner_(inner) {}
+    explicit standing_clock(std::shared_ptr<trace::detail::recorder_core> core) : core_(std::move(core)) {}
     [[nodiscard]] std::chrono::nanoseconds now() const noexcept override {
-      const auto frozen = trace::detail::here.frozen_ns;
-      return frozen >= 0 ? std::chrono::nanoseconds(frozen) : inner_.now();
+      const auto frozen = core_->frozen_ns();
+      return frozen >= 0 ? std::chrono::nanoseconds(frozen) : core_->clock().now();
     }
 
   private:
-    const runtime::clock& inner_;
+    std::shared_ptr<trace::detail::recorder_core> core_;
   };
 
   caf::actor_system_config config_;

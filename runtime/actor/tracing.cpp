@@ -94,7 +94,7 @@ caf::mailbox_element_ptr tracing::queued(caf::mailbox_element_ptr message, std::
     // other threads, and must not shift the numbers of what its handler makes.
     // So it is with results of callbacks, which a device may give at once where it is stopped.
     if (mark->id != 0 && is_beside(*message)) {
-      auto* book = trace::detail::here.book;
+      auto* book = core_->at().book;
       --book->next;
       mark->id = book->next_beside++;
     }
@@ -224,9 +224,19 @@ void tracing::rest() noexcept {
   m.frozen_ns = -1;
 }
 
+handling::handling(tracing* t) : recorder_(t) {
+  auto& m = trace::detail::here;
+  if (!m.handling) return;
+  before_ = std::make_unique<trace::detail::moment>(m);
+  if (m.book) whole_ = std::exchange(m.book->whole, {});
+  m = {};
+}
+
 handling::~handling() {
   recorder_->rest();
-  if (before_) trace::detail::here = *before_;
+  if (!before_) return;
+  trace::detail::here = *before_;
+  if (before_->book) before_->book->whole = std::move(whole_);
 }
 
 } // namespace godwit::runtime::detail

@@ -90,16 +90,15 @@ private:
 /// While it lives, this thread handles what it is told; then again what it handled before.
 class handling {
 public:
-  explicit handling(tracing* t) : recorder_(t) {
-    if (trace::detail::here.handling) before_ = std::make_unique<trace::detail::moment>(trace::detail::here);
-  }
+  explicit handling(tracing* t);
   handling(const handling&) = delete;
   handling& operator=(const handling&) = delete;
   ~handling();
 
 private:
   tracing* recorder_;
-  std::unique_ptr<trace::detail::moment> before_;
+  std::unique_ptr<trace::detail::moment> before_; ///< null: nothing
+  trace::event whole_;                            ///< its content
 };
 
 } // namespace godwit::runtime::detail

@@ -3,6 +3,8 @@
 #include "actor/letter.hpp"
 #include "sim/replayer.hpp"
 
+#include <godwit/runtime/trace/analysis/labels.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -70,20 +72,7 @@ void replayer::differs(std::string what, std::string recorded, std::string repla
 }
 
 std::string replayer::describe(const trace::event& e, std::string_view name) const {
-  const auto actor = [&](trace::actor_id who) {
-    if (!who) return std::string("outside");
-    const auto found = recorded_.actors.find(who);
-    return (found == recorded_.actors.end() ? std::string("@") : found->second + " ") + std::to_string(who.id);
-  };
-  std::string out = "#" + std::to_string(e.id.number) + " ";
-  if (e.kind == event_kind::delivery)
-    out += actor(e.sender) + " -> " + actor(e.receiver) + " " + std::string(to_string(e.message));
-  else
-    out += std::string(to_string(e.kind)) + (e.receiver ? " " + actor(e.receiver) : "");
-  if (!name.empty()) out += " " + std::string(name);
-  if (!e.text.empty()) out += " " + e.text;
-  for (const auto& a : e.attributes) out += " " + a.name + "=" + a.value;
-  return out + (e.kind == event_kind::delivery ? ", made " + std::to_string(e.made - 1) : "");
+  return trace::analysis::in_words(recorded_, e, name);
 }
 
 std::string replayer::made_then(const event& e) const {
@@ -92,7 +81,8 @@ std::string replayer::made_then(const event& e) const {
     const auto found = by_id_.find(n);
     const auto* made = found == by_id_.end() ? nullptr : found->second;
     const auto name = made ? recorded_.name_of(*made) : std::string{};
-    out += "\n    " + (made ? describe(*made, name) : "#" + std::to_string(n) + " that was never handled");
+    out += "\n    " + (made ? describe(*made, name)
+                            : trace::analysis::label(recorded_, trace::event_id(0, n)) + " that was never handled");
   }
   return out;
 }
@@ -102,7 +92,7 @@ std::string replayer::made_now(const event& r) const {
   for (auto n = r.first + 1; n < r.first + std::min(r.made, listed_max); ++n) {
     const auto found = held_.find(n);
     const auto* l = found == held_.end() ? nullptr : letter::of(*found->second.message);
-    out += "\n    #" + std::to_string(n) + " ";
+    out += "\n    " + trace::analysis::label(recorded_, trace::event_id(0, n)) + " ";
     if (found != held_.end()) out += "-> " + std::to_string(found->second.receiver.id()) + " ";
     out += l ? std::string(l->type->name) : "of the runtime, or no message";
   }

@@ -84,6 +84,7 @@ replayer::~replayer() {
   kept_.clear();
   objects_.clear();
   std::exchange(held_, {}).clear();
+  std::exchange(held_beside_, {}).clear();
   held_.clear();
   held_beside_.clear();
   system_->engine().tracer->replay = nullptr;

@@ -197,12 +197,12 @@ void input_is_missing(std::string_view name) {
 
 } // namespace detail
 
-because_of::because_of(const span& cause) noexcept : before_(detail::here.current) {
-  if (!cause.core_) return;
-  detail::here = cause.core_->at();
-  detail::here.current = cause.number_;
+because_of::because_of(const span& cause) noexcept : core_(cause.core_) {
+  if (core_) before_ = std::exchange(core_->at().current, cause.number_);
 }
 
-because_of::~because_of() { detail::here.current = before_; }
+because_of::~because_of() {
+  if (core_) core_->at().current = before_;
+}
 
 } // namespace godwit::runtime::trace

@@ -9,6 +9,7 @@
 namespace godwit::runtime::trace::detail {
 
 constinit thread_local moment here;
+constinit thread_local moment visiting;
 constinit thread_local replay_source* source_here = nullptr;
 
 namespace {
@@ -40,21 +41,24 @@ recorder_core::recorder_core(process who, recorder_settings settings, const runt
   set_filter(settings_.keep);
 }
 
-void recorder_core::enter() {
+moment& recorder_core::enter() {
+  auto& m = here.handling ? visiting : here;
+  if (m.serial == serial_) return m;
   const auto me = std::this_thread::get_id();
   const std::lock_guard lock(mutex_);
-  here = {};
-  here.serial = serial_;
-  here.core = this;
+  m = {};
+  m.serial = serial_;
+  m.core = this;
   const auto found = std::find_if(books_.begin(), books_.end(), [&](const auto& book) { return book->thread == me; });
   if (found != books_.end()) {
-    here.book = found->get();
-    return;
+    m.book = found->get();
+    return m;
   }
-  if (books_.size() >= settings_.threads_max) return;
+  if (books_.size() >= settings_.threads_max) return m;
   books_.push_back(
       std::make_unique<thread_book>(static_cast<std::uint16_t>(books_.size()), settings_.events_per_thread, me));
-  here.book = books_.back().get();
+  m.book = books_.back().get();
+  return m;
 }
 
 void recorder_core::set_filter(filter keep) {
@@ -258,13 +262,6 @@ std::uint16_t recorder_core::process_by_key(std::uint64_t key) {
   processes_.emplace_back();
   processes_.back().key = key;
   return static_cast<std::uint16_t>(processes_.size() - 1);
-}
-
-std::uint16_t recorder_core::add_process(process who) {
-  const auto which = process_by_key(who.key);
-  const std::lock_guard lock(mutex_);
-  processes_[which] = std::move(who);
-  return which;
 }
 
 void recorder_core::name_process(std::uint16_t which, std::uint64_t key, std::string name) {

@@ -60,6 +60,8 @@ struct tapped {
 };
 
 extern constinit thread_local moment here;
+/// The same for a recorder that is not that of what the thread handles: somebody reaches into another system.
+extern constinit thread_local moment visiting;
 extern constinit thread_local replay_source* source_here; ///< of a replay that this thread runs
 
 /// See trace::recorder. The part that actors reach.
@@ -75,15 +77,21 @@ public:
   [[nodiscard]] bool prompts() const noexcept { return settings_.prompts; }
 
   /// The calling thread's; its book is null where there are too many threads.
-  [[nodiscard]] moment& at() {
-    if (here.serial != serial_) enter();
-    return here;
-  }
+  [[nodiscard]] moment& at() { return here.serial == serial_ ? here : enter(); }
+  /// What the clock of the actor that this thread handles a message of shows meanwhile; -1: its time.
+  [[nodiscard]] std::int64_t frozen_ns() const noexcept { return here.core == this ? here.frozen_ns : -1; }
   [[nodiscard]] std::int64_t ticks() const noexcept { return ticks_.now(); }
   [[nodiscard]] std::int64_t now_ns() const noexcept { return ticks_.now_ns(); }
   [[nodiscard]] const runtime::clock& clock() const noexcept { return ticks_.clock(); }
   [[nodiscard]] std::uint64_t new_number(moment& m) noexcept {
-    return m.book ? m.book->next++ : lost_.fetch_add(1, std::memory_order_relaxed) * 0;
+    if (m.book) return m.book->next++;
+    miss();
+    return 0;
+  }
+  /// An event of a thread that has no book: lost.
+  void miss() noexcept {
+    lost_.fetch_add(1, std::memory_order_relaxed);
+    unbooked_.fetch_add(1, std::memory_order_relaxed);
   }
 
   /// Writes the delivery that is over, if there is one.
@@ -119,7 +127,6 @@ public:
 
   std::uint16_t process_by_key(std::uint64_t key);
   void name_process(std::uint16_t which, std::uint64_t key, std::string name);
-  std::uint16_t add_process(process who);
   [[nodiscard]] std::vector<process> processes() const;
   [[nodiscard]] std::vector<std::pair<event, std::string>> living() const;
 
@@ -133,7 +140,7 @@ private:
     std::string name;
     [[nodiscard]] std::size_t bytes() const noexcept;
   };
-  void enter();
+  moment& enter();
   [[nodiscard]] bool passes_beside(std::uint64_t request) const;
   void show_to_all(moment& m, std::string_view receiver);
   [[nodiscard]] bool passes(const filter& keep, const slot& s, std::string_view receiver) const;
@@ -149,6 +156,7 @@ private:
   std::atomic<bool> taps_there_{false};
   std::atomic<std::uint64_t> filter_version_{1};
   std::atomic<std::uint64_t> lost_{0};
+  std::atomic<std::uint64_t> unbooked_{0}; ///< of these, since the last `drain`, those of threads without a book
   mutable tick_source ticks_;
   mutable std::mutex mutex_; // for all that follows
   std::shared_ptr<const filter> keep_;

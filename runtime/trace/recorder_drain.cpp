@@ -9,10 +9,30 @@
 // How what was recorded leaves the recorder.
 namespace godwit::runtime::trace::detail {
 
+namespace {
+
+event gap_of(std::uint64_t count, std::int64_t ns, std::uint32_t process = 0, std::uint32_t thread = 0) {
+  event gap;
+  gap.kind = event_kind::gap;
+  gap.id = {process, 0};
+  gap.thread = thread;
+  gap.count = count;
+  gap.begin_ns = gap.queued_ns = gap.end_ns = ns;
+  return gap;
+}
+
+} // namespace
+
 void recorder_core::drain_ring(thread_book& book, const recorder::taker& take) {
   const auto end = book.last.head();
   auto n = book.drained;
   std::uint64_t missed = 0;
+  const auto tell_missed = [&](std::int64_t ns, std::uint32_t process) {
+    if (missed == 0) return;
+    lost_.fetch_add(missed, std::memory_order_relaxed);
+    auto gap = gap_of(std::exchange(missed, 0), ns, process, book.number);
+    take(gap, {});
+  };
   if (end - n > book.last.size()) {
     missed = end - n - book.last.size();
     n += missed;
@@ -23,28 +43,11 @@ void recorder_core::drain_ring(thread_book& book, const recorder::taker& take) {
       ++missed;
       continue;
     }
-    if (missed > 0) {
-      event gap;
-      gap.kind = event_kind::gap;
-      gap.id = {s.process, 0};
-      gap.thread = book.number;
-      gap.count = std::exchange(missed, 0);
-      gap.begin_ns = gap.queued_ns = gap.end_ns = ticks_.to_ns(s.begin);
-      lost_.fetch_add(gap.count, std::memory_order_relaxed);
-      take(gap, {});
-    }
+    tell_missed(ticks_.to_ns(s.begin), s.process);
     auto e = to_event(s, book.number);
     take(e, s.type ? s.type->name : std::string_view{});
   }
-  if (missed > 0) {
-    event gap;
-    gap.kind = event_kind::gap;
-    gap.thread = book.number;
-    gap.count = missed;
-    gap.begin_ns = gap.queued_ns = gap.end_ns = now_ns();
-    lost_.fetch_add(missed, std::memory_order_relaxed);
-    take(gap, {});
-  }
+  tell_missed(now_ns(), 0);
   book.drained = end;
 }
 
@@ -62,12 +65,10 @@ void recorder_core::drain(const recorder::taker& take) {
     beside_drained_ = beside_first_ + beside_.size();
   }
   for (auto* book : books) drain_ring(*book, take);
+  lost_.fetch_add(missed, std::memory_order_relaxed);
+  missed += unbooked_.exchange(0, std::memory_order_relaxed);
   if (missed > 0) {
-    event gap;
-    gap.kind = event_kind::gap;
-    gap.count = missed;
-    gap.begin_ns = gap.queued_ns = gap.end_ns = others.empty() ? now_ns() : others.front()->what.begin_ns;
-    lost_.fetch_add(missed, std::memory_order_relaxed);
+    auto gap = gap_of(missed, others.empty() ? now_ns() : others.front()->what.begin_ns);
     take(gap, {});
   }
   for (const auto& one : others) {

@@ -110,6 +110,19 @@ std::optional<event_id> parse_event_id(const recording& of, std::string_view tex
   return id;
 }
 
+std::string in_words(const recording& of, const event& e, std::string_view name) {
+  auto out = label(of, e.id) + " ";
+  if (e.kind == event_kind::delivery)
+    out += label(of, e.sender) + " -> " + label(of, e.receiver) + " " + std::string(to_string(e.message));
+  else
+    out += std::string(to_string(e.kind)) + (e.receiver ? " " + label(of, e.receiver) : "");
+  if (!name.empty()) out += " " + std::string(name);
+  if (!e.text.empty()) out += " " + e.text;
+  for (const auto& a : e.attributes) out += " " + a.name + "=" + a.value;
+  if (e.kind == event_kind::delivery && e.made > 0) out += ", made " + std::to_string(e.made - 1);
+  return out;
+}
+
 std::string duration_text(std::int64_t ns) {
   const auto x = static_cast<double>(ns);
   const auto size = std::abs(x);

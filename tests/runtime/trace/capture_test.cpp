@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -284,6 +285,81 @@ TEST_F(Capture, SpansAndNotesFollowFromWhatIsHandledAndSpansCause) {
     }
   }
   EXPECT_EQ(abandoned, 1U);
+}
+
+TEST_F(Capture, WhatIsSaidInAnotherSystemIsOfThatSystemAndDisturbsNothingHere) {
+  trace::recorder_settings settings;
+  settings.level = trace::level::content; // time stands still meanwhile
+  start(settings);
+  const auto other = make_recorder();
+  actor_system_settings options;
+  options.recorder = other;
+  auto there = std::make_unique<actor_system>(options);
+  const auto far = there->spawn<server>(live);
+  std::atomic<std::int64_t> before{0}, after{0}, elsewhere{0};
+  class visitor final : public actor<interface<void(poke)>> {
+  public:
+    visitor(actor_context context, std::function<void()> visit, handle<server_interface> next)
+        : actor(context), visit_(std::move(visit)), next_(std::move(next)) {}
+    behavior_of<interface_type> make_behavior() override {
+      return {[this](poke) {
+        visit_();
+        tell(next_, poke{});
+      }};
+    }
+
+  private:
+    std::function<void()> visit_;
+    handle<server_interface> next_;
+  };
+  const auto guest = system->spawn<visitor>(
+      [&] {
+        before = system->clock().now().count();
+        there->tell(far, poke{});
+        other->note("visit", {});
+        std::this_thread::sleep_for(2ms);
+        elsewhere = there->clock().now().count();
+        after = system->clock().now().count();
+      },
+      asked);
+  system->tell(guest, poke{});
+  EXPECT_TRUE(there->ask(far, 1s, question{way::value, 1}));
+  while (deliveries(recorder->snapshot(), "poke").size() < 2) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(before, after) << "its own time stands";
+  EXPECT_NE(elsewhere, after) << "the other system's does not";
+  there.reset();
+  const auto all = end();
+  expect_sound(all);
+  const auto pokes = deliveries(all, "poke");
+  ASSERT_EQ(pokes.size(), 2U);
+  EXPECT_EQ(pokes[0].receiver.id, guest.id());
+  EXPECT_EQ(pokes[1].cause, pokes[0].id);
+  EXPECT_FALSE(pokes[1].outside);
+  const auto visited = other->snapshot();
+  expect_sound(visited);
+  const auto theirs = deliveries(visited, "poke");
+  ASSERT_EQ(theirs.size(), 1U);
+  EXPECT_TRUE(theirs[0].outside);
+  EXPECT_FALSE(theirs[0].cause);
+}
+
+TEST_F(Capture, WhatThreadsBeyondTheBoundHandleIsCountedAsAGap) {
+  trace::recorder_settings settings;
+  settings.threads_max = 1;
+  recorder = make_recorder(settings);
+  recorder->note("the one thread", {});
+  actor_system_settings options;
+  options.recorder = recorder;
+  system = std::make_unique<actor_system>(options);
+  asked = system->spawn<server>(live);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(system->ask(asked, 1s, question{way::value, i}));
+  system.reset();
+  std::uint64_t missed = 0;
+  recorder->drain([&](event& e, std::string_view) {
+    if (e.kind == event_kind::gap) missed += e.count;
+  });
+  EXPECT_GE(missed, 10U);
+  EXPECT_EQ(missed, recorder->lost());
 }
 
 TEST_F(Capture, ATapSeesWhatItChoseUntilItEnds) {

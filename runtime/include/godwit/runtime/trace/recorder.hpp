@@ -221,7 +221,8 @@ public:
   ~because_of();
 
 private:
-  std::uint64_t before_;
+  std::shared_ptr<detail::recorder_core> core_;
+  std::uint64_t before_ = 0;
 };
 
 } // namespace godwit::runtime::trace

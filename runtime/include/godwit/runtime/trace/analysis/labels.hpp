@@ -22,6 +22,10 @@ namespace godwit::runtime::trace::analysis {
 /// Reads what `label` wrote, and the number in full. Nothing: it is none, or names no process of the recording.
 [[nodiscard]] std::optional<event_id> parse_event_id(const recording& of, std::string_view text);
 
+/// All of an event on one line, for showing two of them side by side: number, who to whom, kind, name, what it says.
+/// `name`: of events that are not in the recording, whose index means nothing there.
+[[nodiscard]] std::string in_words(const recording& of, const event& e, std::string_view name);
+
 /// `850 ns`, `12.3 us`, `4.56 ms`, `1.23 s`.
 [[nodiscard]] std::string duration_text(std::int64_t ns);
 /// Escapes what would leave the line, move a cursor or turn the direction of writing; what is not UTF-8 is replaced.
