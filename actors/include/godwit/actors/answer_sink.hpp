@@ -4,6 +4,7 @@
 #include <godwit/protocols/messages/sampling.hpp>
 #include <godwit/protocols/messages/tokens.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -24,6 +25,7 @@ enum class failure_kind : std::uint8_t {
   unavailable, ///< no instance takes requests
   too_long,    ///< the prompt leaves no room in the context
   invalid,     ///< the instance cannot take it as it is
+  timed_out,   ///< its time was over before its answer was complete
   internal
 };
 
@@ -61,8 +63,11 @@ struct submission {
   }
   protocols::generate_request request; ///< id, epoch, answer and arrival are the front end's business
   std::string client_id;               ///< what the client knows the request by; for the log
-  bool seeded = false;                 ///< the client gave sampling.seed; otherwise the front end draws one
-  std::shared_ptr<answer_sink> sink;   ///< taken by the front end
+  std::chrono::nanoseconds timeout{0}; ///< from its arrival to its end; 0: the front end's own
+  /// The sink of another sample of the same prompt, submitted before: this one shares its instance and its KV.
+  std::shared_ptr<answer_sink> first_sample;
+  bool seeded = false;               ///< the client gave sampling.seed; otherwise the front end draws one
+  std::shared_ptr<answer_sink> sink; ///< taken by the front end
 };
 
 } // namespace godwit::actors

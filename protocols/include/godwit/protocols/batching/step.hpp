@@ -20,13 +20,15 @@ struct step_slice {
   sampling_params sampling;         ///< read when `samples`
   std::vector<token_id> forbidden;  ///< never drawn in this step (min_tokens)
   std::vector<token_id> prompt;     ///< only when sampling.penalised(): the prompt
-  std::vector<token_id> generated;  ///< only when sampling.penalised(): the answer so far
+  std::vector<token_id> generated;  ///< only when sampling.penalised() or constrained(): the answer so far
+  std::vector<token_id> scored;     ///< scored[i] follows tokens[i], and its log-probability is wanted; empty: none
+  std::int32_t scores_top = 0;      ///< how many of the most probable ones besides, when `scored`
 
   step_slice() = default;
   friend bool operator==(const step_slice&, const step_slice&) = default;
   auto fields() {
     return std::tie(request, first_position, tokens, blocks, samples, sample_index, sampling, forbidden, prompt,
-                    generated);
+                    generated, scored, scores_top);
   }
 };
 
@@ -62,10 +64,11 @@ struct step_output {
   std::uint64_t step = 0;
   std::int64_t duration_ns = 0; ///< on the device
   std::vector<sampled_token> tokens;
+  std::vector<std::vector<sampled_token>> scores; ///< one list for each slice with `scored`, in their order
 
   step_output() = default;
   friend bool operator==(const step_output&, const step_output&) = default;
-  auto fields() { return std::tie(step, duration_ns, tokens); }
+  auto fields() { return std::tie(step, duration_ns, tokens, scores); }
 };
 
 } // namespace godwit::protocols

@@ -37,6 +37,7 @@ struct moved_request {
   std::uint32_t preemptions = 0;
   std::uint32_t tail_index = 0;    ///< in the answer, of tail[0]
   std::vector<sampled_token> tail; ///< the answer from `tail_index` to its end, with log-probabilities if asked for
+  std::vector<sampled_token> prompt_scores; ///< of prompt[1] and on, as far as they are known and asked for
 
   moved_request() = default;
   /// What every request has; the rest is filled in by name.
@@ -47,7 +48,7 @@ struct moved_request {
   friend bool operator==(const moved_request&, const moved_request&) = default;
   auto fields() {
     return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, execution_level,
-                    state, computed, cached_tokens, started, preemptions, tail_index, tail);
+                    state, computed, cached_tokens, started, preemptions, tail_index, tail, prompt_scores);
   }
 };
 

@@ -54,6 +54,9 @@ struct generate_request {
   std::int64_t arrival_ns = 0;      ///< at the home, on the cluster's time; orders requests of one priority
   std::uint64_t cache_salt = 0;     ///< KV is shared among requests of one salt only
   std::uint8_t execution_level = 0; ///< index of its execution priority (policy/headroom.hpp); 0: normal
+  /// Another sample of the same prompt: shares the blocks of the prompt's KV with that request where both are on one
+  /// instance. 0: none.
+  request_id sibling;
 
   generate_request() = default;
   generate_request(request_id id, protocols::epoch owner_epoch, std::vector<token_id> prompt_tokens,
@@ -63,7 +66,8 @@ struct generate_request {
         sampling(how), stop(std::move(until)), priority(request_priority), arrival_ns(arrived_ns), cache_salt(salt) {}
   friend bool operator==(const generate_request&, const generate_request&) = default;
   auto fields() {
-    return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, execution_level);
+    return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, execution_level,
+                    sibling);
   }
 };
 

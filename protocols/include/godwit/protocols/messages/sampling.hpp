@@ -3,10 +3,21 @@
 #include <godwit/protocols/messages/ids.hpp>
 
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <vector>
 
 namespace godwit::protocols {
+
+/// Added to the logit of one token, before penalties and temperature.
+struct token_bias {
+  token_id id = 0;
+  float bias = 0.0F; ///< [-100, 100]
+  token_bias() = default;
+  token_bias(token_id token, float value) : id(token), bias(value) {}
+  friend bool operator==(const token_bias&, const token_bias&) = default;
+  auto fields() { return std::tie(id, bias); }
+};
 
 /// How the next token is drawn from the logits.
 ///
@@ -22,6 +33,12 @@ struct sampling_params {
   float repetition_penalty = 1.0F; ///< > 0, over prompt and generated tokens; 1: off
   std::uint64_t seed = 0;          ///< the home draws one when the client gives none
   std::int32_t logprobs = -1;      ///< -1: none; n: the chosen token's and the n most probable ones
+  /// The same of the prompt's tokens, from the second on; they come with the answer's first token.
+  std::int32_t prompt_logprobs = -1;
+  std::vector<token_bias> logit_bias;
+  /// Not empty: a JSON Schema (2020-12, the subset of protocols/grammar) that the answer's text has to fulfil; `{}` is
+  /// any JSON value. A function of the answer so far, so it moves with the request.
+  std::string json_schema;
 
   sampling_params() = default;
   [[nodiscard]] bool greedy() const noexcept { return temperature == 0.0F; }
@@ -29,10 +46,12 @@ struct sampling_params {
   [[nodiscard]] bool penalised() const noexcept {
     return presence_penalty != 0.0F || frequency_penalty != 0.0F || repetition_penalty != 1.0F;
   }
+  /// True where the text so far says which tokens may follow.
+  [[nodiscard]] bool constrained() const noexcept { return !json_schema.empty(); }
   friend bool operator==(const sampling_params&, const sampling_params&) = default;
   auto fields() {
     return std::tie(temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, repetition_penalty, seed,
-                    logprobs);
+                    logprobs, prompt_logprobs, logit_bias, json_schema);
   }
 };
 

@@ -48,6 +48,8 @@ struct token_update {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0; ///< of the prompt, whose KV was there already
   std::string error;               ///< one line, when finish is `error`
+  /// With the token of index 0, where sampling.prompt_logprobs asks for it: prompt[1], prompt[2], ...
+  std::vector<sampled_token> prompt_scores;
 
   token_update() = default;
   token_update(request_id id, protocols::epoch owner_epoch, std::uint32_t index, std::vector<sampled_token> sampled,
@@ -57,7 +59,9 @@ struct token_update {
         prompt_tokens(prompt_count), cached_tokens(cached_count), error(std::move(what)) {}
   [[nodiscard]] bool finished() const noexcept { return finish != finish_reason::none; }
   friend bool operator==(const token_update&, const token_update&) = default;
-  auto fields() { return std::tie(request, epoch, first_index, tokens, finish, prompt_tokens, cached_tokens, error); }
+  auto fields() {
+    return std::tie(request, epoch, first_index, tokens, finish, prompt_tokens, cached_tokens, error, prompt_scores);
+  }
 };
 
 /// What one step of an instance gave to the requests of one home.

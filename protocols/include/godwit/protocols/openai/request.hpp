@@ -25,14 +25,18 @@ struct request_defaults {
 
 /// Bounds of what is parsed; beyond them a 400 (413 for the body).
 struct request_limits {
-  std::size_t body_bytes_max = 8U << 20U;
-  std::size_t depth_max = 32;
+  std::size_t body_bytes_max = 10U << 20U;
+  std::size_t depth_max = 64;
   std::size_t prompts_max = 128;
   std::size_t messages_max = 4096;
   std::size_t stops_max = 4;
   std::size_t stop_bytes_max = 1024;
   std::size_t stop_token_ids_max = 128;
   std::int32_t logprobs_max = 20;
+  std::uint32_t choices_max = 128; ///< `n` and `best_of`
+  std::size_t logit_bias_max = 1024;
+  std::size_t schema_bytes_max = 64U << 10U;
+  double timeout_s_max = 24.0 * 3600.0;
   std::uint32_t vocabulary = 0; ///< token ids lie below; 0: not checked
   /// Names that `execution_priority` may have, by level; the first is what requests get that name none.
   std::vector<std::string> execution_levels{"normal"};
@@ -49,6 +53,10 @@ struct common_request {
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
   bool add_special_tokens = true; ///< of a text prompt (chat: false, the template has them)
+  std::uint32_t n = 1;            ///< answers to each prompt
+  double timeout_s = 0.0;         ///< 0: the server's own
+  std::uint32_t heartbeat_s =
+      0; ///< stream_options.heartbeat_interval: a comment after so long without an event; 0: none
   bool stream = false;
   bool include_usage = false;       ///< stream_options: a last chunk with the usage
   bool continuous_usage = false;    ///< stream_options.continuous_usage_stats: the usage so far in every chunk
@@ -70,6 +78,7 @@ struct prompt_input {
 struct completion_request : common_request {
   std::vector<prompt_input> prompts; ///< at least one; choice i answers prompt i
   bool echo = false;                 ///< the prompt's text in front of the answer
+  std::uint32_t best_of = 1;         ///< answers drawn for each prompt, of which the `n` most probable are given
 };
 
 enum class role : std::uint8_t { system, developer, user, assistant, tool };
