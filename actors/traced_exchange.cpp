@@ -101,6 +101,10 @@ void traced_exchange::begin_stream(int status, http::headers fields) {
 
 void traced_exchange::write(std::string chunk) { inner_->write(std::move(chunk)); }
 
+void traced_exchange::keep_alive_every(std::chrono::milliseconds interval, std::string bytes) {
+  inner_->keep_alive_every(interval, std::move(bytes));
+}
+
 void traced_exchange::finish() {
   span_->end(inner_->closed() ? "disconnected" : "complete");
   inner_->finish();

@@ -62,6 +62,7 @@ public:
   void begin_stream(int status, transport::http::headers fields) override;
   void write(std::string chunk) override;
   void finish() override;
+  void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override;
   void on_close(std::function<void()> gone) override;
   [[nodiscard]] bool closed() const override;
   [[nodiscard]] const std::shared_ptr<request_span>& span() const noexcept { return span_; }

@@ -42,6 +42,10 @@ void answer::begin_stream(int status, const headers& fields) {
 
 void answer::write(std::string_view chunk) {
   const auto lock = std::lock_guard(mutex_);
+  write_locked(chunk);
+}
+
+void answer::write_locked(std::string_view chunk) {
   if (phase_ != phase::streaming || silent_ || chunk.empty()) return;
   if (queued_.size() + in_flight_ + chunk.size() > core_->settings.queued_bytes_max) {
     phase_ = phase::broken;
@@ -97,6 +101,23 @@ void answer::abandon() {
   }
   release.swap(gone_);
   wake_locked();
+}
+
+void answer::keep_alive_every(std::chrono::milliseconds interval, std::string bytes) {
+  const auto lock = std::lock_guard(mutex_);
+  heartbeat_interval_ = bytes.empty() ? std::chrono::milliseconds(0) : interval;
+  heartbeat_ = std::move(bytes);
+  wake_locked(); // the session may be waiting for ever
+}
+
+std::chrono::milliseconds answer::heartbeat_interval() const {
+  const auto lock = std::lock_guard(mutex_);
+  return phase_ == phase::streaming ? heartbeat_interval_ : std::chrono::milliseconds(0);
+}
+
+void answer::send_heartbeat() {
+  const auto lock = std::lock_guard(mutex_);
+  if (queued_.empty()) write_locked(heartbeat_);
 }
 
 answer::progress answer::take(std::string& bytes) {

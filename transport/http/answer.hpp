@@ -3,6 +3,7 @@
 #include "http/server_core.hpp"
 #include "http/wire.hpp"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,7 @@ public:
   void begin_stream(int status, const headers& fields);
   void write(std::string_view chunk);
   void finish();
+  void keep_alive_every(std::chrono::milliseconds interval, std::string bytes);
   void on_close(std::function<void()> gone);
   [[nodiscard]] bool closed() const;
   /// Nobody can complete it any more.
@@ -35,6 +37,10 @@ public:
   progress take(std::string& bytes);
   [[nodiscard]] progress state() const;
   [[nodiscard]] bool keep_alive() const;
+  /// How long a stream may have nothing to send before `send_heartbeat`; 0: for ever.
+  [[nodiscard]] std::chrono::milliseconds heartbeat_interval() const;
+  /// Queues the heartbeat, unless there is something to send meanwhile.
+  void send_heartbeat();
   /// The connection has ended. Fires `on_close` if the answer was not complete.
   void gone();
   /// The session has sent it all and forgets it.
@@ -44,6 +50,7 @@ private:
   enum class phase : std::uint8_t { waiting, streaming, complete, broken, closed };
   void wake_locked();
   [[nodiscard]] bool keep_alive_locked() const;
+  void write_locked(std::string_view chunk);
 
   const std::shared_ptr<server_core> core_;
   const answer_form form_;
@@ -51,6 +58,8 @@ private:
   std::function<void()> wake_;
   std::function<void()> gone_;
   std::string queued_;
+  std::string heartbeat_;
+  std::chrono::milliseconds heartbeat_interval_{0};
   std::size_t in_flight_ = 0;
   phase phase_ = phase::waiting;
   bool close_delimited_ = false;
@@ -70,6 +79,9 @@ public:
   void begin_stream(int status, headers fields) override { answer_->begin_stream(status, fields); }
   void write(std::string chunk) override { answer_->write(chunk); }
   void finish() override { answer_->finish(); }
+  void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override {
+    answer_->keep_alive_every(interval, std::move(bytes));
+  }
   void on_close(std::function<void()> gone) override { answer_->on_close(std::move(gone)); }
   [[nodiscard]] bool closed() const override { return answer_->closed(); }
 

@@ -76,7 +76,9 @@ awaitable<bool> session::respond(request wanted, answer_form form) {
       if (complete) break;
     } else {
       if (complete) break;
-      co_await event();
+      const auto heartbeat = answer_->heartbeat_interval();
+      const auto signalled = co_await event(heartbeat);
+      if (!signalled) answer_->send_heartbeat();
     }
   }
   complete = complete && !aborted_ && !late_;
@@ -130,12 +132,15 @@ awaitable<bool> session::send_buffer(const std::string& bytes) {
   co_return !ec;
 }
 
-awaitable<> session::event() {
+awaitable<bool> session::event(std::chrono::milliseconds most) {
   if (!signalled_) {
-    event_.expires_at(std::chrono::steady_clock::time_point::max());
+    if (most.count() > 0)
+      event_.expires_after(most);
+    else
+      event_.expires_at(std::chrono::steady_clock::time_point::max());
     co_await event_.async_wait(as_value);
   }
-  signalled_ = false;
+  co_return std::exchange(signalled_, false);
 }
 
 void session::signal() {

@@ -10,6 +10,7 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,7 +53,8 @@ private:
   awaitable<bool> more();
   awaitable<bool> send(std::string bytes);
   awaitable<bool> send_buffer(const std::string& bytes);
-  awaitable<> event();
+  /// Waits until there is a signal, but no longer than `most` (0: for ever). False: there was none.
+  awaitable<bool> event(std::chrono::milliseconds most = {});
 
   void read_on();
   void signal();

@@ -165,5 +165,45 @@ TEST(HttpAnswers, WhatComesAfterTheAnswerIsIgnored) {
   EXPECT_FALSE(told);
 }
 
+TEST(HttpAnswers, AStreamWithNothingToSendBeatsUntilItsEnd) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  e->keep_alive_every(20ms, ": still here\n\n");
+  std::this_thread::sleep_for(60ms); // nothing before the stream has begun: its status is still open
+  e->begin_stream(200, {});
+  EXPECT_THAT(c.read_until("still here"), AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("e\r\n: still here\n\n\r\n")));
+  e->write("token");
+  c.read_until("token");
+  c.forget();
+  EXPECT_THAT(c.read_until("still here"), HasSubstr(": still here"));
+  e->keep_alive_every(0ms, {});
+  e->write("last");
+  c.read_until("last");
+  c.forget();
+  std::this_thread::sleep_for(60ms);
+  e->finish();
+  EXPECT_EQ(c.read_until("0\r\n\r\n"), "0\r\n\r\n");
+  c.forget();
+  c.send(get("/echo"));
+  EXPECT_THAT(c.read_until("GET  "), StartsWith("HTTP/1.1 200")); // the connection goes on
+}
+
+TEST(HttpAnswers, AStreamThatIsBusyDoesNotBeat) {
+  auto s = echo_server();
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  e->begin_stream(200, {});
+  e->keep_alive_every(500ms, ": still here\n\n");
+  for (int i = 0; i < 60; ++i) {
+    e->write("t");
+    std::this_thread::sleep_for(10ms);
+  }
+  e->finish();
+  EXPECT_THAT(c.read_until("0\r\n\r\n"), Not(HasSubstr("still here")));
+}
+
 } // namespace
 } // namespace godwit::transport::http::test

@@ -2,6 +2,7 @@
 
 #include <godwit/transport/http/headers.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -48,6 +49,13 @@ public:
   /// the reader is too slow: the connection is closed and `on_close` fires.
   virtual void write(std::string chunk) = 0;
   virtual void finish() = 0;
+  /// Writes `bytes` (an SSE comment, say) whenever a begun stream has had nothing to send for `interval`, so that a
+  /// proxy or a client does not take a long wait for the end. Until `finish`; a later call replaces the earlier one,
+  /// and an interval of 0 ends it. An exchange that reaches no network may ignore it.
+  virtual void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) {
+    (void)interval;
+    (void)bytes;
+  }
 
   /// `gone` is called once if the client goes away (or the server stops) before `respond` or `finish`, and never after
   /// them: on an I/O thread, or at once on this thread if it has already happened. It must not block.
