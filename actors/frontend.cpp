@@ -16,6 +16,8 @@ using runtime::async::task;
 
 namespace {
 
+constexpr std::chrono::seconds seconds_between_looks{1}; // at deadlines
+
 double seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double>(t).count(); }
 
 } // namespace
@@ -81,6 +83,7 @@ runtime::behavior_of<frontend_interface> frontend::make_behavior() {
 }
 
 void frontend::on_stop() {
+  stopping_ = true;
   while (!open_.empty()) fail(open_.begin()->first, failure_kind::unavailable, "the server is shutting down");
 }
 
@@ -125,7 +128,15 @@ void frontend::submit(submission& what) {
   }
   options_.log.request(id).debug("accepted{}: {} prompt tokens, at most {} to answer", label, prompt_tokens,
                                  r.request.stop.max_tokens);
+  watch_deadline(id, r, what.timeout > nanoseconds{0} ? what.timeout : options_.request_timeout);
   r.placing = true;
+  if (const auto sample = by_sink_.find(what.first_sample.get()); what.first_sample && sample != by_sink_.end()) {
+    r.request.sibling = sample->second;
+    if (auto& first = *find(sample->second); first.placing) {
+      first.followers.push_back(id);
+      return;
+    }
+  }
   start(place(id));
 }
 
@@ -143,6 +154,7 @@ task<void> frontend::place(protocols::request_id id) {
   const auto deadline = now() + options_.placement_timeout;
   auto pause = options_.retry_pause;
   std::vector<protocols::instance_id> full; // refused for their queues since the last pause
+  bool beside = true;                       // its sibling, which is tried once
   for (;;) {
     auto* r = find(id);
     if (r == nullptr) co_return;
@@ -151,7 +163,12 @@ task<void> frontend::place(protocols::request_id id) {
     query.execution_level = r->request.execution_level;
     query.arrival_ns = r->request.arrival_ns;
     chosen choice;
-    if (full.empty()) {
+    const auto* neighbour = std::exchange(beside, false) ? beside_sibling(*r) : nullptr;
+    if (neighbour != nullptr) {
+      choice.entry = *neighbour;
+      choice.why.policy = "sibling";
+      choice.why.candidates = 1;
+    } else if (full.empty()) {
       choice = co_await choose(query);
       r = find(id);
       if (r == nullptr) co_return;
@@ -219,6 +236,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
       return false;
     }
     r.placing = false;
+    release_followers(r);
     options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(), epoch.value());
     return true;
   }
@@ -255,6 +273,46 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     return false;
   }
   return false;
+}
+
+void frontend::release_followers(open_request& r) {
+  for (const auto id : std::exchange(r.followers, {}))
+    if (find(id) != nullptr && !stopping_) start(place(id));
+}
+
+const instance_entry* frontend::beside_sibling(const open_request& r) {
+  if (r.request.sibling == protocols::request_id{} || !r.ownership.answer().empty()) return nullptr;
+  const auto* first = find(r.request.sibling);
+  if (first == nullptr || first->placing) return nullptr;
+  const auto owner = first->ownership.owner();
+  const auto* entry = owner ? topology_.find(*owner) : nullptr;
+  return entry != nullptr && entry->takes_requests() ? entry : nullptr;
+}
+
+void frontend::watch_deadline(protocols::request_id id, open_request& r, nanoseconds timeout) {
+  if (timeout <= nanoseconds{0}) return;
+  r.deadline = now() + timeout;
+  deadlines_.emplace(r.deadline, id);
+  if (r.deadline < next_expiry_) start(expire_at(next_expiry_ = std::min(r.deadline, now() + seconds_between_looks)));
+}
+
+// Looks again and again while there are deadlines, at least once in a while: whoever sleeps for a request that has long
+// ended is not many.
+task<void> frontend::expire_at(nanoseconds wake) {
+  for (;;) {
+    co_await sleep_for(wake - now());
+    if (wake != next_expiry_) co_return; // another one looks earlier
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now()) {
+      const auto id = deadlines_.begin()->second;
+      auto& r = *find(id);
+      if (r.owner) tell(r.owner, protocols::cancel_request{id, r.ownership.current_epoch()});
+      const auto given = std::chrono::duration_cast<std::chrono::milliseconds>(r.deadline - r.arrived);
+      fail(id, failure_kind::timed_out, "the request's time of " + std::to_string(given.count()) + " ms is over");
+    }
+    next_expiry_ = nanoseconds::max();
+    if (deadlines_.empty()) co_return;
+    wake = next_expiry_ = std::min(deadlines_.begin()->first, now() + seconds_between_looks);
+  }
 }
 
 task<frontend::chosen> frontend::choose(dispatch_query query) {
@@ -341,6 +399,8 @@ void frontend::take_one(protocols::token_update& update) {
     r->cached_tokens = update.cached_tokens;
   }
   if (!accepted.fresh.empty()) {
+    if (accepted.first_index == 0 && !update.prompt_scores.empty())
+      r->sink->on_prompt_scores(std::move(update.prompt_scores));
     observe_tokens(*r, accepted.fresh.size());
     const auto sink = r->sink;
     const bool goes_on = runtime::trace::input<bool>(
@@ -417,7 +477,10 @@ void frontend::fail(protocols::request_id id, failure_kind kind, std::string mes
   const auto sink = find(id)->sink;
   options_.log.request(id).warning("failed: {}", message);
   ++counts_.failed_total;
-  forget(id, kind == failure_kind::overloaded ? "overloaded" : "error");
+  const auto outcome = kind == failure_kind::overloaded  ? "overloaded"
+                       : kind == failure_kind::timed_out ? "timed_out"
+                                                         : "error";
+  forget(id, outcome);
   sink->on_failed({kind, std::move(message)});
 }
 
@@ -431,6 +494,8 @@ void frontend::forget(protocols::request_id id, const char* outcome) {
   history.outcome = outcome;
   ended_.add(std::move(history));
   by_sink_.erase(r.sink.get());
+  deadlines_.erase({r.deadline, id});
+  release_followers(r);
   if (const auto named = by_client_.find(r.client_id); named != by_client_.end()) {
     std::erase(named->second, id);
     if (named->second.empty()) by_client_.erase(named);

@@ -22,6 +22,7 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
     // What the source drew last and may still be on its way here: accepted while its epoch lasts.
     auto tail = protocols::token_update{wish.request, wish.from, wish.tail_index, std::move(wish.tail)};
     tail.cached_tokens = r->cached_tokens;
+    tail.prompt_scores = std::move(wish.prompt_scores);
     const bool cached_known = r->cached_known;
     take_one(tail);
     r = find(wish.request); // a stop string may have ended it

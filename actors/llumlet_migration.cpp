@@ -375,6 +375,7 @@ task<adopt_answer> llumlet::adopt(adopt_order order) {
   auto next = machine.begin();
   while (next == action::ask) {
     auto claim = protocols::claim_request{id, from, options_.id, options_.generation, moved.tail_index, moved.tail};
+    if (moved.tail_index == 0 && !moved.tail.empty()) claim.prompt_scores = moved.prompt_scores;
     const auto answer = co_await ask(whom, options_.migration.settings.claim_timeout, std::move(claim));
     if (answer)
       next = machine.answered(answer->granted, answer->epoch);

@@ -6,6 +6,7 @@
 #include <godwit/protocols/openai/sse.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace godwit::actors {
@@ -35,6 +36,8 @@ openai::api_error describe(const answer_failure& failure, std::uint32_t retry_af
   }
   case failure_kind::invalid:
     return openai::invalid_value({}, failure.message);
+  case failure_kind::timed_out:
+    return openai::timed_out(failure.message);
   case failure_kind::internal:
     break;
   }
@@ -51,6 +54,7 @@ void openai_answer::set_choices(const std::vector<std::shared_ptr<openai_choice>
   choices_.assign(choices.begin(), choices.end());
   greeted_.assign(choices.size(), false);
   whole_.resize(choices.size());
+  scores_.resize(choices.size());
   running_ = choices.size();
 }
 
@@ -66,9 +70,15 @@ void openai_answer::begin_stream() {
                                 {"X-Request-Id", options_.head.id},
                                 {"Cache-Control", "no-cache"},
                                 {"X-Accel-Buffering", "no"}});
+  if (options_.heartbeat_s > 0)
+    exchange_->keep_alive_every(std::chrono::seconds(options_.heartbeat_s), std::string(openai::sse_keep_alive()));
 }
 
 void openai_answer::accepted(protocols::request_id request) {
+  if (options_.stream && options_.heartbeat_s > 0) { // it may be long until the first token
+    const std::lock_guard lock(mutex_);
+    if (!over_) begin_stream();
+  }
   if (options_.span) options_.span->accepted(request);
 }
 
@@ -92,6 +102,7 @@ void openai_answer::add(const openai_choice& who, openai::choice piece, const op
   whole.finish_reason = std::move(piece.finish_reason);
   whole.stop_string = std::move(piece.stop_string);
   whole.stop_token = piece.stop_token;
+  if (!piece.prompt_logprobs.empty()) whole.prompt_logprobs = std::move(piece.prompt_logprobs);
   if (piece.logprobs) {
     if (!whole.logprobs) whole.logprobs.emplace();
     std::move(piece.logprobs->begin(), piece.logprobs->end(), std::back_inserter(*whole.logprobs));
@@ -100,10 +111,29 @@ void openai_answer::add(const openai_choice& who, openai::choice piece, const op
 
 void openai_answer::choice_finished(const openai_choice& who) {
   const std::lock_guard lock(mutex_);
-  used_.prompt_tokens += who.used().prompt_tokens;
+  if (who.index() % options_.drawn == 0) { // a prompt counts once, however many answers it has
+    used_.prompt_tokens += who.used().prompt_tokens;
+    used_.cached_tokens += who.used().cached_tokens;
+  }
   used_.completion_tokens += who.used().completion_tokens;
-  used_.cached_tokens += who.used().cached_tokens;
+  scores_[who.index()] = who.mean_logprob();
   if (--running_ == 0 && !over_) finish();
+}
+
+void openai_answer::choose_best() {
+  std::vector<openai::choice> best;
+  for (std::size_t first = 0; first < whole_.size(); first += options_.drawn) {
+    std::vector<std::size_t> order(options_.drawn);
+    std::iota(order.begin(), order.end(), first);
+    std::stable_sort(order.begin(), order.end(), [this](auto a, auto b) { return scores_[a] > scores_[b]; });
+    const auto prompt_logprobs = whole_[first].prompt_logprobs; // of the prompt, which is the same for all
+    for (std::size_t i = 0; i < options_.n; ++i) {
+      auto& chosen = best.emplace_back(std::move(whole_[order[i]]));
+      chosen.index = static_cast<std::uint32_t>(best.size() - 1);
+      chosen.prompt_logprobs = prompt_logprobs;
+    }
+  }
+  whole_ = std::move(best);
 }
 
 void openai_answer::finish() {
@@ -118,6 +148,7 @@ void openai_answer::finish() {
     return;
   }
   if (options_.on_status) options_.on_status(200);
+  if (options_.drawn > 1) choose_best();
   transport::http::response out;
   out.fields.add("X-Request-Id", options_.head.id);
   out.body = options_.endpoint == openai::chunk_writer::endpoint::chat
@@ -155,13 +186,45 @@ openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choic
     : answer_(std::move(answer)), options_(std::move(options)), decoder_(options_.tokens, options_.skip_special_tokens),
       matcher_(options_.stop_strings, options_.include_stop) {
   used_.prompt_tokens = options_.prompt_tokens;
+  characters_ = count_characters(options_.echo);
 }
 
-openai::token_choice openai_choice::describe(const protocols::sampled_token& token) const {
+double openai_choice::mean_logprob() const noexcept { return drawn_ == 0 ? 0.0 : logprob_sum_ / drawn_; }
+
+void openai_choice::on_prompt_scores(std::vector<protocols::sampled_token> scores) {
+  const auto text_of = [this](protocols::token_id id, float logprob) {
+    return openai::token_text{std::string(options_.tokens->bytes(id)), logprob};
+  };
+  if (options_.prompt_logprobs) {
+    std::vector<openai::prompt_token> list;
+    for (const auto& score : scores) {
+      auto& told = list.emplace_back(openai::prompt_token{score.id, text_of(score.id, score.logprob), {}});
+      for (const auto& other : score.top) told.top.push_back({other.id, text_of(other.id, other.logprob)});
+    }
+    prompt_logprobs_ = openai::prompt_logprobs_list(list);
+  }
+  if (!options_.logprobs || options_.prompt.empty()) return;
+  // The echoed prompt's tokens stand before the answer's.
+  gpu::model::incremental_decoder text(options_.tokens, true);
+  std::uint32_t at = 0;
+  for (std::size_t i = 0; i < options_.prompt.size(); ++i) {
+    openai::token_choice told;
+    told.first = i == 0;
+    told.text_offset = at;
+    if (i == 0)
+      told.chosen = text_of(options_.prompt[0], 0.0F);
+    else if (i <= scores.size())
+      told = describe(scores[i - 1], at);
+    at += count_characters(text.feed(options_.prompt[i]));
+    logprobs_.push_back(std::move(told));
+  }
+}
+
+openai::token_choice openai_choice::describe(const protocols::sampled_token& token, std::uint32_t offset) const {
   openai::token_choice out;
   out.chosen.bytes = std::string(options_.tokens->bytes(token.id));
   out.chosen.logprob = token.logprob;
-  out.text_offset = characters_;
+  out.text_offset = offset;
   for (const auto& other : token.top) out.top.push_back({std::string(options_.tokens->bytes(other.id)), other.logprob});
   return out;
 }
@@ -172,22 +235,26 @@ openai::choice openai_choice::piece(std::string text) {
   if (!options_.echo.empty()) text.insert(0, std::exchange(options_.echo, {}));
   out.text = std::move(text);
   if (options_.logprobs) out.logprobs = std::exchange(logprobs_, {});
+  out.prompt_logprobs = std::exchange(prompt_logprobs_, {});
   return out;
 }
 
 void openai_choice::on_accepted(protocols::request_id request) { answer_->accepted(request); }
 
 bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) {
+  if (options_.only_prompt) return true;
   std::string text;
   for (std::size_t i = 0; i < tokens.size() && !stop_string_; ++i) {
     const auto& token = tokens[i];
     ++used_.completion_tokens;
+    logprob_sum_ += static_cast<double>(token.logprob);
+    ++drawn_;
     if (ends_with_stop_token && i + 1 == tokens.size()) {
       const auto& own = options_.stop_token_ids;
       if (std::find(own.begin(), own.end(), token.id) != own.end()) stop_token_ = token.id;
       break;
     }
-    if (options_.logprobs) logprobs_.push_back(describe(token));
+    if (options_.logprobs) logprobs_.push_back(describe(token, characters_));
     const auto decoded = decoder_.feed(token.id);
     characters_ += count_characters(decoded);
     if (used_.completion_tokens <= options_.min_tokens) {
@@ -216,6 +283,7 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   used_.cached_tokens = usage.cached_tokens;
   auto last = piece(std::move(tail));
   last.finish_reason = reason == protocols::finish_reason::length && !stop_string_ ? "length" : "stop";
+  if (options_.only_prompt) last.finish_reason = "length";
   last.stop_string = stop_string_;
   last.stop_token = stop_token_;
   answer_->add(*this, std::move(last), used_);

@@ -27,6 +27,9 @@ struct openai_answer_options {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
+  std::uint32_t n = 1;           ///< answers given to each prompt...
+  std::uint32_t drawn = 1;       ///< ... of so many: those whose tokens are the most probable on average
+  std::uint32_t heartbeat_s = 0; ///< 0: none
   std::uint32_t retry_after_s = 1;
   std::function<void(int status)> on_status;                  ///< told once; may be empty
   std::function<void(std::shared_ptr<answer_sink>)> withdraw; ///< gives up a choice that still runs
@@ -62,7 +65,11 @@ private:
   protocols::openai::chunk_writer chunks_;
   std::vector<std::weak_ptr<openai_choice>> choices_;
   std::vector<bool> greeted_; // chat: the chunk with the role has been sent
+  /// Leaves of each prompt's answers the best ones.
+  void choose_best();
+
   std::vector<protocols::openai::choice> whole_;
+  std::vector<double> scores_; ///< mean log-probability of each answer's tokens
   protocols::openai::usage used_;
   std::size_t running_ = 0;
   bool streaming_ = false;
@@ -79,7 +86,10 @@ struct openai_choice_options {
   std::vector<protocols::token_id> stop_token_ids; ///< the client's own, named as stop_reason
   std::uint32_t min_tokens = 0;                    ///< stop strings count from here on
   bool logprobs = false;
-  std::string echo; ///< text before the answer
+  bool prompt_logprobs = false;            ///< vLLM's, of the whole answer
+  bool only_prompt = false;                ///< what is drawn is left out
+  std::string echo;                        ///< text before the answer
+  std::vector<protocols::token_id> prompt; ///< where its tokens' log-probabilities are told
   std::uint32_t prompt_tokens = 0;
 };
 
@@ -88,16 +98,20 @@ class openai_choice final : public answer_sink {
 public:
   openai_choice(std::shared_ptr<openai_answer> answer, openai_choice_options options);
   void on_accepted(protocols::request_id request) override;
+  void on_prompt_scores(std::vector<protocols::sampled_token> scores) override;
   [[nodiscard]] bool on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) override;
   void on_finished(protocols::finish_reason reason, const answer_usage& usage) override;
   void on_failed(const answer_failure& failure) override;
 
   [[nodiscard]] std::uint32_t index() const noexcept { return options_.index; }
   [[nodiscard]] const protocols::openai::usage& used() const noexcept { return used_; }
+  /// Mean log-probability of the tokens so far, where they were asked for.
+  [[nodiscard]] double mean_logprob() const noexcept;
 
 private:
   [[nodiscard]] protocols::openai::choice piece(std::string text);
-  [[nodiscard]] protocols::openai::token_choice describe(const protocols::sampled_token& token) const;
+  [[nodiscard]] protocols::openai::token_choice describe(const protocols::sampled_token& token,
+                                                         std::uint32_t offset) const;
 
   std::shared_ptr<openai_answer> answer_;
   openai_choice_options options_;
@@ -108,6 +122,9 @@ private:
   std::optional<std::int32_t> stop_token_;
   protocols::openai::usage used_;
   std::uint32_t characters_ = 0; // of text so far, held-back text included
+  double logprob_sum_ = 0.0;
+  std::uint32_t drawn_ = 0;
+  std::string prompt_logprobs_; // JSON, not sent yet
 };
 
 } // namespace godwit::actors

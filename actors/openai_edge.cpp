@@ -65,6 +65,7 @@ struct openai_edge::call {
   openai::chunk_writer::endpoint endpoint = openai::chunk_writer::endpoint::completions;
   std::uint32_t default_max_tokens = 0; ///< 0: what the context has room for
   std::vector<protocols::token_id> template_stops;
+  std::uint32_t drawn = 1; ///< answers to each prompt, of which the client gets common->n
 };
 
 struct openai_edge::route {
@@ -82,6 +83,20 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
       {"GET", "/v1/models", false, &openai_edge::models},
       {"GET", "/v1/models/", true, &openai_edge::models},
       {"GET", "/health", false, &openai_edge::health},
+      {"GET", "/ping", false, &openai_edge::ping},
+      {"POST", "/ping", false, &openai_edge::ping},
+      {"POST", "/tokenize", false, &openai_edge::tokenize},
+      {"POST", "/detokenize", false, &openai_edge::detokenize},
+      {"POST", "/v1/embeddings", false, &openai_edge::not_served},
+      {"POST", "/v1/responses", false, &openai_edge::not_served},
+      {"POST", "/v1/moderations", false, &openai_edge::not_served},
+      {"POST", "/v1/rerank", false, &openai_edge::not_served},
+      {"POST", "/v1/score", false, &openai_edge::not_served},
+      {"POST", "/v1/audio/", true, &openai_edge::not_served},
+      {"POST", "/v1/images/", true, &openai_edge::not_served},
+      {"POST", "/v1/files", true, &openai_edge::not_served},
+      {"POST", "/v1/batches", true, &openai_edge::not_served},
+      {"POST", "/v1/fine_tuning/", true, &openai_edge::not_served},
       {"GET", "/version", false, &openai_edge::version},
       {"GET", "/metrics", false, &openai_edge::metrics},
       {"GET", "/debug", false, &openai_edge::debug_home, true},
@@ -106,6 +121,11 @@ void openai_edge::count(int status) {
   if (answers_ != nullptr) answers_->with({std::to_string(status)}).increment();
 }
 
+void openai_edge::refuse(const openai::api_error& error, const exchange_ptr& exchange) {
+  count(error.status);
+  exchange->respond(to_response(error));
+}
+
 void openai_edge::handle(http::request request, exchange_ptr exchange) {
   std::string allowed;
   for (const auto& r : routes()) {
@@ -115,12 +135,11 @@ void openai_edge::handle(http::request request, exchange_ptr exchange) {
       serve(r, request, std::move(exchange));
       return;
     }
-    allowed = r.method;
+    allowed += (allowed.empty() ? "" : ", ") + std::string{r.method};
   }
   const auto error =
       allowed.empty() ? openai::not_found(request.target) : openai::method_not_allowed(request.method, allowed);
-  count(error.status);
-  exchange->respond(to_response(error));
+  refuse(error, exchange);
 }
 
 // Looking at recordings is not recorded.
@@ -152,6 +171,12 @@ void openai_edge::health(const http::request&, const exchange_ptr& exchange) {
   if (well) return exchange->respond(json("{\"status\":\"ok\"}"));
   exchange->respond(to_response(openai::unavailable(
       draining_ ? "the server is shutting down" : "the model is not loaded yet", options_.retry_after_s)));
+}
+
+void openai_edge::ping(const http::request&, const exchange_ptr& exchange) { exchange->respond(json("{}")); }
+
+void openai_edge::not_served(const http::request& request, const exchange_ptr& exchange) {
+  refuse(openai::no_such_endpoint(request.target), exchange);
 }
 
 void openai_edge::version(const http::request&, const exchange_ptr& exchange) {
@@ -204,20 +229,14 @@ std::vector<protocols::token_id> openai_edge::chat_prompt(const openai::chat_req
 
 void openai_edge::completion(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_completion(request.body, options_.model.defaults, options_.limits);
-  auto error = parsed ? admissible(*parsed) : std::optional(parsed.error());
-  if (error) {
-    count(error->status);
-    return exchange->respond(to_response(*error));
-  }
+  if (auto error = parsed ? admissible(*parsed) : std::optional(parsed.error())) return refuse(*error, exchange);
   call what;
+  what.drawn = parsed->best_of;
   what.common = &*parsed;
   what.default_max_tokens = options_.model.defaults.completion_max_tokens;
   for (const auto& input : parsed->prompts) {
-    if (const auto least = tokens_at_least(input.text); least >= options_.model.context_length) {
-      count(400);
-      return exchange->respond(
-          to_response(openai::context_length_exceeded(least, options_.model.context_length, "prompt")));
-    }
+    if (const auto least = tokens_at_least(input.text); least >= options_.model.context_length)
+      return refuse(openai::context_length_exceeded(least, options_.model.context_length, "prompt"), exchange);
     what.prompts.push_back(text_prompt(*parsed, input));
     if (parsed->echo)
       what.echoes.push_back(input.tokens.empty() ? input.text : options_.model.tokens->decode(input.tokens, true));
@@ -227,19 +246,13 @@ void openai_edge::completion(const http::request& request, const exchange_ptr& e
 
 void openai_edge::chat(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_chat(request.body, options_.model.defaults, options_.limits);
-  auto error = parsed ? admissible(*parsed) : std::optional(parsed.error());
-  if (error) {
-    count(error->status);
-    return exchange->respond(to_response(*error));
-  }
+  if (auto error = parsed ? admissible(*parsed) : std::optional(parsed.error())) return refuse(*error, exchange);
   std::uint64_t least = 0;
   for (const auto& message : parsed->messages) least += tokens_at_least(message.content);
-  if (least >= options_.model.context_length) {
-    count(400);
-    return exchange->respond(
-        to_response(openai::context_length_exceeded(least, options_.model.context_length, "messages")));
-  }
+  if (least >= options_.model.context_length)
+    return refuse(openai::context_length_exceeded(least, options_.model.context_length, "messages"), exchange);
   call what;
+  what.drawn = parsed->n;
   what.common = &*parsed;
   what.endpoint = openai::chunk_writer::endpoint::chat;
   what.prompts.push_back(chat_prompt(*parsed));
@@ -261,28 +274,78 @@ std::string openai_edge::new_id(const char* prefix) {
   return id;
 }
 
-void openai_edge::start(call what, const exchange_ptr& exchange) {
-  const auto refuse = [&](const openai::api_error& error) {
-    count(error.status);
-    exchange->respond(to_response(error));
-  };
+std::optional<openai::api_error> openai_edge::fits(const call& what) const {
   const auto& common = *what.common;
   const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
   for (const auto& prompt : what.prompts) {
-    if (prompt.empty()) return refuse(openai::invalid_value("prompt", "the prompt has no tokens"));
+    if (prompt.empty()) return openai::invalid_value("prompt", "the prompt has no tokens");
     if (prompt.size() >= options_.model.context_length)
-      return refuse(openai::context_length_exceeded(prompt.size(), options_.model.context_length,
-                                                    is_chat ? "messages" : "prompt"));
-    if (common.has_max_tokens && prompt.size() + common.stop.max_tokens > options_.model.context_length) {
-      auto error = openai::invalid_value(
-          "max_tokens", "'max_tokens' is too large: " + std::to_string(common.stop.max_tokens) +
-                            ". The model's context length is " + std::to_string(options_.model.context_length) +
-                            " tokens, of which the prompt takes " + std::to_string(prompt.size()) + ".");
-      error.code = "context_length_exceeded";
-      return refuse(error);
-    }
+      return openai::context_length_exceeded(prompt.size(), options_.model.context_length,
+                                             is_chat ? "messages" : "prompt");
+    if (!common.has_max_tokens || prompt.size() + common.stop.max_tokens <= options_.model.context_length) continue;
+    auto error = openai::invalid_value(
+        "max_tokens", "'max_tokens' is too large: " + std::to_string(common.stop.max_tokens) +
+                          ". The model's context length is " + std::to_string(options_.model.context_length) +
+                          " tokens, of which the prompt takes " + std::to_string(prompt.size()) + ".");
+    error.code = "context_length_exceeded";
+    return error;
   }
+  return std::nullopt;
+}
 
+openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt, std::uint32_t index) const {
+  const auto& common = *what.common;
+  openai_choice_options text;
+  text.index = index;
+  text.tokens = options_.model.tokens;
+  text.skip_special_tokens = common.skip_special_tokens;
+  text.stop_strings = common.stop_strings;
+  const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
+  if (is_chat && what.template_stops.empty()) text.stop_strings.emplace_back(openai::chatml_end);
+  text.include_stop = common.include_stop_str_in_output;
+  text.stop_token_ids = common.stop.stop_token_ids;
+  text.min_tokens = common.stop.min_tokens;
+  text.logprobs = common.sampling.logprobs >= 0;
+  text.prompt_logprobs = common.wants_prompt_logprobs && index % what.drawn == 0;
+  text.only_prompt = common.only_prompt;
+  text.prompt_tokens = static_cast<std::uint32_t>(what.prompts[prompt].size());
+  if (what.echoes.empty()) return text;
+  text.echo = what.echoes[prompt];
+  if (text.logprobs) text.prompt = what.prompts[prompt];
+  return text;
+}
+
+std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::size_t prompt,
+                                                       std::uint32_t sample) const {
+  const auto& common = *what.common;
+  auto one = std::make_shared<submission>();
+  auto& request = one->request;
+  request.prompt = what.prompts[prompt];
+  request.sampling = common.sampling;
+  if (what.drawn > common.n) request.sampling.logprobs = std::max(request.sampling.logprobs, 0); // to choose by
+  const bool echoes_logprobs = !what.echoes.empty() && common.sampling.logprobs >= 0;
+  if (sample > 0 && !echoes_logprobs) request.sampling.prompt_logprobs = -1; // the first one's do for all
+  request.stop = common.stop;
+  const auto room = options_.model.context_length - static_cast<std::uint32_t>(request.prompt.size());
+  const auto wanted = common.has_max_tokens          ? common.stop.max_tokens
+                      : what.default_max_tokens != 0 ? what.default_max_tokens
+                                                     : room;
+  request.stop.max_tokens = std::min(wanted, room);
+  request.stop.stop_token_ids.insert(request.stop.stop_token_ids.end(), what.template_stops.begin(),
+                                     what.template_stops.end());
+  request.priority = common.priority;
+  request.execution_level = common.execution_level;
+  request.cache_salt = salt_of(common.cache_salt);
+  one->seeded = common.seed.has_value();
+  request.sampling.seed = common.seed.value_or(0) + sample; // or all would be the same
+  one->timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(common.timeout_s * 1e9));
+  return one;
+}
+
+void openai_edge::start(call what, const exchange_ptr& exchange) {
+  if (const auto error = fits(what)) return refuse(*error, exchange);
+  const auto& common = *what.common;
+  const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
   const std::string prefix = is_chat ? "chatcmpl-" : "cmpl-";
   const auto id = common.request_id.empty() ? new_id(prefix.c_str()) : prefix + common.request_id;
   openai_answer_options format;
@@ -291,6 +354,9 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   format.stream = common.stream;
   format.include_usage = common.include_usage;
   format.continuous_usage = common.continuous_usage;
+  format.n = common.n;
+  format.drawn = what.drawn;
+  format.heartbeat_s = common.heartbeat_s;
   format.retry_after_s = options_.retry_after_s;
   format.on_status = [family = answers_](int status) {
     if (family != nullptr) family->with({std::to_string(status)}).increment();
@@ -303,39 +369,17 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   std::vector<std::shared_ptr<openai_choice>> choices;
   std::vector<std::shared_ptr<submission>> submissions;
   for (std::size_t i = 0; i < what.prompts.size(); ++i) {
-    openai_choice_options text;
-    text.index = static_cast<std::uint32_t>(i);
-    text.tokens = options_.model.tokens;
-    text.skip_special_tokens = common.skip_special_tokens;
-    text.stop_strings = common.stop_strings;
-    if (is_chat && what.template_stops.empty()) text.stop_strings.emplace_back(openai::chatml_end);
-    text.include_stop = common.include_stop_str_in_output;
-    text.stop_token_ids = common.stop.stop_token_ids;
-    text.min_tokens = common.stop.min_tokens;
-    text.logprobs = common.sampling.logprobs >= 0;
-    if (!what.echoes.empty()) text.echo = what.echoes[i];
-    text.prompt_tokens = static_cast<std::uint32_t>(what.prompts[i].size());
-    choices.push_back(std::make_shared<openai_choice>(answer, std::move(text)));
-
-    const auto room = options_.model.context_length - static_cast<std::uint32_t>(what.prompts[i].size());
-    auto one = std::make_shared<submission>();
-    one->request.prompt = std::move(what.prompts[i]);
-    one->request.sampling = common.sampling;
-    one->request.stop = common.stop;
-    const auto wanted = common.has_max_tokens          ? common.stop.max_tokens
-                        : what.default_max_tokens != 0 ? what.default_max_tokens
-                                                       : room;
-    one->request.stop.max_tokens = std::min(wanted, room);
-    one->client_id = id;
-    one->request.stop.stop_token_ids.insert(one->request.stop.stop_token_ids.end(), what.template_stops.begin(),
-                                            what.template_stops.end());
-    one->request.priority = common.priority;
-    one->request.execution_level = common.execution_level;
-    one->request.cache_salt = salt_of(common.cache_salt);
-    one->seeded = common.seed.has_value();
-    one->request.sampling.seed = common.seed.value_or(0);
-    one->sink = choices.back();
-    submissions.push_back(std::move(one));
+    std::shared_ptr<answer_sink> first_sample;
+    for (std::uint32_t sample = 0; sample < what.drawn; ++sample) {
+      const auto index = static_cast<std::uint32_t>(choices.size());
+      choices.push_back(std::make_shared<openai_choice>(answer, text_of(what, i, index)));
+      auto one = submission_of(what, i, sample);
+      one->client_id = id;
+      one->sink = choices.back();
+      one->first_sample = first_sample;
+      if (sample == 0) first_sample = choices.back();
+      submissions.push_back(std::move(one));
+    }
   }
   answer->set_choices(choices);
   if (!gate_->submit(std::move(submissions))) return; // the sinks have answered

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -141,6 +142,13 @@ public:
     out.step = pass_.plan().input.step;
     out.duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent_).count();
     out.tokens = std::move(pass_.drawn());
+    auto score = pass_.scores().begin();
+    for (const auto& slice : pass_.plan().input.slices) {
+      if (slice.scored.empty()) continue;
+      const auto end = score + static_cast<std::ptrdiff_t>(slice.scored.size());
+      out.scores.emplace_back(std::make_move_iterator(score), std::make_move_iterator(end));
+      score = end;
+    }
     return out;
   }
 

@@ -2,6 +2,8 @@
 
 #include "cpu/packing.hpp"
 
+#include <godwit/gpu/model/sampler.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -23,7 +25,7 @@ constexpr std::uint32_t pieces(std::uint32_t count, std::uint32_t each) { return
 
 forward_pass::forward_pass(engine_parts parts, step_plan plan)
     : parts_(parts), plan_(std::move(plan)), group_(parts.model.config.heads / parts.model.config.kv_heads),
-      activation_(activations_for(parts.model.weights)), drawn_(plan_.sampled) {
+      activation_(activations_for(parts.model.weights)), drawn_(plan_.sampled), scores_(plan_.scored) {
   // Slices are referred to by address, which a move of the plan may have kept or not.
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) plan_.slices[i].slice = &plan_.input.slices[i];
 }
@@ -303,11 +305,14 @@ void forward_pass::logits_group(team::member& self, std::uint32_t first, std::ui
                                                                [](const auto& place) { return place.samples; }));
   share(self, rows, [&](std::uint32_t i) {
     const auto& place = plan_.logits[first + i];
+    const auto& of = plan_.slices[place.slice];
+    if (place.scored != logits_place::no_score)
+      scores_[place.scored] = model::score(values(i), of.slice->scored[place.row - of.first_row], of.slice->scores_top);
     if (!place.samples) return;
     const auto sample = before + static_cast<std::uint32_t>(
                                      std::count_if(plan_.logits.begin() + first, plan_.logits.begin() + first + i,
                                                    [](const auto& other) { return other.samples; }));
-    const auto& slice = *plan_.slices[place.slice].slice;
+    const auto& slice = *of.slice;
     try {
       drawn_[sample] = parts_.samplers[self.index()](values(i), slice);
     } catch (const std::exception&) {

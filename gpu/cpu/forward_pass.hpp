@@ -44,6 +44,8 @@ public:
   [[nodiscard]] const step_plan& plan() const noexcept { return plan_; }
   /// In the order of the slices with `samples`; protocols::no_token where none could be drawn.
   [[nodiscard]] std::vector<protocols::sampled_token>& drawn() noexcept { return drawn_; }
+  /// Of all `scored` tokens, slice after slice.
+  [[nodiscard]] std::vector<protocols::sampled_token>& scores() noexcept { return scores_; }
 
 private:
   void begin(team::member& self);
@@ -70,6 +72,7 @@ private:
   std::uint32_t group_;
   storage activation_;
   std::vector<protocols::sampled_token> drawn_;
+  std::vector<protocols::sampled_token> scores_;
   bool stop_ = false; ///< written by member 0 before a barrier
 };
 

@@ -28,6 +28,7 @@ void check_slice(const protocols::step_slice& slice, const model::config& config
   for (const auto token : slice.tokens)
     if (token < 0 || static_cast<std::uint32_t>(token) >= config.vocabulary)
       refuse(name + "token " + std::to_string(token) + " is outside the vocabulary");
+  if (slice.scored.size() > slice.tokens.size()) refuse(name + "more tokens are scored than there are");
 }
 
 void cut(step_plan& plan, std::uint32_t index, std::uint32_t group) {
@@ -68,8 +69,11 @@ step_plan plan_step(protocols::step_input input, const model::config& config, st
     const auto index = static_cast<std::uint32_t>(plan.slices.size());
     for (std::uint32_t row = 0; row < planned.rows; ++row) {
       const bool samples = slice.samples && row + 1 == planned.rows;
-      if (samples || logits_of_all_rows) plan.logits.push_back({planned.first_row + row, index, samples});
+      const bool scores = row < slice.scored.size();
+      if (samples || scores || logits_of_all_rows)
+        plan.logits.push_back({planned.first_row + row, index, samples, scores ? plan.scored : logits_place::no_score});
       plan.sampled += samples ? 1 : 0;
+      plan.scored += scores ? 1 : 0;
     }
     plan.slices.push_back(std::move(planned));
     cut(plan, index, config.heads / config.kv_heads);

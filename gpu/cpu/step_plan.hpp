@@ -36,6 +36,8 @@ struct logits_place {
   std::uint32_t row = 0;
   std::uint32_t slice = 0;
   bool samples = false;
+  std::uint32_t scored = no_score; ///< which of the step's scored tokens follows this row
+  static constexpr std::uint32_t no_score = ~0U;
 };
 
 /// What a step's phases loop over.
@@ -47,6 +49,7 @@ struct step_plan {
   std::vector<logits_place> logits;
   std::uint32_t rows = 0;
   std::uint32_t sampled = 0;
+  std::uint32_t scored = 0; ///< tokens whose log-probabilities are wanted, over all slices
   /// Every slice is one token: a head's KV can be written and attended to in one go.
   bool decodes_only = true;
 };

@@ -197,6 +197,9 @@ protocols::sampled_token sampler::draw(std::span<float> logits, const protocols:
   }
   for (const auto id : slice.forbidden)
     if (id >= 0 && static_cast<std::size_t>(id) < logits.size()) logits[static_cast<std::size_t>(id)] = lowest;
+  for (const auto& bias : sampling.logit_bias)
+    if (bias.id >= 0 && static_cast<std::size_t>(bias.id) < logits.size())
+      logits[static_cast<std::size_t>(bias.id)] += bias.bias;
   if (sampling.penalised()) penalise(logits, slice);
 
   const auto best = best_of(logits);
@@ -207,6 +210,17 @@ protocols::sampled_token sampler::draw(std::span<float> logits, const protocols:
   if (sampling.logprobs >= 0)
     drawn.logprob = logprob_of(raw_[static_cast<std::size_t>(drawn.id)], whole.highest, whole.log_sum);
   return drawn;
+}
+
+protocols::sampled_token score(std::span<const float> logits, token_id token, std::int32_t top) {
+  sampler own;
+  std::vector<float> clean(logits.begin(), logits.end());
+  for (float& logit : clean) logit = logit == logit ? logit : lowest;
+  protocols::sampled_token scored{token};
+  const auto whole = own.describe(clean, top, scored.top);
+  const bool known = token >= 0 && static_cast<std::size_t>(token) < clean.size();
+  scored.logprob = logprob_of(known ? clean[static_cast<std::size_t>(token)] : lowest, whole.highest, whole.log_sum);
+  return scored;
 }
 
 } // namespace godwit::gpu::model

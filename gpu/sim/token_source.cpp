@@ -61,6 +61,13 @@ protocols::sampled_token draw(std::uint64_t state, const step_slice& slice, cons
   return protocols::sampled_token{id};
 }
 
+/// Nothing is known of probabilities here, as of those of drawn tokens.
+void score(const step_slice& slice, step_output& out) {
+  if (slice.scored.empty()) return;
+  auto& list = out.scores.emplace_back();
+  for (const auto id : slice.scored) list.emplace_back(id);
+}
+
 /// For each slot of each block, a hash of all tokens up to and including that position.
 class hash_source final : public token_source {
 public:
@@ -90,6 +97,7 @@ public:
       for (const auto token : slice.tokens)
         at(slice, position++) = chain = mix(chain, static_cast<std::uint64_t>(token) + 1);
       if (slice.samples) out.tokens.push_back(draw(read(slice, position), slice, model_, info_.vocabulary));
+      score(slice, out);
     }
     return out;
   }
@@ -135,8 +143,10 @@ public:
   step_output run(const step_input& input) override {
     step_output out;
     out.step = input.step;
-    for (const auto& slice : input.slices)
+    for (const auto& slice : input.slices) {
       if (slice.samples) out.tokens.push_back(draw(mix(0, slice.request.value()), slice, model_, info_.vocabulary));
+      score(slice, out);
+    }
     return out;
   }
 

@@ -70,6 +70,7 @@ moved_request planner::snapshot(request_id id, std::uint32_t tail_from) const {
   moved.cached_tokens = r.cached_tokens;
   moved.started = r.started;
   moved.preemptions = r.preemptions;
+  moved.prompt_scores = r.prompt_scores;
   moved.tail_index = std::min(tail_from, r.answer_tokens());
   if (r.keeps_logprobs()) {
     moved.tail_index = std::max(moved.tail_index, r.drawn_from);
@@ -138,8 +139,13 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
   ensure(!has_kv || places_held_ > 0, "planner: a request that comes with its KV has a place");
   const auto total = moved.prompt.size() + moved.answer.size();
   const auto tail_from = std::min<std::size_t>(moved.tail_index, moved.answer.size());
+  // While the home lacks them, of the computed part or, after a preemption, of all.
+  const bool scores = moved.sampling.prompt_logprobs >= 0 && moved.tail_index == 0;
+  const auto scored = moved.prompt_scores.size();
+  const bool scores_agree =
+      !scores || scored + 1 == moved.prompt.size() || (moved.answer.empty() && scored == moved.computed);
   const bool agrees =
-      moved.computed < total && blocks.size() == blocks_for(moved.computed) &&
+      scores_agree && moved.computed < total && blocks.size() == blocks_for(moved.computed) &&
       moved.cached_tokens <= moved.prompt.size() && moved.tail_index == tail_from &&
       std::ranges::equal(moved.tail, std::span{moved.answer}.subspan(tail_from), {}, &sampled_token::id);
   if (!agrees) return {id, under, refusal::invalid, 0};
@@ -156,6 +162,8 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
   r.computed = moved.computed;
   r.drawn_from = moved.tail_index;
   if (r.keeps_logprobs()) r.drawn = std::move(moved.tail);
+  r.scores_prompt = scores;
+  if (scores) r.prompt_scores = std::move(moved.prompt_scores);
   for (const auto block : blocks) reserved_.erase(block);
   r.blocks.take(ledger_, std::move(blocks));
   r.blocks.seal(ledger_, r.computed_tokens());

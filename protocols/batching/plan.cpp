@@ -28,6 +28,7 @@ std::optional<step_input> planner::plan() {
     part.who->in_flight = true;
     part.prefill = !part.who->decodes();
     part.samples = part.who->computed + part.tokens == part.who->total();
+    part.scores = part.who->scores_missing();
     input.slices.push_back(slice_of(*part.who, part));
   }
   in_flight_ = std::move(d.shares);
@@ -68,6 +69,7 @@ bool planner::outranks_running(const planned_request& r) const {
 void planner::start_outranking(draft& d) {
   while (!waiting_.empty() && outranks_running(*waiting_.begin()->second)) {
     auto& r = *waiting_.begin()->second;
+    if (waits_for_sibling(r)) return;
     const auto starts = [&] { return places_taken() < settings_.running_max && start(r, d, false); };
     bool started = starts();
     if (!started && !suffices_to_preempt_for(r)) return;
@@ -99,15 +101,47 @@ bool planner::suffices_to_preempt_for(const planned_request& r) const {
 
 void planner::start_waiting(draft& d) {
   const bool whole_batch = settings_.mode == batching_mode::static_batch;
-  while (!waiting_.empty() && places_taken() < settings_.running_max && (d.budget() > 0 || whole_batch))
-    if (!start(*waiting_.begin()->second, d, true)) return; // nobody overtakes
+  while (!waiting_.empty() && places_taken() < settings_.running_max && (d.budget() > 0 || whole_batch)) {
+    auto& r = *waiting_.begin()->second;
+    if (waits_for_sibling(r) || !start(r, d, true)) return; // nobody overtakes
+  }
+}
+
+/// Another sample of the same prompt that is here, whoever says so.
+planned_request* planner::sibling_of(const planned_request& r) const {
+  if (r.sibling == request_id{} || r.answer_tokens() > 0 || r.scores_missing()) return nullptr;
+  const auto known = by_id_.find(r.sibling);
+  if (known == by_id_.end()) return nullptr;
+  auto* const other = requests_.at(known->second).get();
+  const bool same = other != &r && other->cache_salt == r.cache_salt && other->prompt_tokens == r.prompt_tokens &&
+                    std::equal(r.tokens.begin(), r.tokens.end(), other->tokens.begin());
+  return same ? other : nullptr;
+}
+
+// While the sibling computes the prompt, which the batch does before it takes on more work anyway, there is no use in
+// computing it a second time.
+bool planner::waits_for_sibling(const planned_request& r) const {
+  if (settings_.mode == batching_mode::static_batch) return false;
+  const auto* const other = sibling_of(r);
+  return other != nullptr && other->state == request_state::running && !other->parked && !other->parks &&
+         other->computed < r.prompt_tokens && rank_of(*other) < rank_of(r);
+}
+
+/// Fills the empty table with what is there of the request's KV; returns how many tokens that is.
+std::uint32_t planner::take_up_prefix(planned_request& r) {
+  if (r.scores_missing()) return 0;
+  const auto* const other = sibling_of(r);
+  if (other == nullptr || other->computed < r.prompt_tokens) return r.blocks.match(ledger_, r.tokens);
+  r.blocks = other->blocks.fork(ledger_);
+  r.blocks.truncate(ledger_, r.prompt_tokens); // its last block may hold the other's answer, behind the prompt
+  return r.prompt_tokens;
 }
 
 // Without a share of the step now (`schedules` false), nothing is copied for it either.
 bool planner::start(planned_request& r, draft& d, bool schedules) {
   ensure(r.computed == 0 && r.blocks.size() == 0, "planner: a request starts from nothing");
   const auto outstanding = blocks_outstanding();
-  auto matched = r.blocks.match(ledger_, r.tokens);
+  auto matched = take_up_prefix(r);
   // The last token is always computed, for its logits; where its block is shared, in a copy of that block.
   const bool matches_all = matched == r.total();
   const bool scheduled = schedules && d.budget() > 0;
@@ -119,7 +153,7 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
   };
   if (matches_all && !(copies && room())) { // the shared block itself may be the room that is missing
     copies = false;
-    matched -= tokens_per_block;
+    matched = (matched - 1) / tokens_per_block * tokens_per_block;
     r.blocks.truncate(ledger_, matched);
   }
   if (!room()) {
@@ -135,7 +169,7 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
     d.copies.emplace_back(written->from, written->to);
   }
   totals_.prefix_query_tokens_total += ledger_.prefix_caching() ? r.total() : 0;
-  totals_.prefix_hit_tokens_total += r.computed;
+  totals_.prefix_hit_tokens_total += ledger_.prefix_caching() ? r.computed : 0;
   if (!std::exchange(r.started, true)) r.cached_tokens = std::min(r.computed, r.prompt_tokens);
   r.state = request_state::running;
   waiting_.erase(rank_of(r));
@@ -189,6 +223,11 @@ step_slice planner::slice_of(const planned_request& r, const share& part) const 
   const auto& table = r.blocks.table();
   slice.blocks.assign(table.begin(), table.begin() + blocks_for(r.computed + std::uint64_t{part.tokens}));
   slice.samples = part.samples;
+  if (part.scores) {
+    const auto end = std::min(r.computed + part.tokens + 1, r.prompt_tokens);
+    slice.scored.assign(first + 1, r.tokens.begin() + end);
+    slice.scores_top = r.sampling.prompt_logprobs;
+  }
   if (!part.samples) return slice;
   slice.sample_index = r.answer_tokens();
   slice.sampling = r.sampling;
@@ -196,10 +235,9 @@ step_slice planner::slice_of(const planned_request& r, const share& part) const 
     slice.forbidden = settings_.eos;
     slice.forbidden.insert(slice.forbidden.end(), r.stop.stop_token_ids.begin(), r.stop.stop_token_ids.end());
   }
-  if (r.sampling.penalised()) {
-    slice.prompt.assign(r.tokens.begin(), r.tokens.begin() + r.prompt_tokens);
+  if (r.sampling.penalised()) slice.prompt.assign(r.tokens.begin(), r.tokens.begin() + r.prompt_tokens);
+  if (r.sampling.penalised() || r.sampling.constrained())
     slice.generated.assign(r.tokens.begin() + r.prompt_tokens, r.tokens.end());
-  }
   return slice;
 }
 

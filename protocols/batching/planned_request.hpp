@@ -25,6 +25,7 @@ struct planned_request {
   std::int64_t arrival_ns = 0;
   std::uint64_t cache_salt = 0;
   std::uint8_t execution_level = 0;
+  request_id sibling; ///< whose prompt is this one's
 
   request_state state = request_state::waiting; ///< while parked: what it was
   sequence_blocks blocks;
@@ -38,13 +39,16 @@ struct planned_request {
   bool parks = false;               ///< in flight, and is parked as the step completes
   std::uint32_t drawn_from = 0;     ///< index in the answer of drawn[0]
   std::vector<sampled_token> drawn; ///< only with log-probabilities: what `tokens` does not say of the answer's end
+  bool scores_prompt = false;       ///< log-probabilities of the prompt are wanted, and its home does not have them yet
+  std::vector<sampled_token> prompt_scores; ///< of prompt[1] and on, as far as it is computed
 
   planned_request(std::uint64_t number, generate_request request)
       : serial(number), id(request.request), epoch(request.epoch), tokens(std::move(request.prompt)),
-        prompt_tokens(static_cast<std::uint32_t>(tokens.size())), sampling(request.sampling),
+        prompt_tokens(static_cast<std::uint32_t>(tokens.size())), sampling(std::move(request.sampling)),
         stop(std::move(request.stop)), priority(request.priority), arrival_ns(request.arrival_ns),
-        cache_salt(request.cache_salt), execution_level(request.execution_level), blocks(request.cache_salt),
-        drawn_from(static_cast<std::uint32_t>(request.answer.size())) {
+        cache_salt(request.cache_salt), execution_level(request.execution_level), sibling(request.sibling),
+        blocks(request.cache_salt), drawn_from(static_cast<std::uint32_t>(request.answer.size())),
+        scores_prompt(sampling.prompt_logprobs >= 0 && request.answer.empty()) {
     tokens.insert(tokens.end(), request.answer.begin(), request.answer.end());
   }
 
@@ -52,6 +56,10 @@ struct planned_request {
   [[nodiscard]] std::uint32_t answer_tokens() const noexcept { return total() - prompt_tokens; }
   [[nodiscard]] std::uint32_t remaining() const noexcept { return total() - computed; }
   [[nodiscard]] bool keeps_logprobs() const noexcept { return sampling.logprobs >= 0; }
+  /// Of a token of the prompt the one before has to be computed, cached or not.
+  [[nodiscard]] bool scores_missing() const noexcept {
+    return scores_prompt && prompt_scores.size() + 1 < prompt_tokens;
+  }
   [[nodiscard]] bool decodes() const noexcept { return remaining() == 1 && computed > 0; }
   [[nodiscard]] std::span<const token_id> computed_tokens() const noexcept { return std::span{tokens}.first(computed); }
 };

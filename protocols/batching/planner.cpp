@@ -95,11 +95,14 @@ step_effects planner::complete(const step_output& output) {
   ensure(step_in_flight() && output.step == next_step_ - 1, "planner: the step that completes is the one in flight");
   const auto samples = std::ranges::count_if(in_flight_, &share::samples);
   ensure(output.tokens.size() == static_cast<std::size_t>(samples), "planner: one token for each slice that samples");
+  const auto scored = std::ranges::count_if(in_flight_, &share::scores);
+  ensure(output.scores.size() == static_cast<std::size_t>(scored), "planner: scores for each slice that wants them");
   auto effects = take_effects();
   release_copy_sources();
   for (const auto& part : in_flight_) fetch(*part.who);
   for (const auto& part : in_flight_) fetch_parts(*part.who);
   auto token = output.tokens.begin();
+  auto scores = output.scores.begin();
   for (const auto& part : std::exchange(in_flight_, {})) {
     auto& r = *part.who;
     r.in_flight = false;
@@ -107,6 +110,10 @@ step_effects planner::complete(const step_output& output) {
     totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;
     r.blocks.seal(ledger_, r.computed_tokens());
     const auto* drawn = part.samples ? &*token++ : nullptr;
+    if (part.scores) {
+      r.prompt_scores.insert(r.prompt_scores.end(), scores->begin(), scores->end());
+      ++scores;
+    }
     if (r.dropped) {
       remove(r, effects);
       continue;
@@ -176,7 +183,9 @@ planner::rank planner::rank_of(const planned_request& r) noexcept { return {r.pr
 
 token_update planner::update_of(const planned_request& r, std::vector<sampled_token> drawn, finish_reason end) {
   const auto index = r.answer_tokens() - static_cast<std::uint32_t>(drawn.size());
-  return {r.id, r.epoch, index, std::move(drawn), end, r.prompt_tokens, r.cached_tokens};
+  token_update update{r.id, r.epoch, index, std::move(drawn), end, r.prompt_tokens, r.cached_tokens};
+  if (index == 0 && !update.tokens.empty()) update.prompt_scores = r.prompt_scores;
+  return update;
 }
 
 finish_reason planner::end_of(const planned_request& r) const {
@@ -209,6 +218,7 @@ void planner::requeue(planned_request& r, step_effects& effects) {
   effects.preempted.push_back(r.id);
   r.blocks.release(ledger_);
   r.computed = 0;
+  if (r.scores_missing()) r.prompt_scores.clear();
   r.state = request_state::preempted;
   running_.erase(rank_of(r));
   waiting_.emplace(rank_of(r), &r);

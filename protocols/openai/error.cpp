@@ -81,6 +81,15 @@ api_error unavailable(std::string message, std::uint32_t retry_after_s) {
   return error;
 }
 
+api_error timed_out(std::string message) {
+  return make(504, std::move(message), "timeout_error", "timeout", "timeout");
+}
+
+api_error no_such_endpoint(std::string_view path) {
+  return make(404, "godwit does not serve '" + std::string{path} + "'; docs/api.md lists what it serves.", invalid, {},
+              "unsupported_endpoint");
+}
+
 std::string to_json(const api_error& error) {
   std::string out = R"({"error":{"message":)";
   append_json_string(out, error.message);

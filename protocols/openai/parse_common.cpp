@@ -3,6 +3,7 @@
 #include "openai/unsupported.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 namespace godwit::protocols::openai {
@@ -32,10 +33,47 @@ void parse_sampling(json_reader& body, const request_defaults& defaults, common_
     into.seed = static_cast<std::uint64_t>(*seed);
 }
 
+/// {"token id": bias, ...}
+void parse_logit_bias(json_reader& body, const request_limits& limits, common_request& into) {
+  const auto* biases = body.object("logit_bias");
+  if (biases == nullptr) return;
+  if (biases->size() > limits.logit_bias_max)
+    fail(invalid_value("logit_bias", "'logit_bias' may name up to " + std::to_string(limits.logit_bias_max) +
+                                         " tokens, not " + std::to_string(biases->size()) + "."));
+  const auto maximum = limits.vocabulary > 0 ? std::int64_t{limits.vocabulary} - 1 : tokens_limit;
+  json_reader reader{*biases, "logit_bias"};
+  for (const auto& entry : *biases) {
+    const std::string_view name{entry.key().data(), entry.key().size()};
+    std::int64_t id = -1;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (error != std::errc{} || end != name.data() + name.size() || id < 0 || id > maximum)
+      fail(invalid_value("logit_bias", "'logit_bias' names token ids from 0 to " + std::to_string(maximum) + ", not '" +
+                                           std::string{name.substr(0, 32)} + "'."));
+    if (const auto bias = reader.number(name, -100.0F, 100.0F))
+      into.sampling.logit_bias.emplace_back(static_cast<token_id>(id), *bias);
+  }
+}
+
+void parse_choices(json_reader& body, const request_limits& limits, common_request& into) {
+  into.n = static_cast<std::uint32_t>(body.integer("n", 1, limits.choices_max).value_or(1));
+  if (const auto count = body.integer("prompt_logprobs", 0, limits.logprobs_max)) {
+    into.sampling.prompt_logprobs = static_cast<std::int32_t>(*count);
+    into.wants_prompt_logprobs = true;
+    if (body.boolean("stream").value_or(false))
+      fail(invalid_value("prompt_logprobs", "'prompt_logprobs' is not there with 'stream': true."));
+  }
+}
+
+void parse_timeout(json_reader& body, const request_limits& limits, common_request& into) {
+  into.timeout_s =
+      static_cast<double>(body.number("timeout", 0.0F, static_cast<float>(limits.timeout_s_max), true).value_or(0.0F));
+}
+
 void parse_lengths(json_reader& body, common_request& into) {
   auto length = body.integer("max_completion_tokens", 1, tokens_limit);
-  const auto older_name = body.integer("max_tokens", 1, tokens_limit);
+  const auto older_name = body.integer("max_tokens", into.only_prompt ? 0 : 1, tokens_limit);
   if (!length) length = older_name;
+  if (length == 0) length = 1; // drawn, and left out
   if (length) {
     into.has_max_tokens = true;
     into.stop.max_tokens = static_cast<std::uint32_t>(*length);
@@ -92,6 +130,7 @@ void parse_stream(json_reader& body, common_request& into) {
   into.continuous_usage = into.include_usage && reader.boolean("continuous_usage_stats").value_or(false);
   static_cast<void>(reader.value("continuous_usage_stats"));
   if (reader.boolean("include_obfuscation").value_or(false)) fail(unsupported("stream_options.include_obfuscation"));
+  into.heartbeat_s = static_cast<std::uint32_t>(reader.integer("heartbeat_interval", 1, 3600).value_or(0));
   for (auto& name : reader.unasked()) into.ignored.push_back(std::move(name));
 }
 
@@ -158,6 +197,9 @@ void parse_common(json_reader& body, const request_defaults& defaults, const req
   parse_identity(body, into);
   parse_priorities(body, limits, into);
   parse_sampling(body, defaults, into);
+  parse_logit_bias(body, limits, into);
+  parse_choices(body, limits, into);
+  parse_timeout(body, limits, into);
   parse_lengths(body, into);
   parse_stops(body, limits, into);
   parse_stream(body, into);

@@ -1,6 +1,7 @@
 #include "openai/parse_common.hpp"
 #include "openai/unsupported.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace godwit::protocols::openai {
@@ -42,6 +43,12 @@ std::vector<prompt_input> parse_prompts(json_reader& body, const request_limits&
   return prompts;
 }
 
+/// OpenAI: of 0 tokens with `echo`, the prompt comes back alone.
+bool asks_for_none(json_reader& body) {
+  const auto* length = body.value("max_tokens");
+  return length != nullptr && length->is_number() && integral(*length) == 0;
+}
+
 } // namespace
 
 expected<completion_request, api_error> parse_completion(std::string_view text, const request_defaults& defaults,
@@ -51,14 +58,26 @@ expected<completion_request, api_error> parse_completion(std::string_view text, 
     json_reader body{value.get_object()};
     completion_request request;
     refuse_unsupported_completion(body);
+    request.echo = body.boolean("echo").value_or(false);
+    request.only_prompt = request.echo && asks_for_none(body);
     parse_common(body, defaults, limits, request);
     request.prompts = parse_prompts(body, limits);
-    request.echo = body.boolean("echo").value_or(false);
     request.add_special_tokens = body.boolean("add_special_tokens").value_or(true);
     if (const auto logprobs = body.integer("logprobs", 0, limits.logprobs_max)) {
-      if (request.echo) fail(unsupported("echo", "'echo' together with 'logprobs' is not supported."));
       request.sampling.logprobs = static_cast<std::int32_t>(*logprobs);
+      if (request.echo)
+        request.sampling.prompt_logprobs = std::max(request.sampling.prompt_logprobs, request.sampling.logprobs);
     }
+    request.best_of = static_cast<std::uint32_t>(body.integer("best_of", 1, limits.choices_max).value_or(request.n));
+    if (request.best_of < request.n)
+      fail(invalid_value("best_of", "'best_of' (" + std::to_string(request.best_of) + ") must not be less than 'n' (" +
+                                        std::to_string(request.n) + ")."));
+    if (request.best_of > request.n && request.stream)
+      fail(invalid_value("best_of", "'best_of' above 'n' cannot be streamed."));
+    if (request.prompts.size() * request.best_of > limits.choices_max)
+      fail(invalid_value("n", "A request may have up to " + std::to_string(limits.choices_max) +
+                                  " answers, over all its prompts, not " +
+                                  std::to_string(request.prompts.size() * request.best_of) + "."));
     if (!request.has_max_tokens) {
       request.has_max_tokens = true;
       request.stop.max_tokens = defaults.completion_max_tokens;

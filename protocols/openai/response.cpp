@@ -74,9 +74,18 @@ void append_completion_logprobs(std::string& out, const std::vector<token_choice
   out += R"({"tokens":)";
   append_list(out, tokens, [&](const token_choice& token) { append_json_string(out, token.chosen.bytes); });
   out += R"(,"token_logprobs":)";
-  append_list(out, tokens, [&](const token_choice& token) { append_json_number(out, token.chosen.logprob); });
+  append_list(out, tokens, [&](const token_choice& token) {
+    if (token.first)
+      out += "null";
+    else
+      append_json_number(out, token.chosen.logprob);
+  });
   out += R"(,"top_logprobs":)";
   append_list(out, tokens, [&](const token_choice& token) {
+    if (token.first) {
+      out += "null";
+      return;
+    }
     // The chosen token is among them, if need be in addition (OpenAI: "up to logprobs + 1 elements"). No key twice.
     std::vector<std::string> keys;
     const auto add = [&](const token_text& entry) {
@@ -119,6 +128,7 @@ void append_choice_end(std::string& out, const choice& of, bool chat) {
     append_integer(out, *of.stop_token);
   else
     out += "null";
+  if (!chat && !of.prompt_logprobs.empty()) out += R"(,"prompt_logprobs":)" + of.prompt_logprobs;
   out += '}';
 }
 
@@ -162,10 +172,37 @@ std::string chat_object(const response_head& head, const std::vector<choice>& ch
     out += R"(,"refusal":null})";
     append_choice_end(out, one, true);
   });
+  if (!choices.empty() && !choices.front().prompt_logprobs.empty())
+    out += R"(,"prompt_logprobs":)" + choices.front().prompt_logprobs;
   out += R"(,"usage":)";
   append_usage(out, used);
   out += '}';
   return out;
+}
+
+std::string prompt_logprobs_list(const std::vector<prompt_token>& tokens) {
+  std::string out = "[null";
+  const auto append = [&](std::int32_t id, const token_text& text, std::size_t rank) {
+    out += json_string(std::to_string(id)) + R"(:{"logprob":)";
+    append_json_number(out, text.logprob);
+    out += R"(,"rank":)" + (rank == 0 ? std::string("null") : std::to_string(rank)) + R"(,"decoded_token":)";
+    append_json_string(out, text.bytes);
+    out += '}';
+  };
+  for (const auto& token : tokens) {
+    std::size_t rank = 0;
+    for (std::size_t i = 0; i < token.top.size(); ++i)
+      if (token.top[i].id == token.id) rank = i + 1;
+    out += ",{";
+    append(token.id, token.text, rank); // the prompt's own first, as vLLM has it
+    for (std::size_t i = 0; i < token.top.size(); ++i) {
+      if (token.top[i].id == token.id) continue;
+      out += ',';
+      append(token.top[i].id, token.top[i].text, i + 1);
+    }
+    out += '}';
+  }
+  return out + "]";
 }
 
 chunk_writer::chunk_writer(endpoint which, response_head head, bool include_usage, bool continuous_usage)

@@ -30,8 +30,6 @@ struct known_parameter {
 };
 
 constexpr known_parameter common_parameters[] = {
-    {"n", neutral::one},
-    {"logit_bias", neutral::empty},
     {"response_format", neutral::text_format},
     {"structured_outputs", neutral::none},
     {"guided_json", neutral::none},
@@ -43,7 +41,6 @@ constexpr known_parameter common_parameters[] = {
     {"use_beam_search", neutral::no},
     {"length_penalty", neutral::one},
     {"early_stopping", neutral::no},
-    {"prompt_logprobs", neutral::none},
     {"truncate_prompt_tokens", neutral::none},
     {"bad_words", neutral::empty},
     {"allowed_token_ids", neutral::none},
@@ -59,7 +56,6 @@ constexpr known_parameter common_parameters[] = {
 };
 
 constexpr known_parameter completion_parameters[] = {
-    {"best_of", neutral::one},
     {"suffix", neutral::empty},
     {"prompt_embeds", neutral::none},
 };

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace godwit::actors {
 
@@ -43,6 +44,8 @@ public:
   virtual ~answer_sink() = default;
   /// The front end has taken the request, and this is its number.
   virtual void on_accepted(protocols::request_id) {}
+  /// Before the first tokens, where sampling.prompt_logprobs asks for it: of the prompt's tokens, from the second on.
+  virtual void on_prompt_scores(std::vector<protocols::sampled_token>) {}
   /// The next tokens of the answer, never repeated, never out of order. With `ends_with_stop_token` the last one is the
   /// stop token: it counts, its text is no part of the answer. False: the answer is complete (a stop string was met);
   /// nothing more is wanted.

@@ -15,8 +15,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace godwit::actors {
@@ -49,6 +51,8 @@ struct frontend_options {
   std::chrono::nanoseconds retry_pause_max{std::chrono::milliseconds(200)};
   /// Owners in a row that bring no token, before the client gets an error.
   std::uint32_t attempts_max = 16;
+  /// From a request's arrival to its end, where its client says nothing. 0: none.
+  std::chrono::nanoseconds request_timeout{0};
   /// For a migration that was asked for here, to its end.
   std::chrono::nanoseconds migration_timeout{std::chrono::minutes(5)};
   /// Names of the execution priorities, by level.
@@ -93,6 +97,8 @@ private:
     request_trail trail;
     nanoseconds arrived{0};
     nanoseconds last_token{0};
+    nanoseconds deadline{0};                      ///< 0: none
+    std::vector<protocols::request_id> followers; ///< samples of the same prompt, placed once this one is
     std::uint32_t prompt_tokens = 0;
     std::uint32_t cached_tokens = 0;
     bool cached_known = false;
@@ -117,6 +123,11 @@ private:
 
   void submit(submission& what);
   void withdraw(const answer_sink* sink);
+  /// Places the samples that waited for this one.
+  void release_followers(open_request& r);
+  [[nodiscard]] const instance_entry* beside_sibling(const open_request& r);
+  void watch_deadline(protocols::request_id id, open_request& r, nanoseconds timeout);
+  runtime::async::task<void> expire_at(nanoseconds wake);
   void take(protocols::token_updates& news);
   void take_one(protocols::token_update& update);
   void fetch(const protocols::token_updates& news);
@@ -164,6 +175,9 @@ private:
   std::unordered_map<protocols::request_id, open_request*> by_id_; ///< the same
   std::unordered_map<const answer_sink*, protocols::request_id> by_sink_;
   std::unordered_map<std::string, std::vector<protocols::request_id>> by_client_; ///< several for several prompts
+  std::set<std::pair<nanoseconds, protocols::request_id>> deadlines_;
+  bool stopping_ = false;
+  nanoseconds next_expiry_{nanoseconds::max()}; ///< when the next look at them is due
   topology topology_;
   std::uint64_t turn_ = 0; // of the simple rule
   frontend_counts counts_;

@@ -22,6 +22,8 @@
 
 namespace godwit::actors {
 
+struct openai_choice_options;
+
 /// What clients of the HTTP endpoint talk to.
 struct served_model {
   std::string name;
@@ -79,6 +81,10 @@ private:
   void completion(const transport::http::request& request, const exchange_ptr& exchange);
   void chat(const transport::http::request& request, const exchange_ptr& exchange);
   void health(const transport::http::request& request, const exchange_ptr& exchange);
+  void ping(const transport::http::request& request, const exchange_ptr& exchange);
+  void tokenize(const transport::http::request& request, const exchange_ptr& exchange);
+  void detokenize(const transport::http::request& request, const exchange_ptr& exchange);
+  void not_served(const transport::http::request& request, const exchange_ptr& exchange);
   void version(const transport::http::request& request, const exchange_ptr& exchange);
   void metrics(const transport::http::request& request, const exchange_ptr& exchange);
   void debug_home(const transport::http::request& request, const exchange_ptr& exchange);
@@ -90,12 +96,18 @@ private:
   [[nodiscard]] std::vector<protocols::token_id> chat_prompt(const protocols::openai::chat_request& request) const;
   [[nodiscard]] std::vector<protocols::token_id> text_prompt(const protocols::openai::completion_request& request,
                                                              const protocols::openai::prompt_input& input) const;
+  /// The request, its prompt's tokens checked against the context and `max_tokens`.
   struct call;
+  [[nodiscard]] std::optional<protocols::openai::api_error> fits(const call& what) const;
+  [[nodiscard]] openai_choice_options text_of(const call& what, std::size_t prompt, std::uint32_t index) const;
+  [[nodiscard]] std::shared_ptr<submission> submission_of(const call& what, std::size_t prompt,
+                                                          std::uint32_t sample) const;
   void start(call what, const exchange_ptr& exchange);
   /// No text of so many bytes has fewer tokens.
   [[nodiscard]] std::uint64_t tokens_at_least(const std::string& text) const noexcept;
   [[nodiscard]] std::string new_id(const char* prefix);
   void count(int status);
+  void refuse(const protocols::openai::api_error& error, const exchange_ptr& exchange);
 
   std::shared_ptr<frontend_gate> gate_;
   edge_options options_;

@@ -9,13 +9,18 @@
 
 namespace godwit::gpu::model {
 
+/// Describes a token that is there already: its log-probability under `logits`, and the `top` most probable ones. NaN
+/// counts as minus infinity; a token outside the vocabulary has that probability.
+[[nodiscard]] protocols::sampled_token score(std::span<const float> logits, protocols::token_id token,
+                                             std::int32_t top);
+
 /// Draws one token from one row of logits.
 ///
 /// Problem: an answer must not depend on its batch or its instance. So a draw is a pure function of the logits, of
 /// slice.sampling, forbidden, prompt and generated, and of one Philox number at (seed, sample_index). All sums run in
 /// one fixed order, and the exponential is ours, since libm's differs between processors.
 ///
-/// Order, as in vLLM's v1 sampler: log-probabilities of the raw logits; forbidden tokens; penalties (repetition,
+/// Order, as in vLLM's v1 sampler: log-probabilities of the raw logits; forbidden tokens; logit_bias; penalties (repetition,
 /// frequency, presence); greedy ends here (ties: the lowest id); temperature; min-p; top-k; top-p; the draw.
 ///
 /// Contract: `logits` has one entry per vocabulary entry and is overwritten. A NaN counts as minus infinity: never
@@ -27,6 +32,7 @@ public:
   [[nodiscard]] protocols::sampled_token draw(std::span<float> logits, const protocols::step_slice& slice);
 
 private:
+  friend protocols::sampled_token score(std::span<const float>, protocols::token_id, std::int32_t);
   struct candidate {
     float weight;
     protocols::token_id id;

@@ -160,6 +160,7 @@ private:
     bool copied = false; ///< a block of it is copied before the step
     bool prefill = false;
     bool samples = false;
+    bool scores = false;
   };
   class draft;
 
@@ -175,6 +176,9 @@ private:
   void start_outranking(draft& d);
   void start_waiting(draft& d);
   bool start(planned_request& r, draft& d, bool schedules);
+  [[nodiscard]] planned_request* sibling_of(const planned_request& r) const;
+  [[nodiscard]] bool waits_for_sibling(const planned_request& r) const;
+  std::uint32_t take_up_prefix(planned_request& r);
   [[nodiscard]] bool outranks_running(const planned_request& r) const;
   [[nodiscard]] bool suffices_to_preempt_for(const planned_request& r) const;
   [[nodiscard]] bool batch_is_closed() const noexcept;

@@ -49,13 +49,14 @@ struct claim_request {
   std::uint64_t generation = 0;
   std::uint32_t tail_index = 0;
   std::vector<sampled_token> tail;
+  std::vector<sampled_token> prompt_scores; ///< see token_update, where the tail begins with the answer
 
   claim_request() = default;
   claim_request(request_id id, protocols::epoch owner_epoch, instance_id me, std::uint64_t my_generation,
                 std::uint32_t index, std::vector<sampled_token> tokens)
       : request(id), from(owner_epoch), instance(me), generation(my_generation), tail_index(index),
         tail(std::move(tokens)) {}
-  auto fields() { return std::tie(request, from, instance, generation, tail_index, tail); }
+  auto fields() { return std::tie(request, from, instance, generation, tail_index, tail, prompt_scores); }
 };
 struct claim_answer {
   bool granted = false;

@@ -35,6 +35,9 @@ struct api_error {
 [[nodiscard]] api_error overloaded(std::uint32_t retry_after_s);                               ///< 429
 [[nodiscard]] api_error internal_error(std::string message);                                   ///< 500
 [[nodiscard]] api_error unavailable(std::string message, std::uint32_t retry_after_s = 0);     ///< 503
+/// 404 for a path of the API that others serve, code "unsupported_endpoint".
+[[nodiscard]] api_error no_such_endpoint(std::string_view path);
+[[nodiscard]] api_error timed_out(std::string message); ///< 504: the request's own time is over
 
 /// The body.
 [[nodiscard]] std::string to_json(const api_error& error);

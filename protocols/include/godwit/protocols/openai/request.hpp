@@ -52,9 +52,11 @@ struct common_request {
   std::vector<std::string> stop_strings;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
-  bool add_special_tokens = true; ///< of a text prompt (chat: false, the template has them)
-  std::uint32_t n = 1;            ///< answers to each prompt
-  double timeout_s = 0.0;         ///< 0: the server's own
+  bool add_special_tokens = true;     ///< of a text prompt (chat: false, the template has them)
+  bool only_prompt = false;           ///< max_tokens of 0, with `echo`: one token is drawn, and left out
+  std::uint32_t n = 1;                ///< answers to each prompt
+  bool wants_prompt_logprobs = false; ///< in the answer, as vLLM gives them
+  double timeout_s = 0.0;             ///< 0: the server's own
   std::uint32_t heartbeat_s =
       0; ///< stream_options.heartbeat_interval: a comment after so long without an event; 0: none
   bool stream = false;

@@ -23,6 +23,7 @@ struct token_text {
 struct token_choice {
   token_text chosen;
   std::vector<token_text> top;   ///< most probable first
+  bool first = false;            ///< of the prompt, with nothing before it: its log-probability is null
   std::uint32_t text_offset = 0; ///< in characters, from the beginning of the text; /v1/completions only
 };
 
@@ -34,7 +35,22 @@ struct choice {
   std::optional<std::string> stop_string;            ///< vLLM's stop_reason: the string that ended it
   std::optional<std::int32_t> stop_token;            ///< or the token of stop_token_ids
   std::optional<std::vector<token_choice>> logprobs; ///< absent: null
+  std::string prompt_logprobs;                       ///< JSON of `prompt_logprobs_list`; empty: not asked for
 };
+
+/// A token of the prompt as vLLM's `prompt_logprobs` tells of it.
+struct prompt_token {
+  std::int32_t id = 0;
+  token_text text;
+  struct other {
+    std::int32_t id = 0;
+    token_text text;
+  };
+  std::vector<other> top; ///< most probable first; may hold the token itself
+};
+/// [null, {"id": {"logprob", "rank", "decoded_token"}, ...}, ...]: of all tokens but the first, which is null. The rank
+/// of a token outside the top is null, since nobody counted that far.
+[[nodiscard]] std::string prompt_logprobs_list(const std::vector<prompt_token>& tokens);
 
 /// Heads every object of one answer.
 struct response_head {

@@ -1,0 +1,41 @@
+#include <godwit/actors/openai_edge.hpp>
+
+#include <godwit/protocols/openai/tokenize.hpp>
+
+#include <utility>
+
+/// The tokenizer as a service: what a request would be counted as.
+namespace godwit::actors {
+
+namespace openai = protocols::openai;
+namespace http = transport::http;
+
+void openai_edge::tokenize(const http::request& request, const exchange_ptr& exchange) {
+  const auto parsed = openai::parse_tokenize(request.body, options_.model.defaults, options_.limits);
+  if (!parsed) return refuse(parsed.error(), exchange);
+  const auto& model = parsed->chat ? parsed->chat->model : parsed->model;
+  if (!model.empty() && model != options_.model.name) return refuse(openai::model_not_found(model), exchange);
+  openai::completion_request text;
+  text.add_special_tokens = parsed->add_special_tokens;
+  const auto tokens = parsed->chat ? chat_prompt(*parsed->chat) : text_prompt(text, {parsed->prompt, {}});
+  std::optional<std::vector<std::string>> strings;
+  if (parsed->with_strings) {
+    strings.emplace();
+    for (const auto id : tokens) strings->emplace_back(options_.model.tokens->bytes(id));
+  }
+  http::response out;
+  out.body = openai::tokenize_object(tokens, options_.model.context_length, strings);
+  exchange->respond(std::move(out));
+}
+
+void openai_edge::detokenize(const http::request& request, const exchange_ptr& exchange) {
+  const auto parsed = openai::parse_detokenize(request.body, options_.limits);
+  if (!parsed) return refuse(parsed.error(), exchange);
+  if (!parsed->model.empty() && parsed->model != options_.model.name)
+    return refuse(openai::model_not_found(parsed->model), exchange);
+  http::response out;
+  out.body = openai::detokenize_object(options_.model.tokens->decode(parsed->tokens, false));
+  exchange->respond(std::move(out));
+}
+
+} // namespace godwit::actors
