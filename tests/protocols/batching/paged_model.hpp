@@ -45,6 +45,17 @@ public:
     return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), tokens.end()};
   }
 
+  /// What is told of the prompt's tokens, from the second on.
+  static std::vector<sampled_token> scores_of(const std::vector<token_id>& prompt) {
+    std::vector<sampled_token> scores;
+    std::uint64_t seen = 0;
+    for (std::size_t i = 0; i + 1 < prompt.size(); ++i) {
+      seen = attend(seen, kv_of(prompt[i], seen));
+      scores.push_back(score(seen, prompt[i + 1]));
+    }
+    return scores;
+  }
+
   step_output run(const step_input& input) {
     for (const auto& copy : input.copies) pool_.at(copy.to.value()) = pool_.at(copy.from.value());
     step_output output;
@@ -54,10 +65,12 @@ public:
              "the table is too short");
       std::uint64_t seen = 0;
       for (std::uint32_t i = 0; i < slice.first_position; ++i) seen = attend(seen, at(slice, i));
+      if (!slice.scored.empty()) output.scores.emplace_back();
       for (std::uint32_t i = 0; i < slice.tokens.size(); ++i) {
         auto& place = at(slice, slice.first_position + i);
         place = kv_of(slice.tokens[i], seen);
         seen = attend(seen, place);
+        if (i < slice.scored.size()) output.scores.back().push_back(score(seen, slice.scored[i]));
       }
       if (slice.samples) output.tokens.emplace_back(draw(seen, slice.sample_index, slice.forbidden));
     }
@@ -73,6 +86,11 @@ public:
   void spoil(block_id block) { pool_.at(block.value()).fill(0xDEADULL); }
 
 private:
+  static sampled_token score(std::uint64_t seen, token_id token) {
+    sampled_token told{token};
+    told.logprob = -static_cast<float>(mix(seen + static_cast<std::uint64_t>(token)) % 1000);
+    return told;
+  }
   static std::uint64_t mix(std::uint64_t x) noexcept {
     x = (x ^ (x >> 31U)) * 0x9E3779B97F4A7C15ULL;
     return x ^ (x >> 29U);

@@ -89,6 +89,13 @@ private:
     if (below(4) == 0) t.request.stop.min_tokens = below(t.request.stop.max_tokens + 1);
     if (below(4) == 0) t.request.stop.stop_token_ids = {5};
     t.request.stop.ignore_eos = below(4) == 0;
+    if (below(6) == 0) t.request.sampling.prompt_logprobs = 0;
+    if (const auto* first = below(3) == 0 ? any_open() : nullptr; first != nullptr) { // another sample of its prompt
+      t.request.sibling = first->request.request;
+      t.request.prompt = first->request.prompt;
+      t.request.cache_salt = first->request.cache_salt;
+      if (below(4) > 0) t.request.priority = first->request.priority;
+    }
     t.order = order_++;
     submit(std::move(t));
   }
@@ -209,6 +216,11 @@ private:
       ASSERT_EQ(t.end, finish_reason::none) << "after its end";
       ASSERT_EQ(update.epoch, t.request.epoch) << "of an owner that is none any more";
       ASSERT_EQ(update.first_index, t.answer.size()) << "a gap or a repeat";
+      if (update.first_index == 0 && !update.tokens.empty() && t.request.sampling.prompt_logprobs >= 0) {
+        ASSERT_EQ(update.prompt_scores, paged_model::scores_of(t.request.prompt));
+      } else {
+        ASSERT_TRUE(update.prompt_scores.empty());
+      }
       for (const auto& token : update.tokens) t.answer.push_back(token.id);
       t.end = update.finish;
       if (update.finished()) check_answer(t);

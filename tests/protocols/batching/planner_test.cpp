@@ -515,5 +515,77 @@ TEST(Planner, AStaticBatchWhoseLastMemberOutgrewThePoolMakesRoomAtOnce) {
   FAIL() << "the first request never ended";
 }
 
+/// Two samples of a prompt of `prompt` tokens; returns how many steps until both have a token.
+struct sampled_twice {
+  explicit sampled_twice(planner_settings settings, std::uint32_t prompt = 40)
+      : model(settings.blocks), p(std::move(settings)) {
+    for (const std::uint64_t id : {1, 2}) {
+      auto request = request_of(1, prompt, 8);
+      request.request = request_id{id};
+      if (id == 2) request.sibling = request_id{1};
+      EXPECT_TRUE(p.admit(std::move(request)).accepted());
+    }
+  }
+  step_input step() {
+    auto input = p.plan().value();
+    const auto effects = p.complete(model.run(input));
+    for (const auto& update : effects.updates)
+      for (const auto& token : update.tokens) answers[update.request.value()].push_back(token.id);
+    p.check();
+    return input;
+  }
+  testing_support::paged_model model;
+  planner p;
+  std::map<std::uint64_t, std::vector<token_id>> answers;
+};
+
+TEST(Planner, SamplesOfOnePromptShareItsBlocksAndCopyTheOneThatBothWrite) {
+  for (const bool prefix_caching : {false, true}) {
+    auto settings = settings_of(16);
+    settings.prefix_caching = prefix_caching;
+    sampled_twice both{settings};
+    const auto prefill = both.step();
+    EXPECT_EQ(requests_of(prefill), (std::vector<std::uint64_t>{1})); // the second waits for the first one's KV
+    EXPECT_EQ(prefill.tokens(), 40U);
+    const auto next = both.step();
+    EXPECT_EQ(requests_of(next), (std::vector<std::uint64_t>{1, 2}));
+    EXPECT_EQ(next.tokens(), 2U); // and computes one token of the prompt, for its logits
+    ASSERT_EQ(next.copies.size(), 1U);
+    EXPECT_EQ(next.copies[0].from, next.slices[0].blocks[2]);
+    EXPECT_EQ(next.copies[0].to, next.slices[1].blocks[2]);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(next.slices[0].blocks[i], next.slices[1].blocks[i]);
+    EXPECT_EQ(both.p.ledger().used(), 4U); // 3 of the prompt, and a copy of the last
+    while (!both.p.idle()) both.step();
+    EXPECT_EQ(both.answers[1].size(), 8U);
+    EXPECT_EQ(both.answers[1], both.answers[2]); // the same sampling here
+    EXPECT_EQ(both.p.ledger().used(), 0U);
+  }
+}
+
+TEST(Planner, ASampleWhoseSiblingIsGoneComputesThePromptItself) {
+  auto settings = settings_of(16);
+  settings.prefix_caching = false;
+  sampled_twice both{settings};
+  ASSERT_EQ(both.p.cancel({request_id{1}, epoch{1}}), planner::cancellation::freed);
+  const auto prefill = both.step();
+  EXPECT_EQ(requests_of(prefill), (std::vector<std::uint64_t>{2}));
+  EXPECT_EQ(prefill.tokens(), 40U);
+}
+
+TEST(Planner, APromptThatIsToBeScoredIsComputedAlthoughItIsCached) {
+  sampled_twice both{settings_of(16)};
+  while (!both.p.idle()) both.step();
+  auto request = request_of(1, 40, 1);
+  request.request = request_id{3};
+  request.sampling.prompt_logprobs = 0;
+  ASSERT_TRUE(both.p.admit(request).accepted());
+  const auto prefill = both.p.plan().value();
+  EXPECT_EQ(prefill.tokens(), 40U);
+  EXPECT_EQ(prefill.slices[0].scored.size(), 39U);
+  const auto effects = both.p.complete(both.model.run(prefill));
+  ASSERT_EQ(effects.updates.size(), 1U);
+  EXPECT_EQ(effects.updates[0].prompt_scores, testing_support::paged_model::scores_of(request.prompt));
+}
+
 } // namespace
 } // namespace godwit::protocols
