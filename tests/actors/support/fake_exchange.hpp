@@ -2,6 +2,7 @@
 
 #include <godwit/transport/http/exchange.hpp>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
@@ -34,6 +35,10 @@ public:
   void on_close(std::function<void()> f) override {
     if (!complete) gone_function = std::move(f);
   }
+  void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override {
+    beats_every = interval;
+    beat = std::move(bytes);
+  }
   [[nodiscard]] bool closed() const override { return gone; }
 
   /// The client closes the connection.
@@ -46,6 +51,8 @@ public:
   int status = 0;
   transport::http::headers fields;
   std::string body;
+  std::chrono::milliseconds beats_every{0};
+  std::string beat;
   bool streaming = false;
   bool complete = false;
   bool gone = false;
