@@ -1,5 +1,6 @@
 #include "model/added_tokens.hpp"
 
+#include "model/text_normalizer.hpp"
 #include "model/unicode/classes.hpp"
 #include "model/utf8.hpp"
 
@@ -11,29 +12,15 @@ std::uint64_t edge(std::uint32_t node, char byte) {
   return (std::uint64_t{node} << 8U) | static_cast<std::uint8_t>(byte);
 }
 
-bool is_space(char32_t code) {
-  const auto kind = unicode::class_of(code);
-  return kind == unicode::char_class::space || kind == unicode::char_class::newline;
+/// Whether a letter, digit or underscore stands before or at a place.
+bool word_before(std::string_view text, std::size_t at) {
+  if (at == 0) return false;
+  auto start = at - 1;
+  while (start > 0 && (static_cast<std::uint8_t>(text[start]) & 0xC0U) == 0x80U) --start;
+  return unicode::all_traits().of(read_utf8(text, start).code).word();
 }
-
-/// Where the white space that ends at `end` begins, not before `least`.
-std::size_t space_begin(std::string_view text, std::size_t least, std::size_t end) {
-  while (end > least) {
-    auto start = end - 1;
-    while (start > least && (static_cast<std::uint8_t>(text[start]) & 0xC0U) == 0x80U) --start;
-    if (!is_space(read_utf8(text, start).code)) break;
-    end = start;
-  }
-  return end;
-}
-
-std::size_t space_end(std::string_view text, std::size_t begin) {
-  while (begin < text.size()) {
-    const auto character = read_utf8(text, begin);
-    if (!is_space(character.code)) break;
-    begin += character.length;
-  }
-  return begin;
+bool word_at(std::string_view text, std::size_t at) {
+  return at < text.size() && unicode::all_traits().of(read_utf8(text, at).code).word();
 }
 
 } // namespace
@@ -52,7 +39,7 @@ added_token_finder::added_token_finder(const std::vector<added_token>& tokens) :
   }
 }
 
-const added_token* added_token_finder::match(std::string_view text, std::size_t at, bool allow_special) const {
+const added_token* added_token_finder::match(std::string_view text, std::size_t at, std::size_t special_end) const {
   const added_token* longest = nullptr;
   std::uint32_t node_at = 0;
   for (auto i = at; i < text.size(); ++i) {
@@ -61,23 +48,34 @@ const added_token* added_token_finder::match(std::string_view text, std::size_t 
     node_at = next->second;
     if (const auto found = nodes_[node_at].token; found >= 0) {
       const auto& token = tokens_[static_cast<std::size_t>(found)];
-      if (allow_special || !token.special) longest = &token;
+      if (!token.special || i < special_end) longest = &token;
     }
   }
   return longest;
 }
 
-std::vector<added_token_finder::piece> added_token_finder::cut(std::string_view text, bool allow_special) const {
+std::vector<added_token_finder::piece> added_token_finder::cut(std::string_view text,
+                                                               std::span<const range> special) const {
   std::vector<piece> pieces;
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
-    const auto* token = starts_[static_cast<std::uint8_t>(text[at])] ? match(text, at, allow_special) : nullptr;
+    if (!starts_[static_cast<std::uint8_t>(text[at])]) {
+      ++at;
+      continue;
+    }
+    while (!special.empty() && special.front().end <= at) special = special.subspan(1);
+    const bool within = !special.empty() && special.front().begin <= at;
+    const auto* token = match(text, at, within ? special.front().end : 0);
     if (!token) {
       ++at;
       continue;
     }
-    const auto begin = token->lstrip ? space_begin(text, done, at) : at;
     auto end = at + token->content.size();
+    if (token->single_word && (word_before(text, at) || word_at(text, end))) {
+      at = end; // nothing else is sought inside, as in the tokenizers library
+      continue;
+    }
+    const auto begin = token->lstrip ? space_begin(text, done, at) : at;
     if (token->rstrip) end = space_end(text, end);
     if (begin > done) pieces.push_back({text.substr(done, begin - done), nullptr});
     pieces.push_back({text.substr(begin, end - begin), token});

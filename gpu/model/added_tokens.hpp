@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,9 +17,10 @@ struct added_token {
   protocols::token_id id = 0;
   std::string content;
   bool special = false;
-  bool normalized = false; ///< matched in the normalized text, after those that are not
-  bool lstrip = false;     ///< takes white space on its left with it
-  bool rstrip = false;
+  bool normalized = false;  ///< matched in the normalized text, after those that are not
+  bool lstrip = false;      ///< takes white space on its left with it
+  bool rstrip = false;      ///< on its right
+  bool single_word = false; ///< matched only where no letter, digit or underscore touches it
 };
 
 /// Finds added tokens: the leftmost match, of those the longest.
@@ -30,11 +32,16 @@ public:
     std::string_view text;
     const added_token* token = nullptr; ///< null: text between tokens
   };
-  /// Cuts `text`; special tokens count as text unless allowed.
-  [[nodiscard]] std::vector<piece> cut(std::string_view text, bool allow_special) const;
+  /// Bytes of a text in which special tokens count; the others' spelling is plain text there.
+  struct range {
+    std::size_t begin;
+    std::size_t end;
+  };
+  /// Cuts `text`. Special tokens count where they lie within one of `special` (in order, apart).
+  [[nodiscard]] std::vector<piece> cut(std::string_view text, std::span<const range> special) const;
 
 private:
-  [[nodiscard]] const added_token* match(std::string_view text, std::size_t at, bool allow_special) const;
+  [[nodiscard]] const added_token* match(std::string_view text, std::size_t at, std::size_t special_end) const;
 
   struct node {
     std::int32_t token = -1;

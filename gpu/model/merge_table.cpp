@@ -1,6 +1,7 @@
 #include "model/merge_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <queue>
 
@@ -10,31 +11,41 @@ using protocols::token_id;
 
 namespace {
 
-constexpr std::size_t short_word = 48;
+constexpr std::size_t few = 48;
+constexpr auto no_rank = ~0U;
 
-std::uint64_t key_of(token_id left, token_id right) {
-  return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32U) | static_cast<std::uint32_t>(right);
-}
-
-void merge_short(const std::vector<token_id>& bytes, const merge_table& merges, std::vector<token_id>& out) {
-  std::array<token_id, short_word> symbols{};
-  std::array<merge_table::merge, short_word> pairs{}; // pairs[i]: symbols i and i + 1
-  auto count = bytes.size();
-  std::copy(bytes.begin(), bytes.end(), symbols.begin());
-  for (std::size_t i = 0; i + 1 < count; ++i) pairs[i] = merges.find(symbols[i], symbols[i + 1]);
+void merge_few(std::span<const token_id> in, const merge_table& merges, std::vector<token_id>& out) {
+  // Of symbols i and i + 1: their rank, and what they become. Left uninitialised: only the first `count` are read.
+  std::array<token_id, few> symbols;    // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::uint32_t, few> ranks; // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<token_id, few> into;       // NOLINT(cppcoreguidelines-pro-type-member-init)
+  auto count = in.size();
+  std::copy(in.begin(), in.end(), symbols.begin());
+  const auto look = [&](std::size_t i) {
+    const auto found = merges.find(symbols[i], symbols[i + 1]);
+    ranks[i] = found.rank;
+    into[i] = found.into;
+  };
+  for (std::size_t i = 0; i + 1 < count; ++i) look(i);
   while (count > 1) {
     std::size_t best = 0;
-    for (std::size_t i = 1; i + 1 < count; ++i)
-      if (pairs[i].rank < pairs[best].rank) best = i;
-    if (pairs[best].rank == ~0U) break;
-    symbols[best] = pairs[best].into;
-    for (auto i = best + 1; i + 1 < count; ++i) {
-      symbols[i] = symbols[i + 1];
-      pairs[i] = i + 2 < count ? pairs[i + 1] : merge_table::merge{};
+    auto lowest = ranks[0];
+    for (std::size_t i = 1; i + 1 < count; ++i) {
+      if (ranks[i] < lowest) {
+        lowest = ranks[i];
+        best = i;
+      }
     }
+    if (lowest == no_rank) break;
+    symbols[best] = into[best];
     --count;
-    if (best > 0) pairs[best - 1] = merges.find(symbols[best - 1], symbols[best]);
-    pairs[best] = best + 1 < count ? merges.find(symbols[best], symbols[best + 1]) : merge_table::merge{};
+    for (auto i = best + 1; i < count; ++i) {
+      symbols[i] = symbols[i + 1];
+      ranks[i - 1] = ranks[i];
+      into[i - 1] = into[i];
+    }
+    if (best > 0) look(best - 1);
+    if (best + 1 < count) look(best);
   }
   out.insert(out.end(), symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(count));
 }
@@ -54,21 +65,23 @@ struct pending_merge {
   }
 };
 
-void merge_long(const std::vector<token_id>& bytes, const merge_table& merges, std::vector<token_id>& out) {
+void merge_many(std::span<const token_id> in, const merge_table& merges, std::vector<token_id>& out) {
   constexpr auto none = ~0U;
-  const auto count = static_cast<std::uint32_t>(bytes.size());
+  const auto count = static_cast<std::uint32_t>(in.size());
   std::vector<linked_symbol> symbols(count);
-  for (std::uint32_t i = 0; i < count; ++i)
-    symbols[i] = {bytes[i], i == 0 ? none : i - 1, i + 1 == count ? none : i + 1};
-  std::priority_queue<pending_merge> pending;
-  const auto consider = [&](std::uint32_t at) {
-    if (at == none || symbols[at].next == none) return;
+  for (std::uint32_t i = 0; i < count; ++i) symbols[i] = {in[i], i == 0 ? none : i - 1, i + 1 == count ? none : i + 1};
+  std::vector<pending_merge> first;
+  first.reserve(count);
+  const auto look = [&](std::uint32_t at) -> pending_merge {
+    if (at == none || symbols[at].next == none) return {no_rank, at, -1, -1, -1};
     const auto left = symbols[at].id;
     const auto right = symbols[symbols[at].next].id;
-    if (const auto found = merges.find(left, right); found.rank != ~0U)
-      pending.push({found.rank, at, left, right, found.into});
+    const auto found = merges.find(left, right);
+    return {found.rank, at, left, right, found.into};
   };
-  for (std::uint32_t i = 0; i < count; ++i) consider(i);
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (const auto one = look(i); one.rank != no_rank) first.push_back(one);
+  std::priority_queue<pending_merge> pending({}, std::move(first)); // a heap in linear time
   while (!pending.empty()) {
     const auto best = pending.top();
     pending.pop();
@@ -79,43 +92,31 @@ void merge_long(const std::vector<token_id>& bytes, const merge_table& merges, s
     left.next = right.next;
     right.id = -1;
     if (left.next != none) symbols[left.next].previous = best.at;
-    consider(left.previous);
-    consider(best.at);
+    for (const auto at : {left.previous, best.at})
+      if (const auto one = look(at); one.rank != no_rank) pending.push(one);
   }
   for (std::uint32_t i = 0; i != none; i = symbols[i].next) out.push_back(symbols[i].id);
 }
 
 } // namespace
 
-merge_table::merge_table(std::size_t count) : slots_(std::bit_ceil(count * 2 + 2)) {}
+merge_table::merge_table(std::size_t count)
+    : slots_(std::bit_ceil(count * 2 + 2)), mask_(slots_.size() - 1),
+      shift_(64U - static_cast<unsigned>(std::countr_zero(slots_.size()))) {}
 
-std::size_t merge_table::place(std::uint64_t key) const noexcept {
-  const auto mask = slots_.size() - 1;
-  auto at = static_cast<std::size_t>((key * 0x9E3779B97F4A7C15U) >> 20U) & mask;
-  while (slots_[at].key != key && slots_[at].key != ~std::uint64_t{0}) at = (at + 1) & mask;
-  return at;
+void merge_table::add(token_id left, token_id right, merge what) {
+  const auto key = key_of(left, right);
+  auto at = place(key);
+  while (slots_[at].key != key && slots_[at].key != free_key) at = (at + 1) & mask_;
+  slots_[at] = {key, what};
 }
 
-bool merge_table::add(token_id left, token_id right, merge what) {
-  auto& found = slots_[place(key_of(left, right))];
-  if (found.what.into >= 0) return false;
-  found = {key_of(left, right), what};
-  return true;
-}
-
-merge_table::merge merge_table::find(token_id left, token_id right) const noexcept {
-  return slots_[place(key_of(left, right))].what;
-}
-
-void merge_word(std::string_view word, const std::array<token_id, 256>& byte_tokens, const merge_table& merges,
-                std::vector<token_id>& out) {
-  std::vector<token_id> bytes;
-  bytes.reserve(word.size());
-  for (const char c : word) bytes.push_back(byte_tokens[static_cast<std::uint8_t>(c)]);
-  if (bytes.size() <= short_word)
-    merge_short(bytes, merges, out);
+void merge_symbols(std::span<const token_id> symbols, const merge_table& merges, std::vector<token_id>& out) {
+  if (symbols.empty()) return;
+  if (symbols.size() <= few)
+    merge_few(symbols, merges, out);
   else
-    merge_long(bytes, merges, out);
+    merge_many(symbols, merges, out);
 }
 
 } // namespace godwit::gpu::model

@@ -3,13 +3,14 @@
 #include <godwit/gpu/model/tokenizer.hpp>
 
 #include "model/added_tokens.hpp"
-#include "model/merge_table.hpp"
+#include "model/bpe_model.hpp"
+#include "model/text_normalizer.hpp"
+#include "model/tokenizer_pipeline.hpp"
 #include "model/vocabulary.hpp"
 #include "model/word_splitter.hpp"
 
-#include <array>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace godwit::gpu::model {
@@ -17,22 +18,24 @@ namespace godwit::gpu::model {
 /// What a tokenizer.json comes down to.
 struct tokenizer::parts {
   parts(const std::vector<vocabulary::entry>& tokens, const std::vector<added_token>& raw,
-        const std::vector<added_token>& after_normalizing, merge_table table)
-      : words(tokens), added_raw(raw), added_normalized(after_normalizing), merges(std::move(table)) {}
+        const std::vector<added_token>& after_normalizing, bpe_model bpe)
+      : words(tokens), added_raw(raw), added_normalized(after_normalizing), model(std::move(bpe)) {}
 
-  vocabulary words; ///< added tokens too
+  vocabulary words; ///< what ids become in a text; added tokens too
   added_token_finder added_raw;
   added_token_finder added_normalized;
-  merge_table merges;
-  std::array<protocols::token_id, 256> byte_tokens{}; ///< -1: the vocabulary lacks the byte; such never occurs in UTF-8
-  std::vector<bool> special;                          ///< by id
-  std::vector<bool> added;                            ///< by id; not found by ignore_merges
-  std::vector<split_pattern> splits;                  ///< one after the other
+  bpe_model model;
+  text_normalizer normalizer;
+  bool prefix_space = false;
+  std::optional<metaspace_step> metaspace;
+  std::vector<split_step> splits; ///< one after the other
+  /// No merge goes across the beginning of a run of this, so that a word may be cut there; empty: some do.
+  std::string word_mark;
+  std::vector<bool> special; ///< by id
   std::vector<protocols::token_id> prefix;
   std::vector<protocols::token_id> suffix;
-  bool nfc = false;
-  bool ignore_merges = false;
-  bool prefix_space = false;
+  std::string strip;           ///< a character that decoding takes away from the beginning,
+  std::uint32_t strip_max = 0; ///< so many of it
 };
 
 } // namespace godwit::gpu::model

@@ -2,33 +2,70 @@
 
 #include <boost/json/array.hpp>
 
-#include <algorithm>
-#include <array>
-
 namespace godwit::gpu::model {
 
 using protocols::token_id;
 
 namespace {
 
-constexpr std::size_t steps_max = 16;
+constexpr std::size_t literal_bytes_max = 64;
 
-struct known_pattern {
-  std::string_view text;
-  split_pattern kind;
-};
+split_step read_split(const json_reader& step) {
+  split_step out;
+  const auto behavior = step.required_text("behavior");
+  const bool inverted = step.flag("invert", false);
+  if (auto literal = literal_of(step)) {
+    if (inverted) step.fail("invert", "true is not supported for a String");
+    out.literal = std::move(*literal);
+    if (behavior == "Removed")
+      out.behavior = delimiter::removed;
+    else if (behavior == "Isolated")
+      out.behavior = delimiter::isolated;
+    else if (behavior == "MergedWithPrevious")
+      out.behavior = delimiter::with_previous;
+    else if (behavior == "MergedWithNext")
+      out.behavior = delimiter::with_next;
+    else if (behavior == "Contiguous")
+      out.behavior = delimiter::contiguous;
+    else
+      step.fail("behavior", in_quotes(behavior) + " is not known");
+    return out;
+  }
+  const auto regex = step.required_object("pattern").text("Regex").value_or("");
+  const auto known = known_pattern(regex);
+  if (!known)
+    step.fail("pattern", in_quotes(regex) +
+                             " is not supported; supported: a String, and the patterns of GPT-2, Llama " +
+                             "3, Qwen2, GPT-4o (o200k) and Mistral's Tekken");
+  // The patterns match all of a text, so to isolate the matches and to remove what lies between is the same.
+  if (!(behavior == "Isolated" && !inverted) && !(behavior == "Removed" && inverted))
+    step.fail("behavior", in_quotes(behavior) + " is not supported; supported: \"Isolated\"");
+  out.pattern = *known;
+  return out;
+}
 
-constexpr std::array known_patterns{
-    known_pattern{R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", split_pattern::gpt2},
-    known_pattern{R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", split_pattern::gpt2},
-    known_pattern{
-        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-        split_pattern::llama3},
-    known_pattern{
-        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-        split_pattern::qwen2}};
+metaspace_step read_metaspace(const json_reader& step) {
+  metaspace_step out;
+  if (const auto text = step.text("replacement")) out.replacement = *text;
+  if (out.replacement.empty() || out.replacement.size() > literal_bytes_max)
+    step.fail("replacement", "must be one character");
+  if (!step.flag("add_prefix_space", true)) out.scheme = metaspace_step::prepend::never;
+  if (const auto scheme = step.text("prepend_scheme")) {
+    if (*scheme == "first")
+      out.scheme = metaspace_step::prepend::first;
+    else if (*scheme == "always")
+      out.scheme = metaspace_step::prepend::always;
+    else if (*scheme == "never")
+      out.scheme = metaspace_step::prepend::never;
+    else
+      step.fail("prepend_scheme", in_quotes(*scheme) + " is not known; known: first, always, never");
+  }
+  out.split = step.flag("split", true);
+  return out;
+}
 
-/// The steps of a component that may be one step, a Sequence of steps, or nothing.
+} // namespace
+
 std::vector<json_reader> steps_of(const json_reader& in, std::string_view component, std::string_view list) {
   std::vector<json_reader> steps;
   const auto whole = in.object(component);
@@ -39,107 +76,68 @@ std::vector<json_reader> steps_of(const json_reader& in, std::string_view compon
   }
   const auto* parts = whole->array(list);
   if (!parts) whole->fail(list, "is missing");
-  if (parts->size() > steps_max) whole->fail(list, "has more than " + std::to_string(steps_max) + " steps");
+  if (parts->size() > pipeline_steps_max)
+    whole->fail(list, "has more than " + std::to_string(pipeline_steps_max) + " steps");
   for (const auto& part : *parts)
     steps.emplace_back(part, in.file(), std::string(component) + "." + std::string(list) + ".");
   return steps;
 }
 
-[[noreturn]] void refuse(const json_reader& step, const std::string& supported) {
+void refuse_type(const json_reader& step, const std::string& supported) {
   step.fail("type", in_quotes(step.required_text("type")) + " is not supported; supported: " + supported);
 }
 
-void read_split(const json_reader& step, tokenizer_pipeline& out) {
+std::optional<std::string> literal_of(const json_reader& step) {
   const auto pattern = step.required_object("pattern");
-  const auto text = pattern.text("Regex");
-  const auto* const known = std::find_if(known_patterns.begin(), known_patterns.end(),
-                                         [&](const auto& entry) { return text && entry.text == *text; });
-  if (known == known_patterns.end())
-    step.fail("pattern",
-              in_quotes(text ? *text : "") + " is not supported; supported: the patterns of GPT-2, Llama 3 and Qwen2");
-  const auto behavior = step.required_text("behavior");
-  const bool inverted = step.flag("invert", false);
-  // The patterns match all of a text, so to isolate the matches and to remove what lies between is the same.
-  if (!(behavior == "Isolated" && !inverted) && !(behavior == "Removed" && inverted))
-    step.fail("behavior", in_quotes(behavior) + " is not supported; supported: \"Isolated\"");
-  out.splits.push_back(known->kind);
+  auto text = pattern.text("String");
+  if (!text) {
+    text = pattern.text("Regex");
+    if (!text || text->find_first_of("\\^$.|?*+()[]{}") != std::string_view::npos) return std::nullopt;
+  }
+  if (text->empty() || text->size() > literal_bytes_max)
+    step.fail("pattern", "must have from 1 to " + std::to_string(literal_bytes_max) + " bytes");
+  return std::string(*text);
 }
 
 void read_pre_tokenizer(const json_reader& in, tokenizer_pipeline& out) {
   const auto steps = steps_of(in, "pre_tokenizer", "pretokenizers");
-  bool byte_level = false;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto& step = steps[i];
     const auto type = step.required_text("type");
-    if (byte_level) step.fail("type", "a step after ByteLevel is not supported");
+    if (out.byte_level) step.fail("type", "a step after ByteLevel is not supported");
     if (type == "ByteLevel") {
-      byte_level = true;
+      if (out.metaspace) step.fail("type", "ByteLevel after Metaspace is not supported");
+      out.byte_level = true;
       out.prefix_space = step.flag("add_prefix_space", true);
       if (out.prefix_space && i > 0)
         step.fail("add_prefix_space", "true is supported only where ByteLevel is the first step");
-      if (step.flag("use_regex", true)) out.splits.push_back(split_pattern::gpt2);
+      if (step.flag("use_regex", true)) out.splits.push_back({split_pattern::gpt2, {}, {}});
     } else if (type == "Split") {
-      read_split(step, out);
+      out.splits.push_back(read_split(step));
     } else if (type == "Digits") {
-      if (!step.flag("individual_digits", false))
-        step.fail("individual_digits", "false is not supported; supported: true");
-      out.splits.push_back(split_pattern::digits);
+      const bool single = step.flag("individual_digits", false);
+      out.splits.push_back({single ? split_pattern::digits : split_pattern::digit_runs, {}, {}});
+    } else if (type == "Metaspace") {
+      if (i > 0) step.fail("type", "\"Metaspace\" is supported only as the first step");
+      out.metaspace = read_metaspace(step);
+      if (out.metaspace->split)
+        out.splits.push_back({split_pattern::gpt2, out.metaspace->replacement, delimiter::with_next});
     } else {
-      refuse(step, "ByteLevel, Split, Digits");
+      refuse_type(step, "ByteLevel, Split, Digits, Metaspace");
     }
   }
-  if (!byte_level)
-    in.fail("pre_tokenizer", "has no ByteLevel step; only byte-level BPE is supported (sentencepiece kinds are not)");
 }
-
-void add_special(const json_reader& step, std::string_view name, std::vector<token_id>& out) {
-  const auto entry = step.required_object("special_tokens").required_object(name);
-  const auto* ids = entry.array("ids");
-  if (!ids) entry.fail("ids", "is missing");
-  for (const auto& value : *ids) {
-    const auto id = integer_of(value);
-    if (!id || *id < 0 || *id > 0x7FFFFFFF) entry.fail("ids", "must hold token ids");
-    out.push_back(static_cast<token_id>(*id));
-  }
-  if (out.size() > steps_max) step.fail("single", "adds more than " + std::to_string(steps_max) + " tokens");
-}
-
-void read_template(const json_reader& step, tokenizer_pipeline& out) {
-  const auto* single = step.array("single");
-  if (!single || single->size() > steps_max) step.fail("single", "must be a short array");
-  bool text_seen = false;
-  for (const auto& value : *single) {
-    const json_reader part(value, step.file(), "post_processor.single.");
-    if (const auto special = part.object("SpecialToken")) {
-      add_special(step, special->required_text("id"), text_seen ? out.suffix : out.prefix);
-    } else {
-      if (text_seen) step.fail("single", "names the text twice");
-      (void)part.required_object("Sequence");
-      text_seen = true;
-    }
-  }
-  if (!text_seen) step.fail("single", "does not name the text");
-}
-
-} // namespace
 
 tokenizer_pipeline read_pipeline(const json_reader& in) {
   tokenizer_pipeline out;
-  for (const auto& step : steps_of(in, "normalizer", "normalizers")) {
-    if (step.required_text("type") != "NFC") refuse(step, "NFC");
-    out.nfc = true;
-  }
+  out.normalizer = read_normalizer(in);
   read_pre_tokenizer(in, out);
-  for (const auto& step : steps_of(in, "post_processor", "processors")) {
-    const auto type = step.required_text("type");
-    if (type == "TemplateProcessing")
-      read_template(step, out);
-    else if (type != "ByteLevel")
-      refuse(step, "TemplateProcessing, ByteLevel");
-  }
-  const auto decoders = steps_of(in, "decoder", "decoders");
-  if (decoders.size() != 1 || decoders.front().required_text("type") != "ByteLevel")
-    in.fail("decoder", "must be ByteLevel; only byte-level BPE is supported");
+  read_post_processor(in, out);
+  out.decoding = read_decoder(in);
+  if (out.byte_level && !out.decoding.byte_level)
+    in.fail("decoder", "must be ByteLevel where the pre_tokenizer has a ByteLevel step");
+  if (!out.byte_level && out.decoding.byte_level)
+    in.fail("pre_tokenizer", "has no ByteLevel step, but the decoder is ByteLevel");
   return out;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tables.cpp: the character classes and canonical compositions that tokenizers need, from Python's unicodedata.
+"""Writes tables.cpp: the character classes and normalization tables that tokenizers need, from Python's unicodedata.
 
     python3 gpu/model/unicode/make_tables.py > gpu/model/unicode/tables.cpp
 """
@@ -26,7 +26,8 @@ def emit(kind, name, rows):
     print(f"\nconst std::array<{kind}, {len(rows)}> {name}_table{{{{")
     line = "   "
     for row in rows:
-        item = " {" + ", ".join(f"0x{value:X}" if value > 255 else str(value) for value in row) + "},"
+        item = ", ".join(f"0x{value:X}" if value > 255 else str(value) for value in row)
+        item = f" {{{item}}}," if len(row) > 1 else f" {item},"
         if len(line) + len(item) > 118:
             print(line)
             line = "   "
@@ -36,6 +37,10 @@ def emit(kind, name, rows):
 
 def general(initial):
     return ranges(lambda code: unicodedata.category(chr(code))[0] == initial)
+
+
+def categories(*names):
+    return ranges(lambda code: unicodedata.category(chr(code)) in names)
 
 
 def canonical():
@@ -48,6 +53,20 @@ def canonical():
         composes = len(parts) == 2 and unicodedata.normalize("NFC", "".join(map(chr, parts))) == chr(code)
         rows.append((code, parts[0], parts[1] if len(parts) == 2 else 0, int(composes)))
     return rows
+
+
+def compatibility():
+    """Where NFKD says more than NFD: the character, and its decomposition as a place in one pool."""
+    rows, pool = [], []
+    for code in range(LAST):
+        if 0xD800 <= code < 0xE000 or code in HANGUL:
+            continue
+        text = unicodedata.normalize("NFKD", chr(code))
+        if text == unicodedata.normalize("NFD", chr(code)):
+            continue
+        rows.append((code, len(pool), len(text)))
+        pool.extend((ord(char),) for char in text)
+    return rows, pool
 
 
 def combining():
@@ -69,12 +88,22 @@ def main():
     print('#include "model/unicode/tables.hpp"\n\n#include <array>\n\nnamespace godwit::gpu::model::unicode {\n\nnamespace {')
     emit("code_range", "letter", general("L"))
     emit("code_range", "number", general("N"))
+    emit("code_range", "mark", general("M"))
+    emit("code_range", "upper", categories("Lu", "Lt"))
+    emit("code_range", "lower", categories("Ll"))
+    emit("code_range", "fraction", categories("No"))
     emit("canonical_pair", "canonical", canonical())
     emit("combining_range", "combining", combining())
+    rows, pool = compatibility()
+    emit("compatibility_row", "compatibility", rows)
+    emit("char32_t", "compatibility_pool", pool)
     print("\n} // namespace\n")
-    for kind, name in (("code_range", "letter"), ("code_range", "number"), ("canonical_pair", "canonical"),
-                       ("combining_range", "combining")):
+    for kind, name in (("code_range", "letter"), ("code_range", "number"), ("code_range", "mark"),
+                       ("code_range", "upper"), ("code_range", "lower"), ("code_range", "fraction"),
+                       ("canonical_pair", "canonical"), ("combining_range", "combining"),
+                       ("compatibility_row", "compatibility")):
         print(f"std::span<const {kind}> {name}_rows() noexcept {{ return {name}_table; }}")
+    print("std::span<const char32_t> compatibility_pool() noexcept { return compatibility_pool_table; }")
     print("\n} // namespace godwit::gpu::model::unicode")
 
 

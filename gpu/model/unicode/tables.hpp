@@ -19,6 +19,13 @@ struct canonical_pair {
   std::uint8_t composes;
 };
 
+/// `code` is, for the compatibility forms, the `length` characters from `offset` of the pool; decomposed all the way.
+struct compatibility_row {
+  char32_t code;
+  std::uint32_t offset;
+  std::uint32_t length;
+};
+
 struct combining_range {
   char32_t first;
   char32_t last;
@@ -27,7 +34,13 @@ struct combining_range {
 
 [[nodiscard]] std::span<const code_range> letter_rows() noexcept;
 [[nodiscard]] std::span<const code_range> number_rows() noexcept;
+[[nodiscard]] std::span<const code_range> mark_rows() noexcept;
+[[nodiscard]] std::span<const code_range> upper_rows() noexcept; ///< title case too
+[[nodiscard]] std::span<const code_range> lower_rows() noexcept;
+[[nodiscard]] std::span<const code_range> fraction_rows() noexcept; ///< numbers that are neither digits nor letters
 [[nodiscard]] std::span<const canonical_pair> canonical_rows() noexcept;
 [[nodiscard]] std::span<const combining_range> combining_rows() noexcept;
+[[nodiscard]] std::span<const compatibility_row> compatibility_rows() noexcept;
+[[nodiscard]] std::span<const char32_t> compatibility_pool() noexcept;
 
 } // namespace godwit::gpu::model::unicode

@@ -1,5 +1,6 @@
-#include "model/unicode/classes.hpp"
+#include "model/unicode/normalize.hpp"
 
+#include "model/unicode/classes.hpp"
 #include "model/unicode/tables.hpp"
 #include "model/utf8.hpp"
 
@@ -107,27 +108,53 @@ std::u32string composed(const std::u32string& text) {
   return out;
 }
 
+void decompose_compatibly(char32_t code, std::u32string& out) {
+  const auto rows = compatibility_rows();
+  const auto found = std::lower_bound(rows.begin(), rows.end(), code,
+                                      [](const compatibility_row& row, char32_t c) { return row.code < c; });
+  if (found == rows.end() || found->code != code) return decompose(code, out);
+  const auto pool = compatibility_pool().subspan(found->offset, found->length);
+  out.append(pool.begin(), pool.end());
+}
+
+bool is_ascii(std::string_view text) noexcept {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<std::uint8_t>(c) < 0x80; });
+}
+
 } // namespace
 
-std::string nfc(std::string_view text) {
-  std::u32string apart;
-  bool interesting = false;
+bool surely_nfc(std::string_view text) {
+  const auto& table = all_traits();
   for (std::size_t at = 0; at < text.size();) {
+    if (static_cast<std::uint8_t>(text[at]) < 0xCC) { // below U+0300
+      ++at;
+      continue;
+    }
     const auto character = read_utf8(text, at);
+    if (table.of(character.code).unstable()) return false;
     at += character.length;
-    if (character.code >= first_interesting) interesting = true;
   }
-  if (!interesting) return std::string(text);
+  return true;
+}
+
+std::string normalized(std::string_view text, form which) {
+  if (is_ascii(text) || (which == form::nfc && surely_nfc(text))) return std::string(text);
+  const bool compatible = which == form::nfkc || which == form::nfkd;
+  std::u32string apart;
   apart.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const auto character = read_utf8(text, at);
     at += character.length;
-    decompose(character.code, apart);
+    if (compatible)
+      decompose_compatibly(character.code, apart);
+    else
+      decompose(character.code, apart);
   }
   order(apart);
+  if (which == form::nfc || which == form::nfkc) apart = composed(apart);
   std::string out;
   out.reserve(text.size());
-  for (const auto code : composed(apart)) append_utf8(out, code);
+  for (const auto code : apart) append_utf8(out, code);
   return out;
 }
 
