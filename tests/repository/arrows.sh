@@ -30,9 +30,11 @@ function third_party(name,   ok) {
     if (!starts(file, "runtime/config/") && !starts(file, "actors/main/")) bad("CLI11 is named in runtime/config/ and actors/main/ only: <" name ">")
   } else if (name ~ /^boost\/json/) {
     if (public) bad("Boost.JSON is private: <" name "> in a public header")
-    else if (folder == "protocols" && !starts(file, "protocols/openai/")) bad("in protocols/ Boost.JSON is for openai/ only: <" name ">")
+    else if (folder == "protocols" && file !~ /^protocols\/(openai|grammar)\//) bad("in protocols/ Boost.JSON is for openai/ and grammar/ only: <" name ">")
     else if (folder == "gpu" && !starts(file, "gpu/model/") && !starts(file, "gpu/sim/")) bad("in gpu/ Boost.JSON is for model/ and sim/ only: <" name ">")
     else if (folder == "runtime" || folder == "transport") bad("Boost.JSON is not for " folder "/: <" name ">")
+  } else if (name ~ /^openssl\// || name ~ /^boost\/asio\/ssl/) {
+    if (public || !starts(file, "transport/http/")) bad("OpenSSL is private to transport/http/: <" name ">")
   } else if (name ~ /^boost\//) {
     if (public) bad("Boost is private: <" name "> in a public header")
     else if (folder != "transport") bad("Boost.Asio and Beast are named in transport/ only: <" name ">")

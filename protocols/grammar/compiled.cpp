@@ -1,0 +1,153 @@
+#include "grammar/compiled.hpp"
+
+#include <map>
+#include <utility>
+
+namespace godwit::protocols::grammar {
+
+using kind = term::kind;
+
+void classify_bytes(compiled& grammar) {
+  std::array<std::uint16_t, 256> of{};
+  std::uint16_t count = 1;
+  for (const auto& set : grammar.terms.sets()) {
+    std::map<std::pair<std::uint16_t, bool>, std::uint16_t> parts;
+    for (unsigned b = 0; b < 256; ++b) {
+      const auto key = std::pair(of[b], holds(set, static_cast<std::uint8_t>(b)));
+      of[b] = parts.emplace(key, static_cast<std::uint16_t>(parts.size())).first->second;
+    }
+    count = static_cast<std::uint16_t>(parts.size());
+  }
+  grammar.representatives.assign(count, 0);
+  for (unsigned b = 256; b-- > 0;) {
+    grammar.class_of[b] = static_cast<std::uint8_t>(of[b]);
+    grammar.representatives[of[b]] = static_cast<std::uint8_t>(b);
+  }
+}
+
+bool remove_unproductive(compiled& grammar) {
+  const auto& terms = grammar.terms;
+  std::vector<bool> rule(grammar.rules.size(), false), alive(terms.size());
+  for (bool changed = true; changed;) {
+    changed = false;
+    // Children stand before their parents.
+    for (term_id id = 0; id < terms.size(); ++id) {
+      const auto& t = terms.at(id);
+      switch (t.what) {
+      case kind::nothing:
+        alive[id] = false;
+        break;
+      case kind::empty:
+      case kind::bytes:
+        alive[id] = true;
+        break;
+      case kind::sequence:
+        alive[id] = alive[t.a] && alive[t.b];
+        break;
+      case kind::choice:
+        alive[id] = false;
+        for (const auto child : terms.choices(t)) alive[id] = alive[id] || alive[child];
+        break;
+      case kind::repeat:
+        alive[id] = t.least == 0 || alive[t.a];
+        break;
+      case kind::rule:
+        alive[id] = rule[t.a];
+        break;
+      }
+    }
+    for (std::size_t i = 0; i < rule.size(); ++i)
+      if (!rule[i] && alive[grammar.rules[i]]) rule[i] = changed = true;
+  }
+  if (!alive[grammar.start]) return false;
+  bool all = true;
+  for (const bool one : rule) all = all && one;
+  if (all) return true;
+
+  // Built again without them.
+  auto fresh = term_table(terms.size() + 2);
+  std::vector<term_id> now(terms.size(), term_table::nothing);
+  std::vector<term_id> some;
+  for (term_id id = 0; id < terms.size(); ++id) {
+    const auto& t = terms.at(id);
+    switch (t.what) {
+    case kind::nothing:
+      break;
+    case kind::empty:
+      now[id] = term_table::empty;
+      break;
+    case kind::bytes:
+      now[id] = fresh.bytes(terms.set(t));
+      break;
+    case kind::sequence:
+      now[id] = fresh.sequence(now[t.a], now[t.b]);
+      break;
+    case kind::choice:
+      some.clear();
+      for (const auto child : terms.choices(t)) some.push_back(now[child]);
+      now[id] = fresh.choice(some);
+      break;
+    case kind::repeat:
+      now[id] = fresh.repeat(now[t.a], t.least, t.most);
+      break;
+    case kind::rule:
+      now[id] = rule[t.a] ? fresh.rule(t.a) : term_table::nothing;
+      break;
+    }
+  }
+  grammar.start = now[grammar.start];
+  for (auto& body : grammar.rules) body = now[body];
+  grammar.terms = std::move(fresh);
+  return true;
+}
+
+namespace {
+
+struct left_search {
+  const compiled& grammar;
+  std::vector<std::uint8_t> seen; ///< by rule; 1: open, 2: done
+
+  /// The rules that a term may begin with; true when one is open.
+  bool leads_to_open(term_id id) {
+    for (;;) {
+      const auto& t = grammar.terms.at(id);
+      switch (t.what) {
+      case kind::sequence:
+        if (leads_to_open(t.a)) return true;
+        if (!grammar.terms.at(t.a).nullable) return false;
+        id = t.b;
+        continue;
+      case kind::repeat:
+        id = t.a;
+        continue;
+      case kind::choice:
+        for (const auto child : grammar.terms.choices(t))
+          if (leads_to_open(child)) return true;
+        return false;
+      case kind::rule:
+        return visit(t.a);
+      default:
+        return false;
+      }
+    }
+  }
+  bool visit(std::uint32_t rule) {
+    if (seen[rule] == 2) return false;
+    if (seen[rule] == 1) return true;
+    seen[rule] = 1;
+    if (leads_to_open(grammar.rules[rule])) return true;
+    seen[rule] = 2;
+    return false;
+  }
+};
+
+} // namespace
+
+std::int64_t left_recursive_rule(const compiled& grammar) {
+  left_search search{grammar, std::vector<std::uint8_t>(grammar.rules.size(), 0)};
+  for (std::uint32_t i = 0; i < grammar.rules.size(); ++i)
+    if (search.visit(i)) return i;
+  return -1;
+}
+
+} // namespace godwit::protocols::grammar

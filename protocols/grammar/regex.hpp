@@ -1,0 +1,32 @@
+#pragma once
+
+#include "grammar/characters.hpp"
+#include "grammar/terms.hpp"
+
+#include <godwit/protocols/expected.hpp>
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace godwit::protocols::grammar {
+
+inline constexpr std::size_t pattern_bytes_max = 4096;
+inline constexpr std::uint32_t pattern_repeats_max = 4096;
+
+/// How a pattern's characters are written in the text.
+struct pattern_context {
+  /// One character of a set.
+  std::function<term_id(const character_set&)> character;
+  /// What may stand before and after a match that is not anchored; `empty`: a match is the whole text.
+  term_id around = term_table::empty;
+};
+
+/// The texts that match a regular expression (ECMA 262's syntax, without what is not regular): literals, `.`, classes,
+/// \d \w \s and their opposites, \t \n \r \f \v \xHH \uHHHH \u{H}, groups, alternatives, * + ? {n} {n,} {n,m} (lazy
+/// ones too), ^ at the beginning and $ at the end of the pattern or of an alternative of it. Everything else is refused
+/// by name.
+[[nodiscard]] expected<term_id, std::string> compile_pattern(term_table& terms, std::string_view pattern,
+                                                             const pattern_context& context);
+
+} // namespace godwit::protocols::grammar

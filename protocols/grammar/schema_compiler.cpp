@@ -1,0 +1,460 @@
+#include "grammar/schema_compiler.hpp"
+
+#include "grammar/characters.hpp"
+#include "grammar/formats.hpp"
+#include "grammar/regex.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace godwit::protocols::grammar {
+
+namespace json = boost::json;
+
+namespace {
+
+/// Say nothing about what is valid.
+constexpr std::array<std::string_view, 14> annotations{
+    "title",      "description", "default",   "examples", "example",     "$comment",      "$schema",
+    "deprecated", "readOnly",    "writeOnly", "$defs",    "definitions", "discriminator", "$id"};
+
+struct keyword {
+  std::string_view name;
+  std::string_view type; ///< the type that it is about; empty: any
+};
+constexpr std::array<keyword, 23> known{{{"type", ""},
+                                         {"enum", ""},
+                                         {"const", ""},
+                                         {"anyOf", ""},
+                                         {"oneOf", ""},
+                                         {"allOf", ""},
+                                         {"$ref", ""},
+                                         {"properties", "object"},
+                                         {"required", "object"},
+                                         {"additionalProperties", "object"},
+                                         {"items", "array"},
+                                         {"prefixItems", "array"},
+                                         {"minItems", "array"},
+                                         {"maxItems", "array"},
+                                         {"minLength", "string"},
+                                         {"maxLength", "string"},
+                                         {"pattern", "string"},
+                                         {"format", "string"},
+                                         {"minimum", "number"},
+                                         {"maximum", "number"},
+                                         {"exclusiveMinimum", "number"},
+                                         {"exclusiveMaximum", "number"}}};
+
+const keyword* find_keyword(std::string_view name) {
+  const auto found = std::ranges::find(known, name, &keyword::name);
+  return found == known.end() || name.empty() ? nullptr : &*found;
+}
+std::string_view type_name(const json::value& value) {
+  switch (value.kind()) {
+  case json::kind::null:
+    return "null";
+  case json::kind::bool_:
+    return "boolean";
+  case json::kind::string:
+    return "string";
+  case json::kind::array:
+    return "array";
+  case json::kind::object:
+    return "object";
+  case json::kind::double_:
+    return value.get_double() == static_cast<double>(static_cast<std::int64_t>(value.get_double())) ? "integer"
+                                                                                                    : "number";
+  default:
+    return "integer";
+  }
+}
+
+std::uint32_t count_of(const json::object& from, std::string_view name, std::uint32_t otherwise,
+                       const std::string& path) {
+  const auto* value = from.if_contains(name);
+  if (value == nullptr) return otherwise;
+  std::int64_t number = -1;
+  if (value->is_int64()) number = value->get_int64();
+  if (value->is_double() && value->get_double() >= 0 && value->get_double() < 1e9)
+    number = value->get_double() == static_cast<double>(static_cast<std::int64_t>(value->get_double()))
+                 ? static_cast<std::int64_t>(value->get_double())
+                 : -1;
+  if (number < 0 || number > 1'000'000'000)
+    throw schema_fault{{below(path, name), "it must be an integer from 0 to 1000000000"}};
+  return static_cast<std::uint32_t>(number);
+}
+
+} // namespace
+
+bool is_annotation(std::string_view keyword) { return std::ranges::find(annotations, keyword) != annotations.end(); }
+
+std::string below(const std::string& path, std::string_view name) {
+  return path.empty() ? std::string(name) : path + "." + std::string(name);
+}
+std::string below(const std::string& path, std::size_t index) { return path + "[" + std::to_string(index) + "]"; }
+
+void schema_compiler::fail(std::string path, std::string message) const {
+  throw schema_fault{{std::move(path), std::move(message)}};
+}
+
+void schema_compiler::count_schema(const std::string& path) {
+  if (++schemas_ > limits_.schemas_max)
+    fail(path, "more than " + std::to_string(limits_.schemas_max) + " subschemas in all");
+}
+
+void schema_compiler::count_work(std::size_t nodes, const std::string& path) {
+  work_ += nodes;
+  if (work_ > limits_.work_max) fail(path, "too much to put together for allOf, oneOf or a $ref with other keywords");
+}
+
+term_id schema_compiler::compile(std::vector<term_id>& rules) {
+  const auto start = schema(root_, "", 0);
+  for (; !open_.empty(); open_.pop_front()) {
+    const auto [rule, pointer] = open_.front();
+    std::string path = pointer.substr(pointer.empty() ? 0 : 1);
+    std::ranges::replace(path, '/', '.');
+    rules_[rule] = schema(target("#" + pointer, path), path, 0);
+  }
+  rules = rules_;
+  return start;
+}
+
+term_id schema_compiler::new_rule(term_id body) {
+  rules_.push_back(body);
+  return terms_.rule(static_cast<std::uint32_t>(rules_.size() - 1));
+}
+
+term_id schema_compiler::any_value() {
+  if (any_ != term_table::nothing) return any_;
+  any_ = new_rule(term_table::nothing);
+  const auto place = rules_.size() - 1;
+  const auto space = white_space(terms_);
+  const auto list = [&](char open, term_id element, char close) {
+    const auto more = terms_.repeat(terms_.sequence({terms_.byte(','), space, element}), 0, unlimited);
+    const auto end = terms_.byte(static_cast<std::uint8_t>(close));
+    return terms_.sequence({terms_.byte(static_cast<std::uint8_t>(open)), space,
+                            terms_.choice({end, terms_.sequence({element, more, space, end})})});
+  };
+  const auto text = any_string(terms_, 0, unlimited);
+  const auto pair = terms_.sequence({text, terms_.byte(':'), space, any_});
+  rules_[place] = terms_.choice({list('{', pair, '}'), list('[', any_, ']'), text, any_number(terms_),
+                                 terms_.literal("true"), terms_.literal("false"), terms_.literal("null")});
+  return any_;
+}
+
+void schema_compiler::check_keywords(const object& from, const std::string& path) const {
+  for (const auto& field : from) {
+    const std::string_view name(field.key().data(), field.key().size());
+    if (name == "$id" && !path.empty()) fail(below(path, name), "'$id' is supported at the top only");
+    if (is_annotation(name) || find_keyword(name) != nullptr) continue;
+    fail(below(path, name), "the keyword '" + std::string(name.substr(0, 64)) + "' is not supported");
+  }
+}
+
+term_id schema_compiler::schema(const value& from, const std::string& path, std::size_t depth) {
+  if (depth > limits_.depth_max) fail(path, "schemas nested more than " + std::to_string(limits_.depth_max) + " deep");
+  count_schema(path);
+  if (from.is_bool()) return from.get_bool() ? any_value() : term_table::nothing;
+  if (!from.is_object()) fail(path, "a schema must be an object or a boolean");
+  check_keywords(from.get_object(), path);
+  return keywords(from.get_object(), path, depth);
+}
+
+term_id schema_compiler::keywords(const object& from, const std::string& path, std::size_t depth) {
+  if (from.contains("$ref") || from.contains("allOf")) {
+    const auto meanings = std::ranges::count_if(from, [](const auto& field) {
+      return !is_annotation({field.key().data(), field.key().size()});
+    });
+    if (const auto* to = from.if_contains("$ref"); to != nullptr && meanings == 1) {
+      if (!to->is_string()) fail(below(path, "$ref"), "it must be a string");
+      return reference(text_of(to->get_string()), path);
+    }
+    return keywords(without_references(from, path, depth + 1), path, depth + 1);
+  }
+  for (const auto* name : {"anyOf", "oneOf"})
+    if (from.contains(name)) return alternatives(from, name, path, depth);
+  if (from.contains("enum") || from.contains("const")) return listed(from, path);
+
+  std::vector<term_id> all;
+  const auto types = types_of(from, path);
+  if (types.empty()) return any_value();
+  for (const auto& type : types) all.push_back(typed(type, from, path, depth));
+  return terms_.choice(all);
+}
+
+std::set<std::string, std::less<>> schema_compiler::types_of(const object& from, const std::string& path) const {
+  constexpr std::array<std::string_view, 7> names{"string", "number", "integer", "boolean", "null", "object", "array"};
+  std::set<std::string, std::less<>> types;
+  const auto add = [&](const value& type, const std::string& place) {
+    if (!type.is_string() || std::ranges::find(names, text_of(type.get_string())) == names.end())
+      fail(place, "a type is one of string, number, integer, boolean, null, object, array");
+    types.emplace(text_of(type.get_string()));
+  };
+  if (const auto* type = from.if_contains("type")) {
+    const auto place = below(path, "type");
+    if (type->is_array()) {
+      if (type->get_array().empty()) fail(place, "a list of types must not be empty");
+      for (std::size_t i = 0; i < type->get_array().size(); ++i) add(type->get_array()[i], below(place, i));
+    } else {
+      add(*type, place);
+    }
+    if (types.contains("number")) types.erase("integer");
+    return types;
+  }
+  for (const auto& field : from)
+    if (const auto* word = find_keyword({field.key().data(), field.key().size()});
+        word != nullptr && !word->type.empty())
+      types.emplace(word->type);
+  return types;
+}
+
+term_id schema_compiler::alternatives(const object& from, std::string_view name, const std::string& path,
+                                      std::size_t depth) {
+  const auto place = below(path, name);
+  const auto& list = from.at(name);
+  if (!list.is_array() || list.get_array().empty()) fail(place, "it must be an array of schemas");
+  const auto& all = list.get_array();
+  if (all.size() > limits_.alternatives_max)
+    fail(place, "more than " + std::to_string(limits_.alternatives_max) + " alternatives");
+  if (name == "oneOf")
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::size_t k = 0; k < i; ++k)
+        if (!exclusive(all[k], all[i], place, 0))
+          fail(place, "alternatives " + std::to_string(k) + " and " + std::to_string(i) +
+                          " may both hold for one value, as far as can be seen; tell them apart by their type or by a "
+                          "required property with different constants, or use anyOf");
+  object rest;
+  for (const auto& field : from)
+    if (const std::string_view key(field.key().data(), field.key().size()); key != name && !is_annotation(key))
+      rest.insert(field);
+  std::vector<term_id> parts;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto here = below(place, i);
+    if (rest.empty() || all[i].is_bool()) {
+      parts.push_back(rest.empty() || !all[i].get_bool() ? schema(all[i], here, depth + 1)
+                                                         : keywords(rest, path, depth + 1));
+      continue;
+    }
+    if (!all[i].is_object()) fail(here, "a schema must be an object or a boolean");
+    count_schema(path);
+    parts.push_back(
+        keywords(merged(rest, without_references(all[i], here, depth + 1), here, depth + 1), here, depth + 1));
+  }
+  return terms_.choice(parts);
+}
+
+term_id schema_compiler::listed(const object& from, const std::string& path) {
+  std::vector<const value*> allowed;
+  if (const auto* list = from.if_contains("enum")) {
+    const auto place = below(path, "enum");
+    if (!list->is_array() || list->get_array().empty()) fail(place, "it must be an array that is not empty");
+    if (list->get_array().size() > limits_.alternatives_max)
+      fail(place, "more than " + std::to_string(limits_.alternatives_max) + " values");
+    for (const auto& one : list->get_array()) allowed.push_back(&one);
+  }
+  if (const auto* constant = from.if_contains("const")) {
+    if (!from.contains("enum")) allowed.push_back(constant);
+    std::erase_if(allowed, [&](const value* one) { return *one != *constant; });
+  }
+  const auto types = from.contains("type") ? types_of(from, path) : std::set<std::string, std::less<>>{};
+  std::erase_if(allowed, [&](const value* one) {
+    const auto type = type_name(*one);
+    return !types.empty() && !types.contains(type) && !(type == "integer" && types.contains("number"));
+  });
+  for (const auto& field : from) {
+    const std::string_view name(field.key().data(), field.key().size());
+    if (name == "enum" || name == "const" || name == "type" || is_annotation(name)) continue;
+    // A keyword about another type says nothing about these values.
+    const auto about = find_keyword(name)->type;
+    if (std::ranges::none_of(allowed, [&](const value* one) {
+          const auto type = type_name(*one);
+          return type == about || (type == "integer" && about == "number");
+        }))
+      continue;
+    fail(below(path, name), "'" + std::string(name) + "' beside enum or const is not supported");
+  }
+  std::vector<term_id> parts;
+  for (const auto* one : allowed) parts.push_back(value_text(terms_, *one));
+  const auto all = terms_.choice(parts);
+  return parts.size() > 1 ? new_rule(all) : all;
+}
+
+term_id schema_compiler::typed(std::string_view type, const object& from, const std::string& path, std::size_t depth) {
+  if (type == "string") return string_of(from, path);
+  if (type == "number") return number_of(from, path, false);
+  if (type == "integer") return number_of(from, path, true);
+  if (type == "boolean") return terms_.choice({terms_.literal("true"), terms_.literal("false")});
+  if (type == "null") return terms_.literal("null");
+  return type == "array" ? array_of(from, path, depth) : object_of(from, path, depth);
+}
+
+term_id schema_compiler::string_of(const object& from, const std::string& path) {
+  const auto least = count_of(from, "minLength", 0, path), most = count_of(from, "maxLength", unlimited, path);
+  const bool lengths = from.contains("minLength") || from.contains("maxLength");
+  const auto *pattern = from.if_contains("pattern"), *format = from.if_contains("format");
+  if (pattern == nullptr && format == nullptr)
+    return least > most ? term_table::nothing : any_string(terms_, least, most);
+  if (pattern != nullptr && format != nullptr)
+    fail(below(path, "pattern"), "'pattern' and 'format' together are not supported");
+  const std::string name = pattern != nullptr ? "pattern" : "format";
+  if (lengths)
+    fail(below(path, name), "'" + name + "' together with 'minLength' or 'maxLength' is not supported" +
+                                (pattern != nullptr ? "; say the lengths in the pattern" : ""));
+  const auto& said = from.at(name);
+  if (!said.is_string()) fail(below(path, name), "it must be a string");
+  std::string text(text_of(said.get_string()));
+  if (format != nullptr) {
+    const auto of = pattern_of_format(text);
+    if (!of)
+      fail(below(path, name),
+           "the format '" + text.substr(0, 64) + "' is not supported; there are " + std::string(formats_known()));
+    text = *of;
+  }
+  pattern_context context;
+  context.character = [this](const character_set& set) { return in_json_string(terms_, set); };
+  context.around = terms_.repeat(any_json_character(terms_), 0, unlimited);
+  auto compiled = compile_pattern(terms_, text, context);
+  if (!compiled) fail(below(path, name), compiled.error());
+  const auto quote = terms_.byte('"');
+  const auto all = terms_.sequence({quote, *compiled, quote});
+  return all == term_table::nothing ? all : new_rule(all);
+}
+
+term_id schema_compiler::number_of(const object& from, const std::string& path, bool integer) {
+  const auto bound = [&](std::string_view inclusive, std::string_view exclusive_name,
+                         bool lower) -> std::optional<number_bound> {
+    std::optional<number_bound> out;
+    double strictest = 0.0;
+    for (const auto& [name, strict] : {std::pair(inclusive, false), std::pair(exclusive_name, true)}) {
+      const auto* said = from.if_contains(name);
+      if (said == nullptr) continue;
+      if (!said->is_number()) fail(below(path, name), "it must be a number");
+      const auto one = bound_of(*said, strict);
+      if (!one)
+        fail(below(path, name), "bounds of numbers may have " + std::to_string(integer_digits_max) +
+                                    " digits before the point and " + std::to_string(fraction_digits_max - 1) +
+                                    " behind it");
+      const auto number = said->to_number<double>();
+      if (!out || (lower ? number >= strictest : number <= strictest)) {
+        out = one;
+        strictest = number;
+      }
+    }
+    return out;
+  };
+  const auto low = bound("minimum", "exclusiveMinimum", true), high = bound("maximum", "exclusiveMaximum", false);
+  if (!low && !high) return integer ? any_integer(terms_) : any_number(terms_);
+  const auto all = integer ? integers_between(terms_, low, high) : numbers_between(terms_, low, high);
+  return all == term_table::nothing ? all : new_rule(all);
+}
+
+term_id schema_compiler::array_of(const object& from, const std::string& path, std::size_t depth) {
+  const auto least = count_of(from, "minItems", 0, path), most = count_of(from, "maxItems", unlimited, path);
+  if (least > most) return term_table::nothing;
+  std::vector<term_id> first;
+  if (const auto* list = from.if_contains("prefixItems")) {
+    const auto place = below(path, "prefixItems");
+    if (!list->is_array() || list->get_array().size() > limits_.alternatives_max)
+      fail(place, "it must be an array of at most " + std::to_string(limits_.alternatives_max) + " schemas");
+    for (std::size_t i = 0; i < list->get_array().size(); ++i)
+      first.push_back(schema(list->get_array()[i], below(place, i), depth + 1));
+  }
+  auto element = term_table::nothing;
+  if (const auto* items = from.if_contains("items")) {
+    if (items->is_array()) fail(below(path, "items"), "a list of schemas is written as 'prefixItems'");
+    element = schema(*items, below(path, "items"), depth + 1);
+  } else {
+    element = any_value();
+  }
+  const auto space = white_space(terms_), end = terms_.byte(']'), comma = terms_.sequence(terms_.byte(','), space);
+  const auto positions = static_cast<std::uint32_t>(first.size());
+  // What follows the n-th element, from behind.
+  const auto minus = [](std::uint32_t a, std::uint32_t b) { return a > b ? a - b : 0; };
+  auto rest = terms_.sequence({terms_.repeat(terms_.sequence(comma, element), minus(least, std::max(positions, 1U)),
+                                             most == unlimited ? most : minus(most, std::max(positions, 1U))),
+                               space, end});
+  for (auto n = positions; n > 1; --n) {
+    const auto more = n > most ? term_table::nothing : terms_.sequence({comma, first[n - 1], rest});
+    rest = new_rule(terms_.choice({more, least < n ? terms_.sequence(space, end) : term_table::nothing}));
+  }
+  const auto head = most == 0 ? term_table::nothing : terms_.sequence(positions > 0 ? first[0] : element, rest);
+  return new_rule(
+      terms_.sequence({terms_.byte('['), space, terms_.choice({head, least == 0 ? end : term_table::nothing})}));
+}
+
+term_id schema_compiler::member(std::string_view name, term_id of) {
+  return terms_.sequence({terms_.literal(quoted(name) + ":"), white_space(terms_), of});
+}
+
+term_id schema_compiler::object_of(const object& from, const std::string& path, std::size_t depth) {
+  struct property {
+    std::string name;
+    term_id of;
+    bool required;
+  };
+  std::vector<property> all;
+  if (const auto* properties = from.if_contains("properties")) {
+    const auto place = below(path, "properties");
+    if (!properties->is_object()) fail(place, "it must be an object");
+    for (const auto& field : properties->get_object()) {
+      std::string name(field.key().data(), field.key().size());
+      const auto of = schema(field.value(), below(place, name), depth + 1);
+      all.push_back({std::move(name), of, false});
+    }
+  }
+  // Where properties are declared, others are left out unless the schema names them.
+  auto additional = term_table::nothing;
+  bool named = false;
+  if (const auto* more = from.if_contains("additionalProperties")) {
+    additional = schema(*more, below(path, "additionalProperties"), depth + 1);
+    named = true;
+  } else if (all.empty()) {
+    additional = any_value();
+  }
+  if (const auto* required = from.if_contains("required")) {
+    const auto place = below(path, "required");
+    if (!required->is_array()) fail(place, "it must be an array of names");
+    for (std::size_t i = 0; i < required->get_array().size(); ++i) {
+      const auto& name = required->get_array()[i];
+      if (!name.is_string()) fail(below(place, i), "it must be a string");
+      auto found = std::ranges::find(all, text_of(name.get_string()), &property::name);
+      if (found == all.end()) {
+        if (named && additional == term_table::nothing)
+          fail(below(place, i), "'" + std::string(text_of(name.get_string()).substr(0, 64)) +
+                                    "' is not among the properties, and additionalProperties forbids others");
+        all.push_back({std::string(text_of(name.get_string())), named ? additional : any_value(), false});
+        found = all.end() - 1;
+      }
+      found->required = true;
+    }
+  }
+  if (all.size() > limits_.properties_max)
+    fail(below(path, "properties"), "more than " + std::to_string(limits_.properties_max) + " properties");
+
+  const auto space = white_space(terms_), close = terms_.byte('}');
+  const auto comma = terms_.sequence(terms_.byte(','), space), end = terms_.sequence(space, close);
+  std::vector<std::string> names;
+  for (const auto& one : all) names.push_back(one.name);
+  auto other = term_table::nothing;
+  std::size_t letters = 0;
+  for (const auto& name : names) letters += name.size();
+  if (letters > limits_.name_bytes_max || std::ranges::any_of(names, [](const auto& n) { return n.size() > 256; }))
+    fail(below(path, "properties"),
+         "names of more than 256 bytes, or of more than " + std::to_string(limits_.name_bytes_max) + " together");
+  if (additional != term_table::nothing)
+    other = terms_.sequence({new_rule(string_other_than(terms_, names)), terms_.byte(':'), space, additional});
+  // What follows when something stands already, and when nothing does; from behind.
+  auto more = terms_.sequence(terms_.repeat(terms_.sequence(comma, other), 0, unlimited), end);
+  auto first = terms_.choice({close, terms_.sequence(other, more)});
+  for (auto i = all.size(); i-- > 0;) {
+    const auto one = member(all[i].name, all[i].of);
+    const auto rest = new_rule(more);
+    const auto here = terms_.sequence(one, rest), next = terms_.sequence(comma, here);
+    first = all[i].required ? here : terms_.choice({here, i + 1 == all.size() ? first : new_rule(first)});
+    more = all[i].required ? next : terms_.choice({next, rest});
+  }
+  return new_rule(terms_.sequence({terms_.byte('{'), space, first}));
+}
+
+} // namespace godwit::protocols::grammar

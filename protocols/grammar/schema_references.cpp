@@ -1,0 +1,270 @@
+#include "grammar/schema_compiler.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace godwit::protocols::grammar {
+
+namespace json = boost::json;
+
+namespace {
+
+/// A fragment's %XX.
+std::string unescaped(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr == text.data() + i + 3) {
+      out += static_cast<char>(byte);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+/// Values within a value.
+std::size_t size_of(const json::value& of) {
+  std::size_t size = 1;
+  if (of.is_array())
+    for (const auto& each : of.get_array()) size += size_of(each);
+  if (of.is_object())
+    for (const auto& each : of.get_object()) size += size_of(each.value());
+  return size;
+}
+
+/// One step of a JSON pointer.
+std::string step_of(std::string_view token) {
+  std::string out;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    const bool escape = token[i] == '~' && i + 1 < token.size() && (token[i + 1] == '0' || token[i + 1] == '1');
+    out += escape ? (token[++i] == '0' ? '~' : '/') : token[i];
+  }
+  return out;
+}
+
+} // namespace
+
+const json::value& schema_compiler::target(std::string_view reference, const std::string& path) const {
+  const auto bad = [&](const std::string& why) {
+    fail(below(path, "$ref"), "'" + std::string(reference.substr(0, 128)) + "' " + why);
+  };
+  if (!reference.starts_with('#')) bad("is outside of this schema; only references that begin with '#' are supported");
+  const auto pointer = unescaped(reference.substr(1));
+  if (!pointer.empty() && pointer.front() != '/') bad("is not a JSON pointer; anchors are not supported");
+  const auto* at = &root_;
+  for (std::size_t i = 0; i < pointer.size();) {
+    const auto end = std::min(pointer.find('/', i + 1), pointer.size());
+    const auto step = step_of(std::string_view(pointer).substr(i + 1, end - i - 1));
+    i = end;
+    const value* next = nullptr;
+    if (at->is_object()) {
+      next = at->get_object().if_contains(step);
+    } else if (at->is_array()) {
+      std::size_t index = 0;
+      const auto read = std::from_chars(step.data(), step.data() + step.size(), index);
+      if (read.ec == std::errc{} && read.ptr == step.data() + step.size() && index < at->get_array().size())
+        next = &at->get_array()[index];
+    }
+    if (next == nullptr) bad("leads nowhere");
+    at = next;
+  }
+  return *at;
+}
+
+term_id schema_compiler::reference(std::string_view to, const std::string& path) {
+  static_cast<void>(target(to, path)); // must be there
+  const auto pointer = std::string(to.substr(1));
+  if (const auto known = references_.find(pointer); known != references_.end()) return terms_.rule(known->second);
+  const auto rule = new_rule(term_table::nothing);
+  references_.emplace(pointer, terms_.at(rule).a);
+  open_.emplace_back(terms_.at(rule).a, pointer);
+  return rule;
+}
+
+/// $ref and allOf, put into one object.
+json::object schema_compiler::without_references(const value& from, const std::string& path, std::size_t depth) {
+  if (depth > limits_.depth_max) fail(path, "references and allOf nested too deeply, or without end");
+  count_schema(path);
+  if (!from.is_object()) fail(path, "a schema must be an object here");
+  check_keywords(from.get_object(), path);
+  object out;
+  for (const auto& field : from.get_object())
+    if (!is_annotation({field.key().data(), field.key().size()})) {
+      count_work(size_of(field.value()), path);
+      out.insert(field);
+    }
+  if (const auto* to = out.if_contains("$ref")) {
+    if (!to->is_string()) fail(below(path, "$ref"), "it must be a string");
+    const std::string reference(text_of(to->get_string()));
+    out.erase("$ref");
+    const auto other = without_references(target(reference, path), path, depth + 1);
+    out = merged(other, out, path, depth + 1);
+  }
+  if (const auto* list = out.if_contains("allOf")) {
+    const auto place = below(path, "allOf");
+    if (!list->is_array() || list->get_array().empty()) fail(place, "it must be an array of schemas");
+    const auto all = list->get_array();
+    out.erase("allOf");
+    for (std::size_t i = 0; i < all.size(); ++i)
+      out = merged(out, without_references(all[i], below(place, i), depth + 1), below(place, i), depth + 1);
+  }
+  return out;
+}
+
+json::object schema_compiler::merged(const object& a, const object& b, const std::string& path, std::size_t depth) {
+  if (depth > limits_.depth_max) fail(path, "references and allOf nested too deeply, or without end");
+  count_schema(path);
+  // A list of additional properties is about the properties beside it only.
+  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    const auto *closed = one->if_contains("additionalProperties"), *more = other->if_contains("properties");
+    if (closed == nullptr || more == nullptr || (closed->is_bool() && closed->get_bool())) continue;
+    const auto* own = one->if_contains("properties");
+    if (!more->is_object()) continue;
+    for (const auto& field : more->get_object())
+      if (own == nullptr || !own->is_object() || !own->get_object().contains(field.key()))
+        fail(below(path, "additionalProperties"),
+             "it cannot be put together with the properties of another part of allOf, anyOf or $ref");
+  }
+  for (const auto* part : {&a, &b})
+    for (const auto& field : *part) count_work(size_of(field.value()), path);
+  object out = a;
+  for (const auto& field : b) {
+    const std::string_view name(field.key().data(), field.key().size());
+    auto* mine = out.if_contains(name);
+    if (mine == nullptr || *mine == field.value()) {
+      out[name] = field.value();
+      continue;
+    }
+    const auto& theirs = field.value();
+    const auto place = below(path, name);
+    const auto both = [&](std::string_view kind) {
+      return fail(place, "it is said twice, and cannot be " + std::string(kind));
+    };
+    if (name == "properties" && mine->is_object() && theirs.is_object()) {
+      for (const auto& property : theirs.get_object()) {
+        auto& list = out[name].get_object();
+        auto* before = list.if_contains(property.key());
+        if (before == nullptr || *before == property.value()) {
+          list[property.key()] = property.value();
+        } else {
+          object pair;
+          pair["allOf"] = json::array{*before, property.value()};
+          *before = std::move(pair);
+        }
+      }
+    } else if (name == "required" && mine->is_array() && theirs.is_array()) {
+      for (const auto& one : theirs.get_array())
+        if (std::ranges::find(mine->get_array(), one) == mine->get_array().end()) mine->get_array().push_back(one);
+    } else if (name == "enum" && mine->is_array() && theirs.is_array()) {
+      json::array common;
+      for (const auto& one : mine->get_array())
+        if (std::ranges::find(theirs.get_array(), one) != theirs.get_array().end()) common.push_back(one);
+      if (common.empty()) both("both");
+      *mine = std::move(common);
+    } else if (name == "type") {
+      const auto first = types_of(a, path), second = types_of(b, path);
+      json::array common;
+      for (const auto& type : first)
+        if (second.contains(type) || (type == "integer" && second.contains("number")))
+          common.emplace_back(json::string(type));
+        else if (type == "number" && second.contains("integer"))
+          common.emplace_back("integer");
+      if (common.empty()) both("both");
+      *mine = std::move(common);
+    } else if ((name.starts_with("min") || name == "exclusiveMinimum") && mine->is_number() && theirs.is_number()) {
+      if (theirs.to_number<double>() > mine->to_number<double>()) *mine = theirs;
+    } else if ((name.starts_with("max") || name == "exclusiveMaximum") && mine->is_number() && theirs.is_number()) {
+      if (theirs.to_number<double>() < mine->to_number<double>()) *mine = theirs;
+    } else if (name == "items" || (name == "additionalProperties" && mine->is_object() && theirs.is_object())) {
+      object pair;
+      pair["allOf"] = json::array{*mine, theirs};
+      *mine = std::move(pair);
+    } else if (name == "additionalProperties" && (mine->is_bool() || theirs.is_bool())) {
+      if (mine->is_bool() && mine->get_bool())
+        *mine = theirs;
+      else if (theirs.is_bool() && !theirs.get_bool())
+        *mine = false;
+    } else {
+      both("put together");
+    }
+  }
+  return out;
+}
+
+bool schema_compiler::exclusive(const value& a, const value& b, const std::string& path, std::size_t depth) {
+  constexpr std::size_t looks_max = 8;
+  count_work(16, path);
+  if (depth > looks_max) return false;
+  if (a.is_bool() || b.is_bool()) return (a.is_bool() && !a.get_bool()) || (b.is_bool() && !b.get_bool());
+  if (!a.is_object() || !b.is_object()) return false;
+  const auto &one = a.get_object(), &other = b.get_object();
+  for (const auto& [part, rest] : {std::pair(&one, &b), std::pair(&other, &a)}) {
+    if (const auto* to = part->if_contains("$ref"); to != nullptr && to->is_string())
+      if (exclusive(target(text_of(to->get_string()), path), *rest, path, depth + 1)) return true;
+    if (const auto* all = part->if_contains("allOf"); all != nullptr && all->is_array())
+      for (const auto& each : all->get_array())
+        if (exclusive(each, *rest, path, depth + 1)) return true;
+    for (const auto* name : {"anyOf", "oneOf"})
+      if (const auto* any = part->if_contains(name); any != nullptr && any->is_array())
+        if (std::ranges::all_of(any->get_array(),
+                                [&](const value& each) { return exclusive(each, *rest, path, depth + 1); }))
+          return true;
+  }
+  const auto values = [](const object& of) {
+    json::array out;
+    if (const auto* constant = of.if_contains("const")) return json::array{*constant};
+    if (const auto* list = of.if_contains("enum"); list != nullptr && list->is_array()) out = list->get_array();
+    return out;
+  };
+  const auto mine = values(one), theirs = values(other);
+  if (!mine.empty() && !theirs.empty())
+    return std::ranges::none_of(mine,
+                                [&](const value& each) { return std::ranges::find(theirs, each) != theirs.end(); });
+  const auto kinds = [&](const object& of, const json::array& listed) {
+    std::set<std::string, std::less<>> out;
+    if (of.contains("type")) return types_of(of, path);
+    for (const auto& each : listed)
+      out.emplace(each.is_string()   ? "string"
+                  : each.is_number() ? "number"
+                  : each.is_bool()   ? "boolean"
+                  : each.is_null()   ? "null"
+                  : each.is_array()  ? "array"
+                                     : "object");
+    return out;
+  };
+  auto first = kinds(one, mine), second = kinds(other, theirs);
+  for (auto* set : {&first, &second})
+    if (set->erase("integer") > 0) set->emplace("number");
+  if (!first.empty() && !second.empty() &&
+      std::ranges::none_of(first, [&](const auto& t) { return second.contains(t); }))
+    return true;
+  if (first != std::set<std::string, std::less<>>{"object"} || second != first) return false;
+
+  const auto requires_name = [](const object& of, std::string_view name) {
+    const auto* list = of.if_contains("required");
+    return list != nullptr && list->is_array() && std::ranges::any_of(list->get_array(), [&](const value& each) {
+             return each.is_string() && text_of(each.get_string()) == name;
+           });
+  };
+  for (const auto& [x, y] : {std::pair(&one, &other), std::pair(&other, &one)}) {
+    const auto *own = x->if_contains("properties"), *others = y->if_contains("properties");
+    if (own == nullptr || !own->is_object()) continue;
+    const auto* closed = y->if_contains("additionalProperties");
+    for (const auto& field : own->get_object()) {
+      if (!requires_name(*x, {field.key().data(), field.key().size()})) continue;
+      const auto* there =
+          others != nullptr && others->is_object() ? others->get_object().if_contains(field.key()) : nullptr;
+      if (there == nullptr) {
+        if (closed != nullptr && closed->is_bool() && !closed->get_bool()) return true;
+      } else if (exclusive(field.value(), *there, path, depth + 1)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+} // namespace godwit::protocols::grammar

@@ -1,0 +1,360 @@
+#include <godwit/protocols/grammar/json_schema.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace godwit::protocols::grammar {
+namespace {
+
+struct claim {
+  std::string_view schema;
+  std::vector<std::string_view> allowed;
+  std::vector<std::string_view> forbidden;
+};
+
+void check(const claim& one) {
+  const auto made = compile_schema(one.schema);
+  ASSERT_TRUE(made.has_value()) << one.schema << "\n" << made.error().path << ": " << made.error().message;
+  for (const auto text : one.allowed) EXPECT_TRUE(made->accepts(text)) << one.schema << " should allow " << text;
+  for (const auto text : one.forbidden) EXPECT_FALSE(made->accepts(text)) << one.schema << " should forbid " << text;
+}
+
+std::string fault_of(std::string_view schema, const schema_limits& limits = {}) {
+  const auto made = compile_schema(schema, limits);
+  return made ? std::string("none") : made.error().path + ": " + made.error().message;
+}
+
+TEST(JsonSchema, AnyValueIsAnyJson) {
+  check({"{}",
+         {"null", "true", "0", "-1.5e+3", "\"\"", "[]", "[ ]", "{}", "{\n}", R"({"a":[1,{"b":"c"}],"d":null})",
+          R"([1, 2,3])", "[\n  1,\n  2\n]", R"("\u00e9\ud83d\ude00é😀\\\"\/")"},
+         {"",
+          " 1",
+          "1 ",
+          "01",
+          "+1",
+          "1.",
+          ".5",
+          "nul",
+          "[1,]",
+          "{\"a\" :1}",
+          "[1  ,2]",
+          "{1:2}",
+          "'a'",
+          "\"\n\"",
+          "\"\\x\"",
+          R"("\ud83d")",
+          R"("\ude00\ud83d")",
+          "\"\xff\"",
+          "\"\xed\xa0\x80\"",
+          "\"\xc0\x80\"",
+          "\"",
+          "[",
+          "NaN"}});
+  check({"true", {"1"}, {""}});
+}
+
+TEST(JsonSchema, ObjectsHaveTheirPropertiesInOrder) {
+  check({R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"type":"null"}},
+            "required":["b"],"additionalProperties":false})",
+         {R"({"b":""})", R"({"a":1,"b":"x"})", R"({"a":1,"b":"x","c":null})", R"({"b":"x","c":null})",
+          "{\n  \"a\": 1,\n  \"b\": \"x\"\n}", R"({ "b": "x" })"},
+         {"{}", R"({"a":1})", R"({"b":"x","a":1})", R"({"b":1})", R"({"b":"x","d":1})", R"({"b":"x",})",
+          R"({"b":"x","b":"x"})", R"({"a":1,"b":"x"}})", R"({"a":1 "b":"x"})"}});
+  check({R"({"type":"object","properties":{"a":{},"b":{}}})",
+         {"{}", "{ }", R"({"a":1})", R"({"b":1})", R"({"a":1,"b":2})"},
+         {R"({"c":1})", R"({,"a":1})", R"({"a":1,"c":1})"}});
+  check({R"({"type":"object"})", {"{}", R"({"x":1,"y":{}})"}, {"[]", "1"}});
+  check({R"({"required":["z"],"properties":{"a":{"type":"integer"}}})",
+         {R"({"z":[]})", R"({"a":3,"z":1})"},
+         {R"({"a":3})"}});
+}
+
+TEST(JsonSchema, AdditionalPropertiesBearOtherNames) {
+  check({R"({"type":"object","properties":{"ab":{"type":"integer"}},"additionalProperties":{"type":"boolean"}})",
+         {"{}", R"({"ab":1})", R"({"ab":1,"a":true})", R"({"abc":true})", R"({"":true,"é":false,"b\"":true})",
+          R"({"x":true,"y":false})"},
+         {R"({"ab":true})", R"({"x":1})", R"({"x":true,"ab":1})", R"({"\u0061b":true})", R"({"a":true,})"}});
+  check({R"({"properties":{"é":{"type":"integer"},"a\"":{"type":"null"}},"additionalProperties":true})",
+         {R"({"é":1,"a\"":null,"è":2})", R"({"e":[]})"},
+         {R"({"é":"x"})", R"({"a\"":1})"}});
+}
+
+TEST(JsonSchema, ArraysCountTheirElements) {
+  check({R"({"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":3})",
+         {"[1]", "[1,2]", "[1, 2, 3]", "[\n 1\n]"},
+         {"[]", "[1,2,3,4]", "[1,]", "[\"a\"]", "[1 2]"}});
+  check({R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":false})",
+         {"[]", "[1]", "[1,\"a\"]"},
+         {"[\"a\"]", "[1,2]", "[1,\"a\",3]"}});
+  check({R"({"prefixItems":[{"const":1},{"const":2}],"items":{"const":3},"minItems":2,"maxItems":4})",
+         {"[1,2]", "[1,2,3]", "[1,2,3,3]"},
+         {"[]", "[1]", "[1,3]", "[1,2,3,3,3]"}});
+  check({R"({"prefixItems":[{"const":1},{"const":2}],"maxItems":1})", {"[]", "[1]"}, {"[1,2]"}});
+  check({R"({"type":"array","maxItems":0})", {"[]", "[ ]"}, {"[1]"}});
+  check({R"({"type":"array","items":false})", {"[]"}, {"[1]"}});
+}
+
+TEST(JsonSchema, StringsCountCharacters) {
+  check({R"({"type":"string","minLength":2,"maxLength":3})",
+         {"\"ab\"", "\"äöü\"", "\"😀😀\"", R"("\n\t")", R"("\ud83d\ude00x")"},
+         {"\"a\"", "\"abcd\"", "\"\"", "ab"}});
+  check({R"({"type":"string","maxLength":0})", {"\"\""}, {"\"a\""}});
+}
+
+TEST(JsonSchema, PatternsAreSearchedForUnlessAnchored) {
+  check({R"({"type":"string","pattern":"^[a-c]{2,3}$"})", {"\"ab\"", "\"ccc\""}, {"\"a\"", "\"abcc\"", "\"ad\""}});
+  check({R"({"type":"string","pattern":"b+"})", {"\"b\"", "\"abbc\"", "\"äbö\""}, {"\"\"", "\"aac\""}});
+  check({R"({"pattern":"^a|b$"})", {"\"ax\"", "\"xb\"", "\"ab\""}, {"\"xa\"", "\"bx\""}});
+  check({R"({"pattern":"^(?:foo|ba[rz])?-\\d{2}$"})",
+         {"\"foo-12\"", "\"-00\"", "\"baz-99\""},
+         {"\"fo-12\"", "\"baz-9\""}});
+  check({R"({"pattern":"^[^\\s\"]+\\\\$"})", {R"("a\\")"}, {R"("a b\\")", R"("a\"\\")", R"("a")"}});
+  check({R"({"pattern":"^\\u00e9\\x41.$"})", {"\"éAx\"", "\"éA😀\""}, {"\"éA\"", "\"eAx\""}});
+  check({R"({"pattern":"^[\\w-]+@\\w+\\.(com|org)$"})", {"\"a-b@c.org\""}, {"\"a-b@c.net\""}});
+  check({R"({"pattern":"^a{2}?b*?$"})", {"\"aa\"", "\"aab\""}, {"\"ab\""}});
+}
+
+TEST(JsonSchema, FormatsAreExactWhereItMatters) {
+  check({R"({"type":"string","format":"date"})",
+         {"\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\"", "\"2023-04-30\""},
+         {"\"2023-02-29\"", "\"1900-02-29\"", "\"2023-04-31\"", "\"2023-13-01\"", "\"2023-1-1\"", "\"0000-01-01\""}});
+  check({R"({"format":"date-time"})",
+         {"\"2024-02-29T23:59:59Z\"", "\"2024-01-01T00:00:00.123+05:30\""},
+         {"\"2024-02-29\"", "\"2024-02-29T24:00:00Z\"", "\"2024-02-29T23:59:59\""}});
+  check({R"({"format":"time"})", {"\"12:00:00Z\""}, {"\"12:00\"", "\"25:00:00Z\""}});
+  check(
+      {R"({"format":"uuid"})", {"\"123e4567-E89b-12d3-a456-426614174000\""}, {"\"123e4567e89b12d3a456426614174000\""}});
+  check({R"({"format":"email"})", {"\"a.b@c.de\""}, {"\"a@b\"", "\"@c.de\"", "\"a..b@c.de\""}});
+  check({R"({"format":"ipv4"})", {"\"255.0.10.1\""}, {"\"256.0.0.1\"", "\"1.2.3\""}});
+  check({R"({"format":"duration"})", {"\"P1Y2M3DT4H5M6S\"", "\"PT1M\"", "\"P3W\""}, {"\"P\"", "\"PT\"", "\"1Y\""}});
+}
+
+TEST(JsonSchema, IntegersKeepTheirBounds) {
+  for (const auto& [low, high] : std::vector<std::pair<int, int>>{
+           {0, 0}, {0, 9}, {1, 10}, {-1, 1}, {-120, -7}, {5, 1234}, {99, 101}, {-1000, 1000}, {17, 17}, {-5, 0}}) {
+    const auto made = compile_schema(R"({"type":"integer","minimum":)" + std::to_string(low) + R"(,"maximum":)" +
+                                     std::to_string(high) + "}");
+    ASSERT_TRUE(made.has_value());
+    for (int i = -1300; i <= 1300; ++i)
+      EXPECT_EQ(made->accepts(std::to_string(i)), low <= i && i <= high) << i << " in " << low << ".." << high;
+    EXPECT_FALSE(made->accepts("-0"));
+    EXPECT_FALSE(made->accepts("007"));
+  }
+  check({R"({"type":"integer","exclusiveMinimum":3,"exclusiveMaximum":6})", {"4", "5"}, {"3", "6", "4.0"}});
+  check({R"({"type":"integer","minimum":0.5,"maximum":2.5})", {"1", "2"}, {"0", "3"}});
+  check({R"({"type":"integer","minimum":-2.5,"exclusiveMaximum":-0.5})", {"-1", "-2"}, {"-3", "0"}});
+  check({R"({"type":"integer","minimum":3})",
+         {"3", "4", "10", "999999999999999999"},
+         {"2", "0", "-3", "1000000000000000000"}});
+  check({R"({"type":"integer"})", {"0", "-7", "123456789012345678"}, {"1.0", "1e3", "-0", "1234567890123456789"}});
+}
+
+TEST(JsonSchema, DecimalsKeepTheirBounds) {
+  for (const auto& [low, high] : std::vector<std::pair<double, double>>{
+           {0, 1}, {-1, 1}, {0.25, 0.75}, {-2.5, -0.125}, {1.5, 12.25}, {0.1, 0.1}, {-0.05, 0.05}, {9.99, 100.01}})
+    for (const bool exclusive : {false, true}) {
+      if (exclusive && low == high) continue;
+      const std::string minimum = exclusive ? "exclusiveMinimum" : "minimum",
+                        maximum = exclusive ? "exclusiveMaximum" : "maximum";
+      const auto made = compile_schema(R"({"type":"number",")" + minimum + "\":" + std::to_string(low) + ",\"" +
+                                       maximum + "\":" + std::to_string(high) + "}");
+      ASSERT_TRUE(made.has_value());
+      for (int i = -3000; i <= 3000; i += 1) {
+        const double value = i / 200.0;
+        const auto text = std::to_string(value);
+        const bool inside = exclusive ? low < value && value < high : low <= value && value <= high;
+        if (text.starts_with("-0.000000")) continue;
+        EXPECT_EQ(made->accepts(text), inside) << text << " in " << low << ".." << high;
+        const auto shorter = text.substr(0, text.find_last_not_of('0') + 1);
+        EXPECT_EQ(made->accepts(shorter), inside && shorter.back() != '.') << shorter;
+      }
+    }
+  check({R"({"type":"number","minimum":0})", {"0", "0.0", "12.5", "3"}, {"-0.1", "-1", "1e5", "1."}});
+  check({R"({"type":"number","exclusiveMinimum":0})", {"0.01", "12.5", "3"}, {"0", "0.0", "-1"}});
+  check({R"({"type":"number"})", {"0", "-0", "1e10", "1.5E-7", "-12.25"}, {"1e100", ".5", "1.", "0x1", "00"}});
+}
+
+TEST(JsonSchema, EnumAndConstAreTheValuesThemselves) {
+  check({R"({"enum":["a","ab\n",1,1.5,null,true,[1,"x"],{"k":2}]})",
+         {"\"a\"", R"("ab\n")", "1", "1.5", "null", "true", "[1,\"x\"]", "[1, \"x\"]", R"({"k":2})", R"({ "k": 2 })"},
+         {"\"b\"", "2", "false", "[]", "{}", "[1]"}});
+  check({R"({"type":"string","enum":["a",1]})", {"\"a\""}, {"1"}});
+  check({R"({"const":"x","enum":["x","y"],"title":"t"})", {"\"x\""}, {"\"y\""}});
+  check({R"({"type":["integer","null"],"enum":[1,2,null]})", {"1", "null"}, {"3"}});
+}
+
+TEST(JsonSchema, AlternativesAreTriedTogether) {
+  check(
+      {R"({"anyOf":[{"type":"integer"},{"type":"string","maxLength":1},{"type":"array","items":{"anyOf":[{"type":"number"},{"type":"integer"}]}}]})",
+       {"12", "\"a\"", "[1,2.5]"},
+       {"\"ab\"", "[\"a\"]", "null"}});
+  check({R"({"type":["string","null"]})", {"\"a\"", "null"}, {"1"}});
+  // Two objects that differ late.
+  check({R"({"oneOf":[
+            {"type":"object","properties":{"kind":{"const":"circle"},"r":{"type":"integer"}},"required":["kind","r"],"additionalProperties":false},
+            {"type":"object","properties":{"kind":{"const":"rect"},"w":{"type":"integer"},"h":{"type":"integer"}},"required":["kind","w","h"],"additionalProperties":false}],
+            "discriminator":{"propertyName":"kind"}})",
+         {R"({"kind":"circle","r":1})", R"({"kind":"rect","w":1,"h":2})"},
+         {R"({"kind":"circle","w":1,"h":2})", R"({"kind":"other"})"}});
+  check(
+      {R"({"type":"object","properties":{"a":{"type":"integer"}},"anyOf":[{"required":["a"]},{"properties":{"b":{"type":"null"}},"required":["b"]}]})",
+       {R"({"a":1})", R"({"a":1,"b":null})", R"({"b":null})"},
+       {"{}", R"({"b":1})"}});
+}
+
+TEST(JsonSchema, AllOfIsPutTogether) {
+  check({R"({"allOf":[{"type":"object","properties":{"a":{"type":"integer","minimum":0}},"required":["a"]},
+                      {"properties":{"a":{"maximum":9},"b":{"type":"string"}},"required":["b"]}]})",
+         {R"({"a":5,"b":"x"})"},
+         {R"({"a":10,"b":"x"})", R"({"a":5})"}});
+  check({R"({"allOf":[{"$ref":"#/$defs/x"}],"description":"pydantic writes it so","$defs":{"x":{"enum":["p","q"]}}})",
+         {"\"p\""},
+         {"\"r\""}});
+  check({R"({"allOf":[{"type":["integer","string"]},{"type":"number"}]})", {"1"}, {"1.5", "\"a\""}});
+}
+
+TEST(JsonSchema, ReferencesMayBeRecursive) {
+  check({R"({"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},
+            "next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"],"additionalProperties":false}}})",
+         {R"({"v":1,"next":null})", R"({"v":1,"next":{"v":2,"next":{"v":3,"next":null}}})"},
+         {R"({"v":1})", R"({"v":1,"next":{"v":2}})", R"({"v":1,"next":{"v":2,"next":null})"}});
+  check({R"({"type":"array","items":{"$ref":"#"}})", {"[]", "[[],[[]]]"}, {"[1]", "[[]"}});
+  check({R"({"definitions":{"a/b~c":{"type":"null"}},"$ref":"#/definitions/a~1b~0c"})", {"null"}, {"1"}});
+  check(
+      {R"({"properties":{"a":{"$ref":"#/$defs/s","description":"d"},"b":{"$ref":"#/properties/a"}},"$defs":{"s":{"type":"string"}}})",
+       {R"({"a":"x","b":"y"})"},
+       {R"({"b":1})"}});
+  check({R"({"properties":{"a":{"$ref":"#/$defs/s","maxLength":1}},"$defs":{"s":{"type":"string"}}})",
+         {R"({"a":"x"})"},
+         {R"({"a":"xy"})"}});
+}
+
+TEST(JsonSchema, WhatCannotBeFinishedIsNotBegun) {
+  EXPECT_EQ(fault_of(R"({"$ref":"#"})"), ": no text can fulfil it");
+  EXPECT_EQ(fault_of(R"({"type":"object","properties":{"n":{"$ref":"#"}},"required":["n"]})"),
+            ": no text can fulfil it");
+  EXPECT_EQ(fault_of("false"), ": no text can fulfil it");
+  EXPECT_EQ(fault_of(R"({"type":"string","minLength":3,"maxLength":2})"), ": no text can fulfil it");
+  EXPECT_EQ(fault_of(R"({"type":"integer","minimum":3,"maximum":2})"), ": no text can fulfil it");
+  EXPECT_EQ(fault_of(R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})"),
+            ": a $ref leads back to itself without anything in between");
+  // An endless branch is left out, so that no answer enters it.
+  check(
+      {R"({"anyOf":[{"type":"null"},{"$ref":"#/$defs/e"}],"$defs":{"e":{"type":"array","items":{"$ref":"#/$defs/e"},"minItems":1}}})",
+       {"null"},
+       {"[]", "[[]]"}});
+  auto made = compile_schema(
+      R"({"anyOf":[{"type":"null"},{"$ref":"#/$defs/e"}],"$defs":{"e":{"type":"array","items":{"$ref":"#/$defs/e"},"minItems":1}}})");
+  automaton run(*made);
+  EXPECT_EQ(run.advance(run.start(), '['), dead);
+}
+
+TEST(JsonSchema, WhatIsNotSupportedIsNamed) {
+  EXPECT_EQ(fault_of(R"({"properties":{"a":{"type":"array","uniqueItems":true}}})"),
+            "properties.a.uniqueItems: the keyword 'uniqueItems' is not supported");
+  EXPECT_EQ(fault_of(R"({"anyOf":[{},{"not":{}}]})"), "anyOf[1].not: the keyword 'not' is not supported");
+  EXPECT_EQ(fault_of(R"({"patternProperties":{}})"),
+            "patternProperties: the keyword 'patternProperties' is not supported");
+  EXPECT_EQ(fault_of(R"({"type":"text"})"),
+            "type: a type is one of string, number, integer, boolean, null, object, array");
+  EXPECT_EQ(
+      fault_of(R"({"type":"string","format":"uri"})"),
+      "format: the format 'uri' is not supported; there are date, time, date-time, duration, uuid, email, hostname, "
+      "ipv4, ipv6");
+  EXPECT_EQ(fault_of(R"({"type":"string","pattern":"(?=a)b"})"),
+            "pattern: the pattern has a look-around group, which is not supported, at character 3");
+  EXPECT_EQ(fault_of(R"({"type":"string","pattern":"(a"})"),
+            "pattern: the pattern has an unfinished group at character 3");
+  EXPECT_EQ(fault_of(R"({"pattern":"(a)\\1"})"),
+            "pattern: the pattern has a back-reference, which is not supported, at character 6");
+  EXPECT_EQ(
+      fault_of(R"({"pattern":"a","maxLength":2})"),
+      "pattern: 'pattern' together with 'minLength' or 'maxLength' is not supported; say the lengths in the pattern");
+  EXPECT_EQ(fault_of(R"({"$ref":"http://x/y"})"),
+            "$ref: 'http://x/y' is outside of this schema; only references that begin with '#' are supported");
+  EXPECT_EQ(fault_of(R"({"$ref":"#/$defs/x"})"), "$ref: '#/$defs/x' leads nowhere");
+  EXPECT_EQ(fault_of(R"({"items":[{}]})"), "items: a list of schemas is written as 'prefixItems'");
+  EXPECT_EQ(fault_of(R"({"required":["b"],"properties":{"a":{}},"additionalProperties":false})"),
+            "required[0]: 'b' is not among the properties, and additionalProperties forbids others");
+  EXPECT_EQ(fault_of(R"({"minLength":"3","type":"string"})"), "minLength: it must be an integer from 0 to 1000000000");
+  EXPECT_EQ(fault_of(R"({"exclusiveMinimum":true,"type":"integer"})"), "exclusiveMinimum: it must be a number");
+  EXPECT_EQ(fault_of(R"({"enum":["a"],"minLength":2})"),
+            "minLength: 'minLength' beside enum or const is not supported");
+  EXPECT_EQ(fault_of(R"({"oneOf":[{"type":"integer"},{"type":"number"}]})").substr(0, 34),
+            "oneOf: alternatives 0 and 1 may bo");
+  EXPECT_EQ(fault_of("12"), ": a schema must be an object or a boolean");
+  EXPECT_EQ(fault_of("{"), ": it is not JSON: incomplete JSON");
+}
+
+TEST(JsonSchema, WhatIsTooMuchIsRefusedAndSoon) {
+  EXPECT_EQ(fault_of("{\"title\":\"" + std::string(70000, 'x') + "\"}"),
+            ": a schema may have 65536 bytes, this one has 70012");
+  std::string deep, tail;
+  for (int i = 0; i < 60; ++i) {
+    deep += "{\"items\":";
+    tail += "}";
+  }
+  EXPECT_NE(fault_of(deep + "{}" + tail).find("nested more than 48 deep"), std::string::npos);
+  // Every level doubles what is put together.
+  std::string doubling = R"({"$ref":"#/$defs/a0","$defs":{"a18":{"type":"null"})";
+  for (int i = 0; i < 18; ++i)
+    doubling += ",\"a" + std::to_string(i) + "\":{\"allOf\":[{\"$ref\":\"#/$defs/a" + std::to_string(i + 1) +
+                "\"},{\"$ref\":\"#/$defs/a" + std::to_string(i + 1) + "\"}]}";
+  EXPECT_NE(fault_of(doubling + "}}").find("subschemas in all"), std::string::npos) << fault_of(doubling + "}}");
+  std::string many = "{\"enum\":[0";
+  for (int i = 1; i < 2000; ++i) many += "," + std::to_string(i);
+  EXPECT_EQ(fault_of(many + "]}"), "enum: more than 1024 values");
+  schema_limits small;
+  small.terms_max = 100;
+  EXPECT_EQ(fault_of(R"({"type":"string"})", small), ": it is too complex: its grammar would have more than 100 parts");
+}
+
+TEST(JsonSchema, ChoicesAndPatternsAreTextAsItIs) {
+  const std::vector<std::string> texts{"yes", "no", "no \"way\"\n"};
+  EXPECT_EQ(choice_schema(texts), R"(["yes","no","no \"way\"\n"])");
+  const auto made = compile_schema(choice_schema(texts));
+  ASSERT_TRUE(made.has_value());
+  for (const auto& text : texts) EXPECT_TRUE(made->accepts(text));
+  EXPECT_FALSE(made->accepts("\"yes\""));
+  EXPECT_FALSE(made->accepts("ye"));
+  const auto pattern = compile_schema(pattern_schema("[a-z]+é?\\d{2}"));
+  ASSERT_TRUE(pattern.has_value());
+  EXPECT_TRUE(pattern->accepts("abc12"));
+  EXPECT_TRUE(pattern->accepts("xé99"));
+  EXPECT_FALSE(pattern->accepts("abc1"));
+  EXPECT_FALSE(pattern->accepts("-abc12"));
+  EXPECT_EQ(fault_of("[]"), ": there must be 1 to 1024 choices");
+}
+
+TEST(Automaton, EqualRestsAreOneState) {
+  const auto made = compile_schema(R"({"type":"array","items":{"anyOf":[{"type":"integer"},{"type":"number"}]}})");
+  ASSERT_TRUE(made.has_value());
+  automaton run(*made);
+  EXPECT_EQ(run.advance(run.start(), "[1,22,3.5e7,"), run.advance(run.start(), "[0,"));
+  // A string of bounded length far from its end is like one a little nearer to it.
+  const auto bounded = compile_schema(R"({"type":"string","maxLength":1000})");
+  automaton other(*bounded);
+  const auto early = other.split(other.advance(other.start(), "\"ab")),
+             late = other.split(other.advance(other.start(), "\"abcde"));
+  ASSERT_EQ(early.size(), 1U);
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_NE(early[0].first, late[0].first);
+  EXPECT_EQ(other.within(early[0].first, 64), other.within(late[0].first, 64));
+}
+
+TEST(Automaton, AnExplosionEndsItAndNothingElse) {
+  const auto made = compile_schema(pattern_schema("(?:(?:a|b)*a(?:a|b){400}c|(?:ab|ba|aab){0,4000}){0,300}d"));
+  ASSERT_TRUE(made.has_value());
+  automaton run(*made);
+  auto at = run.start();
+  for (int i = 0; i < 3000 && at != dead; ++i) at = run.advance(at, i % 3 == 0 ? 'a' : 'b');
+  EXPECT_TRUE(at != dead || run.exhausted());
+  EXPECT_LT(run.memory_bytes(), 256U << 20U);
+}
+
+} // namespace
+} // namespace godwit::protocols::grammar
