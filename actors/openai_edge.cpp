@@ -196,12 +196,7 @@ std::optional<openai::api_error> openai_edge::admissible(const openai::common_re
   if (!request.model.empty() && request.model != options_.model.name) return openai::model_not_found(request.model);
   if (draining_) return openai::unavailable("the server is shutting down", options_.retry_after_s);
   if (!gate_->ready()) return openai::unavailable("no instance is ready", options_.retry_after_s);
-  if (!request.ignored.empty()) {
-    std::string names; // the client's words: bounded
-    for (std::size_t i = 0; i < std::min<std::size_t>(request.ignored.size(), 8); ++i)
-      names += (names.empty() ? "" : ", ") + request.ignored[i].substr(0, 64);
-    options_.log.debug("ignored {} fields nobody knows: {}", request.ignored.size(), names);
-  }
+  if (!request.unknown.empty()) return openai::unknown_parameter(request.unknown.front());
   return std::nullopt;
 }
 

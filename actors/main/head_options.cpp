@@ -44,6 +44,7 @@ actors::node_options make_head_options(const serve_settings& settings, const gpu
   o.frontend.requests_max = settings.frontend.requests_max;
   o.frontend.attempts_max = settings.frontend.attempts_max;
   o.frontend.placement_timeout = settings.frontend.placement_timeout;
+  o.frontend.request_timeout = settings.frontend.request_timeout;
   o.frontend.execution_levels = execution_level_names(settings);
   o.frontend.log = log.component("frontend");
   return o;

@@ -124,6 +124,12 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .unit = "ms",
          .min = 1,
          .max = hour_ms});
+  r.add("frontend.request_timeout", s.frontend.request_timeout,
+        {.doc = "From a request's arrival to its end, where it names no `timeout` of its own; then 504, or an error "
+                "in its stream. 0: none.",
+         .unit = "ms",
+         .max = 7 * 24 * hour_ms,
+         .extreme = "200"});
   r.add("frontend.prompts_max", s.frontend.prompts_max,
         {.doc = "Prompts in one call of /v1/completions.", .unit = "prompts", .min = 1, .max = 65'536});
   r.add("runtime.worker_threads", s.runtime.worker_threads,

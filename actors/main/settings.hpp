@@ -80,6 +80,7 @@ struct serve_settings {
     std::uint32_t requests_max = 4096;
     std::uint32_t attempts_max = 16;
     std::chrono::milliseconds placement_timeout{30'000};
+    std::chrono::milliseconds request_timeout{3'600'000};
     std::uint32_t prompts_max = 64;
   } frontend;
   struct {

@@ -81,6 +81,11 @@ api_error unavailable(std::string message, std::uint32_t retry_after_s) {
   return error;
 }
 
+api_error unknown_parameter(std::string_view name) {
+  std::string shown{name.substr(0, 64)}; // the client's words
+  return make(400, "Unknown parameter: '" + shown + "'.", invalid, shown, "unknown_parameter");
+}
+
 api_error timed_out(std::string message) {
   return make(504, std::move(message), "timeout_error", "timeout", "timeout");
 }

@@ -98,14 +98,14 @@ expected<chat_request, api_error> parse_chat(std::string_view text, const reques
     chat_request request;
     refuse_unsupported_chat(body);
     parse_common(body, defaults, limits, request);
-    request.messages = parse_messages(body, limits, request.ignored);
+    request.messages = parse_messages(body, limits, request.unknown);
     request.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
     request.add_special_tokens = body.boolean("add_special_tokens").value_or(false);
     const bool logprobs = body.boolean("logprobs").value_or(false);
     const auto top = body.integer("top_logprobs", 0, limits.logprobs_max);
     if (top.value_or(0) > 0 && !logprobs) fail(invalid_value("top_logprobs", "'top_logprobs' needs 'logprobs': true."));
     if (logprobs) request.sampling.logprobs = static_cast<std::int32_t>(top.value_or(0));
-    for (auto& name : body.unasked()) request.ignored.push_back(std::move(name));
+    for (auto& name : body.unasked()) request.unknown.push_back(std::move(name));
     return request;
   } catch (parse_failure& failure) {
     return unexpected{std::move(failure.error)};

@@ -131,7 +131,7 @@ void parse_stream(json_reader& body, common_request& into) {
   static_cast<void>(reader.value("continuous_usage_stats"));
   if (reader.boolean("include_obfuscation").value_or(false)) fail(unsupported("stream_options.include_obfuscation"));
   into.heartbeat_s = static_cast<std::uint32_t>(reader.integer("heartbeat_interval", 1, 3600).value_or(0));
-  for (auto& name : reader.unasked()) into.ignored.push_back(std::move(name));
+  for (auto& name : reader.unasked()) into.unknown.push_back(std::move(name));
 }
 
 /// Who is served first, and who decodes undisturbed.

@@ -74,7 +74,7 @@ expected<completion_request, api_error> parse_completion(std::string_view text, 
                                         std::to_string(request.n) + ")."));
     if (request.best_of > request.n && request.stream)
       fail(invalid_value("best_of", "'best_of' above 'n' cannot be streamed."));
-    if (request.prompts.size() * request.best_of > limits.choices_max)
+    if (request.best_of > 1 && request.prompts.size() * request.best_of > limits.choices_max)
       fail(invalid_value("n", "A request may have up to " + std::to_string(limits.choices_max) +
                                   " answers, over all its prompts, not " +
                                   std::to_string(request.prompts.size() * request.best_of) + "."));
@@ -86,7 +86,7 @@ expected<completion_request, api_error> parse_completion(std::string_view text, 
                                              ") exceeds 'max_tokens', which is " +
                                              std::to_string(request.stop.max_tokens) + " when not given."));
     }
-    for (auto& name : body.unasked()) request.ignored.push_back(std::move(name));
+    for (auto& name : body.unasked()) request.unknown.push_back(std::move(name));
     return request;
   } catch (parse_failure& failure) {
     return unexpected{std::move(failure.error)};

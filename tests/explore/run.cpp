@@ -160,6 +160,7 @@ private:
     one->seeded = true;
     one->sink = mine.who;
     one->client_id = name_of(number);
+    one->first_sample = sample_of(index);
     // A weak one: the client must not keep itself.
     mine.who->go = [this, who = std::weak_ptr(mine.who)] {
       if (cluster_.head_is_up()) cluster_.actors().gate()->withdraw(who.lock());
@@ -169,6 +170,13 @@ private:
       mine.who->gone = true;
       mine.who->go();
     }
+  }
+  /// An earlier request with the same prompt that still runs: the new one is another sample of it.
+  std::shared_ptr<client> sample_of(std::size_t index) const {
+    for (std::size_t i = 0; i < asked_.size(); ++i)
+      if (i != index && asked_[i].who && !asked_[i].who->over() && asked_[i].what->kind == asked_[index].what->kind)
+        return asked_[i].who;
+    return nullptr;
   }
   static std::string name_of(std::size_t number) { return "r" + std::to_string(number); }
 
@@ -397,6 +405,8 @@ private:
     case unavailable:
       return (shape_.may_time_out && says("no instance took the request in time")) ||
              (scenario_.loses_home() && says("shutting down"));
+    case timed_out:
+      return shape_.may_time_out && says("is over");
     case internal:
       return shape_.may_give_up && says("failed too often");
     case too_long:

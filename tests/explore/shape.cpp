@@ -139,6 +139,10 @@ std::vector<knob> all_knobs() {
     s.node.frontend.placement_timeout = high ? 60s : 20ms;
     s.may_time_out = s.may_time_out || !high;
   });
+  add("frontend.request_timeout", [](shape& s, bool high) {
+    s.node.frontend.request_timeout = high ? 0s : 200ms;
+    s.may_time_out = s.may_time_out || !high;
+  });
   add("(time for an admission)", [](shape& s, bool high) {
     s.node.frontend.ask_timeout = high ? 5s : 12ms; // the latter less than an answer may need
     s.may_give_up = s.may_give_up || !high;

@@ -14,4 +14,4 @@ if [[ ! -d $here/node_modules/openai ]]; then
   echo "SKIPPED: the openai package is not installed; run: (cd tests/e2e/openai && npm ci)"
   exit 77
 fi
-exec "$here/../with_server.sh" "$1" --instances 2 -- node --test "$here/openai.test.js"
+exec "$here/../with_server.sh" "$1" --instances 2 -- node --test "$here/openai.test.js" "$here/fields.test.js"

@@ -77,7 +77,7 @@ TEST(CompletionRequest, ReadsEverythingSupported) {
   EXPECT_EQ(r.cache_salt, "s");
   EXPECT_EQ(r.sampling.logprobs, 3);
   EXPECT_FALSE(r.add_special_tokens);
-  EXPECT_THAT(r.ignored, ElementsAre());
+  EXPECT_THAT(r.unknown, ElementsAre());
 }
 
 TEST(CompletionRequest, PromptsComeInFourKinds) {
@@ -124,9 +124,9 @@ TEST(ApiRequest, NullIsTheSameAsAbsent) {
 }
 
 TEST(ApiRequest, WhatNobodyKnowsIsIgnoredButNamed) {
-  EXPECT_THAT(completion(R"("foo":1,"bar":{},"stream":true,"stream_options":{"baz":1})")->ignored,
+  EXPECT_THAT(completion(R"("foo":1,"bar":{},"stream":true,"stream_options":{"baz":1})")->unknown,
               testing::UnorderedElementsAre("foo", "bar", "stream_options.baz"));
-  EXPECT_THAT(parse_chat(R"({"messages":[{"role":"user","content":"x","mood":"good"}]})", {}, limits())->ignored,
+  EXPECT_THAT(parse_chat(R"({"messages":[{"role":"user","content":"x","mood":"good"}]})", {}, limits())->unknown,
               ElementsAre("messages[0].mood"));
 }
 
@@ -237,7 +237,7 @@ TEST(ApiRequest, NamesTheExecutionPriorityOfBothEndpointsByItsLevel) {
   const auto level = [&](const std::string& field) {
     const auto text = parse_completion(R"({"prompt":"p")" + field + "}", {}, limits);
     const auto talk = parse_chat(R"({"messages":[{"role":"user","content":"x"}])" + field + "}", {}, limits);
-    EXPECT_TRUE(text && talk && text->execution_level == talk->execution_level && talk->ignored.empty());
+    EXPECT_TRUE(text && talk && text->execution_level == talk->execution_level && talk->unknown.empty());
     return text ? text->execution_level : 255;
   };
   EXPECT_EQ(level(""), 0);

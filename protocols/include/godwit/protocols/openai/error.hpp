@@ -24,6 +24,8 @@ struct api_error {
 [[nodiscard]] api_error invalid_value(std::string param, std::string message);
 /// 400 for a parameter that is known but not supported (yet), code "unsupported_parameter".
 [[nodiscard]] api_error unsupported(std::string param, std::string message = {});
+/// 400 for a field that nobody knows, code "unknown_parameter".
+[[nodiscard]] api_error unknown_parameter(std::string_view name);
 /// 400, code "context_length_exceeded", with both numbers.
 [[nodiscard]] api_error context_length_exceeded(std::uint64_t prompt_tokens, std::uint64_t context_length,
                                                 std::string param);

@@ -67,7 +67,7 @@ struct common_request {
   std::string request_id;           ///< the client's; empty: none
   std::string cache_salt;
   std::string user;
-  std::vector<std::string> ignored; ///< names of fields nobody knows, for a warning in the log
+  std::vector<std::string> unknown; ///< names of fields nobody knows: whoever serves the request refuses it
 };
 
 /// One prompt of /v1/completions: text, or tokens as they are.

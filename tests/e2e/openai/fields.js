@@ -1,0 +1,94 @@
+// Every field of the API, with what a client may expect of it: the source of the table in docs/api.md and of
+// fields.test.js. `at`: c completions, h chat. `value` is sent and must be answered; `wrong` must be a 400 that names
+// the field; `checked` names the test that looks at its effect, where a plain answer would not show it.
+export const supported = [
+  { field: 'model', at: 'ch', note: 'the served one; another is 404', own: true },
+  { field: 'prompt', at: 'c', value: [[1, 2, 3], [4, 5]], wrong: [[]], note: 'text, texts, token ids, or lists of ids' },
+  { field: 'messages', at: 'h', value: [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }], wrong: [[]], note: 'roles system, developer, user, assistant, tool; content as text or text parts' },
+  { field: 'max_tokens', at: 'ch', value: 2, wrong: [-1, 1.5, 'many'], note: 'completions: 16 by default, 0 with `echo`; chat: what the context has room for' },
+  { field: 'max_completion_tokens', at: 'ch', value: 2, wrong: [0], note: 'the newer name, which wins' },
+  { field: 'temperature', at: 'ch', value: 0.3, wrong: [-1, 2.5], note: '0 to 2; 0 is greedy' },
+  { field: 'top_p', at: 'ch', value: 0.5, wrong: [0, 2], note: '' },
+  { field: 'n', at: 'ch', value: 2, wrong: [0, 129], note: 'the answers share the KV of the prompt; answer i has `seed` + i' },
+  { field: 'best_of', at: 'c', value: 2, wrong: [0, 1000], note: 'the `n` of them whose tokens are the most probable on average; not streamed above `n`' },
+  { field: 'stop', at: 'ch', value: ['a', 'b', 'c', 'd'], wrong: [17, [''], ['a', 'b', 'c', 'd', 'e']], note: 'up to 4' },
+  { field: 'seed', at: 'ch', value: 7, wrong: ['x'], note: 'the same text for the same seed, wherever it runs' },
+  { field: 'presence_penalty', at: 'ch', value: 0.5, wrong: [3], note: '-2 to 2' },
+  { field: 'frequency_penalty', at: 'ch', value: 0.5, wrong: [-3], note: '-2 to 2' },
+  { field: 'logit_bias', at: 'ch', value: { 5: -100 }, wrong: [{ five: 1 }], note: 'up to 1,024 tokens, -100 to 100' },
+  { field: 'logprobs', at: 'c', value: 2, wrong: [21, 'x'], note: 'an integer up to 20; with `echo` of the prompt too' },
+  { field: 'logprobs', at: 'h', value: true, wrong: [1], note: 'a boolean' },
+  { field: 'top_logprobs', at: 'h', value: 2, wrong: [21], with: { logprobs: true }, note: 'up to 20' },
+  { field: 'echo', at: 'c', value: true, wrong: [1], note: '' },
+  { field: 'stream', at: 'ch', own: true, note: 'server-sent events, `[DONE]` at the end; an error in the middle is an event' },
+  { field: 'stream_options', at: 'ch', own: true, note: '`include_usage`, `continuous_usage_stats`, `heartbeat_interval` (seconds; comments while nothing comes)' },
+  { field: 'response_format', at: 'ch', value: { type: 'text' }, wrong: [{ type: 'xml' }], note: 'text, json_object, json_schema ([what of it](structured_output.md))' },
+  { field: 'tools', at: 'h', own: true, note: 'functions, for templates that carry them ([how](chat_templates.md))' },
+  { field: 'tool_choice', at: 'h', value: 'none', wrong: ['some'], note: 'none, auto, required, or a function' },
+  { field: 'parallel_tool_calls', at: 'h', value: true, wrong: [1], note: '' },
+  { field: 'user', at: 'ch', value: 'u', wrong: [1], note: 'a label; has no effect' },
+  { field: 'metadata', at: 'ch', value: { a: 'b' }, wrong: [{ a: 1 }], note: 'labels; have no effect' },
+  { field: 'safety_identifier', at: 'ch', value: 'u', wrong: [1], note: 'a label; has no effect' },
+  { field: 'prompt_cache_key', at: 'ch', value: 'u', wrong: [1], note: 'a label; prefixes are found by their tokens' },
+  { field: 'timeout', at: 'ch', value: 30, wrong: [0, 'x'], note: 'seconds from arrival to end, then 504; `frontend.request_timeout` without it' },
+  { field: 'top_k', at: 'ch', value: 5, wrong: [-2], note: 'vLLM; 0 or -1: off' },
+  { field: 'min_p', at: 'ch', value: 0.1, wrong: [2], note: 'vLLM' },
+  { field: 'repetition_penalty', at: 'ch', value: 1.1, wrong: [0], note: 'vLLM; over prompt and answer' },
+  { field: 'min_tokens', at: 'ch', value: 1, wrong: [-1], note: 'vLLM; no end-of-sequence token or stop string before' },
+  { field: 'ignore_eos', at: 'ch', value: true, wrong: [1], note: 'vLLM' },
+  { field: 'stop_token_ids', at: 'ch', value: [3], wrong: [[-1]], note: 'vLLM; up to 128' },
+  { field: 'skip_special_tokens', at: 'ch', value: false, wrong: [1], note: 'vLLM' },
+  { field: 'include_stop_str_in_output', at: 'ch', value: true, wrong: [1], note: 'vLLM' },
+  { field: 'priority', at: 'ch', value: -1, wrong: ['x'], note: 'vLLM; lower first' },
+  { field: 'execution_priority', at: 'ch', value: 'high', wrong: ['none'], note: 'godwit: one of `priorities.execution`' },
+  { field: 'request_id', at: 'ch', value: 'my-1', wrong: ['a b'], note: 'vLLM; part of the answer\'s `id`' },
+  { field: 'cache_salt', at: 'ch', value: 's', wrong: [1], note: 'vLLM; KV is shared among equal salts only' },
+  { field: 'prompt_logprobs', at: 'ch', value: 2, wrong: [21], note: 'vLLM; not streamed' },
+  { field: 'add_special_tokens', at: 'ch', value: true, wrong: [1], note: 'vLLM' },
+  { field: 'add_generation_prompt', at: 'h', value: true, wrong: [1], note: 'vLLM' },
+  { field: 'chat_template_kwargs', at: 'h', value: {}, wrong: [1], note: 'vLLM; handed to the template' },
+];
+
+// Known, not supported: a 400 that names the field, `code` "unsupported_parameter". The value that asks for nothing
+// (`passes`) is taken.
+export const refused = [
+  { field: 'suffix', at: 'c', value: 'x', passes: '' },
+  { field: 'prompt_embeds', at: 'c', value: 'x' },
+  { field: 'use_beam_search', at: 'ch', value: true, passes: false },
+  { field: 'length_penalty', at: 'ch', value: 2, passes: 1 },
+  { field: 'early_stopping', at: 'ch', value: true, passes: false },
+  { field: 'truncate_prompt_tokens', at: 'ch', value: 5 },
+  { field: 'bad_words', at: 'ch', value: ['x'], passes: [] },
+  { field: 'allowed_token_ids', at: 'ch', value: [1] },
+  { field: 'logits_processors', at: 'ch', value: ['x'], passes: [] },
+  { field: 'spaces_between_special_tokens', at: 'ch', value: false, passes: true },
+  { field: 'return_tokens_as_token_ids', at: 'ch', value: true, passes: false },
+  { field: 'return_token_ids', at: 'ch', value: true, passes: false },
+  { field: 'kv_transfer_params', at: 'ch', value: {} },
+  { field: 'vllm_xargs', at: 'ch', value: { a: 1 }, passes: {} },
+  { field: 'mm_processor_kwargs', at: 'ch', value: { a: 1 }, passes: {} },
+  { field: 'store', at: 'ch', value: true, passes: false },
+  { field: 'service_tier', at: 'ch', value: 'flex', passes: 'auto' },
+  { field: 'functions', at: 'h', value: [{ name: 'f' }], passes: [] },
+  { field: 'modalities', at: 'h', value: ['text', 'audio'], passes: ['text'] },
+  { field: 'audio', at: 'h', value: { voice: 'x', format: 'wav' } },
+  { field: 'prediction', at: 'h', value: { type: 'content', content: 'x' } },
+  { field: 'web_search_options', at: 'h', value: {} },
+  { field: 'verbosity', at: 'h', value: 'low', passes: 'medium' },
+  { field: 'chat_template', at: 'h', value: '{{ messages }}' },
+];
+
+const endpoints = { c: 'completions', h: 'chat', ch: 'both' };
+const shown = (value) => (value === undefined ? '' : `\`${JSON.stringify(value)}\``);
+
+/// The part of docs/api.md between its marks.
+export function table() {
+  const rows = ['| field | endpoint | |', '|---|---|---|'];
+  for (const { field, at, note } of supported) rows.push(`| \`${field}\` | ${endpoints[at]} | ${note} |`);
+  rows.push('', 'Refused with a 400 that names them (code `unsupported_parameter`), but for the value that asks for nothing:', '');
+  rows.push('| field | endpoint | taken |', '|---|---|---|');
+  for (const { field, at, passes } of refused) rows.push(`| \`${field}\` | ${endpoints[at]} | ${shown(passes)} |`);
+  return rows.join('\n');
+}
+
+if (process.argv[2] === '--table') console.log(table());
