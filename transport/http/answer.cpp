@@ -49,6 +49,7 @@ void answer::write_locked(std::string_view chunk) {
   if (phase_ != phase::streaming || silent_ || chunk.empty()) return;
   if (queued_.size() + in_flight_ + chunk.size() > core_->settings.queued_bytes_max) {
     phase_ = phase::broken;
+    too_slow_ = true;
     queued_ = std::string();
     core_->slow_readers_total.fetch_add(1, std::memory_order_relaxed);
     woken_ = false; // the session may be waiting for the slow reader
@@ -134,6 +135,11 @@ answer::progress answer::state() const {
   const auto lock = std::lock_guard(mutex_);
   if (phase_ == phase::complete) return progress::complete;
   return phase_ == phase::broken ? progress::broken : progress::pending;
+}
+
+bool answer::too_slow() const {
+  const auto lock = std::lock_guard(mutex_);
+  return too_slow_;
 }
 
 bool answer::keep_alive() const {

@@ -36,6 +36,8 @@ public:
   /// Moves what waits into `bytes` (cleared before), which counts as queued until the next call.
   progress take(std::string& bytes);
   [[nodiscard]] progress state() const;
+  /// Broken because more would have waited than may.
+  [[nodiscard]] bool too_slow() const;
   [[nodiscard]] bool keep_alive() const;
   /// How long a stream may have nothing to send before `send_heartbeat`; 0: for ever.
   [[nodiscard]] std::chrono::milliseconds heartbeat_interval() const;
@@ -63,6 +65,7 @@ private:
   std::size_t in_flight_ = 0;
   phase phase_ = phase::waiting;
   bool close_delimited_ = false;
+  bool too_slow_ = false;
   bool silent_ = false; // no body, whatever is written
   bool woken_ = true;   // the session looks by itself once the handler has returned
 };

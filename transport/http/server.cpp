@@ -47,6 +47,7 @@ public:
   ~impl() { stop(); }
 
   std::optional<listen_error> listen(const std::string& host, std::uint16_t port);
+  std::optional<std::string> use_tls(const tls_files& files);
   void drain(std::function<void()> done);
   void stop();
   [[nodiscard]] std::uint16_t port() const noexcept { return port_.load(); }
@@ -55,7 +56,7 @@ public:
 private:
   /// A thread and its sessions, which it alone touches.
   struct lane {
-    session::set sessions;
+    session::surroundings of_sessions;
     worker thread; // after the sessions: its end is the end of those who touch them
   };
 
@@ -126,10 +127,29 @@ awaitable<> server::impl::accept(std::shared_ptr<acceptor> a) {
 }
 
 void server::impl::admit(lane& chosen, socket s) {
-  const auto refuse = core_->connections.load() >= core_->settings.connections_max;
-  if (refuse && core_->refusing.load() >= refusing_max) return;
-  (refuse ? core_->refusing : core_->connections).fetch_add(1);
-  auto admitted = std::make_shared<session>(std::move(s), core_, chosen.sessions, refuse);
+  const auto& settings = core_->settings;
+  auto ec = error_code();
+  const auto peer = s.remote_endpoint(ec);
+  if (ec) return; // it has gone already
+  auto refuse = session::refusal::none;
+  if (core_->connections.load() >= settings.connections_max)
+    refuse = session::refusal::full;
+  else if (!core_->addresses.enter(peer.address(), settings.connections_per_address_max))
+    refuse = session::refusal::full_address;
+  auto tls = std::shared_ptr<ssl::context>();
+  {
+    const auto lock = std::lock_guard(core_->tls_mutex);
+    tls = core_->tls;
+  }
+  if (refuse != session::refusal::none) {
+    // A handshake only to say so would cost more than an ordinary request.
+    if (tls || core_->refusing.load() >= refusing_max) {
+      core_->refused_total.fetch_add(1);
+      return;
+    }
+  }
+  (refuse != session::refusal::none ? core_->refusing : core_->connections).fetch_add(1);
+  auto admitted = std::make_shared<session>(std::move(s), std::move(tls), peer, core_, chosen.of_sessions, refuse);
   asio::post(chosen.thread.get(), [admitted] { admitted->start(); });
 }
 
@@ -149,9 +169,17 @@ void server::impl::end_accepting(std::function<void()> then) {
 
 void server::impl::each_session(void (session::*act)()) {
   for (const auto& l : lanes_)
-    asio::post(l->thread.get(), [&sessions = l->sessions, act] {
+    asio::post(l->thread.get(), [&sessions = l->of_sessions.sessions, act] {
       for (auto* s : std::vector<session*>(sessions.begin(), sessions.end())) (s->*act)();
     });
+}
+
+std::optional<std::string> server::impl::use_tls(const tls_files& files) {
+  auto loaded = load_tls(files);
+  if (auto* wrong = std::get_if<std::string>(&loaded)) return std::move(*wrong);
+  const auto lock = std::lock_guard(core_->tls_mutex);
+  core_->tls.swap(std::get<0>(loaded));
+  return std::nullopt;
 }
 
 void server::impl::drain(std::function<void()> done) {
@@ -195,6 +223,7 @@ server::~server() = default;
 std::optional<listen_error> server::listen(const std::string& host, std::uint16_t port) {
   return impl_->listen(host, port);
 }
+std::optional<std::string> server::use_tls(const tls_files& files) { return impl_->use_tls(files); }
 std::uint16_t server::local_port() const noexcept { return impl_->port(); }
 void server::drain(std::function<void()> done) { impl_->drain(std::move(done)); }
 void server::stop() { impl_->stop(); }
@@ -207,6 +236,7 @@ server_stats server::stats() const {
   out.requests_total = c.requests_total.load();
   out.rejected_total = c.rejected_total.load();
   out.refused_total = c.refused_total.load();
+  out.handshakes_failed_total = c.handshakes_failed_total.load();
   out.disconnects_total = c.disconnects_total.load();
   out.slow_readers_total = c.slow_readers_total.load();
   out.bytes_written_total = c.bytes_written_total.load();

@@ -2,6 +2,9 @@
 
 #include <godwit/transport/http/server.hpp>
 
+#include "http/address_counts.hpp"
+#include "http/tls.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -20,12 +23,18 @@ struct server_core {
   std::atomic<bool> draining{false};
   std::atomic<bool> stopping{false};
 
+  address_counts addresses;
+  std::mutex tls_mutex;
+  std::shared_ptr<ssl::context> tls; ///< null: in the clear
+
   std::atomic<std::uint64_t> connections{0};
   std::atomic<std::uint64_t> refusing{0};
   std::atomic<std::uint64_t> exchanges{0};
   std::atomic<std::uint64_t> requests_total{0};
   std::atomic<std::uint64_t> rejected_total{0};
   std::atomic<std::uint64_t> refused_total{0};
+  std::atomic<std::uint64_t> handshakes_failed_total{0};
+  std::atomic<std::uint64_t> body_bytes{0}; ///< of bodies that are being received
   std::atomic<std::uint64_t> disconnects_total{0};
   std::atomic<std::uint64_t> slow_readers_total{0};
   std::atomic<std::uint64_t> bytes_written_total{0};

@@ -4,35 +4,43 @@
 
 namespace godwit::transport::http {
 
-session::session(socket s, std::shared_ptr<server_core> core, set& siblings, bool refuse)
-    : socket_(std::move(s)), core_(std::move(core)), siblings_(siblings), event_(socket_.get_executor()),
-      deadline_(socket_.get_executor()), refuse_(refuse) {}
+session::session(socket s, std::shared_ptr<ssl::context> tls, const tcp::endpoint& peer,
+                 std::shared_ptr<server_core> core, surroundings& around, refusal refuse)
+    : connection_(std::move(s), std::move(tls)), from_(peer.address()), core_(std::move(core)), around_(around),
+      event_(connection_.get().get_executor()), deadline_(connection_.get().get_executor()), peer_(to_string(peer)),
+      refuse_(refuse) {}
 
 void session::start() {
-  siblings_.insert(this);
+  around_.sessions.insert(this);
   deadline_.expect([self = shared_from_this()] { self->on_deadline(); });
   auto ec = error_code();
-  socket_.set_option(tcp::no_delay(true), ec); // a token must not wait for the acknowledgement of the one before
-  const auto peer = socket_.remote_endpoint(ec);
-  if (!ec) peer_ = to_string(peer);
-  asio::co_spawn(socket_.get_executor(), run(), [self = shared_from_this()](std::exception_ptr) {
+  // A token must not wait for the acknowledgement of the one before.
+  connection_.get().set_option(tcp::no_delay(true), ec);
+  asio::co_spawn(connection_.get().get_executor(), run(), [self = shared_from_this()](std::exception_ptr) {
     self->abort();
     if (self->answer_) self->answer_->gone();
+    (void)self->count_body(0);
     self->deadline_.cancel();
-    self->siblings_.erase(self.get());
-    (self->refuse_ ? self->core_->refusing : self->core_->connections).fetch_sub(1);
+    self->around_.sessions.erase(self.get());
+    if (self->refuse_ == refusal::none) self->core_->addresses.leave(self->from_);
+    (self->refuse_ == refusal::none ? self->core_->connections : self->core_->refusing).fetch_sub(1);
     self->core_->drained();
   });
 }
 
 awaitable<> session::run() {
   if (core_->stopping.load()) co_return;
-  if (refuse_) {
-    co_await reject(503, "the server has as many connections as it may have");
-    co_return;
+  if (refuse_ == refusal::full) co_await reject(503, "the server has as many connections as it may have");
+  if (refuse_ == refusal::full_address)
+    co_await reject(429, "the server has as many connections from this address as it may have");
+  if (refuse_ != refusal::none) co_return;
+  if (connection_.encrypted()) {
+    const auto safe = co_await shake_hands();
+    if (!safe) co_return;
   }
   while (true) {
     auto in = co_await read_request();
+    (void)count_body(0);
     if (!in) break;
     const auto again = co_await respond(std::move(in->wanted), in->form);
     if (!again) break;
@@ -40,11 +48,24 @@ awaitable<> session::run() {
   if (!aborted_) co_await linger();
 }
 
+awaitable<bool> session::shake_hands() {
+  only_ends_ = true;
+  deadline_.in(core_->settings.header_timeout);
+  const auto done = co_await connection_.shake_hands();
+  deadline_.none();
+  only_ends_ = false;
+  if (!done) {
+    core_->handshakes_failed_total.fetch_add(1, std::memory_order_relaxed);
+    abort();
+  }
+  co_return done && !aborted_;
+}
+
 awaitable<bool> session::respond(request wanted, answer_form form) {
   core_->requests_total.fetch_add(1, std::memory_order_relaxed);
   core_->exchanges.fetch_add(1, std::memory_order_relaxed);
   answer_ = std::make_shared<answer>(core_, form, [self = shared_from_this()] {
-    asio::post(self->socket_.get_executor(), [self] { self->on_answer(); });
+    asio::post(self->connection_.get().get_executor(), [self] { self->on_answer(); });
   });
   if (wanted.method == "OPTIONS" && wanted.target == "*") {
     // About the server, not about a resource of the handler.
@@ -64,15 +85,22 @@ awaitable<bool> session::respond(request wanted, answer_form form) {
   auto complete = false;
   while (!aborted_) {
     const auto state = answer_->take(bytes);
-    if (state == answer::progress::broken) break;
+    if (state == answer::progress::broken) {
+      if (answer_->too_slow()) drop("more waited for it than http.queued_bytes_max");
+      break;
+    }
     complete = state == answer::progress::complete;
     if (!complete) {
       if (end_) break;
       read_on();
     }
     if (!bytes.empty()) {
-      const auto sent = co_await send_buffer(bytes);
+      const auto sent = send_now(bytes);
       if (!sent) break;
+      if (*sent < bytes.size()) {
+        const auto all = co_await send_rest(std::string_view(bytes).substr(*sent));
+        if (!all) break;
+      }
       if (complete) break;
     } else {
       if (complete) break;
@@ -91,23 +119,24 @@ awaitable<bool> session::respond(request wanted, answer_form form) {
 }
 
 awaitable<bool> session::reject(int status, std::string message) {
-  (refuse_ ? core_->refused_total : core_->rejected_total).fetch_add(1, std::memory_order_relaxed);
+  (refuse_ != refusal::none ? core_->refused_total : core_->rejected_total).fetch_add(1, std::memory_order_relaxed);
   late_ = false;
   auto bytes = serialize(core_->error(status, message), {11, false, false}, false);
   const auto sent = co_await send(std::move(bytes));
-  if (refuse_ && sent) co_await linger();
+  if (refuse_ != refusal::none && sent) co_await linger();
   co_return false;
 }
 
 // Closing a socket with unread input resets the connection, and the reset may overtake the answer. So the client gets
 // the end of our stream first and some time to see it.
 awaitable<> session::linger() {
-  auto ec = error_code();
-  socket_.shutdown(tcp::socket::shutdown_send, ec);
   late_ = false;
   deadline_.in(std::chrono::seconds(1));
+  only_ends_ = connection_.encrypted();
+  const auto ended = co_await connection_.end();
+  only_ends_ = false;
   in_.clear();
-  while (!ec && co_await more()) in_.clear();
+  while (ended && co_await more()) in_.clear();
 }
 
 awaitable<bool> session::more() {
@@ -120,12 +149,24 @@ awaitable<bool> session::more() {
   }
 }
 
-awaitable<bool> session::send(std::string bytes) { co_return co_await send_buffer(bytes); }
+awaitable<bool> session::send(std::string bytes) {
+  const auto n = send_now(bytes);
+  if (!n) co_return false;
+  if (*n == bytes.size()) co_return true;
+  co_return co_await send_rest(std::string_view(bytes).substr(*n));
+}
 
-awaitable<bool> session::send_buffer(const std::string& bytes) {
+std::optional<std::size_t> session::send_now(std::string_view bytes) {
+  auto ec = error_code();
+  const auto n = connection_.write_now(bytes, ec);
+  core_->bytes_written_total.fetch_add(n, std::memory_order_relaxed);
+  return ec ? std::nullopt : std::optional(n);
+}
+
+awaitable<bool> session::send_rest(std::string_view bytes) {
   writing_ = true;
   deadline_.in(core_->settings.write_timeout);
-  const auto [ec, n] = co_await asio::async_write(socket_, asio::buffer(bytes), as_value);
+  const auto [ec, n] = co_await connection_.write(bytes);
   deadline_.none();
   writing_ = false;
   core_->bytes_written_total.fetch_add(n, std::memory_order_relaxed);
@@ -151,38 +192,55 @@ void session::signal() {
 void session::read_on() {
   if (reading_ || end_ || aborted_ || in_.size() >= unparsed_bytes_max()) return;
   reading_ = true;
-  socket_.async_read_some(asio::buffer(received_), [self = shared_from_this()](error_code ec, std::size_t n) {
-    self->reading_ = false;
-    if (n > 0) self->in_.commit(asio::buffer_copy(self->in_.prepare(n), asio::buffer(self->received_, n)));
-    if (ec) {
-      self->end_ = true;
-      // A client that has its whole answer on the way may well close its side first.
-      if (self->answer_ && self->answer_->state() != answer::progress::complete) self->abort();
-    } else if (self->answer_) {
-      self->read_on(); // a pipelined request; the end of the stream may be behind it
-    }
-    self->signal();
-  });
+  connection_.read(around_.received,
+                   [self = shared_from_this()](error_code ec, std::string_view bytes) { self->received(ec, bytes); });
+}
+
+void session::received(error_code ec, std::string_view bytes) {
+  reading_ = false;
+  if (!bytes.empty()) in_.commit(asio::buffer_copy(in_.prepare(bytes.size()), asio::buffer(bytes)));
+  if (ec) {
+    end_ = true;
+    // A client that has its whole answer on the way may well close its side first.
+    if (answer_ && answer_->state() != answer::progress::complete) abort();
+  } else if (answer_) {
+    read_on(); // a pipelined request; the end of the stream may be behind it
+  }
+  signal();
 }
 
 void session::on_deadline() {
   late_ = true;
   if (writing_) {
     core_->slow_readers_total.fetch_add(1, std::memory_order_relaxed);
+    drop("it read nothing for http.write_timeout");
+  }
+  if (only_ends_) abort();
+  signal();
+}
+
+void session::on_answer() {
+  if (answer_ && answer_->state() == answer::progress::broken) {
+    if (answer_->too_slow()) drop("more waited for it than http.queued_bytes_max");
     abort();
   }
   signal();
 }
 
-void session::on_answer() {
-  if (answer_ && answer_->state() == answer::progress::broken) abort();
-  signal();
+bool session::count_body(std::size_t now) {
+  const auto before = std::exchange(body_bytes_, now);
+  const auto all = core_->body_bytes.fetch_add(now - before, std::memory_order_relaxed) + (now - before);
+  return now == 0 || all <= core_->settings.bodies_bytes_max;
+}
+
+void session::drop(const std::string& why) {
+  if (!aborted_ && core_->settings.on_dropped) core_->settings.on_dropped(peer_, why);
+  abort();
 }
 
 void session::abort() {
   if (std::exchange(aborted_, true)) return;
-  auto ec = error_code();
-  socket_.close(ec);
+  connection_.close();
   signal();
 }
 

@@ -2,6 +2,7 @@
 
 #include "http/answer.hpp"
 #include "http/asio.hpp"
+#include "http/connection.hpp"
 #include "http/deadline.hpp"
 #include "http/server_core.hpp"
 
@@ -24,10 +25,15 @@ namespace godwit::transport::http {
 /// since that is how a client's departure shows while an answer is being produced.
 class session : public std::enable_shared_from_this<session> {
 public:
-  using set = std::unordered_set<session*>;
+  /// What the sessions of one thread share. Outlives them.
+  struct surroundings {
+    std::unordered_set<session*> sessions;
+    std::array<char, 65'536> received; ///< what one has just read, until it has looked at it
+  };
+  enum class refusal : std::uint8_t { none, full, full_address };
 
-  /// `siblings` are the sessions of the same thread; it outlives them.
-  session(socket s, std::shared_ptr<server_core> core, set& siblings, bool refuse);
+  session(socket s, std::shared_ptr<ssl::context> tls, const tcp::endpoint& peer, std::shared_ptr<server_core> core,
+          surroundings& around, refusal refuse);
   void start();
   /// Closes at once.
   void abort();
@@ -42,6 +48,7 @@ private:
   };
 
   awaitable<> run();
+  awaitable<bool> shake_hands();
   /// Nothing: the connection has to be closed; what there was to say has been said.
   awaitable<std::optional<incoming>> read_request();
   awaitable<bool> read_header(parser& p);
@@ -52,7 +59,9 @@ private:
   /// True if there are new bytes. False: end of stream, deadline or abort.
   awaitable<bool> more();
   awaitable<bool> send(std::string bytes);
-  awaitable<bool> send_buffer(const std::string& bytes);
+  awaitable<bool> send_rest(std::string_view bytes);
+  /// What the socket takes at once. Nothing: the connection has failed.
+  [[nodiscard]] std::optional<std::size_t> send_now(std::string_view bytes);
   /// Waits until there is a signal, but no longer than `most` (0: for ever). False: there was none.
   awaitable<bool> event(std::chrono::milliseconds most = {});
 
@@ -60,28 +69,34 @@ private:
   void signal();
   void on_deadline();
   void on_answer();
+  void received(error_code ec, std::string_view bytes);
+  /// Bodies that are being received have so many bytes more. False: that is too much.
+  [[nodiscard]] bool count_body(std::size_t now);
+  void drop(const std::string& why);
   [[nodiscard]] bool idle() const noexcept { return idle_ && in_.size() == 0; }
 
   /// What may lie unparsed: a head, or the requests that a client sends ahead while one is being answered.
   [[nodiscard]] std::size_t unparsed_bytes_max() const noexcept { return core_->settings.header_bytes_max + 65'536; }
 
-  socket socket_;
+  connection connection_;
+  const asio::ip::address from_;
   const std::shared_ptr<server_core> core_;
-  set& siblings_;
+  surroundings& around_;
   timer event_;
   deadline deadline_;
   boost::beast::flat_buffer in_;
-  std::array<char, 8192> received_;
   std::shared_ptr<answer> answer_;
   std::string peer_;
-  const bool refuse_;
+  std::size_t body_bytes_ = 0; ///< received of the body, and counted
+  const refusal refuse_;
   bool signalled_ = false;
   bool reading_ = false;
   bool writing_ = false;
-  bool end_ = false;     // the client's end of stream, or an error
-  bool late_ = false;    // the deadline has passed
-  bool aborted_ = false; // closed from our side
-  bool idle_ = false;    // between requests
+  bool only_ends_ = false; // what is awaited ends with the socket, not with a signal
+  bool end_ = false;       // the client's end of stream, or an error
+  bool late_ = false;      // the deadline has passed
+  bool aborted_ = false;   // closed from our side
+  bool idle_ = false;      // between requests
 };
 
 } // namespace godwit::transport::http

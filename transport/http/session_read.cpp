@@ -11,6 +11,9 @@ namespace {
 
 namespace beast = boost::beast::http;
 
+// A connection that lies idle keeps no more than a usual head takes.
+constexpr std::size_t kept_bytes_max = 2048;
+
 headers copy_fields(const beast::fields& from) {
   auto out = headers();
   for (const auto& f : from)
@@ -63,6 +66,7 @@ std::string explain(const error_code& ec, const server_settings& s) {
 
 awaitable<bool> session::read_header(parser& p) {
   idle_ = true;
+  if (in_.size() == 0 && in_.capacity() > kept_bytes_max) in_.shrink_to_fit();
   if (core_->draining.load(std::memory_order_relaxed) && in_.size() == 0) co_return false;
   late_ = false;
   deadline_.in(core_->settings.idle_timeout);
@@ -96,6 +100,10 @@ awaitable<bool> session::read_body(parser& p) {
     if (in_.size() > 0) in_.consume(p.put(in_.data(), ec));
     if (ec && ec != beast::error::need_more) co_return co_await reject(status_of(ec), explain(ec, core_->settings));
     if (p.is_done()) break;
+    if (!count_body(p.get().body().size())) co_return co_await reject(503, "too many bodies are being received");
+    // Bytes of a body are consumed as they come: what stays is a line of chunks or trailers that does not end.
+    if (in_.size() >= unparsed_bytes_max())
+      co_return co_await reject(431, "the fields behind the request's body are too long");
     const auto got = co_await more();
     if (got) continue;
     if (late_ && !aborted_) co_return co_await reject(408, "the request's body did not arrive in time");

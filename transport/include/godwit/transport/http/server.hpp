@@ -16,12 +16,17 @@ struct server_settings {
   std::uint32_t threads = 2;
   /// Start line and fields; over it 431. Larger than any real client's head, small enough for thousands of connections.
   std::uint32_t header_bytes_max = 16 * 1024;
-  /// Over it 413. A prompt of a million characters as JSON, four times over.
-  std::uint64_t body_bytes_max = 8 * 1024 * 1024;
+  /// Over it 413. A prompt of a million characters as JSON, five times over.
+  std::uint64_t body_bytes_max = 10 * 1024 * 1024;
+  /// Bodies that are being received, all together; over it 503. What stops many clients that send large bodies slowly.
+  std::uint64_t bodies_bytes_max = 1024 * 1024 * 1024;
   /// Answers waiting for one slow reader, in `exchange::write`. About 5,000 SSE events of a token each.
   std::uint64_t queued_bytes_max = 1024 * 1024;
   /// Over it new connections are answered 503 and closed.
-  std::uint32_t connections_max = 4096;
+  std::uint32_t connections_max = 16'384;
+  /// Connections from one address (of IPv6: from one network of 64 bits); over it new ones are answered 429 and closed.
+  /// 0: as many as from all. A proxy's clients come from one address, so it must not be small.
+  std::uint32_t connections_per_address_max = 4096;
   /// From the first byte of a request to the end of its head; then 408. What stops a slowloris.
   std::chrono::milliseconds header_timeout{10'000};
   /// From the end of the head to the end of the body; then 408.
@@ -33,16 +38,26 @@ struct server_settings {
   /// Makes the answers that the server gives by itself (400, 408, 413, 417, 431, 500, 501, 503), so that they look like
   /// the application's. Not set: {"error": message}.
   std::function<response(int status, std::string message)> error_response;
+  /// Told of each connection that is closed because its client does not read, for the log: on any thread, and it must
+  /// only store or write a line.
+  std::function<void(const std::string& peer, const std::string& why)> on_dropped;
+};
+
+/// PEM files.
+struct tls_files {
+  std::string certificate; ///< the server's, then those that lead from it to one that clients trust
+  std::string key;         ///< without a password
 };
 
 struct server_stats {
-  std::uint64_t connections = 0;        ///< open now
-  std::uint64_t exchanges = 0;          ///< requests being answered now
-  std::uint64_t requests_total = 0;     ///< handed to the handler
-  std::uint64_t rejected_total = 0;     ///< malformed, too large, too late
-  std::uint64_t refused_total = 0;      ///< connections over `connections_max`
-  std::uint64_t disconnects_total = 0;  ///< clients that went away before their answer was complete
-  std::uint64_t slow_readers_total = 0; ///< closed because of `queued_bytes_max` or `write_timeout`
+  std::uint64_t connections = 0;             ///< open now
+  std::uint64_t exchanges = 0;               ///< requests being answered now
+  std::uint64_t requests_total = 0;          ///< handed to the handler
+  std::uint64_t rejected_total = 0;          ///< malformed, too large, too late
+  std::uint64_t refused_total = 0;           ///< connections over `connections_max` or `connections_per_address_max`
+  std::uint64_t handshakes_failed_total = 0; ///< of TLS, or too late
+  std::uint64_t disconnects_total = 0;       ///< clients that went away before their answer was complete
+  std::uint64_t slow_readers_total = 0;      ///< closed because of `queued_bytes_max` or `write_timeout`
   std::uint64_t bytes_written_total = 0;
 };
 
@@ -60,6 +75,11 @@ public:
   server(const server&) = delete;
   server& operator=(const server&) = delete;
   ~server(); ///< stop()
+
+  /// From now on new connections speak TLS 1.2 or 1.3 with this certificate: before the first `listen`, and again
+  /// whenever the files have changed; connections that are open keep what they have. What failed is one line that names
+  /// the file, and nothing has changed then.
+  [[nodiscard]] std::optional<std::string> use_tls(const tls_files& files);
 
   /// Accepts connections on every address of `host`. Port 0 takes a free one. May be called again for further
   /// endpoints.

@@ -1,0 +1,31 @@
+#include "http/tls.hpp"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+namespace godwit::transport::http {
+
+std::variant<std::shared_ptr<ssl::context>, std::string> load_tls(const tls_files& files) {
+  auto made = std::make_shared<ssl::context>(ssl::context::tls_server);
+  auto* native = made->native_handle();
+  SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
+  // A client that renegotiates for ever costs a handshake each time; compression tells of what it compresses.
+  SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_mode(native, SSL_MODE_RELEASE_BUFFERS); // 34 KiB less for a connection that lies idle
+  // Clients resume with tickets, which are kept at their side.
+  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
+
+  auto ec = error_code();
+  // Otherwise OpenSSL would ask at the terminal.
+  made->set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string(); }, ec);
+  ERR_clear_error();
+  made->use_certificate_chain_file(files.certificate, ec);
+  if (ec) return "cannot use the certificate " + files.certificate + ": " + ec.message();
+  made->use_private_key_file(files.key, ssl::context::pem, ec);
+  if (ec) return "cannot use the key " + files.key + ": " + ec.message();
+  if (SSL_CTX_check_private_key(native) != 1)
+    return "the key " + files.key + " does not belong to the certificate " + files.certificate;
+  return made;
+}
+
+} // namespace godwit::transport::http
