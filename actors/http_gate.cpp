@@ -1,0 +1,194 @@
+#include <godwit/actors/http_gate.hpp>
+
+#include <godwit/protocols/openai/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace godwit::actors {
+
+namespace http = transport::http;
+namespace openai = protocols::openai;
+
+namespace {
+
+constexpr std::size_t keys_max = 10'000;
+constexpr std::size_t key_bytes_max = 1024;
+constexpr std::array<std::string_view, 5> open_to_all{"/health", "/ping", "/version", "/metrics", "/debug"};
+
+bool is_open(std::string_view target) {
+  return std::find(open_to_all.begin(), open_to_all.end(), target) != open_to_all.end() ||
+         target.starts_with("/debug/");
+}
+
+/// Looks at every byte of `given`, and at nothing but that.
+bool same(std::string_view given, std::string_view key) noexcept {
+  volatile unsigned difference = given.size() == key.size() ? 0 : 1;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    difference = difference | static_cast<unsigned>(static_cast<unsigned char>(given[i]) ^
+                                                    static_cast<unsigned char>(key[i % key.size()]));
+  return difference == 0;
+}
+
+http::response to_response(const openai::api_error& error) {
+  http::response out;
+  out.status = error.status;
+  out.body = to_json(error);
+  return out;
+}
+
+/// Adds to the answer who may read it.
+class shared_answer final : public http::exchange {
+public:
+  shared_answer(std::shared_ptr<http::exchange> inner, std::string origin)
+      : inner_(std::move(inner)), origin_(std::move(origin)) {}
+  void respond(http::response answer) override {
+    mark(answer.fields);
+    inner_->respond(std::move(answer));
+  }
+  void begin_stream(int status, http::headers fields) override {
+    mark(fields);
+    inner_->begin_stream(status, std::move(fields));
+  }
+  void write(std::string chunk) override { inner_->write(std::move(chunk)); }
+  void finish() override { inner_->finish(); }
+  void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override {
+    inner_->keep_alive_every(interval, std::move(bytes));
+  }
+  void on_close(std::function<void()> gone) override { inner_->on_close(std::move(gone)); }
+  [[nodiscard]] bool closed() const override { return inner_->closed(); }
+
+private:
+  void mark(http::headers& fields) const {
+    fields.set("Access-Control-Allow-Origin", origin_);
+    fields.set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, traceparent");
+    if (origin_ != "*") fields.add("Vary", "Origin");
+  }
+
+  std::shared_ptr<http::exchange> inner_;
+  std::string origin_;
+};
+
+http::response preflight(const http::request& request) {
+  http::response out;
+  out.status = 204;
+  out.content_type = {};
+  out.fields.add("Access-Control-Allow-Methods", "GET, POST");
+  // What a page asks for with a key of its own is no secret from it: any fields.
+  if (const auto asked = request.fields.find("Access-Control-Request-Headers"))
+    out.fields.add("Access-Control-Allow-Headers", std::string(asked->substr(0, 1024)));
+  out.fields.add("Access-Control-Max-Age", "600");
+  return out;
+}
+
+} // namespace
+
+protocols::expected<api_keys, std::string> api_keys::parse(std::string_view text) {
+  api_keys out;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    constexpr std::string_view blanks = " \t\r";
+    line.remove_prefix(std::min(line.size(), line.find_first_not_of(blanks)));
+    line = line.substr(0, line.find_last_not_of(blanks) + 1);
+    if (line.empty() || line.front() == '#') continue;
+    const auto at = "line " + std::to_string(number) + ": ";
+    if (line.size() > key_bytes_max) return protocols::unexpected(at + "the key is longer than 1024 bytes");
+    if (std::any_of(line.begin(), line.end(), [](char c) { return c <= ' ' || c > '~'; }))
+      return protocols::unexpected(at + "a key has no blanks and nothing but ASCII");
+    if (out.keys_.size() == keys_max) return protocols::unexpected(at + "more than 10000 keys");
+    out.keys_.emplace_back(line);
+  }
+  if (out.keys_.empty()) return protocols::unexpected(std::string("there is no key in it"));
+  return out;
+}
+
+bool api_keys::admit(std::string_view authorization) const noexcept {
+  constexpr std::string_view scheme = "Bearer ";
+  if (authorization.size() <= scheme.size() ||
+      !http::equal_without_case(authorization.substr(0, scheme.size()), scheme))
+    return false;
+  auto given = authorization.substr(scheme.size());
+  given.remove_prefix(std::min(given.size(), given.find_first_not_of(' ')));
+  if (given.size() > key_bytes_max) return false;
+  bool found = false;
+  for (const auto& key : keys_) found = same(given, key) || found; // never ends early
+  return found;
+}
+
+bool is_direct_host(std::string_view field, std::string_view configured) {
+  auto name = field;
+  if (name.starts_with('[')) {
+    const auto end = name.find(']');
+    return end != std::string_view::npos && end > 1 &&
+           name.substr(1, end - 1).find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
+  }
+  name = name.substr(0, name.find(':'));
+  if (name.empty()) return false;
+  // No name ends in a number, so that this is an address.
+  const bool address = name.find_first_not_of("0123456789.") == std::string_view::npos;
+  return address || http::equal_without_case(name, "localhost") || http::equal_without_case(name, configured);
+}
+
+http_gate::http_gate(http::handler next, gate_options options) : next_(std::move(next)), options_(std::move(options)) {
+  if (options_.metrics != nullptr)
+    refused_ = &options_.metrics->add_counter_family(
+        "godwit_http_refused_total", "Requests that were refused for their key or their Host field.", {"reason"});
+}
+
+void http_gate::set_keys(std::shared_ptr<const api_keys> keys) {
+  const std::lock_guard lock(mutex_);
+  keys_.swap(keys);
+}
+
+std::shared_ptr<const api_keys> http_gate::keys() const {
+  const std::lock_guard lock(mutex_);
+  return keys_;
+}
+
+std::string http_gate::allowed_origin(const http::request& request) const {
+  const auto origin = request.fields.find("Origin");
+  if (!origin) return {};
+  for (const auto& allowed : options_.cors_origins)
+    if (allowed == "*" || allowed == *origin) return allowed;
+  return {};
+}
+
+void http_gate::refuse(http::exchange& exchange, const char* reason, http::response answer) {
+  if (refused_ != nullptr) refused_->with({reason}).increment();
+  exchange.respond(std::move(answer));
+}
+
+void http_gate::handle(http::request request, std::shared_ptr<http::exchange> exchange) {
+  if (!options_.cors_origins.empty()) {
+    if (auto origin = allowed_origin(request); !origin.empty()) {
+      exchange = std::make_shared<shared_answer>(std::move(exchange), std::move(origin));
+      if (request.method == "OPTIONS" && request.fields.contains("Access-Control-Request-Method"))
+        return exchange->respond(preflight(request));
+    }
+  }
+  if (const auto wanted = keys(); wanted && !is_open(request.target)) {
+    const auto field = request.fields.find("Authorization");
+    if (!field || !wanted->admit(*field)) {
+      auto answer = to_response(openai::unauthorised(
+          field ? "the API key is wrong; send one that the server knows as \"Authorization: Bearer KEY\""
+                : "an API key is missing; send it as \"Authorization: Bearer KEY\""));
+      answer.fields.add("WWW-Authenticate", "Bearer");
+      return refuse(*exchange, "key", std::move(answer));
+    }
+  }
+  if (request.target.starts_with("/debug")) {
+    const auto host = request.fields.find("Host");
+    if (!host || !is_direct_host(*host, options_.host)) {
+      http::response answer;
+      answer.status = 403;
+      answer.content_type = "text/plain";
+      answer.body = "Ask for this page by the server's address or as localhost.\n";
+      return refuse(*exchange, "host", std::move(answer));
+    }
+  }
+  next_(std::move(request), std::move(exchange));
+}
+
+} // namespace godwit::actors
