@@ -83,6 +83,7 @@ actors::executor_outcome loader::make() {
     s.kv_bytes = settings_.instances.kv_bytes;
     s.blocks = blocks_; // as at the first start, whatever else has filled the memory since
     s.kv = precision_of(settings_.instances.kv_type);
+    s.tokens = model_.tokens;
     if (settings_.instances.isa != "auto") s.isa = gpu::cpu::parse_isa(settings_.instances.isa);
     out.made = gpu::cpu::make_cpu_executor(packed_, s);
     blocks_ = out.made->info().blocks;

@@ -114,19 +114,20 @@ int run() {
   actors::node_options options;
   options.model = model->name;
   options.instances = 2;
-  options.instance.make_executor = [weights](protocols::instance_id,
-                                             std::function<void(actors::executor_outcome)> done) {
-    gpu::cpu::cpu_executor_settings settings;
-    settings.threads = 1;
-    settings.blocks = 64;
-    actors::executor_outcome made;
-    try {
-      made.made = gpu::cpu::make_cpu_executor(weights, settings);
-    } catch (const std::exception& failure) {
-      made.error = failure.what();
-    }
-    done(std::move(made));
-  };
+  options.instance.make_executor =
+      [weights, tokens = model->tokens](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+        gpu::cpu::cpu_executor_settings settings;
+        settings.threads = 1;
+        settings.blocks = 64;
+        settings.tokens = tokens; // for answers that have to follow a schema
+        actors::executor_outcome made;
+        try {
+          made.made = gpu::cpu::make_cpu_executor(weights, settings);
+        } catch (const std::exception& failure) {
+          made.error = failure.what();
+        }
+        done(std::move(made));
+      };
 
   runtime::actor_system system;
   actors::cluster cluster(system, options);

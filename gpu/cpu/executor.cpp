@@ -3,6 +3,7 @@
 #include "cpu/packing.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/model/constraints.hpp>
 #include <godwit/gpu/model/sampler.hpp>
 
 #include <algorithm>
@@ -29,6 +30,17 @@ std::uint32_t blocks_for(const cpu_executor_settings& settings, const model::con
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, std::numeric_limits<std::uint32_t>::max()));
 }
 
+/// model::sampler, with what keeps answers within their schemas where the vocabulary is known.
+draw_function make_draw(std::shared_ptr<model::constraints> schemas) {
+  return [own = std::make_shared<model::sampler>(), schemas = std::move(schemas)](std::span<float> logits,
+                                                                                  const protocols::step_slice& slice) {
+    if (!slice.sampling.constrained()) return own->draw(logits, slice);
+    if (!schemas) throw std::runtime_error("a schema asks for the model's vocabulary, which this device was not given");
+    const auto mask = schemas->allowed(slice);
+    return own->draw(logits, slice, mask.get());
+  };
+}
+
 /// All that an executor's forwards use. Shared with them, so that the order of destruction does not matter.
 class engine {
 public:
@@ -39,13 +51,12 @@ public:
             blocks_for(settings, model_->config, kv_kind_, device_.memory().available_bytes())),
         memory_(device_.memory(), *model_, kv_kind_, device_.kernels().kind, device_.team().size()),
         angles_(model_->config), tap_(settings.logits_tap), logits_of_all_rows_(settings.logits_of_all_rows) {
+    // One for all threads: what one has found out about a schema serves the others.
+    std::shared_ptr<model::constraints> schemas;
+    if (settings.tokens && !settings.make_sampler)
+      schemas = std::make_shared<model::constraints>(*settings.tokens, model_->config.eos, model_->config.vocabulary);
     for (std::uint32_t i = 0; i < device_.team().size(); ++i)
-      samplers_.push_back(settings.make_sampler
-                              ? settings.make_sampler()
-                              : draw_function([own = std::make_shared<model::sampler>()](
-                                                  std::span<float> logits, const protocols::step_slice& slice) {
-                                  return own->draw(logits, slice);
-                                }));
+      samplers_.push_back(settings.make_sampler ? settings.make_sampler() : make_draw(schemas));
     info_.device = device_.name();
     info_.layers = model_->config.layers;
     info_.vocabulary = model_->config.vocabulary;

@@ -1,6 +1,7 @@
 #include <godwit/gpu/model/sampler.hpp>
 
 #include "model/exponential.hpp"
+#include <godwit/gpu/model/constraints.hpp>
 #include <godwit/gpu/model/philox.hpp>
 
 #include <algorithm>
@@ -185,7 +186,18 @@ token_id sampler::draw_filtered(double number, const protocols::sampling_params&
   return candidates_[taken - 1].id;
 }
 
-protocols::sampled_token sampler::draw(std::span<float> logits, const protocols::step_slice& slice) {
+void sampler::apply(const token_mask& allowed, std::span<float> logits) {
+  for (std::size_t first = 0; first < logits.size(); first += 64) {
+    const auto word = first / 64 < allowed.words.size() ? allowed.words[first / 64] : 0;
+    if (word == ~std::uint64_t{0}) continue;
+    const auto count = std::min<std::size_t>(64, logits.size() - first);
+    for (std::size_t i = 0; i < count; ++i)
+      if ((word >> i & 1U) == 0) logits[first + i] = lowest;
+  }
+}
+
+protocols::sampled_token sampler::draw(std::span<float> logits, const protocols::step_slice& slice,
+                                       const token_mask* allowed) {
   const auto& sampling = slice.sampling;
   for (float& logit : logits) logit = logit == logit ? logit : lowest;
 
@@ -195,8 +207,12 @@ protocols::sampled_token sampler::draw(std::span<float> logits, const protocols:
     raw_.assign(logits.begin(), logits.end());
     whole = describe(logits, sampling.logprobs, drawn.top);
   }
+  if (allowed != nullptr) apply(*allowed, logits);
+  // A schema that has to end here ends, whatever else forbids it (min_tokens).
+  const bool must_end = allowed != nullptr && allowed->must_end;
   for (const auto id : slice.forbidden)
-    if (id >= 0 && static_cast<std::size_t>(id) < logits.size()) logits[static_cast<std::size_t>(id)] = lowest;
+    if (id >= 0 && static_cast<std::size_t>(id) < logits.size() && !(must_end && allowed->allows(id)))
+      logits[static_cast<std::size_t>(id)] = lowest;
   for (const auto& bias : sampling.logit_bias)
     if (bias.id >= 0 && static_cast<std::size_t>(bias.id) < logits.size())
       logits[static_cast<std::size_t>(bias.id)] += bias.bias;

@@ -1,5 +1,6 @@
 #include "openai/parse_common.hpp"
 
+#include "openai/parse_response_format.hpp"
 #include "openai/unsupported.hpp"
 
 #include <algorithm>
@@ -203,6 +204,7 @@ void parse_common(json_reader& body, const request_defaults& defaults, const req
   parse_lengths(body, into);
   parse_stops(body, limits, into);
   parse_stream(body, into);
+  parse_response_format(body, limits, into);
   into.skip_special_tokens = body.boolean("skip_special_tokens").value_or(true);
 }
 

@@ -255,10 +255,10 @@ TEST(ApiRequest, NamesTheExecutionPriorityOfBothEndpointsByItsLevel) {
 // What we know and cannot do is said, never silently left out of the answer.
 TEST(ApiRequest, NamesWhatIsKnownButNotSupported) {
   for (const std::string field :
-       {R"("n":2)", R"("logit_bias":{"5":1})", R"("response_format":{"type":"json_object"})", R"("guided_json":{})",
-        R"("use_beam_search":true)", R"("prompt_logprobs":1)", R"("truncate_prompt_tokens":5)", R"("bad_words":["x"])",
-        R"("allowed_token_ids":[1])", R"("spaces_between_special_tokens":false)", R"("store":true)",
-        R"("service_tier":"flex")", R"("length_penalty":2)"}) {
+       {R"("n":2)", R"("logit_bias":{"5":1})", R"("guided_grammar":"x")", R"("use_beam_search":true)",
+        R"("prompt_logprobs":1)", R"("truncate_prompt_tokens":5)", R"("bad_words":["x"])", R"("allowed_token_ids":[1])",
+        R"("spaces_between_special_tokens":false)", R"("store":true)", R"("service_tier":"flex")",
+        R"("length_penalty":2)"}) {
     const auto name = field.substr(1, field.find('"', 1) - 1);
     const auto one = completion(field);
     ASSERT_FALSE(one) << field;

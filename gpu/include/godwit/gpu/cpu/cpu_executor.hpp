@@ -3,6 +3,7 @@
 #include <godwit/gpu/cpu/isa.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/executor.hpp>
+#include <godwit/gpu/model/tokenizer.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -47,6 +48,9 @@ struct cpu_executor_settings {
   std::function<void(const logits_row&)> logits_tap = {};
   /// Compute logits for every row instead of only those that sample.
   bool logits_of_all_rows = false;
+  /// The model's vocabulary: answers can be kept within a schema (sampling_params::json_schema). Without it such a
+  /// request ends with an error. Not used with `make_sampler`.
+  std::shared_ptr<const model::tokenizer> tokens = {};
 };
 
 /// A model replica on the CPU.

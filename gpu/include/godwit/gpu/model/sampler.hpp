@@ -9,6 +9,8 @@
 
 namespace godwit::gpu::model {
 
+struct token_mask;
+
 /// Describes a token that is there already: its log-probability under `logits`, and the `top` most probable ones. NaN
 /// counts as minus infinity; a token outside the vocabulary has that probability.
 [[nodiscard]] protocols::sampled_token score(std::span<const float> logits, protocols::token_id token,
@@ -17,10 +19,11 @@ namespace godwit::gpu::model {
 /// Draws one token from one row of logits.
 ///
 /// Problem: an answer must not depend on its batch or its instance. So a draw is a pure function of the logits, of
-/// slice.sampling, forbidden, prompt and generated, and of one Philox number at (seed, sample_index). All sums run in
-/// one fixed order, and the exponential is ours, since libm's differs between processors.
+/// slice.sampling, forbidden, prompt and generated, of the mask, and of one Philox number at (seed, sample_index). All
+/// sums run in one fixed order, and the exponential is ours, since libm's differs between processors.
 ///
-/// Order, as in vLLM's v1 sampler: log-probabilities of the raw logits; forbidden tokens; logit_bias; penalties (repetition,
+/// Order, as in vLLM's v1 sampler: log-probabilities of the raw logits; the mask of a constrained answer; forbidden
+/// tokens (save where the mask leaves nothing but the end); logit_bias; penalties (repetition,
 /// frequency, presence); greedy ends here (ties: the lowest id); temperature; min-p; top-k; top-p; the draw.
 ///
 /// Contract: `logits` has one entry per vocabulary entry and is overwritten. A NaN counts as minus infinity: never
@@ -29,9 +32,12 @@ namespace godwit::gpu::model {
 /// ignored. Keeps scratch memory only: one sampler per thread, any number of requests.
 class sampler {
 public:
-  [[nodiscard]] protocols::sampled_token draw(std::span<float> logits, const protocols::step_slice& slice);
+  /// `allowed`: what a constrained answer may go on with; absent: everything.
+  [[nodiscard]] protocols::sampled_token draw(std::span<float> logits, const protocols::step_slice& slice,
+                                              const token_mask* allowed = nullptr);
 
 private:
+  static void apply(const token_mask& allowed, std::span<float> logits);
   friend protocols::sampled_token score(std::span<const float>, protocols::token_id, std::int32_t);
   struct candidate {
     float weight;

@@ -1,0 +1,243 @@
+#include <godwit/gpu/model/constraints.hpp>
+
+#include "model/token_masks.hpp"
+#include "model/token_trie.hpp"
+
+#include <godwit/protocols/grammar/json_schema.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+namespace godwit::gpu::model {
+
+namespace grammar = protocols::grammar;
+using protocols::token_id;
+
+namespace {
+
+/// How far an answer has been followed.
+struct progress {
+  std::vector<token_id> tokens;
+  grammar::state at = grammar::dead;
+  bool ended = false; ///< an end-of-sequence token came
+  std::uint64_t used = 0;
+};
+
+/// One schema with all that is kept for it.
+struct held_grammar {
+  std::mutex mutex; ///< of everything but `bytes` and `used`
+  std::optional<std::string> error;
+  std::optional<token_masks> masks;
+  std::unordered_map<std::uint64_t, progress> requests;
+  std::uint64_t clock = 0;
+  std::uint64_t replays = 0;
+  std::size_t tokens_held = 0; ///< of all requests
+  std::atomic<std::size_t> bytes{0};
+  std::uint64_t used = 0; ///< under constraints::parts::mutex
+};
+
+} // namespace
+
+struct constraints::parts {
+  std::vector<std::string> texts;
+  std::vector<token_id> ends;
+  std::size_t vocabulary;
+  constraint_limits limits;
+  token_trie trie;
+  std::vector<std::uint64_t> only_ends; ///< a mask
+
+  mutable std::mutex mutex; ///< of what follows
+  std::unordered_map<std::string, std::shared_ptr<held_grammar>> grammars;
+  std::uint64_t clock = 0;
+  constraint_counts gone; ///< of grammars that are kept no longer
+
+  std::shared_ptr<held_grammar> find(const std::string& schema);
+  void compile(held_grammar& into, const std::string& schema) const;
+  progress& follow(held_grammar& in, const protocols::step_slice& slice) const;
+  static void add(constraint_counts& sum, held_grammar& of);
+};
+
+constraints::constraints(std::vector<std::string> texts, std::vector<token_id> ends, std::uint32_t vocabulary,
+                         constraint_limits limits)
+    : parts_(std::make_unique<parts>()) {
+  texts.resize(vocabulary);
+  for (const auto id : ends)
+    if (id >= 0 && static_cast<std::size_t>(id) < texts.size()) texts[static_cast<std::size_t>(id)].clear();
+  parts_->trie = token_trie::of(texts);
+  parts_->texts = std::move(texts);
+  parts_->vocabulary = vocabulary;
+  parts_->limits = limits;
+  parts_->only_ends.assign((vocabulary + std::size_t{63}) / 64, 0);
+  for (const auto id : ends)
+    if (id >= 0 && static_cast<std::uint32_t>(id) < vocabulary)
+      parts_->only_ends[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << (static_cast<std::size_t>(id) % 64);
+  parts_->ends = std::move(ends);
+}
+
+namespace {
+
+std::vector<std::string> texts_of(const tokenizer& tokens) {
+  std::vector<std::string> out(tokens.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto id = static_cast<token_id>(i);
+    if (!tokens.is_special(id)) out[i] = tokens.bytes(id);
+  }
+  return out;
+}
+
+} // namespace
+
+constraints::constraints(const tokenizer& tokens, std::vector<token_id> ends, std::uint32_t vocabulary,
+                         constraint_limits limits)
+    : constraints(texts_of(tokens), std::move(ends), vocabulary, limits) {}
+
+constraints::~constraints() = default;
+
+void constraints::parts::add(constraint_counts& sum, held_grammar& of) {
+  const std::lock_guard lock(of.mutex);
+  if (!of.masks) return;
+  sum.grammars += 1;
+  sum.masks += of.masks->counts().masks;
+  sum.walks += of.masks->counts().walks;
+  sum.replays += of.replays;
+}
+
+std::shared_ptr<held_grammar> constraints::parts::find(const std::string& schema) {
+  std::vector<std::shared_ptr<held_grammar>> dropped;
+  std::shared_ptr<held_grammar> out;
+  {
+    const std::lock_guard lock(mutex);
+    auto& entry = grammars[schema];
+    const bool added = !entry;
+    if (added) entry = std::make_shared<held_grammar>();
+    entry->used = ++clock;
+    out = entry;
+    std::size_t bytes = 0;
+    for (const auto& [text, held] : grammars) bytes += held->bytes.load(std::memory_order_relaxed) + text.size();
+    while (grammars.size() > 1 && (bytes > limits.bytes_max || grammars.size() > limits.grammars_max)) {
+      const auto oldest = std::ranges::min_element(grammars, {}, [](const auto& one) { return one.second->used; });
+      if (oldest->second == out) break;
+      bytes -= std::min(bytes, oldest->second->bytes.load(std::memory_order_relaxed) + oldest->first.size());
+      dropped.push_back(std::move(oldest->second));
+      grammars.erase(oldest);
+    }
+  }
+  for (const auto& one : dropped) {
+    constraint_counts sum;
+    add(sum, *one);
+    const std::lock_guard lock(mutex);
+    gone.grammars += sum.grammars;
+    gone.masks += sum.masks;
+    gone.walks += sum.walks;
+    gone.replays += sum.replays;
+  }
+  return out;
+}
+
+void constraints::parts::compile(held_grammar& into, const std::string& schema) const {
+  auto made = grammar::compile_schema(schema);
+  if (made)
+    into.masks.emplace(std::move(*made), trie, ends, vocabulary, limits);
+  else
+    into.error = "the schema cannot be followed: " + (made.error().path.empty() ? "" : made.error().path + ": ") +
+                 made.error().message;
+}
+
+progress& constraints::parts::follow(held_grammar& in, const protocols::step_slice& slice) const {
+  const auto forget = [&in](auto one) {
+    in.tokens_held -= one->second.tokens.size();
+    in.requests.erase(one);
+  };
+  if (in.masks->renew()) {
+    in.requests.clear();
+    in.tokens_held = 0;
+  }
+  const auto key = slice.request.value();
+  auto found = in.requests.find(key);
+  if (found == in.requests.end()) {
+    while (!in.requests.empty() && in.requests.size() >= limits.requests_max)
+      forget(std::ranges::min_element(in.requests, {}, [](const auto& one) { return one.second.used; }));
+    found = in.requests.emplace(key, progress{}).first;
+    found->second.at = in.masks->start();
+    in.replays += slice.generated.empty() ? 0 : 1;
+  }
+  auto& known = found->second;
+  known.used = ++in.clock;
+  // Another answer under the same id, or one that was cut back: from the start.
+  if (known.tokens.size() > slice.generated.size() ||
+      !std::equal(known.tokens.begin(), known.tokens.end(), slice.generated.begin())) {
+    in.tokens_held -= known.tokens.size();
+    known.tokens.clear();
+    known.at = in.masks->start();
+    known.ended = false;
+    in.replays += 1;
+  }
+  for (auto i = known.tokens.size(); i < slice.generated.size(); ++i) {
+    const auto id = slice.generated[i];
+    if (std::ranges::find(ends, id) != ends.end()) {
+      known.ended = true;
+    } else {
+      const bool has_text =
+          id >= 0 && static_cast<std::size_t>(id) < texts.size() && !texts[static_cast<std::size_t>(id)].empty();
+      known.at =
+          has_text && !known.ended ? in.masks->advance(known.at, texts[static_cast<std::size_t>(id)]) : grammar::dead;
+    }
+    if (known.at == grammar::dead) {
+      const bool exploded = in.masks->exhausted();
+      forget(found);
+      throw std::runtime_error(exploded ? "the schema is too complex to be followed further"
+                                        : "the answer so far is outside of its schema, at token " + std::to_string(i));
+    }
+    known.tokens.push_back(id);
+    in.tokens_held += 1;
+  }
+  return known;
+}
+
+std::shared_ptr<const token_mask> constraints::allowed(const protocols::step_slice& slice) {
+  if (slice.generated.size() != slice.sample_index)
+    throw std::runtime_error("a step lacks the answer so far, which a constrained answer needs");
+  const auto held = parts_->find(slice.sampling.json_schema);
+  const std::lock_guard lock(held->mutex);
+  if (!held->masks && !held->error) parts_->compile(*held, slice.sampling.json_schema);
+  if (held->error) throw std::runtime_error(*held->error);
+  const auto& answer = parts_->follow(*held, slice);
+  if (answer.ended) {
+    auto ended = std::make_shared<token_mask>();
+    ended->words = parts_->only_ends;
+    ended->must_end = true;
+    return ended;
+  }
+  auto mask = held->masks->at(answer.at);
+  held->bytes.store(held->masks->memory_bytes() + held->requests.size() * sizeof(progress) +
+                        held->tokens_held * sizeof(token_id),
+                    std::memory_order_relaxed);
+  if (held->masks->exhausted()) throw std::runtime_error("the schema is too complex to be followed further");
+  return mask;
+}
+
+constraint_counts constraints::counts() const {
+  std::vector<std::shared_ptr<held_grammar>> all;
+  constraint_counts sum;
+  {
+    const std::lock_guard lock(parts_->mutex);
+    sum = parts_->gone;
+    for (const auto& [text, held] : parts_->grammars) all.push_back(held);
+  }
+  for (const auto& one : all) parts::add(sum, *one);
+  return sum;
+}
+
+std::size_t constraints::memory_bytes() const {
+  const std::lock_guard lock(parts_->mutex);
+  std::size_t sum = 0;
+  for (const auto& [text, held] : parts_->grammars) sum += held->bytes.load(std::memory_order_relaxed) + text.size();
+  return sum;
+}
+
+} // namespace godwit::gpu::model

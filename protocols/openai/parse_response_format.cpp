@@ -1,0 +1,152 @@
+#include "openai/parse_response_format.hpp"
+
+#include <godwit/protocols/grammar/json_schema.hpp>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace godwit::protocols::openai {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t message_bytes_max = 400;
+constexpr std::size_t path_bytes_max = 200;
+constexpr std::size_t name_bytes_max = 64;
+
+/// What one of the parameters asks for.
+struct wish {
+  std::string param; ///< where the schema stands
+  std::string schema;
+};
+
+class wishes {
+public:
+  explicit wishes(const request_limits& limits) : limits_(limits) {}
+
+  void add(std::string param, std::string schema) {
+    if (schema.size() > limits_.schema_bytes_max)
+      fail(invalid_value(param, "A schema may have " + std::to_string(limits_.schema_bytes_max) +
+                                    " bytes, this one has " + std::to_string(schema.size()) + "."));
+    if (found_) fail(invalid_value(param, "'" + found_->param + "' and '" + param + "' cannot both be followed."));
+    found_ = wish{std::move(param), std::move(schema)};
+  }
+  void add_schema(std::string param, const json::value& schema) {
+    if (!schema.is_object() && !schema.is_bool()) fail_type(std::move(param), "a JSON Schema", schema);
+    add(std::move(param), json::serialize(schema));
+  }
+  /// A schema as vLLM takes it: an object, or its text.
+  void add_json(const std::string& param, const json::value& schema) {
+    if (!schema.is_string()) return add_schema(param, schema);
+    json::error_code ec;
+    const auto parsed = json::parse(schema.get_string(), ec);
+    if (ec) fail(invalid_value(param, "'" + param + "' is not valid JSON (" + ec.message() + ")."));
+    add_schema(param, parsed);
+  }
+  void add_choice(const std::string& param, const json::value& choice) {
+    if (!choice.is_array()) fail_type(param, "an array of strings", choice);
+    for (std::size_t i = 0; i < choice.get_array().size(); ++i)
+      if (!choice.get_array()[i].is_string())
+        fail_type(param + "[" + std::to_string(i) + "]", "a string", choice.get_array()[i]);
+    add(param, json::serialize(choice));
+  }
+  void add_regex(const std::string& param, const json::value& regex) {
+    if (!regex.is_string()) fail_type(param, "a string", regex);
+    add(param, json::serialize(regex));
+  }
+
+  [[nodiscard]] const std::optional<wish>& found() const noexcept { return found_; }
+
+private:
+  const request_limits& limits_;
+  std::optional<wish> found_;
+};
+
+void read_response_format(json_reader& body, wishes& all, common_request& into) {
+  const auto* format = body.object("response_format");
+  if (format == nullptr) return;
+  json_reader reader{*format, "response_format"};
+  const auto type = reader.text("type");
+  if (!type) fail(invalid_value("response_format.type", "'response_format.type' is missing."));
+  if (*type == "json_object") {
+    all.add("response_format", R"({"type":"object"})");
+  } else if (*type == "json_schema") {
+    const auto* wanted = reader.object("json_schema");
+    if (wanted == nullptr)
+      fail(invalid_value("response_format.json_schema", "'response_format.json_schema' is missing."));
+    json_reader about{*wanted, "response_format.json_schema"};
+    const auto name = about.text("name");
+    const auto harmless = [](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
+    };
+    if (!name || name->empty() || name->size() > name_bytes_max || !std::ranges::all_of(*name, harmless))
+      fail(invalid_value("response_format.json_schema.name",
+                         "'response_format.json_schema.name' must be 1 to 64 letters, digits, '-' and '_'."));
+    static_cast<void>(about.text("description")); // for people
+    static_cast<void>(about.boolean("strict"));   // schemas are always followed
+    const auto* schema = about.value("schema");
+    if (schema == nullptr)
+      fail(invalid_value("response_format.json_schema.schema", "'response_format.json_schema.schema' is missing."));
+    all.add_schema("response_format.json_schema.schema", *schema);
+    for (auto& unknown : about.unasked()) into.unknown.push_back(std::move(unknown));
+  } else if (*type == "structural_tag" || *type == "grammar") {
+    fail(unsupported("response_format.type"));
+  } else if (*type != "text") {
+    fail(invalid_value("response_format.type",
+                       "'response_format.type' must be 'text', 'json_object' or 'json_schema'."));
+  }
+  static_cast<void>(reader.value("json_schema"));
+  for (auto& unknown : reader.unasked()) into.unknown.push_back(std::move(unknown));
+}
+
+void read_structured_outputs(json_reader& body, wishes& all, common_request& into) {
+  const auto* wanted = body.object("structured_outputs");
+  if (wanted == nullptr) return;
+  json_reader reader{*wanted, "structured_outputs"};
+  if (const auto* schema = reader.value("json")) all.add_json("structured_outputs.json", *schema);
+  if (const auto* choice = reader.value("choice")) all.add_choice("structured_outputs.choice", *choice);
+  if (const auto* regex = reader.value("regex")) all.add_regex("structured_outputs.regex", *regex);
+  if (reader.boolean("json_object").value_or(false)) all.add("structured_outputs.json_object", R"({"type":"object"})");
+  for (const auto* name : {"grammar", "structural_tag", "whitespace_pattern"})
+    if (reader.value(name) != nullptr) fail(unsupported(reader.path_of(name)));
+  // How vLLM's backends differ; what they ask for holds here anyway.
+  for (const auto* name : {"disable_fallback", "disable_any_whitespace", "disable_additional_properties"})
+    if (reader.boolean(name).value_or(false)) fail(unsupported(reader.path_of(name)));
+  for (auto& unknown : reader.unasked()) into.unknown.push_back(std::move(unknown));
+}
+
+} // namespace
+
+void parse_response_format(json_reader& body, const request_limits& limits, common_request& into) {
+  wishes all(limits);
+  read_response_format(body, all, into);
+  read_structured_outputs(body, all, into);
+  if (const auto* schema = body.value("guided_json")) all.add_json("guided_json", *schema);
+  if (const auto* choice = body.value("guided_choice")) all.add_choice("guided_choice", *choice);
+  if (const auto* regex = body.value("guided_regex")) all.add_regex("guided_regex", *regex);
+  const auto& wanted = all.found();
+  if (!wanted) return;
+
+  grammar::schema_limits bounds;
+  bounds.bytes_max = limits.schema_bytes_max;
+  const auto made = grammar::compile_schema(wanted->schema, bounds);
+  if (!made) {
+    const auto& fault = made.error();
+    const auto place = fault.path.substr(0, path_bytes_max);
+    auto param = wanted->param;
+    if (!place.empty()) param += (place.front() == '[' ? "" : ".") + place;
+    fail(invalid_value(std::move(param), "The schema cannot be followed" +
+                                             (place.empty() ? "" : " at '" + place + "'") + ": " +
+                                             fault.message.substr(0, message_bytes_max) + "."));
+  }
+  if (into.stop.ignore_eos)
+    fail(invalid_value("ignore_eos", "'ignore_eos' and '" + wanted->param +
+                                         "' contradict each other: the answer ends where its text is complete."));
+  into.sampling.json_schema = wanted->schema;
+}
+
+} // namespace godwit::protocols::openai

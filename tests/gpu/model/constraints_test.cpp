@@ -1,0 +1,220 @@
+#include <godwit/gpu/model/constraints.hpp>
+#include <godwit/protocols/grammar/json_schema.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace godwit::gpu::model {
+namespace {
+
+namespace grammar = protocols::grammar;
+using protocols::token_id;
+
+/// Every byte, pieces of JSON, words, spaces and halves of characters; two ends and an id without text behind them.
+std::vector<std::string> vocabulary(std::uint32_t seed, std::size_t words) {
+  std::vector<std::string> out;
+  for (int b = 0; b < 256; ++b) out.emplace_back(1, static_cast<char>(b));
+  for (const auto* text :
+       {"{\"",      "\":",       "\": ",  "\",",   "\", \"",    "\"}",   "},",  "}, {",       "[{",
+        "}]",       "null",      "true",  "false", "\n  ",      "  ",    "\\n", "\\u",        "\\\"",
+        "00",       "12",        "123",   "-1",    "0.",        "1e",    "é",   "\xc3\xa9\"", "\xf0\x9f",
+        "\x98\x80", "a\":1,\"b", "\"a\"", "name",  "\"name\":", "ab\"]", ",\n"})
+    out.emplace_back(text);
+  std::mt19937 random(seed);
+  const std::string letters = "abcde \":{}[],0123.\n-\\u";
+  for (std::size_t i = 0; i < words; ++i) {
+    std::string word;
+    for (auto n = 2 + random() % 7; n > 0; --n) word += letters[random() % letters.size()];
+    out.push_back(word);
+  }
+  return out;
+}
+
+protocols::step_slice slice_of(const std::string& schema, std::vector<token_id> generated, std::uint64_t request = 1) {
+  protocols::step_slice slice;
+  slice.request = protocols::request_id(request);
+  slice.samples = true;
+  slice.sampling.json_schema = schema;
+  slice.sample_index = static_cast<std::uint32_t>(generated.size());
+  slice.generated = std::move(generated);
+  return slice;
+}
+
+struct rig {
+  explicit rig(constraint_limits limits = {}, std::size_t words = 600)
+      : texts(vocabulary(7, words)), end(static_cast<token_id>(texts.size())),
+        masks(texts, {end, end + 1}, static_cast<std::uint32_t>(texts.size()) + 5, limits) {}
+  std::vector<std::string> texts;
+  token_id end;
+  constraints masks;
+};
+
+const std::vector<std::string> schemas{
+    "{}",
+    R"({"type":"object"})",
+    R"({"type":"object","properties":{"name":{"type":"string","maxLength":12},"ab":{"type":"integer"},"c":{"type":["null","boolean"]}},"required":["name"]})",
+    R"({"type":"array","items":{"enum":["a","ab","abc",12,null,{"a":1}]},"minItems":1,"maxItems":5})",
+    R"({"type":"string","pattern":"^[a-c]{1,20}(?: [a-e]+)*$"})",
+    R"({"type":"object","properties":{"v":{"type":"number"},"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["v","next"]})",
+    R"({"type":"array","items":{"anyOf":[{"type":"integer","minimum":-20,"maximum":1234},{"type":"string","format":"date"}]}})",
+    R"({"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}})",
+    R"(["yes","no","nothing at all"])",
+    R"("[a-e]{3}-[0-9]+")",
+};
+
+/// A random answer; the tokens, ended by an end token or cut at `tokens_max`.
+std::vector<token_id> random_answer(rig& with, const std::string& schema, std::uint32_t seed, std::size_t tokens_max,
+                                    std::uint64_t request) {
+  std::mt19937 random(seed);
+  std::vector<token_id> answer;
+  while (answer.size() < tokens_max) {
+    const auto mask = with.masks.allowed(slice_of(schema, answer, request));
+    if (mask->allows(with.end) && (mask->must_end || random() % 3 == 0)) {
+      answer.push_back(with.end);
+      break;
+    }
+    std::vector<token_id> choices;
+    for (std::size_t i = 0; i < with.texts.size(); ++i)
+      if (mask->allows(static_cast<token_id>(i))) choices.push_back(static_cast<token_id>(i));
+    if (choices.empty()) {
+      ADD_FAILURE() << "a dead end in " << schema;
+      break;
+    }
+    answer.push_back(choices[random() % choices.size()]);
+  }
+  return answer;
+}
+
+std::string text_of(const rig& with, const std::vector<token_id>& answer) {
+  std::string text;
+  for (const auto id : answer)
+    if (id < with.end) text += with.texts[static_cast<std::size_t>(id)];
+  return text;
+}
+
+TEST(Constraints, AMaskIsExactlyTheTokensTheGrammarGoesOnWith) {
+  rig with;
+  std::size_t compared = 0;
+  for (const auto& schema : schemas) {
+    grammar::automaton run(*grammar::compile_schema(schema));
+    for (std::uint32_t seed = 0; seed < 12; ++seed) {
+      const auto answer = random_answer(with, schema, seed, 40, seed);
+      std::vector<token_id> so_far;
+      auto at = run.start();
+      for (const auto next : answer) {
+        const auto mask = with.masks.allowed(slice_of(schema, so_far, seed + 100));
+        bool any = false;
+        for (std::size_t i = 0; i < with.texts.size(); ++i) {
+          const bool goes_on = run.advance(at, with.texts[i]) != grammar::dead;
+          any = any || goes_on;
+          ASSERT_EQ(mask->allows(static_cast<token_id>(i)), goes_on)
+              << schema << "\nafter " << text_of(with, so_far) << "\ntoken " << with.texts[i];
+        }
+        EXPECT_EQ(mask->allows(with.end), run.may_end(at));
+        EXPECT_EQ(mask->allows(with.end + 1), run.may_end(at));
+        EXPECT_EQ(mask->must_end, !any);
+        EXPECT_FALSE(mask->allows(with.end + 2));
+        EXPECT_TRUE(any || run.may_end(at));
+        ++compared;
+        so_far.push_back(next);
+        if (next < with.end) at = run.advance(at, with.texts[static_cast<std::size_t>(next)]);
+      }
+      if (!answer.empty() && answer.back() == with.end) {
+        EXPECT_TRUE(run.may_end(at)) << schema << "\n" << text_of(with, answer);
+      }
+    }
+  }
+  EXPECT_GT(compared, 1000U);
+}
+
+TEST(Constraints, NothingThatIsKeptChangesAMask) {
+  // Next to nothing is kept, and everything is.
+  constraint_limits small;
+  small.grammars_max = 1;
+  small.requests_max = 1;
+  small.first_masks_max = 1;
+  small.masks_max = 1;
+  rig tight(small), wide;
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const auto& schema = schemas[seed % schemas.size()];
+    EXPECT_EQ(random_answer(tight, schema, seed, 30, seed), random_answer(wide, schema, seed, 30, seed));
+  }
+}
+
+TEST(Constraints, AnAnswerGoesOnElsewhereAndFromAnyPlace) {
+  rig here, there;
+  const auto& schema = schemas[5];
+  const auto answer = random_answer(here, schema, 3, 60, 1);
+  for (std::size_t cut : {std::size_t{0}, answer.size() / 2, answer.size() - 1, answer.size() / 3}) {
+    const std::vector<token_id> so_far(answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(cut));
+    EXPECT_EQ(there.masks.allowed(slice_of(schema, so_far))->words,
+              here.masks.allowed(slice_of(schema, so_far))->words);
+  }
+}
+
+TEST(Constraints, TheSameStateIsNotLookedAtTwice) {
+  rig with;
+  const std::string schema =
+      R"({"type":"array","items":{"type":"object","properties":{"name":{"type":"string","maxLength":500}},"required":["name"]}})";
+  std::vector<token_id> answer;
+  const auto feed = [&](std::string_view text) {
+    for (const char c : text) {
+      const auto mask = with.masks.allowed(slice_of(schema, answer));
+      ASSERT_TRUE(mask->allows(static_cast<unsigned char>(c))) << c;
+      answer.push_back(static_cast<unsigned char>(c));
+    }
+  };
+  feed(R"([{"name":"abc"},{"name":"abcdefg")");
+  const auto before = with.masks.counts();
+  for (int i = 0; i < 20; ++i) feed(R"(},{"name":"another, longer one")");
+  EXPECT_EQ(with.masks.counts().walks, before.walks);
+  EXPECT_EQ(with.masks.counts().replays, 0U);
+  EXPECT_EQ(with.masks.counts().grammars, 1U);
+}
+
+TEST(Constraints, WhatIsKeptIsBounded) {
+  constraint_limits limits;
+  limits.bytes_max = 2U << 20U;
+  limits.requests_max = 8;
+  rig with(limits);
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    const auto schema = R"({"type":"string","minLength":)" + std::to_string(i) + "}";
+    for (std::uint64_t request = 0; request < 12; ++request) (void)random_answer(with, schema, i, 5, request);
+  }
+  EXPECT_LE(with.masks.memory_bytes(), 3U << 20U);
+}
+
+TEST(Constraints, AfterTheEndThereIsOnlyTheEnd) {
+  rig with;
+  const std::string schema = R"({"type":"null"})";
+  std::vector<token_id> answer;
+  for (const char c : std::string("null")) answer.push_back(c);
+  auto mask = with.masks.allowed(slice_of(schema, answer));
+  EXPECT_TRUE(mask->must_end);
+  EXPECT_TRUE(mask->allows(with.end));
+  answer.push_back(with.end);
+  mask = with.masks.allowed(slice_of(schema, answer));
+  EXPECT_TRUE(mask->must_end);
+  EXPECT_TRUE(mask->allows(with.end));
+  EXPECT_FALSE(mask->allows(' '));
+}
+
+TEST(Constraints, WhatDoesNotFitEndsThatRequestOnly) {
+  rig with;
+  const std::string schema = R"({"type":"integer"})";
+  EXPECT_THROW((void)with.masks.allowed(slice_of(schema, {'a'}, 1)), std::runtime_error);
+  EXPECT_THROW((void)with.masks.allowed(slice_of(schema, {with.end + 3}, 1)), std::runtime_error);
+  EXPECT_THROW((void)with.masks.allowed(slice_of(R"({"type":"nothing"})", {}, 2)), std::runtime_error);
+  auto lacking = slice_of(schema, {}, 3);
+  lacking.sample_index = 4;
+  EXPECT_THROW((void)with.masks.allowed(lacking), std::runtime_error);
+  EXPECT_TRUE(with.masks.allowed(slice_of(schema, {'7'}, 1))->allows('8'));
+}
+
+} // namespace
+} // namespace godwit::gpu::model
