@@ -34,12 +34,9 @@ http::response json(std::string body) {
   return out;
 }
 
-/// FNV-1a; 0 is kept for requests without a salt.
-std::uint64_t salt_of(std::string_view text) {
-  if (text.empty()) return 0;
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash | 1;
+protocols::salt_key salt_key_of(std::uint64_t seed) {
+  const runtime::async::counter_random random(seed, 2);
+  return {random.at(0), random.at(1)};
 }
 
 std::string_view type_of(int status) {
@@ -108,7 +105,8 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
 
 openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options options)
     : gate_(std::move(gate)), options_(std::move(options)), random_(options_.random_seed),
-      trace_random_(options_.random_seed, 1), started_s_(options_.unix_time_s()) {
+      trace_random_(options_.random_seed, 1), salt_key_(salt_key_of(options_.random_seed)),
+      started_s_(options_.unix_time_s()) {
   for (std::uint32_t id = 0; id < options_.model.tokens->size(); ++id)
     longest_token_ =
         std::max(longest_token_, options_.model.tokens->bytes(static_cast<protocols::token_id>(id)).size());
@@ -330,7 +328,7 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
                                      what.template_stops.end());
   request.priority = common.priority;
   request.execution_level = common.execution_level;
-  request.cache_salt = salt_of(common.cache_salt);
+  request.cache_salt = protocols::salt_of_tenant(common.cache_salt, salt_key_);
   one->seeded = common.seed.has_value();
   request.sampling.seed = common.seed.value_or(0) + sample; // or all would be the same
   one->timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(common.timeout_s * 1e9));

@@ -74,6 +74,8 @@ TEST_F(OpenaiEdgeChoices, SamplesOutliveTheInstanceTheyShared) {
   ASSERT_TRUE(cluster->run_until([&] { return exchange->complete; }));
   const auto disturbed = json::parse(exchange->whole.body);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(text_of(disturbed, i), text_of(calm, i));
+  for (const char* figure : {"prompt_tokens", "completion_tokens", "total_tokens"})
+    EXPECT_EQ(disturbed.at("usage").at(figure), calm.at("usage").at(figure)) << figure;
 }
 
 TEST_F(OpenaiEdgeChoices, AnswersOverTheBoundOrThatContradictEachOtherAreRefused) {

@@ -2,6 +2,7 @@
 
 #include <godwit/actors/frontend_gate.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
+#include <godwit/protocols/kv/cache_salt.hpp>
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/request.hpp>
 #include <godwit/runtime/async/counter_random.hpp>
@@ -46,7 +47,7 @@ struct edge_options {
   protocols::openai::request_limits limits;
   std::string version;
   std::function<std::int64_t()> unix_time_s;     ///< for `created`
-  std::uint64_t random_seed = 0;                 ///< of the answers' ids
+  std::uint64_t random_seed = 0;                 ///< of the answers' ids and the salts of KV
   std::uint32_t retry_after_s = 1;               ///< told with 429 and 503
   runtime::metrics::registry* metrics = nullptr; ///< may be null
   runtime::log::logger log;
@@ -114,6 +115,7 @@ private:
   runtime::async::counter_random random_;
   runtime::async::counter_random trace_random_; ///< for ids of traces and spans
   std::atomic<std::uint64_t> traces_{0};
+  protocols::salt_key salt_key_;
   std::int64_t started_s_;
   std::size_t longest_token_ = 1; // in bytes
   std::atomic<std::uint64_t> ids_{0};
