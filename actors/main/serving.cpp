@@ -1,6 +1,8 @@
 #include "main/serving.hpp"
 
 #include "main/head_options.hpp"
+#include "main/http_files.hpp"
+#include "main/http_parts.hpp"
 #include "main/migration_parts.hpp"
 #include "main/trace_page.hpp"
 
@@ -17,21 +19,6 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds poll_interval{50};
-
-transport::http::server_settings http_settings(const serve_settings& s) {
-  transport::http::server_settings out;
-  out.threads = s.http.threads;
-  out.header_bytes_max = s.http.header_bytes_max;
-  out.body_bytes_max = s.http.body_bytes_max;
-  out.queued_bytes_max = s.http.queued_bytes_max;
-  out.connections_max = s.http.connections_max;
-  out.header_timeout = s.http.header_timeout;
-  out.body_timeout = s.http.body_timeout;
-  out.idle_timeout = s.http.idle_timeout;
-  out.write_timeout = s.http.write_timeout;
-  out.error_response = actors::openai_error_response;
-  return out;
-}
 
 std::string host_for_url(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
@@ -54,11 +41,19 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
       make_system_settings(settings_, !settings_.control.listen.empty(), log_, records_));
   cluster_ = std::make_unique<actors::cluster>(*system_, node_options(model));
   edge_ = std::make_unique<actors::openai_edge>(cluster_->gate(), edge_options(model));
-  server_ = std::make_unique<transport::http::server>(
-      http_settings(settings_),
+  const auto http = parse_endpoint(settings_.http.listen);
+  gate_ = std::make_unique<actors::http_gate>(
       [edge = edge_.get()](transport::http::request request, std::shared_ptr<transport::http::exchange> exchange) {
         edge->handle(std::move(request), std::move(exchange));
+      },
+      actors::gate_options{settings_.http.cors_allowed_origins, http ? http->host : "", &metrics_});
+  server_ = std::make_unique<transport::http::server>(
+      make_http_settings(settings_, log_.component("http")),
+      [gate = gate_.get()](transport::http::request request, std::shared_ptr<transport::http::exchange> exchange) {
+        gate->handle(std::move(request), std::move(exchange));
       });
+  server_metrics_ = add_http_metrics(metrics_, *server_);
+  files_ = std::make_unique<http_files>(settings_, *gate_, *server_, log_.component("http"));
 }
 
 actors::node_options serving::node_options(const gpu::model::model_directory& model) {
@@ -131,6 +126,8 @@ std::optional<start_error> serving::open_ports() {
   const auto http = parse_endpoint(settings_.http.listen);
   if (!http) return start_error{"http.listen: '" + settings_.http.listen + "' is not HOST:PORT"};
   host_ = http->host;
+  if (auto error = files_->start()) return error;
+  allow_connections(settings_.http.connections_max, log_.component("http"));
   if (const auto error = server_->listen(http->host, http->port))
     return start_error{error->message + (error->in_use ? "; choose another with --listen HOST:PORT" : "")};
   if (settings_.control.listen.empty()) return std::nullopt;
@@ -155,7 +152,8 @@ serving::~serving() {
   if (processes_) processes_->shut_down(); // while there is somebody whom they can tell that they leave
   cluster_.reset();
   for (int i = 0; i < 40 && server_->stats().exchanges > 0; ++i) std::this_thread::sleep_for(poll_interval / 5);
-  server_->stop(); // nobody calls the edge any more
+  files_.reset();
+  server_->stop(); // nobody calls the gate or the edge any more
   edge_.reset();   // a thread of its may still answer, and must find the server
   system_->shutdown(milliseconds(5000));
   if (records_ != nullptr) records_->settle();
@@ -205,7 +203,8 @@ bool serving::drain(milliseconds timeout, const std::function<bool()>& hurry) {
 }
 
 std::string serving::url() const {
-  return "http://" + host_for_url(host_) + ":" + std::to_string(server_->local_port());
+  return (settings_.http.tls_cert.empty() ? "http://" : "https://") + host_for_url(host_) + ":" +
+         std::to_string(server_->local_port());
 }
 
 } // namespace godwit::main

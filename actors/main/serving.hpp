@@ -8,6 +8,7 @@
 #include "main/tracing.hpp"
 
 #include <godwit/actors/cluster.hpp>
+#include <godwit/actors/http_gate.hpp>
 #include <godwit/actors/openai_edge.hpp>
 #include <godwit/protocols/expected.hpp>
 #include <godwit/runtime/actor_system.hpp>
@@ -18,8 +19,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace godwit::main {
+
+class http_files;
 
 /// A node with its HTTP endpoint and control port: what `godwit serve` and `godwit demo` run.
 class serving {
@@ -70,7 +74,10 @@ private:
   std::unique_ptr<runtime::actor_system> system_;
   std::unique_ptr<actors::cluster> cluster_;
   std::unique_ptr<actors::openai_edge> edge_;
+  std::unique_ptr<actors::http_gate> gate_;
   std::unique_ptr<transport::http::server> server_;
+  std::vector<runtime::metrics::registry::registration> server_metrics_;
+  std::unique_ptr<http_files> files_;
 };
 
 } // namespace godwit::main

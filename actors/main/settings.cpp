@@ -244,12 +244,24 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
         {.doc = "I/O threads. Parsing and tokenising happen on them.", .unit = "threads", .min = 1, .max = 256});
   r.add("http.body_bytes_max", s.http.body_bytes_max,
         {.doc = "Largest request body; over it 413.", .unit = "bytes", .min = 1024, .max = 1024.0 * 1024 * 1024});
+  r.add("http.bodies_bytes_max", s.http.bodies_bytes_max,
+        {.doc = "Request bodies that are being received, all together; over it 503.",
+         .unit = "bytes",
+         .min = 1024,
+         .max = 1024.0 * 1024 * 1024 * 1024,
+         .extreme = "20MiB"});
   r.add("http.header_bytes_max", s.http.header_bytes_max,
         {.doc = "Largest request head; over it 431.", .unit = "bytes", .min = 256, .max = 1024 * 1024});
   r.add("http.connections_max", s.http.connections_max,
         {.doc = "Open connections; over it new ones are answered 503.",
          .unit = "connections",
          .min = 1,
+         .max = 1'000'000});
+  r.add("http.connections_per_address_max", s.http.connections_per_address_max,
+        {.doc = "Open connections from one address (of IPv6: one network of 64 bits); over it new ones are answered "
+                "429. A proxy's clients come from one address. 0: as many as from all.",
+         .unit = "connections",
+         .min = 0,
          .max = 1'000'000});
   r.add("http.queued_bytes_max", s.http.queued_bytes_max,
         {.doc = "What may wait for one slow reader before it is disconnected.",
@@ -267,6 +279,21 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
         {.doc = "How long a connection may lie without a request.", .unit = "ms", .min = 10, .max = 24 * hour_ms});
   r.add("http.write_timeout", s.http.write_timeout,
         {.doc = "How long a client may take to read one write.", .unit = "ms", .min = 10, .max = hour_ms});
+  r.add("http.api_key_file", s.http.api_key_file,
+        {.doc =
+             "File of API keys, one a line ('#' begins a comment); requests then need one as \"Authorization: Bearer "
+             "KEY\". Read again when it changes. Empty: no keys.",
+         .flag = "--api-key-file"});
+  r.add("http.tls_cert", s.http.tls_cert,
+        {.doc = "PEM file of the certificate and those that lead to its root: the endpoint is https then (TLS 1.2 and "
+                "1.3). Read again when it changes. Empty: http.",
+         .flag = "--tls-cert"});
+  r.add("http.tls_key", s.http.tls_key,
+        {.doc = "PEM file of the certificate's key, without a password.", .flag = "--tls-key"});
+  r.add(
+      "http.cors_allowed_origins", s.http.cors_allowed_origins,
+      {.doc = "Origins whose pages browsers let read answers, such as https://app.example, or * for all. Empty: none.",
+       .flag = "--cors-allowed-origins"});
   r.add("http.debug", s.http.debug,
         {.doc = "Serve /debug/: a page that shows the last seconds' messages. Whoever reaches the endpoint sees them, "
                 "and prompts where their content is recorded."});
@@ -323,6 +350,10 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
       return "cluster.connection_timeout is less than twice cluster.heartbeat_interval";
     if (settings.instances.count == 0 && settings.control.listen.empty())
       return "instances.count is 0 and control.listen is empty, so nobody can bring instances";
+    if (settings.http.tls_cert.empty() != settings.http.tls_key.empty())
+      return "http.tls_cert and http.tls_key are given together";
+    if (settings.http.bodies_bytes_max < settings.http.body_bytes_max)
+      return "http.bodies_bytes_max is less than http.body_bytes_max";
     if (settings.http.debug && !settings.trace.flight && settings.trace.file.empty())
       return "http.debug is on, and nothing is recorded that it could show: trace.flight is off, and there is no "
              "trace.file";

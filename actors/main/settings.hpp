@@ -86,14 +86,20 @@ struct serve_settings {
   struct {
     std::string listen = "127.0.0.1:8000";
     std::uint32_t threads = 2;
-    std::uint64_t body_bytes_max = 8 * 1024 * 1024;
+    std::uint64_t body_bytes_max = 10 * 1024 * 1024;
+    std::uint64_t bodies_bytes_max = 1024 * 1024 * 1024;
     std::uint32_t header_bytes_max = 16 * 1024;
-    std::uint32_t connections_max = 4096;
+    std::uint32_t connections_max = 16'384;
+    std::uint32_t connections_per_address_max = 4096;
     std::uint64_t queued_bytes_max = 1024 * 1024;
     std::chrono::milliseconds header_timeout{10'000};
     std::chrono::milliseconds body_timeout{60'000};
     std::chrono::milliseconds idle_timeout{75'000};
     std::chrono::milliseconds write_timeout{30'000};
+    std::string api_key_file;
+    std::string tls_cert;
+    std::string tls_key;
+    std::vector<std::string> cors_allowed_origins;
     bool debug = false;
   } http;
   struct {

@@ -1,0 +1,111 @@
+#include "main/http_parts.hpp"
+
+#include <godwit/actors/openai_edge.hpp>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <sys/resource.h>
+
+namespace godwit::main {
+
+namespace http = transport::http;
+
+namespace {
+
+/// Lines that clients bring about, so many a second: who makes trouble must not fill the disk with it.
+class bounded_log {
+public:
+  explicit bounded_log(runtime::log::logger log) : log_(std::move(log)) {}
+  void dropped(const std::string& peer, const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - began_ >= std::chrono::seconds(1)) {
+      if (unsaid_ > 0) log_.warning("closed {} more connections whose clients do not read", unsaid_);
+      began_ = now;
+      said_ = unsaid_ = 0;
+    }
+    if (said_++ < lines_max)
+      log_.warning("closed the connection of {}: {}", peer, why);
+    else
+      ++unsaid_;
+  }
+
+private:
+  static constexpr int lines_max = 10;
+  runtime::log::logger log_;
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point began_;
+  int said_ = 0;
+  int unsaid_ = 0;
+};
+
+} // namespace
+
+http::server_settings make_http_settings(const serve_settings& s, const runtime::log::logger& log) {
+  http::server_settings out;
+  out.threads = s.http.threads;
+  out.header_bytes_max = s.http.header_bytes_max;
+  out.body_bytes_max = s.http.body_bytes_max;
+  out.bodies_bytes_max = s.http.bodies_bytes_max;
+  out.queued_bytes_max = s.http.queued_bytes_max;
+  out.connections_max = s.http.connections_max;
+  out.connections_per_address_max = s.http.connections_per_address_max;
+  out.header_timeout = s.http.header_timeout;
+  out.body_timeout = s.http.body_timeout;
+  out.idle_timeout = s.http.idle_timeout;
+  out.write_timeout = s.http.write_timeout;
+  out.error_response = actors::openai_error_response;
+  out.on_dropped = [lines = std::make_shared<bounded_log>(log)](const std::string& peer, const std::string& why) {
+    lines->dropped(peer, why);
+  };
+  return out;
+}
+
+std::vector<runtime::metrics::registry::registration> add_http_metrics(runtime::metrics::registry& metrics,
+                                                                       const http::server& server) {
+  using value = std::uint64_t http::server_stats::*;
+  std::vector<runtime::metrics::registry::registration> out;
+  const auto read = [&server](value which) {
+    return [&server, which] { return static_cast<double>(server.stats().*which); };
+  };
+  const auto gauge = [&](const char* name, const char* help, value which) {
+    out.push_back(metrics.add_callback_gauge(name, help, read(which)));
+  };
+  const auto counter = [&](const char* name, const char* help, value which) {
+    out.push_back(metrics.add_callback_counter(name, help, read(which)));
+  };
+  gauge("godwit_http_connections", "Connections that are open.", &http::server_stats::connections);
+  gauge("godwit_http_requests_open", "Requests that are being answered.", &http::server_stats::exchanges);
+  counter("godwit_http_requests_total", "Requests read.", &http::server_stats::requests_total);
+  counter("godwit_http_rejected_total", "Requests that were malformed, too large or too late.",
+          &http::server_stats::rejected_total);
+  counter("godwit_http_connections_refused_total", "Connections over the bounds, of all or of one address.",
+          &http::server_stats::refused_total);
+  counter("godwit_http_handshakes_failed_total", "TLS handshakes that failed or took too long.",
+          &http::server_stats::handshakes_failed_total);
+  counter("godwit_http_disconnects_total", "Clients that went away before their answer was complete.",
+          &http::server_stats::disconnects_total);
+  counter("godwit_http_slow_readers_total", "Connections closed because their clients did not read.",
+          &http::server_stats::slow_readers_total);
+  counter("godwit_http_written_bytes_total", "Bytes written to clients.", &http::server_stats::bytes_written_total);
+  return out;
+}
+
+void allow_connections(std::uint32_t connections, const runtime::log::logger& log) {
+  constexpr rlim_t others = 256; // files of the model, sockets of the cluster, ...
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < connections + others)
+    log.warning("this process may have {} files open, which is less than http.connections_max = {} need",
+                limit.rlim_cur, connections);
+}
+
+} // namespace godwit::main
