@@ -22,7 +22,8 @@ double seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double
 
 } // namespace
 
-frontend_metrics::frontend_metrics(runtime::metrics::registry& registry)
+frontend_metrics::frontend_metrics(runtime::metrics::registry& registry, const std::string& model,
+                                   std::uint32_t context_length)
     : requests(registry.add_counter_family("godwit_requests_total",
                                            "Requests that ended, by outcome and execution priority.",
                                            {"outcome", "execution_priority"})),
@@ -43,7 +44,9 @@ frontend_metrics::frontend_metrics(runtime::metrics::registry& registry)
                                                         runtime::metrics::exponential_bounds(0.0005, 2, 16))),
       total_seconds(registry.add_histogram_family("godwit_request_seconds", "From a request's arrival to its end.",
                                                   {"execution_priority"},
-                                                  runtime::metrics::exponential_bounds(0.001, 2, 20))) {}
+                                                  runtime::metrics::exponential_bounds(0.001, 2, 20))) {
+  if (!model.empty()) engines = std::make_unique<engine_metrics>(registry, model, context_length);
+}
 
 frontend::frontend(runtime::actor_context context, frontend_options options)
     : actor(context), options_(std::move(options)), random_(options_.random_seed, options_.incarnation),
@@ -237,6 +240,8 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     }
     r.placing = false;
     release_followers(r);
+    if (options_.metrics && options_.metrics->engines && r.last_token == nanoseconds{0})
+      options_.metrics->engines->placed(entry.instance, seconds(now() - r.arrived));
     options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(), epoch.value());
     return true;
   }
@@ -422,11 +427,16 @@ void frontend::take_one(protocols::token_update& update) {
 void frontend::observe_tokens(open_request& r, std::size_t count) {
   if (!options_.metrics) return;
   const auto& level = level_of(r);
+  auto* engines = options_.metrics->engines.get();
   options_.metrics->answer_tokens.increment(count);
-  if (r.last_token == nanoseconds{0})
+  if (r.last_token == nanoseconds{0}) {
     level.first_token_seconds->observe(seconds(now() - r.arrived));
-  else
+    if (engines) engines->first_token(r.owner_instance, r.prompt_tokens, seconds(now() - r.arrived));
+  } else {
     level.inter_token_seconds->observe(seconds(now() - r.last_token));
+    if (engines) engines->next_token(r.owner_instance, seconds(now() - r.last_token));
+  }
+  if (engines) engines->tokens(r.owner_instance, count);
   r.last_token = now();
 }
 
@@ -488,6 +498,10 @@ void frontend::forget(protocols::request_id id, const char* outcome) {
   const auto found = open_.find(id);
   auto& r = found->second;
   count(outcome, level_of(r).name);
+  if (options_.metrics && options_.metrics->engines)
+    options_.metrics->engines->ended({r.owner_instance, outcome, seconds(now() - r.arrived), r.prompt_tokens,
+                                      static_cast<std::uint32_t>(r.ownership.answer().size()),
+                                      r.request.stop.max_tokens});
   note_ownership(id, r.ownership.current_epoch(), outcome, r.owner_instance);
   auto history = describe(id, r);
   history.ended = true;

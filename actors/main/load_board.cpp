@@ -5,12 +5,13 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace godwit::main {
 
 using protocols::load_report;
 
-load_board::load_board(runtime::metrics::registry& metrics) {
+load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) : facts_(std::move(facts)) {
   add(metrics, "godwit_instance_requests_running", "Requests in the batch.",
       [](const load_report& r) { return static_cast<double>(r.running); });
   add(metrics, "godwit_instance_requests_waiting", "Requests in the queue.",
@@ -38,6 +39,54 @@ load_board::load_board(runtime::metrics::registry& metrics) {
       });
   add(metrics, "godwit_instance_terminating", "1 while the instance drains.",
       [](const load_report& r) { return r.terminating ? 1.0 : 0.0; });
+  if (!facts_.model.empty()) add_vllm(metrics);
+}
+
+// vLLM's names and labels; what counts starts anew with the instance, as counters of processes do.
+void load_board::add_vllm(runtime::metrics::registry& metrics) {
+  add_vllm(metrics, kind::gauge, "vllm:num_requests_running", "Requests in the batch.",
+           [](const load_report& r) { return static_cast<double>(r.running); });
+  add_vllm(metrics, kind::gauge, "vllm:num_requests_waiting", "Requests in the queue.",
+           [](const load_report& r) { return static_cast<double>(r.waiting); });
+  add_vllm(metrics, kind::gauge, "vllm:kv_cache_usage_perc", "Share of the KV blocks that requests hold; 1 is all.",
+           [](const load_report& r) {
+             return r.blocks_total == 0 ? 0.0
+                                        : static_cast<double>(r.blocks_used) / static_cast<double>(r.blocks_total);
+           });
+  add_vllm(metrics, kind::counter, "vllm:num_preemptions_total", "Preemptions.",
+           [](const load_report& r) { return static_cast<double>(r.preemptions_total); });
+  add_vllm(metrics, kind::counter, "vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+           [](const load_report& r) { return static_cast<double>(r.prefix_query_tokens_total); });
+  add_vllm(metrics, kind::counter, "vllm:prefix_cache_hits_total", "Of these, found.",
+           [](const load_report& r) { return static_cast<double>(r.prefix_hit_tokens_total); });
+  registrations_.push_back(
+      metrics.add_callback_gauges("vllm:cache_config_info", "The KV cache, in the labels; always 1.", [this] {
+        runtime::metrics::registry::samples out;
+        const std::lock_guard lock(mutex_);
+        for (const auto& [id, report] : reports_) out.push_back({cache_labels(report), 1.0});
+        return out;
+      }));
+}
+
+runtime::metrics::labels load_board::cache_labels(const load_report& report) const {
+  return {{"block_size", "16"},
+          {"cache_dtype", facts_.cache_dtype},
+          {"enable_prefix_caching", facts_.prefix_caching ? "True" : "False"},
+          {"engine", std::to_string(report.instance.value())},
+          {"num_gpu_blocks", std::to_string(report.blocks_total)}};
+}
+
+void load_board::add_vllm(runtime::metrics::registry& metrics, kind what, const char* name, const char* help,
+                          value_of read) {
+  const auto samples = [this, read] {
+    runtime::metrics::registry::samples out;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, report] : reports_)
+      out.push_back({{{"model_name", facts_.model}, {"engine", std::to_string(id.value())}}, read(report)});
+    return out;
+  };
+  registrations_.push_back(what == kind::gauge ? metrics.add_callback_gauges(name, help, samples)
+                                               : metrics.add_callback_counters(name, help, samples));
 }
 
 void load_board::add(runtime::metrics::registry& metrics, const char* name, const char* help, value_of read) {

@@ -7,14 +7,22 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace godwit::main {
 
+/// What dashboards made for vLLM want to know besides the reports.
+struct served_facts {
+  std::string model; ///< empty: nothing is exported under vLLM's names
+  std::string cache_dtype;
+  bool prefix_caching = true;
+};
+
 /// The instances' last load reports as metrics. Thread-safe.
 class load_board {
 public:
-  explicit load_board(runtime::metrics::registry& metrics);
+  explicit load_board(runtime::metrics::registry& metrics, served_facts facts = {});
   void take(const protocols::load_report& report);
   /// Forgets the others.
   void retain(const std::set<protocols::instance_id>& there);
@@ -22,8 +30,13 @@ public:
 private:
   /// NaN: no sample.
   using value_of = double (*)(const protocols::load_report&);
+  enum class kind : std::uint8_t { gauge, counter };
   void add(runtime::metrics::registry& metrics, const char* name, const char* help, value_of read);
+  void add_vllm(runtime::metrics::registry& metrics);
+  void add_vllm(runtime::metrics::registry& metrics, kind what, const char* name, const char* help, value_of read);
+  [[nodiscard]] runtime::metrics::labels cache_labels(const protocols::load_report& report) const;
 
+  const served_facts facts_;
   mutable std::mutex mutex_;
   std::map<protocols::instance_id, protocols::load_report> reports_;
   std::vector<runtime::metrics::registry::registration> registrations_; // last: ends the callbacks first

@@ -20,6 +20,18 @@ namespace {
 
 constexpr milliseconds poll_interval{50};
 
+std::string kv_type_name(const serve_settings& settings) {
+  switch (settings.instances.kv_type) {
+  case kv_choice::bf16:
+    return "bfloat16";
+  case kv_choice::f32:
+    return "float32";
+  case kv_choice::automatic:
+    break;
+  }
+  return "auto";
+}
+
 std::string host_for_url(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
@@ -27,14 +39,16 @@ std::string host_for_url(const std::string& host) {
 } // namespace
 
 serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
+                 std::shared_ptr<const protocols::openai::chat_template> chat,
                  std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, tracing* records,
                  launch_parts parts)
-    : settings_(settings), identity_(std::move(identity)), log_(std::move(log)), records_(records),
+    : settings_(settings), identity_(std::move(identity)), chat_(std::move(chat)), log_(std::move(log)), records_(records),
       fabric_(std::move(fabric)) {
   model_name_ = served_name(settings_, model);
   context_length_ = identity_.context_length;
 
-  board_ = std::make_unique<load_board>(metrics_);
+  board_ = std::make_unique<load_board>(
+      metrics_, served_facts{model_name_, kv_type_name(settings_), settings_.llumlet.prefix_caching});
   loader_ = std::make_unique<loader>(model, settings_);
   processes_ = make_process_source(settings_, std::move(parts), log_.component("provisioner"));
   system_ = std::make_unique<runtime::actor_system>(
@@ -69,7 +83,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   };
 
   o.frontend.random_seed = entropy();
-  o.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics_);
+  o.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics_, model_name_, context_length_);
   o.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics_);
   return o;
 }
@@ -78,6 +92,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   actors::edge_options o;
   o.model.name = model_name_;
   o.model.tokens = model.tokens;
+  o.model.chat = chat_;
   o.model.context_length = context_length_;
   o.model.vocabulary = model.configuration.vocabulary;
   auto& defaults = o.model.defaults;
@@ -112,9 +127,11 @@ protocols::expected<std::unique_ptr<serving>, start_error> serving::start(const 
                                                                           launch_parts parts) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
+  auto chat = open_chat_template(settings, model);
+  if (!chat) return protocols::unexpected(chat.error());
   auto fabric = make_fabric(settings, !settings.control.listen.empty(), log);
   if (!fabric) return protocols::unexpected(fabric.error());
-  auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*fabric),
+  auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*chat), std::move(*fabric),
                                                   std::move(log), records, std::move(parts)));
   if (records != nullptr)
     if (auto error = records->begin()) return protocols::unexpected(std::move(*error));

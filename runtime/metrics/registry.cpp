@@ -193,6 +193,10 @@ registry::registration registry::add_callback_gauge(std::string name, std::strin
     return samples{{labels{}, read()}};
   });
 }
+registry::registration registry::add_callback_counters(std::string name, std::string help,
+                                                       std::function<samples()> read) {
+  return add_callback(std::move(name), std::move(help), "counter", std::move(read));
+}
 registry::registration registry::add_callback_counter(std::string name, std::string help,
                                                       std::function<double()> read) {
   return add_callback(std::move(name), std::move(help), "counter", [read = std::move(read)] {

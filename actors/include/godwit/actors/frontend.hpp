@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/actors/engine_metrics.hpp>
 #include <godwit/actors/frontend_history.hpp>
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/migration_environment.hpp>
@@ -25,7 +26,9 @@ namespace godwit::actors {
 
 /// What the front end counts. Made once per process; restarts of the actor go on counting.
 struct frontend_metrics {
-  explicit frontend_metrics(runtime::metrics::registry& registry);
+  /// With a model's name the requests are counted under vLLM's names too.
+  explicit frontend_metrics(runtime::metrics::registry& registry, const std::string& model = {},
+                            std::uint32_t context_length = 0);
   runtime::metrics::family<runtime::metrics::counter>& requests;   ///< by outcome and execution priority
   runtime::metrics::family<runtime::metrics::counter>& dispatches; ///< by policy
   runtime::metrics::counter& redispatches;
@@ -36,6 +39,7 @@ struct frontend_metrics {
   runtime::metrics::family<runtime::metrics::histogram>& first_token_seconds; ///< by execution priority, as the next
   runtime::metrics::family<runtime::metrics::histogram>& inter_token_seconds;
   runtime::metrics::family<runtime::metrics::histogram>& total_seconds;
+  std::unique_ptr<engine_metrics> engines; ///< may be null
 };
 
 struct frontend_options {

@@ -86,6 +86,7 @@ public:
   [[nodiscard]] registration add_callback_gauge(std::string name, std::string help, std::function<double()> read);
   [[nodiscard]] registration add_callback_gauges(std::string name, std::string help, std::function<samples()> read);
   [[nodiscard]] registration add_callback_counter(std::string name, std::string help, std::function<double()> read);
+  [[nodiscard]] registration add_callback_counters(std::string name, std::string help, std::function<samples()> read);
 
   /// Metrics in the order in which they were added.
   [[nodiscard]] std::string expose() const;

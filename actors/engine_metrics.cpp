@@ -1,0 +1,122 @@
+#include <godwit/actors/engine_metrics.hpp>
+
+#include <utility>
+
+namespace godwit::actors {
+
+namespace metrics = runtime::metrics;
+
+namespace {
+
+constexpr std::size_t engines_max = 256;
+
+std::vector<std::string> labels() { return {"model_name", "engine"}; }
+
+// The buckets are vLLM's: a dashboard's quantiles are then as fine here as there.
+std::vector<double> first_token_bounds() {
+  return {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
+          1,     2.5,   5,    7.5,  10,   20,   40,   80,  160,  640, 2560};
+}
+std::vector<double> token_bounds() {
+  return {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
+}
+std::vector<double> request_bounds() {
+  return {0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+}
+/// 1, 2, 5, 10, ... up to `most`.
+std::vector<double> count_bounds(std::uint32_t most) {
+  std::vector<double> out;
+  for (double power = 1;; power *= 10)
+    for (const double digit : {1, 2, 5}) {
+      if (!out.empty() && digit * power > most) return out;
+      out.push_back(digit * power);
+    }
+}
+
+} // namespace
+
+engine_metrics::engine_metrics(metrics::registry& registry, std::string model, std::uint32_t context_length)
+    : model_(std::move(model)),
+      prompt_tokens_(registry.add_counter_family(
+          "vllm:prompt_tokens_total", "Prompt tokens of requests that brought a token.", labels(), engines_max)),
+      generation_tokens_(registry.add_counter_family("vllm:generation_tokens_total",
+                                                     "Tokens generated, each counted once.", labels(), engines_max)),
+      success_(registry.add_counter_family("vllm:request_success_total", "Requests that ended.",
+                                           {"model_name", "engine", "finished_reason"}, engines_max * 4)),
+      first_token_(registry.add_histogram_family("vllm:time_to_first_token_seconds",
+                                                 "From a request's arrival to its first token.", labels(),
+                                                 first_token_bounds(), engines_max)),
+      inter_token_(registry.add_histogram_family("vllm:inter_token_latency_seconds", "Between two tokens of a request.",
+                                                 labels(), token_bounds(), engines_max)),
+      per_output_token_(registry.add_histogram_family("vllm:time_per_output_token_seconds",
+                                                      "The older name of vllm:inter_token_latency_seconds.", labels(),
+                                                      token_bounds(), engines_max)),
+      queue_(registry.add_histogram_family(
+          "vllm:request_queue_time_seconds",
+          "From a request's arrival until an instance took it; its time in the instance's own queue is not in it.",
+          labels(), request_bounds(), engines_max)),
+      latency_(registry.add_histogram_family("vllm:e2e_request_latency_seconds", "From a request's arrival to its end.",
+                                             labels(), request_bounds(), engines_max)),
+      request_prompt_tokens_(registry.add_histogram_family("vllm:request_prompt_tokens",
+                                                           "Prompt tokens of requests that ended.", labels(),
+                                                           count_bounds(context_length), engines_max)),
+      request_generation_tokens_(registry.add_histogram_family("vllm:request_generation_tokens",
+                                                               "Tokens generated for requests that ended.", labels(),
+                                                               count_bounds(context_length), engines_max)),
+      request_max_tokens_(registry.add_histogram_family("vllm:request_params_max_tokens",
+                                                        "Tokens that requests which ended asked for at most.", labels(),
+                                                        count_bounds(context_length), engines_max)) {
+  (void)of(protocols::instance_id{0}); // so that the names are there before the first request
+  for (const auto* reason : {"stop", "length", "abort"}) (void)success_.with({model_, "0", reason});
+}
+
+engine_metrics::series& engine_metrics::of(protocols::instance_id instance) {
+  auto [found, added] = series_.try_emplace(instance);
+  if (!added) return found->second;
+  const std::vector<std::string> values{model_, std::to_string(instance.value())};
+  auto& s = found->second;
+  s.prompt_tokens = &prompt_tokens_.with(values);
+  s.generation_tokens = &generation_tokens_.with(values);
+  s.first_token = &first_token_.with(values);
+  s.inter_token = &inter_token_.with(values);
+  s.per_output_token = &per_output_token_.with(values);
+  s.queue = &queue_.with(values);
+  s.latency = &latency_.with(values);
+  s.request_prompt_tokens = &request_prompt_tokens_.with(values);
+  s.request_generation_tokens = &request_generation_tokens_.with(values);
+  s.request_max_tokens = &request_max_tokens_.with(values);
+  return s;
+}
+
+void engine_metrics::first_token(protocols::instance_id instance, std::uint32_t prompt_tokens, double seconds) {
+  auto& s = of(instance);
+  s.prompt_tokens->increment(prompt_tokens);
+  s.first_token->observe(seconds);
+}
+
+void engine_metrics::next_token(protocols::instance_id instance, double seconds) {
+  auto& s = of(instance);
+  s.inter_token->observe(seconds);
+  s.per_output_token->observe(seconds);
+}
+
+void engine_metrics::tokens(protocols::instance_id instance, std::size_t count) {
+  of(instance).generation_tokens->increment(count);
+}
+
+void engine_metrics::placed(protocols::instance_id instance, double seconds) { of(instance).queue->observe(seconds); }
+
+void engine_metrics::ended(const ended_request& request) {
+  const bool complete = request.outcome == "stop" || request.outcome == "length";
+  const bool aborted = request.outcome == "cancelled" || request.outcome == "timed_out";
+  const auto reason = complete ? request.outcome : aborted ? std::string("abort") : std::string("error");
+  success_.with({model_, std::to_string(request.instance.value()), reason}).increment();
+  if (!complete) return;
+  auto& s = of(request.instance);
+  s.latency->observe(request.seconds);
+  s.request_prompt_tokens->observe(request.prompt_tokens);
+  s.request_generation_tokens->observe(request.answer_tokens);
+  s.request_max_tokens->observe(request.tokens_max);
+}
+
+} // namespace godwit::actors

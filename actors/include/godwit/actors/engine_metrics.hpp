@@ -1,0 +1,73 @@
+#pragma once
+
+#include <godwit/protocols/messages/ids.hpp>
+#include <godwit/runtime/metrics/registry.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace godwit::actors {
+
+/// What the front end measures of its requests under the names, labels and buckets of vLLM (its version 1 engine), so
+/// that dashboards and autoscalers made for that work here: an instance is vLLM's `engine`. What instances themselves
+/// report under such names is main::load_board's.
+///
+/// Two of them differ in what they see: `request_queue_time_seconds` ends when an instance has taken the request, so
+/// that the time in the instance's own queue is not in it; a preempted or migrated request counts where it ended.
+///
+/// Used on one context at a time, the front end's.
+class engine_metrics {
+public:
+  engine_metrics(runtime::metrics::registry& registry, std::string model, std::uint32_t context_length);
+
+  /// Of one instance. The reference lives as long as this.
+  struct series {
+    runtime::metrics::counter* prompt_tokens = nullptr;
+    runtime::metrics::counter* generation_tokens = nullptr;
+    runtime::metrics::histogram* first_token = nullptr;
+    runtime::metrics::histogram* inter_token = nullptr;
+    runtime::metrics::histogram* per_output_token = nullptr;
+    runtime::metrics::histogram* queue = nullptr;
+    runtime::metrics::histogram* latency = nullptr;
+    runtime::metrics::histogram* request_prompt_tokens = nullptr;
+    runtime::metrics::histogram* request_generation_tokens = nullptr;
+    runtime::metrics::histogram* request_max_tokens = nullptr;
+  };
+  [[nodiscard]] series& of(protocols::instance_id instance);
+
+  /// The first token of a request came, so long after its arrival.
+  void first_token(protocols::instance_id instance, std::uint32_t prompt_tokens, double seconds_since_arrival);
+  void next_token(protocols::instance_id instance, double seconds_since_last);
+  void tokens(protocols::instance_id instance, std::size_t count);
+  void placed(protocols::instance_id instance, double seconds_since_arrival);
+
+  struct ended_request {
+    protocols::instance_id instance;
+    std::string outcome; ///< the front end's: stop, length, cancelled, timed_out, error
+    double seconds = 0;
+    std::uint32_t prompt_tokens = 0;
+    std::uint32_t answer_tokens = 0;
+    std::uint32_t tokens_max = 0;
+  };
+  void ended(const ended_request& request);
+
+private:
+  const std::string model_;
+  runtime::metrics::family<runtime::metrics::counter>& prompt_tokens_;
+  runtime::metrics::family<runtime::metrics::counter>& generation_tokens_;
+  runtime::metrics::family<runtime::metrics::counter>& success_;
+  runtime::metrics::family<runtime::metrics::histogram>& first_token_;
+  runtime::metrics::family<runtime::metrics::histogram>& inter_token_;
+  runtime::metrics::family<runtime::metrics::histogram>& per_output_token_;
+  runtime::metrics::family<runtime::metrics::histogram>& queue_;
+  runtime::metrics::family<runtime::metrics::histogram>& latency_;
+  runtime::metrics::family<runtime::metrics::histogram>& request_prompt_tokens_;
+  runtime::metrics::family<runtime::metrics::histogram>& request_generation_tokens_;
+  runtime::metrics::family<runtime::metrics::histogram>& request_max_tokens_;
+  std::unordered_map<protocols::instance_id, series> series_;
+};
+
+} // namespace godwit::actors
