@@ -20,6 +20,24 @@ std::uint32_t count_characters(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+/// The same for the same call of the same answer. Mistral's templates want nine letters and digits.
+std::string tool_call_id(const std::string& answer, std::uint32_t choice, std::uint32_t call, bool nine) {
+  static constexpr std::string_view digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  const auto hash = [&](std::uint64_t state) { // FNV-1a
+    const auto take = [&](std::uint64_t byte) { state = (state ^ byte) * 1099511628211ULL; };
+    for (const char c : answer) take(static_cast<unsigned char>(c));
+    take(choice);
+    take(call);
+    return state ^ (state >> 29U);
+  };
+  std::string out = nine ? "" : "call_";
+  for (std::uint64_t word = 0; word < (nine ? 1U : 3U); ++word) {
+    auto rest = hash(14695981039346656037ULL + word);
+    for (int i = 0; i < (nine ? 9 : 8); ++i, rest /= digits.size()) out += digits[rest % digits.size()];
+  }
+  return out;
+}
+
 openai::api_error describe(const answer_failure& failure, std::uint32_t retry_after_s) {
   switch (failure.kind) {
   case failure_kind::overloaded: {
@@ -99,6 +117,12 @@ void openai_answer::add(const openai_choice& who, openai::choice piece, const op
   auto& whole = whole_[who.index()];
   whole.index = piece.index;
   whole.text += piece.text;
+  for (auto& call : piece.calls) {
+    if (call.index == whole.calls.size())
+      whole.calls.push_back(std::move(call));
+    else
+      whole.calls[call.index].arguments += call.arguments;
+  }
   whole.finish_reason = std::move(piece.finish_reason);
   whole.stop_string = std::move(piece.stop_string);
   whole.stop_token = piece.stop_token;
@@ -184,7 +208,7 @@ void openai_answer::write_failure(const openai::api_error& error) {
 
 openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choice_options options)
     : answer_(std::move(answer)), options_(std::move(options)), decoder_(options_.tokens, options_.skip_special_tokens),
-      matcher_(options_.stop_strings, options_.include_stop) {
+      matcher_(options_.stop_strings, options_.include_stop), calls_(options_.tools, options_.calls) {
   used_.prompt_tokens = options_.prompt_tokens;
   characters_ = count_characters(options_.echo);
 }
@@ -229,11 +253,15 @@ openai::token_choice openai_choice::describe(const protocols::sampled_token& tok
   return out;
 }
 
-openai::choice openai_choice::piece(std::string text) {
+openai::choice openai_choice::piece(openai::tool_parser::emission said) {
   openai::choice out;
   out.index = options_.index;
-  if (!options_.echo.empty()) text.insert(0, std::exchange(options_.echo, {}));
-  out.text = std::move(text);
+  if (!options_.echo.empty()) said.text.insert(0, std::exchange(options_.echo, {}));
+  out.text = std::move(said.text);
+  out.calls = std::move(said.calls);
+  for (auto& call : out.calls)
+    if (!call.name.empty())
+      call.id = tool_call_id(options_.id, options_.index, call.index, options_.tools == openai::tool_format::mistral);
   if (options_.logprobs) out.logprobs = std::exchange(logprobs_, {});
   out.prompt_logprobs = std::exchange(prompt_logprobs_, {});
   return out;
@@ -265,7 +293,8 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
     text += emitted.text;
     if (emitted.matched) stop_string_ = matcher_.stops()[*emitted.matched];
   }
-  if (!text.empty() || !logprobs_.empty()) answer_->add(*this, piece(std::move(text)), used_);
+  auto said = calls_.push(text);
+  if (!said.empty() || !logprobs_.empty()) answer_->add(*this, piece(std::move(said)), used_);
   return !stop_string_;
 }
 
@@ -281,8 +310,13 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   }
   used_.prompt_tokens = usage.prompt_tokens;
   used_.cached_tokens = usage.cached_tokens;
-  auto last = piece(std::move(tail));
+  auto said = calls_.push(tail);
+  auto rest = calls_.finish();
+  said.text += rest.text;
+  said.calls.insert(said.calls.end(), rest.calls.begin(), rest.calls.end());
+  auto last = piece(std::move(said));
   last.finish_reason = reason == protocols::finish_reason::length && !stop_string_ ? "length" : "stop";
+  if (last.finish_reason == "stop" && options_.told_by_calls && calls_.calls() > 0) last.finish_reason = "tool_calls";
   if (options_.only_prompt) last.finish_reason = "length";
   last.stop_string = stop_string_;
   last.stop_token = stop_token_;

@@ -5,6 +5,7 @@
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/response.hpp>
 #include <godwit/protocols/openai/stop_matcher.hpp>
+#include <godwit/protocols/openai/tool_parser.hpp>
 #include <godwit/transport/http/exchange.hpp>
 
 #include <cstdint>
@@ -91,6 +92,10 @@ struct openai_choice_options {
   std::string echo;                        ///< text before the answer
   std::vector<protocols::token_id> prompt; ///< where its tokens' log-probabilities are told
   std::uint32_t prompt_tokens = 0;
+  protocols::openai::tool_format tools = protocols::openai::tool_format::none; ///< how calls are written
+  protocols::openai::tool_parser::options calls;
+  bool told_by_calls = true; ///< an answer with calls ends with `tool_calls`
+  std::string id;            ///< of the answer, for the calls' ids
 };
 
 /// Turns the tokens of one request into text: detokenises, looks for stop strings, collects log-probabilities.
@@ -109,7 +114,7 @@ public:
   [[nodiscard]] double mean_logprob() const noexcept;
 
 private:
-  [[nodiscard]] protocols::openai::choice piece(std::string text);
+  [[nodiscard]] protocols::openai::choice piece(protocols::openai::tool_parser::emission said);
   [[nodiscard]] protocols::openai::token_choice describe(const protocols::sampled_token& token,
                                                          std::uint32_t offset) const;
 
@@ -117,6 +122,7 @@ private:
   openai_choice_options options_;
   gpu::model::incremental_decoder decoder_;
   protocols::openai::stop_matcher matcher_;
+  protocols::openai::tool_parser calls_;
   std::vector<protocols::openai::token_choice> logprobs_; // not sent yet
   std::optional<std::string> stop_string_;
   std::optional<std::int32_t> stop_token_;

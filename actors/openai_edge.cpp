@@ -62,7 +62,8 @@ struct openai_edge::call {
   openai::chunk_writer::endpoint endpoint = openai::chunk_writer::endpoint::completions;
   std::uint32_t default_max_tokens = 0; ///< 0: what the context has room for
   std::vector<protocols::token_id> template_stops;
-  std::uint32_t drawn = 1; ///< answers to each prompt, of which the client gets common->n
+  const openai::chat_request* chat = nullptr; ///< of a chat
+  std::uint32_t drawn = 1;                    ///< answers to each prompt, of which the client gets common->n
 };
 
 struct openai_edge::route {
@@ -210,13 +211,28 @@ std::vector<protocols::token_id> openai_edge::text_prompt(const openai::completi
   return out;
 }
 
-std::vector<protocols::token_id> openai_edge::chat_prompt(const openai::chat_request& request) const {
+protocols::expected<std::vector<protocols::token_id>, openai::api_error>
+openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) const {
+  // Rendering and tokenising take time on an I/O thread: a text that cannot fit is spared both.
+  std::uint64_t least = 0;
+  for (const auto& message : request.messages) least += tokens_at_least(message.content);
+  if (has_to_fit && least >= options_.model.context_length)
+    return protocols::unexpected(openai::context_length_exceeded(least, options_.model.context_length, "messages"));
+  const auto pieces = options_.model.chat->pieces(request, options_.unix_time_s());
+  if (!pieces) return protocols::unexpected(pieces.error());
   const auto& tokens = *options_.model.tokens;
   auto out = request.add_special_tokens ? tokens.prefix() : std::vector<protocols::token_id>{};
-  for (const auto& piece : openai::chatml_pieces(request.messages, request.add_generation_prompt)) {
-    const auto ids = tokens.encode(piece.text, piece.markup);
-    out.insert(out.end(), ids.begin(), ids.end());
+  std::vector<gpu::model::tokenizer::fragment> fragments;
+  std::size_t bytes = 0;
+  for (const auto& piece : *pieces) {
+    fragments.push_back({piece.text, piece.markup});
+    bytes += piece.text.size();
   }
+  if (has_to_fit && bytes / longest_token_ >= options_.model.context_length)
+    return protocols::unexpected(
+        openai::context_length_exceeded(bytes / longest_token_, options_.model.context_length, "messages"));
+  const auto ids = tokens.encode(fragments);
+  out.insert(out.end(), ids.begin(), ids.end());
   return out;
 }
 
@@ -240,16 +256,17 @@ void openai_edge::completion(const http::request& request, const exchange_ptr& e
 void openai_edge::chat(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_chat(request.body, options_.model.defaults, options_.limits);
   if (auto error = parsed ? admissible(*parsed) : std::optional(parsed.error())) return refuse(*error, exchange);
-  std::uint64_t least = 0;
-  for (const auto& message : parsed->messages) least += tokens_at_least(message.content);
-  if (least >= options_.model.context_length)
-    return refuse(openai::context_length_exceeded(least, options_.model.context_length, "messages"), exchange);
+  auto prompt = chat_prompt(*parsed, true);
+  if (!prompt) return refuse(prompt.error(), exchange);
   call what;
   what.drawn = parsed->n;
   what.common = &*parsed;
   what.endpoint = openai::chunk_writer::endpoint::chat;
-  what.prompts.push_back(chat_prompt(*parsed));
-  if (const auto end = options_.model.tokens->find(openai::chatml_end)) what.template_stops.push_back(*end);
+  what.prompts.push_back(*std::move(prompt));
+  what.chat = &*parsed;
+  if (const auto end = options_.model.tokens->find(openai::chatml_end);
+      end && options_.model.chat->writes(openai::chatml_end))
+    what.template_stops.push_back(*end);
   start(std::move(what), exchange);
 }
 
@@ -286,6 +303,23 @@ std::optional<openai::api_error> openai_edge::fits(const call& what) const {
   return std::nullopt;
 }
 
+/// How the calls in an answer are told from its text.
+void openai_edge::call_tools(const openai::chat_request& request, openai_choice_options& text) const {
+  using openai::tool_choice;
+  if (request.choice == tool_choice::none) return;
+  if (!request.parallel_tool_calls) text.calls.calls_max = 1;
+  if (request.choice == tool_choice::automatic) {
+    text.tools = options_.model.chat->calls();
+    // Their markers are special tokens in some vocabularies.
+    if (text.tools != openai::tool_format::none && text.tools != openai::tool_format::hermes)
+      text.skip_special_tokens = false;
+    return;
+  }
+  text.tools = request.choice == tool_choice::required ? openai::tool_format::list : openai::tool_format::arguments;
+  text.calls.function = request.chosen_tool;
+  text.told_by_calls = request.choice == tool_choice::required; // as OpenAI has it
+}
+
 openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt, std::uint32_t index) const {
   const auto& common = *what.common;
   openai_choice_options text;
@@ -293,8 +327,9 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
   text.tokens = options_.model.tokens;
   text.skip_special_tokens = common.skip_special_tokens;
   text.stop_strings = common.stop_strings;
-  const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
-  if (is_chat && what.template_stops.empty()) text.stop_strings.emplace_back(openai::chatml_end);
+  if (what.chat != nullptr && what.template_stops.empty() && options_.model.chat->writes(openai::chatml_end))
+    text.stop_strings.emplace_back(openai::chatml_end);
+  if (what.chat != nullptr) call_tools(*what.chat, text);
   text.include_stop = common.include_stop_str_in_output;
   text.stop_token_ids = common.stop.stop_token_ids;
   text.min_tokens = common.stop.min_tokens;
@@ -365,7 +400,9 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
     std::shared_ptr<answer_sink> first_sample;
     for (std::uint32_t sample = 0; sample < what.drawn; ++sample) {
       const auto index = static_cast<std::uint32_t>(choices.size());
-      choices.push_back(std::make_shared<openai_choice>(answer, text_of(what, i, index)));
+      auto text = text_of(what, i, index);
+      text.id = id;
+      choices.push_back(std::make_shared<openai_choice>(answer, std::move(text)));
       auto one = submission_of(what, i, sample);
       one->client_id = id;
       one->sink = choices.back();

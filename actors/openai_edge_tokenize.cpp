@@ -17,7 +17,11 @@ void openai_edge::tokenize(const http::request& request, const exchange_ptr& exc
   if (!model.empty() && model != options_.model.name) return refuse(openai::model_not_found(model), exchange);
   openai::completion_request text;
   text.add_special_tokens = parsed->add_special_tokens;
-  const auto tokens = parsed->chat ? chat_prompt(*parsed->chat) : text_prompt(text, {parsed->prompt, {}});
+  const auto prompt = parsed->chat ? chat_prompt(*parsed->chat, false)
+                                   : protocols::expected<std::vector<protocols::token_id>, openai::api_error>(
+                                         text_prompt(text, {parsed->prompt, {}}));
+  if (!prompt) return refuse(prompt.error(), exchange);
+  const auto& tokens = *prompt;
   std::optional<std::vector<std::string>> strings;
   if (parsed->with_strings) {
     strings.emplace();

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <thread>
 #include <utility>
@@ -25,6 +27,30 @@ protocols::expected<gpu::model::model_directory, start_error> open_served_model(
   auto model = gpu::model::open_model(std::filesystem::path(directory));
   if (!model) return protocols::unexpected(start_error{model.error().what()});
   return std::move(*model);
+}
+
+protocols::expected<std::shared_ptr<const protocols::openai::chat_template>, start_error>
+open_chat_template(const serve_settings& settings, const gpu::model::model_directory& model) {
+  using protocols::openai::chat_template;
+  const auto& path = settings.model.chat_template;
+  chat_template::source from;
+  from.tokens = model.special_tokens;
+  if (!path.empty()) {
+    std::ifstream in(path, std::ios::binary);
+    from.text.assign(std::istreambuf_iterator<char>(in), {});
+    if (!in || from.text.empty())
+      return protocols::unexpected(start_error{"cannot read the chat template '" + path + "'"});
+  } else if (model.chat_template) {
+    from.text = *model.chat_template;
+    from.for_tools = model.tool_template;
+  } else {
+    return std::make_shared<const chat_template>();
+  }
+  auto compiled = chat_template::compile(std::move(from));
+  if (!compiled)
+    return protocols::unexpected(
+        start_error{(path.empty() ? "model '" + model.name + "'" : "'" + path + "'") + ": " + compiled.error()});
+  return std::make_shared<const chat_template>(*std::move(compiled));
 }
 
 std::uint32_t served_context(const serve_settings& settings, const gpu::model::model_directory& model) {

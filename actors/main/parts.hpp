@@ -11,8 +11,10 @@
 #include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/protocols/expected.hpp>
 #include <godwit/protocols/messages/status.hpp>
+#include <godwit/protocols/openai/chat_template.hpp>
 #include <godwit/runtime/actor_system.hpp>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +25,11 @@ namespace godwit::main {
 /// Opens the model at `directory`; empty or "default": the one that is compiled in.
 [[nodiscard]] protocols::expected<gpu::model::model_directory, start_error>
 open_served_model(const std::string& directory);
+
+/// How conversations are told to the model: by the template that the settings name, else by its own, else as ChatML. A
+/// template that is not understood is an error.
+[[nodiscard]] protocols::expected<std::shared_ptr<const protocols::openai::chat_template>, start_error>
+open_chat_template(const serve_settings& settings, const gpu::model::model_directory& model);
 
 /// Longest prompt plus answer, in tokens.
 [[nodiscard]] std::uint32_t served_context(const serve_settings& settings, const gpu::model::model_directory& model);

@@ -51,7 +51,8 @@ public:
 
 private:
   serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
-          std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, tracing* records, launch_parts parts);
+          std::shared_ptr<const protocols::openai::chat_template> chat, std::shared_ptr<transport::fabric> fabric,
+          runtime::log::logger log, tracing* records, launch_parts parts);
   [[nodiscard]] std::optional<start_error> open_ports();
   [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
@@ -59,6 +60,7 @@ private:
 
   serve_settings settings_;
   actors::model_identity identity_;
+  std::shared_ptr<const protocols::openai::chat_template> chat_;
   runtime::log::logger log_;
   tracing* records_;
   std::string model_name_;

@@ -28,6 +28,10 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .unit = "tokens",
          .min = 0,
          .max = 10'000'000});
+  r.add("model.chat_template", s.model.chat_template,
+        {.doc = "File with the chat template (Jinja) to use in place of the model directory's. Empty: the model's own, "
+                "or ChatML where it has none.",
+         .flag = "--chat-template"});
 
   r.add("instances.count", s.instances.count,
         {.doc =

@@ -36,25 +36,30 @@ std::optional<std::string_view> token_text(const json_reader& in, std::string_vi
   return in.text(field);
 }
 
-/// chat_template: a string, or a list of {"name", "template"}, of which "default" counts.
-std::optional<std::string> template_text(const json_reader& in) {
+/// chat_template: a string, or a list of {"name", "template"}, of which "default" and "tool_use" count.
+void read_template(const json_reader& in, model_directory& out) {
   const auto* value = in.find("chat_template");
-  if (!value) return std::nullopt;
-  if (const auto* several = in.find("chat_template")->if_array()) {
+  if (!value || value->is_null()) return;
+  if (const auto* several = value->if_array()) {
     for (const auto& one : *several) {
       const json_reader entry(one, in.file(), "chat_template.");
-      if (entry.required_text("name") == "default") return std::string(entry.required_text("template"));
+      const auto name = entry.required_text("name");
+      if (name == "default") out.chat_template = std::string(entry.required_text("template"));
+      if (name == "tool_use") out.tool_template = std::string(entry.required_text("template"));
     }
-    return std::nullopt;
+    if (!out.chat_template) out.tool_template.reset();
+    return;
   }
-  return std::string(in.required_text("chat_template"));
+  out.chat_template = std::string(in.required_text("chat_template"));
 }
 
 void read_tokenizer_config(const file_source& files, model_directory& out) {
   if (const auto bytes = files.find("tokenizer_config.json")) {
     const auto value = parse_json(as_text(*bytes), "tokenizer_config.json", tokenizer_config_bytes_max);
     const json_reader in(value, "tokenizer_config.json");
-    out.chat_template = template_text(in);
+    read_template(in, out);
+    for (const auto* name : {"bos_token", "eos_token", "pad_token", "unk_token"})
+      if (const auto text = token_text(in, name)) out.special_tokens.emplace_back(name, std::string(*text));
     if (const auto text = token_text(in, "bos_token"); text && !out.configuration.bos)
       out.configuration.bos = out.tokens->find(*text);
     if (const auto text = token_text(in, "eos_token")) {
@@ -63,10 +68,18 @@ void read_tokenizer_config(const file_source& files, model_directory& out) {
         eos.push_back(*id);
     }
   }
-  if (const auto bytes = files.find("chat_template.jinja")) out.chat_template = std::string(as_text(*bytes));
-  if (out.chat_template && out.chat_template->size() > template_bytes_max)
-    throw model_error("tokenizer_config.json",
-                      "chat_template: is larger than the limit of " + std::to_string(template_bytes_max) + " bytes");
+  if (const auto bytes = files.find("chat_template.json")) {
+    const auto value = parse_json(as_text(*bytes), "chat_template.json", tokenizer_config_bytes_max);
+    read_template(json_reader(value, "chat_template.json"), out);
+  }
+  if (const auto bytes = files.find("chat_template.jinja")) {
+    out.chat_template = std::string(as_text(*bytes));
+    out.tool_template.reset(); // the file is for all conversations
+  }
+  for (const auto& text : {out.chat_template, out.tool_template})
+    if (text && text->size() > template_bytes_max)
+      throw model_error("tokenizer_config.json",
+                        "chat_template: is larger than the limit of " + std::to_string(template_bytes_max) + " bytes");
 }
 
 model_directory open_or_throw(const std::shared_ptr<const file_source>& files) {

@@ -1,6 +1,85 @@
 #include <godwit/protocols/openai/chat_template.hpp>
 
+#include "openai/json_value.hpp"
+
+#include <boost/json/parse.hpp>
+
+#include <utility>
+
 namespace godwit::protocols::openai {
+
+namespace {
+
+using jinja::value;
+
+value text_of(std::string bytes) { return value::content(std::move(bytes)); }
+
+void add(std::vector<jinja::dict_entry>& to, const char* name, value held) {
+  to.push_back({jinja::text(name, true), std::move(held)});
+}
+
+value template_value(const chat_tool_call& call) {
+  boost::json::error_code problem;
+  boost::json::parse_options options;
+  options.max_depth = 64;
+  const auto arguments =
+      boost::json::parse({call.arguments.data(), call.arguments.size()}, problem, {}, options); // checked by the parser
+  std::vector<jinja::dict_entry> function;
+  add(function, "name", text_of(call.name));
+  add(function, "arguments", problem ? text_of(call.arguments) : to_template_value(arguments));
+  std::vector<jinja::dict_entry> out;
+  if (!call.id.empty()) add(out, "id", text_of(call.id));
+  add(out, "type", value::markup("function"));
+  add(out, "function", value::dict(std::move(function)));
+  return value::dict(std::move(out));
+}
+
+/// A message as templates expect it. A role is one of five words, of which we know that they are harmless.
+value template_value(const chat_message& message) {
+  std::vector<jinja::dict_entry> out;
+  add(out, "role", value::markup(std::string(to_string(message.who))));
+  add(out, "content", text_of(message.content));
+  if (!message.name.empty()) add(out, "name", text_of(message.name));
+  if (!message.reasoning.empty()) add(out, "reasoning_content", text_of(message.reasoning));
+  if (!message.tool_call_id.empty()) add(out, "tool_call_id", text_of(message.tool_call_id));
+  if (!message.tool_calls.empty()) {
+    std::vector<value> calls;
+    for (const auto& call : message.tool_calls) calls.push_back(template_value(call));
+    add(out, "tool_calls", value(std::move(calls)));
+  }
+  return value::dict(std::move(out));
+}
+
+api_error refused(const jinja::error& why) {
+  if (why.raised) return invalid_value("messages", why.message);
+  return invalid_value("messages", "The model's chat template fails on this conversation: " + to_string(why) + ".");
+}
+
+std::vector<prompt_piece> pieces_of(const jinja::text& text, std::size_t size) {
+  std::vector<prompt_piece> out;
+  std::size_t from = 0;
+  for (const auto& run : text.runs()) {
+    if (from >= size) break;
+    const auto end = std::min(run.end, size);
+    out.push_back({text.bytes().substr(from, end - from), run.markup});
+    from = end;
+  }
+  return out;
+}
+
+/// Where the last message's text ends in the prompt; npos where the template changed it.
+std::size_t end_of_last(const std::string& prompt, const std::string& content) {
+  auto last = content;
+  const auto at = prompt.rfind(last);
+  if (at != std::string::npos) return at + last.size();
+  const auto begin = last.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return std::string::npos;
+  last = last.substr(begin, last.find_last_not_of(" \t\r\n") + 1 - begin);
+  const auto trimmed = prompt.rfind(last);
+  return trimmed == std::string::npos ? std::string::npos : trimmed + last.size();
+}
+
+} // namespace
 
 std::vector<prompt_piece> chatml_pieces(const std::vector<chat_message>& messages, bool add_generation_prompt) {
   std::vector<prompt_piece> pieces;
@@ -22,6 +101,71 @@ std::string chatml_text(const std::vector<chat_message>& messages, bool add_gene
   std::string text;
   for (const auto& piece : chatml_pieces(messages, add_generation_prompt)) text += piece.text;
   return text;
+}
+
+expected<chat_template, std::string> chat_template::compile(source from) {
+  auto plain = jinja::compiled_template::compile(std::move(from.text));
+  if (!plain) return unexpected("the chat template is not understood: " + to_string(plain.error()));
+  chat_template out;
+  out.calls_ = tool_format_of(plain->source());
+  out.compiled_.emplace(compiled{std::move(*plain), std::nullopt, {}});
+  if (from.for_tools) {
+    auto tools = jinja::compiled_template::compile(*std::move(from.for_tools));
+    if (!tools) return unexpected("the chat template 'tool_use' is not understood: " + to_string(tools.error()));
+    out.calls_ = tool_format_of(tools->source());
+    out.compiled_->for_tools = std::move(*tools);
+  }
+  for (auto& [name, text] : from.tokens) out.compiled_->tokens.emplace_back(name, value::markup(std::move(text)));
+  return out;
+}
+
+bool chat_template::writes(std::string_view marker) const {
+  if (!compiled_) return marker == chatml_start || marker == chatml_end;
+  return compiled_->plain.source().find(marker) != std::string::npos;
+}
+
+bool chat_template::shows_tools() const {
+  return compiled_ && (compiled_->for_tools || compiled_->plain.reads("tools"));
+}
+
+expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_request& request,
+                                                                     std::int64_t now_s) const {
+  if (request.tools.defined() && !shows_tools())
+    return unexpected(unsupported("tools", "The chat template of this model shows no tools."));
+  if (request.documents.defined() && !(compiled_ && compiled_->plain.reads("documents")))
+    return unexpected(unsupported("documents", "The chat template of this model shows no documents."));
+  if (!compiled_) {
+    for (const auto& message : request.messages)
+      if (!message.tool_calls.empty())
+        return unexpected(unsupported("messages", "The chat template of this model shows no tool calls."));
+    if (!request.template_variables.empty())
+      return unexpected(unsupported("chat_template_kwargs", "This model has no chat template to hand them to."));
+    auto out = chatml_pieces(request.messages, request.add_generation_prompt);
+    if (request.continue_final_message) out.resize(out.size() - 2); // the end of the message and of its line
+    return out;
+  }
+  std::vector<value> messages;
+  messages.reserve(request.messages.size());
+  for (const auto& message : request.messages) messages.push_back(template_value(message));
+  auto variables = compiled_->tokens;
+  variables.insert(variables.end(), request.template_variables.begin(), request.template_variables.end());
+  variables.emplace_back("messages", value(std::move(messages)));
+  variables.emplace_back("add_generation_prompt", value(request.add_generation_prompt));
+  if (request.tools.defined()) variables.emplace_back("tools", request.tools);
+  if (request.documents.defined()) variables.emplace_back("documents", request.documents);
+  jinja::render_options options;
+  options.now_s = now_s;
+  const auto& chosen = request.tools.defined() && compiled_->for_tools ? *compiled_->for_tools : compiled_->plain;
+  const auto text = chosen.render(variables, options);
+  if (!text) return unexpected(refused(text.error()));
+  auto size = text->size();
+  if (request.continue_final_message) {
+    size = end_of_last(text->bytes(), request.messages.back().content);
+    if (size == std::string::npos)
+      return unexpected(invalid_value("continue_final_message",
+                                      "The chat template of this model does not show the last message as it is."));
+  }
+  return pieces_of(*text, size);
 }
 
 } // namespace godwit::protocols::openai

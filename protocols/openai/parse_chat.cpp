@@ -1,4 +1,6 @@
+#include "openai/json_value.hpp"
 #include "openai/parse_common.hpp"
+#include "openai/parse_tools.hpp"
 #include "openai/unsupported.hpp"
 
 #include <array>
@@ -56,6 +58,27 @@ std::string parse_content(json_reader& message, role who) {
   return joined;
 }
 
+/// What the template gets besides the messages.
+void parse_template_fields(json_reader& body, chat_request& into) {
+  into.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
+  into.continue_final_message = body.boolean("continue_final_message").value_or(false);
+  if (into.continue_final_message && into.add_generation_prompt)
+    fail(invalid_value("continue_final_message", "'continue_final_message' needs 'add_generation_prompt': false."));
+  if (const auto* documents = body.array("documents"); documents != nullptr && !documents->empty())
+    into.documents = to_template_value(*documents);
+  const auto* given = body.object("chat_template_kwargs");
+  if (given == nullptr) return;
+  for (const auto& field : *given) {
+    std::string name(field.key().data(), field.key().size());
+    for (const std::string_view own : {"messages", "tools", "documents", "bos_token", "eos_token", "chat_template",
+                                       "tokenize", "add_generation_prompt"})
+      if (name == own)
+        fail(invalid_value("chat_template_kwargs." + name,
+                           "'" + name + "' cannot be set through 'chat_template_kwargs'."));
+    into.template_variables.emplace_back(std::move(name), to_template_value(field.value()));
+  }
+}
+
 std::vector<chat_message> parse_messages(json_reader& body, const request_limits& limits,
                                          std::vector<std::string>& ignored) {
   const auto* list = body.array("messages");
@@ -75,7 +98,13 @@ std::vector<chat_message> parse_messages(json_reader& body, const request_limits
     message.who = parse_role(reader);
     message.content = parse_content(reader, message.who);
     message.name = reader.text("name").value_or("");
-    static_cast<void>(reader.text("tool_call_id"));
+    if (message.who == role::tool) message.tool_call_id = reader.text("tool_call_id").value_or("");
+    if (message.who == role::assistant) {
+      message.tool_calls = parse_tool_calls(reader, limits, ignored);
+      message.reasoning = reader.text("reasoning_content").value_or("");
+      if (auto refusal = reader.text("refusal"); refusal && message.content.empty())
+        message.content = *std::move(refusal);
+    }
     for (auto& name : reader.unasked()) ignored.push_back(std::move(name));
     messages.push_back(std::move(message));
   }
@@ -99,7 +128,8 @@ expected<chat_request, api_error> parse_chat(std::string_view text, const reques
     refuse_unsupported_chat(body);
     parse_common(body, defaults, limits, request);
     request.messages = parse_messages(body, limits, request.unknown);
-    request.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
+    parse_template_fields(body, request);
+    parse_tools(body, limits, request);
     request.add_special_tokens = body.boolean("add_special_tokens").value_or(false);
     const bool logprobs = body.boolean("logprobs").value_or(false);
     const auto top = body.integer("top_logprobs", 0, limits.logprobs_max);

@@ -132,6 +132,29 @@ void append_choice_end(std::string& out, const choice& of, bool chat) {
   out += '}';
 }
 
+/// `whole`: as a message has them, without an index; else as a delta, whose id and name come once.
+void append_tool_calls(std::string& out, const std::vector<tool_call_delta>& calls, bool whole) {
+  out += R"("tool_calls":)";
+  append_list(out, calls, [&](const tool_call_delta& call) {
+    out += '{';
+    if (!whole) out += R"("index":)" + std::to_string(call.index) + ',';
+    if (!call.name.empty()) {
+      out += R"("id":)";
+      append_json_string(out, call.id);
+      out += R"(,"type":"function",)";
+    }
+    out += R"("function":{)";
+    if (!call.name.empty()) {
+      out += R"("name":)";
+      append_json_string(out, call.name);
+      out += ',';
+    }
+    out += R"("arguments":)";
+    append_json_string(out, call.arguments);
+    out += "}}";
+  });
+}
+
 void append_index(std::string& out, std::uint32_t index) {
   out += R"({"index":)";
   append_integer(out, index);
@@ -168,7 +191,14 @@ std::string chat_object(const response_head& head, const std::vector<choice>& ch
   append_list(out, choices, [&](const choice& one) {
     append_index(out, one.index);
     out += R"(,"message":{"role":"assistant","content":)";
-    append_json_string(out, one.text);
+    if (one.text.empty() && !one.calls.empty())
+      out += "null";
+    else
+      append_json_string(out, one.text);
+    if (!one.calls.empty()) {
+      out += ',';
+      append_tool_calls(out, one.calls, true);
+    }
     out += R"(,"refusal":null})";
     append_choice_end(out, one, true);
   });
@@ -241,9 +271,14 @@ std::string chunk_writer::delta(const choice& added, const usage& so_far) const 
   if (endpoint_ == endpoint::chat) {
     append_index(out, added.index);
     out += R"(,"delta":{)";
-    if (!added.text.empty() || added.finish_reason.empty()) {
+    const bool content = !added.text.empty() || (added.finish_reason.empty() && added.calls.empty());
+    if (content) {
       out += R"("content":)";
       append_json_string(out, added.text);
+    }
+    if (!added.calls.empty()) {
+      if (content) out += ',';
+      append_tool_calls(out, added.calls, false);
     }
     out += '}';
     append_choice_end(out, added, true);

@@ -10,19 +10,7 @@ namespace json = boost::json;
 namespace {
 
 /// The value, besides null, that asks for nothing.
-enum class neutral : std::uint8_t {
-  none,
-  no,
-  yes,
-  either,
-  one,
-  empty,
-  text_format,
-  text_modality,
-  choice,
-  tier,
-  medium
-};
+enum class neutral : std::uint8_t { none, no, yes, either, one, empty, text_modality, choice, tier, medium };
 
 struct known_parameter {
   std::string_view name;
@@ -30,11 +18,6 @@ struct known_parameter {
 };
 
 constexpr known_parameter common_parameters[] = {
-    {"response_format", neutral::text_format},
-    {"structured_outputs", neutral::none},
-    {"guided_json", neutral::none},
-    {"guided_regex", neutral::none},
-    {"guided_choice", neutral::none},
     {"guided_grammar", neutral::none},
     {"guided_decoding_backend", neutral::none},
     {"guided_whitespace_pattern", neutral::none},
@@ -61,9 +44,6 @@ constexpr known_parameter completion_parameters[] = {
 };
 
 constexpr known_parameter chat_parameters[] = {
-    {"tools", neutral::empty},
-    {"tool_choice", neutral::choice},
-    {"parallel_tool_calls", neutral::either},
     {"functions", neutral::empty},
     {"function_call", neutral::choice},
     {"modalities", neutral::text_modality},
@@ -74,15 +54,13 @@ constexpr known_parameter chat_parameters[] = {
     {"web_search_options", neutral::none},
     {"verbosity", neutral::medium},
     {"chat_template", neutral::none},
-    {"chat_template_kwargs", neutral::empty},
-    {"documents", neutral::empty},
-    {"continue_final_message", neutral::no},
     {"echo", neutral::no},
 };
 
 constexpr known_parameter message_parameters[] = {
-    {"tool_calls", neutral::empty}, {"function_call", neutral::none}, {"audio", neutral::none},
-    {"refusal", neutral::none},     {"annotations", neutral::empty},
+    {"function_call", neutral::none},
+    {"audio", neutral::none},
+    {"annotations", neutral::empty},
 };
 
 bool is_text(const json::value& value, std::string_view text) {
@@ -116,10 +94,6 @@ bool asks_for_nothing(const json::value& value, neutral passes) {
     return is_text(value, "medium");
   case neutral::text_modality:
     return value.is_array() && std::ranges::all_of(value.get_array(), [](const auto& v) { return is_text(v, "text"); });
-  case neutral::text_format:
-    if (!value.is_object()) return false;
-    const auto* type = value.get_object().if_contains("type");
-    return type != nullptr && is_text(*type, "text");
   }
   return false;
 }

@@ -3,6 +3,7 @@
 #include <godwit/actors/frontend_gate.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
 #include <godwit/protocols/kv/cache_salt.hpp>
+#include <godwit/protocols/openai/chat_template.hpp>
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/request.hpp>
 #include <godwit/runtime/async/counter_random.hpp>
@@ -32,6 +33,9 @@ struct served_model {
   std::uint32_t context_length = 0; ///< tokens of prompt and answer
   std::uint32_t vocabulary = 0;
   protocols::openai::request_defaults defaults;
+  /// How conversations are told to it; never null.
+  std::shared_ptr<const protocols::openai::chat_template> chat =
+      std::make_shared<const protocols::openai::chat_template>();
 };
 
 /// What is known of an HTTP request when its answer has ended.
@@ -94,12 +98,14 @@ private:
 
   [[nodiscard]] std::optional<protocols::openai::api_error>
   admissible(const protocols::openai::common_request& request) const;
-  [[nodiscard]] std::vector<protocols::token_id> chat_prompt(const protocols::openai::chat_request& request) const;
+  [[nodiscard]] protocols::expected<std::vector<protocols::token_id>, protocols::openai::api_error>
+  chat_prompt(const protocols::openai::chat_request& request, bool has_to_fit) const;
   [[nodiscard]] std::vector<protocols::token_id> text_prompt(const protocols::openai::completion_request& request,
                                                              const protocols::openai::prompt_input& input) const;
   /// The request, its prompt's tokens checked against the context and `max_tokens`.
   struct call;
   [[nodiscard]] std::optional<protocols::openai::api_error> fits(const call& what) const;
+  void call_tools(const protocols::openai::chat_request& request, openai_choice_options& text) const;
   [[nodiscard]] openai_choice_options text_of(const call& what, std::size_t prompt, std::uint32_t index) const;
   [[nodiscard]] std::shared_ptr<submission> submission_of(const call& what, std::size_t prompt,
                                                           std::uint32_t sample) const;

@@ -11,6 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace godwit::gpu::model {
 
@@ -21,7 +23,10 @@ struct model_directory {
   config configuration;
   std::shared_ptr<const weights> tensors; ///< keeps the files mapped
   std::shared_ptr<const tokenizer> tokens;
-  std::optional<std::string> chat_template; ///< Jinja text, as in tokenizer_config.json or chat_template.jinja
+  std::optional<std::string> chat_template; ///< Jinja: chat_template.jinja, chat_template.json, tokenizer_config.json
+  std::optional<std::string> tool_template; ///< the one named "tool_use", where there are several
+  /// "bos_token", "eos_token", "pad_token", "unk_token" of tokenizer_config.json, as far as they are given.
+  std::vector<std::pair<std::string, std::string>> special_tokens;
 };
 
 /// Opens a Hugging Face model directory: config.json, generation_config.json (optional), tokenizer.json,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/expected.hpp>
+#include <godwit/protocols/jinja/template.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/sampling.hpp>
 #include <godwit/protocols/openai/error.hpp>
@@ -29,6 +30,7 @@ struct request_limits {
   std::size_t depth_max = 64;
   std::size_t prompts_max = 128;
   std::size_t messages_max = 4096;
+  std::size_t tools_max = 128;
   std::size_t stops_max = 4;
   std::size_t stop_bytes_max = 1024;
   std::size_t stop_token_ids_max = 128;
@@ -86,18 +88,39 @@ struct completion_request : common_request {
 enum class role : std::uint8_t { system, developer, user, assistant, tool };
 [[nodiscard]] std::string_view to_string(role who) noexcept;
 
+/// A call that an earlier answer made.
+struct chat_tool_call {
+  std::string id;
+  std::string name;
+  std::string arguments; ///< a JSON object
+  friend bool operator==(const chat_tool_call&, const chat_tool_call&) = default;
+};
+
 struct chat_message {
   role who = role::user;
   std::string content; ///< text parts are joined
   std::string name;
+  std::string reasoning;                  ///< an assistant's `reasoning_content`, for templates that show it
+  std::vector<chat_tool_call> tool_calls; ///< an assistant's
+  std::string tool_call_id;               ///< which call a tool's message answers
   chat_message() = default;
   chat_message(role from, std::string text) : who(from), content(std::move(text)) {}
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
+/// What the model may, must or must not call.
+enum class tool_choice : std::uint8_t { none, automatic, required, named };
+
 struct chat_request : common_request {
   std::vector<chat_message> messages; ///< at least one
   bool add_generation_prompt = true;
+  bool continue_final_message = false; ///< the answer goes on where the last message ends
+  jinja::value tools;                  ///< the list as the client sent it; undefined: none
+  jinja::value documents;              ///< undefined: none
+  jinja::variables template_variables; ///< `chat_template_kwargs`
+  tool_choice choice = tool_choice::none;
+  std::string chosen_tool;         ///< when named
+  bool parallel_tool_calls = true; ///< false: at most one call an answer
 };
 
 /// The body of POST /v1/completions. What is known but not supported is named in the error, never ignored; defaults and

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <godwit/protocols/openai/tool_parser.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +37,7 @@ struct choice {
   std::optional<std::string> stop_string;            ///< vLLM's stop_reason: the string that ended it
   std::optional<std::int32_t> stop_token;            ///< or the token of stop_token_ids
   std::optional<std::vector<token_choice>> logprobs; ///< absent: null
+  std::vector<tool_call_delta> calls;                ///< of tools, as far as they go; each with its index
   std::string prompt_logprobs;                       ///< JSON of `prompt_logprobs_list`; empty: not asked for
 };
 

@@ -1,0 +1,204 @@
+#include "openai/parse_tools.hpp"
+
+#include "openai/json_value.hpp"
+
+#include <godwit/protocols/grammar/json_schema.hpp>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace godwit::protocols::openai {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t name_bytes_max = 64;
+
+struct function_tool {
+  std::string name;
+  json::value parameters; ///< a JSON Schema
+};
+
+[[noreturn]] void fail_missing(const std::string& path) { fail(invalid_value(path, "'" + path + "' is required.")); }
+
+std::string parse_name(json_reader& from) {
+  const auto path = from.path_of("name");
+  auto name = from.text("name");
+  if (!name) fail_missing(path);
+  const auto fits = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '-' ||
+           c == '.';
+  };
+  if (name->empty() || name->size() > name_bytes_max || !std::all_of(name->begin(), name->end(), fits))
+    fail(invalid_value(path, "'" + path + "' must have 1 to 64 letters, digits and '_', '-', '.'."));
+  return *std::move(name);
+}
+
+void add_unknown(const json_reader& from, std::vector<std::string>& unknown) {
+  for (auto& name : from.unasked()) unknown.push_back(std::move(name));
+}
+
+function_tool parse_tool(const json::value& value, const std::string& path, bool& strict, chat_request& into) {
+  if (!value.is_object()) fail_type(path, "an object", value);
+  json_reader tool{value.get_object(), path};
+  const auto type = tool.text("type");
+  if (!type) fail_missing(tool.path_of("type"));
+  if (*type != "function") fail(unsupported(tool.path_of("type"), "Only tools of type 'function' are supported."));
+  const auto* function = tool.object("function");
+  if (function == nullptr) fail_missing(tool.path_of("function"));
+  add_unknown(tool, into.unknown);
+  json_reader reader{*function, tool.path_of("function")};
+  function_tool out;
+  out.name = parse_name(reader);
+  static_cast<void>(reader.text("description"));
+  if (const auto* parameters = reader.object("parameters"))
+    out.parameters = *parameters;
+  else
+    out.parameters = json::object{{"type", "object"}, {"properties", json::object{}}};
+  strict = reader.boolean("strict").value_or(false);
+  add_unknown(reader, into.unknown);
+  return out;
+}
+
+void parse_choice(json_reader& body, const std::vector<function_tool>& tools, chat_request& into) {
+  into.choice = tools.empty() ? tool_choice::none : tool_choice::automatic;
+  const auto* choice = body.value("tool_choice");
+  if (choice == nullptr) return;
+  if (choice->is_string()) {
+    const auto name = text_of(*choice);
+    if (name == "none") {
+      into.choice = tool_choice::none;
+    } else if (name == "required") {
+      into.choice = tool_choice::required;
+    } else if (name != "auto") {
+      fail(invalid_value("tool_choice", "'tool_choice' must be 'none', 'auto', 'required' or a function."));
+    }
+  } else if (choice->is_object()) {
+    json_reader reader{choice->get_object(), "tool_choice"};
+    if (reader.text("type").value_or("function") != "function")
+      fail(unsupported("tool_choice.type", "Only functions can be chosen."));
+    const auto* function = reader.object("function");
+    if (function == nullptr) fail_missing("tool_choice.function");
+    json_reader named{*function, "tool_choice.function"};
+    into.choice = tool_choice::named;
+    into.chosen_tool = parse_name(named);
+    add_unknown(reader, into.unknown);
+    add_unknown(named, into.unknown);
+    if (std::ranges::none_of(tools, [&](const auto& tool) { return tool.name == into.chosen_tool; }))
+      fail(invalid_value("tool_choice", "There is no tool '" + into.chosen_tool + "' in 'tools'."));
+  } else {
+    fail_type("tool_choice", "a string or an object", *choice);
+  }
+  if (tools.empty() && into.choice != tool_choice::none && into.choice != tool_choice::automatic)
+    fail(invalid_value("tool_choice", "'tool_choice' needs 'tools'."));
+}
+
+/// What the answer has to be: the arguments of the named function, or a list of calls.
+std::string answer_schema(const std::vector<function_tool>& tools, const chat_request& request) {
+  if (request.choice == tool_choice::named) {
+    const auto chosen = std::ranges::find_if(tools, [&](const auto& tool) { return tool.name == request.chosen_tool; });
+    return json::serialize(chosen->parameters);
+  }
+  json::array calls;
+  json::object definitions; // "$ref": "#/$defs/x" means the root's
+  for (auto tool : tools) {
+    if (const auto* own = tool.parameters.get_object().if_contains("$defs"); own != nullptr && own->is_object()) {
+      for (const auto& one : own->get_object())
+        if (const auto [place, fresh] = definitions.emplace(one.key(), one.value());
+            !fresh && place->value() != one.value())
+          fail(invalid_value("tools", "Two tools define '$defs." + std::string(one.key()) + "' differently."));
+      tool.parameters.get_object().erase("$defs");
+    }
+    json::object call;
+    call["type"] = "object";
+    call["properties"] = json::object{{"name", json::object{{"const", tool.name}}}, {"parameters", tool.parameters}};
+    call["required"] = json::array{"name", "parameters"};
+    call["additionalProperties"] = false;
+    calls.emplace_back(std::move(call));
+  }
+  json::object list;
+  if (!definitions.empty()) list["$defs"] = std::move(definitions);
+  list["type"] = "array";
+  list["minItems"] = 1;
+  if (!request.parallel_tool_calls) list["maxItems"] = 1;
+  list["items"] = calls.size() == 1 ? std::move(calls[0]) : json::value(json::object{{"anyOf", std::move(calls)}});
+  return json::serialize(list);
+}
+
+} // namespace
+
+void parse_tools(json_reader& body, const request_limits& limits, chat_request& into) {
+  std::vector<function_tool> tools;
+  std::string strict_path;
+  const auto* list = body.array("tools");
+  if (list != nullptr && !list->empty()) {
+    if (list->size() > limits.tools_max)
+      fail(invalid_value("tools", "'tools' may have up to " + std::to_string(limits.tools_max) + " tools, not " +
+                                      std::to_string(list->size()) + "."));
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const auto path = "tools[" + std::to_string(i) + "]";
+      bool strict = false;
+      tools.push_back(parse_tool((*list)[i], path, strict, into));
+      if (strict) strict_path = path + ".function.strict";
+      for (std::size_t j = 0; j < i; ++j)
+        if (tools[j].name == tools[i].name)
+          fail(invalid_value(path + ".function.name", "Two tools are named '" + tools[i].name + "'."));
+    }
+    into.tools = to_template_value(*list);
+  }
+  parse_choice(body, tools, into);
+  into.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
+  const bool forced = into.choice == tool_choice::required || into.choice == tool_choice::named;
+  if (!strict_path.empty() && !forced)
+    fail(unsupported(strict_path, "'strict' is supported with 'tool_choice': 'required' or a function."));
+  if (!forced) return;
+  if (!into.sampling.json_schema.empty())
+    fail(invalid_value("tool_choice", "'tool_choice' and 'response_format' ask for different answers."));
+  into.sampling.json_schema = answer_schema(tools, into);
+  if (into.sampling.json_schema.size() > limits.schema_bytes_max)
+    fail(invalid_value("tools", "The schemas of 'tools' are larger than " + std::to_string(limits.schema_bytes_max) +
+                                    " bytes together."));
+  if (auto compiled = grammar::compile_schema(into.sampling.json_schema); !compiled)
+    fail(invalid_value("tools", "The parameters of 'tools' are not supported: " + compiled.error().message));
+}
+
+std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request_limits& limits,
+                                             std::vector<std::string>& unknown) {
+  std::vector<chat_tool_call> out;
+  const auto* list = message.array("tool_calls");
+  if (list == nullptr) return out;
+  const auto path = message.path_of("tool_calls");
+  if (list->size() > limits.tools_max) fail(invalid_value(path, "'" + path + "' has too many calls."));
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const auto place = path + "[" + std::to_string(i) + "]";
+    if (!(*list)[i].is_object()) fail_type(place, "an object", (*list)[i]);
+    json_reader call{(*list)[i].get_object(), place};
+    if (call.text("type").value_or("function") != "function")
+      fail(unsupported(call.path_of("type"), "Only calls of type 'function' are supported."));
+    static_cast<void>(call.value("index")); // clients that collect streams send it back
+    const auto* function = call.object("function");
+    if (function == nullptr) fail_missing(call.path_of("function"));
+    json_reader reader{*function, call.path_of("function")};
+    chat_tool_call one;
+    one.id = call.text("id").value_or("");
+    one.name = parse_name(reader);
+    one.arguments = reader.text("arguments").value_or("{}");
+    if (one.arguments.empty()) one.arguments = "{}";
+    json::error_code problem;
+    json::parse_options options;
+    options.max_depth = limits.depth_max;
+    const auto arguments = json::parse({one.arguments.data(), one.arguments.size()}, problem, {}, options);
+    if (problem || !arguments.is_object())
+      fail(invalid_value(reader.path_of("arguments"), "'" + reader.path_of("arguments") + "' must be a JSON object."));
+    add_unknown(call, unknown);
+    add_unknown(reader, unknown);
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+} // namespace godwit::protocols::openai
