@@ -42,8 +42,8 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
                  std::shared_ptr<const protocols::openai::chat_template> chat,
                  std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, tracing* records,
                  launch_parts parts)
-    : settings_(settings), identity_(std::move(identity)), chat_(std::move(chat)), log_(std::move(log)), records_(records),
-      fabric_(std::move(fabric)) {
+    : settings_(settings), identity_(std::move(identity)), chat_(std::move(chat)), log_(std::move(log)),
+      records_(records), fabric_(std::move(fabric)) {
   model_name_ = served_name(settings_, model);
   context_length_ = identity_.context_length;
 
@@ -131,8 +131,8 @@ protocols::expected<std::unique_ptr<serving>, start_error> serving::start(const 
   if (!chat) return protocols::unexpected(chat.error());
   auto fabric = make_fabric(settings, !settings.control.listen.empty(), log);
   if (!fabric) return protocols::unexpected(fabric.error());
-  auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*chat), std::move(*fabric),
-                                                  std::move(log), records, std::move(parts)));
+  auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*chat),
+                                                  std::move(*fabric), std::move(log), records, std::move(parts)));
   if (records != nullptr)
     if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));
