@@ -68,6 +68,9 @@ protected:
       if (i % 3 == 2) r.sampling.logprobs = 2;
       r.stop.max_tokens = 60 + 2 * i;
       r.stop.ignore_eos = i % 4 < 3; // long enough to be interrupted
+      if (i % 8 == 7)                // within a schema, long enough, too
+        r.sampling.json_schema = R"({"type":"array","minItems":8,"items":{"type":"object","required":["name","n"],)"
+                                 R"("properties":{"name":{"type":"string","minLength":6},"n":{"type":"integer"}}}})";
       out.push_back(std::move(r));
     }
     return out;
@@ -85,6 +88,7 @@ protected:
       gpu::cpu::cpu_executor_settings settings;
       settings.threads = s.threads;
       settings.blocks = s.blocks;
+      settings.tokens = embedded_cpu_model().directory.tokens;
       done({gpu::cpu::make_cpu_executor(embedded_cpu_model().packed, settings), {}});
     };
     auto& p = o.llumlet.planner;

@@ -1,3 +1,4 @@
+#include <godwit/gpu/model/constraints.hpp>
 #include <godwit/gpu/model/philox.hpp>
 #include <godwit/gpu/model/sampler.hpp>
 
@@ -301,6 +302,34 @@ TEST(Sampler, WithoutAnyTokenLeftItSaysSo) {
 TEST(Sampler, ATinyTemperatureIsAlmostGreedy) {
   EXPECT_EQ(draw({1.0F, 1.001F, 0.0F}, slice_with(1e-30F)), 1);
   EXPECT_EQ(frequencies({1.0F, 1.001F, 0.0F}, slice_with(1e-6F), 100).size(), 1U);
+}
+
+TEST(Sampler, AMaskLeavesNothingElse) {
+  const auto logits = some_logits(200);
+  token_mask mask;
+  mask.words = {0, std::uint64_t{1} << 3U, std::uint64_t{1} << 60U, 0};
+  std::set<token_id> seen;
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    auto copy = logits;
+    seen.insert(sampler{}.draw(copy, slice_with(1.5F, 1, i), &mask).id);
+  }
+  EXPECT_EQ(seen, (std::set<token_id>{67, 188}));
+  auto copy = logits;
+  mask.words.assign(4, 0);
+  EXPECT_THROW((void)sampler{}.draw(copy, slice_with(0.0F), &mask), std::runtime_error);
+}
+
+TEST(Sampler, AMaskThatLeavesOnlyTheEndIsStrongerThanWhatForbidsIt) {
+  auto slice = slice_with(0.0F);
+  slice.forbidden = {5, 6};
+  token_mask mask;
+  mask.words = {std::uint64_t{1} << 5U};
+  mask.must_end = true;
+  auto logits = some_logits(64);
+  EXPECT_EQ((sampler{}.draw(logits, slice, &mask).id), 5);
+  mask.must_end = false;
+  logits = some_logits(64);
+  EXPECT_THROW((void)sampler{}.draw(logits, slice, &mask), std::runtime_error);
 }
 
 } // namespace
