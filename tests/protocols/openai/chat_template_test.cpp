@@ -57,8 +57,9 @@ TEST(ChatTemplate, NothingInAMessageIsMarkup) {
                            "mistral-v0.3", "command-r", "hermes-tools"}) {
     const auto how = published(name);
     const auto markup = [&](const chat_request& what) {
+      const auto pieces = how.pieces(what, 0).value();
       std::string out;
-      for (const auto& piece : how.pieces(what, 0).value())
+      for (const auto& piece : pieces)
         if (piece.markup) out += piece.text;
       return out;
     };
