@@ -1,5 +1,7 @@
 #include "gpu/model/tokenizer_files.hpp"
 
+#include "model/utf8.hpp"
+
 #include <godwit/gpu/model/philox.hpp>
 
 #include <array>
@@ -117,6 +119,43 @@ std::vector<std::string> hard_texts() {
           std::string(300, '!'),
   };
   for (std::uint32_t number = 0; number < 3000; ++number) texts.push_back(mixture(number));
+  return texts;
+}
+
+std::vector<std::string> texts_of_many_scripts() {
+  struct stretch {
+    char32_t first, last;
+  };
+  constexpr std::array stretches{
+      stretch{0xA1, 0x17E},      stretch{0x180, 0x24F},     stretch{0x250, 0x2FF},     stretch{0x300, 0x34E},
+      stretch{0x386, 0x38A},     stretch{0x38E, 0x3A1},     stretch{0x3A3, 0x52F},     stretch{0x531, 0x556},
+      stretch{0x559, 0x58A},     stretch{0x591, 0x5C7},     stretch{0x5D0, 0x5EA},     stretch{0x620, 0x6FF},
+      stretch{0x900, 0x983},     stretch{0x985, 0x98C},     stretch{0x9BC, 0x9C4},     stretch{0xB95, 0xB95},
+      stretch{0xE01, 0xE3A},     stretch{0xE3F, 0xE5B},     stretch{0xF00, 0xF47},     stretch{0xF71, 0xF97},
+      stretch{0x1000, 0x10C5},   stretch{0x10D0, 0x11FF},   stretch{0x13A0, 0x13F5},   stretch{0x1780, 0x17DD},
+      stretch{0x1820, 0x1878},   stretch{0x1E00, 0x1F15},   stretch{0x1FB6, 0x1FC4},   stretch{0x2010, 0x2064},
+      stretch{0x2070, 0x2071},   stretch{0x2074, 0x208E},   stretch{0x2100, 0x218B},   stretch{0x2190, 0x21FF},
+      stretch{0x2460, 0x257F},   stretch{0x2E80, 0x2E99},   stretch{0x3000, 0x303F},   stretch{0x3041, 0x3096},
+      stretch{0x3099, 0x30FF},   stretch{0x3105, 0x312F},   stretch{0x3200, 0x321E},   stretch{0x4DC0, 0x4E60},
+      stretch{0xA960, 0xA97C},   stretch{0xAC00, 0xAC40},   stretch{0xD7B0, 0xD7C6},   stretch{0xF900, 0xF940},
+      stretch{0xFB00, 0xFB06},   stretch{0xFB1D, 0xFB36},   stretch{0xFDF0, 0xFDFC},   stretch{0xFF01, 0xFFBE},
+      stretch{0x10000, 0x1000B}, stretch{0x10400, 0x1044F}, stretch{0x11099, 0x110BA}, stretch{0x12000, 0x12040},
+      stretch{0x1D15E, 0x1D164}, stretch{0x1D400, 0x1D454}, stretch{0x1D7CE, 0x1D7FF}, stretch{0x1F130, 0x1F189},
+      stretch{0x1F1E6, 0x1F202}, stretch{0x1F300, 0x1F64F}, stretch{0x20000, 0x20020}, stretch{0x2F800, 0x2F820}};
+  std::vector<std::string> texts;
+  std::string all;
+  for (const auto& one : stretches) {
+    std::string close, apart, marked;
+    for (auto code = one.first; code <= one.last; ++code) {
+      append_utf8(close, code);
+      append_utf8(apart += code % 3 == 0 ? " " : "a", code);
+      append_utf8(marked, code);
+      append_utf8(marked, code % 2 == 0 ? U'\x301' : U'\x327');
+    }
+    all += marked + close;
+    for (auto* text : {&close, &apart, &marked}) texts.push_back(std::move(*text));
+  }
+  texts.push_back(std::move(all));
   return texts;
 }
 
