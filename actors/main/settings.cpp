@@ -133,7 +133,7 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
                 "in its stream. 0: none.",
          .unit = "ms",
          .max = 7 * 24 * hour_ms,
-         .extreme = "200"});
+         .extreme = "200ms"});
   r.add("frontend.prompts_max", s.frontend.prompts_max,
         {.doc = "Prompts in one call of /v1/completions.", .unit = "prompts", .min = 1, .max = 65'536});
   r.add("runtime.worker_threads", s.runtime.worker_threads,
