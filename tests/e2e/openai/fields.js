@@ -23,6 +23,10 @@ export const supported = [
   { field: 'stream', at: 'ch', own: true, note: 'server-sent events, `[DONE]` at the end; an error in the middle is an event' },
   { field: 'stream_options', at: 'ch', own: true, note: '`include_usage`, `continuous_usage_stats`, `heartbeat_interval` (seconds; comments while nothing comes)' },
   { field: 'response_format', at: 'ch', value: { type: 'text' }, wrong: [{ type: 'xml' }], note: 'text, json_object, json_schema ([what of it](structured_output.md))' },
+  { field: 'structured_outputs', at: 'ch', value: { choice: ['yes', 'no'] }, wrong: [{ json: { type: 'x' } }], note: 'vLLM; `json`, `choice`, `regex`, `json_object`' },
+  { field: 'guided_json', at: 'ch', value: { type: 'boolean' }, wrong: [{ type: 'x' }], note: 'vLLM; as `structured_outputs.json`' },
+  { field: 'guided_choice', at: 'ch', value: ['yes', 'no'], wrong: [[]], note: 'vLLM; as `structured_outputs.choice`' },
+  { field: 'guided_regex', at: 'ch', value: '[ab]{2}', wrong: ['('], note: 'vLLM; as `structured_outputs.regex`' },
   { field: 'tools', at: 'h', own: true, note: 'functions, for templates that carry them ([how](chat_templates.md))' },
   { field: 'tool_choice', at: 'h', value: 'none', wrong: ['some'], note: 'none, auto, required, or a function' },
   { field: 'parallel_tool_calls', at: 'h', value: true, wrong: [1], note: '' },
@@ -46,6 +50,8 @@ export const supported = [
   { field: 'prompt_logprobs', at: 'ch', value: 2, wrong: [21], note: 'vLLM; not streamed' },
   { field: 'add_special_tokens', at: 'ch', value: true, wrong: [1], note: 'vLLM' },
   { field: 'add_generation_prompt', at: 'h', value: true, wrong: [1], note: 'vLLM' },
+  { field: 'continue_final_message', at: 'h', value: true, wrong: [1], with: { add_generation_prompt: false }, note: 'vLLM; with `add_generation_prompt` false' },
+  { field: 'documents', at: 'h', value: [], wrong: [1], note: 'vLLM; for templates that show them' },
   { field: 'chat_template_kwargs', at: 'h', value: {}, wrong: [1], note: 'vLLM; handed to the template' },
 ];
 
@@ -54,6 +60,9 @@ export const supported = [
 export const refused = [
   { field: 'suffix', at: 'c', value: 'x', passes: '' },
   { field: 'prompt_embeds', at: 'c', value: 'x' },
+  { field: 'guided_grammar', at: 'ch', value: 'root ::= "x"' },
+  { field: 'guided_decoding_backend', at: 'ch', value: 'outlines' },
+  { field: 'guided_whitespace_pattern', at: 'ch', value: ' ' },
   { field: 'use_beam_search', at: 'ch', value: true, passes: false },
   { field: 'length_penalty', at: 'ch', value: 2, passes: 1 },
   { field: 'early_stopping', at: 'ch', value: true, passes: false },
@@ -70,6 +79,8 @@ export const refused = [
   { field: 'store', at: 'ch', value: true, passes: false },
   { field: 'service_tier', at: 'ch', value: 'flex', passes: 'auto' },
   { field: 'functions', at: 'h', value: [{ name: 'f' }], passes: [] },
+  { field: 'function_call', at: 'h', value: { name: 'f' }, passes: 'none' },
+  { field: 'reasoning_effort', at: 'h', value: 'low' },
   { field: 'modalities', at: 'h', value: ['text', 'audio'], passes: ['text'] },
   { field: 'audio', at: 'h', value: { voice: 'x', format: 'wav' } },
   { field: 'prediction', at: 'h', value: { type: 'content', content: 'x' } },

@@ -173,3 +173,43 @@ test('what is not served is 404 by the class of its error', async () => {
   assert.ok(error instanceof OpenAI.NotFoundError, `${error}`);
   assert.equal(error.code, 'unsupported_endpoint');
 });
+
+test('an answer under a JSON Schema parses and has what it asks for, whatever the temperature', async () => {
+  const schema = {
+    type: 'object',
+    properties: {
+      name: { type: 'string', maxLength: 8 },
+      age: { type: 'integer', minimum: 0, maximum: 150 },
+      tags: { type: 'array', items: { enum: ['a', 'b'] }, maxItems: 3 },
+    },
+    required: ['name', 'age'],
+    additionalProperties: false,
+  };
+  const response_format = { type: 'json_schema', json_schema: { name: 'person', strict: true, schema } };
+  for (const temperature of [0, 1, 2])
+    for (const stream of [false, true]) {
+      const asked = { response_format, max_tokens: 300, temperature, seed: 3 };
+      let text = '';
+      let reason;
+      if (stream)
+        for await (const chunk of await calls.h({ ...asked, stream: true })) {
+          text += chunk.choices[0].delta.content ?? '';
+          reason = chunk.choices[0].finish_reason ?? reason;
+        }
+      else {
+        const [choice] = (await calls.h(asked)).choices;
+        text = choice.message.content;
+        reason = choice.finish_reason;
+      }
+      assert.equal(reason, 'stop', text);
+      const person = JSON.parse(text);
+      assert.ok(person.name.length <= 8 && Number.isInteger(person.age) && person.age <= 150, text);
+      for (const tag of person.tags ?? []) assert.ok(['a', 'b'].includes(tag), text);
+      assert.deepEqual(Object.keys(person).filter((key) => !(key in schema.properties)), []);
+    }
+  const object = await calls.h({ response_format: { type: 'json_object' }, max_tokens: 400, temperature: 1, seed: 5 });
+  if (object.choices[0].finish_reason === 'stop') assert.equal(typeof JSON.parse(object.choices[0].message.content), 'object');
+  const wrong = { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'object', properties: { a: { type: 'strin' } } } } };
+  const error = await refusal(calls.h({ response_format: wrong }));
+  assert.match(error.param, /^response_format\.json_schema\.schema.*properties/);
+});

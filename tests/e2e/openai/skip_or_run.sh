@@ -14,4 +14,6 @@ if [[ ! -d $here/node_modules/openai ]]; then
   echo "SKIPPED: the openai package is not installed; run: (cd tests/e2e/openai && npm ci)"
   exit 77
 fi
-exec "$here/../with_server.sh" "$1" --instances 2 -- node --test "$here/openai.test.js" "$here/fields.test.js"
+"$here/../with_server.sh" "$1" --instances 2 -- node --test "$here/openai.test.js" "$here/fields.test.js"
+# The same model, told its conversations by a template that shows tools.
+exec "$here/../with_server.sh" "$1" --chat-template "$here/../../protocols/jinja/templates/qwen2.5.jinja" -- node --test "$here/tools.test.js"

@@ -1,0 +1,92 @@
+// Tools, with a template that carries them, through the npm openai client.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import OpenAI from 'openai';
+
+const url = process.env.GODWIT_URL;
+if (!url) throw new Error('GODWIT_URL is not set');
+const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0, timeout: 60_000 });
+let model;
+before(async () => {
+  model = (await client.models.list()).data[0].id;
+});
+
+const tool = (name, properties) => ({
+  type: 'function',
+  function: { name, description: name, parameters: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false } },
+});
+const tools = [
+  tool('weather', { city: { enum: ['Paris', 'Rome'] }, days: { type: 'integer', minimum: 1, maximum: 9 } }),
+  tool('clock', { zone: { enum: ['UTC', 'CET'] } }),
+];
+const messages = [{ role: 'user', content: 'What is the weather in Rome?' }];
+const ask = (body) => client.chat.completions.create({ model, messages, tools, max_tokens: 300, temperature: 1, seed: 4, ...body });
+
+function check(call) {
+  assert.equal(call.type, 'function');
+  assert.ok(call.id.length > 0);
+  const given = JSON.parse(call.function.arguments);
+  if (call.function.name === 'clock') assert.ok(['UTC', 'CET'].includes(given.zone));
+  else {
+    assert.equal(call.function.name, 'weather');
+    assert.ok(['Paris', 'Rome'].includes(given.city) && given.days >= 1 && given.days <= 9);
+  }
+}
+
+test('a required call is one of the tools with arguments that fulfil its schema, streamed or not', async () => {
+  const asked = { tool_choice: 'required', parallel_tool_calls: false };
+  const [choice] = (await ask(asked)).choices;
+  assert.equal(choice.finish_reason, 'tool_calls');
+  assert.equal(choice.message.content, null);
+  assert.equal(choice.message.tool_calls.length, 1);
+  check(choice.message.tool_calls[0]);
+  const built = [];
+  let reason;
+  for await (const chunk of await ask({ ...asked, stream: true })) {
+    const [part] = chunk.choices;
+    reason = part.finish_reason ?? reason;
+    for (const delta of part.delta.tool_calls ?? []) {
+      built[delta.index] ??= { id: delta.id, type: delta.type, function: { name: delta.function.name, arguments: '' } };
+      built[delta.index].function.arguments += delta.function.arguments ?? '';
+    }
+  }
+  assert.equal(reason, 'tool_calls');
+  assert.equal(built.length, 1);
+  check(built[0]);
+  assert.deepEqual(JSON.parse(built[0].function.arguments), JSON.parse(choice.message.tool_calls[0].function.arguments));
+});
+
+test('a named function is called', async () => {
+  const [choice] = (await ask({ tool_choice: { type: 'function', function: { name: 'clock' } } })).choices;
+  assert.equal(choice.message.tool_calls[0].function.name, 'clock');
+  check(choice.message.tool_calls[0]);
+});
+
+test('without a call the answer is text', async () => {
+  const [choice] = (await ask({ tool_choice: 'none', max_tokens: 8 })).choices;
+  assert.equal(typeof choice.message.content, 'string');
+  assert.equal(choice.message.tool_calls, undefined);
+});
+
+test('a conversation goes on with what a tool said', async () => {
+  const call = { id: 'call_1', type: 'function', function: { name: 'clock', arguments: '{"zone":"UTC"}' } };
+  const answer = await ask({
+    messages: [...messages, { role: 'assistant', content: null, tool_calls: [call] }, { role: 'tool', tool_call_id: 'call_1', content: '12:00' }],
+    max_tokens: 4,
+  });
+  assert.ok(answer.usage.prompt_tokens > 0);
+});
+
+test('a tool that is none is refused by name', async () => {
+  for (const [body, param] of [
+    [{ tools: [{ type: 'function', function: { name: 'no name' } }] }, /^tools\[0\]/],
+    [{ tool_choice: { type: 'function', function: { name: 'unheard_of' } } }, /^tool_choice/],
+  ]) {
+    const error = await ask(body).then(
+      () => null,
+      (e) => e,
+    );
+    assert.ok(error instanceof OpenAI.BadRequestError, `${error}`);
+    assert.match(error.param, param);
+  }
+});
