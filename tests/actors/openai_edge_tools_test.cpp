@@ -113,7 +113,7 @@ constexpr auto two_calls =
 TEST_F(OpenaiEdgeTools, TheModelsTemplateTellsTheConversation) {
   const auto body =
       tokenized(R"("messages":[{"role":"user","content":"Hi"}],"chat_template_kwargs":{"greeting":"yo"})");
-  EXPECT_THAT(body, HasSubstr(R"("token_strs":["<|endoftext|>","<|im_start|>","us","er","\\n","H","i","<|im_end|>")"));
+  EXPECT_THAT(body, HasSubstr(R"("token_strs":["<|endoftext|>","<|im_start|>","us","er","\n","H","i","<|im_end|>")"));
   EXPECT_THAT(body, HasSubstr(R"("y","o","<")"));
   EXPECT_EQ(count(body, "<|im_start|>"), 2U);
 }
