@@ -51,6 +51,7 @@ void read_template(const json_reader& in, model_directory& out) {
     return;
   }
   out.chat_template = std::string(in.required_text("chat_template"));
+  out.tool_template.reset(); // the one is for all conversations
 }
 
 void read_tokenizer_config(const file_source& files, model_directory& out) {
@@ -74,7 +75,7 @@ void read_tokenizer_config(const file_source& files, model_directory& out) {
   }
   if (const auto bytes = files.find("chat_template.jinja")) {
     out.chat_template = std::string(as_text(*bytes));
-    out.tool_template.reset(); // the file is for all conversations
+    out.tool_template.reset();
   }
   for (const auto& text : {out.chat_template, out.tool_template})
     if (text && text->size() > template_bytes_max)

@@ -63,6 +63,7 @@ TEST(ModelConfig, TheTokenizersEndOfSequenceIsOneToo) {
   ASSERT_TRUE(opened);
   EXPECT_EQ(opened->configuration.eos, (std::vector<protocols::token_id>{2, 1}));
   EXPECT_EQ(opened->chat_template, "{{ messages }}");
+  EXPECT_THAT(opened->special_tokens, testing::ElementsAre(testing::Pair("eos_token", "<|im_start|>")));
 }
 
 TEST(ModelConfig, OfNamedTemplatesTheDefaultCounts) {
@@ -70,8 +71,13 @@ TEST(ModelConfig, OfNamedTemplatesTheDefaultCounts) {
   files["tokenizer_config.json"] = tests::bytes_of_text(
       R"({"chat_template": [{"name": "tool_use", "template": "A"}, {"name": "default", "template": "B"}]})");
   EXPECT_EQ(open_model(memory_source("small", files))->chat_template, "B");
+  EXPECT_EQ(open_model(memory_source("small", files))->tool_template, "A");
+  files["chat_template.json"] = tests::bytes_of_text(R"({"chat_template": "D"})");
+  EXPECT_EQ(open_model(memory_source("small", files))->chat_template, "D");
+  EXPECT_FALSE(open_model(memory_source("small", files))->tool_template) << "the file's one is for all conversations";
   files["chat_template.jinja"] = tests::bytes_of_text("C");
   EXPECT_EQ(open_model(memory_source("small", files))->chat_template, "C");
+  EXPECT_FALSE(open_model(memory_source("small", files))->tool_template);
 }
 
 TEST(ModelConfig, RopeScalingIsReadInAllSpellings) {
