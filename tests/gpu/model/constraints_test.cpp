@@ -189,6 +189,22 @@ TEST(Constraints, WhatIsKeptIsBounded) {
   EXPECT_LE(with.masks.memory_bytes(), 3U << 20U);
 }
 
+TEST(Constraints, AnAutomatonThatGrowsTooLargeIsMadeAnewAndNothingChanges) {
+  rig with({}, 50);
+  const std::string schema = R"({"type":"string","maxLength":100000})";
+  std::vector<token_id> answer{'"'};
+  std::size_t most = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto mask = with.masks.allowed(slice_of(schema, answer));
+    ASSERT_TRUE(mask->allows('x') && mask->allows('"') && !mask->allows('\n') && !mask->allows(with.end)) << i;
+    answer.push_back(i % 2 == 0 ? 'x' : ' ');
+    if (i % 100 == 0) most = std::max(most, with.masks.memory_bytes());
+  }
+  EXPECT_GT(with.masks.counts().replays, 0U);
+  EXPECT_LT(with.masks.counts().replays, 20U);
+  EXPECT_LT(most, 64U << 20U);
+}
+
 TEST(Constraints, AfterTheEndThereIsOnlyTheEnd) {
   rig with;
   const std::string schema = R"({"type":"null"})";
