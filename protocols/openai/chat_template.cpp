@@ -132,6 +132,9 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
                                                                      std::int64_t now_s) const {
   if (request.tools.defined() && !shows_tools())
     return unexpected(unsupported("tools", "The chat template of this model shows no tools."));
+  if (request.choice == tool_choice::automatic && calls_ == tool_format::none)
+    return unexpected(unsupported("tool_choice", "How this model writes calls of tools is not known; 'tool_choice' may "
+                                                 "be 'none', 'required' or a function."));
   if (request.documents.defined() && !(compiled_ && compiled_->plain.reads("documents")))
     return unexpected(unsupported("documents", "The chat template of this model shows no documents."));
   if (!compiled_) {

@@ -80,8 +80,11 @@ TEST(ChatTemplate, ToolsNeedATemplateThatShowsThem) {
               HasSubstr("400 tools: The chat template of this model shows no tools"));
   EXPECT_THAT(shown(chat_template(), asked), HasSubstr("400 tools"));
   EXPECT_THAT(shown(published("qwen2.5"), asked), HasSubstr("<tools>\n{\"[type]\": \"[function]\""));
-  const auto two = compiled("plain", "{{ tools | length }} tools");
-  EXPECT_EQ(shown(two, asked), "1 tools");
+  const auto two = compiled("plain", "{{ tools | length }} tools <tool_call>");
+  EXPECT_EQ(shown(two, asked), "1 tools <tool_call>");
+  const auto unknown = compiled("{{ tools | length }} tools");
+  EXPECT_THAT(shown(unknown, asked), HasSubstr("400 tool_choice: How this model writes calls"));
+  EXPECT_EQ(shown(unknown, request(std::string(hi) + tools + R"(,"tool_choice":"required")")), "1 tools");
   EXPECT_EQ(shown(two, request(hi)), "plain");
 }
 
