@@ -201,7 +201,9 @@ bool schema_compiler::exclusive(const value& a, const value& b, const std::strin
   if (a.is_bool() || b.is_bool()) return (a.is_bool() && !a.get_bool()) || (b.is_bool() && !b.get_bool());
   if (!a.is_object() || !b.is_object()) return false;
   const auto &one = a.get_object(), &other = b.get_object();
-  for (const auto& [part, rest] : {std::pair(&one, &b), std::pair(&other, &a)}) {
+  for (const auto& pair : {std::pair(&one, &b), std::pair(&other, &a)}) {
+    const auto* const part = pair.first;
+    const auto* const rest = pair.second;
     if (const auto* to = part->if_contains("$ref"); to != nullptr && to->is_string())
       if (exclusive(target(text_of(to->get_string()), path), *rest, path, depth + 1)) return true;
     if (const auto* all = part->if_contains("allOf"); all != nullptr && all->is_array())
