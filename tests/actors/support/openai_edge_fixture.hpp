@@ -38,6 +38,7 @@ protected:
     o.version = "1.2.3";
     o.unix_time_s = [] { return std::int64_t{1700000000}; };
     o.limits.execution_levels = {"normal", "high"};
+    o.limits.vocabulary = static_cast<std::uint32_t>(tokens->size());
     o.metrics = &metrics.emplace_back();
     edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), std::move(o));
   }
