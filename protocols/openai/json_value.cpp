@@ -44,4 +44,13 @@ jinja::value to_template_value(const json::value& of) {
   return {};
 }
 
+std::size_t values_in(const json::value& of) noexcept {
+  std::size_t count = 1;
+  if (const auto* list = of.if_array())
+    for (const auto& item : *list) count += values_in(item);
+  if (const auto* fields = of.if_object())
+    for (const auto& field : *fields) count += values_in(field.value());
+  return count;
+}
+
 } // namespace godwit::protocols::openai

@@ -59,15 +59,18 @@ std::string parse_content(json_reader& message, role who) {
 }
 
 /// What the template gets besides the messages.
-void parse_template_fields(json_reader& body, chat_request& into) {
+void parse_template_fields(json_reader& body, template_values& values, chat_request& into) {
   into.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
   into.continue_final_message = body.boolean("continue_final_message").value_or(false);
   if (into.continue_final_message && into.add_generation_prompt)
     fail(invalid_value("continue_final_message", "'continue_final_message' needs 'add_generation_prompt': false."));
-  if (const auto* documents = body.array("documents"); documents != nullptr && !documents->empty())
-    into.documents = to_template_value(*documents);
+  if (const auto* documents = body.array("documents"); documents != nullptr && !documents->empty()) {
+    values.add(*body.value("documents"), "documents");
+    into.documents = to_template_value(*body.value("documents"));
+  }
   const auto* given = body.object("chat_template_kwargs");
   if (given == nullptr) return;
+  values.add(*body.value("chat_template_kwargs"), "chat_template_kwargs");
   for (const auto& field : *given) {
     std::string name(field.key().data(), field.key().size());
     for (const std::string_view own : {"messages", "tools", "documents", "bos_token", "eos_token", "chat_template",
@@ -79,7 +82,7 @@ void parse_template_fields(json_reader& body, chat_request& into) {
   }
 }
 
-std::vector<chat_message> parse_messages(json_reader& body, const request_limits& limits,
+std::vector<chat_message> parse_messages(json_reader& body, const request_limits& limits, template_values& values,
                                          std::vector<std::string>& ignored) {
   const auto* list = body.array("messages");
   if (list == nullptr) fail(invalid_value("messages", "'messages' is required."));
@@ -100,7 +103,7 @@ std::vector<chat_message> parse_messages(json_reader& body, const request_limits
     message.name = reader.text("name").value_or("");
     if (message.who == role::tool) message.tool_call_id = reader.text("tool_call_id").value_or("");
     if (message.who == role::assistant) {
-      message.tool_calls = parse_tool_calls(reader, limits, ignored);
+      message.tool_calls = parse_tool_calls(reader, limits, values, ignored);
       message.reasoning = reader.text("reasoning_content").value_or("");
       if (auto refusal = reader.text("refusal"); refusal && message.content.empty())
         message.content = *std::move(refusal);
@@ -125,11 +128,12 @@ expected<chat_request, api_error> parse_chat(std::string_view text, const reques
     const auto value = parse_body(text, limits.body_bytes_max, limits.depth_max);
     json_reader body{value.get_object()};
     chat_request request;
+    template_values values{limits};
     refuse_unsupported_chat(body);
     parse_common(body, defaults, limits, request);
-    request.messages = parse_messages(body, limits, request.unknown);
-    parse_template_fields(body, request);
-    parse_tools(body, limits, request);
+    request.messages = parse_messages(body, limits, values, request.unknown);
+    parse_template_fields(body, values, request);
+    parse_tools(body, limits, values, request);
     request.add_special_tokens = body.boolean("add_special_tokens").value_or(false);
     const bool logprobs = body.boolean("logprobs").value_or(false);
     const auto top = body.integer("top_logprobs", 0, limits.logprobs_max);

@@ -131,7 +131,13 @@ std::string answer_schema(const std::vector<function_tool>& tools, const chat_re
 
 } // namespace
 
-void parse_tools(json_reader& body, const request_limits& limits, chat_request& into) {
+void template_values::add(const json::value& value, const std::string& path) {
+  const auto count = values_in(value);
+  if (count > left_) fail(invalid_value(path, "'" + path + "' has more values than a chat template is given."));
+  left_ -= count;
+}
+
+void parse_tools(json_reader& body, const request_limits& limits, template_values& values, chat_request& into) {
   std::vector<function_tool> tools;
   std::string strict_path;
   const auto* list = body.array("tools");
@@ -148,7 +154,8 @@ void parse_tools(json_reader& body, const request_limits& limits, chat_request& 
         if (tools[j].name == tools[i].name)
           fail(invalid_value(path + ".function.name", "Two tools are named '" + tools[i].name + "'."));
     }
-    into.tools = to_template_value(*list);
+    values.add(*body.value("tools"), "tools");
+    into.tools = to_template_value(*body.value("tools"));
   }
   parse_choice(body, tools, into);
   into.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
@@ -167,7 +174,7 @@ void parse_tools(json_reader& body, const request_limits& limits, chat_request& 
 }
 
 std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request_limits& limits,
-                                             std::vector<std::string>& unknown) {
+                                             template_values& values, std::vector<std::string>& unknown) {
   std::vector<chat_tool_call> out;
   const auto* list = message.array("tool_calls");
   if (list == nullptr) return out;
@@ -194,6 +201,7 @@ std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request
     const auto arguments = json::parse({one.arguments.data(), one.arguments.size()}, problem, {}, options);
     if (problem || !arguments.is_object())
       fail(invalid_value(reader.path_of("arguments"), "'" + reader.path_of("arguments") + "' must be a JSON object."));
+    values.add(arguments, reader.path_of("arguments"));
     add_unknown(call, unknown);
     add_unknown(reader, unknown);
     out.push_back(std::move(one));

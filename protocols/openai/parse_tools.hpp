@@ -6,11 +6,22 @@
 
 namespace godwit::protocols::openai {
 
+/// Counts what goes to the template, over all of a request.
+class template_values {
+public:
+  explicit template_values(const request_limits& limits) : left_(limits.template_values_max) {}
+  /// Fails where it becomes too much.
+  void add(const boost::json::value& value, const std::string& path);
+
+private:
+  std::size_t left_;
+};
+
 /// `tools`, `tool_choice`, `parallel_tool_calls`. A choice that has to be made becomes a schema of the answer.
-void parse_tools(json_reader& body, const request_limits& limits, chat_request& into);
+void parse_tools(json_reader& body, const request_limits& limits, template_values& values, chat_request& into);
 
 /// An assistant's `tool_calls`.
 [[nodiscard]] std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request_limits& limits,
-                                                           std::vector<std::string>& unknown);
+                                                           template_values& values, std::vector<std::string>& unknown);
 
 } // namespace godwit::protocols::openai

@@ -87,6 +87,10 @@ TEST(Tools, WhatIsWrongIsNamed) {
     many +=
         (i == 0 ? "" : ",") + std::string(R"({"type":"function","function":{"name":"f)") + std::to_string(i) + "\"}}";
   EXPECT_EQ(param(chat("\"tools\":[" + many + "]")), "tools");
+  std::string zeros = "0";
+  for (int i = 0; i < 110'000; ++i) zeros += ",0";
+  EXPECT_EQ(param(chat("\"chat_template_kwargs\":{\"a\":[" + zeros + "]}")), "chat_template_kwargs");
+  EXPECT_EQ(param(chat("\"documents\":[" + zeros + "]")), "documents");
 }
 
 TEST(Tools, MessagesTellOfCallsAndTheirResults) {

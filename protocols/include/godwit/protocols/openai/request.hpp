@@ -31,6 +31,7 @@ struct request_limits {
   std::size_t prompts_max = 128;
   std::size_t messages_max = 4096;
   std::size_t tools_max = 128;
+  std::size_t template_values_max = 100'000; ///< of JSON in tools, calls, documents and chat_template_kwargs together
   std::size_t stops_max = 4;
   std::size_t stop_bytes_max = 1024;
   std::size_t stop_token_ids_max = 128;
