@@ -11,7 +11,7 @@ text=()
 while IFS= read -r -d '' file; do
   [[ -f $file && ! -L $file ]] || continue
   case $file in
-  *.safetensors | *.bin | *.png | */tokenizer.json | tests/repository/tidy.sh) ;;
+  *.safetensors | *.bin | *.png | */tokenizer.json | tests/fuzz/corpus/* | tests/repository/tidy.sh) ;;
   *) text+=("$file") ;;
   esac
 done < <(files)

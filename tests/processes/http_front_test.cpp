@@ -1,0 +1,307 @@
+// The HTTP front of a real server: keys and certificates from files that change, metrics, clients that mean harm.
+#include "processes/support/answers.hpp"
+#include "processes/support/godwit_processes.hpp"
+
+#include <godwit/transport/http/client.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace godwit::test {
+
+namespace http = transport::http;
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+namespace {
+
+class HttpFront : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
+    folder = std::filesystem::path(testing::TempDir()) / ("godwit_front_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
+  [[nodiscard]] static std::vector<std::string> small(std::vector<std::string> more = {}) {
+    std::vector<std::string> out{"--instances", "1", "--threads", "1", "--no-trace-flight"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+  static http::client_answer ask(const std::string& url, http::headers fields = {}, std::string body = {}) {
+    http::client client;
+    auto got = client.fetch({body.empty() ? "GET" : "POST", url, std::move(fields), std::move(body)});
+    if (auto* answer = std::get_if<http::client_answer>(&got)) return std::move(*answer);
+    return {};
+  }
+  std::filesystem::path folder;
+};
+
+template <class Condition> bool eventually(Condition condition, std::chrono::milliseconds within = 10s) {
+  const auto limit = std::chrono::steady_clock::now() + within;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
+
+/// The value of a series on a page of metrics; -1: it is not there.
+double value_of(const std::string& page, const std::string& series) {
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(series + " ")) return std::stod(line.substr(series.size() + 1));
+  return -1;
+}
+
+/// Names of the metrics on a page, with those of a histogram's parts.
+std::set<std::string> names_on(const std::string& page) {
+  std::set<std::string> out;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# TYPE ")) { // also of those that have no series yet
+      std::istringstream words(line.substr(7));
+      std::string name, type;
+      words >> name >> type;
+      out.insert(name);
+      if (type == "histogram")
+        for (const auto* part : {"_bucket", "_sum", "_count"}) out.insert(name + part);
+    }
+  }
+  return out;
+}
+
+/// A connection that sends what it is told.
+class raw {
+public:
+  explicit raw(const std::string& url, int receive_buffer = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    if (receive_buffer > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(url.substr(url.rfind(':') + 1))));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  }
+  ~raw() { ::close(fd_); }
+  raw(const raw&) = delete;
+  raw& operator=(const raw&) = delete;
+  [[nodiscard]] bool connected() const { return connected_; }
+  void send(std::string_view bytes) const { (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+
+private:
+  int fd_;
+  bool connected_ = false;
+};
+
+std::size_t resident_bytes(const child_process& process) {
+  std::ifstream in("/proc/" + std::to_string(process.pid()) + "/statm");
+  std::size_t size = 0, resident = 0;
+  in >> size >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+constexpr auto completion = R"({"prompt":"What is","max_tokens":4,"ignore_eos":true})";
+
+} // namespace
+
+TEST_F(HttpFront, KeysAreReadFromAFileAndAgainWhenItChanges) {
+  write("keys", "# a test\nsk-first\n");
+  served head(small({"--api-key-file", folder / "keys"}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  const auto models = head.url() + "/v1/models";
+  EXPECT_EQ(ask(models).status, 401);
+  EXPECT_EQ(ask(models, {{"Authorization", "Bearer sk-first"}}).status, 200);
+  EXPECT_EQ(ask(head.url() + "/health").status, 200);
+  EXPECT_EQ(ask(head.url() + "/metrics").status, 200);
+  write("keys", "sk-second\n");
+  EXPECT_TRUE(eventually([&] { return ask(models, {{"Authorization", "Bearer sk-second"}}).status == 200; }));
+  EXPECT_EQ(ask(models, {{"Authorization", "Bearer sk-first"}}).status, 401);
+  write("keys", "\n"); // as when somebody is writing it: what was there stays
+  std::this_thread::sleep_for(2500ms);
+  EXPECT_EQ(ask(models, {{"Authorization", "Bearer sk-second"}}).status, 200);
+  EXPECT_THAT(head.process.err(), HasSubstr("there is no key in it"));
+  EXPECT_THAT(head.process.err(), testing::Not(HasSubstr("sk-")));
+}
+
+TEST_F(HttpFront, FilesThatCannotBeUsedEndTheStartWithOneLine) {
+  for (const auto& [arguments, said] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--api-key-file", folder / "none"}, "cannot read the API keys"},
+           {{"--tls-cert", folder / "none", "--tls-key", folder / "none"}, "cannot use the certificate"},
+           {{"--tls-cert", folder / "none"}, "http.tls_cert and http.tls_key are given together"}}) {
+    served head(small(arguments));
+    EXPECT_FALSE(head.wait_ready(30s));
+    EXPECT_NE(head.process.wait_exit(10s).value_or(0), 0);
+    EXPECT_THAT(head.process.err(), HasSubstr(said));
+  }
+}
+
+TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {
+  served head(small());
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  ASSERT_EQ(ask(head.url() + "/v1/completions", {{"Content-Type", "application/json"}}, completion).status, 200);
+  std::string page;
+  ASSERT_TRUE(eventually([&] { // the last report comes a moment later
+    page = ask(head.url() + "/metrics").body;
+    return value_of(page, "godwit_instance_steps{instance=\"0\"}") > 0;
+  }));
+  const auto names = names_on(page);
+  for (const auto* name :
+       {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
+        "vllm:num_preemptions_total", "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total",
+        "vllm:cache_config_info", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
+        "vllm:request_success_total", "vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
+        "vllm:time_per_output_token_seconds", "vllm:e2e_request_latency_seconds", "vllm:request_queue_time_seconds",
+        "vllm:request_prompt_tokens", "vllm:request_generation_tokens", "vllm:request_params_max_tokens"})
+    EXPECT_TRUE(names.contains(name)) << name;
+
+  std::ifstream in(std::string(GODWIT_SOURCE_DIR) + "/docs/grafana/godwit.json");
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto dashboard = boost::json::parse(text).as_object();
+  const std::regex metric("(vllm:|godwit_)[a-z0-9_]+");
+  std::set<std::string> used;
+  std::function<void(const boost::json::value&)> walk = [&](const boost::json::value& v) {
+    if (const auto* array = v.if_array())
+      for (const auto& one : *array) walk(one);
+    const auto* object = v.if_object();
+    if (object == nullptr) return;
+    for (const auto& [key, inner] : *object) {
+      if ((key == "expr" || key == "query") && inner.is_string()) {
+        const std::string expression(inner.as_string());
+        for (std::sregex_iterator at(expression.begin(), expression.end(), metric), end; at != end; ++at)
+          used.insert(at->str());
+      }
+      walk(inner);
+    }
+  };
+  walk(dashboard);
+  EXPECT_GE(used.size(), 20U);
+  for (const auto& name : used) EXPECT_TRUE(names.contains(name)) << name << " is on the dashboard only";
+
+  const auto model = page.substr(page.find("vllm:generation_tokens_total{model_name=\"") + 41);
+  const auto name = model.substr(0, model.find('"'));
+  const auto with = [&](const std::string& metric_name) {
+    return metric_name + "{model_name=\"" + name + "\",engine=\"0\"}";
+  };
+  EXPECT_EQ(value_of(page, with("vllm:generation_tokens_total")), 4);
+  EXPECT_GT(value_of(page, with("vllm:prompt_tokens_total")), 0);
+  EXPECT_EQ(value_of(page, with("vllm:time_to_first_token_seconds_count")), 1);
+  EXPECT_EQ(value_of(page, with("vllm:request_generation_tokens_sum")), 4);
+  EXPECT_EQ(
+      value_of(page, "vllm:request_success_total{model_name=\"" + name + "\",engine=\"0\",finished_reason=\"length\"}"),
+      1);
+  EXPECT_EQ(value_of(page, with("vllm:num_requests_running")), 0);
+}
+
+TEST_F(HttpFront, HostileClientsHurtNobodyAndLeaveNothing) {
+  served head(small({"--http-header-timeout", "1s", "--http-queued-bytes-max", "64KiB"}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  const auto good = [&] {
+    return ask(head.url() + "/v1/completions", {{"Content-Type", "application/json"}}, completion).status == 200;
+  };
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(good());
+  const auto before = resident_bytes(head.process);
+  {
+    std::vector<std::unique_ptr<raw>> crowd;
+    std::mt19937 random(11); // NOLINT: the same every time
+    const std::string stream = R"({"prompt":"What is","max_tokens":200,"ignore_eos":true,"stream":true})";
+    for (int i = 0; i < 600; ++i) {
+      crowd.push_back(std::make_unique<raw>(head.url(), i % 6 == 3 ? 2048 : 0));
+      auto& c = *crowd.back();
+      switch (i % 6) {
+      case 0: // says nothing
+        break;
+      case 1: // dribbles
+        c.send("POST /v1/completions HTTP/1.1\r\nHost: t\r\nX: ");
+        break;
+      case 2: { // noise
+        std::string noise;
+        for (int n = 0; n < 500; ++n) noise.push_back(static_cast<char>(random()));
+        c.send(noise);
+        break;
+      }
+      case 3: // reads nothing of its stream
+        if (i < 120)
+          c.send("POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: " + std::to_string(stream.size()) +
+                 "\r\n\r\n" + stream);
+        break;
+      case 4: // half a body
+        c.send("POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n{\"prompt\":\"");
+        break;
+      case 5: // leaves at once
+        c.send("POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: " + std::to_string(stream.size()) +
+               "\r\n\r\n" + stream);
+        crowd.back().reset();
+        crowd.pop_back();
+        break;
+      }
+      if (i % 100 == 50) {
+        EXPECT_TRUE(good());
+      }
+    }
+    EXPECT_TRUE(good());
+  }
+  EXPECT_TRUE(good());
+  std::string page;
+  EXPECT_TRUE(eventually(
+      [&] {
+        page = ask(head.url() + "/metrics").body;
+        return value_of(page, "godwit_requests_open") == 0 && value_of(page, "godwit_http_connections") == 1 &&
+               value_of(page, "godwit_instance_kv_blocks_used{instance=\"0\"}") == 0;
+      },
+      30s))
+      << page;
+  EXPECT_EQ(value_of(page, "godwit_http_requests_open"), 1); // the page itself
+  EXPECT_LT(resident_bytes(head.process), before + 64 * 1024 * 1024);
+  EXPECT_TRUE(good());
+  EXPECT_TRUE(head.process.running());
+}
+
+TEST_F(HttpFront, TenThousandIdleConnectionsTakeLessThan200MegabytesAndTheServerAnswers) {
+  constexpr std::size_t n = 10'000;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max < n + 300) GTEST_SKIP() << "processes may not have " << n + 300 << " descriptors here";
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  served head(small({"--http-connections-per-address-max", "0"}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  const auto health = head.url() + "/health";
+  ASSERT_EQ(ask(health).status, 200);
+  const auto before = resident_bytes(head.process);
+  std::vector<std::unique_ptr<raw>> idle;
+  for (std::size_t i = 0; i < n; ++i) {
+    idle.push_back(std::make_unique<raw>(head.url()));
+    ASSERT_TRUE(idle.back()->connected());
+  }
+  EXPECT_TRUE(eventually([&] {
+    return value_of(ask(head.url() + "/metrics").body, "godwit_http_connections") >= static_cast<double>(n);
+  }));
+  const auto grown = resident_bytes(head.process) - before;
+  std::printf("%zu idle connections: %.1f MB\n", n, static_cast<double>(grown) / 1e6);
+  EXPECT_LT(grown, 200'000'000U);
+  EXPECT_EQ(ask(health).status, 200);
+  idle.clear();
+  EXPECT_TRUE(
+      eventually([&] { return value_of(ask(head.url() + "/metrics").body, "godwit_http_connections") == 1; }, 30s));
+}
+
+} // namespace godwit::test
