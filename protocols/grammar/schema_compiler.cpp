@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace godwit::protocols::grammar {
@@ -63,8 +64,7 @@ std::string_view type_name(const json::value& value) {
   case json::kind::object:
     return "object";
   case json::kind::double_:
-    return value.get_double() == static_cast<double>(static_cast<std::int64_t>(value.get_double())) ? "integer"
-                                                                                                    : "number";
+    return std::trunc(value.get_double()) == value.get_double() ? "integer" : "number";
   default:
     return "integer";
   }
