@@ -202,8 +202,8 @@ std::string by_character(const by_character_options& options) {
       vocab.token(std::string("<0x") + digits[byte >> 4U] + digits[byte & 15U] + ">");
   auto words = marked_words(options.across);
   if (options.newline_merges) words["\n\n\n\n"] = 1000;
-  // Characters that come seldom get no token: that is what byte fallback and the unknown token are for. Long words teach
-  // little and take long.
+  // Characters that come seldom get no token: that is what byte fallback and the unknown token are for. Long words
+  // teach little and take long.
   counts characters, frequent;
   for (const auto& [word, count] : words)
     for (std::size_t at = 0; at < word.size();) {

@@ -130,9 +130,10 @@ TEST_P(TokenizerOracleFamily, GivesTheSameIdsAndTextForHardTexts) {
   auto texts = tests::hard_texts();
   const auto scripts = tests::texts_of_many_scripts();
   texts.insert(texts.end(), scripts.begin(), scripts.end());
-  for (const auto* text : {"<s>[INST] Hi there [/INST] Hello</s>", " <mask> a <mask>b", "x <sep> y<sep>",
-                           "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>",
-                           "<tool_call>\n{\"name\": \"f\"}\n</tool_call><think>\n\n</think>", "  </s>  <s>  "})
+  for (const auto* text :
+       {"<s>[INST] Hi there [/INST] Hello</s>", "a[INST]b[/INST] c", "[INST]b", " <mask> a <mask>b", "x <sep> y<sep>",
+        "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>",
+        "<tool_call>\n{\"name\": \"f\"}\n</tool_call><think>\n\n</think>", "  </s>  <s>  "})
     texts.emplace_back(text);
   expect_same(GetParam(), tests::family(GetParam()).json, texts);
 }

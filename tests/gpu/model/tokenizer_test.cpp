@@ -106,6 +106,17 @@ TEST(Tokenizer, SpecialTokensInTextAreTextUnlessAllowed) {
   EXPECT_EQ(tokens.decode(std::vector<token_id>{1, 2}, false), "<|im_start|><|im_end|>");
 }
 
+TEST(Tokenizer, NoMergeMakesASpecialTokenOfPlainText) {
+  const auto tokens = from(made(R"(,"ab": 1)", R"("a b")", R"({"id": 1, "content": "ab", "special": true})"));
+  EXPECT_THAT(tokens.encode("ab", true), ElementsAre(1));
+  EXPECT_THAT(tokens.encode("ab", false), ElementsAre(197, 198));
+}
+
+TEST(Tokenizer, OfAPairThatMergesTwiceTheLastCounts) {
+  const auto tokens = from(made(R"(,"ab": 1, "bc": 2)", R"("a b", "b c", "a b")"));
+  EXPECT_THAT(tokens.encode("abc", false), ElementsAre(197, 2));
+}
+
 TEST(Tokenizer, OfAddedTokensTheLongestMatches) {
   const auto tokens = from(made("", "", R"({"id": 1, "content": "<a>", "special": true, "normalized": false},
                                            {"id": 2, "content": "<a><b>", "special": true, "normalized": false},
