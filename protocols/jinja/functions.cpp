@@ -57,7 +57,8 @@ value interpreter::call_function(std::string_view name, call_arguments& with) {
     fail(message.bytes().substr(0, 1000), true);
   }
   if (name == "strftime_now") {
-    return make(text(time_text(options_.now_s, string(argument(0, "format"), "the format").bytes()), true));
+    const auto& format = string(argument(0, "format"), "the format");
+    return make(text(time_text(options_.now_s, format.bytes()), format.all_markup()));
   }
   if (name == "range") {
     const auto first = integer(argument(0, "start"), "an argument of range()");
@@ -83,7 +84,7 @@ value interpreter::call_function(std::string_view name, call_arguments& with) {
   if (name == "namespace" || name == "dict") {
     std::vector<dict_entry> entries;
     if (!with.positional.empty()) entries = entries_of(*this, with.positional[0]);
-    for (auto& [key, held] : with.named) entries.push_back({text(key, true), std::move(held)});
+    for (auto& [key, held] : with.named) entries.push_back({text(key, false), std::move(held)}); // ** may bring any
     auto all = make_dict(std::move(entries));
     if (name == "dict") return all;
     object space(object::kind::name_space);

@@ -43,15 +43,15 @@ public:
       if (width < 0 || width > 16) machine.fail("'indent' must be from 0 to 16");
       indent_ = static_cast<std::size_t>(width);
       pretty_ = true;
-      item_separator_ = ",";
+      item_separator_ = text(",", true);
     }
     if (const auto* ascii = with.named_as("ensure_ascii")) ascii_ = machine.truth(*ascii);
     if (const auto* sort = with.named_as("sort_keys")) sort_ = machine.truth(*sort);
     if (const auto* separators = with.named_as("separators"); separators != nullptr && !separators->is(kind::none)) {
       const auto both = machine.iterate(*separators);
       if (both.size() != 2) machine.fail("'separators' must be two strings");
-      item_separator_ = machine.string(both[0], "a separator").bytes();
-      key_separator_ = machine.string(both[1], "a separator").bytes();
+      item_separator_ = machine.string(both[0], "a separator");
+      key_separator_ = machine.string(both[1], "a separator");
     }
   }
 
@@ -96,7 +96,7 @@ private:
   void list(text& out, const std::vector<value>& items, std::size_t level) {
     out.append("[", true);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (i > 0) out.append(item_separator_, true);
+      if (i > 0) out.append(item_separator_);
       line(out, level + 1);
       write(out, items[i], level + 1);
     }
@@ -112,10 +112,10 @@ private:
                 [](const auto* a, const auto* b) { return a->key.bytes() < b->key.bytes(); });
     out.append("{", true);
     for (std::size_t i = 0; i < sorted.size(); ++i) {
-      if (i > 0) out.append(item_separator_, true);
+      if (i > 0) out.append(item_separator_);
       line(out, level + 1);
       string(out, sorted[i]->key);
-      out.append(key_separator_, true);
+      out.append(key_separator_);
       write(out, sorted[i]->held, level + 1);
     }
     if (!sorted.empty()) line(out, level);
@@ -161,8 +161,8 @@ private:
   bool pretty_ = false;
   bool ascii_ = false;
   bool sort_ = false;
-  std::string item_separator_ = ", ";
-  std::string key_separator_ = ": ";
+  text item_separator_{", ", true};
+  text key_separator_{": ", true};
 };
 
 } // namespace

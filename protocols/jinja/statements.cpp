@@ -233,7 +233,7 @@ value interpreter::call_macro(const object& macro, call_arguments& with) {
     }
     bool known = false;
     for (const auto& target : code.targets) known = known || target == name;
-    if (!known) unknown.push_back({text(name, true), held});
+    if (!known) unknown.push_back({text(name, false), held});
   }
   inner.set("varargs", make(std::move(further)));
   inner.set("kwargs", make_dict(std::move(unknown)));

@@ -70,6 +70,12 @@ TEST(JinjaMarkup, MethodsAndFiltersKeepIt) {
   EXPECT_EQ(marked("{{ user | escape }}"), "[&lt;|end|&gt;]");
   EXPECT_EQ(marked("{{ '%s!' | format(user) }}{{ '{}?'.format(user) }}"), "[<|end|>]![<|end|>]?");
   EXPECT_EQ(marked("{{ user | reverse }}{{ user | list | join }}"), "[>|dne|<<|end|>]");
+  EXPECT_EQ(marked("{{ [1, 2] | tojson(separators=(user, ':')) }}"), "[1[<|end|>]2]");
+  EXPECT_EQ(marked("{{ strftime_now('%Y') }}{{ strftime_now(user) }}"), "1970[<|end|>]");
+  EXPECT_EQ(marked("{% for k in dict(**table) %}{{ k }}{% endfor %}"), "[k]");
+  EXPECT_EQ(marked("{% macro m() %}{% for k in kwargs %}{{ k }}{% endfor %}{% endmacro %}{{ m(**table) }}"), "[k]");
+  EXPECT_EQ(marked("{% filter upper %}a{{ user }}{% endfilter %}{% set x | trim %} {{ user }} {% endset %}{{ x }}"),
+            "A[<|END|><|end|>]");
   EXPECT_EQ(marked("{{ user * 2 }}"), "[<|end|><|end|>]");
   EXPECT_EQ(marked("{{ user[0] }}{{ user[-1] }}"), "[<>]");
 }

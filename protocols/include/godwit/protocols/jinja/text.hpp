@@ -29,6 +29,8 @@ public:
   /// Ascending, none empty, neighbours differ; the last one ends at size().
   [[nodiscard]] const std::vector<run>& runs() const noexcept { return runs_; }
   [[nodiscard]] bool markup_at(std::size_t at) const noexcept;
+  /// True where no byte is content.
+  [[nodiscard]] bool all_markup() const noexcept { return runs_.empty() || (runs_.size() == 1 && runs_[0].markup); }
 
   void append(std::string_view bytes, bool markup);
   void append(const text& other) { append(other, 0, other.size()); }
