@@ -1,8 +1,8 @@
 // Encoding text: MB/s of one thread against npm's tiktoken (Rust, compiled to WebAssembly), with the same vocabularies
 // (those of GPT-2, GPT-4 and GPT-4o) on the same text (this repository's own), in turns. The ids must be the same.
 
+#include "gpu/model/tiktoken_ranks.hpp"
 #include "support/bench.hpp"
-#include "tokenizer/ranks.hpp"
 
 #include <godwit/gpu/model/tokenizer.hpp>
 
@@ -24,9 +24,10 @@ namespace {
 
 namespace files = std::filesystem;
 using godwit::gpu::model::tokenizer;
+namespace tests = godwit::gpu::model::tests;
 
 constexpr auto package = GODWIT_SOURCE_DIR "/tests/gpu/model/oracle";
-constexpr auto script = GODWIT_SOURCE_DIR "/tests/bench/tokenizer/tiktoken.mjs";
+constexpr auto script = GODWIT_SOURCE_DIR "/tests/gpu/model/oracle/tiktoken.mjs";
 
 std::string text_of_this_repository() {
   std::vector<files::path> paths;
@@ -44,13 +45,6 @@ std::string text_of_this_repository() {
     text.append(std::istreambuf_iterator<char>(in), {});
   }
   return text;
-}
-
-std::vector<std::string> lines_of(const files::path& file) {
-  std::vector<std::string> lines;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
-  return lines;
 }
 
 class scratch {
@@ -120,10 +114,7 @@ private:
 };
 
 tokenizer same_tokenizer(const files::path& directory) {
-  std::vector<std::string> ranks;
-  for (const auto& line : lines_of(directory / "ranks.txt")) ranks.push_back(godwit::bench::from_base64(line));
-  const auto pattern = lines_of(directory / "pattern.txt").front();
-  auto read = tokenizer::from_json(godwit::bench::tokenizer_json_of(ranks, pattern));
+  auto read = tokenizer::from_json(tests::tokenizer_json_of_tiktoken(directory.string()));
   if (!read) throw std::runtime_error(read.error().what());
   return std::move(read).value();
 }
@@ -136,7 +127,7 @@ void compare(godwit::bench::session& session, const std::string& encoding, const
   reference theirs(encoding, directory.path() / "text", directory.path());
   const auto ours = same_tokenizer(directory.path());
   const auto ids = ours.encode(text, false);
-  const auto expected = lines_of(directory.path() / "ids.txt");
+  const auto expected = tests::lines_of((directory.path() / "ids.txt").string());
   const bool same = std::equal(ids.begin(), ids.end(), expected.begin(), expected.end(),
                                [](auto id, const std::string& line) { return std::to_string(id) == line; });
   if (!same) throw std::runtime_error("the ids are not tiktoken's (" + encoding + ")");

@@ -1,5 +1,6 @@
 #include "gpu/model/bpe_trainer.hpp"
 #include "gpu/model/model_files.hpp"
+#include "gpu/model/tiktoken_ranks.hpp"
 #include "gpu/model/tokenizer_families.hpp"
 #include "gpu/model/tokenizer_files.hpp"
 
@@ -157,6 +158,36 @@ TEST_P(TokenizerOracleFamily, GivesTheSameIdsAndTextForLongRuns) {
   }
   expect_same(GetParam(), tests::family(GetParam()).json, texts);
 }
+
+// Real vocabularies: those that npm's tiktoken brings.
+class TokenizerOracleTiktoken : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(TokenizerOracleTiktoken, GivesTheSameIds) {
+  if (!std::filesystem::exists(std::string(oracle) + "/node_modules/tiktoken"))
+    GTEST_SKIP() << "no tiktoken in tests/gpu/model/oracle/node_modules; `npm ci` there fetches it";
+  // One text: words end at its line breaks in each pattern, so that a difference stays where it is.
+  std::string text = tests::repository_text(300000);
+  for (const auto& list : {tests::hard_texts(), tests::texts_of_many_scripts()})
+    for (const auto& one : list) text += one + "\nend\n";
+  const tests::scratch_directory directory("tiktoken-" + GetParam());
+  const auto file = [&](const char* part) { return (directory.path() / part).string(); };
+  std::ofstream(file("text")) << text;
+  const auto command = "node '" + std::string(oracle) + "/tiktoken.mjs' '" + oracle + "' " + GetParam() + " '" +
+                       file("text") + "' '" + directory.path().string() + "' </dev/null >/dev/null";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const auto ours = tokenizer::from_json(tests::tokenizer_json_of_tiktoken(directory.path().string()));
+  ASSERT_TRUE(ours) << ours.error().what();
+  std::string theirs;
+  for (const auto& line : tests::lines_of(file("ids.txt"))) (theirs += theirs.empty() ? "" : " ") += line;
+  const auto ids = ours->encode(text, false);
+  const auto mine = joined(ids);
+  EXPECT_TRUE(mine == theirs) << parting(theirs, mine);
+  EXPECT_EQ(ours->decode(ids, true), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Vocabularies, TokenizerOracleTiktoken,
+                         ::testing::Values("r50k_base", "cl100k_base", "o200k_base"),
+                         [](const auto& chosen) { return chosen.param; });
 
 INSTANTIATE_TEST_SUITE_P(Families, TokenizerOracleFamily, ::testing::ValuesIn(tests::family_names()),
                          [](const auto& chosen) { return chosen.param; });

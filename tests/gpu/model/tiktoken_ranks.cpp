@@ -1,11 +1,11 @@
-#include "tokenizer/ranks.hpp"
+#include "gpu/model/tiktoken_ranks.hpp"
 
 #include <cstdint>
-#include <limits>
+#include <fstream>
 #include <string_view>
 #include <unordered_map>
 
-namespace godwit::bench {
+namespace godwit::gpu::model::tests {
 
 namespace {
 
@@ -62,6 +62,13 @@ std::string escaped(const std::string& text) {
 
 } // namespace
 
+std::vector<std::string> lines_of(const std::string& file) {
+  std::vector<std::string> lines;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
+  return lines;
+}
+
 std::string from_base64(const std::string& text) {
   std::string out;
   std::uint32_t bits = 0;
@@ -110,4 +117,11 @@ std::string tokenizer_json_of(const std::vector<std::string>& ranks, const std::
          R"("type":"BPE","ignore_merges":false,"vocab":{)" + vocab + "},\"merges\":[" + merges + "]}}";
 }
 
-} // namespace godwit::bench
+std::string tokenizer_json_of_tiktoken(const std::string& directory) {
+  std::vector<std::string> ranks;
+  for (const auto& line : lines_of(directory + "/ranks.txt")) ranks.push_back(from_base64(line));
+  const auto pattern = lines_of(directory + "/pattern.txt");
+  return tokenizer_json_of(ranks, pattern.empty() ? std::string() : pattern.front());
+}
+
+} // namespace godwit::gpu::model::tests
