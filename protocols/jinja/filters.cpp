@@ -40,12 +40,14 @@ value otherwise(interpreter& machine, const value& of, call_arguments& with) {
 value trim(interpreter& machine, const value& of, call_arguments& with) {
   const auto all = machine.shown(of);
   const auto* chars = with.get(0, "chars");
-  if (chars == nullptr || chars->is(kind::none)) return machine.make(stripped(all, true, true));
-  return machine.make(stripped(all, true, true, machine.string(*chars, "the characters").bytes()));
+  if (chars == nullptr || chars->is(kind::none)) return machine.strip(all, true, true, std::nullopt);
+  return machine.strip(all, true, true, machine.string(*chars, "the characters").bytes());
 }
 
 template <letter_case How> value cased(interpreter& machine, const value& of, call_arguments&) {
-  return machine.make(in_case(machine.shown(of), How));
+  const auto all = machine.shown(of);
+  machine.charge(all.size() / 8);
+  return machine.make(in_case(all, How));
 }
 
 value join(interpreter& machine, const value& of, call_arguments& with) {
@@ -124,6 +126,7 @@ value rounded(interpreter& machine, const value& of, call_arguments& with) {
 
 value escape(interpreter& machine, const value& of, call_arguments&) {
   const auto all = machine.shown(of);
+  machine.charge(all.size() / 4);
   text out;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto c = all.bytes()[i];

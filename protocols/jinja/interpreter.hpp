@@ -110,6 +110,7 @@ public:
   [[nodiscard]] value call_method(const value& of, std::string_view name, call_arguments& with);
   [[nodiscard]] value filter(std::string_view name, const value& of, call_arguments& with);
   [[nodiscard]] bool test(std::string_view name, const value& of, call_arguments& with);
+  [[nodiscard]] value strip(const text& from, bool left, bool right, std::optional<std::string_view> of);
   /// `count`: null, none or negative for every one.
   [[nodiscard]] value replace(const value& in, const text& what, const text& by, const value* count);
   [[nodiscard]] value to_json(const value& of, const call_arguments& with);

@@ -115,7 +115,8 @@ value items(interpreter& machine, const value& of, call_arguments& with) {
 }
 
 /// The arguments of the filter or test that map, select, ... were given.
-call_arguments rest(const call_arguments& with, std::size_t from) {
+call_arguments rest(interpreter& machine, const call_arguments& with, std::size_t from) {
+  machine.charge(with.positional.size() + with.named.size());
   call_arguments out;
   for (auto i = from; i < with.positional.size(); ++i) out.positional.push_back(with.positional[i]);
   out.named = with.named;
@@ -132,7 +133,7 @@ value map(interpreter& machine, const value& of, call_arguments& with) {
       auto found = machine.attribute_path(item, *path);
       out.push_back(!found.defined() && instead != nullptr ? *instead : std::move(found));
     } else {
-      auto given = rest(with, 1);
+      auto given = rest(machine, with, 1);
       out.push_back(machine.filter(machine.string(with.positional[0], "the name of a filter").bytes(), item, given));
     }
   }
@@ -147,7 +148,7 @@ template <bool Wanted, bool OfAttribute> value select(interpreter& machine, cons
     const auto tested = OfAttribute ? machine.attribute_path(item, with.positional[0]) : item;
     bool holds = false;
     if (with.positional.size() > at) {
-      auto given = rest(with, at + 1);
+      auto given = rest(machine, with, at + 1);
       holds = machine.test(machine.string(with.positional[at], "the name of a test").bytes(), tested, given);
     } else {
       holds = machine.truth(tested);

@@ -194,7 +194,7 @@ std::vector<value> interpreter::iterate(const value& over) {
     return out;
   case kind::string: {
     const auto& all = over.as_text();
-    charge(1 + all.size());
+    charge(1 + 8 * count_characters(all.bytes()));
     for (std::size_t at = 0; at < all.size();) {
       const auto end = at + character_bytes(all.bytes(), at);
       out.push_back(make(all.slice(at, end)));

@@ -12,6 +12,7 @@ namespace {
 
 using kind = value::kind;
 
+constexpr std::size_t part_steps = 16; ///< a part takes more memory than its bytes: paid before it is made
 constexpr auto every = static_cast<std::size_t>(-1);
 
 /// -1 or none: every one.
@@ -23,10 +24,27 @@ std::size_t count_of(interpreter& machine, const value* given) {
 
 value list_of(interpreter& machine, std::vector<text> parts) {
   std::vector<value> items;
-  machine.charge(parts.size());
   items.reserve(parts.size());
   for (auto& part : parts) items.push_back(machine.make(std::move(part)));
   return machine.make(std::move(items));
+}
+
+std::size_t count_of_parts(std::string_view all, std::string_view at) {
+  std::size_t count = 1;
+  for (auto found = all.find(at); found != std::string_view::npos; found = all.find(at, found + at.size())) ++count;
+  return count;
+}
+
+std::size_t count_of_words(std::string_view all) {
+  std::size_t count = 0;
+  bool within = false;
+  for (std::size_t at = 0; at < all.size();) {
+    const auto space = space_at(all, at);
+    count += space == 0 && !within ? 1 : 0;
+    within = space == 0;
+    at += space != 0 ? space : character_bytes(all, at);
+  }
+  return count;
 }
 
 template <class Holds> bool all_characters(std::string_view bytes, Holds holds) {
@@ -73,7 +91,7 @@ text formatted(interpreter& machine, const text& pattern, const call_arguments& 
 value interpreter::string_method(const value& of, std::string_view name, call_arguments& with) {
   const auto& self = of.as_text();
   const std::string_view all = self.bytes();
-  charge(1 + all.size() / 64);
+  charge(1 + all.size() / 256);
   const auto argument = [&](std::size_t place, std::string_view called) -> const text& {
     const auto* given = with.get(place, called);
     if (given == nullptr) fail(std::string(name) + "() lacks its argument '" + std::string(called) + "'");
@@ -86,8 +104,8 @@ value interpreter::string_method(const value& of, std::string_view name, call_ar
 
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
     const auto* of_these = optional_text(0, "chars");
-    return make(stripped(self, name != "rstrip", name != "lstrip",
-                         of_these != nullptr ? std::optional<std::string_view>(of_these->bytes()) : std::nullopt));
+    return strip(self, name != "rstrip", name != "lstrip",
+                 of_these != nullptr ? std::optional<std::string_view>(of_these->bytes()) : std::nullopt);
   }
   if (name == "startswith" || name == "endswith") {
     const auto fits = [&](const text& part) {
@@ -103,20 +121,25 @@ value interpreter::string_method(const value& of, std::string_view name, call_ar
   if (name == "split" || name == "rsplit") {
     const auto* at = optional_text(0, "sep");
     const auto count = count_of(*this, with.get(1, "maxsplit"));
-    charge(all.size() / 4);
+    charge(all.size() / (at != nullptr ? 32 : 4));
     if (at != nullptr) {
       if (at->empty()) fail("split() at an empty string");
+      charge(part_steps * std::min(count, count_of_parts(all, at->bytes())));
       return list_of(*this, split(self, at->bytes(), count, name == "rsplit"));
     }
     if (name == "rsplit" && count != every) fail("rsplit() with a count lacks its separator");
+    charge(part_steps * std::min(count, count_of_words(all)));
     return list_of(*this, split_words(self, count));
   }
   if (name == "splitlines") {
-    charge(all.size() / 4);
+    charge(all.size() / 4 + part_steps * static_cast<std::size_t>(std::ranges::count_if(
+                                             all, [](char c) { return c == '\n' || c == '\r'; })));
     const auto* keep = with.get(0, "keepends");
     return list_of(*this, split_lines(self, keep != nullptr && truth(*keep)));
   }
   if (name == "replace") return replace(of, argument(0, "old"), argument(1, "new"), with.get(2, "count"));
+  if (name == "upper" || name == "lower" || name == "capitalize" || name == "title" || name.starts_with("is"))
+    charge(all.size() / 8);
   if (name == "upper") return make(in_case(self, letter_case::upper));
   if (name == "lower") return make(in_case(self, letter_case::lower));
   if (name == "capitalize") return make(in_case(self, letter_case::capitalized));
@@ -159,6 +182,12 @@ value interpreter::string_method(const value& of, std::string_view name, call_ar
   if (name == "isupper") return value(upper_case(all) == all && lower_case(all) != all);
   if (name == "islower") return value(lower_case(all) == all && upper_case(all) != all);
   fail("strings have no method '" + std::string(name.substr(0, 60)) + "'");
+}
+
+value interpreter::strip(const text& from, bool left, bool right, std::optional<std::string_view> of) {
+  auto out = stripped(from, left, right, of);
+  charge(1 + (from.size() - out.size()) / 8 * (1 + (of ? of->size() : 0)));
+  return make(std::move(out));
 }
 
 value interpreter::replace(const value& in, const text& what, const text& by, const value* count) {

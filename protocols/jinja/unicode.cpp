@@ -104,8 +104,9 @@ void append_utf8(std::string& out, std::uint32_t code) {
 
 std::size_t space_at(std::string_view bytes, std::size_t at) noexcept {
   if (at >= bytes.size()) return 0;
+  if (const auto first = static_cast<unsigned char>(bytes[at]); first < 0x80) return is_space(first) ? 1 : 0;
   const auto length = character_bytes(bytes, at);
-  if (length == 1 && static_cast<unsigned char>(bytes[at]) >= 0x80) return 0;
+  if (length == 1) return 0;
   return is_space(decode(bytes, at, length)) ? length : 0;
 }
 

@@ -38,7 +38,7 @@ struct source_limits {
 /// Bounds of one rendering.
 struct render_limits {
   std::uint64_t steps_max = 4'000'000;     ///< expressions and statements evaluated, items visited
-  std::uint64_t bytes_max = 256ULL << 20U; ///< of all strings made on the way
+  std::uint64_t bytes_max = 128ULL << 20U; ///< of all strings made on the way
   std::size_t output_bytes_max = 32U << 20U;
   std::uint32_t calls_max = 60;    ///< macros that are called by macros
   std::uint32_t nesting_max = 100; ///< of lists in lists
