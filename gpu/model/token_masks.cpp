@@ -105,7 +105,38 @@ void token_masks::walk_below(std::uint32_t top, grammar::state at, std::vector<s
     }
     path_[node.depth] = next;
     allow(i++, words);
+    ++work_;
   }
+}
+
+/// From what the first parts allow, kept from before. False: too much of it, for a state of very many parts.
+bool token_masks::put_together(grammar::state state, std::vector<std::uint64_t>& words) {
+  constexpr std::size_t parts_max = 64;
+  work_ = 0;
+  std::size_t parts = 0;
+  std::vector<grammar::state> open{state};
+  std::unordered_set<grammar::state> seen{state};
+  while (!open.empty()) {
+    const auto from = open.back();
+    open.pop_back();
+    for (const auto& [part, rest] : run_.split(from)) {
+      if (++parts > parts_max) return false;
+      const auto& allowed = first(part);
+      for (std::size_t i = 0; i < words.size(); ++i) words[i] |= allowed.words[i];
+      if (rest == grammar::automaton::only_end()) continue;
+      for (unsigned byte = 0; byte < 256; ++byte) {
+        if (allowed.exits_of[byte] == allowed.exits_of[byte + 1]) continue;
+        const auto next = run_.advance(rest, static_cast<std::uint8_t>(byte));
+        if (next == grammar::dead) continue;
+        for (auto i = allowed.exits_of[byte]; i < allowed.exits_of[byte + 1]; ++i) {
+          walk_below(allowed.exits[i], next, words);
+          if (++work_ > trie_.nodes.size()) return false;
+        }
+      }
+      if (run_.may_end(part) && seen.insert(rest).second) open.push_back(rest);
+    }
+  }
+  return true;
 }
 
 std::shared_ptr<const token_mask> token_masks::at(grammar::state state) {
@@ -117,25 +148,7 @@ std::shared_ptr<const token_mask> token_masks::at(grammar::state state) {
   auto mask = std::make_shared<token_mask>();
   auto& words = mask->words;
   words.assign((vocabulary_ + 63) / 64, 0);
-  std::vector<grammar::state> open{state};
-  std::unordered_set<grammar::state> seen{state};
-  while (!open.empty()) {
-    const auto from = open.back();
-    open.pop_back();
-    for (const auto& [part, rest] : run_.split(from)) {
-      const auto& allowed = first(part);
-      for (std::size_t i = 0; i < words.size(); ++i) words[i] |= allowed.words[i];
-      if (rest == grammar::automaton::only_end()) continue;
-      for (unsigned byte = 0; byte < 256; ++byte) {
-        if (allowed.exits_of[byte] == allowed.exits_of[byte + 1]) continue;
-        const auto next = run_.advance(rest, static_cast<std::uint8_t>(byte));
-        if (next == grammar::dead) continue;
-        for (auto i = allowed.exits_of[byte]; i < allowed.exits_of[byte + 1]; ++i)
-          walk_below(allowed.exits[i], next, words);
-      }
-      if (run_.may_end(part) && seen.insert(rest).second) open.push_back(rest);
-    }
-  }
+  if (!put_together(state, words)) words = walk(state).words;
   mask->must_end = std::ranges::all_of(words, [](auto word) { return word == 0; });
   if (run_.may_end(state))
     for (const auto id : ends_)

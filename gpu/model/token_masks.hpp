@@ -52,6 +52,7 @@ private:
   [[nodiscard]] first_mask walk(protocols::grammar::state part);
   /// Below one node, whose byte has been taken already.
   void walk_below(std::uint32_t node, protocols::grammar::state at, std::vector<std::uint64_t>& words);
+  [[nodiscard]] bool put_together(protocols::grammar::state state, std::vector<std::uint64_t>& words);
   void allow(std::uint32_t node, std::vector<std::uint64_t>& words) const;
 
   protocols::grammar::text_grammar grammar_;
@@ -64,6 +65,7 @@ private:
   std::unordered_map<protocols::grammar::state, whole_mask> wholes_;
   std::uint64_t clock_ = 0; ///< counts uses
   std::size_t exit_count_ = 0;
+  std::size_t work_ = 0;                        ///< nodes looked at for one mask besides the walks
   std::vector<protocols::grammar::state> path_; ///< by depth
   std::vector<char> may_end_;
   constraint_counts counts_;

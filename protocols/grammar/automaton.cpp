@@ -12,7 +12,8 @@ namespace {
 
 /// Terms that an automaton may add to those of its grammar before it counts as crowded, and before it gives up.
 constexpr std::size_t terms_crowded = 1U << 16U;
-constexpr std::size_t terms_exhausted = 1U << 18U;
+constexpr std::size_t terms_exhausted = 1U << 17U;
+constexpr std::size_t choices_crowded = 1U << 19U;
 constexpr std::size_t table_bytes_crowded = 16U << 20U;
 constexpr std::uint32_t clamp_depth = 256;
 
@@ -158,6 +159,7 @@ state automaton::clamp(state at, std::uint32_t bytes_max, std::uint32_t depth) {
 
 bool automaton::crowded() const noexcept {
   return terms_->size() > grammar_.get().terms.size() + terms_crowded ||
+         terms_->choices() > grammar_.get().terms.choices() + choices_crowded ||
          table_.size() * sizeof(state) > table_bytes_crowded || exhausted_;
 }
 

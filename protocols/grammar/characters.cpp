@@ -111,13 +111,30 @@ bool character_set::contains(char32_t c) const noexcept {
   return std::ranges::any_of(ranges_, [c](const range& r) { return r.first <= c && c <= r.last; });
 }
 
+namespace {
+
+std::u32string key_of(char32_t kind, const character_set& set) {
+  std::u32string key(1, kind);
+  for (const auto& r : set.ranges()) {
+    key += r.first;
+    key += r.last;
+  }
+  return key;
+}
+
+} // namespace
+
 term_id utf8_of(term_table& terms, const character_set& set) {
+  const auto key = key_of(U'u', set);
+  if (const auto known = terms.made(key); known != term_table::nothing) return known;
   std::vector<term_id> parts;
   for (const auto& r : set.ranges()) range_to_utf8(terms, r.first, r.last, parts);
-  return terms.choice(parts);
+  return terms.made(key) = terms.choice(parts);
 }
 
 term_id in_json_string(term_table& terms, const character_set& set) {
+  const auto key = key_of(U'j', set);
+  if (const auto known = terms.made(key); known != term_table::nothing) return known;
   character_set escaped(0, 0x1F);
   escaped.add('"', '"');
   escaped.add('\\', '\\');
@@ -134,10 +151,11 @@ term_id in_json_string(term_table& terms, const character_set& set) {
             {terms.literal("\\u00"), hex(terms, static_cast<std::uint8_t>(c >> 4U), static_cast<std::uint8_t>(c >> 4U)),
              hex(terms, c & 15U, c & 15U)}));
     }
-  return terms.choice(parts);
+  return terms.made(key) = terms.choice(parts);
 }
 
 term_id any_json_character(term_table& terms) {
+  if (const auto known = terms.made(U"any"); known != term_table::nothing) return known;
   character_set plain(0x20, highest_character);
   character_set quoted('"', '"');
   quoted.add('\\', '\\');
@@ -155,7 +173,7 @@ term_id any_json_character(term_table& terms) {
   const auto pair =
       terms.sequence({d, hex(terms, 8, 11), digit, digit, backslash, u, d, hex(terms, 12, 15), digit, digit});
   const auto escape = terms.choice({terms.bytes(simple), terms.sequence(u, terms.choice({whole, pair}))});
-  return terms.choice({utf8_of(terms, plain), terms.sequence(backslash, escape)});
+  return terms.made(U"any") = terms.choice({utf8_of(terms, plain), terms.sequence(backslash, escape)});
 }
 
 std::u32string characters_of(std::string_view utf8) {

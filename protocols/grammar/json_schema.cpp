@@ -66,6 +66,7 @@ expected<text_grammar, schema_error> compile_schema(std::string_view text, const
     if (left_recursive_rule(*out) >= 0)
       return unexpected(schema_error{"", "a $ref leads back to itself without anything in between"});
     classify_bytes(*out);
+    out->terms.forget_made();
     return text_grammar(std::move(out));
   } catch (const schema_fault& fault) {
     return unexpected(fault.error);

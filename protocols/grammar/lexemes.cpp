@@ -12,9 +12,10 @@ namespace godwit::protocols::grammar {
 namespace json = boost::json;
 
 term_id white_space(term_table& terms) {
+  if (const auto known = terms.made(U"space"); known != term_table::nothing) return known;
   const auto blank = terms.byte(' ');
-  return terms.choice(
-      {term_table::empty, blank, terms.sequence(terms.byte('\n'), terms.repeat(blank, 0, indentation_max))});
+  return terms.made(U"space") = terms.choice(
+             {term_table::empty, blank, terms.sequence(terms.byte('\n'), terms.repeat(blank, 0, indentation_max))});
 }
 
 term_id any_string(term_table& terms, std::uint32_t least, std::uint32_t most) {

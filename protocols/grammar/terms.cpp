@@ -7,7 +7,7 @@ namespace godwit::protocols::grammar {
 namespace {
 
 constexpr std::size_t choices_max = 8192; ///< of one term
-constexpr std::size_t choices_per_term = 16;
+constexpr std::size_t choices_per_term = 8;
 
 std::size_t mix(std::size_t seed, std::uint64_t value) noexcept {
   std::uint64_t x = (seed ^ value) * 0x9E3779B97F4A7C15U;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -84,7 +85,11 @@ public:
   [[nodiscard]] const byte_set& set(const term& t) const noexcept { return sets_[t.a]; }
   [[nodiscard]] std::span<const byte_set> sets() const noexcept { return sets_; }
   [[nodiscard]] std::size_t size() const noexcept { return terms_.size(); }
+  [[nodiscard]] std::size_t choices() const noexcept { return choices_.size(); } ///< of all terms together
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
+  /// Where makers of larger terms keep what they have made, by a key of theirs; `nothing` at first.
+  [[nodiscard]] term_id& made(const std::u32string& key) { return made_[key]; }
+  void forget_made() { made_.clear(); }
   void limit(std::size_t terms_max) noexcept { terms_max_ = terms_max; }
 
 private:
@@ -99,6 +104,7 @@ private:
   std::vector<term_id> choices_;
   std::vector<byte_set> sets_;
   std::map<byte_set, std::uint32_t> set_index_;
+  std::map<std::u32string, term_id> made_;
   std::vector<term_id> slots_; ///< open addressing; `nothing` marks a free one
 };
 
