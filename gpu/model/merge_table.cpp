@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <queue>
+#include <unordered_map>
+#include <utility>
 
 namespace godwit::gpu::model {
 
@@ -51,49 +54,99 @@ void merge_few(std::span<const token_id> in, const merge_table& merges, std::vec
 }
 
 struct linked_symbol {
-  token_id id; ///< -1: merged into its left neighbour
+  token_id id;
   std::uint32_t previous;
   std::uint32_t next;
+  std::uint32_t rank; ///< of merging with the next; no_rank where they do not, or this has gone into its left neighbour
+  token_id into;
 };
 
-struct pending_merge {
-  std::uint32_t rank;
-  std::uint32_t at;
-  token_id left, right, into;                                             ///< stale when the symbols are others by now
-  friend bool operator<(const pending_merge& a, const pending_merge& b) { // for a heap with the lowest in front
-    return a.rank != b.rank ? a.rank > b.rank : a.at > b.at;
+/// Places by rank, then from the left. A long run has many places of few ranks, which come in order: then neither
+/// putting in nor taking out costs more than a look at the rank.
+class merge_queue {
+public:
+  void push(std::uint32_t rank, std::uint32_t at) {
+    auto& places = by_rank_[rank];
+    if (places.empty()) ranks_.push(rank);
+    places.push(at);
   }
+  [[nodiscard]] bool empty() const { return ranks_.empty(); }
+  std::pair<std::uint32_t, std::uint32_t> pop() {
+    const auto rank = ranks_.top();
+    auto& places = by_rank_.find(rank)->second;
+    const auto at = places.pop();
+    if (places.empty()) ranks_.pop();
+    return {rank, at};
+  }
+
+private:
+  /// In order while they come in order, otherwise a heap.
+  class place_list {
+  public:
+    [[nodiscard]] bool empty() const { return first_ == places_.size(); }
+    void push(std::uint32_t at) {
+      if (!heap_ && !places_.empty() && at < places_.back()) {
+        places_.erase(places_.begin(), places_.begin() + static_cast<std::ptrdiff_t>(first_));
+        first_ = 0;
+        heap_ = true; // a sorted list is one
+      }
+      places_.push_back(at);
+      if (heap_) std::push_heap(places_.begin(), places_.end(), std::greater<>());
+    }
+    std::uint32_t pop() {
+      std::uint32_t at = places_[first_];
+      if (heap_) {
+        std::pop_heap(places_.begin(), places_.end(), std::greater<>());
+        places_.pop_back();
+      } else {
+        ++first_;
+      }
+      if (empty()) {
+        places_.clear();
+        first_ = 0;
+        heap_ = false;
+      }
+      return at;
+    }
+
+  private:
+    std::vector<std::uint32_t> places_;
+    std::size_t first_ = 0;
+    bool heap_ = false;
+  };
+
+  std::unordered_map<std::uint32_t, place_list> by_rank_;
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ranks_; ///< those with places
 };
 
 void merge_many(std::span<const token_id> in, const merge_table& merges, std::vector<token_id>& out) {
   constexpr auto none = ~0U;
   const auto count = static_cast<std::uint32_t>(in.size());
   std::vector<linked_symbol> symbols(count);
-  for (std::uint32_t i = 0; i < count; ++i) symbols[i] = {in[i], i == 0 ? none : i - 1, i + 1 == count ? none : i + 1};
-  std::vector<pending_merge> first;
-  first.reserve(count);
-  const auto look = [&](std::uint32_t at) -> pending_merge {
-    if (at == none || symbols[at].next == none) return {no_rank, at, -1, -1, -1};
-    const auto left = symbols[at].id;
-    const auto right = symbols[symbols[at].next].id;
-    const auto found = merges.find(left, right);
-    return {found.rank, at, left, right, found.into};
+  merge_queue pending;
+  const auto look = [&](std::uint32_t at) {
+    auto& symbol = symbols[at];
+    symbol.rank = no_rank;
+    if (symbol.next == none) return;
+    const auto found = merges.find(symbol.id, symbols[symbol.next].id);
+    symbol.rank = found.rank;
+    symbol.into = found.into;
+    if (found.rank != no_rank) pending.push(found.rank, at);
   };
   for (std::uint32_t i = 0; i < count; ++i)
-    if (const auto one = look(i); one.rank != no_rank) first.push_back(one);
-  std::priority_queue<pending_merge> pending({}, std::move(first)); // a heap in linear time
+    symbols[i] = {in[i], i == 0 ? none : i - 1, i + 1 == count ? none : i + 1, no_rank, -1};
+  for (std::uint32_t i = 0; i < count; ++i) look(i);
   while (!pending.empty()) {
-    const auto best = pending.top();
-    pending.pop();
-    auto& left = symbols[best.at];
-    if (left.id != best.left || left.next == none || symbols[left.next].id != best.right) continue;
+    const auto [rank, at] = pending.pop();
+    auto& left = symbols[at];
+    if (left.rank != rank) continue; // it has merged otherwise meanwhile
     auto& right = symbols[left.next];
-    left.id = best.into;
+    left.id = left.into;
     left.next = right.next;
-    right.id = -1;
-    if (left.next != none) symbols[left.next].previous = best.at;
-    for (const auto at : {left.previous, best.at})
-      if (const auto one = look(at); one.rank != no_rank) pending.push(one);
+    right.rank = no_rank;
+    if (left.next != none) symbols[left.next].previous = at;
+    if (left.previous != none) look(left.previous);
+    look(at);
   }
   for (std::uint32_t i = 0; i != none; i = symbols[i].next) out.push_back(symbols[i].id);
 }

@@ -148,8 +148,10 @@ std::unique_ptr<const tokenizer::parts> read_tokenizer_json(std::string_view jso
   const auto rules = read_rules(model, vocab, pipeline.byte_level);
   const std::string mark = pipeline.metaspace ? pipeline.metaspace->replacement : std::string(usual_mark);
   auto merges = read_merges(model, vocab, special, mark);
-  // What is decided over a whole word forbids to cut it.
-  const bool may_cut = !pipeline.byte_level && !merges.crosses_mark && !rules.ignore_merges && !rules.fuse_unknown;
+  // What is decided over a whole word forbids to cut it. Unknown characters in a row do not go on across a known mark.
+  const auto mark_id = vocab.find(mark);
+  const bool fuses_across = rules.fuse_unknown && (!mark_id || special[static_cast<std::size_t>(*mark_id)]);
+  const bool may_cut = !pipeline.byte_level && !merges.crosses_mark && !rules.ignore_merges && !fuses_across;
 
   const auto [raw, normalized] = sought(added, normalizer);
   auto parts = std::make_unique<tokenizer::parts>(
