@@ -7,6 +7,7 @@
 #include "support/bench.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
@@ -104,38 +105,51 @@ double front_latency(front& ours) {
   return quantile(late, 0.99);
 }
 
-/// The same from the moment that an event is due.
-double bare_latency(const bare_server& bare, const bare_server::pace& due) {
-  const auto what = requests(paced_streams, paced_tokens);
-  const auto got = read_streams(bare.port(), what, {true, false});
-  if (!got.whole) throw std::runtime_error("not every stream came to its end");
-  std::vector<double> late;
-  for (std::size_t i = 0; i < paced_streams; ++i)
-    for (std::size_t k = 10; k < paced_tokens - 1; ++k)
-      late.push_back(std::chrono::duration<double, std::milli>(got.streams[i].arrivals[k] -
-                                                               due(what[i].substr(what[i].find("\r\n\r\n") + 4), k))
-                         .count());
-  return quantile(late, 0.99);
-}
+/// The same for a server that has nothing behind it: streams in groups as large as an instance's, whose turns are
+/// spread over the pace; a group's event is there when the first timer of the group has fired.
+class bare_groups {
+public:
+  [[nodiscard]] bare_server::pace pace_of() {
+    return {[this](const std::string& body, std::size_t k) {
+              return began_ + pace * static_cast<int>(k) + pace * static_cast<int>(group_of(body)) / paced_instances;
+            },
+            [this](const std::string& body, std::size_t k) {
+              std::int64_t none = 0;
+              made_[group_of(body) * paced_tokens + k].compare_exchange_strong(
+                  none, bench_clock::now().time_since_epoch().count());
+            }};
+  }
+  double latency(const bare_server& bare) {
+    for (auto& at : made_) at = 0;
+    began_ = bench_clock::now() + std::chrono::milliseconds(200);
+    const auto got = read_streams(bare.port(), requests(paced_streams, paced_tokens), {true, false});
+    if (!got.whole) throw std::runtime_error("not every stream came to its end");
+    std::vector<double> late;
+    for (std::size_t i = 0; i < paced_streams; ++i)
+      for (std::size_t k = 10; k < paced_tokens - 1; ++k) {
+        const bench_clock::time_point made(bench_clock::duration(made_[i % paced_instances * paced_tokens + k].load()));
+        late.push_back(std::chrono::duration<double, std::milli>(got.streams[i].arrivals[k] - made).count());
+      }
+    return quantile(late, 0.99);
+  }
+
+private:
+  static std::size_t group_of(const std::string& body) { // as front::request_of numbers streams
+    const auto digits = body.find('[') + 1;
+    return (std::stoul(body.substr(digits)) * 100 + std::stoul(body.substr(body.find(',', digits) + 1))) %
+           paced_instances;
+  }
+  bench_clock::time_point began_;
+  std::vector<std::atomic<std::int64_t>> made_ = std::vector<std::atomic<std::int64_t>>(paced_instances * paced_tokens);
+};
 
 void measure_latency(session& session) {
   front ours({http_threads, paced_instances, 64, pace});
   const auto same = record(ours.port(), paced_tokens);
-  auto began = bench_clock::now();
-  // As the instances: streams in groups, whose turns are spread over the pace.
-  const bare_server::pace due = [&began](const std::string& body, std::size_t k) {
-    const auto digits = body.find('[') + 1;
-    const auto comma = body.find(',', digits);
-    const auto stream = std::stoul(body.substr(digits)) * 100 + std::stoul(body.substr(comma + 1));
-    return began + pace * static_cast<int>(k) + pace * static_cast<int>(stream % paced_instances) / paced_instances;
-  };
-  const bare_server bare(http_threads, same.head, same.events, due);
+  bare_groups groups;
+  const bare_server bare(http_threads, same.head, same.events, groups.pace_of());
   const auto both = interleave(
-      std::min(session.repetitions(), 3), [&] { return front_latency(ours); },
-      [&] {
-        began = bench_clock::now() + std::chrono::milliseconds(200);
-        return bare_latency(bare, due);
-      });
+      std::min(session.repetitions(), 3), [&] { return front_latency(ours); }, [&] { return groups.latency(bare); });
   figure f;
   f.name = "http/added_latency_p99";
   f.value = both.ours;

@@ -32,7 +32,7 @@ constexpr auto as_value = asio::as_tuple(asio::use_awaitable);
 struct content {
   std::string head;
   std::vector<std::string> events;
-  bare_server::pace due;
+  bare_server::pace paced;
 };
 
 asio::awaitable<void> serve(tcp::socket socket, const content& what) {
@@ -45,9 +45,10 @@ asio::awaitable<void> serve(tcp::socket socket, const content& what) {
   if (unsent) co_return;
   asio::steady_timer timer(socket.get_executor());
   for (std::size_t k = 0; k < what.events.size(); ++k) {
-    if (what.due && k > 0) {
-      timer.expires_at(what.due(request.body(), k));
+    if (what.paced.due && k > 0) {
+      timer.expires_at(what.paced.due(request.body(), k));
       co_await timer.async_wait(as_value);
+      what.paced.made(request.body(), k);
     }
     const auto [failed, w] =
         co_await asio::async_write(socket, beast::http::make_chunk(asio::buffer(what.events[k])), as_value);
@@ -95,8 +96,8 @@ private:
   std::optional<tcp::acceptor> acceptor_;
 };
 
-bare_server::bare_server(unsigned threads, std::string head, std::vector<std::string> events, pace due)
-    : impl_(std::make_unique<impl>(threads, content{std::move(head), std::move(events), std::move(due)})) {}
+bare_server::bare_server(unsigned threads, std::string head, std::vector<std::string> events, pace paced)
+    : impl_(std::make_unique<impl>(threads, content{std::move(head), std::move(events), std::move(paced)})) {}
 bare_server::~bare_server() = default;
 std::uint16_t bare_server::port() const noexcept { return impl_->port(); }
 
