@@ -203,7 +203,7 @@ std::string by_character(const by_character_options& options) {
   auto words = marked_words(options.across);
   if (options.newline_merges) words["\n\n\n\n"] = 1000;
   // Characters that come seldom get no token: that is what byte fallback and the unknown token are for. Long words
-  // teach little and take long.
+  // and those that come once teach little and take long.
   counts characters, frequent;
   for (const auto& [word, count] : words)
     for (std::size_t at = 0; at < word.size();) {
@@ -212,7 +212,7 @@ std::string by_character(const by_character_options& options) {
       at += one.size();
     }
   for (const auto& [word, count] : words) {
-    bool known = word.size() <= 60;
+    bool known = count >= 2 && word.size() <= 60;
     for (std::size_t at = 0; at < word.size() && known;) {
       const auto one = word.substr(at, read_utf8(word, at).length);
       known = characters[one] >= 30;
