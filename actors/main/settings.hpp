@@ -27,7 +27,7 @@ struct serve_settings {
   struct {
     std::string name;              // as clients call the model; empty: the directory's name
     std::uint32_t context_max = 0; // tokens; 0: what the model was made for
-    std::string chat_template;      // a file; empty: the model's own
+    std::string chat_template;     // a file; empty: the model's own
   } model;
   struct {
     std::uint32_t count = 1;
