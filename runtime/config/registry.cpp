@@ -33,8 +33,9 @@ std::string variable_of(const std::string& name) {
 }
 
 std::string number_text(const setting& s, double x) {
-  if (s.kind == value_kind::duration) return duration_text(static_cast<std::int64_t>(x * 1e6));
-  if (s.kind == value_kind::bytes) return bytes_text(static_cast<std::uint64_t>(x));
+  // Also for values that are refused because they are out of all bounds.
+  if (s.kind == value_kind::duration && std::abs(x) < 9e12) return duration_text(static_cast<std::int64_t>(x * 1e6));
+  if (s.kind == value_kind::bytes && x >= 0 && x < 1.8e19) return bytes_text(static_cast<std::uint64_t>(x));
   if (s.kind == value_kind::integer && std::abs(x) < 9e15) return std::to_string(static_cast<std::int64_t>(x));
   return real_text(x);
 }
