@@ -485,7 +485,10 @@ void frontend::finish(protocols::request_id id, finish_reason reason) {
 
 void frontend::fail(protocols::request_id id, failure_kind kind, std::string message) {
   const auto sink = find(id)->sink;
-  options_.log.request(id).warning("failed: {}", message);
+  if (kind == failure_kind::overloaded || kind == failure_kind::timed_out) // as many as clients like
+    options_.log.request(id).debug("failed: {}", message);
+  else
+    options_.log.request(id).warning("failed: {}", message);
   ++counts_.failed_total;
   const auto outcome = kind == failure_kind::overloaded  ? "overloaded"
                        : kind == failure_kind::timed_out ? "timed_out"

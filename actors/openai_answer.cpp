@@ -15,6 +15,8 @@ namespace openai = protocols::openai;
 
 namespace {
 
+constexpr std::size_t entries_written_at_once = 4096; // some milliseconds
+
 std::uint32_t count_characters(std::string_view text) {
   return static_cast<std::uint32_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -126,7 +128,7 @@ void openai_answer::add(const openai_choice& who, openai::choice piece, const op
   whole.finish_reason = std::move(piece.finish_reason);
   whole.stop_string = std::move(piece.stop_string);
   whole.stop_token = piece.stop_token;
-  if (!piece.prompt_logprobs.empty()) whole.prompt_logprobs = std::move(piece.prompt_logprobs);
+  if (piece.prompt_logprobs) whole.prompt_logprobs = std::move(piece.prompt_logprobs);
   if (piece.logprobs) {
     if (!whole.logprobs) whole.logprobs.emplace();
     std::move(piece.logprobs->begin(), piece.logprobs->end(), std::back_inserter(*whole.logprobs));
@@ -173,6 +175,20 @@ void openai_answer::finish() {
   }
   if (options_.on_status) options_.on_status(200);
   if (options_.drawn > 1) choose_best();
+  std::size_t entries = 0;
+  for (const auto& one : whole_) {
+    entries += one.text.size() / 16 + (one.prompt_logprobs ? entries_written_at_once : 0);
+    if (one.logprobs) entries += one.logprobs->size() * 8;
+  }
+  // Others' tokens wait while this one's answer is written.
+  if (entries >= entries_written_at_once && options_.offload &&
+      options_.offload([self = shared_from_this()] { self->respond(); }))
+    return;
+  respond();
+}
+
+// Nothing is added to a whole answer that is over, so that it is read without the lock.
+void openai_answer::respond() {
   transport::http::response out;
   out.fields.add("X-Request-Id", options_.head.id);
   out.body = options_.endpoint == openai::chunk_writer::endpoint::chat
@@ -219,15 +235,10 @@ void openai_choice::on_prompt_scores(std::vector<protocols::sampled_token> score
   const auto text_of = [this](protocols::token_id id, float logprob) {
     return openai::token_text{std::string(options_.tokens->bytes(id)), logprob};
   };
-  if (options_.prompt_logprobs) {
-    std::vector<openai::prompt_token> list;
-    for (const auto& score : scores) {
-      auto& told = list.emplace_back(openai::prompt_token{score.id, text_of(score.id, score.logprob), {}});
-      for (const auto& other : score.top) told.top.push_back({other.id, text_of(other.id, other.logprob)});
-    }
-    prompt_logprobs_ = openai::prompt_logprobs_list(list);
+  if (!options_.logprobs || options_.prompt.empty()) {
+    told_later(std::move(scores));
+    return;
   }
-  if (!options_.logprobs || options_.prompt.empty()) return;
   // The echoed prompt's tokens stand before the answer's.
   gpu::model::incremental_decoder text(options_.tokens, true);
   std::uint32_t at = 0;
@@ -242,6 +253,23 @@ void openai_choice::on_prompt_scores(std::vector<protocols::sampled_token> score
     at += count_characters(text.feed(options_.prompt[i]));
     logprobs_.push_back(std::move(told));
   }
+  told_later(std::move(scores));
+}
+
+// Written with the answer, by whoever does that.
+void openai_choice::told_later(std::vector<protocols::sampled_token> scores) {
+  if (!options_.prompt_logprobs) return;
+  prompt_logprobs_ = [tokens = options_.tokens, scores = std::move(scores)] {
+    const auto text_of = [&](protocols::token_id id, float logprob) {
+      return openai::token_text{std::string(tokens->bytes(id)), logprob};
+    };
+    std::vector<openai::prompt_token> list;
+    for (const auto& score : scores) {
+      auto& told = list.emplace_back(openai::prompt_token{score.id, text_of(score.id, score.logprob), {}});
+      for (const auto& other : score.top) told.top.push_back({other.id, text_of(other.id, other.logprob)});
+    }
+    return openai::prompt_logprobs_list(list);
+  };
 }
 
 openai::token_choice openai_choice::describe(const protocols::sampled_token& token, std::uint32_t offset) const {

@@ -34,7 +34,9 @@ struct openai_answer_options {
   std::uint32_t retry_after_s = 1;
   std::function<void(int status)> on_status;                  ///< told once; may be empty
   std::function<void(std::shared_ptr<answer_sink>)> withdraw; ///< gives up a choice that still runs
-  std::shared_ptr<request_span> span;                         ///< null: nobody records
+  /// Runs a job elsewhere, soon; false: it does not. May be empty.
+  std::function<bool(std::function<void()> job)> offload;
+  std::shared_ptr<request_span> span; ///< null: nobody records
 };
 
 /// The HTTP answer to one call: one or more choices, streamed or whole.
@@ -59,6 +61,7 @@ private:
   void begin_stream();
   void write_failure(const protocols::openai::api_error& error);
   void finish();
+  void respond();
 
   std::mutex mutex_; // where a front end dies, submissions in its mailbox are failed on other threads
   std::shared_ptr<transport::http::exchange> exchange_;
@@ -115,6 +118,7 @@ public:
 
 private:
   [[nodiscard]] protocols::openai::choice piece(protocols::openai::tool_parser::emission said);
+  void told_later(std::vector<protocols::sampled_token> scores);
   [[nodiscard]] protocols::openai::token_choice describe(const protocols::sampled_token& token,
                                                          std::uint32_t offset) const;
 
@@ -130,7 +134,7 @@ private:
   std::uint32_t characters_ = 0; // of text so far, held-back text included
   double logprob_sum_ = 0.0;
   std::uint32_t drawn_ = 0;
-  std::string prompt_logprobs_; // JSON, not sent yet
+  protocols::openai::prompt_logprobs_writer prompt_logprobs_; // not sent yet
 };
 
 } // namespace godwit::actors

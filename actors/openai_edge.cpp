@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <exception>
 #include <functional>
 #include <utility>
 
@@ -28,6 +30,22 @@ http::response to_response(const openai::api_error& error) {
   return out;
 }
 
+/// A path's part without percent-encoding: clients write the '/' of a model's name so.
+std::string decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned code = 0;
+    const auto* const digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() && std::from_chars(digits, digits + 2, code, 16).ptr == digits + 2) {
+      out += static_cast<char>(code);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 http::response json(std::string body) {
   http::response out;
   out.body = std::move(body);
@@ -38,6 +56,10 @@ protocols::salt_key salt_key_of(std::uint64_t seed) {
   const runtime::async::counter_random random(seed, 2);
   return {random.at(0), random.at(1)};
 }
+
+constexpr std::size_t large_waiting_max = 32;
+/// An answer without `max_tokens` is counted as if it had so many.
+constexpr std::uint64_t usual_answer_tokens = 4096;
 
 std::string_view type_of(int status) {
   if (status == 503) return "service_unavailable_error";
@@ -67,7 +89,7 @@ struct openai_edge::call {
 };
 
 struct openai_edge::route {
-  std::string_view method;
+  std::string_view method; ///< empty: any
   std::string_view path;
   bool below = false; ///< the path is a prefix
   void (openai_edge::*serve)(const http::request&, const exchange_ptr&);
@@ -85,16 +107,16 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
       {"POST", "/ping", false, &openai_edge::ping},
       {"POST", "/tokenize", false, &openai_edge::tokenize},
       {"POST", "/detokenize", false, &openai_edge::detokenize},
-      {"POST", "/v1/embeddings", false, &openai_edge::not_served},
-      {"POST", "/v1/responses", false, &openai_edge::not_served},
-      {"POST", "/v1/moderations", false, &openai_edge::not_served},
-      {"POST", "/v1/rerank", false, &openai_edge::not_served},
-      {"POST", "/v1/score", false, &openai_edge::not_served},
-      {"POST", "/v1/audio/", true, &openai_edge::not_served},
-      {"POST", "/v1/images/", true, &openai_edge::not_served},
-      {"POST", "/v1/files", true, &openai_edge::not_served},
-      {"POST", "/v1/batches", true, &openai_edge::not_served},
-      {"POST", "/v1/fine_tuning/", true, &openai_edge::not_served},
+      {"", "/v1/embeddings", false, &openai_edge::not_served},
+      {"", "/v1/responses", false, &openai_edge::not_served},
+      {"", "/v1/moderations", false, &openai_edge::not_served},
+      {"", "/v1/rerank", false, &openai_edge::not_served},
+      {"", "/v1/score", false, &openai_edge::not_served},
+      {"", "/v1/audio/", true, &openai_edge::not_served},
+      {"", "/v1/images/", true, &openai_edge::not_served},
+      {"", "/v1/files", true, &openai_edge::not_served},
+      {"", "/v1/batches", true, &openai_edge::not_served},
+      {"", "/v1/fine_tuning/", true, &openai_edge::not_served},
       {"GET", "/version", false, &openai_edge::version},
       {"GET", "/metrics", false, &openai_edge::metrics},
       {"GET", "/debug", false, &openai_edge::debug_home, true},
@@ -114,6 +136,7 @@ openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options optio
   if (options_.metrics != nullptr)
     answers_ =
         &options_.metrics->add_counter_family("godwit_http_answers_total", "Answers of the HTTP endpoint.", {"status"});
+  if (options_.large_bytes > 0) worker_ = std::make_shared<edge_worker>(large_waiting_max);
 }
 
 void openai_edge::count(int status) {
@@ -126,11 +149,24 @@ void openai_edge::refuse(const openai::api_error& error, const exchange_ptr& exc
 }
 
 void openai_edge::handle(http::request request, exchange_ptr exchange) {
+  if (!worker_ || request.body.size() <= options_.large_bytes) return serve_any(request, std::move(exchange));
+  auto job = [this, exchange, large = std::make_shared<http::request>(std::move(request))] {
+    try {
+      serve_any(*large, exchange);
+    } catch (const std::exception& failure) { // as the server does for the others
+      options_.log.error("a request failed: {}", failure.what());
+      refuse(openai::internal_error("the request's handler failed"), exchange);
+    }
+  };
+  if (!worker_->post(std::move(job))) refuse(openai::overloaded(options_.retry_after_s), exchange);
+}
+
+void openai_edge::serve_any(const http::request& request, exchange_ptr exchange) {
   std::string allowed;
   for (const auto& r : routes()) {
     const bool matches = r.below ? request.target.starts_with(r.path) : request.target == r.path;
     if (!matches || (r.debug && !options_.debug_recording)) continue;
-    if (request.method == r.method) {
+    if (r.method.empty() || request.method == r.method) {
       serve(r, request, std::move(exchange));
       return;
     }
@@ -160,7 +196,7 @@ void openai_edge::models(const http::request& request, const exchange_ptr& excha
   const auto card = openai::model_card{options_.model.name, started_s_, "godwit", options_.model.context_length};
   constexpr std::string_view prefix = "/v1/models/";
   if (!request.target.starts_with(prefix)) return exchange->respond(json(openai::models_object({card})));
-  const auto asked = request.target.substr(prefix.size());
+  const auto asked = decoded(std::string_view(request.target).substr(prefix.size()));
   if (asked == options_.model.name) return exchange->respond(json(openai::model_object(card)));
   exchange->respond(to_response(openai::model_not_found(asked)));
 }
@@ -300,6 +336,31 @@ std::optional<openai::api_error> openai_edge::fits(const call& what) const {
     error.code = "context_length_exceeded";
     return error;
   }
+  return small_enough(what);
+}
+
+// A short request must not make an answer that takes seconds to write and the memory of thousands of others.
+std::optional<openai::api_error> openai_edge::small_enough(const call& what) const {
+  const auto& common = *what.common;
+  std::uint64_t told = 0;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < what.prompts.size(); ++i) {
+    const bool echoes = i < what.echoes.size();
+    const auto answer = common.has_max_tokens ? common.stop.max_tokens : usual_answer_tokens;
+    const auto tokens = answer + (echoes ? what.prompts[i].size() : 0);
+    if (common.sampling.logprobs >= 0)
+      told += what.drawn * tokens * (1 + static_cast<std::uint64_t>(common.sampling.logprobs));
+    if (common.wants_prompt_logprobs)
+      told += what.prompts[i].size() * (1 + static_cast<std::uint64_t>(common.sampling.prompt_logprobs));
+    if (echoes) bytes += what.drawn * what.echoes[i].size();
+  }
+  if (told > options_.limits.logprobs_told_max)
+    return openai::invalid_value("logprobs", "The answer would tell " + std::to_string(told) +
+                                                 " log-probabilities; at most " +
+                                                 std::to_string(options_.limits.logprobs_told_max) +
+                                                 " are told. Ask for fewer, for fewer answers or for shorter ones.");
+  if (bytes > options_.limits.body_bytes_max)
+    return openai::invalid_value("echo", "The answer would repeat " + std::to_string(bytes) + " bytes of its prompts.");
   return std::nullopt;
 }
 
@@ -389,6 +450,11 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   format.on_status = [family = answers_](int status) {
     if (family != nullptr) family->with({std::to_string(status)}).increment();
   };
+  if (worker_)
+    format.offload = [weak = std::weak_ptr(worker_)](std::function<void()> job) {
+      const auto worker = weak.lock();
+      return worker && worker->post(std::move(job));
+    };
   format.withdraw = [gate = gate_](std::shared_ptr<answer_sink> sink) { gate->withdraw(std::move(sink)); };
   format.span = span_of(*exchange);
   if (format.span) format.span->name_answer(id);

@@ -85,6 +85,7 @@ void openai_edge::debug_recording(const http::request& request, const exchange_p
 }
 
 openai_edge::~openai_edge() {
+  if (worker_) worker_->end(); // its jobs use the rest
   if (debug_thread_.joinable()) debug_thread_.join();
 }
 

@@ -61,8 +61,13 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
         edge->handle(std::move(request), std::move(exchange));
       },
       actors::gate_options{settings_.http.cors_allowed_origins, http ? http->host : "", &metrics_});
+  auto server_settings = make_http_settings(settings_, log_.component("http"));
+  server_settings.on_head =
+      [gate = gate_.get()](const transport::http::request& head) -> std::optional<transport::http::response> {
+    return gate->without_key(head);
+  };
   server_ = std::make_unique<transport::http::server>(
-      make_http_settings(settings_, log_.component("http")),
+      std::move(server_settings),
       [gate = gate_.get()](transport::http::request request, std::shared_ptr<transport::http::exchange> exchange) {
         gate->handle(std::move(request), std::move(exchange));
       });
@@ -102,6 +107,8 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.limits.body_bytes_max = settings_.http.body_bytes_max;
   o.limits.prompts_max = settings_.frontend.prompts_max;
   o.limits.execution_levels = execution_level_names(settings_);
+  o.limits.context_length = context_length_;
+  o.large_bytes = 64 * 1024;
   o.limits.vocabulary = model.configuration.vocabulary;
   o.version = GODWIT_VERSION;
   o.unix_time_s = [] {

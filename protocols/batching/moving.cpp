@@ -70,7 +70,6 @@ moved_request planner::snapshot(request_id id, std::uint32_t tail_from) const {
   moved.cached_tokens = r.cached_tokens;
   moved.started = r.started;
   moved.preemptions = r.preemptions;
-  moved.prompt_scores = r.prompt_scores;
   moved.tail_index = std::min(tail_from, r.answer_tokens());
   if (r.keeps_logprobs()) {
     moved.tail_index = std::max(moved.tail_index, r.drawn_from);
@@ -78,6 +77,7 @@ moved_request planner::snapshot(request_id id, std::uint32_t tail_from) const {
   } else {
     for (auto i = moved.tail_index; i < r.answer_tokens(); ++i) moved.tail.emplace_back(moved.answer[i]);
   }
+  if (moved.tail_index == 0) moved.prompt_scores = r.prompt_scores; // its home has them otherwise
   return moved;
 }
 

@@ -47,7 +47,8 @@ void parse_logit_bias(json_reader& body, const request_limits& limits, common_re
     const std::string_view name{entry.key().data(), entry.key().size()};
     std::int64_t id = -1;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
-    if (error != std::errc{} || end != name.data() + name.size() || id < 0 || id > maximum)
+    if (error != std::errc{} || end != name.data() + name.size() || id < 0 || id > maximum ||
+        name != std::to_string(id))
       fail(invalid_value("logit_bias", "'logit_bias' names token ids from 0 to " + std::to_string(maximum) + ", not '" +
                                            std::string{name.substr(0, 32)} + "'."));
     if (const auto bias = reader.number(name, -100.0F, 100.0F))
@@ -182,11 +183,12 @@ std::vector<token_id> parse_tokens(const json::array& from, const std::string& p
   tokens.reserve(from.size());
   const auto maximum = vocabulary > 0 ? std::int64_t{vocabulary} - 1 : tokens_limit;
   for (std::size_t i = 0; i < from.size(); ++i) {
-    const auto place = path + "[" + std::to_string(i) + "]";
-    if (!from[i].is_number()) fail_type(place, "a token id", from[i]);
-    const auto id = integral(from[i]);
-    if (!id || *id < 0 || *id > maximum)
+    const auto id = from[i].is_number() ? integral(from[i]) : std::nullopt;
+    if (!id || *id < 0 || *id > maximum) {
+      const auto place = path + "[" + std::to_string(i) + "]";
+      if (!from[i].is_number()) fail_type(place, "a token id", from[i]);
       fail(invalid_value(place, "'" + place + "' must be a token id from 0 to " + std::to_string(maximum) + "."));
+    }
     tokens.push_back(static_cast<token_id>(*id));
   }
   return tokens;

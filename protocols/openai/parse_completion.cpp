@@ -18,6 +18,8 @@ prompt_input text_prompt(const json::value& value, const std::string& path) {
 prompt_input token_prompt(const json::value& value, const std::string& path, const request_limits& limits) {
   if (!value.is_array()) fail_type(path, "an array of token ids", value);
   if (value.get_array().empty()) fail(invalid_value(path, "'" + path + "' must not be empty."));
+  if (limits.context_length > 0 && value.get_array().size() >= limits.context_length)
+    fail(context_length_exceeded(value.get_array().size(), limits.context_length, path));
   return {{}, parse_tokens(value.get_array(), path, limits.vocabulary)};
 }
 

@@ -128,7 +128,7 @@ void append_choice_end(std::string& out, const choice& of, bool chat) {
     append_integer(out, *of.stop_token);
   else
     out += "null";
-  if (!chat && !of.prompt_logprobs.empty()) out += R"(,"prompt_logprobs":)" + of.prompt_logprobs;
+  if (!chat && of.prompt_logprobs) out += R"(,"prompt_logprobs":)" + of.prompt_logprobs();
   out += '}';
 }
 
@@ -202,8 +202,8 @@ std::string chat_object(const response_head& head, const std::vector<choice>& ch
     out += R"(,"refusal":null})";
     append_choice_end(out, one, true);
   });
-  if (!choices.empty() && !choices.front().prompt_logprobs.empty())
-    out += R"(,"prompt_logprobs":)" + choices.front().prompt_logprobs;
+  if (!choices.empty() && choices.front().prompt_logprobs)
+    out += R"(,"prompt_logprobs":)" + choices.front().prompt_logprobs();
   out += R"(,"usage":)";
   append_usage(out, used);
   out += '}';

@@ -8,6 +8,14 @@
 
 namespace godwit::protocols::openai {
 
+namespace {
+
+void refuse_unknown(const json_reader& body) {
+  if (const auto names = body.unasked(); !names.empty()) fail(unknown_parameter(names.front()));
+}
+
+} // namespace
+
 expected<tokenize_request, api_error> parse_tokenize(std::string_view text, const request_defaults& defaults,
                                                      const request_limits& limits) {
   try {
@@ -21,12 +29,15 @@ expected<tokenize_request, api_error> parse_tokenize(std::string_view text, cons
       auto chat = parse_chat(text, defaults, limits);
       if (!chat) return unexpected{std::move(chat.error())};
       request.chat = std::move(*chat);
+      for (const auto& name : request.chat->unknown) // parse_chat does not know this one
+        if (name != "return_token_strs") fail(unknown_parameter(name));
       return request;
     }
     auto prompt = body.text("prompt");
     if (!prompt) fail(invalid_value("prompt", "'prompt' or 'messages' is required."));
     request.prompt = *std::move(prompt);
     request.add_special_tokens = body.boolean("add_special_tokens").value_or(true);
+    refuse_unknown(body);
     return request;
   } catch (parse_failure& failure) {
     return unexpected{std::move(failure.error)};
@@ -56,7 +67,12 @@ expected<detokenize_request, api_error> parse_detokenize(std::string_view text, 
     request.model = body.text("model").value_or("");
     const auto* tokens = body.array("tokens");
     if (tokens == nullptr) fail(invalid_value("tokens", "'tokens' is required."));
+    if (limits.context_length > 0 && tokens->size() > limits.context_length)
+      fail(invalid_value("tokens", "'tokens' may have as many ids as the context, " +
+                                       std::to_string(limits.context_length) + ", not " +
+                                       std::to_string(tokens->size()) + "."));
     request.tokens = parse_tokens(*tokens, "tokens", limits.vocabulary);
+    refuse_unknown(body);
     return request;
   } catch (parse_failure& failure) {
     return unexpected{std::move(failure.error)};

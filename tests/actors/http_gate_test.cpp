@@ -101,6 +101,13 @@ TEST(ApiKeys, AFileThatHoldsNoneOrSomethingElseIsAnErrorThatNamesTheLine) {
   EXPECT_EQ(api_keys::parse("a\nb\nc")->size(), 3U);
 }
 
+TEST(HttpGate, WithKeysTheDebugPageWantsOneToo) {
+  gated g;
+  g.gate.set_keys(std::make_shared<api_keys>(*api_keys::parse("sesame")));
+  EXPECT_EQ(g.ask("GET", "/debug/recording.json", {{"Host", "localhost"}}).status, 401);
+  EXPECT_EQ(g.ask("GET", "/debug/", {{"Host", "localhost"}, {"Authorization", "Bearer sesame"}}).status, 200);
+}
+
 TEST(HttpGate, TheDebugPageIsForThoseWhoNameTheServerItself) {
   gate_options options;
   options.host = "serving.internal";

@@ -157,11 +157,39 @@ TEST_F(OpenaiEdgeChoices, TextsAndConversationsAreToldInTokensAndBack) {
   EXPECT_EQ(call("POST", "/detokenize", R"({"model":"other","tokens":[1]})")->whole.status, 404);
 }
 
+TEST_F(OpenaiEdgeChoices, AShortRequestMakesNoHugeAnswer) {
+  std::string prompt = "1";
+  for (int i = 1; i < 400; ++i) prompt += ",1";
+  const std::string base = R"({"prompt":[)" + prompt + R"(],"max_tokens":1,"echo":true,)";
+  const auto refused = complete(base + R"("n":128,"logprobs":20})");
+  EXPECT_EQ(refused->whole.status, 400);
+  EXPECT_THAT(refused->whole.body, HasSubstr("\"param\":\"logprobs\""));
+  EXPECT_EQ(complete(base + R"("n":2,"logprobs":20})")->whole.status, 200);
+}
+
+TEST_F(OpenaiEdgeChoices, TheTokenizersFieldsAreUsedOrRefusedToo) {
+  for (const char* body : {R"({"prompt":"x","foo":1})", R"({"messages":[{"role":"user","content":"x"}],"foo":1})"}) {
+    const auto answer = call("POST", "/tokenize", body);
+    EXPECT_EQ(answer->whole.status, 400) << body;
+    EXPECT_THAT(answer->whole.body, HasSubstr("unknown_parameter"));
+  }
+  EXPECT_EQ(call("POST", "/detokenize", R"({"tokens":[1],"foo":1})")->whole.status, 400);
+  EXPECT_EQ(call("POST", "/tokenize", R"({"messages":[{"role":"user","content":"x"}],"return_token_strs":true})")
+                ->whole.status,
+            200);
+}
+
+TEST_F(OpenaiEdgeChoices, AModelsNameIsFoundAsClientsEncodeIt) {
+  EXPECT_EQ(call("GET", "/v1/models/sim%2Dmodel")->whole.status, 200);
+  EXPECT_EQ(call("GET", "/v1/models/sim%2model")->whole.status, 404);
+}
+
 TEST_F(OpenaiEdgeChoices, WhatOthersServeIsRefusedByName) {
   const auto answer = call("POST", "/v1/embeddings", "{}");
   EXPECT_EQ(answer->whole.status, 404);
   EXPECT_THAT(answer->whole.body, HasSubstr("unsupported_endpoint"));
   EXPECT_EQ(call("POST", "/v1/audio/speech", "{}")->whole.status, 404);
+  EXPECT_EQ(call("GET", "/v1/files")->whole.status, 404);
   EXPECT_EQ(call("GET", "/ping")->whole.status, 200);
   EXPECT_EQ(call("POST", "/ping")->whole.status, 200);
   EXPECT_EQ(call("DELETE", "/ping")->whole.fields.find("Allow"), "GET, POST");

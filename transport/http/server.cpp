@@ -116,9 +116,13 @@ awaitable<> server::impl::accept(std::shared_ptr<acceptor> a) {
     auto& chosen = *lanes_[next_++ % lanes_.size()];
     auto [ec, accepted] = co_await a->async_accept(chosen.thread.get(), as_value);
     if (core_->draining.load()) break;
-    if (!ec) {
-      admit(chosen, std::move(accepted));
-    } else {
+    auto admitted = !ec;
+    try {
+      if (admitted) admit(chosen, std::move(accepted));
+    } catch (const std::exception&) { // out of memory: this client goes without, the next one may not
+      admitted = false;
+    }
+    if (!admitted) {
       // Out of file descriptors, most likely. Trying again at once would only burn a core.
       pause.expires_after(std::chrono::milliseconds(20));
       co_await pause.async_wait(as_value);

@@ -119,9 +119,14 @@ awaitable<bool> session::respond(request wanted, answer_form form) {
 }
 
 awaitable<bool> session::reject(int status, std::string message) {
+  auto answer = core_->error(status, message);
+  co_return co_await reject(std::move(answer));
+}
+
+awaitable<bool> session::reject(response answer) {
   (refuse_ != refusal::none ? core_->refused_total : core_->rejected_total).fetch_add(1, std::memory_order_relaxed);
   late_ = false;
-  auto bytes = serialize(core_->error(status, message), {11, false, false}, false);
+  auto bytes = serialize(answer, {11, false, false}, false);
   const auto sent = co_await send(std::move(bytes));
   if (refuse_ != refusal::none && sent) co_await linger();
   co_return false;

@@ -55,6 +55,7 @@ private:
   awaitable<bool> read_body(parser& p);
   awaitable<bool> respond(request wanted, answer_form form);
   awaitable<bool> reject(int status, std::string message);
+  awaitable<bool> reject(response answer);
   awaitable<> linger();
   /// True if there are new bytes. False: end of stream, deadline or abort.
   awaitable<bool> more();

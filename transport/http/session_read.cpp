@@ -147,6 +147,16 @@ awaitable<std::optional<session::incoming>> session::read_request() {
     co_await reject(status, message);
     co_return std::nullopt;
   }
+  if (core_->settings.on_head && !p.is_done()) {
+    const auto target_so_far = p.get().target();
+    split_target({target_so_far.data(), target_so_far.size()}, out.wanted);
+    const auto method_so_far = p.get().method_string();
+    out.wanted.method.assign(method_so_far.data(), method_so_far.size());
+    if (auto refused = core_->settings.on_head(out.wanted)) {
+      co_await reject(std::move(*refused));
+      co_return std::nullopt;
+    }
+  }
   if (expectation && out.form.version >= 11 && !p.is_done() && in_.size() == 0) {
     const auto sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n");
     if (!sent) co_return std::nullopt;

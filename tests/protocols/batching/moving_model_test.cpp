@@ -104,6 +104,7 @@ private:
     r.arrival_ns = below(4);
     r.cache_salt = below(8) == 0 ? 1 : 0;
     r.sampling.logprobs = below(2) == 0 ? -1 : 0;
+    r.sampling.prompt_logprobs = below(3) == 0 ? 0 : -1;
     const auto size = 1 + below(below(4) == 0 ? owner_of(h).settings.blocks * 10 : 40);
     const auto shared = below(size + 1);
     const auto family = static_cast<token_id>(below(2));
@@ -305,7 +306,16 @@ private:
   void take_tail(home& h, const moved_request& from) {
     ASSERT_LE(from.tail_index, h.answer.size()) << "the home lacks more than it is told";
     tails += from.tail.size();
+    if (from.tail_index == 0 && !from.tail.empty()) take_scores(h, from.prompt_scores);
     for (auto i = h.answer.size() - from.tail_index; i < from.tail.size(); ++i) accept(h, from.tail[i]);
+  }
+
+  /// Whoever first tells a token of the answer tells these.
+  void take_scores(const home& h, const std::vector<sampled_token>& scores) {
+    if (!h.answer.empty()) return;
+    const auto expected = h.request.sampling.prompt_logprobs >= 0 ? paged_model::scores_of(h.request.prompt)
+                                                                  : std::vector<sampled_token>{};
+    ASSERT_EQ(scores, expected);
   }
 
   void accept(home& h, const sampled_token& token) {
@@ -328,6 +338,7 @@ private:
         continue;
       }
       ASSERT_EQ(update.first_index, h.answer.size()) << "a gap or a repeat";
+      if (update.first_index == 0 && !update.tokens.empty()) take_scores(h, update.prompt_scores);
       for (const auto& token : update.tokens) accept(h, token);
       h.end = update.finish;
       if (update.finished()) check_answer(h);

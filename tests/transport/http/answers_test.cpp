@@ -103,6 +103,27 @@ TEST(HttpAnswers, AStreamForHeadIsItsHeadOnly) {
   EXPECT_THAT(c.read_until("next"), AllOf(Not(HasSubstr("unseen")), HasSubstr("chunked\r\n\r\nHTTP/1.1 200")));
 }
 
+TEST(HttpAnswers, ARequestMayBeRefusedBeforeItsBodyIsRead) {
+  server_settings settings;
+  settings.on_head = [](const request& head) -> std::optional<response> {
+    if (head.target != "/echo" || head.fields.contains("Authorization")) return std::nullopt;
+    response answer;
+    answer.status = 401;
+    answer.body = "no key for " + head.method;
+    return answer;
+  };
+  auto s = echo_server(std::move(settings));
+  auto c = raw_socket(s.port());
+  c.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n");
+  const auto got = c.read_to_end();
+  EXPECT_THAT(got, StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(got, EndsWith("no key for POST"));
+  EXPECT_EQ(s.get_server().stats().requests_total, 0U);
+  auto other = raw_socket(s.port());
+  other.send("POST /echo HTTP/1.1\r\nHost: t\r\nAuthorization: x\r\nContent-Length: 4\r\n\r\nping");
+  EXPECT_THAT(other.read_until("ping"), StartsWith("HTTP/1.1 200 "));
+}
+
 TEST(HttpAnswers, LongOnesArriveWhole) {
   auto s = echo_server();
   auto c = raw_socket(s.port());

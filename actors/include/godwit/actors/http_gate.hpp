@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,7 @@ public:
   [[nodiscard]] static protocols::expected<api_keys, std::string> parse(std::string_view text);
 
   /// Whether `authorization` is "Bearer KEY" with one of them. How long that takes depends on neither the keys' letters
-  /// nor on which of them it is.
+  /// nor on which of them it is, only on their lengths.
   [[nodiscard]] bool admit(std::string_view authorization) const noexcept;
   [[nodiscard]] std::size_t size() const noexcept { return keys_.size(); }
 
@@ -37,7 +38,7 @@ struct gate_options {
 
 /// What stands before the endpoint's routes: keys, browsers' rules, and names that lead here by a trick.
 ///
-/// * With keys, everything but /health, /ping, /version, /metrics and /debug/ wants one; 401 otherwise.
+/// * With keys, everything but /health, /ping, /version and /metrics wants one; 401 otherwise.
 /// * /debug/ is served only where the Host field is an address, `localhost` or `host`: a page whose name was made to
 ///   point here after it was loaded (DNS rebinding) has another name; 403.
 /// * With `cors_origins`, preflight requests are answered, and answers say who may read them.
@@ -49,6 +50,8 @@ public:
 
   /// An http::handler.
   void handle(transport::http::request request, std::shared_ptr<transport::http::exchange> exchange);
+  /// For http::server_settings::on_head: the answer to a request that lacks a key, whose body need not be read.
+  [[nodiscard]] std::optional<transport::http::response> without_key(const transport::http::request& head);
   /// Replaces the keys; null: none are asked for.
   void set_keys(std::shared_ptr<const api_keys> keys);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/actors/edge_worker.hpp>
 #include <godwit/actors/frontend_gate.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
 #include <godwit/protocols/kv/cache_salt.hpp>
@@ -50,6 +51,9 @@ struct edge_options {
   served_model model;
   protocols::openai::request_limits limits;
   std::string version;
+  /// Requests with larger bodies, and the writing of large answers, are a thread's of their own. 0: nothing is (in a
+  /// simulated world).
+  std::size_t large_bytes = 0;
   std::function<std::int64_t()> unix_time_s;     ///< for `created`
   std::uint64_t random_seed = 0;                 ///< of the answers' ids and the salts of KV
   std::uint32_t retry_after_s = 1;               ///< told with 429 and 503
@@ -80,6 +84,7 @@ public:
 private:
   using exchange_ptr = std::shared_ptr<transport::http::exchange>;
   struct route;
+  void serve_any(const transport::http::request& request, exchange_ptr exchange);
   void serve(const route& to, const transport::http::request& request, exchange_ptr exchange);
   [[nodiscard]] static const std::vector<route>& routes();
   void models(const transport::http::request& request, const exchange_ptr& exchange);
@@ -105,6 +110,7 @@ private:
   /// The request, its prompt's tokens checked against the context and `max_tokens`.
   struct call;
   [[nodiscard]] std::optional<protocols::openai::api_error> fits(const call& what) const;
+  [[nodiscard]] std::optional<protocols::openai::api_error> small_enough(const call& what) const;
   void call_tools(const protocols::openai::chat_request& request, openai_choice_options& text) const;
   [[nodiscard]] openai_choice_options text_of(const call& what, std::size_t prompt, std::uint32_t index) const;
   [[nodiscard]] std::shared_ptr<submission> submission_of(const call& what, std::size_t prompt,
@@ -129,6 +135,7 @@ private:
   std::atomic<bool> debug_busy_{false}; ///< a recording is being made, by...
   std::thread debug_thread_;            ///< ... this one; touched only by whoever made it busy
   runtime::metrics::family<runtime::metrics::counter>* answers_ = nullptr;
+  std::shared_ptr<edge_worker> worker_; ///< null: there is none. Last: its jobs use the others
 };
 
 /// For http::server_settings::error_response: what the server answers by itself looks like the API's errors.

@@ -38,6 +38,8 @@ struct request_limits {
   std::int32_t logprobs_max = 20;
   std::uint32_t choices_max = 128; ///< `n` and `best_of`
   std::size_t logit_bias_max = 1024;
+  std::uint64_t logprobs_told_max = 262'144; ///< in one answer, alternatives counted
+  std::uint32_t context_length = 0;          ///< no list of token ids is longer; 0: not checked
   std::size_t schema_bytes_max = 64U << 10U;
   double timeout_s_max = 24.0 * 3600.0;
   std::uint32_t vocabulary = 0; ///< token ids lie below; 0: not checked

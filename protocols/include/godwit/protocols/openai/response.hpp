@@ -3,6 +3,7 @@
 #include <godwit/protocols/openai/tool_parser.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,8 @@ struct token_choice {
   std::uint32_t text_offset = 0; ///< in characters, from the beginning of the text; /v1/completions only
 };
 
+using prompt_logprobs_writer = std::function<std::string()>;
+
 /// A choice, whole or as far as one chunk adds to it.
 struct choice {
   std::uint32_t index = 0;
@@ -38,7 +41,7 @@ struct choice {
   std::optional<std::int32_t> stop_token;            ///< or the token of stop_token_ids
   std::optional<std::vector<token_choice>> logprobs; ///< absent: null
   std::vector<tool_call_delta> calls;                ///< of tools, as far as they go; each with its index
-  std::string prompt_logprobs;                       ///< JSON of `prompt_logprobs_list`; empty: not asked for
+  prompt_logprobs_writer prompt_logprobs;            ///< makes `prompt_logprobs_list`; empty: not asked for
 };
 
 /// A token of the prompt as vLLM's `prompt_logprobs` tells of it.

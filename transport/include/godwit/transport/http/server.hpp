@@ -35,6 +35,9 @@ struct server_settings {
   std::chrono::milliseconds idle_timeout{75'000};
   /// How long one write may take until the client has taken all of it.
   std::chrono::milliseconds write_timeout{30'000};
+  /// Called on an I/O thread when a request's head is there, before its body is read (which is empty then); must not
+  /// block. An answer is given at once, and ends the connection. Not set: every body is read.
+  std::function<std::optional<response>(const request& head)> on_head;
   /// Makes the answers that the server gives by itself (400, 408, 413, 417, 431, 500, 501, 503), so that they look like
   /// the application's. Not set: {"error": message}.
   std::function<response(int status, std::string message)> error_response;

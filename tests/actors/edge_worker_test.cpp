@@ -1,0 +1,45 @@
+#include <godwit/actors/edge_worker.hpp>
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <thread>
+
+namespace godwit::actors {
+
+TEST(EdgeWorker, DoesOneJobAfterTheOtherOnItsOwnThread) {
+  edge_worker worker(8);
+  std::promise<std::thread::id> first;
+  std::promise<int> second;
+  int order = 0;
+  ASSERT_TRUE(worker.post([&] { order = 1, first.set_value(std::this_thread::get_id()); }));
+  ASSERT_TRUE(worker.post([&] { second.set_value(order + 1); }));
+  EXPECT_NE(first.get_future().get(), std::this_thread::get_id());
+  EXPECT_EQ(second.get_future().get(), 2);
+}
+
+TEST(EdgeWorker, TakesNoMoreThanMayWaitAndDropsWhatHasNotBegunAtItsEnd) {
+  std::promise<void> goes_on;
+  std::promise<void> began;
+  auto owned = std::make_shared<int>(7);
+  {
+    edge_worker worker(2);
+    ASSERT_TRUE(worker.post([&, until = goes_on.get_future().share()] {
+      began.set_value();
+      until.wait();
+    }));
+    began.get_future().wait();
+    EXPECT_TRUE(worker.post([owned] { ADD_FAILURE() << "it had not begun"; }));
+    EXPECT_TRUE(worker.post([owned] { ADD_FAILURE() << "it had not begun"; }));
+    EXPECT_FALSE(worker.post([] {}));
+    std::thread ender([&] { worker.end(); });
+    while (owned.use_count() > 1) std::this_thread::yield(); // dropped before the running one ends
+    goes_on.set_value();
+    ender.join();
+    EXPECT_FALSE(worker.post([] {}));
+  }
+  EXPECT_EQ(owned.use_count(), 1);
+}
+
+} // namespace godwit::actors
