@@ -32,9 +32,11 @@ interpreter::interpreter(const render_options& options, const variables& given) 
 }
 
 interpreter::~interpreter() {
+  // Apart first, then freed: a chain of them would be freed one within the other, as deep as it is long.
   for (const auto& thing : objects_) {
     thing->attributes.clear();
     thing->held.clear();
+    thing->items = value();
   }
 }
 
