@@ -5,7 +5,10 @@
 #include "jinja/unicode.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <system_error>
 #include <utility>
 
 namespace godwit::protocols::jinja {
@@ -112,16 +115,28 @@ value absolute(interpreter& machine, const value& of, call_arguments&) {
 }
 
 value rounded(interpreter& machine, const value& of, call_arguments& with) {
-  double number = of.is(kind::real) ? of.as_real() : static_cast<double>(machine.integer(of, "the argument of round"));
+  auto number = of.is(kind::real) ? of.as_real() : static_cast<double>(machine.integer(of, "the argument of round"));
   const auto* digits = with.get(0, "precision");
   const auto* method = with.get(1, "method");
   const auto places = digits != nullptr ? machine.integer(*digits, "the precision") : 0;
   if (places < -15 || places > 15) machine.fail("round() to too many places");
   const auto how = method != nullptr ? machine.string(*method, "the method").bytes() : "common";
   const auto scale = std::pow(10.0, static_cast<double>(places));
-  number *= scale;
-  number = how == "ceil" ? std::ceil(number) : how == "floor" ? std::floor(number) : std::nearbyint(number);
-  return value(number / scale);
+  if (how == "ceil") return value(std::ceil(number * scale) / scale);
+  if (how == "floor") return value(std::floor(number * scale) / scale);
+  if (places < 0) {
+    const auto unit = std::pow(10.0, static_cast<double>(-places));
+    return value(std::nearbyint(number / unit) * unit);
+  }
+  if (of.is(kind::integer)) return of;
+  // As Python: the binary value itself is rounded (2.675 lies below its decimals), not a product that is rounded
+  // already.
+  std::array<char, 350> digits_of{};
+  const auto written = std::to_chars(digits_of.data(), digits_of.data() + digits_of.size(), number,
+                                     std::chars_format::fixed, static_cast<int>(places));
+  if (written.ec != std::errc()) machine.fail("a number is out of range");
+  std::from_chars(digits_of.data(), written.ptr, number);
+  return value(number);
 }
 
 value escape(interpreter& machine, const value& of, call_arguments&) {

@@ -96,6 +96,9 @@ TEST(Jinja, DoesAsPythonWhereImplementationsDiffer) {
   EXPECT_EQ(shown("{% set j = joiner(', ') %}{% for a in [1, 2] %}{{ j() }}{{ a }}{% endfor %}"), "1, 2");
   EXPECT_EQ(shown("{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}"), "aba");
   EXPECT_EQ(shown("{{ 1e16 }} {{ 0.0001 }} {{ 1e-5 }} {{ 100.0 }}"), "1e+16 0.0001 1e-05 100.0");
+  EXPECT_EQ(shown("{{ 2.675 | round(2) }} {{ 1.15 | round(1) }} {{ 2.5 | round }} {{ -0.5 | round }} {{ 1250.0 | "
+                  "round(-2) }} {{ 7 | round }} {{ 2.1 | round(1, 'ceil') }} {{ 1e300 | round(15) }}"),
+            "2.67 1.1 2.0 -0.0 1200.0 7 2.1 1e+300");
   EXPECT_EQ(shown("{{ 'a\\x41\\u00e9' }}"), "aA\xc3\xa9");
   EXPECT_EQ(shown("{% macro m() %}{{ varargs | join }}{{ kwargs.z }}{% endmacro %}{{ m(1, 2, z=3) }}"), "123");
 }
@@ -202,6 +205,16 @@ TEST(Jinja, CirclesOfNamespacesAreFreed) {
   // The leak checker of the sanitised build sees it otherwise.
   EXPECT_EQ(shown("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}{% set a.l = [a, b] %}done"),
             "done");
+}
+
+TEST(Jinja, LongChainsAreFreedWithoutTheStack) {
+  EXPECT_EQ(shown("{% set ns = namespace(prev=[1]) %}{% for a in range(99999) %}{% for x in ns.prev %}{% set ns.prev = "
+                  "[loop] %}{% endfor %}{% endfor %}done"),
+            "done");
+  EXPECT_EQ(
+      shown("{% set ns = namespace(prev=1) %}{% for a in range(99999) %}{% set ns.prev = namespace(before=ns.prev) "
+            "%}{% endfor %}done"),
+      "done");
 }
 
 TEST(Jinja, ATemplateSaysWhichVariablesItReads) {
