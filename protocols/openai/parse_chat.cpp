@@ -58,6 +58,9 @@ std::string parse_content(json_reader& message, role who) {
   return joined;
 }
 
+/// A template looks variables up one after the other.
+constexpr std::size_t template_kwargs_max = 64;
+
 /// What the template gets besides the messages.
 void parse_template_fields(json_reader& body, template_values& values, chat_request& into) {
   into.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
@@ -70,6 +73,10 @@ void parse_template_fields(json_reader& body, template_values& values, chat_requ
   }
   const auto* given = body.object("chat_template_kwargs");
   if (given == nullptr) return;
+  if (given->size() > template_kwargs_max)
+    fail(invalid_value("chat_template_kwargs", "'chat_template_kwargs' may have up to " +
+                                                   std::to_string(template_kwargs_max) + " fields, not " +
+                                                   std::to_string(given->size()) + "."));
   values.add(*body.value("chat_template_kwargs"), "chat_template_kwargs");
   for (const auto& field : *given) {
     std::string name(field.key().data(), field.key().size());
