@@ -67,16 +67,33 @@ std::vector<prompt_piece> pieces_of(const jinja::text& text, std::size_t size) {
   return out;
 }
 
+/// Where the last `what` in `text` ends; npos: it is not there. Linear, whatever the two are (Knuth, Morris, Pratt,
+/// from the end), as both are a stranger's.
+std::size_t end_of_last_match(std::string_view text, std::string_view what) {
+  if (what.empty()) return text.size();
+  if (what.size() > text.size()) return std::string::npos;
+  const auto from_end = [](std::string_view of, std::size_t i) { return of[of.size() - 1 - i]; };
+  std::vector<std::size_t> border(what.size(), 0); // of what's last i + 1 bytes
+  for (std::size_t i = 1, length = 0; i < what.size(); ++i) {
+    while (length > 0 && from_end(what, i) != from_end(what, length)) length = border[length - 1];
+    if (from_end(what, i) == from_end(what, length)) ++length;
+    border[i] = length;
+  }
+  for (std::size_t i = 0, length = 0; i < text.size(); ++i) {
+    while (length > 0 && from_end(text, i) != from_end(what, length)) length = border[length - 1];
+    if (from_end(text, i) == from_end(what, length)) ++length;
+    if (length == what.size()) return text.size() - 1 - i + what.size();
+  }
+  return std::string::npos;
+}
+
 /// Where the last message's text ends in the prompt; npos where the template changed it.
-std::size_t end_of_last(const std::string& prompt, const std::string& content) {
-  auto last = content;
-  const auto at = prompt.rfind(last);
-  if (at != std::string::npos) return at + last.size();
+std::size_t end_of_last(std::string_view prompt, std::string_view last) {
+  const auto at = end_of_last_match(prompt, last);
+  if (at != std::string::npos) return at;
   const auto begin = last.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return std::string::npos;
-  last = last.substr(begin, last.find_last_not_of(" \t\r\n") + 1 - begin);
-  const auto trimmed = prompt.rfind(last);
-  return trimmed == std::string::npos ? std::string::npos : trimmed + last.size();
+  return end_of_last_match(prompt, last.substr(begin, last.find_last_not_of(" \t\r\n") + 1 - begin));
 }
 
 } // namespace

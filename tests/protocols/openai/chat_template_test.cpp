@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace godwit::protocols::openai {
 namespace {
 
@@ -109,6 +111,11 @@ TEST(ChatTemplate, VariablesOfTheRequestReachIt) {
   const auto forbidden = parse_chat("{" + std::string(hi) + R"(,"chat_template_kwargs":{"messages":[]}})", {}, {});
   ASSERT_FALSE(forbidden);
   EXPECT_EQ(forbidden.error().param, "chat_template_kwargs.messages");
+  std::string many = R"("a":1)";
+  for (int i = 1; i < 65; ++i) many += ",\"k" + std::to_string(i) + "\":1";
+  const auto refused = parse_chat("{" + std::string(hi) + R"(,"chat_template_kwargs":{)" + many + "}}", {}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "'chat_template_kwargs' may have up to 64 fields, not 65.");
 }
 
 TEST(ChatTemplate, AFinalMessageIsContinued) {
@@ -117,6 +124,20 @@ TEST(ChatTemplate, AFinalMessageIsContinued) {
   EXPECT_THAT(shown(published("chatml"), asked), testing::EndsWith("<|im_start|>assistant\n[It is ]"));
   EXPECT_THAT(shown(chat_template(), asked), testing::EndsWith("<|im_start|>[assistant\nIt is ]"));
   EXPECT_THAT(shown(published("llama3"), asked), testing::EndsWith("\n\n[It is]")) << "that template trims";
+}
+
+TEST(ChatTemplate, TheFinalMessageIsFoundInTimeWhateverItRepeats) {
+  const auto final_of = [](const std::string& user, const std::string& last) {
+    return request(R"("messages":[{"role":"user","content":")" + user + R"("},{"role":"assistant","content":")" + last +
+                   R"("}],"add_generation_prompt":false,"continue_final_message":true)");
+  };
+  const auto trims = compiled("{% for m in messages %}{{ m.content | trim }};{% endfor %}");
+  EXPECT_EQ(shown(trims, final_of("abab", "aba")), "[abab];[aba]");
+  EXPECT_EQ(shown(trims, final_of("x", "abab")), "[x];[abab]");
+  const std::string half(200'000, 'a');
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(shown(trims, final_of(half + half, half + "\\n")), "[" + half + half + "];[" + half + "]");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1)) << "linear takes some milliseconds";
 }
 
 TEST(ChatTemplate, ABrokenTemplateIsALine) {
