@@ -58,6 +58,8 @@ struct constraints::parts {
 
   std::shared_ptr<held_grammar> find(const std::string& schema);
   void compile(held_grammar& into, const std::string& schema) const;
+  /// So that no other request tries it again.
+  [[noreturn]] static void give_up(held_grammar& on);
   progress& follow(held_grammar& in, const protocols::step_slice& slice) const;
   static void add(constraint_counts& sum, held_grammar& of);
 };
@@ -148,6 +150,16 @@ void constraints::parts::compile(held_grammar& into, const std::string& schema) 
                  made.error().message;
 }
 
+void constraints::parts::give_up(held_grammar& on) {
+  on.error = "the schema is too complex: finding the tokens that may follow takes too long; give it fewer or less "
+             "ambiguous patterns and alternatives";
+  on.masks.reset();
+  on.requests.clear();
+  on.tokens_held = 0;
+  on.bytes.store(0, std::memory_order_relaxed);
+  throw std::runtime_error(*on.error);
+}
+
 progress& constraints::parts::follow(held_grammar& in, const protocols::step_slice& slice) const {
   const auto forget = [&in](auto one) {
     in.tokens_held -= one->second.tokens.size();
@@ -168,6 +180,9 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
   }
   auto& known = found->second;
   known.used = ++in.clock;
+  // An answer that is followed anew has as many steps to do as it has tokens.
+  constexpr std::size_t tokens_per_mask = 256;
+  in.masks->begin_work(limits.work_max * (1 + slice.generated.size() / tokens_per_mask));
   // Another answer under the same id, or one that was cut back: from the start.
   if (known.tokens.size() > slice.generated.size() ||
       !std::equal(known.tokens.begin(), known.tokens.end(), slice.generated.begin())) {
@@ -190,6 +205,7 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
     if (known.at == grammar::dead) {
       const bool exploded = in.masks->exhausted();
       forget(found);
+      if (in.masks->too_much()) give_up(in);
       throw std::runtime_error(exploded ? "the schema is too complex to be followed further"
                                         : "the answer so far is outside of its schema, at token " + std::to_string(i));
     }
@@ -213,7 +229,9 @@ std::shared_ptr<const token_mask> constraints::allowed(const protocols::step_sli
     ended->must_end = true;
     return ended;
   }
+  held->masks->begin_work(parts_->limits.work_max);
   auto mask = held->masks->at(answer.at);
+  if (held->masks->too_much()) parts_->give_up(*held);
   held->bytes.store(held->masks->memory_bytes() + held->requests.size() * sizeof(progress) +
                         held->tokens_held * sizeof(token_id),
                     std::memory_order_relaxed);

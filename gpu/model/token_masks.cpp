@@ -23,6 +23,13 @@ token_masks::token_masks(grammar::text_grammar allowed, const token_trie& trie, 
     : grammar_(std::move(allowed)), run_(grammar_), trie_(trie), ends_(std::move(ends)), vocabulary_(vocabulary),
       limits_(limits), path_(trie.depth_max + 1U), may_end_(trie.depth_max + 1U) {}
 
+void token_masks::begin_work(std::uint64_t work_max) noexcept {
+  visits_ = 0;
+  parts_before_ = run_.work();
+  work_max_ = work_max;
+  run_.limit_work(parts_before_ + work_max / work_per_part);
+}
+
 bool token_masks::renew() {
   if (!run_.crowded()) return false;
   std::destroy_at(&run_);
@@ -48,6 +55,7 @@ token_masks::first_mask token_masks::walk(grammar::state part) {
   path_[0] = part;
   may_end_[0] = 0; // what follows an empty first part is looked at by itself
   for (std::uint32_t i = 1; i < trie_.size();) {
+    if (++visits_ > work_max_) break;
     const auto& node = trie_.nodes[i];
     const auto above = node.depth - 1U;
     if (may_end_[above] != 0) exits.push_back(i);
@@ -97,6 +105,7 @@ void token_masks::walk_below(std::uint32_t top, grammar::state at, std::vector<s
   allow(top, words);
   path_[trie_.nodes[top].depth] = at;
   for (auto i = top + 1; i < trie_.nodes[top].end;) {
+    if (++visits_ > work_max_) break;
     const auto& node = trie_.nodes[i];
     const auto next = run_.advance(path_[node.depth - 1U], node.byte);
     if (next == grammar::dead) {
@@ -121,6 +130,7 @@ bool token_masks::put_together(grammar::state state, std::vector<std::uint64_t>&
     open.pop_back();
     for (const auto& [part, rest] : run_.split(from)) {
       if (++parts > parts_max) return false;
+      if (too_much() || run_.exhausted()) return true;
       const auto& allowed = first(part);
       for (std::size_t i = 0; i < words.size(); ++i) words[i] |= allowed.words[i];
       if (rest == grammar::automaton::only_end()) continue;
@@ -130,6 +140,7 @@ bool token_masks::put_together(grammar::state state, std::vector<std::uint64_t>&
         if (next == grammar::dead) continue;
         for (auto i = allowed.exits_of[byte]; i < allowed.exits_of[byte + 1]; ++i) {
           walk_below(allowed.exits[i], next, words);
+          ++visits_;
           if (++work_ > trie_.nodes.size()) return false;
         }
       }
@@ -154,6 +165,7 @@ std::shared_ptr<const token_mask> token_masks::at(grammar::state state) {
     for (const auto id : ends_)
       if (id >= 0 && static_cast<std::size_t>(id) < vocabulary_)
         words[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << (static_cast<std::size_t>(id) % 64);
+  if (too_much() || run_.exhausted()) return mask; // not to be used
   evict(wholes_, limits_.masks_max, [](const auto& entry) { return entry.used; });
   wholes_.emplace(state, whole_mask{mask, ++clock_});
   return mask;

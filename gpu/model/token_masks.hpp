@@ -28,6 +28,10 @@ public:
   [[nodiscard]] std::shared_ptr<const token_mask> at(protocols::grammar::state state);
 
   [[nodiscard]] bool exhausted() const noexcept { return run_.exhausted(); }
+  /// Gives what follows so much to do, in units of constraint_limits::work_max; beyond it `too_much()`, and states and
+  /// masks mean nothing.
+  void begin_work(std::uint64_t work_max) noexcept;
+  [[nodiscard]] bool too_much() const noexcept { return work_done() > work_max_; }
   /// True where the automaton has been replaced by a new one: states from before mean nothing any more. To be called
   /// between two answers, before states are used.
   [[nodiscard]] bool renew();
@@ -54,6 +58,12 @@ private:
   void walk_below(std::uint32_t node, protocols::grammar::state at, std::vector<std::uint64_t>& words);
   [[nodiscard]] bool put_together(protocols::grammar::state state, std::vector<std::uint64_t>& words);
   void allow(std::uint32_t node, std::vector<std::uint64_t>& words) const;
+  [[nodiscard]] std::uint64_t work_done() const noexcept {
+    return visits_ + work_per_part * (run_.work() - parts_before_);
+  }
+
+  /// What deriving a part of a state costs beside following a known transition; measured, rounded.
+  static constexpr std::uint64_t work_per_part = 8;
 
   protocols::grammar::text_grammar grammar_;
   protocols::grammar::automaton run_;
@@ -68,6 +78,9 @@ private:
   std::size_t work_ = 0;                        ///< nodes looked at for one mask besides the walks
   std::vector<protocols::grammar::state> path_; ///< by depth
   std::vector<char> may_end_;
+  std::uint64_t visits_ = 0; ///< nodes since begin_work
+  std::uint64_t parts_before_ = 0;
+  std::uint64_t work_max_ = 0;
   constraint_counts counts_;
 };
 

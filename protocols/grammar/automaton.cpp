@@ -157,6 +157,9 @@ state automaton::clamp(state at, std::uint32_t bytes_max, std::uint32_t depth) {
   return now;
 }
 
+std::uint64_t automaton::work() const noexcept { return terms_->work(); }
+void automaton::limit_work(std::uint64_t work_max) noexcept { terms_->limit_work(work_max); }
+
 bool automaton::crowded() const noexcept {
   return terms_->size() > grammar_.get().terms.size() + terms_crowded ||
          terms_->choices() > grammar_.get().terms.choices() + choices_crowded ||

@@ -53,6 +53,7 @@ void term_table::grow() {
 }
 
 term_id term_table::intern(const term& t) {
+  spend(1);
   auto slot = hash_of(t) & (slots_.size() - 1);
   for (; slots_[slot] != nothing; slot = (slot + 1) & (slots_.size() - 1))
     if (same(terms_[slots_[slot]], t)) return slots_[slot];
@@ -123,6 +124,7 @@ term_id term_table::choice(std::span<const term_id> all) {
     for (const auto child : choices(terms_[id])) add(child);
   }
   if (set != byte_set{}) flat.push_back(bytes(set));
+  spend(all.size() + flat.size());
   std::ranges::sort(flat);
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   if (needs_empty && std::ranges::none_of(flat, [&](term_id id) { return terms_[id].nullable; }))

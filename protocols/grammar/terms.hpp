@@ -91,6 +91,10 @@ public:
   [[nodiscard]] term_id& made(const std::u32string& key) { return made_[key]; }
   void forget_made() { made_.clear(); }
   void limit(std::size_t terms_max) noexcept { terms_max_ = terms_max; }
+  /// What has been done so far: terms looked up and alternatives put together. Beyond a limit the makers throw
+  /// too_complex.
+  [[nodiscard]] std::uint64_t work() const noexcept { return work_; }
+  void limit_work(std::uint64_t work_max) noexcept { work_max_ = work_max; }
 
 private:
   [[nodiscard]] term_id intern(const term& t);
@@ -98,8 +102,14 @@ private:
   [[nodiscard]] std::size_t hash_of(const term& t) const noexcept;
   [[nodiscard]] bool same(const term& a, const term& b) const noexcept;
   void grow();
+  void spend(std::size_t work) {
+    work_ += work;
+    if (work_ > work_max_) throw too_complex{};
+  }
 
   std::size_t terms_max_;
+  std::uint64_t work_ = 0;
+  std::uint64_t work_max_ = std::numeric_limits<std::uint64_t>::max();
   std::vector<term> terms_;
   std::vector<term_id> choices_;
   std::vector<byte_set> sets_;

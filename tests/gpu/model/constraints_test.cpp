@@ -232,5 +232,31 @@ TEST(Constraints, WhatDoesNotFitEndsThatRequestOnly) {
   EXPECT_TRUE(with.masks.allowed(slice_of(schema, {'7'}, 1))->allows('8'));
 }
 
+TEST(Constraints, ASchemaWhoseMasksAreTooMuchWorkIsRefusedOnceAndForAll) {
+  rig with({}, 3000);
+  std::string pattern, letters;
+  for (int i = 0; i < 300; ++i) pattern += "(a|b)?[a-z]?";
+  const auto schema = grammar::pattern_schema(pattern);
+  const auto fault = [&](std::uint64_t request) {
+    std::vector<token_id> answer;
+    try {
+      for (int i = 0; i < 5; ++i) {
+        (void)with.masks.allowed(slice_of(schema, answer, request));
+        answer.push_back('a');
+      }
+    } catch (const std::runtime_error& why) {
+      return std::to_string(answer.size()) + " " + why.what();
+    }
+    return std::string("none");
+  };
+  EXPECT_NE(fault(1).find("too complex"), std::string::npos) << fault(1);
+  const auto before = with.masks.counts();
+  // Not tried again, and nothing is kept but the answer.
+  EXPECT_EQ(fault(2).rfind("0 the schema is too complex", 0), 0U) << fault(2);
+  EXPECT_EQ(with.masks.counts().masks, before.masks);
+  EXPECT_LT(with.masks.memory_bytes(), 64U << 10U);
+  EXPECT_TRUE(with.masks.allowed(slice_of(R"({"type":"integer"})", {'7'}, 3))->allows('8'));
+}
+
 } // namespace
 } // namespace godwit::gpu::model

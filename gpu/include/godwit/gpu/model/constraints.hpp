@@ -29,6 +29,9 @@ struct constraint_limits {
   std::size_t requests_max = 1024;                 ///< of one grammar
   std::size_t first_masks_max = 128;               ///< of one grammar: what the first part of a state allows
   std::size_t masks_max = 64;                      ///< of one grammar: what a state allows
+  /// Of one mask, in nodes of the vocabulary's tree looked at; a part of a state counts as several. A schema that needs
+  /// more is refused from then on.
+  std::uint64_t work_max = std::uint64_t{1} << 23U;
 };
 
 /// What the constraints have done, for figures.

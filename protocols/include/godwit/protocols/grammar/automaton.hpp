@@ -70,6 +70,10 @@ public:
 
   [[nodiscard]] bool crowded() const noexcept;
   [[nodiscard]] bool exhausted() const noexcept { return exhausted_; }
+  /// What has been done to find transitions, in parts of states looked at: no clock, so the same everywhere. Beyond
+  /// `limit_work` it is exhausted.
+  [[nodiscard]] std::uint64_t work() const noexcept;
+  void limit_work(std::uint64_t work_max) noexcept;
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
 private:
