@@ -25,40 +25,75 @@ void classify_bytes(compiled& grammar) {
   }
 }
 
-bool remove_unproductive(compiled& grammar) {
-  const auto& terms = grammar.terms;
-  std::vector<bool> rule(grammar.rules.size(), false), alive(terms.size());
-  for (bool changed = true; changed;) {
-    changed = false;
-    // Children stand before their parents.
+namespace {
+
+/// Which terms stand for a text: what a term waits for tells it, so that each is looked at as often as it is used.
+class productive_search {
+public:
+  explicit productive_search(const compiled& grammar)
+      : grammar_(grammar), alive_(grammar.terms.size(), false), first_user_(grammar.terms.size() + 1, 0) {
+    each_use([&](term_id child, term_id) { ++first_user_[child + 1]; });
+    for (std::size_t i = 1; i < first_user_.size(); ++i) first_user_[i] += first_user_[i - 1];
+    users_.resize(first_user_.back());
+    auto place = first_user_;
+    each_use([&](term_id child, term_id user) { users_[place[child]++] = user; });
+  }
+
+  std::vector<bool> run() {
+    const auto& terms = grammar_.terms;
     for (term_id id = 0; id < terms.size(); ++id) {
       const auto& t = terms.at(id);
-      switch (t.what) {
-      case kind::nothing:
-        alive[id] = false;
-        break;
-      case kind::empty:
-      case kind::bytes:
-        alive[id] = true;
-        break;
-      case kind::sequence:
-        alive[id] = alive[t.a] && alive[t.b];
-        break;
-      case kind::choice:
-        alive[id] = false;
-        for (const auto child : terms.choices(t)) alive[id] = alive[id] || alive[child];
-        break;
-      case kind::repeat:
-        alive[id] = t.least == 0 || alive[t.a];
-        break;
-      case kind::rule:
-        alive[id] = rule[t.a];
-        break;
+      if (t.what == kind::empty || t.what == kind::bytes || (t.what == kind::repeat && t.least == 0)) reach(id);
+    }
+    while (!open_.empty()) {
+      const auto id = open_.back();
+      open_.pop_back();
+      for (auto i = first_user_[id]; i < first_user_[id + 1]; ++i) {
+        const auto& user = terms.at(users_[i]);
+        if (user.what != kind::sequence || (alive_[user.a] && alive_[user.b])) reach(users_[i]);
       }
     }
-    for (std::size_t i = 0; i < rule.size(); ++i)
-      if (!rule[i] && alive[grammar.rules[i]]) rule[i] = changed = true;
+    return std::move(alive_);
   }
+
+private:
+  /// A rule is used by nothing here, but every term that names it uses its body.
+  template <class Tell> void each_use(const Tell& tell) const {
+    const auto& terms = grammar_.terms;
+    for (term_id id = 0; id < terms.size(); ++id) {
+      const auto& t = terms.at(id);
+      if (t.what == kind::sequence) {
+        tell(t.a, id);
+        tell(t.b, id);
+      } else if (t.what == kind::choice) {
+        for (const auto child : terms.choices(t)) tell(child, id);
+      } else if (t.what == kind::repeat) {
+        tell(t.a, id);
+      } else if (t.what == kind::rule) {
+        tell(grammar_.rules[t.a], id);
+      }
+    }
+  }
+  void reach(term_id id) {
+    if (alive_[id]) return;
+    alive_[id] = true;
+    open_.push_back(id);
+  }
+
+  const compiled& grammar_;
+  std::vector<bool> alive_;
+  std::vector<std::uint32_t> first_user_; ///< by term, in users_
+  std::vector<term_id> users_;
+  std::vector<term_id> open_;
+};
+
+} // namespace
+
+bool remove_unproductive(compiled& grammar) {
+  const auto& terms = grammar.terms;
+  const auto alive = productive_search(grammar).run();
+  std::vector<bool> rule;
+  for (const auto body : grammar.rules) rule.push_back(alive[body]);
   if (!alive[grammar.start]) return false;
   bool all = true;
   for (const bool one : rule) all = all && one;

@@ -108,12 +108,13 @@ struct name_node {
   bool ends = false;
 };
 
-term_id after(term_table& terms, const name_node& node, term_id free_rest) {
+term_id after(term_table& terms, const name_node& node, term_id free_rest, const work_meter& spent) {
+  spent();
   character_set others(0, highest_character), taken;
   std::vector<term_id> parts;
   for (const auto& [c, child] : node.next) {
     taken.add(c, c);
-    parts.push_back(terms.sequence(in_json_string(terms, {c, c}), after(terms, child, free_rest)));
+    parts.push_back(terms.sequence(in_json_string(terms, {c, c}), after(terms, child, free_rest, spent)));
   }
   parts.push_back(terms.sequence(in_json_string(terms, others.without(taken)), free_rest));
   if (!node.ends) parts.push_back(terms.byte('"'));
@@ -122,7 +123,7 @@ term_id after(term_table& terms, const name_node& node, term_id free_rest) {
 
 } // namespace
 
-term_id string_other_than(term_table& terms, const std::vector<std::string>& names) {
+term_id string_other_than(term_table& terms, const std::vector<std::string>& names, const work_meter& spent) {
   if (names.empty()) return any_string(terms, 0, unlimited);
   name_node root;
   for (const auto& name : names) {
@@ -132,7 +133,7 @@ term_id string_other_than(term_table& terms, const std::vector<std::string>& nam
   }
   const auto any = in_json_string(terms, {0, highest_character});
   const auto quote = terms.byte('"');
-  return terms.sequence(quote, after(terms, root, terms.sequence(terms.repeat(any, 0, unlimited), quote)));
+  return terms.sequence(quote, after(terms, root, terms.sequence(terms.repeat(any, 0, unlimited), quote), spent));
 }
 
 } // namespace godwit::protocols::grammar

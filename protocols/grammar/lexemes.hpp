@@ -5,6 +5,7 @@
 #include <boost/json/value.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,8 +30,11 @@ inline constexpr std::uint32_t indentation_max = 32;
 [[nodiscard]] std::string quoted(std::string_view text);
 /// A value as it is written in answers; white space inside as everywhere.
 [[nodiscard]] term_id value_text(term_table& terms, const boost::json::value& value);
+/// Called now and then by makers whose work is more than what they make; may throw to end it.
+using work_meter = std::function<void()>;
 /// Any string, quotes included, that is none of `names`.
-[[nodiscard]] term_id string_other_than(term_table& terms, const std::vector<std::string>& names);
+[[nodiscard]] term_id string_other_than(term_table& terms, const std::vector<std::string>& names,
+                                        const work_meter& spent);
 
 /// A bound of numbers.
 struct number_bound {

@@ -47,6 +47,9 @@ constexpr std::array<keyword, 23> known{{{"type", ""},
                                          {"exclusiveMinimum", "number"},
                                          {"exclusiveMaximum", "number"}}};
 
+/// Terms looked up for names that take as long as one value copied; measured, rounded.
+constexpr std::size_t terms_per_value = 3;
+
 const keyword* find_keyword(std::string_view name) {
   const auto found = std::ranges::find(known, name, &keyword::name);
   return found == known.end() || name.empty() ? nullptr : &*found;
@@ -105,7 +108,8 @@ void schema_compiler::count_schema(const std::string& path) {
 
 void schema_compiler::count_work(std::size_t nodes, const std::string& path) {
   work_ += nodes;
-  if (work_ > limits_.work_max) fail(path, "too much to put together for allOf, oneOf or a $ref with other keywords");
+  if (work_ > limits_.work_max)
+    fail(path, "too much to put together for allOf, oneOf, a $ref with other keywords or additionalProperties");
 }
 
 term_id schema_compiler::compile(std::vector<term_id>& rules) {
@@ -442,8 +446,14 @@ term_id schema_compiler::object_of(const object& from, const std::string& path, 
   if (letters > limits_.name_bytes_max || std::ranges::any_of(names, [](const auto& n) { return n.size() > 256; }))
     fail(below(path, "properties"),
          "names of more than 256 bytes, or of more than " + std::to_string(limits_.name_bytes_max) + " together");
+  // Each character of a name parts all others from it.
+  auto before = terms_.work();
+  const auto spent = [&] {
+    count_work((terms_.work() - before) / terms_per_value, below(path, "additionalProperties"));
+    before = terms_.work();
+  };
   if (additional != term_table::nothing)
-    other = terms_.sequence({new_rule(string_other_than(terms_, names)), terms_.byte(':'), space, additional});
+    other = terms_.sequence({new_rule(string_other_than(terms_, names, spent)), terms_.byte(':'), space, additional});
   // What follows when something stands already, and when nothing does; from behind.
   auto more = terms_.sequence(terms_.repeat(terms_.sequence(comma, other), 0, unlimited), end);
   auto first = terms_.choice({close, terms_.sequence(other, more)});

@@ -313,6 +313,43 @@ TEST(JsonSchema, WhatIsTooMuchIsRefusedAndSoon) {
   EXPECT_EQ(fault_of(R"({"type":"string"})", small), ": it is too complex: its grammar would have more than 100 parts");
 }
 
+std::string closed_objects(int objects, int names) {
+  std::string all = "{\"properties\":{";
+  for (int o = 0, next = 0; o < objects; ++o) {
+    all += (o == 0 ? "\"" : ",\"") + std::to_string(o) + R"(":{"additionalProperties":true,"properties":{)";
+    for (int i = 0; i < names; ++i) {
+      all += i == 0 ? "\"" : ",\"";
+      for (int k = 0; k < 5; ++k) {
+        next = (next + 137) % 20'000;
+        const auto c = static_cast<unsigned>(0x4E00 + next); // CJK
+        all += {static_cast<char>(0xE0U | c >> 12U), static_cast<char>(0x80U | (c >> 6U & 0x3FU)),
+                static_cast<char>(0x80U | (c & 0x3FU))};
+      }
+      all += "\":{}";
+    }
+    all += "}}";
+  }
+  return all + "}}";
+}
+
+TEST(JsonSchema, NamesThatOthersMustNotBearAreBoundedWork) {
+  EXPECT_EQ(fault_of(closed_objects(1, 100)), "none");
+  EXPECT_NE(fault_of(closed_objects(20, 100)).find("too much to put together"), std::string::npos);
+}
+
+TEST(JsonSchema, ALongChainOfReferencesIsFollowedToItsEnd) {
+  for (const bool ends : {true, false}) {
+    std::string all = R"({"anyOf":[{"$ref":"#/$defs/a0"},{"type":"array","items":{"$ref":"#/$defs/a7"}}],"$defs":{)";
+    for (int i = 0; i < 900; ++i)
+      all += "\"a" + std::to_string(i) + R"(":{"type":"array","minItems":1,"items":{"$ref":"#/$defs/a)" +
+             std::to_string(i + 1) + "\"}},";
+    const auto made = compile_schema(all + (ends ? R"("a900":{"type":"null"}}})" : R"("a900":false}})"));
+    ASSERT_TRUE(made.has_value());
+    EXPECT_TRUE(made->accepts("[]"));
+    EXPECT_EQ(made->accepts(std::string(900, '[') + "null" + std::string(900, ']')), ends);
+  }
+}
+
 TEST(JsonSchema, ChoicesAndPatternsAreTextAsItIs) {
   const std::vector<std::string> texts{"yes", "no", "no \"way\"\n"};
   EXPECT_EQ(choice_schema(texts), R"(["yes","no","no \"way\"\n"])");

@@ -25,8 +25,10 @@ struct schema_limits {
   std::size_t properties_max = 512;    ///< of one object
   std::size_t alternatives_max = 1024; ///< of one enum, anyOf or oneOf
   std::size_t name_bytes_max = 8192;   ///< of one object's properties
-  std::size_t work_max = 1U << 19U;    ///< values copied and compared for allOf, oneOf and $ref with other keywords
-  std::size_t terms_max = 1U << 19U;   ///< of the grammar; about 32 bytes each
+  /// Values copied and compared for allOf, oneOf and $ref with other keywords, terms made for names that are none of
+  /// the declared ones.
+  std::size_t work_max = 1U << 19U;
+  std::size_t terms_max = 1U << 19U; ///< of the grammar; about 32 bytes each
 };
 
 /// Compiles what sampling_params::json_schema says:
