@@ -1,6 +1,5 @@
 #include "model/added_tokens.hpp"
 
-#include "model/text_normalizer.hpp"
 #include "model/unicode/classes.hpp"
 #include "model/utf8.hpp"
 

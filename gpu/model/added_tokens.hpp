@@ -1,5 +1,7 @@
 #pragma once
 
+#include "model/text_normalizer.hpp"
+
 #include <godwit/protocols/messages/ids.hpp>
 
 #include <array>
@@ -33,10 +35,7 @@ public:
     const added_token* token = nullptr; ///< null: text between tokens
   };
   /// Bytes of a text in which special tokens count; the others' spelling is plain text there.
-  struct range {
-    std::size_t begin;
-    std::size_t end;
-  };
+  using range = byte_range;
   /// Cuts `text`. Special tokens count where they lie within one of `special` (in order, apart).
   [[nodiscard]] std::vector<piece> cut(std::string_view text, std::span<const range> special) const;
 

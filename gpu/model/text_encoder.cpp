@@ -9,14 +9,15 @@ using protocols::token_id;
 std::vector<token_id> text_encoder::encode(std::string_view text, std::span<const added_token_finder::range> special) {
   out_.reserve(text.size() / 3 + 8);
   bpe_model::workspace work(text.size());
+  auto left = special; // pieces and ranges come in order
   for (const auto& raw : parts_.added_raw.cut(text, special)) {
     if (raw.token) {
       out_.push_back(raw.token->id);
       continue;
     }
     const auto begin = static_cast<std::size_t>(raw.text.data() - text.data());
-    const auto normal = parts_.normalizer.apply(raw.text, normalized_);
-    const auto counts = within(special, begin, raw.text.size(), normal.data() == raw.text.data(), normal.size());
+    auto counts = within(left, begin, begin + raw.text.size());
+    const auto normal = parts_.normalizer.apply(raw.text, normalized_, counts);
     for (const auto& piece : parts_.added_normalized.cut(normal, counts)) {
       if (piece.token)
         out_.push_back(piece.token->id);
@@ -27,18 +28,13 @@ std::vector<token_id> text_encoder::encode(std::string_view text, std::span<cons
   return std::move(out_);
 }
 
-text_encoder::ranges text_encoder::within(std::span<const added_token_finder::range> special, std::size_t begin,
-                                          std::size_t size, bool unchanged, std::size_t new_size) {
+text_encoder::ranges text_encoder::within(std::span<const added_token_finder::range>& special, std::size_t begin,
+                                          std::size_t end) {
+  while (!special.empty() && special.front().end <= begin) special = special.subspan(1);
   ranges out;
   for (const auto& one : special) {
-    const auto from = std::max(one.begin, begin);
-    const auto to = std::min(one.end, begin + size);
-    if (from >= to) continue;
-    // Where the text is another now, nothing is known of places in it, unless all of it may have special tokens.
-    if (unchanged)
-      out.push_back({from - begin, to - begin});
-    else if (to - from == size)
-      out.push_back({0, new_size});
+    if (one.begin >= end) break;
+    out.push_back({std::max(one.begin, begin) - begin, std::min(one.end, end) - begin});
   }
   return out;
 }

@@ -19,9 +19,9 @@ public:
 
 private:
   using ranges = std::vector<added_token_finder::range>;
-  /// Which of `special` counts in a piece [begin, begin + piece.size()) of the text once that is normalized.
-  [[nodiscard]] static ranges within(std::span<const added_token_finder::range> special, std::size_t begin,
-                                     std::size_t size, bool unchanged, std::size_t new_size);
+  /// What of `special` lies in [begin, end) of the text, counted from `begin`. Drops from `special` what ends before.
+  [[nodiscard]] static ranges within(std::span<const added_token_finder::range>& special, std::size_t begin,
+                                     std::size_t end);
   /// `first`: the text begins here.
   void plain(std::string_view piece, bool first, bpe_model::workspace& work);
   void word(std::string_view text, bpe_model::workspace& work);

@@ -2,6 +2,7 @@
 
 #include "model/unicode/normalize.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,12 @@ struct normalizer_step {
   bool left = false, right = false; ///< strip: on these sides
 };
 
+/// Bytes [begin, end) of a text.
+struct byte_range {
+  std::size_t begin;
+  std::size_t end;
+};
+
 /// Changes a text before it is cut into words. Immutable.
 class text_normalizer {
 public:
@@ -28,7 +35,14 @@ public:
   [[nodiscard]] bool empty() const noexcept { return steps_.empty(); }
   /// `text` (valid UTF-8) normalized: itself where nothing changes, otherwise a view of `buffer`. An empty text stays
   /// empty.
-  [[nodiscard]] std::string_view apply(std::string_view text, std::string& buffer) const;
+  [[nodiscard]] std::string_view apply(std::string_view text, std::string& buffer) const {
+    std::vector<byte_range> none;
+    return apply(text, buffer, none);
+  }
+  /// `marked` (in order, apart) become the ranges of what comes of them alone, and of what is put in front of a text
+  /// that begins with one. What other bytes of `text` have a part in is outside; so a range may become empty.
+  [[nodiscard]] std::string_view apply(std::string_view text, std::string& buffer,
+                                       std::vector<byte_range>& marked) const;
 
 private:
   std::vector<normalizer_step> steps_;

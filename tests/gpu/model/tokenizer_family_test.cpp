@@ -169,6 +169,52 @@ TEST(TokenizerFragments, SpecialTokensCountOnlyWhereTheyAreAllowed) {
   EXPECT_EQ(tokens->encode(std::vector<tokenizer::fragment>{}).size(), 0U);
 }
 
+TEST(TokenizerFragments, SpecialTokensCountWhereTheNormalizerChangesTheTextAroundThem) {
+  const auto count = [](const tokenizer& tokens, const std::vector<tokenizer::fragment>& fragments) {
+    const auto ids = tokens.encode(fragments);
+    return std::count(ids.begin(), ids.end(), tokens.find("<s>").value());
+  };
+  // As in files that llama-2's older converters wrote: "<s>" is sought in normalized text, there as U+2581 and <s>.
+  const auto json =
+      tests::replaced(tests::family("llama2").json,
+                      R"("content":"<s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false)",
+                      R"("content":"<s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":true)");
+  const auto llama = opened(json);
+  EXPECT_EQ(count(*llama, {{"<s>[INST] ", true}, {"hi", false}, {" [/INST]", true}}), 1);
+  EXPECT_EQ(count(*llama, {{"<s>[INST] ", true}, {"hi there", false}, {" [/INST] <s>[INST] ", true}, {"b", false}}), 2);
+  EXPECT_EQ(count(*llama, {{"[INST] ", true}, {"hi <s>", false}, {" [/INST] <s>", true}}), 1);
+  EXPECT_EQ(count(*llama, {{"a", true}, {" <s>", false}, {" b", true}}), 0);
+  EXPECT_EQ(count(*llama, {{"<s>", false}, {" b", true}}), 0);
+  EXPECT_EQ(count(*llama, {{"a ", true}, {"<s>", false}, {" b", true}}), 0);
+  EXPECT_EQ(count(*llama, {{"a", false}, {" <", true}, {"s", false}, {">", true}}), 0);
+  for (const auto* form : {"NFC", "NFD", "NFKC", "NFKD"}) {
+    const auto composes = opened(
+        tests::replaced(json, R"("normalizer":{"type":"Sequence",)",
+                        R"("normalizer":{"type":")" + std::string(form) + R"("},"ignored":{"type":"Sequence",)"));
+    EXPECT_EQ(count(*composes, {{"<s>", true}, {"\xE4\xB8\xAD e\xCC\x81 \xEF\xAC\x81", false}, {"<s>", true}}), 2)
+        << form;
+    EXPECT_EQ(count(*composes, {{"\xC3\xA9<s>", true}, {"\xC3\xA9", false}, {"x<s>", true}}), 2) << form;
+    EXPECT_EQ(count(*composes, {{"<s", true}, {"\xEF\xBC\x9E\xC3\xA9", false}}), 0) << form << ": a wide >";
+    EXPECT_EQ(count(*composes, {{"a\xC3\xA9", true}, {"\xEF\xBC\x9Cs\xEF\xBC\x9E", false}, {"e\xCC\x81", true}}), 0);
+    EXPECT_EQ(count(*composes, {{"<s>", true}, {"\xCC\xB8", false}}), 0) << form << ": its end is another character";
+  }
+}
+
+TEST(TokenizerFragments, ManyPiecesInManyFragmentsTakeLinearTime) {
+  auto json = tests::default_tokenizer_json();
+  const auto at = json.find("\"added_tokens\": [") + 17;
+  json.insert(at, R"({"id": 1536, "content": "<call>", "normalized": false, "special": false},)");
+  const auto tokens = opened(json);
+  std::string calls;
+  for (int i = 0; i < 100'000; ++i) calls += "<call>.";
+  std::vector<tokenizer::fragment> fragments;
+  for (int i = 0; i < 4'000; ++i) fragments.insert(fragments.end(), {{"a", true}, {"b", false}});
+  fragments.push_back({calls, false});
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_GT(tokens->encode(fragments).size(), 200'000U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500)) << "some 50 ms";
+}
+
 TEST(TokenizerAddedTokens, ASingleWordIsMatchedOnlyAlone) {
   auto json = tests::default_tokenizer_json();
   const auto at = json.find("\"added_tokens\": [") + 17;
