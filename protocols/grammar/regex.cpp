@@ -97,7 +97,7 @@ private:
       most = unlimited;
     } else if (take('?')) {
       least = 0;
-    } else if (peek() == '{' && peek(1) >= '0' && peek(1) <= '9') {
+    } else if (repetition()) {
       ++at_;
       least = number();
       most = take(',') ? (peek() == '}' ? unlimited : number()) : least;
@@ -107,9 +107,12 @@ private:
       return what;
     }
     static_cast<void>(take('?')); // which match is found first is no matter
-    if (peek() == '*' || peek() == '+' || peek() == '?') fail("a quantifier after a quantifier");
+    if (peek() == '*' || peek() == '+' || peek() == '?' || repetition()) fail("a quantifier after a quantifier");
     return terms_.repeat(what, least, most);
   }
+
+  /// A '{' without a number is a character.
+  bool repetition() const { return peek() == '{' && peek(1) >= '0' && peek(1) <= '9'; }
 
   std::uint32_t number() {
     if (peek() < '0' || peek() > '9') fail("no number in '{}'");
@@ -143,6 +146,7 @@ private:
     case '?':
       fail("a quantifier without anything before it");
     default:
+      if (repetition()) fail("a quantifier without anything before it");
       ++at_;
       return context_.character({c, c});
     }
