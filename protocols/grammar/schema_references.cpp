@@ -35,6 +35,22 @@ std::size_t size_of(const json::value& of) {
   return size;
 }
 
+/// As JSON Schema compares: 1 and 1.0 are the same number.
+bool same_value(const json::value& a, const json::value& b) {
+  if (a.is_number() && b.is_number()) {
+    if (!a.is_double() && !b.is_double()) return a == b;
+    return a.to_number<double>() == b.to_number<double>();
+  }
+  if (a.is_array() && b.is_array()) return std::ranges::equal(a.get_array(), b.get_array(), same_value);
+  if (a.is_object() && b.is_object())
+    return a.get_object().size() == b.get_object().size() &&
+           std::ranges::all_of(a.get_object(), [&](const auto& field) {
+             const auto* other = b.get_object().if_contains(field.key());
+             return other != nullptr && same_value(field.value(), *other);
+           });
+  return a == b;
+}
+
 /// One step of a JSON pointer.
 std::string step_of(std::string_view token) {
   std::string out;
@@ -127,6 +143,14 @@ json::object schema_compiler::merged(const object& a, const object& b, const std
       if (own == nullptr || !own->is_object() || !own->get_object().contains(field.key()))
         fail(below(path, "additionalProperties"),
              "it cannot be put together with the properties of another part of allOf, anyOf or $ref");
+  }
+  // What `items` is about depends on the prefix beside it.
+  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (!one->contains("items") || !other->contains("prefixItems")) continue;
+    const auto* own = one->if_contains("prefixItems");
+    if (own == nullptr || *own != other->at("prefixItems"))
+      fail(below(path, "items"),
+           "it cannot be put together with the prefixItems of another part of allOf, anyOf or $ref");
   }
   for (const auto* part : {&a, &b})
     for (const auto& field : *part) count_work(size_of(field.value()), path);
@@ -223,8 +247,9 @@ bool schema_compiler::exclusive(const value& a, const value& b, const std::strin
   };
   const auto mine = values(one), theirs = values(other);
   if (!mine.empty() && !theirs.empty())
-    return std::ranges::none_of(mine,
-                                [&](const value& each) { return std::ranges::find(theirs, each) != theirs.end(); });
+    return std::ranges::none_of(mine, [&](const value& each) {
+      return std::ranges::any_of(theirs, [&](const value& one_of) { return same_value(each, one_of); });
+    });
   const auto kinds = [&](const object& of, const json::array& listed) {
     std::set<std::string, std::less<>> out;
     if (of.contains("type")) return types_of(of, path);

@@ -350,6 +350,34 @@ TEST(JsonSchema, ALongChainOfReferencesIsFollowedToItsEnd) {
   }
 }
 
+TEST(JsonSchema, ItemsAreNotPutTogetherWithAnotherPartsPrefix) {
+  const std::string why = "cannot be put together with the prefixItems";
+  EXPECT_NE(fault_of(R"({"allOf":[{"type":"array","prefixItems":[{"type":"integer"}]},{"items":{"type":"string"}}]})")
+                .find(why),
+            std::string::npos);
+  EXPECT_NE(fault_of(R"({"items":{"type":"string"},"anyOf":[{"prefixItems":[{"type":"integer"}]}]})").find(why),
+            std::string::npos);
+  EXPECT_NE(fault_of(R"({"$ref":"#/$defs/a","items":false,"prefixItems":[{}],"$defs":{"a":{"prefixItems":[{},{}]}}})")
+                .find(why),
+            std::string::npos);
+  check({R"({"allOf":[{"prefixItems":[{"const":1}]},{"prefixItems":[{"const":1}],"items":{"const":2}}]})",
+         {"[1,2]"},
+         {"[1,1]", "[2]"}});
+}
+
+TEST(JsonSchema, AQuantifierNeedsSomethingToRepeat) {
+  for (const auto* pattern : {"a{2}{3}", "{3}a", "a+{2}", "({2})", "a|{1,}"})
+    EXPECT_NE(fault_of(pattern_schema(pattern)).find("a quantifier"), std::string::npos) << pattern;
+  check({pattern_schema("a{2}?b"), {"aab"}, {"ab"}});
+}
+
+TEST(JsonSchema, OneNumberIsOneValueHoweverItIsWritten) {
+  EXPECT_NE(fault_of(R"({"oneOf":[{"const":1},{"const":1.0}]})").find("may both hold"), std::string::npos);
+  EXPECT_NE(fault_of(R"({"oneOf":[{"const":{"a":[1e1]}},{"enum":[2,{"a":[10]}]}]})").find("may both hold"),
+            std::string::npos);
+  check({R"({"oneOf":[{"const":1},{"const":1.5}]})", {"1", "1.5"}, {"2"}});
+}
+
 TEST(JsonSchema, ChoicesAndPatternsAreTextAsItIs) {
   const std::vector<std::string> texts{"yes", "no", "no \"way\"\n"};
   EXPECT_EQ(choice_schema(texts), R"(["yes","no","no \"way\"\n"])");
