@@ -8,6 +8,8 @@
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 namespace godwit::protocols::openai {
@@ -17,6 +19,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t name_bytes_max = 64;
+constexpr std::array<std::string_view, 2> definition_lists{"$defs", "definitions"};
 
 struct function_tool {
   std::string name;
@@ -97,31 +100,73 @@ void parse_choice(json_reader& body, const std::vector<function_tool>& tools, ch
     fail(invalid_value("tool_choice", "'tool_choice' needs 'tools'."));
 }
 
+/// The root of the answer's schema is not the tool's, but its definitions move there.
+void check_references(const json::value& in, const std::string& path, const std::string& tool) {
+  if (in.is_array())
+    for (const auto& each : in.get_array()) check_references(each, path, tool);
+  if (!in.is_object()) return;
+  for (const auto& field : in.get_object()) {
+    if (field.key() == "$ref" && field.value().is_string()) {
+      const auto to = text_of(field.value());
+      if (!to.starts_with("#/$defs/") && !to.starts_with("#/definitions/"))
+        fail(invalid_value(path, "The parameters of the tool '" + tool + "' refer to '" +
+                                     std::string(to.substr(0, 128)) +
+                                     "'; only references to '#/$defs/...' and '#/definitions/...' are supported."));
+    }
+    check_references(field.value(), path, tool);
+  }
+}
+
+/// What the arguments of a call have to be.
+json::object arguments_of(const function_tool& tool, const std::string& path) {
+  check_references(tool.parameters, path, tool.name);
+  auto out = tool.parameters.get_object();
+  const auto* type = out.if_contains("type");
+  if (type == nullptr) {
+    out["type"] = "object";
+  } else if (type->is_array() &&
+             std::ranges::find(type->get_array(), json::value("object")) != type->get_array().end()) {
+    out["type"] = "object";
+  } else if (*type != json::value("object")) {
+    fail(invalid_value(path, "The parameters of the tool '" + tool.name + "' must have the type 'object'."));
+  }
+  return out;
+}
+
 /// What the answer has to be: the arguments of the named function, or a list of calls.
 std::string answer_schema(const std::vector<function_tool>& tools, const chat_request& request) {
+  const auto path_of = [&](auto tool) {
+    return "tools[" + std::to_string(tool - tools.begin()) + "].function.parameters";
+  };
   if (request.choice == tool_choice::named) {
     const auto chosen = std::ranges::find_if(tools, [&](const auto& tool) { return tool.name == request.chosen_tool; });
-    return json::serialize(chosen->parameters);
+    return json::serialize(arguments_of(*chosen, path_of(chosen)));
   }
   json::array calls;
-  json::object definitions; // "$ref": "#/$defs/x" means the root's
-  for (auto tool : tools) {
-    if (const auto* own = tool.parameters.get_object().if_contains("$defs"); own != nullptr && own->is_object()) {
+  std::array<json::object, 2> definitions; // "$ref": "#/$defs/x" means the root's
+  for (auto tool = tools.begin(); tool != tools.end(); ++tool) {
+    auto arguments = arguments_of(*tool, path_of(tool));
+    for (std::size_t i = 0; i < definitions.size(); ++i) {
+      const auto* own = arguments.if_contains(definition_lists[i]);
+      if (own == nullptr || !own->is_object()) continue;
       for (const auto& one : own->get_object())
-        if (const auto [place, fresh] = definitions.emplace(one.key(), one.value());
+        if (const auto [place, fresh] = definitions[i].emplace(one.key(), one.value());
             !fresh && place->value() != one.value())
-          fail(invalid_value("tools", "Two tools define '$defs." + std::string(one.key()) + "' differently."));
-      tool.parameters.get_object().erase("$defs");
+          fail(invalid_value("tools", "Two tools define '" + std::string(definition_lists[i]) + "." +
+                                          std::string(one.key()) + "' differently."));
+      arguments.erase(definition_lists[i]);
     }
     json::object call;
     call["type"] = "object";
-    call["properties"] = json::object{{"name", json::object{{"const", tool.name}}}, {"parameters", tool.parameters}};
+    call["properties"] =
+        json::object{{"name", json::object{{"const", tool->name}}}, {"parameters", std::move(arguments)}};
     call["required"] = json::array{"name", "parameters"};
     call["additionalProperties"] = false;
     calls.emplace_back(std::move(call));
   }
   json::object list;
-  if (!definitions.empty()) list["$defs"] = std::move(definitions);
+  for (std::size_t i = 0; i < definitions.size(); ++i)
+    if (!definitions[i].empty()) list[definition_lists[i]] = std::move(definitions[i]);
   list["type"] = "array";
   list["minItems"] = 1;
   if (!request.parallel_tool_calls) list["maxItems"] = 1;

@@ -65,6 +65,39 @@ TEST(Tools, DefinitionsOfAToolMoveToTheRoot) {
   EXPECT_EQ(testing_support::string_at(schema, "/$defs/x/type"), "integer");
 }
 
+expected<chat_request, api_error> with_parameters(const std::string& parameters, const std::string& choice) {
+  return chat("\"tool_choice\":" + choice + R"(,"tools":[{"type":"function","function":{"name":"f","parameters":)" +
+              parameters + "}}]");
+}
+constexpr auto named_f = R"({"type":"function","function":{"name":"f"}})";
+
+TEST(Tools, ReferencesOfAToolMeanItsOwnDefinitions) {
+  const auto parsed = with_parameters(R"({"type":"object","definitions":{"x":{"type":"integer"}},
+         "properties":{"a":{"$ref":"#/definitions/x"}}})",
+                                      R"("required")");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto schema = testing_support::read(parsed->sampling.json_schema);
+  EXPECT_EQ(testing_support::string_at(schema, "/definitions/x/type"), "integer");
+  for (const std::string choice : {R"("required")", named_f}) {
+    const auto refused = with_parameters(R"({"type":"object","properties":{"a":{"$ref":"#"}}})", choice);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().param, "tools[0].function.parameters");
+    EXPECT_THAT(refused.error().message, HasSubstr("'f'"));
+    // A name or a value is no reference.
+    EXPECT_TRUE(
+        with_parameters(R"({"type":"object","properties":{"$ref":{"type":"string"},"b":{"const":"$ref"}}})", choice));
+  }
+}
+
+TEST(Tools, ArgumentsAreAnObject) {
+  for (const auto* parameters : {"{}", R"({"type":["object","null"]})", R"({"properties":{"a":{}}})"}) {
+    const auto parsed = with_parameters(parameters, named_f);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_EQ(testing_support::string_at(testing_support::read(parsed->sampling.json_schema), "/type"), "object");
+  }
+  EXPECT_FALSE(with_parameters(R"({"type":"integer"})", named_f));
+}
+
 TEST(Tools, WhatIsWrongIsNamed) {
   const auto param = [](const expected<chat_request, api_error>& parsed) {
     return parsed ? std::string("(none)") : parsed.error().param;
