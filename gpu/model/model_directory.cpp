@@ -3,8 +3,11 @@
 #include "model/config_reader.hpp"
 #include "model/json_reader.hpp"
 #include "model/safetensors.hpp"
+#include "model/tokenizer_json.hpp"
+#include "model/tokenizer_parts.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace godwit::gpu::model {
 
@@ -19,14 +22,29 @@ std::string short_name(const std::string& path) {
   return full.filename().empty() ? path : full.filename().string();
 }
 
+/// What added_tokens_decoder in tokenizer_config.json calls special: some models' tokenizer.json calls their turn
+/// markers plain, and transformers goes by this.
+std::set<std::string, std::less<>> special_by_config(const file_source& files) {
+  std::set<std::string, std::less<>> out;
+  const auto bytes = files.find("tokenizer_config.json");
+  if (!bytes) return out;
+  const auto value = parse_json(as_text(*bytes), "tokenizer_config.json", tokenizer_config_bytes_max);
+  const json_reader in(value, "tokenizer_config.json");
+  const auto* tokens = in.find("added_tokens_decoder");
+  if (tokens == nullptr || !tokens->is_object()) return out;
+  for (const auto& field : tokens->get_object()) {
+    const json_reader token(field.value(), in.file(), "added_tokens_decoder.");
+    if (token.flag("special", false)) out.emplace(token.required_text("content"));
+  }
+  return out;
+}
+
 tokenizer read_tokenizer(const file_source& files) {
   const auto bytes = files.find("tokenizer.json");
   if (!bytes)
     throw model_error(in_quotes(files.name()),
                       "has no tokenizer.json; sentencepiece's tokenizer.model alone is not supported");
-  auto read = tokenizer::from_json(as_text(*bytes));
-  if (!read) throw model_error(std::move(read).error());
-  return std::move(read).value();
+  return tokenizer(read_tokenizer_json(as_text(*bytes), "tokenizer.json", special_by_config(files)));
 }
 
 /// "<s>" or {"content": "<s>", ...}

@@ -123,7 +123,8 @@ bpe_rules read_rules(const json_reader& model, const spellings& vocab, bool byte
 
 } // namespace
 
-std::unique_ptr<const tokenizer::parts> read_tokenizer_json(std::string_view json, const std::string& file) {
+std::unique_ptr<const tokenizer::parts> read_tokenizer_json(std::string_view json, const std::string& file,
+                                                            const std::set<std::string, std::less<>>& also_special) {
   boost::json::monotonic_resource memory;
   const auto value = parse_json(json, file, file_bytes_max, &memory);
   const json_reader in(value, file);
@@ -131,7 +132,8 @@ std::unique_ptr<const tokenizer::parts> read_tokenizer_json(std::string_view jso
   const auto model = in.required_object("model");
   check_bpe(model);
   const spellings vocab(model);
-  const auto added = read_added(in, vocab);
+  auto added = read_added(in, vocab);
+  for (auto& token : added) token.special = token.special || also_special.contains(token.content);
   text_normalizer normalizer(std::move(pipeline.normalizer));
 
   token_id highest = -1;

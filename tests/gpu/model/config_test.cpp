@@ -66,6 +66,25 @@ TEST(ModelConfig, TheTokenizersEndOfSequenceIsOneToo) {
   EXPECT_THAT(opened->special_tokens, testing::ElementsAre(testing::Pair("eos_token", "<|im_start|>")));
 }
 
+TEST(ModelConfig, TokensAreSpecialAlsoWhereTheTokenizersConfigSaysSo) {
+  auto files = small_model();
+  auto text = tests::text_of_bytes(files.at("tokenizer.json"));
+  const auto first = text.find(R"("special":true)"); // token 0's
+  ASSERT_NE(first, std::string::npos);
+  files["tokenizer.json"] = tests::bytes_of_text(text.replace(first, 14, R"("special":false)"));
+  const auto special = [&] { return open_model(memory_source("small", files)).value().tokens->is_special(0); };
+  EXPECT_FALSE(special());
+  const auto config = [](const std::string& content) {
+    return tests::bytes_of_text(R"({"added_tokens_decoder": {"0": {"content": )" + content + R"(, "special": true}}})");
+  };
+  files["tokenizer_config.json"] = config("\"<|other|>\"");
+  EXPECT_FALSE(special());
+  files["tokenizer_config.json"] = config("\"<|endoftext|>\"");
+  EXPECT_TRUE(special());
+  files["tokenizer_config.json"] = config("7");
+  EXPECT_THAT(error_of(files), HasSubstr("added_tokens_decoder.content"));
+}
+
 TEST(ModelConfig, OfNamedTemplatesTheDefaultCounts) {
   auto files = small_model();
   files["tokenizer_config.json"] = tests::bytes_of_text(
