@@ -100,18 +100,30 @@ void parse_choice(json_reader& body, const std::vector<function_tool>& tools, ch
     fail(invalid_value("tool_choice", "'tool_choice' needs 'tools'."));
 }
 
+/// True for a pointer to one of the definitions of these parameters.
+bool leads_to_own(const json::object& parameters, std::string_view pointer) {
+  return std::ranges::any_of(definition_lists, [&](std::string_view list) {
+    const auto before = "#/" + std::string(list) + "/";
+    if (!pointer.starts_with(before)) return false;
+    const auto name = pointer.substr(before.size(), pointer.find('/', before.size()) - before.size());
+    if (name.find_first_of("~%") != std::string_view::npos) return true; // escaped
+    const auto* own = parameters.if_contains(list);
+    return own != nullptr && own->is_object() && own->get_object().contains(name);
+  });
+}
+
 /// The root of the answer's schema is not the tool's, but its definitions move there.
-void check_references(const json::value& in, const std::string& path, const std::string& tool) {
+void check_references(const json::value& in, const std::string& path, const function_tool& tool) {
   if (in.is_array())
     for (const auto& each : in.get_array()) check_references(each, path, tool);
   if (!in.is_object()) return;
   for (const auto& field : in.get_object()) {
     if (field.key() == "$ref" && field.value().is_string()) {
       const auto to = text_of(field.value());
-      if (!to.starts_with("#/$defs/") && !to.starts_with("#/definitions/"))
-        fail(invalid_value(path, "The parameters of the tool '" + tool + "' refer to '" +
-                                     std::string(to.substr(0, 128)) +
-                                     "'; only references to '#/$defs/...' and '#/definitions/...' are supported."));
+      if (!leads_to_own(tool.parameters.get_object(), to))
+        fail(invalid_value(
+            path, "The parameters of the tool '" + tool.name + "' refer to '" + std::string(to.substr(0, 128)) +
+                      "'; only references to its own '#/$defs/...' and '#/definitions/...' are supported."));
     }
     check_references(field.value(), path, tool);
   }
@@ -119,7 +131,7 @@ void check_references(const json::value& in, const std::string& path, const std:
 
 /// What the arguments of a call have to be.
 json::object arguments_of(const function_tool& tool, const std::string& path) {
-  check_references(tool.parameters, path, tool.name);
+  check_references(tool.parameters, path, tool);
   auto out = tool.parameters.get_object();
   const auto* type = out.if_contains("type");
   if (type == nullptr) {

@@ -83,6 +83,7 @@ TEST(Tools, ReferencesOfAToolMeanItsOwnDefinitions) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().param, "tools[0].function.parameters");
     EXPECT_THAT(refused.error().message, HasSubstr("'f'"));
+    EXPECT_FALSE(with_parameters(R"({"properties":{"a":{"$ref":"#/$defs/of_another_tool"}}})", choice));
     // A name or a value is no reference.
     EXPECT_TRUE(
         with_parameters(R"({"type":"object","properties":{"$ref":{"type":"string"},"b":{"const":"$ref"}}})", choice));
