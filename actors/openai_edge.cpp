@@ -372,7 +372,10 @@ void openai_edge::call_tools(const openai::chat_request& request, openai_choice_
   if (request.choice == tool_choice::automatic) {
     text.tools = options_.model.chat->calls();
     // Their markers are special tokens in some vocabularies.
-    if (text.tools != openai::tool_format::none && text.tools != openai::tool_format::hermes)
+    const auto& tokens = *options_.model.tokens;
+    const auto marker = text.tools == openai::tool_format::hermes ? tokens.find("<tool_call>") : std::nullopt;
+    if ((text.tools != openai::tool_format::none && text.tools != openai::tool_format::hermes) ||
+        (marker && tokens.is_special(*marker)))
       text.skip_special_tokens = false;
     return;
   }
