@@ -206,13 +206,13 @@ TEST(TokenizerFragments, ManyPiecesInManyFragmentsTakeLinearTime) {
   json.insert(at, R"({"id": 1536, "content": "<call>", "normalized": false, "special": false},)");
   const auto tokens = opened(json);
   std::string calls;
-  for (int i = 0; i < 100'000; ++i) calls += "<call>.";
+  for (int i = 0; i < 400'000; ++i) calls += "<call>.";
   std::vector<tokenizer::fragment> fragments;
-  for (int i = 0; i < 4'000; ++i) fragments.insert(fragments.end(), {{"a", true}, {"b", false}});
+  for (int i = 0; i < 16'000; ++i) fragments.insert(fragments.end(), {{"a", true}, {"b", false}});
   fragments.push_back({calls, false});
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_GT(tokens->encode(fragments).size(), 200'000U);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500)) << "some 50 ms";
+  EXPECT_GT(tokens->encode(fragments).size(), 800'000U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "some 200 ms";
 }
 
 TEST(TokenizerAddedTokens, ASingleWordIsMatchedOnlyAlone) {
