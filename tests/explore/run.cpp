@@ -365,7 +365,8 @@ private:
     std::uint64_t drawn = 0, wanted = 0;
     for (const auto& instance : status_.instances) drawn += instance.load.generated_tokens_total;
     for (const auto& one : asked_) {
-      if (one.who->gone || one.what->enough) return;
+      const bool too_late = one.who->failed && one.who->failed->kind == actors::failure_kind::timed_out;
+      if (one.who->gone || one.what->enough || too_late) return; // a token may be under way
       wanted += one.who->tokens.size();
     }
     if (status_.redispatches_total > 0 && scenario_.settings.empty())
