@@ -18,6 +18,10 @@
 #include <exception>
 #include <iostream>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 namespace {
 
 int run(int count, char** arguments) {
@@ -61,6 +65,10 @@ int run(int count, char** arguments) {
 } // namespace
 
 int main(int count, char** arguments) {
+#if defined(__GLIBC__)
+  // Otherwise the first body of megabytes teaches malloc to keep all that follow.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
   try {
     return run(count, arguments);
   } catch (const std::exception& failure) {
