@@ -151,6 +151,7 @@ void openai_edge::refuse(const openai::api_error& error, const exchange_ptr& exc
 void openai_edge::handle(http::request request, exchange_ptr exchange) {
   if (!worker_ || request.body.size() <= options_.large_bytes) return serve_any(request, std::move(exchange));
   auto job = [this, exchange, large = std::make_shared<http::request>(std::move(request))] {
+    if (exchange->closed()) return; // its client did not wait
     try {
       serve_any(*large, exchange);
     } catch (const std::exception& failure) { // as the server does for the others
@@ -391,7 +392,8 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
   text.tokens = options_.model.tokens;
   text.skip_special_tokens = common.skip_special_tokens;
   text.stop_strings = common.stop_strings;
-  if (what.chat != nullptr && what.template_stops.empty() && options_.model.chat->writes(openai::chatml_end))
+  const bool ends_turn = what.chat != nullptr && !common.stop.ignore_eos; // a turn's end is the sequence's end
+  if (ends_turn && what.template_stops.empty() && options_.model.chat->writes(openai::chatml_end))
     text.stop_strings.emplace_back(openai::chatml_end);
   if (what.chat != nullptr) call_tools(*what.chat, text);
   text.include_stop = common.include_stop_str_in_output;
@@ -423,8 +425,9 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
                       : what.default_max_tokens != 0 ? what.default_max_tokens
                                                      : room;
   request.stop.max_tokens = std::min(wanted, room);
-  request.stop.stop_token_ids.insert(request.stop.stop_token_ids.end(), what.template_stops.begin(),
-                                     what.template_stops.end());
+  if (!common.stop.ignore_eos)
+    request.stop.stop_token_ids.insert(request.stop.stop_token_ids.end(), what.template_stops.begin(),
+                                       what.template_stops.end());
   request.priority = common.priority;
   request.execution_level = common.execution_level;
   request.cache_salt = protocols::salt_of_tenant(common.cache_salt, salt_key_);

@@ -335,6 +335,15 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
   r.add("log.file", s.log.file, {.doc = "Log lines are appended to this file. Empty: standard error."});
 }
 
+/// As browsers write it in their Origin field: scheme://host[:port], or anybody's.
+bool is_origin(std::string_view text) {
+  if (text == "*") return true;
+  const auto scheme = text.find("://");
+  if (scheme == std::string_view::npos || scheme == 0) return false;
+  const auto host = text.substr(scheme + 3);
+  return !host.empty() && host.find_first_of("/ \t*?#") == std::string_view::npos;
+}
+
 } // namespace
 
 void declare(runtime::config::registry& registry, serve_settings& settings) {
@@ -356,6 +365,9 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
       return "instances.count is 0 and control.listen is empty, so nobody can bring instances";
     if (settings.http.tls_cert.empty() != settings.http.tls_key.empty())
       return "http.tls_cert and http.tls_key are given together";
+    for (const auto& origin : settings.http.cors_allowed_origins)
+      if (!is_origin(origin))
+        return "http.cors_allowed_origins: '" + origin + "' is no origin, such as https://app.example, nor *";
     if (settings.http.bodies_bytes_max < settings.http.body_bytes_max)
       return "http.bodies_bytes_max is less than http.body_bytes_max";
     if (settings.http.debug && !settings.trace.flight && settings.trace.file.empty())

@@ -1,6 +1,6 @@
 // Every field of the API, with what a client may expect of it: the source of the table in docs/api.md and of
 // fields.test.js. `at`: c completions, h chat. `value` is sent and must be answered; `wrong` must be a 400 that names
-// the field; `checked` names the test that looks at its effect, where a plain answer would not show it.
+// the field. What a field does to the answer is looked at in effects.test.js.
 export const supported = [
   { field: 'model', at: 'ch', note: 'the served one; another is 404', own: true },
   { field: 'prompt', at: 'c', value: [[1, 2, 3], [4, 5]], wrong: [[]], note: 'text, texts, token ids, or lists of ids' },

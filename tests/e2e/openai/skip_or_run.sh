@@ -14,6 +14,11 @@ if [[ ! -d $here/node_modules/openai ]]; then
   echo "SKIPPED: the openai package is not installed; run: (cd tests/e2e/openai && npm ci)"
   exit 77
 fi
-"$here/../with_server.sh" "$1" --instances 2 -- node --test "$here/openai.test.js" "$here/fields.test.js"
+"$here/../with_server.sh" "$1" --instances 2 -- node --test "$here/openai.test.js" "$here/fields.test.js" "$here/effects.test.js"
 # The same model, told its conversations by a template that shows tools.
-exec "$here/../with_server.sh" "$1" --chat-template "$here/../../protocols/jinja/templates/qwen2.5.jinja" -- node --test "$here/tools.test.js"
+"$here/../with_server.sh" "$1" --chat-template "$here/../../protocols/jinja/templates/qwen2.5.jinja" -- node --test "$here/tools.test.js"
+# One that asks for keys and holds few requests.
+keys=$(mktemp)
+trap 'rm -f "$keys"' EXIT
+printf '# of the test\nfirst-key\n\n  second-key\n' >"$keys"
+"$here/../with_server.sh" "$1" --api-key-file "$keys" --frontend-requests-max 4 -- node --test "$here/errors.test.js"
