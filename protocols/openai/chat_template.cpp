@@ -114,12 +114,6 @@ std::vector<prompt_piece> chatml_pieces(const std::vector<chat_message>& message
   return pieces;
 }
 
-std::string chatml_text(const std::vector<chat_message>& messages, bool add_generation_prompt) {
-  std::string text;
-  for (const auto& piece : chatml_pieces(messages, add_generation_prompt)) text += piece.text;
-  return text;
-}
-
 expected<chat_template, std::string> chat_template::compile(source from) {
   auto plain = jinja::compiled_template::compile(std::move(from.text));
   if (!plain) return unexpected("the chat template is not understood: " + to_string(plain.error()));

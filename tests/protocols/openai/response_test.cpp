@@ -137,10 +137,16 @@ TEST(ApiError, ATooLongPromptGivesBothNumbers) {
 }
 
 TEST(ChatTemplate, FramesMessagesAndOpensTheAnswer) {
+  const auto joined = [](const std::vector<prompt_piece>& pieces) {
+    std::string text;
+    for (const auto& piece : pieces) text += piece.text;
+    return text;
+  };
   const std::vector<chat_message> messages{{role::system, "be brief"}, {role::user, "hi"}};
-  EXPECT_EQ(chatml_text(messages),
+  EXPECT_EQ(joined(chatml_pieces(messages)),
             "<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
-  EXPECT_EQ(chatml_text(messages, false), "<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n");
+  EXPECT_EQ(joined(chatml_pieces(messages, false)),
+            "<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n");
 }
 
 TEST(ChatTemplate, WhatUsersWriteIsNeverMarkup) {

@@ -29,8 +29,6 @@ struct prompt_piece {
 ///   <|im_start|>role\ncontent<|im_end|>\n ... <|im_start|>assistant\n
 [[nodiscard]] std::vector<prompt_piece> chatml_pieces(const std::vector<chat_message>& messages,
                                                       bool add_generation_prompt = true);
-/// The pieces joined, for tokenizers without these markers.
-[[nodiscard]] std::string chatml_text(const std::vector<chat_message>& messages, bool add_generation_prompt = true);
 
 /// A model's own template (Jinja), or the built-in one. Immutable: any number of threads may use it at once.
 class chat_template {
