@@ -10,10 +10,16 @@ function(godwit_toolchain)
   if(GODWIT_MOLD)
     add_link_options(-fuse-ld=mold)
   endif()
-  add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -fno-omit-frame-pointer)
+  # nvcc takes such options for its host compiler only.
+  add_compile_options(
+    "$<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-fno-omit-frame-pointer>")
   if(GODWIT_SANITIZE)
     add_compile_options(-fsanitize=${GODWIT_SANITIZE} -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${GODWIT_SANITIZE})
+    # g++ 12 warns of its own <regex> and optional when it instruments them.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      add_compile_options(-Wno-maybe-uninitialized)
+    endif()
     # CAF 0.17's headers trip UBSan's null check for actors without arguments.
     if(GODWIT_SANITIZE MATCHES undefined)
       add_compile_options(-fno-sanitize=null)
@@ -21,13 +27,16 @@ function(godwit_toolchain)
   endif()
 endfunction()
 
-# godwit_library(NAME [PUBLIC libs...] [PRIVATE libs...])
-# Builds godwit_NAME (alias godwit::NAME) from every .cpp below the folder except main/;
+# godwit_library(NAME [PUBLIC libs...] [PRIVATE libs...] [EXCLUDE folder])
+# Builds godwit_NAME (alias godwit::NAME) from every .cpp below the folder except main/ and EXCLUDE;
 # public headers lie in include/godwit/NAME.
 function(godwit_library name)
-  cmake_parse_arguments(ARG "" "" "PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "PUBLIC;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/${name}/main/")
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "/${name}/${ARG_EXCLUDE}/")
+  endif()
   set(target godwit_${name})
   if(sources)
     add_library(${target} STATIC ${sources})
@@ -47,14 +56,18 @@ function(godwit_library name)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
-# godwit_test(NAME SOURCES files... LIBS libs...): one GoogleTest executable, its cases found by CTest.
+# godwit_test(NAME SOURCES files... LIBS libs... [PREFIX text]): one GoogleTest executable, its cases found by CTest.
+# PREFIX: of the cases' names, for those that another executable has, too.
 function(godwit_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT ARG_SOURCES)
     return()
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
+  endif()
+  if(GODWIT_SANITIZE)
+    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 4")
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
@@ -67,5 +80,5 @@ function(godwit_test name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE GODWIT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" GODWIT_BINARY_DIR="${CMAKE_BINARY_DIR}")
   # values as text may hold addresses, which change from run to run: the names of the parameters are enough
-  gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  gtest_discover_tests(${name} NO_PRETTY_VALUES TEST_PREFIX "${ARG_PREFIX}" DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()

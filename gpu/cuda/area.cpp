@@ -1,0 +1,53 @@
+#include "cuda/area.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace godwit::gpu::cuda {
+
+namespace {
+
+constexpr std::uint64_t alignment = 256;
+
+/// Steps of an eighth: grows seldom, and takes little more than is needed.
+std::uint64_t room_for(std::uint64_t bytes) {
+  const std::uint64_t step = std::max(alignment, std::bit_floor(bytes) / 8);
+  return (bytes + step - 1) / step * step;
+}
+
+} // namespace
+
+bool area::reserve(std::span<const std::uint64_t> bytes) {
+  bool fits = bytes.size() == sections_.size();
+  for (std::size_t i = 0; fits && i < bytes.size(); ++i) fits = bytes[i] <= sections_[i].bytes;
+  if (fits) return false;
+
+  std::vector<place> wanted(bytes.size());
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const std::uint64_t before = i < sections_.size() ? sections_[i].bytes : 0;
+    wanted[i] = {total, std::max(before, room_for(std::max<std::uint64_t>(bytes[i], 1)))};
+    total += (wanted[i].bytes + alignment - 1) / alignment * alignment;
+  }
+  sections_.clear();
+  device_ = {};
+  host_ = {};
+  device_ = driver_.allocate(total, purpose_);
+  if (twin_) host_ = driver_.allocate_pinned(total, purpose_);
+  sections_ = std::move(wanted);
+  return true;
+}
+
+void area::upload(driver_stream& stream, std::size_t last, std::uint64_t bytes) const {
+  stream.copy(device_.data(), host_.data(), sections_[last].at + bytes);
+}
+
+void area::upload_section(driver_stream& stream, std::size_t which, std::uint64_t bytes) const {
+  stream.copy(device<std::byte>(which), host<std::byte>(which), bytes);
+}
+
+void area::download_section(driver_stream& stream, std::size_t which, std::uint64_t bytes) const {
+  stream.copy(host<std::byte>(which), device<std::byte>(which), bytes);
+}
+
+} // namespace godwit::gpu::cuda

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "cuda/driver.hpp"
+
+#include <godwit/gpu/cuda/cuda_backend.hpp>
+#include <godwit/gpu/model/config.hpp>
+#include <godwit/gpu/model/weights.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace godwit::gpu::cuda {
+
+/// Addresses of one layer's weights; biases are null where the model has none.
+struct device_layer {
+  const void* attention_norm = nullptr;
+  const void* qkv = nullptr; ///< [(heads + 2 * kv heads) * head size][hidden]
+  const void* qkv_bias = nullptr;
+  const void* output = nullptr; ///< [hidden][heads * head size]
+  const void* output_bias = nullptr;
+  const void* mlp_norm = nullptr;
+  const void* gate_up = nullptr; ///< [2 * intermediate][hidden]: all gates, then all ups
+  const void* gate_up_bias = nullptr;
+  const void* down = nullptr; ///< [hidden][intermediate]
+  const void* down_bias = nullptr;
+};
+
+class device_model final : public cuda_model {
+public:
+  [[nodiscard]] std::uint64_t weight_bytes() const noexcept override { return bytes; }
+
+  std::shared_ptr<cuda::driver> driver;
+  model::config config;
+  model::data_type type = model::data_type::bf16; ///< of everything but the angles
+  std::vector<device_layer> layers;
+  const void* embeddings = nullptr; ///< [vocabulary][hidden]
+  const void* head = nullptr;       ///< [logits_stride][hidden]; rows behind the vocabulary are zero
+  const void* final_norm = nullptr;
+  const float* cosine = nullptr; ///< [positions][head size / 2]
+  const float* sine = nullptr;
+  std::uint32_t logits_stride = 0; ///< the vocabulary, rounded up to what the kernels take
+  std::uint64_t bytes = 0;
+  std::uint64_t left_bytes = 0; ///< on the device when the weights were there
+  allocation memory;
+
+  [[nodiscard]] std::uint32_t qkv_columns() const noexcept {
+    return (config.heads + 2 * config.kv_heads) * config.head_size;
+  }
+};
+
+/// Errors: as cuda_backend.
+[[nodiscard]] std::shared_ptr<const device_model> upload_model(std::shared_ptr<driver> to, const model::config& config,
+                                                               const model::weights& weights);
+
+} // namespace godwit::gpu::cuda

@@ -1,0 +1,120 @@
+#include "cuda/draw_arrays.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+
+namespace godwit::gpu::cuda {
+
+namespace {
+
+std::uint32_t wanted(std::int32_t top) { return static_cast<std::uint32_t>(std::max(top, 0)); }
+
+template <class Value> void put(const std::vector<Value>& values, const area& lists, std::size_t section) {
+  std::copy(values.begin(), values.end(), lists.host<Value>(section));
+}
+
+template <class Value>
+void send(driver_stream& to, const std::vector<Value>& values, const area& lists, std::size_t section) {
+  if (!values.empty()) lists.upload_section(to, section, values.size() * sizeof(Value));
+}
+
+/// What the slice's schema leaves; null: everything.
+std::shared_ptr<const model::token_mask> mask_of(const protocols::step_slice& slice, const mask_function& allowed) {
+  if (!slice.sampling.constrained()) return nullptr;
+  if (!allowed) throw std::runtime_error("a schema asks for the model's vocabulary, which this device was not given");
+  return allowed(slice);
+}
+
+protocols::sampled_token with_top(protocols::token_id id, float logprob, const top_entry* top, std::uint32_t count,
+                                  std::uint32_t vocabulary) {
+  protocols::sampled_token token{id};
+  token.logprob = logprob;
+  for (std::uint32_t i = 0; i < std::min(count, vocabulary); ++i) token.top.emplace_back(top[i].token, top[i].logprob);
+  return token;
+}
+
+} // namespace
+
+std::uint32_t draw_arrays::top_wanted(const cpu::step_plan& plan) noexcept {
+  std::uint32_t top = 0;
+  for (const auto& place : plan.logits) {
+    const auto& slice = *plan.slices[place.slice].slice;
+    if (place.samples) top = std::max(top, wanted(slice.sampling.logprobs));
+    if (place.scored != cpu::logits_place::no_score) top = std::max(top, wanted(slice.scores_top));
+  }
+  return top;
+}
+
+void draw_arrays::upload(driver_stream& to, const cpu::step_plan& plan, std::uint32_t vocabulary,
+                         const mask_function& allowed, workspace& memory) {
+  input_.clear();
+  for (std::uint32_t i = 0; i < plan.logits.size(); ++i) {
+    const auto& place = plan.logits[i];
+    const auto& planned = plan.slices[place.slice];
+    const auto& slice = *planned.slice;
+    input_.add(i % logits_rows_max);
+    if (place.scored != cpu::logits_place::no_score)
+      input_.score(slice.scored[place.row - planned.first_row], slice.scores_top);
+    if (!place.samples) continue;
+    try {
+      const auto mask = mask_of(slice, allowed);
+      input_.draw(slice, vocabulary, mask.get());
+    } catch (const std::exception&) { // its request's end, not the step's
+    }
+  }
+  const auto count = static_cast<std::uint32_t>(plan.logits.size()), padded = bucket_of(count);
+  memory.reserve_lists({input_.forbidden.size(), input_.biases.size(), input_.counts.size(), input_.masks.size()});
+  auto* take = memory.draws.host<std::uint32_t>(workspace::take);
+  auto* rows = memory.draws.host<sampling_row>(workspace::rows);
+  std::ranges::transform(plan.logits, take, [](const cpu::logits_place& place) { return place.row; });
+  std::ranges::copy(input_.rows, rows);
+  sampling_row nothing;
+  nothing.draws = 0;
+  std::fill(take + count, take + padded, 0U);
+  std::fill(rows + count, rows + padded, nothing);
+  put(input_.forbidden, memory.lists, workspace::forbidden);
+  put(input_.biases, memory.lists, workspace::biases);
+  put(input_.counts, memory.lists, workspace::counts);
+  put(input_.masks, memory.lists, workspace::masks);
+  memory.draws.upload(to, workspace::rows, std::uint64_t{padded} * sizeof(sampling_row));
+  send(to, input_.forbidden, memory.lists, workspace::forbidden);
+  send(to, input_.biases, memory.lists, workspace::biases);
+  send(to, input_.counts, memory.lists, workspace::counts);
+  send(to, input_.masks, memory.lists, workspace::masks);
+}
+
+void draw_arrays::download(driver_stream& from, const workspace& memory) const {
+  memory.results.download_section(from, workspace::sampled, input_.rows.size() * sizeof(sampled_row));
+  const bool any =
+      std::ranges::any_of(input_.rows, [](const sampling_row& row) { return row.logprobs > 0 || row.scores_top > 0; });
+  if (any)
+    memory.results.download_section(from, workspace::top, input_.rows.size() * memory.top_stride * sizeof(top_entry));
+}
+
+protocols::step_output draw_arrays::collect(const cpu::step_plan& plan, std::uint32_t vocabulary,
+                                            const workspace& memory) const {
+  protocols::step_output out;
+  const auto* sampled = memory.results.host<sampled_row>(workspace::sampled);
+  for (std::size_t i = 0; i < plan.logits.size(); ++i) {
+    const auto& place = plan.logits[i];
+    const auto& planned = plan.slices[place.slice];
+    const auto& row = input_.rows[i];
+    const auto* top = memory.results.host<top_entry>(workspace::top) + i * memory.top_stride;
+    if (place.scored != cpu::logits_place::no_score) {
+      if (place.row == planned.first_row) out.scores.emplace_back();
+      out.scores.back().push_back(with_top(planned.slice->scored[place.row - planned.first_row],
+                                           sampled[i].scored_logprob, top, wanted(row.scores_top), vocabulary));
+    }
+    if (!place.samples) continue;
+    if (row.draws == 0 || sampled[i].token < 0)
+      out.tokens.emplace_back(protocols::no_token);
+    else
+      out.tokens.push_back(with_top(sampled[i].token, row.logprobs >= 0 ? sampled[i].logprob : 0.0F, top,
+                                    wanted(row.logprobs), vocabulary));
+  }
+  return out;
+}
+
+} // namespace godwit::gpu::cuda

@@ -1,0 +1,123 @@
+#pragma once
+
+#include "cuda/driver.hpp"
+#include "cuda/emulated/device_memory.hpp"
+#include "cuda/emulated/emulated_driver.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace godwit::gpu::cuda::emulated {
+
+/// What the streams of one device share. An error stays, as with CUDA: the device does nothing more.
+class device_state {
+public:
+  explicit device_state(const emulated_settings& wanted) : settings(wanted), memory(wanted.memory_bytes) {}
+
+  const emulated_settings settings;
+  device_memory memory;
+
+  /// Keeps the first error.
+  void fail(const std::string& why);
+  [[nodiscard]] std::string error() const;
+  /// Throws driver_error when the device has failed.
+  void check() const;
+  /// Counts launches; true where this one is to fail.
+  [[nodiscard]] bool next_kernel_fails();
+  [[nodiscard]] std::uint64_t next_seed() { return settings.seed + streams_++; }
+
+private:
+  mutable std::mutex mutex_;
+  std::string error_;
+  std::atomic<std::uint64_t> kernels_{0};
+  std::atomic<std::uint64_t> streams_{0};
+};
+
+class emulated_event final : public driver_event {
+public:
+  explicit emulated_event(std::shared_ptr<device_state> device) : device_(std::move(device)) {}
+  [[nodiscard]] bool ready() override;
+  void synchronize() override;
+  [[nodiscard]] double milliseconds_since(const driver_event& earlier) const override;
+
+  /// Kept by the work that uses it: an event may be destroyed before its recording has run.
+  struct marks {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::uint64_t recorded = 0;
+    std::uint64_t reached = 0;
+    std::chrono::steady_clock::time_point when;
+  };
+  [[nodiscard]] const std::shared_ptr<marks>& state() const noexcept { return marks_; }
+
+private:
+  std::shared_ptr<device_state> device_;
+  std::shared_ptr<marks> marks_ = std::make_shared<marks>();
+};
+
+using operation = std::function<void()>;
+
+class emulated_graph final : public driver_graph {
+public:
+  explicit emulated_graph(std::vector<operation> work)
+      : work_(std::make_shared<const std::vector<operation>>(std::move(work))) {}
+  [[nodiscard]] const std::shared_ptr<const std::vector<operation>>& work() const noexcept { return work_; }
+
+private:
+  std::shared_ptr<const std::vector<operation>> work_;
+};
+
+class emulated_stream final : public driver_stream {
+public:
+  explicit emulated_stream(std::shared_ptr<device_state> device);
+  ~emulated_stream() override;
+  [[nodiscard]] void* native() const noexcept override { return nullptr; }
+  [[nodiscard]] std::uint32_t shared_bytes_max() const noexcept override { return device_->settings.shared_bytes_max; }
+  void run(std::string kernel, std::function<void()> body) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void copy(std::span<const copy_piece> pieces) override;
+  void fill(void* to, std::uint8_t value, std::size_t bytes) override;
+  void gemm(const gemm_job& job) override;
+  void prepare_products() override {}
+  void record(driver_event& event) override;
+  void wait(driver_event& event) override;
+  void notify(reaction then) override;
+  void synchronize() override;
+  void begin_capture() override;
+  [[nodiscard]] std::unique_ptr<driver_graph> end_capture() override;
+  void launch(driver_graph& graph) override;
+
+private:
+  /// Work that is skipped once the device has failed, and may be captured.
+  void add(operation work);
+  /// Work that always runs.
+  void push(operation work);
+  void refuse_while_capturing(const char* what) const;
+  void check_device(const void* address, std::size_t bytes, const char* what) const;
+  void check_copied(const void* address, std::size_t bytes, const char* what) const;
+  void work();
+
+  std::shared_ptr<device_state> device_;
+  std::mt19937_64 random_;
+  bool capturing_ = false;
+  std::vector<operation> captured_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<operation> queue_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+/// On the stream's thread.
+void multiply(const gemm_job& job);
+
+} // namespace godwit::gpu::cuda::emulated

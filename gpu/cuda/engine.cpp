@@ -1,0 +1,170 @@
+#include "cuda/engine.hpp"
+
+#include "cuda/block_moves.hpp"
+#include "cuda/step_arrays.hpp"
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+namespace godwit::gpu::cuda {
+
+namespace {
+
+constexpr std::size_t graphs_max = 128;
+
+std::unique_ptr<driver_stream> stream_for_steps(driver& from, bool products) {
+  auto made = from.make_stream(stream_priority::high);
+  if (products) made->prepare_products();
+  return made;
+}
+
+std::uint32_t logits_rows(const cpu::step_plan& plan) { return static_cast<std::uint32_t>(plan.logits.size()); }
+
+} // namespace
+
+// The stream comes before the KV cache, which takes the rest, and goes before what its work uses.
+engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings)
+    : engine(model, settings, stream_for_steps(*model->driver, !settings.deterministic)) {}
+
+engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings,
+               std::unique_ptr<driver_stream> stream)
+    : model_(std::move(model)), settings_(settings),
+      memory_(*model_->driver, *model_, settings_.deterministic, settings_.step_tokens),
+      kv_(*model_->driver, *model_, settings_), launches_(*model_, kv_, memory_, settings_.deterministic),
+      graphs_(graphs_max), stream_(std::move(stream)) {
+  const auto& device = model_->driver->properties();
+  info_.device = "cuda " + std::to_string(device.index) + " (" + device.name + ", " + to_string(model_->type) +
+                 (settings_.deterministic ? ", deterministic)" : ")");
+  info_.layers = model_->config.layers;
+  info_.vocabulary = model_->config.vocabulary;
+  info_.positions_max = model_->config.positions_max;
+  info_.blocks = kv_.blocks();
+  info_.block_bytes = kv_.block_bytes();
+  info_.weight_bytes = model_->bytes;
+  info_.kv_layout = kv_.layout();
+}
+
+prepared_step engine::begin(protocols::step_input input) {
+  prepared_step step;
+  step.plan = cpu::plan_step(std::move(input), model_->config, kv_.blocks(), settings_.logits_of_all_rows);
+  step.shape = shape_of(step.plan, *model_, settings_.deterministic);
+  if (busy_.exchange(true)) throw std::invalid_argument("step: the one before is still in flight");
+  try {
+    memory_.reserve(step.shape, table_entries(step.plan), step.plan.input.copies.size() * model_->config.layers,
+                    logits_rows(step.plan), draw_arrays::top_wanted(step.plan));
+  } catch (...) {
+    busy_ = false;
+    throw;
+  }
+  intervals_used_ = 0;
+  return step;
+}
+
+engine::interval& engine::next_interval() {
+  if (intervals_used_ == intervals_.size())
+    intervals_.push_back({model_->driver->make_event(true), model_->driver->make_event(true)});
+  return intervals_[intervals_used_++];
+}
+
+void engine::advance(const prepared_step& step, std::uint32_t first, std::uint32_t last,
+                     const std::atomic<bool>& cancelled) {
+  auto& time = next_interval();
+  stream_->record(*time.begin);
+  if (first == 0) {
+    move_blocks(*stream_, step.plan.input.copies, kv_, model_->config.layers, memory_);
+    upload_step(*stream_, step.plan, step.shape, memory_);
+  }
+  run_layers(step, first, last, cancelled);
+  if (last == model_->config.layers && !cancelled) finish(step);
+  stream_->record(*time.end);
+}
+
+void engine::run_layers(const prepared_step& step, std::uint32_t first, std::uint32_t last,
+                        const std::atomic<bool>& cancelled) {
+  const std::uint32_t layers = model_->config.layers;
+  if (settings_.graphs && step.shape.decodes_only && first == 0 && last == layers) {
+    graphs_.run(*stream_, {graph_key::part::layers, step.shape.rows, step.shape.single_positions_max},
+                memory_.version(), [&](driver_stream& to) {
+                  launches_.embed(to, step.shape);
+                  for (std::uint32_t i = 0; i < layers; ++i) launches_.layer(to, step.shape, i);
+                  launches_.close(to, step.shape);
+                });
+    graph_launches_ = graphs_.launches();
+    return;
+  }
+  if (first == 0) launches_.embed(*stream_, step.shape);
+  for (std::uint32_t i = first; i < last && !cancelled; ++i) launches_.layer(*stream_, step.shape, i);
+  if (last == layers && !cancelled) launches_.close(*stream_, step.shape);
+}
+
+void engine::finish(const prepared_step& step) {
+  const std::uint32_t count = logits_rows(step.plan);
+  if (count == 0) return;
+  // The layers are under way: what it takes to know the draws' limits is done beside them.
+  draws_.upload(*stream_, step.plan, model_->config.vocabulary, settings_.allowed, memory_);
+  if (settings_.graphs && step.shape.decodes_only && count <= logits_rows_max && !settings_.logits_tap) {
+    const std::uint32_t padded = bucket_of(count);
+    graphs_.run(*stream_, {graph_key::part::logits, padded, 0}, memory_.version(), [&](driver_stream& to) {
+      launches_.logits(to, 0, padded);
+      launches_.draw(to, 0, padded);
+    });
+    graph_launches_ = graphs_.launches();
+  } else {
+    for (std::uint32_t first = 0; first < count; first += logits_rows_max) {
+      const std::uint32_t some = std::min(logits_rows_max, count - first);
+      launches_.logits(*stream_, first, some);
+      if (settings_.logits_tap) tap_logits(step, first, some);
+      launches_.draw(*stream_, first, some);
+    }
+  }
+  draws_.download(*stream_, memory_);
+}
+
+void engine::tap_logits(const prepared_step& step, std::uint32_t first, std::uint32_t count) {
+  const std::uint64_t stride = model_->logits_stride;
+  if (tapped_.bytes() == 0)
+    tapped_ = model_->driver->allocate_pinned(logits_rows_max * stride * sizeof(float), "logits to be looked at");
+  stream_->copy(tapped_.data(), memory_.logits, count * stride * sizeof(float));
+  stream_->synchronize();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto& place = step.plan.logits[first + i];
+    const auto& planned = step.plan.slices[place.slice];
+    cpu::logits_row row;
+    row.step = step.plan.input.step;
+    row.slice = place.slice;
+    row.position = planned.slice->first_position + place.row - planned.first_row;
+    row.values = {reinterpret_cast<const float*>(tapped_.data()) + i * stride, model_->config.vocabulary};
+    settings_.logits_tap(row);
+  }
+}
+
+void engine::drain() noexcept {
+  try {
+    stream_->synchronize();
+  } catch (const driver_error&) { // the step's completion says so
+  }
+}
+
+double engine::time_graphs(std::uint32_t launches) {
+  const auto begin = model_->driver->make_event(true), end = model_->driver->make_event(true);
+  stream_->record(*begin);
+  for (std::uint32_t i = 0; i < launches; ++i)
+    if (!graphs_.launch_again(*stream_, 2)) throw std::logic_error("the last step was not launched as graphs");
+  stream_->record(*end);
+  end->synchronize();
+  return end->milliseconds_since(*begin) / 1e3 / launches;
+}
+
+protocols::step_output engine::collect(const prepared_step& step) {
+  auto out = draws_.collect(step.plan, model_->config.vocabulary, memory_);
+  out.step = step.plan.input.step;
+  double milliseconds = 0;
+  for (std::size_t i = 0; i < intervals_used_; ++i)
+    milliseconds += intervals_[i].end->milliseconds_since(*intervals_[i].begin);
+  out.duration_ns = static_cast<std::int64_t>(milliseconds * 1e6);
+  return out;
+}
+
+} // namespace godwit::gpu::cuda

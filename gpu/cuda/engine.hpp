@@ -1,0 +1,88 @@
+#pragma once
+
+#include "cpu/step_plan.hpp"
+#include "cuda/device_model.hpp"
+#include "cuda/draw_arrays.hpp"
+#include "cuda/driver.hpp"
+#include "cuda/graph_cache.hpp"
+#include "cuda/host_thread.hpp"
+#include "cuda/kv_pool.hpp"
+#include "cuda/launches.hpp"
+#include "cuda/step_shape.hpp"
+#include "cuda/workspace.hpp"
+
+#include <godwit/gpu/cuda/cuda_backend.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace godwit::gpu::cuda {
+
+/// A step that was checked and has its memory.
+struct prepared_step {
+  cpu::step_plan plan;
+  step_shape shape;
+};
+
+/// All that an executor's forwards use. Shared with them, so that the order of destruction does not matter.
+///
+/// `begin` and `end` are the caller's; the other functions belong to the host thread, but `collect`, which is the
+/// caller's again once the step has ended.
+class engine {
+public:
+  engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings);
+
+  [[nodiscard]] const executor_info& info() const noexcept { return info_; }
+  [[nodiscard]] const kv_pool& kv() const noexcept { return kv_; }
+  [[nodiscard]] host_thread& thread() noexcept { return thread_; }
+  [[nodiscard]] std::uint64_t graph_launches() const noexcept { return graph_launches_; }
+
+  /// Takes the one place for a step in flight.
+  [[nodiscard]] prepared_step begin(protocols::step_input input);
+  void end() noexcept { busy_ = false; }
+
+  /// Enqueues the layers first .. last - 1 and, with the last one, the draws; stops early once `cancelled`. Throws what
+  /// goes wrong.
+  void advance(const prepared_step& step, std::uint32_t first, std::uint32_t last, const std::atomic<bool>& cancelled);
+  void notify(reaction then) { stream_->notify(std::move(then)); }
+  /// Waits for all that was enqueued; a failure was told elsewhere.
+  void drain() noexcept;
+  [[nodiscard]] protocols::step_output collect(const prepared_step& step);
+  /// The caller's, between steps: seconds of a launch of the last step's graphs, of `launches` back to back. Throws
+  /// std::logic_error where it had none.
+  [[nodiscard]] double time_graphs(std::uint32_t launches);
+
+private:
+  engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings,
+         std::unique_ptr<driver_stream> stream);
+
+  struct interval {
+    std::unique_ptr<driver_event> begin, end;
+  };
+
+  void run_layers(const prepared_step& step, std::uint32_t first, std::uint32_t last,
+                  const std::atomic<bool>& cancelled);
+  void finish(const prepared_step& step);
+  void tap_logits(const prepared_step& step, std::uint32_t first, std::uint32_t count);
+  interval& next_interval();
+
+  std::shared_ptr<const device_model> model_;
+  cuda_executor_settings settings_;
+  workspace memory_; // before the KV cache, which takes the rest
+  kv_pool kv_;
+  launches launches_;
+  draw_arrays draws_;
+  graph_cache graphs_;
+  std::atomic<std::uint64_t> graph_launches_{0};
+  allocation tapped_; ///< pinned: one group of logits
+  std::vector<interval> intervals_;
+  std::size_t intervals_used_ = 0;
+  std::unique_ptr<driver_stream> stream_;
+  std::atomic<bool> busy_{false};
+  executor_info info_;
+  host_thread thread_; // goes first
+};
+
+} // namespace godwit::gpu::cuda

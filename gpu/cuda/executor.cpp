@@ -1,0 +1,134 @@
+#include "cuda/executor.hpp"
+
+#include "cuda/engine.hpp"
+
+#include <godwit/gpu/event.hpp>
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+namespace godwit::gpu::cuda {
+
+namespace {
+
+/// What outlives a forward: its completions may still be under way when it goes.
+struct forward_state {
+  std::mutex mutex; ///< held while a completion runs, so that none runs once the forward is gone
+  std::atomic<bool> cancelled{false};
+  bool finished = false;
+  bool failed = false;
+  std::uint32_t told = 0; ///< parts of the step that have ended
+
+  void tell(const completion& done, const std::string& error, bool last) {
+    const std::lock_guard lock(mutex);
+    ++told;
+    if (cancelled) return;
+    if (!error.empty()) failed = true;
+    if (last && !failed) finished = true;
+    if (done) done(error);
+  }
+};
+
+class device_forward final : public forward {
+public:
+  device_forward(std::shared_ptr<engine> owner, prepared_step step)
+      : engine_(std::move(owner)), step_(std::move(step)), state_(std::make_shared<forward_state>()) {
+    // Slices are referred to by address, which a move of the plan may have kept or not.
+    for (std::size_t i = 0; i < step_.plan.slices.size(); ++i) step_.plan.slices[i].slice = &step_.plan.input.slices[i];
+  }
+
+  ~device_forward() override {
+    if (!cancel()) {
+      const event idle;
+      engine_->thread().post([this, &idle] {
+        engine_->drain();
+        idle.set();
+      });
+      idle.wait();
+    }
+    engine_->end();
+  }
+
+  [[nodiscard]] std::uint32_t layers() const noexcept override { return engine_->info().layers; }
+
+  void advance(std::uint32_t upto, completion done) override {
+    if (upto <= requested_ || upto > layers())
+      throw std::invalid_argument("advance to layer " + std::to_string(upto) + " after " + std::to_string(requested_) +
+                                  " of " + std::to_string(layers()));
+    const std::uint32_t first = std::exchange(requested_, upto);
+    ++posted_;
+    engine_->thread().post([this, first, upto, done = std::move(done)] { run(first, upto, done); });
+  }
+
+  [[nodiscard]] protocols::step_output take() override {
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (!state_->finished) throw std::logic_error("take before the step has run");
+    }
+    return engine_->collect(step_);
+  }
+
+private:
+  /// True where nothing of the step is under way, neither on the device nor on its way there.
+  bool cancel() {
+    const std::lock_guard lock(state_->mutex);
+    state_->cancelled = true;
+    return state_->told == posted_ && !state_->failed;
+  }
+
+  /// On the host thread.
+  void run(std::uint32_t first, std::uint32_t upto, const completion& done) {
+    if (state_->cancelled) return;
+    const bool last = upto == layers();
+    try {
+      engine_->advance(step_, first, upto, state_->cancelled);
+      engine_->notify([state = state_, done, last](const std::string& error) { state->tell(done, error, last); });
+    } catch (const std::exception& failure) {
+      engine_->drain(); // what was enqueued before
+      state_->tell(done, failure.what(), last);
+    }
+  }
+
+  std::shared_ptr<engine> engine_;
+  prepared_step step_;
+  std::shared_ptr<forward_state> state_;
+  std::uint32_t requested_ = 0; ///< layers
+  std::uint32_t posted_ = 0;    ///< parts of the step
+};
+
+class device_executor final : public executor {
+public:
+  explicit device_executor(std::shared_ptr<engine> shared) : engine_(std::move(shared)) {}
+  [[nodiscard]] const executor_info& info() const noexcept override { return engine_->info(); }
+  [[nodiscard]] std::unique_ptr<forward> begin(protocols::step_input input) override {
+    auto step = engine_->begin(std::move(input));
+    return std::make_unique<device_forward>(engine_, std::move(step));
+  }
+  [[nodiscard]] protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) override {
+    return engine_->kv().keys(layer, block.value());
+  }
+  [[nodiscard]] protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) override {
+    return engine_->kv().values(layer, block.value());
+  }
+
+  [[nodiscard]] double time_graphs(std::uint32_t launches) { return engine_->time_graphs(launches); }
+
+private:
+  std::shared_ptr<engine> engine_;
+};
+
+} // namespace
+
+double time_graphs(executor& of, std::uint32_t launches) {
+  return dynamic_cast<device_executor&>(of).time_graphs(launches);
+}
+
+std::unique_ptr<executor> make_device_executor(std::shared_ptr<const device_model> model,
+                                               const cuda_executor_settings& settings) {
+  return std::make_unique<device_executor>(std::make_shared<engine>(std::move(model), settings));
+}
+
+} // namespace godwit::gpu::cuda

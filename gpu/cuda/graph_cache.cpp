@@ -1,0 +1,65 @@
+#include "cuda/graph_cache.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace godwit::gpu::cuda {
+
+namespace {
+
+/// Ends a capture that an exception leaves.
+class capture {
+public:
+  explicit capture(driver_stream& stream) : stream_(stream) { stream_.begin_capture(); }
+  ~capture() {
+    if (ended_) return;
+    try {
+      (void)stream_.end_capture();
+    } catch (const driver_error&) { // the exception under way says more
+    }
+  }
+  capture(const capture&) = delete;
+  capture& operator=(const capture&) = delete;
+  [[nodiscard]] std::unique_ptr<driver_graph> end() {
+    ended_ = true;
+    return stream_.end_capture();
+  }
+
+private:
+  driver_stream& stream_;
+  bool ended_ = false;
+};
+
+} // namespace
+
+void graph_cache::run(driver_stream& stream, const graph_key& key, std::uint64_t version,
+                      const std::function<void(driver_stream&)>& work) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const entry& one) { return one.key == key; });
+  if (found == entries_.end()) {
+    work(stream);
+    entries_.push_front({key, version, nullptr});
+    if (entries_.size() > graphs_max_) entries_.pop_back();
+    return;
+  }
+  entries_.splice(entries_.begin(), entries_, found);
+  auto& one = entries_.front();
+  if (one.graph == nullptr || one.version != version) {
+    one.graph.reset();
+    capture written(stream);
+    work(stream);
+    one.graph = written.end();
+    one.version = version;
+  }
+  stream.launch(*one.graph);
+  ++launches_;
+}
+
+bool graph_cache::launch_again(driver_stream& stream, std::size_t count) {
+  if (entries_.size() < count) return false;
+  const auto end = std::next(entries_.begin(), static_cast<std::ptrdiff_t>(count));
+  if (std::any_of(entries_.begin(), end, [](const entry& one) { return one.graph == nullptr; })) return false;
+  for (auto one = end; one != entries_.begin();) stream.launch(*(--one)->graph);
+  return true;
+}
+
+} // namespace godwit::gpu::cuda

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "cuda/driver.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <tuple>
+
+namespace godwit::gpu::cuda {
+
+/// What a graph is for: a part of a step, and the sizes that its launches have.
+struct graph_key {
+  enum class part : std::uint8_t { layers, logits };
+  part which = part::layers;
+  std::uint32_t rows = 0;
+  std::uint32_t positions = 0;
+  friend bool operator==(const graph_key&, const graph_key&) = default;
+};
+
+/// Graphs of steps that come again and again; the longest unused goes. One thread.
+class graph_cache {
+public:
+  explicit graph_cache(std::size_t graphs_max) : graphs_max_(graphs_max) {}
+
+  /// Runs `work`: as it is when its key is new (it may load code, which a capture cannot), captured and launched the
+  /// second time, launched from then on. A graph of another `version` of the memory is thrown away; nothing of it may
+  /// be under way then.
+  void run(driver_stream& stream, const graph_key& key, std::uint64_t version,
+           const std::function<void(driver_stream&)>& work);
+
+  /// Launches the graphs run last, `count` of them, once more and in the same order. False, and nothing is launched,
+  /// where that many have not been captured.
+  [[nodiscard]] bool launch_again(driver_stream& stream, std::size_t count);
+
+  [[nodiscard]] std::uint64_t launches() const noexcept { return launches_; }
+
+private:
+  struct entry {
+    graph_key key;
+    std::uint64_t version = 0;
+    std::unique_ptr<driver_graph> graph;
+  };
+  std::size_t graphs_max_;
+  std::list<entry> entries_; ///< the last used first
+  std::uint64_t launches_ = 0;
+};
+
+} // namespace godwit::gpu::cuda

@@ -1,0 +1,155 @@
+#include "cuda/kernels_common.hpp"
+
+// Embedding, norm and SwiGLU: a block of threads a row, whatever the batch, so a row's bits are its own.
+
+namespace godwit::gpu::cuda {
+
+namespace {
+
+constexpr std::uint32_t row_threads = 256;
+
+template <class Type> GODWIT_KERNEL(row_threads, 1) embed_rows(embedding_job job) {
+  const std::uint32_t row = simt::block_index().x;
+  const std::uint32_t token = job.tokens[row];
+  const Type* from = static_cast<const Type*>(job.table) + std::uint64_t{token} * job.hidden;
+  float* to = job.x + std::uint64_t{row} * job.hidden;
+  const bool known = token < job.vocabulary;
+  for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads)
+    to[i] = known ? simt::widen(from[i]) : 0.0F;
+}
+
+/// Sum over the block's threads, in one order; every thread gets it. `parts`: [warps] in shared memory.
+GODWIT_DEVICE float sum_of_block(float x, float* parts) {
+  x = simt::sum_of_warp(x);
+  if (simt::lane() == 0) parts[simt::warp()] = x;
+  simt::sync_block();
+  float sum = 0;
+  for (std::uint32_t i = 0; i < row_threads / simt::warp_size; ++i) sum = simt::add(sum, parts[i]);
+  return sum;
+}
+
+template <class Type> GODWIT_KERNEL(row_threads, 1) norm_rows(norm_job job) {
+  const std::uint32_t row = simt::block_index().x;
+  const std::uint32_t from = job.take != nullptr ? job.take[row] : row;
+  float* x = job.x + std::uint64_t{from} * job.hidden;
+  const float* added = job.add != nullptr ? job.add + std::uint64_t{row} * job.hidden : nullptr;
+  const auto* bias = static_cast<const Type*>(job.bias);
+  const auto* weight = static_cast<const Type*>(job.weight);
+  auto* out = static_cast<Type*>(job.out) + std::uint64_t{row} * job.hidden;
+  const bool adds = added != nullptr || bias != nullptr;
+  float squares = 0;
+  // Four at a time; a hidden size that is no multiple of four goes one by one.
+  const bool wide = job.hidden % 8 == 0;
+  if (wide) {
+    for (std::uint32_t i = simt::thread_index() * 4; i < job.hidden; i += row_threads * 4) {
+      float v[4];
+      simt::load4(x + i, v);
+      if (added != nullptr) {
+        float more[4];
+        simt::load4(added + i, more);
+        for (int k = 0; k < 4; ++k) v[k] = simt::add(v[k], more[k]);
+      }
+      if (bias != nullptr)
+        for (int k = 0; k < 4; ++k) v[k] = simt::add(v[k], simt::widen(bias[i + k]));
+      if (adds) simt::store4(x + i, v);
+      for (int k = 0; k < 4; ++k) squares = simt::fma(v[k], v[k], squares);
+    }
+  } else {
+    for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads) {
+      float v = x[i];
+      if (added != nullptr) v = simt::add(v, added[i]);
+      if (bias != nullptr) v = simt::add(v, simt::widen(bias[i]));
+      if (adds) x[i] = v;
+      squares = simt::fma(v, v, squares);
+    }
+  }
+  const float sum = sum_of_block(squares, reinterpret_cast<float*>(simt::shared()));
+  const float scale = simt::div(1.0F, simt::root(simt::add(simt::div(sum, float(job.hidden)), job.epsilon)));
+  // Each thread reads what it wrote itself.
+  if (wide) {
+    for (std::uint32_t i = simt::thread_index() * 4; i < job.hidden; i += row_threads * 4) {
+      float v[4];
+      simt::load4(x + i, v);
+      std::uint32_t two[2];
+      for (int k = 0; k < 4; ++k) v[k] = simt::mul(simt::mul(v[k], scale), simt::widen(weight[i + k]));
+      two[0] = simt::pack<Type>(v[0], v[1]);
+      two[1] = simt::pack<Type>(v[2], v[3]);
+      auto* words = reinterpret_cast<std::uint32_t*>(out + i);
+      words[0] = two[0];
+      words[1] = two[1];
+    }
+  } else {
+    for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads)
+      out[i] = simt::narrow<Type>(simt::mul(simt::mul(x[i], scale), simt::widen(weight[i])));
+  }
+}
+
+GODWIT_DEVICE float swish(float gate, float up) {
+  return simt::mul(simt::div(gate, simt::add(1.0F, simt::exponential(-gate))), up);
+}
+
+template <class Type, class In> GODWIT_KERNEL(row_threads, 1) swiglu_rows(swiglu_job job) {
+  const std::uint32_t row = simt::block_index().y;
+  const auto* gates = static_cast<const In*>(job.in) + std::uint64_t{row} * 2 * job.intermediate;
+  const auto* ups = gates + job.intermediate;
+  const auto* bias = static_cast<const Type*>(job.bias);
+  auto* out = static_cast<Type*>(job.out) + std::uint64_t{row} * job.intermediate;
+  const std::uint32_t first = (simt::block_index().x * row_threads + simt::thread_index()) * 8;
+  if (first >= job.intermediate) return;
+  if (job.intermediate % 8 == 0) {
+    float gate[8], up[8], v[8];
+    simt::load8(gates + first, gate);
+    simt::load8(ups + first, up);
+    if (bias != nullptr)
+      for (int k = 0; k < 8; ++k) {
+        gate[k] = simt::add(gate[k], simt::widen(bias[first + k]));
+        up[k] = simt::add(up[k], simt::widen(bias[job.intermediate + first + k]));
+      }
+    GODWIT_UNROLL
+    for (int k = 0; k < 8; ++k) v[k] = swish(gate[k], up[k]);
+    simt::store16(out + first, simt::narrow8<Type>(v));
+    return;
+  }
+  const std::uint32_t last = first + 8 < job.intermediate ? first + 8 : job.intermediate;
+  for (std::uint32_t i = first; i < last; ++i) {
+    float gate = simt::widen(gates[i]), up = simt::widen(ups[i]);
+    if (bias != nullptr) {
+      gate = simt::add(gate, simt::widen(bias[i]));
+      up = simt::add(up, simt::widen(bias[job.intermediate + i]));
+    }
+    out[i] = simt::narrow<Type>(swish(gate, up));
+  }
+}
+
+} // namespace
+
+void launch(driver_stream& stream, const embedding_job& job) {
+  if (job.rows == 0) return;
+  with_type(job.type, [&](auto type) {
+    simt::launch(stream, "embedding", &embed_rows<decltype(type)>, {job.rows, 1, 1}, row_threads, 0, job);
+  });
+}
+
+void launch(driver_stream& stream, const norm_job& job) {
+  if (job.rows == 0) return;
+  require(job.take == nullptr || (job.add == nullptr && job.bias == nullptr), "rows are taken or added to, not both");
+  with_type(job.type, [&](auto type) {
+    simt::launch(stream, "norm", &norm_rows<decltype(type)>, {job.rows, 1, 1}, row_threads,
+                 row_threads / simt::warp_size * sizeof(float), job);
+  });
+}
+
+void launch(driver_stream& stream, const swiglu_job& job) {
+  if (job.rows == 0) return;
+  const simt::size3 grid{pieces(job.intermediate, row_threads * 8), job.rows, 1};
+  require(job.rows < 65536, "at most 65,535 rows");
+  with_type(job.type, [&](auto type) {
+    using element = decltype(type);
+    if (job.in_type == data_type::f32)
+      return simt::launch(stream, "swiglu", &swiglu_rows<element, float>, grid, row_threads, 0, job);
+    require(job.in_type == job.type, "the input is f32 or of the weights' type");
+    simt::launch(stream, "swiglu", &swiglu_rows<element, element>, grid, row_threads, 0, job);
+  });
+}
+
+} // namespace godwit::gpu::cuda

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "cuda/device_model.hpp"
+#include "cuda/driver.hpp"
+#include "cuda/kernels.hpp"
+
+#include <godwit/gpu/cuda/cuda_backend.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace godwit::gpu::cuda {
+
+/// The paged KV cache on a device: layer after layer, in each block after block, in each K [kv head][16 tokens][head
+/// size], then V the same. A block's K and V of one layer lie together.
+class kv_pool {
+public:
+  /// Zeroed: what is read beyond a request's end may be anything but NaN.
+  /// Throws out_of_memory.
+  kv_pool(driver& from, const device_model& model, const cuda_executor_settings& settings);
+
+  [[nodiscard]] std::uint32_t blocks() const noexcept { return blocks_; }
+  [[nodiscard]] std::uint64_t block_bytes() const noexcept { return layers_ * block_stride_; }
+  [[nodiscard]] std::uint64_t layer_block_bytes() const noexcept { return block_stride_; }
+  /// For executor_info: blocks of equal layouts may be exchanged.
+  [[nodiscard]] std::string layout() const;
+  [[nodiscard]] kv_pool_view layer(std::uint32_t index) const noexcept;
+  [[nodiscard]] std::byte* block(std::uint32_t layer, std::uint32_t block) const noexcept;
+  /// Throws std::invalid_argument outside of the pool.
+  [[nodiscard]] protocols::memory_region keys(std::uint32_t layer, std::uint32_t block) const;
+  [[nodiscard]] protocols::memory_region values(std::uint32_t layer, std::uint32_t block) const;
+
+private:
+  model::data_type type_;
+  std::uint32_t layers_, kv_heads_, head_size_, blocks_;
+  std::uint64_t block_stride_;
+  allocation memory_;
+};
+
+} // namespace godwit::gpu::cuda

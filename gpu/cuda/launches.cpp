@@ -1,0 +1,187 @@
+#include "cuda/launches.hpp"
+
+#include "cuda/kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace godwit::gpu::cuda {
+
+void launches::product(driver_stream& to, gemm_job job, std::uint32_t rows) const {
+  job.type = model_.type;
+  if (deterministic_) {
+    job.rows = rows;
+    return launch_fixed(to, job);
+  }
+  job.rows = product_rows(rows);
+  to.gemm(job);
+}
+
+void launches::embed(driver_stream& to, const step_shape& shape) const {
+  embedding_job job;
+  job.type = model_.type;
+  job.table = model_.embeddings;
+  job.tokens = memory_.input.device<std::uint32_t>(workspace::tokens);
+  job.vocabulary = model_.config.vocabulary;
+  job.x = memory_.residual;
+  job.rows = shape.rows;
+  job.hidden = model_.config.hidden;
+  launch(to, job);
+}
+
+void launches::norm(driver_stream& to, const step_shape& shape, const void* weight, const void* added_bias) const {
+  norm_job job;
+  job.type = model_.type;
+  job.x = memory_.residual;
+  job.add = added_bias != nullptr ? memory_.added : nullptr;
+  job.bias = added_bias;
+  job.weight = weight;
+  job.epsilon = static_cast<float>(model_.config.rms_norm_epsilon);
+  job.out = memory_.normed;
+  job.rows = shape.rows;
+  job.hidden = model_.config.hidden;
+  launch(to, job);
+}
+
+void launches::add_product(driver_stream& to, const step_shape& shape, const void* x, const void* w,
+                           std::uint32_t depth, const void* bias) const {
+  gemm_job job;
+  job.x = x;
+  job.w = w;
+  job.y = bias != nullptr ? memory_.added : memory_.residual;
+  job.columns = model_.config.hidden;
+  job.depth = depth;
+  job.accumulate = bias == nullptr;
+  product(to, job, shape.rows);
+}
+
+void launches::attend(driver_stream& to, const step_shape& shape, std::uint32_t index) const {
+  const auto& c = model_.config;
+  attention_job job;
+  job.type = model_.type;
+  job.queries = memory_.queries;
+  job.kv = kv_.layer(index);
+  job.block_table = memory_.input.device<std::uint32_t>(workspace::block_table);
+  job.heads = c.heads;
+  job.window = c.sliding_window.value_or(0);
+  job.scale = 1.0F / std::sqrt(static_cast<float>(c.head_size));
+  job.out = memory_.attended;
+  job.scratch = memory_.attention_scratch;
+  if (shape.single_slices > 0) {
+    job.slices = memory_.input.device<attention_slice>(workspace::single_slices);
+    job.slices_count = shape.single_slices;
+    job.positions_max = shape.single_positions_max;
+    job.split = shape.split;
+    launch_decode(to, job);
+  }
+  if (shape.long_slices > 0) {
+    job.slices = memory_.input.device<attention_slice>(workspace::long_slices);
+    job.slices_count = shape.long_slices;
+    job.slice_rows_max = shape.long_rows_max;
+    job.positions_max = shape.long_positions_max;
+    if (deterministic_) {
+      // The same parts of a row's positions as when it comes alone.
+      job.split = {1, fixed_part_tokens(c.positions_max)};
+      launch_decode(to, job);
+    } else {
+      job.split = {};
+      launch_prefill(to, job);
+    }
+  }
+}
+
+void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t index) const {
+  const auto& c = model_.config;
+  const auto& w = model_.layers[index];
+  norm(to, shape, w.attention_norm, index > 0 ? model_.layers[index - 1].down_bias : nullptr);
+  gemm_job qkv;
+  qkv.x = memory_.normed;
+  qkv.w = w.qkv;
+  qkv.y = memory_.qkv;
+  qkv.y_type = memory_.inner_type;
+  qkv.columns = model_.qkv_columns();
+  qkv.depth = c.hidden;
+  product(to, qkv, shape.rows);
+
+  rope_job rope;
+  rope.type = model_.type;
+  rope.in_type = memory_.inner_type;
+  rope.qkv = memory_.qkv;
+  rope.bias = w.qkv_bias;
+  rope.cosine = model_.cosine;
+  rope.sine = model_.sine;
+  rope.positions = memory_.input.device<std::uint32_t>(workspace::positions);
+  rope.slots = memory_.input.device<std::uint32_t>(workspace::slots);
+  rope.kv = kv_.layer(index);
+  rope.queries = memory_.queries;
+  rope.rows = shape.rows;
+  rope.heads = c.heads;
+  launch(to, rope);
+  attend(to, shape, index);
+  add_product(to, shape, memory_.attended, w.output, c.heads * c.head_size, w.output_bias);
+
+  norm(to, shape, w.mlp_norm, w.output_bias);
+  gemm_job gate_up;
+  gate_up.x = memory_.normed;
+  gate_up.w = w.gate_up;
+  gate_up.y = memory_.gate_up;
+  gate_up.y_type = memory_.inner_type;
+  gate_up.columns = 2 * c.intermediate;
+  gate_up.depth = c.hidden;
+  product(to, gate_up, shape.rows);
+  swiglu_job mlp;
+  mlp.type = model_.type;
+  mlp.in_type = memory_.inner_type;
+  mlp.in = memory_.gate_up;
+  mlp.bias = w.gate_up_bias;
+  mlp.out = memory_.inner;
+  mlp.rows = shape.rows;
+  mlp.intermediate = c.intermediate;
+  launch(to, mlp);
+  add_product(to, shape, memory_.inner, w.down, c.intermediate, w.down_bias);
+}
+
+void launches::close(driver_stream& to, const step_shape& shape) const {
+  // Rows of logits are normed without an addition, so a bias of the last layer is added here.
+  if (model_.layers.back().down_bias != nullptr) norm(to, shape, model_.final_norm, model_.layers.back().down_bias);
+}
+
+void launches::logits(driver_stream& to, std::uint32_t first, std::uint32_t count) const {
+  norm_job last;
+  last.type = model_.type;
+  last.x = memory_.residual;
+  last.weight = model_.final_norm;
+  last.epsilon = static_cast<float>(model_.config.rms_norm_epsilon);
+  last.take = memory_.draws.device<std::uint32_t>(workspace::take) + first;
+  last.out = memory_.last_normed;
+  last.rows = count;
+  last.hidden = model_.config.hidden;
+  launch(to, last);
+  gemm_job head;
+  head.x = memory_.last_normed;
+  head.w = model_.head;
+  head.y = memory_.logits;
+  head.columns = model_.logits_stride;
+  head.depth = model_.config.hidden;
+  product(to, head, count);
+}
+
+void launches::draw(driver_stream& to, std::uint32_t first, std::uint32_t count) const {
+  sampling_job job;
+  job.logits = memory_.logits;
+  job.logits_stride = model_.logits_stride;
+  job.vocabulary = model_.config.vocabulary;
+  job.rows = memory_.draws.device<sampling_row>(workspace::rows) + first;
+  job.count = count;
+  job.masks = memory_.lists.device<std::uint32_t>(workspace::masks);
+  job.forbidden = memory_.lists.device<std::uint32_t>(workspace::forbidden);
+  job.biases = memory_.lists.device<bias_entry>(workspace::biases);
+  job.counts = memory_.lists.device<token_count>(workspace::counts);
+  job.sampled = memory_.results.device<sampled_row>(workspace::sampled) + first;
+  job.top = memory_.results.device<top_entry>(workspace::top) + std::uint64_t{first} * memory_.top_stride;
+  job.top_stride = memory_.top_stride;
+  job.scratch = memory_.sampling_scratch;
+  launch(to, job);
+}
+
+} // namespace godwit::gpu::cuda

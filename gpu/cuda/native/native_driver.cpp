@@ -1,0 +1,134 @@
+#include "cuda/native/native_driver.hpp"
+
+#include "cuda/memory_words.hpp"
+#include "cuda/native/errors.hpp"
+#include "cuda/native/native_stream.hpp"
+
+#include <string>
+#include <utility>
+
+namespace godwit::gpu::cuda::native {
+
+namespace {
+
+constexpr std::uint32_t major_min = 8; // mma of bf16, copies into shared memory in the background
+
+std::uint32_t attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "a device's attributes");
+  return static_cast<std::uint32_t>(value);
+}
+
+class native_driver final : public driver {
+public:
+  native_driver(int index, const cuda_options& options) {
+    // A thread that waits for the device sleeps: cores are for the front end.
+    check(cudaInitDevice(index, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid), "a device's start");
+    check(cudaSetDevice(index), "the choice of a device"); // cuBLASLt looks at it
+    parts_ = device_parts::make(index);
+    if (options.notify == notify_by::polling) parts_->polling.emplace(index);
+    cudaDeviceProp found{};
+    check(cudaGetDeviceProperties(&found, index), "a device's properties");
+    properties_.name = found.name;
+    properties_.index = static_cast<std::uint32_t>(index);
+    properties_.major = static_cast<std::uint32_t>(found.major);
+    properties_.minor = static_cast<std::uint32_t>(found.minor);
+    properties_.multiprocessors = static_cast<std::uint32_t>(found.multiProcessorCount);
+    properties_.memory_bytes = found.totalGlobalMem;
+    properties_.l2_bytes = static_cast<std::uint64_t>(found.l2CacheSize);
+    properties_.shared_bytes_max = static_cast<std::uint32_t>(found.sharedMemPerBlockOptin);
+    parts_->shared_bytes_max = properties_.shared_bytes_max;
+  }
+
+  [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
+
+  [[nodiscard]] memory_state memory() override {
+    parts_->use();
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "the device's memory");
+    return {free, total};
+  }
+
+  [[nodiscard]] allocation allocate(std::uint64_t bytes, const std::string& purpose) override {
+    parts_->free_late();
+    const auto state = memory();
+    void* address = nullptr;
+    const auto code = bytes > state.free_bytes ? cudaErrorMemoryAllocation : cudaMalloc(&address, bytes);
+    if (code == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      throw out_of_memory(does_not_fit(properties_.name, purpose, bytes, state));
+    }
+    check(code, "device memory");
+    return allocation({static_cast<std::byte*>(address), bytes, protocols::memory_kind::device},
+                      [device = parts_](protocols::memory_region region) { device->give_back(region); });
+  }
+
+  [[nodiscard]] allocation allocate_pinned(std::uint64_t bytes, const std::string& purpose) override {
+    parts_->use();
+    parts_->free_late();
+    void* address = nullptr;
+    const auto code = cudaHostAlloc(&address, bytes, cudaHostAllocPortable);
+    if (code == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      throw out_of_memory(purpose + ": no " + std::to_string(bytes) + " bytes of page-locked memory");
+    }
+    check(code, "page-locked memory");
+    return allocation({static_cast<std::byte*>(address), bytes, protocols::memory_kind::pinned},
+                      [device = parts_](protocols::memory_region region) { device->give_back(region); });
+  }
+
+  [[nodiscard]] std::unique_ptr<driver_stream> make_stream(stream_priority priority) override {
+    return std::make_unique<native_stream>(parts_, priority);
+  }
+
+  [[nodiscard]] std::unique_ptr<driver_event> make_event(bool timed) override {
+    return std::make_unique<native_event>(parts_, timed);
+  }
+
+private:
+  std::shared_ptr<device_parts> parts_;
+  device_properties properties_;
+};
+
+/// Copies from one device to another go straight there, where the hardware can; else the driver takes them through the
+/// host's memory.
+void connect(const std::vector<int>& devices) {
+  for (const int from : devices)
+    for (const int to : devices) {
+      int can = 0;
+      if (from == to || cudaDeviceCanAccessPeer(&can, from, to) != cudaSuccess || can == 0) continue;
+      if (cudaSetDevice(from) == cudaSuccess) (void)cudaDeviceEnablePeerAccess(to, 0);
+    }
+  (void)cudaGetLastError(); // without it all works as well, more slowly
+}
+
+} // namespace
+
+found_devices find_devices(const cuda_options& options) {
+  int count = 0;
+  const auto code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess) {
+    (void)cudaGetLastError();
+    throw driver_error("no GPU: " + in_words(code));
+  }
+  found_devices found;
+  std::vector<int> indices;
+  for (int index = 0; index < count; ++index) {
+    try {
+      const auto major = attribute(cudaDevAttrComputeCapabilityMajor, index);
+      if (major < major_min)
+        throw driver_error("it has compute capability " + std::to_string(major) + "." +
+                           std::to_string(attribute(cudaDevAttrComputeCapabilityMinor, index)) +
+                           "; 8.0 and newer are served");
+      found.drivers.push_back(std::make_shared<native_driver>(index, options));
+      indices.push_back(index);
+    } catch (const driver_error& failure) { // another process may have it for itself
+      found.skipped.push_back("GPU " + std::to_string(index) + " is not used: " + failure.what());
+    }
+  }
+  if (found.drivers.empty()) throw driver_error(found.skipped.empty() ? "no GPU" : found.skipped.front());
+  connect(indices);
+  return found;
+}
+
+} // namespace godwit::gpu::cuda::native

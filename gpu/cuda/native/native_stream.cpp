@@ -1,0 +1,187 @@
+#include "cuda/native/native_stream.hpp"
+
+#include "cuda/native/errors.hpp"
+
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+namespace godwit::gpu::cuda::native {
+
+namespace {
+
+/// Of this thread: it is the driver's, which waits for it.
+thread_local bool called_back = false;
+
+} // namespace
+
+std::shared_ptr<device_parts> device_parts::make(int device) {
+  return {new device_parts(device), [](device_parts* gone) {
+            if (called_back || (gone->polling && gone->polling->is_telling()))
+              std::thread([gone] { delete gone; }).detach();
+            else
+              delete gone;
+          }};
+}
+
+void device_parts::call_back(reaction then, const std::string& error) {
+  called_back = true;
+  then(error);
+  then = {}; // what it holds goes now
+  called_back = false;
+}
+
+void device_parts::free(protocols::memory_region region) const {
+  (void)cudaSetDevice(index);
+  if (region.kind == protocols::memory_kind::pinned)
+    (void)cudaFreeHost(region.address);
+  else
+    (void)cudaFree(region.address);
+}
+
+void device_parts::give_back(protocols::memory_region region) {
+  if (!called_back) return free(region);
+  const std::lock_guard lock(mutex_);
+  late_.push_back(region);
+}
+
+void device_parts::free_late() {
+  std::vector<protocols::memory_region> regions;
+  {
+    const std::lock_guard lock(mutex_);
+    regions.swap(late_);
+  }
+  for (const auto& region : regions) free(region);
+}
+
+void device_parts::use() const { check(cudaSetDevice(index), "the choice of a device"); }
+
+native_event::native_event(std::shared_ptr<device_parts> device, bool timed) : device_(std::move(device)) {
+  device_->use();
+  check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "an event");
+}
+
+native_event::~native_event() { cudaEventDestroy(event_); }
+
+bool native_event::ready() {
+  const auto code = cudaEventQuery(event_);
+  if (code == cudaErrorNotReady) {
+    (void)cudaGetLastError(); // or a launch on this thread would be taken for it
+    return false;
+  }
+  check(code, "an event");
+  return true;
+}
+
+void native_event::synchronize() { check(cudaEventSynchronize(event_), "waiting for an event"); }
+
+double native_event::milliseconds_since(const driver_event& earlier) const {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, dynamic_cast<const native_event&>(earlier).get(), event_),
+        "the time between events");
+  return static_cast<double>(milliseconds);
+}
+
+native_stream::native_stream(std::shared_ptr<device_parts> device, stream_priority priority)
+    : device_(std::move(device)) {
+  device_->use();
+  int lowest = 0, highest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "a stream");
+  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                     priority == stream_priority::high ? highest : lowest),
+        "a stream");
+}
+
+native_stream::~native_stream() {
+  // Errors here were told before, or concern nobody any more.
+  (void)cudaSetDevice(device_->index);
+  (void)cudaStreamSynchronize(stream_);
+  if (device_->polling) device_->polling->wait_told(stream_);
+  if (workspace_ != nullptr) (void)cudaFree(workspace_);
+  (void)cudaStreamDestroy(stream_);
+}
+
+void native_stream::run(std::string kernel, std::function<void()>) {
+  throw std::logic_error("kernel " + kernel + " is to be launched, not run by the host");
+}
+
+void native_stream::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  device_->use();
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "a copy");
+}
+
+void native_stream::copy(std::span<const copy_piece> pieces) {
+  for (const auto& piece : pieces) copy(piece.to, piece.from, piece.bytes);
+}
+
+void native_stream::fill(void* to, std::uint8_t value, std::size_t bytes) {
+  device_->use();
+  check(cudaMemsetAsync(to, value, bytes, stream_), "a fill");
+}
+
+void native_stream::prepare_products() {
+  device_->use();
+  if (workspace_ == nullptr) check(cudaMalloc(&workspace_, gemm_workspace_bytes), "working memory of products");
+}
+
+void native_stream::gemm(const gemm_job& job) {
+  prepare_products();
+  device_->plans.run(job, workspace_, stream_);
+}
+
+void native_stream::record(driver_event& event) {
+  device_->use();
+  check(cudaEventRecord(dynamic_cast<native_event&>(event).get(), stream_), "an event");
+}
+
+void native_stream::wait(driver_event& event) {
+  device_->use();
+  check(cudaStreamWaitEvent(stream_, dynamic_cast<native_event&>(event).get(), 0), "waiting for an event");
+}
+
+void native_stream::notify(reaction then) {
+  device_->use();
+  if (device_->polling) return device_->polling->watch(stream_, std::move(then));
+  // A host function would not be called once the device has failed; a callback is, with the error.
+  auto owned = std::make_unique<reaction>(std::move(then));
+  check(cudaStreamAddCallback(
+            stream_,
+            [](cudaStream_t, cudaError_t code, void* argument) {
+              const std::unique_ptr<reaction> told(static_cast<reaction*>(argument));
+              device_parts::call_back(std::move(*told),
+                                      code == cudaSuccess ? std::string() : "CUDA: " + in_words(code));
+            },
+            owned.get(), 0),
+        "a notification");
+  (void)owned.release();
+}
+
+void native_stream::synchronize() {
+  device_->use();
+  check(cudaStreamSynchronize(stream_), "waiting for a stream");
+}
+
+void native_stream::begin_capture() {
+  device_->use();
+  // Of this thread's calls alone: copies of a migration go on meanwhile.
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "the capture of a graph");
+}
+
+std::unique_ptr<driver_graph> native_stream::end_capture() {
+  device_->use();
+  cudaGraph_t captured = nullptr;
+  check(cudaStreamEndCapture(stream_, &captured), "the capture of a graph");
+  cudaGraphExec_t made = nullptr;
+  const auto code = cudaGraphInstantiate(&made, captured, 0);
+  (void)cudaGraphDestroy(captured);
+  check(code, "a graph");
+  return std::make_unique<native_graph>(made);
+}
+
+void native_stream::launch(driver_graph& graph) {
+  device_->use();
+  check(cudaGraphLaunch(dynamic_cast<native_graph&>(graph).get(), stream_), "the launch of a graph");
+}
+
+} // namespace godwit::gpu::cuda::native

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "cpu/step_plan.hpp"
+#include "cuda/area.hpp"
+#include "cuda/kernels.hpp"
+#include "cuda/step_shape.hpp"
+
+#include <cstdint>
+
+namespace godwit::gpu::cuda {
+
+/// How many entries the lists of a step's draws have, all rows together.
+struct sampling_lists {
+  std::uint64_t forbidden = 0, biases = 0, counts = 0, mask_words = 0;
+};
+
+/// Memory of a step: what it is told, what it works on, what comes of it. Grows to the largest step so far; `version`
+/// counts how often something moved.
+class workspace {
+public:
+  /// With room for steps of so many tokens.
+  workspace(driver& from, const device_model& model, bool deterministic, std::uint32_t step_tokens);
+
+  /// Makes room for a step. Throws out_of_memory. Only while no step is under way.
+  void reserve(const step_shape& shape, std::uint64_t table_entries, std::uint64_t moves, std::uint32_t logits_rows,
+               std::uint32_t top_stride);
+  /// The lists are known later. Only before anything of a step's draws is under way.
+  void reserve_lists(const sampling_lists& lists);
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+
+  /// Sections of `input`, in the order in which they are uploaded.
+  enum input_section : std::size_t { tokens, positions, slots, single_slices, long_slices, block_table };
+  enum draw_section : std::size_t { take, rows };
+  enum list_section : std::size_t { forbidden, biases, counts, masks };
+  enum result_section : std::size_t { sampled, top };
+  area input, moves, draws, lists, results;
+
+  // Activations; rows are rounded up, so that products may be of more rows than the step has.
+  float* residual = nullptr;   ///< [rows][hidden]
+  void* normed = nullptr;      ///< [rows][hidden]
+  void* qkv = nullptr;         ///< [rows][qkv columns], of `inner_type`
+  void* queries = nullptr;     ///< [rows][heads * head size]
+  void* attended = nullptr;    ///< [rows][heads * head size]
+  void* gate_up = nullptr;     ///< [rows][2 * intermediate], of `inner_type`
+  void* inner = nullptr;       ///< [rows][intermediate]
+  float* added = nullptr;      ///< [rows][hidden]; null where products are added to the residual stream at once
+  void* last_normed = nullptr; ///< [logits rows][hidden]
+  float* logits = nullptr;     ///< [logits rows][logits stride]
+  void* sampling_scratch = nullptr;
+  float* attention_scratch = nullptr;
+  model::data_type inner_type; ///< of products that a kernel reads next
+  std::uint32_t top_stride = 0;
+
+private:
+  void place();
+
+  const device_model& model_;
+  area activations_, logits_, attention_;
+  std::uint64_t version_ = 0;
+};
+
+/// Rows that a product is made of: few numbers, so that plans are few, and each is what the hardware likes.
+[[nodiscard]] std::uint32_t product_rows(std::uint32_t rows) noexcept;
+
+} // namespace godwit::gpu::cuda

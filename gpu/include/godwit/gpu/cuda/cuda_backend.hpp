@@ -1,0 +1,94 @@
+#pragma once
+
+#include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/cuda/cuda_probe.hpp>
+#include <godwit/gpu/executor.hpp>
+#include <godwit/gpu/model/config.hpp>
+#include <godwit/gpu/model/constraints.hpp>
+#include <godwit/gpu/model/weights.hpp>
+#include <godwit/protocols/messages/memory_copier.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace godwit::gpu::cuda {
+
+struct cuda_device_info {
+  std::uint32_t index = 0;
+  std::string name;                   ///< "NVIDIA H100 80GB HBM3"
+  std::uint32_t major = 0, minor = 0; ///< compute capability
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t free_bytes = 0; ///< when asked
+};
+
+/// A model's weights on one device. Immutable; any number of executors on that device share one.
+class cuda_model {
+public:
+  virtual ~cuda_model() = default;
+  [[nodiscard]] virtual std::uint64_t weight_bytes() const noexcept = 0;
+};
+
+/// What a constrained answer may go on with; model::constraints::allowed. Thread-safe; throws as that does.
+using mask_function = std::function<std::shared_ptr<const model::token_mask>(const protocols::step_slice&)>;
+
+struct cuda_executor_settings {
+  /// KV blocks in the pool (16 tokens each). 0: from `kv_bytes`.
+  std::uint32_t blocks = 0;
+  /// Size of the KV pool, if `blocks` is 0. 0: `memory_share` of what the device had left when the weights were there.
+  std::uint64_t kv_bytes = 0;
+  double memory_share = 0.9;
+  /// Memory for steps of so many tokens is taken at once; a larger step takes more, where there is more.
+  std::uint32_t step_tokens = 2048;
+  /// Fixed order of every sum: a request's logits do not depend on its batch or on how its prompt is cut up. Slower.
+  bool deterministic = false;
+  /// Launch decode steps as CUDA graphs.
+  bool graphs = true;
+  /// Absent: a request with a schema ends with an error.
+  mask_function allowed = {};
+  /// Sees all logits that are computed, on a thread of the device. For tests and tools; steps are slower with it.
+  std::function<void(const cpu::logits_row&)> logits_tap = {};
+  bool logits_of_all_rows = false;
+};
+
+/// How the end of work becomes known.
+enum class notify_by : std::uint8_t {
+  callback, ///< the driver calls back
+  polling   ///< a thread asks events
+};
+
+struct cuda_options {
+  notify_by notify = notify_by::callback;
+};
+
+/// The CUDA devices of this process. Thread-safe; outlived by what it made.
+///
+/// Errors (std::runtime_error, one line): too little memory (compared before anything is taken), a model whose sizes
+/// the kernels are not made for, what the driver says. Matrices are kept in bf16 or f16 as in the files; f32 is rounded
+/// to bf16.
+class cuda_backend {
+public:
+  virtual ~cuda_backend() = default;
+  /// At least one. Other functions' `device` is the place in this list.
+  [[nodiscard]] virtual std::vector<cuda_device_info> devices() = 0;
+  /// A line for each GPU of the machine that is not among them: another process has it for itself, or it is too old.
+  [[nodiscard]] virtual std::vector<std::string> skipped() = 0;
+  /// Reads every tensor once. The weights are not needed afterwards.
+  [[nodiscard]] virtual std::shared_ptr<const cuda_model> upload(std::uint32_t device, const model::config& config,
+                                                                 const model::weights& weights) = 0;
+  /// `model` is one of this backend's. Numbers: as the CPU's up to rounding; with `deterministic` a request's logits
+  /// are bitwise the same in any batch and with any cut into chunks, on devices of one kind.
+  [[nodiscard]] virtual std::unique_ptr<executor> make_executor(std::shared_ptr<const cuda_model> model,
+                                                                const cuda_executor_settings& settings) = 0;
+  /// Copies that device's memory, beside its steps, and that of the others by its copy engines.
+  [[nodiscard]] virtual std::shared_ptr<protocols::memory_copier> make_copier(std::uint32_t device) = 0;
+  [[nodiscard]] virtual std::unique_ptr<cuda_probe> make_probe(std::uint32_t device) = 0;
+  /// For benchmarks: seconds on the device that the graphs of an executor's last step take, of `launches` back to back,
+  /// which is what a step takes without anything between. `of` is one of this backend's with no step under way, and its
+  /// last step was launched as graphs; else std::logic_error.
+  [[nodiscard]] virtual double time_graphs(executor& of, std::uint32_t launches) = 0;
+};
+
+} // namespace godwit::gpu::cuda

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "gpu/cpu/tiny_model.hpp"
+
+#include <godwit/gpu/cuda/cuda_backend.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace godwit::gpu::cuda::testing {
+
+/// What the tests run on: an emulated GPU, or the plug-in's first GPU; the sources are the same, the programs differ.
+struct backend_under_test {
+  std::shared_ptr<cuda_backend> backend; ///< null: there is none
+  std::string why_not;
+};
+[[nodiscard]] backend_under_test find_backend();
+
+/// Small, of sizes that the kernels are made for: two layers, grouped queries, a vocabulary that is no multiple of 8.
+[[nodiscard]] model::config small_config();
+
+/// Runs one step and waits, `layers_at_once` layers at a time (0: all). Throws std::runtime_error with a step's error.
+protocols::step_output run_step(executor& on, std::uint64_t number, std::vector<protocols::step_slice> slices,
+                                std::vector<protocols::block_copy> copies = {}, std::uint32_t layers_at_once = 0);
+
+/// Runs steps and keeps the logits of the last one: of each slice's last row that has some.
+class cuda_runner {
+public:
+  cuda_runner(cuda_backend& backend, std::shared_ptr<const cuda_model> model, cuda_executor_settings settings);
+  protocols::step_output step(std::vector<protocols::step_slice> slices, std::vector<protocols::block_copy> copies = {},
+                              std::uint32_t layers_at_once = 0);
+  [[nodiscard]] executor& get() { return *executor_; }
+  [[nodiscard]] const std::vector<float>& logits(std::uint32_t slice) const { return logits_.at(slice); }
+
+private:
+  std::map<std::uint32_t, std::vector<float>> logits_;
+  std::unique_ptr<executor> executor_;
+  std::uint64_t steps_ = 0;
+};
+
+/// The largest difference of two rows, against the largest number of the second one.
+[[nodiscard]] double distance(std::span<const float> a, std::span<const float> b);
+
+} // namespace godwit::gpu::cuda::testing

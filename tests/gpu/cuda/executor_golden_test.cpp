@@ -1,0 +1,56 @@
+#include "gpu/cuda/device_test.hpp"
+
+#include <godwit/gpu/model/model_directory.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+// Logits that PyTorch computed (tests/gpu/model/golden): of the one of its models whose heads are large enough for the
+// CUDA kernels.
+namespace godwit::gpu::cuda::testing {
+namespace {
+
+using CudaGolden = device_test;
+
+TEST_F(CudaGolden, LogitsAreAsCloseToPyTorchsAsThoseOfTheCpuInBf16) {
+  const std::filesystem::path directory = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/mistral";
+  if (!std::filesystem::exists(directory)) GTEST_SKIP() << "the goldens are not on this machine";
+  auto opened = model::open_model(directory);
+  ASSERT_TRUE(opened);
+  const auto& config = opened->configuration;
+  std::vector<protocols::token_id> prompt;
+  std::ifstream text(directory / "prompt.txt");
+  for (protocols::token_id id = 0; text >> id;) prompt.push_back(id);
+  std::vector<float> expected(prompt.size() * config.vocabulary), got(expected.size());
+  std::ifstream numbers(directory / "logits.f32", std::ios::binary);
+  numbers.read(reinterpret_cast<char*>(expected.data()), static_cast<std::streamsize>(expected.size() * sizeof(float)));
+  ASSERT_TRUE(numbers);
+
+  model_ = backend_->upload(0, config, *opened->tensors); // rounded to bf16
+  for (const bool deterministic : {false, true}) {
+    cuda_executor_settings settings;
+    settings.blocks = 3;
+    settings.step_tokens = 64;
+    settings.deterministic = deterministic;
+    settings.logits_of_all_rows = true;
+    settings.logits_tap = [&](const cpu::logits_row& row) {
+      std::ranges::copy(row.values, got.begin() + static_cast<std::ptrdiff_t>(row.position * config.vocabulary));
+    };
+    const auto executor = backend_->make_executor(model_, settings);
+    for (std::size_t first = 0; first < prompt.size(); first += 23) // two chunks, with the window between them
+      run_step(*executor, first + 1,
+               {slice_of(prompt, first, std::min<std::size_t>(23, prompt.size() - first), blocks{2, 0, 1})});
+    double squares = 0, largest = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double error = std::fabs(static_cast<double>(got[i]) - static_cast<double>(expected[i]));
+      largest = error <= largest ? largest : error; // a NaN is the worst
+      squares += error * error;
+    }
+    EXPECT_LE(largest, 1.2) << deterministic; // the CPU device's bounds: tests/gpu/model/golden_test.cpp
+    EXPECT_LE(std::sqrt(squares / static_cast<double>(got.size())), 0.1) << deterministic;
+  }
+}
+
+} // namespace
+} // namespace godwit::gpu::cuda::testing

@@ -1,0 +1,114 @@
+#include "cuda/area.hpp"
+#include "cuda/block_moves.hpp"
+#include "cuda/emulated/emulated_driver.hpp"
+#include "cuda/graph_cache.hpp"
+#include "cuda/step_shape.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace godwit::gpu::cuda {
+namespace {
+
+using testing::ElementsAre;
+
+protocols::block_copy copy(std::uint32_t from, std::uint32_t to) {
+  return protocols::block_copy(protocols::block_id(from), protocols::block_id(to));
+}
+
+TEST(BlockMoves, RunTogetherUnlessOneNeedsAnother) {
+  const auto runs = [](std::vector<protocols::block_copy> copies) { return independent_runs(copies); };
+  EXPECT_THAT(runs({}), ElementsAre());
+  EXPECT_THAT(runs({copy(1, 2), copy(1, 3), copy(4, 5)}), ElementsAre(3));
+  EXPECT_THAT(runs({copy(2, 6), copy(6, 5)}), ElementsAre(1, 1)) << "reads what was written";
+  EXPECT_THAT(runs({copy(1, 2), copy(3, 1)}), ElementsAre(1, 1)) << "writes what is read";
+  EXPECT_THAT(runs({copy(1, 2), copy(3, 2)}), ElementsAre(1, 1)) << "writes what is written";
+  EXPECT_THAT(runs({copy(1, 2), copy(2, 3), copy(4, 5), copy(3, 6)}), ElementsAre(1, 2, 1));
+}
+
+TEST(StepShape, BatchesAreRoundedUpToFewSizes) {
+  EXPECT_EQ(bucket_of(1), 1U);
+  EXPECT_EQ(bucket_of(3), 4U);
+  EXPECT_EQ(bucket_of(17), 32U);
+  EXPECT_EQ(bucket_of(33), 64U);
+  EXPECT_EQ(bucket_of(200), 224U);
+}
+
+TEST(StepShape, PositionsAreSharedSoThatEveryMultiprocessorHasSome) {
+  // An H100 has 132. One request: as many parts as are useful; many requests: none is cut.
+  EXPECT_EQ(decode_split({1, 32'768, 32, 8, 132, 0}).parts, 64U);
+  EXPECT_EQ(decode_split({1, 1024, 32, 8, 132, 0}).parts, 4U);
+  EXPECT_EQ(decode_split({1, 100, 32, 8, 132, 0}).parts, 1U);
+  EXPECT_EQ(decode_split({128, 32'768, 32, 8, 132, 0}).parts, 1U);
+}
+
+TEST(StepShape, FixedPartsAreAFunctionOfTheModelsLengthAlone) {
+  EXPECT_EQ(fixed_part_tokens(2048), 512U);
+  EXPECT_EQ(fixed_part_tokens(131'072), 2048U);
+  for (const std::uint32_t longest : {1U, 2048U, 100'000U, 131'072U, 10'000'000U}) {
+    const auto tokens = fixed_part_tokens(longest);
+    EXPECT_EQ(tokens % 64, 0U);
+    const auto split = decode_split({7, longest, 32, 8, 132, tokens});
+    EXPECT_EQ(split.tokens, tokens);
+    EXPECT_LE(split.parts, 64U);
+    EXPECT_GE(std::uint64_t{split.parts} * tokens, longest);
+    EXPECT_EQ(decode_split({100, longest, 8, 1, 4, tokens}).tokens, tokens);
+  }
+}
+
+TEST(GraphCache, CapturesWhatComesAgainAndForgetsTheLongestUnused) {
+  const auto device = emulated::make_emulated_driver();
+  const auto stream = device->make_stream(stream_priority::high);
+  graph_cache graphs(2);
+  int written = 0, ran = 0;
+  const auto run = [&](std::uint32_t rows, std::uint64_t version = 1) {
+    graphs.run(*stream, {graph_key::part::layers, rows, 0}, version, [&](driver_stream& to) {
+      ++written;
+      to.run("counts", [&] { ++ran; });
+    });
+    stream->synchronize();
+  };
+  run(1); // as it is
+  run(1); // captured
+  run(1); // launched
+  EXPECT_EQ(written, 2);
+  EXPECT_EQ(ran, 3);
+  EXPECT_EQ(graphs.launches(), 2U);
+  run(1, 2); // memory has moved: captured again
+  EXPECT_EQ(written, 3);
+  run(2);
+  run(3); // no room for 1
+  run(1);
+  EXPECT_EQ(written, 6);
+  EXPECT_EQ(graphs.launches(), 3U);
+  EXPECT_EQ(ran, 7);
+}
+
+TEST(GraphCache, LeavesNoCaptureOpenWhenALaunchIsRefused) {
+  const auto device = emulated::make_emulated_driver();
+  const auto stream = device->make_stream(stream_priority::high);
+  const auto memory = device->allocate(16, "numbers");
+  graph_cache graphs(2);
+  const graph_key key{graph_key::part::logits, 1, 0};
+  graphs.run(*stream, key, 1, [](driver_stream&) {});
+  EXPECT_THROW(graphs.run(*stream, key, 1, [](driver_stream& to) { to.fill(nullptr, 0, 4); }), driver_error);
+  stream->fill(memory.data(), 0, 16);
+  stream->synchronize();
+}
+
+TEST(Area, KeepsItsPlacesUntilASectionHasToGrow) {
+  const auto device = emulated::make_emulated_driver();
+  area memory(*device, area::kind::twin, "sections");
+  EXPECT_TRUE(memory.reserve({100, 0, 3000}));
+  auto* second = memory.device<std::byte>(2);
+  EXPECT_EQ(memory.host<std::byte>(2) - memory.host<std::byte>(0), second - memory.device<std::byte>(0));
+  EXPECT_FALSE(memory.reserve({50, 1, 2000}));
+  EXPECT_EQ(memory.device<std::byte>(2), second);
+  EXPECT_TRUE(memory.reserve({100, 5000, 10}));
+  EXPECT_FALSE(memory.reserve({100, 5000, 3000})) << "what was large enough stays so";
+}
+
+} // namespace
+} // namespace godwit::gpu::cuda

@@ -1,0 +1,69 @@
+#include "main/device_choice.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace godwit::main {
+namespace {
+
+using testing::HasSubstr;
+
+serve_settings with(device_choice device, std::string plugin) {
+  serve_settings settings;
+  settings.instances.device = device;
+  settings.instances.cuda_plugin = std::move(plugin);
+  return settings;
+}
+
+TEST(DeviceChoice, AutoIsTheCpuWhereThereIsNoPlugin) {
+  auto settings = with(device_choice::automatic, "nowhere/libgodwit_cuda.so");
+  const auto chosen = choose_device(settings, {});
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(*chosen, nullptr);
+  EXPECT_EQ(settings.instances.device, device_choice::automatic) << "a recording says what was asked for";
+}
+
+TEST(DeviceChoice, CudaWithoutAPluginIsAnErrorInOneLine) {
+  auto settings = with(device_choice::cuda, "nowhere/libgodwit_cuda.so");
+  const auto chosen = choose_device(settings, {});
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().line, "--device cuda: there is no CUDA plug-in (looked for nowhere/libgodwit_cuda.so); "
+                                 "--device cpu does without");
+}
+
+TEST(DeviceChoice, WhatIsNoPluginIsAnErrorAsWell) {
+  // Where NVIDIA's driver is missing, that is said first.
+  const auto file = testing::TempDir() + "no_plugin.so";
+  std::ofstream(file) << "text";
+  auto settings = with(device_choice::cuda, file);
+  const auto chosen = choose_device(settings, {});
+  ASSERT_FALSE(chosen);
+  EXPECT_THAT(chosen.error().line, HasSubstr("--device cuda: "));
+  EXPECT_EQ(chosen.error().line.find('\n'), std::string::npos);
+  settings = with(device_choice::automatic, file);
+  EXPECT_TRUE(choose_device(settings, {}));
+  std::remove(file.c_str());
+}
+
+TEST(DeviceChoice, AutoIsTheCpuForWhatGpusDoNotDo) {
+  const auto file = testing::TempDir() + "no_plugin.so"; // would be opened, and be refused
+  std::ofstream(file) << "text";
+  auto settings = with(device_choice::automatic, file);
+  settings.instances.tensor_parallel = 2;
+  auto chosen = choose_device(settings, {});
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(*chosen, nullptr);
+  EXPECT_EQ(settings.instances.device, device_choice::automatic);
+  std::remove(file.c_str());
+}
+
+TEST(DeviceChoice, TheCpuLooksForNothing) {
+  auto settings = with(device_choice::cpu, "nowhere/libgodwit_cuda.so");
+  EXPECT_TRUE(choose_device(settings, {}));
+}
+
+} // namespace
+} // namespace godwit::main
