@@ -2,10 +2,29 @@
 
 #include <godwit/runtime/trace/recorder.hpp>
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
 namespace godwit::actors {
 
-kv_memory::kv_memory(std::shared_ptr<gpu::executor> pool) : pool_(std::move(pool)), layers_(pool_->info().layers) {
+namespace {
+
+/// As many as an instance may have (the setting instances.tensor_parallel), and few enough to multiply.
+constexpr std::uint32_t devices_max = 64;
+/// In place of a number of regions: the blocks cannot be cut so.
+constexpr std::uint64_t misfit = ~std::uint64_t{0};
+
+} // namespace
+
+kv_memory::kv_memory(std::shared_ptr<gpu::executor> pool)
+    : pool_(std::move(pool)), layers_(pool_->info().layers),
+      devices_(std::max(1U, static_cast<std::uint32_t>(pool_->shards().size()))), pieces_(devices_) {
   if (pool_->info().blocks == 0) return;
+  count();
+}
+
+void kv_memory::count() {
   std::vector<protocols::memory_region> one;
   append(protocols::block_id{0}, one);
   const auto regions = runtime::trace::input<std::uint64_t>("kv.regions", [&] { return std::uint64_t{one.size()}; });
@@ -17,14 +36,80 @@ kv_memory::kv_memory(std::shared_ptr<gpu::executor> pool) : pool_(std::move(pool
   });
 }
 
+std::shared_ptr<const kv_memory> kv_memory::common_with(std::uint32_t devices_of_peer) const {
+  if (devices_of_peer == 0 || devices_of_peer > devices_max) return nullptr;
+  auto out = std::make_shared<kv_memory>(*this);
+  out->pieces_ = std::lcm(devices_, devices_of_peer);
+  if (out->pieces_ == pieces_ || pool_->info().blocks == 0) return out;
+  std::vector<protocols::memory_region> one;
+  const auto regions = runtime::trace::input<std::uint64_t>("kv.common_regions", [&] {
+    if (!out->divisible()) return misfit;
+    out->append(protocols::block_id{0}, one);
+    return std::uint64_t{one.size()};
+  });
+  if (regions == misfit) return nullptr;
+  out->per_block_ = static_cast<std::uint32_t>(regions);
+  return out;
+}
+
+std::vector<protocols::memory_region> kv_memory::whole_half(std::uint32_t layer, protocols::block_id block,
+                                                            half which) const {
+  const auto region_of = [&](gpu::executor& device) {
+    return which == half::keys ? device.key_region(layer, block) : device.value_region(layer, block);
+  };
+  if (pool_->shards().empty()) return {region_of(*pool_)};
+  std::vector<protocols::memory_region> out;
+  for (const auto& device : pool_->shards()) out.push_back(region_of(*device));
+  return out;
+}
+
+bool kv_memory::divisible() const {
+  for (std::uint32_t layer = 0; layer < layers_; ++layer)
+    for (const auto which : {half::keys, half::values}) {
+      const auto whole = whole_half(layer, protocols::block_id{0}, which);
+      std::uint64_t sum = 0;
+      for (const auto& region : whole) sum += region.bytes;
+      if (sum % pieces_ != 0) return false;
+      const auto piece = sum / pieces_;
+      for (const auto& region : whole)
+        if (piece != 0 && region.bytes % piece != 0) return false;
+    }
+  return true;
+}
+
+void kv_memory::append_whole(std::uint32_t layer, protocols::block_id block,
+                             std::vector<protocols::memory_region>& out) const {
+  auto keys = pool_->key_region(layer, block);
+  const auto values = pool_->value_region(layer, block);
+  const bool adjacent = values.address == keys.address + keys.bytes && values.kind == keys.kind;
+  if (adjacent) keys.bytes += values.bytes;
+  if (keys.bytes > 0) out.push_back(keys);
+  if (!adjacent && values.bytes > 0) out.push_back(values);
+}
+
+void kv_memory::append(std::uint32_t layer, protocols::block_id block, half which,
+                       std::vector<protocols::memory_region>& out) const {
+  const auto whole = whole_half(layer, block, which);
+  std::uint64_t sum = 0;
+  for (const auto& region : whole) sum += region.bytes;
+  const auto piece = sum / pieces_;
+  for (auto region : whole)
+    while (region.bytes > 0) {
+      const auto some = std::min<std::uint64_t>(piece, region.bytes);
+      out.push_back({region.address, some, region.kind});
+      region.address += some;
+      region.bytes -= some;
+    }
+}
+
 void kv_memory::append(protocols::block_id block, std::vector<protocols::memory_region>& out) const {
   for (std::uint32_t layer = 0; layer < layers_; ++layer) {
-    auto keys = pool_->key_region(layer, block);
-    const auto values = pool_->value_region(layer, block);
-    const bool adjacent = values.address == keys.address + keys.bytes && values.kind == keys.kind;
-    if (adjacent) keys.bytes += values.bytes;
-    if (keys.bytes > 0) out.push_back(keys);
-    if (!adjacent && values.bytes > 0) out.push_back(values);
+    if (pieces_ == 1) {
+      append_whole(layer, block, out);
+      continue;
+    }
+    append(layer, block, half::keys, out);
+    append(layer, block, half::values, out);
   }
 }
 

@@ -38,7 +38,7 @@ activations::activations(memory_pool& memory, const packed_model& model, storage
   const auto& c = model.config;
   qkv_stride = model.layers.front().qkv.panels * lanes;
   half_width = round_up(c.head_size / 2, lanes);
-  logits_stride = model.head.panels * lanes;
+  logits_stride = round_up(model.config.vocabulary, lanes);
   const std::uint32_t deepest = std::max({model.width, model.attention_width, model.mlp_width});
   y_bytes_ = in_lines(std::size_t{gemm_rows_} * panels_per_piece * lanes * sizeof(float));
   gemm_bytes_ = in_lines(gemm_scratch_bytes(tiles ? 1 : gemm_rows_, deepest));
@@ -72,6 +72,8 @@ void activations::reserve(std::uint32_t rows, std::uint32_t logits_rows) {
       queries = space.take(std::size_t{room} * c.heads * round_up(c.head_size, tile_depth) * bytes_of(kv_));
       attended = space.take(std::size_t{room} * model_.attention_width * activation);
       inner = space.take(std::size_t{room} * model_.mlp_width * activation);
+      if (model_.part.degree > 1)
+        partial = reinterpret_cast<float*>(space.take(std::size_t{room} * model_.width * sizeof(float)));
       cosine = reinterpret_cast<float*>(space.take(std::size_t{room} * half_width * sizeof(float)));
       sine = reinterpret_cast<float*>(space.take(std::size_t{room} * half_width * sizeof(float)));
       return space.used();
@@ -90,6 +92,11 @@ void activations::reserve(std::uint32_t rows, std::uint32_t logits_rows) {
       last = reinterpret_cast<float*>(space.take(std::size_t{room} * model_.width * sizeof(float)));
       last_normed = space.take(std::size_t{room} * model_.width * sizeof(float));
       logits = reinterpret_cast<float*>(space.take(std::size_t{room} * logits_stride * sizeof(float)));
+      if (const auto degree = model_.part.degree; degree > 1) {
+        const std::size_t part = std::size_t{room} * model_.vocabulary_width() * sizeof(float);
+        own_logits = reinterpret_cast<float*>(space.take(part));
+        all_logits = reinterpret_cast<float*>(space.take(degree * part));
+      }
       return space.used();
     };
     logits_rows_ = 0;

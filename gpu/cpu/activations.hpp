@@ -46,6 +46,10 @@ public:
   float* last = nullptr; ///< residuals of the rows whose logits are computed
   std::byte* last_normed = nullptr;
   float* logits = nullptr; ///< [logits_rows_max][logits_stride]
+  // Of a model that is divided among devices only:
+  float* partial = nullptr;    ///< [rows][width]: this device's part of a sum, then the sum
+  float* own_logits = nullptr; ///< [logits_rows_max][vocabulary width of a part]
+  float* all_logits = nullptr; ///< those of each rank in turn
   std::uint32_t qkv_stride = 0;
   std::uint32_t half_width = 0;
   std::uint32_t logits_stride = 0;

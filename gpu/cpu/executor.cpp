@@ -50,7 +50,12 @@ public:
         kv_(device_.memory(), model_->config, kv_kind_,
             blocks_for(settings, model_->config, kv_kind_, device_.memory().available_bytes())),
         memory_(device_.memory(), *model_, kv_kind_, device_.kernels().kind, device_.team().size()),
-        angles_(model_->config), tap_(settings.logits_tap), logits_of_all_rows_(settings.logits_of_all_rows) {
+        angles_(model_->config), tap_(settings.logits_tap), logits_of_all_rows_(settings.logits_of_all_rows),
+        group_(settings.group) {
+    const auto [rank, degree] = model_->part;
+    if (degree > 1 ? !group_ || group_->rank() != rank || group_->ranks() != degree : group_ != nullptr)
+      throw std::invalid_argument("part " + std::to_string(rank) + " of " + std::to_string(degree) +
+                                  " of a model, and not such a group");
     // One for all threads: what one has found out about a schema serves the others.
     std::shared_ptr<model::constraints> schemas;
     if (settings.tokens && !settings.make_sampler)
@@ -64,7 +69,7 @@ public:
     info_.blocks = kv_.blocks();
     info_.block_bytes = kv_pool::block_bytes(model_->config, kv_kind_);
     info_.weight_bytes = model_->bytes;
-    info_.kv_layout = kv_.layout();
+    info_.kv_layout = kv_pool::layout(model_->whole, kv_kind_);
     touch_pool();
   }
 
@@ -85,9 +90,13 @@ public:
     return plan;
   }
   void end() noexcept { busy_ = false; }
+  /// Nobody waits for this device any more.
+  void leave_group() {
+    if (group_) group_->abort("a step was abandoned by rank " + std::to_string(group_->rank()));
+  }
 
   [[nodiscard]] engine_parts parts() noexcept {
-    return {*model_, device_.kernels(), kv_, memory_, angles_, samplers_, tap_};
+    return {*model_, device_.kernels(), kv_, memory_, angles_, samplers_, tap_, group_.get()};
   }
 
 private:
@@ -115,6 +124,7 @@ private:
   std::vector<draw_function> samplers_;
   std::function<void(const logits_row&)> tap_;
   bool logits_of_all_rows_;
+  std::shared_ptr<collective::communicator> group_;
   std::atomic<bool> busy_{false};
   executor_info info_;
 };
@@ -126,7 +136,8 @@ public:
 
   ~cpu_forward() override {
     cancelled_ = true;
-    stream_.reset(); // waits
+    if (!finished_) engine_->leave_group(); // it may be where it waits for others
+    stream_.reset();                        // waits
     engine_->end();
   }
 
@@ -142,8 +153,8 @@ public:
       engine_->device().team().run([&](team::member& self) { pass_.run(self, first, upto, cancelled_); });
       spent_ += std::chrono::steady_clock::now() - start;
       if (cancelled_) return;
-      if (upto == layers()) finished_ = true;
-      if (done) done({});
+      if (upto == layers() && pass_.error().empty()) finished_ = true;
+      if (done) done(pass_.error());
     });
   }
 
@@ -152,6 +163,7 @@ public:
     protocols::step_output out;
     out.step = pass_.plan().input.step;
     out.duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent_).count();
+    if (!pass_.draws()) return out;
     out.tokens = std::move(pass_.drawn());
     auto score = pass_.scores().begin();
     for (const auto& slice : pass_.plan().input.slices) {
@@ -199,6 +211,33 @@ std::unique_ptr<executor> make_cpu_executor(std::shared_ptr<const packed_model> 
   return std::make_unique<cpu_executor>(std::make_shared<engine>(std::move(model), settings));
 }
 
+std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<const packed_model>>& shards,
+                                            const cpu_executor_settings& settings, std::chrono::nanoseconds wait_max) {
+  const auto degree = static_cast<std::uint32_t>(shards.size());
+  if (degree == 1) return make_cpu_executor(shards.front(), settings);
+  const auto group = collective::make_host_group(degree, wait_max);
+  const auto& whole = shards.front()->whole;
+  const auto kind = kv_storage(settings.kv, shards.front()->weights);
+  const auto threads = settings.threads == 0 ? usable_threads() : settings.threads;
+  auto own = settings;
+  own.blocks = blocks_for(settings, whole, kind, available_memory_bytes());
+  std::vector<std::shared_ptr<executor>> ranks;
+  std::uint64_t weight_bytes = 0;
+  for (std::uint32_t rank = 0; rank < degree; ++rank) {
+    own.threads = std::max(1U, threads / degree + (rank < threads % degree ? 1 : 0));
+    own.group = group[rank];
+    ranks.push_back(make_cpu_executor(shards[rank], own));
+    weight_bytes += ranks.back()->info().weight_bytes;
+    own.logits_tap = {}; // those of rank 0 are everybody's, and it draws
+    own.tokens = {};
+  }
+  auto info = ranks.front()->info();
+  info.device = std::to_string(degree) + " x " + info.device;
+  info.block_bytes = kv_pool::block_bytes(whole, kind);
+  info.weight_bytes = weight_bytes;
+  return tensor_parallel::join_ranks(std::move(info), std::move(ranks));
+}
+
 std::unique_ptr<executor> make_cpu_executor(const model::config& config, std::shared_ptr<const model::weights> weights,
                                             const cpu_executor_settings& settings) {
   auto packed = pack_model(config, *weights, settings.threads);
@@ -209,7 +248,13 @@ std::unique_ptr<executor> make_cpu_executor(const model::config& config, std::sh
 std::vector<float> compute_logits(std::shared_ptr<const packed_model> model,
                                   std::span<const protocols::token_id> tokens, const cpu_executor_settings& settings,
                                   std::uint32_t chunk) {
-  const std::size_t vocabulary = model->config.vocabulary;
+  return compute_logits(std::vector{std::move(model)}, tokens, settings, chunk);
+}
+
+std::vector<float> compute_logits(const std::vector<std::shared_ptr<const packed_model>>& shards,
+                                  std::span<const protocols::token_id> tokens, const cpu_executor_settings& settings,
+                                  std::uint32_t chunk) {
+  const std::size_t vocabulary = shards.front()->whole.vocabulary;
   std::vector<float> all(tokens.size() * vocabulary);
   cpu_executor_settings own = settings;
   own.blocks = static_cast<std::uint32_t>(tokens.size() / protocols::tokens_per_block + 1);
@@ -217,7 +262,7 @@ std::vector<float> compute_logits(std::shared_ptr<const packed_model> model,
   own.logits_tap = [&](const logits_row& row) {
     std::ranges::copy(row.values, all.begin() + row.position * vocabulary);
   };
-  const auto runner = make_cpu_executor(std::move(model), own);
+  const auto runner = make_cpu_executor(shards, own);
   if (chunk == 0) chunk = static_cast<std::uint32_t>(std::max<std::size_t>(1, tokens.size()));
   for (std::size_t first = 0; first < tokens.size(); first += chunk) {
     const auto some = tokens.subspan(first, std::min<std::size_t>(chunk, tokens.size() - first));

@@ -25,7 +25,8 @@ constexpr std::uint32_t pieces(std::uint32_t count, std::uint32_t each) { return
 
 forward_pass::forward_pass(engine_parts parts, step_plan plan)
     : parts_(parts), plan_(std::move(plan)), group_(parts.model.config.heads / parts.model.config.kv_heads),
-      activation_(activations_for(parts.model.weights)), drawn_(plan_.sampled), scores_(plan_.scored) {
+      activation_(activations_for(parts.model.weights)), drawn_(draws() ? plan_.sampled : 0),
+      scores_(draws() ? plan_.scored : 0) {
   // Slices are referred to by address, which a move of the plan may have kept or not.
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) plan_.slices[i].slice = &plan_.input.slices[i];
 }
@@ -37,7 +38,7 @@ void forward_pass::run(team::member& self, std::uint32_t first, std::uint32_t la
     self.barrier();
   }
   for (std::uint32_t index = first; index < last; ++index) {
-    layer(self, index);
+    if (!layer(self, index)) return;
     if (self.index() == 0) stop_ = cancelled.load(std::memory_order_relaxed);
     self.barrier();
     if (stop_) return;
@@ -101,14 +102,43 @@ void forward_pass::product(team::member& self, const packed_matrix& w, const std
   });
 }
 
-void forward_pass::add_product(team::member& self, const packed_matrix& w, const std::byte* a) const {
+template <class Operation> bool forward_pass::meet(team::member& self, const Operation& operation) {
+  self.barrier();
+  if (self.index() == 0) {
+    error_ = operation(*parts_.group);
+    failed_ = !error_.empty();
+  }
+  self.barrier();
+  return !failed_;
+}
+
+bool forward_pass::add_product(team::member& self, const packed_matrix& w, const std::byte* a) {
   const std::size_t width = parts_.model.width;
+  if (parts_.group != nullptr) {
+    float* partial = parts_.memory.partial;
+    product(self, w, a, plan_.rows,
+            [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
+                std::size_t stride) {
+              parts_.kernels.copy(partial + row * width + panel * lanes, width, y, stride, nullptr, rows,
+                                  panels * lanes);
+            });
+    const auto sum = [&](collective::communicator& all) { return all.all_reduce({partial, plan_.rows * width}); };
+    if (!meet(self, sum)) return false;
+    constexpr std::uint32_t rows_per_piece = 4;
+    share(self, pieces(plan_.rows, rows_per_piece), [&](std::uint32_t i) {
+      const std::uint32_t row = i * rows_per_piece;
+      parts_.kernels.add(parts_.memory.residual + row * width, width, partial + row * width, width, w.bias,
+                         std::min(rows_per_piece, plan_.rows - row), w.panels * lanes);
+    });
+    return true;
+  }
   product(self, w, a, plan_.rows,
           [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
               std::size_t stride) {
             parts_.kernels.add(parts_.memory.residual + row * width + panel * lanes, width, y, stride,
                                w.bias != nullptr ? w.bias + panel * lanes : nullptr, rows, panels * lanes);
           });
+  return true;
 }
 
 const std::byte* forward_pass::norm(team::member& self, const float* weight) {
@@ -218,7 +248,7 @@ void forward_pass::attention(team::member& self, std::uint32_t layer) {
   self.barrier();
 }
 
-void forward_pass::layer(team::member& self, std::uint32_t index) {
+bool forward_pass::layer(team::member& self, std::uint32_t index) {
   const auto& w = parts_.model.layers[index];
   auto& memory = parts_.memory;
 
@@ -232,7 +262,7 @@ void forward_pass::layer(team::member& self, std::uint32_t index) {
           });
   self.barrier();
   attention(self, index);
-  add_product(self, w.output, memory.attended);
+  if (!add_product(self, w.output, memory.attended)) return false;
   self.barrier();
 
   a = norm(self, w.mlp_norm);
@@ -253,16 +283,36 @@ void forward_pass::layer(team::member& self, std::uint32_t index) {
             parts_.kernels.swiglu(activation_, job);
           });
   self.barrier();
-  add_product(self, w.down, memory.inner);
+  return add_product(self, w.down, memory.inner);
 }
 
 void forward_pass::finish(team::member& self) {
   const auto count = static_cast<std::uint32_t>(plan_.logits.size());
   for (std::uint32_t first = 0; first < count; first += logits_rows_max)
-    logits_group(self, first, std::min(logits_rows_max, count - first));
+    if (!logits_group(self, first, std::min(logits_rows_max, count - first))) return;
 }
 
-void forward_pass::logits_group(team::member& self, std::uint32_t first, std::uint32_t rows) {
+bool forward_pass::gather_logits(team::member& self, std::uint32_t rows) {
+  const auto& model = parts_.model;
+  auto& memory = parts_.memory;
+  const std::size_t width = model.vocabulary_width(), part = rows * width;
+  const auto gather = [&](collective::communicator& all) {
+    return all.all_gather({memory.own_logits, part}, {memory.all_logits, part * model.part.degree});
+  };
+  if (!meet(self, gather)) return false;
+  if (!draws()) return true;
+  share(self, rows, [&](std::uint32_t i) {
+    float* row = memory.logits + std::size_t{i} * memory.logits_stride;
+    for (std::uint32_t rank = 0; rank < model.part.degree; ++rank) {
+      const auto there = model.vocabulary_of(rank);
+      std::memcpy(row + there.first, memory.all_logits + rank * part + i * width, there.count * sizeof(float));
+    }
+  });
+  self.barrier();
+  return true;
+}
+
+bool forward_pass::logits_group(team::member& self, std::uint32_t first, std::uint32_t rows) {
   const auto& model = parts_.model;
   auto& memory = parts_.memory;
   const std::uint32_t vocabulary = model.config.vocabulary;
@@ -283,13 +333,20 @@ void forward_pass::logits_group(team::member& self, std::uint32_t first, std::ui
     parts_.kernels.norm(activation_, norm);
   });
   self.barrier();
+  const bool divided = parts_.group != nullptr;
+  float* out = divided ? memory.own_logits : memory.logits;
+  const std::size_t out_stride = divided ? model.vocabulary_width() : memory.logits_stride;
   product(self, model.head, memory.last_normed, rows,
           [&](std::uint32_t row, std::uint32_t some, std::uint32_t panel, std::uint32_t panels, const float* y,
               std::size_t stride) {
-            parts_.kernels.copy(memory.logits + std::size_t{row} * memory.logits_stride + panel * lanes,
-                                memory.logits_stride, y, stride, nullptr, some, panels * lanes);
+            parts_.kernels.copy(out + std::size_t{row} * out_stride + panel * lanes, out_stride, y, stride, nullptr,
+                                some, panels * lanes);
           });
-  self.barrier();
+  if (!divided)
+    self.barrier();
+  else if (!gather_logits(self, rows))
+    return false;
+  if (!draws()) return true;
   const auto values = [&](std::uint32_t i) {
     return std::span<float>(memory.logits + std::size_t{i} * memory.logits_stride, vocabulary);
   };
@@ -320,6 +377,7 @@ void forward_pass::logits_group(team::member& self, std::uint32_t first, std::ui
     }
   });
   self.barrier();
+  return true;
 }
 
 } // namespace godwit::gpu::cpu

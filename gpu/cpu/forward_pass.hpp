@@ -8,6 +8,7 @@
 #include "cpu/step_plan.hpp"
 #include "cpu/team.hpp"
 
+#include <godwit/gpu/collective.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 
 #include <atomic>
@@ -27,12 +28,16 @@ struct engine_parts {
   const rope_angles& angles;
   std::vector<draw_function>& samplers; ///< one for each thread
   const std::function<void(const logits_row&)>& tap;
+  collective::communicator* group; ///< the devices that share the model; null: this one has all of it
 };
 
 /// The arithmetic of one step. All threads of a team run it together, phase by phase, with a barrier after each.
 ///
 /// Within a phase threads take pieces of columns, heads or rows, never parts of one sum, so the numbers do not depend
 /// on who does what.
+///
+/// Where the model is divided among devices they meet twice a layer, to add up what each has of a product, and for the
+/// logits; rank 0 draws the tokens. When a meeting fails the pass is over.
 class forward_pass {
 public:
   forward_pass(engine_parts parts, step_plan plan);
@@ -42,6 +47,10 @@ public:
   void run(team::member& self, std::uint32_t first, std::uint32_t last, const std::atomic<bool>& cancelled);
 
   [[nodiscard]] const step_plan& plan() const noexcept { return plan_; }
+  /// Of the meeting that failed; empty: none has.
+  [[nodiscard]] const std::string& error() const noexcept { return error_; }
+  /// Whether this device has the step's tokens.
+  [[nodiscard]] bool draws() const noexcept { return parts_.model.part.rank == 0; }
   /// In the order of the slices with `samples`; protocols::no_token where none could be drawn.
   [[nodiscard]] std::vector<protocols::sampled_token>& drawn() noexcept { return drawn_; }
   /// Of all `scored` tokens, slice after slice.
@@ -49,9 +58,13 @@ public:
 
 private:
   void begin(team::member& self);
-  void layer(team::member& self, std::uint32_t index); ///< leaves the last barrier to the caller
+  /// Leaves the last barrier to the caller. False: `failed_`.
+  bool layer(team::member& self, std::uint32_t index);
   void finish(team::member& self);
-  void logits_group(team::member& self, std::uint32_t first, std::uint32_t rows);
+  /// False: `failed_`.
+  bool logits_group(team::member& self, std::uint32_t first, std::uint32_t rows);
+  /// From the last phase's parts to `memory.logits`, at rank 0. False: `failed_`.
+  bool gather_logits(team::member& self, std::uint32_t rows);
   /// Rows of the residual stream into packed activations for the next product; private to the thread for few rows.
   const std::byte* norm(team::member& self, const float* weight);
   void attention(team::member& self, std::uint32_t layer);
@@ -64,8 +77,10 @@ private:
   template <class Use>
   void product(team::member& self, const packed_matrix& w, const std::byte* a, std::uint32_t rows,
                const Use& use) const;
-  /// residual += a * w
-  void add_product(team::member& self, const packed_matrix& w, const std::byte* a) const;
+  /// residual += a * w, over all devices. False: `failed_`.
+  bool add_product(team::member& self, const packed_matrix& w, const std::byte* a);
+  /// Member 0 does what all devices do together, between two barriers. False: `failed_`.
+  template <class Operation> bool meet(team::member& self, const Operation& operation);
 
   engine_parts parts_;
   step_plan plan_;
@@ -73,7 +88,9 @@ private:
   storage activation_;
   std::vector<protocols::sampled_token> drawn_;
   std::vector<protocols::sampled_token> scores_;
-  bool stop_ = false; ///< written by member 0 before a barrier
+  std::string error_;
+  bool stop_ = false;   ///< written by member 0 before a barrier
+  bool failed_ = false; ///< by member 0 between two barriers
 };
 
 } // namespace godwit::gpu::cpu

@@ -26,9 +26,10 @@ kv_pool::kv_pool(memory_pool& memory, const model::config& config, storage kind,
       memory_(
           memory.allocate(block_bytes(config, kind) * blocks, "a KV cache of " + std::to_string(blocks) + " blocks")) {}
 
-std::string kv_pool::layout() const {
-  return std::string("cpu/") + (kind_ == storage::bf16 ? "bf16" : "f32") + "/layers " + std::to_string(layers_) +
-         "/half " + std::to_string(half_) + "/width " + std::to_string(head_width_) + "/v1";
+std::string kv_pool::layout(const model::config& whole, storage kind) {
+  return std::string("cpu/") + (kind == storage::bf16 ? "bf16" : "f32") + "/layers " + std::to_string(whole.layers) +
+         "/half " + std::to_string(whole.kv_heads * bytes_of_head(whole, kind)) + "/width " +
+         std::to_string(round_up(whole.head_size, tile_depth)) + "/v1";
 }
 
 kv_view kv_pool::layer(std::uint32_t index) const noexcept {

@@ -23,8 +23,9 @@ public:
 
   [[nodiscard]] static std::uint64_t block_bytes(const model::config& config, storage kind) noexcept;
   [[nodiscard]] storage kind() const noexcept { return kind_; }
-  /// For executor_info.
-  [[nodiscard]] std::string layout() const;
+  /// For executor_info. Of the whole model also where this pool has some of its heads: the bytes of a block, those of
+  /// all devices put together, are the same however many share them.
+  [[nodiscard]] static std::string layout(const model::config& whole, storage kind);
   [[nodiscard]] std::uint32_t blocks() const noexcept { return blocks_; }
   [[nodiscard]] kv_view layer(std::uint32_t index) const noexcept;
   [[nodiscard]] protocols::memory_region keys(std::uint32_t layer, std::uint32_t block) const;

@@ -14,15 +14,33 @@ namespace {
 
 using model::tensor_view;
 
+/// Rows of a tensor (elements, where it is a vector), from one of their columns on.
+struct tensor_rows {
+  const tensor_view* tensor = nullptr;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  std::uint64_t first_column = 0;
+
+  [[nodiscard]] const std::byte* row(std::uint64_t index) const {
+    const std::uint64_t bytes = tensor->bytes / tensor->shape[0];
+    const std::uint64_t columns = tensor->shape.size() > 1 ? tensor->shape[1] : 1;
+    return tensor->data + (first + index) * bytes + first_column * (bytes / columns);
+  }
+};
+tensor_rows all_of(const tensor_view* tensor) { return {tensor, 0, tensor->shape[0], 0}; }
+tensor_rows some_of(const tensor_view* tensor, tensor_parallel::range rows) {
+  return {tensor, rows.first, rows.count, 0};
+}
+
 /// Where the rows of a packed matrix come from.
 struct matrix_source {
-  std::vector<const tensor_view*> parts;  ///< one after the other, or
-  bool interleaved = false;               ///< panel by panel in turn
-  std::vector<const tensor_view*> biases; ///< as parts; empty: none
+  std::vector<tensor_rows> parts;  ///< one after the other, or
+  bool interleaved = false;        ///< panel by panel in turn
+  std::vector<tensor_rows> biases; ///< as parts; empty: none
 
   [[nodiscard]] std::uint64_t rows() const {
     std::uint64_t sum = 0;
-    for (const auto* part : parts) sum += part->shape[0];
+    for (const auto& part : parts) sum += part.count;
     return sum;
   }
   /// The part and row that column `column` of the packed panels is; null where it is padding.
@@ -32,17 +50,22 @@ struct matrix_source {
       return {part, panel / parts.size() * lanes + column % lanes};
     }
     for (std::size_t part = 0; part < parts.size(); ++part) {
-      if (column < parts[part]->shape[0]) return {part, column};
-      column -= parts[part]->shape[0];
+      if (column < parts[part].count) return {part, column};
+      column -= parts[part].count;
     }
     return {parts.size(), 0};
   }
   [[nodiscard]] source_row row(std::uint64_t column) const {
     const auto [part, row] = locate(column);
-    if (part >= parts.size() || row >= parts[part]->shape[0]) return {};
-    return {parts[part]->data + row * (parts[part]->bytes / parts[part]->shape[0]), parts[part]->type};
+    if (part >= parts.size() || row >= parts[part].count) return {};
+    return {parts[part].row(row), parts[part].tensor->type};
   }
 };
+
+/// Columns of the MLP that are a part's; whole tiles where the model is not tiny.
+tensor_parallel::range inner_part(const model::config& whole, tensor_parallel::place part) {
+  return tensor_parallel::part_of(whole.intermediate, tile_depth, part);
+}
 
 /// Gives out pieces of one allocation; run once to learn the size and once to have the addresses.
 class layout {
@@ -68,40 +91,47 @@ public:
   void lay_out(layout& space) {
     tasks_.clear();
     model_.layers.clear();
-    const auto& c = model_.config;
+    const auto& c = model_.config; // of this part
+    const auto rank = model_.part.rank;
+    const tensor_parallel::range queries{rank * c.heads * c.head_size, c.heads * c.head_size};
+    const tensor_parallel::range keys{rank * c.kv_heads * c.head_size, c.kv_heads * c.head_size};
+    const auto inner = inner_part(model_.whole, model_.part);
     for (const auto& t : tensors_.layers) {
       packed_layer layer;
       layer.attention_norm = vector(space, t.attention_norm, model_.width);
-      matrix_source qkv{{t.query, t.key, t.value}, false, {}};
-      if (c.qkv_bias) qkv.biases = {t.query_bias, t.key_bias, t.value_bias};
+      matrix_source qkv{{some_of(t.query, queries), some_of(t.key, keys), some_of(t.value, keys)}, false, {}};
+      if (c.qkv_bias)
+        qkv.biases = {some_of(t.query_bias, queries), some_of(t.key_bias, keys), some_of(t.value_bias, keys)};
       layer.qkv = matrix(space, qkv, c.hidden);
-      layer.output = matrix(space, {{t.output}, false, some(t.output_bias)}, c.heads * c.head_size);
+      layer.output = matrix(space, columns_of(t.output, queries, t.output_bias), queries.count);
       layer.mlp_norm = vector(space, t.mlp_norm, model_.width);
-      matrix_source gate_up{{t.gate, t.up}, true, {}};
-      if (c.mlp_bias) gate_up.biases = {t.gate_bias, t.up_bias};
+      matrix_source gate_up{{some_of(t.gate, inner), some_of(t.up, inner)}, true, {}};
+      if (c.mlp_bias) gate_up.biases = {some_of(t.gate_bias, inner), some_of(t.up_bias, inner)};
       layer.gate_up = matrix(space, gate_up, c.hidden);
-      layer.down = matrix(space, {{t.down}, false, some(t.down_bias)}, c.intermediate);
+      layer.down = matrix(space, columns_of(t.down, inner, t.down_bias), inner.count);
       model_.layers.push_back(layer);
     }
     model_.final_norm = vector(space, tensors_.final_norm, model_.width);
     const auto* head = tensors_.head != nullptr ? tensors_.head : tensors_.embeddings;
-    model_.head = matrix(space, {{head}, false, {}}, c.hidden);
-    if (tensors_.head != nullptr) copy_embeddings(space);
+    model_.head = matrix(space, {{some_of(head, model_.vocabulary_of(rank))}, false, {}}, c.hidden);
+    if (tensors_.head != nullptr || model_.part.degree > 1) copy_embeddings(space);
   }
 
   [[nodiscard]] const std::vector<std::function<void()>>& tasks() const noexcept { return tasks_; }
 
 private:
-  static std::vector<const tensor_view*> some(const tensor_view* tensor) {
-    if (tensor == nullptr) return {};
-    return {tensor};
+  /// All rows, of which only some columns meet what this part has computed. The bias belongs to the sum.
+  static matrix_source columns_of(const tensor_view* tensor, tensor_parallel::range columns, const tensor_view* bias) {
+    matrix_source source{{{tensor, 0, tensor->shape[0], columns.first}}, false, {}};
+    if (bias != nullptr) source.biases = {all_of(bias)};
+    return source;
   }
 
   packed_matrix matrix(layout& space, matrix_source source, std::uint32_t depth) {
     packed_matrix out;
     out.depth = round_up(depth, tile_depth);
     const std::uint64_t rows = source.interleaved
-                                   ? source.parts.size() * ((source.parts[0]->shape[0] + lanes - 1) / lanes * lanes)
+                                   ? source.parts.size() * ((source.parts[0].count + lanes - 1) / lanes * lanes)
                                    : source.rows();
     out.panels = static_cast<std::uint32_t>((rows + lanes - 1) / lanes);
     const std::uint64_t panel = std::uint64_t{out.depth} * lanes * bytes_of(model_.weights);
@@ -130,9 +160,8 @@ private:
     auto* to = reinterpret_cast<float*>(space.take(std::uint64_t{columns} * sizeof(float)));
     for (std::uint32_t column = 0; to != nullptr && column < columns; ++column) {
       const auto [part, row] = source.locate(column);
-      if (part >= source.biases.size() || row >= source.biases[part]->shape[0]) continue;
-      const auto& from = *source.biases[part];
-      to[column] = widen(from.type, from.data + row * (from.bytes / from.shape[0]));
+      if (part >= source.biases.size() || row >= source.biases[part].count) continue;
+      to[column] = widen(source.biases[part].tensor->type, source.biases[part].row(row));
     }
     return to;
   }
@@ -162,15 +191,29 @@ void packed_model::embed(protocols::token_id token, float* out) const noexcept {
   widen_values(embedding_type, embeddings + row * bytes_per_row, out, config.hidden);
 }
 
+std::uint32_t packed_model::vocabulary_width() const noexcept {
+  return round_up(vocabulary_of(0).count, lanes); // the first part is the largest
+}
+
+tensor_parallel::range packed_model::vocabulary_of(std::uint32_t rank) const noexcept {
+  return tensor_parallel::part_of(whole.vocabulary, lanes, {rank, part.degree});
+}
+
 std::shared_ptr<const packed_model> pack_model(const model::config& config, const model::weights& weights,
-                                               std::uint32_t threads) {
+                                               std::uint32_t threads, tensor_parallel::place part) {
   const model_tensors tensors = find_tensors(config, weights);
+  if (auto wrong = tensor_parallel::refuse_degree(config, part.degree); !wrong.empty()) throw std::runtime_error(wrong);
   auto model = std::make_shared<packed_model>();
+  model->whole = config;
+  model->part = part;
   model->config = config;
+  model->config.heads = config.heads / part.degree;
+  model->config.kv_heads = config.kv_heads / part.degree;
+  model->config.intermediate = inner_part(config, part).count;
   model->weights = tensors.kind;
   model->width = round_up(config.hidden, tile_depth);
-  model->attention_width = round_up(config.heads * config.head_size, tile_depth);
-  model->mlp_width = round_up(config.intermediate, tile_depth);
+  model->attention_width = round_up(model->config.heads * config.head_size, tile_depth);
+  model->mlp_width = round_up(model->config.intermediate, tile_depth);
 
   packer work(*model, tensors);
   layout measured(nullptr);
@@ -189,7 +232,15 @@ std::shared_ptr<const packed_model> pack_model(const model::config& config, cons
   return model;
 }
 
+std::vector<std::shared_ptr<const packed_model>> pack_shards(const model::config& config, const model::weights& weights,
+                                                             std::uint32_t degree, std::uint32_t threads) {
+  std::vector<std::shared_ptr<const packed_model>> shards;
+  for (std::uint32_t rank = 0; rank < degree; ++rank)
+    shards.push_back(pack_model(config, weights, threads, {rank, degree}));
+  return shards;
+}
+
 std::uint64_t packed_bytes(const packed_model& model) noexcept { return model.bytes; }
-const model::config& config_of(const packed_model& model) noexcept { return model.config; }
+const model::config& config_of(const packed_model& model) noexcept { return model.whole; }
 
 } // namespace godwit::gpu::cpu

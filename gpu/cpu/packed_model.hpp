@@ -29,7 +29,9 @@ struct packed_layer {
 
 class packed_model {
 public:
-  model::config config;
+  model::config whole;
+  model::config config; ///< with the heads and the intermediate size of this part, and the whole vocabulary
+  tensor_parallel::place part;
   storage weights = storage::bf16; ///< of all matrices
   std::uint32_t width = 0;         ///< hidden, padded to a multiple of 32
   std::uint32_t attention_width = 0;
@@ -42,6 +44,9 @@ public:
   std::uint64_t bytes = 0;
   allocation memory;
 
+  /// Logits of a row that each part brings to the gathering: as many as the largest part has.
+  [[nodiscard]] std::uint32_t vocabulary_width() const noexcept;
+  [[nodiscard]] tensor_parallel::range vocabulary_of(std::uint32_t rank) const noexcept;
   /// The embedding of a token, widened.
   void embed(protocols::token_id token, float* out) const noexcept;
 };

@@ -1,25 +1,9 @@
 #include "cpu/team.hpp"
 
 #include "cpu/kernels.hpp"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "device/waiting.hpp"
 
 namespace godwit::gpu::cpu {
-
-namespace {
-
-/// Looks before a waiting thread sleeps: 8 microseconds on a Sapphire Rapids, whose pauses are long.
-constexpr int looks_max = 500;
-
-void relax() noexcept {
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
-}
-
-} // namespace
 
 void team::wait_while(const std::atomic<std::int32_t>& value, std::int32_t old) noexcept {
   for (int look = 0; look < looks_max; ++look) {

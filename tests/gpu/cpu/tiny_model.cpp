@@ -219,11 +219,14 @@ std::vector<double> plain_logits(const model::config& c, const memory_weights& w
   return all;
 }
 
-runner::runner(std::shared_ptr<const packed_model> model, cpu_executor_settings settings) {
+runner::runner(std::shared_ptr<const packed_model> model, cpu_executor_settings settings)
+    : runner(std::vector{std::move(model)}, std::move(settings)) {}
+
+runner::runner(const std::vector<std::shared_ptr<const packed_model>>& shards, cpu_executor_settings settings) {
   settings.logits_tap = [this](const logits_row& row) {
     logits_[row.slice].assign(row.values.begin(), row.values.end());
   };
-  executor_ = make_cpu_executor(std::move(model), settings);
+  executor_ = make_cpu_executor(shards, settings);
 }
 
 protocols::step_output runner::step(std::vector<protocols::step_slice> slices,

@@ -46,6 +46,7 @@ private:
 class runner {
 public:
   runner(std::shared_ptr<const packed_model> model, cpu_executor_settings settings);
+  runner(const std::vector<std::shared_ptr<const packed_model>>& shards, cpu_executor_settings settings);
   protocols::step_output step(std::vector<protocols::step_slice> slices,
                               std::vector<protocols::block_copy> copies = {});
   [[nodiscard]] executor& get() { return *executor_; }

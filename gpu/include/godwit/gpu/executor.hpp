@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,10 @@ public:
   /// K or V of one layer of one block; contiguous. Empty where a device has no such memory (sim).
   [[nodiscard]] virtual protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) = 0;
   [[nodiscard]] virtual protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) = 0;
+  /// The devices of a replica that is divided among several (gpu/tensor_parallel.hpp), in the order of their heads. A
+  /// step then runs on every one of them at once, with the same input; rank 0 has the output. KV is asked of them, too.
+  /// Empty: one device, this executor.
+  [[nodiscard]] virtual std::span<const std::shared_ptr<executor>> shards() const noexcept { return {}; }
 };
 
 } // namespace godwit::gpu

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <godwit/gpu/collective.hpp>
 #include <godwit/gpu/cpu/isa.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,6 +53,8 @@ struct cpu_executor_settings {
   /// The model's vocabulary: answers can be kept within a schema (sampling_params::json_schema). Without it such a
   /// request ends with an error. Not used with `make_sampler`.
   std::shared_ptr<const model::tokenizer> tokens = {};
+  /// For a model of which this device has a part: its end of the group that has the others. Not otherwise.
+  std::shared_ptr<collective::communicator> group = {};
 };
 
 /// A model replica on the CPU.
@@ -61,6 +65,16 @@ struct cpu_executor_settings {
 [[nodiscard]] std::unique_ptr<executor> make_cpu_executor(std::shared_ptr<const packed_model> model,
                                                           const cpu_executor_settings& settings);
 
+/// One replica on as many devices as there are parts (pack_shards), in the order of the ranks; one part: as above.
+/// `settings` are those of all devices together: threads are divided among them, at least one each, and `blocks` and
+/// `kv_bytes` speak of whole blocks. `wait_max`: a device that waits longer for another one ends the step.
+///
+/// Numbers: bitwise the same in any batch, chunk, number of threads and instruction set, for one degree; other degrees
+/// round sums elsewhere (docs/design/tensor_parallel.md).
+[[nodiscard]] std::unique_ptr<executor>
+make_cpu_executor(const std::vector<std::shared_ptr<const packed_model>>& shards, const cpu_executor_settings& settings,
+                  std::chrono::nanoseconds wait_max = std::chrono::minutes(1));
+
 /// The same from weights that nobody else shares.
 [[nodiscard]] std::unique_ptr<executor> make_cpu_executor(const model::config& config,
                                                           std::shared_ptr<const model::weights> weights,
@@ -69,6 +83,10 @@ struct cpu_executor_settings {
 /// Logits of every position of a prompt, row-major [tokens][vocabulary], prefilled in chunks of `chunk` tokens (0: in
 /// one). A tool for tests and comparisons: makes an executor of its own. `settings`: threads, kv, isa are used.
 [[nodiscard]] std::vector<float> compute_logits(std::shared_ptr<const packed_model> model,
+                                                std::span<const protocols::token_id> tokens,
+                                                const cpu_executor_settings& settings = {}, std::uint32_t chunk = 0);
+/// The same on several devices.
+[[nodiscard]] std::vector<float> compute_logits(const std::vector<std::shared_ptr<const packed_model>>& shards,
                                                 std::span<const protocols::token_id> tokens,
                                                 const cpu_executor_settings& settings = {}, std::uint32_t chunk = 0);
 

@@ -2,24 +2,36 @@
 
 #include <godwit/gpu/model/config.hpp>
 #include <godwit/gpu/model/weights.hpp>
+#include <godwit/gpu/tensor_parallel.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace godwit::gpu::cpu {
 
-/// A model's weights in the order in which the CPU kernels read them. Immutable; any number of executors share one.
+/// A model's weights, or one device's part of them, in the order in which the CPU kernels read them. Immutable; any
+/// number of executors share one.
 class packed_model;
 
 /// Reads every tensor once and packs it, on `threads` threads (0: as many as this process may use).
+/// `part`: what of it, for devices that run it together: its heads, its columns of the MLP, its tokens' logits; norms
+/// and embeddings are everywhere.
 /// Errors (std::runtime_error, one line): a tensor is missing or has another shape than the configuration says, a size
-/// that the kernels do not know, too little memory (compared before anything is allocated). The weights are not needed
-/// afterwards.
+/// that the kernels do not know, a degree that does not fit, too little memory (compared before anything is
+/// allocated). The weights are not needed afterwards.
 [[nodiscard]] std::shared_ptr<const packed_model> pack_model(const model::config& config, const model::weights& weights,
-                                                             std::uint32_t threads = 0);
+                                                             std::uint32_t threads = 0,
+                                                             tensor_parallel::place part = {});
+/// All parts, in the order of the ranks.
+[[nodiscard]] std::vector<std::shared_ptr<const packed_model>> pack_shards(const model::config& config,
+                                                                           const model::weights& weights,
+                                                                           std::uint32_t degree,
+                                                                           std::uint32_t threads = 0);
 
 /// Bytes that the packed weights take.
 [[nodiscard]] std::uint64_t packed_bytes(const packed_model& model) noexcept;
+/// Of the whole model.
 [[nodiscard]] const model::config& config_of(const packed_model& model) noexcept;
 
 } // namespace godwit::gpu::cpu

@@ -1,0 +1,74 @@
+#include <godwit/gpu/tensor_parallel.hpp>
+
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+namespace godwit::gpu::tensor_parallel {
+
+namespace {
+
+/// Calls `done` when all ranks have ended a stretch of layers, with the first error.
+class stretch {
+public:
+  stretch(std::size_t ranks, completion done) : left_(ranks), done_(std::move(done)) {}
+  void end(std::string error) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (error_.empty()) error_ = std::move(error);
+      if (--left_ > 0) return;
+    }
+    if (done_) done_(std::move(error_));
+  }
+
+private:
+  std::mutex mutex_;
+  std::size_t left_;
+  std::string error_;
+  completion done_;
+};
+
+class joined_forward final : public forward {
+public:
+  explicit joined_forward(std::vector<std::unique_ptr<forward>> ranks) : ranks_(std::move(ranks)) {}
+  [[nodiscard]] std::uint32_t layers() const noexcept override { return ranks_.front()->layers(); }
+  void advance(std::uint32_t upto, completion done) override {
+    const auto all = std::make_shared<stretch>(ranks_.size(), std::move(done));
+    for (const auto& rank : ranks_) rank->advance(upto, [all](std::string error) { all->end(std::move(error)); });
+  }
+  [[nodiscard]] protocols::step_output take() override { return ranks_.front()->take(); }
+
+private:
+  std::vector<std::unique_ptr<forward>> ranks_;
+};
+
+class joined_executor final : public executor {
+public:
+  joined_executor(executor_info whole, std::vector<std::shared_ptr<executor>> ranks)
+      : info_(std::move(whole)), ranks_(std::move(ranks)) {
+    if (ranks_.empty()) throw std::invalid_argument("an executor of no devices");
+  }
+  [[nodiscard]] const executor_info& info() const noexcept override { return info_; }
+  [[nodiscard]] std::unique_ptr<forward> begin(protocols::step_input input) override {
+    std::vector<std::unique_ptr<forward>> steps;
+    for (const auto& rank : ranks_) steps.push_back(rank->begin(input));
+    return std::make_unique<joined_forward>(std::move(steps));
+  }
+  // No one region holds all heads: whoever wants KV asks the ranks.
+  [[nodiscard]] protocols::memory_region key_region(std::uint32_t, protocols::block_id) override { return {}; }
+  [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
+  [[nodiscard]] std::span<const std::shared_ptr<executor>> shards() const noexcept override { return ranks_; }
+
+private:
+  executor_info info_;
+  std::vector<std::shared_ptr<executor>> ranks_;
+};
+
+} // namespace
+
+std::unique_ptr<executor> join_ranks(executor_info whole, std::vector<std::shared_ptr<executor>> ranks) {
+  return std::make_unique<joined_executor>(std::move(whole), std::move(ranks));
+}
+
+} // namespace godwit::gpu::tensor_parallel

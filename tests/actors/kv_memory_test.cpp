@@ -1,0 +1,162 @@
+#include "migration/kv_memory.hpp"
+
+#include <godwit/gpu/tensor_parallel.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace godwit::test {
+
+using actors::kv_memory;
+using protocols::block_id;
+using protocols::memory_region;
+
+namespace {
+
+constexpr std::uint32_t layers = 3, heads = 8, blocks = 5, head_bytes = 24;
+
+/// The KV of some heads, and nothing that computes. V follows K, or lies elsewhere.
+class pool_of_heads final : public gpu::executor {
+public:
+  pool_of_heads(std::uint32_t count, bool adjacent)
+      : half_(std::size_t{count} * head_bytes), adjacent_(adjacent), bytes_(std::size_t{layers} * blocks * 2 * half_) {
+    info_.layers = layers;
+    info_.blocks = blocks;
+  }
+  [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
+  [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override { return nullptr; }
+  [[nodiscard]] memory_region key_region(std::uint32_t layer, block_id block) override {
+    const std::size_t at = std::size_t{layer} * blocks + block.value();
+    return {bytes_.data() + at * (adjacent_ ? 2 : 1) * half_, half_, protocols::memory_kind::host};
+  }
+  [[nodiscard]] memory_region value_region(std::uint32_t layer, block_id block) override {
+    auto region = key_region(layer, block);
+    region.address += adjacent_ ? half_ : bytes_.size() / 2;
+    return region;
+  }
+
+private:
+  std::size_t half_;
+  bool adjacent_;
+  std::vector<std::byte> bytes_;
+  gpu::executor_info info_;
+};
+
+std::shared_ptr<gpu::executor> pool(std::uint32_t devices, bool adjacent = true, std::uint32_t count = heads) {
+  if (devices == 1) return std::make_shared<pool_of_heads>(count, adjacent);
+  std::vector<std::shared_ptr<gpu::executor>> ranks;
+  for (std::uint32_t i = 0; i < devices; ++i)
+    ranks.push_back(std::make_shared<pool_of_heads>(count / devices, adjacent));
+  auto info = ranks.front()->info();
+  return gpu::tensor_parallel::join_ranks(std::move(info), std::move(ranks));
+}
+
+/// What a head's K or V is filled with.
+std::byte mark(std::uint32_t layer, std::uint32_t block, bool keys, std::uint32_t head) {
+  return static_cast<std::byte>(1 + ((layer * blocks + block) * 2 + (keys ? 0 : 1)) * heads + head);
+}
+void fill(gpu::executor& whole, std::uint32_t count = heads) {
+  std::vector<gpu::executor*> devices;
+  for (const auto& device : whole.shards()) devices.push_back(device.get());
+  if (devices.empty()) devices.push_back(&whole);
+  const auto each = static_cast<std::uint32_t>(count / devices.size());
+  for (std::uint32_t layer = 0; layer < layers; ++layer)
+    for (std::uint32_t block = 0; block < blocks; ++block)
+      for (std::uint32_t head = 0; head < count; ++head)
+        for (const bool keys : {true, false}) {
+          auto& device = *devices[head / each];
+          const auto region =
+              keys ? device.key_region(layer, block_id{block}) : device.value_region(layer, block_id{block});
+          std::memset(region.address + std::size_t{head % each} * head_bytes,
+                      static_cast<int>(mark(layer, block, keys, head)), head_bytes);
+        }
+}
+
+std::vector<std::byte> bytes_of(const std::vector<memory_region>& regions) {
+  std::vector<std::byte> out;
+  for (const auto& region : regions) out.insert(out.end(), region.address, region.address + region.bytes);
+  return out;
+}
+std::vector<std::byte> expected(const std::vector<block_id>& list, std::uint32_t count = heads) {
+  std::vector<std::byte> out;
+  for (const auto block : list)
+    for (std::uint32_t layer = 0; layer < layers; ++layer)
+      for (const bool keys : {true, false})
+        for (std::uint32_t head = 0; head < count; ++head)
+          out.insert(out.end(), head_bytes, mark(layer, block.value(), keys, head));
+  return out;
+}
+
+const std::vector<block_id> some_blocks{block_id{3}, block_id{0}, block_id{4}};
+
+} // namespace
+
+TEST(KvMemory, TheBytesOfABlockAreTheSameForEveryDegreeHoweverTheyAreCut) {
+  for (const std::uint32_t devices : {1U, 2U, 4U, 8U})
+    for (const bool adjacent : {true, false}) {
+      const auto whole = pool(devices, adjacent);
+      fill(*whole);
+      const kv_memory memory(whole);
+      EXPECT_EQ(memory.devices(), devices);
+      EXPECT_EQ(memory.block_bytes(), std::uint64_t{layers} * 2 * heads * head_bytes);
+      EXPECT_EQ(bytes_of(memory.regions(some_blocks)), expected(some_blocks));
+      for (const std::uint32_t peer : {1U, 2U, 4U, 8U}) {
+        const auto common = memory.common_with(peer);
+        ASSERT_TRUE(common);
+        EXPECT_EQ(bytes_of(common->regions(some_blocks)), expected(some_blocks)) << devices << " with " << peer;
+        EXPECT_EQ(common->regions(some_blocks).size(), some_blocks.size() * common->regions_per_block());
+        EXPECT_EQ(common->block_bytes(), memory.block_bytes());
+      }
+    }
+}
+
+TEST(KvMemory, BothSidesOfAnExchangeHaveRegionsOfTheSameSizes) {
+  for (const std::uint32_t here : {1U, 2U, 4U, 8U})
+    for (const std::uint32_t there : {1U, 2U, 4U, 8U}) {
+      const kv_memory ours(pool(here)), theirs(pool(there));
+      const auto sent = ours.common_with(there), landed = theirs.common_with(here);
+      ASSERT_TRUE(sent && landed);
+      const auto from = sent->regions(some_blocks), to = landed->regions(some_blocks);
+      ASSERT_EQ(from.size(), to.size()) << here << " to " << there;
+      for (std::size_t i = 0; i < from.size(); ++i) ASSERT_EQ(from[i].bytes, to[i].bytes);
+      EXPECT_EQ(sent->regions_per_block(), landed->regions_per_block());
+    }
+}
+
+// As it was before there was more than one.
+TEST(KvMemory, BetweenInstancesOfOneDeviceKAndVOfALayerAreOneRegion) {
+  EXPECT_EQ(kv_memory(pool(1)).common_with(1)->regions_per_block(), layers);
+  EXPECT_EQ(kv_memory(pool(1, false)).common_with(1)->regions_per_block(), 2 * layers);
+  EXPECT_EQ(kv_memory(pool(2)).common_with(2)->regions_per_block(), 4 * layers);
+  EXPECT_EQ(kv_memory(pool(1)).common_with(4)->regions_per_block(), 8 * layers);
+}
+
+// Neither degree divides the other: both cut into six.
+TEST(KvMemory, SixHeadsGoFromTwoDevicesToThree) {
+  const auto two = pool(2, true, 6), three = pool(3, true, 6);
+  fill(*two, 6);
+  fill(*three, 6);
+  const auto from = kv_memory(two).common_with(3), to = kv_memory(three).common_with(2);
+  ASSERT_TRUE(from && to);
+  const auto sent = from->regions(some_blocks), landed = to->regions(some_blocks);
+  ASSERT_EQ(sent.size(), some_blocks.size() * layers * 2 * 6);
+  ASSERT_EQ(landed.size(), sent.size());
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    EXPECT_EQ(sent[i].bytes, head_bytes);
+    EXPECT_EQ(landed[i].bytes, head_bytes);
+  }
+  EXPECT_EQ(bytes_of(sent), expected(some_blocks, 6));
+  EXPECT_EQ(bytes_of(landed), expected(some_blocks, 6));
+}
+
+// 96 bytes on each of two devices: they cannot be cut into ten pieces of 19.2.
+TEST(KvMemory, ADegreeThatCannotBeIsRefused) {
+  const kv_memory memory(pool(2));
+  for (const std::uint32_t wrong : {0U, 5U, 7U, 65U, 96U, 1023U, 1025U, ~0U})
+    EXPECT_FALSE(memory.common_with(wrong)) << wrong;
+}
+
+} // namespace godwit::test
