@@ -1,5 +1,7 @@
 #include "fabric/postings.hpp"
 
+#include "fabric/device_copies.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +15,7 @@ std::string postings::open(transfer_key key, std::vector<protocols::memory_regio
   if (over_.contains(key) || open_.contains(key)) return "transfer " + to_string(key) + " was used before";
   auto& made = open_[key];
   made.states.resize(regions.size());
+  made.device = transport::on_device(regions);
   made.regions = std::move(regions);
   made.keep = std::move(keep);
   made.on_landed = std::make_shared<std::function<void(landing)>>(std::move(on_landed));
@@ -47,7 +50,7 @@ std::string postings::check(const posting& into, const piece& what) {
   return {};
 }
 
-postings::admission postings::admit(transfer_key key, const piece& what) {
+postings::admission postings::admit(transfer_key key, const piece& what, bool copied) {
   const std::lock_guard lock{mutex_};
   admission out;
   const auto found = open_.find(key);
@@ -76,6 +79,7 @@ postings::admission postings::admit(transfer_key key, const piece& what) {
     offset = 0;
   }
   ++into.writes;
+  if (into.device || copied) out.keep = into.keep;
   out.write = ++last_write_;
   writes_.emplace(out.write, write);
   return out;
@@ -179,6 +183,12 @@ std::vector<postings::callback> postings::close_all() {
 bool postings::writing(std::uint64_t write) const {
   const std::lock_guard lock{mutex_};
   return writes_.contains(write);
+}
+
+bool postings::on_device(transfer_key key) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = open_.find(key);
+  return found != open_.end() && found->second.device;
 }
 
 std::uint64_t postings::open_count() const {

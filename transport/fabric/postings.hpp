@@ -33,8 +33,11 @@ public:
     std::string error;                          ///< not empty: refused
     std::uint64_t write = 0;                    ///< names it
     std::vector<protocols::memory_region> into; ///< as many bytes as the piece has
+    std::shared_ptr<void> keep;                 ///< of that memory: copies hold it
   };
-  [[nodiscard]] admission admit(transfer_key key, const piece& what);
+  /// `copied`: the write does not end within the caller's call, even where the memory is the host's. Without it such
+  /// memory comes without its owner, who is to be gone when a withdrawal is told.
+  [[nodiscard]] admission admit(transfer_key key, const piece& what, bool copied = false);
 
   /// A write has ended well: what to call, perhaps nothing.
   [[nodiscard]] std::vector<callback> landed(std::uint64_t write);
@@ -48,6 +51,9 @@ public:
   /// Closes all, for a fabric that ends when no write is under way any more.
   [[nodiscard]] std::vector<callback> close_all();
   [[nodiscard]] bool writing(std::uint64_t write) const; ///< admitted, and not ended
+
+  /// Whether an open posting is memory of a device; false where there is none.
+  [[nodiscard]] bool on_device(transfer_key key) const;
 
   [[nodiscard]] std::uint64_t open_count() const;
   [[nodiscard]] std::uint64_t refused_count() const;
@@ -65,6 +71,7 @@ private:
     std::shared_ptr<std::function<void(landing)>> on_landed;
     std::uint64_t regions_landed = 0;
     std::uint32_t writes = 0;
+    bool device = false;
     bool dead = false;
     bool closing = false;
     std::vector<callback> done;

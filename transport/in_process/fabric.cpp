@@ -17,9 +17,7 @@ public:
 
   void post(transfer_key key, std::vector<protocols::memory_region> regions, std::shared_ptr<void> keep,
             std::function<void(landing)> on_landed) override {
-    std::string error;
-    for (const auto& region : regions)
-      if (region.kind == protocols::memory_kind::device) error = "device memory needs staging";
+    auto error = kind_of(regions, hub_->reaches_devices()).error;
     if (error.empty()) error = self_->table.open(key, std::move(regions), std::move(keep), on_landed);
     if (!error.empty())
       hub_->call([on_landed = std::move(on_landed), error = std::move(error)] { on_landed(landing{0, error}); });

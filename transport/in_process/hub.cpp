@@ -2,6 +2,7 @@
 
 #include "fabric/identity.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <future>
 #include <utility>
@@ -9,7 +10,16 @@
 namespace godwit::transport::in_process {
 
 hub::hub(settings options)
-    : options_(options), name_("godwit-fabric/1/in-process/" + random_identity() + "/"), thread_([this] { run(); }) {}
+    : options_(std::move(options)), name_("godwit-fabric/1/in-process/" + random_identity() + "/"),
+      copies_(options_.device,
+              [this] {
+                {
+                  const std::lock_guard lock{mutex_};
+                  copies_ended_ = true;
+                }
+                changed_.notify_all();
+              }),
+      thread_([this] { run(); }) {}
 
 hub::~hub() {
   {
@@ -40,27 +50,53 @@ void hub::leave(const std::shared_ptr<member>& who) {
   std::promise<void> left;
   // On the thread, so that no piece is being copied from or to the member.
   call([this, &who, &left] {
-    for (auto& last : who->table.close_all()) last();
-    std::unique_lock lock{mutex_};
-    members_.erase(who->address);
-    for (auto* queue : {&urgent_, &bulk_})
-      for (auto i = queue->begin(); i != queue->end();) {
-        const auto here = i++;
-        if (here->from == who) finish(lock, *queue, here, "the fabric was closed");
-      }
-    left.set_value();
+    {
+      std::unique_lock lock{mutex_};
+      members_.erase(who->address);
+      for (auto* queue : {&urgent_, &bulk_, &copying_})
+        for (auto i = queue->begin(); i != queue->end();) {
+          const auto here = i++;
+          if (here->from == who) finish(lock, *queue, here, "the fabric was closed");
+        }
+    }
+    const auto until = std::chrono::steady_clock::now() + copies_.options().patience;
+    leaving_.push_back({who, [&left] { left.set_value(); }, until});
+    tell_left();
   });
   left.get_future().wait();
+}
+
+// A device's copy holds its memory until it has ended, and so long nobody is told that no write can land.
+void hub::tell_left() {
+  const auto now = std::chrono::steady_clock::now();
+  for (auto i = leaving_.begin(); i != leaving_.end();) {
+    const auto here = i++;
+    if (here->who->copies != 0 && now < here->until) continue;
+    std::list<leaver> over;
+    over.splice(over.begin(), leaving_, here);
+    for (auto& last : over.front().who->table.close_all()) last();
+    over.front().who.reset();
+    over.front().left();
+  }
 }
 
 void hub::send(std::shared_ptr<member> from, const std::string& peer, transfer_key key, std::uint32_t first_region,
                std::vector<protocols::memory_region> regions, transfer_priority priority,
                std::chrono::nanoseconds timeout, std::shared_ptr<void> keep, std::function<void(std::string)> done) {
   const auto now = std::chrono::steady_clock::now();
-  job made{std::move(from), peer,           key, piece_cutter{first_region, std::move(regions)}, now + timeout,
-           std::move(keep), std::move(done)};
+  const auto memory = kind_of(regions, copies_.present());
+  job made{0,
+           std::move(from),
+           peer,
+           key,
+           piece_cutter{first_region, std::move(regions)},
+           now + timeout,
+           std::move(keep),
+           std::move(done),
+           memory};
   {
     const std::lock_guard lock{mutex_};
+    made.name = ++last_job_;
     ++made.from->counted.sends_open;
     (priority == transfer_priority::urgent ? urgent_ : bulk_).push_back(std::move(made));
   }
@@ -92,32 +128,41 @@ void hub::finish(std::unique_lock<std::mutex>& lock, std::list<job>& queue, std:
 
 void hub::finish_late(std::unique_lock<std::mutex>& lock) {
   const auto now = std::chrono::steady_clock::now();
-  for (auto* queue : {&urgent_, &bulk_})
+  for (auto* queue : {&urgent_, &bulk_, &copying_})
     for (auto i = queue->begin(); i != queue->end();) {
       const auto here = i++;
       if (here->deadline <= now) finish(lock, *queue, here, "timed out");
     }
 }
 
-void hub::copy_piece(std::unique_lock<std::mutex>& lock) {
-  auto& queue = urgent_.empty() ? bulk_ : urgent_;
+bool hub::copy_piece(std::unique_lock<std::mutex>& lock, std::list<job>& queue) {
   const auto first = queue.begin();
   const auto found = members_.find(first->peer);
-  if (found == members_.end()) return finish(lock, queue, first, "no fabric at " + first->peer);
+  if (found == members_.end() || !first->memory.error.empty()) {
+    finish(lock, queue, first, found == members_.end() ? "no fabric at " + first->peer : first->memory.error);
+    return true;
+  }
   const auto to = found->second;
   lock.unlock(); // entries of a list stay where they are; only this thread removes any
+  const bool into_device = to->table.on_device(first->key);
+  if (first->memory.device || into_device) {
+    const auto room = copies_.room(first->memory.device, into_device, &queue == &urgent_);
+    if (room) copy_on_device(lock, queue, to, *room);
+    if (!room) lock.lock();
+    return room.has_value();
+  }
   std::vector<protocols::memory_region> from;
   const piece_limits limits{options_.bytes_per_piece, 1U << 16U, 1U << 16U};
   const auto cut = first->cutter.next(limits, from);
   auto place = to->table.admit(first->key, cut);
-  for (const auto& region : from)
-    if (region.kind == protocols::memory_kind::device && place.error.empty()) {
-      place.error = "device memory needs staging";
-      for (auto& tell : to->table.failed(place.write, place.error)) tell();
-    }
+  if (place.error.empty() && on_device(place.into)) { // since it was asked about
+    place.error = "posting " + to_string(first->key) + ": posted while it was being sent to";
+    for (auto& tell : to->table.failed(place.write, place.error)) tell();
+  }
   if (!place.error.empty()) {
     lock.lock();
-    return finish(lock, queue, first, place.error);
+    finish(lock, queue, first, place.error);
+    return true;
   }
   std::size_t index = 0;
   for (const auto& source : from) std::memcpy(place.into[index++].address, source.address, source.bytes);
@@ -127,6 +172,63 @@ void hub::copy_piece(std::unique_lock<std::mutex>& lock) {
   ++to->counted.messages_landed;
   to->counted.bytes_landed += cut.bytes;
   if (first->cutter.ended()) finish(lock, queue, first, {});
+  return true;
+}
+
+// The copies of a job may end in any order: each is a write of its own, and what counts is how many have landed.
+void hub::copy_on_device(std::unique_lock<std::mutex>& lock, std::list<job>& queue, const std::shared_ptr<member>& to,
+                         std::uint64_t room) {
+  const auto first = queue.begin();
+  std::vector<protocols::memory_region> from;
+  const auto cut = first->cutter.next({room, 1U << 16U, 1U << 16U}, from);
+  auto place = to->table.admit(first->key, cut, true);
+  if (!place.error.empty()) {
+    lock.lock();
+    return finish(lock, queue, first, place.error);
+  }
+  ++first->copies;
+  ++first->from->copies;
+  ++to->copies;
+  const bool urgent = &queue == &urgent_;
+  auto then = [this, name = first->name, sender = first->from, to, write = place.write,
+               bytes = cut.bytes](const std::string& error) { copied(name, sender, to, write, bytes, error); };
+  if (cut.bytes == 0) {
+    place.keep.reset();
+    then({});
+  } else
+    copies_.move(std::move(from), std::move(place.into), urgent, {first->keep, std::move(place.keep)}, std::move(then));
+  lock.lock();
+  ++queue.front().from->counted.messages_sent;
+  if (!queue.front().cutter.ended()) return;
+  if (queue.front().copies == 0) return finish(lock, queue, queue.begin(), {});
+  copying_.splice(copying_.end(), queue, queue.begin());
+}
+
+void hub::copied(std::uint64_t name, const std::shared_ptr<member>& from, const std::shared_ptr<member>& to,
+                 std::uint64_t write, std::uint64_t bytes, const std::string& error) {
+  std::unique_lock lock{mutex_};
+  std::list<job>* where = nullptr;
+  std::list<job>::iterator which;
+  for (auto* queue : {&urgent_, &bulk_, &copying_})
+    for (auto i = queue->begin(); i != queue->end(); ++i)
+      if (i->name == name) where = queue, which = i;
+  // Whoever has been told that the send failed may have filled its memory with something else since.
+  const auto wrong = !error.empty() ? error : where == nullptr ? "the sender gave up while its memory was copied" : "";
+  if (wrong.empty()) {
+    ++to->counted.messages_landed;
+    to->counted.bytes_landed += bytes;
+  }
+  lock.unlock();
+  for (auto& tell : wrong.empty() ? to->table.landed(write) : to->table.failed(write, wrong)) tell();
+  --from->copies;
+  --to->copies;
+  if (where == nullptr) return;
+  --which->copies;
+  lock.lock();
+  if (!wrong.empty())
+    finish(lock, *where, which, wrong);
+  else if (where == &copying_ && which->copies == 0)
+    finish(lock, *where, which, {});
 }
 
 void hub::run() {
@@ -141,15 +243,34 @@ void hub::run() {
       lock.lock();
       continue;
     }
+    if (copies_ended_ || !leaving_.empty()) {
+      const bool ended = std::exchange(copies_ended_, false);
+      lock.unlock();
+      (void)copies_.run();
+      tell_left();
+      lock.lock();
+      if (ended) continue;
+    }
     finish_late(lock);
-    if (!calls_.empty()) continue;
-    if (!urgent_.empty() || !bulk_.empty())
-      copy_piece(lock);
-    else if (ending_)
-      return;
-    else
-      changed_.wait(lock);
+    if (!calls_.empty() || copies_ended_) continue;
+    if (!urgent_.empty() && copy_piece(lock, urgent_)) continue;
+    if (!bulk_.empty() && copy_piece(lock, bulk_)) continue;
+    if (!calls_.empty() || copies_ended_) continue;
+    if (ending_) return;
+    wait(lock);
   }
+}
+
+// What waits for copies alone is late at its time all the same.
+void hub::wait(std::unique_lock<std::mutex>& lock) {
+  auto until = time::max();
+  for (const auto* queue : {&urgent_, &bulk_, &copying_})
+    for (const auto& one : *queue) until = std::min(until, one.deadline);
+  for (const auto& one : leaving_) until = std::min(until, one.until);
+  if (until == time::max())
+    changed_.wait(lock);
+  else
+    changed_.wait_until(lock, until);
 }
 
 } // namespace godwit::transport::in_process

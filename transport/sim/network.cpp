@@ -1,5 +1,6 @@
 #include <godwit/transport/sim/network.hpp>
 
+#include "fabric/device_copies.hpp"
 #include "sim/network.hpp"
 
 #include <algorithm>
@@ -18,7 +19,8 @@ public:
   [[nodiscard]] std::string address() const override { return self_->address; }
   void post(transfer_key key, std::vector<protocols::memory_region> regions, std::shared_ptr<void> keep,
             std::function<void(landing)> on_landed) override {
-    const auto error = self_->table.open(key, std::move(regions), std::move(keep), on_landed);
+    auto error = kind_of(regions, false).error; // a simulated device has no memory
+    if (error.empty()) error = self_->table.open(key, std::move(regions), std::move(keep), on_landed);
     if (!error.empty()) net_->call_later([on_landed = std::move(on_landed), error] { on_landed(landing{0, error}); });
   }
   void withdraw(transfer_key key, std::function<void()> done) override {
@@ -103,6 +105,16 @@ void network::impl::send(const std::shared_ptr<node>& from, const std::string& p
                          std::uint32_t first_region, std::vector<protocols::memory_region> regions,
                          transfer_priority priority, std::chrono::nanoseconds timeout, std::shared_ptr<void> keep,
                          std::function<void(std::string)> done) {
+  if (auto error = kind_of(regions, false).error; !error.empty()) {
+    {
+      const std::lock_guard lock{mutex_};
+      ++from->counted.failed;
+    }
+    return call_later([keep = std::move(keep), done = std::move(done), error = std::move(error)]() mutable {
+      keep.reset();
+      done(std::move(error));
+    });
+  }
   auto made = std::make_shared<sending>(
       sending{from, peer, key, piece_cutter{first_region, std::move(regions)}, std::move(keep), std::move(done), 0, 0});
   std::uint64_t name = 0;

@@ -1,13 +1,16 @@
 #pragma once
 
+#include "fabric/device_copies.hpp"
 #include "fabric/postings.hpp"
 #include "ucx/stream_listener.hpp"
 #include "ucx/worker.hpp"
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +31,9 @@ struct context {
   std::string identity;
   std::string address;
   postings table;
+  device_copies* copies = nullptr;
+  /// Writes that end with a copy of device memory which is under way, and whether they were withdrawn since.
+  std::map<std::uint64_t, bool> copying;
   worker* messages = nullptr;
   boost::asio::io_context* io = nullptr;
   stream_listener* streams = nullptr; ///< nullptr: blocks travel as messages of UCX

@@ -16,18 +16,14 @@ namespace asio = boost::asio;
 namespace {
 constexpr auto busy_tick = std::chrono::milliseconds(10); ///< how late a deadline may be met
 constexpr auto idle_tick = std::chrono::seconds(1);
-
-bool reachable(const std::vector<protocols::memory_region>& regions) {
-  return std::none_of(regions.begin(), regions.end(),
-                      [](const auto& region) { return region.kind == protocols::memory_kind::device; });
-}
-constexpr auto unreachable = "device memory is not reachable by this fabric; stage it in host memory";
 } // namespace
 
 core::core(const settings& options, std::shared_ptr<faults> broken) {
   shared_.options = options;
   shared_.broken = std::move(broken);
   shared_.identity = random_identity();
+  copies_ = std::make_unique<device_copies>(options.device, [this] { submit([] {}); });
+  shared_.copies = copies_.get();
   worker_ = std::make_unique<worker>(options, static_cast<worker::events&>(*this));
   shared_.messages = worker_.get();
   shared_.address = to_string(ucx::address{options.listen, worker_->port(), shared_.identity});
@@ -62,6 +58,7 @@ void core::stop() {
   stopped_ = true;
   sender_.stop();
   worker_->stop();
+  copies_->finish();
   shared_.call_all(shared_.table.close_all());
   run_calls();
   io_.stop();
@@ -76,8 +73,8 @@ void core::submit(std::function<void()> command) {
 
 void core::post(transfer_key key, std::vector<protocols::memory_region> regions, std::shared_ptr<void> keep,
                 std::function<void(landing)> on_landed) {
-  const auto error = reachable(regions) ? shared_.table.open(key, std::move(regions), std::move(keep), on_landed)
-                                        : std::string(unreachable);
+  auto error = kind_of(regions, copies_->present()).error;
+  if (error.empty()) error = shared_.table.open(key, std::move(regions), std::move(keep), on_landed);
   if (error.empty()) return;
   submit([this, on_landed = std::move(on_landed), error] {
     shared_.calls.emplace_back([on_landed, error] { on_landed(landing{0, error}); });
@@ -89,8 +86,10 @@ void core::withdraw(transfer_key key, std::function<void()> done) {
   auto calls = shared_.table.close(key, std::move(done), &writes);
   if (calls.empty() && writes.empty()) return; // the write that was under way ends on the thread
   submit([this, calls = std::move(calls), writes = std::move(writes)]() mutable {
-    // Writes are made by this thread, so none is under way: these only wait for their senders' word.
-    for (const auto write : writes) shared_.call_all(shared_.table.failed(write, "withdrawn"));
+    // Writes are made by this thread, so none is under way: these only wait for their senders' word. But a copy to a
+    // device ends by itself.
+    for (const auto write : writes)
+      if (!receiver_.withdrawn(write)) shared_.call_all(shared_.table.failed(write, "withdrawn"));
     shared_.call_all(std::move(calls));
   });
 }
@@ -100,17 +99,20 @@ void core::send(const std::string& peer, transfer_key key, std::uint32_t first_r
                 std::chrono::nanoseconds timeout, std::shared_ptr<void> keep, std::function<void(std::string)> done) {
   const auto now = std::chrono::steady_clock::now();
   ++shared_.sends_open;
-  const bool possible = reachable(regions);
+  const auto memory = kind_of(regions, copies_->present());
   const auto deadline = now + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
   auto what = std::make_shared<order>(order{peer, key, piece_cutter{first_region, std::move(regions)}, priority,
-                                            deadline, std::move(keep), std::move(done), 0});
-  submit([this, what, possible, now] {
-    if (possible) {
+                                            deadline, std::move(keep), std::move(done), 0, memory.device});
+  submit([this, what, error = memory.error, now] {
+    if (error.empty()) {
       sender_.submit(std::move(*what), now);
     } else {
       ++shared_.failed;
       --shared_.sends_open;
-      shared_.calls.emplace_back([what] { what->done(unreachable); });
+      shared_.calls.emplace_back([what, error] {
+        what->keep.reset();
+        what->done(error);
+      });
     }
     set_timer();
   });
@@ -173,6 +175,7 @@ void core::schedule() {
 
 void core::turn() {
   const bool happened = worker_->progress();
+  const bool copied = copies_->run();
   run_calls();
   const auto now = std::chrono::steady_clock::now();
   const bool pulls = receiver_.work();
@@ -182,7 +185,7 @@ void core::turn() {
   if (happened) active_ = now;
   if (worker_->connections() != 0 || sender_.busy()) set_timer();
   const auto& options = shared_.options;
-  if (happened || pulls || copies || options.busy_poll || now - active_ < options.poll_before_sleep)
+  if (happened || copied || pulls || copies || options.busy_poll || now - active_ < options.poll_before_sleep)
     schedule();
   else
     sleep();

@@ -47,6 +47,7 @@ private:
 
   context shared_;
   boost::asio::io_context io_{1};
+  std::unique_ptr<device_copies> copies_;
   std::unique_ptr<worker> worker_;
   std::unique_ptr<stream_listener> streams_;
   boost::asio::posix::stream_descriptor events_{io_};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace godwit::transport::ucx {
 
@@ -13,6 +14,8 @@ namespace {
 constexpr std::size_t pulls_max = 4096;
 constexpr std::size_t spans_max = 4096;
 constexpr std::size_t receipts_per_window = 2;
+/// Messages of a connection that wait for memory, in windows of ours; its sender's may be another.
+constexpr std::size_t parked_windows = 4;
 /// No pull begins later in a turn: what lies in caches is read in larger parts than what does not, and messages wait
 /// for the same time.
 constexpr auto reading_time = std::chrono::microseconds(50);
@@ -76,20 +79,35 @@ void receiver::refuse(connection to, std::uint64_t number, const std::string& re
   shared_.messages->send(to, wire::encode(answer), {}, {}, {});
 }
 
-bool receiver::arrived_well(const wire::blocks& m, const postings::admission& place) {
+bool receiver::arrived_well(const wire::blocks& m, const std::vector<protocols::memory_region>& bytes) {
   auto& breaking = shared_.broken->corrupt_pieces;
-  if (!place.into.empty() && breaking.load() > 0 && breaking.fetch_sub(1) > 0)
-    place.into.front().address[0] ^= std::byte{1};
-  return !m.summed || wire::checksum(place.into) == m.sum;
+  if (!bytes.empty() && breaking.load() > 0 && breaking.fetch_sub(1) > 0) bytes.front().address[0] ^= std::byte{1};
+  return !m.summed || wire::checksum(bytes) == m.sum;
+}
+
+bool receiver::admit(connection from, const wire::blocks& m, postings::admission& place) {
+  place = shared_.table.admit(m.key, m.what);
+  if (!place.error.empty()) {
+    refuse(from, m.number, place.error);
+    return false;
+  }
+  if (!on_device(place.into) || m.what.bytes <= shared_.copies->arriving().bytes()) return true;
+  place.error = "posting " + to_string(m.key) + ": " + std::to_string(m.what.bytes) +
+                " bytes in one message; memory of a device takes " + std::to_string(shared_.copies->arriving().bytes());
+  fail(from, m, place.write, place.error);
+  return false;
+}
+
+void receiver::fail(connection from, const wire::blocks& m, std::uint64_t write, const std::string& reason) {
+  shared_.call_all(shared_.table.failed(write, reason));
+  refuse(from, m.number, reason);
 }
 
 std::string receiver::place(connection from, peer& who, const wire::blocks& m, std::string_view payload) {
   if (payload.size() != m.what.bytes) return "a payload of another size than announced";
-  const auto place = shared_.table.admit(m.key, m.what);
-  if (!place.error.empty()) {
-    refuse(from, m.number, place.error);
-    return {};
-  }
+  postings::admission place;
+  if (!admit(from, m, place)) return {};
+  if (on_device(place.into)) return place_on_device(from, who, m, payload, std::move(place));
   for (const auto& region : place.into) {
     std::memcpy(region.address, payload.data(), region.bytes);
     payload.remove_prefix(region.bytes);
@@ -98,11 +116,107 @@ std::string receiver::place(connection from, peer& who, const wire::blocks& m, s
   return {};
 }
 
-void receiver::written(connection from, peer& who, const wire::blocks& m, const postings::admission& place) {
-  if (!arrived_well(m, place)) {
-    shared_.call_all(shared_.table.failed(place.write, "a wrong checksum"));
-    return refuse(from, m.number, "a wrong checksum");
+std::string receiver::place_on_device(connection from, peer& who, const wire::blocks& m, std::string_view payload,
+                                      postings::admission place) {
+  auto& parked = who.urgent ? parked_urgent_ : parked_bulk_;
+  const auto staged = parked.empty() ? shared_.copies->arriving().take(who.urgent) : nullptr;
+  if (staged) {
+    std::memcpy(staged.get(), payload.data(), payload.size());
+    scatter(from, m, place, staged, who.urgent, false);
+    return {};
   }
+  if (who.parked + payload.size() > parked_windows * shared_.options.window_bytes) {
+    shared_.call_all(shared_.table.failed(place.write, "the sender sends more than it may"));
+    return "it sends more than it may before it hears from us";
+  }
+  who.parked += payload.size();
+  parked.push_back({from, m, std::move(place), std::string(payload)});
+  return {};
+}
+
+void receiver::unpark() {
+  for (auto* parked : {&parked_urgent_, &parked_bulk_}) {
+    while (!parked->empty()) {
+      auto& next = parked->front();
+      const auto found = peers_.find(next.from);
+      if (!shared_.table.writing(next.place.write)) {
+        if (found != peers_.end()) {
+          found->second.parked -= next.payload.size();
+          refuse(next.from, next.what.number, "no posting " + to_string(next.what.key) + " any more");
+        }
+        parked->pop_front();
+        continue;
+      }
+      const auto staged = shared_.copies->arriving().take(parked == &parked_urgent_);
+      if (!staged) break;
+      const auto one = std::move(next);
+      parked->pop_front();
+      if (found != peers_.end()) found->second.parked -= one.payload.size();
+      std::memcpy(staged.get(), one.payload.data(), one.payload.size());
+      scatter(one.from, one.what, one.place, staged, parked == &parked_urgent_, false);
+    }
+  }
+}
+
+void receiver::scatter(connection from, const wire::blocks& m, const postings::admission& place,
+                       const pinned_piece& staged, bool urgent, bool pulled) {
+  if (!arrived_well(m, {{staged.get(), static_cast<std::size_t>(m.what.bytes), protocols::memory_kind::pinned}}))
+    return fail(from, m, place.write, "a wrong checksum");
+  shared_.copying.emplace(place.write, false);
+  shared_.copies->scatter(staged, place.into, urgent, {place.keep},
+                          [this, from, m, write = place.write, pulled](const std::string& error) {
+                            copied(from, m, write, pulled, error);
+                          });
+}
+
+void receiver::copied(connection from, const wire::blocks& m, std::uint64_t write, bool pulled,
+                      const std::string& error) {
+  const bool withdrawn = shared_.copying.at(write);
+  shared_.copying.erase(write);
+  const auto found = peers_.find(from);
+  if (!error.empty()) {
+    const auto reason = "copying to the device: " + error;
+    shared_.call_all(shared_.table.failed(write, reason));
+    if (found != peers_.end()) refuse(from, m.number, reason);
+    return;
+  }
+  if (pulled && found == peers_.end()) {
+    shared_.call_all(shared_.table.failed(write, "the sender is gone"));
+    return;
+  }
+  shared_.landed(m.what.bytes);
+  if (pulled && withdrawn)
+    shared_.call_all(shared_.table.failed(write, "withdrawn"));
+  else if (pulled)
+    found->second.unsettled.emplace(m.number, write);
+  else
+    shared_.call_all(shared_.table.landed(write));
+  if (found == peers_.end()) return;
+  note(found->second, pulled ? found->second.pulled : found->second.landed, m);
+  if (found->second.urgent) send_receipts(from, found->second);
+}
+
+bool receiver::withdrawn(std::uint64_t write) {
+  if (const auto found = shared_.copying.find(write); found != shared_.copying.end()) {
+    found->second = true;
+    return true;
+  }
+  for (const auto which : streams_)
+    if (auto& who = peers_.at(which); who.stream->writing() == write) {
+      who.staged.reset();
+      who.staged_keep.reset();
+    }
+  for (auto* parked : {&parked_urgent_, &parked_bulk_})
+    for (auto& one : *parked)
+      if (one.place.write == write) one.place.keep.reset();
+  for (auto* queue : {&urgent_, &bulk_})
+    if (!queue->empty() && queue->front().place && queue->front().place->write == write)
+      queue->front().place->keep.reset();
+  return false;
+}
+
+void receiver::written(connection from, peer& who, const wire::blocks& m, const postings::admission& place) {
+  if (!arrived_well(m, place.into)) return fail(from, m, place.write, "a wrong checksum");
   shared_.landed(m.what.bytes);
   shared_.call_all(shared_.table.landed(place.write));
   note(who, who.landed, m);
@@ -116,14 +230,39 @@ void receiver::arrived(connection of, std::shared_ptr<stream_socket> stream) {
   streams_.insert(of);
 }
 
-postings::admission receiver::begin(const wire::blocks& m) {
-  auto place = shared_.table.admit(m.key, m.what);
-  if (!place.error.empty()) refuse(streaming_, m.number, place.error);
-  return place;
+std::optional<receiver::arrival> receiver::begin(const wire::blocks& m) {
+  auto& who = peers_.at(streaming_);
+  arrival out;
+  const bool staged = m.what.bytes != 0 && shared_.table.on_device(m.key);
+  if (staged) who.staged = shared_.copies->arriving().take(who.urgent);
+  if (staged && !who.staged) return std::nullopt;
+  if (admit(streaming_, m, out.place) && on_device(out.place.into) != staged) {
+    out.place.error = "posting " + to_string(m.key) + ": posted while it was being sent to";
+    fail(streaming_, m, out.place.write, out.place.error);
+  }
+  if (!out.place.error.empty()) {
+    who.staged.reset();
+    return out;
+  }
+  out.into = out.place.into;
+  if (who.staged) {
+    out.into = {{who.staged.get(), static_cast<std::size_t>(m.what.bytes), protocols::memory_kind::pinned}};
+    who.staged_keep = std::move(out.place.keep);
+  }
+  return out;
 }
 
 void receiver::end(const wire::blocks& m, const postings::admission& place) {
-  written(streaming_, peers_.at(streaming_), m, place);
+  auto& who = peers_.at(streaming_);
+  if (!who.staged) return written(streaming_, who, m, place);
+  auto into = place;
+  into.keep = std::move(who.staged_keep);
+  scatter(streaming_, m, into, std::exchange(who.staged, nullptr), who.urgent, false);
+}
+
+// Unanswered it would stay in its sender's window.
+void receiver::unwanted(const wire::blocks& m) {
+  refuse(streaming_, m.number, "no posting " + to_string(m.key) + " any more");
 }
 
 // One read a turn of each urgent stream and of one other, in turns.
@@ -132,7 +271,7 @@ bool receiver::read_streams() {
   connection bulk = 0;
   for (const auto which : streams_) {
     const auto& who = peers_.at(which);
-    if (!who.stream->readable()) continue;
+    if (who.stream->waiting() ? !shared_.copies->arriving().free(who.urgent) : !who.stream->readable()) continue;
     if (who.urgent)
       next.push_back(which);
     else if (bulk == 0 || (bulk <= last_bulk_ && which > last_bulk_))
@@ -143,7 +282,7 @@ bool receiver::read_streams() {
     streaming_ = which;
     auto& who = peers_.at(which);
     const auto wrong = who.stream->step(*this);
-    who.heard = std::chrono::steady_clock::now();
+    who.heard = who.streamed = std::chrono::steady_clock::now();
     if (!wrong.empty()) give_up(which, wrong);
   }
   return !next.empty();
@@ -156,7 +295,7 @@ void receiver::give_up(connection which, const std::string& reason) {
 
 std::string receiver::queue(connection from, peer& who, const wire::blocks& m, std::string_view payload) {
   if (who.pid == 0) return "an offer of memory that cannot be read";
-  pull next{from, m, {}};
+  pull next{from, m, {}, {}};
   if (payload.size() % sizeof(wire::remote_span) != 0 || payload.size() / sizeof(wire::remote_span) > spans_max)
     return "a list of the wrong size";
   next.spans.resize(payload.size() / sizeof(wire::remote_span));
@@ -173,23 +312,44 @@ std::string receiver::queue(connection from, peer& who, const wire::blocks& m, s
   return {};
 }
 
-void receiver::run(const pull& next) {
+bool receiver::run(pull& next) {
   const auto found = peers_.find(next.from);
-  if (found == peers_.end()) return;
+  if (found == peers_.end()) return true;
   auto& who = found->second;
-  --who.queued;
-  const auto place = shared_.table.admit(next.what.key, next.what.what);
-  if (!place.error.empty()) return refuse(next.from, next.what.number, place.error);
-  auto error = read_memory(who.pid, next.spans, place.into);
-  if (error.empty() && !arrived_well(next.what, place)) error = "a wrong checksum";
-  if (!error.empty()) {
-    shared_.call_all(shared_.table.failed(place.write, error));
-    return refuse(next.from, next.what.number, error);
+  const auto number = next.what.number;
+  bool wanted = true;
+  if (!next.place) {
+    wanted = admit(next.from, next.what, next.place.emplace());
+  } else if (!shared_.table.writing(next.place->write)) {
+    refuse(next.from, number, "no posting " + to_string(next.what.key) + " any more");
+    wanted = false;
   }
-  shared_.landed(next.what.what.bytes);
-  who.unsettled.emplace(next.what.number, place.write);
+  if (!wanted) {
+    --who.queued;
+    return true;
+  }
+  auto& place = *next.place;
+  const bool device = on_device(place.into);
+  const auto staged = device ? shared_.copies->arriving().take(who.urgent) : nullptr;
+  if (device && !staged) return false;
+  --who.queued;
+  const auto bytes = static_cast<std::size_t>(next.what.what.bytes);
+  auto error = device ? read_memory(who.pid, next.spans, {{staged.get(), bytes, protocols::memory_kind::pinned}})
+                      : read_memory(who.pid, next.spans, place.into);
+  if (error.empty() && !device && !arrived_well(next.what, place.into)) error = "a wrong checksum";
+  if (!error.empty()) {
+    fail(next.from, next.what, place.write, error);
+    return true;
+  }
+  if (device) {
+    scatter(next.from, next.what, place, staged, who.urgent, true);
+    return true;
+  }
+  shared_.landed(bytes);
+  who.unsettled.emplace(number, place.write);
   note(who, who.pulled, next.what);
   if (who.urgent) send_receipts(next.from, who);
+  return true;
 }
 
 // What was read counts once its sender says that it had not given it up before: from then on the memory may have been
@@ -213,6 +373,11 @@ void receiver::lost(connection which, const std::string& reason) {
     shared_.call_all(shared_.table.failed(write, "the sender is gone: " + reason));
   if (const auto& stream = found->second.stream; stream && stream->writing() != 0)
     shared_.call_all(shared_.table.failed(stream->writing(), "the sender is gone: " + reason));
+  for (auto* queue : {&urgent_, &bulk_})
+    if (!queue->empty() && queue->front().from == which && queue->front().place) {
+      shared_.call_all(shared_.table.failed(queue->front().place->write, "the sender is gone: " + reason));
+      queue->front().place->keep.reset();
+    }
   if (shared_.streams != nullptr) shared_.streams->forget(which);
   streams_.erase(which);
   peers_.erase(found);
@@ -241,14 +406,19 @@ void receiver::send_receipts(connection to, peer& who) {
 
 bool receiver::work() {
   const auto until = std::chrono::steady_clock::now() + reading_time;
-  do {
+  // Streams and the others ask for the same page-locked pieces: each goes first every other time.
+  streams_first_ = !streams_first_;
+  bool reading = streams_first_ && read_streams();
+  unpark();
+  bool pulls = busy();
+  while (pulls) {
     auto& queue = urgent_.empty() ? bulk_ : urgent_;
-    if (queue.empty()) break;
-    const auto next = std::move(queue.front());
-    queue.pop_front();
-    run(next);
-  } while (busy() && std::chrono::steady_clock::now() < until);
-  const bool reading = read_streams();
+    pulls = run(queue.front()); // what waits for memory goes on when a copy has ended
+    if (pulls) queue.pop_front();
+    pulls = pulls && busy();
+    if (std::chrono::steady_clock::now() >= until) break;
+  }
+  if (!streams_first_) reading = read_streams();
   // A receipt costs a system call here, one there, and the answer to it: they wait for company while more arrives,
   // which is at most until the sender has used up the larger part of its window.
   bool owed = false;
@@ -258,7 +428,7 @@ bool receiver::work() {
     owed = owed || !who.landed.empty() || !who.pulled.empty();
     who.news = false;
   }
-  return busy() || owed || reading;
+  return pulls || owed || reading;
 }
 
 void receiver::tick(time now) {
@@ -267,6 +437,12 @@ void receiver::tick(time now) {
     // A sender closes what it does not use long before; one of another kind, or one that vanished, does not.
     if (now - who.heard > (who.greeted ? 3 * shared_.options.idle_timeout : shared_.options.connect_timeout))
       silent.push_back(which);
+  for (const auto which : streams_) {
+    // One that stops in the middle of a piece keeps memory from others only as long as they do not want it.
+    const auto& who = peers_.at(which);
+    if (who.staged && now - who.streamed > shared_.options.peer_timeout && !shared_.copies->arriving().free(who.urgent))
+      silent.push_back(which);
+  }
   for (const auto which : silent) give_up(which, "it is silent");
 }
 

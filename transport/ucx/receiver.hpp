@@ -4,13 +4,16 @@
 #include "ucx/stream_reader.hpp"
 #include "ucx/wire.hpp"
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace godwit::transport::ucx {
 
@@ -19,6 +22,10 @@ namespace godwit::transport::ucx {
 /// Every write into a posting is made here, on the fabric's thread, within one call: a payload is copied out of UCX's
 /// buffer, offered memory is read, so is what a stream has brought. So a withdrawal is over as soon as this thread has
 /// come to it, whatever the peer does.
+///
+/// Into a device's memory it goes by way of a page-locked piece: what this thread has written there, a copy brings to
+/// its place, which ends by itself and soon, whatever the peer does. Only then it counts, and a withdrawal waits for
+/// it.
 class receiver final : private stream_reader::events {
 public:
   explicit receiver(context& shared) : shared_(shared) {}
@@ -30,6 +37,8 @@ public:
   /// The stream of a connection.
   void arrived(connection of, std::shared_ptr<stream_socket> stream);
   void lost(connection which, const std::string& reason);
+  /// Of a write whose posting is withdrawn. True: a copy to a device is under way, which will end it.
+  [[nodiscard]] bool withdrawn(std::uint64_t write);
   /// A pull, or some short ones, and the receipts that are due. True: there is more.
   bool work();
   void tick(time now);
@@ -48,38 +57,66 @@ private:
     std::uint64_t unreported = 0;                     ///< bytes of those
     bool news = false;                                ///< one was added since they were last looked at
     std::unique_ptr<stream_reader> stream;
+    pinned_piece staged;               ///< what the stream brings for a device is read into this
+    std::shared_ptr<void> staged_keep; ///< of the memory where it belongs
+    time streamed;                     ///< when some came last
+    std::uint64_t parked = 0;          ///< bytes
   };
   struct pull {
     connection from = 0;
     wire::blocks what;
     std::vector<wire::remote_span> spans;
+    std::optional<postings::admission> place; ///< admitted, and waits for memory
+  };
+  /// A message for a device that waits for page-locked memory. Its sender's window bounds them.
+  struct parked_message {
+    connection from = 0;
+    wire::blocks what;
+    postings::admission place;
+    std::string payload;
   };
   void greet(connection from, peer& who, const wire::hello& m);
   void reject(connection from, peer& who, const std::string& reason);
   [[nodiscard]] std::string place(connection from, peer& who, const wire::blocks& m, std::string_view payload);
   [[nodiscard]] std::string queue(connection from, peer& who, const wire::blocks& m, std::string_view payload);
   // What streams bring, of the connection `streaming_`.
-  postings::admission begin(const wire::blocks& m) override;
+  std::optional<arrival> begin(const wire::blocks& m) override;
   bool wanted(std::uint64_t write) override { return shared_.table.writing(write); }
   void end(const wire::blocks& m, const postings::admission& place) override;
+  void unwanted(const wire::blocks& m) override;
   /// Reads some of what streams have; true: there is more.
   [[nodiscard]] bool read_streams();
   void written(connection from, peer& who, const wire::blocks& m, const postings::admission& place);
   void give_up(connection which, const std::string& reason);
 
   void settle(peer& who, const wire::receipts& m);
-  void run(const pull& next);
+  /// False: it waits for memory.
+  [[nodiscard]] bool run(pull& next);
+  [[nodiscard]] std::string place_on_device(connection from, peer& who, const wire::blocks& m, std::string_view payload,
+                                            postings::admission place);
+  void unpark();
+  /// Its bytes are in `staged`; now they go where they belong.
+  void scatter(connection from, const wire::blocks& m, const postings::admission& place, const pinned_piece& staged,
+               bool urgent, bool pulled);
+  void copied(connection from, const wire::blocks& m, std::uint64_t write, bool pulled, const std::string& error);
+  /// Admitted; or it cannot be, or has no room in a piece of page-locked memory, which it needs: then it is refused.
+  /// What counts is where it goes: between a question and the admission somebody may post that key.
+  [[nodiscard]] bool admit(connection from, const wire::blocks& m, postings::admission& place);
+  /// The posting is dead, and the sender hears of it.
+  void fail(connection from, const wire::blocks& m, std::uint64_t write, const std::string& reason);
   void refuse(connection to, std::uint64_t number, const std::string& reason);
   static void note(peer& who, std::vector<std::uint64_t>& receipts, const wire::blocks& m);
   void send_receipts(connection to, peer& who);
-  [[nodiscard]] bool arrived_well(const wire::blocks& m, const postings::admission& place);
+  [[nodiscard]] bool arrived_well(const wire::blocks& m, const std::vector<protocols::memory_region>& bytes);
 
   context& shared_;
   std::unordered_map<connection, peer> peers_;
   std::deque<pull> urgent_, bulk_;
+  std::deque<parked_message> parked_urgent_, parked_bulk_;
   std::set<connection> streams_; ///< connections that have one
   connection streaming_ = 0;     ///< whose is being read
   connection last_bulk_ = 0;
+  bool streams_first_ = false; ///< in this turn
 };
 
 } // namespace godwit::transport::ucx

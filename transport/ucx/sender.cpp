@@ -75,7 +75,9 @@ std::string sender::open_link(const link_key& name, time now) {
   hello.urgent = name.second;
   if (shared_.options.cross_memory) {
     hello.pid = static_cast<std::uint64_t>(::getpid());
-    hello.probe = reinterpret_cast<std::uint64_t>(shared_.identity.data());
+    // Page-locked memory is not always such as another process can read: the kernel refuses a device's mappings.
+    hello.probe = reinterpret_cast<std::uint64_t>(
+        shared_.copies->present() ? shared_.copies->sending().mark(shared_.identity) : shared_.identity.data());
   }
   shared_.messages->send(made.channel, wire::encode(hello), {}, {}, {});
   by_connection_.emplace(made.channel, name);
@@ -83,8 +85,9 @@ std::string sender::open_link(const link_key& name, time now) {
   return {};
 }
 
-bool sender::fill(link& to, time now) {
+bool sender::fill(const link_key& where, link& to, time now) {
   int sent = 0;
+  to.starved = false;
   while (to.ready && !to.queue.empty()) {
     const auto name = to.queue.front();
     const auto found = orders_.find(name);
@@ -94,31 +97,45 @@ bool sender::fill(link& to, time now) {
     }
     if (to.window_used >= shared_.options.window_bytes || to.open.size() >= 1024) return false;
     const bool streamed = to.stream && found->second.cutter.bytes_total() > message_at_most;
-    if (streamed && to.stream->full()) return to.stream->writable();
+    if (found->second.device && !may_stage(to)) {
+      to.starved = true;
+      return false;
+    }
+    if (streamed && !found->second.device && to.stream->full()) return to.stream->writable();
     if (!to.urgent && sent++ == bulk_per_turn) return true;
     if (to.open.empty()) to.heard = to.pinged = now; // it owes us something from now on
     to.used = now;
-    send_piece(to, name, found->second, streamed);
+    send_piece(where, to, name, found->second, streamed);
     if (found->second.cutter.ended()) to.queue.pop_front();
   }
   return false;
 }
 
-void sender::send_piece(link& to, std::uint64_t name, order& from, bool streamed) {
+void sender::send_piece(const link_key& where, link& to, std::uint64_t name, order& from, bool streamed) {
   std::vector<protocols::memory_region> memory;
   wire::blocks m;
   m.offered = to.pull && from.cutter.bytes_total() > message_at_most;
   m.number = ++to.last_number;
   m.key = from.key;
-  const auto bytes_max = m.offered || streamed ? shared_.options.bytes_per_pull : shared_.options.bytes_per_message;
+  auto bytes_max = m.offered || streamed ? shared_.options.bytes_per_pull : shared_.options.bytes_per_message;
+  if (from.device) bytes_max = std::min(bytes_max, shared_.copies->sending().bytes());
   m.what = from.cutter.next({bytes_max, regions_per_piece, runs_per_piece}, memory);
+  to.open.emplace(m.number, open_piece{name, m.what.bytes, from.device, !from.device, {}});
+  to.window_used += m.what.bytes;
+  ++from.pieces_open;
+  if (from.device)
+    stage(where, to, {++last_stage_, name, std::move(m), streamed, false, {}}, std::move(memory));
+  else
+    transmit(to, m, std::move(memory), streamed, from.keep);
+}
+
+void sender::transmit(link& to, const wire::blocks& piece, std::vector<protocols::memory_region> memory, bool streamed,
+                      std::shared_ptr<void> keep) {
+  auto m = piece;
   if (shared_.options.checksum) {
     m.summed = true;
     m.sum = wire::checksum(memory);
   }
-  to.open.emplace(m.number, open_piece{name, m.what.bytes});
-  to.window_used += m.what.bytes;
-  ++from.pieces_open;
   ++shared_.messages_sent;
   join_neighbours(memory);
   if (m.offered) {
@@ -129,11 +146,11 @@ void sender::send_piece(link& to, std::uint64_t name, order& from, bool streamed
     }
     shared_.messages->send(to.channel, wire::encode(m), std::move(spans), {}, {});
   } else if (streamed) {
-    to.stream->add(m, memory, from.keep);
+    to.stream->add(m, memory, std::move(keep));
   } else if (memory.size() <= parts_max && m.what.bytes > message_at_most) {
     std::vector<std::pair<const void*, std::size_t>> parts;
     for (const auto& region : memory) parts.emplace_back(region.address, region.bytes);
-    shared_.messages->send(to.channel, wire::encode(m), {}, std::move(parts), from.keep);
+    shared_.messages->send(to.channel, wire::encode(m), {}, std::move(parts), std::move(keep));
   } else {
     std::string packed;
     packed.reserve(m.what.bytes);
@@ -142,26 +159,136 @@ void sender::send_piece(link& to, std::uint64_t name, order& from, bool streamed
   }
 }
 
-void sender::copy_piece(link& to) {
+// Each link has as many page-locked pieces as are free besides, at most: a peer that stands still keeps what it has.
+bool sender::may_stage(const link& to) const {
+  const auto on_loan = static_cast<std::uint32_t>(to.loan.use_count()) - 1;
+  return on_loan < shared_.copies->sending().free_count(to.urgent);
+}
+
+void sender::stage(const link_key& where, link& to, staged_piece made, std::vector<protocols::memory_region> from) {
+  if (made.what.what.bytes == 0) {
+    made.ready = true;
+    to.staged.push_back(std::move(made));
+    return;
+  }
+  const auto piece = shared_.copies->sending().take(to.urgent);
+  made.memory = {piece.get(), [piece, loan = to.loan](std::byte*) {}};
+  to.staged.push_back(made);
+  shared_.copies->gather(std::move(from), made.memory, to.urgent, {orders_.at(made.order).keep},
+                         [this, where, stage = made.stage](const std::string& error) { staged(where, stage, error); });
+}
+
+void sender::staged(const link_key& where, std::uint64_t stage, const std::string& error) {
+  const auto found = links_.find(where);
+  if (found == links_.end()) return;
+  auto& of = found->second;
+  const auto which =
+      std::find_if(of.staged.begin(), of.staged.end(), [stage](const staged_piece& one) { return one.stage == stage; });
+  if (which == of.staged.end()) return; // of a connection that was there before
+  which->ready = true;
+  if (error.empty()) return;
+  const auto number = which->what.number;
+  of.staged.erase(which);
+  piece_done(of, number, "copying from the device: " + error);
+}
+
+bool sender::send_staged(link& to) {
+  int sent = 0;
+  while (to.ready && !to.staged.empty() && to.staged.front().ready) {
+    auto& next = to.staged.front();
+    const auto number = next.what.number;
+    if (!orders_.contains(next.order)) { // ended meanwhile
+      to.staged.pop_front();
+      piece_done(to, number, {});
+      continue;
+    }
+    if (next.streamed && to.stream->full()) return to.stream->writable();
+    if (!to.urgent && sent++ == bulk_per_turn) return true;
+    std::vector<protocols::memory_region> memory;
+    const auto bytes = static_cast<std::size_t>(next.what.what.bytes);
+    if (bytes != 0) memory.push_back({next.memory.get(), bytes, protocols::memory_kind::pinned});
+    auto& open = to.open.at(number);
+    open.sent = true;
+    if (next.what.offered) open.memory = next.memory;
+    transmit(to, next.what, std::move(memory), next.streamed, std::move(next.memory));
+    to.staged.pop_front();
+  }
+  return false;
+}
+
+bool sender::copy_piece(link& to) {
   const auto name = to.queue.front();
   const auto found = orders_.find(name);
-  if (found == orders_.end()) return to.queue.pop_front();
+  if (found == orders_.end()) {
+    to.queue.pop_front();
+    return true;
+  }
   auto& from = found->second;
+  if (const bool into_device = shared_.table.on_device(from.key); into_device || from.device)
+    return copy_on_device(to, name, from, into_device);
   std::vector<protocols::memory_region> memory;
   const auto what = from.cutter.next({shared_.options.bytes_per_pull, regions_per_piece, runs_per_piece}, memory);
-  const auto place = shared_.table.admit(from.key, what);
+  auto place = shared_.table.admit(from.key, what);
+  if (place.error.empty() && on_device(place.into)) { // since it was asked about
+    place.error = "posting " + to_string(from.key) + ": posted while it was being sent to";
+    shared_.call_all(shared_.table.failed(place.write, place.error));
+  }
   if (!place.error.empty()) {
     to.queue.pop_front();
-    return finish(name, place.error);
+    finish(name, place.error);
+    return true;
   }
   for (std::size_t i = 0; i < memory.size(); ++i)
     std::memcpy(place.into[i].address, memory[i].address, memory[i].bytes);
   ++shared_.messages_sent;
   shared_.landed(what.bytes);
   shared_.call_all(shared_.table.landed(place.write));
-  if (!from.cutter.ended()) return;
+  if (!from.cutter.ended()) return true;
   to.queue.pop_front();
   finish(name, {});
+  return true;
+}
+
+bool sender::copy_on_device(link& to, std::uint64_t name, order& from, bool into_device) {
+  const auto room = shared_.copies->room(from.device, into_device, to.urgent);
+  if (!room) return false;
+  std::vector<protocols::memory_region> memory;
+  const auto what = from.cutter.next({*room, 1U << 16U, 1U << 16U}, memory);
+  auto place = shared_.table.admit(from.key, what, true);
+  if (from.cutter.ended() || !place.error.empty()) to.queue.pop_front();
+  if (!place.error.empty()) {
+    finish(name, place.error);
+    return true;
+  }
+  ++shared_.messages_sent;
+  ++from.pieces_open;
+  shared_.copying.emplace(place.write, false);
+  auto then = [this, name, write = place.write, bytes = what.bytes](const std::string& error) {
+    copied(name, write, bytes, error);
+  };
+  if (what.bytes == 0)
+    then({});
+  else
+    shared_.copies->move(std::move(memory), std::move(place.into), to.urgent, {from.keep, std::move(place.keep)},
+                         std::move(then));
+  return true;
+}
+
+void sender::copied(std::uint64_t name, std::uint64_t write, std::uint64_t bytes, const std::string& error) {
+  shared_.copying.erase(write);
+  const auto found = orders_.find(name);
+  // Whoever has been told that the send failed may have filled its memory with something else since.
+  const auto wrong = !error.empty()           ? error
+                     : found == orders_.end() ? "the sender gave up while its memory was copied"
+                                              : "";
+  if (wrong.empty()) shared_.landed(bytes);
+  shared_.call_all(wrong.empty() ? shared_.table.landed(write) : shared_.table.failed(write, wrong));
+  if (found == orders_.end()) return;
+  --found->second.pieces_open;
+  if (!wrong.empty())
+    finish(name, wrong);
+  else if (found->second.pieces_open == 0 && found->second.cutter.ended())
+    finish(name, {});
 }
 
 std::string sender::received(connection from, const wire::message& m, time now) {
@@ -179,6 +306,7 @@ std::string sender::received(connection from, const wire::message& m, time now) 
     return "refused: " + (rejection->reason.empty() ? "without a reason" : rejection->reason);
   if (const auto* receipts = std::get_if<wire::receipts>(&m)) return settle(of, *receipts);
   if (const auto* refusal = std::get_if<wire::refusal>(&m)) {
+    if (auto wrong = answerable(of, refusal->number); !wrong.empty()) return wrong;
     piece_done(of, refusal->number, refusal->reason.empty() ? "refused" : refusal->reason);
     return {};
   }
@@ -205,18 +333,28 @@ void sender::open_stream(const link_key& name, link& to, const wire::welcome& m)
       });
 }
 
+// Every number is answered once, after it was sent.
+std::string sender::answerable(const link& of, std::uint64_t number) {
+  const auto found = of.open.find(number);
+  return found != of.open.end() && found->second.sent ? "" : "an answer to what was not sent, or a second one";
+}
+
 std::string sender::settle(link& of, const wire::receipts& m) {
   if (m.what == wire::fate::landed) {
-    for (const auto number : m.numbers) piece_done(of, number, {});
+    for (const auto number : m.numbers) {
+      if (auto wrong = answerable(of, number); !wrong.empty()) return wrong;
+      piece_done(of, number, {});
+    }
     return {};
   }
   if (m.what != wire::fate::pulled) return "a receipt that is the sender's to give";
+  for (const auto number : m.numbers)
+    if (auto wrong = answerable(of, number); !wrong.empty()) return wrong;
   wire::receipts confirmed, gone;
   confirmed.what = wire::fate::confirmed;
   gone.what = wire::fate::void_;
   for (const auto number : m.numbers) {
-    const auto found = of.open.find(number);
-    const bool alive = found != of.open.end() && orders_.contains(found->second.order);
+    const bool alive = orders_.contains(of.open.at(number).order);
     (alive ? confirmed : gone).numbers.push_back(number);
   }
   for (const auto* answer : {&confirmed, &gone})
@@ -273,12 +411,12 @@ void sender::drop(link_key name, const std::string& reason) {
 
 // Memory that the receiver reads by itself counts only after our word; what we write is taken as it comes. Once a send
 // has failed its memory may be filled with something else, which must not arrive: only the end of the connection keeps
-// back what waits in it.
+// back what waits in it. What was copied from a device waits in memory of its own, as it was.
 bool sender::may_be_read(const link_key& where, std::uint64_t name) const {
   const auto found = links_.find(where);
   if (found == links_.end() || found->second.pull || found->second.local) return false;
   return std::any_of(found->second.open.begin(), found->second.open.end(),
-                     [name](const auto& piece) { return piece.second.order == name; });
+                     [name](const auto& piece) { return piece.second.order == name && !piece.second.staged; });
 }
 
 bool sender::write_stream(link& to, time now) {
@@ -300,16 +438,22 @@ bool sender::work(time now) {
     for (auto& [name, to] : links_) {
       if (name.second != urgent) continue;
       if (!to.local) {
-        more = fill(to, now) || more;
+        more = send_staged(to) || more;
+        more = fill(name, to, now) || more;
         if (to.stream) more = write_stream(to, now) || more;
         if (to.stream && !to.stream->error().empty()) gone.emplace_back(name, to.stream->error());
       } else if (!to.queue.empty()) {
         to.used = now;
-        if (!copied) copy_piece(to);
-        copied = true;
-        more = more || !to.queue.empty();
+        copied = copied || copy_piece(to); // false: it waits for copies, and others may go
+        more = more || (copied && !to.queue.empty());
       }
     }
+  // What was written has given back its memory.
+  for (const auto& [name, to] : links_) {
+    if (to.starved && may_stage(to)) more = true;
+    if (!to.staged.empty() && to.staged.front().ready && to.ready && !(to.staged.front().streamed && to.stream->full()))
+      more = true;
+  }
   for (const auto& [name, reason] : gone) give_up(name, reason);
   return more;
 }

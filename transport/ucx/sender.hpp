@@ -21,6 +21,7 @@ struct order {
   std::shared_ptr<void> keep;
   std::function<void(std::string)> done;
   std::uint32_t pieces_open = 0;
+  bool device = false; ///< its memory
 };
 
 /// The sending half. Urgent sends have a connection of their own to each peer, so that they do not stand in a queue
@@ -43,6 +44,18 @@ private:
   struct open_piece {
     std::uint64_t order = 0;
     std::uint64_t bytes = 0;
+    bool staged = false;      ///< of a device
+    bool sent = false;        ///< before that nobody can have an answer to it
+    pinned_piece memory = {}; ///< which the receiver reads
+  };
+  /// Of a device, on its way into page-locked memory. They leave in their order.
+  struct staged_piece {
+    std::uint64_t stage = 0; ///< names it
+    std::uint64_t order = 0;
+    wire::blocks what;
+    bool streamed = false;
+    bool ready = false;
+    pinned_piece memory;
   };
   struct link {
     std::string peer;
@@ -58,16 +71,32 @@ private:
     std::map<std::uint64_t, open_piece> open;
     std::uint64_t window_used = 0;
     std::uint64_t last_number = 0;
+    std::deque<staged_piece> staged;
+    bool starved = false; ///< waits for page-locked memory
+    /// Held by each page-locked piece that this link has on loan.
+    std::shared_ptr<void> loan = std::make_shared<char>();
   };
   using link_key = std::pair<std::string, bool>;
 
   [[nodiscard]] std::string open_link(const link_key& name, time now);
   /// Ready once it is there, or cannot be had.
   void open_stream(const link_key& name, link& to, const wire::welcome& m);
-  [[nodiscard]] bool fill(link& to, time now);
-  void send_piece(link& to, std::uint64_t name, order& from, bool streamed);
-  void copy_piece(link& to);
+  [[nodiscard]] bool fill(const link_key& where, link& to, time now);
+  void send_piece(const link_key& where, link& to, std::uint64_t name, order& from, bool streamed);
+  void transmit(link& to, const wire::blocks& m, std::vector<protocols::memory_region> memory, bool streamed,
+                std::shared_ptr<void> keep);
+  [[nodiscard]] bool may_stage(const link& to) const;
+  void stage(const link_key& where, link& to, staged_piece made, std::vector<protocols::memory_region> from);
+  void staged(const link_key& where, std::uint64_t stage, const std::string& error);
+  /// True: there is more that could leave.
+  [[nodiscard]] bool send_staged(link& to);
+  /// Whether there may be more to copy at once.
+  [[nodiscard]] bool copy_piece(link& to);
+  [[nodiscard]] bool copy_on_device(link& to, std::uint64_t name, order& from, bool into_device);
+  void copied(std::uint64_t name, std::uint64_t write, std::uint64_t bytes, const std::string& error);
   void piece_done(link& of, std::uint64_t number, const std::string& error);
+  /// Answered by the peer: the error where it cannot have been.
+  [[nodiscard]] static std::string answerable(const link& of, std::uint64_t number);
   [[nodiscard]] std::string settle(link& of, const wire::receipts& m);
   void finish(std::uint64_t name, const std::string& error);
   /// Pieces of this order may still go out of its memory and count where they arrive.
@@ -82,6 +111,7 @@ private:
   std::map<link_key, link> links_;
   std::unordered_map<connection, link_key> by_connection_;
   std::uint64_t last_order_ = 0;
+  std::uint64_t last_stage_ = 0;
   std::uint64_t urgent_open_ = 0; ///< urgent orders
   time urgent_last_;              ///< when one was submitted
 };

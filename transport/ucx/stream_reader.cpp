@@ -1,6 +1,7 @@
 #include "ucx/stream_reader.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace godwit::transport::ucx {
 
@@ -12,7 +13,9 @@ constexpr std::size_t parts_per_read = 64;
 
 std::string stream_reader::step(events& to) {
   std::string wrong;
-  if (reading_)
+  if (waiting_)
+    begin(to);
+  else if (reading_)
     read_bytes(to);
   else
     wrong = read_header(to);
@@ -30,7 +33,16 @@ std::string stream_reader::read_header(events& to) {
   const auto* blocks = m ? std::get_if<wire::blocks>(&*m) : nullptr;
   if (blocks == nullptr || blocks->offered) return "not a header of blocks";
   what_ = *blocks;
-  place_ = to.begin(what_);
+  begin(to);
+  return {};
+}
+
+void stream_reader::begin(events& to) {
+  auto made = to.begin(what_);
+  waiting_ = !made;
+  if (waiting_) return;
+  place_ = std::move(made->place);
+  into_ = std::move(made->into);
   left_ = what_.what.bytes;
   region_ = offset_ = 0;
   reading_ = true;
@@ -39,7 +51,6 @@ std::string stream_reader::read_header(events& to) {
     reading_ = false;
     if (place_.error.empty()) to.end(what_, place_);
   }
-  return {};
 }
 
 void stream_reader::read_bytes(events& to) {
@@ -53,8 +64,8 @@ void stream_reader::read_bytes(events& to) {
     parts[count++] = {nowhere.data(), static_cast<std::size_t>(room)};
   } else {
     auto offset = offset_;
-    for (auto i = region_; i < place_.into.size() && count < parts_per_read && room < bytes_per_read; ++i, offset = 0) {
-      const auto& region = place_.into[i];
+    for (auto i = region_; i < into_.size() && count < parts_per_read && room < bytes_per_read; ++i, offset = 0) {
+      const auto& region = into_[i];
       const auto part = std::min<std::uint64_t>(region.bytes - offset, bytes_per_read - room);
       parts[count++] = {region.address + offset, static_cast<std::size_t>(part)};
       room += part;
@@ -69,13 +80,16 @@ void stream_reader::read_bytes(events& to) {
   if (wanted) took(static_cast<std::size_t>(mine));
   if (left_ != 0) return;
   reading_ = false;
-  if (wanted) to.end(what_, place_);
+  if (wanted)
+    to.end(what_, place_);
+  else if (place_.error.empty())
+    to.unwanted(what_);
 }
 
 void stream_reader::took(std::size_t bytes) {
   offset_ += bytes;
-  while (region_ < place_.into.size() && offset_ >= place_.into[region_].bytes) {
-    offset_ -= place_.into[region_].bytes;
+  while (region_ < into_.size() && offset_ >= into_[region_].bytes) {
+    offset_ -= into_[region_].bytes;
     ++region_;
   }
 }

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace godwit::transport::ucx {
 
@@ -18,12 +20,19 @@ class stream_reader {
 public:
   class events {
   public:
-    /// Where the bytes go that `m` announces; with an error nowhere.
-    virtual postings::admission begin(const wire::blocks& m) = 0;
+    /// Where the bytes go that `m` announces, and the memory into which they are read for that; with an error nowhere.
+    /// Nothing: there is no memory now, `step` asks again.
+    struct arrival {
+      postings::admission place;
+      std::vector<protocols::memory_region> into;
+    };
+    virtual std::optional<arrival> begin(const wire::blocks& m) = 0;
     /// Whether this write may go on.
     virtual bool wanted(std::uint64_t write) = 0;
     /// All of them are there.
     virtual void end(const wire::blocks& m, const postings::admission& place) = 0;
+    /// All of them have come, to nowhere: the write had ended meanwhile.
+    virtual void unwanted(const wire::blocks& m) = 0;
 
   protected:
     ~events() = default;
@@ -31,7 +40,9 @@ public:
 
   explicit stream_reader(std::shared_ptr<stream_socket> from) : socket_(std::move(from)) {}
 
-  [[nodiscard]] bool readable() const noexcept { return socket_->readable(); }
+  [[nodiscard]] bool readable() const noexcept { return !waiting_ && socket_->readable(); }
+  /// For memory.
+  [[nodiscard]] bool waiting() const noexcept { return waiting_; }
   /// One read. What is wrong with the stream: it cannot go on. Empty otherwise.
   [[nodiscard]] std::string step(events& to);
   /// The write whose bytes are coming; 0: none.
@@ -39,17 +50,20 @@ public:
 
 private:
   [[nodiscard]] std::string read_header(events& to);
+  void begin(events& to);
   void read_bytes(events& to);
   void took(std::size_t bytes);
 
   std::shared_ptr<stream_socket> socket_;
   std::array<char, wire::stream_header_bytes> header_;
   std::size_t header_have_ = 0;
+  bool waiting_ = false; ///< for memory for `what_`
   bool reading_ = false; ///< the bytes of `what_`, of which `left_` are missing
   wire::blocks what_;
   postings::admission place_;
+  std::vector<protocols::memory_region> into_;
   std::uint64_t left_ = 0;
-  std::size_t region_ = 0, offset_ = 0; ///< of `place_.into`
+  std::size_t region_ = 0, offset_ = 0; ///< of `into_`
 };
 
 } // namespace godwit::transport::ucx

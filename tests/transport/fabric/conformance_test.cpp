@@ -17,6 +17,7 @@ namespace godwit::transport::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using sizes = std::vector<std::size_t>;
 
 struct two_fabrics {
   std::shared_ptr<fabric> a, b;
@@ -30,78 +31,98 @@ struct timed_network {
 
 struct kind {
   const char* name;
-  two_fabrics (*make)();
+  two_fabrics (*make)(const device_memory& device);
+  bool from_device = false, to_device = false; ///< where the memory is
 };
 
-ucx::settings ucx_settings(way how, bool checksum) {
+ucx::settings ucx_settings(way how, bool checksum, const device_memory& device) {
   auto s = settings_for(how);
   s.checksum = checksum;
+  s.device = device;
   return s;
 }
 
+two_fabrics in_process_pair(const device_memory& device) {
+  const auto hub = in_process::make_hub({.device = device});
+  return {in_process::make_fabric(hub), in_process::make_fabric(hub)};
+}
+two_fabrics in_process_self(const device_memory& device) {
+  const auto one = in_process::make_fabric(in_process::make_hub({.device = device}));
+  return {one, one};
+}
+two_fabrics simulated(const device_memory&) {
+  const auto world = std::make_shared<timed_network>();
+  return {world->net.make_fabric("a"), world->net.make_fabric("b"), world};
+}
+template <way a, way b, bool checksum = false> two_fabrics ucx_pair(const device_memory& device) {
+  return {ucx::make_fabric(ucx_settings(a, checksum, device)), ucx::make_fabric(ucx_settings(b, checksum, device))};
+}
+two_fabrics ucx_self(const device_memory& device) {
+  ucx::settings options;
+  options.device = device;
+  const auto one = ucx::make_fabric(options);
+  return {one, one};
+}
+
+constexpr auto read = way::cross_memory;
+constexpr auto streams = way::streams;
+constexpr auto messages = way::messages;
+
 const kind kinds[] = {
-    {"in_process",
-     [] {
-       const auto hub = in_process::make_hub();
-       return two_fabrics{in_process::make_fabric(hub), in_process::make_fabric(hub)};
-     }},
-    {"in_process_self",
-     [] {
-       const auto one = in_process::make_fabric(in_process::make_hub());
-       return two_fabrics{one, one};
-     }},
-    {"sim",
-     [] {
-       const auto world = std::make_shared<timed_network>();
-       return two_fabrics{world->net.make_fabric("a"), world->net.make_fabric("b"), world};
-     }},
-    {"ucx_cross_memory",
-     [] {
-       return two_fabrics{ucx::make_fabric(ucx_settings(way::cross_memory, false)),
-                          ucx::make_fabric(ucx_settings(way::cross_memory, false))};
-     }},
-    {"ucx_streams",
-     [] {
-       return two_fabrics{ucx::make_fabric(ucx_settings(way::streams, false)),
-                          ucx::make_fabric(ucx_settings(way::streams, false))};
-     }},
-    {"ucx_one_without_streams",
-     [] {
-       return two_fabrics{ucx::make_fabric(ucx_settings(way::streams, false)),
-                          ucx::make_fabric(ucx_settings(way::messages, false))};
-     }},
-    {"ucx_messages",
-     [] {
-       return two_fabrics{ucx::make_fabric(ucx_settings(way::messages, false)),
-                          ucx::make_fabric(ucx_settings(way::messages, false))};
-     }},
-    {"ucx_checksums",
-     [] {
-       return two_fabrics{ucx::make_fabric(ucx_settings(way::cross_memory, true)),
-                          ucx::make_fabric(ucx_settings(way::streams, true))};
-     }},
-    {"ucx_self",
-     [] {
-       const auto one = ucx::make_fabric();
-       return two_fabrics{one, one};
-     }},
+    {"in_process", in_process_pair},
+    {"in_process_self", in_process_self},
+    {"sim", simulated},
+    {"ucx_cross_memory", ucx_pair<read, read>},
+    {"ucx_streams", ucx_pair<streams, streams>},
+    {"ucx_one_without_streams", ucx_pair<streams, messages>},
+    {"ucx_messages", ucx_pair<messages, messages>},
+    {"ucx_checksums", ucx_pair<read, streams, true>},
+    {"ucx_self", ucx_self},
+    {"in_process_device", in_process_pair, true, true},
+    {"in_process_to_device", in_process_pair, false, true},
+    {"in_process_from_device", in_process_self, true, false},
+    {"ucx_cross_memory_device", ucx_pair<read, read>, true, true},
+    {"ucx_streams_device", ucx_pair<streams, streams>, true, true},
+    {"ucx_messages_device", ucx_pair<messages, messages>, true, true},
+    {"ucx_checksums_device", ucx_pair<read, streams, true>, true, true},
+    {"ucx_cross_memory_to_device", ucx_pair<read, read>, false, true},
+    {"ucx_streams_from_device", ucx_pair<streams, streams>, true, false},
+    {"ucx_self_device", ucx_self, true, true},
+    {"ucx_self_from_device", ucx_self, true, false},
 };
 
 class Fabric : public ::testing::TestWithParam<kind> {
 protected:
   Fabric() {
-    auto made = GetParam().make();
+    device_memory options;
+    if (GetParam().from_device || GetParam().to_device) {
+      copier_ = std::make_shared<godwit::testing::fake_copier>(device_);
+      options.copier = copier_;
+      options.pieces = 5; // few, so that they run out
+      options.urgent_pieces = 1;
+    }
+    auto made = GetParam().make(options);
     world_ = made.world;
     a_ = made.a;
     b_ = made.b;
   }
+  template <class... Args> block_memory source(Args... args) const { return memory(GetParam().from_device, args...); }
+  template <class... Args> block_memory target(Args... args) const { return memory(GetParam().to_device, args...); }
+  block_memory memory(bool device, const std::vector<std::size_t>& each, unsigned char fill = 0) const {
+    return block_memory(each, fill, device ? device_ : nullptr);
+  }
+  block_memory memory(bool device, std::size_t count, std::size_t bytes, unsigned char fill = 0) const {
+    return block_memory(count, bytes, fill, device ? device_ : nullptr);
+  }
+  std::shared_ptr<fake_device> device_ = std::make_shared<fake_device>();
+  std::shared_ptr<godwit::testing::fake_copier> copier_;
   std::shared_ptr<void> world_;
   std::shared_ptr<fabric> a_, b_;
 };
 
 TEST_P(Fabric, BytesArriveExactlyAndNowhereElse) {
-  block_memory from({65536, 1, 0, 3'000'001, 16384, 0, 7, 131072}),
-      to({65536, 1, 0, 3'000'001, 16384, 0, 7, 131072}, 9);
+  auto from = source(sizes{65536, 1, 0, 3'000'001, 16384, 0, 7, 131072});
+  auto to = target(sizes{65536, 1, 0, 3'000'001, 16384, 0, 7, 131072}, 9);
   from.scribble(1);
   const auto landed = post(*b_, {1, 1}, to.regions());
   EXPECT_EQ(send(*a_, b_->address(), {1, 1}, 0, from.regions())->next(), "");
@@ -119,7 +140,8 @@ TEST_P(Fabric, BytesArriveExactlyAndNowhereElse) {
 }
 
 TEST_P(Fabric, PartsMayComeInAnyOrder) {
-  block_memory from(40, 20'000), to(40, 20'000);
+  auto from = source(40, 20'000);
+  auto to = target(40, 20'000);
   from.scribble(2);
   const auto landed = post(*b_, {7, 1}, to.regions());
   const auto last = send(*a_, b_->address(), {7, 1}, 30, from.part(30, 10));
@@ -138,7 +160,10 @@ TEST_P(Fabric, PartsMayComeInAnyOrder) {
 }
 
 TEST_P(Fabric, AnUrgentSendOvertakesQueuedBulk) {
-  block_memory bulk(512, 131072), into(512, 131072), small(1, 64), small_into(1, 64);
+  auto bulk = source(512, 131072);
+  auto into = target(512, 131072);
+  auto small = source(1, 64);
+  auto small_into = target(1, 64);
   small.scribble(3);
   post(*b_, {1, 1}, small_into.regions());
   ASSERT_EQ(send(*a_, b_->address(), {1, 1}, 0, small.regions(), transfer_priority::urgent)->next(), "");
@@ -163,7 +188,8 @@ TEST_P(Fabric, AnUrgentSendOvertakesQueuedBulk) {
 }
 
 TEST_P(Fabric, NothingIsWrittenOnceAPostingIsWithdrawn) {
-  block_memory from(256, 65536), to(256, 65536);
+  auto from = source(256, 65536);
+  auto to = target(256, 65536);
   from.poison(1);
   for (std::uint32_t round = 0; round < 20; ++round) {
     const auto keep = std::make_shared<int>(0);
@@ -188,7 +214,7 @@ TEST_P(Fabric, NothingIsWrittenOnceAPostingIsWithdrawn) {
 }
 
 TEST_P(Fabric, WithoutAPostingNothingIsTaken) {
-  block_memory from(3, 1000);
+  auto from = source(3, 1000);
   const auto error = send(*a_, b_->address(), {404, 1}, 0, from.regions())->next();
   ASSERT_TRUE(error);
   EXPECT_THAT(*error, HasSubstr("no posting 404.1"));
@@ -198,7 +224,8 @@ TEST_P(Fabric, WithoutAPostingNothingIsTaken) {
 }
 
 TEST_P(Fabric, SizesMustMatch) {
-  block_memory from(3, 1000), to({1000, 999, 1000}, 5);
+  auto from = source(3, 1000);
+  auto to = target(sizes{1000, 999, 1000}, 5);
   post(*b_, {1, 1}, to.regions());
   const auto refused = [&](std::uint32_t first, std::vector<memory_region> regions) {
     return send(*a_, b_->address(), {1, 1}, first, regions)->next().value_or("");
@@ -212,18 +239,19 @@ TEST_P(Fabric, SizesMustMatch) {
 }
 
 TEST_P(Fabric, AKeyIsUsedOnce) {
-  block_memory to(1, 10);
+  auto from = source(1, 10);
+  auto to = target(1, 10);
   post(*b_, {1, 1}, to.regions());
   EXPECT_THAT(post(*b_, {1, 1}, to.regions())->next().value_or(landing{}).error, HasSubstr("used before"));
   EXPECT_TRUE(withdraw(*b_, {1, 1}));
   EXPECT_THAT(post(*b_, {1, 1}, to.regions())->next().value_or(landing{}).error, HasSubstr("used before"));
   const auto next = post(*b_, {1, 2}, to.regions());
-  EXPECT_EQ(send(*a_, b_->address(), {1, 2}, 0, to.regions())->next(), "");
+  EXPECT_EQ(send(*a_, b_->address(), {1, 2}, 0, from.regions())->next(), "");
   EXPECT_EQ(next->next().value_or(landing{}).regions, 1U);
 }
 
 TEST_P(Fabric, EmptyListsAndEmptyRegionsAreSent) {
-  block_memory nothing(5, 0);
+  auto nothing = target(5, 0);
   const auto landed = post(*b_, {1, 1}, nothing.regions());
   EXPECT_EQ(send(*a_, b_->address(), {1, 1}, 0, nothing.regions())->next(), "");
   EXPECT_EQ(landed->next().value_or(landing{}).regions, 5U);
@@ -236,8 +264,8 @@ TEST_P(Fabric, TransfersGoBothWaysAtOnce) {
   std::vector<std::unique_ptr<block_memory>> from, to;
   std::vector<std::shared_ptr<answers<std::string>>> sent;
   for (std::uint32_t i = 0; i < count; ++i) {
-    from.push_back(std::make_unique<block_memory>(48, 30'000 + i));
-    to.push_back(std::make_unique<block_memory>(48, 30'000 + i));
+    from.push_back(std::make_unique<block_memory>(source(48, 30'000 + i)));
+    to.push_back(std::make_unique<block_memory>(target(48, 30'000 + i)));
     from.back()->scribble(i);
   }
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -256,7 +284,8 @@ TEST_P(Fabric, TransfersGoBothWaysAtOnce) {
 
 TEST_P(Fabric, ThousandsOfSmallTransfersLeaveNothingOpen) {
   constexpr std::uint32_t count = 3000;
-  block_memory from(count, 100), to(count, 100);
+  auto from = source(count, 100);
+  auto to = target(count, 100);
   from.scribble(4);
   const auto keep = std::make_shared<int>(0);
   const auto sent = std::make_shared<answers<std::string>>();
@@ -278,7 +307,8 @@ TEST_P(Fabric, ThousandsOfSmallTransfersLeaveNothingOpen) {
 }
 
 TEST_P(Fabric, AFabricThatEndsAnswersWhatIsOpen) {
-  block_memory from(400, 65536), to(400, 65536);
+  auto from = source(400, 65536);
+  auto to = target(400, 65536);
   const auto keep = std::make_shared<int>(0);
   post(*b_, {1, 1}, to.regions(), keep);
   const auto sent = send(*a_, b_->address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, 20s, keep);
@@ -293,7 +323,8 @@ TEST_P(Fabric, AFabricThatEndsAnswersWhatIsOpen) {
 
 TEST_P(Fabric, APeerThatHasEndedIsAnError) {
   if (a_ == b_) return; // there is one fabric only
-  block_memory from(1, 1000), to(1, 1000);
+  auto from = source(1, 1000);
+  auto to = target(1, 1000);
   const auto address = b_->address();
   EXPECT_LE(address.size(), 4096U);
   b_.reset();

@@ -63,4 +63,41 @@ public:
   ucx::connection to = 0;
 };
 
+/// A receiver of our own making. It does what it is told within `until`, and stands still otherwise.
+class listening_liar final : public ucx::worker::events {
+public:
+  [[nodiscard]] std::string address() const {
+    return ucx::to_string(ucx::address{"127.0.0.1", worker.port(), "feedfacefeedface"});
+  }
+  void connected(ucx::connection) override {}
+  void received(ucx::connection from, std::string_view header, std::string_view) override {
+    const auto m = ucx::wire::decode(header);
+    if (!m) return;
+    to = from;
+    if (const auto* hello = std::get_if<ucx::wire::hello>(&*m)) {
+      greeting = *hello;
+      ucx::wire::welcome answer;
+      answer.pull = pull ? 1 : 0;
+      say(answer);
+    } else {
+      heard.push_back(*m);
+    }
+  }
+  void lost(ucx::connection, const std::string&) override { closed = true; }
+  void say(const ucx::wire::message& m) { worker.send(to, ucx::wire::encode(m), {}, {}, {}); }
+  bool until(const std::function<bool()>& condition) {
+    return eventually([&] {
+      while (worker.progress()) {
+      }
+      return condition();
+    });
+  }
+  bool pull = true; ///< says that it reads the sender's memory
+  std::optional<ucx::wire::hello> greeting;
+  std::vector<ucx::wire::message> heard; ///< but for hellos
+  bool closed = false;
+  ucx::worker worker{ucx::settings{}, *this};
+  ucx::connection to = 0; ///< the last one that said something
+};
+
 } // namespace godwit::transport::testing

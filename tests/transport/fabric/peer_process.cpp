@@ -22,8 +22,11 @@ namespace {
 
 constexpr auto argument = "--as-fabric-peer=";
 
+char to_digit(const setup& what) { return static_cast<char>('0' + static_cast<int>(what.how) + (what.device ? 3 : 0)); }
+setup from_digit(char digit) { return {static_cast<way>((digit - '0') % 3), digit - '0' >= 3}; }
+
 /// What the second process does until its input ends.
-int serve(way how) {
+int serve(setup what) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::map<std::uint64_t, std::shared_ptr<block_memory>> memory;
   std::mutex mutex;
@@ -31,7 +34,8 @@ int serve(way how) {
     const std::lock_guard lock{mutex};
     std::cout << line << std::endl;
   };
-  auto options = settings_for(how);
+  const side here(what);
+  auto options = here.settings();
   options.peer_timeout = std::chrono::milliseconds(1000);
   const auto mine = ucx::make_fabric(options);
   say(mine->address());
@@ -44,18 +48,18 @@ int serve(way how) {
     words >> verb;
     if (verb == "post") {
       words >> id >> count >> bytes;
-      const auto blocks = memory[id] = std::make_shared<block_memory>(count, bytes);
+      const auto blocks = memory[id] = std::make_shared<block_memory>(here.blocks(count, bytes));
       mine->post({id, 1}, blocks->regions(), {}, [say, id, count, blocks](const landing& l) {
         if (!l.error.empty()) return say("dead " + l.error);
         if (l.regions != count) return;
-        block_memory wanted(count, blocks->regions().front().bytes);
+        block_memory wanted(count, blocks->regions().front().bytes); // of the host
         wanted.scribble(id);
         say(same(wanted, *blocks) ? "landed right" : "landed wrong");
       });
       say("posted");
     } else if (verb == "send") {
       words >> address >> id >> count >> bytes;
-      const auto blocks = memory[id] = std::make_shared<block_memory>(count, bytes);
+      const auto blocks = memory[id] = std::make_shared<block_memory>(here.blocks(count, bytes));
       blocks->scribble(id);
       say("sending");
       mine->send(address, {id, 1}, 0, blocks->regions(), transfer_priority::bulk, 5s, blocks,
@@ -73,7 +77,7 @@ const bool was_peer = [] {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string word;
   while (std::getline(file, word, '\0'))
-    if (word.starts_with(argument)) ::_exit(serve(static_cast<way>(word.back() - '0')));
+    if (word.starts_with(argument)) ::_exit(serve(from_digit(word.back())));
   return false;
 }();
 
@@ -90,12 +94,21 @@ ucx::settings settings_for(way how) {
   return out;
 }
 
-peer_process::peer_process(way how) {
+std::string name(const setup& what) { return std::string(name(what.how)) + (what.device ? "_device" : ""); }
+
+side::side(setup what) : settings_(settings_for(what.how)) {
+  if (!what.device) return;
+  device_ = std::make_shared<fake_device>();
+  copier_ = std::make_shared<godwit::testing::fake_copier>(device_, 1, std::chrono::microseconds(50));
+  settings_.device.copier = copier_;
+}
+
+peer_process::peer_process(setup what) {
   (void)was_peer;
   ::signal(SIGPIPE, SIG_IGN);
   int in[2], out[2];
   if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) return;
-  const std::string word = argument + std::to_string(static_cast<int>(how));
+  const auto word = argument + std::string(1, to_digit(what));
   pid_ = ::fork();
   if (pid_ == 0) {
     ::dup2(in[0], 0);

@@ -1,7 +1,10 @@
 #pragma once
 
+#include "transport/fabric/rig.hpp"
+
 #include <godwit/transport/ucx/fabric.hpp>
 
+#include <memory>
 #include <string>
 
 #include <sys/types.h>
@@ -13,11 +16,35 @@ enum class way { cross_memory, streams, messages };
 [[nodiscard]] const char* name(way how);
 [[nodiscard]] ucx::settings settings_for(way how);
 
+/// A way, and whether the blocks are a device's on both sides.
+struct setup {
+  way how = way::cross_memory;
+  bool device = false;
+};
+[[nodiscard]] std::string name(const setup& what);
+
+/// One side of a setup.
+class side {
+public:
+  explicit side(setup what);
+  [[nodiscard]] const ucx::settings& settings() const { return settings_; }
+  [[nodiscard]] block_memory blocks(std::size_t count, std::size_t bytes) const {
+    return block_memory(count, bytes, 0, device_);
+  }
+  [[nodiscard]] const std::shared_ptr<godwit::testing::fake_copier>& copier() const { return copier_; }
+
+private:
+  std::shared_ptr<fake_device> device_; ///< null: host memory
+  std::shared_ptr<godwit::testing::fake_copier> copier_;
+  ucx::settings settings_;
+};
+
 /// A second process with a fabric over UCX: this executable, run with an argument that makes it one. Takes commands,
 /// a line each: post ID COUNT BYTES, send ADDRESS ID COUNT BYTES, withdraw ID, figures. Answers in lines.
 class peer_process {
 public:
-  explicit peer_process(way how);
+  explicit peer_process(setup what);
+  explicit peer_process(way how) : peer_process(setup{how, false}) {}
   peer_process(const peer_process&) = delete;
   peer_process& operator=(const peer_process&) = delete;
   ~peer_process(); ///< kills it

@@ -13,20 +13,21 @@
 namespace godwit::transport::testing {
 namespace {
 
-class FabricPipeline : public ::testing::TestWithParam<way> {
+class FabricPipeline : public ::testing::TestWithParam<setup> {
 protected:
   static constexpr std::size_t sends = 12, count = 64, bytes = 65536;
 
-  static ucx::settings options() {
-    auto out = settings_for(GetParam());
+  side here_{GetParam()};
+  [[nodiscard]] ucx::settings options() const {
+    auto out = here_.settings();
     out.peer_timeout = 1000ms;
     return out;
   }
   /// Twelve lists of 4 MiB: more than a window together.
   struct lists {
-    explicit lists(bool scribbled) {
+    lists(const side& here, bool scribbled) {
       for (std::size_t i = 0; i < sends; ++i) {
-        each.push_back(std::make_unique<block_memory>(count, bytes));
+        each.push_back(std::make_unique<block_memory>(here.blocks(count, bytes)));
         if (scribbled) each.back()->scribble(i);
       }
     }
@@ -42,7 +43,8 @@ TEST_P(FabricPipeline, ASmallWindowGetsItsReceiptsAtOnce) {
   auto small = options();
   small.window_bytes = 4096;
   const auto a = ucx::make_fabric(small), b = ucx::make_fabric(options());
-  block_memory from(count, bytes), to(count, bytes);
+  auto from = here_.blocks(count, bytes);
+  auto to = here_.blocks(count, bytes);
   from.scribble(1);
   post(*b, {1, 1}, to.regions());
   const auto start = std::chrono::steady_clock::now();
@@ -56,7 +58,8 @@ TEST_P(FabricPipeline, AMessageLargerThanASegmentArrives) {
   auto large = options();
   large.bytes_per_message = 1 << 20;
   const auto a = ucx::make_fabric(large), b = ucx::make_fabric(options());
-  block_memory from(5, 1'300'001), to(5, 1'300'001);
+  auto from = here_.blocks(5, 1'300'001);
+  auto to = here_.blocks(5, 1'300'001);
   from.scribble(1);
   post(*b, {1, 1}, to.regions());
   EXPECT_EQ(send(*a, b->address(), {1, 1}, 0, from.regions())->next(), "");
@@ -66,7 +69,7 @@ TEST_P(FabricPipeline, AMessageLargerThanASegmentArrives) {
 
 TEST_P(FabricPipeline, AWithdrawalConcernsOneOfManyTransfersUnderWay) {
   const auto a = ucx::make_fabric(options()), b = ucx::make_fabric(options());
-  const lists from(true), to(false);
+  const lists from(here_, true), to(here_, false);
   for (std::uint32_t round = 0; round < 12; ++round) {
     std::vector<std::shared_ptr<answers<std::string>>> sent;
     for (std::size_t i = 0; i < sends; ++i) post(*b, {i, round}, to.each[i]->regions());
@@ -93,7 +96,7 @@ TEST_P(FabricPipeline, AWithdrawalConcernsOneOfManyTransfersUnderWay) {
 
 TEST_P(FabricPipeline, AReceiverThatIsKilledAnswersEverySend) {
   const auto mine = ucx::make_fabric(options());
-  const lists from(true);
+  const lists from(here_, true);
   for (std::uint32_t round = 0; round < 4; ++round) {
     peer_process peer(GetParam());
     for (std::size_t i = 0; i < sends; ++i) {
@@ -115,7 +118,7 @@ TEST_P(FabricPipeline, AReceiverThatIsKilledAnswersEverySend) {
 
 TEST_P(FabricPipeline, ASenderThatIsKilledLeavesNoWriteInAnyPosting) {
   const auto mine = ucx::make_fabric(options());
-  const lists to(false);
+  const lists to(here_, false);
   for (std::uint32_t round = 0; round < 4; ++round) {
     peer_process peer(GetParam());
     for (std::size_t i = 0; i < sends; ++i) {
@@ -136,7 +139,10 @@ TEST_P(FabricPipeline, ASenderThatIsKilledLeavesNoWriteInAnyPosting) {
   EXPECT_TRUE(eventually([&] { return mine->figures().peers_open == 0 && mine->figures().postings_open == 0; }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ucx, FabricPipeline, ::testing::Values(way::cross_memory, way::streams, way::messages),
+INSTANTIATE_TEST_SUITE_P(Ucx, FabricPipeline,
+                         ::testing::Values(setup{way::cross_memory}, setup{way::streams}, setup{way::messages},
+                                           setup{way::cross_memory, true}, setup{way::streams, true},
+                                           setup{way::messages, true}),
                          [](const auto& each) { return name(each.param); });
 
 } // namespace

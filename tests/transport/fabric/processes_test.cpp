@@ -14,14 +14,16 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-class FabricProcesses : public ::testing::TestWithParam<way> {
+class FabricProcesses : public ::testing::TestWithParam<setup> {
 protected:
   static constexpr std::size_t count = 1024, bytes = 65536;
-  static std::shared_ptr<fabric> make() {
-    auto options = settings_for(GetParam());
+  [[nodiscard]] std::shared_ptr<fabric> make() const {
+    auto options = here_.settings();
     options.peer_timeout = 1000ms;
     return ucx::make_fabric(options);
   }
+  [[nodiscard]] block_memory memory() const { return here_.blocks(count, bytes); }
+  side here_{GetParam()};
   static std::string list(std::uint64_t id) {
     return std::to_string(id) + " " + std::to_string(count) + " " + std::to_string(bytes);
   }
@@ -37,7 +39,7 @@ protected:
 TEST_P(FabricProcesses, BlocksGoToAnotherProcessAndBack) {
   const auto mine = make();
   peer_process peer(GetParam());
-  block_memory from(count, bytes), to(count, bytes), wanted(count, bytes);
+  auto from = memory(), to = memory(), wanted = memory();
   from.scribble(1);
   wanted.scribble(2);
   peer.tell("post " + list(1));
@@ -54,7 +56,7 @@ TEST_P(FabricProcesses, BlocksGoToAnotherProcessAndBack) {
 
 TEST_P(FabricProcesses, AReceiverThatIsKilledIsNoticedSoon) {
   const auto mine = make();
-  block_memory from(count, bytes);
+  auto from = memory();
   from.scribble(1);
   int cut_short = 0;
   for (int round = 0; round < 8; ++round) {
@@ -82,7 +84,7 @@ TEST_P(FabricProcesses, AReceiverThatIsKilledIsNoticedSoon) {
 
 TEST_P(FabricProcesses, ASenderThatIsKilledLeavesNoWriteBehind) {
   const auto mine = make();
-  block_memory to(count, bytes);
+  auto to = memory();
   for (std::uint32_t round = 0; round < 8; ++round) {
     peer_process peer(GetParam());
     const auto keep = std::make_shared<int>(0);
@@ -103,7 +105,7 @@ TEST_P(FabricProcesses, ASenderThatIsKilledLeavesNoWriteBehind) {
 
 TEST_P(FabricProcesses, AReceiverThatStandsStillTimesOutAndIsReachedAgainLater) {
   const auto mine = make();
-  block_memory from(count, bytes);
+  auto from = memory();
   from.scribble(1);
   peer_process peer(GetParam());
   for (int id = 1; id <= 3; ++id) {
@@ -135,14 +137,14 @@ TEST_P(FabricProcesses, AReceiverThatStandsStillTimesOutAndIsReachedAgainLater) 
 
 // Sizes around what the sockets take, so that some sends end with their last pieces still to be written.
 TEST_P(FabricProcesses, MemoryThatIsUsedAgainAfterATimeoutDoesNotArrive) {
-  auto options = settings_for(GetParam());
+  auto options = here_.settings();
   options.window_bytes = std::size_t{64} << 20; // the sockets are the bound
   const auto mine = ucx::make_fabric(options);
   peer_process peer(GetParam());
-  block_memory marker(1, bytes);
+  auto marker = here_.blocks(1, bytes);
   std::uint64_t id = 0;
   for (std::size_t blocks = 240; blocks <= 560; blocks += 16) {
-    block_memory from(blocks, bytes);
+    auto from = here_.blocks(blocks, bytes);
     from.scribble(++id);
     peer.tell("post " + std::to_string(id) + " " + std::to_string(blocks) + " " + std::to_string(bytes));
     ASSERT_EQ(peer.hear(), "posted");
@@ -164,7 +166,7 @@ TEST_P(FabricProcesses, MemoryThatIsUsedAgainAfterATimeoutDoesNotArrive) {
 
 TEST_P(FabricProcesses, ASenderThatStandsStillDoesNotDelayAWithdrawal) {
   const auto mine = make();
-  block_memory to(count, bytes);
+  auto to = memory();
   peer_process peer(GetParam());
   for (std::uint32_t round = 1; round <= 6; ++round) {
     const auto keep = std::make_shared<int>(0);
@@ -185,7 +187,10 @@ TEST_P(FabricProcesses, ASenderThatStandsStillDoesNotDelayAWithdrawal) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ucx, FabricProcesses, ::testing::Values(way::cross_memory, way::streams, way::messages),
+INSTANTIATE_TEST_SUITE_P(Ucx, FabricProcesses,
+                         ::testing::Values(setup{way::cross_memory}, setup{way::streams}, setup{way::messages},
+                                           setup{way::cross_memory, true}, setup{way::streams, true},
+                                           setup{way::messages, true}),
                          [](const auto& each) { return name(each.param); });
 
 } // namespace

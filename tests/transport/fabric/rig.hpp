@@ -1,5 +1,7 @@
 #pragma once
 
+#include "support/fake_device.hpp"
+
 #include <godwit/transport/fabric.hpp>
 
 #include <chrono>
@@ -46,21 +48,32 @@ private:
   std::size_t taken_ = 0;
 };
 
-/// Blocks of memory with holes between them.
+using godwit::testing::fake_device;
+
+/// Blocks of memory with holes between them, of the host or of a device.
 class block_memory {
 public:
-  explicit block_memory(std::vector<std::size_t> sizes, unsigned char fill = 0) {
-    std::size_t total = 0;
-    for (const auto size : sizes) total += size + 32;
-    bytes_.assign(total, std::byte{fill});
+  explicit block_memory(const std::vector<std::size_t>& sizes, unsigned char fill = 0,
+                        const std::shared_ptr<fake_device>& device = {}) {
+    for (const auto size : sizes) total_ += size + 32;
+    if (device) {
+      memory_ = device->allocate(total_);
+      bytes_ = device->view(memory_.get(), total_);
+    } else {
+      memory_ = std::shared_ptr<std::byte>(new std::byte[total_], [](const std::byte* back) { delete[] back; });
+      bytes_ = memory_.get();
+    }
+    std::memset(bytes_, fill, total_);
     std::size_t at = 16;
     for (const auto size : sizes) {
-      regions_.push_back({bytes_.data() + at, size});
+      regions_.push_back(
+          {memory_.get() + at, size, device ? protocols::memory_kind::device : protocols::memory_kind::host});
       at += size + 32;
     }
   }
-  block_memory(std::size_t count, std::size_t bytes, unsigned char fill = 0)
-      : block_memory(std::vector<std::size_t>(count, bytes), fill) {}
+  block_memory(std::size_t count, std::size_t bytes, unsigned char fill = 0,
+               const std::shared_ptr<fake_device>& device = {})
+      : block_memory(std::vector<std::size_t>(count, bytes), fill, device) {}
 
   [[nodiscard]] const std::vector<memory_region>& regions() const { return regions_; }
   [[nodiscard]] std::vector<memory_region> part(std::size_t first, std::size_t count) const {
@@ -73,38 +86,42 @@ public:
     for (auto& region : regions_)
       for (std::size_t i = 0; i < region.bytes; ++i) {
         state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-        region.address[i] = static_cast<std::byte>(state >> 56U);
+        see(region)[i] = static_cast<std::byte>(state >> 56U);
       }
   }
   void poison(unsigned char value) {
-    for (auto& region : regions_) std::memset(region.address, value, region.bytes);
+    for (auto& region : regions_) std::memset(see(region), value, region.bytes);
   }
   [[nodiscard]] bool all(unsigned char value) const {
     for (const auto& region : regions_)
       for (std::size_t i = 0; i < region.bytes; ++i)
-        if (region.address[i] != std::byte{value}) return false;
+        if (see(region)[i] != std::byte{value}) return false;
     return true;
   }
   [[nodiscard]] bool holes_untouched(unsigned char fill) const {
-    const std::byte* at = bytes_.data();
+    const std::byte* at = bytes_;
     for (const auto& region : regions_) {
-      for (; at < region.address; ++at)
+      for (; at < see(region); ++at)
         if (*at != std::byte{fill}) return false;
       at += region.bytes;
     }
     return true;
   }
+  /// The region's bytes, wherever it lies.
+  [[nodiscard]] std::byte* see(const memory_region& region) const { return bytes_ + (region.address - memory_.get()); }
   friend bool same(const block_memory& a, const block_memory& b) {
     for (std::size_t i = 0; i < a.regions_.size(); ++i)
       if (a.regions_[i].bytes != b.regions_[i].bytes ||
           (a.regions_[i].bytes != 0 &&
-           std::memcmp(a.regions_[i].address, b.regions_[i].address, a.regions_[i].bytes) != 0))
+           std::memcmp(a.see(a.regions_[i]), b.see(b.regions_[i]), a.regions_[i].bytes) != 0))
         return false;
     return true;
   }
 
 private:
-  std::vector<std::byte> bytes_;
+  std::size_t total_ = 0;
+  std::shared_ptr<std::byte> memory_; ///< where the regions say
+  std::byte* bytes_ = nullptr;        ///< where the test sees them
   std::vector<memory_region> regions_;
 };
 

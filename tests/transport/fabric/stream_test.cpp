@@ -91,6 +91,9 @@ TEST(FabricStreams, OneThatStopsInTheMiddleDelaysNoWithdrawalAndGoesOnBehindIt) 
   EXPECT_EQ(told->error, "");
   EXPECT_TRUE(next.all('z'));
   EXPECT_TRUE(to.all(0xEE)) << "what came after the withdrawal went nowhere";
+  const auto refusal = l.heard_of<wire::refusal>();
+  ASSERT_TRUE(refusal) << "unanswered it would stay in its sender's window";
+  EXPECT_EQ(refusal->number, 1U);
   l.worker.stop();
 }
 

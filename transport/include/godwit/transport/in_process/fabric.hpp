@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/transport/device_memory.hpp>
 #include <godwit/transport/fabric.hpp>
 
 #include <cstddef>
@@ -14,6 +15,7 @@ class hub;
 struct settings {
   /// Bytes copied at once: how long an urgent send or a withdrawal may have to wait.
   std::size_t bytes_per_piece = std::size_t{1} << 20;
+  device_memory device = {};
 };
 
 [[nodiscard]] std::shared_ptr<hub> make_hub(settings options = {});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/transport/device_memory.hpp>
 #include <godwit/transport/fabric.hpp>
 
 #include <chrono>
@@ -45,6 +46,7 @@ struct settings {
   /// What UCX itself writes to standard error, of the whole process: fatal, error, warn, info, ... A peer's death is an
   /// error to UCX and an everyday event here, which the callbacks tell.
   std::string log_level = "fatal";
+  device_memory device = {};
 };
 
 /// Throws std::runtime_error where UCX cannot start: no such transport, no such address.
@@ -52,5 +54,8 @@ struct settings {
 
 /// "UCX 1.13.1"
 [[nodiscard]] std::string library_version();
+/// The memory that UCX itself would send and receive over these transports: "host", "host, cuda". Device memory takes
+/// the way through page-locked pieces in either case.
+[[nodiscard]] std::string memory_types(const std::string& transports);
 
 } // namespace godwit::transport::ucx

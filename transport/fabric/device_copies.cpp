@@ -1,0 +1,190 @@
+#include "fabric/device_copies.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+namespace godwit::transport {
+
+namespace {
+
+using protocols::copy_urgency;
+using protocols::memory_kind;
+using protocols::memory_region;
+
+/// Device-to-device copies at a time: one runs, others wait behind it; urgent ones have their own.
+constexpr std::uint64_t direct_max = 4;
+
+copy_urgency urgency(bool urgent) { return urgent ? copy_urgency::urgent : copy_urgency::bulk; }
+
+std::size_t sum(const std::vector<memory_region>& regions) {
+  std::size_t bytes = 0;
+  for (const auto& region : regions) bytes += region.bytes;
+  return bytes;
+}
+
+memory_region pinned(const pinned_piece& piece, std::size_t bytes) { return {piece.get(), bytes, memory_kind::pinned}; }
+
+} // namespace
+
+bool on_device(const std::vector<memory_region>& regions) noexcept {
+  return std::any_of(regions.begin(), regions.end(),
+                     [](const auto& region) { return region.kind == memory_kind::device; });
+}
+
+memory_question kind_of(const std::vector<memory_region>& regions, bool reachable) {
+  memory_question out;
+  out.device = on_device(regions);
+  if (out.device && !reachable)
+    out.error = "device memory is not reachable by this fabric; stage it in host memory";
+  else if (out.device && std::any_of(regions.begin(), regions.end(), [](const auto& region) {
+             return region.kind != memory_kind::device && region.bytes != 0;
+           }))
+    out.error = "memory of the host and of a device in one transfer";
+  return out;
+}
+
+/// Where the copier's threads leave what has ended. Outlives the fabric while copies are under way.
+struct device_copies::post_box {
+  struct entry {
+    owners held; ///< let go of on the fabric's thread, before `then`
+    ended then;
+    std::string error;
+  };
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<entry> entries;
+  std::function<void()> wake; ///< empty: nobody reads any more
+
+  void put(entry made) {
+    {
+      const std::lock_guard lock{mutex};
+      if (wake) {
+        entries.push_back(std::move(made));
+        wake(); // under the lock: whoever takes it away waits for the call
+      }
+    }
+    changed.notify_all();
+  }
+};
+
+device_copies::device_copies(device_memory options, std::function<void()> wake)
+    : options_(std::move(options)), box_(std::make_shared<post_box>()) {
+  box_->wake = std::move(wake);
+  if (!present()) return;
+  const auto ring = [this] {
+    return std::make_unique<pinned_ring>(*options_.copier, options_.pieces, options_.urgent_pieces,
+                                         options_.bytes_per_piece);
+  };
+  sending_ = ring();
+  arriving_ = ring();
+}
+
+device_copies::~device_copies() {
+  std::deque<post_box::entry> last;
+  const std::lock_guard lock{box_->mutex};
+  box_->wake = nullptr;
+  last.swap(box_->entries);
+}
+
+protocols::memory_copier::completion device_copies::begin(owners held, ended then) {
+  ++open_;
+  // A std::function is copied at will, but called once: what it holds moves on with the call.
+  struct state {
+    owners held;
+    ended then;
+  };
+  auto mine = std::make_shared<state>(state{std::move(held), std::move(then)});
+  return [box = box_, mine = std::move(mine)](std::string error) {
+    box->put({std::move(mine->held), std::move(mine->then), std::move(error)});
+  };
+}
+
+void device_copies::gather(regions from, const pinned_piece& into, bool urgent, owners keep, ended then) {
+  const auto place = pinned(into, sum(from));
+  keep.push_back(into);
+  options_.copier->gather(std::move(from), place, urgency(urgent), begin(std::move(keep), std::move(then)));
+}
+
+void device_copies::scatter(const pinned_piece& from, regions into, bool urgent, owners keep, ended then) {
+  const auto place = pinned(from, sum(into));
+  keep.push_back(from);
+  options_.copier->scatter(place, std::move(into), urgency(urgent), begin(std::move(keep), std::move(then)));
+}
+
+std::optional<std::uint64_t> device_copies::room(bool from_device, bool into_device, bool urgent) {
+  if (from_device && into_device) {
+    if ((urgent ? direct_urgent_ : direct_bulk_) >= direct_max) return std::nullopt;
+    return options_.bytes_per_copy;
+  }
+  const auto& ring = from_device ? *sending_ : *arriving_;
+  if (!ring.free(urgent)) return std::nullopt;
+  return ring.bytes();
+}
+
+void device_copies::move(regions from, regions into, bool urgent, owners keep, ended then) {
+  const bool from_device = on_device(from), into_device = on_device(into);
+  if (from_device && into_device) {
+    auto& count = urgent ? direct_urgent_ : direct_bulk_;
+    ++count;
+    auto over = [&count, then = std::move(then)](const std::string& error) {
+      --count;
+      then(error);
+    };
+    return options_.copier->copy(std::move(from), std::move(into), urgency(urgent),
+                                 begin(std::move(keep), std::move(over)));
+  }
+  auto piece = (from_device ? *sending_ : *arriving_).take(urgent);
+  if (into_device) {
+    std::size_t at = 0;
+    for (const auto& region : from) {
+      std::memcpy(piece.get() + at, region.address, region.bytes);
+      at += region.bytes;
+    }
+    return scatter(piece, std::move(into), urgent, std::move(keep), std::move(then));
+  }
+  // Held until the host's part is done, too.
+  auto over = [piece, keep = std::move(keep), into = std::move(into),
+               then = std::move(then)](const std::string& error) mutable {
+    std::size_t at = 0;
+    for (const auto& region : into) {
+      if (error.empty()) std::memcpy(region.address, piece.get() + at, region.bytes);
+      at += region.bytes;
+    }
+    piece.reset();
+    keep.clear();
+    then(error);
+  };
+  gather(std::move(from), piece, urgent, {}, std::move(over));
+}
+
+bool device_copies::run() {
+  bool any = false;
+  for (;;) {
+    post_box::entry next;
+    {
+      const std::lock_guard lock{box_->mutex};
+      if (box_->entries.empty()) return any;
+      next = std::move(box_->entries.front());
+      box_->entries.pop_front();
+    }
+    any = true;
+    --open_;
+    next.held.clear();
+    next.then(next.error);
+  }
+}
+
+void device_copies::finish() {
+  const auto until = std::chrono::steady_clock::now() + options_.patience;
+  while (open_ != 0) {
+    if (run()) continue;
+    std::unique_lock lock{box_->mutex};
+    if (!box_->changed.wait_until(lock, until, [this] { return !box_->entries.empty(); })) return;
+  }
+}
+
+} // namespace godwit::transport

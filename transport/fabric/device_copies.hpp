@@ -1,0 +1,76 @@
+#pragma once
+
+#include "fabric/pinned_ring.hpp"
+
+#include <godwit/protocols/messages/memory_region.hpp>
+#include <godwit/transport/device_memory.hpp>
+#include <godwit/transport/fabric.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace godwit::transport {
+
+/// Whether a transfer's memory is a device's; the error is one of mixed memory.
+struct memory_question {
+  bool device = false;
+  std::string error;
+};
+[[nodiscard]] memory_question kind_of(const std::vector<protocols::memory_region>& regions, bool reachable);
+[[nodiscard]] bool on_device(const std::vector<protocols::memory_region>& regions) noexcept;
+
+/// The copies of a fabric: begun on its thread, ended by the copier's, told on its thread again.
+///
+/// While a copy is under way it holds its memory (`keep`, its pinned piece), whatever becomes of the fabric.
+class device_copies {
+public:
+  using regions = std::vector<protocols::memory_region>;
+  using owners = std::vector<std::shared_ptr<void>>; ///< of memory
+  using ended = std::function<void(const std::string& error)>;
+
+  /// `wake` is called on a thread of the copier when something has ended, and never once this is destroyed.
+  device_copies(device_memory options, std::function<void()> wake);
+  device_copies(const device_copies&) = delete;
+  device_copies& operator=(const device_copies&) = delete;
+  ~device_copies();
+
+  [[nodiscard]] bool present() const noexcept { return options_.copier != nullptr; }
+  [[nodiscard]] const device_memory& options() const noexcept { return options_; }
+  /// Two rings: what is sent waits for the network, what arrives for the device alone. Only where present.
+  [[nodiscard]] pinned_ring& sending() { return *sending_; }
+  [[nodiscard]] pinned_ring& arriving() { return *arriving_; }
+
+  /// The memory's bytes to the beginning of the piece. `then` runs by `run`, and so does that of the others.
+  void gather(regions from, const pinned_piece& into, bool urgent, owners keep, ended then);
+  void scatter(const pinned_piece& from, regions into, bool urgent, owners keep, ended then);
+
+  /// What is copied within this process: how large a piece may be now, given where it lies and where it goes (one of
+  /// them at least on a device); nothing where it has to wait for copies that are under way.
+  [[nodiscard]] std::optional<std::uint64_t> room(bool from_device, bool into_device, bool urgent);
+  /// Such a piece, after `room` has said so.
+  void move(regions from, regions into, bool urgent, owners keep, ended then);
+
+  /// On the fabric's thread: tells what has ended. True where anything has.
+  bool run();
+  /// Waits until nothing is under way, and tells it; `patience` at most.
+  void finish();
+  [[nodiscard]] std::uint64_t open() const noexcept { return open_; }
+
+private:
+  struct post_box;
+  /// Counts a copy and makes what its end posts.
+  [[nodiscard]] protocols::memory_copier::completion begin(owners held, ended then);
+
+  const device_memory options_;
+  std::unique_ptr<pinned_ring> sending_, arriving_;
+  std::shared_ptr<post_box> box_;
+  std::uint64_t open_ = 0;
+  std::uint64_t direct_bulk_ = 0, direct_urgent_ = 0; ///< open ones from a device to a device
+};
+
+} // namespace godwit::transport
