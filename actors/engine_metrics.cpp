@@ -53,7 +53,7 @@ engine_metrics::engine_metrics(metrics::registry& registry, std::string model, s
                                                       token_bounds(), engines_max)),
       queue_(registry.add_histogram_family(
           "vllm:request_queue_time_seconds",
-          "From a request's arrival until an instance took it; its time in the instance's own queue is not in it.",
+          "From a request's arrival until its first step: at the front end and in its instance's queue.",
           labels(), request_bounds(), engines_max)),
       latency_(registry.add_histogram_family("vllm:e2e_request_latency_seconds", "From a request's arrival to its end.",
                                              labels(), request_bounds(), engines_max)),
@@ -104,7 +104,7 @@ void engine_metrics::tokens(protocols::instance_id instance, std::size_t count) 
   of(instance).generation_tokens->increment(count);
 }
 
-void engine_metrics::placed(protocols::instance_id instance, double seconds) { of(instance).queue->observe(seconds); }
+void engine_metrics::queued(protocols::instance_id instance, double seconds) { of(instance).queue->observe(seconds); }
 
 void engine_metrics::ended(const ended_request& request) {
   const bool complete = request.outcome == "stop" || request.outcome == "length";

@@ -240,8 +240,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     }
     r.placing = false;
     release_followers(r);
-    if (options_.metrics && options_.metrics->engines && r.last_token == nanoseconds{0})
-      options_.metrics->engines->placed(entry.instance, seconds(now() - r.arrived));
+    r.placed = now();
     options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(), epoch.value());
     return true;
   }
@@ -406,7 +405,7 @@ void frontend::take_one(protocols::token_update& update) {
   if (!accepted.fresh.empty()) {
     if (accepted.first_index == 0 && !update.prompt_scores.empty())
       r->sink->on_prompt_scores(std::move(update.prompt_scores));
-    observe_tokens(*r, accepted.fresh.size());
+    observe_tokens(*r, accepted.fresh.size(), nanoseconds{update.queue_ns});
     const auto sink = r->sink;
     const bool goes_on = runtime::trace::input<bool>(
         "client.wants", [&] { return sink->on_tokens(accepted.fresh, accepted.finish == finish_reason::stop); });
@@ -424,14 +423,17 @@ void frontend::take_one(protocols::token_update& update) {
     finish(update.request, accepted.finish);
 }
 
-void frontend::observe_tokens(open_request& r, std::size_t count) {
+void frontend::observe_tokens(open_request& r, std::size_t count, nanoseconds queued) {
   if (!options_.metrics) return;
   const auto& level = level_of(r);
   auto* engines = options_.metrics->engines.get();
   options_.metrics->answer_tokens.increment(count);
   if (r.last_token == nanoseconds{0}) {
     level.first_token_seconds->observe(seconds(now() - r.arrived));
-    if (engines) engines->first_token(r.owner_instance, r.prompt_tokens, seconds(now() - r.arrived));
+    if (engines) {
+      engines->first_token(r.owner_instance, r.prompt_tokens, seconds(now() - r.arrived));
+      engines->queued(r.owner_instance, seconds(std::max(r.placed, r.arrived) - r.arrived + queued));
+    }
   } else {
     level.inter_token_seconds->observe(seconds(now() - r.last_token));
     if (engines) engines->next_token(r.owner_instance, seconds(now() - r.last_token));

@@ -1,11 +1,14 @@
 #include <godwit/actors/instance.hpp>
 
 #include "recorded_decisions.hpp"
+#include "shard.hpp"
+#include "step_run.hpp"
 
 #include <godwit/runtime/trace/recorder.hpp>
 
-#include <algorithm>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace godwit::actors {
@@ -26,7 +29,9 @@ task<instance_facts> instance::load() {
   });
   if (!outcome) throw std::runtime_error(outcome.error().message);
   if (!outcome->made) throw std::runtime_error(outcome->error);
+  stop_shards(runtime::stop_reason::shutdown); // of a model that was loaded before
   executor_ = std::move(outcome->made);
+  spawn_shards();
   const auto& info = executor_->info();
   instance_facts facts;
   facts.device = info.device;
@@ -49,23 +54,68 @@ task<protocols::step_output> instance::execute(protocols::step_input input) {
     ~claim() { held = false; }
   } one_at_a_time(busy_);
   auto span = begin_step_span(options_.id, input);
-  const auto forward = executor_->begin(std::move(input));
-  const auto layers = forward->layers();
-  const auto stride = options_.layers_per_advance == 0 ? layers : options_.layers_per_advance;
-  for (std::uint32_t done = 0; done < layers;) {
-    done = std::min(layers, done + stride);
-    auto error = co_await callback<std::string>([&forward, done](runtime::completer<std::string> finished) {
-      forward->advance(done, [finished](std::string what) { finished(std::move(what)); });
-    });
-    if (!error) throw std::runtime_error(error.error().message);
-    if (!error->empty()) {
-      span.add("error", *error);
-      span.end();
-      throw std::runtime_error(*error);
-    }
-  }
-  span.end();
-  co_return runtime::trace::input<protocols::step_output>("device.output", [&] { return forward->take(); });
+  if (!shards_.empty()) co_return co_await execute_on_shards(std::move(input), std::move(span));
+  co_return co_await run_step(context(), executor_, std::move(input), options_.layers_per_advance, std::move(span));
 }
+
+/// What the devices say of one step.
+struct instance::shared_step {
+  std::size_t left = 0; ///< devices that have not answered
+  protocols::step_output output;
+  std::optional<runtime::completer<std::string>> done; ///< until it has been called
+
+  void end(std::string error) {
+    if (done) std::exchange(done, std::nullopt)->operator()(std::move(error));
+  }
+};
+
+task<protocols::step_output> instance::execute_on_shards(protocols::step_input input, runtime::trace::span span) {
+  const auto whole = std::make_shared<shared_step>();
+  const auto begin = [this, &input, whole](runtime::completer<std::string> done) {
+    whole->left = shards_.size();
+    whole->done = std::move(done);
+    for (std::size_t rank = 0; rank < shards_.size(); ++rank) start(execute_on(rank, input, whole));
+  };
+  auto error = co_await callback<std::string>(begin);
+  if (error && error->empty()) {
+    span.end();
+    co_return std::move(whole->output);
+  }
+  // The others may wait for the one that failed; nothing that they have can be trusted.
+  stop_shards(runtime::stop_reason::killed);
+  executor_.reset();
+  const auto why = error ? *error : error.error().message;
+  span.add("error", why);
+  span.end();
+  throw std::runtime_error(why);
+}
+
+task<void> instance::execute_on(std::size_t rank, protocols::step_input input, std::shared_ptr<shared_step> whole) {
+  auto answer = co_await ask(shards_[rank], options_.shard_timeout, std::move(input));
+  if (!answer) {
+    whole->end("device " + std::to_string(rank) + ": " + answer.error().message);
+    co_return;
+  }
+  if (rank == 0) whole->output = std::move(*answer);
+  if (--whole->left == 0) whole->end({});
+}
+
+void instance::spawn_shards() {
+  for (const auto& device : executor_->shards()) {
+    shards_.push_back(spawn<shard>(device, options_.layers_per_advance));
+    monitor(shards_.back(), [this, rank = shards_.size() - 1, who = shards_.back()](runtime::stop_reason reason) {
+      if (rank >= shards_.size() || shards_[rank] != who) return; // that was us, perhaps for a model loaded since
+      options_.log.warning("instance {}: device {} is down ({})", options_.id.value(), rank, to_string(reason));
+      quit(runtime::stop_reason::failed);
+    });
+  }
+  if (options_.on_shards && !shards_.empty()) options_.on_shards(options_.id, shards_);
+}
+
+void instance::stop_shards(runtime::stop_reason reason) {
+  for (const auto& one : std::exchange(shards_, {})) stop(one, reason);
+}
+
+void instance::on_stop() { stop_shards(runtime::stop_reason::shutdown); }
 
 } // namespace godwit::actors

@@ -109,6 +109,8 @@ void llumlet::note_home(protocols::request_id id, const home& whom) {
   entry.by = whom;
   entry.moved.reset();
   entry.move_failed = false;
+  entry.since = now();
+  entry.queued = std::chrono::nanoseconds{0};
   auto& books = books_[whom];
   if (books.requests++ == 0) books.monitor = monitor(whom, [this, whom](runtime::stop_reason) { home_down(whom); });
 }
@@ -165,12 +167,15 @@ void llumlet::settle(protocols::step_effects effects) {
   if (effects.empty()) return;
   if (options_.on_preempted)
     for (const auto id : effects.preempted) options_.on_preempted(id);
+  for (const auto id : effects.begun)
+    if (const auto found = homes_.find(id); found != homes_.end()) found->second.queued = now() - found->second.since;
   std::map<home, protocols::token_updates> letters;
   std::vector<protocols::request_id> finished;
   for (auto& update : effects.updates) {
     if (update.finished()) finished.push_back(update.request);
     const auto found = homes_.find(update.request);
     if (found == homes_.end()) continue;
+    if (update.first_index == 0) update.queue_ns = found->second.queued.count();
     auto& letter = letters[found->second.by];
     letter.instance = options_.id;
     letter.updates.push_back(std::move(update));

@@ -284,6 +284,8 @@ migration_opened llumlet::open(open_migration& wish) {
   // One without KV joins the queue.
   if (wish.blocks == 0 && planner_->load().waiting >= planner_->settings().waiting_max)
     return migration_opened{migration_reason::destination_full};
+  auto memory = memory_->common_with(wish.devices);
+  if (!memory) return migration_opened{migration_reason::incompatible};
   const auto id = wish.migration;
   auto& in = incoming_[id];
   in.transfer = runtime::trace::input<std::uint64_t>("transfer", [&] { return ++*options_.migration.transfers; });
@@ -293,13 +295,13 @@ migration_opened llumlet::open(open_migration& wish) {
   what.transfer = in.transfer;
   what.blocks_max = facts_.blocks;
   what.llumlet = self();
-  what.memory = memory_;
+  what.memory = std::move(memory);
   what.environment = options_.migration;
   in.coordinator = spawn<destination_coordinator>(std::move(what));
   in.monitor = monitor(in.coordinator, [this, id](runtime::stop_reason reason) { start(take_back(id, reason)); });
   auto address =
       runtime::trace::input<std::string>("fabric.address", [&] { return options_.migration.fabric->address(); });
-  return migration_opened{in.coordinator, std::move(address), in.transfer};
+  return migration_opened{in.coordinator, std::move(address), in.transfer, memory_->devices()};
 }
 
 reserve_answer llumlet::reserve(const reserve_order& order) {

@@ -3,6 +3,7 @@
 #include "main/demo_client.hpp"
 #include "main/demo_mover.hpp"
 #include "main/demo_report.hpp"
+#include "main/device_choice.hpp"
 #include "main/latency_stats.hpp"
 #include "main/logging.hpp"
 #include "main/serving.hpp"
@@ -13,6 +14,7 @@
 
 #include <array>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,6 +35,8 @@ struct demo_options {
   std::uint32_t tokens = 300;
   bool json = false;
   std::string trace;
+  device_choice device = device_choice::automatic;
+  bool deterministic = false;
 };
 
 /// Entries that the built-in model has learnt well.
@@ -154,6 +158,8 @@ std::string moved_line(const moves& moved) {
 serve_settings settings_of(const demo_options& options) {
   serve_settings settings;
   settings.instances.count = 2;
+  settings.instances.device = options.device;
+  settings.instances.deterministic = options.deterministic;
   settings.http.listen = "127.0.0.1:0";
   settings.control.listen.clear();
   settings.log.levels = "off"; // the kill is part of the show
@@ -165,12 +171,12 @@ serve_settings settings_of(const demo_options& options) {
   return settings;
 }
 
-int perform(const demo_options& options, const serve_settings& settings, signals& stop, runtime::log::logger log,
-            tracing& records) {
+int perform(const demo_options& options, const serve_settings& settings, chosen_device cuda, signals& stop,
+            runtime::log::logger log, tracing& records) {
   stage out(options.json);
   auto model = open_served_model(options.model);
   if (!model) return std::cerr << "godwit: " << model.error().line << '\n', 1;
-  auto started = serving::start(settings, std::move(*model), std::move(log), &records);
+  auto started = serving::start(settings, std::move(*model), std::move(log), &records, {}, std::move(cuda));
   if (!started) return std::cerr << "godwit: " << started.error().line << '\n', 1;
   auto& node = **started;
   if (const auto error = node.wait_ready([&] { return stop.received(); }))
@@ -260,11 +266,13 @@ int perform(const demo_options& options, const serve_settings& settings, signals
 
 int demo(const demo_options& options) {
   signals stop; // before any thread
-  const auto settings = settings_of(options);
+  auto settings = settings_of(options);
   auto log = open_log(settings);
   if (!log) return std::cerr << "godwit: " << log.error() << '\n', 1;
+  auto cuda = choose_device(settings, log->component("device"));
+  if (!cuda) return std::cerr << "godwit: " << cuda.error().line << '\n', 1;
   tracing records(settings, {"demo", "demo", options.model}, log->component("trace"));
-  const auto code = perform(options, settings, stop, *log, records);
+  const auto code = perform(options, settings, std::move(*cuda), stop, *log, records);
   const auto file = records.end();
   if (!file) return code;
   (options.json ? std::cerr : std::cout) << describe(*file) << std::endl;
@@ -286,6 +294,19 @@ void add_demo_command(CLI::App& app, command_result& result) {
       ->check(CLI::Range(16, 100000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "One JSON object on stdout and nothing else");
+  const std::map<std::string, device_choice> devices{
+      {"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}};
+  const auto one_of_them = [devices](std::string& name) {
+    const auto found = devices.find(name);
+    if (found == devices.end()) return '"' + name + "\" is not one of auto, cpu, cuda";
+    name = std::to_string(static_cast<int>(found->second));
+    return std::string{};
+  };
+  command->add_option("--device", options->device, "Where the model runs: auto, cpu or cuda")
+      ->transform(CLI::Validator(one_of_them, ""))
+      ->type_name("DEVICE")
+      ->default_str("auto");
+  command->add_flag("--deterministic", options->deterministic, "On a GPU, form every sum in one order");
   command->add_option("--trace", options->trace, "Record every message with its content, for godwit trace")
       ->type_name("FILE");
   command->callback([options, &result] { result.run = [options] { return demo(*options); }; });

@@ -25,8 +25,10 @@ std::uint32_t threads_per_instance(const serve_settings& settings) {
   return std::max(1U, std::thread::hardware_concurrency() / std::max(1U, settings.instances.count));
 }
 
-loader::loader(gpu::model::model_directory model, const serve_settings& settings)
-    : model_(std::move(model)), settings_(settings), thread_([this] { work(); }) {}
+loader::loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda)
+    : model_(std::move(model)), settings_(settings),
+      cuda_(cuda ? std::make_unique<cuda_loader>(std::move(cuda), model_, settings_) : nullptr),
+      thread_([this] { work(); }) {}
 
 loader::~loader() {
   {
@@ -38,10 +40,10 @@ loader::~loader() {
 }
 
 actors::executor_factory loader::factory() {
-  return [this](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+  return [this](protocols::instance_id instance, std::function<void(actors::executor_outcome)> done) {
     {
       const std::lock_guard lock(mutex_);
-      orders_.push_back(std::move(done));
+      orders_.push_back({instance, std::move(done)});
     }
     wanted_.notify_one();
   };
@@ -54,29 +56,33 @@ std::optional<std::string> loader::error() const {
 
 void loader::work() {
   for (;;) {
-    std::function<void(actors::executor_outcome)> done;
+    order next;
     {
       std::unique_lock lock(mutex_);
       wanted_.wait(lock, [this] { return stopping_ || !orders_.empty(); });
       if (stopping_) return;
-      done = std::move(orders_.front());
+      next = std::move(orders_.front());
       orders_.pop_front();
     }
-    auto outcome = make();
+    auto outcome = make(next.instance);
     if (!outcome.error.empty()) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = outcome.error;
     }
-    done(std::move(outcome));
+    next.done(std::move(outcome));
   }
 }
 
-actors::executor_outcome loader::make() {
+actors::executor_outcome loader::make(protocols::instance_id instance) {
   actors::executor_outcome out;
   try {
-    if (!packed_) {
+    if (cuda_) {
+      out.made = cuda_->make(instance);
+      return out;
+    }
+    if (packed_.empty()) {
       const auto all = settings_.instances.threads == 0 ? 0 : settings_.instances.threads * settings_.instances.count;
-      packed_ = gpu::cpu::pack_model(model_.configuration, *model_.tensors, all);
+      packed_ = gpu::cpu::pack_shards(model_.configuration, *model_.tensors, settings_.instances.tensor_parallel, all);
     }
     gpu::cpu::cpu_executor_settings s;
     s.threads = threads_per_instance(settings_);
@@ -85,11 +91,12 @@ actors::executor_outcome loader::make() {
     s.kv = precision_of(settings_.instances.kv_type);
     s.tokens = model_.tokens;
     if (settings_.instances.isa != "auto") s.isa = gpu::cpu::parse_isa(settings_.instances.isa);
-    out.made = gpu::cpu::make_cpu_executor(packed_, s);
+    // A device that waits for another one gives up before anybody takes the instance for hung.
+    out.made = gpu::cpu::make_cpu_executor(packed_, s, settings_.instances.step_timeout / 2);
     blocks_ = out.made->info().blocks;
   } catch (const std::exception& failure) {
     out.error = failure.what();
-    if (packed_) out.error += "; change --kv-bytes, --instances or --model-context-max";
+    if (cuda_ || !packed_.empty()) out.error += "; change --kv-bytes, --instances or --model-context-max";
   }
   return out;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "main/cuda_loader.hpp"
+#include "main/device_choice.hpp"
 #include "main/settings.hpp"
 
 #include <godwit/actors/instance.hpp>
@@ -15,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace godwit::main {
 
@@ -22,7 +25,8 @@ namespace godwit::main {
 /// context. The weights are packed once, with the first executor, and shared by all.
 class loader {
 public:
-  loader(gpu::model::model_directory model, const serve_settings& settings);
+  /// `cuda`: where the model runs; null: on the CPU.
+  loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda);
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
   ~loader();
@@ -33,16 +37,21 @@ public:
   [[nodiscard]] std::optional<std::string> error() const;
 
 private:
+  struct order {
+    protocols::instance_id instance;
+    std::function<void(actors::executor_outcome)> done;
+  };
   void work();
-  [[nodiscard]] actors::executor_outcome make();
+  [[nodiscard]] actors::executor_outcome make(protocols::instance_id instance);
 
   gpu::model::model_directory model_;
   serve_settings settings_;
-  std::shared_ptr<const gpu::cpu::packed_model> packed_; // touched by the thread only
-  std::uint32_t blocks_ = 0;                             // likewise; of each instance's KV pool, 0 before the first
+  std::vector<std::shared_ptr<const gpu::cpu::packed_model>> packed_; // one part a device; touched by the thread only
+  std::uint32_t blocks_ = 0;          // likewise; of each instance's KV pool, 0 before the first
+  std::unique_ptr<cuda_loader> cuda_; // likewise; null: the CPU
   mutable std::mutex mutex_;
   std::condition_variable wanted_;
-  std::deque<std::function<void(actors::executor_outcome)>> orders_;
+  std::deque<order> orders_;
   std::optional<std::string> error_;
   bool stopping_ = false;
   std::thread thread_;

@@ -59,10 +59,10 @@ void head_connector::work() {
 
 member_process::member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                                actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
-                               runtime::log::logger log, tracing* records)
+                               runtime::log::logger log, tracing* records, chosen_device cuda)
     : settings_(settings), records_(records), head_(head.host + ":" + std::to_string(head.port)),
       context_length_(identity.context_length), fabric_(std::move(fabric)) {
-  loader_ = std::make_unique<loader>(model, settings_);
+  loader_ = std::make_unique<loader>(model, settings_, std::move(cuda));
   system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log, records));
   connector_ = std::make_unique<head_connector>(*system_, head);
   auto o = make_member_options(settings_, model, std::move(identity), loader_->factory(), fabric_, log);
@@ -91,13 +91,14 @@ member_process::~member_process() {
 
 protocols::expected<std::unique_ptr<member_process>, start_error>
 member_process::start(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
-                      runtime::log::logger log, tracing* records) {
+                      runtime::log::logger log, tracing* records, chosen_device cuda) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
-  auto fabric = make_fabric(settings, true, log);
+  auto fabric = make_fabric(settings, true, log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
-  auto out = std::unique_ptr<member_process>(new member_process(settings, head, std::move(model), std::move(*identity),
-                                                                std::move(*fabric), std::move(log), records));
+  auto out =
+      std::unique_ptr<member_process>(new member_process(settings, head, std::move(model), std::move(*identity),
+                                                         std::move(*fabric), std::move(log), records, std::move(cuda)));
   if (records != nullptr)
     if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
   return out;

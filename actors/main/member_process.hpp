@@ -51,7 +51,7 @@ public:
   /// recorded.
   [[nodiscard]] static protocols::expected<std::unique_ptr<member_process>, start_error>
   start(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
-        runtime::log::logger log, tracing* records = nullptr);
+        runtime::log::logger log, tracing* records = nullptr, chosen_device cuda = {});
   member_process(const member_process&) = delete;
   member_process& operator=(const member_process&) = delete;
   ~member_process();
@@ -68,7 +68,7 @@ public:
 private:
   member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                  actors::model_identity identity, std::shared_ptr<transport::fabric> fabric, runtime::log::logger log,
-                 tracing* records);
+                 tracing* records, chosen_device cuda);
 
   /// Written on the member's context, read by the main thread.
   struct board {

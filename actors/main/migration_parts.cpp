@@ -10,15 +10,23 @@
 namespace godwit::main {
 
 protocols::expected<std::shared_ptr<transport::fabric>, start_error>
-make_fabric(const serve_settings& settings, bool reaches_others, const runtime::log::logger& log) {
+make_fabric(const serve_settings& settings, bool reaches_others, const runtime::log::logger& log,
+            const std::shared_ptr<gpu::cuda::cuda_backend>& cuda) {
   auto backend = settings.fabric.backend;
   if (backend == fabric_choice::automatic) backend = reaches_others ? fabric_choice::ucx : fabric_choice::in_process;
   if (backend == fabric_choice::none) return std::shared_ptr<transport::fabric>{};
   if (backend == fabric_choice::in_process && reaches_others)
     log.component("fabric").warning("fabric.backend is in_process: requests do not migrate between this process and "
                                     "others");
-  if (backend == fabric_choice::in_process)
-    return transport::in_process::make_fabric(transport::in_process::make_hub());
+  transport::device_memory device;
+  try {
+    if (cuda) device.copier = cuda->make_copier(0); // addresses are unique among the devices of a process
+    if (backend == fabric_choice::in_process)
+      return transport::in_process::make_fabric(transport::in_process::make_hub({.device = std::move(device)}));
+  } catch (const std::exception& failure) {
+    return protocols::unexpected(start_error{std::string("the fabric cannot reach the GPU's memory: ") +
+                                             failure.what() + "; fabric.backend none does without migrations"});
+  }
   const auto control = parse_endpoint(settings.control.listen);
   if (is_loopback(settings.fabric.listen) && control && !is_loopback(control->host))
     log.component("fabric").warning("fabric.listen is {}: instances on other machines can join, and cannot exchange "
@@ -33,7 +41,11 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
   options.cross_memory = settings.fabric.cross_memory;
   options.checksum = settings.fabric.checksum;
   options.busy_poll = settings.fabric.busy_poll;
+  options.device = std::move(device);
   try {
+    if (options.device.copier)
+      log.component("fabric").info("KV of {} goes through page-locked memory; UCX itself would take: {}",
+                                   options.device.copier->name(), transport::ucx::memory_types(options.transports));
     auto made = transport::ucx::make_fabric(std::move(options));
     log.component("fabric").debug("{} at {}", transport::ucx::library_version(), made->address());
     return made;

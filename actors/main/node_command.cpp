@@ -1,6 +1,7 @@
 #include "main/node_command.hpp"
 
 #include "main/command_settings.hpp"
+#include "main/device_choice.hpp"
 #include "main/logging.hpp"
 #include "main/member_process.hpp"
 #include "main/signals.hpp"
@@ -49,7 +50,7 @@ int run_node(node_command_options& options) {
     std::cout << options.settings.text();
     return 0;
   }
-  const auto& settings = options.settings.values;
+  auto& settings = options.settings.values;
   if (options.join.empty()) return fail("--join HOST:PORT is missing: the control port of a 'godwit serve'", 2);
   const auto head = parse_endpoint(options.join);
   if (!head || head->port == 0)
@@ -59,8 +60,10 @@ int run_node(node_command_options& options) {
   if (!log) return fail(log.error(), 2);
   auto model = open_served_model(options.settings.model);
   if (!model) return fail(model.error().line, 1);
+  auto device = choose_device(settings, log->component("device"));
+  if (!device) return fail(device.error().line, 1);
   tracing records(settings, {"node", process_name(settings), options.settings.model}, log->component("trace"));
-  auto started = member_process::start(settings, *head, std::move(*model), *log, &records);
+  auto started = member_process::start(settings, *head, std::move(*model), *log, &records, std::move(*device));
   if (!started) return fail(started.error().line, 1);
   auto node = std::move(*started);
   const auto told_to_stop = [&] { return stop.received(); };

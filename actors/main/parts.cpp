@@ -3,7 +3,9 @@
 #include "main/loader.hpp"
 
 #include <godwit/gpu/cpu/kv_geometry.hpp>
+#include <godwit/gpu/cuda/kv_geometry.hpp>
 #include <godwit/gpu/model/fingerprint.hpp>
+#include <godwit/gpu/tensor_parallel.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -60,13 +62,22 @@ std::uint32_t served_context(const serve_settings& settings, const gpu::model::m
 
 protocols::expected<actors::model_identity, start_error> identity_of(const serve_settings& settings,
                                                                      const gpu::model::model_directory& model) {
-  if (settings.instances.device == device_choice::cuda)
-    return protocols::unexpected(start_error{"this build has no CUDA device; use --device cpu"});
   if (const auto length = model.configuration.positions_max; length < 2)
     return protocols::unexpected(
         start_error{"the model's context length of " + std::to_string(length) + " is too small"});
+  if (auto wrong = gpu::tensor_parallel::refuse_degree(model.configuration, settings.instances.tensor_parallel);
+      !wrong.empty())
+    return protocols::unexpected(start_error{"--tensor-parallel: " + wrong});
+  const bool cuda = settings.instances.device == device_choice::cuda;
+  if (cuda && settings.instances.kv_type == kv_choice::f32)
+    return protocols::unexpected(
+        start_error{"instances.kv_type f32 is for --device cpu; a GPU keeps KV as the weights"});
+  if (cuda && settings.instances.tensor_parallel > 1)
+    return protocols::unexpected(start_error{"--tensor-parallel is for --device cpu"});
   try {
-    auto kv = gpu::cpu::kv_geometry_of(model.configuration, *model.tensors, precision_of(settings.instances.kv_type));
+    auto kv =
+        cuda ? gpu::cuda::kv_geometry_of(model.configuration, *model.tensors)
+             : gpu::cpu::kv_geometry_of(model.configuration, *model.tensors, precision_of(settings.instances.kv_type));
     return actors::model_identity{gpu::model::fingerprint(model.configuration, *model.tensors), std::move(kv.type),
                                   kv.block_bytes, served_context(settings, model)};
   } catch (const std::exception& failure) {
@@ -103,6 +114,10 @@ pair_options make_pair_options(const serve_settings& settings, const gpu::model:
                                actors::executor_factory factory, actors::migration_environment migration,
                                const runtime::log::logger& log) {
   pair_options o;
+  if (const auto devices = settings.instances.tensor_parallel; devices > threads_per_instance(settings))
+    log.component("instance")
+        .warning("--tensor-parallel {} with --threads {}: each device has a thread of its own, and they take turns",
+                 devices, threads_per_instance(settings));
   o.instance.make_executor = std::move(factory);
   o.instance.layers_per_advance = settings.instances.layers_per_advance;
   o.instance.log = log.component("instance");

@@ -1,6 +1,7 @@
 #include "main/serve_command.hpp"
 
 #include "main/command_settings.hpp"
+#include "main/device_choice.hpp"
 #include "main/logging.hpp"
 #include "main/serving.hpp"
 #include "main/signals.hpp"
@@ -23,7 +24,7 @@ int serve(command_settings& options) {
     std::cout << options.text();
     return 0;
   }
-  const auto& settings = options.values;
+  auto& settings = options.values;
   auto log = open_log(settings);
   if (!log) {
     std::cerr << "godwit: " << log.error() << '\n';
@@ -34,9 +35,15 @@ int serve(command_settings& options) {
     std::cerr << "godwit: " << model.error().line << '\n';
     return 1;
   }
+  auto device = choose_device(settings, log->component("device"));
+  if (!device) {
+    std::cerr << "godwit: " << device.error().line << '\n';
+    return 1;
+  }
   const auto name = settings.cluster.name.empty() ? settings.control.listen : settings.cluster.name;
   tracing records(settings, {"serve", name.empty() ? host_and_pid() : name, options.model}, log->component("trace"));
-  auto started = serving::start(settings, std::move(*model), *log, &records, {options.model, options.variables()});
+  auto started = serving::start(settings, std::move(*model), *log, &records, {options.model, options.variables()},
+                                std::move(*device));
   if (!started) {
     std::cerr << "godwit: " << started.error().line << '\n';
     return 1;

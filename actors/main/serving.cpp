@@ -41,7 +41,7 @@ std::string host_for_url(const std::string& host) {
 serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
                  std::shared_ptr<const protocols::openai::chat_template> chat,
                  std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, tracing* records,
-                 launch_parts parts)
+                 launch_parts parts, chosen_device cuda)
     : settings_(settings), identity_(std::move(identity)), chat_(std::move(chat)), log_(std::move(log)),
       records_(records), fabric_(std::move(fabric)) {
   model_name_ = served_name(settings_, model);
@@ -49,7 +49,7 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
 
   board_ = std::make_unique<load_board>(
       metrics_, served_facts{model_name_, kv_type_name(settings_), settings_.llumlet.prefix_caching});
-  loader_ = std::make_unique<loader>(model, settings_);
+  loader_ = std::make_unique<loader>(model, settings_, std::move(cuda));
   processes_ = make_process_source(settings_, std::move(parts), log_.component("provisioner"));
   system_ = std::make_unique<runtime::actor_system>(
       make_system_settings(settings_, !settings_.control.listen.empty(), log_, records_));
@@ -131,15 +131,16 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
 protocols::expected<std::unique_ptr<serving>, start_error> serving::start(const serve_settings& settings,
                                                                           gpu::model::model_directory model,
                                                                           runtime::log::logger log, tracing* records,
-                                                                          launch_parts parts) {
+                                                                          launch_parts parts, chosen_device cuda) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   auto chat = open_chat_template(settings, model);
   if (!chat) return protocols::unexpected(chat.error());
-  auto fabric = make_fabric(settings, !settings.control.listen.empty(), log);
+  auto fabric = make_fabric(settings, !settings.control.listen.empty(), log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
   auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*chat),
-                                                  std::move(*fabric), std::move(log), records, std::move(parts)));
+                                                  std::move(*fabric), std::move(log), records, std::move(parts),
+                                                  std::move(cuda)));
   if (records != nullptr)
     if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));

@@ -32,7 +32,7 @@ public:
   /// recorded. `parts` is what processes that autoscaling starts are told.
   [[nodiscard]] static protocols::expected<std::unique_ptr<serving>, start_error>
   start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log,
-        tracing* records = nullptr, launch_parts parts = {});
+        tracing* records = nullptr, launch_parts parts = {}, chosen_device cuda = {});
   serving(const serving&) = delete;
   serving& operator=(const serving&) = delete;
   ~serving();
@@ -52,7 +52,7 @@ public:
 private:
   serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
           std::shared_ptr<const protocols::openai::chat_template> chat, std::shared_ptr<transport::fabric> fabric,
-          runtime::log::logger log, tracing* records, launch_parts parts);
+          runtime::log::logger log, tracing* records, launch_parts parts, chosen_device cuda);
   [[nodiscard]] std::optional<start_error> open_ports();
   [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);

@@ -43,22 +43,55 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .flag = "--instances"});
   r.add("instances.device", s.instances.device,
         {{"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}},
-        {.doc = "Where the model runs. This version has the CPU device; auto takes it.", .flag = "--device"});
+        {.doc = "Where the model runs. auto: on NVIDIA's GPUs where there are some and the CUDA plug-in is installed, "
+                "else on the CPU. cuda: nothing is served without a GPU.",
+         .flag = "--device"});
+  r.add("instances.deterministic", s.instances.deterministic,
+        {.doc = "On GPUs, too, form every sum in one order: an answer does then not depend on the other requests, nor "
+                "on moves. Slower. Without it a GPU's streamed tokens never change, but the same request may get "
+                "another answer the next time. The CPU always does this.",
+         .flag = "--deterministic"});
+  r.add("instances.memory_share", s.instances.memory_share,
+        {.doc = "With kv_bytes 0, on GPUs: the part of the memory left by the model's weights that this process's KV "
+                "caches take together.",
+         .min = 0.01,
+         .max = 1.0});
+  r.add("instances.cuda_plugin", s.instances.cuda_plugin,
+        {.doc =
+             "File of the CUDA plug-in. Empty: libgodwit_cuda.so beside the program, or in ../lib/godwit from there."});
+  r.add("instances.cuda_graphs", s.instances.cuda_graphs,
+        {.doc = "On GPUs, launch steps that only decode as CUDA graphs."});
+  r.add(
+      "instances.cuda_notify", s.instances.cuda_notify,
+      {{"callback", notify_choice::callback}, {"polling", notify_choice::polling}},
+      {.doc = "How the end of a GPU's work becomes known: the driver calls back, or a thread asks. For comparisons."});
+  r.add("instances.tensor_parallel", s.instances.tensor_parallel,
+        {.doc =
+             "Devices that share each instance's model, every one with a part of its heads; has to divide the model's "
+             "KV heads. On the CPU a device is a part of the instance's threads. Instances of different degrees "
+             "exchange requests.",
+         .unit = "devices",
+         .min = 1,
+         .max = 64,
+         .flag = "--tensor-parallel",
+         .extreme = "2"});
   r.add("instances.threads", s.instances.threads,
         {.doc = "Computing threads of each instance. 0: the cores, divided among the instances.",
          .unit = "threads",
          .min = 0,
          .max = 1024,
          .flag = "--threads"});
-  r.add("instances.kv_bytes", s.instances.kv_bytes,
-        {.doc = "Size of each instance's KV cache. 0: room for 8 requests of full length, but at most a quarter of "
-                "the memory that is available when the instance starts.",
-         .unit = "bytes",
-         .min = 0,
-         .flag = "--kv-bytes"});
+  r.add(
+      "instances.kv_bytes", s.instances.kv_bytes,
+      {.doc =
+           "Size of each instance's KV cache. 0: on the CPU room for 8 requests of full length, but at most a quarter "
+           "of the memory that is available when the instance starts; on a GPU see memory_share.",
+       .unit = "bytes",
+       .min = 0,
+       .flag = "--kv-bytes"});
   r.add("instances.kv_type", s.instances.kv_type,
         {{"auto", kv_choice::automatic}, {"bf16", kv_choice::bf16}, {"f32", kv_choice::f32}},
-        {.doc = "Precision of the KV cache. auto: bf16 for bf16 weights, f32 for others."});
+        {.doc = "Precision of the KV cache. auto: bf16 for bf16 weights, f32 for others; on a GPU as the weights."});
   r.add("instances.isa", s.instances.isa,
         {.doc = "Instruction set of the CPU kernels: auto, amx, avx512, avx2 or scalar. All give the same tokens; for "
                 "comparisons."});

@@ -16,6 +16,7 @@
 namespace godwit::main {
 
 enum class device_choice : std::uint8_t { automatic, cpu, cuda };
+enum class notify_choice : std::uint8_t { callback, polling };
 enum class kv_choice : std::uint8_t { automatic, bf16, f32 };
 enum class batching_choice : std::uint8_t { continuous, fixed };
 enum class fabric_choice : std::uint8_t { automatic, ucx, in_process, none };
@@ -32,6 +33,12 @@ struct serve_settings {
   struct {
     std::uint32_t count = 1;
     device_choice device = device_choice::automatic;
+    bool deterministic = false;
+    std::string cuda_plugin; // a file; empty: beside the program and where it is installed
+    bool cuda_graphs = true;
+    notify_choice cuda_notify = notify_choice::callback;
+    double memory_share = 0.9;
+    std::uint32_t tensor_parallel = 1;
     std::uint32_t threads = 0; // 0: the cores, divided among the instances
     std::uint64_t kv_bytes = 0;
     kv_choice kv_type = kv_choice::automatic;

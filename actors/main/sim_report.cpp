@@ -23,6 +23,8 @@ std::string name_of(actors::failure_kind kind) {
     return "too_long";
   case actors::failure_kind::invalid:
     return "invalid";
+  case actors::failure_kind::timed_out:
+    return "timed_out";
   case actors::failure_kind::internal:
     break;
   }

@@ -123,6 +123,7 @@ void source_coordinator::perform(const machine::open_destination& e) { start(ope
 task<void> source_coordinator::open(std::uint32_t blocks) {
   auto message = open_migration{task_.migration, task_.order.request, task_.source, blocks, task_.kv_layout,
                                 self(),          task_.llumlet};
+  message.devices = task_.memory->devices();
   auto answer = co_await ask(task_.order.destination, task_.environment.settings.answer_timeout, std::move(message));
   if (!answer) {
     feed(machine::refused{migration_reason::destination_not_ready});
@@ -133,6 +134,13 @@ task<void> source_coordinator::open(std::uint32_t blocks) {
     co_return;
   }
   destination_ = answer->coordinator;
+  auto memory = task_.memory->common_with(answer->devices);
+  if (!memory) { // it thought otherwise
+    tell(destination_, protocols::abort_migration{migration_reason::incompatible});
+    feed(machine::refused{migration_reason::incompatible});
+    co_return;
+  }
+  task_.memory = std::move(memory);
   fabric_ = std::move(answer->fabric);
   transfer_ = answer->transfer;
   // The llumlet too: of processes that reach each other through the head, the topology says when one is gone, and only

@@ -24,13 +24,17 @@ template <class Function> void keep_for_replay(Function function) {
 
 class replayed_executor final : public gpu::executor {
 public:
-  explicit replayed_executor(gpu::executor_info info) : info_(std::move(info)) {}
+  /// `shards`: devices that it is divided among; 0: it is one.
+  explicit replayed_executor(const gpu::executor_info& info, std::uint32_t shards = 0) : info_(info) {
+    for (std::uint32_t rank = 0; rank < shards; ++rank) shards_.push_back(std::make_shared<replayed_executor>(info));
+  }
   [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override {
     return std::make_unique<step>(info_.layers);
   }
   [[nodiscard]] protocols::memory_region key_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
+  [[nodiscard]] std::span<const std::shared_ptr<gpu::executor>> shards() const noexcept override { return shards_; }
 
 private:
   class step final : public gpu::forward {
@@ -44,6 +48,7 @@ private:
     std::uint32_t layers_;
   };
   gpu::executor_info info_;
+  std::vector<std::shared_ptr<gpu::executor>> shards_;
 };
 
 class replayed_sink final : public answer_sink {

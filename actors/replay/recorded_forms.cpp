@@ -80,6 +80,8 @@ void recorded_form<actors::executor_outcome>::write(wire_writer& out, const acto
   wire_write(out, info.block_bytes);
   wire_write(out, info.weight_bytes);
   wire_write(out, info.kv_layout);
+  // Recordings of one device end here, as they always did.
+  if (const auto shards = x.made->shards().size(); shards > 0) wire_write(out, static_cast<std::uint32_t>(shards));
 }
 
 actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
@@ -99,7 +101,11 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   wire_read(in, info.kv_layout);
   constexpr std::uint32_t layers_max = 100'000; // they are counted through; a recording may say anything
   if (info.layers > layers_max) in.fail();
-  if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(std::move(info));
+  constexpr std::uint32_t shards_max = 1024;
+  std::uint32_t shards = 0;
+  if (in.left() > 0) wire_read(in, shards);
+  if (shards > shards_max) in.fail();
+  if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, shards);
   return x;
 }
 

@@ -170,7 +170,10 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
   }
   totals_.prefix_query_tokens_total += ledger_.prefix_caching() ? r.total() : 0;
   totals_.prefix_hit_tokens_total += ledger_.prefix_caching() ? r.computed : 0;
-  if (!std::exchange(r.started, true)) r.cached_tokens = std::min(r.computed, r.prompt_tokens);
+  if (!std::exchange(r.started, true)) {
+    r.cached_tokens = std::min(r.computed, r.prompt_tokens);
+    pending_.begun.push_back(r.id);
+  }
   r.state = request_state::running;
   waiting_.erase(rank_of(r));
   running_.emplace(rank_of(r), &r);

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace godwit::test {
 
 using namespace std::chrono_literals;
@@ -111,6 +113,22 @@ TEST_F(Llumlet, RequestsOfAHomeThatDiesAreDropped) {
   ASSERT_TRUE(status);
   EXPECT_TRUE(status->requests.empty());
   EXPECT_EQ(status->load.blocks_used, 0U);
+}
+
+TEST_F(Llumlet, TellsWithTheFirstTokenHowLongARequestWaitedForItsFirstStep) {
+  for (std::uint64_t id = 1; id <= 5; ++id) ASSERT_TRUE(admit(id, 1, 5, {}, 10)->accepted()); // four run at a time
+  ASSERT_TRUE(world.run_until([&] { return updates.size() == 50; }));
+  std::map<std::uint64_t, std::chrono::nanoseconds> waited;
+  for (const auto& update : updates) {
+    if (update.first_index == 0)
+      waited[update.request.value()] = std::chrono::nanoseconds{update.queue_ns};
+    else
+      EXPECT_EQ(update.queue_ns, 0);
+  }
+  ASSERT_EQ(waited.size(), 5U);
+  EXPECT_LT(waited[1], 1ms) << "nobody was before it";
+  EXPECT_GT(waited[5], 18ms) << "ten steps of 2 ms and a little: until another had its tokens";
+  EXPECT_LT(waited[5], 40ms);
 }
 
 // Its node takes the end of the one for the end of both.

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Runs a command against a server of its own: with_server.sh GODWIT [SERVE FLAGS] -- COMMAND...
 # The command gets the server's address as GODWIT_URL. Afterwards the server is told to stop and must end with 0.
-# Exit 77: skipped.
+# Exit 77: skipped. Environment: GODWIT_HEALTH=STATUS of GET /health to wait for (200)
 set -euo pipefail
 godwit=$1
 shift
+health=${GODWIT_HEALTH:-200}
+unset GODWIT_HEALTH
+export GODWIT_INSTANCES_DEVICE=cpu # on machines with a GPU too
 flags=()
 while (($#)) && [[ $1 != -- ]]; do
   flags+=("$1")
@@ -45,9 +48,9 @@ status() { # of GET /health
   echo "$line" | cut -d' ' -f2
 }
 for ((tenths = 0; ; tenths++)); do
-  [[ $(status 2>/dev/null) != 200 ]] || break
+  [[ $(status 2>/dev/null) != "$health" ]] || break
   kill -0 "$server" 2>/dev/null || fail "the server ended while it loaded its model"
-  ((tenths < 600)) || fail "/health was not 200 after a minute"
+  ((tenths < 600)) || fail "/health was not $health after a minute"
   sleep 0.1
 done
 

@@ -3,6 +3,7 @@
 #include "explore/requests.hpp"
 
 #include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/gpu/tensor_parallel.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -21,6 +22,17 @@ constexpr std::size_t complaints_max = 20;
 constexpr std::uint32_t layers = 2;
 constexpr std::chrono::milliseconds process_end_time{50};
 constexpr double eos_share = 0.01;
+
+/// The same replica on several devices: the first one has tokens and KV, all take the time of a step.
+std::shared_ptr<gpu::executor> divided(std::shared_ptr<gpu::executor> first, const gpu::sim::latency_model& latency,
+                                       runtime::timer_source& timers, std::uint32_t degree) {
+  const auto info = first->info();
+  std::vector<std::shared_ptr<gpu::executor>> ranks{std::move(first)};
+  gpu::sim::sim_model silent;
+  silent.memory = gpu::sim::sim_memory::none;
+  while (ranks.size() < degree) ranks.push_back(gpu::sim::make_sim_executor(info, latency, timers, silent));
+  return gpu::tensor_parallel::join_ranks(info, std::move(ranks));
+}
 
 } // namespace
 
@@ -95,13 +107,14 @@ actors::instance_options deployment::instance_of(machine& m) const {
   info.vocabulary = vocabulary;
   info.positions_max = context_length;
   info.blocks = shape_.blocks;
-  out.make_executor = [info, latency = shape_.latency, load = shape_.load_time, devices = m.devices.get()](
-                          protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+  out.make_executor = [info, latency = shape_.latency, load = shape_.load_time, this, devices = m.devices.get()](
+                          protocols::instance_id id, std::function<void(actors::executor_outcome)> done) {
     gpu::sim::sim_model model;
     model.eos = {2};
     model.eos_share = eos_share;
     actors::executor_outcome made;
     made.made = gpu::sim::make_sim_executor(info, latency, *devices, std::move(model));
+    if (is_divided(id)) made.made = divided(std::move(made.made), latency, *devices, shape_.devices);
     devices->call_after(load, [done = std::move(done), made = std::move(made)] { done(made); });
   };
   out.log = log_;
@@ -376,11 +389,13 @@ std::string deployment::scheduler_errs(const protocols::cluster_status& status) 
 }
 
 // Node, scheduler, front end, the operator; a member for each machine with instances; two for each instance that is
-// there.
+// there, and one for each device of those that have several.
 std::string deployment::miscounted_actors() const {
   if (!cluster_) return "no head; ";
   const auto view = cluster_->gate()->view();
   std::size_t expected = 4 + 2 * view.instances.size(), there = 0;
+  for (const auto& entry : view.instances)
+    if (is_divided(entry.instance)) expected += shape_.devices;
   for (const auto& m : machines_) {
     if (!m->runs()) continue;
     there += m->system->alive();

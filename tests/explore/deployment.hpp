@@ -81,6 +81,10 @@ public:
   [[nodiscard]] std::string scheduler_errs(const protocols::cluster_status& status);
   /// What the runtime complained about.
   [[nodiscard]] const std::vector<std::string>& complaints() const noexcept { return complaints_; }
+  /// Every other instance has several devices, where the shape says so.
+  [[nodiscard]] bool is_divided(protocols::instance_id id) const noexcept {
+    return shape_.devices > 1 && id.value() % 2 == 1;
+  }
   /// Actors on all machines, and how many there should be with so many instances.
   [[nodiscard]] std::string miscounted_actors() const;
   [[nodiscard]] std::uint32_t released() const noexcept { return released_; }

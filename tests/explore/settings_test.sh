@@ -3,9 +3,10 @@
 # named here with the reason why not.
 set -euo pipefail
 drawn=$("$1" --list-settings)
-# Fixed by a scenario: the model and its shape, the number of instances, what policies switch, autoscaling and how it
-# gets processes.
+# Fixed by a scenario: the model and its shape, the device and how it computes, the number of instances, what policies
+# switch, autoscaling and how it gets processes.
 fixed='instances.count instances.device instances.threads instances.kv_type instances.isa scheduler.policy
+instances.deterministic instances.memory_share instances.cuda_plugin instances.cuda_graphs instances.cuda_notify
 scheduler.migration scaling.mode scaling.provisioner scaling.command_out scaling.command_in'
 # Of the HTTP edge, which is not there.
 edge='frontend.prompts_max'

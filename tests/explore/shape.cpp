@@ -190,6 +190,7 @@ std::vector<knob> all_knobs() {
   add("scaling.instances_max", [](shape& s, bool high) { s.node.scheduler.scaling.instances_max = high ? 20 : 5; });
   add("scaling.provision_timeout",
       [](shape& s, bool high) { s.node.scheduler.scaling.provision_timeout_ns = high ? 10'000'000'000 : 50'000'000; });
+  add("instances.tensor_parallel", [](shape& s, bool high) { s.devices = high ? 4 : 1; });
   return k;
 }
 

@@ -17,6 +17,8 @@ fi
 "$here/../with_server.sh" "$1" --instances 2 -- node --test "$here/openai.test.js" "$here/fields.test.js" "$here/effects.test.js"
 # The same model, told its conversations by a template that shows tools.
 "$here/../with_server.sh" "$1" --chat-template "$here/../../protocols/jinja/templates/qwen2.5.jinja" -- node --test "$here/tools.test.js"
+# One without instances.
+GODWIT_HEALTH=503 "$here/../with_server.sh" "$1" --instances 0 -- node --test "$here/unavailable.test.js"
 # One that asks for keys and holds few requests.
 keys=$(mktemp)
 trap 'rm -f "$keys"' EXIT

@@ -4,7 +4,7 @@
 set -euo pipefail
 explore=$1 number=$2
 status=0
-out=$("$explore" --planted "$number" --seconds 60 --until-found --jobs 1 --wall-limit 10) || status=$?
+out=$("$explore" --planted "$number" --seconds 60 --until-found --jobs 1 --wall-limit 4) || status=$?
 if [[ $status != 1 ]]; then
   echo "bug $number was not found within 60 s (exit $status)"
   exit 1
@@ -16,7 +16,7 @@ line=$(sed -n 's/^  again: \.\/run explore //p' <<<"$out" | head -1)
   exit 1
 }
 read -ra arguments <<<"$line"
-if "$explore" --planted "$number" --wall-limit 10 "${arguments[@]}" >/dev/null 2>&1; then
+if "$explore" --planted "$number" --wall-limit 4 "${arguments[@]}" >/dev/null 2>&1; then
   echo "its line does not show it again: $line"
   exit 1
 fi

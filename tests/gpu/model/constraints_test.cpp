@@ -258,5 +258,31 @@ TEST(Constraints, ASchemaWhoseMasksAreTooMuchWorkIsRefusedOnceAndForAll) {
   EXPECT_TRUE(with.masks.allowed(slice_of(R"({"type":"integer"})", {'7'}, 3))->allows('8'));
 }
 
+// What one instance found out step by step the next one has to find out at once.
+TEST(Constraints, AnAnswerThatTheBoundLetsPassOnOneInstanceGoesOnAtTheNext) {
+  std::size_t passed = 0, refused = 0;
+  for (const auto& schema : schemas)
+    for (std::uint64_t work = 1U << 7U; work <= 1U << 18U; work += work / 4) {
+      constraint_limits limits;
+      limits.work_max = work;
+      rig here(limits, 300);
+      std::vector<token_id> answer;
+      try {
+        answer = random_answer(here, schema, 5, 24, 1);
+      } catch (const std::runtime_error&) {
+        ++refused;
+        continue;
+      }
+      ++passed;
+      for (const std::size_t cut : {answer.size() / 3, answer.size() / 2, answer.size() - 1}) {
+        rig there(limits, 300);
+        const std::vector<token_id> so_far(answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(cut));
+        EXPECT_NO_THROW((void)there.masks.allowed(slice_of(schema, so_far))) << schema << " " << work << " " << cut;
+      }
+    }
+  EXPECT_GT(passed, 50U);
+  EXPECT_GT(refused, 50U);
+}
+
 } // namespace
 } // namespace godwit::gpu::model

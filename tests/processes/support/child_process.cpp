@@ -61,6 +61,9 @@ child_process::child_process(std::string program, std::vector<std::string> argum
   std::vector<char*> environment; // settings of the person who runs the tests are none of the test's
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (!std::string_view(*entry).starts_with("GODWIT_")) environment.push_back(*entry);
+  std::string device =
+      "GODWIT_INSTANCES_DEVICE=cpu"; // texts are compared to the last token, on machines with a GPU too
+  environment.push_back(device.data());
   environment.push_back(nullptr);
   const auto out = directory_ + "/out";
   const auto err = directory_ + "/err";

@@ -64,6 +64,7 @@ TEST(Planner, APromptIsPrefilledThenDecodedTokenByToken) {
   EXPECT_EQ(prefill.slices[0].blocks.size(), 2U);
   EXPECT_TRUE(prefill.slices[0].samples);
   EXPECT_EQ(prefill.slices[0].sample_index, 0U);
+  EXPECT_THAT(p.take_effects().begun, ElementsAre(request_id{1})) << "once, with its first step";
   auto effects = p.complete(output_of(prefill, 11));
   ASSERT_EQ(effects.updates.size(), 1U);
   EXPECT_EQ(effects.updates[0].first_index, 0U);
@@ -71,6 +72,7 @@ TEST(Planner, APromptIsPrefilledThenDecodedTokenByToken) {
   EXPECT_FALSE(effects.updates[0].finished());
 
   const auto decode = p.plan().value();
+  EXPECT_THAT(p.take_effects().begun, IsEmpty());
   EXPECT_THAT(decode.slices[0].tokens, ElementsAre(11));
   EXPECT_EQ(decode.slices[0].first_position, 20U);
   EXPECT_EQ(decode.slices[0].sample_index, 1U);

@@ -15,8 +15,8 @@ namespace godwit::actors {
 /// that dashboards and autoscalers made for that work here: an instance is vLLM's `engine`. What instances themselves
 /// report under such names is main::load_board's.
 ///
-/// Two of them differ in what they see: `request_queue_time_seconds` ends when an instance has taken the request, so
-/// that the time in the instance's own queue is not in it; a preempted or migrated request counts where it ended.
+/// A preempted or migrated request counts where it ended; one that was moved before its first token came has in
+/// `request_queue_time_seconds` the queue of the instance that sent that token, and none before.
 ///
 /// Used on one context at a time, the front end's.
 class engine_metrics {
@@ -42,7 +42,8 @@ public:
   void first_token(protocols::instance_id instance, std::uint32_t prompt_tokens, double seconds_since_arrival);
   void next_token(protocols::instance_id instance, double seconds_since_last);
   void tokens(protocols::instance_id instance, std::size_t count);
-  void placed(protocols::instance_id instance, double seconds_since_arrival);
+  /// Before its first step, at the front end and in the instance's queue together. Told with the first token.
+  void queued(protocols::instance_id instance, double seconds);
 
   struct ended_request {
     protocols::instance_id instance;

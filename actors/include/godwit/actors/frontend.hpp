@@ -101,6 +101,7 @@ private:
     request_trail trail;
     nanoseconds arrived{0};
     nanoseconds last_token{0};
+    nanoseconds placed{0};                        ///< when an instance took it, the last one that did
     nanoseconds deadline{0};                      ///< 0: none
     std::vector<protocols::request_id> followers; ///< samples of the same prompt, placed once this one is
     std::uint32_t prompt_tokens = 0;
@@ -165,7 +166,7 @@ private:
 
   [[nodiscard]] open_request* find(protocols::request_id id);
   [[nodiscard]] const served_level& level_of(const open_request& r) const noexcept;
-  void observe_tokens(open_request& r, std::size_t count);
+  void observe_tokens(open_request& r, std::size_t count, nanoseconds queued);
   void finish(protocols::request_id id, protocols::finish_reason reason);
   void fail(protocols::request_id id, failure_kind kind, std::string message);
   /// The last that is done for a request.

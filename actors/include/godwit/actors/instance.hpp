@@ -4,10 +4,13 @@
 #include <godwit/gpu/executor.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/log/logger.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace godwit::actors {
 
@@ -27,11 +30,18 @@ struct instance_options {
   executor_factory make_executor;
   /// Layers between two returns of control within a step; 0: all.
   std::uint32_t layers_per_advance = 0;
+  /// Bound of a step on one of several devices, behind the devices' own and the llumlet's.
+  std::chrono::nanoseconds shard_timeout{std::chrono::minutes(30)};
+  /// Sees the actors of several devices when they are there, in the order of the ranks; for drills. May be empty.
+  std::function<void(protocols::instance_id, const std::vector<runtime::handle<shard_interface>>&)> on_shards;
   runtime::log::logger log;
 };
 
 /// Runs the steps of one model replica, one at a time. Thin: what a step holds is the llumlet's decision, how it is
 /// computed the device's. When it ends, the step in flight is abandoned between two layers and the KV pool is freed.
+///
+/// A replica on several devices (gpu::executor::shards) has an actor for each, which this one spawns and gives every
+/// step to. It ends when one of them does; after a step that failed on one it has none and runs no more.
 class instance final : public runtime::actor<instance_interface> {
 public:
   instance(runtime::actor_context context, instance_options options);
@@ -39,13 +49,23 @@ public:
   [[nodiscard]] runtime::behavior_of<instance_interface> make_behavior() override;
   /// The llumlet gets the error as its answer and decides; nothing more to say here.
   void on_fault(const std::exception_ptr&, std::string_view) override {}
+  void on_stop() override;
 
 private:
   runtime::async::task<instance_facts> load();
   runtime::async::task<protocols::step_output> execute(protocols::step_input input);
+  /// One step on all devices; the output is that of rank 0.
+  struct shared_step;
+  runtime::async::task<protocols::step_output> execute_on_shards(protocols::step_input input,
+                                                                 runtime::trace::span span);
+  runtime::async::task<void> execute_on(std::size_t rank, protocols::step_input input,
+                                        std::shared_ptr<shared_step> whole);
+  void spawn_shards();
+  void stop_shards(runtime::stop_reason reason);
 
   instance_options options_;
   std::shared_ptr<gpu::executor> executor_;
+  std::vector<runtime::handle<shard_interface>> shards_; ///< by rank; empty: one device, driven by this actor
   bool busy_ = false;
 };
 

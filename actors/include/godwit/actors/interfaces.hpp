@@ -26,6 +26,7 @@
 namespace godwit::actors {
 
 struct instance_interface;
+struct shard_interface;
 struct llumlet_interface;
 struct scheduler_interface;
 struct home_interface;
@@ -193,6 +194,9 @@ struct withdraw_request {
 /// Runs steps on a device.
 struct instance_interface
     : runtime::interface<instance_facts(load_model), protocols::step_output(protocols::step_input)> {};
+
+/// Runs steps on one of the devices that an instance has.
+struct shard_interface : runtime::interface<protocols::step_output(protocols::step_input)> {};
 
 /// Owns the requests of one instance.
 struct llumlet_interface

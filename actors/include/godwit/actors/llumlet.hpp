@@ -187,6 +187,8 @@ private:
     std::uint32_t admissions = 0;
     std::optional<std::chrono::nanoseconds> moved; ///< when it came by migration, or a move of it failed
     bool move_failed = false;
+    std::chrono::nanoseconds since{0};  ///< when it came
+    std::chrono::nanoseconds queued{0}; ///< from then until it joined the batch
   };
   std::map<protocols::request_id, wanted> homes_;
   std::map<home, home_books> books_;

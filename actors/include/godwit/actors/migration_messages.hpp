@@ -64,6 +64,7 @@ struct open_migration {
   std::string kv_layout;    ///< of the source's pool (gpu::executor_info)
   runtime::handle<source_coordinator_interface> coordinator;
   runtime::handle<llumlet_interface> llumlet; ///< the source's
+  std::uint32_t devices = 1;                  ///< of the source; both sides cut blocks as both can (kv_memory)
 
   open_migration() = default;
   open_migration(protocols::migration_id id, protocols::request_id what, protocols::instance_id from,
@@ -71,20 +72,22 @@ struct open_migration {
                  runtime::handle<llumlet_interface> whose)
       : migration(id), request(what), source(from), blocks(block_count), kv_layout(std::move(layout)),
         coordinator(std::move(who)), llumlet(std::move(whose)) {}
-  auto fields() { return std::tie(migration, request, source, blocks, kv_layout, coordinator, llumlet); }
+  auto fields() { return std::tie(migration, request, source, blocks, kv_layout, coordinator, llumlet, devices); }
 };
 struct migration_opened {
   protocols::migration_reason reason = protocols::migration_reason::destination_not_ready; ///< none: opened
   runtime::handle<destination_coordinator_interface> coordinator;
   std::string fabric;         ///< the destination's address there
   std::uint64_t transfer = 0; ///< names the landing places, with the stage as their generation
+  std::uint32_t devices = 1;  ///< of the destination
 
   migration_opened() = default;
   explicit migration_opened(protocols::migration_reason why) : reason(why) {}
-  migration_opened(runtime::handle<destination_coordinator_interface> who, std::string address, std::uint64_t id)
+  migration_opened(runtime::handle<destination_coordinator_interface> who, std::string address, std::uint64_t id,
+                   std::uint32_t device_count)
       : reason(protocols::migration_reason::none), coordinator(std::move(who)), fabric(std::move(address)),
-        transfer(id) {}
-  auto fields() { return std::tie(reason, coordinator, fabric, transfer); }
+        transfer(id), devices(device_count) {}
+  auto fields() { return std::tie(reason, coordinator, fabric, transfer, devices); }
 };
 
 /// Source -> destination: the request is out of my batch, and this is all of it. Yours when its home agrees.

@@ -29,8 +29,9 @@ struct step_effects {
   std::vector<request_id> gone;      ///< left the planner: finished, cancelled or superseded; their blocks are free
   std::vector<request_id> preempted; ///< lost their blocks and wait; a migration of one has nothing left to move
   std::vector<request_id> parked;    ///< are out of queue and batch now, see planner::park
+  std::vector<request_id> begun;     ///< are in the batch for the first time: their time in the queue is over
   [[nodiscard]] bool empty() const noexcept {
-    return updates.empty() && gone.empty() && preempted.empty() && parked.empty();
+    return updates.empty() && gone.empty() && preempted.empty() && parked.empty() && begun.empty();
   }
 };
 

@@ -50,6 +50,8 @@ struct token_update {
   std::string error;               ///< one line, when finish is `error`
   /// With the token of index 0, where sampling.prompt_logprobs asks for it: prompt[1], prompt[2], ...
   std::vector<sampled_token> prompt_scores;
+  /// With the token of index 0: how long the request waited in the instance's queue until it joined the batch.
+  std::int64_t queue_ns = 0;
 
   token_update() = default;
   token_update(request_id id, protocols::epoch owner_epoch, std::uint32_t index, std::vector<sampled_token> sampled,
@@ -60,7 +62,8 @@ struct token_update {
   [[nodiscard]] bool finished() const noexcept { return finish != finish_reason::none; }
   friend bool operator==(const token_update&, const token_update&) = default;
   auto fields() {
-    return std::tie(request, epoch, first_index, tokens, finish, prompt_tokens, cached_tokens, error, prompt_scores);
+    return std::tie(request, epoch, first_index, tokens, finish, prompt_tokens, cached_tokens, error, prompt_scores,
+                    queue_ns);
   }
 };
 
