@@ -25,6 +25,7 @@ struct progress {
   std::vector<token_id> tokens;
   grammar::state at = grammar::dead;
   bool ended = false; ///< an end-of-sequence token came
+  bool anew = false;  ///< it came in the middle, and no mask of it has been made here yet
   std::uint64_t used = 0;
 };
 
@@ -60,6 +61,10 @@ struct constraints::parts {
   void compile(held_grammar& into, const std::string& schema) const;
   /// So that no other request tries it again.
   [[noreturn]] static void give_up(held_grammar& on);
+  /// What was found out elsewhere step by step, each within its bound, has to be found out here at once.
+  [[nodiscard]] std::uint64_t work_for(const progress& answer) const noexcept {
+    return limits.work_max * (answer.anew ? 8 : 1);
+  }
   progress& follow(held_grammar& in, const protocols::step_slice& slice) const;
   static void add(constraint_counts& sum, held_grammar& of);
 };
@@ -182,7 +187,8 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
   known.used = ++in.clock;
   // An answer that is followed anew has as many steps to do as it has tokens.
   constexpr std::size_t tokens_per_mask = 256;
-  in.masks->begin_work(limits.work_max * (1 + slice.generated.size() / tokens_per_mask));
+  known.anew = known.anew || (known.tokens.empty() && !slice.generated.empty());
+  in.masks->begin_work(std::max(work_for(known), limits.work_max * (1 + slice.generated.size() / tokens_per_mask)));
   // Another answer under the same id, or one that was cut back: from the start.
   if (known.tokens.size() > slice.generated.size() ||
       !std::equal(known.tokens.begin(), known.tokens.end(), slice.generated.begin())) {
@@ -222,16 +228,17 @@ std::shared_ptr<const token_mask> constraints::allowed(const protocols::step_sli
   const std::lock_guard lock(held->mutex);
   if (!held->masks && !held->error) parts_->compile(*held, slice.sampling.json_schema);
   if (held->error) throw std::runtime_error(*held->error);
-  const auto& answer = parts_->follow(*held, slice);
+  auto& answer = parts_->follow(*held, slice);
   if (answer.ended) {
     auto ended = std::make_shared<token_mask>();
     ended->words = parts_->only_ends;
     ended->must_end = true;
     return ended;
   }
-  held->masks->begin_work(parts_->limits.work_max);
+  held->masks->begin_work(parts_->work_for(answer));
   auto mask = held->masks->at(answer.at);
   if (held->masks->too_much()) parts_->give_up(*held);
+  answer.anew = false;
   held->bytes.store(held->masks->memory_bytes() + held->requests.size() * sizeof(progress) +
                         held->tokens_held * sizeof(token_id),
                     std::memory_order_relaxed);

@@ -1,17 +1,23 @@
-// Live migrations of a real model's requests on the CPU device: what the client sees of them, what the bystanders do.
+// Live migrations of a real model's requests: what the client sees of them, what the bystanders do. On the CPU device,
+// or with `--cuda` on the first GPU, for all instances (processes take turns on it).
 #include "migration/bystanders.hpp"
 #include "migration/stall.hpp"
 #include "support/bench.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 int main(int argc, char** argv) {
   using namespace godwit::bench;
   try {
     if (is_member(argc, argv)) return run_member(argv);
-    session out(argc, argv, 3);
-    const served_model model;
+    const auto end =
+        std::remove_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--cuda") == 0; });
+    const bool on_gpu = end != argv + argc;
+    session out(static_cast<int>(end - argv), argv, 3);
+    const served_model model(on_gpu);
     for (const auto where : {setup::two_processes, setup::in_process}) {
       measure_stalls(out, model, where);
       measure_bystanders(out, model, where);

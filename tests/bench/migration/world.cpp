@@ -65,6 +65,12 @@ actors::member_options member(const served_model& model, const shape& how, const
   return out;
 }
 
+std::shared_ptr<transport::fabric> make_ucx(const served_model& model) {
+  transport::ucx::settings settings;
+  settings.device = model.memory();
+  return transport::ucx::make_fabric(settings);
+}
+
 /// The machine may be busy: silence of a process means nothing here.
 std::unique_ptr<runtime::actor_system> make_system(bool network) {
   runtime::actor_system_settings settings;
@@ -79,8 +85,8 @@ const char* to_string(setup where) noexcept { return where == setup::in_process 
 
 world::world(const served_model& model, const shape& how, setup where) : model_(model), shape_(how), where_(where) {
   const bool alone = where == setup::in_process;
-  const auto hub = alone ? transport::in_process::make_hub() : nullptr;
-  fabric_ = alone ? transport::in_process::make_fabric(hub) : transport::ucx::make_fabric();
+  const auto hub = alone ? transport::in_process::make_hub({.device = model.memory()}) : nullptr;
+  fabric_ = alone ? transport::in_process::make_fabric(hub) : make_ucx(model);
   system_ = make_system(!alone);
 
   actors::node_options o;
@@ -136,7 +142,8 @@ void world::start_child(std::uint16_t port) {
                                  std::to_string(port),
                                  std::to_string(shape_.context),
                                  std::to_string(shape_.copy_share),
-                                 shape_.third_instance ? "1" : "0"};
+                                 shape_.third_instance ? "1" : "0",
+                                 model_.on_gpu() ? "1" : "0"};
   std::vector<char*> arguments;
   for (auto& text : texts) arguments.push_back(text.data());
   arguments.push_back(nullptr);
@@ -149,13 +156,13 @@ void world::start_child(std::uint16_t port) {
   ::_exit(127);
 }
 
-bool is_member(int argc, char** argv) { return argc == 6 && std::string_view(argv[1]) == "--member"; }
+bool is_member(int argc, char** argv) { return argc == 7 && std::string_view(argv[1]) == "--member"; }
 
 int run_member(char** argv) {
   const auto port = static_cast<std::uint16_t>(std::atoi(argv[2]));
   const shape how{static_cast<std::uint32_t>(std::atoi(argv[3])), std::atof(argv[4]), argv[5][0] == '1'};
-  const served_model model;
-  const auto parts = make_parts(transport::ucx::make_fabric());
+  const served_model model(argv[6][0] == '1');
+  const auto parts = make_parts(make_ucx(model));
   const auto system = make_system(true);
   std::vector<runtime::handle<actors::member_interface>> members;
   for (const bool blocking : {false, true}) {

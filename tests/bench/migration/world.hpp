@@ -23,9 +23,9 @@ enum class setup {
 };
 [[nodiscard]] const char* to_string(setup where) noexcept;
 
-/// A cluster of real actors and CPU instances of one thread each. Instances 0 and 1 migrate live; what leaves instance
-/// 2, if there is one, is parked first and copied in one piece. The constructor throws where something cannot start;
-/// the destructor ends everything, the child included.
+/// A cluster of real actors and instances, on the CPU of one thread each. Instances 0 and 1 migrate live; what leaves
+/// instance 2, if there is one, is parked first and copied in one piece. The constructor throws where something cannot
+/// start; the destructor ends everything, the child included.
 class world {
 public:
   world(const served_model& model, const shape& how, setup where);
@@ -52,7 +52,7 @@ private:
 };
 
 /// The child's main: joins the head with the shape of the arguments, and stays until it is killed.
-/// argv: --member PORT CONTEXT COPY_SHARE THIRD
+/// argv: --member PORT CONTEXT COPY_SHARE THIRD ON_GPU
 [[nodiscard]] bool is_member(int argc, char** argv);
 int run_member(char** argv);
 

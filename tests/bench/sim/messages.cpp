@@ -1,8 +1,8 @@
 #include "sim/messages.hpp"
 
 #include "sim/processor.hpp"
+#include "support/ring.hpp"
 
-#include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/sim/event_log.hpp>
 #include <godwit/runtime/sim/world.hpp>
 
@@ -17,13 +17,14 @@
 #include <string>
 #include <vector>
 
-// Two programs, each written for both: tokens that go round a ring of actors, and pairs of actors of which one asks the
-// other, waits for the answer and asks again.
+// The two programs of support/ring.hpp, and the same written for bare CAF.
 namespace godwit::bench {
 
-namespace {
+template <class I> typename I::result_type inspect(I& f, hop& x) { return f(x.left, x.sum); }
+template <class I> typename I::result_type inspect(I& f, reply& x) { return f(x.sum); }
+template <class I> typename I::result_type inspect(I& f, go& x) { return f(x.count); }
 
-using namespace std::chrono_literals;
+namespace {
 
 constexpr std::uint64_t ring_actors = 64;
 constexpr std::uint64_t ring_tokens = 16;
@@ -31,105 +32,24 @@ constexpr std::uint64_t ring_hops = 40'000; ///< of each token
 constexpr std::uint64_t pairs = 32;
 constexpr std::uint64_t pair_asks = 4'000; ///< of each pair
 
-/// A token, or the question of a pair.
-struct hop {
-  std::uint64_t left = 0;
-  std::uint64_t sum = 0;
-  hop() = default;
-  hop(std::uint64_t n, std::uint64_t s) : left(n), sum(s) {}
-  auto fields() { return std::tie(left, sum); }
-};
-struct reply {
-  std::uint64_t sum = 0;
-  reply() = default;
-  explicit reply(std::uint64_t s) : sum(s) {}
-  auto fields() { return std::tie(sum); }
-};
-struct go {
-  std::uint64_t count = 0;
-  go() = default;
-  explicit go(std::uint64_t n) : count(n) {}
-  auto fields() { return std::tie(count); }
-};
-
-template <class I> typename I::result_type inspect(I& f, hop& x) { return f(x.left, x.sum); }
-template <class I> typename I::result_type inspect(I& f, reply& x) { return f(x.sum); }
-template <class I> typename I::result_type inspect(I& f, go& x) { return f(x.count); }
-
 /// How many have ended, and a way to wait for the last one.
 struct finish_line {
-  explicit finish_line(std::uint64_t all) : left(all) {}
-  void cross() {
-    if (--left == 0) over.set_value();
+  void expect(std::uint64_t all) {
+    left = all;
+    over = std::make_unique<std::promise<void>>(); // the last one lived until now: somebody may still leave it
   }
-  std::uint64_t left; // the actors run one at a time
-  std::promise<void> over;
+  void begin() const noexcept {}
+  void cross() {
+    if (--left == 0) over->set_value();
+  }
+  std::uint64_t left = 0; // the actors run one at a time
+  std::unique_ptr<std::promise<void>> over;
 };
 
 /// Of processor time: of one core that it has for itself.
 double million_per_second(std::uint64_t messages, double processor_seconds) {
   return static_cast<double>(messages) * 1e-6 / processor_seconds;
 }
-
-// -- ours
-
-namespace ours {
-
-using relay_interface = runtime::interface<void(hop)>;
-
-class relay final : public runtime::actor<relay_interface> {
-public:
-  relay(runtime::actor_context context, std::vector<runtime::handle<relay_interface>>& ring, std::uint64_t index,
-        const std::unique_ptr<finish_line>& line)
-      : actor(context), ring_(ring), next_((index + 1) % ring_actors), line_(line) {}
-  runtime::behavior_of<relay_interface> make_behavior() override {
-    return {[this](hop& h) {
-      if (h.left == 0) return line_->cross();
-      tell(ring_[next_], hop{h.left - 1, h.sum + next_});
-    }};
-  }
-
-private:
-  std::vector<runtime::handle<relay_interface>>& ring_;
-  std::uint64_t next_;
-  const std::unique_ptr<finish_line>& line_;
-};
-
-using server_interface = runtime::interface<reply(hop)>;
-
-class server final : public runtime::actor<server_interface> {
-public:
-  using actor::actor;
-  runtime::behavior_of<server_interface> make_behavior() override {
-    return {[](hop& h) { return reply{h.sum + h.left}; }};
-  }
-};
-
-using asker_interface = runtime::interface<void(go)>;
-
-class asker final : public runtime::actor<asker_interface> {
-public:
-  asker(runtime::actor_context context, runtime::handle<server_interface> to, const std::unique_ptr<finish_line>& line)
-      : actor(context), to_(std::move(to)), line_(line) {}
-  runtime::behavior_of<asker_interface> make_behavior() override {
-    return {[this](go g) { start(run(g.count)); }};
-  }
-
-private:
-  runtime::async::task<void> run(std::uint64_t count) {
-    std::uint64_t sum = 0;
-    for (; count > 0; --count) {
-      auto answer = co_await ask(to_, 5s, hop{count, sum});
-      if (!answer) std::abort(); // it would measure something else
-      sum = answer->sum;
-    }
-    line_->cross();
-  }
-  runtime::handle<server_interface> to_;
-  const std::unique_ptr<finish_line>& line_;
-};
-
-} // namespace ours
 
 // -- bare CAF
 
@@ -139,12 +59,11 @@ using relay_type = caf::typed_actor<caf::reacts_to<hop>>;
 
 class relay final : public relay_type::base {
 public:
-  relay(caf::actor_config& c, std::vector<relay_type>& ring, std::uint64_t index,
-        const std::unique_ptr<finish_line>& line)
+  relay(caf::actor_config& c, std::vector<relay_type>& ring, std::uint64_t index, finish_line& line)
       : relay_type::base(c), ring_(ring), next_((index + 1) % ring_actors), line_(line) {}
   behavior_type make_behavior() override {
     return {[this](hop& h) {
-      if (h.left == 0) return line_->cross();
+      if (h.left == 0) return line_.cross();
       send(ring_[next_], hop{h.left - 1, h.sum + next_});
     }};
   }
@@ -152,7 +71,7 @@ public:
 private:
   std::vector<relay_type>& ring_;
   std::uint64_t next_;
-  const std::unique_ptr<finish_line>& line_;
+  finish_line& line_;
 };
 
 using server_type = caf::typed_actor<caf::replies_to<hop>::with<reply>>;
@@ -169,7 +88,7 @@ using asker_type = caf::typed_actor<caf::reacts_to<go>>;
 
 class asker final : public asker_type::base {
 public:
-  asker(caf::actor_config& c, server_type to, const std::unique_ptr<finish_line>& line)
+  asker(caf::actor_config& c, server_type to, finish_line& line)
       : asker_type::base(c), to_(std::move(to)), line_(line) {}
   behavior_type make_behavior() override {
     return {[this](go g) { next(g.count, 0); }};
@@ -177,12 +96,12 @@ public:
 
 private:
   void next(std::uint64_t left, std::uint64_t sum) {
-    if (left == 0) return line_->cross();
+    if (left == 0) return line_.cross();
     request(to_, caf::infinite, hop{left, sum}) // its timeouts would take a second thread
         .then([this, left](reply& r) { next(left - 1, r.sum); }, [](caf::error&) { std::abort(); });
   }
   server_type to_;
-  const std::unique_ptr<finish_line>& line_;
+  finish_line& line_;
 };
 
 struct config : caf::actor_system_config {
@@ -201,9 +120,10 @@ struct config : caf::actor_system_config {
 class simulated {
 public:
   simulated() {
-    for (std::uint64_t i = 0; i < ring_actors; ++i) ring_.push_back(system_.spawn<ours::relay>(ring_, i, line_));
+    for (std::uint64_t i = 0; i < ring_actors; ++i)
+      ring_.push_back(system_.spawn<relay<finish_line>>(ring_, i, ring_hops, line_));
     for (std::uint64_t i = 0; i < pairs; ++i)
-      askers_.push_back(system_.spawn<ours::asker>(system_.spawn<ours::server>(), line_));
+      askers_.push_back(system_.spawn<asker<finish_line>>(system_.spawn<server>(), line_));
     world_.run();
   }
   ~simulated() { ring_.clear(); }
@@ -223,21 +143,21 @@ public:
 
 private:
   template <class Start> double run(std::uint64_t ends, std::uint64_t messages, Start start) {
-    line_ = std::make_unique<finish_line>(ends); // the last one lived until now: somebody may still leave it
+    line_.expect(ends);
     const auto steps = world_.steps();
     const auto begin = processor_seconds();
     start();
     world_.run();
     const auto took = processor_seconds() - begin;
-    if (line_->left != 0 || world_.steps() - steps != messages) std::abort(); // it would measure something else
+    if (line_.left != 0 || world_.steps() - steps != messages) std::abort(); // it would measure something else
     return million_per_second(messages, took);
   }
 
-  std::unique_ptr<finish_line> line_;
+  finish_line line_;
   runtime::sim::world world_{1};
   runtime::sim::system system_{world_};
-  std::vector<runtime::handle<ours::relay_interface>> ring_;
-  std::vector<runtime::handle<ours::asker_interface>> askers_;
+  std::vector<runtime::handle<relay_interface>> ring_;
+  std::vector<runtime::handle<asker_interface>> askers_;
 };
 
 /// The same in CAF's own system, with its scheduler and clock.
@@ -267,15 +187,15 @@ public:
 
 private:
   template <class Start> double run(std::uint64_t ends, std::uint64_t messages, Start start) {
-    line_ = std::make_unique<finish_line>(ends); // the last one lived until now: somebody may still leave it
-    const auto over = line_->over.get_future();
+    line_.expect(ends);
+    const auto over = line_.over->get_future();
     const auto begin = processor_seconds();
     start();
     over.wait();
     return million_per_second(messages, processor_seconds() - begin);
   }
 
-  std::unique_ptr<finish_line> line_;
+  finish_line line_;
   bare::config config_;
   caf::actor_system system_{config_};
   std::vector<bare::relay_type> ring_;

@@ -30,7 +30,8 @@ struct constraint_limits {
   std::size_t first_masks_max = 128;               ///< of one grammar: what the first part of a state allows
   std::size_t masks_max = 64;                      ///< of one grammar: what a state allows
   /// Of one mask, in nodes of the vocabulary's tree looked at; a part of a state counts as several. A schema that needs
-  /// more is refused from then on.
+  /// more is refused from then on. The first mask of an answer that began elsewhere may take eight times as much, since
+  /// nothing of its schema is known here yet.
   std::uint64_t work_max = std::uint64_t{1} << 23U;
 };
 

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <godwit/gpu/executor.hpp>
+
+#include <cstdint>
+
+namespace godwit::bench {
+
+/// What one step took, in seconds.
+struct step_times {
+  double caller = 0; ///< from begin to the completion
+  double device = 0; ///< from its first work to its last
+};
+
+/// Requests side by side on an executor, over blocks in their order, greedy. What lies in the KV cache does not matter
+/// for the time.
+class timed_steps {
+public:
+  explicit timed_steps(gpu::executor& on) : executor_(on) {}
+  /// `batch` requests, each fed `tokens` tokens from `position` on. Throws std::runtime_error.
+  step_times run(std::uint32_t batch, std::uint32_t position, std::uint32_t tokens);
+
+private:
+  gpu::executor& executor_;
+  std::uint64_t steps_ = 0;
+};
+
+} // namespace godwit::bench

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# What bundle.sh makes and run-checks.sh says of it, with programs that play a part: bundle_test.sh [GODWIT].
+# GODWIT: the real program, whose libraries the bundle must hold.
+set -euo pipefail
+scripts=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+  echo "bundle_test: $*" >&2
+  exit 1
+}
+expect() { grep -qE -- "$1" "$2" || fail "no '$1' in $(basename "$2"): $(cat "$2")"; }
+play() { # NAME LINE EXIT
+  printf '#!/bin/sh\necho "%s"\nexit %s\n' "$2" "$3" >"$folder/build/bin/$1"
+  chmod +x "$folder/build/bin/$1"
+}
+
+mkdir -p "$folder/build/bin" "$folder/smi"
+play gpu_good_test '[  PASSED  ] 3 tests.' 0
+play gpu_absent_test '[  SKIPPED ] Gpu.Works: no such device
+[  PASSED  ] 0 tests.' 0
+play gpu_empty_test '[  PASSED  ] 0 tests.' 0
+play gpu_bad_test '[  FAILED  ] Gpu.IsRight' 1
+printf 'x' >"$folder/build/bin/libgodwit_cuda.so"
+bundle=$folder/bundle
+"$scripts/bundle.sh" "$folder/build" "$bundle" >"$folder/made"
+for file in README.md run-checks.sh checks.tsv version.txt bin/gpu_good_test bin/libgodwit_cuda.so models/default/config.json; do
+  [[ -e $bundle/$file ]] || fail "the bundle has no $file"
+done
+expect 'glibc' "$bundle/README.md"
+expect 'compute-sanitizer --tool racecheck --error-exitcode 1 bin/gpu_good_test' "$bundle/checks.tsv"
+
+# One that is too large is packed.
+GODWIT_BUNDLE_MAX=$(($(du -sb "$bundle" | cut -f1) - 1)) "$scripts/bundle.sh" "$folder/build" "$folder/packed" >"$folder/said" 2>&1
+expect 'once run-checks.sh has unpacked it' "$folder/said"
+[[ -f $folder/packed/contents.tar.gz && ! -e $folder/packed/bin ]] || fail "nothing was packed"
+
+# A bundle that is too large even so is none.
+if GODWIT_BUNDLE_MAX=100 "$scripts/bundle.sh" "$folder/build" "$folder/large" >"$folder/said" 2>&1; then
+  fail "a bundle above its bound was made"
+fi
+expect 'at most 100' "$folder/said"
+
+# checks EXPECTED_EXIT ARGUMENTS...
+checks() {
+  local wanted=$1 got=0
+  shift
+  "$bundle/run-checks.sh" --results "$folder/results" "$@" >"$folder/said" 2>&1 || got=$?
+  ((got == wanted)) || fail "exit code $got instead of $wanted: $(cat "$folder/said")"
+}
+report() { echo "$folder"/results/*.md; }
+
+if ! compgen -G '/proc/driver/nvidia/gpus/*' >/dev/null && ! command -v nvidia-smi >/dev/null; then
+  checks 1
+  expect 'There is no GPU here' "$folder/said"
+  expect '0 passed, 0 failed, [0-9]+ skipped' "$folder/said"
+  expect 'no-gpu' <(report)
+  lines=$(grep -c '^| gpu_.*| skipped | 0 | - | skipped: no GPU |$' "$(report)")
+  ((lines == 12)) || fail "$lines checks are 'skipped: no GPU'"
+  rm -r "$folder/results"
+fi
+
+# shellcheck disable=SC2016 # for the script that is written
+printf '#!/bin/sh\ncase "$*" in *csv,noheader*) echo "Paper GPU 9000";; *) echo "name, Paper GPU 9000";; esac\n' >"$folder/smi/nvidia-smi"
+chmod +x "$folder/smi/nvidia-smi"
+PATH=$folder/smi:$PATH
+# A sanitizer that is there: the checks under it run.
+# shellcheck disable=SC2016
+printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ] || [ "$1" = memcheck ] || [ "$1" = racecheck ] || [ "$1" = 1 ]; do shift; done\nexec "$@"\n' >"$folder/smi/compute-sanitizer"
+chmod +x "$folder/smi/compute-sanitizer"
+checks 1 --only gpu_
+expect '^gpu_good_test +passed +3 tests' "$folder/said"
+expect '^gpu_good_test under racecheck +passed +3 tests' "$folder/said"
+expect '^gpu_absent_test +skipped +skipped: .*no such device' "$folder/said"
+expect '^gpu_bad_test +FAILED +\[  FAILED  \] Gpu.IsRight' "$folder/said"
+expect '^gpu_empty_test +FAILED +no test of that name' "$folder/said"
+expect '3 passed, 6 failed, 3 skipped' "$folder/said"
+expect 'Paper-GPU-9000.md' <(report)
+expect '^\| gpu_bad_test \| FAILED \| [0-9]+ \| 1 \|' "$(report)"
+expect '^# Paper GPU 9000, 20[0-9]{2}-' "$(report)"
+checks 0 --only good
+expect '3 passed, 0 failed, 0 skipped' "$folder/said"
+"$folder/packed/run-checks.sh" --results "$folder/unpacked" --only good >"$folder/said" 2>&1 || fail "unpacked, it fails: $(cat "$folder/said")"
+expect '3 passed, 0 failed, 0 skipped' "$folder/said"
+# What is there for the GPU alone must not skip everything where there is one.
+sed -i 's/^\(gpu_absent_test\t[0-9]*\t\)may/\1must/' "$bundle/checks.tsv"
+checks 1 --only absent
+expect '^gpu_absent_test +FAILED +it found no GPU: .*no such device' "$folder/said"
+checks 1 --only absent # nothing passed
+checks 2 --only nonsense
+checks 2 --nonsense
+checks 0 --list
+expect '^gpu_bad_test under memcheck' "$folder/said"
+
+# The real program finds everything in the bundle but what every machine has.
+if [[ -n ${1:-} && ! -x $1 ]]; then
+  echo "bundle_test: $1 is not built; nothing is said of its libraries"
+elif [[ -n ${1:-} ]]; then
+  mkdir -p "$folder/real/bin"
+  cp "$1" "$folder/real/bin/godwit"
+  "$scripts/bundle.sh" "$folder/real" "$folder/whole" godwit 2>/dev/null
+  libraries=$folder/whole/lib:$folder/whole/lib/cxx
+  LD_LIBRARY_PATH=$libraries ldd "$folder/whole/bin/godwit" >"$folder/said"
+  if grep -q 'not found' "$folder/said"; then fail "$(cat "$folder/said")"; fi
+  outside=$(sed -n 's/^[[:space:]]*\([^ ]*\)\.so.* => \(\/[^ ]*\) .*/\1 \2/p' "$folder/said" | grep -v " $folder/whole/" |
+    grep -vE '^(libc|libm|libdl|librt|libpthread|libresolv) ' || true)
+  [[ -z $outside ]] || fail "libraries that a bare machine lacks: $outside"
+  LD_LIBRARY_PATH=$libraries "$folder/whole/bin/godwit" --version | grep -q godwit || fail "it does not run"
+fi
+echo "bundle_test: right"

@@ -1,0 +1,223 @@
+#!/usr/bin/env bash
+# Runs every check of this bundle on the GPU of this machine and writes a report.
+# Exit: 0 all passed, 1 something failed or there is no GPU, 2 usage.
+set -uo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+
+usage() {
+  cat <<'END'
+usage: run-checks.sh [--only TEXT] [--cublas DIR] [--results DIR] [--list]
+
+  --only TEXT     only checks whose names hold TEXT
+  --cublas DIR    where this machine has libcublasLt (found by itself in /usr/local/cuda*, ldconfig, and Python's nvidia
+                  packages)
+  --results DIR   where the report goes (default: results/ beside this script)
+  --list          names and commands of the checks, nothing else
+
+What the machine needs: README.md beside this script.
+END
+}
+
+only="" cublas="" results=$here/results list=0
+while (($#)); do
+  case $1 in
+  --only | --cublas | --results)
+    (($# > 1)) || {
+      usage >&2
+      exit 2
+    }
+    case $1 in
+    --only) only=$2 ;;
+    --cublas) cublas=$2 ;;
+    --results) results=$2 ;;
+    esac
+    shift
+    ;;
+  --list) list=1 ;;
+  -h | --help)
+    usage
+    exit 0
+    ;;
+  *)
+    usage >&2
+    exit 2
+    ;;
+  esac
+  shift
+done
+
+# One line a check: name, seconds it may take, "must" or "may" be skipped where there is a GPU, command. Tabs between them.
+names=() limits=() needs=() commands=()
+while IFS=$'\t' read -r name limit need command; do
+  [[ -n $name && $name != \#* && $name == *"$only"* ]] || continue
+  names+=("$name") limits+=("$limit") needs+=("$need") commands+=("$command")
+done <"$here/checks.tsv"
+((${#names[@]})) || {
+  echo "no check has '$only' in its name" >&2
+  exit 2
+}
+if ((list)); then
+  for i in "${!names[@]}"; do printf '%s\n    %s\n' "${names[i]}" "${commands[i]}"; done
+  exit 0
+fi
+
+if [[ -f $here/contents.tar.gz && ! -d $here/bin ]]; then
+  tar -C "$here" -xzf "$here/contents.tar.gz" || {
+    echo "$here/contents.tar.gz cannot be unpacked here" >&2
+    exit 1
+  }
+fi
+
+# The device's name, or nothing.
+find_gpu() {
+  local found=""
+  if command -v nvidia-smi >/dev/null; then
+    found=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
+  fi
+  if [[ -z $found ]]; then
+    found=$(sed -n 's/^Model:[[:space:]]*//p' /proc/driver/nvidia/gpus/*/information 2>/dev/null | head -1)
+  fi
+  printf '%s' "$found"
+}
+
+# The folder of a library of NVIDIA's, or nothing.
+find_library() {
+  local name=$1 folder
+  for folder in /usr/local/cuda*/lib64 /usr/local/cuda*/targets/x86_64-linux/lib /usr/lib/x86_64-linux-gnu; do
+    [[ -e $folder/$name ]] && printf '%s' "$folder" && return
+  done
+  folder=$(ldconfig -p 2>/dev/null | sed -n "s|.*$name .*=> \(.*\)/$name\$|\1|p" | head -1)
+  if [[ -z $folder ]] && command -v python3 >/dev/null; then
+    folder=$(python3 - "$name" 2>/dev/null <<'END'
+import pathlib, site, sys
+for root in site.getsitepackages() + [site.getusersitepackages()]:
+    for found in pathlib.Path(root).glob('nvidia/**/' + sys.argv[1]):
+        print(found.parent)
+        sys.exit()
+END
+    )
+  fi
+  printf '%s' "$folder"
+}
+
+today=$(date +%F)
+gpu=$(find_gpu)
+library=$(cat "$here/cublas.name" 2>/dev/null || true)
+if [[ -z $cublas && -n $library ]]; then cublas=$(find_library "$library"); fi
+# The machine's C++ library where it is new enough.
+cxx=$(cat "$here/cxx.version" 2>/dev/null || true)
+own=$(ldconfig -p 2>/dev/null | sed -n 's|.*libstdc++\.so\.6 .*x86-64.*=> \(.*\)|\1|p' | head -1)
+if [[ -n $cxx && -n $own ]] && grep -aqwF "$cxx" "$own"; then cxx=""; else cxx=:$here/lib/cxx; fi
+export LD_LIBRARY_PATH="$here/lib$cxx${cublas:+:$cublas}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export PATH="$here/bin:$PATH"
+
+# compute-sanitizer and the like come with a toolkit, which is not always in PATH.
+for folder in /usr/local/cuda*/bin /usr/local/cuda*/compute-sanitizer; do
+  [[ -d $folder ]] && PATH="$PATH:$folder"
+done
+
+mkdir -p "$results" || exit 1
+slug=$(printf '%s' "${gpu:-no-gpu}" | tr -c 'A-Za-z0-9\n' '-' | tr -s '-' | sed 's/^-//; s/-$//')
+report=$results/$today-$slug.md
+logs=$results/$today-$slug.logs
+mkdir -p "$logs" || exit 1
+
+passed=0 failed=0 skipped=0 rows=() figures=()
+
+# note NAME RESULT SECONDS EXIT WORDS
+note() {
+  rows+=("| $1 | $2 | $3 | $4 | $5 |")
+  printf '%-44s %-8s %s\n' "$1" "$2" "$5"
+}
+
+# The first line that says why a program skipped everything, or that it failed.
+first_reason() { grep -m1 -iE "$1" "$2" | cut -c1-160 | tr '|' '/' || true; }
+
+run_check() {
+  local name=$1 limit=$2 need=$3 command=$4 log status started words tests
+  log=$logs/$(printf '%s' "$name" | tr -c 'A-Za-z0-9\n' '-').log
+  if [[ -z $gpu ]]; then
+    skipped=$((skipped + 1))
+    note "$name" skipped 0 - "skipped: no GPU"
+    return
+  fi
+  if [[ $command == compute-sanitizer* ]] && ! command -v compute-sanitizer >/dev/null; then
+    skipped=$((skipped + 1))
+    note "$name" skipped 0 - "skipped: compute-sanitizer is not installed"
+    return
+  fi
+  if [[ $command == python3* ]] && ! python3 -c 'import torch' 2>/dev/null; then
+    skipped=$((skipped + 1))
+    note "$name" skipped 0 - "skipped: PyTorch is not installed"
+    return
+  fi
+  started=$SECONDS
+  (cd "$here" && timeout --kill-after=10 "$limit" bash -c "$command") >"$log" 2>&1
+  status=$?
+  tests=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests*\.$/\1/p' "$log" | tail -1)
+  if ((status == 77)) || { ((status == 0)) && [[ $tests == 0 ]] && grep -q '^\[  SKIPPED \]' "$log"; } ||
+    { ((status == 0)) && grep -q '^{"skipped"' "$log"; }; then
+    words=$(first_reason 'skipp|no GPU|no device' "$log")
+    if [[ $need == must ]]; then
+      failed=$((failed + 1))
+      note "$name" FAILED $((SECONDS - started)) $status "it found no GPU: ${words:-it does not say why}"
+    else
+      skipped=$((skipped + 1))
+      note "$name" skipped $((SECONDS - started)) $status "skipped: ${words:-it does not say why}"
+    fi
+  elif ((status == 0)) && [[ $tests == 0 ]]; then
+    failed=$((failed + 1))
+    note "$name" FAILED $((SECONDS - started)) 0 "no test of that name"
+  elif ((status == 0)); then
+    passed=$((passed + 1))
+    note "$name" passed $((SECONDS - started)) 0 "${tests:+$tests tests}"
+    if [[ $name == bench* ]]; then figures+=("$log"); fi
+  else
+    failed=$((failed + 1))
+    words=$(first_reason '\[  FAILED  \]|error|cannot|ERROR' "$log")
+    ((status == 124 || status == 137)) && words="took longer than $limit s"
+    note "$name" FAILED $((SECONDS - started)) $status "${words:-see its log}"
+  fi
+}
+
+if [[ -z $gpu ]]; then
+  echo "There is no GPU here: nvidia-smi names none and /proc/driver/nvidia lists none. Nothing was checked."
+elif [[ -n $library && -z $cublas ]]; then
+  echo "$library is nowhere to be found: what needs the GPU will fail. Name its folder with --cublas."
+fi
+for i in "${!names[@]}"; do run_check "${names[i]}" "${limits[i]}" "${needs[i]}" "${commands[i]}"; done
+
+outcome=0
+if [[ -z $gpu ]] || ((failed > 0 || passed == 0)); then outcome=1; fi
+{
+  echo "# ${gpu:-No GPU}, $today"
+  echo
+  if [[ -z $gpu ]]; then
+    echo "There is no GPU on this machine. Nothing was checked."
+  else
+    echo "\`\`\`"
+    nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem,power.limit --format=csv 2>/dev/null ||
+      cat /proc/driver/nvidia/version 2>/dev/null
+    echo "${library:-no cuBLASLt}: ${cublas:-not found}"
+    echo "processor: $(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -1), $(nproc) threads"
+    cat "$here/version.txt" 2>/dev/null
+    echo "\`\`\`"
+  fi
+  echo
+  echo "$passed passed, $failed failed, $skipped skipped; exit code $outcome."
+  echo
+  echo "| check | result | seconds | exit code | |"
+  echo "| --- | --- | ---: | ---: | --- |"
+  printf '%s\n' "${rows[@]}"
+  for log in "${figures[@]}"; do
+    echo
+    echo "## $(basename "$log" .log)"
+    echo
+    echo "\`\`\`"
+    tail -n 200 "$log"
+    echo "\`\`\`"
+  done
+} >"$report"
+echo "$passed passed, $failed failed, $skipped skipped"
+echo "report: $report"
+exit $outcome
