@@ -50,7 +50,8 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
   }
   t.describe(m.now, x, l, *mark, *this, engine_);
   m.whole = core.whole();
-  m.kept = core.keeps(m, m.now, user_ ? user_->name() : std::string_view{});
+  const auto my_name = user_ && core.wants_names() ? user_->name() : std::string_view{};
+  m.kept = core.keeps(m, m.now, my_name);
   m.now.begin = m.last_end != 0 ? std::max(m.last_end, mark->queued) : core.ticks();
   if (m.whole) {
     const auto ns = core.now_ns();
@@ -58,7 +59,7 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
     m.book->whole.begin_ns = ns;
     if (!engine_.exact_alarms) m.frozen_ns = ns;
   }
-  core.show(m, user_ ? user_->name() : std::string_view{});
+  core.show(m, my_name);
   m.now.first = m.book->next++; // its own: along a thread they rise
   m.current = mark->id;
   m.handling = true;

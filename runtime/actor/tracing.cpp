@@ -25,8 +25,8 @@ message_kind kind_of(const message_type& type, caf::message_id mid) {
 
 } // namespace
 
-bool is_beside(caf::mailbox_element& message) {
-  if (letter::of(message)) return !message.sender && message.mid.is_response();
+bool is_beside(caf::mailbox_element& message, const letter* as_letter) {
+  if (as_letter) return !message.sender && message.mid.is_response();
   return !message.content().match_elements<envelope>();
 }
 
@@ -79,7 +79,8 @@ trace::event tracing::birth() {
 caf::mailbox_element_ptr tracing::queued(caf::mailbox_element_ptr message, std::atomic<std::uint32_t>& in,
                                          const std::atomic<std::uint32_t>& out) {
   stamp* mark = nullptr;
-  if (auto* l = letter::of(*message)) {
+  auto* l = letter::of(*message);
+  if (l) {
     mark = &l->mark;
   } else if (auto* marked = marked_element::of(*message)) {
     mark = &marked->mark;
@@ -93,7 +94,7 @@ caf::mailbox_element_ptr tracing::queued(caf::mailbox_element_ptr message, std::
     // That somebody is gone, or will not answer, is said by whoever comes first to the end of an actor: it depends on
     // other threads, and must not shift the numbers of what its handler makes.
     // So it is with results of callbacks, which a device may give at once where it is stopped.
-    if (mark->id != 0 && is_beside(*message)) {
+    if (mark->id != 0 && is_beside(*message, l)) {
       auto* book = core_->at().book;
       --book->next;
       mark->id = book->next_beside++;

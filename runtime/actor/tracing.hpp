@@ -82,7 +82,7 @@ private:
 };
 
 /// Whether a message is numbered apart from what handlers make: it is the runtime's, or a callback's result.
-[[nodiscard]] bool is_beside(caf::mailbox_element& message);
+[[nodiscard]] bool is_beside(caf::mailbox_element& message, const letter* as_letter);
 
 /// The same number in every process that knows the node.
 [[nodiscard]] std::uint64_t key_of(const caf::node_id& node);

@@ -100,7 +100,7 @@ void replayer::know(const std::vector<const message_type*>& types) { system_->en
 void replayer::hold(runtime::detail::actor_core& receiver, caf::mailbox_element_ptr message) {
   held one{runtime::detail::reference(caf::strong_actor_ptr{receiver.ctrl()}), std::move(message)};
   const auto* l = letter::of(*one.message);
-  if (l && !runtime::detail::is_beside(*one.message))
+  if (l && !runtime::detail::is_beside(*one.message, l))
     held_[l->mark.id] = std::move(one);
   else
     held_beside_.push_back(std::move(one));

@@ -105,7 +105,11 @@ public:
     else
       m.book->last.put(m.now);
   }
-  /// Whether this passes the filter. `receiver`: its name.
+  /// Whether anybody asks for the names of actors: a filter, or somebody who taps.
+  [[nodiscard]] bool wants_names() const noexcept {
+    return filtered_.load(std::memory_order_relaxed) || taps_there_.load(std::memory_order_relaxed);
+  }
+  /// Whether this passes the filter. `receiver`: its name, where names are wanted.
   [[nodiscard]] bool keeps(moment& m, const slot& s, std::string_view receiver) {
     return !filtered_.load(std::memory_order_relaxed) || passes(m, s, receiver);
   }

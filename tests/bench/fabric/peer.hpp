@@ -1,6 +1,6 @@
 #pragma once
 
-#include "fabric/child.hpp"
+#include "support/child.hpp"
 
 #include <godwit/transport/fabric.hpp>
 

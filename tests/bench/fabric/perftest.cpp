@@ -1,6 +1,6 @@
 #include "fabric/perftest.hpp"
 
-#include "fabric/child.hpp"
+#include "support/child.hpp"
 
 #include <chrono>
 #include <sstream>

@@ -4,7 +4,10 @@
 
 #include <godwit/runtime/actor_system.hpp>
 
+#include <cstdio>
 #include <future>
+#include <iostream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,10 +18,9 @@ namespace godwit::bench {
 namespace {
 
 constexpr std::uint64_t ring_actors = 64;
-constexpr std::uint64_t ring_tokens = 1; // several would run in lockstep or bunch up, by chance, which is another cost
-constexpr std::uint64_t ring_hops = 600'000;
+constexpr std::uint64_t ring_hops = 20'000; // of one token: several would run in lockstep or bunch up, by chance
 constexpr std::uint64_t pairs = 16;
-constexpr std::uint64_t pair_asks = 12'000;
+constexpr std::uint64_t pair_asks = 500;
 
 /// Of the calling thread: what others on the machine take meanwhile does not count, nor does a thread that stores.
 double thread_seconds() {
@@ -33,6 +35,12 @@ struct finish_line {
   double began = -1;
   double took = 0;
   std::promise<void> over;
+  /// Before a slice.
+  void set(std::uint64_t runners) {
+    left = runners;
+    began = -1;
+    over = {};
+  }
   void begin() {
     if (began < 0) began = thread_seconds();
   }
@@ -41,35 +49,58 @@ struct finish_line {
     took = thread_seconds() - began;
     over.set_value();
   }
+  /// ns of each of so many messages.
+  [[nodiscard]] double wait(std::uint64_t messages) {
+    over.get_future().wait();
+    return took * 1e9 / static_cast<double>(messages);
+  }
 };
 
-} // namespace
-
-message_costs measure_messages(std::shared_ptr<runtime::trace::recorder> recorder) {
-  message_costs out;
-  std::vector<runtime::handle<relay_interface>> ring(ring_actors);
-  finish_line round, asked;
-  round.left = ring_tokens;
-  asked.left = pairs;
+runtime::actor_system_settings settings_with(std::shared_ptr<runtime::trace::recorder> recorder) {
   runtime::actor_system_settings settings;
   settings.worker_threads = 1;
   settings.recorder = std::move(recorder);
-  runtime::actor_system system(settings);
-  for (std::uint64_t i = 0; i < ring_actors; ++i) ring[i] = system.spawn<relay<finish_line>>(ring, i, ring_hops, round);
-  for (std::uint64_t i = 0; i < ring_tokens; ++i) system.tell(ring[i * (ring_actors / ring_tokens)], hop{ring_hops, 0});
-  round.over.get_future().wait();
-  const auto told = ring_tokens * (ring_hops + 1);
-  out.tell_ns = round.took * 1e9 / static_cast<double>(told);
+  return settings;
+}
 
+} // namespace
+
+struct message_load::parts {
+  explicit parts(std::shared_ptr<runtime::trace::recorder> recorder) : system(settings_with(std::move(recorder))) {
+    ring.resize(ring_actors);
+    for (std::uint64_t i = 0; i < ring_actors; ++i)
+      ring[i] = system.spawn<relay<finish_line>>(ring, i, ring_hops, line);
+    for (std::uint64_t i = 0; i < pairs; ++i)
+      askers.push_back(system.spawn<asker<finish_line>>(system.spawn<server>(), line));
+  }
+  finish_line line; // the actors use both until the system has ended
+  std::vector<runtime::handle<relay_interface>> ring;
+  runtime::actor_system system;
   std::vector<runtime::handle<asker_interface>> askers;
-  for (std::uint64_t i = 0; i < pairs; ++i)
-    askers.push_back(system.spawn<asker<finish_line>>(system.spawn<server>(), asked));
-  for (const auto& one : askers) system.tell(one, go{pair_asks});
-  asked.over.get_future().wait();
-  const auto exchanged = 2 * pairs * pair_asks;
-  out.ask_ns = asked.took * 1e9 / static_cast<double>(exchanged);
-  out.messages = told + exchanged;
-  return out;
+};
+
+message_load::message_load(std::shared_ptr<runtime::trace::recorder> recorder)
+    : parts_(std::make_unique<parts>(std::move(recorder))) {}
+message_load::~message_load() = default;
+
+double message_load::tell() {
+  parts_->line.set(1);
+  parts_->system.tell(parts_->ring.front(), hop{ring_hops, 0});
+  return parts_->line.wait(ring_hops + 1);
+}
+
+double message_load::ask() {
+  parts_->line.set(pairs);
+  for (const auto& one : parts_->askers) parts_->system.tell(one, go{pair_asks});
+  return parts_->line.wait(2 * pairs * pair_asks);
+}
+
+void answer_slices(message_load& load) {
+  std::string wanted;
+  while (std::getline(std::cin, wanted) && (wanted == "tell" || wanted == "ask")) {
+    std::printf("%.3f\n", wanted == "tell" ? load.tell() : load.ask());
+    std::fflush(stdout);
+  }
 }
 
 } // namespace godwit::bench

@@ -1,4 +1,4 @@
-#include "fabric/child.hpp"
+#include "support/child.hpp"
 
 #include <csignal>
 #include <cstdlib>
