@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# smoke.sh BUILD NAME SECONDS: the target's corpus, and some seconds more. 77, with a reason, where it was not built.
+# smoke.sh BUILD NAME SECONDS: the target's corpus, and some seconds more of what follows from it, the same each time:
+# new inputs are for ./run fuzz to find. 77, with a reason, where it was not built.
 set -euo pipefail
 program=$1/bin/fuzz_$2
 corpus=$(dirname "$(readlink -f "$0")")/corpus/$2
@@ -12,5 +13,5 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/found"
 [[ -d $corpus ]] || corpus=$work/found
 cd "$work" # a crash's input is written here, and printed
-"$program" "$work/found" "$corpus" -max_total_time="$3" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+"$program" "$work/found" "$corpus" -seed=1 -max_total_time="$3" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
   -print_final_stats=1 -verbosity=0 -close_fd_mask=1

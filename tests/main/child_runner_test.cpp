@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -42,6 +43,27 @@ private:
   std::condition_variable told_;
   std::optional<std::string> how_;
   int times_ = 0;
+};
+
+/// What a child has come to a point of its script by: a file of this process.
+class sign {
+public:
+  explicit sign(const std::string& name)
+      : file_(testing::TempDir() + "godwit_child_" + std::to_string(::getpid()) + "_" + name) {}
+  sign(const sign&) = delete;
+  sign& operator=(const sign&) = delete;
+  ~sign() { std::filesystem::remove(file_); }
+  [[nodiscard]] std::string give() const { return "touch '" + file_ + "'"; }
+  [[nodiscard]] bool wait() const {
+    for (int look = 0; look < 2000; ++look) {
+      if (std::filesystem::exists(file_)) return true;
+      std::this_thread::sleep_for(10ms);
+    }
+    return false;
+  }
+
+private:
+  std::string file_;
 };
 
 child_order shell(const std::string& name, const std::string& command, ending& to) {
@@ -97,11 +119,14 @@ TEST(ChildRunner, OneThatTakesTooLongIsKilledWithWhatItStarted) {
 }
 
 TEST(ChildRunner, OneThatIsStoppedMayEndByItselfAndIsKilledWhereItDoesNot) {
-  child_runner children(200ms);
+  child_runner children(2s); // in which the polite one ends by itself on a busy machine, too
   ending polite, deaf;
-  children.start(shell("polite", "trap 'exit 5' TERM; while :; do sleep 0.01; done", polite));
-  children.start(shell("deaf", "trap '' TERM; while :; do sleep 0.01; done", deaf));
-  std::this_thread::sleep_for(100ms); // until the traps are set
+  const sign polite_is_ready("polite"), deaf_is_ready("deaf");
+  children.start(
+      shell("polite", "trap 'exit 5' TERM; " + polite_is_ready.give() + "; while :; do sleep 0.01; done", polite));
+  children.start(shell("deaf", "trap '' TERM; " + deaf_is_ready.give() + "; while :; do sleep 0.01; done", deaf));
+  ASSERT_TRUE(polite_is_ready.wait());
+  ASSERT_TRUE(deaf_is_ready.wait());
   children.stop("polite");
   children.stop("deaf");
   children.stop("nobody");
@@ -113,9 +138,12 @@ TEST(ChildRunner, NoChildOutlivesIt) {
   ending first, second, late;
   {
     child_runner children(200ms);
-    children.start(shell("first", "sleep 1000", first));
-    children.start(shell("second", "trap '' TERM; while :; do sleep 0.01; done", second));
-    std::this_thread::sleep_for(50ms);
+    const sign first_runs("first"), second_is_ready("second");
+    children.start(shell("first", first_runs.give() + "; sleep 1000", first));
+    children.start(
+        shell("second", "trap '' TERM; " + second_is_ready.give() + "; while :; do sleep 0.01; done", second));
+    ASSERT_TRUE(first_runs.wait());
+    ASSERT_TRUE(second_is_ready.wait());
     children.stop_all();
     EXPECT_EQ(children.running(), 0U);
     children.start(shell("late", "true", late));

@@ -5,11 +5,17 @@
 
 #include <cstdio>
 #include <fstream>
+#include <string>
+
+#include <unistd.h>
 
 namespace godwit::main {
 namespace {
 
 using testing::HasSubstr;
+
+/// Of this process: tests run side by side.
+std::string own_file(const std::string& name) { return testing::TempDir() + std::to_string(::getpid()) + "_" + name; }
 
 serve_settings with(device_choice device, std::string plugin) {
   serve_settings settings;
@@ -36,7 +42,7 @@ TEST(DeviceChoice, CudaWithoutAPluginIsAnErrorInOneLine) {
 
 TEST(DeviceChoice, WhatIsNoPluginIsAnErrorAsWell) {
   // Where NVIDIA's driver is missing, that is said first.
-  const auto file = testing::TempDir() + "no_plugin.so";
+  const auto file = own_file("no_plugin.so");
   std::ofstream(file) << "text";
   auto settings = with(device_choice::cuda, file);
   const auto chosen = choose_device(settings, {});
@@ -49,10 +55,10 @@ TEST(DeviceChoice, WhatIsNoPluginIsAnErrorAsWell) {
 }
 
 TEST(DeviceChoice, AutoIsTheCpuForWhatGpusDoNotDo) {
-  const auto file = testing::TempDir() + "no_plugin.so"; // would be opened, and be refused
+  const auto file = own_file("no_plugin.so"); // would be opened, and be refused
   std::ofstream(file) << "text";
   auto settings = with(device_choice::automatic, file);
-  settings.instances.tensor_parallel = 2;
+  settings.instances.kv_type = kv_choice::f32;
   auto chosen = choose_device(settings, {});
   ASSERT_TRUE(chosen);
   EXPECT_EQ(*chosen, nullptr);

@@ -282,7 +282,7 @@ TEST_F(HttpFront, TenThousandIdleConnectionsTakeLessThan200MegabytesAndTheServer
   if (limit.rlim_max < n + 300) GTEST_SKIP() << "processes may not have " << n + 300 << " descriptors here";
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-  served head(small({"--http-connections-per-address-max", "0"}));
+  served head(small({"--http-connections-per-address-max", "0", "--http-header-timeout", "60s"}));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   const auto health = head.url() + "/health";
   ASSERT_EQ(ask(health).status, 200);

@@ -56,9 +56,9 @@ protected:
 } // namespace
 
 TEST_F(Nodes, AMembersInstancesServeLikeTheHeadsOwn) {
-  served head(one_small);
+  served head(patient(one_small));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  joined member(head.control(), {"--instances", "2", "--threads", "1", "--name", "beside"});
+  joined member(head.control(), patient({"--instances", "2", "--threads", "1", "--name", "beside"}));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
   EXPECT_EQ(member.process.wait_line("joined " + head.control() + " as ", 1s), "instances 1 to 2");
   ASSERT_TRUE(head.wait_instances(3, 10s));
@@ -73,9 +73,9 @@ TEST_F(Nodes, AMembersInstancesServeLikeTheHeadsOwn) {
 }
 
 TEST_F(Nodes, AHeadWithoutInstancesServesThroughItsMembers) {
-  served head({"--instances", "0"});
+  served head(patient({"--instances", "0"}));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  joined member(head.control(), one_small);
+  joined member(head.control(), patient(one_small));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
   ASSERT_TRUE(head.wait_instances(1, 10s));
   round_of_answers round(head.url(), questions());
@@ -184,9 +184,9 @@ TEST_F(Nodes, AStoppedHeadIsLeftAndJoinedAgainWhenItWakes) {
 }
 
 TEST_F(Nodes, AMemberToldToEndLeavesFirst) {
-  served head(one_small);
+  served head(patient(one_small));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  joined member(head.control(), one_small);
+  joined member(head.control(), patient(one_small));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
   (void)calm();
   round_of_answers round(head.url(), questions());

@@ -33,7 +33,7 @@ protected:
 
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
-    head_ = std::make_unique<served>(std::vector<std::string>{"--instances", "2", "--threads", "1"});
+    head_ = std::make_unique<served>(patient({"--instances", "2", "--threads", "1"}));
     ASSERT_TRUE(head_->wait_ready()) << head_->process.err();
     console_ = std::make_unique<console>(head_->control());
   }
@@ -43,11 +43,14 @@ protected:
     const auto code = command.wait_exit(20s);
     return {code.value_or(-1), command.out(), command.err()};
   }
-  static std::vector<question> one_long() {
+  /// With another answer where one was over before the commands about it had come.
+  static constexpr int attempts_max = 10;
+  static std::vector<question> one_long(int attempt) {
     auto out = mixed_questions(1, 1900);
-    out[0].request_id = "looked-after";
+    out[0].request_id = "looked-after-" + std::to_string(attempt);
     return out;
   }
+  static std::string label(int attempt) { return "cmpl-looked-after-" + std::to_string(attempt); }
   /// The instance on which the only request decodes.
   std::optional<std::uint32_t> place() {
     std::optional<std::uint32_t> out;
@@ -86,14 +89,24 @@ TEST_F(OperatorCommands, PoliciesAreSwitchedWhileTheServerRuns) {
 }
 
 TEST_F(OperatorCommands, ARequestIsExplainedWhileItRunsAndAfterItsEnd) {
-  round_of_answers round(head_->url(), one_long());
-  const auto at = place();
-  ASSERT_TRUE(at);
-  const auto to = std::to_string(1 - *at);
-  EXPECT_EQ(run({"migrate", "cmpl-looked-after", "--to", to}).code, 0);
-  const auto open = run({"status", "--request", "cmpl-looked-after", "--json"});
+  std::optional<std::uint32_t> at;
+  std::string name, to;
+  outcome moved, open;
+  json::value story;
+  for (int attempt = 0; attempt < attempts_max; ++attempt) {
+    round_of_answers round(head_->url(), one_long(attempt));
+    at = place();
+    ASSERT_TRUE(at);
+    name = label(attempt);
+    to = std::to_string(1 - *at);
+    moved = run({"migrate", name, "--to", to});
+    open = run({"status", "--request", name, "--json"});
+    ASSERT_TRUE(round.wait_ended(60s));
+    story = open.parsed();
+    if (moved.code == 0 ? story.at("outcome").is_null() : !says_it_ended(moved.err)) break;
+  }
+  EXPECT_EQ(moved.code, 0) << moved.err;
   EXPECT_EQ(open.code, 0) << open.err;
-  const auto story = open.parsed();
   EXPECT_TRUE(story.at("outcome").is_null());
   EXPECT_EQ(story.at("instance").to_number<std::uint32_t>(), 1 - *at);
   ASSERT_EQ(story.at("events").as_array().size(), 2U) << open.out;
@@ -102,11 +115,10 @@ TEST_F(OperatorCommands, ARequestIsExplainedWhileItRunsAndAfterItsEnd) {
   EXPECT_EQ(story.at("events").at(1).at("migration").at("cause").at("kind").as_string(), "manual");
   EXPECT_EQ(story.at("events").at(1).at("migration").at("outcome").as_string(), "committed");
 
-  ASSERT_TRUE(round.wait_ended(30s));
   const auto number = std::to_string(story.at("id").to_number<std::uint64_t>());
   const auto ended = run({"status", "--request", number});
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("request " + number + " (cmpl-looked-after): ended"));
+  EXPECT_THAT(ended.out, HasSubstr("request " + number + " (" + name + "): ended"));
   EXPECT_THAT(ended.out, HasSubstr("to " + to + " by hand; "));
 
   const auto unknown = run({"status", "--request", "cmpl-nobody"});
@@ -117,21 +129,27 @@ TEST_F(OperatorCommands, ARequestIsExplainedWhileItRunsAndAfterItsEnd) {
 }
 
 TEST_F(OperatorCommands, ADrainedInstanceGivesItsRequestAwayStopsAndComesBack) {
-  const auto calm = ask_all(head_->url(), one_long());
-  round_of_answers round(head_->url(), one_long());
-  const auto at = place();
-  ASSERT_TRUE(at);
-  const auto drained = run({"drain", std::to_string(*at)});
-  EXPECT_EQ(drained.code, 0) << drained.err;
-  EXPECT_TRUE(head_->wait_instances(1, 20s)) << "it stops and leaves the list";
-  ASSERT_TRUE(round.wait_ended(30s));
-  EXPECT_EQ(round.answers(), calm) << "nothing is lost";
-  const auto status = head_->status();
-  ASSERT_TRUE(status);
-  EXPECT_EQ(status->redispatches, 0U);
-  EXPECT_THAT(run({"status", "--request", "cmpl-looked-after"}).out, HasSubstr("because the source drains"));
-  EXPECT_EQ(run({"drain", std::to_string(*at), "--undo"}).code, 0);
-  EXPECT_TRUE(head_->wait_instances(2, 20s));
+  const auto calm = ask_all(head_->url(), one_long(-1));
+  for (int attempt = 0; attempt < attempts_max; ++attempt) {
+    round_of_answers round(head_->url(), one_long(attempt));
+    const auto at = place();
+    ASSERT_TRUE(at);
+    const auto drained = run({"drain", std::to_string(*at)});
+    const auto tokens = round.tokens();
+    EXPECT_EQ(drained.code, 0) << drained.err;
+    EXPECT_TRUE(head_->wait_instances(1, 20s)) << "it stops and leaves the list";
+    ASSERT_TRUE(round.wait_ended(60s));
+    EXPECT_EQ(round.answers(), calm) << "nothing is lost";
+    const auto status = head_->status();
+    ASSERT_TRUE(status);
+    EXPECT_EQ(status->redispatches, 0U);
+    const auto story = run({"status", "--request", label(attempt)}).out;
+    EXPECT_EQ(run({"drain", std::to_string(*at), "--undo"}).code, 0);
+    EXPECT_TRUE(head_->wait_instances(2, 20s));
+    if (tokens > 1000 && attempt + 1 < attempts_max) continue; // it may have been over before its turn to move came
+    EXPECT_THAT(story, HasSubstr("because the source drains"));
+    break;
+  }
 
   const auto nobody = run({"drain", "17"});
   EXPECT_EQ(nobody.code, 1);

@@ -60,10 +60,13 @@ TEST_F(Replaying, ADemoWithMigrationsAndAKilledInstanceComesAgainAsItWas) {
 TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
   const auto beside = file + ".node";
   {
-    served head({"--instances", "1", "--threads", "1", "--trace", file, "--trace-level", "content", "--trace-prompts"});
+    const auto recorded = [](const std::string& to) {
+      return patient(
+          {"--instances", "1", "--threads", "1", "--trace", to, "--trace-level", "content", "--trace-prompts"});
+    };
+    served head(recorded(file));
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
-    joined member(head.control(), {"--instances", "1", "--threads", "1", "--trace", beside, "--trace-level", "content",
-                                   "--trace-prompts"});
+    joined member(head.control(), recorded(beside));
     ASSERT_TRUE(member.wait_ready()) << member.process.err();
     ASSERT_TRUE(head.wait_instances(2, 10s));
     for (const auto& answer : ask_all(head.url(), mixed_questions(8, 60))) EXPECT_EQ(answer.error, "");

@@ -99,7 +99,7 @@ TEST_F(ScalingProcesses, AChildComesWithTheLoadServesTheSameTextsAndGoesWithTheL
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
     calm = ask_all(head.url(), questions);
   }
-  served head(with(scaling, with(by_load, by_children)));
+  served head(patient(with(scaling, with(by_load, by_children)))); // the child takes after it
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   round_of_answers round(head.url(), questions);
   ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();

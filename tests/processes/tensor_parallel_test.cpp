@@ -47,6 +47,13 @@ std::string migrate(const place& what, const std::string& control) {
   return code == 0 ? "" : command.err() + " (" + std::to_string(code.value_or(-1)) + ")";
 }
 
+constexpr auto no_answer = "did not answer in time";
+/// On a machine that has no time for one of the two sides; another command may move it.
+bool says_it_goes_on(const std::string& printed) {
+  const auto ways = {"(not_converging)", no_answer, "could not be brought"};
+  return std::any_of(ways.begin(), ways.end(), [&](const char* one) { return printed.find(one) != std::string::npos; });
+}
+
 } // namespace
 
 class TensorParallelProcesses : public testing::Test {
@@ -66,14 +73,16 @@ TEST_F(TensorParallelProcesses, ARequestGoesFromTwoDevicesToOneAndBackByTheOpera
     calm[two] = ask_all(alone.url(), questions)[0];
     ASSERT_EQ(calm[two].tokens.size(), length);
   }
-  pair_of_processes both({"--tensor-parallel", "2"}, {"--tensor-parallel", "1"});
+  pair_of_processes both(patient({"--tensor-parallel", "2"}), patient({"--tensor-parallel", "1"}));
   ASSERT_EQ(both.wait_ready(), "");
-  std::size_t moved_down = 0, moved_up = 0;
-  for (int round = 0; round < 20 && (moved_down < 2 || moved_up < 2); ++round) {
+  std::size_t moved_down = 0, moved_up = 0, unsure = 0;
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while ((moved_down < 2 || moved_up < 2) && std::chrono::steady_clock::now() < until) {
     round_of_answers answers(both.head().url(), questions);
     std::optional<bool> began_on_two;
     std::uint64_t before_first_move = 0;
-    while (!answers.wait_ended(0ms)) {
+    const auto round_until = std::chrono::steady_clock::now() + 30s;
+    while (!answers.wait_ended(0ms) && std::chrono::steady_clock::now() < round_until) {
       const auto here = find_request(both.operator_console());
       if (!here) continue;
       const bool on_two = here->device.substr(0, 8) == "2 x cpu ";
@@ -82,11 +91,11 @@ TEST_F(TensorParallelProcesses, ARequestGoesFromTwoDevicesToOneAndBackByTheOpera
         before_first_move = here->tokens;
       }
       const auto wrong = migrate(*here, both.head().control());
-      if (!wrong.empty()) {
-        EXPECT_THAT(wrong, HasSubstr("no running request")) << "it ends some time";
-        break;
-      }
-      ++(on_two ? moved_down : moved_up);
+      if (wrong.empty())
+        ++(on_two ? moved_down : moved_up);
+      else
+        EXPECT_TRUE(says_it_ended(wrong) || says_it_goes_on(wrong)) << wrong << both.logs();
+      if (wrong.find(no_answer) != std::string::npos) ++unsure;
     }
     ASSERT_TRUE(answers.wait_ended(30s)) << both.logs();
     const auto answer = answers.answers()[0];
@@ -94,7 +103,7 @@ TEST_F(TensorParallelProcesses, ARequestGoesFromTwoDevicesToOneAndBackByTheOpera
     EXPECT_EQ(answer.tokens.size(), length) << "none lost, none twice";
     EXPECT_EQ(answer.usage_tokens, length);
     EXPECT_EQ(answer.finish, "length");
-    ASSERT_TRUE(began_on_two);
+    if (!began_on_two) continue; // over before anybody looked
     const auto& same = calm[*began_on_two].tokens;
     const auto differs = std::mismatch(answer.tokens.begin(), answer.tokens.end(), same.begin()).first;
     EXPECT_GE(static_cast<std::uint64_t>(differs - answer.tokens.begin()), before_first_move)
@@ -105,13 +114,14 @@ TEST_F(TensorParallelProcesses, ARequestGoesFromTwoDevicesToOneAndBackByTheOpera
   EXPECT_EQ(both.operator_console().left_over(5s), "") << both.logs();
   const auto now = both.operator_console().status();
   ASSERT_TRUE(now);
-  EXPECT_EQ(now->moves_total, moved_down + moved_up);
+  EXPECT_GE(now->moves_total, moved_down + moved_up);
+  EXPECT_LE(now->moves_total, moved_down + moved_up + unsure);
   EXPECT_EQ(now->requests_failed_total, 0U);
   EXPECT_EQ(now->redispatches_total, 0U) << both.logs();
 }
 
 TEST_F(TensorParallelProcesses, BetweenInstancesOfTheSameDegreeMovesChangeNoToken) {
-  pair_of_processes both({"--tensor-parallel", "2"}, {"--tensor-parallel", "2"});
+  pair_of_processes both(patient({"--tensor-parallel", "2"}), patient({"--tensor-parallel", "2"}));
   ASSERT_EQ(both.wait_ready(), "");
   const auto questions = mixed_questions(6, 300);
   const auto calm = ask_all(both.head().url(), questions);
@@ -132,8 +142,7 @@ TEST_F(TensorParallelProcesses, WhatIsRecordedOfSeveralDevicesAndOfMovesBetweenD
   const auto base = std::filesystem::path(testing::TempDir()) / ("godwit_degrees_" + std::to_string(::getpid()));
   const std::string files[]{base.string() + ".head.gwt", base.string() + ".member.gwt"};
   const auto recorded = [](const std::string& file, const char* degree) {
-    return std::vector<std::string>{"--trace",           file,  "--trace-level", "content", "--trace-prompts",
-                                    "--tensor-parallel", degree};
+    return patient({"--trace", file, "--trace-level", "content", "--trace-prompts", "--tensor-parallel", degree});
   };
   {
     pair_of_processes both(recorded(files[0], "2"), recorded(files[1], "1"));

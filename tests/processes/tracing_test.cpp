@@ -48,7 +48,7 @@ protected:
   [[nodiscard]] std::vector<std::string> small(std::vector<std::string> more = {}) const {
     std::vector<std::string> out{"--instances", "1", "--threads", "1", "--trace-dump-dir", path("dumps")};
     out.insert(out.end(), more.begin(), more.end());
-    return out;
+    return patient(out);
   }
   static outcome run(std::vector<std::string> arguments, std::chrono::milliseconds timeout = 60s) {
     child_process command(godwit_program(), std::move(arguments));
@@ -155,7 +155,7 @@ TEST_F(Tracing, AFileThatCannotBeWrittenIsSaidAtOnce) {
 
 TEST_F(Tracing, TwoProcessesFilesAreOneStory) {
   {
-    served head({"--instances", "0", "--trace", path("head.gwt"), "--trace-dump-dir", path("dumps")});
+    served head(patient({"--instances", "0", "--trace", path("head.gwt"), "--trace-dump-dir", path("dumps")}));
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
     joined member(head.control(), small({"--name", "beside", "--trace", path("member.gwt")}));
     ASSERT_TRUE(member.wait_ready()) << member.process.err();
@@ -212,7 +212,11 @@ TEST_F(Tracing, AKilledProcessLeavesAReadableFile) {
   ask(head, 4, 40);
   round_of_answers round(head.url(), mixed_questions(4, 1500));
   ASSERT_TRUE(round.wait_tokens(200, 30s));
-  std::this_thread::sleep_for(600ms); // more than one flush
+  const auto flushed = [&] {
+    const auto so_far = trace::read_file(path("t.gwt"));
+    return so_far && analysis::model_requests(analysis::index(*so_far)).size() >= 8;
+  };
+  ASSERT_TRUE(wait_until(20s, flushed));
   head.process.signal(SIGKILL);
   ASSERT_TRUE(head.process.wait_exit(10s));
   const auto all = read(path("t.gwt"));

@@ -14,7 +14,10 @@ if [[ ! -d $here/node_modules/openai ]]; then
   echo "SKIPPED: the openai package is not installed; run: (cd tests/e2e/openai && npm ci)"
   exit 77
 fi
-"$here/../with_server.sh" "$1" --instances 2 -- node --test "$here/openai.test.js" "$here/fields.test.js" "$here/effects.test.js"
+# One file after the other, where node can do so: some count all tokens of the server.
+one_by_one=()
+[[ $(node --help) != *--test-concurrency* ]] || one_by_one=(--test-concurrency=1)
+"$here/../with_server.sh" "$1" --instances 2 -- node --test "${one_by_one[@]}" "$here/openai.test.js" "$here/fields.test.js" "$here/effects.test.js"
 # The same model, told its conversations by a template that shows tools.
 "$here/../with_server.sh" "$1" --chat-template "$here/../../protocols/jinja/templates/qwen2.5.jinja" -- node --test "$here/tools.test.js"
 # One without instances.

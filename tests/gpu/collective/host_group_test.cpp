@@ -16,6 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 /// Runs `body` on a thread for each rank and waits for all.
@@ -187,16 +188,20 @@ TEST(HostGroup, ARankThatGoesAwayEndsEveryWaitAtOnce) {
   }
 }
 
+// Who is first says what the others come to: on a busy machine that may be rank 0.
 TEST(HostGroup, OneThatComesToSomethingElseIsAnErrorForAll) {
   std::string own;
   auto out = end_while_others_wait(3, reduces, [&](auto& end) { own = gathers(*end); });
-  EXPECT_THAT(own, HasSubstr("rank 0 comes to a gathering of 100 values, others to a sum of 100 values"));
+  EXPECT_THAT(own, AnyOf("rank 0 comes to a gathering of 100 values, others to a sum of 100 values",
+                         "rank 1 comes to a sum of 100 values, others to a gathering of 100 values",
+                         "rank 2 comes to a sum of 100 values, others to a gathering of 100 values"));
   for (const auto& error : out.errors) EXPECT_EQ(error, own);
   out = end_while_others_wait(2, reduces, [&](auto& end) {
     std::vector<float> fewer(99);
     own = end->all_reduce(fewer);
   });
-  EXPECT_THAT(own, HasSubstr("a sum of 99 values, others to a sum of 100"));
+  EXPECT_THAT(own, AnyOf("rank 0 comes to a sum of 99 values, others to a sum of 100 values",
+                         "rank 1 comes to a sum of 100 values, others to a sum of 99 values"));
   EXPECT_EQ(out.errors[0], own);
 }
 
@@ -210,13 +215,13 @@ TEST(HostGroup, ASizeOrARootThatCannotBeIsRefusedAndBreaksTheGroup) {
 }
 
 TEST(HostGroup, WhoNeverComesIsNamedWhenTheTimeIsUp) {
-  const auto group = make_host_group(4, 30ms);
+  const auto group = make_host_group(4, 1s);
   std::vector<std::string> errors(4);
   std::vector<std::thread> threads;
   for (const std::uint32_t rank : {0U, 2U})
     threads.emplace_back([&errors, rank, mine = group[rank]] { errors[rank] = reduces(*mine); });
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(errors[0], "ranks 1, 3 did not come to a sum of 100 values within 30 ms");
+  EXPECT_EQ(errors[0], "ranks 1, 3 did not come to a sum of 100 values within 1000 ms");
   EXPECT_EQ(errors[2], errors[0]);
   EXPECT_EQ(reduces(*group[1]), errors[0]) << "who comes too late hears it, too";
 }

@@ -21,7 +21,7 @@ void add_default(words& to, const words& arguments, const std::string& flag, con
 }
 
 words complete(words command, const words& arguments) {
-  // twice the real default, since a test may share its machine
+  // twice the real default, since a test may share its machine; short, since most wait until somebody is missed
   add_default(command, arguments, "--cluster-connection-timeout", "1s");
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
@@ -48,6 +48,23 @@ bool has_default_model() {
     return show.wait_exit(seconds(20)) == 0;
   }();
   return there;
+}
+
+words patient(words arguments) {
+  add_default(arguments, arguments, "--cluster-connection-timeout", "10s");
+  return arguments;
+}
+
+bool says_it_ended(const std::string& printed) {
+  // As a line for people, and with --json.
+  const auto ways = {"no running request is called",
+                     "request_unknown",
+                     "its answer was complete first",
+                     "request_finished",
+                     "home_refused",
+                     "its client went away",
+                     "request_cancelled"};
+  return std::any_of(ways.begin(), ways.end(), [&](const char* one) { return printed.find(one) != std::string::npos; });
 }
 
 std::size_t status_page::ready() const {

@@ -15,6 +15,14 @@ namespace godwit::test {
 /// True where the build has the model that is compiled in; a test without it skips.
 [[nodiscard]] bool has_default_model();
 
+/// Arguments of a process among others of which none dies: one that gets no time on a busy machine is not taken for
+/// dead.
+[[nodiscard]] std::vector<std::string> patient(std::vector<std::string> arguments = {});
+
+/// Whether what `godwit migrate` printed says that the request ended before the command came, or while it moved; then
+/// its home may be the first to know. That is nobody's fault: on a busy machine a command takes its time to start.
+[[nodiscard]] bool says_it_ended(const std::string& printed);
+
 /// What stands in `godwit status --json`, as far as tests ask for it.
 struct instance_line {
   std::uint32_t id = 0;
