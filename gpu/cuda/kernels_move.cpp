@@ -10,11 +10,14 @@ constexpr std::uint32_t move_threads = 256;
 constexpr std::uint32_t at_once = 4; ///< loads under way in a thread
 constexpr std::uint64_t portion = std::uint64_t{move_threads} * at_once * 16;
 
-/// Portions of all pieces in turn, by a grid of any size.
+/// Portions of all pieces in turn, by a grid of at most as many blocks as there are portions.
 GODWIT_KERNEL(move_threads, 1) move_pieces(move_job job) {
-  const std::uint64_t portions = (job.bytes + portion - 1) / portion;
-  for (std::uint64_t i = simt::block_index().x; i < portions * job.count; i += simt::grid_size().x) {
-    const move_piece piece = job.pieces[i / portions];
+  const std::uint64_t portions = (job.bytes + portion - 1) / portion, all = portions * job.count;
+  move_piece next = job.pieces[simt::block_index().x / portions];
+  for (std::uint64_t i = simt::block_index().x; i < all; i += simt::grid_size().x) {
+    const move_piece piece = next;
+    // The list may be the host's, which is a microsecond away or two: it is read while a portion is under way.
+    if (const auto then = i + simt::grid_size().x; then < all) next = job.pieces[then / portions];
     const std::uint64_t first = i % portions * portion + simt::thread_index() * 16;
     const auto* from = static_cast<const std::byte*>(piece.from);
     auto* to = static_cast<std::byte*>(piece.to);

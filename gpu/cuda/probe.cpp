@@ -28,19 +28,20 @@ public:
                 [&] { stream_->copy(in ? first.data() : second.data(), in ? second.data() : first.data(), bytes); });
   }
 
-  [[nodiscard]] double product(std::uint32_t rows, std::uint32_t columns, std::uint32_t depth, std::uint32_t runs,
-                               bool fixed) override {
-    const auto x = numbers(std::uint64_t{rows} * depth * 2), w = numbers(std::uint64_t{columns} * depth * 2),
-               y = numbers(std::uint64_t{rows} * columns * 4);
+  [[nodiscard]] double product(const product_shape& shape, std::uint32_t runs) override {
+    const auto x = numbers(std::uint64_t{shape.rows} * shape.depth * 2),
+               w = numbers(std::uint64_t{shape.columns} * shape.depth * 2),
+               y = numbers(std::uint64_t{shape.rows} * shape.columns * model::bytes_of(shape.y_type));
     gemm_job job;
+    job.y_type = shape.y_type;
     job.x = x.data();
     job.w = w.data();
     job.y = y.data();
-    job.rows = rows;
-    job.columns = columns;
-    job.depth = depth;
+    job.rows = shape.rows;
+    job.columns = shape.columns;
+    job.depth = shape.depth;
     return time(runs, 1, [&] {
-      if (fixed)
+      if (shape.fixed)
         launch_fixed(*stream_, job);
       else
         stream_->gemm(job);

@@ -12,7 +12,7 @@ fail() {
 }
 expect() { grep -qE -- "$1" "$2" || fail "no '$1' in $(basename "$2"): $(cat "$2")"; }
 play() { # NAME LINE EXIT
-  printf '#!/bin/sh\necho "%s"\nexit %s\n' "$2" "$3" >"$folder/build/bin/$1"
+  printf "#!/bin/sh\necho '%s'\nexit %s\n" "$2" "$3" >"$folder/build/bin/$1"
   chmod +x "$folder/build/bin/$1"
 }
 
@@ -22,22 +22,25 @@ play gpu_absent_test '[  SKIPPED ] Gpu.Works: no such device
 [  PASSED  ] 0 tests.' 0
 play gpu_empty_test '[  PASSED  ] 0 tests.' 0
 play gpu_bad_test '[  FAILED  ] Gpu.IsRight' 1
+play bench_gpu '{"name": "gpu/one", "value": 7, "ok": true}
+{"name": "gpu/two", "value": 8, "ok": false}' 1
 printf 'x' >"$folder/build/bin/libgodwit_cuda.so"
 bundle=$folder/bundle
-"$scripts/bundle.sh" "$folder/build" "$bundle" >"$folder/made"
-for file in README.md run-checks.sh checks.tsv version.txt bin/gpu_good_test bin/libgodwit_cuda.so models/default/config.json; do
+programs=(gpu_good_test gpu_absent_test gpu_empty_test gpu_bad_test bench_gpu)
+"$scripts/bundle.sh" "$folder/build" "$bundle" "${programs[@]}" >"$folder/made"
+for file in README.md run-checks.sh checks.tsv version.txt bin/gpu_good_test bin/libgodwit_cuda.so golden/mistral/config.json; do
   [[ -e $bundle/$file ]] || fail "the bundle has no $file"
 done
 expect 'glibc' "$bundle/README.md"
 expect 'compute-sanitizer --tool racecheck --error-exitcode 1 bin/gpu_good_test' "$bundle/checks.tsv"
 
 # One that is too large is packed.
-GODWIT_BUNDLE_MAX=$(($(du -sb "$bundle" | cut -f1) - 1)) "$scripts/bundle.sh" "$folder/build" "$folder/packed" >"$folder/said" 2>&1
+GODWIT_BUNDLE_MAX=$(($(du -sb "$bundle" | cut -f1) - 1)) "$scripts/bundle.sh" "$folder/build" "$folder/packed" "${programs[@]}" >"$folder/said" 2>&1
 expect 'once run-checks.sh has unpacked it' "$folder/said"
 [[ -f $folder/packed/contents.tar.gz && ! -e $folder/packed/bin ]] || fail "nothing was packed"
 
 # A bundle that is too large even so is none.
-if GODWIT_BUNDLE_MAX=100 "$scripts/bundle.sh" "$folder/build" "$folder/large" >"$folder/said" 2>&1; then
+if GODWIT_BUNDLE_MAX=100 "$scripts/bundle.sh" "$folder/build" "$folder/large" "${programs[@]}" >"$folder/said" 2>&1; then
   fail "a bundle above its bound was made"
 fi
 expect 'at most 100' "$folder/said"
@@ -55,9 +58,9 @@ if ! compgen -G '/proc/driver/nvidia/gpus/*' >/dev/null && ! command -v nvidia-s
   checks 1
   expect 'There is no GPU here' "$folder/said"
   expect '0 passed, 0 failed, [0-9]+ skipped' "$folder/said"
-  expect 'no-gpu' <(report)
-  lines=$(grep -c '^| gpu_.*| skipped | 0 | - | skipped: no GPU |$' "$(report)")
-  ((lines == 12)) || fail "$lines checks are 'skipped: no GPU'"
+  expect 'no-gpu.md' <(report)
+  lines=$(grep -c '^| .*| skipped | 0 | - | skipped: no GPU |$' "$(report)")
+  ((lines == 14)) || fail "$lines checks are 'skipped: no GPU'"
   rm -r "$folder/results"
 fi
 
@@ -67,31 +70,47 @@ chmod +x "$folder/smi/nvidia-smi"
 PATH=$folder/smi:$PATH
 # A sanitizer that is there: the checks under it run.
 # shellcheck disable=SC2016
-printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ] || [ "$1" = memcheck ] || [ "$1" = racecheck ] || [ "$1" = 1 ]; do shift; done\nexec "$@"\n' >"$folder/smi/compute-sanitizer"
+printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ] || [ "$1" = memcheck ] || [ "$1" = racecheck ] || [ "$1" = no ] || [ "$1" = 1 ]; do shift; done\nexec "$@"\n' >"$folder/smi/compute-sanitizer"
 chmod +x "$folder/smi/compute-sanitizer"
 checks 1 --only gpu_
 expect '^gpu_good_test +passed +3 tests' "$folder/said"
-expect '^gpu_good_test under racecheck +passed +3 tests' "$folder/said"
-expect '^gpu_absent_test +skipped +skipped: .*no such device' "$folder/said"
+expect '^racecheck of gpu_good +passed +3 tests' "$folder/said"
+# What is there for the GPU alone must not skip everything where there is one.
+expect '^gpu_absent_test +FAILED +it found no GPU: .*no such device' "$folder/said"
 expect '^gpu_bad_test +FAILED +\[  FAILED  \] Gpu.IsRight' "$folder/said"
 expect '^gpu_empty_test +FAILED +no test of that name' "$folder/said"
-expect '3 passed, 6 failed, 3 skipped' "$folder/said"
-expect 'Paper-GPU-9000.md' <(report)
+expect '3 passed, 9 failed, 0 skipped' "$folder/said"
+expect 'Paper-GPU-9000-gpu_.md' <(report)
 expect '^\| gpu_bad_test \| FAILED \| [0-9]+ \| 1 \|' "$(report)"
 expect '^# Paper GPU 9000, 20[0-9]{2}-' "$(report)"
 checks 0 --only good
 expect '3 passed, 0 failed, 0 skipped' "$folder/said"
 "$folder/packed/run-checks.sh" --results "$folder/unpacked" --only good >"$folder/said" 2>&1 || fail "unpacked, it fails: $(cat "$folder/said")"
 expect '3 passed, 0 failed, 0 skipped' "$folder/said"
-# What is there for the GPU alone must not skip everything where there is one.
-sed -i 's/^\(gpu_absent_test\t[0-9]*\t\)may/\1must/' "$bundle/checks.tsv"
-checks 1 --only absent
-expect '^gpu_absent_test +FAILED +it found no GPU: .*no such device' "$folder/said"
+sed -i 's/^\(.*gpu_absent.*\t[0-9]*\t\)must/\1may/' "$bundle/checks.tsv"
 checks 1 --only absent # nothing passed
+expect '^gpu_absent_test +skipped +skipped: .*no such device' "$folder/said"
 checks 2 --only nonsense
 checks 2 --nonsense
 checks 0 --list
-expect '^gpu_bad_test under memcheck' "$folder/said"
+expect '^memcheck of gpu_bad$' "$folder/said"
+checks 2 --limit 0
+
+# A benchmark that misses a goal has failed, and its figures are told.
+checks 1 --only bench_gpu
+expect '^bench_gpu +FAILED +goals missed: 1' "$folder/said"
+expect '^\{"name": "gpu/one", "value": 7' "$folder"/results/*-Paper-GPU-9000-bench_gpu.md
+
+# What was found is on disk when a later check is cut off, and all output in one archive.
+printf '#!/bin/sh\ncp %s/results/*-slow.md %s/before_slow; echo begun; sleep 100\n' "$folder" "$folder" >"$bundle/bin/slow"
+chmod +x "$bundle/bin/slow"
+printf 'a slow one: first\t9\tmust\ttrue\na slow one: second\t100\tmust\tslow\n' >"$bundle/checks.tsv"
+checks 1 --only slow --limit 1
+expect '^a slow one: second +FAILED +took longer than 1 s' "$folder/said"
+expect 'UNFINISHED: 1 of 2' "$folder/before_slow"
+expect '1 passed, 1 failed, 0 skipped' "$folder"/results/*-Paper-GPU-9000-slow.md
+tar -xzOf "$folder"/results/*-Paper-GPU-9000-slow.tar.gz --wildcards '*second.log' >"$folder/said"
+expect '^begun' "$folder/said"
 
 # The real program finds everything in the bundle but what every machine has.
 if [[ -n ${1:-} && ! -x $1 ]]; then
@@ -99,7 +118,7 @@ if [[ -n ${1:-} && ! -x $1 ]]; then
 elif [[ -n ${1:-} ]]; then
   mkdir -p "$folder/real/bin"
   cp "$1" "$folder/real/bin/godwit"
-  "$scripts/bundle.sh" "$folder/real" "$folder/whole" godwit 2>/dev/null
+  GODWIT_BUNDLE_MAX=$((1 << 30)) "$scripts/bundle.sh" "$folder/real" "$folder/whole" godwit 2>/dev/null
   libraries=$folder/whole/lib:$folder/whole/lib/cxx
   LD_LIBRARY_PATH=$libraries ldd "$folder/whole/bin/godwit" >"$folder/said"
   if grep -q 'not found' "$folder/said"; then fail "$(cat "$folder/said")"; fi

@@ -13,8 +13,15 @@ namespace {
 
 using CudaGolden = device_test;
 
+/// In the source tree, or in the bundle for machines without one, beside the programs' folder.
+std::filesystem::path golden_model() {
+  std::filesystem::path of_source = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/mistral";
+  if (std::filesystem::exists(of_source)) return of_source;
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "golden/mistral";
+}
+
 TEST_F(CudaGolden, LogitsAreAsCloseToPyTorchsAsThoseOfTheCpuInBf16) {
-  const std::filesystem::path directory = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/mistral";
+  const auto directory = golden_model();
   if (!std::filesystem::exists(directory)) GTEST_SKIP() << "the goldens are not on this machine";
   auto opened = model::open_model(directory);
   ASSERT_TRUE(opened);

@@ -9,7 +9,9 @@ TEST_F(CudaProbe, TimesCopiesProductsAndAttention) {
   const auto probe = backend_->make_probe(0);
   for (const auto route : {copy_route::within_device, copy_route::to_device, copy_route::from_device})
     EXPECT_GT(probe->copy(route, 100'000, 2), 0.0);
-  for (const bool fixed : {false, true}) EXPECT_GT(probe->product(4, 64, 32, 2, fixed), 0.0);
+  for (const bool fixed : {false, true})
+    for (const auto y : {model::data_type::f32, model::data_type::bf16})
+      EXPECT_GT(probe->product({4, 64, 32, y, fixed}, 2), 0.0);
   for (const bool deterministic : {false, true}) EXPECT_GT(probe->attention({2, 40, 4, 2, 32, deterministic}, 2), 0.0);
   EXPECT_THAT(message_of([&] { (void)probe->attention({1, 40, 4, 2, 33, false}, 1); }), ::testing::Not(""));
 }

@@ -27,15 +27,18 @@ namespace godwit::gpu::cuda::testing {
   return type == data_type::bf16 ? simt::numbers::from_bf16(bits) : simt::numbers::from_f16(bits);
 }
 
-/// Memory that kernels and tests both see. On a GPU managed; else exactly as long as asked for, for the address
-/// sanitizer.
+/// Memory that kernels and tests both see. For a GPU the host's, page-locked: thousands of pieces of managed memory
+/// would go to and fro, page fault by page fault. Else exactly as long as asked for, for the address sanitizer.
 #if defined(GODWIT_KERNELS_NATIVE)
 inline void* allocate(std::size_t bytes) {
   void* memory = nullptr;
-  if (bytes != 0 && cudaMallocManaged(&memory, bytes) != cudaSuccess) throw std::bad_alloc();
-  return memory;
+  if (bytes != 0 && cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped) != cudaSuccess)
+    throw std::bad_alloc();
+  return memory; // unified addresses: the same on both sides
 }
-inline void release(void* memory) { cudaFree(memory); }
+inline void release(void* memory) {
+  if (memory != nullptr) cudaFreeHost(memory);
+}
 #else
 inline void* allocate(std::size_t bytes) { return ::operator new (bytes, std::align_val_t{256}); }
 inline void release(void* memory) { ::operator delete (memory, std::align_val_t{256}); }
