@@ -37,7 +37,7 @@ std::string explain(const protocols::migration_report& r, const std::string& req
   case migration_reason::request_finished:
     return "its answer was complete first";
   case migration_reason::request_cancelled:
-    return "its client went away";
+    return "its client went away, or its home had the whole answer first";
   case migration_reason::request_preempted:
     return "its instance took its blocks for others; it waits to be computed again";
   case migration_reason::request_busy:

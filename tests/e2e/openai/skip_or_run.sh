@@ -2,18 +2,9 @@
 # The npm openai client against a server: skip_or_run.sh GODWIT. Exit 77 (skipped) without node 18 or the client.
 set -euo pipefail
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
-if ! command -v node >/dev/null; then
-  echo "SKIPPED: no node on PATH"
-  exit 77
-fi
-if ! node -e 'process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)'; then
-  echo "SKIPPED: node $(node --version) is older than 18"
-  exit 77
-fi
-if [[ ! -d $here/node_modules/openai ]]; then
-  echo "SKIPPED: the openai package is not installed; run: (cd tests/e2e/openai && npm ci)"
-  exit 77
-fi
+# shellcheck source=tests/e2e/need_package.sh
+source "$here/../need_package.sh"
+need_package "$here" openai
 # One file after the other, where node can do so: some count all tokens of the server.
 one_by_one=()
 [[ $(node --help) != *--test-concurrency* ]] || one_by_one=(--test-concurrency=1)
