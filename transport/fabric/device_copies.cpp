@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace godwit::transport {
@@ -17,6 +18,8 @@ using protocols::memory_region;
 
 /// Device-to-device copies at a time: one runs, others wait behind it; urgent ones have their own.
 constexpr std::uint64_t direct_max = 4;
+/// Less at once would end no transfer.
+constexpr std::size_t bytes_per_copy_min = 4096;
 
 copy_urgency urgency(bool urgent) { return urgent ? copy_urgency::urgent : copy_urgency::bulk; }
 
@@ -35,6 +38,17 @@ bool on_device(const std::vector<memory_region>& regions) noexcept {
                      [](const auto& region) { return region.kind == memory_kind::device; });
 }
 
+std::vector<memory_region> cut_like(const pinned_piece& piece, const std::vector<memory_region>& regions) {
+  std::vector<memory_region> out;
+  out.reserve(regions.size());
+  std::size_t at = 0;
+  for (const auto& region : regions) {
+    out.push_back({piece.get() + at, region.bytes, memory_kind::pinned});
+    at += region.bytes;
+  }
+  return out;
+}
+
 memory_question kind_of(const std::vector<memory_region>& regions, bool reachable) {
   memory_question out;
   out.device = on_device(regions);
@@ -50,24 +64,33 @@ memory_question kind_of(const std::vector<memory_region>& regions, bool reachabl
 /// Where the copier's threads leave what has ended. Outlives the fabric while copies are under way.
 struct device_copies::post_box {
   struct entry {
-    owners held; ///< let go of on the fabric's thread, before `then`
+    owners held; ///< let go of before `then`
     ended then;
     std::string error;
   };
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<entry> entries;
-  std::function<void()> wake; ///< empty: nobody reads any more
+  std::function<void()> wake; ///< empty: the fabric is gone
 
   void put(entry made) {
     {
       const std::lock_guard lock{mutex};
-      if (wake) {
-        entries.push_back(std::move(made));
-        wake(); // under the lock: whoever takes it away waits for the call
-      }
+      entries.push_back(std::move(made));
+      if (wake) wake(); // under the lock: whoever takes it away waits for the call
     }
     changed.notify_all();
+  }
+  std::optional<entry> next() {
+    const std::lock_guard lock{mutex};
+    if (entries.empty()) return std::nullopt;
+    std::optional<entry> first{std::move(entries.front())};
+    entries.pop_front();
+    return first;
+  }
+  void wait() {
+    std::unique_lock lock{mutex};
+    changed.wait(lock, [this] { return !entries.empty(); });
   }
 };
 
@@ -83,11 +106,21 @@ device_copies::device_copies(device_memory options, std::function<void()> wake)
   arriving_ = ring();
 }
 
+// A device that does not end its copies would hold up whoever destroys its copier, frees page-locked memory or lets go
+// of what the copies hold. None of that may happen on the copier's own threads, nor wait on the fabric's.
 device_copies::~device_copies() {
-  std::deque<post_box::entry> last;
-  const std::lock_guard lock{box_->mutex};
-  box_->wake = nullptr;
-  last.swap(box_->entries);
+  {
+    const std::lock_guard lock{box_->mutex};
+    box_->wake = nullptr;
+  }
+  if (open_ == 0) return;
+  std::thread([box = box_, left = open_, copier = std::move(options_.copier), sending = std::move(sending_),
+               arriving = std::move(arriving_)]() mutable {
+    for (; left != 0; --left) {
+      box->wait();
+      (void)box->next();
+    }
+  }).detach();
 }
 
 protocols::memory_copier::completion device_copies::begin(owners held, ended then) {
@@ -118,14 +151,15 @@ void device_copies::scatter(const pinned_piece& from, regions into, bool urgent,
 std::optional<std::uint64_t> device_copies::room(bool from_device, bool into_device, bool urgent) {
   if (from_device && into_device) {
     if ((urgent ? direct_urgent_ : direct_bulk_) >= direct_max) return std::nullopt;
-    return options_.bytes_per_copy;
+    return std::max(options_.bytes_per_copy, bytes_per_copy_min);
   }
   const auto& ring = from_device ? *sending_ : *arriving_;
   if (!ring.free(urgent)) return std::nullopt;
   return ring.bytes();
 }
 
-void device_copies::move(regions from, regions into, bool urgent, owners keep, ended then) {
+void device_copies::move(regions from, regions into, bool urgent, owners keep, std::function<bool()> wanted,
+                         ended then) {
   const bool from_device = on_device(from), into_device = on_device(into);
   if (from_device && into_device) {
     auto& count = urgent ? direct_urgent_ : direct_bulk_;
@@ -139,21 +173,16 @@ void device_copies::move(regions from, regions into, bool urgent, owners keep, e
   }
   auto piece = (from_device ? *sending_ : *arriving_).take(urgent);
   if (into_device) {
-    std::size_t at = 0;
-    for (const auto& region : from) {
-      std::memcpy(piece.get() + at, region.address, region.bytes);
-      at += region.bytes;
-    }
+    const auto parts = cut_like(piece, from);
+    for (std::size_t i = 0; i < from.size(); ++i) std::memcpy(parts[i].address, from[i].address, from[i].bytes);
     return scatter(piece, std::move(into), urgent, std::move(keep), std::move(then));
   }
   // Held until the host's part is done, too.
-  auto over = [piece, keep = std::move(keep), into = std::move(into),
+  auto over = [piece, keep = std::move(keep), into = std::move(into), wanted = std::move(wanted),
                then = std::move(then)](const std::string& error) mutable {
-    std::size_t at = 0;
-    for (const auto& region : into) {
-      if (error.empty()) std::memcpy(region.address, piece.get() + at, region.bytes);
-      at += region.bytes;
-    }
+    const auto parts = cut_like(piece, into);
+    if (error.empty() && wanted())
+      for (std::size_t i = 0; i < into.size(); ++i) std::memcpy(into[i].address, parts[i].address, into[i].bytes);
     piece.reset();
     keep.clear();
     then(error);
@@ -163,19 +192,13 @@ void device_copies::move(regions from, regions into, bool urgent, owners keep, e
 
 bool device_copies::run() {
   bool any = false;
-  for (;;) {
-    post_box::entry next;
-    {
-      const std::lock_guard lock{box_->mutex};
-      if (box_->entries.empty()) return any;
-      next = std::move(box_->entries.front());
-      box_->entries.pop_front();
-    }
+  while (auto next = box_->next()) {
     any = true;
     --open_;
-    next.held.clear();
-    next.then(next.error);
+    next->held.clear();
+    next->then(next->error);
   }
+  return any;
 }
 
 void device_copies::finish() {

@@ -6,6 +6,7 @@
 #include <godwit/transport/device_memory.hpp>
 #include <godwit/transport/fabric.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,10 +24,14 @@ struct memory_question {
 };
 [[nodiscard]] memory_question kind_of(const std::vector<protocols::memory_region>& regions, bool reachable);
 [[nodiscard]] bool on_device(const std::vector<protocols::memory_region>& regions) noexcept;
+/// The beginning of a piece, cut as these regions are.
+[[nodiscard]] std::vector<protocols::memory_region> cut_like(const pinned_piece& piece,
+                                                             const std::vector<protocols::memory_region>& regions);
 
 /// The copies of a fabric: begun on its thread, ended by the copier's, told on its thread again.
 ///
-/// While a copy is under way it holds its memory (`keep`, its pinned piece), whatever becomes of the fabric.
+/// While a copy is under way it holds its memory (`keep`, its pinned piece), whatever becomes of the fabric. It is let
+/// go of on a thread that may call the device, never on one of the copier.
 class device_copies {
 public:
   using regions = std::vector<protocols::memory_region>;
@@ -37,10 +42,11 @@ public:
   device_copies(device_memory options, std::function<void()> wake);
   device_copies(const device_copies&) = delete;
   device_copies& operator=(const device_copies&) = delete;
+  /// Waits for nothing: copies that are under way, and the copier itself, are left to a thread that sees to their end.
   ~device_copies();
 
   [[nodiscard]] bool present() const noexcept { return options_.copier != nullptr; }
-  [[nodiscard]] const device_memory& options() const noexcept { return options_; }
+  [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return options_.patience; }
   /// Two rings: what is sent waits for the network, what arrives for the device alone. Only where present.
   [[nodiscard]] pinned_ring& sending() { return *sending_; }
   [[nodiscard]] pinned_ring& arriving() { return *arriving_; }
@@ -52,24 +58,24 @@ public:
   /// What is copied within this process: how large a piece may be now, given where it lies and where it goes (one of
   /// them at least on a device); nothing where it has to wait for copies that are under way.
   [[nodiscard]] std::optional<std::uint64_t> room(bool from_device, bool into_device, bool urgent);
-  /// Such a piece, after `room` has said so.
-  void move(regions from, regions into, bool urgent, owners keep, ended then);
+  /// Such a piece, after `room` has said so. `wanted` is asked before memory of the host is written, which happens on
+  /// the fabric's thread when the device's part has ended.
+  void move(regions from, regions into, bool urgent, owners keep, std::function<bool()> wanted, ended then);
 
   /// On the fabric's thread: tells what has ended. True where anything has.
   bool run();
   /// Waits until nothing is under way, and tells it; `patience` at most.
   void finish();
-  [[nodiscard]] std::uint64_t open() const noexcept { return open_; }
 
 private:
   struct post_box;
   /// Counts a copy and makes what its end posts.
   [[nodiscard]] protocols::memory_copier::completion begin(owners held, ended then);
 
-  const device_memory options_;
+  device_memory options_;
   std::unique_ptr<pinned_ring> sending_, arriving_;
   std::shared_ptr<post_box> box_;
-  std::uint64_t open_ = 0;
+  std::uint64_t open_ = 0;                            ///< begun, and their end not told
   std::uint64_t direct_bulk_ = 0, direct_urgent_ = 0; ///< open ones from a device to a device
 };
 

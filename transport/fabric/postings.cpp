@@ -188,7 +188,7 @@ bool postings::writing(std::uint64_t write) const {
 bool postings::on_device(transfer_key key) const {
   const std::lock_guard lock{mutex_};
   const auto found = open_.find(key);
-  return found != open_.end() && found->second.device;
+  return found != open_.end() && found->second.device && !found->second.closing && !found->second.dead;
 }
 
 std::uint64_t postings::open_count() const {

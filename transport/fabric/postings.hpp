@@ -52,7 +52,7 @@ public:
   [[nodiscard]] std::vector<callback> close_all();
   [[nodiscard]] bool writing(std::uint64_t write) const; ///< admitted, and not ended
 
-  /// Whether an open posting is memory of a device; false where there is none.
+  /// Whether what a posting takes goes to memory of a device; false where there is none or it takes nothing any more.
   [[nodiscard]] bool on_device(transfer_key key) const;
 
   [[nodiscard]] std::uint64_t open_count() const;

@@ -10,8 +10,8 @@
 namespace godwit::transport::in_process {
 
 hub::hub(settings options)
-    : options_(std::move(options)), name_("godwit-fabric/1/in-process/" + random_identity() + "/"),
-      copies_(options_.device,
+    : bytes_per_piece_(options.bytes_per_piece), name_("godwit-fabric/1/in-process/" + random_identity() + "/"),
+      copies_(std::move(options.device),
               [this] {
                 {
                   const std::lock_guard lock{mutex_};
@@ -59,7 +59,7 @@ void hub::leave(const std::shared_ptr<member>& who) {
           if (here->from == who) finish(lock, *queue, here, "the fabric was closed");
         }
     }
-    const auto until = std::chrono::steady_clock::now() + copies_.options().patience;
+    const auto until = std::chrono::steady_clock::now() + copies_.patience();
     leaving_.push_back({who, [&left] { left.set_value(); }, until});
     tell_left();
   });
@@ -152,7 +152,7 @@ bool hub::copy_piece(std::unique_lock<std::mutex>& lock, std::list<job>& queue) 
     return room.has_value();
   }
   std::vector<protocols::memory_region> from;
-  const piece_limits limits{options_.bytes_per_piece, 1U << 16U, 1U << 16U};
+  const piece_limits limits{bytes_per_piece_, 1U << 16U, 1U << 16U};
   const auto cut = first->cutter.next(limits, from);
   auto place = to->table.admit(first->key, cut);
   if (place.error.empty() && on_device(place.into)) { // since it was asked about
@@ -196,7 +196,9 @@ void hub::copy_on_device(std::unique_lock<std::mutex>& lock, std::list<job>& que
     place.keep.reset();
     then({});
   } else
-    copies_.move(std::move(from), std::move(place.into), urgent, {first->keep, std::move(place.keep)}, std::move(then));
+    copies_.move(
+        std::move(from), std::move(place.into), urgent, {first->keep, std::move(place.keep)},
+        [to, write = place.write] { return to->table.writing(write); }, std::move(then));
   lock.lock();
   ++queue.front().from->counted.messages_sent;
   if (!queue.front().cutter.ended()) return;
@@ -212,8 +214,10 @@ void hub::copied(std::uint64_t name, const std::shared_ptr<member>& from, const 
   for (auto* queue : {&urgent_, &bulk_, &copying_})
     for (auto i = queue->begin(); i != queue->end(); ++i)
       if (i->name == name) where = queue, which = i;
+  auto wrong = error;
+  if (wrong.empty() && !to->table.writing(write)) wrong = "the receiver has ended";
   // Whoever has been told that the send failed may have filled its memory with something else since.
-  const auto wrong = !error.empty() ? error : where == nullptr ? "the sender gave up while its memory was copied" : "";
+  if (wrong.empty() && where == nullptr) wrong = "the sender gave up while its memory was copied";
   if (wrong.empty()) {
     ++to->counted.messages_landed;
     to->counted.bytes_landed += bytes;
@@ -253,9 +257,11 @@ void hub::run() {
     }
     finish_late(lock);
     if (!calls_.empty() || copies_ended_) continue;
-    if (!urgent_.empty() && copy_piece(lock, urgent_)) continue;
+    const bool none_urgent = urgent_.empty();
+    if (!none_urgent && copy_piece(lock, urgent_)) continue;
     if (!bulk_.empty() && copy_piece(lock, bulk_)) continue;
-    if (!calls_.empty() || copies_ended_) continue;
+    // What came while the lock was let go of has woken nobody.
+    if (!calls_.empty() || copies_ended_ || (none_urgent && !urgent_.empty())) continue;
     if (ending_) return;
     wait(lock);
   }

@@ -74,7 +74,7 @@ private:
               std::string error);
   void finish_late(std::unique_lock<std::mutex>& lock);
 
-  const settings options_;
+  const std::size_t bytes_per_piece_;
   const std::string name_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

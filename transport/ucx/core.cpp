@@ -22,9 +22,10 @@ core::core(const settings& options, std::shared_ptr<faults> broken) {
   shared_.options = options;
   shared_.broken = std::move(broken);
   shared_.identity = random_identity();
-  copies_ = std::make_unique<device_copies>(options.device, [this] { submit([] {}); });
+  // Nobody else holds the copier: only who sees to its copies knows when it can go.
+  copies_ = std::make_unique<device_copies>(std::exchange(shared_.options.device, {}), [this] { submit([] {}); });
   shared_.copies = copies_.get();
-  worker_ = std::make_unique<worker>(options, static_cast<worker::events&>(*this));
+  worker_ = std::make_unique<worker>(shared_.options, static_cast<worker::events&>(*this));
   shared_.messages = worker_.get();
   shared_.address = to_string(ucx::address{options.listen, worker_->port(), shared_.identity});
   shared_.io = &io_;
@@ -84,7 +85,6 @@ void core::post(transfer_key key, std::vector<protocols::memory_region> regions,
 void core::withdraw(transfer_key key, std::function<void()> done) {
   std::vector<std::uint64_t> writes;
   auto calls = shared_.table.close(key, std::move(done), &writes);
-  if (calls.empty() && writes.empty()) return; // the write that was under way ends on the thread
   submit([this, calls = std::move(calls), writes = std::move(writes)]() mutable {
     // Writes are made by this thread, so none is under way: these only wait for their senders' word. But a copy to a
     // device ends by itself.

@@ -136,32 +136,23 @@ std::string receiver::place_on_device(connection from, peer& who, const wire::bl
 
 void receiver::unpark() {
   for (auto* parked : {&parked_urgent_, &parked_bulk_}) {
+    const bool urgent = parked == &parked_urgent_;
     while (!parked->empty()) {
-      auto& next = parked->front();
-      const auto found = peers_.find(next.from);
-      if (!shared_.table.writing(next.place.write)) {
-        if (found != peers_.end()) {
-          found->second.parked -= next.payload.size();
-          refuse(next.from, next.what.number, "no posting " + to_string(next.what.key) + " any more");
-        }
-        parked->pop_front();
-        continue;
-      }
-      const auto staged = shared_.copies->arriving().take(parked == &parked_urgent_);
+      const auto staged = shared_.copies->arriving().take(urgent);
       if (!staged) break;
-      const auto one = std::move(next);
+      const auto one = std::move(parked->front());
       parked->pop_front();
-      if (found != peers_.end()) found->second.parked -= one.payload.size();
+      peers_.at(one.from).parked -= one.payload.size();
       std::memcpy(staged.get(), one.payload.data(), one.payload.size());
-      scatter(one.from, one.what, one.place, staged, parked == &parked_urgent_, false);
+      pulls_first_ = true;
+      scatter(one.from, one.what, one.place, staged, urgent, false);
     }
   }
 }
 
 void receiver::scatter(connection from, const wire::blocks& m, const postings::admission& place,
                        const pinned_piece& staged, bool urgent, bool pulled) {
-  if (!arrived_well(m, {{staged.get(), static_cast<std::size_t>(m.what.bytes), protocols::memory_kind::pinned}}))
-    return fail(from, m, place.write, "a wrong checksum");
+  if (!arrived_well(m, cut_like(staged, place.into))) return fail(from, m, place.write, "a wrong checksum");
   shared_.copying.emplace(place.write, false);
   shared_.copies->scatter(staged, place.into, urgent, {place.keep},
                           [this, from, m, write = place.write, pulled](const std::string& error) {
@@ -207,8 +198,12 @@ bool receiver::withdrawn(std::uint64_t write) {
       who.staged_keep.reset();
     }
   for (auto* parked : {&parked_urgent_, &parked_bulk_})
-    for (auto& one : *parked)
-      if (one.place.write == write) one.place.keep.reset();
+    std::erase_if(*parked, [&](const parked_message& one) {
+      if (one.place.write != write) return false;
+      peers_.at(one.from).parked -= one.payload.size();
+      refuse(one.from, one.what.number, "no posting " + to_string(one.what.key) + " any more");
+      return true;
+    });
   for (auto* queue : {&urgent_, &bulk_})
     if (!queue->empty() && queue->front().place && queue->front().place->write == write)
       queue->front().place->keep.reset();
@@ -248,6 +243,7 @@ std::optional<receiver::arrival> receiver::begin(const wire::blocks& m) {
   if (who.staged) {
     out.into = {{who.staged.get(), static_cast<std::size_t>(m.what.bytes), protocols::memory_kind::pinned}};
     who.staged_keep = std::move(out.place.keep);
+    who.staged_since = std::chrono::steady_clock::now();
   }
   return out;
 }
@@ -271,7 +267,11 @@ bool receiver::read_streams() {
   connection bulk = 0;
   for (const auto which : streams_) {
     const auto& who = peers_.at(which);
-    if (who.stream->waiting() ? !shared_.copies->arriving().free(who.urgent) : !who.stream->readable()) continue;
+    const auto& stream = *who.stream;
+    const bool goes_on = stream.waiting() ? shared_.copies->arriving().free(who.urgent) ||
+                                                !shared_.table.on_device(stream.key()) // withdrawn since
+                                          : stream.readable();
+    if (!goes_on) continue;
     if (who.urgent)
       next.push_back(which);
     else if (bulk == 0 || (bulk <= last_bulk_ && which > last_bulk_))
@@ -282,7 +282,7 @@ bool receiver::read_streams() {
     streaming_ = which;
     auto& who = peers_.at(which);
     const auto wrong = who.stream->step(*this);
-    who.heard = who.streamed = std::chrono::steady_clock::now();
+    who.heard = std::chrono::steady_clock::now();
     if (!wrong.empty()) give_up(which, wrong);
   }
   return !next.empty();
@@ -313,9 +313,7 @@ std::string receiver::queue(connection from, peer& who, const wire::blocks& m, s
 }
 
 bool receiver::run(pull& next) {
-  const auto found = peers_.find(next.from);
-  if (found == peers_.end()) return true;
-  auto& who = found->second;
+  auto& who = peers_.at(next.from);
   const auto number = next.what.number;
   bool wanted = true;
   if (!next.place) {
@@ -342,6 +340,7 @@ bool receiver::run(pull& next) {
     return true;
   }
   if (device) {
+    pulls_first_ = false;
     scatter(next.from, next.what, place, staged, who.urgent, true);
     return true;
   }
@@ -373,11 +372,16 @@ void receiver::lost(connection which, const std::string& reason) {
     shared_.call_all(shared_.table.failed(write, "the sender is gone: " + reason));
   if (const auto& stream = found->second.stream; stream && stream->writing() != 0)
     shared_.call_all(shared_.table.failed(stream->writing(), "the sender is gone: " + reason));
+  // What it has sent and not been answered for goes at once: another connection of it would add as much again.
+  const auto over = [&](connection from, const postings::admission* place) {
+    if (from == which && place != nullptr)
+      shared_.call_all(shared_.table.failed(place->write, "the sender is gone: " + reason));
+    return from == which;
+  };
+  for (auto* parked : {&parked_urgent_, &parked_bulk_})
+    std::erase_if(*parked, [&](const parked_message& one) { return over(one.from, &one.place); });
   for (auto* queue : {&urgent_, &bulk_})
-    if (!queue->empty() && queue->front().from == which && queue->front().place) {
-      shared_.call_all(shared_.table.failed(queue->front().place->write, "the sender is gone: " + reason));
-      queue->front().place->keep.reset();
-    }
+    std::erase_if(*queue, [&](const pull& one) { return over(one.from, one.place ? &*one.place : nullptr); });
   if (shared_.streams != nullptr) shared_.streams->forget(which);
   streams_.erase(which);
   peers_.erase(found);
@@ -404,20 +408,30 @@ void receiver::send_receipts(connection to, peer& who) {
   }
 }
 
+bool receiver::run_first(std::deque<pull>& queue) {
+  if (queue.empty() || !run(queue.front())) return false;
+  queue.pop_front();
+  return true;
+}
+
+// What waits for memory goes on when a copy has ended. Bulk may pass urgent ones that wait: it goes to the host's
+// memory then.
+bool receiver::run_pulls(time until) {
+  while (run_first(urgent_) || run_first(bulk_))
+    if (std::chrono::steady_clock::now() >= until) return busy();
+  return false;
+}
+
 bool receiver::work() {
   const auto until = std::chrono::steady_clock::now() + reading_time;
-  // Streams and the others ask for the same page-locked pieces: each goes first every other time.
+  // All ask for the same page-locked pieces: streams go first every other time, and of the others those who did not
+  // get the last one.
   streams_first_ = !streams_first_;
   bool reading = streams_first_ && read_streams();
-  unpark();
-  bool pulls = busy();
-  while (pulls) {
-    auto& queue = urgent_.empty() ? bulk_ : urgent_;
-    pulls = run(queue.front()); // what waits for memory goes on when a copy has ended
-    if (pulls) queue.pop_front();
-    pulls = pulls && busy();
-    if (std::chrono::steady_clock::now() >= until) break;
-  }
+  const bool pulls_first = pulls_first_;
+  if (!pulls_first) unpark();
+  const bool pulls = run_pulls(until);
+  if (pulls_first) unpark();
   if (!streams_first_) reading = read_streams();
   // A receipt costs a system call here, one there, and the answer to it: they wait for company while more arrives,
   // which is at most until the sender has used up the larger part of its window.
@@ -432,18 +446,18 @@ bool receiver::work() {
 }
 
 void receiver::tick(time now) {
-  std::vector<connection> silent;
+  std::vector<std::pair<connection, const char*>> gone;
   for (const auto& [which, who] : peers_)
     // A sender closes what it does not use long before; one of another kind, or one that vanished, does not.
     if (now - who.heard > (who.greeted ? 3 * shared_.options.idle_timeout : shared_.options.connect_timeout))
-      silent.push_back(which);
+      gone.emplace_back(which, "it is silent");
   for (const auto which : streams_) {
-    // One that stops in the middle of a piece keeps memory from others only as long as they do not want it.
+    // One that does not come to the end of a piece keeps it from others only as long as they do not want it.
     const auto& who = peers_.at(which);
-    if (who.staged && now - who.streamed > shared_.options.peer_timeout && !shared_.copies->arriving().free(who.urgent))
-      silent.push_back(which);
+    const bool late = who.staged && now - who.staged_since > shared_.options.peer_timeout;
+    if (late && !shared_.copies->arriving().free(false)) gone.emplace_back(which, "it is too slow with a piece");
   }
-  for (const auto which : silent) give_up(which, "it is silent");
+  for (const auto& [which, reason] : gone) give_up(which, reason);
 }
 
 } // namespace godwit::transport::ucx

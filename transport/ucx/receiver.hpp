@@ -59,7 +59,7 @@ private:
     std::unique_ptr<stream_reader> stream;
     pinned_piece staged;               ///< what the stream brings for a device is read into this
     std::shared_ptr<void> staged_keep; ///< of the memory where it belongs
-    time streamed;                     ///< when some came last
+    time staged_since;                 ///< it has the piece
     std::uint64_t parked = 0;          ///< bytes
   };
   struct pull {
@@ -68,7 +68,8 @@ private:
     std::vector<wire::remote_span> spans;
     std::optional<postings::admission> place; ///< admitted, and waits for memory
   };
-  /// A message for a device that waits for page-locked memory. Its sender's window bounds them.
+  /// A message for a device that waits for page-locked memory. A connection may have four windows of ours of them: it
+  /// ends with more, and they with it or with their posting.
   struct parked_message {
     connection from = 0;
     wire::blocks what;
@@ -92,6 +93,9 @@ private:
   void settle(peer& who, const wire::receipts& m);
   /// False: it waits for memory.
   [[nodiscard]] bool run(pull& next);
+  [[nodiscard]] bool run_first(std::deque<pull>& queue);
+  /// Pulls, until it is so late or what is left waits for memory. True: there is more.
+  [[nodiscard]] bool run_pulls(time until);
   [[nodiscard]] std::string place_on_device(connection from, peer& who, const wire::blocks& m, std::string_view payload,
                                             postings::admission place);
   void unpark();
@@ -117,6 +121,7 @@ private:
   connection streaming_ = 0;     ///< whose is being read
   connection last_bulk_ = 0;
   bool streams_first_ = false; ///< in this turn
+  bool pulls_first_ = false;   ///< parked messages were the last to get a piece
 };
 
 } // namespace godwit::transport::ucx

@@ -105,13 +105,13 @@ bool sender::fill(const link_key& where, link& to, time now) {
     if (!to.urgent && sent++ == bulk_per_turn) return true;
     if (to.open.empty()) to.heard = to.pinged = now; // it owes us something from now on
     to.used = now;
-    send_piece(where, to, name, found->second, streamed);
+    send_piece(where, to, name, found->second, streamed, now);
     if (found->second.cutter.ended()) to.queue.pop_front();
   }
   return false;
 }
 
-void sender::send_piece(const link_key& where, link& to, std::uint64_t name, order& from, bool streamed) {
+void sender::send_piece(const link_key& where, link& to, std::uint64_t name, order& from, bool streamed, time now) {
   std::vector<protocols::memory_region> memory;
   wire::blocks m;
   m.offered = to.pull && from.cutter.bytes_total() > message_at_most;
@@ -120,11 +120,12 @@ void sender::send_piece(const link_key& where, link& to, std::uint64_t name, ord
   auto bytes_max = m.offered || streamed ? shared_.options.bytes_per_pull : shared_.options.bytes_per_message;
   if (from.device) bytes_max = std::min(bytes_max, shared_.copies->sending().bytes());
   m.what = from.cutter.next({bytes_max, regions_per_piece, runs_per_piece}, memory);
-  to.open.emplace(m.number, open_piece{name, m.what.bytes, from.device, !from.device, {}});
+  const auto sent = from.device ? std::nullopt : std::optional{now};
+  to.open.emplace(m.number, open_piece{name, m.what.bytes, from.device, sent, {}});
   to.window_used += m.what.bytes;
   ++from.pieces_open;
   if (from.device)
-    stage(where, to, {++last_stage_, name, std::move(m), streamed, false, {}}, std::move(memory));
+    stage(where, to, {++last_stage_, name, std::move(m), streamed, false, {}, {}}, std::move(memory));
   else
     transmit(to, m, std::move(memory), streamed, from.keep);
 }
@@ -173,6 +174,7 @@ void sender::stage(const link_key& where, link& to, staged_piece made, std::vect
   }
   const auto piece = shared_.copies->sending().take(to.urgent);
   made.memory = {piece.get(), [piece, loan = to.loan](std::byte*) {}};
+  made.parts = cut_like(piece, from);
   to.staged.push_back(made);
   shared_.copies->gather(std::move(from), made.memory, to.urgent, {orders_.at(made.order).keep},
                          [this, where, stage = made.stage](const std::string& error) { staged(where, stage, error); });
@@ -192,25 +194,23 @@ void sender::staged(const link_key& where, std::uint64_t stage, const std::strin
   piece_done(of, number, "copying from the device: " + error);
 }
 
-bool sender::send_staged(link& to) {
+bool sender::send_staged(link& to, time now) {
   int sent = 0;
-  while (to.ready && !to.staged.empty() && to.staged.front().ready) {
+  while (to.ready && !to.staged.empty()) {
     auto& next = to.staged.front();
     const auto number = next.what.number;
-    if (!orders_.contains(next.order)) { // ended meanwhile
+    if (!orders_.contains(next.order)) { // ended meanwhile, perhaps before its copy, which holds the piece
       to.staged.pop_front();
       piece_done(to, number, {});
       continue;
     }
+    if (!next.ready) return false;
     if (next.streamed && to.stream->full()) return to.stream->writable();
     if (!to.urgent && sent++ == bulk_per_turn) return true;
-    std::vector<protocols::memory_region> memory;
-    const auto bytes = static_cast<std::size_t>(next.what.what.bytes);
-    if (bytes != 0) memory.push_back({next.memory.get(), bytes, protocols::memory_kind::pinned});
     auto& open = to.open.at(number);
-    open.sent = true;
+    open.sent = now;
     if (next.what.offered) open.memory = next.memory;
-    transmit(to, next.what, std::move(memory), next.streamed, std::move(next.memory));
+    transmit(to, next.what, std::move(next.parts), next.streamed, std::move(next.memory));
     to.staged.pop_front();
   }
   return false;
@@ -269,8 +269,9 @@ bool sender::copy_on_device(link& to, std::uint64_t name, order& from, bool into
   if (what.bytes == 0)
     then({});
   else
-    shared_.copies->move(std::move(memory), std::move(place.into), to.urgent, {from.keep, std::move(place.keep)},
-                         std::move(then));
+    shared_.copies->move(
+        std::move(memory), std::move(place.into), to.urgent, {from.keep, std::move(place.keep)},
+        [this, write = place.write] { return shared_.table.writing(write); }, std::move(then));
   return true;
 }
 
@@ -304,9 +305,10 @@ std::string sender::received(connection from, const wire::message& m, time now) 
   }
   if (const auto* rejection = std::get_if<wire::rejection>(&m))
     return "refused: " + (rejection->reason.empty() ? "without a reason" : rejection->reason);
-  if (const auto* receipts = std::get_if<wire::receipts>(&m)) return settle(of, *receipts);
+  if (const auto* receipts = std::get_if<wire::receipts>(&m)) return settle(of, *receipts, now);
   if (const auto* refusal = std::get_if<wire::refusal>(&m)) {
     if (auto wrong = answerable(of, refusal->number); !wrong.empty()) return wrong;
+    of.answered = now;
     piece_done(of, refusal->number, refusal->reason.empty() ? "refused" : refusal->reason);
     return {};
   }
@@ -339,7 +341,8 @@ std::string sender::answerable(const link& of, std::uint64_t number) {
   return found != of.open.end() && found->second.sent ? "" : "an answer to what was not sent, or a second one";
 }
 
-std::string sender::settle(link& of, const wire::receipts& m) {
+std::string sender::settle(link& of, const wire::receipts& m, time now) {
+  if (!m.numbers.empty()) of.answered = now;
   if (m.what == wire::fate::landed) {
     for (const auto number : m.numbers) {
       if (auto wrong = answerable(of, number); !wrong.empty()) return wrong;
@@ -383,7 +386,12 @@ void sender::finish(std::uint64_t name, const std::string& error) {
   if (found == orders_.end()) return;
   auto ended = std::move(found->second);
   orders_.erase(found);
-  if (ended.priority == transfer_priority::urgent) --urgent_open_;
+  const bool urgent = ended.priority == transfer_priority::urgent;
+  if (urgent) --urgent_open_;
+  // What the peer reads of it from now on does not count: the pieces are for others.
+  if (const auto over = links_.find({ended.peer, urgent}); over != links_.end() && ended.pieces_open != 0)
+    for (auto& [number, piece] : over->second.open)
+      if (piece.order == name) piece.memory.reset();
   if (error.empty())
     shared_.bytes_sent += ended.cutter.bytes_total();
   else
@@ -419,6 +427,14 @@ bool sender::may_be_read(const link_key& where, std::uint64_t name) const {
                      [name](const auto& piece) { return piece.second.order == name && !piece.second.staged; });
 }
 
+// A peer that gives signs of life and no answers would keep its window, and pieces in its stream, for good.
+bool sender::answers_nothing(const link& to, time now) const {
+  const auto late = now - shared_.options.peer_timeout;
+  return to.answered < late && std::any_of(to.open.begin(), to.open.end(), [&](const auto& piece) {
+           return piece.second.sent && *piece.second.sent < late && !orders_.contains(piece.second.order);
+         });
+}
+
 bool sender::write_stream(link& to, time now) {
   const bool alone = urgent_open_ == 0 && now - urgent_last_ > urgent_burst;
   if (to.stream->writable()) to.stream->step(alone ? bytes_per_write_alone : bytes_per_write);
@@ -438,7 +454,7 @@ bool sender::work(time now) {
     for (auto& [name, to] : links_) {
       if (name.second != urgent) continue;
       if (!to.local) {
-        more = send_staged(to) || more;
+        more = send_staged(to, now) || more;
         more = fill(name, to, now) || more;
         if (to.stream) more = write_stream(to, now) || more;
         if (to.stream && !to.stream->error().empty()) gone.emplace_back(name, to.stream->error());
@@ -483,6 +499,8 @@ void sender::tick(time now) {
       to.used = now;
       if (now - to.heard > options.peer_timeout)
         gone.emplace_back(name, "the peer does not answer");
+      else if (answers_nothing(to, now))
+        gone.emplace_back(name, "the peer answers nothing but that it lives");
       else if (now - to.heard > options.peer_timeout / 3 && now - to.pinged > options.peer_timeout / 3) {
         to.pinged = now;
         shared_.messages->send(to.channel, wire::encode(wire::ping{}), {}, {}, {});

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -44,9 +45,9 @@ private:
   struct open_piece {
     std::uint64_t order = 0;
     std::uint64_t bytes = 0;
-    bool staged = false;      ///< of a device
-    bool sent = false;        ///< before that nobody can have an answer to it
-    pinned_piece memory = {}; ///< which the receiver reads
+    bool staged = false;           ///< of a device
+    std::optional<time> sent = {}; ///< before that nobody can have an answer to it
+    pinned_piece memory = {};      ///< which the receiver reads
   };
   /// Of a device, on its way into page-locked memory. They leave in their order.
   struct staged_piece {
@@ -56,6 +57,7 @@ private:
     bool streamed = false;
     bool ready = false;
     pinned_piece memory;
+    std::vector<protocols::memory_region> parts; ///< of that, one for each region
   };
   struct link {
     std::string peer;
@@ -67,6 +69,7 @@ private:
     std::unique_ptr<stream_writer> stream;
     bool local = false; ///< to ourselves
     time made, heard, pinged, used;
+    time answered;                   ///< a piece
     std::deque<std::uint64_t> queue; ///< orders of which there is something to cut
     std::map<std::uint64_t, open_piece> open;
     std::uint64_t window_used = 0;
@@ -82,14 +85,14 @@ private:
   /// Ready once it is there, or cannot be had.
   void open_stream(const link_key& name, link& to, const wire::welcome& m);
   [[nodiscard]] bool fill(const link_key& where, link& to, time now);
-  void send_piece(const link_key& where, link& to, std::uint64_t name, order& from, bool streamed);
+  void send_piece(const link_key& where, link& to, std::uint64_t name, order& from, bool streamed, time now);
   void transmit(link& to, const wire::blocks& m, std::vector<protocols::memory_region> memory, bool streamed,
                 std::shared_ptr<void> keep);
   [[nodiscard]] bool may_stage(const link& to) const;
   void stage(const link_key& where, link& to, staged_piece made, std::vector<protocols::memory_region> from);
   void staged(const link_key& where, std::uint64_t stage, const std::string& error);
   /// True: there is more that could leave.
-  [[nodiscard]] bool send_staged(link& to);
+  [[nodiscard]] bool send_staged(link& to, time now);
   /// Whether there may be more to copy at once.
   [[nodiscard]] bool copy_piece(link& to);
   [[nodiscard]] bool copy_on_device(link& to, std::uint64_t name, order& from, bool into_device);
@@ -97,10 +100,12 @@ private:
   void piece_done(link& of, std::uint64_t number, const std::string& error);
   /// Answered by the peer: the error where it cannot have been.
   [[nodiscard]] static std::string answerable(const link& of, std::uint64_t number);
-  [[nodiscard]] std::string settle(link& of, const wire::receipts& m);
+  [[nodiscard]] std::string settle(link& of, const wire::receipts& m, time now);
   void finish(std::uint64_t name, const std::string& error);
   /// Pieces of this order may still go out of its memory and count where they arrive.
   [[nodiscard]] bool may_be_read(const link_key& where, std::uint64_t name) const;
+  /// The peer keeps pieces for which nobody waits any more, and answers none.
+  [[nodiscard]] bool answers_nothing(const link& to, time now) const;
   /// True: it takes more.
   [[nodiscard]] bool write_stream(link& to, time now);
   void give_up(const link_key& name, const std::string& reason); ///< closes and drops

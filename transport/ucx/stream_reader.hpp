@@ -43,6 +43,8 @@ public:
   [[nodiscard]] bool readable() const noexcept { return !waiting_ && socket_->readable(); }
   /// For memory.
   [[nodiscard]] bool waiting() const noexcept { return waiting_; }
+  /// The transfer to which the bytes belong that are waited for.
+  [[nodiscard]] transfer_key key() const noexcept { return what_.key; }
   /// One read. What is wrong with the stream: it cannot go on. Empty otherwise.
   [[nodiscard]] std::string step(events& to);
   /// The write whose bytes are coming; 0: none.

@@ -258,8 +258,8 @@ std::uint64_t checksum(const std::byte* data, std::size_t bytes, std::uint64_t s
   return sum;
 }
 
-// Over all bytes as one sequence would be slower; how they are cut into regions may differ between the two sides only
-// where the sizes differ, and those are refused before.
+// Over all bytes as one sequence would be slower. Both sides cut them into the same regions: sizes that differ are
+// refused before, and bytes in a page-locked piece are summed as the regions to which they belong.
 std::uint64_t checksum(const std::vector<protocols::memory_region>& regions) noexcept {
   std::uint64_t sum = 0;
   for (const auto& region : regions) sum = checksum(region.address, region.bytes, sum);

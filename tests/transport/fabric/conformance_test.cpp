@@ -85,6 +85,8 @@ const kind kinds[] = {
     {"ucx_streams_device", ucx_pair<streams, streams>, true, true},
     {"ucx_messages_device", ucx_pair<messages, messages>, true, true},
     {"ucx_checksums_device", ucx_pair<read, streams, true>, true, true},
+    {"ucx_checksums_to_device", ucx_pair<read, read, true>, false, true},
+    {"ucx_checksums_from_device", ucx_pair<streams, streams, true>, true, false},
     {"ucx_cross_memory_to_device", ucx_pair<read, read>, false, true},
     {"ucx_streams_from_device", ucx_pair<streams, streams>, true, false},
     {"ucx_self_device", ucx_self, true, true},
@@ -291,10 +293,10 @@ TEST_P(Fabric, ThousandsOfSmallTransfersLeaveNothingOpen) {
   const auto sent = std::make_shared<answers<std::string>>();
   for (std::uint32_t i = 0; i < count; ++i) {
     post(*b_, {i, 1}, to.part(i, 1), keep);
-    a_->send(b_->address(), {i, 1}, 0, from.part(i, 1), transfer_priority::bulk, 20s, keep,
+    a_->send(b_->address(), {i, 1}, 0, from.part(i, 1), transfer_priority::bulk, 60s, keep,
              [sent](std::string error) { sent->put(std::move(error)); });
   }
-  for (std::uint32_t i = 0; i < count; ++i) ASSERT_EQ(sent->next(20s), "");
+  for (std::uint32_t i = 0; i < count; ++i) ASSERT_EQ(sent->next(60s), "");
   for (std::uint32_t i = 0; i < count; ++i) ASSERT_TRUE(withdraw(*b_, {i, 1}));
   EXPECT_TRUE(same(from, to));
   EXPECT_EQ(a_->figures().sends_open, 0U);

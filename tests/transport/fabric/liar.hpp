@@ -5,6 +5,7 @@
 #include "ucx/wire.hpp"
 #include "ucx/worker.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -16,6 +17,16 @@
 #include <unistd.h>
 
 namespace godwit::transport::testing {
+
+/// Of one region, which is all of the posting (id, 1).
+inline ucx::wire::blocks message(std::uint64_t id, std::uint64_t bytes) {
+  ucx::wire::blocks m;
+  m.number = id;
+  m.key = {id, 1};
+  m.what.bytes = bytes;
+  m.what.sizes = {{bytes, 1}};
+  return m;
+}
 
 /// A client of our own making, which says what it likes.
 class liar final : public ucx::worker::events {
@@ -30,13 +41,25 @@ public:
   void lost(ucx::connection, const std::string&) override { closed = true; }
   void say(const std::string& header, const std::string& payload = {}) { worker.send(to, header, payload, {}, {}); }
   /// `readable`: names this process as one whose memory can be read.
-  void greet(bool readable = true) {
+  void greet(bool readable = true, bool urgent = false) {
     ucx::wire::hello hello;
     hello.from = identity;
     hello.to = where.identity;
     hello.pid = readable ? static_cast<std::uint64_t>(::getpid()) : 0;
     hello.probe = reinterpret_cast<std::uint64_t>(identity.data());
+    hello.urgent = urgent;
     say(ucx::wire::encode(hello));
+  }
+  /// How often a message of this kind was heard.
+  template <class M> [[nodiscard]] std::size_t count_of() const {
+    return static_cast<std::size_t>(
+        std::count_if(heard.begin(), heard.end(), [](const auto& m) { return std::holds_alternative<M>(m); }));
+  }
+  /// Whether the fabric has taken what was said so far.
+  [[nodiscard]] bool taken() {
+    const auto before = count_of<ucx::wire::ping>();
+    say(ucx::wire::encode(ucx::wire::ping{}));
+    return until([&] { return count_of<ucx::wire::ping>() != before; });
   }
   bool until(const std::function<bool()>& condition) {
     return eventually([&] {
@@ -78,7 +101,10 @@ public:
       greeting = *hello;
       ucx::wire::welcome answer;
       answer.pull = pull ? 1 : 0;
+      answer.stream_port = stream_port;
       say(answer);
+    } else if (std::holds_alternative<ucx::wire::ping>(*m) && lives) {
+      say(ucx::wire::ping{true});
     } else {
       heard.push_back(*m);
     }
@@ -92,7 +118,9 @@ public:
       return condition();
     });
   }
-  bool pull = true; ///< says that it reads the sender's memory
+  bool pull = true;              ///< says that it reads the sender's memory
+  bool lives = false;            ///< gives signs of life
+  std::uint16_t stream_port = 0; ///< where it says that it takes streams
   std::optional<ucx::wire::hello> greeting;
   std::vector<ucx::wire::message> heard; ///< but for hellos
   bool closed = false;

@@ -49,13 +49,15 @@ int serve(setup what) {
     if (verb == "post") {
       words >> id >> count >> bytes;
       const auto blocks = memory[id] = std::make_shared<block_memory>(here.blocks(count, bytes));
-      mine->post({id, 1}, blocks->regions(), {}, [say, id, count, blocks](const landing& l) {
-        if (!l.error.empty()) return say("dead " + l.error);
-        if (l.regions != count) return;
-        block_memory wanted(count, blocks->regions().front().bytes); // of the host
-        wanted.scribble(id);
-        say(same(wanted, *blocks) ? "landed right" : "landed wrong");
+      // Made here: what the callback does, the fabric's only thread does, and until it has done it answers nobody.
+      auto wanted = std::make_shared<block_memory>(count, bytes); // of the host
+      wanted->scribble(id);
+      mine->post({id, 1}, blocks->regions(), {}, [say, count, blocks, wanted](const landing& l) mutable {
+        if (l.error.empty() && l.regions != count) return;
+        say(!l.error.empty() ? "dead " + l.error : same(*wanted, *blocks) ? "landed right" : "landed wrong");
+        wanted.reset();
       });
+      wanted.reset();
       say("posted");
     } else if (verb == "send") {
       words >> address >> id >> count >> bytes;

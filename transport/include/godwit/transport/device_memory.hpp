@@ -20,10 +20,11 @@ struct device_memory {
   std::uint32_t urgent_pieces = 2; ///< of these, for urgent sends alone
   /// Of one such piece. A sender of larger messages than that is refused.
   std::size_t bytes_per_piece = std::size_t{1} << 20;
-  /// What the copier is given at once between two places in this process.
+  /// What the copier is given at once between two places in this process; 4 KiB at least.
   std::size_t bytes_per_copy = std::size_t{4} << 20;
-  /// For so long the destructor of a fabric waits for copies that have begun. Then it leaves them to the copier, which
-  /// holds the memory: a device that does not end them in this time is broken.
+  /// For so long the destructor of a fabric waits for copies that have begun. Then it leaves them, with the copier and
+  /// the memory, to a thread that waits for their end: a device that does not end them in this time is broken. A
+  /// withdrawal goes on waiting for such a copy, which could land at any time, until the fabric ends.
   std::chrono::milliseconds patience{10'000};
 };
 

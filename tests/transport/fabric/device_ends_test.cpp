@@ -1,0 +1,121 @@
+// Memory of a device whose copies do not end: what a fabric leaves behind when it goes without them.
+#include "transport/fabric/copier_beside.hpp"
+#include "transport/fabric/rig.hpp"
+
+#include <godwit/transport/in_process/fabric.hpp>
+#include <godwit/transport/ucx/fabric.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace godwit::transport::testing {
+namespace {
+
+using godwit::testing::fake_copier;
+
+/// As that of a GPU: its destructor waits for what is queued, and nothing may be done with the device by its callbacks.
+class copier_of_a_gpu final : public copier_beside {
+public:
+  using copier_beside::copier_beside;
+  ~copier_of_a_gpu() override {
+    while (other_->waiting() != 0) std::this_thread::sleep_for(2ms);
+  }
+  void gather(std::vector<region> from, region into, urgency how, completion done) override {
+    copier_beside::gather(std::move(from), into, how, called_back(std::move(done)));
+  }
+  void scatter(region from, std::vector<region> into, urgency how, completion done) override {
+    copier_beside::scatter(from, std::move(into), how, called_back(std::move(done)));
+  }
+  void copy(std::vector<region> from, std::vector<region> into, urgency how, completion done) override {
+    copier_beside::copy(std::move(from), std::move(into), how, called_back(std::move(done)));
+  }
+  static thread_local bool calls_back; ///< this thread does
+
+private:
+  static completion called_back(completion done) {
+    return [done = std::move(done)](std::string error) {
+      calls_back = true;
+      done(std::move(error));
+    };
+  }
+};
+thread_local bool copier_of_a_gpu::calls_back = false;
+
+TEST(FabricDeviceEnds, ADeviceThatNeverEndsACopyHoldsUpNobodyAndNothingIsLetGoOfByItsThreads) {
+  const std::function<std::shared_ptr<fabric>(device_memory)> makers[] = {
+      [](device_memory device) { return in_process::make_fabric(in_process::make_hub({.device = std::move(device)})); },
+      [](device_memory device) {
+        ucx::settings settings;
+        settings.device = std::move(device);
+        return ucx::make_fabric(std::move(settings));
+      }};
+  for (const auto& make : makers)
+    for (const bool from_device : {true, false}) {
+      const auto device = std::make_shared<fake_device>();
+      const auto held = std::make_shared<fake_copier>(device);
+      auto copier = std::make_shared<copier_of_a_gpu>(held);
+      const std::weak_ptr<copier_of_a_gpu> there = copier;
+      device_memory options;
+      options.copier = std::move(copier);
+      options.patience = 100ms;
+      auto one = make(std::exchange(options, {}));
+      block_memory from(1, 100'000, 0, from_device ? device : nullptr), to(1, 100'000, 0, device);
+      const auto let_go = std::make_shared<answers<bool>>();
+      std::shared_ptr<void> keep(new char, [let_go](char* back) {
+        delete back;
+        let_go->put(copier_of_a_gpu::calls_back);
+      });
+      held->hold(true);
+      post(*one, {1, 1}, to.regions(), std::exchange(keep, nullptr));
+      const auto sent = send(*one, one->address(), {1, 1}, 0, from.regions());
+      ASSERT_TRUE(eventually([&] { return held->waiting() != 0; }));
+      answers<int> gone;
+      std::thread end([&] {
+        one.reset();
+        gone.put(1);
+      });
+      EXPECT_TRUE(gone.next()) << "it waits for the device";
+      EXPECT_EQ(sent->count(), 1U);
+      EXPECT_EQ(let_go->count(), 0U) << "the copy may still land";
+      EXPECT_FALSE(there.expired());
+      held->hold(false);
+      end.join();
+      EXPECT_FALSE(let_go->next().value_or(true)) << "on a thread of the copier";
+      EXPECT_TRUE(eventually([&] { return there.expired(); }));
+    }
+}
+
+TEST(FabricDeviceEnds, ACopyToTheHostThatIsTooLateIsNotWrittenAndItsMemoryHeldUntilThen) {
+  const auto device = std::make_shared<fake_device>();
+  const auto copier = std::make_shared<fake_copier>(device);
+  device_memory options;
+  options.copier = copier;
+  options.patience = 100ms;
+  block_memory from(1, 100'000, 0, device), to(1, 100'000);
+  const auto hub = in_process::make_hub({.device = options});
+  const auto a = in_process::make_fabric(hub);
+  auto b = in_process::make_fabric(hub);
+  const auto keep = std::make_shared<int>(0);
+  const auto withdrawn = std::make_shared<answers<int>>();
+  copier->hold(true);
+  post(*b, {1, 1}, to.regions(), keep);
+  const auto sent = send(*a, b->address(), {1, 1}, 0, from.regions());
+  ASSERT_TRUE(eventually([&] { return copier->waiting() != 0; }));
+  b->withdraw({1, 1}, [withdrawn] { withdrawn->put(1); });
+  b.reset(); // goes without the copy
+  EXPECT_EQ(withdrawn->count(), 1U) << "no write can land any more";
+  EXPECT_GT(keep.use_count(), 1);
+  to.poison(0xEE);
+  copier->hold(false);
+  EXPECT_TRUE(eventually([&] { return keep.use_count() == 1; }));
+  EXPECT_TRUE(to.all(0xEE));
+  EXPECT_NE(sent->next().value_or(""), "");
+}
+
+} // namespace
+} // namespace godwit::transport::testing
