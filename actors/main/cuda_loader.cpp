@@ -3,29 +3,39 @@
 #include <godwit/gpu/model/constraints.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace godwit::main {
+
+std::string refuse_devices(std::size_t there, std::uint32_t wanted) {
+  if (wanted <= there) return {};
+  return "--tensor-parallel " + std::to_string(wanted) + " takes " + std::to_string(wanted) +
+         " GPUs for an instance; this process has " + std::to_string(there);
+}
 
 cuda_loader::cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::model::model_directory model,
                          const serve_settings& settings)
     : backend_(std::move(backend)), model_(std::move(model)), settings_(settings) {
   const auto devices = backend_->devices().size();
-  uploaded_.resize(devices);
-  blocks_.resize(devices);
+  if (auto wrong = refuse_devices(devices, settings_.instances.tensor_parallel); !wrong.empty())
+    throw std::runtime_error(wrong);
+  const auto groups = devices / settings_.instances.tensor_parallel;
+  uploaded_.resize(groups);
+  blocks_.resize(groups);
   // One for all instances: what one has found out about a schema serves the others.
   const auto schemas = std::make_shared<gpu::model::constraints>(*model_.tokens, model_.configuration.eos,
                                                                  model_.configuration.vocabulary);
   allowed_ = [schemas](const protocols::step_slice& slice) { return schemas->allowed(slice); };
 }
 
-gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t device) const {
-  const auto devices = static_cast<std::uint32_t>(uploaded_.size());
+gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t group) const {
+  const auto groups = static_cast<std::uint32_t>(uploaded_.size());
   const auto& from = settings_.instances;
-  // Instances go round the devices, the first ones get what does not divide.
-  const std::uint32_t beside = from.count / devices + (device < from.count % devices ? 1 : 0);
+  // Instances go round the groups, the first ones get what does not divide.
+  const std::uint32_t beside = from.count / groups + (group < from.count % groups ? 1 : 0);
   gpu::cuda::cuda_executor_settings s;
-  s.blocks = blocks_[device]; // as at the first start, whatever else has filled the memory since
+  s.blocks = blocks_[group]; // as at the first start, whatever else has filled the memory since
   s.kv_bytes = from.kv_bytes;
   s.memory_share = from.memory_share / std::max(1U, beside);
   s.step_tokens = settings_.llumlet.step_tokens_max;
@@ -35,12 +45,21 @@ gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t device
   return s;
 }
 
+const cuda_loader::parts& cuda_loader::uploaded_to(std::uint32_t group) {
+  if (!uploaded_[group].empty()) return uploaded_[group];
+  const auto degree = settings_.instances.tensor_parallel;
+  parts all;
+  for (std::uint32_t rank = 0; rank < degree; ++rank)
+    all.push_back(backend_->upload(group * degree + rank, model_.configuration, *model_.tensors, {rank, degree}));
+  return uploaded_[group] = std::move(all);
+}
+
 std::unique_ptr<gpu::executor> cuda_loader::make(protocols::instance_id instance) {
-  const auto next = static_cast<std::uint32_t>(device_of_.size() % uploaded_.size());
-  const auto device = device_of_.try_emplace(instance, next).first->second;
-  if (!uploaded_[device]) uploaded_[device] = backend_->upload(device, model_.configuration, *model_.tensors);
-  auto made = backend_->make_executor(uploaded_[device], settings_for(device));
-  blocks_[device] = made->info().blocks;
+  const auto next = static_cast<std::uint32_t>(group_of_.size() % uploaded_.size());
+  const auto group = group_of_.try_emplace(instance, next).first->second;
+  // A device that waits for another one gives up before anybody takes the instance for hung.
+  auto made = backend_->make_executor(uploaded_to(group), settings_for(group), settings_.instances.step_timeout / 2);
+  blocks_[group] = made->info().blocks;
   return made;
 }
 

@@ -37,6 +37,7 @@ struct demo_options {
   std::string trace;
   device_choice device = device_choice::automatic;
   bool deterministic = false;
+  std::uint32_t tensor_parallel = 1;
 };
 
 /// Entries that the built-in model has learnt well.
@@ -160,6 +161,7 @@ serve_settings settings_of(const demo_options& options) {
   settings.instances.count = 2;
   settings.instances.device = options.device;
   settings.instances.deterministic = options.deterministic;
+  settings.instances.tensor_parallel = options.tensor_parallel;
   settings.http.listen = "127.0.0.1:0";
   settings.control.listen.clear();
   settings.log.levels = "off"; // the kill is part of the show
@@ -307,6 +309,9 @@ void add_demo_command(CLI::App& app, command_result& result) {
       ->type_name("DEVICE")
       ->default_str("auto");
   command->add_flag("--deterministic", options->deterministic, "On a GPU, form every sum in one order");
+  command->add_option("--tensor-parallel", options->tensor_parallel, "Devices that share each instance's model")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   command->add_option("--trace", options->trace, "Record every message with its content, for godwit trace")
       ->type_name("FILE");
   command->callback([options, &result] { result.run = [options] { return demo(*options); }; });

@@ -1,6 +1,6 @@
 #include "main/device_choice.hpp"
 
-#include <godwit/gpu/cuda/cuda_plugin.hpp>
+#include "main/cuda_loader.hpp"
 
 #include <filesystem>
 #include <system_error>
@@ -20,23 +20,31 @@ std::vector<std::filesystem::path> plugin_files(const serve_settings& settings) 
 
 } // namespace
 
+gpu::cuda::loaded_backend use_devices(std::shared_ptr<gpu::cuda::cuda_backend> found, std::uint32_t degree,
+                                      const runtime::log::logger& log) {
+  const auto devices = found->devices();
+  for (const auto& device : devices)
+    log.info("GPU {}: {}, compute capability {}.{}, {} of {} MiB free", device.index, device.name, device.major,
+             device.minor, device.free_bytes >> 20U, device.memory_bytes >> 20U);
+  for (const auto& line : found->skipped()) log.warning("{}", line);
+  if (auto wrong = refuse_devices(devices.size(), degree); !wrong.empty()) return {nullptr, std::move(wrong), false};
+  if (const auto spare = devices.size() % degree; spare > 0)
+    log.warning("--tensor-parallel {}: {} of the {} GPUs have no instance", degree, spare, devices.size());
+  return {std::move(found), {}, false};
+}
+
 protocols::expected<chosen_device, start_error> choose_device(serve_settings& settings,
                                                               const runtime::log::logger& log) {
   auto& wanted = settings.instances.device;
   if (wanted == device_choice::cpu) return chosen_device{};
-  // What GPUs do not do yet, and a KV type that they do not have: they keep KV as the weights.
-  if (wanted == device_choice::automatic &&
-      (settings.instances.kv_type == kv_choice::f32 || settings.instances.tensor_parallel > 1))
-    return chosen_device{};
+  // They keep KV as the weights.
+  if (wanted == device_choice::automatic && settings.instances.kv_type == kv_choice::f32) return chosen_device{};
   gpu::cuda::cuda_options options;
   options.notify = settings.instances.cuda_notify == notify_choice::polling ? gpu::cuda::notify_by::polling
                                                                             : gpu::cuda::notify_by::callback;
   auto found = gpu::cuda::load_cuda(plugin_files(settings), options);
+  if (found.backend) found = use_devices(std::move(found.backend), settings.instances.tensor_parallel, log);
   if (found.backend) {
-    for (const auto& device : found.backend->devices())
-      log.info("GPU {}: {}, compute capability {}.{}, {} of {} MiB free", device.index, device.name, device.major,
-               device.minor, device.free_bytes >> 20U, device.memory_bytes >> 20U);
-    for (const auto& line : found.backend->skipped()) log.warning("{}", line);
     wanted = device_choice::cuda;
     return std::move(found.backend);
   }

@@ -1,6 +1,7 @@
 #include "main/loader.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/memory_pool.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -94,9 +95,11 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
     // A device that waits for another one gives up before anybody takes the instance for hung.
     out.made = gpu::cpu::make_cpu_executor(packed_, s, settings_.instances.step_timeout / 2);
     blocks_ = out.made->info().blocks;
-  } catch (const std::exception& failure) {
+  } catch (const gpu::out_of_memory& failure) {
     out.error = failure.what();
     if (cuda_ || !packed_.empty()) out.error += "; change --kv-bytes, --instances or --model-context-max";
+  } catch (const std::exception& failure) {
+    out.error = failure.what();
   }
   return out;
 }

@@ -72,8 +72,6 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
   if (cuda && settings.instances.kv_type == kv_choice::f32)
     return protocols::unexpected(
         start_error{"instances.kv_type f32 is for --device cpu; a GPU keeps KV as the weights"});
-  if (cuda && settings.instances.tensor_parallel > 1)
-    return protocols::unexpected(start_error{"--tensor-parallel is for --device cpu"});
   try {
     auto kv =
         cuda ? gpu::cuda::kv_geometry_of(model.configuration, *model.tensors)
@@ -114,7 +112,8 @@ pair_options make_pair_options(const serve_settings& settings, const gpu::model:
                                actors::executor_factory factory, actors::migration_environment migration,
                                const runtime::log::logger& log) {
   pair_options o;
-  if (const auto devices = settings.instances.tensor_parallel; devices > threads_per_instance(settings))
+  if (const auto devices = settings.instances.tensor_parallel;
+      settings.instances.device != device_choice::cuda && devices > threads_per_instance(settings))
     log.component("instance")
         .warning("--tensor-parallel {} with --threads {}: each device has a thread of its own, and they take turns",
                  devices, threads_per_instance(settings));

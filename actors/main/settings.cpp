@@ -68,8 +68,8 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
   r.add("instances.tensor_parallel", s.instances.tensor_parallel,
         {.doc =
              "Devices that share each instance's model, every one with a part of its heads; has to divide the model's "
-             "KV heads. On the CPU a device is a part of the instance's threads. Instances of different degrees "
-             "exchange requests.",
+             "KV heads. On the CPU a device is a part of the instance's threads; the GPUs of a process are taken in "
+             "groups of so many. Instances of different degrees exchange requests.",
          .unit = "devices",
          .min = 1,
          .max = 64,
@@ -81,14 +81,13 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .min = 0,
          .max = 1024,
          .flag = "--threads"});
-  r.add(
-      "instances.kv_bytes", s.instances.kv_bytes,
-      {.doc =
-           "Size of each instance's KV cache. 0: on the CPU room for 8 requests of full length, but at most a quarter "
-           "of the memory that is available when the instance starts; on a GPU see memory_share.",
-       .unit = "bytes",
-       .min = 0,
-       .flag = "--kv-bytes"});
+  r.add("instances.kv_bytes", s.instances.kv_bytes,
+        {.doc = "Size of each instance's KV cache, on all its devices together. 0: on the CPU room for 8 requests of "
+                "full length, but at most a quarter "
+                "of the memory that is available when the instance starts; on a GPU see memory_share.",
+         .unit = "bytes",
+         .min = 0,
+         .flag = "--kv-bytes"});
   r.add("instances.kv_type", s.instances.kv_type,
         {{"auto", kv_choice::automatic}, {"bf16", kv_choice::bf16}, {"f32", kv_choice::f32}},
         {.doc = "Precision of the KV cache. auto: bf16 for bf16 weights, f32 for others; on a GPU as the weights."});

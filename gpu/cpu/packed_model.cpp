@@ -62,10 +62,8 @@ struct matrix_source {
   }
 };
 
-/// Columns of the MLP that are a part's; whole tiles where the model is not tiny.
-tensor_parallel::range inner_part(const model::config& whole, tensor_parallel::place part) {
-  return tensor_parallel::part_of(whole.intermediate, tile_depth, part);
-}
+// Parts are whole tiles and panels where the model is not tiny.
+static_assert(tensor_parallel::inner_unit == tile_depth && tensor_parallel::vocabulary_unit == lanes);
 
 /// Gives out pieces of one allocation; run once to learn the size and once to have the addresses.
 class layout {
@@ -92,10 +90,7 @@ public:
     tasks_.clear();
     model_.layers.clear();
     const auto& c = model_.config; // of this part
-    const auto rank = model_.part.rank;
-    const tensor_parallel::range queries{rank * c.heads * c.head_size, c.heads * c.head_size};
-    const tensor_parallel::range keys{rank * c.kv_heads * c.head_size, c.kv_heads * c.head_size};
-    const auto inner = inner_part(model_.whole, model_.part);
+    const auto [queries, keys, inner, vocabulary] = tensor_parallel::part_of(model_.whole, model_.part);
     for (const auto& t : tensors_.layers) {
       packed_layer layer;
       layer.attention_norm = vector(space, t.attention_norm, model_.width);
@@ -113,7 +108,7 @@ public:
     }
     model_.final_norm = vector(space, tensors_.final_norm, model_.width);
     const auto* head = tensors_.head != nullptr ? tensors_.head : tensors_.embeddings;
-    model_.head = matrix(space, {{some_of(head, model_.vocabulary_of(rank))}, false, {}}, c.hidden);
+    model_.head = matrix(space, {{some_of(head, vocabulary)}, false, {}}, c.hidden);
     if (tensors_.head != nullptr || model_.part.degree > 1) copy_embeddings(space);
   }
 
@@ -196,7 +191,7 @@ std::uint32_t packed_model::vocabulary_width() const noexcept {
 }
 
 tensor_parallel::range packed_model::vocabulary_of(std::uint32_t rank) const noexcept {
-  return tensor_parallel::part_of(whole.vocabulary, lanes, {rank, part.degree});
+  return tensor_parallel::part_of(whole, {rank, part.degree}).vocabulary;
 }
 
 std::shared_ptr<const packed_model> pack_model(const model::config& config, const model::weights& weights,
@@ -209,7 +204,7 @@ std::shared_ptr<const packed_model> pack_model(const model::config& config, cons
   model->config = config;
   model->config.heads = config.heads / part.degree;
   model->config.kv_heads = config.kv_heads / part.degree;
-  model->config.intermediate = inner_part(config, part).count;
+  model->config.intermediate = tensor_parallel::part_of(config, part).inner.count;
   model->weights = tensors.kind;
   model->width = round_up(config.hidden, tile_depth);
   model->attention_width = round_up(model->config.heads * config.head_size, tile_depth);

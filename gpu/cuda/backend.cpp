@@ -5,6 +5,7 @@
 #include "cuda/executor.hpp"
 #include "cuda/probe.hpp"
 
+#include <chrono>
 #include <stdexcept>
 #include <utility>
 
@@ -29,13 +30,17 @@ public:
   [[nodiscard]] std::vector<std::string> skipped() override { return skipped_; }
 
   [[nodiscard]] std::shared_ptr<const cuda_model> upload(std::uint32_t device, const model::config& config,
-                                                         const model::weights& weights) override {
-    return upload_model(at(device), config, weights);
+                                                         const model::weights& weights,
+                                                         tensor_parallel::place part) override {
+    return upload_model(at(device), config, weights, part);
   }
 
-  [[nodiscard]] std::unique_ptr<executor> make_executor(std::shared_ptr<const cuda_model> model,
-                                                        const cuda_executor_settings& settings) override {
-    return make_device_executor(std::static_pointer_cast<const device_model>(std::move(model)), settings);
+  [[nodiscard]] std::unique_ptr<executor> make_executor(const std::vector<std::shared_ptr<const cuda_model>>& parts,
+                                                        const cuda_executor_settings& settings,
+                                                        std::chrono::nanoseconds wait_max) override {
+    std::vector<std::shared_ptr<const device_model>> models;
+    for (const auto& part : parts) models.push_back(std::static_pointer_cast<const device_model>(part));
+    return make_device_executor(models, settings, wait_max);
   }
 
   [[nodiscard]] std::shared_ptr<protocols::memory_copier> make_copier(std::uint32_t device) override {

@@ -23,9 +23,43 @@ constexpr std::uint64_t alignment = 256;
 constexpr std::uint32_t multiple = 8; // of rows and columns, as the products' kernels have it
 constexpr std::uint64_t staging_bytes = std::uint64_t{8} << 20U;
 
-/// A tensor on its way to its place on the device.
+using tensor_parallel::range;
+
+std::uint32_t width_of(const tensor_view& tensor) { return static_cast<std::uint32_t>(tensor.shape.back()); }
+
+/// Some columns of some rows of a tensor, a vector being one row. On the device `height` rows of `width`: zeros follow.
+struct piece {
+  const tensor_view* tensor = nullptr; ///< null: the model has none
+  range rows, columns;
+  std::uint32_t height = 0, width = 0;
+
+  [[nodiscard]] std::uint64_t values() const noexcept { return std::uint64_t{height} * width; }
+};
+
+piece all_of(const tensor_view* tensor) {
+  if (tensor == nullptr) return {};
+  const auto rows = tensor->shape.size() > 1 ? static_cast<std::uint32_t>(tensor->shape.front()) : 1;
+  return {tensor, {0, rows}, {0, width_of(*tensor)}, rows, width_of(*tensor)};
+}
+piece columns_of(const tensor_view* tensor, range columns, std::uint32_t width) {
+  auto some = all_of(tensor);
+  some.columns = columns;
+  some.width = width;
+  return some;
+}
+/// Elements, where it is a vector.
+piece rows_of(const tensor_view* tensor, range rows, std::uint32_t height) {
+  if (tensor != nullptr && tensor->shape.size() == 1) return columns_of(tensor, rows, height);
+  auto some = all_of(tensor);
+  some.rows = rows;
+  some.height = height;
+  return some;
+}
+piece rows_of(const tensor_view* tensor, range rows) { return rows_of(tensor, rows, rows.count); }
+
+/// A piece on its way to its place on the device.
 struct shipment {
-  const tensor_view* tensor;
+  piece what;
   std::uint64_t at; ///< offset in the model's memory
 };
 
@@ -76,6 +110,22 @@ void convert(const tensor_view& tensor, data_type type, std::uint64_t first, std
   }
 }
 
+/// `count` values of what is on the device, from `first` on, row by row.
+void convert(const piece& what, data_type type, std::uint64_t first, std::uint64_t count, std::byte* to) {
+  for (const std::uint64_t end = first + count; first < end;) {
+    const std::uint64_t row = first / what.width, column = first % what.width;
+    const std::uint64_t some = std::min(what.width - column, end - first);
+    const std::uint64_t there = row < what.rows.count && column < what.columns.count
+                                    ? std::min<std::uint64_t>(some, what.columns.count - column)
+                                    : 0;
+    const std::uint64_t from = (what.rows.first + row) * width_of(*what.tensor) + what.columns.first + column;
+    if (there > 0) convert(*what.tensor, type, from, there, to);
+    std::memset(to + there * 2, 0, (some - there) * 2);
+    to += some * 2;
+    first += some;
+  }
+}
+
 /// Two pieces of pinned memory in turn: one is filled while the other travels.
 class uploader {
 public:
@@ -85,7 +135,6 @@ public:
       half.travelled = to.make_event();
     }
   }
-  void fill_with_zeros(std::byte* to, std::uint64_t bytes) { stream_->fill(to, 0, bytes); }
   /// Sends `bytes`; `fill(first, count, into)` writes a part of them.
   template <class Fill> void send(std::byte* to, std::uint64_t bytes, const Fill& fill) {
     for (std::uint64_t at = 0; at < bytes; at += staging_bytes) {
@@ -113,16 +162,16 @@ class placer {
 public:
   placer(device_model& model, std::vector<shipment>& shipments) : model_(model), shipments_(shipments) {}
 
-  /// Tensors one behind the other, as one.
-  const void* place(std::initializer_list<const tensor_view*> parts, std::uint64_t more_values = 0) {
-    if (*parts.begin() == nullptr) return nullptr;
-    std::uint64_t values = more_values;
-    for (const auto* part : parts) values += values_of(*part);
+  /// Pieces one behind the other, as one.
+  const void* place(std::initializer_list<piece> parts) {
+    if (parts.begin()->tensor == nullptr) return nullptr;
+    std::uint64_t values = 0;
+    for (const auto& part : parts) values += part.values();
     std::uint64_t at = space_.take(values * 2);
     const auto* address = reinterpret_cast<const void*>(base_ + at);
-    for (const auto* part : parts) {
+    for (const auto& part : parts) {
       shipments_.push_back({part, at});
-      at += values_of(*part) * 2;
+      at += part.values() * 2;
     }
     return address;
   }
@@ -134,33 +183,34 @@ public:
     base_ = reinterpret_cast<std::uintptr_t>(model_.memory.data());
     shipments_.clear();
     model_.layers.clear();
-    const auto& c = model_.config;
+    const auto& c = model_.config; // of this part
+    const auto [queries, keys, inner, vocabulary] = tensor_parallel::part_of(model_.whole, model_.part);
     for (const auto& t : tensors.layers) {
       device_layer layer;
-      layer.attention_norm = place({t.attention_norm});
-      layer.qkv = place({t.query, t.key, t.value});
-      layer.qkv_bias = place({t.query_bias, t.key_bias, t.value_bias});
-      layer.output = place({t.output});
-      layer.output_bias = place({t.output_bias});
-      layer.mlp_norm = place({t.mlp_norm});
-      layer.gate_up = place({t.gate, t.up});
-      layer.gate_up_bias = place({t.gate_bias, t.up_bias});
-      layer.down = place({t.down});
-      layer.down_bias = place({t.down_bias});
+      layer.attention_norm = place({all_of(t.attention_norm)});
+      layer.qkv = place({rows_of(t.query, queries), rows_of(t.key, keys), rows_of(t.value, keys)});
+      layer.qkv_bias = place({rows_of(t.query_bias, queries), rows_of(t.key_bias, keys), rows_of(t.value_bias, keys)});
+      layer.output = place({columns_of(t.output, queries, queries.count)});
+      layer.output_bias = place({all_of(t.output_bias)}); // of the sum
+      layer.mlp_norm = place({all_of(t.mlp_norm)});
+      layer.gate_up = place({rows_of(t.gate, inner, c.intermediate), rows_of(t.up, inner, c.intermediate)});
+      layer.gate_up_bias =
+          place({rows_of(t.gate_bias, inner, c.intermediate), rows_of(t.up_bias, inner, c.intermediate)});
+      layer.down = place({columns_of(t.down, inner, c.intermediate)});
+      layer.down_bias = place({all_of(t.down_bias)});
       model_.layers.push_back(layer);
     }
-    model_.final_norm = place({tensors.final_norm});
-    const std::uint64_t padding = std::uint64_t{model_.logits_stride - c.vocabulary} * c.hidden;
-    model_.head = place({tensors.head != nullptr ? tensors.head : tensors.embeddings}, padding);
-    model_.embeddings = tensors.head != nullptr ? place({tensors.embeddings}) : model_.head;
+    model_.final_norm = place({all_of(tensors.final_norm)});
+    const auto* head = tensors.head != nullptr ? tensors.head : tensors.embeddings;
+    model_.head = place({rows_of(head, vocabulary, model_.head_rows)});
+    const bool shared = tensors.head == nullptr && !model_.divided();
+    model_.embeddings = shared ? model_.head : place({all_of(tensors.embeddings)});
     const std::uint64_t angles = std::uint64_t{c.positions_max} * (c.head_size / 2) * sizeof(float);
     model_.cosine = static_cast<const float*>(take(angles));
     model_.sine = static_cast<const float*>(take(angles));
   }
 
 private:
-  static std::uint64_t values_of(const tensor_view& tensor) { return tensor.bytes / model::bytes_of(tensor.type); }
-
   device_model& model_;
   std::vector<shipment>& shipments_;
   layout space_;
@@ -190,30 +240,37 @@ void send_angles(uploader& way, const device_model& model) {
 } // namespace
 
 std::shared_ptr<const device_model> upload_model(std::shared_ptr<driver> to, const model::config& config,
-                                                 const model::weights& weights) {
+                                                 const model::weights& weights, tensor_parallel::place part) {
   const auto tensors = cpu::find_tensors(config, weights);
   check_sizes(config);
+  if (auto wrong = tensor_parallel::refuse_degree(config, part.degree); !wrong.empty()) throw std::runtime_error(wrong);
+  const auto own = tensor_parallel::part_of(config, part), largest = tensor_parallel::part_of(config, {0, part.degree});
   auto model = std::make_shared<device_model>();
   model->driver = std::move(to);
+  model->whole = config;
+  model->part = part;
   model->config = config;
+  model->config.heads = config.heads / part.degree;
+  model->config.kv_heads = config.kv_heads / part.degree;
+  model->config.intermediate = cpu::round_up(own.inner.count, multiple);
   model->type = device_type(tensors.kind);
   model->logits_stride = cpu::round_up(config.vocabulary, multiple);
+  model->head_rows = cpu::round_up(largest.vocabulary.count, multiple);
+  model->intermediate_max = cpu::round_up(largest.inner.count, multiple);
 
   std::vector<shipment> shipments;
   placer places(*model, shipments);
   places.place_all(tensors); // from address zero, for the size
   model->bytes = places.used();
-  model->memory = model->driver->allocate(model->bytes, "the model's weights");
+  model->memory = model->driver->allocate(model->bytes, part.degree > 1 ? "a device's part of the model's weights"
+                                                                        : "the model's weights");
   places.place_all(tensors);
 
   uploader way(*model->driver);
-  if (model->logits_stride != config.vocabulary)
-    way.fill_with_zeros(static_cast<std::byte*>(const_cast<void*>(model->head)),
-                        std::uint64_t{model->logits_stride} * config.hidden * 2);
   for (const auto& one : shipments)
-    way.send(model->memory.data() + one.at, one.tensor->bytes / model::bytes_of(one.tensor->type) * 2,
+    way.send(model->memory.data() + one.at, one.what.values() * 2,
              [&](std::uint64_t at, std::uint64_t bytes, std::byte* into) {
-               convert(*one.tensor, model->type, at / 2, bytes / 2, into);
+               convert(one.what, model->type, at / 2, bytes / 2, into);
              });
   send_angles(way, *model);
   way.finish();

@@ -5,6 +5,7 @@
 #include <godwit/gpu/cuda/cuda_backend.hpp>
 #include <godwit/gpu/model/config.hpp>
 #include <godwit/gpu/model/weights.hpp>
+#include <godwit/gpu/tensor_parallel.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace godwit::gpu::cuda {
 
-/// Addresses of one layer's weights; biases are null where the model has none.
+/// Addresses of one layer's weights; biases are null where the model has none. Sizes are those of the device's part.
 struct device_layer {
   const void* attention_norm = nullptr;
   const void* qkv = nullptr; ///< [(heads + 2 * kv heads) * head size][hidden]
@@ -26,24 +27,31 @@ struct device_layer {
   const void* down_bias = nullptr;
 };
 
+/// A model's weights on a device, or its part of them. A part is a smaller model, with fewer heads and an MLP of fewer
+/// columns; where these are no multiple of what kernels take, zeros make it one.
 class device_model final : public cuda_model {
 public:
   [[nodiscard]] std::uint64_t weight_bytes() const noexcept override { return bytes; }
 
   std::shared_ptr<cuda::driver> driver;
-  model::config config;
+  model::config whole;
+  tensor_parallel::place part;
+  model::config config; ///< of this part: its heads and its intermediate size, but the whole vocabulary
   model::data_type type = model::data_type::bf16; ///< of everything but the angles
   std::vector<device_layer> layers;
   const void* embeddings = nullptr; ///< [vocabulary][hidden]
-  const void* head = nullptr;       ///< [logits_stride][hidden]; rows behind the vocabulary are zero
+  const void* head = nullptr;       ///< [head_rows][hidden]; rows behind the part's vocabulary are zero
   const void* final_norm = nullptr;
   const float* cosine = nullptr; ///< [positions][head size / 2]
   const float* sine = nullptr;
-  std::uint32_t logits_stride = 0; ///< the vocabulary, rounded up to what the kernels take
+  std::uint32_t logits_stride = 0;    ///< the vocabulary, rounded up to what the kernels take
+  std::uint32_t head_rows = 0;        ///< the largest part's, rounded up likewise
+  std::uint32_t intermediate_max = 0; ///< of the parts
   std::uint64_t bytes = 0;
   std::uint64_t left_bytes = 0; ///< on the device when the weights were there
   allocation memory;
 
+  [[nodiscard]] bool divided() const noexcept { return part.degree > 1; }
   [[nodiscard]] std::uint32_t qkv_columns() const noexcept {
     return (config.heads + 2 * config.kv_heads) * config.head_size;
   }
@@ -51,6 +59,7 @@ public:
 
 /// Errors: as cuda_backend.
 [[nodiscard]] std::shared_ptr<const device_model> upload_model(std::shared_ptr<driver> to, const model::config& config,
-                                                               const model::weights& weights);
+                                                               const model::weights& weights,
+                                                               tensor_parallel::place part = {});
 
 } // namespace godwit::gpu::cuda

@@ -35,6 +35,15 @@ protocols::sampled_token with_top(protocols::token_id id, float logprob, const t
   return token;
 }
 
+/// Rows whose logits are computed, padding included.
+std::uint32_t put_rows(const cpu::step_plan& plan, const workspace& memory) {
+  const auto count = static_cast<std::uint32_t>(plan.logits.size()), padded = bucket_of(count);
+  auto* take = memory.draws.host<std::uint32_t>(workspace::take);
+  std::ranges::transform(plan.logits, take, [](const cpu::logits_place& place) { return place.row; });
+  std::fill(take + count, take + padded, 0U);
+  return padded;
+}
+
 } // namespace
 
 std::uint32_t draw_arrays::top_wanted(const cpu::step_plan& plan) noexcept {
@@ -64,16 +73,13 @@ void draw_arrays::upload(driver_stream& to, const cpu::step_plan& plan, std::uin
     } catch (const std::exception&) { // its request's end, not the step's
     }
   }
-  const auto count = static_cast<std::uint32_t>(plan.logits.size()), padded = bucket_of(count);
   memory.reserve_lists({input_.forbidden.size(), input_.biases.size(), input_.counts.size(), input_.masks.size()});
-  auto* take = memory.draws.host<std::uint32_t>(workspace::take);
+  const std::uint32_t padded = put_rows(plan, memory);
   auto* rows = memory.draws.host<sampling_row>(workspace::rows);
-  std::ranges::transform(plan.logits, take, [](const cpu::logits_place& place) { return place.row; });
   std::ranges::copy(input_.rows, rows);
   sampling_row nothing;
   nothing.draws = 0;
-  std::fill(take + count, take + padded, 0U);
-  std::fill(rows + count, rows + padded, nothing);
+  std::fill(rows + input_.rows.size(), rows + padded, nothing);
   put(input_.forbidden, memory.lists, workspace::forbidden);
   put(input_.biases, memory.lists, workspace::biases);
   put(input_.counts, memory.lists, workspace::counts);
@@ -83,6 +89,11 @@ void draw_arrays::upload(driver_stream& to, const cpu::step_plan& plan, std::uin
   send(to, input_.biases, memory.lists, workspace::biases);
   send(to, input_.counts, memory.lists, workspace::counts);
   send(to, input_.masks, memory.lists, workspace::masks);
+}
+
+void draw_arrays::upload_rows(driver_stream& to, const cpu::step_plan& plan, const workspace& memory) {
+  const std::uint32_t padded = put_rows(plan, memory);
+  memory.draws.upload_section(to, workspace::take, std::uint64_t{padded} * sizeof(std::uint32_t));
 }
 
 void draw_arrays::download(driver_stream& from, const workspace& memory) const {

@@ -23,6 +23,8 @@ public:
   /// nothing: its request ends, not the step.
   void upload(driver_stream& to, const cpu::step_plan& plan, std::uint32_t vocabulary, const mask_function& allowed,
               workspace& memory);
+  /// Only which rows they are: where logits are computed and another device draws.
+  static void upload_rows(driver_stream& to, const cpu::step_plan& plan, const workspace& memory);
   void download(driver_stream& from, const workspace& memory) const;
   /// When the download has run.
   [[nodiscard]] protocols::step_output collect(const cpu::step_plan& plan, std::uint32_t vocabulary,

@@ -1,8 +1,11 @@
 #pragma once
 
+#include "cuda/group_end.hpp"
+
 #include <godwit/gpu/memory_pool.hpp>
 #include <godwit/gpu/model/config.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 /// The seam over the CUDA runtime and cuBLASLt.
 ///
@@ -133,6 +137,10 @@ public:
   [[nodiscard]] virtual allocation allocate_pinned(std::uint64_t bytes, const std::string& purpose) = 0;
   [[nodiscard]] virtual std::unique_ptr<driver_stream> make_stream(stream_priority priority) = 0;
   [[nodiscard]] virtual std::unique_ptr<driver_event> make_event(bool timed = false) = 0;
+  /// The ends of a group of several devices, all different and of this kind of driver, in their order. `wait_max`: a
+  /// rank that waits longer for another one breaks the group. Throws driver_error where devices cannot be joined.
+  [[nodiscard]] virtual std::vector<std::shared_ptr<group_end>>
+  make_group(std::span<const std::shared_ptr<driver>> devices, std::chrono::nanoseconds wait_max) = 0;
 };
 
 } // namespace godwit::gpu::cuda

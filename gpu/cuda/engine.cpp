@@ -31,19 +31,60 @@ engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_se
 engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings,
                std::unique_ptr<driver_stream> stream)
     : model_(std::move(model)), settings_(settings),
-      memory_(*model_->driver, *model_, settings_.deterministic, settings_.step_tokens),
-      kv_(*model_->driver, *model_, settings_), launches_(*model_, kv_, memory_, settings_.deterministic),
-      graphs_(graphs_max), stream_(std::move(stream)) {
-  const auto& device = model_->driver->properties();
-  info_.device = "cuda " + std::to_string(device.index) + " (" + device.name + ", " + to_string(model_->type) +
-                 (settings_.deterministic ? ", deterministic)" : ")");
+      memory_(*model_->driver, *model_, settings_.deterministic, settings_.step_tokens), kv_(*model_),
+      launches_(*model_, kv_, memory_, settings_.deterministic), graphs_(graphs_max), stream_(std::move(stream)) {
+  info_.device = "cuda " + std::to_string(model_->driver->properties().index) + " " + kind();
   info_.layers = model_->config.layers;
   info_.vocabulary = model_->config.vocabulary;
   info_.positions_max = model_->config.positions_max;
-  info_.blocks = kv_.blocks();
   info_.block_bytes = kv_.block_bytes();
   info_.weight_bytes = model_->bytes;
   info_.kv_layout = kv_.layout();
+}
+
+engine::~engine() {
+  if (group_) group_->abort(name() + " is gone"); // before the stream, which waits for what it has
+}
+
+void engine::open(std::uint32_t blocks, std::shared_ptr<group_end> group) {
+  const auto [rank, degree] = model_->part;
+  if (model_->divided() ? !group || group->rank() != rank || group->ranks() != degree : group != nullptr)
+    throw std::invalid_argument("part " + std::to_string(rank) + " of " + std::to_string(degree) +
+                                " of a model, and not such a group");
+  kv_.take(blocks);
+  info_.blocks = kv_.blocks();
+  group_ = std::move(group);
+  launches_.join(group_);
+}
+
+std::string engine::kind() const {
+  return "(" + model_->driver->properties().name + ", " + to_string(model_->type) +
+         (settings_.deterministic ? ", deterministic)" : ")");
+}
+
+std::string engine::name() const { return "rank " + std::to_string(model_->part.rank); }
+
+void engine::abandon() {
+  if (group_) group_->abort("a step was abandoned by " + name());
+}
+
+void engine::failed(const std::string& why) {
+  if (group_) group_->abort(name() + ": " + why);
+}
+
+void engine::check_group() const {
+  if (!group_) return;
+  if (auto why = group_->error(); !why.empty()) throw driver_error(why);
+}
+
+void engine::notify(reaction then) {
+  if (!group_) return stream_->notify(std::move(then));
+  group_->bound(*stream_);
+  // The engine outlives its stream, which tells before it goes.
+  stream_->notify([this, then = std::move(then)](const std::string& error) {
+    if (!error.empty()) failed(error);
+    then(error.empty() ? group_->error() : error);
+  });
 }
 
 prepared_step engine::begin(protocols::step_input input) {
@@ -52,10 +93,12 @@ prepared_step engine::begin(protocols::step_input input) {
   step.shape = shape_of(step.plan, *model_, settings_.deterministic);
   if (busy_.exchange(true)) throw std::invalid_argument("step: the one before is still in flight");
   try {
+    check_group();
     memory_.reserve(step.shape, table_entries(step.plan), step.plan.input.copies.size() * model_->config.layers,
                     logits_rows(step.plan), draw_arrays::top_wanted(step.plan));
-  } catch (...) {
+  } catch (const std::exception& failure) {
     busy_ = false;
+    failed(failure.what());
     throw;
   }
   intervals_used_ = 0;
@@ -70,6 +113,7 @@ engine::interval& engine::next_interval() {
 
 void engine::advance(const prepared_step& step, std::uint32_t first, std::uint32_t last,
                      const std::atomic<bool>& cancelled) {
+  check_group(); // a graph of a broken one must not be launched
   auto& time = next_interval();
   stream_->record(*time.begin);
   if (first == 0) {
@@ -103,23 +147,35 @@ void engine::finish(const prepared_step& step) {
   const std::uint32_t count = logits_rows(step.plan);
   if (count == 0) return;
   // The layers are under way: what it takes to know the draws' limits is done beside them.
-  draws_.upload(*stream_, step.plan, model_->config.vocabulary, settings_.allowed, memory_);
+  if (draws())
+    draws_.upload(*stream_, step.plan, model_->config.vocabulary, settings_.allowed, memory_);
+  else
+    draw_arrays::upload_rows(*stream_, step.plan, memory_);
   if (settings_.graphs && step.shape.decodes_only && count <= logits_rows_max && !settings_.logits_tap) {
     const std::uint32_t padded = bucket_of(count);
     graphs_.run(*stream_, {graph_key::part::logits, padded, 0}, memory_.version(), [&](driver_stream& to) {
       launches_.logits(to, 0, padded);
-      launches_.draw(to, 0, padded);
+      if (!group_) launches_.draw(to, 0, padded);
     });
     graph_launches_ = graphs_.launches();
-  } else {
-    for (std::uint32_t first = 0; first < count; first += logits_rows_max) {
-      const std::uint32_t some = std::min(logits_rows_max, count - first);
-      launches_.logits(*stream_, first, some);
-      if (settings_.logits_tap) tap_logits(step, first, some);
-      launches_.draw(*stream_, first, some);
+    // What only one device does is in no graph that all have to capture and launch together.
+    if (group_ && draws()) {
+      launches_.join_logits(*stream_, padded);
+      launches_.draw(*stream_, 0, padded);
     }
+  } else {
+    for (std::uint32_t first = 0; first < count; first += logits_rows_max)
+      enqueue_logits(step, first, std::min(logits_rows_max, count - first));
   }
-  draws_.download(*stream_, memory_);
+  if (draws()) draws_.download(*stream_, memory_);
+}
+
+void engine::enqueue_logits(const prepared_step& step, std::uint32_t first, std::uint32_t count) {
+  launches_.logits(*stream_, first, count);
+  if (!draws()) return;
+  if (group_) launches_.join_logits(*stream_, count);
+  if (settings_.logits_tap) tap_logits(step, first, count);
+  launches_.draw(*stream_, first, count);
 }
 
 void engine::tap_logits(const prepared_step& step, std::uint32_t first, std::uint32_t count) {
@@ -128,6 +184,7 @@ void engine::tap_logits(const prepared_step& step, std::uint32_t first, std::uin
     tapped_ = model_->driver->allocate_pinned(logits_rows_max * stride * sizeof(float), "logits to be looked at");
   stream_->copy(tapped_.data(), memory_.logits, count * stride * sizeof(float));
   stream_->synchronize();
+  check_group();
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto& place = step.plan.logits[first + i];
     const auto& planned = step.plan.slices[place.slice];
@@ -158,7 +215,7 @@ double engine::time_graphs(std::uint32_t launches) {
 }
 
 protocols::step_output engine::collect(const prepared_step& step) {
-  auto out = draws_.collect(step.plan, model_->config.vocabulary, memory_);
+  auto out = draws() ? draws_.collect(step.plan, model_->config.vocabulary, memory_) : protocols::step_output{};
   out.step = step.plan.input.step;
   double milliseconds = 0;
   for (std::size_t i = 0; i < intervals_used_; ++i)

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace godwit::gpu::cuda {
@@ -29,10 +30,23 @@ struct prepared_step {
 /// All that an executor's forwards use. Shared with them, so that the order of destruction does not matter.
 ///
 /// `begin` and `end` are the caller's; the other functions belong to the host thread, but `collect`, which is the
-/// caller's again once the step has ended.
+/// caller's again once the step has ended, and `abandon` and `failed`, which are anybody's.
+///
+/// Of a divided model it is one rank's. Whatever goes wrong with its part of a step breaks the group, so that the
+/// others do not wait for it; what goes wrong with theirs is the error of this one's.
 class engine {
 public:
   engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings);
+  ~engine();
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  /// How large the KV cache is to be. Throws out_of_memory.
+  [[nodiscard]] std::uint32_t blocks_wanted() const { return kv_.wanted(settings_); }
+  /// Takes the KV cache; the engine can be used now. `group`: for a divided model. Throws out_of_memory.
+  void open(std::uint32_t blocks, std::shared_ptr<group_end> group);
+  /// "(NVIDIA H100 80GB HBM3, bf16)": what the device is and how it computes.
+  [[nodiscard]] std::string kind() const;
 
   [[nodiscard]] const executor_info& info() const noexcept { return info_; }
   [[nodiscard]] const kv_pool& kv() const noexcept { return kv_; }
@@ -46,7 +60,10 @@ public:
   /// Enqueues the layers first .. last - 1 and, with the last one, the draws; stops early once `cancelled`. Throws what
   /// goes wrong.
   void advance(const prepared_step& step, std::uint32_t first, std::uint32_t last, const std::atomic<bool>& cancelled);
-  void notify(reaction then) { stream_->notify(std::move(then)); }
+  void notify(reaction then);
+  /// Tell the other devices, where there are some, that they wait in vain.
+  void abandon();
+  void failed(const std::string& why);
   /// Waits for all that was enqueued; a failure was told elsewhere.
   void drain() noexcept;
   [[nodiscard]] protocols::step_output collect(const prepared_step& step);
@@ -65,12 +82,18 @@ private:
   void run_layers(const prepared_step& step, std::uint32_t first, std::uint32_t last,
                   const std::atomic<bool>& cancelled);
   void finish(const prepared_step& step);
+  void enqueue_logits(const prepared_step& step, std::uint32_t first, std::uint32_t count);
+  [[nodiscard]] std::string name() const;
+  [[nodiscard]] bool draws() const noexcept { return model_->part.rank == 0; }
+  /// Throws driver_error once the group is broken.
+  void check_group() const;
   void tap_logits(const prepared_step& step, std::uint32_t first, std::uint32_t count);
   interval& next_interval();
 
   std::shared_ptr<const device_model> model_;
   cuda_executor_settings settings_;
-  workspace memory_; // before the KV cache, which takes the rest
+  std::shared_ptr<group_end> group_; ///< null: the model is whole. Goes after the graphs that have its operations
+  workspace memory_;                 // before the KV cache, which takes the rest
   kv_pool kv_;
   launches launches_;
   draw_arrays draws_;

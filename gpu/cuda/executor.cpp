@@ -3,7 +3,9 @@
 #include "cuda/engine.hpp"
 
 #include <godwit/gpu/event.hpp>
+#include <godwit/gpu/tensor_parallel.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -41,7 +43,9 @@ public:
   }
 
   ~device_forward() override {
-    if (!cancel()) {
+    const auto [idle_already, finished] = cancel();
+    if (!finished) engine_->abandon(); // it may be where it waits for other devices, or they for it
+    if (!idle_already) {
       const event idle;
       engine_->thread().post([this, &idle] {
         engine_->drain();
@@ -72,11 +76,14 @@ public:
   }
 
 private:
-  /// True where nothing of the step is under way, neither on the device nor on its way there.
-  bool cancel() {
+  struct found {
+    bool idle;     ///< nothing of the step is under way, neither on the device nor on its way there
+    bool finished; ///< all of it has gone well
+  };
+  found cancel() {
     const std::lock_guard lock(state_->mutex);
     state_->cancelled = true;
-    return state_->told == posted_ && !state_->failed;
+    return {state_->told == posted_ && !state_->failed, state_->finished};
   }
 
   /// On the host thread.
@@ -87,6 +94,7 @@ private:
       engine_->advance(step_, first, upto, state_->cancelled);
       engine_->notify([state = state_, done, last](const std::string& error) { state->tell(done, error, last); });
     } catch (const std::exception& failure) {
+      engine_->failed(failure.what());
       engine_->drain(); // what was enqueued before
       state_->tell(done, failure.what(), last);
     }
@@ -120,15 +128,55 @@ private:
   std::shared_ptr<engine> engine_;
 };
 
+/// Devices whose steps have the same launches: those that are captured together have to.
+bool alike(const std::vector<std::shared_ptr<driver>>& devices) {
+  const auto& first = devices.front()->properties();
+  return std::ranges::all_of(devices, [&](const auto& device) {
+    const auto& other = device->properties();
+    return other.multiprocessors == first.multiprocessors && other.major == first.major && other.minor == first.minor;
+  });
+}
+
 } // namespace
 
 double time_graphs(executor& of, std::uint32_t launches) {
-  return dynamic_cast<device_executor&>(of).time_graphs(launches);
+  auto* one = dynamic_cast<device_executor*>(&of);
+  if (one == nullptr) throw std::logic_error("the graphs of one device are timed");
+  return one->time_graphs(launches);
 }
 
-std::unique_ptr<executor> make_device_executor(std::shared_ptr<const device_model> model,
-                                               const cuda_executor_settings& settings) {
-  return std::make_unique<device_executor>(std::make_shared<engine>(std::move(model), settings));
+std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr<const device_model>>& parts,
+                                               const cuda_executor_settings& settings,
+                                               std::chrono::nanoseconds wait_max) {
+  const auto degree = parts.size();
+  if (degree == 0) throw std::invalid_argument("an executor of no devices");
+  std::vector<std::shared_ptr<driver>> devices;
+  for (const auto& part : parts) devices.push_back(part->driver);
+  auto own = settings;
+  own.graphs = settings.graphs && alike(devices);
+  // Before what takes the rest of the memory.
+  std::vector<std::shared_ptr<group_end>> ends(degree);
+  if (degree > 1) ends = devices.front()->make_group(devices, wait_max);
+  std::vector<std::shared_ptr<engine>> engines;
+  for (const auto& part : parts) engines.push_back(std::make_shared<engine>(part, own));
+  std::uint32_t blocks = ~0U;
+  for (const auto& one : engines) blocks = std::min(blocks, one->blocks_wanted());
+  for (std::size_t rank = 0; rank < degree; ++rank) engines[rank]->open(blocks, ends[rank]);
+  if (degree == 1) return std::make_unique<device_executor>(engines.front());
+
+  auto info = engines.front()->info();
+  std::string indices;
+  for (const auto& device : devices)
+    indices += (indices.empty() ? "" : ", ") + std::to_string(device->properties().index);
+  info.device = std::to_string(degree) + " x cuda " + indices + " " + engines.front()->kind();
+  info.weight_bytes = info.block_bytes = 0;
+  std::vector<std::shared_ptr<executor>> ranks;
+  for (const auto& one : engines) {
+    info.weight_bytes += one->info().weight_bytes;
+    info.block_bytes += one->info().block_bytes;
+    ranks.push_back(std::make_shared<device_executor>(one));
+  }
+  return tensor_parallel::join_ranks(std::move(info), std::move(ranks));
 }
 
 } // namespace godwit::gpu::cuda

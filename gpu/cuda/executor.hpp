@@ -4,13 +4,16 @@
 
 #include <godwit/gpu/cuda/cuda_backend.hpp>
 
+#include <chrono>
 #include <memory>
+#include <vector>
 
 namespace godwit::gpu::cuda {
 
 /// As cuda_backend::make_executor.
-[[nodiscard]] std::unique_ptr<executor> make_device_executor(std::shared_ptr<const device_model> model,
-                                                             const cuda_executor_settings& settings);
+[[nodiscard]] std::unique_ptr<executor>
+make_device_executor(const std::vector<std::shared_ptr<const device_model>>& parts,
+                     const cuda_executor_settings& settings, std::chrono::nanoseconds wait_max);
 
 /// As cuda_backend::time_graphs.
 [[nodiscard]] double time_graphs(executor& of, std::uint32_t launches);

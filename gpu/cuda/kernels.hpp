@@ -30,12 +30,14 @@ struct embedding_job {
 };
 void launch(driver_stream& stream, const embedding_job& job);
 
-/// out = x / sqrt(mean(x^2) + epsilon) * weight. First, where given: x += add + bias, written back.
+/// out = x / sqrt(mean(x^2) + epsilon) * weight. First, where given: x += add + bias, written back. What is added may
+/// come in parts, one from each device: then ((part 0 + part 1) + part 2) + ... is.
 struct norm_job {
   data_type type = data_type::bf16;
-  float* x = nullptr;         ///< [..][hidden], the residual stream; written only when something is added
-  const float* add = nullptr; ///< [rows][hidden], null: nothing
-  const void* bias = nullptr; ///< [hidden], null: nothing
+  float* x = nullptr;          ///< [..][hidden], the residual stream; written only when something is added
+  const float* add = nullptr;  ///< [parts][rows][hidden], null: nothing
+  std::uint32_t add_parts = 1; ///< at least one
+  const void* bias = nullptr;  ///< [hidden], null: nothing
   const void* weight = nullptr;
   float epsilon = 0;
   const std::uint32_t* take = nullptr; ///< [rows]: row r of `out` is of row take[r] of x; null: r. Only without `add`
@@ -56,6 +58,20 @@ struct swiglu_job {
   std::uint32_t intermediate = 0;
 };
 void launch(driver_stream& stream, const swiglu_job& job);
+
+/// Puts rows together of which each device has some columns: out[row][first[p] + i] = parts[p][row][i], and zeros from
+/// the last column to the stride.
+struct join_job {
+  static constexpr std::uint32_t parts_max = 64;
+  const float* parts = nullptr; ///< [parts_count][rows][width]
+  std::uint32_t parts_count = 0;
+  std::uint32_t width = 0;              ///< columns of a part, padding included
+  std::uint32_t first[parts_max + 1]{}; ///< each part's first column, and the end of the last one's
+  float* out = nullptr;                 ///< [rows][stride]
+  std::uint32_t stride = 0;
+  std::uint32_t rows = 0;
+};
+void launch(driver_stream& stream, const join_job& job);
 
 /// Where one layer's KV lies: block after block, each K [kv head][16 tokens][head size], then V the same.
 struct kv_pool_view {
@@ -144,7 +160,7 @@ struct move_piece {
   void* to = nullptr;
 };
 struct move_job {
-  const move_piece* pieces = nullptr; ///< [count], device memory; addresses the device's or pinned
+  const move_piece* pieces = nullptr; ///< [count], in the device's memory or pinned, as what they name
   std::uint32_t count = 0;
   std::uint64_t bytes = 0;          ///< of each; multiple of 16
   std::uint32_t thread_blocks = 64; ///< at most so many run at once, so that a step beside it keeps its processors

@@ -1,6 +1,7 @@
 #include "cuda/kernels_common.hpp"
 
-// Embedding, norm and SwiGLU: a block of threads a row, whatever the batch, so a row's bits are its own.
+// Embedding, norm, SwiGLU and the joining of columns: a block of threads a row, or more, whatever the batch, so a row's
+// bits are its own.
 
 namespace godwit::gpu::cuda {
 
@@ -33,6 +34,7 @@ template <class Type> GODWIT_KERNEL(row_threads, 1) norm_rows(norm_job job) {
   const std::uint32_t from = job.take != nullptr ? job.take[row] : row;
   float* x = job.x + std::uint64_t{from} * job.hidden;
   const float* added = job.add != nullptr ? job.add + std::uint64_t{row} * job.hidden : nullptr;
+  const std::uint64_t part = std::uint64_t{job.rows} * job.hidden;
   const auto* bias = static_cast<const Type*>(job.bias);
   const auto* weight = static_cast<const Type*>(job.weight);
   auto* out = static_cast<Type*>(job.out) + std::uint64_t{row} * job.hidden;
@@ -47,6 +49,11 @@ template <class Type> GODWIT_KERNEL(row_threads, 1) norm_rows(norm_job job) {
       if (added != nullptr) {
         float more[4];
         simt::load4(added + i, more);
+        for (std::uint32_t p = 1; p < job.add_parts; ++p) {
+          float next[4];
+          simt::load4(added + p * part + i, next);
+          for (int k = 0; k < 4; ++k) more[k] = simt::add(more[k], next[k]);
+        }
         for (int k = 0; k < 4; ++k) v[k] = simt::add(v[k], more[k]);
       }
       if (bias != nullptr)
@@ -57,7 +64,11 @@ template <class Type> GODWIT_KERNEL(row_threads, 1) norm_rows(norm_job job) {
   } else {
     for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads) {
       float v = x[i];
-      if (added != nullptr) v = simt::add(v, added[i]);
+      if (added != nullptr) {
+        float more = added[i];
+        for (std::uint32_t p = 1; p < job.add_parts; ++p) more = simt::add(more, added[p * part + i]);
+        v = simt::add(v, more);
+      }
       if (bias != nullptr) v = simt::add(v, simt::widen(bias[i]));
       if (adds) x[i] = v;
       squares = simt::fma(v, v, squares);
@@ -121,6 +132,17 @@ template <class Type, class In> GODWIT_KERNEL(row_threads, 1) swiglu_rows(swiglu
   }
 }
 
+GODWIT_KERNEL(row_threads, 1) join_columns(join_job job) {
+  const std::uint32_t row = simt::block_index().y, part = simt::block_index().z;
+  const std::uint32_t first = job.first[part], count = job.first[part + 1] - first;
+  const std::uint32_t end = part + 1 == job.parts_count ? job.stride - first : count;
+  const float* from = job.parts + (std::uint64_t{part} * job.rows + row) * job.width;
+  float* to = job.out + std::uint64_t{row} * job.stride + first;
+  for (std::uint32_t i = simt::block_index().x * row_threads + simt::thread_index(); i < end;
+       i += simt::grid_size().x * row_threads)
+    to[i] = i < count ? from[i] : 0.0F;
+}
+
 } // namespace
 
 void launch(driver_stream& stream, const embedding_job& job) {
@@ -133,6 +155,7 @@ void launch(driver_stream& stream, const embedding_job& job) {
 void launch(driver_stream& stream, const norm_job& job) {
   if (job.rows == 0) return;
   require(job.take == nullptr || (job.add == nullptr && job.bias == nullptr), "rows are taken or added to, not both");
+  require(job.add_parts != 0, "what is added has a part");
   with_type(job.type, [&](auto type) {
     simt::launch(stream, "norm", &norm_rows<decltype(type)>, {job.rows, 1, 1}, row_threads,
                  row_threads / simt::warp_size * sizeof(float), job);
@@ -150,6 +173,18 @@ void launch(driver_stream& stream, const swiglu_job& job) {
     require(job.in_type == job.type, "the input is f32 or of the weights' type");
     simt::launch(stream, "swiglu", &swiglu_rows<element, element>, grid, row_threads, 0, job);
   });
+}
+
+void launch(driver_stream& stream, const join_job& job) {
+  if (job.rows == 0) return;
+  require(job.parts_count != 0 && job.parts_count <= join_job::parts_max, "1 to 64 parts are joined");
+  require(job.rows < 65536, "at most 65,535 rows");
+  for (std::uint32_t part = 0; part < job.parts_count; ++part)
+    require(job.first[part] <= job.first[part + 1] && job.first[part + 1] - job.first[part] <= job.width,
+            "parts follow one another and are no wider than their rows");
+  require(job.first[job.parts_count] <= job.stride, "all columns have their place");
+  simt::launch(stream, "join", &join_columns, {pieces(job.width, row_threads * 4), job.rows, job.parts_count},
+               row_threads, 0, job);
 }
 
 } // namespace godwit::gpu::cuda

@@ -17,7 +17,7 @@ std::uint64_t reserve_of(memory_state memory) { return std::min(std::uint64_t{51
 std::uint32_t blocks_for(const cuda_executor_settings& settings, const device_model& model, memory_state memory,
                          std::uint64_t bytes_per_block) {
   if (settings.blocks != 0) return settings.blocks;
-  std::uint64_t bytes = settings.kv_bytes;
+  std::uint64_t bytes = settings.kv_bytes / model.part.degree; // whole blocks' are spoken of
   if (bytes == 0) {
     const auto share = static_cast<std::uint64_t>(static_cast<double>(model.left_bytes) * settings.memory_share);
     const std::uint64_t reserve = reserve_of(memory);
@@ -35,20 +35,26 @@ std::uint32_t blocks_for(const cuda_executor_settings& settings, const device_mo
 
 } // namespace
 
-kv_pool::kv_pool(driver& from, const device_model& model, const cuda_executor_settings& settings)
-    : type_(model.type), layers_(model.config.layers), kv_heads_(model.config.kv_heads),
-      head_size_(model.config.head_size), blocks_(0),
-      block_stride_(cuda::block_bytes(model.config.kv_heads, model.config.head_size)) {
-  blocks_ = blocks_for(settings, model, from.memory(), block_bytes());
-  memory_ = from.allocate(block_bytes() * blocks_, "a KV cache of " + std::to_string(blocks_) + " blocks");
+kv_pool::kv_pool(const device_model& model)
+    : model_(model), layers_(model.config.layers), kv_heads_(model.config.kv_heads), head_size_(model.config.head_size),
+      block_stride_(cuda::block_bytes(model.config.kv_heads, model.config.head_size)) {}
+
+std::uint32_t kv_pool::wanted(const cuda_executor_settings& settings) const {
+  return blocks_for(settings, model_, model_.driver->memory(), block_bytes());
+}
+
+void kv_pool::take(std::uint32_t blocks) {
+  auto& from = *model_.driver;
+  memory_ = from.allocate(block_bytes() * blocks, "a KV cache of " + std::to_string(blocks) + " blocks");
+  blocks_ = blocks;
   const auto stream = from.make_stream(stream_priority::high);
   stream->fill(memory_.data(), 0, memory_.bytes());
   stream->synchronize();
 }
 
 std::string kv_pool::layout() const {
-  return "cuda/" + to_string(type_) + "/layers " + std::to_string(layers_) + "/heads " + std::to_string(kv_heads_) +
-         "/size " + std::to_string(head_size_) + "/v1";
+  return "cuda/" + to_string(model_.type) + "/layers " + std::to_string(layers_) + "/heads " +
+         std::to_string(model_.whole.kv_heads) + "/size " + std::to_string(head_size_) + "/v1";
 }
 
 std::byte* kv_pool::block(std::uint32_t layer, std::uint32_t block) const noexcept {

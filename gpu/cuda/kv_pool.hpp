@@ -15,14 +15,17 @@ namespace godwit::gpu::cuda {
 /// size], then V the same. A block's K and V of one layer lie together.
 class kv_pool {
 public:
-  /// Zeroed: what is read beyond a request's end may be anything but NaN.
-  /// Throws out_of_memory.
-  kv_pool(driver& from, const device_model& model, const cuda_executor_settings& settings);
+  /// Of a device's heads. Without memory yet.
+  explicit kv_pool(const device_model& model);
+  /// How many blocks there are to be by the settings and by what the device has left. Throws out_of_memory for none.
+  [[nodiscard]] std::uint32_t wanted(const cuda_executor_settings& settings) const;
+  /// Zeroed: what is read beyond a request's end may be anything but NaN. Throws out_of_memory.
+  void take(std::uint32_t blocks);
 
   [[nodiscard]] std::uint32_t blocks() const noexcept { return blocks_; }
   [[nodiscard]] std::uint64_t block_bytes() const noexcept { return layers_ * block_stride_; }
   [[nodiscard]] std::uint64_t layer_block_bytes() const noexcept { return block_stride_; }
-  /// For executor_info: blocks of equal layouts may be exchanged.
+  /// For executor_info: blocks of equal layouts may be exchanged. The whole model's, whatever of it is here.
   [[nodiscard]] std::string layout() const;
   [[nodiscard]] kv_pool_view layer(std::uint32_t index) const noexcept;
   [[nodiscard]] std::byte* block(std::uint32_t layer, std::uint32_t block) const noexcept;
@@ -31,8 +34,8 @@ public:
   [[nodiscard]] protocols::memory_region values(std::uint32_t layer, std::uint32_t block) const;
 
 private:
-  model::data_type type_;
-  std::uint32_t layers_, kv_heads_, head_size_, blocks_;
+  const device_model& model_;
+  std::uint32_t layers_, kv_heads_, head_size_, blocks_ = 0;
   std::uint64_t block_stride_;
   allocation memory_;
 };

@@ -29,12 +29,16 @@ void launches::embed(driver_stream& to, const step_shape& shape) const {
   launch(to, job);
 }
 
-void launches::norm(driver_stream& to, const step_shape& shape, const void* weight, const void* added_bias) const {
+void launches::norm(driver_stream& to, const step_shape& shape, const void* weight, addition before) const {
   norm_job job;
   job.type = model_.type;
   job.x = memory_.residual;
-  job.add = added_bias != nullptr ? memory_.added : nullptr;
-  job.bias = added_bias;
+  if (before.there) {
+    const bool in_parts = memory_.gathered != nullptr;
+    job.add = in_parts ? memory_.gathered : memory_.added;
+    job.add_parts = in_parts ? model_.part.degree : 1;
+    job.bias = before.bias;
+  }
   job.weight = weight;
   job.epsilon = static_cast<float>(model_.config.rms_norm_epsilon);
   job.out = memory_.normed;
@@ -48,11 +52,19 @@ void launches::add_product(driver_stream& to, const step_shape& shape, const voi
   gemm_job job;
   job.x = x;
   job.w = w;
-  job.y = bias != nullptr ? memory_.added : memory_.residual;
+  job.y = later(bias).there ? memory_.added : memory_.residual;
   job.columns = model_.config.hidden;
   job.depth = depth;
-  job.accumulate = bias == nullptr;
+  job.accumulate = !later(bias).there;
   product(to, job, shape.rows);
+  if (!group_) return;
+  const std::size_t values = std::size_t{shape.rows} * model_.config.hidden;
+  // In which order a library adds may depend on where an element lies, so on the batch: in deterministic mode the norm
+  // adds what all devices bring.
+  if (memory_.gathered != nullptr)
+    group_->all_gather(to, memory_.added, memory_.gathered, values);
+  else
+    group_->all_reduce(to, memory_.added, values);
 }
 
 void launches::attend(driver_stream& to, const step_shape& shape, std::uint32_t index) const {
@@ -93,7 +105,7 @@ void launches::attend(driver_stream& to, const step_shape& shape, std::uint32_t 
 void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t index) const {
   const auto& c = model_.config;
   const auto& w = model_.layers[index];
-  norm(to, shape, w.attention_norm, index > 0 ? model_.layers[index - 1].down_bias : nullptr);
+  norm(to, shape, w.attention_norm, index > 0 ? later(model_.layers[index - 1].down_bias) : addition{});
   gemm_job qkv;
   qkv.x = memory_.normed;
   qkv.w = w.qkv;
@@ -120,7 +132,7 @@ void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t i
   attend(to, shape, index);
   add_product(to, shape, memory_.attended, w.output, c.heads * c.head_size, w.output_bias);
 
-  norm(to, shape, w.mlp_norm, w.output_bias);
+  norm(to, shape, w.mlp_norm, later(w.output_bias));
   gemm_job gate_up;
   gate_up.x = memory_.normed;
   gate_up.w = w.gate_up;
@@ -142,8 +154,9 @@ void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t i
 }
 
 void launches::close(driver_stream& to, const step_shape& shape) const {
-  // Rows of logits are normed without an addition, so a bias of the last layer is added here.
-  if (model_.layers.back().down_bias != nullptr) norm(to, shape, model_.final_norm, model_.layers.back().down_bias);
+  // Rows of logits are normed without an addition, so what the last layer left is added here.
+  const auto left = later(model_.layers.back().down_bias);
+  if (left.there) norm(to, shape, model_.final_norm, left);
 }
 
 void launches::logits(driver_stream& to, std::uint32_t first, std::uint32_t count) const {
@@ -160,10 +173,27 @@ void launches::logits(driver_stream& to, std::uint32_t first, std::uint32_t coun
   gemm_job head;
   head.x = memory_.last_normed;
   head.w = model_.head;
-  head.y = memory_.logits;
-  head.columns = model_.logits_stride;
+  head.y = group_ ? memory_.part_logits : memory_.logits;
+  head.columns = model_.head_rows;
   head.depth = model_.config.hidden;
   product(to, head, count);
+  if (group_) group_->all_gather(to, memory_.part_logits, memory_.all_logits, std::size_t{count} * model_.head_rows);
+}
+
+void launches::join_logits(driver_stream& to, std::uint32_t count) const {
+  join_job job;
+  job.parts = memory_.all_logits;
+  job.parts_count = model_.part.degree;
+  job.width = model_.head_rows;
+  for (std::uint32_t rank = 0; rank < model_.part.degree; ++rank) {
+    const auto there = tensor_parallel::part_of(model_.whole, {rank, model_.part.degree}).vocabulary;
+    job.first[rank] = there.first;
+    job.first[rank + 1] = there.first + there.count;
+  }
+  job.out = memory_.logits;
+  job.stride = model_.logits_stride;
+  job.rows = count;
+  launch(to, job);
 }
 
 void launches::draw(driver_stream& to, std::uint32_t first, std::uint32_t count) const {

@@ -7,27 +7,41 @@
 #include "cuda/workspace.hpp"
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 namespace godwit::gpu::cuda {
 
 /// The kernels and products of a step, onto a stream, which may capture them: nothing here waits, and all arguments are
-/// functions of the shape and of addresses in the workspace.
+/// functions of the shape and of addresses in the workspace. What devices that share a model compute in parts meets in
+/// the group's operations, which are enqueued like the rest.
 class launches {
 public:
   launches(const device_model& model, const kv_pool& kv, workspace& memory, bool deterministic)
       : model_(model), kv_(kv), memory_(memory), deterministic_(deterministic) {}
 
+  /// Before anything else, where the model is divided.
+  void join(std::shared_ptr<group_end> group) { group_ = std::move(group); }
+
   void embed(driver_stream& to, const step_shape& shape) const;
   void layer(driver_stream& to, const step_shape& shape, std::uint32_t index) const;
   /// What the last layer left to be added.
   void close(driver_stream& to, const step_shape& shape) const;
-  /// Rows first .. first + count - 1 of those whose logits are computed.
+  /// Rows first .. first + count - 1 of those whose logits are computed; of a divided model each part's.
   void logits(driver_stream& to, std::uint32_t first, std::uint32_t count) const;
+  /// Of a divided model: puts the parts together. Where tokens are drawn.
+  void join_logits(driver_stream& to, std::uint32_t count) const;
   void draw(driver_stream& to, std::uint32_t first, std::uint32_t count) const;
 
 private:
+  /// A product that the next norm adds to the residual stream, or none.
+  struct addition {
+    bool there = false;
+    const void* bias = nullptr;
+  };
+  [[nodiscard]] addition later(const void* bias) const noexcept { return {group_ || bias != nullptr, bias}; }
   void product(driver_stream& to, gemm_job job, std::uint32_t rows) const;
-  void norm(driver_stream& to, const step_shape& shape, const void* weight, const void* added_bias) const;
+  void norm(driver_stream& to, const step_shape& shape, const void* weight, addition before) const;
   /// Onto the residual stream, now or in the next norm.
   void add_product(driver_stream& to, const step_shape& shape, const void* x, const void* w, std::uint32_t depth,
                    const void* bias) const;
@@ -37,6 +51,7 @@ private:
   const kv_pool& kv_;
   workspace& memory_;
   bool deterministic_;
+  std::shared_ptr<group_end> group_; ///< null: the model is whole
 };
 
 } // namespace godwit::gpu::cuda

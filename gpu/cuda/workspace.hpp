@@ -16,6 +16,9 @@ struct sampling_lists {
 
 /// Memory of a step: what it is told, what it works on, what comes of it. Grows to the largest step so far; `version`
 /// counts how often something moved.
+///
+/// Devices that share a model capture their graphs together, so their versions have to be the same: all take what the
+/// largest part needs, and what only rank 0 has, who draws, is in no graph of theirs and does not count.
 class workspace {
 public:
   /// With room for steps of so many tokens.
@@ -26,7 +29,7 @@ public:
                std::uint32_t top_stride);
   /// The lists are known later. Only before anything of a step's draws is under way.
   void reserve_lists(const sampling_lists& lists);
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_ + (model_.divided() ? 0 : own_version_); }
 
   /// Sections of `input`, in the order in which they are uploaded.
   enum input_section : std::size_t { tokens, positions, slots, single_slices, long_slices, block_table };
@@ -36,16 +39,20 @@ public:
   area input, moves, draws, lists, results;
 
   // Activations; rows are rounded up, so that products may be of more rows than the step has.
-  float* residual = nullptr;   ///< [rows][hidden]
-  void* normed = nullptr;      ///< [rows][hidden]
-  void* qkv = nullptr;         ///< [rows][qkv columns], of `inner_type`
-  void* queries = nullptr;     ///< [rows][heads * head size]
-  void* attended = nullptr;    ///< [rows][heads * head size]
-  void* gate_up = nullptr;     ///< [rows][2 * intermediate], of `inner_type`
-  void* inner = nullptr;       ///< [rows][intermediate]
-  float* added = nullptr;      ///< [rows][hidden]; null where products are added to the residual stream at once
-  void* last_normed = nullptr; ///< [logits rows][hidden]
-  float* logits = nullptr;     ///< [logits rows][logits stride]
+  float* residual = nullptr; ///< [rows][hidden]
+  void* normed = nullptr;    ///< [rows][hidden]
+  void* qkv = nullptr;       ///< [rows][qkv columns], of `inner_type`
+  void* queries = nullptr;   ///< [rows][heads * head size]
+  void* attended = nullptr;  ///< [rows][heads * head size]
+  void* gate_up = nullptr;   ///< [rows][2 * intermediate], of `inner_type`
+  void* inner = nullptr;     ///< [rows][intermediate]
+  float* added = nullptr;    ///< [rows][hidden]; null where products are added to the residual stream at once
+  float* gathered =
+      nullptr; ///< [devices][rows][hidden], in deterministic mode: each device's `added`; null: one device
+  void* last_normed = nullptr;  ///< [logits rows][hidden]
+  float* part_logits = nullptr; ///< [logits rows][head rows]; null: one device
+  float* all_logits = nullptr;  ///< [devices][logits rows][head rows]; likewise
+  float* logits = nullptr;      ///< [logits rows][logits stride]; null: another device draws
   void* sampling_scratch = nullptr;
   float* attention_scratch = nullptr;
   model::data_type inner_type; ///< of products that a kernel reads next
@@ -55,8 +62,10 @@ private:
   void place();
 
   const device_model& model_;
-  area activations_, logits_, attention_;
+  bool deterministic_;
+  area activations_, logits_, attention_, drawn_;
   std::uint64_t version_ = 0;
+  std::uint64_t own_version_ = 0; ///< of what a device that draws alone has
 };
 
 /// Rows that a product is made of: few numbers, so that plans are few, and each is what the hardware likes.

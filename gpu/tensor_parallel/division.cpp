@@ -27,4 +27,13 @@ range part_of(std::uint32_t total, std::uint32_t unit, place where) noexcept {
   return {first, border(std::uint64_t{where.rank} + 1) - first};
 }
 
+model_part part_of(const model::config& whole, place where) noexcept {
+  const std::uint32_t heads = whole.heads / where.degree * whole.head_size;
+  const std::uint32_t kv_heads = whole.kv_heads / where.degree * whole.head_size;
+  return {{where.rank * heads, heads},
+          {where.rank * kv_heads, kv_heads},
+          part_of(whole.intermediate, inner_unit, where),
+          part_of(whole.vocabulary, vocabulary_unit, where)};
+}
+
 } // namespace godwit::gpu::tensor_parallel

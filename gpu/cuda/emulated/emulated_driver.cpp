@@ -1,5 +1,6 @@
 #include "cuda/emulated/emulated_driver.hpp"
 
+#include "cuda/emulated/emulated_group.hpp"
 #include "cuda/emulated/emulated_stream.hpp"
 #include "cuda/memory_words.hpp"
 
@@ -11,8 +12,11 @@ namespace {
 
 class emulated_driver final : public driver {
 public:
-  explicit emulated_driver(const emulated_settings& settings) : state_(std::make_shared<device_state>(settings)) {
+  emulated_driver(const emulated_settings& settings, std::uint32_t index, const std::shared_ptr<machine>& all)
+      : state_(std::make_shared<device_state>(settings, all)) {
+    all->add(state_);
     properties_.name = "emulated GPU";
+    properties_.index = index;
     properties_.major = 8;
     properties_.minor = 6;
     properties_.multiprocessors = 4;
@@ -44,6 +48,10 @@ public:
   [[nodiscard]] std::unique_ptr<driver_event> make_event(bool) override {
     return std::make_unique<emulated_event>(state_);
   }
+  [[nodiscard]] std::vector<std::shared_ptr<group_end>> make_group(std::span<const std::shared_ptr<driver>> devices,
+                                                                   std::chrono::nanoseconds wait_max) override {
+    return make_emulated_group(static_cast<std::uint32_t>(devices.size()), wait_max);
+  }
 
 private:
   std::shared_ptr<device_state> state_;
@@ -53,7 +61,15 @@ private:
 } // namespace
 
 std::shared_ptr<driver> make_emulated_driver(const emulated_settings& settings) {
-  return std::make_shared<emulated_driver>(settings);
+  return make_emulated_drivers({settings}).front();
+}
+
+std::vector<std::shared_ptr<driver>> make_emulated_drivers(const std::vector<emulated_settings>& each) {
+  const auto all = std::make_shared<machine>();
+  std::vector<std::shared_ptr<driver>> made;
+  for (const auto& settings : each)
+    made.push_back(std::make_shared<emulated_driver>(settings, static_cast<std::uint32_t>(made.size()), all));
+  return made;
 }
 
 } // namespace godwit::gpu::cuda::emulated

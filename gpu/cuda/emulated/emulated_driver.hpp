@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace godwit::gpu::cuda::emulated {
 
@@ -25,5 +26,9 @@ struct emulated_settings {
 /// keys (`memory_is_guarded`); elsewhere while nothing of the device runs. Fresh memory is full of NaN, ends at a page
 /// that nobody can touch, and a copy from or to host memory that is not pinned is refused.
 [[nodiscard]] std::shared_ptr<driver> make_emulated_driver(const emulated_settings& settings = {});
+
+/// Several of one process: a stream of one copies from and to memory of another, and they can be joined in groups.
+/// Work on memory of another one that is no copy dies.
+[[nodiscard]] std::vector<std::shared_ptr<driver>> make_emulated_drivers(const std::vector<emulated_settings>& each);
 
 } // namespace godwit::gpu::cuda::emulated

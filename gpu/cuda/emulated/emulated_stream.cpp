@@ -1,10 +1,34 @@
 #include "cuda/emulated/emulated_stream.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <utility>
 
 namespace godwit::gpu::cuda::emulated {
+
+void machine::add(const std::shared_ptr<device_state>& device) {
+  const std::lock_guard lock(mutex_);
+  devices_.emplace_back(device);
+}
+
+std::vector<std::shared_ptr<device_state>> machine::devices() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<device_state>> there;
+  for (const auto& one : devices_)
+    if (auto device = one.lock()) there.push_back(std::move(device));
+  return there;
+}
+
+std::shared_ptr<device_state> machine::owner_of(const void* address, std::size_t bytes) const {
+  for (auto& device : devices())
+    if (device->memory.is_device(address, bytes)) return device;
+  return nullptr;
+}
+
+bool machine::is_pinned(const void* address, std::size_t bytes) const {
+  return std::ranges::any_of(devices(), [&](const auto& device) { return device->memory.is_pinned(address, bytes); });
+}
 
 void device_state::fail(const std::string& why) {
   const std::lock_guard lock(mutex_);
@@ -98,10 +122,13 @@ void emulated_stream::check_device(const void* address, std::size_t bytes, const
     throw driver_error(std::string(what) + " outside of the device's memory (" + std::to_string(bytes) + " bytes)");
 }
 
-void emulated_stream::check_copied(const void* address, std::size_t bytes, const char* what) const {
-  if (!device_->memory.is_device(address, bytes) && !device_->memory.is_pinned(address, bytes))
+std::shared_ptr<device_state> emulated_stream::copied_owner(const void* address, std::size_t bytes,
+                                                            const char* what) const {
+  auto owner = device_->all->owner_of(address, bytes);
+  if (!owner && !device_->all->is_pinned(address, bytes))
     throw driver_error(std::string(what) + " neither within the device's memory nor within pinned memory (" +
                        std::to_string(bytes) + " bytes)");
+  return owner;
 }
 
 void emulated_stream::run(std::string kernel, std::function<void()> body) {
@@ -118,12 +145,13 @@ void emulated_stream::run(std::string kernel, std::function<void()> body) {
 }
 
 void emulated_stream::copy(void* to, const void* from, std::size_t bytes) {
-  check_copied(to, bytes, "a copy to memory that is");
-  check_copied(from, bytes, "a copy from memory that is");
-  add([device = device_, to, from, bytes] {
-    device->memory.enter();
+  add([into = copied_owner(to, bytes, "a copy to memory that is"),
+       out_of = copied_owner(from, bytes, "a copy from memory that is"), to, from, bytes] {
+    for (const auto& device : {into, out_of})
+      if (device) device->memory.enter();
     std::memmove(to, from, bytes);
-    device->memory.leave();
+    for (const auto& device : {into, out_of})
+      if (device) device->memory.leave();
   });
 }
 

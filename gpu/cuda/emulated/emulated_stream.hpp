@@ -14,16 +14,35 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace godwit::gpu::cuda::emulated {
 
+class device_state;
+
+/// The devices of a process, which reach each other's memory with copies. Thread-safe.
+class machine {
+public:
+  void add(const std::shared_ptr<device_state>& device);
+  /// Whose device memory that is; null: no device's.
+  [[nodiscard]] std::shared_ptr<device_state> owner_of(const void* address, std::size_t bytes) const;
+  [[nodiscard]] bool is_pinned(const void* address, std::size_t bytes) const;
+
+private:
+  [[nodiscard]] std::vector<std::shared_ptr<device_state>> devices() const;
+  mutable std::mutex mutex_;
+  std::vector<std::weak_ptr<device_state>> devices_;
+};
+
 /// What the streams of one device share. An error stays, as with CUDA: the device does nothing more.
 class device_state {
 public:
-  explicit device_state(const emulated_settings& wanted) : settings(wanted), memory(wanted.memory_bytes) {}
+  device_state(const emulated_settings& wanted, std::shared_ptr<machine> whole)
+      : settings(wanted), all(std::move(whole)), memory(wanted.memory_bytes) {}
 
   const emulated_settings settings;
+  const std::shared_ptr<machine> all;
   device_memory memory;
 
   /// Keeps the first error.
@@ -95,6 +114,7 @@ public:
   void begin_capture() override;
   [[nodiscard]] std::unique_ptr<driver_graph> end_capture() override;
   void launch(driver_graph& graph) override;
+  [[nodiscard]] bool captures() const noexcept { return capturing_; }
 
 private:
   /// Work that is skipped once the device has failed, and may be captured.
@@ -103,7 +123,9 @@ private:
   void push(operation work);
   void refuse_while_capturing(const char* what) const;
   void check_device(const void* address, std::size_t bytes, const char* what) const;
-  void check_copied(const void* address, std::size_t bytes, const char* what) const;
+  /// The device that has to be entered for a copy; null for pinned memory.
+  [[nodiscard]] std::shared_ptr<device_state> copied_owner(const void* address, std::size_t bytes,
+                                                           const char* what) const;
   void work();
 
   std::shared_ptr<device_state> device_;

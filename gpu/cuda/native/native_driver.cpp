@@ -2,6 +2,7 @@
 
 #include "cuda/memory_words.hpp"
 #include "cuda/native/errors.hpp"
+#include "cuda/native/native_group.hpp"
 #include "cuda/native/native_stream.hpp"
 
 #include <string>
@@ -83,6 +84,13 @@ public:
 
   [[nodiscard]] std::unique_ptr<driver_event> make_event(bool timed) override {
     return std::make_unique<native_event>(parts_, timed);
+  }
+
+  [[nodiscard]] std::vector<std::shared_ptr<group_end>> make_group(std::span<const std::shared_ptr<driver>> devices,
+                                                                   std::chrono::nanoseconds wait_max) override {
+    std::vector<int> indices;
+    for (const auto& device : devices) indices.push_back(static_cast<int>(device->properties().index));
+    return make_native_group(indices, wait_max);
   }
 
 private:

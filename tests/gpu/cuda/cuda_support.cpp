@@ -3,8 +3,10 @@
 #include <godwit/gpu/event.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 namespace godwit::gpu::cuda::testing {
 
@@ -21,13 +23,32 @@ model::config small_config() {
   return c;
 }
 
+model::config four_kv_heads() {
+  auto c = small_config();
+  c.heads = 8;
+  c.kv_heads = 4;
+  c.head_size = 16;
+  return c;
+}
+
+model_parts upload_parts(cuda_backend& backend, const model::config& config, const model::weights& weights,
+                         std::uint32_t degree, std::uint32_t first) {
+  model_parts parts;
+  for (std::uint32_t rank = 0; rank < degree; ++rank)
+    parts.push_back(backend.upload(first + rank, config, weights, {rank, degree}));
+  return parts;
+}
+
 cuda_runner::cuda_runner(cuda_backend& backend, std::shared_ptr<const cuda_model> model,
-                         cuda_executor_settings settings) {
+                         cuda_executor_settings settings)
+    : cuda_runner(backend, std::vector{std::move(model)}, std::move(settings)) {}
+
+cuda_runner::cuda_runner(cuda_backend& backend, const model_parts& parts, cuda_executor_settings settings) {
   settings.step_tokens = 64;
   settings.logits_tap = [this](const cpu::logits_row& row) {
     logits_[row.slice].assign(row.values.begin(), row.values.end());
   };
-  executor_ = backend.make_executor(std::move(model), settings);
+  executor_ = backend.make_executor(parts, settings, std::chrono::minutes(1));
 }
 
 protocols::step_output cuda_runner::step(std::vector<protocols::step_slice> slices,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 namespace godwit::gpu::cuda {
 
@@ -91,6 +92,67 @@ TEST(CudaRows, NormIsOfTheSumThatItLeavesBehind) {
           }
         }
       }
+}
+
+TEST(CudaRows, NormAddsWhatDevicesBringInTheirOrderWhateverTheBatch) {
+  random_source random(12);
+  for (const std::uint32_t hidden : {61U, 256U, 2056U})
+    for (const std::uint32_t parts : {1U, 2U, 4U}) {
+      const std::uint32_t rows = 3;
+      auto x = random_floats(random, std::size_t{rows} * hidden, 3);
+      const auto before = x;
+      const auto added = random_floats(random, std::size_t{parts} * rows * hidden);
+      const auto bias = random_narrow(random, data_type::bf16, hidden),
+                 weight = random_narrow(random, data_type::bf16, hidden);
+      aligned<std::uint16_t> out(x.size());
+      norm_job job;
+      job.x = x.data();
+      job.add = added.data();
+      job.add_parts = parts;
+      job.bias = bias.data();
+      job.weight = weight.data();
+      job.epsilon = 1e-5F;
+      job.out = out.data();
+      job.rows = rows;
+      job.hidden = hidden;
+      inline_stream stream;
+      launch(stream, job);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        float sum = added[i];
+        for (std::uint32_t p = 1; p < parts; ++p) sum += added[p * x.size() + i];
+        ASSERT_EQ(x[i], before[i] + sum + widen(data_type::bf16, bias[i % hidden])) << parts << " parts, value " << i;
+      }
+    }
+}
+
+TEST(CudaRows, ColumnsOfSeveralDevicesAreJoinedWithZerosBehindThem) {
+  random_source random(13);
+  inline_stream stream;
+  for (const auto& counts : std::vector<std::vector<std::uint32_t>>{{64, 37}, {1008, 1000, 992, 999}, {1, 1, 1}}) {
+    const std::uint32_t rows = 3, width = (counts.front() + 7) / 8 * 8;
+    join_job job;
+    for (const auto count : counts) {
+      job.first[job.parts_count + 1] = job.first[job.parts_count] + count;
+      ++job.parts_count;
+    }
+    const std::uint32_t columns = job.first[job.parts_count], stride = (columns + 7) / 8 * 8;
+    const auto parts = random_floats(random, std::size_t{job.parts_count} * rows * width);
+    aligned<float> out(std::size_t{rows} * stride, NAN);
+    job.parts = parts.data();
+    job.width = width;
+    job.out = out.data();
+    job.stride = stride;
+    job.rows = rows;
+    launch(stream, job);
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      for (std::uint32_t part = 0; part < job.parts_count; ++part)
+        for (std::uint32_t i = 0; i < counts[part]; ++i)
+          ASSERT_EQ(out[row * stride + job.first[part] + i], parts[(part * rows + row) * width + i]);
+      for (std::uint32_t i = columns; i < stride; ++i) ASSERT_EQ(out[row * stride + i], 0.0F);
+    }
+    job.width = counts.front() - 1;
+    EXPECT_THROW(launch(stream, job), std::invalid_argument);
+  }
 }
 
 TEST(CudaRows, ARowsNormDoesNotDependOnItsBatch) {

@@ -30,6 +30,20 @@ struct range {
 /// each other in the order of the ranks, and differ by one unit at most.
 [[nodiscard]] range part_of(std::uint32_t total, std::uint32_t unit, place where) noexcept;
 
+/// Units in which the MLP's columns and the vocabulary are divided: what kernels take at once.
+inline constexpr std::uint32_t inner_unit = 32;
+inline constexpr std::uint32_t vocabulary_unit = 16;
+
+/// A rank's part of a model: rows of the projections that make something, columns of those that sum it up.
+struct model_part {
+  range queries;    ///< rows of Q, columns of the output projection
+  range keys;       ///< rows of K and V
+  range inner;      ///< rows of gate and up, columns of down
+  range vocabulary; ///< rows of the head
+};
+/// The first rank's parts are the largest.
+[[nodiscard]] model_part part_of(const model::config& whole, place where) noexcept;
+
 /// The devices of one instance as one executor. `whole` is what it says of itself. Each of `ranks` has its heads' share
 /// of every block under the same id; rank 0 draws the tokens.
 ///

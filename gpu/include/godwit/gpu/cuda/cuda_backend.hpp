@@ -6,12 +6,15 @@
 #include <godwit/gpu/model/config.hpp>
 #include <godwit/gpu/model/constraints.hpp>
 #include <godwit/gpu/model/weights.hpp>
+#include <godwit/gpu/tensor_parallel.hpp>
 #include <godwit/protocols/messages/memory_copier.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace godwit::gpu::cuda {
@@ -24,7 +27,7 @@ struct cuda_device_info {
   std::uint64_t free_bytes = 0; ///< when asked
 };
 
-/// A model's weights on one device. Immutable; any number of executors on that device share one.
+/// A model's weights on one device, or its part of them. Immutable; any number of executors on that device share one.
 class cuda_model {
 public:
   virtual ~cuda_model() = default;
@@ -37,7 +40,8 @@ using mask_function = std::function<std::shared_ptr<const model::token_mask>(con
 struct cuda_executor_settings {
   /// KV blocks in the pool (16 tokens each). 0: from `kv_bytes`.
   std::uint32_t blocks = 0;
-  /// Size of the KV pool, if `blocks` is 0. 0: `memory_share` of what the device had left when the weights were there.
+  /// Size of the KV pool, if `blocks` is 0; of all devices of an executor together. 0: on each device `memory_share` of
+  /// what it had left when the weights were there.
   std::uint64_t kv_bytes = 0;
   double memory_share = 0.9;
   /// Memory for steps of so many tokens is taken at once; a larger step takes more, where there is more.
@@ -75,13 +79,24 @@ public:
   [[nodiscard]] virtual std::vector<cuda_device_info> devices() = 0;
   /// A line for each GPU of the machine that is not among them: another process has it for itself, or it is too old.
   [[nodiscard]] virtual std::vector<std::string> skipped() = 0;
-  /// Reads every tensor once. The weights are not needed afterwards.
+  /// Reads every tensor once. The weights are not needed afterwards. `part`: what of the model, for devices that run it
+  /// together (gpu/tensor_parallel.hpp).
   [[nodiscard]] virtual std::shared_ptr<const cuda_model> upload(std::uint32_t device, const model::config& config,
-                                                                 const model::weights& weights) = 0;
-  /// `model` is one of this backend's. Numbers: as the CPU's up to rounding; with `deterministic` a request's logits
-  /// are bitwise the same in any batch and with any cut into chunks, on devices of one kind.
-  [[nodiscard]] virtual std::unique_ptr<executor> make_executor(std::shared_ptr<const cuda_model> model,
-                                                                const cuda_executor_settings& settings) = 0;
+                                                                 const model::weights& weights,
+                                                                 tensor_parallel::place part = {}) = 0;
+  /// A replica on as many devices as there are parts, in the order of the ranks, all of this backend's and on devices
+  /// of their own. All have as many KV blocks as the one with the least memory. `wait_max`: a device that others wait
+  /// for for so long ends the step, and the executor.
+  ///
+  /// Numbers: as the CPU's up to rounding; with `deterministic` a request's logits are bitwise the same in any batch
+  /// and with any cut into chunks, on devices of one kind and for one degree.
+  [[nodiscard]] virtual std::unique_ptr<executor>
+  make_executor(const std::vector<std::shared_ptr<const cuda_model>>& parts, const cuda_executor_settings& settings,
+                std::chrono::nanoseconds wait_max) = 0;
+  [[nodiscard]] std::unique_ptr<executor> make_executor(std::shared_ptr<const cuda_model> model,
+                                                        const cuda_executor_settings& settings) {
+    return make_executor(std::vector{std::move(model)}, settings, std::chrono::minutes(1));
+  }
   /// Copies that device's memory, beside its steps, and that of the others by its copy engines.
   [[nodiscard]] virtual std::shared_ptr<protocols::memory_copier> make_copier(std::uint32_t device) = 0;
   [[nodiscard]] virtual std::unique_ptr<cuda_probe> make_probe(std::uint32_t device) = 0;
