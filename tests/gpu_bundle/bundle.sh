@@ -100,6 +100,8 @@ sanitizer() { check "${2%% *} of ${1%_test}" 600 must "compute-sanitizer --tool 
   if has godwit; then
     # Without --deterministic a question may be answered otherwise beside others, and the demo compares answers.
     check "demo" 120 must "godwit demo --device cuda --deterministic --json"
+    check "divided demo (two GPUs, NCCL)" 120 may "(( \$(nvidia-smi -L | wc -l) > 1 )) || { echo 'skipped: one GPU only'; exit 77; }; \
+godwit demo --device cuda --deterministic --tensor-parallel 2 --json"
   fi
   if has bench_gpu; then check "bench_gpu" 300 must "bench_gpu --json"; fi
   if has bench_migration; then check "bench_migration" 300 must "bench_migration --cuda --json"; fi

@@ -111,11 +111,12 @@ today=$(date +%F)
 gpu=$(find_gpu)
 library=$(cat "$here/cublas.name" 2>/dev/null || true)
 if [[ -z $cublas && -n $library ]]; then cublas=$(find_library "$library"); fi
+nccl=$(find_library libnccl.so.2) # what is divided among GPUs wants it
 # The machine's C++ library where it is new enough.
 cxx=$(cat "$here/cxx.version" 2>/dev/null || true)
 own=$(ldconfig -p 2>/dev/null | sed -n 's|.*libstdc++\.so\.6 .*x86-64.*=> \(.*\)|\1|p' | head -1)
 if [[ -n $cxx && -n $own ]] && grep -aqwF "$cxx" "$own"; then cxx=""; else cxx=:$here/lib/cxx; fi
-export LD_LIBRARY_PATH="$here/lib$cxx${cublas:+:$cublas}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export LD_LIBRARY_PATH="$here/lib$cxx${cublas:+:$cublas}${nccl:+:$nccl}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export PATH="$here/bin:$PATH"
 
 # compute-sanitizer and the like come with a toolkit, which is not always in PATH.

@@ -5,6 +5,7 @@
 #include "cuda/native/native_group.hpp"
 #include "cuda/native/native_stream.hpp"
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -113,6 +114,9 @@ void connect(const std::vector<int>& devices) {
 } // namespace
 
 found_devices find_devices(const cuda_options& options) {
+  // A process has a stream for steps, and some for copies, for each executor: with the default of 8 queues some share
+  // one, and a step would wait for a copy that it has nothing to do with. Read by the driver when it starts.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   int count = 0;
   const auto code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess) {
