@@ -50,7 +50,7 @@ void actor_core::handle_recorded(tracing& t, caf::mailbox_element& x) {
   }
   t.describe(m.now, x, l, *mark, *this, engine_);
   m.whole = core.whole();
-  const auto my_name = user_ && core.wants_names() ? user_->name() : std::string_view{};
+  const auto my_name = [this] { return user_ ? user_->name() : std::string_view{}; };
   m.kept = core.keeps(m, m.now, my_name);
   m.now.begin = m.last_end != 0 ? std::max(m.last_end, mark->queued) : core.ticks();
   if (m.whole) {

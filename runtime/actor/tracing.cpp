@@ -129,7 +129,7 @@ void tracing::leaves(letter& message, caf::actor_control_block* sender, const ca
   s.request = message.type->request(message.payload());
   s.wait = message.mid.request_id().integer_value();
   s.bytes = static_cast<std::uint32_t>(message.type->size);
-  if (core_->keeps(m, s, {})) m.book->last.put(s);
+  if (core_->keeps(m, s, [] { return std::string_view{}; })) m.book->last.put(s);
 }
 
 void tracing::describe(trace::detail::slot& s, caf::mailbox_element& x, const letter* l, const stamp& mark,

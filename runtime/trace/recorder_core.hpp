@@ -105,21 +105,17 @@ public:
     else
       m.book->last.put(m.now);
   }
-  /// Whether anybody asks for the names of actors: a filter, or somebody who taps.
-  [[nodiscard]] bool wants_names() const noexcept {
-    return filtered_.load(std::memory_order_relaxed) || taps_there_.load(std::memory_order_relaxed);
-  }
-  /// Whether this passes the filter. `receiver`: its name, where names are wanted.
-  [[nodiscard]] bool keeps(moment& m, const slot& s, std::string_view receiver) {
-    return !filtered_.load(std::memory_order_relaxed) || passes(m, s, receiver);
+  /// Whether this passes the filter. `receiver` gives its name, and is called only where somebody asks.
+  template <class Name> [[nodiscard]] bool keeps(moment& m, const slot& s, const Name& receiver) {
+    return !filtered_.load(std::memory_order_relaxed) || passes(m, s, receiver());
   }
   /// Whether a note or span passes it.
   [[nodiscard]] bool keeps_beside(std::uint64_t request) const {
     return !filtered_.load(std::memory_order_relaxed) || passes_beside(request);
   }
   /// Shows it to those who tap.
-  void show(moment& m, std::string_view receiver) {
-    if (taps_there_.load(std::memory_order_relaxed)) show_to_all(m, receiver);
+  template <class Name> void show(moment& m, const Name& receiver) {
+    if (taps_there_.load(std::memory_order_relaxed)) show_to_all(m, receiver());
   }
   void add_tap(std::shared_ptr<tapped> one);
   void remove_tap(const std::shared_ptr<tapped>& one);

@@ -71,6 +71,10 @@ godwit::bench::comparison in_turns(int launches, const command& ours, const comm
     a.push_back(c.ours);
     b.push_back(c.reference);
     ratios.push_back(c.ratio);
+    for (auto* one : {&first, &second}) {
+      one->tell("end"); // they have files to remove
+      (void)one->rest();
+    }
   }
   return {godwit::bench::median(a), godwit::bench::median(b), godwit::bench::median(ratios)};
 }

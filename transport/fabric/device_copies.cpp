@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -114,13 +115,23 @@ device_copies::~device_copies() {
     box_->wake = nullptr;
   }
   if (open_ == 0) return;
-  std::thread([box = box_, left = open_, copier = std::move(options_.copier), sending = std::move(sending_),
-               arriving = std::move(arriving_)]() mutable {
-    for (; left != 0; --left) {
-      box->wait();
-      (void)box->next();
-    }
-  }).detach();
+  struct rest {
+    std::shared_ptr<post_box> box;
+    std::uint64_t open = 0;
+    std::shared_ptr<protocols::memory_copier> copier;
+    std::unique_ptr<pinned_ring> sending, arriving; // they go before the copier
+  };
+  auto* const left = new rest{box_, open_, std::move(options_.copier), std::move(sending_), std::move(arriving_)};
+  try {
+    std::thread([left] {
+      const std::unique_ptr<rest> mine(left);
+      for (; mine->open != 0; --mine->open) {
+        mine->box->wait();
+        (void)mine->box->next();
+      }
+    }).detach();
+  } catch (const std::system_error&) {
+  } // no thread: it stays until the process ends, since letting go of it might wait for ever
 }
 
 protocols::memory_copier::completion device_copies::begin(owners held, ended then) {

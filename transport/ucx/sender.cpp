@@ -338,7 +338,8 @@ void sender::open_stream(const link_key& name, link& to, const wire::welcome& m)
 // Every number is answered once, after it was sent.
 std::string sender::answerable(const link& of, std::uint64_t number) {
   const auto found = of.open.find(number);
-  return found != of.open.end() && found->second.sent ? "" : "an answer to what was not sent, or a second one";
+  const bool sent = found != of.open.end() && found->second.sent && !(of.stream && of.stream->holds(number));
+  return sent ? "" : "an answer to what was not sent, or a second one";
 }
 
 std::string sender::settle(link& of, const wire::receipts& m, time now) {

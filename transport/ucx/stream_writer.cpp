@@ -25,12 +25,17 @@ void stream_writer::add(const wire::blocks& m, const std::vector<protocols::memo
                         std::shared_ptr<void> keep) {
   waiting_.emplace_back(); // stays where it is while others come and go
   auto& made = waiting_.back();
+  made.number = m.number;
   made.header = wire::pack(m).value();
   made.parts.reserve(memory.size() + 1);
   made.parts.push_back({made.header.data(), made.header.size()});
   for (const auto& region : memory) made.parts.push_back({region.address, region.bytes});
   bytes_ += made.header.size() + m.what.bytes;
   made.keep = std::move(keep);
+}
+
+bool stream_writer::holds(std::uint64_t number) const noexcept {
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& one) { return one.number == number; });
 }
 
 void stream_writer::step(std::size_t bytes_max) {

@@ -26,12 +26,15 @@ public:
   [[nodiscard]] const std::string& error() const noexcept { return socket_->error(); }
   /// `keep` is held until `memory` is not read any more.
   void add(const wire::blocks& m, const std::vector<protocols::memory_region>& memory, std::shared_ptr<void> keep);
+  /// Whether bytes of this one are still to be written.
+  [[nodiscard]] bool holds(std::uint64_t number) const noexcept;
   /// One write, of so much at most.
   void step(std::size_t bytes_max);
 
 private:
   static constexpr std::size_t frames_max = 2;
   struct frame {
+    std::uint64_t number = 0; ///< 0: the greeting
     std::string header;
     std::vector<iovec> parts; ///< the header and the memory
     std::size_t next = 0;     ///< of the parts that are not out

@@ -34,12 +34,12 @@ struct finish_line {
   std::uint64_t left = 0;
   double began = -1;
   double took = 0;
-  std::promise<void> over;
+  std::promise<void> over, before; ///< of this slice, and the one before, whose worker may still be telling
   /// Before a slice.
   void set(std::uint64_t runners) {
     left = runners;
     began = -1;
-    over = {};
+    before = std::exchange(over, {});
   }
   void begin() {
     if (began < 0) began = thread_seconds();

@@ -51,7 +51,8 @@ TEST(FabricDevicePeers, WhatWasOfferedByASendThatIsOverIsForOthers) {
   one_piece_to_send here(60s);
   const auto a = ucx::make_fabric(here.settings);
   listening_liar l; // reads nothing, and is not given up for a minute
-  const auto sent = send(*a, l.address(), {1, 1}, 0, here.from.regions(), transfer_priority::bulk, 1s);
+  const auto sent = send(*a, l.address(), {1, 1}, 0, here.from.regions(), transfer_priority::bulk, 2s);
+  ASSERT_TRUE(l.until([&] { return !l.heard.empty(); })) << "an offer";
   EXPECT_TRUE(l.until([&] { return sent->count() != 0; }));
   EXPECT_EQ(sent->next(), "timed out");
   here.expect_it_sends(*a);
@@ -70,7 +71,8 @@ TEST(FabricDevicePeers, OneThatAnswersNothingButThatItLivesLosesTheConnection) {
     l.lives = true;
     l.pull = pull;
     l.stream_port = deaf.port();
-    const auto over = send(*a, l.address(), {1, 1}, 0, here.from.regions(), transfer_priority::bulk, 300ms);
+    const auto over = send(*a, l.address(), {1, 1}, 0, here.from.regions(), transfer_priority::bulk, 2s);
+    ASSERT_TRUE(l.until([&] { return a->figures().messages_sent != 0; }));
     const auto behind = send(*a, l.address(), {2, 1}, 0, here.from.regions(), transfer_priority::bulk, 60s);
     EXPECT_TRUE(l.until([&] { return l.closed; }));
     EXPECT_EQ(over->next(), "timed out");
@@ -79,6 +81,35 @@ TEST(FabricDevicePeers, OneThatAnswersNothingButThatItLivesLosesTheConnection) {
     here.expect_it_sends(*a);
     l.worker.stop();
   }
+}
+
+// Otherwise a peer that reads nothing could say that all has landed, and keep what lies in its stream.
+TEST(FabricDevicePeers, AnAnswerToWhatIsStillInTheStreamEndsTheConnection) {
+  one_piece_to_send here(60s);
+  const auto a = ucx::make_fabric(here.settings);
+  const deaf_listener deaf;
+  ASSERT_NE(deaf.port(), 0);
+  listening_liar l;
+  l.lives = true;
+  l.pull = false;
+  l.stream_port = deaf.port();
+  const auto sent = send(*a, l.address(), {1, 1}, 0, here.from.regions(), transfer_priority::bulk, 60s);
+  std::uint64_t last = 0;
+  auto since = clock::now();
+  ASSERT_TRUE(l.until([&] { // nothing more goes out: what was sent last is not out
+    const auto count = a->figures().messages_sent;
+    if (count != last) since = clock::now();
+    last = count;
+    return last != 0 && clock::now() - since > 500ms;
+  }));
+  ASSERT_LT(last, 40U);
+  wire::receipts early;
+  early.what = wire::fate::landed;
+  early.numbers = {last};
+  l.say(early);
+  EXPECT_TRUE(l.until([&] { return l.closed; }));
+  EXPECT_THAT(sent->next().value_or(""), HasSubstr("an answer to what was not sent"));
+  l.worker.stop();
 }
 
 // A stream that does not come to the end of a piece holds memory that others wait for: only for `peer_timeout`.
