@@ -14,6 +14,14 @@ std::string refuse_devices(std::size_t there, std::uint32_t wanted) {
          " GPUs for an instance; this process has " + std::to_string(there);
 }
 
+std::string shared_devices(std::size_t there, std::uint32_t degree, std::uint32_t instances) {
+  const auto groups = there / degree;
+  if (degree == 1 || instances <= groups) return {};
+  return "--tensor-parallel " + std::to_string(degree) + ": " + std::to_string(instances) + " instances share " +
+         std::to_string(groups * degree) +
+         " GPUs, where they may wait for each other in vain (NCCL); there is room for " + std::to_string(groups);
+}
+
 cuda_loader::cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::model::model_directory model,
                          const serve_settings& settings)
     : backend_(std::move(backend)), model_(std::move(model)), settings_(settings) {

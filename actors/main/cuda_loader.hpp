@@ -17,6 +17,10 @@ namespace godwit::main {
 /// In one line, why this process's GPUs are too few for an instance of so many. Empty: they are not.
 [[nodiscard]] std::string refuse_devices(std::size_t there, std::uint32_t wanted);
 
+/// In one line, that instances of several GPUs each share some: NCCL wants the operations of two groups on one GPU in
+/// one order everywhere, which instances do not have. Empty: they do not share any.
+[[nodiscard]] std::string shared_devices(std::size_t there, std::uint32_t degree, std::uint32_t instances);
+
 /// Makes executors on GPUs: instance after instance on device after device, or group of devices, the weights uploaded
 /// once to each. An instance that starts again gets the devices that it had, whose memory is the one that it left. One
 /// thread.

@@ -21,7 +21,7 @@ std::vector<std::filesystem::path> plugin_files(const serve_settings& settings) 
 } // namespace
 
 gpu::cuda::loaded_backend use_devices(std::shared_ptr<gpu::cuda::cuda_backend> found, std::uint32_t degree,
-                                      const runtime::log::logger& log) {
+                                      std::uint32_t instances, const runtime::log::logger& log) {
   const auto devices = found->devices();
   for (const auto& device : devices)
     log.info("GPU {}: {}, compute capability {}.{}, {} of {} MiB free", device.index, device.name, device.major,
@@ -30,6 +30,7 @@ gpu::cuda::loaded_backend use_devices(std::shared_ptr<gpu::cuda::cuda_backend> f
   if (auto wrong = refuse_devices(devices.size(), degree); !wrong.empty()) return {nullptr, std::move(wrong), false};
   if (const auto spare = devices.size() % degree; spare > 0)
     log.warning("--tensor-parallel {}: {} of the {} GPUs have no instance", degree, spare, devices.size());
+  if (const auto shared = shared_devices(devices.size(), degree, instances); !shared.empty()) log.warning("{}", shared);
   return {std::move(found), {}, false};
 }
 
@@ -43,7 +44,8 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
   options.notify = settings.instances.cuda_notify == notify_choice::polling ? gpu::cuda::notify_by::polling
                                                                             : gpu::cuda::notify_by::callback;
   auto found = gpu::cuda::load_cuda(plugin_files(settings), options);
-  if (found.backend) found = use_devices(std::move(found.backend), settings.instances.tensor_parallel, log);
+  const auto& instances = settings.instances;
+  if (found.backend) found = use_devices(std::move(found.backend), instances.tensor_parallel, instances.count, log);
   if (found.backend) {
     wanted = device_choice::cuda;
     return std::move(found.backend);

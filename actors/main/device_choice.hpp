@@ -16,9 +16,11 @@ namespace godwit::main {
 /// Where this process's instances run. Null: the CPU.
 using chosen_device = std::shared_ptr<gpu::cuda::cuda_backend>;
 
-/// The GPUs that were found, where instances of `degree` of them can run there. Logs what there is.
+/// The GPUs that were found, where instances of `degree` of them can run there. Logs what there is, and warns of
+/// `instances` too many.
 [[nodiscard]] gpu::cuda::loaded_backend use_devices(std::shared_ptr<gpu::cuda::cuda_backend> found,
-                                                    std::uint32_t degree, const runtime::log::logger& log);
+                                                    std::uint32_t degree, std::uint32_t instances,
+                                                    const runtime::log::logger& log);
 
 /// Looks for GPUs as `settings.instances.device` says; where some are found for `automatic`, it becomes `cuda`, so that
 /// a recording tells it. An error where CUDA is asked for and cannot be used.

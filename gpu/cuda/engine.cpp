@@ -135,7 +135,6 @@ void engine::run_layers(const prepared_step& step, std::uint32_t first, std::uin
                   for (std::uint32_t i = 0; i < layers; ++i) launches_.layer(to, step.shape, i);
                   launches_.close(to, step.shape);
                 });
-    graph_launches_ = graphs_.launches();
     return;
   }
   if (first == 0) launches_.embed(*stream_, step.shape);
@@ -157,7 +156,6 @@ void engine::finish(const prepared_step& step) {
       launches_.logits(to, 0, padded);
       if (!group_) launches_.draw(to, 0, padded);
     });
-    graph_launches_ = graphs_.launches();
     // What only one device does is in no graph that all have to capture and launch together.
     if (group_ && draws()) {
       launches_.join_logits(*stream_, padded);

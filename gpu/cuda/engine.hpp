@@ -51,7 +51,6 @@ public:
   [[nodiscard]] const executor_info& info() const noexcept { return info_; }
   [[nodiscard]] const kv_pool& kv() const noexcept { return kv_; }
   [[nodiscard]] host_thread& thread() noexcept { return thread_; }
-  [[nodiscard]] std::uint64_t graph_launches() const noexcept { return graph_launches_; }
 
   /// Takes the one place for a step in flight.
   [[nodiscard]] prepared_step begin(protocols::step_input input);
@@ -98,7 +97,6 @@ private:
   launches launches_;
   draw_arrays draws_;
   graph_cache graphs_;
-  std::atomic<std::uint64_t> graph_launches_{0};
   allocation tapped_; ///< pinned: one group of logits
   std::vector<interval> intervals_;
   std::size_t intervals_used_ = 0;

@@ -154,7 +154,7 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
   for (const auto& part : parts) devices.push_back(part->driver);
   auto own = settings;
   own.graphs = settings.graphs && alike(devices);
-  // Before what takes the rest of the memory.
+  // Before what takes the rest of the memory: its buffers come with it.
   std::vector<std::shared_ptr<group_end>> ends(degree);
   if (degree > 1) ends = devices.front()->make_group(devices, wait_max);
   std::vector<std::shared_ptr<engine>> engines;

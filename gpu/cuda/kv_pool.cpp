@@ -18,7 +18,7 @@ std::uint32_t blocks_for(const cuda_executor_settings& settings, const device_mo
                          std::uint64_t bytes_per_block) {
   if (settings.blocks != 0) return settings.blocks;
   std::uint64_t bytes = settings.kv_bytes / model.part.degree; // whole blocks' are spoken of
-  if (bytes == 0) {
+  if (settings.kv_bytes == 0) {
     const auto share = static_cast<std::uint64_t>(static_cast<double>(model.left_bytes) * settings.memory_share);
     const std::uint64_t reserve = reserve_of(memory);
     const std::uint64_t left = memory.free_bytes > reserve ? memory.free_bytes - reserve : 0;

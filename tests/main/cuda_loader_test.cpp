@@ -134,11 +134,19 @@ TEST_F(CudaLoader, RefusesAnInstanceOfMoreDevicesThanThereAre) {
   }
 }
 
+TEST(DeviceChoice, WarnsOfDividedInstancesThatShareGpus) {
+  EXPECT_THAT(shared_devices(2, 2, 2), HasSubstr("2 instances share 2 GPUs"));
+  EXPECT_THAT(shared_devices(5, 2, 3), HasSubstr("3 instances share 4 GPUs"));
+  EXPECT_EQ(shared_devices(4, 2, 2), "");
+  EXPECT_EQ(shared_devices(2, 2, 0), "") << "of a head that brings none";
+  EXPECT_EQ(shared_devices(1, 1, 3), "") << "those do not wait for another GPU";
+}
+
 TEST(DeviceChoice, OfTooFewGpusIsNoneAndSaysHowManyThereAre) {
   const auto gpus = std::make_shared<fake_backend>(3);
-  EXPECT_EQ(use_devices(gpus, 3, {}).backend, gpus);
-  EXPECT_EQ(use_devices(gpus, 2, {}).backend, gpus);
-  const auto refused = use_devices(gpus, 4, {});
+  EXPECT_EQ(use_devices(gpus, 3, 1, {}).backend, gpus);
+  EXPECT_EQ(use_devices(gpus, 2, 1, {}).backend, gpus);
+  const auto refused = use_devices(gpus, 4, 1, {});
   EXPECT_EQ(refused.backend, nullptr);
   EXPECT_THAT(refused.why_not, HasSubstr("takes 4 GPUs for an instance; this process has 3"));
 }

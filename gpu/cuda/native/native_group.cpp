@@ -155,9 +155,14 @@ private:
     error_ = why;
     for (auto& rank : ranks_)
       aborting_.emplace_back([&rank] {
-        const std::lock_guard lock(rank.calls);
+        ncclComm_t mine = nullptr;
+        {
+          const std::lock_guard lock(rank.calls); // whoever takes it next finds the error before the handle
+          mine = std::exchange(rank.handle, nullptr);
+        }
+        if (mine == nullptr) return;
         (void)cudaSetDevice(rank.device);
-        if (rank.handle != nullptr) (void)nccl().abort(std::exchange(rank.handle, nullptr));
+        (void)nccl().abort(mine); // not under the lock: it may wait for what the lock's next holder has to let go of
       });
     changed_.notify_all();
   }

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <string>
 #include <type_traits>
 
@@ -27,6 +28,9 @@ std::string last_error() {
 
 loaded load() {
   loaded out;
+  // Buffers with the handles, as before NCCL 2.22, and not with the first operation of each algorithm: by then the KV
+  // cache has the rest of the memory. Whoever has set it knows better.
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     out.error = "NCCL is missing, by which GPUs that share a model talk to each other: " + last_error();

@@ -51,23 +51,25 @@ protected:
 // Kernels 1 to 40 are of the first prompt and of decodes behind it, plain and as graphs.
 TEST_F(EmulatedGpus, OneThatBreaksEndsTheStepOfAllWithOneLine) {
   const auto tokens = some_tokens(12, config_.vocabulary, 1);
-  for (const std::size_t broken : {0U, 1U})
-    for (const std::uint64_t kernel : {1, 4, 9, 10, 17, 24, 40, 60}) {
-      std::vector<emulated::emulated_settings> each(2);
-      each[broken].kernel_that_fails = kernel;
-      make(each);
-      const auto executor = make_executor();
-      std::string first;
-      std::uint64_t step = 0;
-      while (first.empty() && step < 8)
-        first = message_of([&] {
-          run_step(*executor, ++step, {slice_of(tokens, step == 1 ? 0 : 2 + step, step == 1 ? 4 : 1, blocks{0})});
-        });
-      EXPECT_THAT(first, HasSubstr("made to fail")) << "device " << broken << ", kernel " << kernel;
-      EXPECT_EQ(first.find('\n'), std::string::npos);
-      const auto later = message_of([&] { run_step(*executor, ++step, {slice_of(tokens, 0, 4, blocks{1})}); });
-      EXPECT_THAT(later, HasSubstr("made to fail"));
-    }
+  for (const bool deterministic : {false, true})
+    for (const std::size_t broken : {0U, 1U})
+      for (const std::uint64_t kernel : {1, 4, 9, 10, 17, 24, 40, 60}) {
+        std::vector<emulated::emulated_settings> each(2);
+        each[broken].kernel_that_fails = kernel;
+        make(each);
+        const auto executor = make_executor(60s, deterministic);
+        std::string first;
+        std::uint64_t step = 0;
+        while (first.empty() && step < 8)
+          first = message_of([&] {
+            run_step(*executor, ++step, {slice_of(tokens, step == 1 ? 0 : 2 + step, step == 1 ? 4 : 1, blocks{0})});
+          });
+        EXPECT_THAT(first, HasSubstr("made to fail"))
+            << "device " << broken << ", kernel " << kernel << (deterministic ? ", deterministic" : "");
+        EXPECT_EQ(first.find('\n'), std::string::npos);
+        const auto later = message_of([&] { run_step(*executor, ++step, {slice_of(tokens, 0, 4, blocks{1})}); });
+        EXPECT_THAT(later, HasSubstr("made to fail"));
+      }
 }
 
 TEST_F(EmulatedGpus, OneWhoseStepIsDroppedEndsThoseOfTheOthers) {
@@ -165,6 +167,14 @@ TEST_F(EmulatedGpus, HaveAsManyBlocksAsTheSmallest) {
   EXPECT_LE(many->info().blocks * many->info().block_bytes / 2, std::uint64_t{8} << 20U);
   EXPECT_GT(many->info().blocks, 100U);
   for (const auto& rank : many->shards()) EXPECT_EQ(rank->info().blocks, many->info().blocks);
+}
+
+TEST_F(EmulatedGpus, AreNotGivenTheRestOfTheMemoryWhereTheKvCacheIsToBeTiny) {
+  make(std::vector<emulated::emulated_settings>(2));
+  cuda_executor_settings settings;
+  settings.step_tokens = 16;
+  settings.kv_bytes = 1; // no whole byte for each device
+  EXPECT_THROW((void)backend_->make_executor(parts_, settings, 60s), out_of_memory);
 }
 
 TEST_F(EmulatedGpus, OneThatIsFullEndsTheStepOfAll) {
