@@ -338,8 +338,7 @@ void sender::open_stream(const link_key& name, link& to, const wire::welcome& m)
 // Every number is answered once, after it was sent.
 std::string sender::answerable(const link& of, std::uint64_t number) {
   const auto found = of.open.find(number);
-  const bool sent = found != of.open.end() && found->second.sent && !(of.stream && of.stream->holds(number));
-  return sent ? "" : "an answer to what was not sent, or a second one";
+  return found != of.open.end() && found->second.sent ? "" : "an answer to what was not sent, or a second one";
 }
 
 std::string sender::settle(link& of, const wire::receipts& m, time now) {
@@ -347,6 +346,8 @@ std::string sender::settle(link& of, const wire::receipts& m, time now) {
   if (m.what == wire::fate::landed) {
     for (const auto number : m.numbers) {
       if (auto wrong = answerable(of, number); !wrong.empty()) return wrong;
+      // A refusal may come after the header alone.
+      if (of.stream && of.stream->holds(number)) return "landed what was not sent to its end";
       piece_done(of, number, {});
     }
     return {};
