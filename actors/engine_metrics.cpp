@@ -53,8 +53,8 @@ engine_metrics::engine_metrics(metrics::registry& registry, std::string model, s
                                                       token_bounds(), engines_max)),
       queue_(registry.add_histogram_family(
           "vllm:request_queue_time_seconds",
-          "From a request's arrival until its first step: at the front end and in its instance's queue.",
-          labels(), request_bounds(), engines_max)),
+          "From a request's arrival until its first step: at the front end and in its instance's queue.", labels(),
+          request_bounds(), engines_max)),
       latency_(registry.add_histogram_family("vllm:e2e_request_latency_seconds", "From a request's arrival to its end.",
                                              labels(), request_bounds(), engines_max)),
       request_prompt_tokens_(registry.add_histogram_family("vllm:request_prompt_tokens",

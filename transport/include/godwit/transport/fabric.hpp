@@ -44,8 +44,8 @@ struct landing {
 /// over the control channel); the sender sends. Nothing is written anywhere else, whatever a peer claims: keys and
 /// sizes are checked by the receiver against what it posted.
 ///
-/// A transfer's memory is the host's, all of it, or a device's, on each side for itself; a device's where the fabric was
-/// given a way to copy it (device_memory.hpp).
+/// A transfer's memory is the host's, all of it, or a device's, on each side for itself; a device's where the fabric
+/// was given a way to copy it (device_memory.hpp).
 ///
 /// Thread-safe. Callbacks run on a thread of the fabric, never within a call, one at a time; they must not throw and
 /// only post. Every wait is bounded. Destroying a fabric ends all that is open: each `done` is called once, with an
