@@ -155,6 +155,10 @@ std::string peer_process::hear(int timeout_ms) {
   }
 }
 
-void peer_process::signal(int number) const { ::kill(pid_, number); }
+void peer_process::signal(int number) const {
+  ::kill(pid_, number);
+  siginfo_t stopped{};
+  if (number == SIGSTOP) ::waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED); // some threads may still run
+}
 
 } // namespace godwit::transport::testing

@@ -51,7 +51,7 @@ public:
   void tell(const std::string& line) const;
   /// The next line; "" where none comes within `timeout_ms` or it is dead.
   [[nodiscard]] std::string hear(int timeout_ms = 10'000);
-  void signal(int number) const;
+  void signal(int number) const; ///< SIGSTOP: returns when all of it stands still
   [[nodiscard]] const std::string& address() const { return address_; }
 
 private:
