@@ -33,7 +33,7 @@ std::optional<trace::recording> read_recordings(const std::vector<std::string>& 
   for (const auto& file : files) {
     auto part = trace::read_file(file);
     if (!part) {
-      std::cerr << "godwit: " << analysis::harmless(file) << ": " << analysis::harmless(part.error().message) << '\n';
+      std::cerr << "godwit: " << analysis::harmless(part.error().message) << '\n';
       return std::nullopt;
     }
     parts.push_back(std::move(*part));

@@ -2,16 +2,15 @@
 
 #include "main/settings.hpp"
 #include "main/signals.hpp"
+#include "main/trace_input.hpp"
 #include "main/trace_page.hpp"
 
-#include <godwit/runtime/trace/file.hpp>
 #include <godwit/runtime/trace/page_json.hpp>
 #include <godwit/transport/http/server.hpp>
 
 #include <chrono>
 #include <fstream>
 #include <iostream>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -30,19 +29,6 @@ struct ui_options {
   std::string output;
   trace::page_json_options page;
 };
-
-std::optional<trace::recording> read_all(const std::vector<std::string>& files) {
-  std::vector<trace::recording> parts;
-  for (const auto& file : files) {
-    auto part = trace::read_file(file);
-    if (!part) {
-      std::cerr << "godwit: " << file << ": " << part.error().message << '\n';
-      return std::nullopt;
-    }
-    parts.push_back(std::move(*part));
-  }
-  return parts.size() == 1 ? std::move(parts.front()) : trace::merge(std::move(parts));
-}
 
 std::string title_of(const std::vector<std::string>& files) {
   std::string out;
@@ -87,7 +73,7 @@ int show(const ui_options& o) {
     std::cerr << "godwit: --listen: '" << o.listen << "' is not HOST:PORT\n";
     return 2;
   }
-  auto recording = read_all(o.files);
+  auto recording = read_recordings(o.files);
   if (!recording) return 1;
   auto page = o.page;
   page.title = title_of(o.files);
@@ -146,7 +132,7 @@ http::handler trace_ui_handler(std::shared_ptr<const std::string> json, bool loo
 void add_trace_ui_command(CLI::App& trace, command_result& result) {
   auto o = std::make_shared<ui_options>();
   auto* command = trace.add_subcommand("ui", "A page that shows recordings: topology, requests, sequences");
-  command->add_option("FILE", o->files, "Recordings; several of one run are merged")->required();
+  add_recordings(*command, o->files);
   auto* listen = command->add_option("--listen", o->listen, "Where to serve the page; port 0 takes a free one");
   listen->type_name("HOST:PORT")->capture_default_str();
   command->add_option("--output", o->output, "Write the page with the recording inside, and serve nothing")

@@ -14,18 +14,8 @@ namespace godwit::gpu::collective {
 namespace {
 
 std::string in_words(const host_group::operation& what) {
-  const auto values = " of " + std::to_string(what.count) + " values";
-  switch (what.what) {
-  case host_group::kind::all_reduce:
-    return "a sum" + values;
-  case host_group::kind::all_gather:
-    return "a gathering" + values;
-  case host_group::kind::broadcast:
-    return "a broadcast" + values + " from rank " + std::to_string(what.root);
-  case host_group::kind::barrier:
-    break;
-  }
-  return "a barrier";
+  const std::string name = what.what == host_group::kind::all_reduce ? "a sum" : "a gathering";
+  return name + " of " + std::to_string(what.count) + " values";
 }
 
 void add(float* to, const float* from, std::size_t count) noexcept {
@@ -47,8 +37,7 @@ public:
   [[nodiscard]] std::string all_reduce(std::span<float> values) override {
     const auto turn = turns_++;
     if (auto wrong = bring(turn, values); !wrong.empty()) return wrong;
-    if (auto wrong = group_->meet(rank_, {host_group::kind::all_reduce, values.size(), 0}); !wrong.empty())
-      return wrong;
+    if (auto wrong = group_->meet(rank_, {host_group::kind::all_reduce, values.size()}); !wrong.empty()) return wrong;
     // Piece by piece, so that the sums stay in the cache.
     constexpr std::size_t piece = 4096;
     for (std::size_t at = 0; at < values.size(); at += piece) {
@@ -64,26 +53,10 @@ public:
     if (all.size() != own.size() * ranks()) return refuse("a gathering of another size than its place");
     const auto turn = turns_++;
     if (auto wrong = bring(turn, own); !wrong.empty()) return wrong;
-    if (auto wrong = group_->meet(rank_, {host_group::kind::all_gather, own.size(), 0}); !wrong.empty()) return wrong;
+    if (auto wrong = group_->meet(rank_, {host_group::kind::all_gather, own.size()}); !wrong.empty()) return wrong;
     for (std::uint32_t other = 0; other < ranks(); ++other)
       std::copy_n(group_->place(other, turn).data(), own.size(), all.data() + other * own.size());
     return {};
-  }
-
-  [[nodiscard]] std::string broadcast(std::span<float> values, std::uint32_t root) override {
-    if (root >= ranks()) return refuse("a broadcast from rank " + std::to_string(root));
-    const auto turn = turns_++;
-    if (rank_ == root)
-      if (auto wrong = bring(turn, values); !wrong.empty()) return wrong;
-    if (auto wrong = group_->meet(rank_, {host_group::kind::broadcast, values.size(), root}); !wrong.empty())
-      return wrong;
-    if (rank_ != root) std::copy_n(group_->place(root, turn).data(), values.size(), values.data());
-    return {};
-  }
-
-  [[nodiscard]] std::string barrier() override {
-    ++turns_;
-    return group_->meet(rank_, {host_group::kind::barrier, 0, 0});
   }
 
   void abort(const std::string& why) override { group_->fail(why.empty() ? "aborted" : why); }

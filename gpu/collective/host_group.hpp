@@ -21,12 +21,11 @@ namespace godwit::gpu::collective {
 /// its place is free for k + 2.
 class host_group {
 public:
-  enum class kind : std::uint8_t { all_reduce, all_gather, broadcast, barrier };
+  enum class kind : std::uint8_t { all_reduce, all_gather };
   /// What a rank takes part in; has to be the same for all.
   struct operation {
-    kind what = kind::barrier;
+    kind what = kind::all_reduce;
     std::size_t count = 0;
-    std::uint32_t root = 0;
     friend bool operator==(const operation&, const operation&) = default;
   };
 

@@ -284,6 +284,14 @@ TEST_F(TraceCommand, FailsWithOneLineThatSaysHowToMendIt) {
   }
 }
 
+TEST_F(TraceCommand, NamesAFileThatIsNotThereOnce) {
+  for (const auto* const command : {"list", "export", "ui"}) {
+    const auto said = run(std::string("trace ") + command + " " + path("nowhere.gwt"));
+    EXPECT_EQ(said.code, 1);
+    EXPECT_EQ(said.errors, "godwit: " + path("nowhere.gwt") + ": No such file or directory\n");
+  }
+}
+
 TEST_F(TraceCommand, KeepsWhatIsInARecordingFromTheTerminal) {
   support::trace_builder b;
   b.process("head\x1b]0;x\x07");

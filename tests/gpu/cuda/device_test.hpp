@@ -45,6 +45,23 @@ inline std::string message_of(const std::function<void()>& call) {
   return "";
 }
 
+/// A prompt of 5 of these tokens in one block, then one token after the other, every third step layer by layer, with
+/// penalties: what is drawn after each.
+inline std::vector<protocols::token_id> draws_along(executor& on, const std::vector<protocols::token_id>& tokens,
+                                                    std::uint32_t block) {
+  std::vector<protocols::token_id> drawn;
+  std::uint64_t step = 0;
+  for (std::size_t done = 0; done < tokens.size(); done += step == 1 ? 5 : 1) {
+    auto slice = slice_of(tokens, done, step == 0 ? 5 : 1, blocks{block});
+    slice.sampling.presence_penalty = 1;
+    slice.generated = {1, 2, 3};
+    ++step;
+    const std::uint32_t at_once = step % 3 == 0 ? 1 : 0; // layers
+    drawn.push_back(run_step(on, step, {slice}, {}, at_once).tokens.at(0).id);
+  }
+  return drawn;
+}
+
 /// With a backend and a small random model on it; skipped, with the reason, where there is no device.
 class device_test : public ::testing::Test {
 protected:

@@ -1,8 +1,7 @@
 #include "cuda/backend.hpp"
 #include "cuda/emulated/emulated_driver.hpp"
 #include "gpu/cuda/device_test.hpp"
-
-#include <godwit/gpu/event.hpp>
+#include "gpu/run_to_end.hpp"
 
 #include <chrono>
 #include <thread>
@@ -12,6 +11,8 @@ namespace godwit::gpu::cuda::testing {
 namespace {
 
 using namespace std::chrono_literals;
+using gpu::testing::error_after;
+using gpu::testing::run_to_end;
 
 class EmulatedGpus : public ::testing::Test {
 protected:
@@ -30,16 +31,6 @@ protected:
     protocols::step_input input;
     input.slices.push_back(slice_of(some_tokens(count, config_.vocabulary, 1), 0, count, blocks{0, 1}));
     return input;
-  }
-  static std::string run_to_end(forward& step) {
-    const event ran;
-    std::string error;
-    step.advance(step.layers(), [&](std::string what) {
-      error = std::move(what);
-      ran.set();
-    });
-    ran.wait();
-    return error;
   }
 
   model::config config_ = four_kv_heads();
@@ -79,15 +70,8 @@ TEST_F(EmulatedGpus, OneWhoseStepIsDroppedEndsThoseOfTheOthers) {
     const auto stays = many->shards()[stays_first ? 0 : 1]->begin(prompt());
     auto goes = many->shards()[stays_first ? 1 : 0]->begin(prompt());
     goes->advance(1, {});
-    const event ran;
-    std::string error;
-    stays->advance(2, [&](std::string what) {
-      error = std::move(what);
-      ran.set();
-    });
-    goes.reset();
-    ran.wait();
-    EXPECT_EQ(error, std::string("a step was abandoned by rank ") + (stays_first ? "1" : "0"));
+    EXPECT_EQ(error_after(*stays, [&] { goes.reset(); }),
+              std::string("a step was abandoned by rank ") + (stays_first ? "1" : "0"));
   }
 }
 
@@ -96,15 +80,7 @@ TEST_F(EmulatedGpus, OneThatIsGoneEndsTheStepsOfTheOthers) {
   auto many = make_executor();
   std::shared_ptr<executor> stays = many->shards()[1];
   const auto step = stays->begin(prompt());
-  const event ran;
-  std::string error;
-  step->advance(2, [&](std::string what) {
-    error = std::move(what);
-    ran.set();
-  });
-  many.reset();
-  ran.wait();
-  EXPECT_EQ(error, "rank 0 is gone");
+  EXPECT_EQ(error_after(*step, [&] { many.reset(); }), "rank 0 is gone");
 }
 
 TEST_F(EmulatedGpus, OneThatStaysAwayIsAnErrorOfTheOthersAndNoHang) {
@@ -142,16 +118,7 @@ TEST_F(EmulatedGpus, ThatAreLateGiveTheSameTokens) {
     }
     make(each);
     const auto executor = make_executor();
-    std::vector<protocols::token_id> drawn;
-    std::uint64_t step = 0;
-    for (std::size_t done = 0; done < tokens.size(); done += step == 1 ? 5 : 1) {
-      auto slice = slice_of(tokens, done, step == 0 ? 5 : 1, blocks{static_cast<std::uint32_t>(seed)});
-      slice.sampling.presence_penalty = 1;
-      slice.generated = {1, 2, 3};
-      ++step;
-      const std::uint32_t at_once = step % 3 == 0 ? 1 : 0; // layers
-      drawn.push_back(run_step(*executor, step, {slice}, {}, at_once).tokens.at(0).id);
-    }
+    const auto drawn = draws_along(*executor, tokens, static_cast<std::uint32_t>(seed));
     if (seed == 0) expected = drawn;
     EXPECT_EQ(drawn, expected) << "seed " << seed;
   }

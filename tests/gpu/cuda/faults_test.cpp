@@ -84,16 +84,7 @@ TEST_F(EmulatedGpu, ThatIsLateGivesTheSameTokens) {
     settings.seed = seed;
     make(settings);
     const auto executor = make_executor();
-    std::vector<protocols::token_id> drawn;
-    std::uint64_t step = 0;
-    for (std::size_t done = 0; done < tokens.size(); done += step == 1 ? 5 : 1) {
-      auto slice = slice_of(tokens, done, step == 0 ? 5 : 1, blocks{static_cast<std::uint32_t>(seed)});
-      slice.sampling.presence_penalty = 1;
-      slice.generated = {1, 2, 3};
-      ++step;
-      const std::uint32_t at_once = step % 3 == 0 ? 1 : 0; // layers
-      drawn.push_back(run_step(*executor, step, {slice}, {}, at_once).tokens.at(0).id);
-    }
+    const auto drawn = draws_along(*executor, tokens, static_cast<std::uint32_t>(seed));
     if (seed == 0) expected = drawn;
     EXPECT_EQ(drawn, expected) << "seed " << seed;
   }

@@ -1,4 +1,5 @@
 #include "gpu/cpu/tiny_model.hpp"
+#include "gpu/run_to_end.hpp"
 
 #include <godwit/gpu/event.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
@@ -13,6 +14,8 @@ namespace godwit::gpu::cpu::testing {
 namespace {
 
 using namespace std::chrono_literals;
+using gpu::testing::error_after;
+using gpu::testing::run_to_end;
 using tensor_parallel::part_of;
 using tensor_parallel::range;
 using tensor_parallel::refuse_degree;
@@ -32,16 +35,6 @@ protocols::step_input prompt_of(std::size_t tokens) {
   protocols::step_input input;
   input.slices.push_back(slice_of(some_tokens(tokens, 101, 1), 0, tokens, std::vector{0U, 1U, 2U, 3U}));
   return input;
-}
-std::string run_to_end(forward& step) {
-  const event ran;
-  std::string error;
-  step.advance(step.layers(), [&](std::string what) {
-    error = std::move(what);
-    ran.set();
-  });
-  ran.wait();
-  return error;
 }
 
 TEST(Division, PartsFollowEachOtherAndDifferByOneUnitAtMost) {
@@ -149,15 +142,7 @@ TEST(JoinedExecutor, OneDeviceWhoseStepIsDroppedEndsThoseOfTheOthers) {
   const auto stays = many->shards()[0]->begin(prompt_of(10));
   auto goes = many->shards()[1]->begin(prompt_of(10));
   goes->advance(1, {});
-  const event ran;
-  std::string error;
-  stays->advance(2, [&](std::string what) {
-    error = std::move(what);
-    ran.set();
-  });
-  goes.reset();
-  ran.wait();
-  EXPECT_EQ(error, "a step was abandoned by rank 1");
+  EXPECT_EQ(error_after(*stays, [&] { goes.reset(); }), "a step was abandoned by rank 1");
 }
 
 TEST(JoinedExecutor, RunsLayerByLayer) {
