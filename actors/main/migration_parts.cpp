@@ -3,6 +3,8 @@
 #include <godwit/transport/in_process/fabric.hpp>
 #include <godwit/transport/ucx/fabric.hpp>
 
+#include <spdlog/fmt/fmt.h>
+
 #include <exception>
 #include <string>
 #include <utility>
@@ -42,6 +44,13 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
   options.checksum = settings.fabric.checksum;
   options.busy_poll = settings.fabric.busy_poll;
   options.device = std::move(device);
+  options.on_end = [fabric = log.component("fabric")](const transport::ucx::link_end& end) {
+    const auto more = end.left_out == 0 ? std::string() : fmt::format(" ({} more before it)", end.left_out);
+    if (end.gone)
+      fabric.info("the connection with {} ended in mid-transfer: {}{}", end.peer, end.reason, more);
+    else
+      fabric.warning("the connection with {} was closed: {}{}", end.peer, end.reason, more);
+  };
   try {
     if (options.device.copier)
       log.component("fabric").info("KV of {} goes through page-locked memory; UCX itself would take: {}",

@@ -2,6 +2,7 @@
 
 #include "fabric/device_copies.hpp"
 #include "fabric/postings.hpp"
+#include "ucx/notices.hpp"
 #include "ucx/stream_listener.hpp"
 #include "ucx/worker.hpp"
 
@@ -39,6 +40,7 @@ struct context {
   stream_listener* streams = nullptr; ///< nullptr: blocks travel as messages of UCX
   std::function<void()> wake;         ///< something can go on
   std::shared_ptr<faults> broken;
+  notices ends{{}};
   /// To be called outside of UCX, in order.
   std::deque<std::function<void()>> calls;
 
@@ -47,6 +49,10 @@ struct context {
 
   void call_all(std::vector<std::function<void()>> more) {
     for (auto& function : more) calls.push_back(std::move(function));
+  }
+  /// Tells that a connection ends, while the worker still knows it.
+  void tell_end(connection which, const std::string& reason, bool gone = false) {
+    ends.tell({messages->peer(which), reason, gone}, std::chrono::steady_clock::now());
   }
   void landed(std::uint64_t bytes) {
     ++messages_landed;

@@ -21,6 +21,7 @@ constexpr auto idle_tick = std::chrono::seconds(1);
 core::core(const settings& options, std::shared_ptr<faults> broken) {
   shared_.options = options;
   shared_.broken = std::move(broken);
+  shared_.ends = notices(options.on_end);
   shared_.identity = random_identity();
   // Nobody else holds the copier: only who sees to its copies knows when it can go.
   copies_ = std::make_unique<device_copies>(std::exchange(shared_.options.device, {}), [this] { submit([] {}); });
@@ -143,13 +144,16 @@ void core::received(connection from, std::string_view header, std::string_view p
   else if (m && sender_.knows(from))
     wrong = sender_.received(from, *m, now);
   if (wrong.empty()) return;
-  lost(from, wrong);
+  shared_.tell_end(from, wrong);
+  (void)receiver_.lost(from, wrong);
+  (void)sender_.lost(from, wrong);
   worker_->close(from);
 }
 
 void core::lost(connection which, const std::string& reason) {
-  receiver_.lost(which, reason);
-  sender_.lost(which, reason);
+  // What nobody uses, its maker closes: that is no news.
+  const bool used = receiver_.lost(which, reason) || sender_.lost(which, reason);
+  if (used) shared_.tell_end(which, reason, true);
 }
 
 void core::run_calls() {

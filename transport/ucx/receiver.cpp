@@ -67,6 +67,7 @@ void receiver::greet(connection from, peer& who, const wire::hello& m) {
 // The sender closes when it has read this; `tick` does where it does not.
 void receiver::reject(connection from, peer& who, const std::string& reason) {
   who.rejected = true;
+  shared_.tell_end(from, reason);
   wire::rejection answer;
   answer.reason = reason;
   shared_.messages->send(from, wire::encode(answer), {}, {}, {});
@@ -289,6 +290,7 @@ bool receiver::read_streams() {
 }
 
 void receiver::give_up(connection which, const std::string& reason) {
+  shared_.tell_end(which, reason);
   lost(which, reason);
   shared_.messages->close(which);
 }
@@ -365,12 +367,14 @@ void receiver::settle(peer& who, const wire::receipts& m) {
   }
 }
 
-void receiver::lost(connection which, const std::string& reason) {
+bool receiver::lost(connection which, const std::string& reason) {
   const auto found = peers_.find(which);
-  if (found == peers_.end()) return;
+  if (found == peers_.end()) return false;
+  const auto& stream = found->second.stream;
+  bool used = !found->second.unsettled.empty() || (stream && stream->writing() != 0);
   for (const auto& [number, write] : found->second.unsettled)
     shared_.call_all(shared_.table.failed(write, "the sender is gone: " + reason));
-  if (const auto& stream = found->second.stream; stream && stream->writing() != 0)
+  if (stream && stream->writing() != 0)
     shared_.call_all(shared_.table.failed(stream->writing(), "the sender is gone: " + reason));
   // What it has sent and not been answered for goes at once: another connection of it would add as much again.
   const auto over = [&](connection from, const postings::admission* place) {
@@ -379,12 +383,15 @@ void receiver::lost(connection which, const std::string& reason) {
     return from == which;
   };
   for (auto* parked : {&parked_urgent_, &parked_bulk_})
-    std::erase_if(*parked, [&](const parked_message& one) { return over(one.from, &one.place); });
+    used = std::erase_if(*parked, [&](const parked_message& one) { return over(one.from, &one.place); }) != 0 || used;
   for (auto* queue : {&urgent_, &bulk_})
-    std::erase_if(*queue, [&](const pull& one) { return over(one.from, one.place ? &*one.place : nullptr); });
+    used = std::erase_if(*queue, [&](const pull& one) { return over(one.from, one.place ? &*one.place : nullptr); }) !=
+               0 ||
+           used;
   if (shared_.streams != nullptr) shared_.streams->forget(which);
   streams_.erase(which);
   peers_.erase(found);
+  return used;
 }
 
 void receiver::note(peer& who, std::vector<std::uint64_t>& receipts, const wire::blocks& m) {

@@ -36,7 +36,8 @@ public:
   [[nodiscard]] std::string received(connection from, const wire::message& m, std::string_view payload, time now);
   /// The stream of a connection.
   void arrived(connection of, std::shared_ptr<stream_socket> stream);
-  void lost(connection which, const std::string& reason);
+  /// True: something was under way over it.
+  bool lost(connection which, const std::string& reason);
   /// Of a write whose posting is withdrawn. True: a copy to a device is under way, which will end it.
   [[nodiscard]] bool withdrawn(std::uint64_t write);
   /// A pull, or some short ones, and the receipts that are due. True: there is more.

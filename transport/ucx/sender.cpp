@@ -10,6 +10,7 @@
 namespace godwit::transport::ucx {
 
 namespace {
+constexpr const char* unused = "idle"; // why a link ends: no news to anybody
 // Enough of the transport's segment is left for these: 12 bytes each.
 constexpr std::uint32_t runs_per_piece = 32;
 constexpr std::uint32_t regions_per_piece = 1024;
@@ -405,8 +406,13 @@ void sender::finish(std::uint64_t name, const std::string& error) {
   });
 }
 
-void sender::lost(connection which, const std::string& reason) {
-  if (const auto found = by_connection_.find(which); found != by_connection_.end()) drop(found->second, reason);
+bool sender::lost(connection which, const std::string& reason) {
+  const auto found = by_connection_.find(which);
+  if (found == by_connection_.end()) return false;
+  const auto& gone = links_.at(found->second);
+  const bool used = !gone.open.empty() || !gone.queue.empty();
+  drop(found->second, reason);
+  return used;
 }
 
 void sender::drop(link_key name, const std::string& reason) {
@@ -444,7 +450,10 @@ bool sender::write_stream(link& to, time now) {
 }
 
 void sender::give_up(const link_key& name, const std::string& reason) {
-  if (const auto channel = links_.at(name).channel; channel != 0) shared_.messages->close(channel);
+  if (const auto channel = links_.at(name).channel; channel != 0) {
+    if (reason != unused) shared_.tell_end(channel, reason);
+    shared_.messages->close(channel);
+  }
   drop(name, reason);
 }
 
@@ -508,7 +517,7 @@ void sender::tick(time now) {
         shared_.messages->send(to.channel, wire::encode(wire::ping{}), {}, {}, {});
       }
     } else if (to.queue.empty() && now - to.used > options.idle_timeout)
-      gone.emplace_back(name, "idle");
+      gone.emplace_back(name, unused);
   }
   for (const auto& [name, reason] : gone) give_up(name, reason);
 }

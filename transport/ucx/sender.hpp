@@ -34,7 +34,8 @@ public:
   void submit(order what, time now);
   [[nodiscard]] bool knows(connection which) const { return by_connection_.contains(which); }
   [[nodiscard]] std::string received(connection from, const wire::message& m, time now);
-  void lost(connection which, const std::string& reason);
+  /// True: something was under way over it.
+  bool lost(connection which, const std::string& reason);
   /// Fills the windows; copies one piece of what goes to this fabric itself. True: there is more of that.
   bool work(time now);
   void tick(time now);
@@ -108,7 +109,7 @@ private:
   [[nodiscard]] bool answers_nothing(const link& to, time now) const;
   /// True: it takes more.
   [[nodiscard]] bool write_stream(link& to, time now);
-  void give_up(const link_key& name, const std::string& reason); ///< closes and drops
+  void give_up(const link_key& name, const std::string& reason); ///< tells, closes and drops
   void drop(link_key name, const std::string& reason);
 
   context& shared_;

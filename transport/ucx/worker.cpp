@@ -45,6 +45,18 @@ bool parse(const std::string& host, std::uint16_t port, sockaddr_storage& out, s
   return false;
 }
 
+// HOST:PORT, as people write it.
+std::string named(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  if (address.ss_family == AF_INET && ::inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text) != nullptr)
+    return std::string(text) + ":" + std::to_string(ntohs(v4.sin_port));
+  if (address.ss_family == AF_INET6 && ::inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text) != nullptr)
+    return "[" + std::string(text) + "]:" + std::to_string(ntohs(v6.sin6_port));
+  return "an unknown address";
+}
+
 /// The network interface that has this address; empty where none has.
 std::string device_of(const std::string& host) {
   ::ifaddrs* all = nullptr;
@@ -148,14 +160,14 @@ void worker::listen(const std::string& host) {
   port_ = ntohs(reinterpret_cast<const sockaddr_in&>(attributes.sockaddr).sin_port);
 }
 
-connection worker::add(ucp_ep_params_t& parameters) {
+connection worker::add(ucp_ep_params_t& parameters, std::string peer) {
   parameters.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
   parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   parameters.err_handler.cb = &worker::on_error;
   parameters.err_handler.arg = this;
   ucp_ep_h handle = nullptr;
   if (ucp_ep_create(worker_, &parameters, &handle) != UCS_OK) return 0;
-  endpoints_[++last_].handle = handle;
+  endpoints_[++last_] = {handle, std::move(peer), false};
   by_handle_[handle] = last_;
   return last_;
 }
@@ -169,7 +181,7 @@ connection worker::connect(const std::string& host, std::uint16_t port) {
   parameters.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
   parameters.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
   parameters.sockaddr.addrlen = size;
-  return add(parameters);
+  return add(parameters, named(address));
 }
 
 void worker::on_request(ucp_conn_request_h request, void* self) {
@@ -181,7 +193,11 @@ void worker::on_request(ucp_conn_request_h request, void* self) {
   ucp_ep_params_t parameters{};
   parameters.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   parameters.conn_request = request;
-  if (const auto made = me.add(parameters); made != 0) me.fresh_.push_back(made);
+  ucp_conn_request_attr_t from{};
+  from.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
+  const bool known = ucp_conn_request_query(request, &from) == UCS_OK;
+  if (const auto made = me.add(parameters, known ? named(from.client_address) : "an unknown address"); made != 0)
+    me.fresh_.push_back(made);
 }
 
 void worker::on_error(void* self, ucp_ep_h which, ucs_status_t status) {
@@ -255,6 +271,11 @@ void worker::send(connection to, std::string header, std::string owned,
 }
 
 void worker::close(connection which) { to_close_.push_back(which); }
+
+std::string worker::peer(connection which) const {
+  const auto found = endpoints_.find(which);
+  return found == endpoints_.end() ? std::string() : found->second.peer;
+}
 
 void worker::reap() {
   std::vector<connection> fresh;

@@ -52,6 +52,8 @@ public:
   void send(connection to, std::string header, std::string owned,
             std::vector<std::pair<const void*, std::size_t>> parts, std::shared_ptr<void> keep);
   void close(connection which);
+  /// HOST:PORT of the other side; empty once it is closed.
+  [[nodiscard]] std::string peer(connection which) const;
 
   /// True: something happened, or may at once.
   bool progress();
@@ -65,13 +67,14 @@ private:
   struct sending;
   struct endpoint {
     ucp_ep_h handle = nullptr;
+    std::string peer;
     bool failed = false;
   };
   static void on_request(ucp_conn_request_h request, void* self);
   static void on_error(void* self, ucp_ep_h which, ucs_status_t status);
   static ucs_status_t on_message(void* self, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t* how);
-  [[nodiscard]] connection add(ucp_ep_params_t& parameters);
+  [[nodiscard]] connection add(ucp_ep_params_t& parameters, std::string peer);
   void listen(const std::string& host);
   void reap();
 

@@ -3,11 +3,13 @@
 #include "transport/fabric/rig.hpp"
 #include "ucx/address.hpp"
 #include "ucx/core.hpp"
+#include "ucx/notices.hpp"
 #include "ucx/wire.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <random>
 
 #include <arpa/inet.h>
@@ -109,6 +111,67 @@ TEST(FabricPeers, GarbageAtTheListenerHurtsNobody) {
   block_memory from(3, 1000), to(3, 1000);
   post(*b, {1, 1}, to.regions());
   EXPECT_EQ(send(*a, b->address(), {1, 1}, 0, from.regions())->next(), "");
+}
+
+/// A fabric that writes down how its connections ended.
+struct told_fabric {
+  told_fabric() {
+    ucx::settings options;
+    options.connect_timeout = 1500ms;
+    options.on_end = [this](const ucx::link_end& end) {
+      const std::lock_guard lock(mutex);
+      ends.push_back(end);
+    };
+    fabric = ucx::make_fabric(options);
+  }
+  ~told_fabric() { fabric.reset(); } // its thread is over before the list goes
+  std::size_t count() {
+    const std::lock_guard lock(mutex);
+    return ends.size();
+  }
+  std::mutex mutex;
+  std::vector<ucx::link_end> ends;
+  std::shared_ptr<transport::fabric> fabric;
+};
+
+TEST(FabricPeers, WhyAConnectionWasClosedIsTold) {
+  told_fabric b;
+  {
+    liar l(b.fabric->address());
+    l.say("nonsense");
+    EXPECT_TRUE(l.until([&] { return l.closed; }));
+    ASSERT_EQ(b.count(), 1U);
+  }
+  EXPECT_EQ(b.ends.at(0).reason, "not a message of a fabric");
+  EXPECT_FALSE(b.ends.at(0).gone);
+  EXPECT_THAT(b.ends.at(0).peer, ::testing::MatchesRegex("127.0.0.1:[0-9]+"));
+}
+
+TEST(FabricPeers, AConnectionThatWasUsedAndIsClosedByItsMakerIsNoNews) {
+  told_fabric b;
+  block_memory from(1, 1000), to(1, 1000);
+  post(*b.fabric, {1, 1}, to.regions());
+  {
+    const auto a = make(true, false, std::make_shared<ucx::faults>());
+    EXPECT_EQ(send(*a, b.fabric->address(), {1, 1}, 0, from.regions())->next(), "");
+  }
+  EXPECT_TRUE(eventually([&] { return b.fabric->figures().peers_open == 0; }));
+  EXPECT_EQ(b.count(), 0U);
+}
+
+TEST(FabricPeers, OfManyEndsTenAreToldInTenSeconds) {
+  std::vector<ucx::link_end> told;
+  ucx::notices ends([&](const ucx::link_end& end) { told.push_back(end); });
+  const ucx::notices::time start{100s};
+  for (int i = 0; i < 1000; ++i) ends.tell({"peer", "reason"}, start + std::chrono::milliseconds(i));
+  EXPECT_EQ(told.size(), 10U);
+  ends.tell({"peer", "later"}, start + 10s);
+  ASSERT_EQ(told.size(), 11U);
+  EXPECT_EQ(told.back().left_out, 990U);
+  ends.tell({"peer", "later"}, start + 11s);
+  EXPECT_EQ(told.back().left_out, 0U);
+  ucx::notices nobody({});
+  nobody.tell({"peer", "reason"}, start); // whom nobody listens to
 }
 
 TEST(FabricPeers, AConnectionThatLiesIsClosedAndOthersGoOn) {

@@ -6,11 +6,22 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 /// The fabric between processes, over UCX (docs/design/fabric.md has the measurements behind the choices).
 namespace godwit::transport::ucx {
+
+/// A connection that ended because of the other side.
+struct link_end {
+  std::string peer;   ///< HOST:PORT
+  std::string reason; ///< "no hello"
+  /// The other side went while something was under way, as a killed process does. Otherwise it did wrong, or did not
+  /// answer, and this side closed the connection.
+  bool gone = false;
+  std::uint32_t left_out = 0; ///< ends before this one that were not told
+};
 
 struct settings {
   /// Where peers connect to: an address of this host that they can reach. The port is chosen by the system.
@@ -47,6 +58,8 @@ struct settings {
   /// error to UCX and an everyday event here, which the callbacks tell.
   std::string log_level = "fatal";
   device_memory device = {};
+  /// Told of each, on the fabric's thread, ten in ten seconds at most: for a log. Must not block.
+  std::function<void(const link_end&)> on_end = {};
 };
 
 /// Throws std::runtime_error where UCX cannot start: no such transport, no such address.
