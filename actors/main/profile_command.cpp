@@ -49,8 +49,14 @@ sim::step_table rounded(sim::step_table table) {
   return table;
 }
 
+sim::step_spread rounded(sim::step_spread spread) {
+  for (auto& factor : spread.factors) factor = rounded(factor);
+  spread.kept = rounded(spread.kept);
+  return spread;
+}
+
 sim::profile profile_of(const profile_options& options, const gpu::model::model_directory& model,
-                        const gpu::executor_info& info, const sim::latency_model& fit) {
+                        const gpu::executor_info& info, const sim::latency_model& fit, const sim::step_spread& spread) {
   const auto& c = model.configuration;
   sim::profile p;
   p.name = options.name.empty() ? model.name + "-cpu" : options.name;
@@ -68,6 +74,7 @@ sim::profile profile_of(const profile_options& options, const gpu::model::model_
   p.kv_blocks = info.blocks;
   p.linear = rounded(fit.linear);
   p.logits = rounded(fit.logits);
+  p.spread = rounded(spread);
   p.kv_bytes_per_second = rounded(p.kv_bytes_per_token * 1e6 / fit.per_kv_token_us);
   p.kv = rounded(fit.kv);
   p.flops_per_pair = 4.0 * c.heads * c.head_size * c.layers;
@@ -105,7 +112,7 @@ measured_device measure(const profile_options& options, const gpu::model::model_
                             options.temperature);
   const auto copied = measure_block_copies(*executor);
 
-  out.profile = profile_of(options, model, info, fit_steps(out.steps.samples));
+  out.profile = profile_of(options, model, info, fit_steps(out.steps.samples), fit_spread(out.steps.factors));
   out.profile.start_ms = rounded(start_ms);
   out.profile.overhead_us = rounded(out.actors.overhead_us);
   out.profile.per_decode_us = rounded(out.actors.per_decode_us);
@@ -142,6 +149,10 @@ std::string table_of(const measured_device& m) {
     out += fmt::format("{:<14}  {:>5}  {:>9.1f}%  {:>+8.1f}%  {:>8.1f}%\n", to_string(role), e.steps, 100 * e.mean,
                        100 * e.bias, 100 * e.max);
   }
+  if (const auto& all = p.spread.factors; !all.empty())
+    out += fmt::format("steps of one shape take {:.2f} (the shortest {} %) to {:.2f} times (the longest) their median, "
+                       "{:.3f} times on average; {:.0f} % last into the next step\n",
+                       all.front(), 100 / all.size(), all.back(), mean_factor(p.spread), 100 * p.spread.kept);
   if (m.steps.left_out > 0)
     out += fmt::format("{} longer steps were left out; give it more time with --time\n", m.steps.left_out);
   return out;

@@ -97,6 +97,30 @@ double rate_of(const std::vector<step_sample>& samples, step_role role, const la
   return under > 0 ? std::max(least, over / under) : least;
 }
 
+// Of each value among all, from 0; equal ones share the middle of theirs.
+std::vector<double> ranks_of(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return values[a] < values[b]; });
+  std::vector<double> out(values.size());
+  for (std::size_t i = 0, end = 0; i < order.size(); i = end) {
+    while (end < order.size() && values[order[end]] == values[order[i]]) ++end;
+    for (auto at = i; at < end; ++at) out[order[at]] = static_cast<double>(i + end - 1) / 2;
+  }
+  return out;
+}
+
+// Of each value with the next one.
+double correlation_with_next(const std::vector<double>& values) {
+  const auto mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  double together = 0, alone = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    alone += (values[i] - mean) * (values[i] - mean);
+    if (i > 0) together += (values[i] - mean) * (values[i - 1] - mean);
+  }
+  return alone > 0 ? together / alone : 0;
+}
+
 } // namespace
 
 std::uint32_t step_shape::sequences() const noexcept {
@@ -182,6 +206,27 @@ latency_model fit_steps(const std::vector<step_sample>& samples) {
     out.per_pair_us = rate_of(samples, step_role::prefill, unread);
   }
   return out;
+}
+
+gpu::sim::step_spread fit_spread(const std::vector<double>& factors) {
+  constexpr std::size_t least = 40, shares_max = 20;
+  gpu::sim::step_spread out;
+  if (factors.size() < least) return out;
+  auto sorted = factors;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t i = 0; i < shares_max; ++i) {
+    const auto from = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() * i / shares_max);
+    const auto to = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() * (i + 1) / shares_max);
+    out.factors.push_back(std::accumulate(from, to, 0.0) / static_cast<double>(to - from));
+  }
+  out.kept = std::sqrt(std::clamp(correlation_with_next(ranks_of(factors)), 0.0, 1.0));
+  return out;
+}
+
+double mean_factor(const gpu::sim::step_spread& spread) {
+  if (spread.factors.empty()) return 1;
+  return std::accumulate(spread.factors.begin(), spread.factors.end(), 0.0) /
+         static_cast<double>(spread.factors.size());
 }
 
 double predicted_us(const latency_model& model, const step_shape& shape) {

@@ -47,6 +47,14 @@ struct step_sample {
 /// point, since noise must not reward tokens), attention's two rates by least squares of relative errors.
 [[nodiscard]] gpu::sim::latency_model fit_steps(const std::vector<step_sample>& samples);
 
+/// How steps of one shape lie about their medians. `factors`: measured times over their medians in the order of
+/// measuring, every second step of a device. The spread has 20 factors, the means of as many shares of the sorted ones,
+/// so it has their mean; `kept` is the root of the rank correlation of one with the next (two steps on). Empty with
+/// fewer than 40, which say little.
+[[nodiscard]] gpu::sim::step_spread fit_spread(const std::vector<double>& factors);
+/// 1 where there are none.
+[[nodiscard]] double mean_factor(const gpu::sim::step_spread& spread);
+
 [[nodiscard]] double predicted_us(const gpu::sim::latency_model& model, const step_shape& shape);
 
 /// Of predictions against measurements, as shares of what was measured.

@@ -127,7 +127,9 @@ measured_steps measure_steps(gpu::executor& on, std::vector<step_sample> steps, 
     }
     ++out.rounds;
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) out.samples[i].us = median(std::move(us[i]));
+  for (std::size_t i = 0; i < inputs.size(); ++i) out.samples[i].us = median(us[i]);
+  for (std::uint32_t round = 0; round < out.rounds; ++round)
+    for (std::size_t i = 0; i < inputs.size(); ++i) out.factors.push_back(us[i][round] / out.samples[i].us);
   return out;
 }
 

@@ -26,7 +26,8 @@ latency_model::latency_model() { linear.points = {{1, 30}}; }
 latency_model::latency_model(const profile& from)
     : base_us(from.overhead_us), per_decode_us(from.per_decode_us), linear(from.linear), logits(from.logits),
       per_kv_token_us(from.kv_bytes_per_token * us_per_second / from.kv_bytes_per_second), kv(from.kv),
-      per_pair_us(from.flops_per_pair * us_per_second / from.flops_per_second), per_copy_us(from.per_copy_us) {}
+      per_pair_us(from.flops_per_pair * us_per_second / from.flops_per_second), per_copy_us(from.per_copy_us),
+      spread(from.spread) {}
 
 double latency_model::attention_us(std::uint32_t first, std::uint32_t tokens) const noexcept {
   const double before = first, mine = tokens;

@@ -60,6 +60,26 @@ step_table table_of(const json_reader& object, std::string_view field, bool need
   return out;
 }
 
+step_spread spread_of(const json_reader& step) {
+  step_spread out;
+  const auto given = step.object("spread");
+  if (!given) return out;
+  const auto& part = *given;
+  constexpr double factor_most = 1e3;
+  refuse_others(part, {"factors", "kept"});
+  out.kept = part.number("kept", 0, 1);
+  const auto* rows = part.array("factors");
+  if (!rows || rows->empty() || rows->size() > entries_max)
+    part.fail("factors", "must have 1 to " + std::to_string(entries_max) + " numbers");
+  for (const auto& row : *rows) {
+    const auto factor = row.is_number() ? row.to_number<double>() : 0;
+    if (!(factor > 0 && factor <= factor_most)) part.fail("factors", "must be numbers above 0 and up to 1000");
+    if (!out.factors.empty() && factor < out.factors.back()) part.fail("factors", "must not fall");
+    out.factors.push_back(factor);
+  }
+  return out;
+}
+
 std::vector<profile_calibration> calibration_of(const json_reader& top, const std::string& file) {
   std::vector<profile_calibration> out;
   const auto* rows = top.array("calibration");
@@ -112,12 +132,13 @@ profile read(std::string_view text, const std::string& file) {
   out.kv_blocks = top.count("kv_blocks", 1, 1U << 30);
   out.start_ms = top.number("start_ms", 0, 1e9);
   const auto step = top.required_object("step");
-  refuse_others(step, {"overhead_us", "per_decode_us", "per_copy_us", "linear", "logits"});
+  refuse_others(step, {"overhead_us", "per_decode_us", "per_copy_us", "linear", "logits", "spread"});
   out.overhead_us = step.number("overhead_us", 0, us_max);
   out.per_decode_us = step.number("per_decode_us", 0, us_max);
   out.per_copy_us = step.number("per_copy_us", 0, us_max);
   out.linear = table_of(step, "linear", true);
   out.logits = table_of(step, "logits", false);
+  out.spread = spread_of(step);
   const auto attention = top.required_object("attention");
   refuse_others(attention, {"kv_bytes_per_second", "kv", "flops_per_pair", "flops_per_second"});
   out.kv_bytes_per_second = attention.number("kv_bytes_per_second", least_rate, most);
@@ -154,6 +175,13 @@ std::string spelt(const step_table& table) {
   return out + (table.points.empty() ? "]" : "\n    ]");
 }
 
+std::string spelt(const step_spread& spread) {
+  if (spread.factors.empty()) return {};
+  std::string out = ",\n    \"spread\": {\"kept\": " + spelt(spread.kept) + ", \"factors\": [";
+  for (std::size_t i = 0; i < spread.factors.size(); ++i) out += (i == 0 ? "" : ", ") + spelt(spread.factors[i]);
+  return out + "]}";
+}
+
 } // namespace
 
 protocols::expected<profile, profile_error> parse_profile(std::string_view text, const std::string& file) {
@@ -175,7 +203,7 @@ std::string to_json(const profile& p) {
              "\n  },\n  \"kv_blocks\": " + std::to_string(p.kv_blocks) + ",\n  \"start_ms\": " + spelt(p.start_ms) +
              ",\n  \"step\": {\n    \"overhead_us\": " + spelt(p.overhead_us) +
              ",\n    \"per_decode_us\": " + spelt(p.per_decode_us) + ",\n    \"per_copy_us\": " + spelt(p.per_copy_us) +
-             ",\n    \"linear\": " + spelt(p.linear) + ",\n    \"logits\": " + spelt(p.logits) +
+             ",\n    \"linear\": " + spelt(p.linear) + ",\n    \"logits\": " + spelt(p.logits) + spelt(p.spread) +
              "\n  },\n  \"attention\": {\n    \"kv_bytes_per_second\": " + spelt(p.kv_bytes_per_second) +
              (p.kv.points.empty() ? "" : ",\n    \"kv\": " + spelt(p.kv)) +
              ",\n    \"flops_per_pair\": " + spelt(p.flops_per_pair) +

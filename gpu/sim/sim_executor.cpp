@@ -2,6 +2,7 @@
 
 #include "sim/token_source.hpp"
 
+#include <chrono>
 #include <stdexcept>
 #include <utility>
 
@@ -15,7 +16,7 @@ using protocols::step_output;
 class sim_executor final : public executor {
 public:
   sim_executor(executor_info info, latency_model latency, runtime::async::timer_source& timers, sim_model model)
-      : info_(std::move(info)), latency_(std::move(latency)), timers_(timers) {
+      : info_(std::move(info)), latency_(std::move(latency)), factors_(latency_.spread, model.seed), timers_(timers) {
     if (info_.layers == 0 || info_.vocabulary == 0)
       throw std::invalid_argument("a simulated model has layers and a vocabulary");
     info_.kv_layout = model.memory == sim_memory::hashes ? "sim/v1" : "sim/none";
@@ -30,7 +31,16 @@ public:
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
 
   executor_info info_;
+  /// How long a step takes that begins now.
+  [[nodiscard]] std::chrono::nanoseconds time_of(const step_input& input) {
+    const auto usual = latency_.step_time(input);
+    const auto factor = factors_.next();
+    if (factor == 1) return usual; // to the nanosecond
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(usual.count()) * factor));
+  }
+
   const latency_model latency_;
+  step_factors factors_;
   runtime::async::timer_source& timers_;
   std::unique_ptr<token_source> tokens_;
 };
@@ -38,7 +48,7 @@ public:
 class sim_forward final : public forward {
 public:
   sim_forward(sim_executor& owner, step_input input)
-      : owner_(owner), input_(std::move(input)), time_(owner.latency_.step_time(input_)) {
+      : owner_(owner), input_(std::move(input)), time_(owner.time_of(input_)) {
     if (!owner_.tokens_->remembers()) run(); // what comes of it is known now, and so many steps are under way
   }
   ~sim_forward() override {

@@ -91,5 +91,38 @@ TEST(StepsToMeasure, StayWithinTheSizesGiven) {
   }
 }
 
+std::vector<double> drawn(const gpu::sim::step_spread& from, std::size_t count) {
+  gpu::sim::step_factors factors(from, 7);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < 2 * count; ++i) { // of each two the second one is measured
+    const auto one = factors.next();
+    if (i % 2 == 1) out.push_back(one);
+  }
+  return out;
+}
+
+TEST(ProfileFit, FindsTheSpreadThatWasDrawnFrom) {
+  gpu::sim::step_spread truth;
+  for (int i = 0; i < 20; ++i) truth.factors.push_back(i < 15 ? 0.98 + 0.004 * i : 1 + 0.1 * (i - 14));
+  truth.kept = 0.7;
+  const auto fit = fit_spread(drawn(truth, 20'000));
+  ASSERT_EQ(fit.factors.size(), 20U);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_NEAR(fit.factors[i], truth.factors[i], 0.03) << i;
+  EXPECT_NEAR(mean_factor(fit), mean_factor(truth), 0.005);
+  EXPECT_NEAR(fit.kept, truth.kept, 0.05);
+}
+
+TEST(ProfileFit, FindsThatStepsAreIndependentWhereTheyAre) {
+  EXPECT_LT(fit_spread(drawn({{0.9, 1, 1.1, 1.5}, 0}, 5000)).kept, 0.2);
+}
+
+TEST(ProfileFit, SaysNothingOfTheSpreadOfFewSteps) {
+  EXPECT_TRUE(fit_spread(std::vector<double>(39, 1.1)).factors.empty());
+  EXPECT_EQ(mean_factor({}), 1);
+  const auto still = fit_spread(std::vector<double>(100, 1.0));
+  EXPECT_EQ(still.kept, 0); // nothing varies
+  EXPECT_EQ(mean_factor(still), 1);
+}
+
 } // namespace
 } // namespace godwit::main

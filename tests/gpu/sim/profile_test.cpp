@@ -40,8 +40,9 @@ std::string broken(const std::string& from, const std::string& to) {
 
 TEST(Profile, OfEveryNameIsWhole) {
   const auto names = profile_names();
-  for (const auto* name : {"toy", "llama-7b-a10", "llama-30b-4xa10", "llama-2-7b-a40", "llama-2-7b-a100",
-                           "llama-2-7b-h100", "llama-2-70b-a100", "llama-2-70b-h100"})
+  for (const auto* name :
+       {"toy", "llama-7b-a10", "llama-30b-4xa10", "llama-2-7b-a40", "llama-2-7b-a100", "llama-2-7b-h100",
+        "llama-2-70b-a40", "llama-2-70b-a100", "llama-2-70b-h100", "llama-2-70b-128k-h100"})
     EXPECT_THAT(names, Contains(name));
   for (const auto& name : names) {
     const auto p = open(name);
@@ -72,6 +73,29 @@ TEST(Profile, KeepsATableOfReading) {
   ASSERT_TRUE(again) << again.error().line;
   EXPECT_EQ(*again, p);
   EXPECT_EQ(latency_model(*again).kv, p.kv);
+}
+
+TEST(Profile, KeepsTheSpreadOfItsSteps) {
+  auto p = open("toy");
+  EXPECT_TRUE(p.spread.factors.empty()); // round numbers, always
+  p.spread = {{0.97, 1, 1.25}, 0.5};
+  const auto again = parse_profile(to_json(p), "written");
+  ASSERT_TRUE(again) << again.error().line;
+  EXPECT_EQ(*again, p);
+  EXPECT_EQ(latency_model(*again).spread, p.spread);
+}
+
+TEST(Profile, RefusesASpreadThatIsNone) {
+  const auto refusal_of = [](const std::string& spread) {
+    const auto read = parse_profile(broken("\"logits\": []", "\"logits\": [], \"spread\": " + spread), "a.json");
+    return read ? std::string("taken") : read.error().line;
+  };
+  EXPECT_EQ(refusal_of(R"({"kept": 0.5, "factors": [1, 1.5]})"), "taken");
+  EXPECT_THAT(refusal_of(R"({"kept": 1.5, "factors": [1]})"), HasSubstr("kept"));
+  EXPECT_THAT(refusal_of(R"({"kept": 0, "factors": []})"), HasSubstr("factors"));
+  EXPECT_THAT(refusal_of(R"({"kept": 0, "factors": [1.5, 1]})"), HasSubstr("must not fall"));
+  EXPECT_THAT(refusal_of(R"({"kept": 0, "factors": [0]})"), HasSubstr("above 0"));
+  EXPECT_THAT(refusal_of(R"({"kept": 0, "factors": [1], "shape": 2})"), HasSubstr("shape"));
 }
 
 TEST(Profile, CalledToyIsTheDefaultOfTheLatencyModel) { EXPECT_EQ(latency_model(open("toy")), latency_model()); }
@@ -125,7 +149,7 @@ TEST(Profile, CutOffAnywhereIsRefused) {
 TEST(Profile, ThatIsNotThereIsRefusedWithTheNamesThatAre) {
   const auto unknown = open_profile("a11");
   ASSERT_FALSE(unknown);
-  EXPECT_THAT(unknown.error().line, HasSubstr("there is no profile \"a11\"; known are llama-2-70b-a100, "));
+  EXPECT_THAT(unknown.error().line, HasSubstr("there is no profile \"a11\"; known are llama-2-70b-128k-h100, "));
   for (const auto* path : {"nowhere/a.json", "a.json"}) {
     const auto missing = open_profile(path);
     ASSERT_FALSE(missing);
@@ -159,7 +183,7 @@ TEST(Profile, FollowsFromTheMeasurementsAsItsScriptSays) {
     EXPECT_EQ(text_of(file.path()), text_of(shipped / file.path().filename())) << file.path().filename();
     ++files;
   }
-  EXPECT_EQ(files, 7);
+  EXPECT_EQ(files, 9);
   fs::remove_all(out);
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -109,6 +110,37 @@ TEST_F(SimExecutor, CopiesBlocksAndLetsThemBeMoved) {
     std::memcpy(to.address, from.address, from.bytes);
   }
   EXPECT_EQ(feed(*two, tokens, 29, 30, {11, 12}), expected);
+}
+
+TEST_F(SimExecutor, DrawsItsStepsTimesFromTheSpreadOfTheModel) {
+  latency_model latency;
+  latency.base_us = 1000;
+  latency.linear = {{{1, 0}}};
+  latency.per_kv_token_us = 0;
+  latency.per_decode_us = 0;
+  latency.spread = {{1, 1.5, 2}, 0};
+  const auto times = [&](std::uint64_t seed) {
+    sim_model says;
+    says.seed = seed;
+    const auto one = make_sim_executor(info_of(), latency, timers_, says);
+    std::vector<std::int64_t> out;
+    for (int i = 0; i < 300; ++i) {
+      protocols::step_input input;
+      input.slices = {slice(prompt(1), 0, 1, {0})};
+      out.push_back(run(*one, std::move(input)).duration_ns);
+    }
+    return out;
+  };
+  const auto some = times(1);
+  EXPECT_EQ(some, times(1));
+  EXPECT_NE(some, times(2));
+  for (const auto usual : {1'000'000, 1'500'000, 2'000'000}) {
+    const auto share = static_cast<double>(std::ranges::count(some, usual)) / 300;
+    EXPECT_NEAR(share, 1.0 / 3, 0.1) << usual;
+  }
+  latency.spread.kept = 1;
+  const auto same = times(1);
+  EXPECT_EQ(std::ranges::count(same, same.front()), 300);
 }
 
 TEST_F(SimExecutor, TakesTheTimeOfTheModelLayerByLayer) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/gpu/sim/step_spread.hpp>
 #include <godwit/protocols/batching/step.hpp>
 
 #include <chrono>
@@ -40,6 +41,8 @@ struct latency_model {
   step_table kv;
   double per_pair_us = 0; ///< for each pair of a new position and one at or before it
   double per_copy_us = 0; ///< for each block copied before the step
+  /// Of the time that `step_time` says, which is the one of most steps.
+  step_spread spread;
 
   latency_model();
   explicit latency_model(const profile& from);

@@ -51,7 +51,8 @@ struct profile {
   step_table linear;           ///< by tokens in the step
   step_table logits;           ///< by rows drawn from; may be empty
   double kv_bytes_per_second = 1;
-  step_table kv; ///< of attention of sequences that decode, by positions read; empty: by kv_bytes_per_second
+  step_table kv;      ///< of attention of sequences that decode, by positions read; empty: by kv_bytes_per_second
+  step_spread spread; ///< of steps of one shape about their time; empty: none
   double flops_per_pair = 0; ///< of attention, all layers
   double flops_per_second = 1;
   profile_link link;

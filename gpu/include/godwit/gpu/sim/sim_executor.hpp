@@ -30,6 +30,8 @@ struct sim_model {
   std::vector<protocols::token_id> eos;
   double eos_share = 0;
   sim_memory memory = sim_memory::hashes;
+  /// Of the times of its steps, where the latency model has a spread.
+  std::uint64_t seed = 0;
 };
 
 /// Bytes that a block of a simulated executor has to show a fabric, whatever `executor_info::block_bytes` says: a
