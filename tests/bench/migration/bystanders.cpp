@@ -21,7 +21,7 @@ using protocols::instance_id;
 constexpr std::uint32_t mover_tokens = 4096, bystander_tokens = 256;
 constexpr std::uint32_t bystanders_each = 2; ///< on each instance
 constexpr double window = 2.5;               ///< seconds
-/// Of the copying thread's time: what is left when the default of a half is turned down until it should not be felt.
+/// Of the copying thread's time: what is left when the default is turned down until it should not be felt.
 constexpr double slow_share = 0.02;
 
 /// What moves blocks in the measured migrations, without them: 4 MiB, a rest, and so on.
@@ -54,8 +54,8 @@ private:
 /// Two instances with bystanders, and one request that moves between them.
 class scene {
 public:
-  scene(const served_model& model, setup where, double copy_share)
-      : world_(model, {mover_tokens + 8192, copy_share, false}, where), mover_(world_, mover_tokens) {
+  scene(const served_model& model, setup where, double copy_share, bool one_core)
+      : world_(model, {mover_tokens + 8192, copy_share, false, one_core}, where), mover_(world_, mover_tokens) {
     for (std::uint32_t i = 0; i < 2 * bystanders_each; ++i) {
       auto& one = bystanders_.emplace_back(std::make_unique<stream>(world_, bystander_tokens));
       one->move(instance_id{i % 2});
@@ -111,9 +111,9 @@ private:
   double bytes_ = 0, spent_ = 1e-9, moves_ = 0;
 };
 
-void measure(session& out, const served_model& model, setup where, double share, const std::string& name,
+void measure(session& out, const served_model& model, setup where, double share, bool one_core, const std::string& name,
              const std::string& suffix) {
-  scene all(model, where, share);
+  scene all(model, where, share, one_core);
   std::vector<double> quiet, migrating, copying, ratios, copy_ratios;
   for (int i = 0; i < out.repetitions(); ++i) {
     std::fprintf(stderr, "bench_migration: %s, %s, round %d\n", to_string(where), name.c_str(), i + 1);
@@ -146,11 +146,12 @@ void measure(session& out, const served_model& model, setup where, double share,
 
 void measure_bystanders(session& out, const served_model& model, setup where) {
   const std::string suffix = where == setup::in_process ? "/in_process" : "";
-  const auto run = [&](double share, const std::string& name) {
-    if (out.wants("migration/" + name + suffix)) measure(out, model, where, share, name, suffix);
+  const auto run = [&](double share, bool one_core, const std::string& name) {
+    if (out.wants("migration/" + name + suffix)) measure(out, model, where, share, one_core, name, suffix);
   };
-  run(0.5, "bystander_step");
-  run(slow_share, "bystander_step_slow_copy");
+  run(shape{}.copy_share, false, "bystander_step");
+  run(shape{}.copy_share, true, "bystander_step_one_core");
+  run(slow_share, false, "bystander_step_slow_copy");
 }
 
 } // namespace godwit::bench

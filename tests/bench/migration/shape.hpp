@@ -2,6 +2,7 @@
 
 #include <godwit/actors/instance.hpp>
 #include <godwit/actors/membership.hpp>
+#include <godwit/actors/migration_environment.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/cuda/cuda_backend.hpp>
 #include <godwit/transport/device_memory.hpp>
@@ -13,9 +14,10 @@ namespace godwit::bench {
 
 /// How the instances of a benchmark are made: alike in every process.
 struct shape {
-  std::uint32_t context = 0;   ///< tokens; the KV pool of an instance holds so many
-  double copy_share = 0.5;     ///< of the live migrations
-  bool third_instance = false; ///< a third one, whose migrations away are blocking copies
+  std::uint32_t context = 0;                                   ///< tokens; the KV pool of an instance holds so many
+  double copy_share = actors::migration_settings{}.copy_share; ///< of the live migrations
+  bool third_instance = false;   ///< a third one, whose migrations away are blocking copies
+  bool copy_on_one_core = false; ///< the fabrics' threads of all processes share the first core
 };
 
 /// The 160m shape with random weights and a longer context: packed or uploaded once, shared by the instances of the

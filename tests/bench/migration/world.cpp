@@ -4,6 +4,7 @@
 #include <godwit/transport/in_process/fabric.hpp>
 #include <godwit/transport/ucx/fabric.hpp>
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,7 +66,33 @@ actors::member_options member(const served_model& model, const shape& how, const
   return out;
 }
 
-std::shared_ptr<transport::fabric> make_ucx(const served_model& model) {
+/// Threads that are made while it lives stay on the first core, where `wanted`.
+class on_one_core {
+public:
+  explicit on_one_core(bool wanted) : wanted_(wanted) {
+    if (!wanted_) return;
+    if (sched_getaffinity(0, sizeof before_, &before_) != 0) throw std::runtime_error("no affinity can be read");
+    int core = 0;
+    while (CPU_ISSET(core, &before_) == 0) ++core;
+    cpu_set_t first;
+    CPU_ZERO(&first);
+    CPU_SET(core, &first);
+    if (sched_setaffinity(0, sizeof first, &first) != 0)
+      throw std::runtime_error("the copying threads cannot be kept on one core");
+  }
+  ~on_one_core() {
+    if (wanted_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  on_one_core(const on_one_core&) = delete;
+  on_one_core& operator=(const on_one_core&) = delete;
+
+private:
+  bool wanted_;
+  cpu_set_t before_{};
+};
+
+std::shared_ptr<transport::fabric> make_ucx(const served_model& model, const shape& how) {
+  const on_one_core guard(how.copy_on_one_core);
   transport::ucx::settings settings;
   settings.device = model.memory();
   return transport::ucx::make_fabric(settings);
@@ -85,8 +112,12 @@ const char* to_string(setup where) noexcept { return where == setup::in_process 
 
 world::world(const served_model& model, const shape& how, setup where) : model_(model), shape_(how), where_(where) {
   const bool alone = where == setup::in_process;
-  const auto hub = alone ? transport::in_process::make_hub({.device = model.memory()}) : nullptr;
-  fabric_ = alone ? transport::in_process::make_fabric(hub) : make_ucx(model);
+  std::shared_ptr<transport::in_process::hub> hub;
+  if (alone) {
+    const on_one_core guard(how.copy_on_one_core);
+    hub = transport::in_process::make_hub({.device = model.memory()});
+  }
+  fabric_ = alone ? transport::in_process::make_fabric(hub) : make_ucx(model, how);
   system_ = make_system(!alone);
 
   actors::node_options o;
@@ -143,6 +174,7 @@ void world::start_child(std::uint16_t port) {
                                  std::to_string(shape_.context),
                                  std::to_string(shape_.copy_share),
                                  shape_.third_instance ? "1" : "0",
+                                 shape_.copy_on_one_core ? "1" : "0",
                                  model_.on_gpu() ? "1" : "0"};
   std::vector<char*> arguments;
   for (auto& text : texts) arguments.push_back(text.data());
@@ -156,13 +188,14 @@ void world::start_child(std::uint16_t port) {
   ::_exit(127);
 }
 
-bool is_member(int argc, char** argv) { return argc == 7 && std::string_view(argv[1]) == "--member"; }
+bool is_member(int argc, char** argv) { return argc == 8 && std::string_view(argv[1]) == "--member"; }
 
 int run_member(char** argv) {
   const auto port = static_cast<std::uint16_t>(std::atoi(argv[2]));
-  const shape how{static_cast<std::uint32_t>(std::atoi(argv[3])), std::atof(argv[4]), argv[5][0] == '1'};
-  const served_model model(argv[6][0] == '1');
-  const auto parts = make_parts(make_ucx(model));
+  const shape how{static_cast<std::uint32_t>(std::atoi(argv[3])), std::atof(argv[4]), argv[5][0] == '1',
+                  argv[6][0] == '1'};
+  const served_model model(argv[7][0] == '1');
+  const auto parts = make_parts(make_ucx(model, how));
   const auto system = make_system(true);
   std::vector<runtime::handle<actors::member_interface>> members;
   for (const bool blocking : {false, true}) {
