@@ -7,7 +7,7 @@
 
 namespace godwit::protocols {
 
-void planner::check() const {
+void planner::check(std::span<const block_id> held) const {
   ledger_.check();
   std::vector<std::uint32_t> references(ledger_.total());
   std::size_t dropped = 0, parked_running = 0;
@@ -40,11 +40,13 @@ void planner::check() const {
   ensure(places_taken() <= settings_.running_max, "planner: no more places are taken than there are");
   ensure(by_id_.size() + dropped == requests_.size(), "planner: every request is found by its id");
   for (const auto block : copy_sources_) ++references[block.value()];
-  for (const auto block : reserved_)
-    ensure(references[block.value()] == 0 && ledger_.references(block) == 1 && !ledger_.sealed(block),
-           "planner: reserved blocks are in no table");
+  for (const auto block : held) ++references[block.value()];
+  for (const auto block : reserved_) {
+    ensure(references[block.value()] == 0 && !ledger_.sealed(block), "planner: reserved blocks are in no table");
+    ++references[block.value()];
+  }
   for (std::uint32_t i = 0; i < ledger_.total(); ++i)
-    ensure(references[i] <= ledger_.references(block_id{i}), "planner: tables refer to blocks they hold");
+    ensure(references[i] == ledger_.references(block_id{i}), "planner: each reference is somebody's");
   const auto in_flight = std::ranges::count_if(requests_, [](const auto& entry) { return entry.second->in_flight; });
   ensure(static_cast<std::size_t>(in_flight) == in_flight_.size(), "planner: the step in flight names its requests");
 }

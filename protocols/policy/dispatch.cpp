@@ -81,6 +81,11 @@ bool dispatcher::stale(instance_id instance) const noexcept {
   return index != finding::none && accounts_[index].stale;
 }
 
+dispatcher::picked_load dispatcher::picked(instance_id instance) const noexcept {
+  const auto index = at(instance);
+  return index == finding::none ? picked_load{} : accounts_[index].picked;
+}
+
 std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   const auto& places = counts_headroom() && demand.headroom != 0U ? seen_by(demand) : places_;
   const auto found = find(places);
@@ -117,11 +122,31 @@ void dispatcher::picked_load::operator+=(const picked_load& more) noexcept {
 
 void dispatcher::account::add(std::uint64_t number, const picked_load& load) noexcept {
   picked += load;
-  if (count < on_way.size()) on_way[count++] = {};
+  if (count < on_way.size()) {
+    on_way[count] = {};
+    on_way[count++].first = number;
+  }
   auto& last = on_way[count - 1];
   last.number = number;
   last.load += load;
   last.reports = 0;
+}
+
+// Headroom and levels of what several have in common stay until a report says better.
+void dispatcher::account::take_back(std::uint64_t number, std::uint64_t blocks) noexcept {
+  const auto end = on_way.begin() + count;
+  const auto entry = std::find_if(
+      on_way.begin(), end, [number](const on_the_way& one) { return one.first <= number && number <= one.number; });
+  if (entry == end) return;
+  if (entry->load.requests > 1) {
+    --entry->load.requests;
+    entry->load.blocks -= std::min(blocks, entry->load.blocks);
+  } else {
+    std::move(entry + 1, end, entry);
+    --count;
+  }
+  picked = {};
+  for (std::uint32_t i = 0; i < count; ++i) picked += on_way[i].load;
 }
 
 void dispatcher::account::settle(const load_report& report) noexcept {
@@ -135,6 +160,13 @@ void dispatcher::account::settle(const load_report& report) noexcept {
     on_way[kept++] = one;
   }
   count = kept;
+}
+
+void dispatcher::take_back(instance_id instance, std::uint64_t number, const dispatch_demand& demand) {
+  const auto index = at(instance);
+  if (index == finding::none) return;
+  accounts_[index].take_back(number, blocks_for(std::uint64_t{demand.tokens} + 1));
+  refresh(index);
 }
 
 const std::vector<dispatcher::place>& dispatcher::seen_by(const dispatch_demand& demand) {

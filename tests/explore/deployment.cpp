@@ -1,5 +1,6 @@
 #include "explore/deployment.hpp"
 
+#include "explore/books.hpp"
 #include "explore/requests.hpp"
 
 #include <godwit/gpu/sim/sim_executor.hpp>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -55,6 +57,8 @@ deployment::deployment(std::uint64_t seed, shape what, runtime::sim::event_log* 
                        const recorder_function& record)
     : shape_(std::move(what)), identity_{"0123456789abcdef", "f32", 4096, context_length}, log_(std::move(logger)),
       world_(seed), blocks_(world_.timers(), shape_.fabric) {
+  shape_.node.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(registry_);
+  shape_.node.frontend.migrations = std::make_shared<actors::migration_metrics>(registry_);
   world_.log_to(log);
   if (record) world_.record_to(record(world_.clock()));
   world_.network().set_links(shape_.links);
@@ -123,17 +127,19 @@ actors::instance_options deployment::instance_of(machine& m) const {
 
 actors::llumlet_options deployment::llumlet_of(machine& m) {
   auto out = shape_.node.llumlet;
-  auto fabric = blocks_.make_fabric(m.name);
+  auto fabric = blocks_.make_fabric(m.name, m.system->timers());
   m.fabric = fabric;
   out.migration.fabric = std::move(fabric);
   out.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
   out.migration.hit = [this](std::string_view place) { pass(place); };
   out.migration.log = log_;
+  out.on_preempted = [this](protocols::request_id) { effects_.add("preempted"); };
   out.log = log_;
   return out;
 }
 
-void deployment::pass(std::string_view) {
+void deployment::pass(std::string_view place) {
+  if (place == "destination.expired") effects_.add("lease expired");
   if (coordinator_fails_in_ > 0 && --coordinator_fails_in_ == 0) throw std::runtime_error("injected");
 }
 
@@ -192,6 +198,7 @@ void deployment::start_ordered(const std::string& name) {
     known->released = false;
     return start_process(*known);
   }
+  effects_.add("process ordered");
   auto& m = *machines_.emplace_back(std::make_unique<machine>());
   m.name = name;
   m.instances = 1;
@@ -203,7 +210,7 @@ void deployment::release(const std::string& name) {
   auto* m = find(name);
   if (m == nullptr || !m->ordered || m->released) return; // not one of ours
   m->released = true;
-  ++released_;
+  effects_.add("process given back");
   m->system->tell(m->member, actors::retire{});
   // Then its process ends.
   world_.timers().call_after(process_end_time, [m, alive = alive_] {
@@ -319,6 +326,22 @@ void deployment::mend() {
   }
 }
 
+effects deployment::seen() const {
+  auto out = effects_;
+  const auto label = [](const runtime::metrics::labels& labels, std::size_t number) { return labels[number].second; };
+  shape_.node.scheduler.metrics->scaling.each([&](const auto& labels, const auto& count) {
+    out.add((label(labels, 1) == "true" ? "scaling dry " : "scaling ") + label(labels, 0), count.value());
+  });
+  shape_.node.frontend.migrations->migrations.each([&](const auto& labels, const auto& count) {
+    out.add("migration " + label(labels, 0), count.value());
+    if (label(labels, 0) == "committed")
+      out.add("moved by " + label(labels, 2), count.value());
+    else
+      out.add("migration " + label(labels, 1), count.value());
+  });
+  return out;
+}
+
 bool deployment::all_ready(std::size_t instances) const {
   if (!cluster_) return false;
   const auto view = cluster_->gate()->view();
@@ -371,6 +394,7 @@ std::string deployment::scheduler_errs(const protocols::cluster_status& status) 
   if (!view.scheduler) return "there is no scheduler";
   const auto known = machines_.front()->system->ask(view.scheduler, std::chrono::seconds(1), actors::status_query{});
   if (!known) return "the scheduler does not answer: " + known.error().message;
+  std::vector<protocols::load_report> loads;
   for (const auto& instance : status.instances) {
     const auto& load = instance.load;
     const auto found = std::find_if(known->reports.begin(), known->reports.end(),
@@ -379,12 +403,24 @@ std::string deployment::scheduler_errs(const protocols::cluster_status& status) 
     if (found == known->reports.end()) return about + "is missing";
     auto same = *found;
     same.sequence = load.sequence;
+    loads.push_back(load);
     if (same == load) continue;
     return about + "says " + std::to_string(found->steps_total) + " steps, " + std::to_string(found->blocks_used) +
            " blocks, generation " + std::to_string(found->generation) + "; it says " +
            std::to_string(load.steps_total) + ", " + std::to_string(load.blocks_used) + ", " +
            std::to_string(load.generation);
   }
+  for (const auto& load : known->under_way)
+    return "the scheduler still counts " + std::to_string(load.requests) + " dispatched requests with " +
+           std::to_string(load.blocks) + " blocks and " + std::to_string(load.headroom) + " of headroom for instance " +
+           std::to_string(load.instance.value());
+  // A scheduler whose news grow stale before the next ones come knows nothing.
+  const auto& of_scheduler = shape_.node.scheduler;
+  if (of_scheduler.stale_after < 4 * shape_.node.llumlet.report_interval) return {};
+  const auto mean = recounted_mean(loads, of_scheduler.scaling);
+  if (std::abs(mean - known->scheduling.mean_freeness) > 1e-6)
+    return "the scheduler goes by a freeness of " + std::to_string(known->scheduling.mean_freeness) +
+           ", that of the instances is " + std::to_string(mean);
   return {};
 }
 

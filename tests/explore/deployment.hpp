@@ -1,11 +1,13 @@
 #pragma once
 
 #include "explore/device_timers.hpp"
+#include "explore/effects.hpp"
 #include "explore/hand.hpp"
 #include "explore/shape.hpp"
 
 #include <godwit/actors/cluster.hpp>
 #include <godwit/actors/member.hpp>
+#include <godwit/runtime/metrics/registry.hpp>
 #include <godwit/runtime/sim/world.hpp>
 #include <godwit/transport/sim/network.hpp>
 
@@ -87,7 +89,8 @@ public:
   }
   /// Actors on all machines, and how many there should be with so many instances.
   [[nodiscard]] std::string miscounted_actors() const;
-  [[nodiscard]] std::uint32_t released() const noexcept { return released_; }
+  /// What the cluster did, as far as it is seen from outside of requests.
+  [[nodiscard]] effects seen() const;
 
 private:
   struct machine {
@@ -115,6 +118,7 @@ private:
   void release(const std::string& name);
   void pass(std::string_view place);
 
+  runtime::metrics::registry registry_; ///< of all machines; restarts go on counting
   shape shape_;
   actors::model_identity identity_;
   runtime::log::logger log_;
@@ -127,7 +131,7 @@ private:
   std::shared_ptr<hand_journal> journal_ = std::make_shared<hand_journal>();
   std::uint64_t keys_ = 0;
   std::uint64_t coordinator_fails_in_ = 0;
-  std::uint32_t released_ = 0;
+  effects effects_;                                            ///< that no metric counts
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true); ///< for timers of the world
 };
 

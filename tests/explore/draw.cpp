@@ -192,7 +192,7 @@ fault draw_fault(const ingredients& from, const scenario& s, counter_random& ran
     f.at = s.requests[f.subject].second.at + nanoseconds(static_cast<std::int64_t>(unit * random.below(150)));
     break;
   case policies:
-    f.amount = random.below(256);
+    f.amount = random.below(4096);
     break;
   default:
     break;
@@ -242,7 +242,8 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   for (std::size_t i = 0; i < knobs().size(); ++i) {
     const bool extreme = settings.below(1000) < from.settings_permille;
     const bool high = settings.below(2) == 0;
-    if (extreme) s.settings.emplace_back(i, high);
+    const bool matters = s.scales || !knobs()[i].of_scaling;
+    if (extreme && matters) s.settings.emplace_back(i, high);
   }
   for (int i = 0; i < 4; ++i) s.looks.push_back(moment(2 * from.span, looks));
   return s;

@@ -29,7 +29,9 @@ std::string line_of(outcome out) {
   std::ostringstream line;
   line << out.broken << '\t' << out.details << '\t' << out.hash << ' ' << out.events << ' ' << out.answered << ' '
        << out.failed << ' ' << out.gone << ' ' << out.migrations << ' ' << out.redispatches << ' ' << out.moves << ' '
-       << out.took.count() << '\n';
+       << out.took.count();
+  for (const auto count : out.seen.counts()) line << ' ' << count;
+  line << '\n';
   return line.str();
 }
 
@@ -42,6 +44,7 @@ outcome outcome_of(const std::string& line) {
   text >> out.hash >> out.events >> out.answered >> out.failed >> out.gone >> out.migrations >> out.redispatches >>
       out.moves >> took;
   out.took = std::chrono::nanoseconds(took);
+  for (auto& count : out.seen.counts()) text >> count;
   return out;
 }
 

@@ -58,6 +58,21 @@ int usage_error(const std::string& text) {
   return 2;
 }
 
+/// What happened at all.
+std::string list_of(const effects& seen) {
+  std::string out;
+  for (std::size_t i = 0; i < seen.counts().size(); ++i)
+    if (seen.counts()[i] > 0)
+      out += (out.empty() ? "" : ", ") + effects::names()[i] + " " + std::to_string(seen.counts()[i]);
+  return out.empty() ? "nothing" : out;
+}
+
+boost::json::object json_of(const effects& seen) {
+  boost::json::object out;
+  for (std::size_t i = 0; i < seen.counts().size(); ++i) out[effects::names()[i]] = seen.counts()[i];
+  return out;
+}
+
 int list_settings() {
   for (const auto& one : knobs()) std::cout << one.name << "\n";
   return 0;
@@ -111,9 +126,11 @@ int replay(const arguments& a, const std::string& name) {
                                                             {"broken", out.broken},
                                                             {"details", out.details},
                                                             {"hash", std::to_string(out.hash)},
-                                                            {"events", out.events}})
+                                                            {"events", out.events},
+                                                            {"seen", json_of(out.seen)}})
               << "\n";
   } else {
+    std::cout << "  seen: " << list_of(out.seen) << "\n";
     std::cout << "  " << out.answered << " answered, " << out.failed << " with an error, " << out.gone << " left; "
               << out.moves << " moves, " << out.redispatches << " dispatched again; " << out.events << " events, hash "
               << std::hex << out.hash << std::dec << "\n";
@@ -160,6 +177,7 @@ private:
     sum.errors += what.failed;
     sum.migrations += what.moves;
     sum.redispatches += what.redispatches;
+    seen_.add(what.seen);
     if (what.broken.empty()) return true;
     ++sum.failed;
     const auto known = std::find_if(failures_.begin(), failures_.end(), [&](const auto& f) {
@@ -199,10 +217,11 @@ private:
                               {"seeds_per_minute", rate}, {"events", all.events},
                               {"answered", all.answered}, {"errors", all.errors},
                               {"moved", all.migrations},  {"dispatched_again", all.redispatches},
-                              {"failures", broken}};
+                              {"seen", json_of(seen_)},   {"failures", broken}};
       if (!failures_.empty()) out["found_after_s"] = found_after_;
       std::cout << boost::json::serialize(out) << "\n";
     } else {
+      std::cout << "seen: " << list_of(seen_) << "\n";
       std::cout << all.runs << " seeds in " << seconds_text(took) << " s (" << static_cast<std::uint64_t>(rate)
                 << " a minute), " << all.failed << " broken\n";
     }
@@ -240,6 +259,7 @@ private:
   steady::time_point began_ = steady::now();
   std::uint64_t given_ = 0;
   std::map<std::string, tally> sums_;
+  effects seen_;
   std::vector<failure> failures_;
   double found_after_ = 0;
 };

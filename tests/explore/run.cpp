@@ -24,6 +24,8 @@ namespace {
 /// More than all bounds of a cluster together: loading, leases, placement, claims.
 constexpr nanoseconds patience = 5min;
 constexpr nanoseconds slice = 100ms;
+/// Autoscaling goes on for so long when all requests have ended, so that it has instances to spare.
+constexpr nanoseconds quiet = 1s;
 /// Of one slice: a cluster that does nothing but talk.
 constexpr std::uint64_t steps_of_slice_max = 2'000'000;
 
@@ -46,6 +48,8 @@ public:
     out_.events = log_.count();
     out_.took = cluster_.world().now();
     out_.migrations = cluster_.journal().committed;
+    out_.seen.add(cluster_.seen());
+    out_.seen.add("dispatched again", out_.redispatches);
     if (feed_) feed_->pump();
     return out_;
   }
@@ -179,6 +183,23 @@ private:
     return nullptr;
   }
   static std::string name_of(std::size_t number) { return "r" + std::to_string(number); }
+  static std::string_view name_of(actors::failure_kind kind) {
+    using enum actors::failure_kind;
+    switch (kind) {
+    case overloaded:
+      return "overloaded";
+    case unavailable:
+      return "unavailable";
+    case timed_out:
+      return "timed out";
+    case internal:
+      return "internal";
+    case too_long:
+    case invalid:
+      break;
+    }
+    return "of the client's";
+  }
 
   std::optional<protocols::instance_id> instance_number(std::uint64_t number) {
     if (!cluster_.head_is_up()) return std::nullopt;
@@ -189,6 +210,7 @@ private:
 
   void strike(const fault& f) {
     using enum fault_kind;
+    out_.seen.add(to_string(f.kind));
     const auto a = f.machine, b = f.other;
     switch (f.kind) {
     case cut:
@@ -258,6 +280,8 @@ private:
     out.dispatch = dispatchers[bits % dispatchers.size()];
     if ((bits & 16) != 0) out.migration = migrations[(bits >> 5) % migrations.size()];
     if ((bits & 8) != 0) out.paused = (bits & 4) != 0 ? "yes" : "no";
+    if (const auto modes = protocols::scaling_mode_names(); scenario_.scales && (bits & 256) != 0)
+      out.scaling = modes[(bits >> 9) % modes.size()];
     return out;
   }
 
@@ -265,7 +289,8 @@ private:
     if (!whole() || !cluster_.can_answer()) return;
     const auto status = cluster_.actors().status(true);
     if (!status) return; // it was busy with its faults
-    if (auto wrong = compare_books(*status); !wrong.empty()) broken("the books agree with a recount", wrong);
+    if (auto wrong = compare_books(*status, shape_.node.llumlet.planner); !wrong.empty())
+      broken("the books agree with a recount", wrong);
   }
 
   bool everybody_ends() {
@@ -274,14 +299,17 @@ private:
       if (gone) bring_back_member(machine);
     for (const auto id : drained_) cluster_.order(actors::drain_instance{id, false});
     actors::policy_order calm;
-    calm.scaling = "off";
+    calm.scaling = scenario_.scales ? "on" : "off";
     calm.paused = "no";
     cluster_.order(calm);
     const auto over = [this] {
       return std::all_of(asked_.begin(), asked_.end(),
                          [](const auto& one) { return one.turned_away || one.who->over(); });
     };
-    if (wait_until(over)) return whole();
+    if (wait_until(over)) {
+      if (scenario_.scales) idle();
+      return whole();
+    }
     std::string open;
     for (std::size_t i = 0; i < asked_.size(); ++i)
       if (!asked_[i].turned_away && !asked_[i].who->over())
@@ -289,6 +317,13 @@ private:
                 std::to_string(asked_[i].who->tokens.size()) + " tokens";
     broken("every request ends", "open 5 minutes after everything was mended: requests " + open);
     return false;
+  }
+
+  void idle() {
+    cluster_.world().run_for(quiet);
+    actors::policy_order enough;
+    enough.scaling = "off";
+    cluster_.order(enough);
   }
 
   bool nothing_stays() {
@@ -390,6 +425,7 @@ private:
         ++out_.failed;
       else
         ++out_.answered;
+      if (who.failed) out_.seen.add("error " + std::string(name_of(who.failed->kind)));
       if (who.failed && !may_fail(*who.failed, who))
         broken("no request fails without need",
                about + who.failed->message + ", after " + std::to_string(who.tokens.size()) + " tokens");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "explore/effects.hpp"
 #include "explore/scenario.hpp"
 
 #include <godwit/runtime/log/logger.hpp>
@@ -22,6 +23,7 @@ struct outcome {
   std::uint32_t migrations = 0;                     ///< committed, of those that were ordered
   std::uint64_t redispatches = 0, moves = 0;
   std::chrono::nanoseconds took{0}; ///< virtual
+  effects seen;
 };
 
 struct run_options {

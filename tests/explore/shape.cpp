@@ -2,6 +2,8 @@
 
 #include "explore/requests.hpp"
 
+#include <string_view>
+
 namespace godwit::explore {
 
 using namespace std::chrono_literals;
@@ -26,7 +28,9 @@ shape usual_shape() {
   n.scheduler.stale_after = 500ms;
   n.scheduler.migration_interval = 40ms;
   n.scheduler.levels = {{"normal", 0}, {"high", 6}};
-  n.scheduler.scaling.hold_ns = 200'000'000;
+  n.scheduler.scaling.freeness_min = 2; // of 17 blocks or some more
+  n.scheduler.scaling.freeness_max = 8;
+  n.scheduler.scaling.hold_ns = 50'000'000;
   n.scheduler.scaling.provision_timeout_ns = 2'000'000'000;
   n.scheduler.scaling.instances_max = 6;
   n.llumlet.load_timeout = 20s;
@@ -57,7 +61,9 @@ namespace {
 // By the name of the setting, where production has one; others in brackets.
 std::vector<knob> all_knobs() {
   std::vector<knob> k;
-  const auto add = [&k](const char* name, void (*set)(shape&, bool)) { k.push_back({name, set}); };
+  const auto add = [&k](const char* name, void (*set)(shape&, bool)) {
+    k.push_back({name, set, std::string_view(name).starts_with("scaling.")});
+  };
   // Memory and batches
   add("instances.kv_bytes", [](shape& s, bool high) { s.blocks = high ? 512 : 17; });
   add("instances.layers_per_advance", [](shape& s, bool high) { s.node.instance.layers_per_advance = high ? 100 : 1; });
@@ -144,7 +150,8 @@ std::vector<knob> all_knobs() {
     s.may_time_out = s.may_time_out || !high;
   });
   add("(time for an admission)", [](shape& s, bool high) {
-    s.node.frontend.ask_timeout = high ? 5s : 12ms; // the latter less than an answer may need
+    s.node.frontend.ask_timeout = high ? 5s : 12ms; // the latter less than an answer may need, each time
+    s.may_time_out = s.may_time_out || !high;
     s.may_give_up = s.may_give_up || !high;
     s.may_run_twice = s.may_run_twice || !high;
   });
@@ -182,12 +189,20 @@ std::vector<knob> all_knobs() {
       [](shape& s, bool high) { s.node.llumlet.migration.settings.copy_share = high ? 1 : 0.05; });
   // Supervision and autoscaling
   add("(settled after)", [](shape& s, bool high) { s.node.settled_after = high ? 60s : 0s; });
-  add("scaling.freeness_min", [](shape& s, bool high) { s.node.scheduler.scaling.freeness_min = high ? 50 : -100; });
-  add("scaling.freeness_max", [](shape& s, bool high) { s.node.scheduler.scaling.freeness_max = high ? 10'000 : 51; });
-  add("scaling.hold",
-      [](shape& s, bool high) { s.node.scheduler.scaling.hold_ns = high ? 3'000'000'000 : 20'000'000; });
+  add("scaling.rule", [](shape& s, bool high) {
+    s.node.scheduler.scaling.rule = high ? protocols::scaling_rule::total : protocols::scaling_rule::mean;
+  });
+  add("scaling.freeness_min", [](shape& s, bool high) { s.node.scheduler.scaling.freeness_min = high ? 7.5 : -100; });
+  add("scaling.freeness_max", [](shape& s, bool high) { // and above the least, whatever that is
+    auto& scaling = s.node.scheduler.scaling;
+    scaling.freeness_max = high ? 10'000 : scaling.freeness_min + 0.5;
+  });
+  add("scaling.hold", [](shape& s, bool high) { s.node.scheduler.scaling.hold_ns = high ? 3'000'000'000 : 1'000'000; });
   add("scaling.instances_min", [](shape& s, bool high) { s.node.scheduler.scaling.instances_min = high ? 5 : 1; });
-  add("scaling.instances_max", [](shape& s, bool high) { s.node.scheduler.scaling.instances_max = high ? 20 : 5; });
+  add("scaling.instances_max", [](shape& s, bool high) { // and no fewer than the least
+    auto& scaling = s.node.scheduler.scaling;
+    scaling.instances_max = high ? 20 : scaling.instances_min;
+  });
   add("scaling.provision_timeout",
       [](shape& s, bool high) { s.node.scheduler.scaling.provision_timeout_ns = high ? 10'000'000'000 : 50'000'000; });
   add("instances.tensor_parallel", [](shape& s, bool high) { s.devices = high ? 4 : 1; });

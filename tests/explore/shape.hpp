@@ -43,6 +43,7 @@ struct shape {
 struct knob {
   const char* name;
   void (*set)(shape& s, bool high);
+  bool of_scaling = false; ///< nothing comes of it where the cluster does not scale
 };
 [[nodiscard]] const std::vector<knob>& knobs();
 

@@ -21,10 +21,10 @@ public:
             std::function<void(landing)> on_landed) override {
     auto error = kind_of(regions, false).error; // a simulated device has no memory
     if (error.empty()) error = self_->table.open(key, std::move(regions), std::move(keep), on_landed);
-    if (!error.empty()) net_->call_later([on_landed = std::move(on_landed), error] { on_landed(landing{0, error}); });
+    if (!error.empty()) call_later([on_landed = std::move(on_landed), error] { on_landed(landing{0, error}); });
   }
   void withdraw(transfer_key key, std::function<void()> done) override {
-    for (auto& call : self_->table.close(key, std::move(done))) net_->call_later(std::move(call));
+    for (auto& call : self_->table.close(key, std::move(done))) call_later(std::move(call));
   }
   void send(const std::string& peer, transfer_key key, std::uint32_t first_region,
             std::vector<protocols::memory_region> regions, transfer_priority priority, std::chrono::nanoseconds timeout,
@@ -34,6 +34,9 @@ public:
   [[nodiscard]] counters figures() const override { return net_->figures(*self_); }
 
 private:
+  void call_later(std::function<void()> function) {
+    self_->timers.call_after(std::chrono::nanoseconds{0}, std::move(function));
+  }
   std::shared_ptr<network::impl> net_;
   std::shared_ptr<node> self_;
 };
@@ -46,8 +49,10 @@ network::network(runtime::async::timer_source& timers, settings options)
     : impl_(std::make_shared<impl>(timers, options)) {}
 network::~network() = default;
 
-std::shared_ptr<fabric> network::make_fabric(const std::string& name) {
-  auto made = std::make_shared<node>();
+std::shared_ptr<fabric> network::make_fabric(const std::string& name) { return make_fabric(name, impl_->timers()); }
+
+std::shared_ptr<fabric> network::make_fabric(const std::string& name, runtime::async::timer_source& of_process) {
+  auto made = std::make_shared<node>(of_process);
   made->name = name;
   made->address = impl_->join(made, prefix + name);
   return std::make_shared<node_fabric>(impl_, std::move(made));
@@ -83,13 +88,10 @@ void network::impl::leave(const std::shared_ptr<node>& who) {
   for (auto& call : made) call();
 }
 
-void network::impl::call_later(std::function<void()> function) {
-  timers_.call_after(std::chrono::nanoseconds{0}, std::move(function));
-}
-
-runtime::async::timer_source::timer_id network::impl::after(std::chrono::nanoseconds delay,
+runtime::async::timer_source::timer_id network::impl::after(runtime::async::timer_source& timers,
+                                                            std::chrono::nanoseconds delay,
                                                             std::function<void(impl&, calls&)> step) {
-  return timers_.call_after(delay, [weak = weak_from_this(), step = std::move(step)] {
+  return timers.call_after(delay, [weak = weak_from_this(), step = std::move(step)] {
     const auto self = weak.lock();
     if (!self) return;
     calls made;
@@ -110,10 +112,12 @@ void network::impl::send(const std::shared_ptr<node>& from, const std::string& p
       const std::lock_guard lock{mutex_};
       ++from->counted.failed;
     }
-    return call_later([keep = std::move(keep), done = std::move(done), error = std::move(error)]() mutable {
-      keep.reset();
-      done(std::move(error));
-    });
+    from->timers.call_after(std::chrono::nanoseconds{0},
+                            [keep = std::move(keep), done = std::move(done), error = std::move(error)]() mutable {
+                              keep.reset();
+                              done(std::move(error));
+                            });
+    return;
   }
   auto made = std::make_shared<sending>(
       sending{from, peer, key, piece_cutter{first_region, std::move(regions)}, std::move(keep), std::move(done), 0, 0});
@@ -121,7 +125,7 @@ void network::impl::send(const std::shared_ptr<node>& from, const std::string& p
   {
     const std::lock_guard lock{mutex_};
     name = ++last_send_;
-    made->timer = after(timeout, [name](impl& net, calls& more) { net.finish(name, "timed out", more); });
+    made->timer = after(from->timers, timeout, [name](impl& net, calls& more) { net.finish(name, "timed out", more); });
     sends_.emplace(name, std::move(made));
     ++from->counted.sends_open;
     (priority == transfer_priority::urgent ? from->urgent : from->bulk).push_back(name);
@@ -200,7 +204,7 @@ void network::impl::finish(std::uint64_t name, const std::string& error, calls& 
   if (found == sends_.end()) return;
   const auto ended = found->second;
   sends_.erase(found);
-  timers_.cancel(ended->timer);
+  ended->from->timers.cancel(ended->timer);
   auto& counted = ended->from->counted;
   --counted.sends_open;
   if (error.empty())

@@ -17,6 +17,8 @@
 namespace godwit::transport::sim {
 
 struct node {
+  explicit node(runtime::async::timer_source& of_process) : timers(of_process) {}
+  runtime::async::timer_source& timers;
   std::string name;
   std::string address;
   postings table;
@@ -32,7 +34,8 @@ public:
   impl(runtime::async::timer_source& timers, settings options);
   [[nodiscard]] std::string join(const std::shared_ptr<node>& who, const std::string& base);
   void leave(const std::shared_ptr<node>& who);
-  void call_later(std::function<void()> function);
+  /// The network's own.
+  [[nodiscard]] runtime::async::timer_source& timers() noexcept { return timers_; }
   void send(const std::shared_ptr<node>& from, const std::string& peer, transfer_key key, std::uint32_t first_region,
             std::vector<protocols::memory_region> regions, transfer_priority priority, std::chrono::nanoseconds timeout,
             std::shared_ptr<void> keep, std::function<void(std::string)> done);
@@ -53,7 +56,11 @@ private:
     runtime::async::timer_source::timer_id timer = 0;
   };
   /// A step under the lock, and what it wants to have called without it.
-  runtime::async::timer_source::timer_id after(std::chrono::nanoseconds delay, std::function<void(impl&, calls&)> step);
+  runtime::async::timer_source::timer_id after(runtime::async::timer_source& timers, std::chrono::nanoseconds delay,
+                                               std::function<void(impl&, calls&)> step);
+  void after(std::chrono::nanoseconds delay, std::function<void(impl&, calls&)> step) {
+    after(timers_, delay, std::move(step));
+  }
   void transmit(const std::shared_ptr<node>& from);
   void arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory, calls& made);
   void acknowledge(std::uint64_t name, const std::string& error, const std::string& by, calls& made);

@@ -1,6 +1,7 @@
 // The search's own parts: a search that cannot fail finds nothing.
 #include "explore/books.hpp"
 #include "explore/client.hpp"
+#include "explore/effects.hpp"
 #include "explore/fleet.hpp"
 #include "explore/scenario.hpp"
 #include "explore/shrink.hpp"
@@ -131,23 +132,76 @@ TEST(ExploreClient, SeesWhatIsWrongWithAnAnswer) {
 }
 
 TEST(ExploreBooks, ARecountFindsWhatIsNotCounted) {
+  protocols::planner_settings planner;
+  planner.execution_levels = {{"normal", 0}, {"high", 6}};
+  // One runs at the high level with 63 of its 64 tokens computed and wants a block for the next; one of 20 waits.
   protocols::cluster_status status;
   auto& one = status.instances.emplace_back();
   one.state = protocols::instance_state::ready;
-  one.load.blocks_total = 10;
-  one.load.blocks_used = 4;
-  one.load.running = 1;
-  one.requests.emplace_back(protocols::request_id{1}, protocols::epoch{1}, protocols::request_state::running, 0, 10, 3,
-                            4, 0);
-  EXPECT_EQ(compare_books(status), "");
-  one.load.blocks_used = 3;
-  EXPECT_NE(compare_books(status), "");
-  one.load.blocks_used = 4;
-  one.load.running = 2;
-  EXPECT_NE(compare_books(status), "");
-  one.load.running = 1;
+  auto& load = one.load;
+  load = {protocols::instance_id{1}, 1, 1, true};
+  load.blocks_total = 20;
+  load.blocks_used = 4;
+  load.running = load.waiting = 1;
+  load.running_max = 8;
+  load.queued_blocks = 1 + 2;
+  load.headroom_blocks = 6;
+  load.execution_levels = 0b10;
+  load.waiting_tokens = 20;
+  using state = protocols::request_state;
+  one.requests.emplace_back(protocols::request_id{1}, protocols::epoch{1}, state::running, 0, 60, 4, 4, 0);
+  one.requests.back().execution_level = 1;
+  one.requests.emplace_back(protocols::request_id{2}, protocols::epoch{1}, state::waiting, 0, 20, 0, 0, 0);
+  EXPECT_EQ(compare_books(status, planner), "");
+
+  const auto wrong = [&](auto change) {
+    auto changed = status;
+    change(changed.instances.front().load);
+    return compare_books(changed, planner);
+  };
+  EXPECT_NE(wrong([](auto& l) { l.blocks_used = 3; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.blocks_cached = 17; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.running = 2; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.waiting = 2; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.migrating = 1; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.queued_blocks = 2; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.headroom_blocks = 12; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.execution_levels = 0b11; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.waiting_tokens = 19; }), "");
+  // Without a place in the batch, all that is free is wanted and of no use.
+  EXPECT_NE(wrong([](auto& l) { l.running_max = 1; }), "");
+  EXPECT_EQ(wrong([](auto& l) {
+              l.running_max = 1;
+              l.queued_blocks = 16;
+            }),
+            "");
   status.instances.push_back(one);
-  EXPECT_NE(compare_books(status), "") << "the same request in the same epoch at two instances";
+  EXPECT_NE(compare_books(status, planner), "") << "the same request in the same epoch at two instances";
+}
+
+TEST(ExploreBooks, TheMeanFreenessIsThatOfTheInstances) {
+  protocols::scaling_settings settings;
+  settings.freeness_min = 2;
+  settings.freeness_max = 8;
+  protocols::load_report idle{protocols::instance_id{1}, 1, 1, true}, busy{protocols::instance_id{2}, 1, 1, true};
+  idle.blocks_total = busy.blocks_total = 20;
+  busy.blocks_used = 10;
+  busy.running = 2;
+  auto leaving = idle;
+  leaving.terminating = true;
+  EXPECT_EQ(recounted_mean({idle, busy, leaving}, settings), (16.0 + 5.0) / 2) << "an idle one counts with at most 16";
+  EXPECT_EQ(recounted_mean({leaving}, settings), -16);
+}
+
+TEST(ExploreEffects, AreCountedByName) {
+  effects a, b;
+  a.add("crash");
+  b.add("crash", 2);
+  b.add("nothing that is known");
+  a.add(b);
+  EXPECT_EQ(a.of("crash"), 3U);
+  EXPECT_EQ(std::count(a.counts().begin(), a.counts().end(), 0U) + 1,
+            static_cast<std::ptrdiff_t>(effects::names().size()));
 }
 
 TEST(ExploreFleet, GivesTheOutcomesOfRunsInThisProcess) {
@@ -158,6 +212,7 @@ TEST(ExploreFleet, GivesTheOutcomesOfRunsInThisProcess) {
   EXPECT_EQ(apart.events, here.events);
   EXPECT_EQ(apart.answered, here.answered);
   EXPECT_GT(here.answered, 0U);
+  EXPECT_EQ(apart.seen.counts(), here.seen.counts());
 }
 
 } // namespace

@@ -128,5 +128,26 @@ TEST_F(SimNetwork, ASendThatWasGivenUpWritesNothing) {
   EXPECT_TRUE(to_.all(0));
 }
 
+// A process whose clock jumps gives up what is still under way; one that stands still gives up nothing.
+TEST_F(SimNetwork, TimeoutsGoByTheClockOfTheirProcess) {
+  manual_timers own;
+  a_ = net_.make_fabric("a", own);
+  start(20ms);
+  timers_.run(1100us);
+  own.run(20ms);
+  timers_.run();
+  EXPECT_EQ(log_, (std::vector<std::string>{"1050 landed 1", "1100 sent timed out"}));
+  log_.clear();
+  net_.cut("a", "b");
+  a_->send(b_->address(), {1, 1}, 0, from_.regions(), transfer_priority::bulk, 20ms, {},
+           [this](const std::string& error) { log("sent " + error); });
+  timers_.run(10s);
+  EXPECT_TRUE(log_.empty());
+  EXPECT_EQ(a_->figures().sends_open, 1U);
+  own.run();
+  EXPECT_EQ(log_, (std::vector<std::string>{"10000000 sent timed out"}));
+  a_.reset(); // before its timers
+}
+
 } // namespace
 } // namespace godwit::transport::testing

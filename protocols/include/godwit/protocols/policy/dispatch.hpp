@@ -59,6 +59,10 @@ public:
   /// The instance of this request, which now counts as dispatched there. Empty when there is none, see `why_none`.
   [[nodiscard]] std::optional<dispatch_choice> pick(const dispatch_demand& demand);
 
+  /// The request of this pick has not reached its instance, and does not: it counts no longer. No effect where it does
+  /// not count anyway.
+  void take_back(instance_id instance, std::uint64_t number, const dispatch_demand& demand);
+
   /// Why nothing can be picked now.
   enum class lack : std::uint8_t {
     none,      ///< something can
@@ -74,7 +78,6 @@ public:
   /// Knows from now on what the other one knows, for a change of policy in the middle of a burst.
   void take_over(const dispatcher& before);
 
-protected:
   /// What was picked and is in no report yet.
   struct picked_load {
     std::uint64_t requests = 0;
@@ -82,7 +85,12 @@ protected:
     std::int64_t headroom = 0; ///< blocks more than the report says, or less where the rating is for one of the level
     std::uint32_t levels = 0;  ///< bit i: of execution level i, as in load_report
     void operator+=(const picked_load& more) noexcept;
+    friend bool operator==(const picked_load&, const picked_load&) = default;
   };
+  /// Of this instance; at rest nothing is.
+  [[nodiscard]] picked_load picked(instance_id instance) const noexcept;
+
+protected:
   /// How good an instance is; more is better, always finite. Asked of eligible instances after each change of theirs,
   /// and by `counts_headroom` for each request of a level that has headroom.
   [[nodiscard]] virtual double rate(const load_report& report, const picked_load& picked) const noexcept = 0;
@@ -113,6 +121,7 @@ protected:
 private:
   /// Picks whose requests are on their way, as far as is known: one, or several where there is no room for one more.
   struct on_the_way {
+    std::uint64_t first = 0;
     std::uint64_t number = 0; ///< of the last one
     picked_load load;
     std::uint32_t reports = 0; ///< that came since and do not count it
@@ -123,6 +132,7 @@ private:
     std::uint32_t count = 0;
     std::array<on_the_way, 8> on_way{}; ///< oldest first; a burst has fewer between two reports
     void add(std::uint64_t number, const picked_load& load) noexcept;
+    void take_back(std::uint64_t number, std::uint64_t blocks) noexcept;
     /// Those that this report counts are its own now.
     void settle(const load_report& report) noexcept;
   };

@@ -27,9 +27,12 @@ struct settings {
 /// Fabrics that reach each other by name. What they do depends on the calls and their times only: the same run twice is
 /// the same.
 ///
-/// Bytes are copied when the message arrives, in one go. All callbacks come from the timer source. Faults may be set at
+/// Bytes are copied when the message arrives, in one go. All callbacks come from a timer source. Faults may be set at
 /// any moment and act on what is under way: a message arrives only if its link is whole and its receiver is not frozen
 /// at that moment; what does not arrive is lost, and its sender learns by its timeout alone.
+///
+/// Bytes take the network's time. A process that has a clock of its own, which stands still or jumps, gives its fabric
+/// its timers: its timeouts go by them.
 class network {
 public:
   network(runtime::async::timer_source& timers, settings options);
@@ -39,6 +42,8 @@ public:
 
   /// Names are unique at a time. The network outlives its fabrics.
   [[nodiscard]] std::shared_ptr<fabric> make_fabric(const std::string& name);
+  /// For a process with timers of its own, which outlive the fabric.
+  [[nodiscard]] std::shared_ptr<fabric> make_fabric(const std::string& name, runtime::async::timer_source& of_process);
 
   /// No messages between the two, either way, nor acknowledgements; by name.
   void cut(const std::string& a, const std::string& b);
