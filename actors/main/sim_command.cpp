@@ -1,9 +1,10 @@
 #include "main/sim_command.hpp"
 
+#include "main/huge_heap.hpp"
+#include "main/request_flags.hpp"
 #include "main/sim_policy.hpp"
 
 #include <godwit/gpu/sim/profile.hpp>
-#include <godwit/protocols/workload/lengths.hpp>
 #include <godwit/runtime/config/command_line.hpp>
 
 #include <algorithm>
@@ -34,6 +35,12 @@ bool records(const runtime::config::setting& s) {
   return s.name == "trace.level" || s.name == "trace.prompts" || s.name == "trace.file_bytes_max";
 }
 
+/// How soon failures are noticed, and what is done about them.
+bool fails(const runtime::config::setting& s) {
+  return s.name == "cluster.heartbeat_interval" || s.name == "cluster.connection_timeout" ||
+         s.name == "cluster.rejoin_pause_max" || s.name == "instances.step_timeout";
+}
+
 /// The settings that a simulation has: what it is about, and nothing of sockets, processes and devices. The policies
 /// are the command's own flag.
 bool simulated(const runtime::config::setting& s) {
@@ -42,7 +49,7 @@ bool simulated(const runtime::config::setting& s) {
     if (s.name == other) return false;
   for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet."})
     if (s.name.starts_with(table)) return true;
-  return records(s) || s.name == "model.context_max" || s.name == "frontend.attempts_max" ||
+  return records(s) || fails(s) || s.name == "model.context_max" || s.name == "frontend.attempts_max" ||
          s.name == "frontend.placement_timeout";
 }
 
@@ -68,20 +75,10 @@ std::string profiles() {
 }
 
 void add_workload_flags(CLI::App& command, bench_options& load) {
-  auto* lengths = command.add_option(
-      "--lengths", load.lengths, "Lengths of prompts and answers: " + std::string(protocols::workload::length_names()));
-  lengths->type_name("NAME")->capture_default_str();
-  command.add_option("--trace", load.trace, "Play an Azure or BurstGPT CSV file, or Mooncake JSON lines")
-      ->type_name("FILE")
-      ->excludes(lengths);
+  add_request_flags(command, load);
   command.add_option("--requests", load.requests, "How many; 0: 100, or the whole trace")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{0}, std::size_t{10'000'000}))
-      ->capture_default_str();
-  command.add_option("--rate", load.rate, "Arrivals; 0 or inf: all at once (the default without a trace)")
-      ->type_name("REQUESTS/S");
-  command.add_option("--cv", load.cv, "Variation of the gaps between arrivals; 1: Poisson, more: bursts")
-      ->type_name("CV")
       ->capture_default_str();
   command.add_option("--rate-scale,--scale", load.scale, "Play a trace this many times as fast")
       ->type_name("FACTOR")
@@ -115,6 +112,12 @@ void add_sim_command(CLI::App& app, command_result& result) {
       ->type_name("NAME|FILE")
       ->capture_default_str();
   add_workload_flags(*command, o.load);
+  command
+      ->add_option("--faults", o.faults,
+                   "What goes wrong, and when, on virtual time: crash:instance-0@120s+30s, vanish:..., "
+                   "cut:head/instance-2@60s+5s, freeze:instance-1@40s+2s, slow:instance-1x4@10s+60s, random:12/h, "
+                   "joined by commas; without +DURATION for good")
+      ->type_name("SPEC");
   command->add_flag("--json", o.json, "One JSON object on stdout and nothing else there");
   command->add_option("--csv", o.csv, "Write one line per request")->type_name("FILE");
   command->add_option("--samples", o.samples, "Write one line per virtual second")->type_name("FILE");
@@ -128,7 +131,10 @@ void add_sim_command(CLI::App& app, command_result& result) {
   command->callback([f, command, &result] {
     // A trace is played whole unless somebody says otherwise.
     if (!f->options.load.trace.empty() && command->count("--requests") == 0) f->options.load.requests = 0;
-    result.run = [f] { return f->gather() ? run_sim(f->options, std::cout, std::cerr) : 2; };
+    result.run = [f] {
+      use_huge_pages();
+      return f->gather() ? run_sim(f->options, std::cout, std::cerr) : 2;
+    };
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ struct sim_options {
   bool migration_told = false; ///< the settings say which requests migrate, and not the policy
   std::string profile = "llama-7b-a10";
   bench_options load; ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives
+  std::optional<std::string> faults; ///< what goes wrong, and when
   serve_settings settings;
   std::vector<std::pair<std::string, std::string>> changed; ///< settings that are not the defaults, for the report
   bool json = false;

@@ -62,25 +62,31 @@ svg_plot latency_plot(const sim_setup& setup, const simulation_result& run) {
 
 } // namespace
 
-std::string requests_csv(const simulation_result& run) {
+std::string requests_csv(const simulation_result& run, bool with_faults) {
   std::string out = "request,priority,prompt_tokens,answer_tokens,cached_tokens,arrival_s,first_token_s,last_token_s,"
-                    "ended_s,answered,preemptions,preemption_loss_s,migrations,stall_s\n";
+                    "ended_s,answered,preemptions,preemption_loss_s,migrations,stall_s";
+  out += with_faults ? ",dispatched_again,interrupted_s,failed\n" : "\n";
   const auto time = [](std::int64_t ns) { return ns < 0 ? std::string() : fmt::format("{:.9f}", seconds(ns)); };
   for (std::size_t i = 0; i < run.requests.size(); ++i) {
     const auto& r = run.requests[i];
-    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.9f},{},{:.9f}\n", i, r.priority, r.prompt_tokens,
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.9f},{},{:.9f}", i, r.priority, r.prompt_tokens,
                        r.answer_tokens, r.cached_tokens, time(r.arrival_ns), time(r.first_token_ns),
                        time(r.last_token_ns), time(r.ended_ns), r.answered() ? 1 : 0, r.preemptions,
                        seconds(r.preemption_loss_ns), r.migrations, seconds(r.stall_ns));
+    if (with_faults)
+      out += fmt::format(",{},{:.9f},{}", r.losses, seconds(r.interrupted_ns), r.failed ? name_of(*r.failed) : "");
+    out += '\n';
   }
   return out;
 }
 
 std::string samples_csv(const simulation_result& run) {
-  std::string out = "time_s,instances,ready,open,running,waiting,blocks_total,blocks_used,blocks_fragmented\n";
+  std::string out = "time_s,instances,ready,open,running,waiting,blocks_total,blocks_used,blocks_fragmented,"
+                    "heads_waiting,heads_fitting,blocks_headroom\n";
   for (const auto& s : run.samples)
-    out += fmt::format("{:.3f},{},{},{},{},{},{},{},{}\n", seconds(s.time_ns), s.instances, s.ready, s.open, s.running,
-                       s.waiting, s.blocks_total, s.blocks_used, s.blocks_fragmented);
+    out += fmt::format("{:.3f},{},{},{},{},{},{},{},{},{},{},{}\n", seconds(s.time_ns), s.instances, s.ready, s.open,
+                       s.running, s.waiting, s.blocks_total, s.blocks_used, s.fragmented.blocks, s.fragmented.heads,
+                       s.fragmented.fitting, s.blocks_headroom);
   return out;
 }
 
@@ -102,7 +108,7 @@ std::map<std::string, std::string> plots(const sim_setup& setup, const simulatio
   plot.lines.clear();
   plot.lines.push_back(over_time("used", run, [](const auto& s) { return percent(s.blocks_used, s.blocks_total); }));
   plot.lines.push_back(
-      over_time("fragmented", run, [](const auto& s) { return percent(s.blocks_fragmented, s.blocks_total); }));
+      over_time("fragmented", run, [](const auto& s) { return percent(s.fragmented.blocks, s.blocks_total); }));
   out["memory.svg"] = to_svg(plot);
 
   plot.title = "Instances";

@@ -72,6 +72,7 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   auto out = fmt::format("{} instances of {}, policy {} (dispatch {}, migration {}, scaling {})\n", setup.instances,
                          setup.profile, setup.policy, setup.dispatch, setup.migration, setup.scaling);
   out += fmt::format("{}, {}, seed {}\n", setup.workload, setup.arrivals, setup.seed);
+  if (!setup.faults.empty()) out += fmt::format("faults {}\n", setup.faults);
   for (const auto& [name, text] : setup.settings) out += fmt::format("{} = {}\n", name, text);
   out += fmt::format("{} of {} requests answered", r.answered, r.requests);
   if (!r.failed.empty()) out += ", failed: " + list(r.failed);
@@ -90,10 +91,11 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
       "throughput", r.requests_per_s, r.duration_s > 0 ? r.answer_tokens / r.duration_s : 0.0, r.prompt_tokens,
       r.prompt_tokens > 0 ? 100.0 * r.cached_tokens / r.prompt_tokens : 0.0, r.answer_tokens);
   out += fmt::format("{:<20}{} of {} requests, {:.1f} s lost\n", "preemptions", r.preemptions, r.preempted, r.loss_s);
-  out += fmt::format("{:<20}{} committed{}{}", "migrations", r.migrations, r.committed.empty() ? "" : ": ",
-                     list(r.committed));
+  out += fmt::format("{:<20}{} committed", "migrations", r.migrations);
+  if (r.moved_waiting > 0) out += fmt::format(" ({} of requests that waited)", r.moved_waiting);
+  if (!r.committed.empty()) out += ": " + list(r.committed);
   if (!r.aborted.empty()) out += fmt::format("; not: {}", list(r.aborted));
-  if (r.migrations > 0) out += fmt::format("; stall {:.2f} ms, P99 {:.2f} ms", r.stall_ms.mean, r.stall_ms.p99);
+  if (r.stall_ms.count > 0) out += fmt::format("; stall {:.2f} ms, P99 {:.2f} ms", r.stall_ms.mean, r.stall_ms.p99);
   out +=
       fmt::format("\n{:<20}{:.1f} % used, {:.2f} % fragmented (at most {:.2f} %, {:.1f} % of the time)\n", "memory",
                   100 * r.used_share, 100 * r.fragmented_share, 100 * r.fragmented_share_max, 100 * r.fragmented_time);
@@ -102,6 +104,7 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   if (setup.ttft_ms || setup.tpot_ms)
     out += fmt::format("{:<20}{:.2f} % of the requests, goodput {:.3f} requests/s\n", "objectives met",
                        100 * r.attainment, r.goodput);
+  if (r.faults) out += to_table(*r.faults);
   if (setup.shortened > 0)
     out +=
         fmt::format("\nnote: {} requests were shortened to the context of {} tokens\n", setup.shortened, setup.context);
@@ -132,10 +135,12 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
   for (auto& [name, value] : object_of(r.times)) out[name] = value;
   out["levels"] = std::move(levels);
   out["preemptions"] = json::object{{"count", r.preemptions}, {"requests", r.preempted}, {"loss_s", r.loss_s}};
-  out["migrations"] = json::object{{"committed", r.migrations},
-                                   {"by_cause", object_of(r.committed)},
-                                   {"not_committed", object_of(r.aborted)},
-                                   {"stall_ms", object_of(r.stall_ms)}};
+  json::object stages;
+  for (const auto& [count, migrations] : r.stages) stages[std::to_string(count)] = migrations;
+  out["migrations"] = json::object{
+      {"committed", r.migrations},     {"by_cause", object_of(r.committed)}, {"not_committed", object_of(r.aborted)},
+      {"waiting", r.moved_waiting},    {"by_stages", std::move(stages)},     {"stall_ms", object_of(r.stall_ms)},
+      {"gap_ms", object_of(r.gap_ms)}, {"time_share", r.migrating_share}};
   out["memory"] = json::object{{"used_share", r.used_share},
                                {"fragmented_share", r.fragmented_share},
                                {"fragmented_share_max", r.fragmented_share_max},
@@ -143,6 +148,10 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
   out["instances"] = json::object{{"mean", r.instances}, {"max", r.instances_max}, {"instance_seconds", r.instance_s}};
   out["slo_attainment"] = r.attainment;
   out["goodput_requests_per_s"] = r.goodput;
+  if (r.faults) {
+    out["setup"].as_object()["faults"] = setup.faults;
+    out["faults"] = to_object(*r.faults);
+  }
   return json::serialize(out);
 }
 

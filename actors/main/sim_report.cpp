@@ -13,24 +13,6 @@ namespace {
 double ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-std::string name_of(actors::failure_kind kind) {
-  switch (kind) {
-  case actors::failure_kind::overloaded:
-    return "overloaded";
-  case actors::failure_kind::unavailable:
-    return "unavailable";
-  case actors::failure_kind::too_long:
-    return "too_long";
-  case actors::failure_kind::invalid:
-    return "invalid";
-  case actors::failure_kind::timed_out:
-    return "timed_out";
-  case actors::failure_kind::internal:
-    break;
-  }
-  return "internal";
-}
-
 struct times_of_all {
   std::vector<double> e2e, prefill, decode, loss, stall;
   std::size_t met = 0;
@@ -64,11 +46,11 @@ void add_samples(const simulation_result& run, sim_report& out) {
     const auto& s = run.samples[i];
     const auto lasts = seconds(run.samples[i + 1].time_ns - s.time_ns);
     const auto memory = static_cast<double>(s.blocks_total);
-    const auto of_no_use = share(static_cast<double>(s.blocks_fragmented), memory);
+    const auto of_no_use = share(static_cast<double>(s.fragmented.blocks), memory);
     time += lasts;
     used += lasts * share(static_cast<double>(s.blocks_used), memory);
     fragmented += lasts * of_no_use;
-    some += s.blocks_fragmented > 0 ? lasts : 0.0;
+    some += s.fragmented.blocks > 0 ? lasts : 0.0;
     out.fragmented_share_max = std::max(out.fragmented_share_max, of_no_use);
   }
   out.used_share = share(used, time);
@@ -77,6 +59,24 @@ void add_samples(const simulation_result& run, sim_report& out) {
 }
 
 } // namespace
+
+std::string name_of(actors::failure_kind kind) {
+  switch (kind) {
+  case actors::failure_kind::overloaded:
+    return "overloaded";
+  case actors::failure_kind::unavailable:
+    return "unavailable";
+  case actors::failure_kind::too_long:
+    return "too_long";
+  case actors::failure_kind::invalid:
+    return "invalid";
+  case actors::failure_kind::timed_out:
+    return "timed_out";
+  case actors::failure_kind::internal:
+    break;
+  }
+  return "internal";
+}
 
 sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   sim_report out;
@@ -121,15 +121,21 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   }
   out.committed = run.migrations_committed;
   out.aborted = run.migrations_aborted;
-  std::vector<double> stalls;
+  std::vector<double> stalls, gaps;
   for (const auto stall : run.stalls_ns) stalls.push_back(ms(stall));
-  out.migrations = stalls.size();
+  for (const auto gap : run.gaps_ns) gaps.push_back(ms(gap));
+  out.moved_waiting = run.moved_waiting;
+  out.migrations = run.moved_waiting + stalls.size();
+  out.stages = run.stages;
   out.stall_ms = summarise(std::move(stalls));
+  out.gap_ms = summarise(std::move(gaps));
+  out.migrating_share = share(run.migrating_seconds, run.instance_seconds);
   add_samples(run, out);
   out.instance_s = run.instance_seconds;
   out.instances = share(run.instance_seconds, out.duration_s);
   out.instances_max = run.instances_max;
   out.events = run.events;
+  if (!setup.faults.empty()) out.faults = make_fault_report(run);
   return out;
 }
 

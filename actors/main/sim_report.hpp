@@ -1,6 +1,7 @@
 #pragma once
 
 #include "main/latency_stats.hpp"
+#include "main/sim_faults.hpp"
 
 #include <godwit/actors/sim/simulation.hpp>
 
@@ -26,12 +27,16 @@ struct sim_setup {
   std::uint32_t instances = 0;
   std::uint32_t context = 0;
   std::uint64_t seed = 0;
+  std::string faults;   ///< the plan; empty: none
   std::string priority; ///< the execution priority of requests of priority 1; empty: there are none
   std::size_t shortened = 0;
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;
   std::vector<std::pair<std::string, std::string>> settings; ///< that are not the defaults
 };
+
+/// "unavailable"
+[[nodiscard]] std::string name_of(actors::failure_kind kind);
 
 /// A run in figures. Latencies are those of answered requests.
 struct sim_report {
@@ -68,7 +73,11 @@ struct sim_report {
   std::uint64_t migrations = 0;
   std::map<std::string, std::uint64_t> committed; ///< by cause
   std::map<std::string, std::uint64_t> aborted;   ///< by reason
-  latency_stats stall_ms;                         ///< of a migration
+  std::uint64_t moved_waiting = 0;                ///< of the committed: requests that had nothing to copy yet
+  std::map<std::uint32_t, std::uint64_t> stages;  ///< of the other committed ones
+  latency_stats stall_ms;                         ///< of these: out of the batch, until the commit's answer
+  latency_stats gap_ms;                           ///< of these: between the client's tokens before and after
+  double migrating_share = 0;                     ///< of an instance's time, with a migration under way
 
   // Over the time of the run:
   double used_share = 0;           ///< of the memory, on average
@@ -81,6 +90,7 @@ struct sim_report {
 
   double attainment = 0; ///< share of all requests that met every objective (answered ones, without objectives)
   double goodput = 0;    ///< these per second
+  std::optional<fault_report> faults;
   std::uint64_t events = 0;
 };
 
@@ -90,8 +100,8 @@ struct sim_report {
 /// One line, without its end. The same run gives the same bytes.
 [[nodiscard]] std::string to_json(const sim_setup& setup, const sim_report& report);
 
-/// One line for each request, with a header.
-[[nodiscard]] std::string requests_csv(const actors::sim::simulation_result& run);
+/// One line for each request, with a header. With faults it says what they did to it.
+[[nodiscard]] std::string requests_csv(const actors::sim::simulation_result& run, bool with_faults = false);
 /// One line for each sample, with a header.
 [[nodiscard]] std::string samples_csv(const actors::sim::simulation_result& run);
 /// Plots, by file name.

@@ -52,6 +52,14 @@ actors::node_options node_of(const serve_settings& settings) {
   return n;
 }
 
+actors::sim::process_settings processes_of(const serve_settings& settings) {
+  actors::sim::process_settings out;
+  out.detection.least = settings.cluster.connection_timeout;
+  out.detection.most = settings.cluster.connection_timeout + settings.cluster.heartbeat_interval;
+  out.rejoin_max = settings.cluster.rejoin_pause_max;
+  return out;
+}
+
 expected<std::uint8_t, bench_error> level_called(const std::string& name,
                                                  const std::vector<protocols::execution_level>& levels) {
   for (std::size_t i = 0; i < levels.size(); ++i)
@@ -70,6 +78,12 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   if (!device) return wrong("--profile: " + device.error().line);
   auto load = plan_workload(options.load);
   if (!load) return unexpected(load.error());
+  actors::sim::fault_plan faults;
+  if (options.faults) {
+    auto parsed = actors::sim::parse_faults(*options.faults, options.instances);
+    if (!parsed) return wrong("--faults: " + parsed.error());
+    faults = std::move(*parsed);
+  }
 
   auto settings = options.settings;
   settings.scheduler.policy = bundle->dispatch;
@@ -85,7 +99,11 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   run.cluster.seed = options.load.seed;
   run.cluster.instances = options.instances;
   run.cluster.device = std::move(*device);
+  run.cluster.processes = processes_of(settings);
   run.requests = std::move(load->requests);
+  run.faults = std::move(faults);
+  // Requests that no instance takes end by their own time, not by the run's.
+  if (!run.faults.empty()) run.patience += settings.frontend.placement_timeout;
 
   auto& setup = out.setup;
   setup.policy = options.policy;
@@ -99,6 +117,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   setup.context = actors::sim::context_length_of(run.cluster);
   setup.shortened = workload::clamp_to_context(run.requests, setup.context);
   setup.seed = options.load.seed;
+  setup.faults = options.faults.value_or("");
   setup.priority = load->priority;
   setup.ttft_ms = options.load.ttft_ms;
   setup.tpot_ms = options.load.tpot_ms;
@@ -116,7 +135,7 @@ std::optional<bench_error> write(const std::filesystem::path& path, const std::s
 std::optional<bench_error> write_files(const sim_options& options, const sim_setup& setup,
                                        const actors::sim::simulation_result& result) {
   if (!options.csv.empty())
-    if (auto error = write(options.csv, requests_csv(result))) return error;
+    if (auto error = write(options.csv, requests_csv(result, !setup.faults.empty()))) return error;
   if (!options.samples.empty())
     if (auto error = write(options.samples, samples_csv(result))) return error;
   if (options.svg.empty()) return std::nullopt;

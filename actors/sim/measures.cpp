@@ -2,12 +2,13 @@
 #include <godwit/protocols/workload/random.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace godwit::actors::sim {
 
 namespace workload = protocols::workload;
 
-std::uint64_t fragmented_blocks(std::span<const protocols::load_report> loads) {
+fragmentation fragmentation_of(std::span<const protocols::load_report> loads) {
   std::uint64_t free_everywhere = 0;
   std::vector<std::uint64_t> demands;
   for (const auto& load : loads) {
@@ -16,12 +17,25 @@ std::uint64_t fragmented_blocks(std::span<const protocols::load_report> loads) {
     if (load.waiting > 0 && load.queued_blocks > free) demands.push_back(load.queued_blocks);
   }
   std::sort(demands.begin(), demands.end());
-  std::uint64_t held = 0;
+  fragmentation out;
+  out.heads = static_cast<std::uint32_t>(demands.size());
   for (const auto demand : demands) {
-    if (held + demand > free_everywhere) break;
-    held += demand;
+    if (out.blocks + demand > free_everywhere) break;
+    out.blocks += demand;
+    ++out.fitting;
   }
-  return held;
+  return out;
+}
+
+std::int64_t covered_ns(std::vector<std::pair<std::int64_t, std::int64_t>> spans) {
+  std::sort(spans.begin(), spans.end());
+  std::int64_t covered = 0, upto = std::numeric_limits<std::int64_t>::min();
+  for (const auto& [begin, end] : spans) {
+    if (end <= upto) continue;
+    covered += end - std::max(begin, upto);
+    upto = end;
+  }
+  return covered;
 }
 
 std::vector<protocols::token_id> prompt_of(const workload::workload_request& request, std::size_t index,

@@ -1,5 +1,7 @@
 #include <godwit/actors/sim/simulated_cluster.hpp>
 
+#include "sim/simulated_process.hpp"
+
 #include <godwit/actors/member.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 
@@ -14,7 +16,7 @@ using std::chrono::nanoseconds;
 namespace {
 
 constexpr std::size_t complaints_max = 100;
-constexpr std::uint64_t phase_stream = 1;
+constexpr std::uint64_t phase_stream = 1, step_stream = 2;
 /// Few enough that a large cluster comes up in few bursts, since everybody is told of each.
 constexpr nanoseconds::rep phases = 8;
 
@@ -59,20 +61,28 @@ simulated_cluster::simulated_cluster(simulated_cluster_options options)
     : options_(std::move(options)), world_(options_.seed), network_(world_.timers(), network_of(options_.device)),
       random_(world_.random(phase_stream)) {
   if (options_.recorder) world_.record_to(options_.recorder->begin(world_.clock()));
-  runtime::sim::system_settings settings;
-  settings.report = [this](std::string_view actor, std::string_view text) {
-    if (complaints_.size() < complaints_max) complaints_.push_back(std::string(actor) + ": " + std::string(text));
-  };
-  system_ = std::make_unique<runtime::sim::system>(world_, std::move(settings));
+  system_ = make_system(options_.separate ? head_name : std::string());
   const auto context = context_length_of(options_);
   made_of_ = filled_in(std::move(options_.node), context);
   cluster_ = std::make_unique<cluster>(*system_, made_of_);
+  if (options_.separate) open_links();
 }
 
 simulated_cluster::~simulated_cluster() {
+  *alive_ = false;
+  if (options_.separate) end_processes();
   cluster_.reset();
   system_->shutdown();
   if (options_.recorder) options_.recorder->pump();
+}
+
+std::unique_ptr<runtime::sim::system> simulated_cluster::make_system(const std::string& name) {
+  runtime::sim::system_settings settings;
+  settings.name = name;
+  settings.report = [this](std::string_view actor, std::string_view text) {
+    if (complaints_.size() < complaints_max) complaints_.push_back(std::string(actor) + ": " + std::string(text));
+  };
+  return std::make_unique<runtime::sim::system>(world_, std::move(settings));
 }
 
 bool simulated_cluster::run_until(const std::function<bool()>& condition, std::uint64_t steps_max) {
@@ -104,19 +114,28 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   };
   auto& portion = node.llumlet.migration.settings.portion_bytes;
   portion = static_cast<std::uint64_t>(static_cast<double>(portion) * shown_share(device));
-  node.instance.make_executor = [this, start = microseconds(device.start_ms * 1000),
-                                 report = node.llumlet.report_interval](protocols::instance_id,
-                                                                        std::function<void(executor_outcome)> done) {
+  report_interval_ = node.llumlet.report_interval;
+  node.instance.make_executor = factory_on(world_.timers(), world_.timers(), nullptr);
+  return node;
+}
+
+executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, runtime::timer_source& loads,
+                                               std::shared_ptr<bool> weights) {
+  return [this, &steps, &loads, weights = std::move(weights), start = microseconds(options_.device.start_ms * 1000)](
+             protocols::instance_id which, std::function<void(executor_outcome)> done) {
     gpu::sim::sim_model model;
     model.memory = gpu::sim::sim_memory::none;
+    model.seed = protocols::workload::counter_random(options_.seed, step_stream).at(which.value());
     executor_outcome out;
-    out.made = gpu::sim::make_sim_executor(options_.device, world_.timers(), std::move(model));
+    out.made = gpu::sim::make_sim_executor(options_.device, steps, std::move(model));
     // Those of the start have long been there, and their reports do not all come in step.
-    const auto phase = report / phases * static_cast<nanoseconds::rep>(random_.below(phases));
-    const auto delay = started_ ? start : phase;
-    world_.timers().call_after(delay, [done = std::move(done), out = std::move(out)] { done(out); });
+    const auto phase = report_interval_ / phases * static_cast<nanoseconds::rep>(random_.below(phases));
+    const auto delay = !started_ ? phase : weights && *weights ? nanoseconds{0} : start;
+    loads.call_after(delay, [done = std::move(done), out = std::move(out), weights] {
+      if (weights) *weights = true;
+      done(out);
+    });
   };
-  return node;
 }
 
 bool simulated_cluster::start() {
@@ -129,31 +148,43 @@ bool simulated_cluster::start() {
 }
 
 void simulated_cluster::start_process(const std::string& name) {
+  count_times();
+  ++wanted_;
+  if (options_.separate) return start_separate(name);
+  auto o = member_of(name);
+  o.find_head = [this](const std::function<void(found_head)>& done) { done(cluster_->node()); };
+  o.instance = made_of_.instance;
+  o.llumlet.migration.fabric = network_.make_fabric(name);
+  members_[name] = system_->spawn<member>(std::move(o));
+}
+
+member_options simulated_cluster::member_of(const std::string& name) {
   member_options o;
   o.version = made_of_.version;
   o.address = name;
   o.key = ++keys_;
   o.model = made_of_.identity;
-  o.find_head = [this](const std::function<void(found_head)>& done) { done(cluster_->node()); };
   o.backoff_min = made_of_.backoff_min;
   o.backoff_max = made_of_.backoff_max;
   o.load_timeout = made_of_.load_timeout;
-  o.instance = made_of_.instance;
   o.llumlet = made_of_.llumlet;
   o.llumlet.node_address = name;
-  o.llumlet.migration.fabric = network_.make_fabric(name);
   o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
-  members_[name] = system_->spawn<member>(std::move(o));
+  return o;
 }
 
 void simulated_cluster::stop_process(const std::string& name) {
+  if (options_.separate) return stop_separate(name);
   const auto found = members_.find(name);
   if (found == members_.end()) return;
+  count_times();
+  --wanted_;
   system_->tell(found->second, retire{});
   members_.erase(found);
 }
 
 void simulated_cluster::adopt(const topology& news) {
+  count_times();
   books_ = books();
   counted_ = world_.now();
   books_.present = static_cast<std::uint32_t>(news.instances.size());
@@ -170,11 +201,26 @@ instance_books simulated_cluster::books() const {
   auto out = books_;
   const auto since = std::chrono::duration<double>(world_.now() - counted_).count();
   out.paid_s += since * (out.present + out.ordered);
+  add_times(out);
   return out;
 }
 
+void simulated_cluster::add_times(instance_books& books) const {
+  const auto since = world_.now() - times_counted_;
+  books.wanted_time += since * wanted_;
+  books.ready_time += since * books.ready;
+  if (books.ready == 0) books.none_time += since;
+}
+
+void simulated_cluster::count_times() {
+  add_times(books_);
+  times_counted_ = world_.now();
+}
+
 void simulated_cluster::reset_costs() {
+  count_times();
   books_.paid_s = 0;
+  books_.wanted_time = books_.ready_time = books_.none_time = nanoseconds{0};
   counted_ = world_.now();
 }
 

@@ -1,7 +1,9 @@
 #include <godwit/actors/sim/simulation.hpp>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace godwit::actors::sim {
@@ -9,6 +11,9 @@ namespace godwit::actors::sim {
 using std::chrono::nanoseconds;
 
 namespace {
+
+/// Kinds of failures that are told apart; some name numbers of tokens.
+constexpr std::size_t causes_max = 100;
 
 class run {
 public:
@@ -21,6 +26,7 @@ private:
   request_record& ended(std::size_t index);
   void preempted(protocols::request_id id);
   void migrated(const protocols::migration_report& report);
+  void lost(protocols::request_id id);
   void reported(const protocols::load_report& report);
   void sample();
   void sample_for_ever();
@@ -35,6 +41,9 @@ private:
   simulation_result result_;
   std::vector<protocols::load_report> loads_; ///< the last of each instance, by id
   std::vector<probe*> probes_;                ///< by request; null: not submitted yet, or ended
+  /// By instance: when migrations from or to it were under way.
+  std::map<protocols::instance_id, std::vector<std::pair<std::int64_t, std::int64_t>>> migrating_;
+  std::optional<fault_injector> faults_; ///< outlives the timers that it set
   simulated_cluster cluster_;
   nanoseconds began_{0};
   std::size_t submitted_ = 0;
@@ -55,6 +64,8 @@ public:
   bool on_tokens(std::span<const protocols::sampled_token> tokens, bool) override {
     if (owner_.over_) return true;
     const auto now = owner_.now();
+    if (std::exchange(moved_, false)) owner_.result_.gaps_ns.push_back(now - last_token_ns_);
+    if (std::exchange(lost_, false)) owner_.result_.requests[index_].interrupted_ns += now - last_token_ns_;
     owner_.progress_ns_ = last_token_ns_ = now;
     if (first_token_ns_ < 0) first_token_ns_ = now;
     answer_tokens_ += static_cast<std::uint32_t>(tokens.size());
@@ -69,11 +80,18 @@ public:
     if (!owner_.over_) ended().cached_tokens = usage.cached_tokens;
   }
   void on_failed(const answer_failure& failure) override {
-    if (!owner_.over_) ended().failed = failure.kind;
+    if (owner_.over_) return;
+    ended().failed = failure.kind;
+    auto& failures = owner_.result_.failures;
+    if (failures.size() < causes_max || failures.contains(failure.message)) ++failures[failure.message];
   }
   void preempted() {
     if (preempted_ns_ < 0) preempted_ns_ = owner_.now();
   }
+  /// By a migration, between two tokens.
+  void moved() { moved_ = last_token_ns_ >= 0; }
+  /// By its instance, between two tokens.
+  void lost() { lost_ = last_token_ns_ >= 0; }
   /// Into the record, once: the records are gone before the last probe is.
   void note() {
     if (std::exchange(owner_.probes_[index_], nullptr) == nullptr) return;
@@ -94,6 +112,8 @@ private:
   std::int64_t preempted_ns_ = -1; ///< -1: has its blocks, or never had any
   std::uint32_t answer_tokens_ = 0;
   std::uint32_t index_;
+  bool moved_ = false;
+  bool lost_ = false;
 };
 
 run::run(simulation_options options)
@@ -118,6 +138,8 @@ simulated_cluster_options run::watched(simulated_cluster_options from) {
   node.llumlet.on_preempted = [this](protocols::request_id id) { preempted(id); };
   node.llumlet.on_report = [this](const protocols::load_report& report) { reported(report); };
   node.frontend.on_migration = [this](const protocols::migration_report& report) { migrated(report); };
+  node.frontend.on_lost = [this](protocols::request_id id) { lost(id); };
+  from.separate = from.separate || !options_.faults.empty();
   return from;
 }
 
@@ -129,15 +151,26 @@ simulation_result run::take() {
   }
   began_ = world.now();
   const auto first_event = world.steps();
+  if (!options_.faults.empty()) {
+    faults_.emplace(cluster_, options_.faults, seed_, options_.cluster.instances);
+    faults_->begin();
+  }
   sample_for_ever();
   submit_due();
   const auto all = result_.requests.size();
   (void)cluster_.run_until([&] { return ended_ == all || hangs_; });
   sample();
   result_.duration_ns = now();
-  result_.instance_seconds = cluster_.books().paid_s;
+  result_.instances = cluster_.books();
+  result_.instance_seconds = result_.instances.paid_s;
+  if (faults_) {
+    faults_->stop();
+    result_.faults = faults_->books();
+  }
   result_.events = world.steps() - first_event;
   result_.complaints = cluster_.complaints();
+  for (auto& [instance, spans] : migrating_)
+    result_.migrating_seconds += static_cast<double>(covered_ns(std::move(spans))) * 1e-9;
   for (auto* const open : probes_)
     if (open != nullptr) open->note();
   over_ = true; // what clients hear of the cluster's end is no part of the result
@@ -189,18 +222,34 @@ void run::preempted(protocols::request_id id) {
   if (auto* const open = probes_[id.value() - 1]) open->preempted();
 }
 
+void run::lost(protocols::request_id id) {
+  if (over_) return;
+  auto* const r = find(id);
+  if (r == nullptr) return;
+  ++r->losses;
+  if (auto* const open = probes_[id.value() - 1]) open->lost();
+}
+
 void run::migrated(const protocols::migration_report& report) {
   if (over_) return;
+  for (const auto instance : {report.source, report.destination})
+    migrating_[instance].emplace_back(now() - report.duration_ns, now());
   if (!report.committed()) {
     ++result_.migrations_aborted[std::string(to_string(report.reason))];
     return;
   }
   ++result_.migrations_committed[std::string(to_string(report.cause.what))];
-  result_.stalls_ns.push_back(report.stall_ns);
-  if (auto* const r = find(report.request)) {
-    ++r->migrations;
-    r->stall_ns += report.stall_ns;
+  auto* const r = find(report.request);
+  if (r != nullptr) ++r->migrations;
+  if (report.stages == 0) { // it waited: nothing to copy, and no batch that it left
+    ++result_.moved_waiting;
+    return;
   }
+  ++result_.stages[report.stages];
+  result_.stalls_ns.push_back(report.stall_ns);
+  if (r == nullptr) return;
+  r->stall_ns += report.stall_ns;
+  if (auto* const open = probes_[report.request.value() - 1]) open->moved();
 }
 
 void run::reported(const protocols::load_report& report) {
@@ -224,8 +273,9 @@ void run::sample() {
     s.waiting += load.waiting;
     s.blocks_total += load.blocks_total;
     s.blocks_used += load.blocks_used;
+    s.blocks_headroom += load.headroom_blocks;
   }
-  s.blocks_fragmented = fragmented_blocks(here);
+  s.fragmented = fragmentation_of(here);
   result_.instances_max = std::max(result_.instances_max, s.instances);
   result_.samples.push_back(s);
 }

@@ -148,7 +148,7 @@ TEST(SimCommand, PlaysTracesOfEveryFormat) {
                          "{\"timestamp\": 8000, \"input_length\": 600, \"output_length\": 5, \"hash_ids\": [7, 10]}\n"
                          "{\"timestamp\": 27000, \"input_length\": 10, \"output_length\": 1, \"hash_ids\": []}\n"}};
   for (const auto& [name, text] : files) {
-    auto options = options_of("short", 0, 0);
+    auto options = options_of("", 0, 0); // the trace's
     options.load.rate.reset();
     options.instances = 1;
     options.load.trace = folder.write(name, text);
@@ -194,6 +194,7 @@ TEST(SimCommand, RefusesWhatItDoesNotKnowWithOneLine) {
   refused([](auto& o) { o.load.lengths = "X-X"; }, "--lengths: ");
   refused([](auto& o) { o.load.priority_share = "urgent=0.5"; }, "urgent");
   refused([](auto& o) { o.load.ttft_ms = 0; }, "--slo-ttft");
+  refused([](auto& o) { o.load.trace = "/nowhere/trace.csv", o.load.rate.reset(), o.load.cv = 4; }, "--cv is of drawn");
   auto missing = options_of("S-S", 4, 10);
   missing.load.trace = "/nowhere/trace.csv";
   EXPECT_EQ(simulate(missing).code, 1);

@@ -41,7 +41,11 @@ simulation_result three() {
   run.instance_seconds = 3.0;
   run.instances_max = 2;
   run.stalls_ns = {30 * ms};
-  run.migrations_committed["freeness"] = 1;
+  run.gaps_ns = {90 * ms};
+  run.stages[2] = 1;
+  run.moved_waiting = 3;
+  run.migrating_seconds = 0.6;
+  run.migrations_committed["freeness"] = 4;
   run.migrations_aborted["destination_full"] = 4;
   run.events = 17;
   return run;
@@ -52,7 +56,7 @@ cluster_sample sample_at(std::int64_t time, std::uint64_t used, std::uint64_t fr
   s.time_ns = time * ms;
   s.blocks_total = 200;
   s.blocks_used = used;
-  s.blocks_fragmented = fragmented;
+  s.fragmented.blocks = fragmented;
   return s;
 }
 
@@ -85,8 +89,12 @@ TEST(SimReport, ComputesLatenciesAsByHand) {
   EXPECT_EQ(report.preemptions, 2U);
   EXPECT_EQ(report.preempted, 1U);
   EXPECT_DOUBLE_EQ(report.loss_s, 0.15);
-  EXPECT_EQ(report.migrations, 1U);
+  EXPECT_EQ(report.migrations, 4U);
+  EXPECT_EQ(report.moved_waiting, 3U);
+  EXPECT_EQ(report.stall_ms.count, 1U) << "requests that waited did not stand still";
   EXPECT_DOUBLE_EQ(report.stall_ms.mean, 30);
+  EXPECT_DOUBLE_EQ(report.gap_ms.mean, 90);
+  EXPECT_DOUBLE_EQ(report.migrating_share, 0.2);
   EXPECT_DOUBLE_EQ(report.instances, 1.5);
   EXPECT_TRUE(report.levels.empty());
 }
@@ -143,7 +151,10 @@ TEST(SimReport, JsonHasEveryFigureOnce) {
   EXPECT_EQ(json.at("setup").at("policy").as_string(), "llumnix");
   EXPECT_EQ(json.at("end_to_end_ms").at("mean").as_double(), 400);
   EXPECT_EQ(json.at("levels").as_array().size(), 2U);
-  EXPECT_EQ(json.at("migrations").at("by_cause").at("freeness").as_int64(), 1);
+  EXPECT_EQ(json.at("migrations").at("by_cause").at("freeness").as_int64(), 4);
+  EXPECT_EQ(json.at("migrations").at("waiting").as_int64(), 3);
+  EXPECT_EQ(json.at("migrations").at("by_stages").at("2").as_int64(), 1);
+  EXPECT_EQ(json.at("migrations").at("gap_ms").at("mean").as_double(), 90);
   EXPECT_EQ(json.at("migrations").at("not_committed").at("destination_full").as_int64(), 4);
   EXPECT_EQ(json.at("failed").at("overloaded").as_int64(), 1);
   EXPECT_EQ(json.at("events").as_int64(), 17);
@@ -160,7 +171,7 @@ TEST(SimReport, WritesALineForEachRequestAndSample) {
       << requests;
   const auto samples = samples_csv(run);
   EXPECT_EQ(std::count(samples.begin(), samples.end(), '\n'), 3);
-  EXPECT_NE(samples.find("\n1.000,0,0,0,0,0,200,2,1\n"), std::string::npos) << samples;
+  EXPECT_NE(samples.find("\n1.000,0,0,0,0,0,200,2,1,0,0,0\n"), std::string::npos) << samples;
   const auto files = plots({}, run);
   EXPECT_EQ(files.size(), 4U);
   for (const auto& [name, text] : files) EXPECT_TRUE(text.starts_with("<svg ") && text.ends_with("</svg>\n")) << name;

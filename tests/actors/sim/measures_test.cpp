@@ -7,7 +7,8 @@
 
 namespace godwit::test {
 
-using actors::sim::fragmented_blocks;
+using actors::sim::covered_ns;
+using actors::sim::fragmentation_of;
 using actors::sim::prompt_of;
 using protocols::workload::workload_request;
 
@@ -34,17 +35,33 @@ workload_request request_of(std::uint32_t tokens, std::vector<std::uint64_t> has
 // Llumnix, figures 5 and 12.
 TEST(FragmentedBlocks, AreThoseThatWouldHoldHeadsOfLineIfTheyLayTogether) {
   // 30, 20 and 40 of 100 are free, 90 in all; the first two in line need 50 and 60, one at a time fits.
-  EXPECT_EQ(fragmented_blocks(std::vector{load_of(100, 70, 50), load_of(100, 80, 60), load_of(100, 60, 0)}), 50U);
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 50), load_of(100, 80, 60), load_of(100, 60, 0)}).blocks, 50U);
   // With 120 free, both do.
-  EXPECT_EQ(fragmented_blocks(std::vector{load_of(100, 70, 50), load_of(100, 80, 60), load_of(100, 30, 0)}), 110U);
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 50), load_of(100, 80, 60), load_of(100, 30, 0)}).blocks,
+            110U);
+}
+
+// Llumnix, figure 5: of how many heads of line the whole cluster's free memory would hold the demand.
+TEST(FragmentedBlocks, ComeWithTheHeadsOfLineThatWouldFit) {
+  const auto one = fragmentation_of(std::vector{load_of(100, 70, 50), load_of(100, 80, 60), load_of(100, 60, 40)});
+  EXPECT_EQ(one.heads, 2U) << "the third finds its 40 blocks";
+  EXPECT_EQ(one.fitting, 1U);
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 50), load_of(100, 80, 60), load_of(100, 30, 0)}).fitting, 2U);
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 31)}).heads, 1U);
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 31)}).fitting, 0U);
+}
+
+TEST(Covered, IsTheTimeInWhichAtLeastOneSpanLasts) {
+  EXPECT_EQ(covered_ns({}), 0);
+  EXPECT_EQ(covered_ns({{5, 7}, {-3, 1}, {6, 9}, {6, 8}, {9, 10}, {4, 4}}), 9);
 }
 
 TEST(FragmentedBlocks, AreNoneWhereTheHeadOfLineFitsOrTheWholeClusterIsFull) {
-  EXPECT_EQ(fragmented_blocks({}), 0U);
-  EXPECT_EQ(fragmented_blocks(std::vector{load_of(100, 70, 30)}), 0U) << "it starts with the next step";
-  EXPECT_EQ(fragmented_blocks(std::vector{load_of(100, 70, 31)}), 0U) << "no other instance has anything";
-  EXPECT_EQ(fragmented_blocks(std::vector{load_of(100, 99, 50), load_of(100, 99, 0)}), 0U);
-  EXPECT_EQ(fragmented_blocks(std::vector{load_of(100, 90, 0), load_of(100, 0, 0)}), 0U) << "nobody waits";
+  EXPECT_EQ(fragmentation_of({}).blocks, 0U);
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 30)}).blocks, 0U) << "it starts with the next step";
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 31)}).blocks, 0U) << "no other instance has anything";
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 99, 50), load_of(100, 99, 0)}).blocks, 0U);
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 90, 0), load_of(100, 0, 0)}).blocks, 0U) << "nobody waits";
 }
 
 TEST(PromptOf, RepeatsWhatTheTraceSaysIsSharedAndNothingElse) {

@@ -111,8 +111,24 @@ TEST(Simulation, SeesPreemptionsAndMigrationsWithWhatTheyCost) {
   EXPECT_GT(preemptions, 0U);
   EXPECT_GT(migrations, 0U);
   EXPECT_EQ(migrations, sum(result.migrations_committed));
-  EXPECT_EQ(migrations, result.stalls_ns.size());
+  EXPECT_EQ(migrations, result.moved_waiting + result.stalls_ns.size());
+  EXPECT_EQ(result.stalls_ns.size(), std::accumulate(result.stages.begin(), result.stages.end(), std::uint64_t{0},
+                                                     [](auto n, const auto& entry) { return n + entry.second; }));
   EXPECT_EQ(stalls, std::accumulate(result.stalls_ns.begin(), result.stalls_ns.end(), std::int64_t{0}));
+}
+
+// What moves out of a queue has no batch to leave: it would only dilute the mean.
+TEST(Simulation, CountsStallsOfRunningRequestsOnly) {
+  const auto result = simulate(small(4, 24, 400));
+  EXPECT_GT(result.moved_waiting, 0U);
+  ASSERT_FALSE(result.stalls_ns.empty());
+  EXPECT_GT(*std::ranges::min_element(result.stalls_ns), 0);
+  EXPECT_FALSE(result.stages.contains(0));
+  EXPECT_LE(result.gaps_ns.size(), result.stalls_ns.size()) << "some got no token after it";
+  ASSERT_FALSE(result.gaps_ns.empty());
+  EXPECT_GT(*std::ranges::min_element(result.gaps_ns), 0);
+  EXPECT_GT(result.migrating_seconds, 0);
+  EXPECT_LT(result.migrating_seconds, result.instance_seconds);
 }
 
 TEST(Simulation, MigratesNothingWithoutAPolicyToDoSo) {

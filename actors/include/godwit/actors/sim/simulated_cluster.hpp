@@ -2,6 +2,7 @@
 
 #include <godwit/actors/cluster.hpp>
 #include <godwit/actors/node.hpp>
+#include <godwit/actors/sim/faults.hpp>
 #include <godwit/gpu/sim/profile.hpp>
 #include <godwit/runtime/sim/world.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
@@ -32,6 +33,13 @@ public:
   static constexpr std::uint64_t steps_per_pump = 512;
 };
 
+/// Only of a cluster of separate processes: what lies between them, as far as a profile does not say it.
+struct process_settings {
+  runtime::sim::link_settings links;                            ///< of messages between actors
+  runtime::sim::detection_settings detection;                   ///< of peers that say nothing
+  std::chrono::nanoseconds rejoin_max{std::chrono::seconds(5)}; ///< between two attempts to join the head
+};
+
 struct simulated_cluster_options {
   std::uint64_t seed = 0;
   std::uint32_t instances = 1; ///< from the start, ready at once
@@ -40,6 +48,10 @@ struct simulated_cluster_options {
   /// provisioner. A KV byte of the settings (migration.portion_bytes) is one of the device, as in reality.
   node_options node;
   std::shared_ptr<run_recorder> recorder; ///< null: nobody records
+  /// Each instance is a process of its own, which can fail, with links that can break. Otherwise all actors live in one
+  /// system: the same to look at where nothing fails, and quicker.
+  bool separate = false;
+  process_settings processes;
 };
 
 /// Longest prompt plus answer, in tokens: what the model, the pool of an instance and the settings allow.
@@ -51,13 +63,22 @@ struct instance_books {
   std::uint32_t ready = 0;   ///< take requests
   std::uint32_t ordered = 0; ///< by autoscaling, and not there yet
   double paid_s = 0;         ///< instance-seconds until now: from the order, or the start, to the end
+  // Until now, added up over the instances:
+  std::chrono::nanoseconds wanted_time{0}; ///< of all that were started and not released, down or not
+  std::chrono::nanoseconds ready_time{0};  ///< in which the head let requests to them
+  // And not:
+  std::chrono::nanoseconds none_time{0}; ///< in which no instance took requests
 };
+
+struct simulated_process;
 
 /// A cluster of the production actors in a world of its own, on devices and links that a profile describes.
 ///
 /// Each instance is a process of its own with its own link, so that requests migrate between any two. Autoscaling
-/// works: the processes that it orders start in the profile's start time. Messages between actors take no time; steps
-/// and KV transfers do.
+/// works: the processes that it orders start in the profile's start time. Steps and KV transfers take time; messages
+/// between actors do where processes are separate (simulated_cluster_options::separate).
+///
+/// The processes are called `head` and `instance-0`, `instance-1`, ...; those that autoscaling orders as it calls them.
 class simulated_cluster {
 public:
   explicit simulated_cluster(simulated_cluster_options options);
@@ -79,12 +100,46 @@ public:
   /// What the runtime complained about, the first few lines; empty in a run without a bug.
   [[nodiscard]] const std::vector<std::string>& complaints() const noexcept { return complaints_; }
 
+  // Faults, only in a cluster of separate processes. At any moment between two steps, or from a timer of the world.
+  /// It is there, and has not crashed.
+  [[nodiscard]] bool runs(const std::string& process) const;
+  /// There is a machine of this name, whether its process runs or not.
+  [[nodiscard]] bool knows(const std::string& process) const;
+  /// An instance's process, one that runs.
+  void crash(const std::string& process, runtime::sim::crash_kind how);
+  /// A crashed process is started anew, as another one, and loads its model; nothing for one that is gone or runs.
+  void restart(const std::string& process);
+  /// Messages and KV blocks between two of them.
+  void cut(const std::string& a, const std::string& b);
+  void heal(const std::string& a, const std::string& b);
+  void freeze(const std::string& process);
+  void thaw(const std::string& process);
+  /// Steps of an instance's device that begin from now on take so many times as long, after a restart too.
+  void slow_down(const std::string& process, double times);
+
 private:
   class processes;
   void adopt(const topology& news);
   void start_process(const std::string& name);
   void stop_process(const std::string& name);
+  /// A system in this world.
+  [[nodiscard]] std::unique_ptr<runtime::sim::system> make_system(const std::string& name);
+  [[nodiscard]] member_options member_of(const std::string& name);
+  [[nodiscard]] simulated_process* find(const std::string& name) const;
+  // Where processes are separate (separate_processes.cpp):
+  void open_links();
+  void start_separate(const std::string& name);
+  void run_member(simulated_process& process);
+  void stop_separate(const std::string& name);
+  void end_processes();
+  /// `steps` are the device's timers, `loads` those of its process. `weights`: the process has them, so another start
+  /// of its instance takes no time; null: each one takes its time.
+  [[nodiscard]] executor_factory factory_on(runtime::timer_source& steps, runtime::timer_source& loads,
+                                            std::shared_ptr<bool> weights);
   [[nodiscard]] node_options filled_in(node_options node, std::uint32_t context);
+  /// Adds the time since the last call to the books, before what they count changes.
+  void count_times();
+  void add_times(instance_books& books) const;
 
   simulated_cluster_options options_;
   runtime::sim::world world_;
@@ -93,9 +148,14 @@ private:
   std::vector<std::string> complaints_;
   std::unique_ptr<runtime::sim::system> system_;
   std::unique_ptr<cluster> cluster_;
-  std::map<std::string, runtime::handle<member_interface>> members_; ///< by name
-  node_options made_of_;                                             ///< what processes are made of
-  bool started_ = false;                                             ///< instances load from now on
+  std::map<std::string, runtime::handle<member_interface>> members_;   ///< by name; where they share a system
+  std::map<std::string, std::unique_ptr<simulated_process>> separate_; ///< by name; where they do not
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);         ///< for timers of the world
+  std::uint32_t wanted_ = 0;                                           ///< processes started and not released
+  std::chrono::nanoseconds times_counted_{0};                          ///< until when they are
+  node_options made_of_;                                               ///< what processes are made of
+  bool started_ = false;                                               ///< instances load from now on
+  std::chrono::nanoseconds report_interval_{0};
   std::uint64_t keys_ = 0;
   std::vector<protocols::instance_id> present_;
   instance_books books_;

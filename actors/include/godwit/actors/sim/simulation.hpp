@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/actors/answer_sink.hpp>
+#include <godwit/actors/sim/fault_injector.hpp>
 #include <godwit/actors/sim/simulated_cluster.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/migration.hpp>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Experiments with a cluster that nobody has: the production actors serve a workload on virtual time.
@@ -22,6 +24,7 @@ namespace godwit::actors::sim {
 struct simulation_options {
   simulated_cluster_options cluster;
   std::vector<protocols::workload::workload_request> requests; ///< in the order of their arrivals
+  fault_plan faults; ///< times since the workload began. Not empty: the cluster's processes are separate
   /// Requests of a workload priority above 0 go first, with this execution level. Without a value all are alike.
   std::optional<std::uint8_t> high_level;
   std::chrono::nanoseconds sample_interval{std::chrono::seconds(1)};
@@ -45,10 +48,24 @@ struct request_record {
   std::int64_t preemption_loss_ns = 0; ///< from each preemption to the next token: queueing and recomputation
   std::uint32_t migrations = 0;        ///< committed
   std::int64_t stall_ns = 0;           ///< out of the batch for their sake
+  std::uint32_t losses = 0;            ///< of its instance; each time it was dispatched again
+  std::int64_t interrupted_ns = 0;     ///< between the client's tokens before and after these
 
   [[nodiscard]] bool answered() const noexcept { return ended_ns >= 0 && !failed; }
   friend bool operator==(const request_record&, const request_record&) = default;
 };
+
+/// Memory that is free and of no use, as Llumnix (OSDI '24, figures 5 and 12) counts it: the first in line of an
+/// instance waits because its demand is more than the instance has free, though the free blocks of all instances
+/// together would hold it. Counted are as many such heads of line, smallest first, as the whole cluster's free blocks
+/// would hold at once. Blocks that only the prefix cache uses are free.
+struct fragmentation {
+  std::uint64_t blocks = 0;  ///< that the heads of line which would fit demand
+  std::uint32_t heads = 0;   ///< that find too little on their instances
+  std::uint32_t fitting = 0; ///< of these, would fit
+  friend bool operator==(const fragmentation&, const fragmentation&) = default;
+};
+[[nodiscard]] fragmentation fragmentation_of(std::span<const protocols::load_report> loads);
 
 /// The cluster at one moment.
 struct cluster_sample {
@@ -60,7 +77,8 @@ struct cluster_sample {
   std::uint32_t waiting = 0;
   std::uint64_t blocks_total = 0;
   std::uint64_t blocks_used = 0;
-  std::uint64_t blocks_fragmented = 0; ///< see `fragmented_blocks`
+  std::uint64_t blocks_headroom = 0; ///< kept free for execution priorities
+  fragmentation fragmented;
   friend bool operator==(const cluster_sample&, const cluster_sample&) = default;
 };
 
@@ -70,21 +88,25 @@ struct simulation_result {
   std::vector<cluster_sample> samples;
   std::map<std::string, std::uint64_t> migrations_committed; ///< by cause
   std::map<std::string, std::uint64_t> migrations_aborted;   ///< by reason; refused and lost ones included
-  std::vector<std::int64_t> stalls_ns;                       ///< of the committed ones
-  std::int64_t duration_ns = 0;                              ///< virtual, until the last request ended
+  std::uint64_t moved_waiting = 0;               ///< of the committed: requests that had nothing to copy yet
+  std::map<std::uint32_t, std::uint64_t> stages; ///< of the other committed ones: how many took so many
+  std::vector<std::int64_t> stalls_ns;           ///< of these: from the batch until the commit's answer
+  std::vector<std::int64_t> gaps_ns;             ///< of these: between the client's tokens before and after
+  double migrating_seconds = 0;                  ///< of all instances, with a migration from or to them under way
+  std::int64_t duration_ns = 0;                  ///< virtual, until the last request ended
   double instance_seconds = 0;
   std::uint32_t instances_max = 0;
+  std::map<std::string, std::uint64_t> failures; ///< of requests, by what their clients were told
+  fault_books faults;
+  instance_books instances; ///< at the end
   std::uint64_t events = 0; ///< messages that were consumed and timers that fired
   std::vector<std::string> complaints;
 };
 
 [[nodiscard]] simulation_result simulate(simulation_options options);
 
-/// Memory that is free and of no use, in blocks, as Llumnix (OSDI '24, figures 5 and 12) counts it: the first in line
-/// of an instance waits because its demand is more than the instance has free, though the free blocks of all instances
-/// together would hold it. Counted are the demands of as many such heads of line, smallest first, as the whole
-/// cluster's free blocks would hold at once. Blocks that only the prefix cache uses are free.
-[[nodiscard]] std::uint64_t fragmented_blocks(std::span<const protocols::load_report> loads);
+/// How long at least one of these lasts; they may be in any order. [begin, end) in ns.
+[[nodiscard]] std::int64_t covered_ns(std::vector<std::pair<std::int64_t, std::int64_t>> spans);
 
 /// The prompt that stands for a request of a workload: what two requests share by their prefix hashes they share here,
 /// and nothing else.
