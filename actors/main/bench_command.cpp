@@ -6,9 +6,9 @@
 #include "main/bench_server.hpp"
 #include "main/bench_workload.hpp"
 #include "main/load_generator.hpp"
+#include "main/request_flags.hpp"
 #include "main/signals.hpp"
 
-#include <godwit/protocols/workload/lengths.hpp>
 #include <godwit/protocols/workload/workload.hpp>
 
 #include <algorithm>
@@ -177,17 +177,7 @@ void add_bench_command(CLI::App& app, command_result& result) {
   command->add_option("--requests", options->requests, "How many; default: 100, or the whole trace")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{10'000'000}));
-  auto* lengths = command->add_option("--lengths", options->lengths,
-                                      "Lengths of prompts and answers: " + std::string(workload::length_names()));
-  lengths->type_name("NAME")->capture_default_str();
-  command->add_option("--trace", options->trace, "Play an Azure or BurstGPT CSV file, or Mooncake JSON lines")
-      ->type_name("FILE")
-      ->excludes(lengths);
-  command->add_option("--rate", options->rate, "Arrivals; 0 or inf: all at once (the default without a trace)")
-      ->type_name("REQUESTS/S");
-  command->add_option("--cv", options->cv, "Variation of the gaps between arrivals; 1: Poisson, more: bursts")
-      ->type_name("CV")
-      ->capture_default_str();
+  add_request_flags(*command, *options);
   command->add_option("--scale", options->scale, "Play a trace this many times as fast")
       ->type_name("FACTOR")
       ->capture_default_str();

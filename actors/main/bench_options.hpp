@@ -8,6 +8,9 @@
 namespace godwit::main {
 
 enum class bench_endpoint : std::uint8_t { completions, chat };
+/// Where arrivals come from. Unless told: the trace, where there is one; else drawn, gamma with `cv` and Poisson
+/// without.
+enum class bench_arrivals : std::uint8_t { unless_told, trace, poisson, gamma };
 enum class progress_style : std::uint8_t { none, lines, bar };
 
 /// What `godwit bench` can be told. docs/bench.md says what each is for.
@@ -16,11 +19,12 @@ struct bench_options {
   std::string model; ///< empty: the first of /v1/models
   bench_endpoint endpoint = bench_endpoint::completions;
 
-  std::string lengths = "short";
-  std::string trace;          ///< a file; empty: draw `lengths`
-  std::size_t requests = 0;   ///< 0: 100, or the whole trace
-  std::optional<double> rate; ///< requests/s; 0, infinite or (without a trace) absent: all at once
-  double cv = 1.0;
+  std::string lengths; ///< empty: those of the trace, or `short` without one
+  std::string trace;   ///< a file; empty: all is drawn
+  bench_arrivals arrivals = bench_arrivals::unless_told;
+  std::size_t requests = 0;      ///< 0: 100, or the whole trace
+  std::optional<double> rate;    ///< requests/s; 0, infinite or (without a trace) absent: all at once
+  std::optional<double> cv;      ///< of drawn gaps
   double scale = 1.0;            ///< how many times as fast a trace is played
   std::uint32_t concurrency = 0; ///< requests in flight at most; 0: no bound
   std::uint32_t context = 0;     ///< lengths are cut to it; 0: what the server says of its model

@@ -10,6 +10,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 namespace godwit::main {
 
@@ -20,6 +23,7 @@ using protocols::unexpected;
 namespace {
 
 constexpr std::size_t requests_default = 100;
+constexpr std::string_view lengths_default = "short";
 constexpr std::uintmax_t trace_bytes_max = 2ULL << 30U;
 
 expected<std::string, bench_error> read_file(const std::string& path) {
@@ -45,50 +49,96 @@ std::optional<double> rate_of(const std::vector<workload::workload_request>& req
   return static_cast<double>(requests.size() - 1) / span_s;
 }
 
-expected<bench_workload, bench_error> plan_trace(const bench_options& options) {
+std::string describe(const workload::arrival_process& process) {
+  if (process.all_at_once()) return "all at once";
+  if (process.cv == 1.0) return fmt::format("Poisson, {:g} requests/s", process.rate);
+  return fmt::format("Gamma with CV {:g}, {:g} requests/s", process.cv, process.rate);
+}
+
+expected<std::vector<workload::workload_request>, bench_error> read_requests(const bench_options& options) {
   const auto text = read_file(options.trace);
   if (!text) return unexpected(text.error());
   auto limits = workload::trace_limits{};
   if (options.requests > 0) limits.requests_max = options.requests;
   auto read = workload::read_trace(*text, limits);
-  if (!read)
-    return unexpected(bench_error{1, read.error().line == 0 ? options.trace + ": " + read.error().message
-                                                            : read.error().text(options.trace)});
-  auto out = bench_workload{};
-  out.requests = std::move(read->requests);
-  out.name = "trace " + std::filesystem::path(options.trace).filename().string();
+  if (read) return std::move(read->requests);
+  return unexpected(bench_error{1, read.error().line == 0 ? options.trace + ": " + read.error().message
+                                                          : read.error().text(options.trace)});
+}
+
+bool draws_arrivals(const bench_options& options) {
+  if (options.arrivals == bench_arrivals::unless_told) return options.trace.empty();
+  return options.arrivals != bench_arrivals::trace;
+}
+
+/// As they were recorded, at the speed that is asked for.
+void play_arrivals(const bench_options& options, bench_workload& out) {
   const auto own_rate = rate_of(out.requests);
   const auto at_once = !own_rate || (options.rate && (*options.rate == 0.0 || std::isinf(*options.rate)));
   if (at_once) {
     for (auto& r : out.requests) r.arrival_ns = 0;
     out.arrivals = "all at once";
-    return out;
+    return;
   }
   workload::scale_rate(out.requests, options.rate ? *options.rate / *own_rate : options.scale);
   out.scheduled = true;
   out.arrivals = fmt::format("as traced, {:.4g} requests/s on average", rate_of(out.requests).value_or(0.0));
+}
+
+/// Unless told otherwise at the rate of the requests' own arrivals, or all at once where they have none.
+void draw_arrivals(const bench_options& options, bench_workload& out) {
+  const auto own_rate = options.trace.empty() ? std::nullopt : rate_of(out.requests);
+  const auto process = workload::arrival_process{options.rate.value_or(own_rate.value_or(0.0) * options.scale),
+                                                 options.cv.value_or(1.0)};
+  workload::draw_arrivals(out.requests, process, options.seed);
+  out.scheduled = !process.all_at_once();
+  out.arrivals = describe(process);
+}
+
+expected<bench_workload, bench_error> plan(const bench_options& options) {
+  auto out = bench_workload{};
+  const auto trace = std::filesystem::path(options.trace).filename().string();
+  if (options.trace.empty()) {
+    out.requests.resize(options.requests > 0 ? options.requests : requests_default);
+  } else {
+    auto requests = read_requests(options);
+    if (!requests) return unexpected(requests.error());
+    out.requests = std::move(*requests);
+    out.name = "trace " + trace;
+  }
+  if (!options.lengths.empty() || options.trace.empty()) {
+    out.name = options.lengths.empty() ? std::string(lengths_default) : options.lengths;
+    const auto lengths = workload::parse_lengths(out.name);
+    if (!lengths) return unexpected(bench_error{2, "--lengths: " + lengths.error().message});
+    workload::draw_lengths(out.requests, *lengths, options.seed);
+    if (!options.trace.empty()) out.name += " at the times of trace " + trace;
+  }
+  if (draws_arrivals(options))
+    draw_arrivals(options, out);
+  else
+    play_arrivals(options, out);
   return out;
 }
 
-expected<bench_workload, bench_error> plan_drawn(const bench_options& options) {
-  auto lengths = workload::parse_lengths(options.lengths);
-  if (!lengths) return unexpected(bench_error{2, "--lengths: " + lengths.error().message});
-  auto spec = workload::workload_spec{};
-  spec.requests = options.requests > 0 ? options.requests : requests_default;
-  spec.arrivals = {options.rate.value_or(0.0), options.cv};
-  spec.lengths = std::move(*lengths);
-  spec.seed = options.seed;
-  auto out = bench_workload{};
-  out.requests = workload::make_workload(spec);
-  out.name = options.lengths;
-  out.scheduled = !spec.arrivals.all_at_once();
-  if (!out.scheduled)
-    out.arrivals = "all at once";
-  else if (options.cv == 1.0)
-    out.arrivals = fmt::format("Poisson, {:g} requests/s", spec.arrivals.rate);
-  else
-    out.arrivals = fmt::format("Gamma with CV {:g}, {:g} requests/s", options.cv, spec.arrivals.rate);
-  return out;
+/// What cannot be meant, in one line; nothing where all is well.
+std::optional<std::string> contradiction(const bench_options& options) {
+  if (!workload::arrival_process{options.rate.value_or(0.0), 1.0}.valid())
+    return "--rate: expected requests per second, 0 or inf for all at once";
+  if (!workload::arrival_process{0.0, options.cv.value_or(1.0)}.valid()) return "--cv: expected a number from 0 to 100";
+  if (!(options.scale > 0.0) || !std::isfinite(options.scale)) return "--scale: expected a number above 0";
+  if (options.trace.empty() && options.scale != 1.0) return "--scale plays a trace faster; it needs --trace FILE";
+  if (options.rate && options.scale != 1.0) return "--rate and --scale both set the speed of a trace; give one of them";
+  if (options.trace.empty() && options.arrivals == bench_arrivals::trace)
+    return "--arrivals trace are those of a trace; it needs --trace FILE";
+  if (!options.trace.empty() && !options.lengths.empty() && draws_arrivals(options))
+    return "--lengths and --arrivals leave nothing of the trace; leave out one of the three";
+  if (options.cv && !draws_arrivals(options))
+    return "--cv is of drawn arrivals, and a trace has its own; --arrivals gamma draws them";
+  if (options.trace.empty() && !options.rate && (options.cv || options.arrivals != bench_arrivals::unless_told))
+    return "--arrivals and --cv are of gaps between requests, and without --rate there are none";
+  if (options.cv && options.arrivals == bench_arrivals::poisson)
+    return "--cv: Poisson arrivals have a CV of 1; --arrivals gamma has any";
+  return std::nullopt;
 }
 
 struct priority_share {
@@ -112,18 +162,10 @@ expected<priority_share, bench_error> parse_priority_share(const std::string& te
 } // namespace
 
 expected<bench_workload, bench_error> plan_workload(const bench_options& options) {
-  const auto wrong = [](const std::string& what) { return unexpected(bench_error{2, what}); };
-  if (!workload::arrival_process{options.rate.value_or(0.0), 1.0}.valid())
-    return wrong("--rate: expected requests per second, 0 or inf for all at once");
-  if (!workload::arrival_process{0.0, options.cv}.valid()) return wrong("--cv: expected a number from 0 to 100");
-  if (!(options.scale > 0.0) || !std::isfinite(options.scale)) return wrong("--scale: expected a number above 0");
-  if (options.trace.empty() && options.scale != 1.0)
-    return wrong("--scale plays a trace faster; it needs --trace FILE");
-  if (!options.trace.empty() && options.rate && options.scale != 1.0)
-    return wrong("--rate and --scale both set the speed of a trace; give one of them");
+  if (auto wrong = contradiction(options)) return unexpected(bench_error{2, std::move(*wrong)});
   const auto priority = parse_priority_share(options.priority_share);
   if (!priority) return unexpected(priority.error());
-  auto out = options.trace.empty() ? plan_drawn(options) : plan_trace(options);
+  auto out = plan(options);
   if (out && !priority->name.empty()) {
     workload::draw_priorities(out->requests, priority->share, options.seed);
     out->priority = priority->name;

@@ -28,6 +28,13 @@ std::string reason(double mean, const char* relation, double bound, std::int64_t
   return text;
 }
 
+std::string reason_of_total(double total, const char* relation, double bound, std::size_t there) {
+  char text[160];
+  std::snprintf(text, sizeof text, "all together have %.1f blocks a request, %s %g, %zu %s", total, relation, bound,
+                there, instances(there));
+  return text;
+}
+
 /// The most that one instance counts, either way.
 double cap_of(const scaling_settings& s) noexcept {
   return 2 * std::max(std::abs(s.freeness_min), std::abs(s.freeness_max));
@@ -58,6 +65,8 @@ std::vector<std::string_view> scaling_mode_names() {
   for (const auto& entry : modes) list.push_back(entry.second);
   return list;
 }
+
+std::string_view to_string(scaling_rule rule) noexcept { return rule == scaling_rule::total ? "total" : "mean"; }
 
 std::string_view to_string(scaling_decision::kind kind) noexcept {
   switch (kind) {
@@ -107,6 +116,7 @@ void autoscaler::set_mode(scaling_mode mode) noexcept {
   settings_.mode = mode;
   forget();
   decided_.reset();
+  looked_.reset();
 }
 
 void autoscaler::forget() noexcept {
@@ -134,9 +144,18 @@ void autoscaler::follow_drain(const scaling_view& view) noexcept {
   if (!there || (!load->terminating && !may_begin)) drain_.reset();
 }
 
+// What holds at this moment is enough for the rule `total`, but it looks rarely; for the first time after a hold.
+bool autoscaler::looks(std::int64_t now_ns) noexcept {
+  if (!looked_) looked_ = now_ns;
+  if (now_ns - *looked_ < settings_.hold_ns) return false;
+  looked_ = now_ns;
+  return true;
+}
+
 std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   const auto now = view.now_ns;
-  mean_ = protocols::mean_freeness(view.loads, settings_);
+  const bool by_total = settings_.rule == scaling_rule::total;
+  mean_ = by_total ? total_freeness(view.loads) : protocols::mean_freeness(view.loads, settings_);
   const bool waits = waits_for_instances(view);
   follow_drain(view);
   if (settings_.mode == scaling_mode::off) return std::nullopt;
@@ -151,6 +170,10 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   const auto held = [&](const std::optional<std::int64_t>& since) {
     return since && now - *since >= settings_.hold_ns;
   };
+  const bool looks_now = by_total && looks(now);
+  const auto lasts = [&](const std::optional<std::int64_t>& since) {
+    return by_total ? looks_now && since : held(since);
+  };
 
   census there;
   for (const auto& load : view.loads) {
@@ -163,10 +186,10 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   std::optional<scaling_decision> decision;
   const bool too_few = there.taking + there.coming < settings_.instances_min;
   if (too_few && !waits && (!decided_ || held(decided_)))
-    decision = more(there);
-  else if (held(low_since_))
-    decision = more(there);
-  else if (held(high_since_))
+    decision = more(view.loads, there);
+  else if (lasts(low_since_))
+    decision = more(view.loads, there);
+  else if (lasts(high_since_))
     decision = less(view.loads, there);
   if (!decision) return std::nullopt;
 
@@ -178,13 +201,17 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   return decision;
 }
 
-std::optional<scaling_decision> autoscaler::more(const census& there) const {
+std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>& loads, const census& there) const {
   scaling_decision decision;
-  if (there.taking + there.coming < settings_.instances_min) {
+  const bool by_total = settings_.rule == scaling_rule::total;
+  const bool too_few = there.taking + there.coming < settings_.instances_min;
+  if (too_few) {
     char text[96];
     std::snprintf(text, sizeof text, "%zu %s, at least %u wanted", there.taking, instances(there.taking),
                   settings_.instances_min);
     decision.why = text;
+  } else if (by_total) {
+    decision.why = reason_of_total(mean_, "below", settings_.freeness_min, there.taking);
   } else {
     decision.why = reason(mean_, "below", settings_.freeness_min, settings_.hold_ns, there.taking);
   }
@@ -193,8 +220,12 @@ std::optional<scaling_decision> autoscaler::more(const census& there) const {
     decision.instance = *drain_;
     return decision;
   }
-  if (there.taking + there.terminating + there.coming >= settings_.instances_max) return std::nullopt;
+  const auto all = there.taking + there.terminating + there.coming;
+  if (all >= settings_.instances_max) return std::nullopt;
   decision.what = scaling_decision::kind::out;
+  while (by_total && !too_few && all + decision.count < settings_.instances_max &&
+         total_freeness_with(loads, decision.count) < settings_.freeness_min)
+    ++decision.count;
   return decision;
 }
 
@@ -207,12 +238,16 @@ std::optional<scaling_decision> autoscaler::less(const std::vector<load_report>&
   };
   for (const auto& load : loads)
     if (takes_requests(load) && (victim == nullptr || rank(load) < rank(*victim))) victim = &load;
-  if (victim == nullptr || mean_freeness_without(loads, *victim, settings_) < settings_.freeness_min)
-    return std::nullopt;
+  if (victim == nullptr) return std::nullopt;
+  const bool by_total = settings_.rule == scaling_rule::total;
+  const bool others_suffice = by_total ? total_freeness_without(loads, *victim) > settings_.freeness_max
+                                       : mean_freeness_without(loads, *victim, settings_) >= settings_.freeness_min;
+  if (!others_suffice) return std::nullopt;
   scaling_decision decision;
   decision.what = scaling_decision::kind::in;
   decision.instance = victim->instance;
-  decision.why = reason(mean_, "above", settings_.freeness_max, settings_.hold_ns, there.taking);
+  decision.why = by_total ? reason_of_total(mean_, "above", settings_.freeness_max, there.taking)
+                          : reason(mean_, "above", settings_.freeness_max, settings_.hold_ns, there.taking);
   return decision;
 }
 

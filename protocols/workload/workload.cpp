@@ -19,17 +19,26 @@ std::string workload_error::text(const std::string& name) const {
 }
 
 std::vector<workload_request> make_workload(const workload_spec& spec) {
-  const auto arrivals = arrival_times(spec.arrivals, spec.requests, spec.seed);
-  const auto prompts = draw_lengths(spec.lengths.prompt, spec.requests, spec.seed, prompt_stream);
-  const auto answers = draw_lengths(spec.lengths.answer, spec.requests, spec.seed, answer_stream);
   auto out = std::vector<workload_request>(spec.requests);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i].arrival_ns = arrivals[i];
-    out[i].prompt_tokens = prompts[i];
-    out[i].answer_tokens = answers[i];
-  }
+  draw_arrivals(out, spec.arrivals, spec.seed);
+  draw_lengths(out, spec.lengths, spec.seed);
   draw_priorities(out, spec.high_priority_share, spec.seed);
   return out;
+}
+
+void draw_arrivals(std::vector<workload_request>& requests, const arrival_process& process, std::uint64_t seed) {
+  const auto times = arrival_times(process, requests.size(), seed);
+  for (std::size_t i = 0; i < requests.size(); ++i) requests[i].arrival_ns = times[i];
+}
+
+void draw_lengths(std::vector<workload_request>& requests, const length_spec& lengths, std::uint64_t seed) {
+  const auto prompts = draw_lengths(lengths.prompt, requests.size(), seed, prompt_stream);
+  const auto answers = draw_lengths(lengths.answer, requests.size(), seed, answer_stream);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].prompt_tokens = prompts[i];
+    requests[i].answer_tokens = answers[i];
+    requests[i].prefix_hashes.clear();
+  }
 }
 
 void draw_priorities(std::vector<workload_request>& requests, double share, std::uint64_t seed) {

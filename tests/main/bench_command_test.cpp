@@ -223,7 +223,7 @@ TEST(BenchCommand, IsChosenOnTheCommandLine) {
   EXPECT_TRUE(result.run);
   CLI::App wrong;
   add_bench_command(wrong, result);
-  EXPECT_THROW(wrong.parse("bench --lengths short --trace x"), CLI::ParseError);
+  EXPECT_THROW(wrong.parse("bench --trace x --arrivals uniform"), CLI::ParseError);
   EXPECT_THROW(wrong.parse("bench --endpoint embeddings"), CLI::ParseError);
   EXPECT_THROW(wrong.parse("bench --requests 0"), CLI::ParseError);
 }

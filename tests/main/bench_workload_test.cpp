@@ -87,6 +87,83 @@ TEST(BenchWorkload, TakesTheFirstRequestsOfATrace) {
   EXPECT_EQ(plan->requests.size(), 2U);
 }
 
+TEST(BenchWorkload, GivesATracesArrivalsToDrawnLengths) {
+  auto options = bench_options{};
+  options.trace = sample("mooncake_sample.jsonl");
+  const auto traced = plan_workload(options);
+  options.lengths = "fixed:128:64";
+  const auto plan = plan_workload(options);
+  ASSERT_TRUE(traced);
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_EQ(plan->requests.size(), traced->requests.size());
+  EXPECT_TRUE(plan->scheduled);
+  EXPECT_EQ(plan->name, "fixed:128:64 at the times of trace mooncake_sample.jsonl");
+  EXPECT_EQ(plan->arrivals, traced->arrivals);
+  for (std::size_t i = 0; i < plan->requests.size(); ++i) {
+    EXPECT_EQ(plan->requests[i].arrival_ns, traced->requests[i].arrival_ns);
+    EXPECT_EQ(plan->requests[i].prompt_tokens, 128U);
+    EXPECT_EQ(plan->requests[i].answer_tokens, 64U);
+    EXPECT_TRUE(plan->requests[i].prefix_hashes.empty()) << "they were of other prompts";
+  }
+}
+
+TEST(BenchWorkload, GivesATracesLengthsToDrawnArrivals) {
+  auto options = bench_options{};
+  options.trace = sample("mooncake_sample.jsonl");
+  const auto traced = plan_workload(options);
+  options.arrivals = bench_arrivals::gamma;
+  options.cv = 4;
+  options.rate = 2;
+  const auto plan = plan_workload(options);
+  ASSERT_TRUE(traced);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->name, traced->name);
+  EXPECT_EQ(plan->arrivals, "Gamma with CV 4, 2 requests/s");
+  auto drawn = bench_options{};
+  drawn.requests = traced->requests.size();
+  drawn.cv = 4;
+  drawn.rate = 2;
+  const auto alone = plan_workload(drawn);
+  ASSERT_TRUE(alone);
+  for (std::size_t i = 0; i < plan->requests.size(); ++i) {
+    EXPECT_EQ(plan->requests[i].arrival_ns, alone->requests[i].arrival_ns) << "those of the same seed without a trace";
+    EXPECT_EQ(plan->requests[i].prompt_tokens, traced->requests[i].prompt_tokens);
+    EXPECT_EQ(plan->requests[i].prefix_hashes, traced->requests[i].prefix_hashes);
+  }
+  options.arrivals = bench_arrivals::poisson;
+  options.cv.reset();
+  options.rate.reset();
+  options.scale = 2;
+  EXPECT_EQ(plan_workload(options)->arrivals, "Poisson, 0.148145 requests/s")
+      << "twice the trace's own: 2 in 27.0005 s";
+}
+
+TEST(BenchWorkload, RefusesWhatDoesNotGoTogether) {
+  const auto refused = [](auto change) {
+    auto options = bench_options{};
+    change(options);
+    const auto plan = plan_workload(options);
+    EXPECT_FALSE(plan);
+    if (plan) return std::string();
+    EXPECT_EQ(plan.error().exit_code, 2);
+    EXPECT_EQ(plan.error().message.find('\n'), std::string::npos);
+    return plan.error().message;
+  };
+  const auto trace = sample("mooncake_sample.jsonl");
+  EXPECT_EQ(refused([&](auto& o) { o.trace = trace, o.cv = 2; }),
+            "--cv is of drawn arrivals, and a trace has its own; --arrivals gamma draws them");
+  EXPECT_EQ(refused([&](auto& o) { o.trace = trace, o.arrivals = bench_arrivals::trace, o.cv = 1; }),
+            "--cv is of drawn arrivals, and a trace has its own; --arrivals gamma draws them");
+  EXPECT_EQ(refused([](auto& o) { o.arrivals = bench_arrivals::trace; }),
+            "--arrivals trace are those of a trace; it needs --trace FILE");
+  EXPECT_EQ(refused([&](auto& o) { o.trace = trace, o.lengths = "S-S", o.arrivals = bench_arrivals::poisson; }),
+            "--lengths and --arrivals leave nothing of the trace; leave out one of the three");
+  EXPECT_EQ(refused([](auto& o) { o.rate = 2, o.cv = 2, o.arrivals = bench_arrivals::poisson; }),
+            "--cv: Poisson arrivals have a CV of 1; --arrivals gamma has any");
+  EXPECT_EQ(refused([](auto& o) { o.cv = 2; }),
+            "--arrivals and --cv are of gaps between requests, and without --rate there are none");
+}
+
 TEST(BenchWorkload, SaysWhatIsWrongAndWhoseFaultItIs) {
   const auto refused = [](auto change) {
     auto options = bench_options{};

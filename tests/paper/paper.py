@@ -22,7 +22,7 @@ class Scale:
 
     def __init__(self, quick):
         self.quick = quick
-        self.found = {}  # rates.highest, once somebody has asked
+        self.found = {}  # rates.highest of the traces that somebody has asked for
 
     def requests(self, full, quick=2000):
         return min(full, quick) if self.quick else full
@@ -31,27 +31,28 @@ class Scale:
         return 1 if self.quick else full
 
 
-SECTIONS = [why.preemption, why.interference, why.fragmentation, migration.section, serving.combinations,
-            priorities.section, scaling.loads, scaling.thresholds, scaling.many]
+SECTIONS = {"3": why.preemption, "4": why.interference, "5": why.fragmentation, "10": migration.section,
+            "11": serving.combinations, "12": why.over_time, "13": priorities.section, "14": scaling.loads,
+            "15": scaling.thresholds, "16": scaling.many}
 
 
-def head(quick, seed, runs):
+def head(quick, seed):
     command = "./run paper" + (" --quick" if quick else "") + (f" --seed {seed}" if seed != 1 else "")
     lines = [
         "# The Llumnix paper's evaluation, simulated", "",
-        f"Written by `{command}` (seeds from {seed} on, {runs} simulations); the same command gives the same numbers. "
+        f"Written by `{command}` (seeds from {seed} on); the same command gives the same numbers. "
         "The scheduler, the instances and migration are those that serve; time is virtual and the devices are the "
         "profiles `llama-7b-a10` and `llama-30b-4xa10` ([formats/profile.md](formats/profile.md)). Nobody here ran an A10: "
-        "those profiles were derived from measurements of others and calibrated on five statements of the paper, which "
+        "those profiles were derived from measurements of others and calibrated on six statements of the paper, which "
         "therefore confirm nothing where they come up again; the tables say so. Apart from that nothing was fitted: "
         "numbers come from the runs, whatever the paper has.", "",
         "Paper: Sun et al., *Llumnix: Dynamic Scheduling for Large Language Model Serving*, OSDI '24. Where only ranges or maxima "
         "are given in its text, these stand in the tables; its plots were not read off. *Artifact* is its public one, from which "
         "rates and parameters come where the text has none; *re-run* is what it claims of itself. Steps take up to 12,800 "
         "tokens, as there.", "",
-        "**Not done**: figure 10's slowdown of other requests (the profiles charge a copy to nobody); figure 12 (fragmentation "
-        "with Llumnix over time, see figure 5's second line); figure 16's centralised scheduler. **In part**: figures 11 and "
-        "14 have the ends of the artifact's ranges, 14 and 15 one seed."]
+        "**Not done**: figure 10's slowdown of other requests (the profiles charge a copy to nobody); figure 16's centralised "
+        "scheduler. **In part**: figures 11 and 14 have the ends of the artifact's ranges, 14 and "
+        "15 one seed."]
     if quick:
         lines += ["", "**This is a quick run**: 2,000 requests for each run at most, one seed, and fewer points. Many runs end "
                   "before the longest requests do, so loads are lower than in a full run and differences smaller."]
@@ -63,6 +64,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="2,000 requests a run at most, one seed, fewer points: a minute or two")
     parser.add_argument("--output", metavar="DIR", help="for evaluation.md and its plots (docs; with --quick build/paper)")
     parser.add_argument("--seed", type=int, default=1, help="the first of every simulation's seeds")
+    parser.add_argument("--figures", metavar="N,...", help="write these anew into the page that is there, and leave the others")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="simulations at a time")
     parser.add_argument("--godwit", required=True, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -70,21 +72,52 @@ def main():
     output = asked.output or os.path.join(root, *(("build", "paper") if asked.quick else ("docs",)))
     began = time.time()
     sim, scale = Simulator(asked.godwit, asked.seed, max(1, asked.jobs)), Scale(asked.quick)
-    page = write(sim, scale, output, lambda what: print(f"paper: {what}, {time.time() - began:.0f} s", file=sys.stderr))
+    try:
+        figures = chosen(asked.figures, output)
+    except ValueError as wrong:
+        parser.error(str(wrong))
+    page = write(sim, scale, output, lambda what: print(f"paper: {what}, {time.time() - began:.0f} s", file=sys.stderr), figures)
     print(f"{sim.runs} simulations in {time.time() - began:.0f} s; {page}")
 
 
-def write(sim, scale, output, done):
+def chosen(text, output):
+    """The numbers of the figures to be written into the page in `output`; none: all, into a new one."""
+    if text is None:
+        return set()
+    if not os.path.exists(os.path.join(output, "evaluation.md")):
+        raise ValueError(f"--figures writes into a page that is there, and there is no evaluation.md in {output}")
+    wanted = text.split(",")
+    for number in wanted:
+        if number not in SECTIONS:
+            raise ValueError(f"--figures: there is no figure {number}; there are {', '.join(SECTIONS)}")
+    return set(wanted)
+
+
+def parts_of(text):
+    """{figure: its section} of a page, in its order."""
+    found = {}
+    for part in text.split("\n## Figure ")[1:]:
+        found[part.split(":")[0]] = "## Figure " + part.rstrip("\n")
+    return found
+
+
+def write(sim, scale, output, done, figures=frozenset()):
     """The page and its plots, below `output`; the page is written last, once everything is known. Its path."""
     folder = os.path.join(output, "evaluation")
     os.makedirs(folder, exist_ok=True)
-    parts = []
-    for section in SECTIONS:
-        parts.append(section(sim, scale, folder).rstrip("\n"))
-        done(parts[-1].splitlines()[0].lstrip("# "))
     page = os.path.join(output, "evaluation.md")
+    parts = {}
+    if figures:
+        with open(page, encoding="utf-8") as file:
+            parts = parts_of(file.read())
+    for number, section in SECTIONS.items():
+        if number in parts and number not in figures:
+            continue
+        parts[number] = section(sim, scale, folder).rstrip("\n")
+        done(parts[number].splitlines()[0].lstrip("# "))
+    whole = [head(scale.quick, sim.seed), *(parts[number] for number in SECTIONS)]
     with open(page, "w", encoding="utf-8") as file:
-        file.write("\n\n".join([head(scale.quick, sim.seed, sim.runs), *parts]) + "\n")
+        file.write("\n\n".join(whole) + "\n")
     return page
 
 

@@ -34,6 +34,15 @@ class Report:
             raise Failed(f"{self.command}\n{path} is no number: {found}")
         return found
 
+    def counts(self, path):
+        """{name: number} of an object of counts, which may be empty."""
+        found = self.document
+        for key in path.split("."):
+            if not isinstance(found, dict) or key not in found:
+                raise Failed(f"{self.command}\ndid not measure {path}")
+            found = found[key]
+        return {name: Report(found, self.command)[name] for name in found}
+
     def level(self, name):
         """The same of the requests of one execution priority."""
         for level in self.document.get("levels", []):
@@ -54,9 +63,13 @@ class Runs:
 
     def times(self, other, path):
         """How many times `other` these are; the median over the seeds, each of which gave both the same requests."""
+        return median(self.each(other, path))
+
+    def each(self, other, path):
+        """The same, seed by seed."""
         if len(self.reports) != len(other.reports):
             raise Failed(f"{self.reports[0].command}\nhas other seeds than {other.reports[0].command}")
-        return median([ratio(mine[path], theirs[path]) for mine, theirs in zip(self.reports, other.reports)])
+        return [ratio(mine[path], theirs[path]) for mine, theirs in zip(self.reports, other.reports)]
 
     def level(self, name):
         return Runs(report.level(name) for report in self.reports)

@@ -7,12 +7,15 @@ import os
 import stat
 import tempfile
 import unittest
+from unittest import mock
 import xml.etree.ElementTree as xml
 
 import chart
 import page
 import paper
 import rates
+import serving
+import why
 from simulate import Failed, Report, Runs, Simulator, parse, percentile, table_of
 
 COMMAND = "godwit sim --rate 7"
@@ -26,8 +29,9 @@ def document(**changes):
     found = {"requests": 100, "answered": 100, "events": 6400, "end_to_end_ms": spread(9000.0),
              "prefill_ms": spread(200.0), "decode_ms": spread(50.0), "preemption_loss_ms": spread(10.0),
              "preemptions": {"count": 3, "requests": 2, "loss_s": 1.0},
-             "migrations": {"committed": 7, "stall_ms": spread(20.0)},
-             "memory": {"used_share": 0.5}, "instances": {"mean": 8.5, "max": 16, "instance_seconds": 1000.0}}
+             "migrations": {"committed": 7, "stall_ms": spread(20.0), "gap_ms": spread(90.0),
+                                                                    "by_stages": {"2": 7}, "time_share": 0.1},
+             "memory": {"used_share": 0.5, "fragmented_share": 0.01, "fragmented_share_max": 0.1, "fragmented_time": 0.2}, "instances": {"mean": 8.5, "max": 16, "instance_seconds": 1000.0}}
     found.update(changes)
     return found
 
@@ -56,7 +60,8 @@ class Invented(Simulator):
                            for i in range(100)]
         if samples:
             report.samples = [{"time_s": float(s), "waiting": float(s % 2), "blocks_fragmented": float(s % 4 == 1),
-                               "blocks_used": 300.0, "blocks_total": 851.0} for s in range(100)]
+                               "heads_waiting": float(s % 4), "heads_fitting": float(s % 2),
+                               "blocks_used": 300.0, "blocks_total": 851.0, "blocks_headroom": 75.0} for s in range(100)]
         return report
 
 
@@ -162,6 +167,13 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(page.percent(0.1234), "12.3 %")
         self.assertEqual([page.span([2, 1], page.times), page.span([1, 1.001], page.times)], ["1.00x to 2.00x", "1.00x"])
 
+    def test_a_wait_counts_the_heads_of_line_that_would_fit(self):
+        samples = [{"time_s": float(s), "heads_waiting": waiting, "heads_fitting": fitting, "blocks_used": 5, "blocks_total": 10}
+                   for s, (waiting, fitting) in enumerate([(0, 0), (1, 1), (4, 3), (3, 0), (4, 4)])]
+        report = Report({}, COMMAND)
+        report.samples = samples
+        self.assertEqual(why.waits(report, 3), [0.75, 0.5, 0.25, 0.25, 0.5, 0.5])
+
     def test_a_table_has_a_cell_under_every_heading(self):
         self.assertEqual(page.table(["a", "b"], [[1, "x"]]), "| a | b |\n|---|---|\n| 1 | x |")
         with self.assertRaises(ValueError):
@@ -227,7 +239,7 @@ class Page(unittest.TestCase):
                 folder = self.written(quick)
                 with open(f"{folder}/evaluation.md", encoding="utf-8") as file:
                     text = file.read()
-                for figure in (3, 4, 5, 10, 11, 13, 14, 15, 16):
+                for figure in (3, 4, 5, 10, 11, 12, 13, 14, 15, 16):
                     self.assertIn(f"\n## Figure {figure}: ", text)
                 for word in ("None", "nan", "infx", "inf ", "{", "}"):
                     self.assertNotIn(word, text)
@@ -239,8 +251,48 @@ class Page(unittest.TestCase):
     def test_gains_are_those_of_the_runs(self):
         with open(f"{self.written(False)}/evaluation.md", encoding="utf-8") as file:
             text = file.read()
-        self.assertIn("| INFaaS++: end to end, mean | 1.5x (re-run 1.65x) | 1.25x (", text)
-        self.assertIn("| round robin: decode per token, P99 | 2x | 2.50x (", text)
+        self.assertRegex(text, r"\| INFaaS\+\+: end to end, mean \|  \| 1.25x [^|]*\| 1.25x [^|]*\| 1.5x \(re-run 1.65x\) \(e\) \| 1.25x \(")
+        self.assertRegex(text, r"\| round robin: decode per token, P99 \| 2x \(b\) \| 2.50x [^|]*\| 2.50x [^|]*\|  \| 2.50x \(")
+
+    # The paper compares with INFaaS++ on both kinds of traces, with figures of their own.
+    def test_a_figure_of_the_paper_stands_beside_runs_of_its_kind_of_trace(self):
+        with open(f"{self.written(False)}/evaluation.md", encoding="utf-8") as file:
+            lines = [[cell.strip() for cell in line.split("|")] for line in file if line.startswith("| ")]
+        heads = next(line for line in lines if line[1] == "against")
+        row = next(line for line in lines if line[1] == "INFaaS++: prefill, mean")
+        self.assertTrue(row[heads.index("ShareGPT, BurstGPT: paper")].startswith("2.2x"))
+        self.assertTrue(row[heads.index("generated: paper")].startswith("7.7x"))
+
+    def test_a_figure_of_the_paper_without_a_note_is_refused(self):
+        key = ("infaas++", "prefill_ms.mean", serving.REAL)
+        for note in ("z", "", None):
+            with self.subTest(note), mock.patch.dict(serving.SAID, {key: ("2.2x", note)}), self.assertRaises(ValueError):
+                serving.said(*key)
+        self.assertEqual(serving.said("infaas++", "prefill_ms.mean", "of another kind"), "")
+        for key in serving.SAID:
+            self.assertTrue(serving.said(*key))
+
+    def test_some_figures_can_be_written_anew(self):
+        folder = self.written(False)
+        with open(f"{folder}/evaluation.md", encoding="utf-8") as file:
+            before = file.read()
+
+        class Slower(Invented):
+            SLOWER = {name: 2 * slower for name, slower in Invented.SLOWER.items()}
+
+        sim = Slower()
+        paper.write(sim, paper.Scale(False), folder, lambda _: None, paper.chosen("13,16", folder))
+        with open(f"{folder}/evaluation.md", encoding="utf-8") as file:
+            after = file.read()
+        old, new = paper.parts_of(before), paper.parts_of(after)
+        self.assertEqual(list(old), list(paper.SECTIONS))
+        self.assertEqual({number for number in old if old[number] != new[number]}, {"13", "16"})
+        self.assertEqual(before.split("\n## ")[0], after.split("\n## ")[0])
+        with self.assertRaises(ValueError):
+            paper.chosen("13,17", folder)
+        with tempfile.TemporaryDirectory() as empty, self.assertRaises(ValueError):
+            paper.chosen("13", empty)
+        self.assertEqual(paper.chosen(None, folder), set())
 
     def test_the_same_runs_give_the_same_bytes(self):
         both = []

@@ -9,7 +9,7 @@ follows from it, and what it is checked against: docs/formats/profile.md. The sa
 import csv
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 BYTES_PER_VALUE = 2  # bf16 or fp16
@@ -72,6 +72,8 @@ LLAMA_7B = Model("LLaMA-7B", 32, 4096, 11008, 32, 32, 16384)
 LLAMA_30B = Model("LLaMA-30B", 60, 6656, 17920, 52, 52, 16384)
 LLAMA_2_7B = Model("Llama-2-7B", 32, 4096, 11008, 32, 32, 4096)
 LLAMA_2_70B = Model("Llama-2-70B", 80, 8192, 28672, 64, 8, 4096)
+# For traces of today's lengths: Mooncake's was taken from such a model, of the same shape and with 128k positions.
+LLAMA_2_70B_128K = replace(LLAMA_2_70B, title="Llama-2-70B for 131,072 positions", positions_max=131_072)
 
 # Assumptions, named in the profiles.
 MEMORY_SHARE = 0.9  # vLLM's gpu_memory_utilization
@@ -370,20 +372,24 @@ def measured_profiles(vidur):
     engine = "the engine adds 2 ms to a step and 20 us for each sequence that decodes"
     capacity = "capacity: 90 % of the memory less weights and the activations of a step of 8,192 tokens"
     network = "instances are joined by 100 Gb/s with 20 us of latency"
-    # NVLink 3 and 4: 300 and 450 GB/s each way, of which rings reach about 3/4.
-    nvlink = {"a100": 225e9, "h100": 340e9}
     for device, gpu in (("a40", A40), ("a100", A100), ("h100", H100)):
         name = f"llama-2-7b-{device}"
         replica = measured(vidur, device, LLAMA_2_7B, "Llama-2-7b-hf", gpu, 1)
         rows = f"{device.upper()}, Llama-2-7B, 1 GPU"
         yield name, document(name, replica, rows, link(100, 20), [], [engine, capacity, network])
-    for device, gpu in (("a100", A100), ("h100", H100)):
-        name = f"llama-2-70b-{device}"
-        replica = measured(vidur, device, LLAMA_2_70B, "Llama-2-70b-hf", gpu, 4,
-                           allreduce_bytes_per_second=nvlink[device], allreduce_latency_us=10)
+    # A40: half of PCIe 4.0 x16, as for A10. NVLink 3 and 4: 300 and 450 GB/s each way, of which rings reach about 3/4.
+    between = {"a40": ("PCIe", 15.8e9, 30), "a100": ("NVLink", 225e9, 10), "h100": ("NVLink", 340e9, 10)}
+    long = "positions beyond 4,096 cost what the model of attention says; nothing of that length was measured"
+    for device, gpu, model, suffix in (("a40", A40, LLAMA_2_70B, ""), ("a100", A100, LLAMA_2_70B, ""),
+                                       ("h100", H100, LLAMA_2_70B, ""), ("h100", H100, LLAMA_2_70B_128K, "-128k")):
+        name = f"llama-2-70b{suffix}-{device}"
+        bus, rate, latency_us = between[device]
+        replica = measured(vidur, device, model, "Llama-2-70b-hf", gpu, 4,
+                           allreduce_bytes_per_second=rate, allreduce_latency_us=latency_us)
         rows = f"{device.upper()}, Llama-2-70B, 4 GPUs"
-        ring = f"two all-reduces a layer over NVLink at {nvlink[device] / 1e9:g} GB/s, ring, 10 us each besides the bytes"
-        yield name, document(name, replica, rows, link(100, 20), [], [engine, capacity, network, ring])
+        ring = f"two all-reduces a layer over {bus} at {rate / 1e9:g} GB/s, ring, {latency_us} us each besides the bytes"
+        yield name, document(name, replica, rows, link(100, 20), [],
+                             [engine, capacity, network, ring] + ([long] if suffix else []))
 
 
 def plain(value):

@@ -64,6 +64,60 @@ TEST(DispatchNumbers, WhatAReportCountsIsNotCountedTwice) {
   EXPECT_EQ(policy->pick({.tokens = 15})->why.score, 3);
 }
 
+TEST(DispatchNumbers, WhatIsOnItsWayCanBeAskedFor) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(idle(1, 1, 0));
+  EXPECT_EQ(policy->picked(instance_id{1}), dispatcher::picked_load{});
+  (void)policy->pick({.tokens = 15, .execution_level = 1, .headroom = 6});
+  (void)policy->pick({.tokens = 16});
+  const auto picked = policy->picked(instance_id{1});
+  EXPECT_EQ(picked.requests, 2U);
+  EXPECT_EQ(picked.blocks, 1U + 2U);
+  EXPECT_EQ(picked.headroom, 6);
+  policy->report(idle(1, 2, 1));
+  EXPECT_EQ(policy->picked(instance_id{1}).requests, 1U);
+  policy->report(idle(1, 3, 2));
+  EXPECT_EQ(policy->picked(instance_id{1}), dispatcher::picked_load{});
+  EXPECT_EQ(policy->picked(instance_id{2}), dispatcher::picked_load{}) << "it is not there";
+}
+
+// Requests that tried again and again at an instance that was gone filled its queue, as far as anybody knew.
+TEST(DispatchNumbers, WhatIsTakenBackCountsNoLonger) {
+  const auto policy = make_dispatcher("least_requests");
+  auto small = idle(1, 1, 0);
+  small.waiting_max = small.running_max = 4;
+  policy->report(small);
+  const dispatch_demand demand{.tokens = 15};
+  for (int i = 0; i < 100; ++i) {
+    const auto choice = policy->pick(demand);
+    ASSERT_TRUE(choice) << i;
+    policy->take_back(instance_id{1}, choice->number, demand);
+    EXPECT_EQ(policy->picked(instance_id{1}), dispatcher::picked_load{});
+  }
+}
+
+TEST(DispatchNumbers, OnlyThePickThatIsNamedIsTakenBack) {
+  const auto policy = make_dispatcher("least_requests");
+  auto roomy = idle(1, 1, 0);
+  roomy.running_max = 1000;
+  policy->report(roomy);
+  const dispatch_demand demand{.tokens = 15};
+  for (int i = 0; i < 20; ++i) (void)policy->pick(demand); // the last ones counted together
+  for (const std::uint64_t number : {1, 2, 19, 20}) policy->take_back(instance_id{1}, number, demand);
+  EXPECT_EQ(policy->picked(instance_id{1}).requests, 16U);
+  EXPECT_EQ(policy->picked(instance_id{1}).blocks, 16U);
+  policy->take_back(instance_id{1}, 1, demand);  // again
+  policy->take_back(instance_id{1}, 21, demand); // none of its
+  policy->take_back(instance_id{2}, 3, demand);
+  EXPECT_EQ(policy->picked(instance_id{1}).requests, 16U);
+  roomy.sequence = 2;
+  roomy.dispatched = 3;
+  policy->report(roomy);
+  EXPECT_EQ(policy->picked(instance_id{1}).requests, 15U);
+  policy->take_back(instance_id{1}, 3, demand); // it arrived
+  EXPECT_EQ(policy->picked(instance_id{1}).requests, 15U);
+}
+
 TEST(DispatchNumbers, AReportThatDoesNotSayCountsAll) {
   const auto policy = make_dispatcher("least_requests");
   policy->report(load_of(1));

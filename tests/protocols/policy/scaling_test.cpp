@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -317,6 +318,100 @@ TEST(Autoscaler, ADryRunOnlySaysSo) {
   EXPECT_EQ(watch(scaler, 34, 43, at(0, instances({90, 90}))), (decisions{{43, kind::in}}));
   loads[1].terminating = true; // and an operator took the advice
   EXPECT_EQ(watch(scaler, 44, 54, at(0, loads)), (decisions{{54, kind::out}}));
+}
+
+scaling_settings by_total() {
+  auto s = settings_of();
+  s.rule = scaling_rule::total;
+  s.instances_max = 16;
+  return s;
+}
+/// So many blocks free of 1000, for so many requests.
+load_report with_free(std::uint32_t id, std::uint32_t free, std::uint32_t running) {
+  auto load = load_of(id);
+  load.blocks_total = 1000;
+  load.blocks_used = 1000 - free;
+  load.running = running;
+  return load;
+}
+
+TEST(TotalFreeness, IsWhatAllHaveLeftTogetherForEachRequest) {
+  std::vector loads{with_free(1, 300, 10), with_free(2, 100, 30), with_free(3, 1000, 0)};
+  EXPECT_DOUBLE_EQ(total_freeness(loads), 1400 / 40.0);
+  EXPECT_DOUBLE_EQ(total_freeness_with(loads, 2), 3400 / 40.0) << "each brings a pool of 1000";
+  EXPECT_DOUBLE_EQ(total_freeness_without(loads, loads[0]), 400 / 40.0) << "its requests stay";
+  loads[0].waiting = 10;
+  loads[0].queued_blocks = 30;
+  loads[0].waiting_tokens = 1600;
+  EXPECT_DOUBLE_EQ(total_freeness(loads), 1300 / 50.0) << "the whole queue is counted, its head once";
+  loads[0].headroom_blocks = 200;
+  EXPECT_DOUBLE_EQ(total_freeness(loads), 1100 / 50.0);
+  loads[2].terminating = true;
+  EXPECT_DOUBLE_EQ(total_freeness(loads), 100 / 50.0);
+  loads[1].waiting_tokens = 16'000;
+  EXPECT_DOUBLE_EQ(total_freeness(loads), 100 - 1000) << "not divided";
+  EXPECT_EQ(total_freeness({}), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(total_freeness_without({loads[0]}, loads[0]), -std::numeric_limits<double>::infinity());
+}
+
+// Llumnix's public artifact: as many instances as the load needs, at once, by what it is at that moment.
+TEST(AutoscalerByTotal, StartsAsManyAsAreMissingAtOnce) {
+  autoscaler scaler{by_total()};
+  const std::vector loads{with_free(1, 100, 150), with_free(2, 100, 150)};
+  EXPECT_FALSE(scaler.step(at(0, loads)));
+  EXPECT_FALSE(scaler.step(at(9, instances({30, 30})))) << "what was before does not count";
+  const auto decision = scaler.step(at(10, loads));
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->what, kind::out);
+  EXPECT_EQ(decision->count, 3U) << "300 requests, 10 blocks each: 2800 more";
+  EXPECT_EQ(decision->why, "all together have 0.7 blocks a request, below 10, 2 instances");
+  auto few = by_total();
+  few.instances_max = 4;
+  autoscaler bounded{few};
+  (void)bounded.step(at(0, loads));
+  EXPECT_EQ(bounded.step(at(10, loads))->count, 2U);
+}
+
+TEST(AutoscalerByTotal, LooksOncePerHold) {
+  autoscaler scaler{by_total()};
+  const std::vector low{with_free(1, 10, 10)};
+  const std::vector fine{with_free(1, 300, 10)};
+  EXPECT_FALSE(scaler.step(at(0, fine)));
+  EXPECT_FALSE(scaler.step(at(10, fine)));
+  EXPECT_EQ(watch(scaler, 11, 20, at(0, low)), (decisions{{20, kind::out}}));
+  EXPECT_EQ(watch(scaler, 21, 40, at(0, low, 1)), decisions{}) << "while one starts nothing else is decided";
+}
+
+TEST(AutoscalerByTotal, OneLeavesWhereTheOthersWouldStillBeAbove) {
+  // 70 blocks for each of 20 requests; without one of the two 20 for each.
+  autoscaler stays{by_total()};
+  EXPECT_EQ(watch(stays, 0, 50, at(0, {with_free(1, 700, 10), with_free(2, 700, 10)})), decisions{});
+  autoscaler leaves{by_total()};
+  const std::vector loads{with_free(1, 900, 10), with_free(2, 900, 5), with_free(3, 900, 10)};
+  (void)leaves.step(at(0, loads));
+  const auto decision = leaves.step(at(10, loads));
+  ASSERT_TRUE(decision) << "1700 for 25";
+  EXPECT_EQ(decision->what, kind::in);
+  EXPECT_EQ(decision->instance, instance_id{2});
+  EXPECT_EQ(decision->count, 1U);
+}
+
+TEST(AutoscalerByTotal, FewerThanTheLeastAreNotWaitedFor) {
+  auto s = by_total();
+  s.instances_min = 3;
+  autoscaler scaler{s};
+  const auto decision = scaler.step(at(0, {with_free(1, 10, 500)}));
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->count, 1U);
+}
+
+TEST(AutoscalerByTotal, TakesADrainBackInsteadOfStartingAnother) {
+  autoscaler scaler{by_total()};
+  std::vector loads{with_free(1, 900, 1), with_free(2, 900, 1), with_free(3, 900, 1)};
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, loads)), (decisions{{10, kind::in}}));
+  for (auto& load : loads) load = with_free(load.instance.value(), 10, 100);
+  loads[2].terminating = true;
+  EXPECT_EQ(watch(scaler, 11, 20, at(0, loads)), (decisions{{20, kind::keep}}));
 }
 
 TEST(Autoscaler, ThatIsOffOnlyKnowsTheMean) {

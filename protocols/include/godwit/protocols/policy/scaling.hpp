@@ -16,11 +16,19 @@ enum class scaling_mode : std::uint8_t { off, dry_run, on };
 /// The default first.
 [[nodiscard]] std::vector<std::string_view> scaling_mode_names();
 
+/// What an autoscaler goes by.
+enum class scaling_rule : std::uint8_t {
+  mean, ///< the mean of the instances' freeness, over a while
+  total ///< what they have left together for each request, at one moment; as Llumnix's public artifact
+};
+[[nodiscard]] std::string_view to_string(scaling_rule rule) noexcept;
+
 struct scaling_settings {
   scaling_mode mode = scaling_mode::off;
+  scaling_rule rule = scaling_rule::mean;
   double freeness_min = 10;              ///< x, in blocks per running request: below it for `hold`, one instance more
   double freeness_max = 60;              ///< y: above it for `hold`, one less
-  std::int64_t hold_ns = 10'000'000'000; ///< also between two decisions
+  std::int64_t hold_ns = 10'000'000'000; ///< also between two decisions; between two looks where the rule is `total`
   std::uint32_t instances_min = 1;
   std::uint32_t instances_max = 16;
   std::int64_t provision_timeout_ns = 600'000'000'000; ///< an ordered instance that is not there by then never comes
@@ -36,15 +44,16 @@ struct scaling_view {
 
 struct scaling_decision {
   enum class kind : std::uint8_t {
-    out,  ///< one instance more
+    out,  ///< `count` instances more
     keep, ///< let `instance` stay, which is being drained
     in    ///< drain `instance`, then stop it
   };
   kind what = kind::out;
   instance_id instance;
-  double mean = 0;  ///< of the freeness
-  bool dry = false; ///< only say so
-  std::string why;  ///< one line, with the numbers
+  std::uint32_t count = 1; ///< of instances; more than one only with the rule `total`
+  double mean = 0;         ///< of the freeness, or what all have left together
+  bool dry = false;        ///< only say so
+  std::string why;         ///< one line, with the numbers
 };
 [[nodiscard]] std::string_view to_string(scaling_decision::kind kind) noexcept;
 
@@ -59,6 +68,12 @@ struct scaling_decision {
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
 ///   neither starts nor comes for `provision_timeout` is not waited for any longer; what was ordered then never comes.
 /// * `instances_max` counts all there are, those that drain and those that are ordered too.
+///
+/// With the rule `total` once per `hold` is looked at what is free in all for each request, running or waiting, all
+/// that waits counted as used (Llumnix's public artifact, which looks every 10 s):
+/// * Below x: as many instances more at once as bring it to x if they were empty.
+/// * Above y: one instance less, where the others would still be above y if its requests ran there.
+/// The rest is alike.
 ///
 /// A dry run decides likewise and says so, again after each `hold` since nothing changes by it. A successor (the
 /// scheduler may die) knows no drains, so it takes none back.
@@ -77,7 +92,8 @@ private:
   struct census;
   [[nodiscard]] bool waits_for_instances(const scaling_view& view) noexcept;
   void follow_drain(const scaling_view& view) noexcept;
-  [[nodiscard]] std::optional<scaling_decision> more(const census& there) const;
+  [[nodiscard]] bool looks(std::int64_t now_ns) noexcept;
+  [[nodiscard]] std::optional<scaling_decision> more(const std::vector<load_report>& loads, const census& there) const;
   [[nodiscard]] std::optional<scaling_decision> less(const std::vector<load_report>& loads, const census& there) const;
   void forget() noexcept;
 
@@ -85,6 +101,7 @@ private:
   double mean_ = 0;
   std::optional<std::int64_t> low_since_, high_since_;
   std::optional<std::int64_t> decided_;
+  std::optional<std::int64_t> looked_;
   std::optional<instance_id> drain_; ///< begun by this one
   std::uint32_t starting_ = 0, ordered_ = 0;
   std::optional<std::int64_t> pending_since_; ///< since these are what they are
@@ -95,5 +112,13 @@ private:
 /// The same if what runs on `leaving` ran on the others, shared out evenly.
 [[nodiscard]] double mean_freeness_without(const std::vector<load_report>& loads, const load_report& leaving,
                                            const scaling_settings& settings) noexcept;
+
+/// The blocks that the instances that take requests have left together for each request, running or waiting, when all
+/// that waits has its prompt; of no instances: minus infinity. As with freeness, less than none is not divided.
+[[nodiscard]] double total_freeness(const std::vector<load_report>& loads) noexcept;
+/// The same with so many more instances, which are empty and like those that are there on average.
+[[nodiscard]] double total_freeness_with(const std::vector<load_report>& loads, std::size_t more) noexcept;
+/// The same if the others had all requests.
+[[nodiscard]] double total_freeness_without(const std::vector<load_report>& loads, const load_report& leaving) noexcept;
 
 } // namespace godwit::protocols

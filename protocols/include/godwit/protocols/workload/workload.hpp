@@ -20,6 +20,12 @@ struct workload_spec {
 
 [[nodiscard]] std::vector<workload_request> make_workload(const workload_spec& spec);
 
+/// Gives the requests, in their order, arrivals of that process in place of those that they have.
+void draw_arrivals(std::vector<workload_request>& requests, const arrival_process& process, std::uint64_t seed);
+
+/// Gives the requests such lengths in place of those that they have; their prompts then share nothing.
+void draw_lengths(std::vector<workload_request>& requests, const length_spec& lengths, std::uint64_t seed);
+
 /// Gives that share of the requests, at random, priority 1, and the others 0. `share` in [0, 1].
 void draw_priorities(std::vector<workload_request>& requests, double share, std::uint64_t seed);
 
