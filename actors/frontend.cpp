@@ -51,6 +51,7 @@ frontend_metrics::frontend_metrics(runtime::metrics::registry& registry, const s
 frontend::frontend(runtime::actor_context context, frontend_options options)
     : actor(context), options_(std::move(options)), random_(options_.random_seed, options_.incarnation),
       ended_(options_.ended_max) {
+  if (options_.migration_timeout == nanoseconds{0}) options_.migration_timeout = migration_settings{}.told_within();
   if (options_.execution_levels.empty()) options_.execution_levels.emplace_back("normal");
   for (const auto& name : options_.execution_levels) {
     auto& one = levels_.emplace_back();
@@ -158,6 +159,7 @@ task<void> frontend::place(protocols::request_id id) {
   auto pause = options_.retry_pause;
   std::vector<protocols::instance_id> full; // refused for their queues since the last pause
   bool beside = true;                       // its sibling, which is tried once
+  chosen failed;                            // what the scheduler decided and came to nothing
   for (;;) {
     auto* r = find(id);
     if (r == nullptr) co_return;
@@ -172,6 +174,8 @@ task<void> frontend::place(protocols::request_id id) {
       choice.why.policy = "sibling";
       choice.why.candidates = 1;
     } else if (full.empty()) {
+      query.failed = std::exchange(failed.number, 0);
+      query.failed_at = failed.decided;
       choice = co_await choose(query);
       r = find(id);
       if (r == nullptr) co_return;
@@ -200,6 +204,7 @@ task<void> frontend::place(protocols::request_id id) {
       order.request.answer = r->ownership.answer();
       order.dispatch = choice.number;
       const auto answer = co_await ask(entry->llumlet, options_.ask_timeout, std::move(order));
+      if (!answer && choice.number > 0) failed = choice;
       r = find(id);
       if (r == nullptr) { // withdrawn, or finished, while the instance made up its mind
         tell(entry->llumlet, protocols::cancel_request{id, *epoch});
@@ -210,6 +215,8 @@ task<void> frontend::place(protocols::request_id id) {
         full.push_back(entry->instance);
         if (now() < deadline) continue; // another one may have room
       }
+    } else if (choice.number > 0) {
+      failed = choice; // one of us has older news than the other
     }
     full.clear();
     if (now() >= deadline) {
@@ -327,6 +334,7 @@ task<frontend::chosen> frontend::choose(dispatch_query query) {
       out.overloaded = decision->overloaded;
       out.why = std::move(decision->why);
       out.number = decision->number;
+      out.decided = decision->instance;
       if (!decision->found) co_return out;
       const auto* entry = topology_.find(decision->instance);
       // Otherwise one of us has older news than the other; it is asked again in a moment.
@@ -455,6 +463,7 @@ void frontend::adopt(topology news) {
     orphans.push_back(id);
   }
   for (const auto id : orphans) orphan(id);
+  tell_of_lost_moves();
 }
 
 void frontend::orphan(protocols::request_id id) {

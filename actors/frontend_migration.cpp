@@ -2,6 +2,7 @@
 
 #include "recorded_decisions.hpp"
 
+#include <algorithm>
 #include <utility>
 
 /// The home's part in live migrations: it decides who owns a request (protocols::request_ownership).
@@ -9,9 +10,30 @@ namespace godwit::actors {
 
 using runtime::async::task;
 
+namespace {
+
+constexpr std::size_t told_moves_max = 256;
+
+} // namespace
+
 protocols::move_prepared frontend::prepare_move(const protocols::prepare_move& wish) {
   const auto* r = find(wish.request);
   if (r == nullptr || r->placing || !r->ownership.owner() || r->ownership.current_epoch() != wish.epoch) return {};
+  const auto written_off = [&](const told_move& told) {
+    return told.request == wish.request && told.epoch == wish.epoch && told.migration == protocols::migration_id{};
+  };
+  if (std::ranges::any_of(told_moves_, written_off)) return {};
+  if (moving_.size() < options_.requests_max) {
+    auto& begun = moving_[wish.request];
+    begun.known.migration = wish.migration;
+    begun.known.request = wish.request;
+    begun.known.epoch = wish.epoch;
+    begun.known.source = r->owner_instance;
+    begun.known.destination = wish.destination;
+    begun.known.cause = wish.cause;
+    begun.generation = r->owner_generation;
+    begun.began = now();
+  }
   return {true, r->ownership.next_index()};
 }
 
@@ -23,6 +45,7 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
     auto tail = protocols::token_update{wish.request, wish.from, wish.tail_index, std::move(wish.tail)};
     tail.cached_tokens = r->cached_tokens;
     tail.prompt_scores = std::move(wish.prompt_scores);
+    tail.queue_ns = wish.queued_ns;
     const bool cached_known = r->cached_known;
     take_one(tail);
     r = find(wish.request); // a stop string may have ended it
@@ -56,7 +79,7 @@ protocols::reclaim_answer frontend::reclaim(const protocols::reclaim_request& wi
     note_ownership(wish.request, *granted, "reclaimed", r->owner_instance);
     return {answer::granted, *granted};
   }
-  return {r->ownership.claimed_from(wish.from) ? answer::moved : answer::ended, {}};
+  return {r->ownership.moved_from(wish.from) ? answer::moved : answer::ended, {}};
 }
 
 void frontend::disown(const protocols::disown_request& news) {
@@ -92,6 +115,7 @@ task<protocols::migration_report> frontend::migrate(migrate_request order) {
   }
   report.source = *r->ownership.owner();
   report.epoch = r->ownership.current_epoch();
+  const auto ordered = now();
   auto command = migrate_order{report.request, report.epoch, order.to, entry->llumlet};
   auto answer = co_await ask(r->owner, options_.migration_timeout, std::move(command));
   if (answer) {
@@ -105,8 +129,42 @@ task<protocols::migration_report> frontend::migrate(migrate_request order) {
                   : answer.error().code == runtime::async::error_code::timeout ? migration_reason::timed_out
                                                                                : migration_reason::peer_lost;
   correct(report);
+  // In time its source tells how it ended; whether that ever began is not known here.
+  const bool late = answer.error().code == runtime::async::error_code::timeout;
+  if (late || told_otherwise(report, ordered)) co_return report;
   note(report);
+  remember_told(report);
   co_return report;
+}
+
+void frontend::remember_told(const protocols::migration_report& report) {
+  if (told_moves_.size() >= told_moves_max) told_moves_.pop_front();
+  told_moves_.push_back({report.migration, report.request, report.epoch, now()});
+}
+
+bool frontend::told_otherwise(const protocols::migration_report& report, nanoseconds since) const {
+  const auto begun = moving_.find(report.request);
+  if (begun != moving_.end() && begun->second.known.epoch == report.epoch) return true;
+  return std::ranges::any_of(told_moves_, [&](const told_move& told) {
+    return told.request == report.request && told.epoch == report.epoch && told.at >= since;
+  });
+}
+
+void frontend::tell_of_lost_moves() {
+  std::vector<begun_move> lost;
+  std::erase_if(moving_, [&](const auto& one) {
+    const auto* entry = topology_.find(one.second.known.source);
+    const bool there = entry != nullptr && entry->generation == one.second.generation && entry->llumlet;
+    if (!there) lost.push_back(one.second);
+    return !there;
+  });
+  for (auto& one : lost) {
+    auto& report = one.known;
+    report.outcome = protocols::migration_outcome::aborted;
+    report.reason = protocols::migration_reason::peer_lost;
+    report.duration_ns = (now() - one.began).count();
+    note(std::move(report));
+  }
 }
 
 void frontend::correct(protocols::migration_report& report) {
@@ -114,7 +172,7 @@ void frontend::correct(protocols::migration_report& report) {
   if (report.outcome != migration_outcome::aborted && report.outcome != migration_outcome::lost) return;
   const auto* r = find(report.request);
   if (r == nullptr) return;
-  if (r->ownership.claimed_from(report.epoch)) {
+  if (r->ownership.moved_from(report.epoch)) {
     report.outcome = migration_outcome::committed;
     report.reason = protocols::migration_reason::none;
   } else if (r->ownership.current_epoch() != report.epoch || !r->ownership.owner()) {
@@ -124,6 +182,17 @@ void frontend::correct(protocols::migration_report& report) {
 }
 
 void frontend::note(protocols::migration_report report) {
+  if (report.migration != protocols::migration_id{}) {
+    const auto same = [&](const told_move& told) {
+      const bool unnumbered = told.migration == protocols::migration_id{};
+      return told.request == report.request && told.epoch == report.epoch &&
+             (unnumbered || told.migration == report.migration);
+    };
+    if (std::ranges::any_of(told_moves_, same)) return; // its source was cut off from this home, and tells late
+    remember_told(report);
+    const auto begun = moving_.find(report.request);
+    if (begun != moving_.end() && begun->second.known.migration == report.migration) moving_.erase(begun);
+  }
   correct(report);
   remember(report);
   if (options_.migrations) options_.migrations->observe(report);

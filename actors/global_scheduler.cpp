@@ -151,8 +151,16 @@ scheduler_view global_scheduler::view() const {
   s.mean_freeness = protocols::finite(autoscaler_.mean_freeness());
   s.scaling_last = scaling_last_;
   for (const auto& pair : marked_) s.pairs.emplace_back(pair.source, pair.destination);
-  for (const auto& [id, books] : instances_)
+  for (const auto& [id, books] : instances_) {
     if (books.ready) out.reports.push_back(books.report);
+    const auto picked = dispatcher_->picked(id);
+    if (picked == protocols::dispatcher::picked_load{}) continue;
+    auto& load = out.under_way.emplace_back();
+    load.instance = id;
+    load.requests = picked.requests;
+    load.blocks = picked.blocks;
+    load.headroom = picked.headroom;
+  }
   return out;
 }
 
@@ -187,6 +195,8 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   demand.priority = query.priority;
   demand.execution_level = query.execution_level;
   if (query.execution_level < options_.levels.size()) demand.headroom = options_.levels[query.execution_level].headroom;
+  // It was counted as load where it never came to, and who tries again soon fills a queue by itself.
+  if (query.failed > dispatches_from_) dispatcher_->take_back(query.failed_at, query.failed - dispatches_from_, demand);
   if (auto picked = dispatcher_->pick(demand)) {
     const auto* const found = find(picked->instance);
     if (found == nullptr) return {};

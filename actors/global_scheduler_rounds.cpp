@@ -103,7 +103,8 @@ void global_scheduler::scale() {
   if (!decision->dry) {
     dry_said_.clear();
     options_.log.info("scaling {}", scaling_last_);
-    if (options_.node) tell(options_.node, scaling_wish{decision->what, decision->instance, decision->why});
+    for (std::uint32_t i = 0; options_.node && i < decision->count; ++i)
+      tell(options_.node, scaling_wish{decision->what, decision->instance, decision->why});
     return;
   }
   auto said = name + " " + std::to_string(decision->instance.value());

@@ -154,7 +154,7 @@ task<void> llumlet::run_steps() {
       co_return;
     }
     settle(planner_->complete(*output));
-    if (options_.recount) planner_->check();
+    if (options_.recount) recount();
     report_soon();
   }
   settle(planner_->take_effects());
@@ -168,7 +168,7 @@ void llumlet::settle(protocols::step_effects effects) {
   if (options_.on_preempted)
     for (const auto id : effects.preempted) options_.on_preempted(id);
   for (const auto id : effects.begun)
-    if (const auto found = homes_.find(id); found != homes_.end()) found->second.queued = now() - found->second.since;
+    if (const auto found = homes_.find(id); found != homes_.end()) found->second.queued += now() - found->second.since;
   std::map<home, protocols::token_updates> letters;
   std::vector<protocols::request_id> finished;
   for (auto& update : effects.updates) {
@@ -222,6 +222,12 @@ protocols::load_report llumlet::load() {
   return report;
 }
 
+void llumlet::recount() const {
+  std::vector<protocols::block_id> held;
+  for (const auto& [id, out] : outgoing_) held.insert(held.end(), out.held.begin(), out.held.end());
+  planner_->check(held);
+}
+
 protocols::instance_status llumlet::status(bool with_requests) {
   protocols::instance_status out;
   out.instance = options_.id;
@@ -234,7 +240,7 @@ protocols::instance_status llumlet::status(bool with_requests) {
   out.uptime_ns = (now() - started_).count();
   out.load = load();
   out.headroom_profiled = planner_ ? planner_->settings().headroom_profiled : 0;
-  if (options_.recount && planner_) planner_->check();
+  if (options_.recount && planner_) recount();
   if (with_requests && planner_) out.requests = planner_->requests();
   for (const auto& [id, migration] : outgoing_) out.migrations.push_back(migration.status);
   return out;

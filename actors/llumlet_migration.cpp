@@ -110,6 +110,8 @@ task<park_answer> llumlet::park(park_order order) {
   answer.blocks = std::move(view->blocks);
   answer.state = planner_->snapshot(id, order.tail_from);
   answer.home = found->second.by;
+  const auto here = answer.state.started ? std::chrono::nanoseconds{0} : now() - found->second.since;
+  answer.state.queued_ns = (found->second.queued + here).count();
   if (const auto out = outgoing_.find(id); out != outgoing_.end()) {
     out->second.held = answer.blocks;
     for (const auto block : out->second.held) planner_->ledger().share(block);
@@ -232,15 +234,9 @@ task<void> llumlet::settle_orphan(protocols::migration_report report, protocols:
   source_ended_with(report);
 }
 
-std::chrono::nanoseconds llumlet::migration_age_max() const {
-  const auto& s = options_.migration.settings;
-  return (s.stage_timeout + 3 * s.answer_timeout) * (s.limits.stages_max + 1) + 2 * s.last_timeout + s.lease +
-         s.claim_timeout * (s.claims_max + 2);
-}
-
 // Coordinators bound every wait of theirs. Should one not, it is as good as dead.
 void llumlet::end_overdue_migrations() {
-  const auto oldest = now() - migration_age_max();
+  const auto oldest = now() - options_.migration.settings.age_max();
   for (const auto& [id, out] : outgoing_)
     if (out.began < oldest) stop(out.coordinator, runtime::stop_reason::killed);
   for (const auto& [id, in] : incoming_)
@@ -377,7 +373,10 @@ task<adopt_answer> llumlet::adopt(adopt_order order) {
   auto next = machine.begin();
   while (next == action::ask) {
     auto claim = protocols::claim_request{id, from, options_.id, options_.generation, moved.tail_index, moved.tail};
-    if (moved.tail_index == 0 && !moved.tail.empty()) claim.prompt_scores = moved.prompt_scores;
+    if (moved.tail_index == 0 && !moved.tail.empty()) {
+      claim.prompt_scores = moved.prompt_scores;
+      claim.queued_ns = moved.queued_ns;
+    }
     const auto answer = co_await ask(whom, options_.migration.settings.claim_timeout, std::move(claim));
     if (answer)
       next = machine.answered(answer->granted, answer->epoch);
@@ -403,6 +402,7 @@ bool llumlet::take_over(protocols::moved_request moved, protocols::epoch epoch,
   const bool runs = moved.computed > 0;
   note_home(id, whom);
   homes_.at(id).moved = now();
+  homes_.at(id).queued = std::chrono::nanoseconds{moved.queued_ns};
   const auto answer = planner_->adopt(std::move(moved), epoch, own);
   settle(planner_->take_effects());
   if (!answer.accepted()) {

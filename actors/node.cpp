@@ -11,6 +11,8 @@ using std::chrono::nanoseconds;
 node::node(runtime::actor_context context, node_options options)
     : actor(context), options_(std::move(options)), next_instance_(std::max(options_.instances, options_.capacity)),
       provisioning_(provisioning_of(options_)) {
+  auto& patience = options_.frontend.migration_timeout;
+  if (patience == nanoseconds{0}) patience = options_.llumlet.migration.settings.told_within();
   // Members' actors speak these, and perhaps none of them is spawned here.
   host()
       .register_interfaces<member_interface, llumlet_interface, instance_interface, source_coordinator_interface,
@@ -162,7 +164,8 @@ task<protocols::migration_report> node::migrate(migrate_request order) {
   refusal.destination = order.to;
   refusal.reason = protocols::migration_reason::home_lost;
   if (!frontend_) co_return refusal;
-  auto report = co_await ask(frontend_, options_.frontend.migration_timeout * 2, std::move(order));
+  auto report =
+      co_await ask(frontend_, options_.frontend.migration_timeout + options_.frontend.ask_timeout, std::move(order));
   co_return report ? std::move(*report) : refusal;
 }
 

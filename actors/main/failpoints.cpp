@@ -13,10 +13,10 @@ namespace godwit::main {
 
 namespace {
 
-constexpr std::array<std::string_view, 14> places{
+constexpr std::array<std::string_view, 15> places{
     "source.opened",      "source.copying",       "source.copied",       "source.parked",        "source.last_copy",
     "source.committing",  "source.committed",     "destination.opened",  "destination.reserved", "destination.landed",
-    "destination.commit", "destination.adopting", "destination.adopted", "destination.answered"};
+    "destination.commit", "destination.adopting", "destination.adopted", "destination.answered", "destination.expired"};
 
 struct trap {
   int signal = SIGKILL;

@@ -94,6 +94,13 @@ void declare_scaling(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Whether the number of instances follows the load. dry_run: only say in log and status what would be "
                 "done.",
          .flag = "--scaling"});
+  r.add("scaling.rule", s.scaling.rule,
+        {{"mean", protocols::scaling_rule::mean}, {"total", protocols::scaling_rule::total}},
+        {.doc =
+             "What the number of instances follows. mean: the mean of their freeness, over scaling.hold, one instance "
+             "at a time. total: the free blocks of all together for each request, as Llumnix's public artifact: looked "
+             "at once per scaling.hold; below scaling.freeness_min as many are started as are missing, above "
+             "scaling.freeness_max one leaves where the others would still be above."});
   r.add("scaling.freeness_min", s.scaling.freeness_min,
         {.doc = "When the mean freeness of the instances is below for scaling.hold, one more is started.",
          .unit = "blocks",

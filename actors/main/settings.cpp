@@ -191,7 +191,8 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
          .extreme = "2"});
   r.add("migration.last_blocks_max", s.migration.last_blocks_max,
         {.doc = "Complete KV blocks that may be left for the last stage, during which the request stands still. More: "
-                "fewer stages, longer stalls.",
+                "fewer stages, longer stalls. A request that is still computing its prompt brings what the step in "
+                "flight adds as well.",
          .unit = "blocks",
          .min = 1,
          .max = 100'000});
@@ -223,8 +224,9 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
          .min = 1,
          .max = hour_ms});
   r.add("migration.lease", s.migration.lease,
-        {.doc = "A destination gives up a source that is silent for so long, and frees what it reserved. Longer than a "
-                "step, for which the source waits before the last stage.",
+        {.doc = "A destination gives up a source that is silent for so long, and frees what it reserved. Not less than "
+                "migration.answer_timeout and migration.last_timeout; to be chosen longer than a step, for which the "
+                "source waits before the last stage.",
          .unit = "ms",
          .min = 100,
          .max = hour_ms});
@@ -415,6 +417,9 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
              "' is no address that other processes can be told, such as 127.0.0.1 or this machine's own";
     if (settings.migration.lease < settings.migration.last_timeout)
       return "migration.lease is less than migration.last_timeout";
+    if (settings.migration.lease < settings.migration.answer_timeout)
+      return "migration.lease is less than migration.answer_timeout, so a destination would give up a source that "
+             "still waits for its answer";
     if (const auto traps = parse_failpoints(settings.debug.failpoints); !traps)
       return "debug.failpoints: " + traps.error();
     if (settings.model.context_max == 1) return "model.context_max: 1 leaves no room for an answer; 0 or at least 2";

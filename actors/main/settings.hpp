@@ -74,6 +74,7 @@ struct serve_settings {
   } priorities;
   struct {
     protocols::scaling_mode mode = protocols::scaling_mode::off;
+    protocols::scaling_rule rule = protocols::scaling_settings{}.rule;
     double freeness_min = protocols::scaling_settings{}.freeness_min;
     double freeness_max = protocols::scaling_settings{}.freeness_max;
     std::chrono::milliseconds hold{10'000};

@@ -79,6 +79,7 @@ task<void> destination_coordinator::guard_lease() {
   while (!machine_.done()) {
     co_await sleep_for(lease_until_ - now());
     if (now() < lease_until_) continue;
+    if (machine_.where() == machine::phase::receiving) task_.environment.pass("destination.expired");
     feed(machine::lease_expired{lease_});
     lease_until_ = now() + task_.environment.settings.lease;
   }

@@ -109,7 +109,8 @@ void source_coordinator::perform(const machine::ask_home&) { start(prepare()); }
 
 task<void> source_coordinator::prepare() {
   const auto answer = co_await ask(task_.home, task_.environment.settings.answer_timeout,
-                                   protocols::prepare_move{task_.order.request, task_.order.epoch});
+                                   protocols::prepare_move{task_.order.request, task_.order.epoch, task_.migration,
+                                                           task_.order.to, task_.order.cause});
   if (!answer) {
     feed(machine::stop{migration_reason::home_lost});
     co_return;

@@ -24,6 +24,7 @@ expected<epoch, request_ownership::dispatch_error> request_ownership::dispatch(i
 void request_ownership::take(taking how, epoch from) noexcept {
   taken_ = how;
   taken_from_ = from;
+  claims_ = static_cast<std::uint8_t>(claims_ << 1U | static_cast<unsigned>(how == taking::claimed));
   epoch_ = epoch{epoch_.value() + 1};
 }
 
@@ -46,6 +47,12 @@ std::optional<epoch> request_ownership::reclaim(epoch from) {
   return epoch_;
 }
 
+bool request_ownership::moved_from(epoch from) const noexcept {
+  if (from >= epoch_) return false;
+  const auto before = epoch_.value() - 1 - from.value();
+  return before < 8 && (claims_ >> before & 1U) != 0;
+}
+
 bool request_ownership::disown(epoch from, instance_id instance) {
   if (phase_ != phase::owned) return false;
   if (owner_ != instance) {
@@ -54,6 +61,7 @@ bool request_ownership::disown(epoch from, instance_id instance) {
   }
   const bool taken = taken_ != taking::dispatched && taken_from_ == from;
   if (from != epoch_ && !taken) return false;
+  if (taken && taken_ == taking::claimed) claims_ &= 0xFEU; // it never had it
   return owner_lost(epoch_);
 }
 

@@ -40,6 +40,7 @@ struct scene {
 struct outcome {
   std::vector<std::vector<protocols::token_id>> tokens;
   std::vector<std::vector<protocols::sampled_token>> sampled; ///< the same with log-probabilities where asked for
+  std::vector<std::vector<protocols::sampled_token>> prompts; ///< theirs, where asked for
   protocols::cluster_status status;
   std::uint32_t migrations = 0; ///< that were committed
 };
@@ -65,6 +66,12 @@ protected:
       r.sampling.top_k = i % 4 == 3 ? 40 : 0;
       r.sampling.seed = 100 + i;
       if (i % 8 == 5) r.sampling.frequency_penalty = 0.5F;
+      if (i % 8 == 3) r.sampling.presence_penalty = 0.6F;
+      if (i % 8 == 1) r.sampling.repetition_penalty = 1.2F;
+      if (i % 4 == 2) r.sampling.logit_bias = {{5, -3.0F}, {static_cast<protocols::token_id>(20 + i), 2.5F}};
+      if (i % 5 == 1) r.sampling.prompt_logprobs = 1;
+      if (i % 8 == 0 || i % 8 == 3) r.stop.min_tokens = 30;
+      if (i % 4 == 0) r.stop.stop_token_ids = {static_cast<protocols::token_id>(7 + i), 11};
       if (i % 3 == 2) r.sampling.logprobs = 2;
       r.stop.max_tokens = 60 + 2 * i;
       r.stop.ignore_eos = i % 4 < 3; // long enough to be interrupted
@@ -150,6 +157,7 @@ protected:
       EXPECT_EQ(sink->record.endings, 1);
       out.tokens.push_back(sink->record.tokens);
       out.sampled.push_back(sink->record.sampled);
+      out.prompts.push_back(sink->record.prompt_scores);
     }
     lock.unlock();
     // Aborted migrations give their blocks back a moment later.
@@ -203,6 +211,7 @@ protected:
   static void expect_nothing_happened(const outcome& moved) {
     EXPECT_EQ(moved.tokens, calm().tokens);
     EXPECT_TRUE(moved.sampled == calm().sampled) << "log-probabilities travel with the tail";
+    EXPECT_TRUE(moved.prompts == calm().prompts) << "and those of the prompt, before the first token";
     for (const auto& instance : moved.status.instances) {
       EXPECT_EQ(instance.load.blocks_used, 0U);
       EXPECT_TRUE(instance.migrations.empty());
@@ -217,6 +226,8 @@ TEST_F(CpuCluster, AnswersAreNotAllAlike) {
   for (const auto& tokens : alone())
     if (tokens.size() > 20) ++long_enough;
   EXPECT_GT(long_enough, 8U) << "otherwise the other tests compare nothing";
+  EXPECT_FALSE(calm().prompts[1].empty());
+  EXPECT_TRUE(calm().prompts[0].empty()) << "not asked for";
   EXPECT_NE(alone()[1], alone()[5]) << "same prompt, other seed";
 }
 

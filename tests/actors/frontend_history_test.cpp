@@ -124,7 +124,7 @@ protected:
       ASSERT_TRUE(granted && granted->granted);
     }
     protocols::migration_report report;
-    report.migration = protocols::make_migration_id(instance_id{from}, 1, 1);
+    report.migration = protocols::make_migration_id(instance_id{from}, 1, ++migrations);
     report.request = which.request;
     report.epoch = which.epoch;
     report.source = instance_id{from};
@@ -138,6 +138,7 @@ protected:
   }
 
   std::list<runtime::metrics::registry> metrics; // outlives the actors
+  std::uint32_t migrations = 0;
   runtime::sim::world world{1};
   runtime::sim::system system{world};
   std::shared_ptr<told_scheduler::journal> decisions = std::make_shared<told_scheduler::journal>();

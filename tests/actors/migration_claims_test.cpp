@@ -1,6 +1,7 @@
 // What docs/design/migration.md says of live migration, one test for each claim, through the production actors in a
 // simulated world.
 #include "actors/support/catalogue.hpp"
+#include "actors/support/llumlet_world.hpp"
 #include "actors/support/mover.hpp"
 
 #include <gtest/gtest.h>
@@ -122,6 +123,39 @@ TEST(MigrationClaims, AWaitingRequestMovesWithoutKv) {
   EXPECT_EQ(report.blocks, 0U);
 }
 
+TEST(MigrationClaims, TheTimeThatARequestWaitedBeforeItMovedIsNotForgotten) {
+  llumlet_world::options o;
+  o.running_max = 1;
+  llumlet_world w(o);
+  ASSERT_TRUE(w.admit(0, 1, 20, 200));
+  ASSERT_TRUE(w.admit(0, 2, 20, 50));
+  w.world.run_for(100ms);
+  ASSERT_TRUE(w.books->queued_ns.contains(protocols::request_id{1}));
+  EXPECT_LT(w.books->queued_ns[protocols::request_id{1}], 5'000'000);
+  ASSERT_FALSE(w.books->queued_ns.contains(protocols::request_id{2})) << "it waits";
+  w.move(2, 0, 1);
+  ASSERT_TRUE(w.run_until([&] { return w.books->queued_ns.contains(protocols::request_id{2}); }));
+  EXPECT_EQ(w.books->committed(), 1U);
+  EXPECT_GT(w.books->queued_ns[protocols::request_id{2}], 95'000'000);
+  EXPECT_LT(w.books->queued_ns[protocols::request_id{2}], 110'000'000);
+}
+
+TEST(MigrationClaims, AFirstTokenThatComesWithAClaimSaysHowLongItsRequestWaited) {
+  llumlet_world::options o;
+  o.running_max = 1;
+  llumlet_world w(o);
+  ASSERT_TRUE(w.admit(0, 1, 20, 30));
+  ASSERT_TRUE(w.admit(0, 2, 40, 50));
+  const auto second = protocols::request_id{2};
+  ASSERT_TRUE(w.run_until([&] { return w.with_state(0, request_state::running) == std::vector<std::uint64_t>{2}; }));
+  const auto waited = w.world.now(); // its only step before the first token runs
+  w.move(2, 0, 1);
+  ASSERT_TRUE(w.run_until([&] { return w.books->committed() == 1; }));
+  ASSERT_TRUE(w.books->claim_brought_first.contains(second)) << "else this test says nothing";
+  EXPECT_GT(w.books->queued_ns[second], 20'000'000);
+  EXPECT_LE(w.books->queued_ns[second], waited.count());
+}
+
 TEST(MigrationClaims, AHalfPrefilledRequestMovesWithTheBlocksThatItHas) {
   auto o = two_instances();
   o.step_tokens_max = 16;
@@ -132,6 +166,7 @@ TEST(MigrationClaims, AHalfPrefilledRequestMovesWithTheBlocksThatItHas) {
   EXPECT_EQ(report.outcome, migration_outcome::committed) << to_string(report.reason);
   EXPECT_TRUE(j.all[0].sink->tokens.empty()) << "else it was not half-prefilled";
   EXPECT_GE(report.blocks, 3U);
+  EXPECT_LE(report.last_bytes, (2 + 1 + 1) * 128U) << "what may be left, a chunk of one block, and one that is begun";
   ASSERT_TRUE(j.cluster.run_until_ended({j.all[0].sink}));
   EXPECT_EQ(prompt_tokens_computed(j.cluster), catalogue_request(traveller).prompt.size());
 }
@@ -225,6 +260,31 @@ TEST(MigrationClaims, AnAdoptedRequestFindsAPlaceInTheNextStep) {
   const auto began = j.cluster.world.now();
   ASSERT_TRUE(j.cluster.run_until([&] { return j.all[0].sink->tokens.size() > tokens; }));
   EXPECT_LT(j.cluster.world.now() - began, 3ms);
+}
+
+// By default that takes longer than any migration may.
+TEST(MigrationClaims, WhoeverWaitsNoLongerForAMigrationLeavesItsEndToBeCountedOnce) {
+  std::vector<protocols::migration_report> noted;
+  auto o = two_instances(slow_link(5ms));
+  o.adjust = [&noted](actors::node_options& n) {
+    n.frontend.migration_timeout = 10ms;
+    n.frontend.on_migration = [&noted](const protocols::migration_report& report) { noted.push_back(report); };
+  };
+  {
+    journey j(o);
+    const auto answer = j.movers.move(traveller, j.other());
+    EXPECT_EQ(answer.reason, migration_reason::timed_out);
+    EXPECT_TRUE(noted.empty()) << "it is under way";
+    ASSERT_TRUE(j.cluster.run_until([&] { return !noted.empty(); }));
+    EXPECT_TRUE(noted[0].committed());
+  }
+  EXPECT_EQ(noted.size(), 1U);
+}
+
+TEST(MigrationClaims, AHomeWaitsForTheEndOfAMigrationAsLongAsItsLimitsLetItTake) {
+  const actors::migration_settings limits;
+  EXPECT_GT(limits.told_within(), limits.age_max());
+  EXPECT_GT(limits.age_max(), limits.stage_timeout * limits.limits.stages_max + limits.last_timeout);
 }
 
 // ---- Refusals

@@ -33,7 +33,9 @@ class MigrationHome : public testing::Test {
 protected:
   MigrationHome() {
     for (auto& journal : journals) journal = std::make_shared<idle_llumlet::journal>();
-    home = system.spawn<actors::frontend>(actors::frontend_options{});
+    actors::frontend_options o;
+    o.on_migration = [this](const protocols::migration_report& report) { noted.push_back(report); };
+    home = system.spawn<actors::frontend>(std::move(o));
     llumlets[0] = system.spawn<idle_llumlet>(journals[0]);
     llumlets[1] = system.spawn<idle_llumlet>(journals[1]);
     announce(1, true);
@@ -80,6 +82,26 @@ protected:
     return answer ? *answer : protocols::reclaim_answer{};
   }
 
+  /// The source's coordinator begins to move the request.
+  void prepare(std::uint32_t under, protocols::migration_cause::kind why) {
+    protocols::migration_cause cause;
+    cause.what = why;
+    const auto answer = system.ask(
+        home, 1s, protocols::prepare_move{id, epoch{under}, protocols::migration_id{77}, instance_id{1}, cause});
+    EXPECT_TRUE(answer && answer->wanted);
+  }
+  [[nodiscard]] protocols::migration_report told_by_the_source() const {
+    protocols::migration_report report;
+    report.migration = protocols::migration_id{77};
+    report.request = id;
+    report.epoch = epoch{1};
+    report.destination = instance_id{1};
+    report.outcome = protocols::migration_outcome::aborted;
+    report.reason = protocols::migration_reason::request_cancelled;
+    return report;
+  }
+
+  std::vector<protocols::migration_report> noted; ///< what the metrics count
   runtime::sim::world world{1};
   runtime::sim::system system{world};
   std::shared_ptr<recording_sink> sink = std::make_shared<recording_sink>();
@@ -136,6 +158,60 @@ TEST_F(MigrationHome, AReclaimIsGrantedAgainAndAClaimAfterItIsNot) {
   EXPECT_THAT(sink->tokens, ElementsAre(10, 11)) << "the epoch of that tail is over";
   send(2, 2, {12});
   EXPECT_THAT(sink->tokens, ElementsAre(10, 11, 12));
+}
+
+// The answer to the first commit was lost, and the request moved on before its first source asked.
+TEST_F(MigrationHome, ASourceThatAsksLateHearsThatTheRequestMovedAlthoughItMovedOn) {
+  EXPECT_TRUE(claim(1, 2, {12}).granted);
+  const auto back = system.ask(home, 1s, protocols::claim_request{id, epoch{2}, instance_id{0}, 1, 3, {}});
+  ASSERT_TRUE(back && back->granted);
+  EXPECT_EQ(reclaim(1).how, reclaimed::moved);
+  system.tell(home, told_by_the_source());
+  world.run_for(1ms);
+  ASSERT_EQ(noted.size(), 1U);
+  EXPECT_EQ(noted[0].outcome, protocols::migration_outcome::committed);
+}
+
+TEST_F(MigrationHome, AMigrationWhoseSourceIsLostIsCountedByItsHome) {
+  prepare(1, protocols::migration_cause::kind::drain);
+  actors::topology news; // without instance 0
+  news.version = 2;
+  news.instances.emplace_back(instance_id{1}, 5, true, llumlets[1]);
+  system.tell(home, news);
+  world.run_for(1s);
+  ASSERT_EQ(noted.size(), 1U);
+  EXPECT_EQ(noted[0].migration, protocols::migration_id{77});
+  EXPECT_EQ(noted[0].cause.what, protocols::migration_cause::kind::drain);
+  EXPECT_EQ(noted[0].source, instance_id{0});
+  EXPECT_EQ(noted[0].destination, instance_id{1});
+  EXPECT_EQ(noted[0].outcome, protocols::migration_outcome::lost) << "and the request dispatched anew";
+  EXPECT_EQ(noted[0].reason, protocols::migration_reason::peer_lost);
+  system.tell(home, told_by_the_source());
+  world.run_for(1s);
+  EXPECT_EQ(noted.size(), 1U) << "it was only cut off, and tells late";
+}
+
+TEST_F(MigrationHome, AMigrationThatCommittedIsCountedSoAlthoughItsSourceIsLost) {
+  prepare(1, protocols::migration_cause::kind::freeness);
+  EXPECT_TRUE(claim(1, 2, {12}).granted);
+  actors::topology news;
+  news.version = 2;
+  news.instances.emplace_back(instance_id{1}, 5, true, llumlets[1]);
+  system.tell(home, news);
+  world.run_for(1s);
+  ASSERT_EQ(noted.size(), 1U);
+  EXPECT_EQ(noted[0].outcome, protocols::migration_outcome::committed);
+}
+
+TEST_F(MigrationHome, AMigrationThatItsSourceToldOfIsNotCountedAgainWhenThatIsLost) {
+  prepare(1, protocols::migration_cause::kind::freeness);
+  system.tell(home, told_by_the_source());
+  announce(2, false);
+  actors::topology news;
+  news.version = 3;
+  system.tell(home, news);
+  world.run_for(1ms);
+  EXPECT_EQ(noted.size(), 1U);
 }
 
 TEST_F(MigrationHome, AnEarlierLifeOfAnInstanceIsGrantedNothing) {

@@ -1,6 +1,7 @@
 // One migration, and something that happens in the middle of it: at every step of the simulated world, one after the
 // other, in several orders of messages.
 #include "actors/support/catalogue.hpp"
+#include "actors/support/llumlet_world.hpp"
 #include "actors/support/mover.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,13 @@ bool act_at(std::uint64_t seed, std::uint32_t step, const action& act, std::set<
             double bytes_per_second = 4e6) {
   sim_cluster_options o{.seed = seed, .instances = 3, .blocks = bytes_per_second < 1e6 ? 20U : 64U, .context = 256};
   o.fabric = transport::sim::settings{.bytes_per_second = bytes_per_second, .latency = 100us};
-  o.adjust = [](actors::node_options& n) { n.backoff_min = 5ms; };
+  const auto noted = std::make_shared<std::vector<protocols::migration_report>>(); // what the metrics count
+  o.adjust = [noted](actors::node_options& n) {
+    n.backoff_min = 5ms;
+    n.frontend.on_migration = [noted](const protocols::migration_report& report) {
+      if (report.cause.what == protocols::migration_cause::kind::manual) noted->push_back(report);
+    };
+  };
   sim_cluster cluster(o);
   moves movers(cluster);
   cluster.run_for(1ms);
@@ -51,6 +58,7 @@ bool act_at(std::uint64_t seed, std::uint32_t step, const action& act, std::set<
   expect_calm_answers(all);
   expect_nothing_left(cluster, 3, alive);
   EXPECT_TRUE(cluster.reports.empty()) << cluster.reports.front();
+  EXPECT_EQ(noted->size(), movers.journal->reports.size()) << "each migration is counted, and once";
   for (const auto& report : movers.journal->reports)
     ends.insert(std::string(to_string(report.outcome)) + " " + std::string(to_string(report.reason)));
   return true;
@@ -119,9 +127,41 @@ TEST(MigrationMoments, OthersComeAndNeedTheBlocks) {
   });
 }
 
+// docs/design/migration_model.md, "What is assumed". The destination's process stands still, so that the copy neither
+// lands nor is withdrawn when the source gives the request up.
+TEST(MigrationMoments, TheBlocksOfAnEndedRequestAreHeldUntilTheLastCopyHasEnded) {
+  llumlet_world::options o;
+  o.link.bytes_per_second = 128.0 / 0.02; // a block takes 20 ms
+  llumlet_world w(o);
+  ASSERT_TRUE(w.admit(0, 1, 70, 60));
+  const auto id = protocols::request_id{1};
+  ASSERT_TRUE(w.run_until([&] { return w.books->requests.at(id).next_index() > 2; }));
+  w.move(1, 0, 1);
+  const auto phase = [&] {
+    const auto all = w.status(0).migrations;
+    return all.empty() ? std::string() : all.front().phase;
+  };
+  ASSERT_TRUE(w.run_until([&] { return phase() == "committing"; }));
+  w.network->freeze("process-1");
+  const auto blocks = w.status(0).load.blocks_used;
+  ASSERT_GE(blocks, 5U);
+  w.system->tell(w.llumlets[0], protocols::cancel_request{id, protocols::epoch{~std::uint32_t{0}}});
+  w.world.run_for(1ms);
+  EXPECT_TRUE(w.status(0).requests.empty()) << "the request is gone";
+  std::uint32_t looks = 0;
+  for (; !w.status(0).migrations.empty(); ++looks, w.world.run_for(1ms)) {
+    const auto now = w.status(0);
+    if (now.migrations.empty()) break;
+    ASSERT_GE(now.load.blocks_used, blocks) << "and its blocks are still read";
+    if (looks == 100) w.network->thaw("process-1");
+  }
+  EXPECT_GT(looks, 100U);
+  EXPECT_EQ(w.status(0).load.blocks_used, 0U);
+  w.books->requests.at(id).finish(protocols::finish_reason::cancelled);
+}
+
 // Its link to the home is cut: it frees the request, others take the blocks, and the home learns of it much later. The
-// destination hears of the abort here. That the last copy's blocks are held until it has ended (llumlet::let_go)
-// matters where it does not hear of it, which takes a cut between the two that this world cannot make.
+// destination hears of the abort here.
 TEST(MigrationMoments, TheSourceAloneLosesItsHome) {
   const auto act = [](scene& s) {
     const auto view = s.cluster.cluster->gate()->view();

@@ -151,6 +151,23 @@ protected:
 
 } // namespace
 
+// An instance dies, and its requests try again until everybody has heard of it.
+TEST_F(Scheduler, WhatNeverArrivedFillsNoQueue) {
+  start(1);
+  report(load(0, 0, 0));
+  actors::dispatch_query query{20, 10, 0};
+  for (int i = 0; i < 200; ++i) {
+    const auto answer = system->ask(scheduler, 1s, query);
+    ASSERT_TRUE(answer && answer->found) << i;
+    query.failed = answer->number;
+    query.failed_at = answer->instance;
+  }
+  const auto view = system->ask(scheduler, 1s, actors::status_query{});
+  ASSERT_TRUE(view);
+  ASSERT_EQ(view->under_way.size(), 1U);
+  EXPECT_EQ(view->under_way.front().requests, 1U);
+}
+
 // Llumnix section 4.4.3: highest scheduling priority first, first come first served within.
 TEST_F(Scheduler, OfQueriesThatWaitTogetherTheMostUrgentIsDecidedFirstThenTheOldest) {
   int urgent = 0, together = 0;

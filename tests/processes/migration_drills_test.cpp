@@ -161,25 +161,27 @@ private:
 
 } // namespace
 
-TEST_F(MigrationDrills, AMemberKilledAtAnyPointOfAMigrationCostsNoToken) { run_all(victim::member, fate::killed); }
+TEST_F(MigrationDrills, AMemberKilledAtNamedPlacesOfAMigrationCostsNoToken) { run_all(victim::member, fate::killed); }
 
-TEST_F(MigrationDrills, AMemberStoppedAtAnyPointOfAMigrationCostsNoTokenAndComesBack) {
+TEST_F(MigrationDrills, AMemberStoppedAtNamedPlacesOfAMigrationCostsNoTokenAndComesBack) {
   run_all(victim::member, fate::stopped);
 }
 
 // The home of the requests is a third process then, which hears of the two sides on different connections.
-TEST_F(MigrationDrills, AMemberKilledAtAnyPointOfAMigrationPastTheHeadCostsNoToken) {
+TEST_F(MigrationDrills, AMemberKilledAtNamedPlacesOfAMigrationPastTheHeadCostsNoToken) {
   run_all(victim::member_of_two, fate::killed);
 }
 
-TEST_F(MigrationDrills, AMemberStoppedAtAnyPointOfAMigrationPastTheHeadCostsNoToken) {
+TEST_F(MigrationDrills, AMemberStoppedAtNamedPlacesOfAMigrationPastTheHeadCostsNoToken) {
   run_all(victim::member_of_two, fate::stopped);
 }
 
-TEST_F(MigrationDrills, AHeadKilledAtAnyPointOfAMigrationLeavesNothingAtItsMember) {
+TEST_F(MigrationDrills, AHeadKilledAtNamedPlacesOfAMigrationLeavesNothingAtItsMember) {
   run_all(victim::head, fate::killed);
 }
 
-TEST_F(MigrationDrills, AHeadStoppedAtAnyPointOfAMigrationGoesOnWhenItWakes) { run_all(victim::head, fate::stopped); }
+TEST_F(MigrationDrills, AHeadStoppedAtNamedPlacesOfAMigrationGoesOnWhenItWakes) {
+  run_all(victim::head, fate::stopped);
+}
 
 } // namespace godwit::test

@@ -27,7 +27,10 @@ public:
       : actor(context), books_(std::move(books)) {}
   runtime::behavior_of<actors::home_interface> make_behavior() override {
     return {[this](protocols::token_updates& news) {
-              for (const auto& update : news.updates) (void)books_->requests[update.request].accept(update);
+              for (const auto& update : news.updates) {
+                (void)books_->requests[update.request].accept(update);
+                if (update.first_index == 0) books_->queued_ns[update.request] = update.queue_ns;
+              }
             },
             [this](protocols::prepare_move& wish) {
               auto& r = books_->requests[wish.request];
@@ -36,6 +39,10 @@ public:
             },
             [this](protocols::claim_request& wish) {
               auto& r = books_->requests[wish.request];
+              if (wish.tail_index == 0 && !wish.tail.empty()) {
+                books_->queued_ns[wish.request] = wish.queued_ns;
+                books_->claim_brought_first.insert(wish.request);
+              }
               (void)r.accept(wish.from, wish.tail_index, wish.tail, protocols::finish_reason::none);
               const auto granted = r.claim(wish.from, wish.instance, wish.generation);
               return granted ? protocols::claim_answer{true, *granted} : protocols::claim_answer{};
@@ -45,7 +52,7 @@ public:
               auto& r = books_->requests[wish.request];
               if (const auto granted = r.reclaim(wish.from))
                 return protocols::reclaim_answer{answer::granted, *granted};
-              return protocols::reclaim_answer{r.claimed_from(wish.from) ? answer::moved : answer::ended, {}};
+              return protocols::reclaim_answer{r.moved_from(wish.from) ? answer::moved : answer::ended, {}};
             },
             [this](protocols::disown_request&) { ++books_->disowned; },
             [this](protocols::migration_report& report) { books_->reports.push_back(std::move(report)); }};
@@ -94,7 +101,7 @@ private:
 } // namespace
 
 llumlet_world::llumlet_world(options wish)
-    : world(wish.seed), network(std::make_unique<transport::sim::network>(world.timers(), transport::sim::settings{})),
+    : world(wish.seed), network(std::make_unique<transport::sim::network>(world.timers(), wish.link)),
       system(std::make_unique<runtime::sim::system>(world)) {
   home_ = system->spawn<granting_home>(books);
   scheduler_ = system->spawn<idle_scheduler>();
@@ -211,6 +218,12 @@ void llumlet_world::announce(bool with_scheduler, std::uint32_t without) {
   for (std::uint32_t i = 0; i < llumlets.size(); ++i)
     if (i != without) news.instances.emplace_back(protocols::instance_id{i}, 1, true, llumlets[i]);
   for (const auto& llumlet : llumlets) system->tell(llumlet, news);
+}
+
+void llumlet_world::move(std::uint64_t id, std::uint32_t from, std::uint32_t to) {
+  const auto under = books->requests.at(protocols::request_id{id}).current_epoch();
+  system->tell(llumlets[from],
+               actors::migrate_order{protocols::request_id{id}, under, protocols::instance_id{to}, llumlets[to]});
 }
 
 bool llumlet_world::run_until(const std::function<bool()>& condition) { return world.run_until(condition, 20'000'000); }

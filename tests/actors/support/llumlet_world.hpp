@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,9 @@ struct home_books {
   std::map<protocols::request_id, protocols::request_ownership> requests;
   std::vector<protocols::migration_report> reports; ///< in the order in which the migrations ended
   std::uint32_t disowned = 0;
-  bool grants = true; ///< false: it wants no request to move
+  std::map<protocols::request_id, std::int64_t> queued_ns; ///< as told with the first token, or a claim that brings it
+  std::set<protocols::request_id> claim_brought_first;     ///< a claim did
+  bool grants = true;                                      ///< false: it wants no request to move
 
   [[nodiscard]] std::uint32_t committed() const;
   [[nodiscard]] bool all_finished() const;
@@ -38,6 +41,7 @@ public:
     std::uint32_t blocks = 64;
     std::uint32_t running_max = 8;
     gpu::sim::latency_model latency = {};
+    transport::sim::settings link = {};
     std::function<void(actors::llumlet_options&)> adjust = {};
   };
   explicit llumlet_world(options wish);
@@ -64,6 +68,8 @@ public:
   /// What the head says to all; with or without a scheduler, and without one of the instances.
   void announce(bool with_scheduler, std::uint32_t without = ~std::uint32_t{0});
   bool run_until(const std::function<bool()>& condition);
+  /// Orders one migration; its report is in the books when it has ended.
+  void move(std::uint64_t id, std::uint32_t from, std::uint32_t to);
 
   runtime::sim::world world;
   std::shared_ptr<home_books> books = std::make_shared<home_books>();

@@ -15,7 +15,7 @@ struct storm {
   std::uint64_t seed = 1;
   bool kills = false;        ///< instances
   bool coordinators = false; ///< exceptions at the places that migrations pass, which end their coordinators
-  bool links = false;        ///< cut, frozen, without acknowledgements, with lost pieces
+  bool links = false;        ///< cut, frozen, without acknowledgements
   bool withdrawals = false;  ///< clients that go away
   bool frontends = false;    ///< the home of all requests is killed
   bool memory_pressure = false;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace godwit::test {
@@ -14,7 +15,8 @@ class recording_sink final : public actors::answer_sink {
 public:
   std::vector<protocols::token_id> tokens;
   std::vector<protocols::sampled_token> sampled; ///< the same with their log-probabilities
-  std::vector<std::size_t> batches;              ///< sizes of the on_tokens calls
+  std::vector<protocols::sampled_token> prompt_scores;
+  std::vector<std::size_t> batches; ///< sizes of the on_tokens calls
   std::optional<protocols::finish_reason> finished;
   std::optional<actors::answer_failure> failed;
   actors::answer_usage usage;
@@ -28,6 +30,7 @@ public:
     if (on_each) on_each();
     return tokens.size() < enough;
   }
+  void on_prompt_scores(std::vector<protocols::sampled_token> scores) override { prompt_scores = std::move(scores); }
   void on_finished(protocols::finish_reason reason, const actors::answer_usage& used) override {
     ++endings;
     finished = reason;

@@ -32,6 +32,10 @@ public:
     if (all_->on_tokens && all_->tokens > all_->tokens_awaited) std::exchange(all_->on_tokens, nullptr)();
     return record.on_tokens(tokens, stopped);
   }
+  void on_prompt_scores(std::vector<protocols::sampled_token> scores) override {
+    const std::lock_guard lock(all_->mutex);
+    record.on_prompt_scores(std::move(scores));
+  }
   void on_finished(protocols::finish_reason reason, const actors::answer_usage& usage) override {
     const std::lock_guard lock(all_->mutex);
     record.on_finished(reason, usage);

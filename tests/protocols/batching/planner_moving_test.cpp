@@ -77,6 +77,21 @@ TEST(PlannerMoving, AParkedRequestKeepsItsBlocksAndIsNotPlanned) {
   p.check();
 }
 
+TEST(PlannerMoving, EachReferenceToABlockIsSomebodys) {
+  auto p = running(20, 2);
+  const auto reserved = p.reserve(2).value();
+  p.check();
+  const auto block = p.view(first, epoch{1}).value().blocks.front();
+  p.ledger().share(block); // for a copy
+  EXPECT_THROW(p.check(), contract_violation);
+  p.check(std::vector{block});
+  EXPECT_THROW(p.check(std::vector{block, block}), contract_violation);
+  p.ledger().release(block);
+  p.check();
+  p.give_back(reserved);
+  p.check();
+}
+
 TEST(PlannerMoving, ARequestInFlightIsParkedAsItsStepCompletesAndItsTokenIsSent) {
   auto p = running(20, 1);
   const auto input = p.plan().value();

@@ -26,6 +26,11 @@ void print(const char* what, std::uint64_t states, std::uint64_t transitions, st
   std::fflush(stdout);
 }
 
+[[nodiscard]] std::string in_words(const model_reach& r) {
+  return std::to_string(r.stages) + " stages" + (r.extends ? ", extends" : "") + (r.tail ? ", a tail" : "") +
+         (r.fault_extending ? ", a fault while it extends" : "");
+}
+
 void explore_all(const std::vector<model_case>& cases, std::uint64_t states_max) {
   std::uint64_t states = 0, transitions = 0;
   std::uint32_t depth = 0;
@@ -35,6 +40,8 @@ void explore_all(const std::vector<model_case>& cases, std::uint64_t states_max)
     EXPECT_EQ(found.broken, "") << c.name << "\n" << diagram(c, found.path);
     EXPECT_TRUE(found.complete || !found.broken.empty() || instrumented) << c.name << ": not explored to the end";
     EXPECT_TRUE(found.at_rest > 1 || instrumented) << c.name;
+    EXPECT_TRUE(found.reached == c.reaches || instrumented)
+        << c.name << ": reaches " << in_words(found.reached) << ", and not " << in_words(c.reaches);
     print(c.name.c_str(), found.states, found.transitions, found.depth, found.seconds);
     states += found.states;
     transitions += found.transitions;

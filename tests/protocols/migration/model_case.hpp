@@ -30,6 +30,16 @@ struct fault_budget {
   std::uint8_t losses = 0;     ///< single messages between processes that vanish
 };
 
+/// How far the migrations of a case come, over everything that is explored.
+struct model_reach {
+  std::uint8_t stages = 0; ///< of one migration, at most
+  bool extends = false;    ///< a parked request needs more room than its last stage has
+  bool tail = false;       ///< a commit brings tokens that the home did not have when the migration began
+  /// A fault within its bounds comes while a parked request waits for more room.
+  bool fault_extending = false;
+  friend bool operator==(const model_reach&, const model_reach&) = default;
+};
+
 /// One bounded case.
 struct model_case {
   std::string name;
@@ -53,6 +63,7 @@ struct model_case {
   std::uint8_t asks_max = 2;
   std::uint8_t crashable = 0xFF; ///< bit 0: the home; bit 1 + i: instance i
   fault_budget faults;
+  model_reach reaches; ///< what must come of it, so that no case shrinks unnoticed
   mutant bug = mutant::none;
 };
 

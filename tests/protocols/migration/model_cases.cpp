@@ -5,97 +5,133 @@
 namespace godwit::protocols::model {
 namespace {
 
-template <class Change> model_case made(const char* name, Change&& change) {
+template <class Change> model_case made(const char* name, model_reach reaches, Change&& change) {
   model_case c;
   c.name = name;
   c.asks_max = 1;
+  c.reaches = reaches;
   std::forward<Change>(change)(c);
   return c;
+}
+
+// With two tokens of an answer, the first of which is there, the next one ends the request: nothing is decoded under
+// way. With three, one is, and the commit has a tail.
+constexpr model_reach still{.stages = 2};
+constexpr model_reach decoding{.stages = 2, .tail = true};
+constexpr model_reach outgrown{.stages = 2, .extends = true, .tail = true};
+constexpr model_reach everything{.stages = 3, .extends = true, .tail = true, .fault_extending = true};
+
+/// Each token fills a block: three stages, and a parked request that has outgrown the room of its last one.
+void block_by_block(model_case& c) { c.scale = 16, c.prompt = 1, c.tokens = 4; }
+
+template <class Faults> model_case three_stages(const char* what, Faults&& faults) {
+  return made((std::string("three stages, ") + what).c_str(), everything, [&](auto& c) {
+    block_by_block(c);
+    faults(c.faults);
+  });
 }
 
 } // namespace
 
 std::vector<model_case> everyday_cases() {
   return {
-      made("one migration, everything late", [](auto& c) { c.asks_max = 2, c.local_delays = c.stale_timers = true; }),
-      made("three and four stages",
+      made("one migration, everything late", decoding,
+           [](auto& c) { c.asks_max = 2, c.local_delays = c.stale_timers = true; }),
+      made("three and four stages", {.stages = 4, .extends = true, .tail = true},
            [](auto& c) { c.scale = 16, c.prompt = 1, c.tokens = 5, c.stages_max = 4, c.may_finish_early = true; }),
-      made("a waiting or half prefilled request",
+      made("a waiting or half prefilled request", {2, true, true, true},
            [](auto& c) {
              c.starts_waiting = true, c.chunk = 2, c.prompt = 3, c.tokens = 2;
              c.faults.cancels = c.faults.preempts = 1;
            }),
-      made("cancelled, stopped, preempted, finished",
+      made("cancelled, stopped, preempted, finished", {2, true, true, true},
            [](auto& c) {
              c.faults.cancels = c.faults.stops = c.faults.preempts = 1;
              c.may_finish_early = true;
            }),
-      made("refused, failed, called off",
+      made("refused, failed, called off", decoding,
            [](auto& c) { c.faults.fabric = c.faults.refusals = c.faults.orders = 1, c.local_delays = false; }),
-      made("a destination almost full", [](auto& c) { c.pool = 2, c.faults.preempts = 1; }),
-      made("coordinators die", [](auto& c) { c.faults.deaths = 2; }),
-      made("lost answers, late and repeated asks", [](auto& c) { c.faults.losses = c.faults.duplicates = 1; }),
-      made("a process dies and comes back", [](auto& c) { c.faults.crashes = c.faults.restarts = 1; }),
-      made("the home dies, and another comes",
+      made("a destination almost full", outgrown, [](auto& c) { c.pool = 2, c.faults.preempts = 1; }),
+      made("coordinators die", decoding, [](auto& c) { c.faults.deaths = 2; }),
+      made("lost answers, late and repeated asks", decoding,
+           [](auto& c) { c.faults.losses = c.faults.duplicates = 1; }),
+      made("a process dies and comes back", outgrown, [](auto& c) { c.faults.crashes = c.faults.restarts = 1; }),
+      made("the home dies, and another comes", decoding,
            [](auto& c) {
              c.asks_max = 2, c.may_finish_early = true, c.crashable = 1;
              c.faults.crashes = c.faults.restarts = 1;
            }),
-      made("the home dies, another comes, late asks",
+      made("the home dies, another comes, late asks", decoding,
            [](auto& c) {
              c.tokens = 2, c.crashable = 1;
              c.faults.crashes = c.faults.restarts = c.faults.duplicates = 1;
            }),
-      made("two processes die", [](auto& c) { c.tokens = 2, c.faults.crashes = 2, c.faults.restarts = 1; }),
-      made("a link is cut and heals", [](auto& c) { c.faults.cuts = c.faults.heals = 1; }),
-      made("a process stops and goes on", [](auto& c) { c.faults.freezes = c.faults.thaws = 1; }),
-      made("a cut and late asks", [](auto& c) { c.tokens = 2, c.faults.cuts = c.faults.duplicates = 1; }),
-      made("a cut and a death", [](auto& c) { c.tokens = 2, c.faults.cuts = c.faults.heals = c.faults.crashes = 1; }),
-      made("there and back", [](auto& c) { c.tokens = 2, c.migrations = 2; }),
-      made("three instances and a death", [](auto& c) { c.tokens = 2, c.instances = 3, c.faults.crashes = 1; }),
-      made("chains over three instances",
-           [](auto& c) { c.tokens = 2, c.instances = 3, c.migrations = 2, c.timers = false; }),
-      made("two requests towards each other",
+      made("two processes die", still, [](auto& c) { c.tokens = 2, c.faults.crashes = 2, c.faults.restarts = 1; }),
+      made("a link is cut and heals", outgrown, [](auto& c) { c.faults.cuts = c.faults.heals = 1; }),
+      made("a process stops and goes on", outgrown, [](auto& c) { c.faults.freezes = c.faults.thaws = 1; }),
+      made("a cut and late asks", still, [](auto& c) { c.tokens = 2, c.faults.cuts = c.faults.duplicates = 1; }),
+      made("a cut and a death", still,
+           [](auto& c) { c.tokens = 2, c.faults.cuts = c.faults.heals = c.faults.crashes = 1; }),
+      three_stages("a process dies and comes back", [](auto& f) { f.crashes = f.restarts = 1; }),
+      three_stages("a link is cut and heals", [](auto& f) { f.cuts = f.heals = 1; }),
+      three_stages("a process stops and goes on", [](auto& f) { f.freezes = f.thaws = 1; }),
+      three_stages("coordinators die", [](auto& f) { f.deaths = 2; }),
+      three_stages("lost answers, late and repeated asks", [](auto& f) { f.losses = f.duplicates = 1; }),
+      three_stages("refused, failed, called off", [](auto& f) { f.refusals = f.fabric = f.orders = 1; }),
+      three_stages("cancelled, stopped, preempted", [](auto& f) { f.cancels = f.stops = f.preempts = 1; }),
+      made("there and back", still, [](auto& c) { c.tokens = 2, c.migrations = 2; }),
+      made("there and back, decoding", outgrown, [](auto& c) { c.migrations = 2, c.timers = false; }),
+      made("three instances and a death", still, [](auto& c) { c.tokens = 2, c.instances = 3, c.faults.crashes = 1; }),
+      made("chains over three instances", outgrown,
+           [](auto& c) { c.instances = 3, c.migrations = 2, c.timers = false; }),
+      made("two requests towards each other", still,
            [](auto& c) { c.requests = c.migrations = 2, c.tokens = 2, c.pool = 2, c.timers = false; }),
-      made("two requests, one moves", [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.cancels = 1; }),
-      made("two requests and a death", [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.crashes = 1; }),
-      made("two requests towards each other, a death",
+      made("two requests, one moves", decoding, [](auto& c) { c.requests = 2, c.pool = 3, c.faults.cancels = 1; }),
+      made("two requests, one moves in three stages", everything,
+           [](auto& c) {
+             block_by_block(c);
+             c.requests = 2, c.pool = 7, c.timers = false, c.faults.deaths = 1;
+           }),
+      made("two requests and a death", decoding, [](auto& c) { c.requests = 2, c.pool = 3, c.faults.crashes = 1; }),
+      made("two requests towards each other, a death", {.stages = 1},
            [](auto& c) {
              c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 3, c.stages_max = 2, c.timers = false;
              c.crashable = 3, c.faults.crashes = 1; // the home or A: B is to the one request what A is to the other
            }),
-      made("two requests, a cut", [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.cuts = 1; }),
-      made("two requests towards each other, with timers",
+      made("two requests, a cut", still, [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.cuts = 1; }),
+      made("two requests towards each other, with timers", {.stages = 1},
            [](auto& c) { c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 2; }),
-      made("two requests, a stopped process",
+      made("two requests, a stopped process", still,
            [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.freezes = c.faults.thaws = 1; }),
-      made("two requests, lost answers",
-           [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.losses = 1; }),
+      made("two requests, lost answers", decoding, [](auto& c) { c.requests = 2, c.pool = 3, c.faults.losses = 1; }),
   };
 }
 
 std::vector<model_case> nightly_cases() {
   return {
-      made("there and back, a repeated ask", [](auto& c) { c.migrations = 2, c.tokens = 2, c.faults.duplicates = 1; }),
-      made("the home dies, another comes, repeated questions",
+      made("there and back, a repeated ask", still,
+           [](auto& c) { c.migrations = 2, c.tokens = 2, c.faults.duplicates = 1; }),
+      made("there and back, decoding, with timers", outgrown, [](auto& c) { c.migrations = 2; }),
+      made("the home dies, another comes, repeated questions", decoding,
            [](auto& c) {
              c.asks_max = 2, c.may_finish_early = true, c.crashable = 1;
              c.faults.crashes = c.faults.restarts = c.faults.duplicates = 1;
            }),
-      made("chains over three instances, with timers",
+      made("chains over three instances, with timers", still,
            [](auto& c) { c.instances = 3, c.migrations = 2, c.tokens = 2; }),
-      made("chains over three instances and a death",
+      made("chains over three instances and a death", still,
            [](auto& c) {
              c.tokens = 2, c.instances = 3, c.migrations = 2, c.timers = false;
              c.faults.crashes = 1;
            }),
-      made("three instances, two deaths",
+      made("three instances, two deaths", still,
            [](auto& c) { c.instances = 3, c.tokens = 2, c.faults.crashes = 2, c.faults.restarts = 1; }),
-      made("three instances, a cut and a death",
+      made("three instances, a cut and a death", still,
            [](auto& c) { c.instances = 3, c.tokens = 2, c.faults.crashes = c.faults.cuts = c.faults.heals = 1; }),
-      made("one death, everything late", [](auto& c) { c.local_delays = true, c.faults.crashes = 1; }),
-      made("one cut, everything late", [](auto& c) { c.local_delays = true, c.faults.cuts = 1; }),
-      made("two cuts", [](auto& c) { c.tokens = 2, c.faults.cuts = c.faults.heals = 2; }),
+      made("two requests, a cut, decoding", outgrown, [](auto& c) { c.requests = 2, c.pool = 3, c.faults.cuts = 1; }),
+      made("one death, everything late", decoding, [](auto& c) { c.local_delays = true, c.faults.crashes = 1; }),
+      made("one cut, everything late", outgrown, [](auto& c) { c.local_delays = true, c.faults.cuts = 1; }),
+      made("two cuts", still, [](auto& c) { c.tokens = 2, c.faults.cuts = c.faults.heals = 2; }),
   };
 }
 

@@ -103,6 +103,31 @@ std::uint32_t without_rest(std::size_t states, const std::vector<std::pair<std::
   return none;
 }
 
+bool is_fault(const action& a) {
+  switch (a.what) {
+  case act::start:
+  case act::step_to_end:
+  case act::restart:
+  case act::heal:
+  case act::thaw:
+    return false;
+  default:
+    return !a.goes_on();
+  }
+}
+
+void note_reach(const world& w, const std::vector<action>& next, model_reach& reached) {
+  for (byte m = 0; m < w.migrations; ++m) {
+    const auto& move = w.moves.at(m);
+    if (!move.source) continue;
+    reached.stages = std::max(reached.stages, static_cast<std::uint8_t>(move.source->stages()));
+    reached.tail = reached.tail || (move.source->commit_sent() && move.parked_tokens > move.accepted);
+    if (move.source->where() != migration_source::phase::extending) continue;
+    reached.extends = true;
+    reached.fault_extending = reached.fault_extending || std::ranges::any_of(next, is_fault);
+  }
+}
+
 } // namespace
 
 exploration explore(const model_case& bounds, exploration_limits limits) {
@@ -141,6 +166,7 @@ exploration explore(const model_case& bounds, exploration_limits limits) {
     rules present(bounds, probe);
     if (const auto* broken = present.broken_promise()) return finish(broken, here.number);
     present.possible(actions);
+    note_reach(here.w, actions, result.reached);
     if (std::ranges::none_of(actions, &action::goes_on)) {
       at_rest.push_back(here.number);
       if (const auto* broken = present.broken_at_rest()) return finish(broken, here.number);

@@ -18,6 +18,7 @@ struct exploration {
   bool complete = false;    ///< every reachable state was seen
   std::string broken;       ///< the first promise that was broken; empty: none
   std::vector<action> path; ///< the shortest way there
+  model_reach reached;
 };
 
 struct exploration_limits {

@@ -105,7 +105,7 @@ void rules::reclaim(const message& m) {
   if (!(repeated && is(mutant::refuses_a_repeated_reclaim))) granted = own.reclaim(from);
   if (granted)
     how = ownership_reclaim::answer::granted;
-  else if (own.claimed_from(from))
+  else if (own.moved_from(from))
     how = ownership_reclaim::answer::moved;
   if (is(mutant::grants_claim_and_reclaim) && how == ownership_reclaim::answer::moved) {
     how = ownership_reclaim::answer::granted;

@@ -165,6 +165,36 @@ TEST(RequestOwnership, OneOfClaimAndReclaimIsGranted) {
   EXPECT_EQ(reclaimed.reclaim(before), again) << "its answer may have been lost";
 }
 
+// A source that asks late, because the answer to its commit was lost, hears that the request has moved, although that
+// one has moved on or is lost by then.
+TEST(RequestOwnership, AClaimIsRememberedWhenTheRequestHasMovedOn) {
+  request_ownership request;
+  const auto first = request.dispatch(instance_id{1}).value();
+  const auto second = request.claim(first, instance_id{2}, 0).value();
+  const auto third = request.claim(second, instance_id{3}, 0).value();
+  EXPECT_FALSE(request.claimed_from(first));
+  EXPECT_TRUE(request.moved_from(first));
+  EXPECT_TRUE(request.moved_from(second));
+  EXPECT_FALSE(request.moved_from(third));
+  EXPECT_FALSE(request.reclaim(first));
+  EXPECT_TRUE(request.owner_lost(third));
+  const auto fourth = request.dispatch(instance_id{1}).value();
+  EXPECT_TRUE(request.moved_from(first));
+  EXPECT_TRUE(request.moved_from(second));
+  EXPECT_FALSE(request.moved_from(third)) << "its owner was lost";
+  const auto fifth = request.reclaim(fourth).value();
+  EXPECT_FALSE(request.moved_from(fourth));
+  EXPECT_FALSE(request.moved_from(fifth));
+}
+
+TEST(RequestOwnership, WhatItsClaimantDisownedHasNotMoved) {
+  request_ownership request;
+  const auto first = request.dispatch(instance_id{1}).value();
+  ASSERT_TRUE(request.claim(first, instance_id{2}, 0));
+  ASSERT_TRUE(request.disown(first, instance_id{2}));
+  EXPECT_FALSE(request.moved_from(first));
+}
+
 TEST(RequestOwnership, WhatHasEndedOrIsUnownedIsNeitherClaimedNorReclaimed) {
   request_ownership request;
   const auto first = request.dispatch(instance_id{1}).value();

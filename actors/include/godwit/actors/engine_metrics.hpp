@@ -15,8 +15,8 @@ namespace godwit::actors {
 /// that dashboards and autoscalers made for that work here: an instance is vLLM's `engine`. What instances themselves
 /// report under such names is main::load_board's.
 ///
-/// A preempted or migrated request counts where it ended; one that was moved before its first token came has in
-/// `request_queue_time_seconds` the queue of the instance that sent that token, and none before.
+/// A preempted or migrated request counts where it ended; of one that was moved before its first token came,
+/// `request_queue_time_seconds` has the queues of all instances that it was at.
 ///
 /// Used on one context at a time, the front end's.
 class engine_metrics {

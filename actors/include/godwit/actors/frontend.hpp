@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -57,8 +58,8 @@ struct frontend_options {
   std::uint32_t attempts_max = 16;
   /// From a request's arrival to its end, where its client says nothing. 0: none.
   std::chrono::nanoseconds request_timeout{0};
-  /// For a migration that was asked for here, to its end.
-  std::chrono::nanoseconds migration_timeout{std::chrono::minutes(5)};
+  /// For whoever asked for a migration here, to its end. 0: as long as the limits of migrations let one take.
+  std::chrono::nanoseconds migration_timeout{0};
   /// Names of the execution priorities, by level.
   std::vector<std::string> execution_levels{"normal"};
   /// What is kept for whoever asks what befell a request: of each one its last events, of those that ended the last.
@@ -70,6 +71,8 @@ struct frontend_options {
   std::shared_ptr<migration_metrics> migrations; ///< may be null
   /// Sees how each migration ended, on the front end's context. Must only store. May be empty.
   std::function<void(const protocols::migration_report&)> on_migration;
+  /// Sees each request that has lost its instance and is to be dispatched again, as `on_migration`. May be empty.
+  std::function<void(protocols::request_id)> on_lost;
   runtime::log::logger log;
 };
 
@@ -118,10 +121,24 @@ private:
     runtime::metrics::histogram* inter_token_seconds = nullptr;
     runtime::metrics::histogram* total_seconds = nullptr;
   };
+  /// A migration that its source began, and has not told the end of.
+  struct begun_move {
+    protocols::migration_report known; ///< that, its request, epoch, both sides and its cause
+    std::uint64_t generation = 0;      ///< of the source
+    nanoseconds began{0};
+  };
+  /// A migration whose end was counted. Without a number: of a source that was lost before it said that it began.
+  struct told_move {
+    protocols::migration_id migration;
+    protocols::request_id request;
+    protocols::epoch epoch;
+    nanoseconds at{0};
+  };
   struct chosen {
     std::optional<instance_entry> entry; ///< empty: none for the moment
     bool overloaded = false;             ///< and that is because every queue is full
     std::uint64_t number = 0;            ///< of the scheduler's decision; 0: it is not its
+    protocols::instance_id decided;      ///< by it
     protocols::dispatch_reason why;
     chosen() = default;
   };
@@ -141,6 +158,11 @@ private:
   [[nodiscard]] protocols::reclaim_answer reclaim(const protocols::reclaim_request& wish);
   void disown(const protocols::disown_request& news);
   runtime::async::task<protocols::migration_report> migrate(migrate_request order);
+  /// Of migrations whose source is lost before it told how they ended.
+  void tell_of_lost_moves();
+  void remember_told(const protocols::migration_report& report);
+  /// True where its end was told since then, or its source will tell.
+  [[nodiscard]] bool told_otherwise(const protocols::migration_report& report, nanoseconds since) const;
   /// The source may not know how it ended; the home does.
   void correct(protocols::migration_report& report);
   void note(protocols::migration_report report);
@@ -188,6 +210,8 @@ private:
   frontend_counts counts_;
   std::vector<served_level> levels_; // at least one
   ended_requests ended_;
+  std::map<protocols::request_id, begun_move> moving_;
+  std::deque<told_move> told_moves_; ///< the last ones
 };
 
 } // namespace godwit::actors

@@ -105,11 +105,16 @@ struct dispatch_query {
   std::int32_t priority = 0;
   std::uint8_t execution_level = 0;
   std::int64_t arrival_ns = 0; ///< of the request, at its home
+  /// The last decision for this request, which came to nothing: it did not get there. 0: none, or it did.
+  std::uint64_t failed = 0;
+  protocols::instance_id failed_at;
 
   dispatch_query() = default;
   dispatch_query(std::uint32_t prompt, std::uint32_t answer_max, std::int32_t level)
       : prompt_tokens(prompt), answer_tokens_max(answer_max), priority(level) {}
-  auto fields() { return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns); }
+  auto fields() {
+    return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, failed, failed_at);
+  }
 };
 
 struct dispatch_decision {
@@ -162,11 +167,22 @@ struct frontend_counts {
   auto fields() { return std::tie(open, finished_total, failed_total, redispatches_total, moves_total, names); }
 };
 
+/// What the scheduler has dispatched to an instance and no report of it counts yet.
+struct dispatched_load {
+  protocols::instance_id instance;
+  std::uint64_t requests = 0;
+  std::uint64_t blocks = 0;
+  std::int64_t headroom = 0; ///< blocks more than the report says
+  dispatched_load() = default;
+  auto fields() { return std::tie(instance, requests, blocks, headroom); }
+};
+
 struct scheduler_view {
   protocols::scheduling_status scheduling;
   std::vector<protocols::load_report> reports;
+  std::vector<dispatched_load> under_way; ///< only where there is something
   scheduler_view() = default;
-  auto fields() { return std::tie(scheduling, reports); }
+  auto fields() { return std::tie(scheduling, reports, under_way); }
 };
 
 /// Kills an instance as a failure would, for drills: its KV and its batch are lost, its requests are re-dispatched.

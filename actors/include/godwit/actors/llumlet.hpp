@@ -96,6 +96,7 @@ private:
   /// One request less for this home.
   void leave(const home& whom);
   void wake();
+  void recount() const;
   void report_soon();
   void report_now();
   [[nodiscard]] protocols::load_report load();
@@ -162,8 +163,6 @@ private:
   void release(const release_order& order);
   runtime::async::task<settle_answer> settle_ownership(settle_order order);
   void let_go(protocols::request_id id);
-  /// Longer than any migration may take by its own limits.
-  [[nodiscard]] std::chrono::nanoseconds migration_age_max() const;
   void end_overdue_migrations();
   void source_ended_with(const protocols::migration_report& report);
   void source_down(protocols::request_id id, protocols::migration_id migration, runtime::stop_reason reason);
@@ -188,7 +187,7 @@ private:
     std::optional<std::chrono::nanoseconds> moved; ///< when it came by migration, or a move of it failed
     bool move_failed = false;
     std::chrono::nanoseconds since{0};  ///< when it came
-    std::chrono::nanoseconds queued{0}; ///< from then until it joined the batch
+    std::chrono::nanoseconds queued{0}; ///< before that, in other queues; and, once it is in the batch, in this one
   };
   std::map<protocols::request_id, wanted> homes_;
   std::map<home, home_books> books_;

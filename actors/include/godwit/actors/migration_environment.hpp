@@ -32,6 +32,16 @@ struct migration_settings {
   /// stage does not rest.
   std::uint64_t portion_bytes = std::uint64_t{1} << 20U;
   double copy_share = 0.25;
+
+  /// Longer than any migration may take by these limits.
+  [[nodiscard]] constexpr std::chrono::nanoseconds age_max() const {
+    return (stage_timeout + 3 * answer_timeout) * (limits.stages_max + 1) + 2 * last_timeout + lease +
+           claim_timeout * (claims_max + 2);
+  }
+  /// By then its source has told how it ended, even where its coordinator had to be ended and its home be asked.
+  [[nodiscard]] constexpr std::chrono::nanoseconds told_within() const {
+    return age_max() + claim_timeout * claims_max + last_timeout + answer_timeout;
+  }
 };
 
 /// What is counted of migrations, at the homes of the requests. Made once per process.

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -143,8 +144,9 @@ public:
   [[nodiscard]] const planner_settings& settings() const noexcept { return settings_; }
   /// For transfers that hold blocks of the same pool.
   [[nodiscard]] block_ledger& ledger() noexcept { return ledger_; }
-  /// Verifies every invariant, O(requests + blocks); for tests and drills. Throws contract_violation.
-  void check() const;
+  /// Verifies every invariant, O(requests + blocks); for tests and drills. Throws contract_violation. `held`: a block
+  /// for each reference that the caller has taken at the ledger by itself.
+  void check(std::span<const block_id> held = {}) const;
 
 private:
   /// First in line first.

@@ -22,24 +22,6 @@ using migration_id = basic_id<struct migration_id_tag, std::uint64_t>;
   return migration_id{std::uint64_t{source.value()} << 48U | (generation & 0xFFFFU) << 32U | counter};
 }
 
-/// Source -> home: may this request move, and how much of its answer do you have?
-struct prepare_move {
-  request_id request;
-  protocols::epoch epoch;
-
-  prepare_move() = default;
-  prepare_move(request_id id, protocols::epoch owner_epoch) : request(id), epoch(owner_epoch) {}
-  auto fields() { return std::tie(request, epoch); }
-};
-struct move_prepared {
-  bool wanted = false;
-  std::uint32_t accepted = 0; ///< tokens of the answer that the home has; the commit brings those behind
-
-  move_prepared() = default;
-  move_prepared(bool goes_on, std::uint32_t tokens) : wanted(goes_on), accepted(tokens) {}
-  auto fields() { return std::tie(wanted, accepted); }
-};
-
 /// Destination -> home: I have all of this request, make me its owner. `tail` are the tokens from `tail_index` on,
 /// drawn by the source, which may not have reached the home yet; they are accepted with the old epoch before it ends.
 struct claim_request {
@@ -50,13 +32,14 @@ struct claim_request {
   std::uint32_t tail_index = 0;
   std::vector<sampled_token> tail;
   std::vector<sampled_token> prompt_scores; ///< see token_update, where the tail begins with the answer
+  std::int64_t queued_ns = 0;               ///< the same
 
   claim_request() = default;
   claim_request(request_id id, protocols::epoch owner_epoch, instance_id me, std::uint64_t my_generation,
                 std::uint32_t index, std::vector<sampled_token> tokens)
       : request(id), from(owner_epoch), instance(me), generation(my_generation), tail_index(index),
         tail(std::move(tokens)) {}
-  auto fields() { return std::tie(request, from, instance, generation, tail_index, tail, prompt_scores); }
+  auto fields() { return std::tie(request, from, instance, generation, tail_index, tail, prompt_scores, queued_ns); }
 };
 struct claim_answer {
   bool granted = false;
@@ -157,6 +140,29 @@ struct migration_cause {
   }
   return "unknown";
 }
+
+/// Source -> home: may this request move, and how much of its answer do you have? The rest is what the home tells of
+/// the migration if its source dies before it has.
+struct prepare_move {
+  request_id request;
+  protocols::epoch epoch;
+  migration_id migration;
+  instance_id destination;
+  migration_cause cause;
+
+  prepare_move() = default;
+  prepare_move(request_id id, protocols::epoch owner_epoch, migration_id which, instance_id to, migration_cause why)
+      : request(id), epoch(owner_epoch), migration(which), destination(to), cause(why) {}
+  auto fields() { return std::tie(request, epoch, migration, destination, cause); }
+};
+struct move_prepared {
+  bool wanted = false;
+  std::uint32_t accepted = 0; ///< tokens of the answer that the home has; the commit brings those behind
+
+  move_prepared() = default;
+  move_prepared(bool goes_on, std::uint32_t tokens) : wanted(goes_on), accepted(tokens) {}
+  auto fields() { return std::tie(wanted, accepted); }
+};
 
 /// How a migration went; for whoever ordered it, the log and the metrics.
 struct migration_report {

@@ -14,7 +14,9 @@ struct migration_limits {
   /// Stages at most, the last one included. Two are normal (Llumnix section 4.2); a copy that needs many more is slower
   /// than decoding and would never end.
   std::uint32_t stages_max = 8;
-  /// Complete blocks still to be copied at which the last stage begins: what is copied while the request stands still.
+  /// Complete blocks still to be copied at which the last stage begins: what is copied while the request stands still,
+  /// with what the steps until then add. For one that decodes that is a block at most, for one that still computes its
+  /// prompt a chunk of it (docs/design/migration.md, "Limits, and why").
   std::uint32_t last_blocks_max = 2;
   friend bool operator==(const migration_limits&, const migration_limits&) = default;
 };

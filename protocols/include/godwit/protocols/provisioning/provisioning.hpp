@@ -21,7 +21,7 @@ struct provisioning_settings {
   std::int64_t timeout_ns = 600'000'000'000; ///< an ordered instance that takes no requests by then is given up
   bool provider = false;                     ///< somebody outside brings processes by order
   bool here = false;                         ///< where nobody does, the head's own process brings one more itself
-  std::size_t orders_max = 64;               ///< open ones; autoscaling orders one at a time
+  std::size_t orders_max = 64;               ///< open ones; autoscaling orders few at a time
   std::uint32_t spare_attempts_max = 4;      ///< of a stopped instance that was not ready in time, one after the other
 };
 

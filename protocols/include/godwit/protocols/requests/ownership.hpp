@@ -80,6 +80,8 @@ public:
   [[nodiscard]] bool claimed_from(epoch from) const noexcept {
     return phase_ == phase::owned && taken_ == taking::claimed && taken_from_ == from;
   }
+  /// True where a claim of `from` was granted and taken, whatever became of the request since; of the last few epochs.
+  [[nodiscard]] bool moved_from(epoch from) const noexcept;
   /// An instance gave up a request whose claim or reclaim of `from` went unanswered, or that it cannot run after all.
   /// True when that makes the request unowned. Where the claim has not come yet it will not be granted any more: it may
   /// have been overtaken.
@@ -101,8 +103,8 @@ public:
 
   /// All but the answer's contents; for exploration and replay.
   [[nodiscard]] auto state() const noexcept {
-    return std::tuple(phase_, epoch_, owner_, owner_generation_, taken_, taken_from_, void_from_, next_index(), finish_,
-                      attempts_, attempts_without_token_);
+    return std::tuple(phase_, epoch_, owner_, owner_generation_, taken_, taken_from_, void_from_, claims_, next_index(),
+                      finish_, attempts_, attempts_without_token_);
   }
 
 private:
@@ -116,6 +118,7 @@ private:
   std::uint64_t owner_generation_ = 0; ///< of a claimant
   taking taken_ = taking::dispatched;  ///< how the current epoch came to be
   epoch taken_from_;                   ///< by a claim or reclaim: the epoch before
+  std::uint8_t claims_ = 0;            ///< bit k: the epoch k + 1 before the current one was ended by a claim
   epoch void_from_;                    ///< the claimant has given up: no claim of this epoch is granted
   std::vector<token_id> answer_;
   finish_reason finish_ = finish_reason::none;
