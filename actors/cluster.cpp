@@ -10,6 +10,7 @@ cluster::cluster(runtime::actor_host& host, node_options options)
     gate->update(news);
     if (also) also(news);
   };
+  patience_ = options.llumlet.migration.settings.told_within() + std::chrono::minutes(1);
   node_ = host_.spawn<actors::node>(std::move(options));
 }
 
@@ -24,7 +25,7 @@ runtime::async::expected<protocols::cluster_status> cluster::status(bool with_re
 
 runtime::async::expected<protocols::migration_report> cluster::migrate(protocols::request_id request,
                                                                        protocols::instance_id to) {
-  return host_.ask(node_, std::chrono::minutes(11), migrate_request{request, {}, to});
+  return host_.ask(node_, patience_, migrate_request{request, {}, to});
 }
 
 void cluster::kill(protocols::instance_id id) { host_.tell(node_, kill_instance{id}); }

@@ -14,6 +14,12 @@ namespace {
 
 constexpr std::size_t told_moves_max = 256;
 
+/// Whatever its source said of it: the destination has the request.
+void commit(protocols::migration_report& report) {
+  report.outcome = protocols::migration_outcome::committed;
+  report.reason = protocols::migration_reason::none;
+}
+
 } // namespace
 
 protocols::move_prepared frontend::prepare_move(const protocols::prepare_move& wish) {
@@ -23,8 +29,10 @@ protocols::move_prepared frontend::prepare_move(const protocols::prepare_move& w
     return told.request == wish.request && told.epoch == wish.epoch && told.migration == protocols::migration_id{};
   };
   if (std::ranges::any_of(told_moves_, written_off)) return {};
-  if (moving_.size() < options_.requests_max) {
-    auto& begun = moving_[wish.request];
+  const std::pair key{wish.request, wish.epoch};
+  if (moving_.size() < options_.requests_max || moving_.contains(key)) {
+    auto& begun = moving_[key];
+    begun = {};
     begun.known.migration = wish.migration;
     begun.known.request = wish.request;
     begun.known.epoch = wish.epoch;
@@ -61,6 +69,8 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
   r->owner_instance = entry->instance;
   r->owner_generation = entry->generation;
   if (first) {
+    if (const auto begun = moving_.find({wish.request, wish.from}); begun != moving_.end())
+      begun->second.claimed = begun->second.known.destination == wish.instance;
     note_ownership(wish.request, *granted, "claimed", wish.instance);
     ++counts_.moves_total;
     if (options_.metrics) options_.metrics->moves.increment();
@@ -85,6 +95,7 @@ protocols::reclaim_answer frontend::reclaim(const protocols::reclaim_request& wi
 void frontend::disown(const protocols::disown_request& news) {
   auto* r = find(news.request);
   if (r == nullptr || r->placing || !r->ownership.disown(news.from, news.instance)) return;
+  if (const auto begun = moving_.find({news.request, news.from}); begun != moving_.end()) begun->second.claimed = false;
   note_ownership(news.request, news.from, "disowned", news.instance);
   options_.log.request(news.request).warning("instance {} does not run it", news.instance.value());
   orphan(news.request);
@@ -128,7 +139,8 @@ task<protocols::migration_report> frontend::migrate(migrate_request order) {
   report.reason = find(report.request) == nullptr                              ? migration_reason::request_finished
                   : answer.error().code == runtime::async::error_code::timeout ? migration_reason::timed_out
                                                                                : migration_reason::peer_lost;
-  correct(report);
+  // Another migration of the same request, to another instance, is no answer to this order.
+  if (const auto* left = find(report.request); left != nullptr && left->owner_instance == order.to) correct(report);
   // In time its source tells how it ended; whether that ever began is not known here.
   const bool late = answer.error().code == runtime::async::error_code::timeout;
   if (late || told_otherwise(report, ordered)) co_return report;
@@ -139,14 +151,15 @@ task<protocols::migration_report> frontend::migrate(migrate_request order) {
 
 void frontend::remember_told(const protocols::migration_report& report) {
   if (told_moves_.size() >= told_moves_max) told_moves_.pop_front();
-  told_moves_.push_back({report.migration, report.request, report.epoch, now()});
+  told_moves_.push_back({report.migration, report.request, report.epoch, report.destination, now()});
 }
 
 bool frontend::told_otherwise(const protocols::migration_report& report, nanoseconds since) const {
-  const auto begun = moving_.find(report.request);
-  if (begun != moving_.end() && begun->second.known.epoch == report.epoch) return true;
+  const auto begun = moving_.find({report.request, report.epoch});
+  if (begun != moving_.end() && begun->second.known.destination == report.destination) return true;
   return std::ranges::any_of(told_moves_, [&](const told_move& told) {
-    return told.request == report.request && told.epoch == report.epoch && told.at >= since;
+    return told.request == report.request && told.epoch == report.epoch && told.destination == report.destination &&
+           told.at >= since;
   });
 }
 
@@ -162,6 +175,7 @@ void frontend::tell_of_lost_moves() {
     auto& report = one.known;
     report.outcome = protocols::migration_outcome::aborted;
     report.reason = protocols::migration_reason::peer_lost;
+    if (one.claimed) commit(report);
     report.duration_ns = (now() - one.began).count();
     note(std::move(report));
   }
@@ -173,8 +187,7 @@ void frontend::correct(protocols::migration_report& report) {
   const auto* r = find(report.request);
   if (r == nullptr) return;
   if (r->ownership.moved_from(report.epoch)) {
-    report.outcome = migration_outcome::committed;
-    report.reason = protocols::migration_reason::none;
+    commit(report);
   } else if (r->ownership.current_epoch() != report.epoch || !r->ownership.owner()) {
     report.outcome = migration_outcome::lost; // and dispatched anew
     report.reason = protocols::migration_reason::peer_lost;
@@ -190,8 +203,12 @@ void frontend::note(protocols::migration_report report) {
     };
     if (std::ranges::any_of(told_moves_, same)) return; // its source was cut off from this home, and tells late
     remember_told(report);
-    const auto begun = moving_.find(report.request);
-    if (begun != moving_.end() && begun->second.known.migration == report.migration) moving_.erase(begun);
+    const auto begun = moving_.find({report.request, report.epoch});
+    if (begun != moving_.end() && begun->second.known.migration == report.migration) {
+      // Its source may not know: the answer to its commit was lost, and the request has ended at the destination since.
+      if (begun->second.claimed && report.outcome != protocols::migration_outcome::committed) commit(report);
+      moving_.erase(begun);
+    }
   }
   correct(report);
   remember(report);

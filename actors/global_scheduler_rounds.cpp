@@ -94,8 +94,9 @@ void global_scheduler::scale() {
   view.loads = loads();
   // Down for the moment, loading, or not heard of: there, but nobody knows what it means.
   for (const auto& [id, books] : instances_) view.starting += books.reported() ? 0U : 1U;
-  const auto decision = autoscaler_.step(view);
+  auto decision = autoscaler_.step(view);
   if (!decision) return;
+  if (decision->count > 1) decision->why += " (" + std::to_string(decision->count) + " instances)";
   note_scaling(*decision, view.loads);
   const std::string name(to_string(decision->what));
   if (options_.metrics) options_.metrics->scaling.with({name, decision->dry ? "true" : "false"}).increment();
@@ -107,7 +108,7 @@ void global_scheduler::scale() {
       tell(options_.node, scaling_wish{decision->what, decision->instance, decision->why});
     return;
   }
-  auto said = name + " " + std::to_string(decision->instance.value());
+  auto said = name + " " + std::to_string(decision->instance.value()) + " " + std::to_string(decision->count);
   if (said == dry_said_) return; // once, not every time that the hold has passed
   dry_said_ = std::move(said);
   options_.log.info("scaling {}", scaling_last_);

@@ -134,7 +134,8 @@ std::optional<std::string> contradiction(const bench_options& options) {
     return "--lengths and --arrivals leave nothing of the trace; leave out one of the three";
   if (options.cv && !draws_arrivals(options))
     return "--cv is of drawn arrivals, and a trace has its own; --arrivals gamma draws them";
-  if (options.trace.empty() && !options.rate && (options.cv || options.arrivals != bench_arrivals::unless_told))
+  const bool at_once = workload::arrival_process{options.rate.value_or(0.0), 1.0}.all_at_once();
+  if (options.trace.empty() && at_once && (options.cv || options.arrivals != bench_arrivals::unless_told))
     return "--arrivals and --cv are of gaps between requests, and without --rate there are none";
   if (options.cv && options.arrivals == bench_arrivals::poisson)
     return "--cv: Poisson arrivals have a CV of 1; --arrivals gamma has any";

@@ -71,7 +71,8 @@ int migrate(const migrate_options& options) {
   control_connection head(options.control);
   const auto whom = parse_request(options.request);
   const auto order = actors::migrate_request{whom.number, whom.client_id, protocols::instance_id{options.to}};
-  const auto report = head.ask(order, std::chrono::hours(1)); // the head gives up earlier
+  const auto report =
+      head.ask(order, std::chrono::hours(12)); // the head gives up earlier, even with the largest migration.* limits
   if (!report) return head.exit_code();
   if (options.json) {
     std::cout << boost::json::serialize(migration_json(*report)) << std::endl;

@@ -72,6 +72,8 @@ std::string fault_injector::inflict(const fault& f) {
     return {};
   }
   case fault_kind::cut: {
+    for (const auto& end : {f.target, f.other})
+      if (!cluster_.knows(end)) return end + " had been released"; // one that is down finds it cut when it comes back
     const std::pair<std::string, std::string> ends = std::minmax(f.target, f.other);
     if (cuts_[ends]++ == 0) cluster_.cut(ends.first, ends.second);
     mend_later(f, [this, ends] {

@@ -1,5 +1,7 @@
 #include <godwit/actors/sim/simulation.hpp>
 
+#include "sim/simulated_process.hpp"
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -116,6 +118,16 @@ private:
   bool lost_ = false;
 };
 
+/// How long the plan has the head stand still, in which time nothing can go on.
+nanoseconds head_stands_still(const fault_plan& faults) {
+  constexpr nanoseconds each_max = std::chrono::hours(100'000);
+  nanoseconds out{0};
+  for (const auto& f : faults.planned)
+    if (f.kind == fault_kind::freeze && f.target == head_name && f.lasts && out < each_max)
+      out += std::min(*f.lasts, each_max);
+  return out;
+}
+
 run::run(simulation_options options)
     : options_(std::move(options)), vocabulary_(std::max(1U, options_.cluster.device.vocabulary)),
       seed_(options_.cluster.seed), probes_(options_.requests.size()), cluster_(watched(std::move(options_.cluster))) {
@@ -154,6 +166,7 @@ simulation_result run::take() {
   if (!options_.faults.empty()) {
     faults_.emplace(cluster_, options_.faults, seed_, options_.cluster.instances);
     faults_->begin();
+    options_.patience += head_stands_still(options_.faults);
   }
   sample_for_ever();
   submit_due();

@@ -142,8 +142,14 @@ void dispatcher::account::take_back(std::uint64_t number, std::uint64_t blocks) 
     --entry->load.requests;
     entry->load.blocks -= std::min(blocks, entry->load.blocks);
   } else {
+    const auto gone = entry->load;
     std::move(entry + 1, end, entry);
     --count;
+    // The first of a level carries its headroom for all of them: now the next one does.
+    const auto rest = on_way.begin() + count;
+    const auto heir =
+        std::find_if(on_way.begin(), rest, [&](const on_the_way& one) { return (one.load.levels & gone.levels) != 0; });
+    if (heir != rest) heir->load.headroom += gone.headroom;
   }
   picked = {};
   for (std::uint32_t i = 0; i < count; ++i) picked += on_way[i].load;

@@ -203,6 +203,46 @@ TEST_F(MigrationHome, AMigrationThatCommittedIsCountedSoAlthoughItsSourceIsLost)
   EXPECT_EQ(noted[0].outcome, protocols::migration_outcome::committed);
 }
 
+TEST_F(MigrationHome, AMigrationThatCommittedIsCountedSoAlthoughItsRequestHasEndedSince) {
+  prepare(1, protocols::migration_cause::kind::freeness);
+  sink->enough = 4;
+  EXPECT_TRUE(claim(1, 2, {12}).granted);
+  send(2, 3, {13});
+  EXPECT_EQ(sink->finished, protocols::finish_reason::stop);
+  system.tell(home, told_by_the_source()); // it heard nothing of its commit, nor of the end
+  world.run_for(1s);
+  ASSERT_EQ(noted.size(), 1U);
+  EXPECT_EQ(noted[0].outcome, protocols::migration_outcome::committed);
+}
+
+TEST_F(MigrationHome, AMigrationThatCommittedIsCountedSoAlthoughBothItsRequestAndItsSourceAreGone) {
+  prepare(1, protocols::migration_cause::kind::freeness);
+  sink->enough = 4;
+  EXPECT_TRUE(claim(1, 2, {12}).granted);
+  send(2, 3, {13});
+  actors::topology news; // without instance 0
+  news.version = 2;
+  news.instances.emplace_back(instance_id{1}, 5, true, llumlets[1]);
+  system.tell(home, news);
+  world.run_for(1s);
+  ASSERT_EQ(noted.size(), 1U);
+  EXPECT_EQ(noted[0].outcome, protocols::migration_outcome::committed);
+}
+
+TEST_F(MigrationHome, AMigrationIsCountedThoughItsRequestHasMovedOnBeforeItsSourceWasLost) {
+  prepare(1, protocols::migration_cause::kind::freeness);
+  EXPECT_TRUE(claim(1, 2, {12}).granted);
+  prepare(2, protocols::migration_cause::kind::manual); // the next one
+  actors::topology news;
+  news.version = 2;
+  news.instances.emplace_back(instance_id{1}, 5, true, llumlets[1]);
+  system.tell(home, news);
+  world.run_for(1s);
+  ASSERT_EQ(noted.size(), 1U);
+  EXPECT_EQ(noted[0].epoch, epoch{1});
+  EXPECT_EQ(noted[0].outcome, protocols::migration_outcome::committed);
+}
+
 TEST_F(MigrationHome, AMigrationThatItsSourceToldOfIsNotCountedAgainWhenThatIsLost) {
   prepare(1, protocols::migration_cause::kind::freeness);
   system.tell(home, told_by_the_source());

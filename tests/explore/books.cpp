@@ -166,7 +166,20 @@ std::string compare_books(const protocols::cluster_status& status, const planner
 }
 
 double recounted_mean(const std::vector<load_report>& loads, const protocols::scaling_settings& settings) {
-  if (settings.rule == protocols::scaling_rule::total) return protocols::finite(protocols::total_freeness(loads));
+  if (settings.rule == protocols::scaling_rule::total) {
+    double left = 0, requests = 0;
+    bool any = false;
+    for (const auto& load : loads) {
+      if (!load.ready || load.terminating) continue;
+      any = true;
+      const auto waits = std::max<std::uint64_t>(load.queued_blocks, load.waiting_tokens / protocols::tokens_per_block);
+      left += static_cast<double>(load.blocks_total) - static_cast<double>(load.blocks_used) -
+              static_cast<double>(load.headroom_blocks) - static_cast<double>(waits);
+      requests += static_cast<double>(load.running) + static_cast<double>(load.waiting);
+    }
+    if (!any) return protocols::finite(protocols::no_freeness);
+    return protocols::finite(left > 0 ? left / std::max(requests, 1.0) : left);
+  }
   const auto cap = 2 * std::max(std::abs(settings.freeness_min), std::abs(settings.freeness_max));
   double sum = 0;
   std::uint64_t count = 0;

@@ -152,8 +152,9 @@ void core::received(connection from, std::string_view header, std::string_view p
 
 void core::lost(connection which, const std::string& reason) {
   // What nobody uses, its maker closes: that is no news.
-  const bool used = receiver_.lost(which, reason) || sender_.lost(which, reason);
-  if (used) shared_.tell_end(which, reason, true);
+  const bool received = receiver_.lost(which, reason);
+  const bool sent = sender_.lost(which, reason);
+  if (received || sent) shared_.tell_end(which, reason, true);
 }
 
 void core::run_calls() {

@@ -175,6 +175,11 @@ TEST(SimulatedFaults, AFrozenHeadGoesOnWithItsRequests) {
   EXPECT_EQ(result.samples.back().ready, 3U);
 }
 
+TEST(SimulatedFaults, AHeadThatStandsStillForHoursIsWaitedFor) {
+  const auto result = all_answered(served("freeze:head@20s+30h"));
+  EXPECT_EQ(result.samples.back().ready, 3U);
+}
+
 TEST(SimulatedFaults, ARestartEndsWhatFrozeTheProcessBefore) {
   const auto result = all_answered(served("freeze:instance-1@20s,crash:instance-1@25s+5s"));
   EXPECT_EQ(result.samples.back().ready, 3U);
@@ -259,6 +264,23 @@ TEST(SimulatedFaults, HitInstancesWhileAutoscalingBringsAndTakesOthers) {
   scaling.instances_max = 6;
   scaling.hold_ns = 500'000'000;
   (void)all_answered(options);
+}
+
+TEST(SimulatedFaults, WhatAutoscalingGaveBackCannotBeStruckNorCutOff) {
+  auto options = served("cut:instance-0/instance-1@3000s+5s,slow:instance-0x2@3000s,slow:instance-1x2@3000s");
+  auto& scaling = options.cluster.node.scheduler.scaling;
+  options.cluster.node.scheduler.policies.scaling = protocols::scaling_mode::on;
+  scaling.freeness_min = 0;
+  scaling.freeness_max = 1;
+  scaling.instances_min = 1;
+  scaling.hold_ns = 500'000'000;
+  options.requests.push_back(options.requests.back()); // one comes long after the others
+  options.requests.back().arrival_ns = 3'600'000'000'000;
+  const auto result = all_answered(options);
+  ASSERT_EQ(result.faults.records.size(), 3U);
+  const auto& cut = result.faults.records[0];
+  EXPECT_NE(cut.why_not.find("had been released"), std::string::npos) << cut.why_not;
+  EXPECT_EQ(result.faults.missed + result.faults.struck.size(), 3U);
 }
 
 } // namespace godwit::test

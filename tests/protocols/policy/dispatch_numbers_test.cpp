@@ -118,6 +118,21 @@ TEST(DispatchNumbers, OnlyThePickThatIsNamedIsTakenBack) {
   EXPECT_EQ(policy->picked(instance_id{1}).requests, 15U);
 }
 
+TEST(DispatchNumbers, HeadroomStaysWithTheLevelWhenTheFirstThatBroughtItIsTakenBack) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(idle(1, 1, 0));
+  const dispatch_demand demand{.tokens = 15, .execution_level = 1, .headroom = 6};
+  const auto first = policy->pick(demand), second = policy->pick(demand);
+  ASSERT_TRUE(first && second);
+  const auto both = policy->picked(instance_id{1}).headroom;
+  EXPECT_GT(both, 0U);
+  policy->take_back(instance_id{1}, first->number, demand);
+  EXPECT_EQ(policy->picked(instance_id{1}).headroom, both);
+  policy->take_back(instance_id{1}, second->number, demand);
+  EXPECT_EQ(policy->picked(instance_id{1}).headroom, 0U);
+  EXPECT_EQ(policy->picked(instance_id{1}).requests, 0U);
+}
+
 TEST(DispatchNumbers, AReportThatDoesNotSayCountsAll) {
   const auto policy = make_dispatcher("least_requests");
   policy->report(load_of(1));

@@ -39,6 +39,7 @@ private:
   runtime::actor_host& host_;
   std::shared_ptr<frontend_gate> gate_;
   runtime::handle<node_interface> node_;
+  std::chrono::nanoseconds patience_{}; ///< with an order to migrate: its home answers sooner
 };
 
 } // namespace godwit::actors

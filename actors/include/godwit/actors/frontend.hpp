@@ -126,12 +126,14 @@ private:
     protocols::migration_report known; ///< that, its request, epoch, both sides and its cause
     std::uint64_t generation = 0;      ///< of the source
     nanoseconds began{0};
+    bool claimed = false; ///< by its destination, which has the request since
   };
   /// A migration whose end was counted. Without a number: of a source that was lost before it said that it began.
   struct told_move {
     protocols::migration_id migration;
     protocols::request_id request;
     protocols::epoch epoch;
+    protocols::instance_id destination;
     nanoseconds at{0};
   };
   struct chosen {
@@ -210,8 +212,8 @@ private:
   frontend_counts counts_;
   std::vector<served_level> levels_; // at least one
   ended_requests ended_;
-  std::map<protocols::request_id, begun_move> moving_;
-  std::deque<told_move> told_moves_; ///< the last ones
+  std::map<std::pair<protocols::request_id, protocols::epoch>, begun_move> moving_; ///< at most requests_max
+  std::deque<told_move> told_moves_;                                                ///< the last ones
 };
 
 } // namespace godwit::actors

@@ -17,7 +17,8 @@ namespace godwit::transport::ucx {
 struct link_end {
   std::string peer;   ///< HOST:PORT
   std::string reason; ///< "no hello"
-  /// The other side went while something was under way, as a killed process does. Otherwise it did wrong, or did not
+  /// The other side went, as a killed process does, or was not there, while something was under way or waited for the
+  /// connection. Otherwise it did wrong, or did not
   /// answer, and this side closed the connection.
   bool gone = false;
   std::uint32_t left_out = 0; ///< ends before this one that were not told
