@@ -156,8 +156,9 @@ def differ(runs, rates, points, alone):
            "26/s and ours has not (figure 11: S-S). Prefill has little to gain for the same reason: without priorities hardly anybody "
            "queues.")
     if len(rates) > 1:
-        out += (f" At {rates[-1]}/s high-priority requests gain what the paper's do. By the tokens that arrive the paper's experiment "
-                f"compares with ours at {ARTIFACT_RATE}/s.")
+        out += (f" At {rates[-1]}/s, where instances are more crowded, high-priority requests gain more; the second table says how "
+                "far that is from the paper's. By the tokens that arrive the paper's experiment compares with ours at "
+                f"{ARTIFACT_RATE}/s.")
     return "\n\n".join([
         out,
         "Normal requests pay more than in the paper, with every CV: seeds differ more than CVs do, and no single run is to blame. A "
