@@ -47,7 +47,8 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
   options.on_end = [fabric = log.component("fabric")](const transport::ucx::link_end& end) {
     const auto more = end.left_out == 0 ? std::string() : fmt::format(" ({} more before it)", end.left_out);
     if (end.gone)
-      fabric.info("the connection with {} is gone, with transfers under way or waiting for it: {}{}", end.peer, end.reason, more);
+      fabric.info("the connection with {} is gone, with transfers under way or waiting for it: {}{}", end.peer,
+                  end.reason, more);
     else
       fabric.warning("the connection with {} was closed: {}{}", end.peer, end.reason, more);
   };
