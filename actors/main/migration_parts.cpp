@@ -1,5 +1,6 @@
 #include "main/migration_parts.hpp"
 
+#include <godwit/gpu/shared_memory.hpp>
 #include <godwit/transport/in_process/fabric.hpp>
 #include <godwit/transport/ucx/fabric.hpp>
 
@@ -41,6 +42,7 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
   options.listen = settings.fabric.listen;
   options.transports = settings.fabric.transports;
   options.cross_memory = settings.fabric.cross_memory;
+  options.shared_memory = gpu::find_shared_memory;
   options.checksum = settings.fabric.checksum;
   options.busy_poll = settings.fabric.busy_poll;
   options.device = std::move(device);

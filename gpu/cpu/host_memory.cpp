@@ -1,5 +1,7 @@
 #include "cpu/host_memory.hpp"
 
+#include "cpu/shared_memory.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -49,6 +51,16 @@ std::optional<std::uint64_t> group_available() {
   return *limit - std::min(*limit, *used - std::min(*used, cached));
 }
 
+struct pages {
+  std::uint64_t bytes, unit;
+};
+
+/// What is taken for `bytes`. Small pieces need no huge page of their own.
+pages whole_pages(std::uint64_t bytes) {
+  const std::uint64_t unit = bytes >= huge_page ? huge_page : 4096;
+  return {std::max<std::uint64_t>((bytes + unit - 1) / unit * unit, unit), unit};
+}
+
 } // namespace
 
 std::uint64_t available_memory_bytes() {
@@ -83,10 +95,21 @@ std::uint64_t host_memory_pool::available_bytes() const {
   return std::min(machine, bytes_max_ - std::min(bytes_max_, used_->load()));
 }
 
+allocation host_memory_pool::allocate_shared(std::uint64_t bytes, const std::string& purpose) {
+  const auto [size, unit] = whole_pages(bytes);
+  require_memory(size, available_bytes(), purpose);
+  auto* start = map_shared(size, unit);
+  if (start == nullptr) return allocate(bytes, purpose);
+  used_->fetch_add(size);
+  return {protocols::memory_region{start, bytes, protocols::memory_kind::host},
+          [size = size, used = used_](protocols::memory_region region) {
+            unmap_shared(region.address);
+            used->fetch_sub(size);
+          }};
+}
+
 allocation host_memory_pool::allocate(std::uint64_t bytes, const std::string& purpose) {
-  // Small pieces need no huge page of their own.
-  const std::uint64_t unit = bytes >= huge_page ? huge_page : 4096;
-  const std::uint64_t size = std::max<std::uint64_t>((bytes + unit - 1) / unit * unit, unit);
+  const auto [size, unit] = whole_pages(bytes);
   require_memory(size, available_bytes(), purpose);
 #if defined(__linux__)
   // The kernel aligns no mapping to huge pages, so one is taken too many and what sticks out is given back.
@@ -104,7 +127,7 @@ allocation host_memory_pool::allocate(std::uint64_t bytes, const std::string& pu
 #endif
   used_->fetch_add(size);
   return {protocols::memory_region{start, bytes, protocols::memory_kind::host},
-          [size, used = used_](protocols::memory_region region) {
+          [size = size, used = used_](protocols::memory_region region) {
 #if defined(__linux__)
             ::munmap(region.address, size);
 #else

@@ -23,6 +23,7 @@ public:
   /// 0: bounded by the machine only.
   explicit host_memory_pool(std::uint64_t bytes_max);
   [[nodiscard]] allocation allocate(std::uint64_t bytes, const std::string& purpose) override;
+  [[nodiscard]] allocation allocate_shared(std::uint64_t bytes, const std::string& purpose) override;
   [[nodiscard]] std::uint64_t used_bytes() const noexcept override;
   [[nodiscard]] std::uint64_t available_bytes() const override;
 

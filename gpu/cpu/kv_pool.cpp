@@ -23,8 +23,8 @@ std::uint64_t kv_pool::block_bytes(const model::config& config, storage kind) no
 kv_pool::kv_pool(memory_pool& memory, const model::config& config, storage kind, std::uint32_t blocks)
     : kind_(kind), layers_(config.layers), blocks_(blocks), head_width_(round_up(config.head_size, tile_depth)),
       head_bytes_(bytes_of_head(config, kind)), half_(config.kv_heads * head_bytes_),
-      memory_(
-          memory.allocate(block_bytes(config, kind) * blocks, "a KV cache of " + std::to_string(blocks) + " blocks")) {}
+      memory_(memory.allocate_shared(block_bytes(config, kind) * blocks,
+                                     "a KV cache of " + std::to_string(blocks) + " blocks")) {}
 
 std::string kv_pool::layout(const model::config& whole, storage kind) {
   return std::string("cpu/") + (kind == storage::bf16 ? "bf16" : "f32") + "/layers " + std::to_string(whole.layers) +

@@ -187,10 +187,13 @@ void core::turn() {
   const bool copies = sender_.work(now);
   run_calls();
   shared_.connections = worker_->connections();
-  if (happened) active_ = now;
+  const bool worked = happened || copied || pulls || copies;
+  if (worked) active_ = now;
   if (worker_->connections() != 0 || sender_.busy()) set_timer();
   const auto& options = shared_.options;
-  if (happened || copied || pulls || copies || options.busy_poll || now - active_ < options.poll_before_sleep)
+  const bool polling = options.busy_poll || now - active_ < options.poll_before_sleep;
+  if (!worked && polling) std::this_thread::yield(); // whoever has something to do goes first
+  if (worked || polling)
     schedule();
   else
     sleep();

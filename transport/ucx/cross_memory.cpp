@@ -10,8 +10,65 @@
 namespace godwit::transport::ucx {
 
 namespace {
+
 // The kernel takes 1024 (IOV_MAX); fewer cost nothing measurable.
 constexpr std::size_t spans_per_call = 256;
+/// Files of one process: instances that it has had. With more all are mapped anew.
+constexpr std::size_t files_max = 64;
+
+/// Goes along two lists of places at once, cut wherever either has an end.
+class pairs {
+public:
+  struct pair {
+    std::uint64_t from = 0; ///< an address in the other process
+    std::byte* into = nullptr;
+    std::size_t bytes = 0; ///< 0: there are no more
+  };
+  pairs(const std::vector<wire::remote_span>& from, const std::vector<protocols::memory_region>& into)
+      : from_(from), into_(into) {}
+  pair next() {
+    while (source_ < from_.size() && from_at_ == from_[source_].bytes) ++source_, from_at_ = 0;
+    while (target_ < into_.size() && into_at_ == into_[target_].bytes) ++target_, into_at_ = 0;
+    if (source_ == from_.size() || target_ == into_.size()) return {};
+    const auto part = std::min<std::uint64_t>(from_[source_].bytes - from_at_, into_[target_].bytes - into_at_);
+    const pair out{from_[source_].address + from_at_, into_[target_].address + into_at_,
+                   static_cast<std::size_t>(part)};
+    from_at_ += part;
+    into_at_ += part;
+    return out;
+  }
+
+private:
+  const std::vector<wire::remote_span>& from_;
+  const std::vector<protocols::memory_region>& into_;
+  std::size_t source_ = 0, target_ = 0;
+  std::uint64_t from_at_ = 0, into_at_ = 0;
+};
+
+bool inside(const wire::mapping& whole, const wire::remote_span& span) {
+  return span.address >= whole.address && span.address - whole.address <= whole.bytes &&
+         span.bytes <= whole.bytes - (span.address - whole.address);
+}
+
+std::string read_by_kernel(std::uint64_t pid, pairs places) {
+  std::array<iovec, spans_per_call> here, there;
+  for (;;) {
+    std::size_t count = 0, bytes = 0;
+    while (count < spans_per_call) {
+      const auto [from, into, part] = places.next();
+      if (part == 0) break;
+      here[count] = {into, part};
+      there[count] = {reinterpret_cast<void*>(from), part};
+      ++count;
+      bytes += part;
+    }
+    if (count == 0) return {};
+    const auto got = ::process_vm_readv(static_cast<pid_t>(pid), here.data(), count, there.data(), count, 0);
+    if (got < 0) return std::string("reading the sender's memory: ") + std::strerror(errno);
+    if (static_cast<std::size_t>(got) != bytes) return "the sender's memory ended early";
+  }
+}
+
 } // namespace
 
 bool can_read(std::uint64_t pid, std::uint64_t address, std::string_view expected) {
@@ -23,31 +80,25 @@ bool can_read(std::uint64_t pid, std::uint64_t address, std::string_view expecte
   return count == static_cast<ssize_t>(expected.size()) && std::string_view(found.data(), expected.size()) == expected;
 }
 
-std::string read_memory(std::uint64_t pid, const std::vector<wire::remote_span>& from,
-                        const std::vector<protocols::memory_region>& into) {
-  std::array<iovec, spans_per_call> here, there;
-  std::size_t source = 0, target = 0;
-  std::uint64_t source_offset = 0, target_offset = 0;
-  while (target < into.size() && source < from.size()) {
-    // The same number of bytes on both sides, cut wherever either has an end.
-    std::size_t count = 0;
-    std::uint64_t bytes = 0;
-    while (count < spans_per_call && target < into.size() && source < from.size()) {
-      const auto part = std::min<std::uint64_t>(from[source].bytes - source_offset, into[target].bytes - target_offset);
-      here[count] = {into[target].address + target_offset, static_cast<std::size_t>(part)};
-      there[count] = {reinterpret_cast<void*>(from[source].address + source_offset), static_cast<std::size_t>(part)};
-      if (part != 0) ++count;
-      bytes += part;
-      source_offset += part;
-      target_offset += part;
-      if (source_offset == from[source].bytes) ++source, source_offset = 0;
-      if (target_offset == into[target].bytes) ++target, target_offset = 0;
-    }
-    if (count == 0) break;
-    const auto got = ::process_vm_readv(static_cast<pid_t>(pid), here.data(), count, there.data(), count, 0);
-    if (got < 0) return std::string("reading the sender's memory: ") + std::strerror(errno);
-    if (static_cast<std::uint64_t>(got) != bytes) return "the sender's memory ended early";
+const std::byte* cross_memory::map(const wire::mapping& wanted) {
+  auto found = files_.find(wanted.id);
+  if (found == files_.end()) {
+    if (files_.size() == files_max) files_.clear();
+    found = files_.emplace(wanted.id, mapped_file::of_process(pid_, wanted.file, wanted.bytes)).first;
   }
+  const auto& file = found->second;
+  return file && file->bytes() == wanted.bytes ? file->data() : nullptr;
+}
+
+std::string cross_memory::read(const wire::mapping& within, const std::vector<wire::remote_span>& from,
+                               const std::vector<protocols::memory_region>& into) {
+  pairs places(from, into);
+  const bool shared =
+      within.id != 0 && std::ranges::all_of(from, [&](const auto& span) { return inside(within, span); });
+  const auto* base = shared ? map(within) : nullptr;
+  if (base == nullptr) return read_by_kernel(pid_, places);
+  for (auto part = places.next(); part.bytes != 0; part = places.next())
+    std::memcpy(part.into, base + (part.from - within.address), part.bytes);
   return {};
 }
 

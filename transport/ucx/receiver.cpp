@@ -1,7 +1,5 @@
 #include "ucx/receiver.hpp"
 
-#include "ucx/cross_memory.hpp"
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -54,10 +52,10 @@ void receiver::greet(connection from, peer& who, const wire::hello& m) {
   if (m.to != shared_.identity) return reject(from, who, "the fabric at this address is another one");
   who.greeted = true;
   who.urgent = m.urgent;
-  if (shared_.options.cross_memory && can_read(m.pid, m.probe, m.from)) who.pid = m.pid;
+  if (shared_.options.cross_memory && can_read(m.pid, m.probe, m.from)) who.memory.emplace(m.pid);
   wire::welcome answer;
-  answer.pull = who.pid != 0 ? 1 : 0;
-  if (who.pid == 0 && shared_.streams != nullptr) {
+  answer.pull = who.memory ? 1 : 0;
+  if (!who.memory && shared_.streams != nullptr) {
     answer.stream_port = shared_.streams->port();
     answer.stream_token = shared_.streams->expect(from);
   }
@@ -296,7 +294,7 @@ void receiver::give_up(connection which, const std::string& reason) {
 }
 
 std::string receiver::queue(connection from, peer& who, const wire::blocks& m, std::string_view payload) {
-  if (who.pid == 0) return "an offer of memory that cannot be read";
+  if (!who.memory) return "an offer of memory that cannot be read";
   pull next{from, m, {}, {}};
   if (payload.size() % sizeof(wire::remote_span) != 0 || payload.size() / sizeof(wire::remote_span) > spans_max)
     return "a list of the wrong size";
@@ -334,8 +332,9 @@ bool receiver::run(pull& next) {
   if (device && !staged) return false;
   --who.queued;
   const auto bytes = static_cast<std::size_t>(next.what.what.bytes);
-  auto error = device ? read_memory(who.pid, next.spans, {{staged.get(), bytes, protocols::memory_kind::pinned}})
-                      : read_memory(who.pid, next.spans, place.into);
+  auto error =
+      device ? who.memory->read(next.what.within, next.spans, {{staged.get(), bytes, protocols::memory_kind::pinned}})
+             : who.memory->read(next.what.within, next.spans, place.into);
   if (error.empty() && !device && !arrived_well(next.what, place.into)) error = "a wrong checksum";
   if (!error.empty()) {
     fail(next.from, next.what, place.write, error);

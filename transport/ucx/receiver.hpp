@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ucx/context.hpp"
+#include "ucx/cross_memory.hpp"
 #include "ucx/stream_reader.hpp"
 #include "ucx/wire.hpp"
 
@@ -50,7 +51,7 @@ private:
     bool greeted = false;
     bool rejected = false;
     bool urgent = false;
-    std::uint64_t pid = 0; ///< 0: its memory cannot be read
+    std::optional<cross_memory> memory; ///< nothing: it cannot be read
     time heard;
     std::size_t queued = 0;                           ///< pulls
     std::map<std::uint64_t, std::uint64_t> unsettled; ///< number -> write: read, and not confirmed

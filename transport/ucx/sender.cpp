@@ -37,6 +37,19 @@ void join_neighbours(std::vector<protocols::memory_region>& regions) {
   }
   if (!regions.empty()) regions.resize(last + 1);
 }
+
+/// The memory that has all of `spans` and can be mapped, where there is one.
+wire::mapping around(const settings& options, const std::vector<protocols::memory_region>& spans) {
+  if (!options.shared_memory || spans.empty()) return {};
+  const auto found = options.shared_memory(spans.front().address);
+  if (!found) return {};
+  const auto address = reinterpret_cast<std::uint64_t>(found->address);
+  for (const auto& span : spans) {
+    const auto first = reinterpret_cast<std::uint64_t>(span.address);
+    if (first < address || first + span.bytes > address + found->bytes) return {};
+  }
+  return {found->id, found->file, address, found->bytes};
+}
 } // namespace
 
 void sender::submit(order what, time now) {
@@ -146,6 +159,7 @@ void sender::transmit(link& to, const wire::blocks& piece, std::vector<protocols
       const wire::remote_span span{reinterpret_cast<std::uint64_t>(memory[i].address), memory[i].bytes};
       std::memcpy(spans.data() + i * sizeof span, &span, sizeof span);
     }
+    m.within = around(shared_.options, memory);
     shared_.messages->send(to.channel, wire::encode(m), std::move(spans), {}, {});
   } else if (streamed) {
     to.stream->add(m, memory, std::move(keep));

@@ -100,6 +100,12 @@ struct encoder {
       out.put(run.bytes);
       out.put(run.count);
     }
+    if (m.offered) {
+      out.put(m.within.id);
+      out.put(m.within.file);
+      out.put(m.within.address);
+      out.put(m.within.bytes);
+    }
     return out.take();
   }
   std::string operator()(const receipts& m) const {
@@ -153,6 +159,12 @@ message read_blocks(reader& in, bool offered) {
     run.bytes = in.get<std::uint64_t>();
     run.count = in.get<std::uint32_t>();
     m.what.sizes.push_back(run);
+  }
+  if (offered) {
+    m.within.id = in.get<std::uint64_t>();
+    m.within.file = in.get<std::int32_t>();
+    m.within.address = in.get<std::uint64_t>();
+    m.within.bytes = in.get<std::uint64_t>();
   }
   return m;
 }

@@ -16,7 +16,7 @@
 namespace godwit::transport::ucx::wire {
 
 inline constexpr std::uint64_t magic = 0x67'6f'64'77'69'74'46'42; // "godwitFB": another byte order reads otherwise
-inline constexpr std::uint32_t version = 3;
+inline constexpr std::uint32_t version = 4;
 inline constexpr std::size_t header_bytes_max = 4096;
 
 /// The first message of a connection, from the side that will send blocks.
@@ -38,6 +38,13 @@ struct welcome {
 struct rejection {
   std::string reason;
 };
+/// Memory of the sender that the receiver can map: all of a file's bytes, which lie at `address` in the sender.
+struct mapping {
+  std::uint64_t id = 0; ///< one memory's alone, in that process; 0: there is none
+  std::int32_t file = -1;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
 /// Some bytes of a transfer: as payload, or where they lie (then the payload is a list of `remote_span`).
 struct blocks {
   bool offered = false;
@@ -46,6 +53,7 @@ struct blocks {
   piece what;
   bool summed = false;
   std::uint64_t sum = 0;
+  mapping within; ///< where they lie, of an offer
 };
 struct remote_span {
   std::uint64_t address = 0;

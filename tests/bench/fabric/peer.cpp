@@ -1,5 +1,7 @@
 #include "fabric/peer.hpp"
 
+#include <godwit/gpu/cpu/cpu_device.hpp>
+#include <godwit/gpu/shared_memory.hpp>
 #include <godwit/transport/ucx/fabric.hpp>
 
 #include <algorithm>
@@ -21,20 +23,28 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 std::shared_ptr<transport::fabric> make_bench_fabric(bool shared_memory) {
   transport::ucx::settings options;
   options.cross_memory = shared_memory;
+  options.shared_memory = gpu::find_shared_memory;
   return transport::ucx::make_fabric(options);
 }
 
-bench_memory::bench_memory(bool shared_memory, bool written)
-    : mapping_(::mmap(nullptr, memory_bytes + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-  if (mapping_ == MAP_FAILED) throw std::runtime_error("no memory");
-  const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
-  start_ = static_cast<std::byte*>(mapping_) + (huge_page - address % huge_page);
-  // Where the kernel does not know the advice, there are no huge pages for the reference either.
-  (void)::madvise(mapping_, memory_bytes + huge_page, shared_memory ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+bench_memory::bench_memory(bool shared_memory, bool written) {
+  if (shared_memory) {
+    device_ = gpu::cpu::make_cpu_device({.threads = 1});
+    pool_ = device_->memory().allocate_shared(memory_bytes, "what is sent");
+    start_ = pool_.data();
+  } else {
+    mapping_ = ::mmap(nullptr, memory_bytes + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping_ == MAP_FAILED) throw std::runtime_error("no memory");
+    start_ = static_cast<std::byte*>(mapping_) + (huge_page - reinterpret_cast<std::uintptr_t>(mapping_) % huge_page);
+    // Where the kernel does not know the advice, there are no huge pages for the reference either.
+    (void)::madvise(mapping_, memory_bytes + huge_page, MADV_HUGEPAGE);
+  }
   if (written) std::memset(start_, 1, memory_bytes);
 }
 
-bench_memory::~bench_memory() { ::munmap(mapping_, memory_bytes + huge_page); }
+bench_memory::~bench_memory() {
+  if (mapping_ != nullptr) ::munmap(mapping_, memory_bytes + huge_page);
+}
 
 std::vector<protocols::memory_region> bench_memory::scattered(std::size_t total, std::size_t bytes_per_region) const {
   std::vector<protocols::memory_region> out;

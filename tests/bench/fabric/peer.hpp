@@ -2,6 +2,7 @@
 
 #include "support/child.hpp"
 
+#include <godwit/gpu/device.hpp>
 #include <godwit/transport/fabric.hpp>
 
 #include <cstddef>
@@ -15,8 +16,8 @@ namespace godwit::bench {
 /// As a node makes it; without shared memory, blocks go over TCP as between hosts.
 [[nodiscard]] std::shared_ptr<transport::fabric> make_bench_fabric(bool shared_memory);
 
-/// Memory like that which `ucx_perftest` gives itself, enough for the largest list: at the start of a page, small pages
-/// over shared memory, huge ones over TCP.
+/// Memory like that which `ucx_perftest` gives itself, enough for the largest list, at the start of a page: over shared
+/// memory such as both processes can map, as a KV pool is; over TCP huge pages.
 class bench_memory {
 public:
   /// `written`: every byte is.
@@ -28,7 +29,9 @@ public:
   [[nodiscard]] std::vector<protocols::memory_region> scattered(std::size_t total, std::size_t bytes_per_region) const;
 
 private:
-  void* mapping_ = nullptr;
+  std::shared_ptr<gpu::device> device_; ///< has the memory, where it is shared
+  gpu::allocation pool_;
+  void* mapping_ = nullptr; ///< the memory, otherwise
   std::byte* start_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "migration/world.hpp"
 
+#include <godwit/gpu/shared_memory.hpp>
 #include <godwit/runtime/log/file_backend.hpp>
 #include <godwit/transport/in_process/fabric.hpp>
 #include <godwit/transport/ucx/fabric.hpp>
@@ -95,6 +96,7 @@ std::shared_ptr<transport::fabric> make_ucx(const served_model& model, const sha
   const on_one_core guard(how.copy_on_one_core);
   transport::ucx::settings settings;
   settings.device = model.memory();
+  settings.shared_memory = gpu::find_shared_memory;
   return transport::ucx::make_fabric(settings);
 }
 

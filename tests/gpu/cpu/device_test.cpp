@@ -2,6 +2,7 @@
 #include "gpu/cpu/kernel_support.hpp"
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
+#include <godwit/gpu/shared_memory.hpp>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,10 @@
 #include <atomic>
 #include <ctime>
 #include <thread>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace godwit::gpu::cpu::testing {
 namespace {
@@ -102,6 +107,56 @@ TEST(CpuMemory, IsZeroedAlignedBoundedAndGivenBack) {
     }
   }
   EXPECT_EQ(pool.used_bytes(), 0U);
+}
+
+TEST(CpuMemory, WhatIsSharedIsFoundByAnyAddressInItUntilItIsGivenBack) {
+  const auto device = make_cpu_device({.threads = 1, .memory_bytes_max = std::uint64_t{16} << 20});
+  auto& pool = device->memory();
+  const std::byte* address = nullptr;
+  protocols::shared_memory first;
+  {
+    const auto piece = pool.allocate_shared((3U << 20) + 1, "a test");
+    address = piece.data();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % (2U << 20), 0U);
+    EXPECT_TRUE(std::all_of(address, address + piece.bytes(), [](std::byte b) { return b == std::byte{}; }));
+    EXPECT_EQ(pool.used_bytes(), 4U << 20);
+    const auto found = find_shared_memory(address + piece.bytes() - 1);
+    if (!found) GTEST_SKIP() << "this system has no memory that others can map";
+    first = *found;
+    EXPECT_EQ(first.address, address);
+    EXPECT_EQ(first.bytes, 4U << 20);
+    EXPECT_EQ(find_shared_memory(address)->id, first.id);
+    EXPECT_FALSE(find_shared_memory(address - 1));
+    EXPECT_FALSE(find_shared_memory(address + first.bytes));
+    const auto another = pool.allocate_shared(100, "another");
+    EXPECT_NE(find_shared_memory(another.data())->id, first.id);
+    const auto own = pool.allocate(100, "not shared");
+    EXPECT_FALSE(find_shared_memory(own.data()));
+    EXPECT_THROW((void)pool.allocate_shared(15U << 20, "too much"), out_of_memory);
+  }
+  EXPECT_EQ(pool.used_bytes(), 0U);
+  EXPECT_FALSE(find_shared_memory(address));
+}
+
+TEST(CpuMemory, WhatIsGivenBackIsFreeThoughAnotherHasMappedIt) {
+  const auto device = make_cpu_device({.threads = 1});
+  auto piece = device->memory().allocate_shared(4U << 20, "a test");
+  const auto found = find_shared_memory(piece.data());
+  if (!found) GTEST_SKIP() << "this system has no memory that others can map";
+  std::fill_n(piece.data(), piece.bytes(), std::byte{7});
+  EXPECT_LT(::ftruncate(found->file, 4096), 0); // whoever reads it must not come to its end
+  void* const other = ::mmap(nullptr, found->bytes, PROT_READ, MAP_SHARED, found->file, 0);
+  ASSERT_NE(other, MAP_FAILED);
+  const auto* seen = static_cast<const std::byte*>(other);
+  EXPECT_EQ(seen[found->bytes - 1], std::byte{7});
+  const int file = ::dup(found->file);
+  piece = {};
+  struct stat state {};
+  ASSERT_EQ(::fstat(file, &state), 0);
+  EXPECT_EQ(state.st_blocks, 0);
+  EXPECT_EQ(seen[0], std::byte{});
+  ::close(file);
+  ::munmap(other, found->bytes);
 }
 
 TEST(CpuDevice, RefusesAnInstructionSetOrAThreadCountThatCannotBe) {

@@ -33,6 +33,7 @@ struct kind {
   const char* name;
   two_fabrics (*make)(const device_memory& device);
   bool from_device = false, to_device = false; ///< where the memory is
+  bool shared = false;                         ///< the host's can be mapped
 };
 
 ucx::settings ucx_settings(way how, bool checksum, const device_memory& device) {
@@ -57,6 +58,19 @@ two_fabrics simulated(const device_memory&) {
 template <way a, way b, bool checksum = false> two_fabrics ucx_pair(const device_memory& device) {
   return {ucx::make_fabric(ucx_settings(a, checksum, device)), ucx::make_fabric(ucx_settings(b, checksum, device))};
 }
+/// All tests' that go this way.
+const std::shared_ptr<shared_pages>& pages() {
+  static const auto one = std::make_shared<shared_pages>();
+  return one;
+}
+template <bool checksum = false> two_fabrics ucx_mapped(const device_memory& device) {
+  const auto make = [&] {
+    auto options = ucx_settings(way::mapped, checksum, device);
+    options.shared_memory = [](const std::byte* address) { return pages()->find(address); };
+    return ucx::make_fabric(options);
+  };
+  return {make(), make()};
+}
 two_fabrics ucx_self(const device_memory& device) {
   ucx::settings options;
   options.device = device;
@@ -73,6 +87,9 @@ const kind kinds[] = {
     {"in_process_self", in_process_self},
     {"sim", simulated},
     {"ucx_cross_memory", ucx_pair<read, read>},
+    {"ucx_mapped", ucx_mapped<>, false, false, true},
+    {"ucx_mapped_checksums", ucx_mapped<true>, false, false, true},
+    {"ucx_mapped_to_device", ucx_mapped<>, false, true, true},
     {"ucx_streams", ucx_pair<streams, streams>},
     {"ucx_one_without_streams", ucx_pair<streams, messages>},
     {"ucx_messages", ucx_pair<messages, messages>},
@@ -111,10 +128,10 @@ protected:
   template <class... Args> block_memory source(Args... args) const { return memory(GetParam().from_device, args...); }
   template <class... Args> block_memory target(Args... args) const { return memory(GetParam().to_device, args...); }
   block_memory memory(bool device, const std::vector<std::size_t>& each, unsigned char fill = 0) const {
-    return block_memory(each, fill, device ? device_ : nullptr);
+    return block_memory(each, fill, device ? device_ : nullptr, GetParam().shared ? pages() : nullptr);
   }
   block_memory memory(bool device, std::size_t count, std::size_t bytes, unsigned char fill = 0) const {
-    return block_memory(count, bytes, fill, device ? device_ : nullptr);
+    return block_memory(count, bytes, fill, device ? device_ : nullptr, GetParam().shared ? pages() : nullptr);
   }
   std::shared_ptr<fake_device> device_ = std::make_shared<fake_device>();
   std::shared_ptr<godwit::testing::fake_copier> copier_;
@@ -197,7 +214,7 @@ TEST_P(Fabric, NothingIsWrittenOnceAPostingIsWithdrawn) {
     const auto keep = std::make_shared<int>(0);
     const transfer_key key{5, round};
     const auto landed = post(*b_, key, to.regions(), keep);
-    const auto sent = send(*a_, b_->address(), key, 0, from.regions());
+    const auto sent = send(*a_, b_->address(), key, 0, from.regions(), transfer_priority::bulk, 10s, from.owner());
     if (round % 3 == 1) std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
     if (round % 3 == 2) {
       ASSERT_TRUE(landed->next());

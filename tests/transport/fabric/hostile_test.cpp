@@ -59,7 +59,8 @@ TEST(FabricPeers, AnotherVersionIsRefusedByName) {
   old->old_version = true;
   const auto a = make(true, false, old), b = make(true, false, std::make_shared<ucx::faults>());
   block_memory from(1, 100);
-  EXPECT_THAT(send(*a, b->address(), {1, 1}, 0, from.regions())->next().value_or(""), HasSubstr("speaks version 3"));
+  EXPECT_THAT(send(*a, b->address(), {1, 1}, 0, from.regions())->next().value_or(""),
+              HasSubstr("speaks version " + std::to_string(wire::version)));
   EXPECT_TRUE(eventually([&] { return a->figures().peers_open == 0 && b->figures().peers_open == 0; }));
 }
 
@@ -244,8 +245,11 @@ TEST(FabricWire, EveryMessageComesBackAndNoDamageIsMistaken) {
   receipts.numbers = {1, 2, 3};
   wire::hello hello;
   hello.from = "a";
-  const wire::message messages[] = {hello,    wire::welcome{1},      wire::rejection{"no"}, blocks,
-                                    receipts, wire::refusal{1, "x"}, wire::ping{true}};
+  auto offer = blocks;
+  offer.offered = true;
+  offer.within = {1, 2, 3, 4};
+  const wire::message messages[] = {hello, wire::welcome{1}, wire::rejection{"no"}, blocks,
+                                    offer, receipts,         wire::refusal{1, "x"}, wire::ping{true}};
   std::mt19937 random(3);
   for (const auto& m : messages) {
     const auto text = wire::encode(m);

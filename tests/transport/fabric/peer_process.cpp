@@ -22,8 +22,8 @@ namespace {
 
 constexpr auto argument = "--as-fabric-peer=";
 
-char to_digit(const setup& what) { return static_cast<char>('0' + static_cast<int>(what.how) + (what.device ? 3 : 0)); }
-setup from_digit(char digit) { return {static_cast<way>((digit - '0') % 3), digit - '0' >= 3}; }
+char to_digit(const setup& what) { return static_cast<char>('0' + static_cast<int>(what.how) + (what.device ? 4 : 0)); }
+setup from_digit(char digit) { return {static_cast<way>((digit - '0') % 4), digit - '0' >= 4}; }
 
 /// What the second process does until its input ends.
 int serve(setup what) {
@@ -86,12 +86,15 @@ const bool was_peer = [] {
 } // namespace
 
 const char* name(way how) {
-  return how == way::cross_memory ? "cross_memory" : how == way::streams ? "streams" : "messages";
+  return how == way::cross_memory ? "cross_memory"
+         : how == way::streams    ? "streams"
+         : how == way::messages   ? "messages"
+                                  : "mapped";
 }
 
 ucx::settings settings_for(way how) {
   ucx::settings out;
-  out.cross_memory = how == way::cross_memory;
+  out.cross_memory = how == way::cross_memory || how == way::mapped;
   out.streams = how == way::streams;
   return out;
 }
@@ -99,6 +102,10 @@ ucx::settings settings_for(way how) {
 std::string name(const setup& what) { return std::string(name(what.how)) + (what.device ? "_device" : ""); }
 
 side::side(setup what) : settings_(settings_for(what.how)) {
+  if (what.how == way::mapped) {
+    pages_ = std::make_shared<shared_pages>();
+    settings_.shared_memory = [pages = pages_](const std::byte* address) { return pages->find(address); };
+  }
   if (!what.device) return;
   device_ = std::make_shared<fake_device>();
   copier_ = std::make_shared<godwit::testing::fake_copier>(device_, 1, std::chrono::microseconds(50));

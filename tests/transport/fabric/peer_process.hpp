@@ -11,12 +11,13 @@
 
 namespace godwit::transport::testing {
 
-/// How blocks travel over UCX: read by the receiver, over a TCP connection of their own, or as messages.
-enum class way { cross_memory, streams, messages };
+/// How blocks travel over UCX: read by the receiver, over a TCP connection of their own, as messages, or out of memory
+/// that the receiver has mapped.
+enum class way { cross_memory, streams, messages, mapped };
 [[nodiscard]] const char* name(way how);
 [[nodiscard]] ucx::settings settings_for(way how);
 
-/// A way, and whether the blocks are a device's on both sides.
+/// A way, and whether the blocks are a device's on both sides, which nobody maps.
 struct setup {
   way how = way::cross_memory;
   bool device = false;
@@ -29,12 +30,13 @@ public:
   explicit side(setup what);
   [[nodiscard]] const ucx::settings& settings() const { return settings_; }
   [[nodiscard]] block_memory blocks(std::size_t count, std::size_t bytes) const {
-    return block_memory(count, bytes, 0, device_);
+    return block_memory(count, bytes, 0, device_, pages_);
   }
   [[nodiscard]] const std::shared_ptr<godwit::testing::fake_copier>& copier() const { return copier_; }
 
 private:
   std::shared_ptr<fake_device> device_; ///< null: host memory
+  std::shared_ptr<shared_pages> pages_; ///< null: not shared
   std::shared_ptr<godwit::testing::fake_copier> copier_;
   ucx::settings settings_;
 };

@@ -141,8 +141,8 @@ TEST_P(FabricPipeline, ASenderThatIsKilledLeavesNoWriteInAnyPosting) {
 
 INSTANTIATE_TEST_SUITE_P(Ucx, FabricPipeline,
                          ::testing::Values(setup{way::cross_memory}, setup{way::streams}, setup{way::messages},
-                                           setup{way::cross_memory, true}, setup{way::streams, true},
-                                           setup{way::messages, true}),
+                                           setup{way::mapped}, setup{way::cross_memory, true},
+                                           setup{way::streams, true}, setup{way::messages, true}),
                          [](const auto& each) { return name(each.param); });
 
 } // namespace

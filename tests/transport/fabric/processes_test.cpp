@@ -197,8 +197,8 @@ TEST_P(FabricProcesses, ASenderThatStandsStillDoesNotDelayAWithdrawal) {
 
 INSTANTIATE_TEST_SUITE_P(Ucx, FabricProcesses,
                          ::testing::Values(setup{way::cross_memory}, setup{way::streams}, setup{way::messages},
-                                           setup{way::cross_memory, true}, setup{way::streams, true},
-                                           setup{way::messages, true}),
+                                           setup{way::mapped}, setup{way::cross_memory, true},
+                                           setup{way::streams, true}, setup{way::messages, true}),
                          [](const auto& each) { return name(each.param); });
 
 } // namespace

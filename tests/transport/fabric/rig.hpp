@@ -1,6 +1,7 @@
 #pragma once
 
 #include "support/fake_device.hpp"
+#include "support/shared_pages.hpp"
 
 #include <godwit/transport/fabric.hpp>
 
@@ -49,16 +50,21 @@ private:
 };
 
 using godwit::testing::fake_device;
+using godwit::testing::shared_pages;
 
-/// Blocks of memory with holes between them, of the host or of a device.
+/// Blocks of memory with holes between them, of the host, of a device, or shared.
 class block_memory {
 public:
   explicit block_memory(const std::vector<std::size_t>& sizes, unsigned char fill = 0,
-                        const std::shared_ptr<fake_device>& device = {}) {
+                        const std::shared_ptr<fake_device>& device = {},
+                        const std::shared_ptr<shared_pages>& pages = {}) {
     for (const auto size : sizes) total_ += size + 32;
     if (device) {
       memory_ = device->allocate(total_);
       bytes_ = device->view(memory_.get(), total_);
+    } else if (pages) {
+      memory_ = pages->allocate(total_);
+      bytes_ = memory_.get();
     } else {
       memory_ = std::shared_ptr<std::byte>(new std::byte[total_], [](const std::byte* back) { delete[] back; });
       bytes_ = memory_.get();
@@ -72,10 +78,12 @@ public:
     }
   }
   block_memory(std::size_t count, std::size_t bytes, unsigned char fill = 0,
-               const std::shared_ptr<fake_device>& device = {})
-      : block_memory(std::vector<std::size_t>(count, bytes), fill, device) {}
+               const std::shared_ptr<fake_device>& device = {}, const std::shared_ptr<shared_pages>& pages = {})
+      : block_memory(std::vector<std::size_t>(count, bytes), fill, device, pages) {}
 
   [[nodiscard]] const std::vector<memory_region>& regions() const { return regions_; }
+  /// For `keep`: of a send that fails, a copy may go on for a while.
+  [[nodiscard]] std::shared_ptr<void> owner() const { return memory_; }
   [[nodiscard]] std::vector<memory_region> part(std::size_t first, std::size_t count) const {
     return {regions_.begin() + static_cast<std::ptrdiff_t>(first),
             regions_.begin() + static_cast<std::ptrdiff_t>(first + count)};

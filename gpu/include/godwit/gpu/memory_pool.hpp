@@ -41,6 +41,11 @@ public:
   /// Throws `out_of_memory` before anything is taken when the pool's bound or the machine has too little; `purpose` is
   /// named in the message ("the KV cache").
   [[nodiscard]] virtual allocation allocate(std::uint64_t bytes, const std::string& purpose) = 0;
+  /// The same, where the device has such memory in pages that other processes of this host can map (shared_memory.hpp):
+  /// for what they may come to read, a KV pool.
+  [[nodiscard]] virtual allocation allocate_shared(std::uint64_t bytes, const std::string& purpose) {
+    return allocate(bytes, purpose);
+  }
   [[nodiscard]] virtual std::uint64_t used_bytes() const noexcept = 0;
   /// What could be allocated now.
   [[nodiscard]] virtual std::uint64_t available_bytes() const = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/protocols/messages/shared_memory.hpp>
 #include <godwit/transport/device_memory.hpp>
 #include <godwit/transport/fabric.hpp>
 
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 /// The fabric between processes, over UCX (docs/design/fabric.md has the measurements behind the choices).
@@ -33,6 +35,9 @@ struct settings {
   /// Between processes of one host the receiver reads the blocks straight out of the sender's memory, where the kernel
   /// lets it (the same user, ptrace allowed). Otherwise they travel as messages.
   bool cross_memory = true;
+  /// Which memory of this process others can map, by an address in it: they then copy blocks out of it themselves,
+  /// which is several times as fast as to have the kernel read them. Asked for each offer; must be thread-safe.
+  std::function<std::optional<protocols::shared_memory>(const std::byte*)> shared_memory = {};
   /// Over TCP blocks travel over a plain connection of their own, which the receiver reads straight to where they
   /// belong; UCX carries what is said about them. Otherwise, and where the other side does not want it or `transports`
   /// is more than "tcp", they are messages of UCX.
@@ -50,8 +55,9 @@ struct settings {
   std::chrono::milliseconds peer_timeout{3'000};
   /// An unused connection is closed.
   std::chrono::milliseconds idle_timeout{30'000};
-  /// Polls after the last event for so long before the thread sleeps; 0: sleeps at once.
-  std::chrono::microseconds poll_before_sleep{0};
+  /// Polls for so long after there was something to do, before the thread sleeps; 0: sleeps at once. To wake a
+  /// thread of a virtual machine takes about as long. Whoever wants the core meanwhile gets it.
+  std::chrono::microseconds poll_before_sleep{50};
   /// Never sleeps: a core for the last microseconds of latency.
   bool busy_poll = false;
   std::uint32_t connections_max = 1024;

@@ -1,0 +1,119 @@
+#include "cpu/shared_memory.hpp"
+
+#include <godwit/gpu/shared_memory.hpp>
+
+#include <map>
+#include <mutex>
+
+#if defined(__linux__)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+namespace godwit::gpu {
+
+namespace {
+
+using pieces = std::map<const std::byte*, protocols::shared_memory>; ///< by where they begin
+struct table {
+  std::mutex mutex;
+  pieces made;
+  std::uint64_t last_id = 0;
+};
+
+// Never destroyed: what is allocated may outlive the objects of this file.
+table& all() {
+  static auto* one = new table;
+  return *one;
+}
+
+} // namespace
+
+std::optional<protocols::shared_memory> find_shared_memory(const std::byte* address) {
+  auto& known = all();
+  const std::lock_guard lock{known.mutex};
+  auto after = known.made.upper_bound(address);
+  if (after == known.made.begin()) return std::nullopt;
+  const auto& piece = std::prev(after)->second;
+  return address < piece.address + piece.bytes ? std::optional{piece} : std::nullopt;
+}
+
+namespace cpu {
+
+#if defined(__linux__)
+
+namespace {
+
+/// A place in the address space.
+std::byte* reserve(std::uint64_t bytes, std::uint64_t alignment) noexcept {
+  void* base = ::mmap(nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return nullptr;
+  auto* first = static_cast<std::byte*>(base);
+  auto* start =
+      reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(first) + alignment - 1) / alignment * alignment);
+  const auto before = static_cast<std::size_t>(start - first);
+  if (before != 0) ::munmap(first, before);
+  ::munmap(start + bytes, alignment - before);
+  return start;
+}
+
+/// So many bytes that they cannot become fewer under whoever has mapped them; -1: there is no such file to be had.
+int make_file(std::uint64_t bytes) noexcept {
+  const int file = ::memfd_create("godwit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return -1;
+  if (::ftruncate(file, static_cast<off_t>(bytes)) == 0 &&
+      ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    return file;
+  ::close(file);
+  return -1;
+}
+
+} // namespace
+
+std::byte* map_shared(std::uint64_t bytes, std::uint64_t alignment) {
+  pieces fresh;
+  auto entry = fresh.extract(fresh.try_emplace(nullptr).first); // what can throw comes before what would be lost then
+  auto* start = reserve(bytes, alignment);
+  if (start == nullptr) return nullptr;
+  const int file = make_file(bytes);
+  if (file < 0 ||
+      ::mmap(start, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == static_cast<void*>(MAP_FAILED)) {
+    if (file >= 0) ::close(file);
+    ::munmap(start, bytes);
+    return nullptr;
+  }
+  (void)::madvise(start, bytes, MADV_HUGEPAGE); // granted where `shmem_enabled` says "advise"
+  auto& known = all();
+  const std::lock_guard lock{known.mutex};
+  entry.key() = start;
+  entry.mapped() = {++known.last_id, file, start, static_cast<std::size_t>(bytes)};
+  known.made.insert(std::move(entry));
+  return start;
+}
+
+void unmap_shared(std::byte* address) noexcept {
+  auto& known = all();
+  protocols::shared_memory piece;
+  {
+    const std::lock_guard lock{known.mutex};
+    const auto found = known.made.find(address);
+    if (found == known.made.end()) return;
+    piece = found->second;
+    known.made.erase(found);
+  }
+  (void)::fallocate(piece.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(piece.bytes));
+  ::munmap(piece.address, piece.bytes);
+  ::close(piece.file);
+}
+
+#else
+
+std::byte* map_shared(std::uint64_t, std::uint64_t) { return nullptr; }
+void unmap_shared(std::byte*) noexcept {}
+
+#endif
+
+} // namespace cpu
+
+} // namespace godwit::gpu
