@@ -1,6 +1,8 @@
 #include <godwit/actors/sim/faults.hpp>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 namespace godwit::actors::sim {
@@ -20,8 +22,6 @@ constexpr std::uint64_t slow_least_ms = 10'000, slow_most_ms = 120'000;
 constexpr std::uint64_t factor_least = 2, factor_most = 8;
 
 constexpr nanoseconds::rep ns_per_ms = 1'000'000;
-/// No run lasts so long.
-constexpr double time_max_s = 1e9;
 
 std::string without_zeros(std::string number) {
   number.erase(number.find_last_not_of('0') + 1);
@@ -34,6 +34,13 @@ std::string in_units(nanoseconds time) {
   constexpr nanoseconds::rep ns_per_s = 1'000'000'000;
   const auto places = std::to_string(ns_per_s + time.count() % ns_per_s).substr(1);
   return without_zeros(std::to_string(time.count() / ns_per_s) + "." + places) + "s";
+}
+
+/// No longer than it must be to be read as the same number.
+std::string written(double number) {
+  std::array<char, 32> out{};
+  const auto end = std::to_chars(out.data(), out.data() + out.size(), number).ptr;
+  return {out.data(), end};
 }
 
 std::string instance_name(std::uint64_t number) { return "instance-" + std::to_string(number); }
@@ -60,7 +67,7 @@ std::string to_string(const fault& f) {
   std::string out(to_string(f.kind));
   out += ":" + f.target;
   if (f.kind == fault_kind::cut) out += "/" + f.other;
-  if (f.kind == fault_kind::slow) out += "x" + without_zeros(std::to_string(f.factor));
+  if (f.kind == fault_kind::slow) out += "x" + written(f.factor);
   out += "@" + in_units(f.at);
   if (f.lasts) out += "+" + in_units(*f.lasts);
   return out;
@@ -76,10 +83,10 @@ std::uint64_t fault_draws::between(std::uint64_t least, std::uint64_t most) {
 
 std::optional<fault> fault_draws::next() {
   at_s_ -= std::log(random_.unit()) / what_.per_second;
-  if (at_s_ > time_max_s) return std::nullopt;
+  if (at_s_ > std::chrono::duration<double>(fault_time_max).count()) return std::nullopt;
   fault f;
   // To the millisecond, so that what a report says can be planned.
-  f.at = nanoseconds(static_cast<nanoseconds::rep>(at_s_ * 1000) * ns_per_ms);
+  f.at = std::max(what_.from, nanoseconds(static_cast<nanoseconds::rep>(at_s_ * 1000) * ns_per_ms));
   if (what_.lasts && f.at >= what_.from + *what_.lasts) return std::nullopt;
   const auto number = random_.below(instances_);
   f.target = instance_name(number);

@@ -1,5 +1,6 @@
 #include <godwit/actors/sim/faults.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -11,10 +12,10 @@ namespace godwit::actors::sim {
 using protocols::expected;
 using protocols::unexpected;
 using std::chrono::nanoseconds;
+using namespace std::chrono_literals;
 
 namespace {
 
-constexpr double hours_max = 10'000;
 constexpr double per_second_max = 100;
 constexpr double factor_max = 1000;
 constexpr std::string_view head = "head";
@@ -30,24 +31,26 @@ std::string_view trimmed(std::string_view text) {
 }
 
 /// A number from 0 on, and what follows it.
-std::optional<std::pair<double, std::string_view>> number_and_rest(std::string_view text) {
-  double value = 0;
+template <class Number = double>
+std::optional<std::pair<Number, std::string_view>> number_and_rest(std::string_view text) {
+  if (text.find_first_of("0123456789.") != 0) return std::nullopt; // no sign, no infinity
+  Number value = 0;
   const auto* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
-  if (error != std::errc() || !std::isfinite(value) || std::signbit(value)) return std::nullopt;
+  if (error != std::errc()) return std::nullopt;
   return std::pair{value, std::string_view(stop, static_cast<std::size_t>(end - stop))};
 }
 
 std::optional<nanoseconds> parse_time(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, double>, 5> units{
-      {{"ns", 1e-9}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
-  const auto read = number_and_rest(text);
+  constexpr std::array<std::pair<std::string_view, nanoseconds>, 5> units{
+      {{"ns", 1ns}, {"ms", 1ms}, {"s", 1s}, {"min", 1min}, {"h", 1h}}};
+  const auto read = number_and_rest<long double>(text); // a double has not all nanoseconds of a thousand hours
   if (!read) return std::nullopt;
-  for (const auto& [name, seconds] : units) {
+  for (const auto& [name, unit] : units) {
     if (name != read->second) continue;
-    const auto time_s = read->first * seconds;
-    if (time_s > hours_max * 3600) return std::nullopt;
-    return nanoseconds(static_cast<nanoseconds::rep>(std::llround(time_s * 1e9)));
+    const auto time_ns = read->first * static_cast<long double>(unit.count());
+    if (time_ns > static_cast<long double>(nanoseconds(fault_time_max).count())) return std::nullopt;
+    return nanoseconds(std::llround(time_ns));
   }
   return std::nullopt;
 }
@@ -187,7 +190,11 @@ expected<fault_plan, std::string> parse_faults(std::string_view spec, std::uint3
     const auto part = trimmed(spec.substr(0, comma));
     const auto what = part.empty() ? "a fault is missing; write one, as in crash:instance-0@120s+30s"
                                    : parse_part(out, part, instances);
-    if (!what.empty()) return wrong("'" + std::string(part) + "': " + what);
+    if (!what.empty()) {
+      auto line = "'" + std::string(part) + "': " + what;
+      std::ranges::replace(line, '\n', ' '); // of the part
+      return wrong(std::move(line));
+    }
     if (comma == std::string_view::npos) return out;
     spec.remove_prefix(comma + 1);
   }

@@ -26,6 +26,7 @@ caf::actor_clock::time_point virtual_clock::now() const noexcept { return time_p
 std::chrono::nanoseconds virtual_clock::earliest() const noexcept { return due_.earliest() - origin - node_.ahead(); }
 
 void virtual_clock::fire_one(async::counter_random& random) {
+  node_.changed();
   const auto count = due_.count_first();
   const auto chosen = due_.first(count > 1 ? random.below(count) : 0);
   if (due_.find(chosen)->kind != kind_type::message) unlink(due_.find(chosen)->to->id(), chosen);
@@ -47,6 +48,7 @@ void virtual_clock::fire_one(async::counter_random& random) {
 
 virtual_clock::queue::id virtual_clock::add(time_point t, caf::abstract_actor* self, timeout what) {
   what.to = caf::actor_cast<caf::strong_actor_ptr>(self);
+  node_.changed();
   auto& head = first_[self->id()];
   what.next = head;
   return head = due_.add(t.time_since_epoch(), std::move(what));
@@ -72,6 +74,7 @@ template <class Predicate> void virtual_clock::cancel(caf::actor_id actor, Predi
   for (auto at = head->second; at != 0;) {
     const auto* const what = due_.find(at);
     if (is_meant(*what)) {
+      node_.changed();
       unlink(actor, at);
       const auto gone = due_.take(at); // maybe the last to hold the actor
       return;
@@ -122,6 +125,7 @@ void virtual_clock::schedule_message(time_point t, caf::strong_actor_ptr receive
   what.kind = kind_type::message;
   what.to = std::move(receiver);
   what.content = std::move(content);
+  node_.changed();
   due_.add(t.time_since_epoch(), std::move(what));
 }
 
@@ -131,6 +135,7 @@ void virtual_clock::schedule_message(time_point, caf::group, caf::strong_actor_p
 }
 
 void virtual_clock::cancel_all() {
+  node_.changed();
   first_.clear();
   const auto gone = std::exchange(due_, {}); // actors that end with it may cancel theirs
 }

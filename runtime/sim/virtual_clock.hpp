@@ -22,7 +22,7 @@ class node_timers;
 /// that are due, in trees: too slow for a thousand instances.
 class virtual_clock final : public caf::actor_clock {
 public:
-  explicit virtual_clock(const node_timers& node) : node_(node) {}
+  explicit virtual_clock(node_timers& node) : node_(node) {}
   [[nodiscard]] bool empty() const noexcept { return due_.empty(); }
   /// By the world's clock.
   [[nodiscard]] std::chrono::nanoseconds earliest() const noexcept;
@@ -58,7 +58,7 @@ private:
   template <class Predicate> void cancel(caf::actor_id actor, Predicate is_meant);
   void unlink(caf::actor_id actor, queue::id which);
 
-  const node_timers& node_;
+  node_timers& node_;
   queue due_;
   heads first_; ///< of each actor's list
 };

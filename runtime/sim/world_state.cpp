@@ -37,10 +37,10 @@ node& world_state::add_node(std::string name) {
     if (other->name == name && !other->dead()) throw std::invalid_argument("a system of this name runs: " + name);
   const auto machine = network.machine(name);
   auto id = caf::make_node_id(number + 1, host_id);
-  nodes.push_back(std::make_unique<node>(timers, number, std::move(name), machine, std::move(*id)));
+  nodes.push_back(std::make_unique<node>(timers, living, number, std::move(name), machine, std::move(*id)));
   auto& made = *nodes.back();
   network.add(made);
-  living.push_back(&made);
+  living.add(made);
   return made;
 }
 
@@ -87,10 +87,11 @@ bool world_state::fire_timer() {
     any = true;
   };
   if (!timers.empty()) consider(timers.earliest(), nullptr, false);
-  for (auto* n : living) {
-    if (!n->timers.empty()) consider(n->timers.earliest(), n, false);
-    if (n->jobs && !n->jobs->clock().empty()) consider(n->jobs->clock().earliest(), n, true);
-  }
+  living.each_due(best, [&](node& n) {
+    if (!n.timers.empty()) consider(n.timers.earliest(), &n, false);
+    if (n.jobs && !n.jobs->clock().empty()) consider(n.jobs->clock().earliest(), &n, true);
+    return best;
+  });
   if (!any) return false;
   timers.advance(best);
   ++steps;
@@ -120,7 +121,7 @@ void world_state::crash(node& n, crash_kind kind) {
   if (n.dead()) return;
   n.state = node::state_type::crashed;
   n.silent = kind == crash_kind::silent;
-  std::erase(living, &n);
+  living.remove(n);
   park(n);
   log(event::kind_type::crashed, n.number, n.number);
   network.ended(n);
@@ -129,7 +130,7 @@ void world_state::crash(node& n, crash_kind kind) {
 void world_state::freeze(node& n) {
   if (!n.running()) return;
   n.state = node::state_type::frozen;
-  std::erase(living, &n);
+  living.remove(n);
   park(n);
   log(event::kind_type::frozen, n.number, n.number);
   network.stopped(n);
@@ -138,7 +139,7 @@ void world_state::freeze(node& n) {
 void world_state::thaw(node& n) {
   if (n.state != node::state_type::frozen) return;
   n.state = node::state_type::running;
-  living.push_back(&n);
+  living.add(n);
   for (auto* job : n.parked) ready_.emplace_back(&n, job);
   n.parked.clear();
   log(event::kind_type::thawed, n.number, n.number);
@@ -149,7 +150,7 @@ void world_state::thaw(node& n) {
 void world_state::leave(node& n) {
   const bool ended = n.dead();
   n.state = node::state_type::gone;
-  std::erase(living, &n);
+  living.remove(n);
   park(n);
   if (!ended) network.ended(n);
   n.timers.close();

@@ -3,6 +3,7 @@
 #include "sim/network_state.hpp"
 #include "sim/node.hpp"
 #include "sim/timer_queue.hpp"
+#include "sim/timetable.hpp"
 
 #include <godwit/runtime/async/counter_random.hpp>
 #include <godwit/runtime/sim/event_log.hpp>
@@ -69,8 +70,8 @@ public:
   const std::uint64_t seed;
   async::counter_random order;
   world_timers timers;
+  timetable living;                         ///< those that have timers
   std::vector<std::unique_ptr<node>> nodes; ///< by number
-  std::vector<node*> living;                ///< those that have timers
   network_state network;
   std::uint64_t steps = 0;
   event_log* events = nullptr;

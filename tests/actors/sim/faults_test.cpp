@@ -62,8 +62,10 @@ TEST(FaultPlan, SaysWhatWhomWhenAndForHowLong) {
 }
 
 TEST(FaultPlan, IsWrittenAsItIsRead) {
-  for (const auto* text : {"crash:instance-3@120s+30s", "vanish:instance-0@0s", "cut:head/instance-2@60.5s+0.25s",
-                           "freeze:head@7200s+2s", "slow:instance-1x2.5@0.000000001s", "slow:instance-1x10@10s"}) {
+  for (const auto* text :
+       {"crash:instance-3@120s+30s", "vanish:instance-0@0s", "cut:head/instance-2@60.5s+0.25s", "freeze:head@7200s+2s",
+        "slow:instance-1x2.5@0.000000001s", "slow:instance-1x10@10s", "slow:instance-1x1.0000001@10s",
+        "slow:instance-1x1000@10s", "crash:instance-3@35999999.999999999s+12345678.987654321s"}) {
     const auto plan = parse_faults(text, 4);
     ASSERT_TRUE(plan) << plan.error();
     EXPECT_EQ(to_string(plan->planned.at(0)), text);
@@ -106,6 +108,7 @@ TEST(FaultPlan, NamesTheMistakeAndHowToMendItInOneLine) {
       {"", "a fault is missing; write one, as in crash:instance-0@120s+30s"},
       {"crash:instance-1@5s,", "a fault is missing"},
       {"crash:instance-1@5s,,random:1/h", "a fault is missing"},
+      {"crash:instance-1@5\ns", "'crash:instance-1@5 s': '5 s' is no time"},
   };
   for (const auto& [spec, expected] : mistakes) {
     const auto error = error_of(spec);
@@ -154,6 +157,8 @@ TEST(FaultDraws, EndWithTheirTimeAndNeedOneInstanceOnly) {
     EXPECT_EQ(f.kind == fault_kind::cut ? f.other : f.target, "instance-0");
   }
   EXPECT_TRUE(first(1, {1e-300, 0s, std::nullopt}, 1).empty()) << "rarer than any run is long";
+  for (std::uint64_t seed = 0; seed < 1000; ++seed)
+    EXPECT_GE(first(1, {100.0, 700us, std::nullopt}, seed).at(0).at, 700us) << "not before";
 }
 
 } // namespace godwit::test

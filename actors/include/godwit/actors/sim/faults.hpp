@@ -50,6 +50,9 @@ struct fault_plan {
   friend bool operator==(const fault_plan&, const fault_plan&) = default;
 };
 
+/// No fault begins later or lasts longer: no run does.
+constexpr std::chrono::hours fault_time_max{10'000};
+
 /// A plan for a cluster that begins with so many instances: KIND:TARGET@START[+DURATION] and RATE, joined by commas.
 /// The error is one line that names the part that is wrong and how to mend it.
 [[nodiscard]] protocols::expected<fault_plan, std::string> parse_faults(std::string_view spec, std::uint32_t instances);
