@@ -263,8 +263,10 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
   r.add("fabric.transports", s.fabric.transports,
         {.doc = "UCX transports that messages between processes may take, as in UCX_TLS: tcp, rc, ..."});
   r.add("fabric.cross_memory", s.fabric.cross_memory,
-        {.doc = "Between processes of one machine blocks are read straight out of the sender's memory where the kernel "
-                "lets us (same user, ptrace allowed). Otherwise they travel as messages."});
+        {.doc =
+             "Between processes of one machine blocks are copied straight out of the sender's memory, which is mapped, "
+             "or read where it cannot be, as far as the kernel lets us (same user, ptrace allowed). Otherwise they "
+             "travel as messages."});
   r.add("fabric.checksum", s.fabric.checksum,
         {.doc = "Verify a checksum of what lands. Finds broken memory and networks; costs a pass over the blocks at "
                 "each side."});

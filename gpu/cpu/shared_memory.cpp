@@ -2,6 +2,7 @@
 
 #include <godwit/gpu/shared_memory.hpp>
 
+#include <fstream>
 #include <map>
 #include <mutex>
 
@@ -58,9 +59,25 @@ std::byte* reserve(std::uint64_t bytes, std::uint64_t alignment) noexcept {
   return start;
 }
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x8U
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+/// Whether pages are on account before they are touched, as private ones are: only then too little is an error and not
+/// the end of the process.
+bool is_on_account() {
+  std::ifstream file("/proc/sys/vm/overcommit_memory");
+  int mode = 0;
+  return file >> mode && mode == 2;
+}
+
 /// So many bytes that they cannot become fewer under whoever has mapped them; -1: there is no such file to be had.
 int make_file(std::uint64_t bytes) noexcept {
-  const int file = ::memfd_create("godwit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int file = ::memfd_create("godwit", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  if (file < 0) file = ::memfd_create("godwit", MFD_CLOEXEC | MFD_ALLOW_SEALING); // before Linux 6.3
   if (file < 0) return -1;
   if (::ftruncate(file, static_cast<off_t>(bytes)) == 0 &&
       ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
@@ -69,9 +86,17 @@ int make_file(std::uint64_t bytes) noexcept {
   return -1;
 }
 
+/// Huge pages, where the kernel makes them of what it shares only when it is told to (`shmem_enabled` "never", as most
+/// systems have it): Linux 6.1 and later do, of places that are not quite empty. It takes the memory.
+void make_huge(std::byte* start, std::uint64_t bytes, std::uint64_t page) {
+  for (std::uint64_t at = 0; at < bytes; at += page) *static_cast<volatile std::byte*>(start + at) = std::byte{};
+  (void)::madvise(start, bytes, MADV_COLLAPSE);
+}
+
 } // namespace
 
 std::byte* map_shared(std::uint64_t bytes, std::uint64_t alignment) {
+  if (is_on_account()) return nullptr;
   pieces fresh;
   auto entry = fresh.extract(fresh.try_emplace(nullptr).first); // what can throw comes before what would be lost then
   auto* start = reserve(bytes, alignment);
@@ -83,7 +108,7 @@ std::byte* map_shared(std::uint64_t bytes, std::uint64_t alignment) {
     ::munmap(start, bytes);
     return nullptr;
   }
-  (void)::madvise(start, bytes, MADV_HUGEPAGE); // granted where `shmem_enabled` says "advise"
+  if (::madvise(start, bytes, MADV_HUGEPAGE) == 0 && alignment > 4096) make_huge(start, bytes, alignment);
   auto& known = all();
   const std::lock_guard lock{known.mutex};
   entry.key() = start;

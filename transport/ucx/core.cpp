@@ -188,7 +188,7 @@ void core::turn() {
   run_calls();
   shared_.connections = worker_->connections();
   const bool worked = happened || copied || pulls || copies;
-  if (worked) active_ = now;
+  if (worked) active_ = std::chrono::steady_clock::now();
   if (worker_->connections() != 0 || sender_.busy()) set_timer();
   const auto& options = shared_.options;
   const bool polling = options.busy_poll || now - active_ < options.poll_before_sleep;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <sys/uio.h>
 
@@ -83,11 +84,12 @@ bool can_read(std::uint64_t pid, std::uint64_t address, std::string_view expecte
 const std::byte* cross_memory::map(const wire::mapping& wanted) {
   auto found = files_.find(wanted.id);
   if (found == files_.end()) {
+    auto file = mapped_file::of_process(pid_, wanted.file, wanted.bytes);
+    if (!file) return nullptr;
     if (files_.size() == files_max) files_.clear();
-    found = files_.emplace(wanted.id, mapped_file::of_process(pid_, wanted.file, wanted.bytes)).first;
+    found = files_.emplace(wanted.id, std::move(*file)).first;
   }
-  const auto& file = found->second;
-  return file && file->bytes() == wanted.bytes ? file->data() : nullptr;
+  return found->second.bytes() == wanted.bytes ? found->second.data() : nullptr;
 }
 
 std::string cross_memory::read(const wire::mapping& within, const std::vector<wire::remote_span>& from,

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,14 +29,14 @@ public:
   /// Fills `into` with the bytes of `from`, in order; both have the same total. The error, or nothing.
   [[nodiscard]] std::string read(const wire::mapping& within, const std::vector<wire::remote_span>& from,
                                  const std::vector<protocols::memory_region>& into);
-  [[nodiscard]] std::size_t mapped() const { return files_.size(); } ///< or tried to
+  [[nodiscard]] std::size_t mapped() const { return files_.size(); }
 
 private:
   /// Null: it cannot be had.
   [[nodiscard]] const std::byte* map(const wire::mapping& wanted);
 
   std::uint64_t pid_;
-  std::map<std::uint64_t, std::optional<mapped_file>> files_; ///< by the id; nothing: it cannot be mapped
+  std::map<std::uint64_t, mapped_file> files_; ///< by the id
 };
 
 } // namespace godwit::transport::ucx

@@ -154,7 +154,7 @@ TEST(CpuMemory, WhatIsGivenBackIsFreeThoughAnotherHasMappedIt) {
   struct stat state {};
   ASSERT_EQ(::fstat(file, &state), 0);
   EXPECT_EQ(state.st_blocks, 0);
-  EXPECT_EQ(seen[0], std::byte{});
+  EXPECT_EQ(seen[0], std::byte{}); // which takes a page
   ::close(file);
   ::munmap(other, found->bytes);
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <random>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace godwit::transport::testing {
@@ -20,6 +21,14 @@ namespace wire = ucx::wire;
 std::uint64_t number(const std::byte* address) { return reinterpret_cast<std::uint64_t>(address); }
 
 wire::mapping mapping_of(const protocols::shared_memory& m) { return {m.id, m.file, number(m.address), m.bytes}; }
+
+/// Sandboxes without /proc, or whose processes may not see each other, have the kernel read or messages.
+bool can_map() {
+  const auto pages = std::make_shared<shared_pages>();
+  const auto one = pages->allocate(4096);
+  const auto found = pages->find(one.get()).value();
+  return ucx::mapped_file::of_process(static_cast<std::uint64_t>(::getpid()), found.file, found.bytes).has_value();
+}
 
 class CrossMemory : public ::testing::Test {
 protected:
@@ -66,11 +75,12 @@ TEST_F(CrossMemory, ListsThatAreCutDifferentlyHoldTheSameBytesEitherWay) {
       ASSERT_EQ(got, expected);
     }
   }
-  EXPECT_EQ(memory_.mapped(), 1U);
+  EXPECT_EQ(memory_.mapped(), can_map() ? 1U : 0U);
 }
 
 // The file behind the address that is named has other bytes than the address itself: so it is known who was read.
 TEST_F(CrossMemory, WhatCanBeMappedIsNotReadByTheKernel) {
+  if (!can_map()) GTEST_SKIP() << "nothing can be mapped here";
   const auto other = pages_->allocate(bytes);
   std::memset(other.get(), 9, bytes);
   auto within = mapping_of(pages_->find(other.get()).value());
@@ -119,18 +129,31 @@ TEST_F(CrossMemory, AHundredFilesAreReadAndNotAllKept) {
     ASSERT_TRUE(right());
     ASSERT_LE(memory_.mapped(), 64U);
   }
+  EXPECT_EQ(memory_.mapped() != 0, can_map());
 }
 
-TEST_F(CrossMemory, MemoryThatWasGivenBackIsAnErrorAndNoCrash) {
-  const auto where = number(theirs_.get());
+TEST_F(CrossMemory, MemoryThatWasGivenBackIsAnErrorWhereItIsNotMappedAndAnythingWhereItIs) {
   const auto within = mapping_of(pages_->find(theirs_.get()).value());
+  ASSERT_EQ(read_all(within), "");
+  const auto where = number(theirs_.get());
   theirs_.reset();
-  mine_.assign(bytes, std::byte{});
-  EXPECT_NE(read(within, {{where, bytes}}, {{mine_.data(), bytes}}), "");
+  // Nobody else is to have that place.
+  void* const hole = ::mmap(reinterpret_cast<void*>(where), within.bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(hole, reinterpret_cast<void*>(where));
+  EXPECT_NE(read({}, {{where, bytes}}, {{mine_.data(), bytes}}), "");
+  if (can_map()) {
+    EXPECT_EQ(read(within, {{where, bytes}}, {{mine_.data(), bytes}}), "") << "its sender will say what it is worth";
+  }
+  auto fresh = within; // of another id: the file is gone
+  fresh.id += 1000;
+  EXPECT_NE(read(fresh, {{where, bytes}}, {{mine_.data(), bytes}}), "");
+  ::munmap(hole, within.bytes);
 }
 
 // As above, between two fabrics: the sender shares what it says it does.
 TEST(FabricMapped, TheReceiverCopiesFromWhatItHasMapped) {
+  if (!can_map()) GTEST_SKIP() << "nothing can be mapped here";
   constexpr std::size_t bytes = 1U << 20U;
   const auto pages = std::make_shared<shared_pages>();
   const auto said = pages->allocate(bytes), meant = pages->allocate(bytes);
