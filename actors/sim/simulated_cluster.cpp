@@ -121,13 +121,16 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
 
 executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, runtime::timer_source& loads,
                                                std::shared_ptr<bool> weights) {
-  return [this, &steps, &loads, weights = std::move(weights), start = microseconds(options_.device.start_ms * 1000)](
-             protocols::instance_id which, std::function<void(executor_outcome)> done) {
+  auto latency = std::make_shared<const gpu::sim::latency_model>(options_.device);
+  return [this, &steps, &loads, weights = std::move(weights), latency = std::move(latency),
+          start = microseconds(options_.device.start_ms * 1000)](protocols::instance_id which,
+                                                                 std::function<void(executor_outcome)> done) {
     gpu::sim::sim_model model;
     model.memory = gpu::sim::sim_memory::none;
     model.seed = protocols::workload::counter_random(options_.seed, step_stream).at(which.value());
     executor_outcome out;
-    out.made = gpu::sim::make_sim_executor(options_.device, steps, std::move(model));
+    out.made =
+        gpu::sim::make_sim_replica(gpu::sim::executor_info_of(options_.device), latency, steps, std::move(model));
     // Those of the start have long been there, and their reports do not all come in step.
     const auto phase = report_interval_ / phases * static_cast<nanoseconds::rep>(random_.below(phases));
     const auto delay = !started_ ? phase : weights && *weights ? nanoseconds{0} : start;

@@ -15,8 +15,9 @@ using protocols::step_output;
 
 class sim_executor final : public executor {
 public:
-  sim_executor(executor_info info, latency_model latency, runtime::async::timer_source& timers, sim_model model)
-      : info_(std::move(info)), latency_(std::move(latency)), factors_(latency_.spread, model.seed), timers_(timers) {
+  sim_executor(executor_info info, std::shared_ptr<const latency_model> latency, runtime::async::timer_source& timers,
+               sim_model model)
+      : info_(std::move(info)), latency_(std::move(latency)), factors_(latency_->spread, model.seed), timers_(timers) {
     if (info_.layers == 0 || info_.vocabulary == 0)
       throw std::invalid_argument("a simulated model has layers and a vocabulary");
     info_.kv_layout = model.memory == sim_memory::hashes ? "sim/v1" : "sim/none";
@@ -33,13 +34,13 @@ public:
   executor_info info_;
   /// How long a step takes that begins now.
   [[nodiscard]] std::chrono::nanoseconds time_of(const step_input& input) {
-    const auto usual = latency_.step_time(input);
+    const auto usual = latency_->step_time(input);
     const auto factor = factors_.next();
     if (factor == 1) return usual; // to the nanosecond
     return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(usual.count()) * factor));
   }
 
-  const latency_model latency_;
+  const std::shared_ptr<const latency_model> latency_;
   step_factors factors_;
   runtime::async::timer_source& timers_;
   std::unique_ptr<token_source> tokens_;
@@ -102,6 +103,12 @@ std::unique_ptr<forward> sim_executor::begin(step_input input) {
 
 std::unique_ptr<executor> make_sim_executor(executor_info info, latency_model latency,
                                             runtime::async::timer_source& timers, sim_model model) {
+  return make_sim_replica(std::move(info), std::make_shared<const latency_model>(std::move(latency)), timers,
+                          std::move(model));
+}
+
+std::unique_ptr<executor> make_sim_replica(executor_info info, std::shared_ptr<const latency_model> latency,
+                                           runtime::async::timer_source& timers, sim_model model) {
   return std::make_unique<sim_executor>(std::move(info), std::move(latency), timers, std::move(model));
 }
 

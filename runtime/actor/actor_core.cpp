@@ -39,8 +39,10 @@ caf::behavior actor_core::make_behavior() {
   frames_.run_ready();
   set_alarm(); // for coroutines that it started
   if (birth_) began_recorded();
-  // CAF keeps an actor only while it has a behavior. `consume` leaves nothing for this one.
-  return {[](const envelope&) {}};
+  // CAF keeps an actor only while it has a behavior, which it looks at after each message. `consume` leaves nothing for
+  // it, so one does for all, and is in the caches.
+  static const caf::behavior nothing{[](const envelope&) {}};
+  return nothing;
 }
 
 void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) {

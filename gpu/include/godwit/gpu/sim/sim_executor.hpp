@@ -49,6 +49,11 @@ inline constexpr std::uint64_t sim_block_bytes = protocols::tokens_per_block * s
 [[nodiscard]] std::unique_ptr<executor> make_sim_executor(executor_info info, latency_model latency,
                                                           runtime::async::timer_source& timers, sim_model model = {});
 
+/// The same, one of many that share the latency model (not null): its tables stay in the caches.
+[[nodiscard]] std::unique_ptr<executor> make_sim_replica(executor_info info,
+                                                         std::shared_ptr<const latency_model> latency,
+                                                         runtime::async::timer_source& timers, sim_model model = {});
+
 /// One replica on the device that a profile describes.
 [[nodiscard]] std::unique_ptr<executor> make_sim_executor(const profile& device, runtime::async::timer_source& timers,
                                                           sim_model model = {});
