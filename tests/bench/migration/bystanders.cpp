@@ -20,7 +20,9 @@ using protocols::instance_id;
 
 constexpr std::uint32_t mover_tokens = 4096, bystander_tokens = 256;
 constexpr std::uint32_t bystanders_each = 2; ///< on each instance
-constexpr double window = 2.5;               ///< seconds
+/// Machines that others use get faster and slower within seconds: what is compared takes short turns.
+constexpr double window = 0.8; ///< seconds
+constexpr int turns = 5;       ///< of a repetition
 /// Of the copying thread's time: what is left when the default is turned down until it should not be felt.
 constexpr double slow_share = 0.02;
 
@@ -117,10 +119,15 @@ void measure(session& out, const served_model& model, setup where, double share,
   std::vector<double> quiet, migrating, copying, ratios, copy_ratios;
   for (int i = 0; i < out.repetitions(); ++i) {
     std::fprintf(stderr, "bench_migration: %s, %s, round %d\n", to_string(where), name.c_str(), i + 1);
-    // The mover stays at either side in turns: half of the quiet time at each.
-    quiet.push_back(all.quiet());
-    migrating.push_back(all.migrating());
-    copying.push_back(all.copying());
+    double sums[3] = {};
+    for (int turn = 0; turn < turns; ++turn) {
+      sums[0] += all.quiet();
+      sums[1] += all.migrating();
+      sums[2] += all.copying();
+    }
+    quiet.push_back(sums[0] / turns);
+    migrating.push_back(sums[1] / turns);
+    copying.push_back(sums[2] / turns);
     ratios.push_back(migrating.back() / quiet.back());
     copy_ratios.push_back(copying.back() / quiet.back());
   }
