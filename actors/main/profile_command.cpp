@@ -102,7 +102,7 @@ measured_device measure(const profile_options& options, const gpu::model::model_
   sizes.positions_max = model.configuration.positions_max;
   if (options.context_max != 0) sizes.positions_max = std::min(sizes.positions_max, options.context_max);
   sizes.step_tokens_max = std::min(options.step_tokens_max, sizes.positions_max);
-  sizes.sequences_max = serve_settings{}.llumlet.sequences_max;
+  sizes.sequences_max = options.sequences_max;
   sizes.blocks = info.blocks;
   measured_device out;
   const auto step_time_max =
@@ -266,6 +266,11 @@ void add_profile_command(CLI::App& app, command_result& result) {
   command->add_option("--step-tokens", f->options.step_tokens_max, "The longest step that is measured")
       ->type_name("N")
       ->check(CLI::Range(8U, 65'536U))
+      ->capture_default_str();
+  command
+      ->add_option("--sequences", f->options.sequences_max, "The most sequences that decode in a step that is measured")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 65'536U))
       ->capture_default_str();
   auto* time = command->add_option("--time", f->seconds, "About how long to measure, in seconds")
                    ->type_name("S")

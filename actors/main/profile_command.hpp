@@ -20,6 +20,7 @@ struct profile_options {
   std::uint32_t threads = 0;           ///< 0: as many as this process may use, divided among the instances
   std::uint32_t instances = 1;         ///< of this machine: the others decode while one is measured
   std::uint32_t step_tokens_max = 512; ///< the longest step that is measured
+  std::uint32_t sequences_max = 256;   ///< that decode in a step that is measured; a server's llumlet.sequences_max
   std::uint32_t context_max = 0;       ///< the longest sequence that is measured; 0: the model's
   float temperature = 1.0F;            ///< that tokens are drawn with; 0: greedy
   std::chrono::milliseconds time_max{45'000};

@@ -22,20 +22,17 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// 1, 2, 4, 8, 12, 16, 24, 32, 33, 64, 65, 96 ... and the largest. Kernels work on tiles of rows, so that a row more
-// than a tile costs what a tile does: where few tiles make a step, both sides of each edge are measured.
+// 1, 2, 3 ... 16, 22, 32, 33, 43, 54, 64, 65 ... and the largest. Kernels work on tiles of rows, and take what fills no
+// tile row by row: a row more than a tile costs what a tile does, and three rows more than four. So where few tiles make
+// a step all counts are measured, beyond that both sides of each large tile's edge and counts that no tile divides.
 std::vector<std::uint32_t> counts_up_to(std::uint32_t largest) {
-  constexpr std::uint32_t tile = 32, tiled_max = 256;
+  constexpr std::uint32_t each_max = 16, tile = 32, tiled_max = 256;
   std::set<std::uint32_t> out{largest};
-  for (std::uint32_t n = 1; n <= largest; n *= 2) {
-    out.insert(n);
-    if (n >= 8) out.insert(n + n / 2);
-  }
-  out.erase(tile + tile / 2); // an edge of nothing
-  for (auto n = tile; n <= tiled_max; n += tile) {
-    out.insert(n);
-    out.insert(n + 1);
-  }
+  for (std::uint32_t n = 1; n <= each_max; ++n) out.insert(n);
+  for (std::uint32_t n = 0; n <= tiled_max; n += tile)
+    for (const auto more : {0U, 1U, 11U, 22U}) out.insert(n + more); // of each remainder by 4 one
+  for (auto n = tiled_max; n <= largest; n *= 2) out.insert({n, n + n / 2});
+  out.erase(0);
   out.erase(out.upper_bound(largest), out.end());
   return {out.begin(), out.end()};
 }

@@ -42,23 +42,34 @@ def of_simulated(rows, counted):
                     for r in rows if r["request"] in counted])
 
 
-def median(repetitions):
+def _of_each(gather, summaries):
     """Of each figure on its own."""
-    return {kind: {figure: statistics.median(one[kind][figure] for one in repetitions) for figure in GOALS}
-            for kind in KINDS}
+    return {kind: {figure: gather([one[kind][figure] for one in summaries]) for figure in GOALS} for kind in KINDS}
 
 
-def compare(served, simulated):
-    """Medians of the repetitions, the median of their errors, and how far the served ones lie apart."""
-    real, virtual = median(served), median(simulated)
+def mean(summaries):
+    return _of_each(statistics.fmean, summaries)
+
+
+def median(summaries):
+    return _of_each(statistics.median, summaries)
+
+
+def compare(runs):
+    """Medians of the repetitions: of what was served, of the simulations with the profile before and with the one after
+    (their mean), and of the errors. `spread`: how far the served ones lie apart; `profiles`: how far these two do."""
+    real, both = [run["served"] for run in runs], [mean(run["simulated"]) for run in runs]
+    seen, said = median(real), median(both)
     out = {}
     for kind in KINDS:
         for figure, goal in GOALS.items():
-            errors = [s[kind][figure] / r[kind][figure] - 1 for r, s in zip(served, simulated)]
-            values = [r[kind][figure] for r in served]
+            errors = [b[kind][figure] / r[kind][figure] - 1 for r, b in zip(real, both)]
+            values = [r[kind][figure] for r in real]
+            apart = [abs(after[kind][figure] / before[kind][figure] - 1)
+                     for before, after in (run["simulated"] for run in runs)]
             error = statistics.median(errors)
             out[f"{kind} {figure}"] = {
-                "served_ms": real[kind][figure], "simulated_ms": virtual[kind][figure], "error": error, "errors": errors,
-                "spread": (max(values) - min(values)) / real[kind][figure], "goal": goal,
-                "met": None if goal is None else abs(error) <= goal}
+                "served_ms": seen[kind][figure], "simulated_ms": said[kind][figure], "error": error, "errors": errors,
+                "spread": (max(values) - min(values)) / seen[kind][figure], "profiles": statistics.median(apart),
+                "goal": goal, "met": None if goal is None else abs(error) <= goal}
     return out

@@ -93,9 +93,9 @@ class Watch:
         return max(0.0, spent / (time.monotonic() - self.began))
 
 
-def play(binary, url, pid, load, scratch):
-    """One run of the workload: what each request met, and how many processors client, server and others kept busy."""
-    saved = os.path.join(scratch, "requests.jsonl")
+def play(binary, url, pid, load, saved):
+    """One run of the workload: what each request met (left in the file `saved` too), and how many processors client,
+    server and others kept busy."""
     command = [binary, "bench", "--url", url, "--json", "--no-progress", "--save", saved, *load]
     busy, watch = processor_seconds(pid), Watch(pid)
     report, client = run(command)
@@ -106,4 +106,4 @@ def play(binary, url, pid, load, scratch):
         if row["answer_tokens"] != row["answer_tokens_asked"]:
             raise Failed(f"request {row['index']}: {row['answer_tokens']} tokens of {row['answer_tokens_asked']} asked")
     took = json.loads(report)["duration_s"]
-    return rows, {"client": client / took, "server": busy / took, "server_s": busy, "others": others}
+    return rows, {"client": client / took, "server": busy / took, "others": others}
