@@ -192,7 +192,6 @@ void core::turn() {
   if (worker_->connections() != 0 || sender_.busy()) set_timer();
   const auto& options = shared_.options;
   const bool polling = options.busy_poll || now - active_ < options.poll_before_sleep;
-  if (!worked && polling) std::this_thread::yield(); // whoever has something to do goes first
   if (worked || polling)
     schedule();
   else

@@ -56,7 +56,7 @@ struct settings {
   /// An unused connection is closed.
   std::chrono::milliseconds idle_timeout{30'000};
   /// Polls for so long after there was something to do, before the thread sleeps; 0: sleeps at once. To wake a
-  /// thread of a virtual machine takes about as long. Whoever wants the core meanwhile gets it.
+  /// thread of a virtual machine takes about as long.
   std::chrono::microseconds poll_before_sleep{50};
   /// Never sleeps: a core for the last microseconds of latency.
   bool busy_poll = false;
