@@ -23,8 +23,9 @@ double median(std::vector<double> values) {
 }
 
 // 1, 2, 3 ... 16, 22, 32, 33, 43, 54, 64, 65 ... and the largest. Kernels work on tiles of rows, and take what fills no
-// tile row by row: a row more than a tile costs what a tile does, and three rows more than four. So where few tiles make
-// a step all counts are measured, beyond that both sides of each large tile's edge and counts that no tile divides.
+// tile row by row: a row more than a tile costs what a tile does, and three rows more than four. So where few tiles
+// make a step all counts are measured, beyond that both sides of each large tile's edge and counts that no tile
+// divides.
 std::vector<std::uint32_t> counts_up_to(std::uint32_t largest) {
   constexpr std::uint32_t each_max = 16, tile = 32, tiled_max = 256;
   std::set<std::uint32_t> out{largest};
