@@ -21,8 +21,8 @@ using protocols::instance_id;
 constexpr std::uint32_t mover_tokens = 4096, bystander_tokens = 256;
 constexpr std::uint32_t bystanders_each = 2; ///< on each instance
 /// Machines that others use get faster and slower within seconds: what is compared takes short turns.
-constexpr double window = 0.8; ///< seconds
-constexpr int turns = 5;       ///< of a repetition
+constexpr double window = 0.8;     ///< seconds
+constexpr double repetition = 8.0; ///< seconds, about; a slow migration makes one turn longer than that
 /// Of the copying thread's time: what is left when the default is turned down until it should not be felt.
 constexpr double slow_share = 0.02;
 
@@ -120,7 +120,8 @@ void measure(session& out, const served_model& model, setup where, double share,
   for (int i = 0; i < out.repetitions(); ++i) {
     std::fprintf(stderr, "bench_migration: %s, %s, round %d\n", to_string(where), name.c_str(), i + 1);
     double sums[3] = {};
-    for (int turn = 0; turn < turns; ++turn) {
+    int turns = 0;
+    for (const auto start = now(); turns == 0 || seconds_between(start, now()) < repetition; ++turns) {
       sums[0] += all.quiet();
       sums[1] += all.migrating();
       sums[2] += all.copying();
