@@ -191,7 +191,8 @@ void core::turn() {
   if (worked) active_ = std::chrono::steady_clock::now();
   if (worker_->connections() != 0 || sender_.busy()) set_timer();
   const auto& options = shared_.options;
-  const bool polling = options.busy_poll || now - active_ < options.poll_before_sleep;
+  const bool polling = options.busy_poll || now - active_ < options.poll_before_sleep ||
+                       (now - active_ < options.poll_midway && receiver_.midway());
   if (worked || polling)
     schedule();
   else

@@ -451,6 +451,11 @@ bool receiver::work() {
   return pulls || owed || reading;
 }
 
+bool receiver::midway() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [this](connection which) { return peers_.at(which).stream->midway(); });
+}
+
 void receiver::tick(time now) {
   std::vector<std::pair<connection, const char*>> gone;
   for (const auto& [which, who] : peers_)

@@ -43,6 +43,8 @@ public:
   [[nodiscard]] bool readable() const noexcept { return !waiting_ && socket_->readable(); }
   /// For memory.
   [[nodiscard]] bool waiting() const noexcept { return waiting_; }
+  /// A piece has begun to arrive: the rest is on its way.
+  [[nodiscard]] bool midway() const noexcept { return reading_ || header_have_ != 0; }
   /// The transfer to which the bytes belong that are waited for.
   [[nodiscard]] transfer_key key() const noexcept { return what_.key; }
   /// One read. What is wrong with the stream: it cannot go on. Empty otherwise.

@@ -58,6 +58,9 @@ struct settings {
   /// Polls for so long after there was something to do, before the thread sleeps; 0: sleeps at once. To wake a
   /// thread of a virtual machine takes about as long.
   std::chrono::microseconds poll_before_sleep{50};
+  /// The same where a piece has begun to arrive over a stream. Whom the sender must wake again and again, it serves
+  /// several times as slowly: each time costs it tens of microseconds within the system call that writes.
+  std::chrono::microseconds poll_midway{500};
   /// Never sleeps: a core for the last microseconds of latency.
   bool busy_poll = false;
   std::uint32_t connections_max = 1024;
