@@ -131,8 +131,8 @@ struct serve_settings {
     std::chrono::milliseconds lease{30'000};
     std::chrono::milliseconds claim_timeout{2'000};
     std::uint32_t claims_max = 3;
-    std::uint64_t portion_bytes = 1024 * 1024;
-    double copy_share = 0.25;
+    std::uint64_t portion_bytes = 8 * 1024 * 1024;
+    double copy_share = 0; // 0: chosen by the device
   } migration;
   struct {
     fabric_choice backend = fabric_choice::automatic;

@@ -34,6 +34,9 @@ void kv_memory::count() {
     for (const auto& region : one) sum += region.bytes;
     return sum;
   });
+  on_host_ = runtime::trace::input<std::uint64_t>("kv.on_host", [&] {
+               return std::uint64_t{one.empty() || one.front().kind == protocols::memory_kind::host};
+             }) != 0;
 }
 
 std::shared_ptr<const kv_memory> kv_memory::common_with(std::uint32_t devices_of_peer) const {

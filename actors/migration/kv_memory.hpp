@@ -33,6 +33,8 @@ public:
   [[nodiscard]] std::uint64_t block_bytes() const noexcept { return block_bytes_; }
   /// Regions of the blocks, in their order.
   [[nodiscard]] std::vector<protocols::memory_region> regions(std::span<const protocols::block_id> blocks) const;
+  /// Copied by cores, and not by a device.
+  [[nodiscard]] bool on_host() const noexcept { return on_host_; }
   /// Holds the memory.
   [[nodiscard]] std::shared_ptr<void> keep() const { return pool_; }
 
@@ -53,6 +55,7 @@ private:
   std::uint32_t pieces_ = 1; ///< of K, and of V, of a layer
   std::uint32_t per_block_ = 0;
   std::uint64_t block_bytes_ = 0;
+  bool on_host_ = true;
 };
 
 } // namespace godwit::actors

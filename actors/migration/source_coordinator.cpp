@@ -41,7 +41,8 @@ constexpr const char* phase_name(protocols::migration_source::phase phase) noexc
 } // namespace
 
 source_coordinator::source_coordinator(runtime::actor_context context, source_task what)
-    : actor(context), task_(std::move(what)), machine_(task_.start, task_.environment.settings.limits) {}
+    : actor(context), task_(std::move(what)), machine_(task_.start, task_.environment.settings.limits),
+      pacer_(task_.environment.settings.pace_of_copies(task_.memory->on_host())) {}
 
 runtime::behavior_of<source_coordinator_interface> source_coordinator::make_behavior() {
   began_ = now();
@@ -224,9 +225,9 @@ task<void> source_coordinator::copy_blocks(machine::copy what) {
     }
     if (!what.last) bytes_ += std::uint64_t{count} * bytes_per_block;
     const auto took = now() - began;
-    if (!what.last && first + count < what.upto && s.copy_share < 1.0)
-      co_await sleep_for(nanoseconds(
-          static_cast<nanoseconds::rep>(static_cast<double>(took.count()) * (1.0 - s.copy_share) / s.copy_share)));
+    if (const auto rest = what.last ? nanoseconds{0} : pacer_.rest(std::uint64_t{count} * bytes_per_block, took);
+        rest != nanoseconds{0} && first + count < what.upto)
+      co_await sleep_for(rest);
     if (machine_.done() && !what.last) co_return;
   }
   task_.environment.pass("source.copied");

@@ -4,6 +4,7 @@
 
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/migration_environment.hpp>
+#include <godwit/protocols/migration/copy_pacer.hpp>
 #include <godwit/protocols/migration/source.hpp>
 #include <godwit/runtime/actor.hpp>
 
@@ -82,6 +83,7 @@ private:
   runtime::handle<destination_coordinator_interface> destination_;
   std::string fabric_;   ///< the destination's address
   bool reached_ = false; ///< over the fabric
+  protocols::copy_pacer pacer_;
   std::uint64_t transfer_ = 0;
   std::vector<std::uint32_t> stage_first_; ///< by stage: the block that its landing place begins with
   std::vector<protocols::block_id> blocks_;

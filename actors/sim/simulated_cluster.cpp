@@ -114,6 +114,9 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   };
   auto& portion = node.llumlet.migration.settings.portion_bytes;
   portion = static_cast<std::uint64_t>(static_cast<double>(portion) * shown_share(device));
+  // Its memory is the host's, and stands for a device's.
+  if (auto& share = node.llumlet.migration.settings.copy_share; share == 0)
+    share = migration_settings::copy_share_of_engines;
   report_interval_ = node.llumlet.report_interval;
   node.instance.make_executor = factory_on(world_.timers(), world_.timers(), nullptr);
   return node;

@@ -1,5 +1,6 @@
 #include "migration/kv_memory.hpp"
 
+#include <godwit/actors/migration_environment.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
 
 #include <gtest/gtest.h>
@@ -21,8 +22,9 @@ constexpr std::uint32_t layers = 3, heads = 8, blocks = 5, head_bytes = 24;
 /// The KV of some heads, and nothing that computes. V follows K, or lies elsewhere.
 class pool_of_heads final : public gpu::executor {
 public:
-  pool_of_heads(std::uint32_t count, bool adjacent)
-      : half_(std::size_t{count} * head_bytes), adjacent_(adjacent), bytes_(std::size_t{layers} * blocks * 2 * half_) {
+  pool_of_heads(std::uint32_t count, bool adjacent, protocols::memory_kind kind = protocols::memory_kind::host)
+      : kind_(kind), half_(std::size_t{count} * head_bytes), adjacent_(adjacent),
+        bytes_(std::size_t{layers} * blocks * 2 * half_) {
     info_.layers = layers;
     info_.blocks = blocks;
   }
@@ -30,7 +32,7 @@ public:
   [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override { return nullptr; }
   [[nodiscard]] memory_region key_region(std::uint32_t layer, block_id block) override {
     const std::size_t at = std::size_t{layer} * blocks + block.value();
-    return {bytes_.data() + at * (adjacent_ ? 2 : 1) * half_, half_, protocols::memory_kind::host};
+    return {bytes_.data() + at * (adjacent_ ? 2 : 1) * half_, half_, kind_};
   }
   [[nodiscard]] memory_region value_region(std::uint32_t layer, block_id block) override {
     auto region = key_region(layer, block);
@@ -39,6 +41,7 @@ public:
   }
 
 private:
+  protocols::memory_kind kind_;
   std::size_t half_;
   bool adjacent_;
   std::vector<std::byte> bytes_;
@@ -153,6 +156,30 @@ TEST(KvMemory, SixHeadsGoFromTwoDevicesToThree) {
 }
 
 // 96 bytes on each of two devices: they cannot be cut into ten pieces of 19.2.
+TEST(KvMemory, SaysWhetherCoresOrADeviceCopyIt) {
+  const kv_memory host(pool(1)), divided(pool(2));
+  const kv_memory device(std::make_shared<pool_of_heads>(heads, true, protocols::memory_kind::device));
+  EXPECT_TRUE(host.on_host());
+  EXPECT_TRUE(divided.on_host());
+  EXPECT_FALSE(device.on_host());
+  EXPECT_FALSE(device.common_with(2)->on_host());
+}
+
+TEST(MigrationSettings, CopiesArePacedAsTheirMemoryAsksForUnlessTold) {
+  actors::migration_settings settings;
+  const auto host = settings.pace_of_copies(true), device = settings.pace_of_copies(false);
+  EXPECT_EQ(host.share, 0.02);
+  EXPECT_EQ(host.bytes_per_second, 150e6);
+  EXPECT_EQ(host.share_max, 0.25);
+  EXPECT_EQ(device.share, 0.25);
+  EXPECT_EQ(device.bytes_per_second, 0);
+  settings.copy_share = 0.5;
+  for (const bool in_host_memory : {true, false}) {
+    EXPECT_EQ(settings.pace_of_copies(in_host_memory).share, 0.5);
+    EXPECT_EQ(settings.pace_of_copies(in_host_memory).bytes_per_second, 0);
+  }
+}
+
 TEST(KvMemory, ADegreeThatCannotBeIsRefused) {
   const kv_memory memory(pool(2));
   for (const std::uint32_t wrong : {0U, 5U, 7U, 65U, 96U, 1023U, 1025U, ~0U})

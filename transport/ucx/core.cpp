@@ -18,7 +18,7 @@ constexpr auto busy_tick = std::chrono::milliseconds(10); ///< how late a deadli
 constexpr auto idle_tick = std::chrono::seconds(1);
 } // namespace
 
-core::core(const settings& options, std::shared_ptr<faults> broken) {
+core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(options.poll_before_sleep) {
   shared_.options = options;
   shared_.broken = std::move(broken);
   shared_.ends = notices(options.on_end);
@@ -157,16 +157,14 @@ void core::lost(connection which, const std::string& reason) {
   if (received || sent) shared_.tell_end(which, reason, true);
 }
 
-void core::run_calls() {
+bool core::run_calls() {
   const bool any = !shared_.calls.empty();
   while (!shared_.calls.empty()) {
     const auto next = std::move(shared_.calls.front());
     shared_.calls.pop_front();
     next();
   }
-  // Whoever was woken would wait for the rest of this thread's time slice, which is milliseconds while bulk keeps it
-  // running.
-  if (any) std::this_thread::yield();
+  return any;
 }
 
 void core::schedule() {
@@ -179,28 +177,30 @@ void core::schedule() {
 }
 
 void core::turn() {
+  const auto began = std::chrono::steady_clock::now();
   const bool happened = worker_->progress();
   const bool copied = copies_->run();
-  run_calls();
+  bool called = run_calls();
   const auto now = std::chrono::steady_clock::now();
   const bool pulls = receiver_.work();
   const bool copies = sender_.work(now);
-  run_calls();
+  called = run_calls() || called;
   shared_.connections = worker_->connections();
   const bool worked = happened || copied || pulls || copies;
-  if (worked) active_ = std::chrono::steady_clock::now();
+  if (worked) polls_.worked(began, std::chrono::steady_clock::now());
   if (worker_->connections() != 0 || sender_.busy()) set_timer();
   const auto& options = shared_.options;
-  const bool polling = options.busy_poll || now - active_ < options.poll_before_sleep ||
-                       (now - active_ < options.poll_midway && receiver_.midway());
-  if (worked || polling)
-    schedule();
-  else
-    sleep();
+  const bool polling = options.busy_poll || polls_.open(now) || receiver_.midway(now - options.poll_midway);
+  if (!worked && !polling) return sleep();
+  // Whoever was woken would wait for the rest of this thread's time slice, which is milliseconds while bulk keeps it
+  // running.
+  if (called && (pulls || copies || options.busy_poll)) std::this_thread::yield();
+  schedule();
 }
 
 void core::sleep() {
   if (!worker_->arm()) return schedule();
+  polls_.sleeps();
   if (watching_) return;
   watching_ = true;
   events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](boost::system::error_code) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ucx/context.hpp"
+#include "ucx/poll_window.hpp"
 #include "ucx/receiver.hpp"
 #include "ucx/sender.hpp"
 
@@ -42,7 +43,7 @@ private:
   void schedule();  ///< a turn, soon
   void sleep();     ///< until the event fd is readable
   void set_timer(); ///< deadlines are looked at now and then, while there are any
-  void run_calls();
+  bool run_calls(); ///< any
   void stop();
 
   context shared_;
@@ -59,7 +60,7 @@ private:
   bool timed_ = false;
   bool soon_ = false; ///< the timer is that of open sends
   bool stopped_ = false;
-  time active_;
+  poll_window polls_;
   std::thread thread_; ///< last: starts when the rest is there
 };
 

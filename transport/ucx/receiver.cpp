@@ -451,9 +451,11 @@ bool receiver::work() {
   return pulls || owed || reading;
 }
 
-bool receiver::midway() const {
-  return std::any_of(streams_.begin(), streams_.end(),
-                     [this](connection which) { return peers_.at(which).stream->midway(); });
+bool receiver::midway(time since) const {
+  return std::any_of(streams_.begin(), streams_.end(), [&](connection which) {
+    const auto& who = peers_.at(which);
+    return who.stream->midway() && who.heard > since;
+  });
 }
 
 void receiver::tick(time now) {

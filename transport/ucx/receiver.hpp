@@ -43,8 +43,8 @@ public:
   [[nodiscard]] bool withdrawn(std::uint64_t write);
   /// A pull, or some short ones, and the receipts that are due. True: there is more.
   bool work();
-  /// More bytes of what is being read out of a stream are on their way.
-  [[nodiscard]] bool midway() const;
+  /// More bytes of what is being read out of a stream are on their way; some came later than `since`.
+  [[nodiscard]] bool midway(time since) const;
   void tick(time now);
   [[nodiscard]] bool busy() const { return !urgent_.empty() || !bulk_.empty(); } ///< with pulls
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <latch>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -20,16 +21,18 @@ using protocols::instance_id;
 
 constexpr std::uint32_t mover_tokens = 4096, bystander_tokens = 256;
 constexpr std::uint32_t bystanders_each = 2; ///< on each instance
-/// Machines that others use get faster and slower within seconds: what is compared takes short turns.
-constexpr double window = 0.8;     ///< seconds
-constexpr double repetition = 8.0; ///< seconds, about; a slow migration makes one turn longer than that
-/// Of the copying thread's time: what is left when the default is turned down until it should not be felt.
-constexpr double slow_share = 0.02;
+/// Machines that others use get faster and slower within seconds: what is compared takes short turns, many of them.
+constexpr double window = 0.3;     ///< seconds; a migration may take longer
+constexpr double repetition = 8.0; ///< seconds, about
+/// Of the copying thread's time: what the default was before the device chose it.
+constexpr double quick_share = 0.25;
 
-/// What moves blocks in the measured migrations, without them: 4 MiB, a rest, and so on.
+/// What moves blocks in the measured migrations, without them: 8 MiB, a rest, and so on.
 class copying_thread {
 public:
-  explicit copying_thread(double bytes_per_second) : thread_([this, bytes_per_second] { work(bytes_per_second); }) {}
+  explicit copying_thread(double bytes_per_second) : thread_([this, bytes_per_second] { work(bytes_per_second); }) {
+    ready_.wait();
+  }
   ~copying_thread() {
     stop_ = true;
     thread_.join();
@@ -38,9 +41,10 @@ public:
   copying_thread& operator=(const copying_thread&) = delete;
 
 private:
-  static constexpr std::size_t portion = std::size_t{4} << 20U, bytes = std::size_t{128} << 20U;
+  static constexpr std::size_t portion = std::size_t{8} << 20U, bytes = std::size_t{128} << 20U;
   void work(double rate) {
     std::vector<std::byte> from(bytes, std::byte{1}), to(bytes, std::byte{2});
+    ready_.count_down(); // its memory is there
     auto next = now();
     for (std::size_t at = 0; !stop_; at = (at + portion) % bytes) {
       std::memcpy(to.data() + at, from.data() + at, portion);
@@ -50,6 +54,7 @@ private:
     }
   }
   std::atomic<bool> stop_{false};
+  std::latch ready_{1};
   std::thread thread_;
 };
 
@@ -66,22 +71,27 @@ public:
     bytes_ = moves_ = 0;
   }
 
-  /// Mean step of the bystanders while `during` runs, each counting alike.
+  /// Seconds for a step of a bystander while `during` runs: all their tokens in the time, for the mover slows down
+  /// those in whose batch it is, wherever that is and however often it changes. The step in which `during` ends counts:
+  /// who was disturbed last is in it.
   template <class F> double step_during(F during) {
     std::vector<std::size_t> begin;
-    for (const auto& one : bystanders_) begin.push_back(one->clock().count());
+    for (const auto& one : bystanders_) begin.push_back(one->clock().count() - 1); // a step ended there
     during();
-    double sum = 0;
+    std::vector<std::size_t> end;
+    for (const auto& one : bystanders_) end.push_back(one->clock().count() + 1);
+    double rate = 0;
     for (std::size_t i = 0; i < bystanders_.size(); ++i) {
-      const auto moments = bystanders_[i]->clock().from(begin[i]);
-      if (moments.size() < 2) throw std::runtime_error("a bystander stands still");
-      sum += seconds_between(moments.front(), moments.back()) / static_cast<double>(moments.size() - 1);
+      bystanders_[i]->clock().wait_for(end[i]);
+      auto moments = bystanders_[i]->clock().from(begin[i]);
+      moments.resize(end[i] - begin[i]);
+      rate += static_cast<double>(moments.size() - 1) / seconds_between(moments.front(), moments.back());
     }
-    return sum / static_cast<double>(bystanders_.size());
+    return static_cast<double>(bystanders_.size()) / rate;
   }
 
   double quiet() {
-    return step_during([] { std::this_thread::sleep_for(std::chrono::duration<double>(window)); });
+    return step_during([this] { std::this_thread::sleep_for(std::chrono::duration<double>(turn_)); });
   }
   /// Also counts bytes and seconds.
   double migrating() {
@@ -90,7 +100,8 @@ public:
       do {
         swap();
       } while (seconds_between(start, now()) < window);
-      spent_ += seconds_between(start, now());
+      turn_ = seconds_between(start, now());
+      spent_ += turn_;
     });
   }
   double copying() {
@@ -111,32 +122,43 @@ private:
   stream mover_;
   std::vector<std::unique_ptr<stream>> bystanders_;
   double bytes_ = 0, spent_ = 1e-9, moves_ = 0;
+  double turn_ = window; ///< seconds that the last migrations took, and the turn without any takes too
+};
+
+/// Steps get longer with each token, and the machine's speed changes: each turn is compared with the mean of the quiet
+/// ones before and after it.
+class turns {
+public:
+  template <class F> void take(scene& all, F during) {
+    auto before = all.quiet();
+    for (const auto start = now(); with_.empty() || seconds_between(start, now()) < repetition / 2;) {
+      with_.push_back(during());
+      const auto after = all.quiet();
+      without_.push_back((before + after) / 2);
+      ratios_.push_back(with_.back() / without_.back());
+      before = after;
+    }
+  }
+  [[nodiscard]] comparison result() const { return {median(with_) * 1e3, median(without_) * 1e3, median(ratios_)}; }
+
+private:
+  std::vector<double> with_, without_, ratios_;
 };
 
 void measure(session& out, const served_model& model, setup where, double share, bool one_core, const std::string& name,
              const std::string& suffix) {
   scene all(model, where, share, one_core);
-  std::vector<double> quiet, migrating, copying, ratios, copy_ratios;
+  turns migrating, copying;
   for (int i = 0; i < out.repetitions(); ++i) {
     std::fprintf(stderr, "bench_migration: %s, %s, round %d\n", to_string(where), name.c_str(), i + 1);
-    double sums[3] = {};
-    int turns = 0;
-    for (const auto start = now(); turns == 0 || seconds_between(start, now()) < repetition; ++turns) {
-      sums[0] += all.quiet();
-      sums[1] += all.migrating();
-      sums[2] += all.copying();
-    }
-    quiet.push_back(sums[0] / turns);
-    migrating.push_back(sums[1] / turns);
-    copying.push_back(sums[2] / turns);
-    ratios.push_back(migrating.back() / quiet.back());
-    copy_ratios.push_back(copying.back() / quiet.back());
+    migrating.take(all, [&] { return all.migrating(); });
+    copying.take(all, [&] { return all.copying(); });
   }
-  out.add(compare("migration/" + name + suffix, {median(migrating) * 1e3, median(quiet) * 1e3, median(ratios)}, "ms",
-                  figure::direction::at_most, 1.02));
+  auto step = compare("migration/" + name + suffix, migrating.result(), "ms", figure::direction::at_most, 1.02);
+  if (share == quick_share) step.goal.reset(); // not what anybody gets who does not ask for it
+  out.add(step);
   auto beside =
-      compare("migration/" + name + "_plain_copy" + suffix,
-              {median(copying) * 1e3, median(quiet) * 1e3, median(copy_ratios)}, "ms", figure::direction::at_most, 0);
+      compare("migration/" + name + "_plain_copy" + suffix, copying.result(), "ms", figure::direction::at_most, 0);
   beside.goal.reset();
   out.add(beside);
   figure rate;
@@ -159,7 +181,7 @@ void measure_bystanders(session& out, const served_model& model, setup where) {
   };
   run(shape{}.copy_share, false, "bystander_step");
   run(shape{}.copy_share, true, "bystander_step_one_core");
-  run(slow_share, false, "bystander_step_slow_copy");
+  if (!model.on_gpu()) run(quick_share, false, "bystander_step_quick_copy");
 }
 
 } // namespace godwit::bench

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/messages/migration.hpp>
+#include <godwit/protocols/migration/copy_pacer.hpp>
 #include <godwit/protocols/migration/source.hpp>
 #include <godwit/runtime/log/logger.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
@@ -28,10 +29,21 @@ struct migration_settings {
   std::chrono::nanoseconds lease{std::chrono::seconds(30)};
   std::chrono::nanoseconds claim_timeout{std::chrono::seconds(2)}; ///< of one question to the home ...
   std::uint32_t claims_max = 3;                                    ///< ... which is asked so often
-  /// Bulk copies go in portions of this size, and rest between them so that they copy this share of the time. The last
-  /// stage does not rest.
-  std::uint64_t portion_bytes = std::uint64_t{1} << 20U;
-  double copy_share = 0.25;
+  /// Bulk copies go in portions of this size, and rest between them (protocols::copy_pacer) so that they take this
+  /// share of what the link, or the memory, could carry. The last stage does not rest.
+  std::uint64_t portion_bytes = std::uint64_t{8} << 20U;
+  double copy_share = 0; ///< 0: as the memory asks for it
+  /// Of copies between devices' memory: engines copy beside the compute units, and what is shared is the link.
+  static constexpr double copy_share_of_engines = 0.25;
+  /// Of copies in the host's memory: cores that copy do not compute. So little that others' steps are not felt to be
+  /// longer (docs/bench.md), but that much over a slow network too, up to the share above.
+  static constexpr double copy_share_of_cores = 0.02, copy_rate_of_cores = 150e6; ///< bytes per second
+  /// How bulk copies of KV are paced that lies in the host's memory, or else in a device's.
+  [[nodiscard]] protocols::copy_pacer::pace pace_of_copies(bool in_host_memory) const {
+    if (copy_share > 0) return {copy_share};
+    if (!in_host_memory) return {copy_share_of_engines};
+    return {copy_share_of_cores, copy_rate_of_cores, copy_share_of_engines};
+  }
 
   /// Longer than any migration may take by these limits.
   [[nodiscard]] constexpr std::chrono::nanoseconds age_max() const {
