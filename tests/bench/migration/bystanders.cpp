@@ -22,8 +22,8 @@ using protocols::instance_id;
 constexpr std::uint32_t mover_tokens = 4096, bystander_tokens = 256;
 constexpr std::uint32_t bystanders_each = 2; ///< on each instance
 /// Machines that others use get faster and slower within seconds: what is compared takes short turns, many of them.
-constexpr double window = 0.3;     ///< seconds; a migration may take longer
-constexpr double repetition = 8.0; ///< seconds, about
+constexpr double window = 0.3;      ///< seconds; a migration may take longer
+constexpr double repetition = 16.0; ///< seconds, about: less tells 1.02 from 1.05 by chance
 /// Of the copying thread's time: what the default was before the device chose it.
 constexpr double quick_share = 0.25;
 
