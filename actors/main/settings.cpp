@@ -421,9 +421,8 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
     if (settings.migration.lease < settings.migration.last_timeout)
       return "migration.lease is less than migration.last_timeout";
     if (settings.migration.copy_share > 0 && settings.migration.copy_share < 0.01)
-      return "migration.copy_share is less than 0.01, so that copies would rest for seconds: give 0.01 to 1, or 0 to "
-             "leave "
-             "it to the device";
+      return "migration.copy_share is less than 0.01, so that copies would rest for seconds: give "
+             "0.01 to 1, or 0 to leave it to the device";
     if (settings.migration.lease < settings.migration.answer_timeout)
       return "migration.lease is less than migration.answer_timeout, so a destination would give up a source that "
              "still waits for its answer";

@@ -226,8 +226,13 @@ task<void> source_coordinator::copy_blocks(machine::copy what) {
     if (!what.last) bytes_ += std::uint64_t{count} * bytes_per_block;
     const auto took = now() - began;
     if (const auto rest = what.last ? nanoseconds{0} : pacer_.rest(std::uint64_t{count} * bytes_per_block, took);
-        rest != nanoseconds{0} && first + count < what.upto)
-      co_await sleep_for(rest);
+        rest != nanoseconds{0} && first + count < what.upto) {
+      // However little its share is: the stage ends in half of its time, and the destination hears of us within its
+      // lease.
+      const auto in_time = s.stage_timeout / 2 * count / (what.upto - what.first) - took;
+      if (const auto bounded = std::min({rest, in_time, s.lease / 4}); bounded > nanoseconds{0})
+        co_await sleep_for(bounded);
+    }
     if (machine_.done() && !what.last) co_return;
   }
   task_.environment.pass("source.copied");
