@@ -234,6 +234,26 @@ TEST(MigrationClaims, DecodingThatOutrunsTheCopyEndsTheMigration) {
   EXPECT_EQ(sink->tokens.size(), 200U);
 }
 
+TEST(MigrationClaims, ACopyWithHardlyAnyShareEndsInItsTimeAllTheSame) {
+  auto o = two_instances(slow_link(1ms));
+  o.adjust = [](actors::node_options& n) {
+    auto& settings = n.llumlet.migration.settings;
+    settings.limits.last_blocks_max = 4;
+    settings.portion_bytes = 1;
+    settings.copy_share = 1e-6; // a rest would be a minute
+    settings.stage_timeout = 200ms;
+  };
+  sim_cluster cluster(o);
+  moves movers(cluster);
+  const auto sink = cluster.submit(1, 96, 200);
+  ASSERT_TRUE(cluster.run_until([&] { return sink->tokens.size() >= 2; }));
+  const auto source = cluster.instance_with(request_state::running).value_or(0);
+  const auto report = movers.move(1, 1 - source);
+  EXPECT_EQ(report.outcome, migration_outcome::committed) << to_string(report.reason);
+  EXPECT_GT(report.duration_ns, 50'000'000) << "it does rest";
+  ASSERT_TRUE(cluster.run_until_ended({sink}));
+}
+
 TEST(MigrationClaims, RequestsGoBackAndForthAndBothWaysAtOnce) {
   auto o = two_instances();
   journey j(o);
