@@ -186,14 +186,14 @@ void source_coordinator::perform(const machine::copy& e) {
 }
 
 task<void> source_coordinator::copy_blocks(machine::copy what) {
-  const auto& s = task_.environment.settings;
   task_.environment.pass(what.last ? "source.last_copy" : "source.copying");
   const auto per_block = task_.memory->regions_per_block();
   const auto bytes_per_block = task_.memory->block_bytes();
-  const auto portion =
-      what.last ? what.upto - what.first
-                : static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-                      s.portion_bytes / std::max<std::uint64_t>(bytes_per_block, 1), 1, what.upto - what.first));
+  const auto portion = what.last
+                           ? what.upto - what.first
+                           : static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+                                 task_.environment.settings.portion_bytes / std::max<std::uint64_t>(bytes_per_block, 1),
+                                 1, what.upto - what.first));
   if (what.last) last_bytes_ += std::uint64_t{portion} * bytes_per_block; // now: the commit may end us before its echo
   for (auto first = what.first; first < what.upto; first += portion) {
     const auto count = std::min(portion, what.upto - first);
@@ -224,14 +224,10 @@ task<void> source_coordinator::copy_blocks(machine::copy what) {
       co_return;
     }
     if (!what.last) bytes_ += std::uint64_t{count} * bytes_per_block;
-    const auto took = now() - began;
-    if (const auto rest = what.last ? nanoseconds{0} : pacer_.rest(std::uint64_t{count} * bytes_per_block, took);
-        rest != nanoseconds{0} && first + count < what.upto) {
-      // However little its share is: the stage ends in half of its time, and the destination hears of us within its
-      // lease.
-      const auto in_time = s.stage_timeout / 2 * count / (what.upto - what.first) - took;
-      if (const auto bounded = std::min({rest, in_time, s.lease / 4}); bounded > nanoseconds{0})
-        co_await sleep_for(bounded);
+    if (!what.last && first + count < what.upto) {
+      const auto stage_bytes = std::uint64_t{what.upto - what.first} * bytes_per_block;
+      const auto rest = pacer_.rest(std::uint64_t{count} * bytes_per_block, stage_bytes, now() - began);
+      if (rest != nanoseconds{0}) co_await sleep_for(rest);
     }
     if (machine_.done() && !what.last) co_return;
   }

@@ -168,8 +168,8 @@ TEST(KvMemory, SaysWhetherCoresOrADeviceCopyIt) {
 TEST(MigrationSettings, CopiesArePacedAsTheirMemoryAsksForUnlessTold) {
   actors::migration_settings settings;
   const auto host = settings.pace_of_copies(true), device = settings.pace_of_copies(false);
-  EXPECT_EQ(host.share, 0.02);
-  EXPECT_EQ(host.bytes_per_second, 150e6);
+  EXPECT_EQ(host.share, 0.0125);
+  EXPECT_EQ(host.bytes_per_second, 100e6);
   EXPECT_EQ(host.share_max, 0.25);
   EXPECT_EQ(device.share, 0.25);
   EXPECT_EQ(device.bytes_per_second, 0);
@@ -177,6 +177,8 @@ TEST(MigrationSettings, CopiesArePacedAsTheirMemoryAsksForUnlessTold) {
   for (const bool in_host_memory : {true, false}) {
     EXPECT_EQ(settings.pace_of_copies(in_host_memory).share, 0.5);
     EXPECT_EQ(settings.pace_of_copies(in_host_memory).bytes_per_second, 0);
+    EXPECT_LT(settings.pace_of_copies(in_host_memory).stretch_max, settings.stage_timeout);
+    EXPECT_LT(settings.pace_of_copies(in_host_memory).rest_max, settings.lease);
   }
 }
 

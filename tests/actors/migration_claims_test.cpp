@@ -240,7 +240,7 @@ TEST(MigrationClaims, ACopyWithHardlyAnyShareEndsInItsTimeAllTheSame) {
     auto& settings = n.llumlet.migration.settings;
     settings.limits.last_blocks_max = 4;
     settings.portion_bytes = 1;
-    settings.copy_share = 1e-6; // a rest would be a minute
+    settings.copy_share = 1e-6; // by that alone a rest would be minutes
     settings.stage_timeout = 200ms;
   };
   sim_cluster cluster(o);

@@ -186,7 +186,7 @@ std::vector<knob> all_knobs() {
     s.node.llumlet.migration.settings.portion_bytes = high ? std::uint64_t{1} << 30U : 1;
   });
   add("migration.copy_share",
-      [](shape& s, bool high) { s.node.llumlet.migration.settings.copy_share = high ? 1 : 0.05; });
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.copy_share = high ? 1 : 0.001; });
   // Supervision and autoscaling
   add("(settled after)", [](shape& s, bool high) { s.node.settled_after = high ? 60s : 0s; });
   add("scaling.rule", [](shape& s, bool high) {

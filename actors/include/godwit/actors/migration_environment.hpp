@@ -37,12 +37,19 @@ struct migration_settings {
   static constexpr double copy_share_of_engines = 0.25;
   /// Of copies in the host's memory: cores that copy do not compute. So little that others' steps are not felt to be
   /// longer (docs/bench.md), but that much over a slow network too, up to the share above.
-  static constexpr double copy_share_of_cores = 0.02, copy_rate_of_cores = 150e6; ///< bytes per second
-  /// How bulk copies of KV are paced that lies in the host's memory, or else in a device's.
+  static constexpr double copy_share_of_cores = 0.0125, copy_rate_of_cores = 100e6; ///< bytes per second
+  /// How bulk copies of KV are paced that lies in the host's memory, or else in a device's. However small the share:
+  /// rests take at most half of a stage's time, and the destination hears of us well within its lease.
   [[nodiscard]] protocols::copy_pacer::pace pace_of_copies(bool in_host_memory) const {
-    if (copy_share > 0) return {copy_share};
-    if (!in_host_memory) return {copy_share_of_engines};
-    return {copy_share_of_cores, copy_rate_of_cores, copy_share_of_engines};
+    protocols::copy_pacer::pace out;
+    out.stretch_max = stage_timeout / 2;
+    out.rest_max = lease / 4;
+    out.share = copy_share > 0 ? copy_share : in_host_memory ? copy_share_of_cores : copy_share_of_engines;
+    if (copy_share <= 0 && in_host_memory) {
+      out.bytes_per_second = copy_rate_of_cores;
+      out.share_max = copy_share_of_engines;
+    }
+    return out;
   }
 
   /// Longer than any migration may take by these limits.

@@ -21,22 +21,26 @@ namespace godwit::protocols {
 /// Where what is to be spared is not the link (cores that copy, and a slow network between them), a share of the link
 /// is too little: `bytes_per_second` are then granted even where they are more than `share`, as long as they are at
 /// most `share_max`.
+///
+/// However little that grants: all rests of a stretch (the bytes of a stage) take at most `stretch_max`, and none is
+/// longer than `rest_max`, within which the other side has to hear something.
 class copy_pacer {
 public:
   static constexpr std::size_t remembered = 8;
-
-  static constexpr std::chrono::nanoseconds rest_max = std::chrono::minutes(1);
 
   struct pace {
     double share = 1;            ///< 0 < share <= 1; 1: no rest
     double bytes_per_second = 0; ///< granted anyway ...
     double share_max = 1;        ///< ... up to this share
+    std::chrono::nanoseconds stretch_max = std::chrono::minutes(1);
+    std::chrono::nanoseconds rest_max = std::chrono::minutes(1);
   };
 
   explicit copy_pacer(pace granted) noexcept : granted_(granted) {}
 
-  /// A portion of so many bytes has taken so long. The rest after it, never negative.
-  [[nodiscard]] std::chrono::nanoseconds rest(std::uint64_t bytes, std::chrono::nanoseconds took) noexcept;
+  /// A portion of `bytes`, of a stretch of `stretch` bytes, has taken so long. The rest after it, never negative.
+  [[nodiscard]] std::chrono::nanoseconds rest(std::uint64_t bytes, std::uint64_t stretch,
+                                              std::chrono::nanoseconds took) noexcept;
 
 private:
   pace granted_;
