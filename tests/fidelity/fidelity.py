@@ -165,7 +165,7 @@ def main():
     parser.add_argument("--requests", type=int, default=50, help="for each instance, of each repetition")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="of each instance")
-    parser.add_argument("--profile-time", type=float, default=12, metavar="S", help="for each profile, about")
+    parser.add_argument("--profile-time", type=float, default=24, metavar="S", help="for each profile, about")
     parser.add_argument("--keep", metavar="DIR", help="where to leave the profiles and what was served")
     parser.add_argument("--model", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--godwit", required=True, help=argparse.SUPPRESS)

@@ -105,7 +105,7 @@ sanitizer() { check "${2%% *} of ${1%_test}" 600 must "compute-sanitizer --tool 
 godwit demo --device cuda --deterministic --tensor-parallel 2 --json"
   fi
   if has bench_gpu; then check "bench_gpu" 300 must "bench_gpu --json"; fi
-  if has bench_migration; then check "bench_migration" 300 must "bench_migration --cuda --json"; fi
+  if has bench_migration; then check "bench_migration" 480 must "bench_migration --cuda --json"; fi
   if has bench_gpu_kernels; then check "bench_gpu_kernels" 300 must "bench_gpu_kernels"; fi
   check "bench reference (PyTorch, Triton)" 300 may "python3 bench/reference.py"
   for name in "${programs[@]}"; do

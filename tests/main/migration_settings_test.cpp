@@ -1,5 +1,7 @@
 #include "main/migration_parts.hpp"
+#include "main/settings.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -41,6 +43,19 @@ TEST(Failpoints, WrongTextSaysWhatIsWrong) {
   EXPECT_NE(error("source.parked=explode").find("explode"), std::string::npos);
   EXPECT_NE(error("source.parked=kill@0").find("'0'"), std::string::npos);
   EXPECT_NE(error("source.parked=kill@x").find("'x'"), std::string::npos);
+}
+
+TEST(MigrationSettings, AShareWithWhichNoCopyEndsIsRefused) {
+  serve_settings settings;
+  runtime::config::registry registry;
+  declare(registry, settings);
+  EXPECT_THAT(registry.validate(), testing::IsEmpty());
+  for (const double fine : {0.01, 1.0}) {
+    settings.migration.copy_share = fine;
+    EXPECT_THAT(registry.validate(), testing::IsEmpty());
+  }
+  settings.migration.copy_share = 0.009;
+  EXPECT_THAT(registry.validate(), testing::ElementsAre(testing::HasSubstr("give 0.01 to 1, or 0")));
 }
 
 TEST(FabricAddress, IsOneThatAnotherProcessCanBeTold) {

@@ -19,11 +19,13 @@ namespace {
 
 using protocols::instance_id;
 
-constexpr std::uint32_t mover_tokens = 4096, bystander_tokens = 256;
+constexpr std::uint32_t mover_tokens = 1024, bystander_tokens = 256;
 constexpr std::uint32_t bystanders_each = 2; ///< on each instance
+constexpr std::uint32_t pool_tokens = 12288; ///< of an instance
 /// Machines that others use get faster and slower within seconds: what is compared takes short turns, many of them.
-constexpr double window = 0.3;      ///< seconds; a migration may take longer
-constexpr double repetition = 16.0; ///< seconds, about: less tells 1.02 from 1.05 by chance
+constexpr double window = 0.3; ///< seconds; a migration may take longer
+/// Seconds of a repetition, about: less tells 1.02 from 1.05 by chance.
+constexpr double migrating_time = 20, copying_time = 4;
 /// Of the copying thread's time: what the default was before the device chose it.
 constexpr double quick_share = 0.25;
 
@@ -58,17 +60,30 @@ private:
   std::thread thread_;
 };
 
+/// What moved, in all rounds.
+struct totals {
+  double bytes = 0, seconds = 1e-9, moves = 0;
+};
+
 /// Two instances with bystanders, and one request that moves between them.
 class scene {
 public:
-  scene(const served_model& model, setup where, double copy_share, bool one_core)
-      : world_(model, {mover_tokens + 8192, copy_share, false, one_core}, where), mover_(world_, mover_tokens) {
+  scene(const served_model& model, setup where, double copy_share, bool one_core, totals& moved)
+      : moved_(moved), world_(model, {pool_tokens, copy_share, false, one_core}, where), mover_(world_, mover_tokens) {
     for (std::uint32_t i = 0; i < 2 * bystanders_each; ++i) {
       auto& one = bystanders_.emplace_back(std::make_unique<stream>(world_, bystander_tokens));
       one->move(instance_id{i % 2});
     }
     for (int i = 0; i < 2; ++i) swap(); // so that no measured copy is the first to touch its memory
-    bytes_ = moves_ = 0;
+  }
+
+  /// Whether an instance with all that may come to it has place for some more turns.
+  [[nodiscard]] bool room() const {
+    const auto length = std::max_element(bystanders_.begin(), bystanders_.end(),
+                                         [](const auto& a, const auto& b) { return a->length() < b->length(); })
+                            ->get()
+                            ->length();
+    return bystanders_each * length + mover_.length() < pool_tokens / 4 * 3;
   }
 
   /// Seconds for a step of a bystander while `during` runs: all their tokens in the time, for the mover slows down
@@ -98,30 +113,24 @@ public:
     return step_during([this] {
       const auto start = now();
       do {
-        swap();
+        moved_.bytes += static_cast<double>(swap().bytes);
+        moved_.moves += 1;
       } while (seconds_between(start, now()) < window);
       turn_ = seconds_between(start, now());
-      spent_ += turn_;
+      moved_.seconds += turn_;
     });
   }
   double copying() {
-    const copying_thread beside(rate());
+    const copying_thread beside(moved_.bytes / moved_.seconds);
     return quiet();
   }
-  /// Bytes per second of all migrations so far.
-  [[nodiscard]] double rate() const { return bytes_ / spent_; }
-  [[nodiscard]] double moves_per_second() const { return moves_ / spent_; }
 
 private:
-  void swap() {
-    const auto report = mover_.move(instance_id{mover_.instance() == instance_id{0} ? 1U : 0U});
-    bytes_ += static_cast<double>(report.bytes);
-    moves_ += 1;
-  }
+  protocols::migration_report swap() { return mover_.move(instance_id{mover_.instance() == instance_id{0} ? 1U : 0U}); }
+  totals& moved_;
   world world_;
   stream mover_;
   std::vector<std::unique_ptr<stream>> bystanders_;
-  double bytes_ = 0, spent_ = 1e-9, moves_ = 0;
   double turn_ = window; ///< seconds that the last migrations took, and the turn without any takes too
 };
 
@@ -129,15 +138,24 @@ private:
 /// ones before and after it.
 class turns {
 public:
-  template <class F> void take(scene& all, F during) {
+  template <class F> void take(scene& all, double seconds, F during) {
     auto before = all.quiet();
-    for (const auto start = now(); with_.empty() || seconds_between(start, now()) < repetition / 2;) {
+    for (const auto start = now(); with_.empty() || (seconds_between(start, now()) < seconds && all.room());) {
       with_.push_back(during());
       const auto after = all.quiet();
       without_.push_back((before + after) / 2);
       ratios_.push_back(with_.back() / without_.back());
       before = after;
     }
+  }
+  /// What half of the ratios lie between.
+  [[nodiscard]] std::string spread() const {
+    auto sorted = ratios_;
+    std::sort(sorted.begin(), sorted.end());
+    char text[64];
+    std::snprintf(text, sizeof text, "%zu turns, half of them %.3f to %.3f", sorted.size(), sorted[sorted.size() / 4],
+                  sorted[sorted.size() * 3 / 4]);
+    return text;
   }
   [[nodiscard]] comparison result() const { return {median(with_) * 1e3, median(without_) * 1e3, median(ratios_)}; }
 
@@ -147,13 +165,17 @@ private:
 
 void measure(session& out, const served_model& model, setup where, double share, bool one_core, const std::string& name,
              const std::string& suffix) {
-  scene all(model, where, share, one_core);
   turns migrating, copying;
-  for (int i = 0; i < out.repetitions(); ++i) {
+  totals moved;
+  const auto rounds = share == quick_share ? 1 : out.repetitions(); // without a goal, enough is less
+  for (int i = 0; i < rounds; ++i) {
     std::fprintf(stderr, "bench_migration: %s, %s, round %d\n", to_string(where), name.c_str(), i + 1);
-    migrating.take(all, [&] { return all.migrating(); });
-    copying.take(all, [&] { return all.copying(); });
+    // A new one, or its requests would be several times as long in the end.
+    scene all(model, where, share, one_core, moved);
+    migrating.take(all, migrating_time, [&] { return all.migrating(); });
+    copying.take(all, copying_time, [&] { return all.copying(); });
   }
+  std::fprintf(stderr, "bench_migration: %s, %s: %s\n", to_string(where), name.c_str(), migrating.spread().c_str());
   auto step = compare("migration/" + name + suffix, migrating.result(), "ms", figure::direction::at_most, 1.02);
   if (share == quick_share) step.goal.reset(); // not what anybody gets who does not ask for it
   out.add(step);
@@ -163,11 +185,11 @@ void measure(session& out, const served_model& model, setup where, double share,
   out.add(beside);
   figure rate;
   rate.name = "migration/" + name + "_rate" + suffix;
-  rate.value = all.rate() * 1e-6;
+  rate.value = moved.bytes / moved.seconds * 1e-6;
   rate.unit = "MB/s";
   out.add(rate);
   rate.name = "migration/" + name + "_moves" + suffix;
-  rate.value = all.moves_per_second();
+  rate.value = moved.moves / moved.seconds;
   rate.unit = "1/s";
   out.add(rate);
 }

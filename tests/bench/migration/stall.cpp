@@ -16,17 +16,21 @@ namespace {
 using protocols::instance_id;
 
 constexpr std::uint32_t lengths[] = {256, 1024, 4096, 8192, 16384};
-/// Tokens before, and after, each migration that tell the pace without it.
+/// Tokens before, and after, each migration that tell the pace without it; more where it takes more.
 constexpr std::size_t quiet_tokens = 8;
-/// A request is followed until it is so much longer than its label says.
+/// No migration begins with a request that is so much longer than its label says.
 constexpr double growth_max = 1.2;
+/// That a request may grow while it is measured, beyond that.
+constexpr std::uint32_t growth_room = 2048;
 
 /// One migration as the client saw it. Seconds.
 struct sample {
-  double step = 0;     ///< median gap without a migration, just before and after
-  double stall = 0;    ///< longest gap around the migration, less `step`
-  double control = 0;  ///< the same of as many gaps without a migration
-  double handover = 0; ///< the gap between the source's last token and the destination's first, less `step`
+  double step = 0;          ///< median gap without a migration, just before and after
+  double stall = 0;         ///< longest gap around the migration, less `step`
+  double control = 0;       ///< the same of as many gaps beside it: the longer one looks, the longer the longest
+  double handover = 0;      ///< the gap between the source's last token and the destination's first, less `step`
+  std::uint32_t length = 0; ///< of the request, in tokens, at the order
+  std::size_t gaps = 0;     ///< around the migration
   protocols::migration_report report;
 };
 
@@ -45,24 +49,25 @@ struct length_result {
   std::vector<double> recomputes; ///< to the first token, in seconds
 };
 
-/// The longest of as many gaps as `span`, the latest ones.
-double longest_of(const std::vector<double>& gaps, std::size_t span) {
-  const auto count = std::min(span, gaps.size());
+/// The longest of the last `count` gaps.
+double longest_of(const std::vector<double>& gaps, std::size_t count) {
   return *std::max_element(gaps.end() - static_cast<std::ptrdiff_t>(count), gaps.end());
 }
 
-sample migrate_once(stream& request, instance_id to) {
+/// `expected` gaps around the migration: half as many before it and the others after it are the control.
+sample migrate_once(stream& request, instance_id to, std::size_t expected) {
   const auto& clock = request.clock();
   const auto begin = clock.count() - 1;
-  clock.wait_for(begin + 1 + quiet_tokens);
+  clock.wait_for(begin + 1 + std::max(quiet_tokens, expected / 2));
   const auto ordered = clock.count() - 1; // the gap that is open at the order counts
   sample out;
+  out.length = request.length();
   out.report = request.move(to);
   const auto returned = now();
   // The destination's first tokens may still be on their way.
   const auto moved = clock.count() + 2;
   clock.wait_for(moved);
-  clock.wait_for(moved + quiet_tokens);
+  clock.wait_for(moved + std::max(quiet_tokens, moved - ordered)); // enough, whatever was expected
 
   const auto moments = clock.from(begin);
   const auto at = [&](std::size_t token) { return moments.begin() + static_cast<std::ptrdiff_t>(token - begin); };
@@ -75,7 +80,13 @@ sample migrate_once(stream& request, instance_id to) {
   // The source hears of the adoption long before the destination's first token.
   const auto first = std::find_if(at(ordered), moments.end(), [&](moment m) { return m > returned; });
   out.handover = seconds_between(*(first - 1), *first) - out.step;
-  out.control = longest_of(quiet, around.size()) - out.step;
+  out.gaps = around.size();
+  // `quiet` begins with those before the order.
+  const auto before = std::min(ordered - begin, out.gaps / 2);
+  const auto far = quiet.begin() + static_cast<std::ptrdiff_t>(ordered - begin);
+  out.control = std::max(before > 0 ? *std::max_element(far - static_cast<std::ptrdiff_t>(before), far) : 0.0,
+                         longest_of(quiet, out.gaps - before)) -
+                out.step;
   return out;
 }
 
@@ -83,18 +94,28 @@ length_result measure_length(world& where, std::uint32_t length, int repetitions
   length_result out;
   std::optional<stream> request;
   const instance_id home{0}, live{1}, blocking{2};
+  const auto not_too_long = [&] {
+    if (request && request->length() <= growth_max * length) return;
+    request.reset();
+    request.emplace(where, length);
+    out.recomputes.push_back(request->first_token());
+    // Once everywhere, so that no measured copy is the first to touch its memory.
+    for (const auto to : {live, blocking, home}) request->move(to);
+  };
+  const auto go_live = [&](instance_id to) {
+    out.live.add(migrate_once(*request, to, out.live.samples.empty() ? 0 : out.live.samples.back().gaps));
+  };
+  // Round trips of a short one are quick, and one longest gap of a few says little: more of them.
+  const auto trips = std::clamp(8192U / length, 1U, 4U);
   for (int i = 0; i < repetitions; ++i) {
-    if (!request || request->length() > growth_max * length) {
-      request.reset();
-      request.emplace(where, length);
-      out.recomputes.push_back(request->first_token());
-      // Once everywhere, so that no measured copy is the first to touch its memory.
-      for (const auto to : {live, blocking, home}) request->move(to);
+    for (std::uint32_t trip = 0; trip < trips; ++trip) {
+      not_too_long();
+      go_live(live);
+      go_live(home);
     }
-    out.live.add(migrate_once(*request, live));
-    out.live.add(migrate_once(*request, home));
-    out.live.add(migrate_once(*request, blocking));
-    out.blocking.add(migrate_once(*request, home));
+    not_too_long();
+    go_live(blocking);
+    out.blocking.add(migrate_once(*request, home, 0));
   }
   return out;
 }
@@ -175,10 +196,10 @@ void measure_stalls(session& out, const served_model& model, setup where) {
   if (wanted.empty()) return;
 
   shape how;
-  how.context = static_cast<std::uint32_t>(wanted.back() * growth_max) + 512;
+  how.context = static_cast<std::uint32_t>(wanted.back() * growth_max) + growth_room;
   how.third_instance = true;
   world all(model, how, where);
-  std::vector<double> doublings, steps;
+  std::vector<double> doublings, stalls, added;
   // The longest first: it touches all the memory that the others use.
   std::vector<length_result> results(wanted.size());
   for (std::size_t i = wanted.size(); i-- > 0;) {
@@ -187,11 +208,14 @@ void measure_stalls(session& out, const served_model& model, setup where) {
   }
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     to.report(wanted[i], results[i]);
-    doublings.push_back(std::log2(wanted[i]));
-    steps.push_back(results[i].live.median_of([](const sample& s) { return s.stall / s.step; }));
+    const auto& live = results[i].live;
+    doublings.push_back(std::log2(live.median_of([](const sample& s) { return static_cast<double>(s.length); })));
+    stalls.push_back(live.median_of([](const sample& s) { return s.stall / s.step; }));
+    added.push_back(live.median_of([](const sample& s) { return (s.stall - s.control) / s.step; }));
   }
   if (wanted.size() < 2) return;
-  auto line = plain(slope_name, slope(doublings, steps), "steps/doubling");
+  auto line = plain(slope_name, slope(doublings, added), "steps/doubling", slope(doublings, stalls));
+  line.ratio.reset();
   line.goal = figure::goal_type{figure::direction::at_most, 0.05, std::abs(line.value)};
   out.add(line);
 }
