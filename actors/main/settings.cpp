@@ -246,11 +246,11 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
          .min = 1024,
          .max = 1024.0 * 1024 * 1024});
   r.add("migration.copy_share", s.migration.copy_share,
-        {.doc =
-             "Share of what the memory or the link could carry that a bulk stage takes; the rest belongs to the "
-             "requests that decode. The last stage does not pause. 1: no pauses. 0: 0.25 where devices copy; "
-             "where cores do (KV in the host's memory) 0.0125, or 100 MB/s where that is more, up to 0.25. Pauses take "
-             "at most half of stage_timeout from a stage.",
+        {.doc = "Share of what the memory or the link could carry that a bulk stage takes; the rest belongs to the "
+                "requests that decode. The last stage does not pause. 1: no pauses. At least 0.01, or 0: "
+                "0.25 where devices copy; where cores do (KV in the host's memory) 0.0125, or 100 MB/s where that is "
+                "more, up to 0.25. Pauses take "
+                "at most half of stage_timeout from a stage.",
          .min = 0,
          .max = 1});
   r.add("fabric.backend", s.fabric.backend,
@@ -423,7 +423,7 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
     if (settings.migration.lease < settings.migration.last_timeout)
       return "migration.lease is less than migration.last_timeout";
     if (settings.migration.copy_share > 0 && settings.migration.copy_share < 0.01)
-      return "migration.copy_share is less than 0.01, so that requests would grow faster than they are copied: give "
+      return "migration.copy_share is less than 0.01, so that requests may grow faster than they are copied: give "
              "0.01 to 1, or 0 to leave it to the device";
     if (settings.migration.lease < settings.migration.answer_timeout)
       return "migration.lease is less than migration.answer_timeout, so a destination would give up a source that "

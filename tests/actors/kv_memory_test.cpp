@@ -155,7 +155,6 @@ TEST(KvMemory, SixHeadsGoFromTwoDevicesToThree) {
   EXPECT_EQ(bytes_of(landed), expected(some_blocks, 6));
 }
 
-// 96 bytes on each of two devices: they cannot be cut into ten pieces of 19.2.
 TEST(KvMemory, SaysWhetherCoresOrADeviceCopyIt) {
   const kv_memory host(pool(1)), divided(pool(2));
   const kv_memory device(std::make_shared<pool_of_heads>(heads, true, protocols::memory_kind::device));
@@ -182,6 +181,7 @@ TEST(MigrationSettings, CopiesArePacedAsTheirMemoryAsksForUnlessTold) {
   }
 }
 
+// 96 bytes on each of two devices: they cannot be cut into ten pieces of 19.2.
 TEST(KvMemory, ADegreeThatCannotBeIsRefused) {
   const kv_memory memory(pool(2));
   for (const std::uint32_t wrong : {0U, 5U, 7U, 65U, 96U, 1023U, 1025U, ~0U})
