@@ -15,9 +15,9 @@ using runtime::async::task;
 
 scheduler_metrics::scheduler_metrics(runtime::metrics::registry& registry)
     : rounds(registry.add_counter("godwit_scheduler_rounds_total", "Rounds of migration and autoscaling.")),
-      marks(registry.add_counter_family("godwit_scheduler_marks_total",
-                                        "Pairs of instances marked for migration, each once while it lasts.",
-                                        {"policy"})),
+      marks(registry.add_counter_family(
+          "godwit_scheduler_marks_total",
+          "Pairs of instances marked for migration, counted when they were not paired the round before.", {"policy"})),
       scaling(registry.add_counter_family("godwit_scaling_decisions_total",
                                           "Decisions of autoscaling; dry ones are only said.", {"decision", "dry"})) {}
 

@@ -96,8 +96,8 @@ bool concerns_members(const runtime::config::setting& s) {
   for (const char* table : {"http.", "control.", "frontend.", "scaling."})
     if (s.name.starts_with(table)) return false;
   for (const char* name : {"model.name", "scheduler.policy", "scheduler.migration", "scheduler.migration_interval",
-                           "scheduler.migrate_below", "scheduler.migrate_above", "scheduler.hysteresis",
-                           "scheduler.stale_after", "runtime.drain_timeout", "trace.slow_request"})
+                           "scheduler.migrate_below", "scheduler.migrate_above", "scheduler.stale_after",
+                           "runtime.drain_timeout", "trace.slow_request"})
     if (s.name == name) return false;
   return true;
 }

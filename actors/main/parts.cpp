@@ -133,7 +133,6 @@ actors::scheduler_options make_scheduler_options(const serve_settings& settings,
   o.policies.scaling = settings.scaling.mode;
   o.pairing.source_below = settings.scheduler.migrate_below;
   o.pairing.destination_above = settings.scheduler.migrate_above;
-  o.pairing.hysteresis = settings.scheduler.hysteresis;
   o.scaling.rule = settings.scaling.rule;
   o.scaling.freeness_min = settings.scaling.freeness_min;
   o.scaling.freeness_max = settings.scaling.freeness_max;

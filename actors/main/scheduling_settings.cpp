@@ -41,11 +41,6 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
          .unit = "blocks",
          .min = -freeness_limit,
          .max = freeness_limit});
-  r.add("scheduler.hysteresis", s.scheduler.hysteresis,
-        {.doc = "How far a pair's freeness must be beyond the thresholds before the pair is given up.",
-         .unit = "blocks",
-         .min = 0,
-         .max = freeness_limit});
   r.add("scheduler.move_cooldown", s.scheduler.move_cooldown,
         {.doc = "A running request that came to an instance stays there for so long, and one whose migration failed "
                 "waits so long for the next.",

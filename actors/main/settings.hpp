@@ -61,7 +61,6 @@ struct serve_settings {
     std::chrono::milliseconds migration_interval{200};
     double migrate_below = protocols::pairing_settings{}.source_below;
     double migrate_above = protocols::pairing_settings{}.destination_above;
-    double hysteresis = protocols::pairing_settings{}.hysteresis;
     std::chrono::milliseconds move_cooldown{2'000};
     double move_gain = protocols::selection_settings{}.gain_min;
     std::chrono::milliseconds report_interval{100};

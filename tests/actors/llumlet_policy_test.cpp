@@ -100,6 +100,25 @@ TEST(LlumletPolicy, AMarkWithAnOldReportDoesNotOverloadItsDestination) {
   EXPECT_EQ(w.books->reports.size(), 3U);
 }
 
+// Rounds pair instances anew: the request under way goes where it was going, the next one to the new destination, and
+// the one before is no emptier for it.
+TEST(LlumletPolicy, AMarkMayNameAnotherDestinationInTheMiddleOfAMigration) {
+  auto o = at_once();
+  o.instances = 3;
+  llumlet_world w(o);
+  load_up(w);
+  const auto idle = w.status(1).load;
+  w.mark(0, 1, 600ms, idle);
+  ASSERT_TRUE(w.run_until([&] { return w.status(0).migrations.size() == 1; }));
+  w.mark(0, 2);
+  ASSERT_TRUE(w.run_until([&] { return w.books->committed() == 2; }));
+  EXPECT_EQ(w.books->reports[0].destination, protocols::instance_id{1});
+  EXPECT_EQ(w.books->reports[1].destination, protocols::instance_id{2});
+  w.mark(0, 1, 600ms, idle); // from before the first one's arrival
+  w.world.run_for(500ms);
+  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(w.status(i).load.running, 2U) << "instance " << i;
+}
+
 TEST(LlumletPolicy, UnmarkingEndsWhatIsLeftToMove) {
   llumlet_world w(at_once());
   load_up(w);

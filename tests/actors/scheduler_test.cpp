@@ -390,6 +390,25 @@ TEST_F(Scheduler, ASourceIsMarkedEachRoundWhileItsPairLastsAndUnmarkedThen) {
   EXPECT_TRUE(status().pairs.empty());
 }
 
+// A destination may be free enough and yet have no room for any of the source's requests: a head of line waited for
+// many seconds behind such a pair, with room elsewhere.
+TEST_F(Scheduler, ASourceIsPairedAnewEachRound) {
+  start(3);
+  const auto full = load(0, 63, 2);
+  const auto half = load(1, 40, 2); // F = 12
+  auto other = load(2, 50, 2);      // F = 7
+  run_with({full, half, other}, 500ms);
+  auto& marks = journals[0]->marks;
+  ASSERT_FALSE(marks.empty());
+  EXPECT_EQ(marks.back().to, instance_id{1});
+  other.blocks_used = 20;
+  run_with({full, half, other}, 500ms);
+  EXPECT_EQ(marks.back().to, instance_id{2});
+  for (const auto& mark : marks) EXPECT_TRUE(mark.destination) << "never unmarked in between";
+  EXPECT_EQ(status().marks_total, 2U);
+  EXPECT_EQ(status().pairs, (std::vector<std::pair<instance_id, instance_id>>{{instance_id{0}, instance_id{2}}}));
+}
+
 TEST_F(Scheduler, PausedOrWithoutAPolicyOnlyInstancesThatDrainAreMarked) {
   start(3);
   const auto full = load(0, 63, 10), leaving = load(1, 10, 2), idle = load(2, 0, 0);

@@ -81,14 +81,13 @@ class rounds {
 public:
   double round_us(reported_cluster& cluster) {
     std::vector<double> times;
-    std::vector<migration_pair> marked;
     for (int i = 0; i < rounds_per_run; ++i) {
       for (std::uint32_t j = 0; j < instances / 10; ++j) (void)cluster.next();
       loads_ = cluster.loads();
       const auto begin = steady_clock::now();
-      marked = pair_instances(loads_, marked, {});
+      const auto pairs = pair_instances(loads_, {});
       times.push_back(us_since(begin));
-      if (marked.size() < instances / 10) std::abort(); // it would measure something else
+      if (pairs.size() < instances / 10) std::abort(); // it would measure something else
     }
     return median(std::move(times));
   }
@@ -224,7 +223,6 @@ void bench_memory(session& out) {
   scaling_settings scaling;
   scaling.mode = scaling_mode::dry_run;
   autoscaler scaler{scaling};
-  std::vector<migration_pair> marked;
   std::uint64_t allocated = 0;
   double resident = resident_kib(); // reading it the first time has its own price
   constexpr int thousands = 1000;
@@ -237,7 +235,7 @@ void bench_memory(session& out) {
       if (!scheduler.policy->pick({.tokens = 200})) std::abort();
     }
     if (i >= warm_up) allocated += allocations() - before;
-    marked = pair_instances(scheduler.policy->reports(), marked, {});
+    (void)pair_instances(scheduler.policy->reports(), {});
     scaling_view view;
     view.now_ns = i * 200'000'000LL;
     view.loads = scheduler.policy->reports();

@@ -128,7 +128,6 @@ std::vector<knob> all_knobs() {
       [](shape& s, bool high) { s.node.scheduler.pairing.source_below = high ? 1000 : 0.1; });
   add("scheduler.migrate_above",
       [](shape& s, bool high) { s.node.scheduler.pairing.destination_above = high ? 100 : 0.1; });
-  add("scheduler.hysteresis", [](shape& s, bool high) { s.node.scheduler.pairing.hysteresis = high ? 10 : 0; });
   add("scheduler.move_cooldown",
       [](shape& s, bool high) { s.node.llumlet.selection.cooldown_ns = high ? 10'000'000'000 : 0; });
   add("scheduler.move_gain", [](shape& s, bool high) { s.node.llumlet.selection.gain_min = high ? 20 : -100; });

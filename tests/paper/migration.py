@@ -28,7 +28,7 @@ def exchange(device, length):
     return ["--profile", device, "--instances", 2, "--lengths", f"fixed:{length - answer // 2}:{answer}",
             "--requests", 2 * batch + 1, "--policy", "round_robin", "--migration", "freeness",
             "--scheduler-migrate-below", f"{threshold:.1f}", "--scheduler-migrate-above", f"{threshold:.1f}",
-            "--scheduler-hysteresis", 0, "--scheduler-move-gain", 0, "--scheduler-move-cooldown", "0.1s"]
+            "--scheduler-move-gain", 0, "--scheduler-move-cooldown", "0.1s"]
 
 
 def pooled(runs, path):

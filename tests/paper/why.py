@@ -180,5 +180,5 @@ def over_time(sim, scale, folder):
             ["time in which an instance has a migration under way", "roughly 10 %",
              percent(both[1]["migrations.time_share"])]]), "",
         "Short requests, of which M-M has many, need one stage: all that they have is a last stage. Time under way is less than in "
-        "the paper, most likely because the artifact pairs instances every few steps and keeps them paired, while ours has to gain by a "
-        "move (`scheduler.move_gain`) and lets a request rest after one (`scheduler.move_cooldown`)."])
+        "the paper, most likely because the artifact pairs instances every few steps and keeps them paired, while each of ours has to gain by "
+        "a move (`scheduler.move_gain`) and lets a request rest after one (`scheduler.move_cooldown`)."])

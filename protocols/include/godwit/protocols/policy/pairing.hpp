@@ -25,9 +25,6 @@ struct pairing_settings {
   migration_policy policy = migration_policy::freeness;
   double source_below = 3;      ///< an instance with less is a source
   double destination_above = 6; ///< one with more a destination
-  /// A marked pair lasts until its source has this much more than `source_below`, or its destination so much less than
-  /// `destination_above`.
-  double hysteresis = 1;
 };
 
 struct migration_pair {
@@ -36,22 +33,21 @@ struct migration_pair {
   friend bool operator==(const migration_pair&, const migration_pair&) = default;
 };
 
-/// One round of pairing (Llumnix section 4.4.3): pairs that are marked and still hold stay; of the others the instance
-/// with the lowest freeness is paired with the one with the highest, the second lowest with the second highest, and so
-/// on. No instance is in two pairs. Ascending by source's freeness, then by id.
+/// One round of pairing (Llumnix section 4.4.3): the instance with the lowest freeness is paired with the one with the
+/// highest, the second lowest with the second highest, and so on; each round anew, whoever was paired in the last one.
+/// No instance is in two pairs. Ascending by source's freeness, then by id; those that terminate come first, in turn by
+/// `round`, or one whose requests fit nowhere would keep the others from the only destination.
 ///
 /// * A source has requests, and is ready or terminates. By `freeness` it has less than `source_below`; by `defrag` its
-///   head of line demands more than there is (freeness at most 0), and until it has `hysteresis` once marked.
+///   head of line demands all that is free or more (freeness at most 0).
 /// * A terminating instance is a source whatever the policy, never a destination, and content with any destination that
 ///   has memory left over (freeness above 0), `destination_above` or not: it has to get empty while others are busy.
-///   Where no destination is left, a pair of another source ends for it, the one with the freest destination.
 /// * A destination is ready and has places in queue and batch.
 /// * The source's freeness is below the destination's, whatever the thresholds say.
 ///
 /// `loads` has each instance at most once, in any order. Costs O(instances log instances), whatever runs on them.
 [[nodiscard]] std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads,
-                                                         const std::vector<migration_pair>& marked,
-                                                         const pairing_settings& settings);
+                                                         const pairing_settings& settings, std::uint64_t round = 0);
 
 /// What a source is to be told as the reason of its mark.
 [[nodiscard]] migration_cause::kind mark_cause(const load_report& source) noexcept;
