@@ -14,6 +14,7 @@ import chart
 import page
 import paper
 import rates
+import scaling
 import serving
 import why
 from simulate import Failed, Report, Runs, Simulator, parse, percentile, table_of
@@ -198,6 +199,13 @@ class Arithmetic(unittest.TestCase):
     def test_a_tail_of_tens_of_seconds_is_fine_and_a_queueing_median_is_not(self):
         for p50, p99, fine in ((1000, 50000, True), (1001, 40000, False), (100, 50001, False)):
             self.assertEqual(rates.fine(Report({"prefill_ms": {"count": 1, "p50": p50, "p99": p99}}, COMMAND)), fine)
+
+    def test_what_fewer_instances_cost_is_said_where_it_was_seen(self):
+        self.assertEqual(scaling.worse([1.0, 2.5], [9.0, 12.0]), "")
+        said = scaling.worse([0.5, 2.5], [9.0, 12.0])
+        self.assertIn("up to 2.00x as long", said)
+        self.assertIn("longest prefill is 9x to 12x as long as Llumnix's", said)
+        self.assertNotIn("longest", scaling.worse([0.5, 2.5], [0.9, 12.0]), "not at every load")
 
 
 class Plots(unittest.TestCase):
