@@ -48,7 +48,7 @@ void global_scheduler::pair_up() {
   const auto before = std::exchange(marked_, {});
   const auto known = loads();
   marked_ = protocols::pair_instances(known, settings, rounds_);
-  note_pairing(settings.policy, before, marked_, known);
+  note_pairing(rounds_, settings.policy, before, marked_, known);
   const auto is_source = [this](protocols::instance_id id) {
     return std::any_of(marked_.begin(), marked_.end(), [id](const auto& pair) { return pair.source == id; });
   };

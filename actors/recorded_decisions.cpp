@@ -70,10 +70,12 @@ void note_dispatch(const dispatch_query& query, const dispatch_decision& chosen,
   trace::note("decision.dispatch", std::move(out));
 }
 
-void note_pairing(protocols::migration_policy policy, const std::vector<protocols::migration_pair>& before,
+void note_pairing(std::uint64_t round, protocols::migration_policy policy,
+                  const std::vector<protocols::migration_pair>& before,
                   const std::vector<protocols::migration_pair>& now, const std::vector<protocols::load_report>& loads) {
   if (now == before || !trace::recording_here()) return;
   trace::note("decision.pairing", {{"policy", std::string(to_string(policy))},
+                                   {"round", std::to_string(round)},
                                    {"loads", text(loads)},
                                    {"before", text(before)},
                                    {"chosen", text(now)}});

@@ -18,7 +18,8 @@ namespace godwit::actors {
 void note_dispatch(const dispatch_query& query, const dispatch_decision& chosen,
                    const std::vector<protocols::load_report>& loads);
 /// `decision.pairing`: where the pairs of a round are not those of the round before.
-void note_pairing(protocols::migration_policy policy, const std::vector<protocols::migration_pair>& before,
+void note_pairing(std::uint64_t round, protocols::migration_policy policy,
+                  const std::vector<protocols::migration_pair>& before,
                   const std::vector<protocols::migration_pair>& now, const std::vector<protocols::load_report>& loads);
 /// `decision.scaling`.
 void note_scaling(const protocols::scaling_decision& decision, const std::vector<protocols::load_report>& loads);

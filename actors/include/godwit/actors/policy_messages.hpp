@@ -19,7 +19,7 @@ namespace godwit::actors {
 struct llumlet_interface;
 
 /// Scheduler -> the llumlet of a source: keep moving requests to this destination, until the next round says otherwise
-/// or the lease ends. Comes every round while the pair lasts; one with a null destination takes the mark back.
+/// or the lease ends. Comes every round in which it is a source; a null destination takes the mark back.
 struct migration_mark {
   std::uint64_t round = 0;
   protocols::migration_cause::kind why = protocols::migration_cause::kind::freeness;

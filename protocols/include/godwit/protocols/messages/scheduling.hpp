@@ -86,7 +86,7 @@ struct scheduling_status {
   bool migration_paused = false;
   std::string scaling; ///< "off", "dry_run", "on"
   std::uint64_t rounds_total = 0;
-  std::uint64_t marks_total = 0;    ///< pairs marked, counted once while they last
+  std::uint64_t marks_total = 0;    ///< pairs marked that were not in the round before
   double mean_freeness = 0;         ///< as autoscaling sees it, in blocks per running request
   std::uint32_t provisioning = 0;   ///< instances ordered by autoscaling that are not there yet
   std::int64_t provisioning_ns = 0; ///< since the oldest of those orders
