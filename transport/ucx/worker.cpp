@@ -1,5 +1,7 @@
 #include "ucx/worker.hpp"
 
+#include "ucx/async_thread.hpp"
+
 #include <ucs/config/global_opts.h>
 
 #include <chrono>
@@ -108,6 +110,9 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
     // Blocks go out of the memory in which they lie, without a copy by UCX.
     set("ZCOPY_THRESH", "8K");
     set("RX_SEG_SIZE", std::to_string(bytes_per_segment)); // of its tcp, whose prefix this call does not know
+    // Otherwise its tcp connects and says its first word within one call, and the process is aborted (an assertion of
+    // tcp_ep.c) where the peer ends in between. And a host that does not answer would hold this thread for minutes.
+    set("CONN_NB", "y");
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
     parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -129,17 +134,23 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
     check(ucp_worker_set_am_recv_handler(worker_, &handler), "message handler");
     listen(options_.listen);
   } catch (...) {
-    if (worker_ != nullptr) ucp_worker_destroy(worker_);
-    if (context_ != nullptr) ucp_cleanup(context_);
+    destroy();
     throw;
   }
 }
 
 worker::~worker() {
-  if (listener_ != nullptr) ucp_listener_destroy(listener_);
-  ucp_worker_destroy(worker_);
-  ucp_cleanup(context_);
+  destroy();
   // What was not sent by now is not read any more either: sending_ lets go of it.
+}
+
+void worker::destroy() noexcept {
+  // A peer that connects right now must not find one without the other.
+  run_on_async_thread([this] {
+    if (listener_ != nullptr) ucp_listener_destroy(listener_);
+    if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  });
+  if (context_ != nullptr) ucp_cleanup(context_);
 }
 
 void worker::listen(const std::string& host) {

@@ -76,6 +76,7 @@ private:
                                  std::size_t bytes, const ucp_am_recv_param_t* how);
   [[nodiscard]] connection add(ucp_ep_params_t& parameters, std::string peer);
   void listen(const std::string& host);
+  void destroy() noexcept;
   void reap();
 
   const settings options_;

@@ -1,0 +1,71 @@
+// A fabric may end at any moment, also while a connection is being made.
+#include "transport/fabric/rig.hpp"
+
+#include <godwit/transport/ucx/fabric.hpp>
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace godwit::transport::testing {
+namespace {
+
+// Connecting takes about a millisecond: each of its steps is the last one in some round.
+void wait_in_round(int round) { std::this_thread::sleep_for(std::chrono::microseconds(10 * (round % 200))); }
+
+// UCX 1.13 read what it had freed where a caller's first word came as the listener ended, and aborted the process where
+// a connection was reset and could not be made again within one call.
+TEST(FabricEnds, AReceiverThatEndsWhileItIsConnectedToIsAnError) {
+  const auto from = block_memory(1, 65536);
+  const auto to = block_memory(1, 65536);
+  const auto sender = ucx::make_fabric({});
+  for (int round = 0; round < 400; ++round) {
+    auto receiver = ucx::make_fabric({});
+    post(*receiver, {1, 1}, to.regions());
+    const auto sent = send(*sender, receiver->address(), {1, 1}, 0, from.regions());
+    wait_in_round(round);
+    receiver.reset();
+    ASSERT_TRUE(sent->next()) << "neither sent nor failed, round " << round;
+  }
+  EXPECT_EQ(sender->figures().sends_open, 0U);
+}
+
+TEST(FabricEnds, ASenderThatEndsWhileItConnectsHurtsNobody) {
+  const auto from = block_memory(1, 65536);
+  auto to = block_memory(1, 65536);
+  const auto receiver = ucx::make_fabric({});
+  for (int round = 0; round < 400; ++round) {
+    auto sender = ucx::make_fabric({});
+    post(*receiver, {1, 1}, to.regions());
+    const auto sent = send(*sender, receiver->address(), {1, 1}, 0, from.regions());
+    wait_in_round(round);
+    sender.reset();
+    ASSERT_EQ(sent->count(), 1U) << "before the destructor returned, round " << round;
+    ASSERT_TRUE(withdraw(*receiver, {1, 1})) << "round " << round;
+  }
+  EXPECT_TRUE(eventually([&] { return receiver->figures().peers_open == 0; }));
+}
+
+// The thread on which UCX takes connections is one for all fabrics of a process.
+TEST(FabricEnds, ManyMayEndAtOnce) {
+  const auto from = block_memory(1, 65536);
+  const auto to = block_memory(1, 65536);
+  std::vector<std::thread> threads;
+  for (int each = 0; each < 4; ++each)
+    threads.emplace_back([&from, &to, each] {
+      for (int round = 0; round < 60; ++round) {
+        auto a = ucx::make_fabric({}), b = ucx::make_fabric({});
+        post(*b, {1, 1}, to.regions());
+        const auto sent = send(*a, b->address(), {1, 1}, 0, from.regions());
+        wait_in_round(round * 7 + each);
+        if (round % 2 == 0) std::swap(a, b);
+        a.reset();
+        b.reset();
+        EXPECT_EQ(sent->count(), 1U);
+      }
+    });
+  for (auto& one : threads) one.join();
+}
+
+} // namespace
+} // namespace godwit::transport::testing
