@@ -41,10 +41,11 @@ std::vector<protocols::load_report> global_scheduler::loads() const {
   return out;
 }
 
-// Without a policy, or paused, only those that drain get rid of requests.
 void global_scheduler::pair_up() {
   auto settings = options_.pairing;
-  settings.policy = options_.policies.migration_paused ? migration_policy::none : options_.policies.migration;
+  settings.policy = options_.policies.migration;
+  if (options_.policies.migration_paused && settings.policy != migration_policy::never)
+    settings.policy = migration_policy::none; // drains go on
   const auto before = std::exchange(marked_, {});
   const auto known = loads();
   marked_ = protocols::pair_instances(known, settings, rounds_);

@@ -14,7 +14,6 @@
 
 namespace godwit::main {
 
-using protocols::migration_policy;
 using protocols::scaling_mode;
 using protocols::unexpected;
 
@@ -34,13 +33,11 @@ struct switchable {
 };
 
 std::vector<switchable> all_switches() {
-  std::vector<std::string_view> migration, scaling;
-  for (const auto policy : {migration_policy::freeness, migration_policy::defrag, migration_policy::none})
-    migration.push_back(to_string(policy));
+  std::vector<std::string_view> scaling;
   for (const auto mode : {scaling_mode::off, scaling_mode::dry_run, scaling_mode::on})
     scaling.push_back(to_string(mode));
   return {{"dispatch", &actors::policy_order::dispatch, protocols::dispatcher_names()},
-          {"migration", &actors::policy_order::migration, std::move(migration)},
+          {"migration", &actors::policy_order::migration, protocols::migration_policy_names()},
           {"scaling", &actors::policy_order::scaling, std::move(scaling)}};
 }
 

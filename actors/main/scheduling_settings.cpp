@@ -20,9 +20,11 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
   r.add("scheduler.migration", s.scheduler.migration,
         {{"freeness", protocols::migration_policy::freeness},
          {"defrag", protocols::migration_policy::defrag},
-         {"none", protocols::migration_policy::none}},
+         {"none", protocols::migration_policy::none},
+         {"never", protocols::migration_policy::never}},
         {.doc = "Which requests migrate by themselves. freeness: away from instances that run out of memory. defrag: "
-                "only from those whose next request waits for memory. none: only by hand and to drain an instance.",
+                "only from those whose next request waits for memory. none: only by hand and to drain an instance. "
+                "never: only by hand; an instance that drains answers its requests itself.",
          .flag = "--migration"});
   r.add("scheduler.migration_interval", s.scheduler.migration_interval,
         {.doc = "Between two rounds in which instances are paired for migration, and autoscaling looks at the load.",

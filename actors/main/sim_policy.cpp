@@ -14,7 +14,7 @@ namespace {
 const std::vector<policy_bundle>& bundles() {
   static const std::vector<policy_bundle> all{{"llumnix", "freeness", migration_policy::freeness, true},
                                               {"llumnix-base", "freeness", migration_policy::freeness, false},
-                                              {"infaas++", "infaas", migration_policy::none, true}};
+                                              {"infaas++", "infaas", migration_policy::never, true}};
   return all;
 }
 
@@ -33,7 +33,7 @@ protocols::expected<policy_bundle, std::string> find_bundle(std::string_view nam
     if (one.name == name) return one;
   const auto dispatchers = protocols::dispatcher_names();
   if (std::find(dispatchers.begin(), dispatchers.end(), name) != dispatchers.end())
-    return policy_bundle{std::string(name), std::string(name), migration_policy::none, true};
+    return policy_bundle{std::string(name), std::string(name), migration_policy::never, true};
   return protocols::unexpected("no policy is called '" + std::string(name) + "'; known are " + bundle_names());
 }
 

@@ -12,7 +12,7 @@ namespace godwit::main {
 struct policy_bundle {
   std::string name;
   std::string dispatch;
-  protocols::migration_policy migration = protocols::migration_policy::none;
+  protocols::migration_policy migration = protocols::migration_policy::never;
   bool priorities = true; ///< false: requests of all priorities are treated alike
 };
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::array names{std::pair{migration_policy::freeness, std::string_view{"freeness"}},
                            std::pair{migration_policy::defrag, std::string_view{"defrag"}},
-                           std::pair{migration_policy::none, std::string_view{"none"}}};
+                           std::pair{migration_policy::none, std::string_view{"none"}},
+                           std::pair{migration_policy::never, std::string_view{"never"}}};
 
 struct node {
   instance_id instance;
@@ -31,10 +32,11 @@ public:
   explicit rules(const pairing_settings& settings) noexcept : s_(settings) {}
 
   [[nodiscard]] bool is_source(const node& n) const noexcept {
-    if (!has_requests(*n.load)) return false;
+    if (!has_requests(*n.load) || s_.policy == migration_policy::never) return false;
     if (n.load->terminating) return true;
     if (!n.load->ready) return false;
     switch (s_.policy) {
+    case migration_policy::never:
     case migration_policy::none:
       return false;
     case migration_policy::defrag:

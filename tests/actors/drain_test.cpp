@@ -116,6 +116,28 @@ TEST(Drain, AnInstanceDrainedUnderLoadLosesNothingAndStops) {
   EXPECT_GT(moves, 20U);
 }
 
+// As in a system without migration: what a policy of that system costs can be compared.
+TEST(Drain, WithoutMigrationItAnswersItsRequestsItselfAndStopsThen) {
+  for (const bool paused : {false, true}) {
+    sim_cluster cluster(slow(1, 3, [](actors::node_options& n) {
+      n.scheduler.policies.migration = protocols::migration_policy::never;
+    }));
+    const auto all = submit_some(cluster, many);
+    cluster.run_for(300ms);
+    if (paused) set(cluster, [](actors::policy_order& o) { o.paused = "yes"; });
+    ASSERT_EQ(drain(cluster, 1), "");
+    cluster.run_for(1ms);
+    const auto its_own = cluster.status().instances[1].load.running;
+    ASSERT_GT(its_own, 0U);
+    ASSERT_TRUE(run_until_stopped(cluster, 1));
+    ASSERT_TRUE(cluster.run_until_ended(all));
+    expect_whole_answers(all, 1);
+    EXPECT_EQ(cluster.status().moves_total, 0U);
+    EXPECT_EQ(cluster.status().redispatches_total, 0U);
+    EXPECT_EQ(cluster.blocks_used(), 0U);
+  }
+}
+
 TEST(Drain, TakenBackItGoesOnAndAStoppedOneStartsAgain) {
   sim_cluster cluster(slow(1, 2));
   const auto all = submit_some(cluster, many);

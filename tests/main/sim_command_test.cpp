@@ -204,7 +204,7 @@ TEST(SimPolicy, KnowsThePapersNamesAndEveryDispatcher) {
   EXPECT_EQ(find_bundle("llumnix")->migration, protocols::migration_policy::freeness);
   EXPECT_FALSE(find_bundle("llumnix-base")->priorities);
   EXPECT_EQ(find_bundle("infaas++")->dispatch, "infaas");
-  EXPECT_EQ(find_bundle("round_robin")->migration, protocols::migration_policy::none);
+  EXPECT_EQ(find_bundle("round_robin")->migration, protocols::migration_policy::never);
   EXPECT_FALSE(find_bundle(""));
 }
 

@@ -26,12 +26,13 @@ pairing_settings by(migration_policy policy) {
   s.policy = policy;
   return s;
 }
-const auto all_policies = {migration_policy::none, migration_policy::defrag, migration_policy::freeness};
+const auto policies_that_drain = {migration_policy::none, migration_policy::defrag, migration_policy::freeness};
 
 TEST(MigrationPolicy, HasANameThatIsReadBack) {
-  for (const auto policy : all_policies) EXPECT_EQ(parse_migration_policy(to_string(policy)), policy);
+  for (const auto policy : policies_that_drain) EXPECT_EQ(parse_migration_policy(to_string(policy)), policy);
+  EXPECT_EQ(parse_migration_policy(to_string(migration_policy::never)), migration_policy::never);
   EXPECT_FALSE(parse_migration_policy("sometimes"));
-  ASSERT_EQ(migration_policy_names().size(), 3U);
+  ASSERT_EQ(migration_policy_names().size(), 4U);
   EXPECT_EQ(migration_policy_names().front(), "freeness");
 }
 
@@ -101,17 +102,17 @@ TEST(Pairing, ASourceIsReadyOrTerminates) {
 }
 
 // Llumnix section 4.4.2: the fake request drains a terminating instance.
-TEST(Pairing, ATerminatingInstanceIsASourceWhateverThePolicy) {
+TEST(Pairing, ATerminatingInstanceIsASourceByEveryPolicyThatMigrates) {
   auto leaving = load_with_freeness(1, 500);
   leaving.terminating = true;
-  for (const auto policy : all_policies)
+  for (const auto policy : policies_that_drain)
     EXPECT_EQ(pair_instances({leaving, load_of(2)}, by(policy)), pairs{pair_of(1, 2)}) << to_string(policy);
 }
 
 TEST(Pairing, ATerminatingInstanceIsNeverADestination) {
   auto leaving = load_of(1);
   leaving.terminating = true;
-  for (const auto policy : all_policies)
+  for (const auto policy : policies_that_drain)
     EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, -5)}, by(policy)), pairs{});
 }
 
@@ -147,6 +148,14 @@ TEST(Pairing, ATerminatingInstanceThatIsEmptyNeedsNobody) {
 
 TEST(Pairing, WithoutAPolicyNobodyElseIsASource) {
   EXPECT_EQ(pair_instances({load_with_freeness(1, -9), load_of(2)}, by(migration_policy::none)), pairs{});
+}
+
+TEST(Pairing, WithoutMigrationNotEvenATerminatingInstanceIsASource) {
+  auto leaving = load_with_freeness(1, 5);
+  leaving.terminating = true;
+  EXPECT_EQ(pair_instances({leaving, load_of(2)}, by(migration_policy::none)), pairs{pair_of(1, 2)});
+  EXPECT_EQ(pair_instances({leaving, load_of(2)}, by(migration_policy::never)), pairs{});
+  EXPECT_EQ(pair_instances({load_with_freeness(1, -9), load_of(2)}, by(migration_policy::never)), pairs{});
 }
 
 TEST(Pairing, DefragmentsOnlyWhereTheHeadOfLineCannotStart) {

@@ -108,7 +108,7 @@ TEST(PolicyProperties, PairingNeverPairsAnInstanceWithItselfOrTwiceAndKeepsToIts
   std::size_t pairs_seen = 0;
   for (int cluster = 0; cluster < 3000; ++cluster) {
     pairing_settings settings;
-    settings.policy = static_cast<migration_policy>(random.below(3));
+    settings.policy = static_cast<migration_policy>(random.below(4));
     settings.source_below = static_cast<double>(random.below(60)) - 20;
     settings.destination_above = static_cast<double>(random.below(60)) - 20;
     std::map<instance_id, load_report> loads;
@@ -123,6 +123,7 @@ TEST(PolicyProperties, PairingNeverPairsAnInstanceWithItselfOrTwiceAndKeepsToIts
     auto before = no_freeness;
     auto last = -no_freeness;
     for (const auto& pair : pairs) {
+      ASSERT_NE(settings.policy, migration_policy::never);
       ASSERT_NE(pair.source, pair.destination);
       ASSERT_TRUE(used.insert(pair.source).second);
       ASSERT_TRUE(used.insert(pair.destination).second);

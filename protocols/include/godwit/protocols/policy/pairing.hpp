@@ -14,6 +14,7 @@ enum class migration_policy : std::uint8_t {
   none,     ///< only by hand, and to drain an instance that terminates
   defrag,   ///< instances whose head of line waits for memory get rid of running requests
   freeness, ///< and instances that run out of memory soon too (Llumnix)
+  never,    ///< only by hand: an instance that terminates ends its requests itself, as without migration (INFaaS++)
 };
 [[nodiscard]] std::string_view to_string(migration_policy policy) noexcept;
 [[nodiscard]] std::optional<migration_policy> parse_migration_policy(std::string_view name) noexcept;
@@ -40,7 +41,7 @@ struct migration_pair {
 ///
 /// * A source has requests, and is ready or terminates. By `freeness` it has less than `source_below`; by `defrag` its
 ///   head of line demands all that is free or more (freeness at most 0).
-/// * A terminating instance is a source whatever the policy, never a destination, and content with any destination that
+/// * A terminating instance is a source by every policy but `never`, never a destination, and content with any destination that
 ///   has memory left over (freeness above 0), `destination_above` or not: it has to get empty while others are busy.
 /// * A destination is ready and has places in queue and batch.
 /// * The source's freeness is below the destination's, whatever the thresholds say.

@@ -1,0 +1,154 @@
+"""A head and members, each a process of its own, that can be killed, stopped and started anew."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+
+SETTINGS = """
+[scheduler] # everybody is either too full or free enough: requests migrate all the time
+migrate_below = 60
+migrate_above = 60
+move_gain = 0
+move_cooldown = "20ms"
+migration_interval = "50ms"
+[frontend] # whose instance dies ever again is not given up
+attempts_max = 10000
+"""
+
+
+class Failed(Exception):
+    """The cluster does not do what it should; the text says what."""
+
+
+def clean(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Process:
+    """One of the cluster's processes, over all its lives."""
+
+    def __init__(self, name, command, folder):
+        self.name, self.command, self.log = name, command, os.path.join(folder, f"{name}.log")
+        self.process, self.killed = None, False
+        self.lock = threading.Lock()
+
+    def start(self):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GODWIT_")}
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env=environment)
+        self.killed = False
+
+    def runs(self):
+        """Throws where it ended otherwise than it was told to."""
+        if self.process is None:
+            return False
+        code = self.process.poll()
+        if code is not None and code != (-signal.SIGKILL if self.killed else 0):
+            raise Failed(f"{self.name} ended by itself, with {code}")
+        return code is None
+
+    def kill(self):
+        self.killed = True
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self):
+        self.process.terminate()
+
+    def stop_for(self, seconds):
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
+
+    def end(self, timeout_s=60):
+        """What was wrong with its end; empty where nothing was."""
+        if self.process is None:
+            return []
+        self.process.terminate()
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return [f"{self.name} does not end within {timeout_s} s"]
+        return [] if code == 0 or (self.killed and code == -signal.SIGKILL) else [f"{self.name} ended with {code}"]
+
+
+class Cluster:
+    """The head has an instance of its own, so that there is always one; `url` is its HTTP endpoint."""
+
+    def __init__(self, godwit, folder, members, flags, head_may_die):
+        self.godwit, self.head_may_die = godwit, head_may_die
+        http, control = free_port(), free_port()
+        self.url, self.control = f"http://127.0.0.1:{http}", f"127.0.0.1:{control}"
+        settings = os.path.join(folder, "soak.toml")
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write(SETTINGS)
+        common = ["--config", settings, "--instances", "1", "--device", "cpu", "--threads", "1", "--kv-bytes", "8MiB",
+                  *flags]
+        self.head = Process("head", [godwit, "serve", "--listen", f"127.0.0.1:{http}", "--control", self.control,
+                                     *common], folder)
+        self.members = [Process(f"member{number}", [godwit, "node", "--join", self.control, *common], folder)
+                        for number in range(members)]
+
+    def __enter__(self):
+        self.head.start()
+        self.wait_ready(60)
+        return self
+
+    def __exit__(self, *_):
+        for process in [self.head, *self.members]:
+            if process.process is not None and process.process.poll() is None:
+                process.kill()
+
+    def wait_ready(self, timeout_s):
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until:
+            if not self.head.runs():
+                raise Failed("the head ended at its start")
+            try:
+                with urllib.request.urlopen(self.url + "/health", timeout=5):
+                    return
+            except OSError:
+                time.sleep(0.1)
+        raise Failed(f"the head takes no requests after {timeout_s} s")
+
+    def wait_for_instances(self, count, timeout_s):
+        until = time.monotonic() + timeout_s
+        while sum(one["state"] == "ready" for one in self.status()["instances"]) < count:
+            if time.monotonic() > until:
+                raise Failed(f"{count} instances are not ready after {timeout_s} s")
+            time.sleep(0.1)
+
+    def check(self):
+        for process in [self.head, *self.members]:
+            process.runs()
+
+    def status(self):
+        asked = subprocess.run([self.godwit, "status", "--json", "--control", self.control], capture_output=True,
+                               text=True, timeout=30, check=False)
+        if asked.returncode != 0:
+            raise Failed(f"godwit status: {asked.stderr.strip()}")
+        return json.loads(asked.stdout)
+
+    def moves(self):
+        """Migrations that the head has counted; nothing while it cannot say."""
+        try:
+            return self.status()["moves"]
+        except Failed:
+            return None
+
+    def end(self):
+        return [wrong for process in [*self.members, self.head] for wrong in process.end()]
