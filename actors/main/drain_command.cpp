@@ -26,8 +26,10 @@ int drain(const drain_options& options) {
     return 1;
   }
   std::cout << "instance " << options.instance
-            << (options.undo ? " takes requests again\n"
-                             : " drains: its requests move away, then it stops; 'godwit status' shows how far it is\n")
+            << (options.undo
+                    ? " takes requests again\n"
+                    : " drains: it takes no more requests, and stops when it has none; 'godwit status' shows how far "
+                      "it is\n")
             << std::flush;
   return 0;
 }
@@ -36,7 +38,8 @@ int drain(const drain_options& options) {
 
 void add_drain_command(CLI::App& app, command_result& result) {
   auto options = std::make_shared<drain_options>();
-  auto* command = app.add_subcommand("drain", "Move all requests away from an instance, then stop it");
+  auto* command = app.add_subcommand(
+      "drain", "Take an instance out: its requests move away, or end there by the migration policy never");
   command->add_option("instance", options->instance, "Its number, as 'godwit status' shows it")
       ->type_name("INSTANCE")
       ->required();

@@ -119,9 +119,8 @@ TEST(Drain, AnInstanceDrainedUnderLoadLosesNothingAndStops) {
 // As in a system without migration: what a policy of that system costs can be compared.
 TEST(Drain, WithoutMigrationItAnswersItsRequestsItselfAndStopsThen) {
   for (const bool paused : {false, true}) {
-    sim_cluster cluster(slow(1, 3, [](actors::node_options& n) {
-      n.scheduler.policies.migration = protocols::migration_policy::never;
-    }));
+    sim_cluster cluster(slow(
+        1, 3, [](actors::node_options& n) { n.scheduler.policies.migration = protocols::migration_policy::never; }));
     const auto all = submit_some(cluster, many);
     cluster.run_for(300ms);
     if (paused) set(cluster, [](actors::policy_order& o) { o.paused = "yes"; });
@@ -136,6 +135,27 @@ TEST(Drain, WithoutMigrationItAnswersItsRequestsItselfAndStopsThen) {
     EXPECT_EQ(cluster.status().redispatches_total, 0U);
     EXPECT_EQ(cluster.blocks_used(), 0U);
   }
+}
+
+TEST(Drain, WithoutMigrationFromTheMiddleOnItEndsWhatItHas) {
+  std::uint64_t moved = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    sim_cluster cluster(slow(seed, 3));
+    const auto all = submit_some(cluster, many);
+    cluster.run_for(300ms);
+    ASSERT_EQ(drain(cluster, 1), "");
+    cluster.run_for(300ms);
+    EXPECT_EQ(set(cluster, [](actors::policy_order& o) { o.migration = "never"; }).error, "");
+    cluster.run_for(1s); // what is under way goes on, and marks are taken back
+    const auto by_then = cluster.status().moves_total;
+    ASSERT_TRUE(run_until_stopped(cluster, 1)) << "seed " << seed;
+    ASSERT_TRUE(cluster.run_until_ended(all)) << "seed " << seed;
+    EXPECT_EQ(cluster.status().moves_total, by_then) << "seed " << seed;
+    expect_whole_answers(all, seed);
+    EXPECT_EQ(cluster.blocks_used(), 0U);
+    moved += by_then;
+  }
+  EXPECT_GT(moved, 0U);
 }
 
 TEST(Drain, TakenBackItGoesOnAndAStoppedOneStartsAgain) {
@@ -331,7 +351,7 @@ TEST(Policies, UnknownNamesAreRefusedWithTheKnownOnesAndChangeNothing) {
                 o.dispatch = "infaas";
                 o.migration = "all";
               }),
-              HasSubstr("known are freeness, defrag, none"));
+              HasSubstr("known are freeness, defrag, none, never"));
   EXPECT_THAT(refused([](auto& o) { o.paused = "maybe"; }), HasSubstr("(yes) or not (no)"));
   EXPECT_THAT(refused([](auto& o) { o.scaling = "up"; }), HasSubstr("known are off, dry_run, on"));
   EXPECT_EQ(cluster.status().scheduling.dispatch_policy, "freeness");

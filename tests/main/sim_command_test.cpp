@@ -94,7 +94,7 @@ TEST(SimCommand, AnswersEverythingWhateverThePolicy) {
 TEST(SimCommand, TakesMigrationFromThePolicyUnlessTheSettingsSayOtherwise) {
   auto options = options_of("S-S", 6, 20);
   options.policy = "infaas++";
-  EXPECT_EQ(parse(simulate(options)).at("setup").at("migration").as_string(), "none");
+  EXPECT_EQ(parse(simulate(options)).at("setup").at("migration").as_string(), "never");
   options.migration_told = true;
   options.settings.scheduler.migration = protocols::migration_policy::defrag;
   const auto report = parse(simulate(options));

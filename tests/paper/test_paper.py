@@ -207,6 +207,16 @@ class Arithmetic(unittest.TestCase):
         self.assertIn("longest prefill is 9x to 12x as long as Llumnix's", said)
         self.assertNotIn("longest", scaling.worse([0.5, 2.5], [0.9, 12.0]), "not at every load")
 
+    def test_what_is_smaller_than_in_the_paper_is_named_by_load(self):
+        self.assertEqual(scaling.smaller({"Poisson": (12.2, 0.16), "Gamma": (11.0, 0.18)}), "")
+        said = scaling.smaller({"Poisson": (3.0, 0.17), "Gamma": (11.0, 0.17)})
+        self.assertIn("known: the gain in prefill's P99 by Poisson arrivals, the saving by Gamma arrivals.", said)
+
+    def test_baselines_do_not_drain_by_migration_unless_it_is_said(self):
+        self.assertNotIn("--migration", scaling.run("infaas++", 10, 2, 1, 10))
+        drains = scaling.run(scaling.DRAINS, 10, 2, 1, 10)
+        self.assertEqual(drains[drains.index("--policy"):][1:4], ["infaas++", "--migration", "none"])
+
 
 class Plots(unittest.TestCase):
     def drawn(self, *charts, **more):

@@ -1,12 +1,12 @@
 """A head and members, each a process of its own, that can be killed, stopped and started anew."""
 
+import dataclasses
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
 import urllib.request
 
@@ -41,15 +41,15 @@ class Process:
 
     def __init__(self, name, command, folder):
         self.name, self.command, self.log = name, command, os.path.join(folder, f"{name}.log")
-        self.process, self.killed = None, False
-        self.lock = threading.Lock()
+        self.process, self.killed, self.told, self.log_begins = None, False, False, 0
 
     def start(self):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GODWIT_")}
         with open(self.log, "ab") as log:
+            self.log_begins = log.tell()
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=environment)
-        self.killed = False
+        self.killed = self.told = False
 
     def runs(self):
         """Throws where it ended otherwise than it was told to."""
@@ -57,8 +57,19 @@ class Process:
             return False
         code = self.process.poll()
         if code is not None and code != (-signal.SIGKILL if self.killed else 0):
-            raise Failed(f"{self.name} ended by itself, with {code}")
+            last = self.said().decode(errors="replace").strip().rpartition("\n")[2]
+            raise Failed(f"{self.name} ended by itself, with {code}; its last words: {last}")
         return code is None
+
+    def may_be_told(self):
+        """To end: it can hear that (before it is ready it may not), and has not been told yet (twice means at once)."""
+        return not self.told and b"\nready" in b"\n" + self.said()
+
+    def said(self):
+        """What it wrote in this life."""
+        with open(self.log, "rb") as log:
+            log.seek(self.log_begins)
+            return log.read()
 
     def kill(self):
         self.killed = True
@@ -66,7 +77,9 @@ class Process:
         self.process.wait()
 
     def terminate(self):
-        self.process.terminate()
+        if not self.told:
+            self.process.terminate()
+        self.told = True
 
     def stop_for(self, seconds):
         self.process.send_signal(signal.SIGSTOP)
@@ -74,10 +87,9 @@ class Process:
         self.process.send_signal(signal.SIGCONT)
 
     def end(self, timeout_s=60):
-        """What was wrong with its end; empty where nothing was."""
+        """What was wrong with the end of one that was told to; empty where nothing was."""
         if self.process is None:
             return []
-        self.process.terminate()
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -86,11 +98,18 @@ class Process:
         return [] if code == 0 or (self.killed and code == -signal.SIGKILL) else [f"{self.name} ended with {code}"]
 
 
+@dataclasses.dataclass(frozen=True)
+class HeadCount:
+    """Which of its lives the head is in, and whether it takes no requests between two of them."""
+    life: int = 1
+    away: bool = False
+
+
 class Cluster:
     """The head has an instance of its own, so that there is always one; `url` is its HTTP endpoint."""
 
     def __init__(self, godwit, folder, members, flags, head_may_die):
-        self.godwit, self.head_may_die = godwit, head_may_die
+        self.godwit, self.head_may_die, self.head_count = godwit, head_may_die, HeadCount()
         http, control = free_port(), free_port()
         self.url, self.control = f"http://127.0.0.1:{http}", f"127.0.0.1:{control}"
         settings = os.path.join(folder, "soak.toml")
@@ -105,13 +124,25 @@ class Cluster:
 
     def __enter__(self):
         self.head.start()
-        self.wait_ready(60)
+        try:
+            self.wait_ready(60)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
         for process in [self.head, *self.members]:
             if process.process is not None and process.process.poll() is None:
                 process.kill()
+
+    def kill_head(self):
+        """And start it anew, on the same ports."""
+        self.head_count = HeadCount(self.head_count.life, True)
+        self.head.kill()
+        self.head.start()
+        self.wait_ready(60)
+        self.head_count = HeadCount(self.head_count.life + 1)
 
     def wait_ready(self, timeout_s):
         until = time.monotonic() + timeout_s
@@ -137,8 +168,11 @@ class Cluster:
             process.runs()
 
     def status(self):
-        asked = subprocess.run([self.godwit, "status", "--json", "--control", self.control], capture_output=True,
-                               text=True, timeout=30, check=False)
+        try:
+            asked = subprocess.run([self.godwit, "status", "--json", "--control", self.control], capture_output=True,
+                                   text=True, timeout=30, check=False)
+        except subprocess.TimeoutExpired:
+            raise Failed("godwit status says nothing for 30 s") from None
         if asked.returncode != 0:
             raise Failed(f"godwit status: {asked.stderr.strip()}")
         return json.loads(asked.stdout)
@@ -151,4 +185,11 @@ class Cluster:
             return None
 
     def end(self):
-        return [wrong for process in [*self.members, self.head] for wrong in process.end()]
+        """The members first, so that each can take its leave."""
+        wrong = []
+        for some in (self.members, [self.head]):
+            for process in some:
+                process.terminate()
+            for process in some:
+                wrong += process.end()
+        return wrong

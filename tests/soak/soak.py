@@ -2,13 +2,14 @@
 """Real processes under faults, for as long as you like: a head and members that are killed, stopped and started anew while
 clients ask and requests migrate all the time. Every answer has to be the undisturbed one, and nothing may be left over.
 
-The seed fixes what is asked and which faults are drawn; when they hit is up to the machine. (`./run explore` is the search
-that replays: the same actors on virtual time.)
+The seed draws what is asked and what happens; how that meets is up to the machine. (`./run explore` is the search that
+replays: the same actors on virtual time.)
 """
 
 import argparse
 import collections
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -36,12 +37,17 @@ class Clients:
         while not self.over.is_set():
             number = draw.randrange(len(self.asked))
             hang_up_after = draw.randrange(1, 30) if draw.random() < 0.1 else None
+            head = self.cluster.head_count
             try:
                 answer = ask(self.cluster.url, self.asked[number], hang_up_after)
-            except Lost as lost:  # rightful where the head was killed, and then only
-                self.note("asked again" if self.cluster.head_may_die else "wrong", number, str(lost))
+            except Lost as lost:  # rightful where the head was killed meanwhile, and then only
+                rightful = head.away or head != self.cluster.head_count
+                self.note("asked again" if rightful else "wrong", number, str(lost))
                 time.sleep(0.2)
                 continue
+            except Exception as wrong:  # pylint: disable=broad-except # whatever it is, it is no answer
+                self.note("wrong", number, repr(wrong))
+                return
             right = self.calm[number].startswith(answer) if hang_up_after else answer == self.calm[number]
             self.note(("hung up" if hang_up_after else "answered") if right else "wrong", number, answer)
 
@@ -68,11 +74,9 @@ def disturb(cluster, draw, counts):
         return
     fault = draw.choice(FAULTS)
     if cluster.head_may_die and draw.random() < 0.05:
-        counts["head killed"] += 1
-        cluster.head.kill()
-        cluster.head.start()
+        kill_head(cluster, counts)
         return
-    if fault == "nothing":
+    if fault == "nothing" or (fault == "terminate" and not victim.may_be_told()):
         return
     counts[fault] += 1
     if fault == "kill":
@@ -83,13 +87,25 @@ def disturb(cluster, draw, counts):
         victim.stop_for(draw.uniform(0.1, 1.5))
 
 
+def kill_head(cluster, counts):
+    counts["head killed"] += 1
+    cluster.kill_head()
+
+
+def not_tried(clients, migrations, faults, head):
+    """What a run without it would not have tested."""
+    return [f"there was no {what}" for what, there in (
+        ("answer", clients.counts["answered"]), ("migration", migrations), ("fault", sum(faults.values())),
+        ("kill of the head", faults["head killed"] or not head)) if not there]
+
+
 def left_over(cluster):
     """What the books hold once nobody asks; nothing is said where that is nothing."""
     status = cluster.status()
     found = [f"{status['requests_open']} requests open"] if status["requests_open"] else []
     found += [f"{one['kv_blocks_used']} blocks of instance {one['instance']}" for one in status["instances"]
               if one["kv_blocks_used"]]
-    if status["requests_failed"] and not cluster.head_may_die:
+    if status["requests_failed"]:
         found.append(f"{status['requests_failed']} requests failed")
     return found
 
@@ -114,12 +130,15 @@ def soak(options, folder):
             if time.monotonic() - said > 60:
                 said = time.monotonic()
                 print(line(clients, migrations, faults), file=sys.stderr, flush=True)
+        if options.head and not faults["head killed"]:
+            kill_head(cluster, faults)
         for member in cluster.members:
             if not member.runs():
                 member.start()
-        cluster.wait_ready(60)
+        if not clients.wrong:
+            cluster.wait_for_instances(1 + options.members, 60)
         clients.end(120)
-        problems = list(clients.wrong)
+        problems = clients.wrong + not_tried(clients, migrations, faults, options.head)
         until = time.monotonic() + 15
         while (rest := left_over(cluster)) and time.monotonic() < until:
             time.sleep(0.2)
@@ -144,17 +163,19 @@ def main():
     parser.add_argument("--members", type=int, default=3, help="processes beside the head, one instance each (3)")
     parser.add_argument("--clients", type=int, default=10, help="that ask at a time (10)")
     parser.add_argument("--head", action="store_true", help="kill the head too: its clients ask again")
-    parser.add_argument("flags", nargs="*", metavar="-- FLAGS", help="for all processes, as of godwit serve")
+    parser.add_argument("flags", nargs="*", metavar="-- FLAGS", help="for all processes, as of godwit node")
     options = parser.parse_args()
     for name, least in (("minutes", 0.01), ("members", 1), ("clients", 1)):
         if getattr(options, name) < least:
             parser.error(f"--{name} wants at least {least}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # its processes end with it
     folder = tempfile.mkdtemp(prefix="godwit-soak-")
     try:
         said, problems = soak(options, folder)
     except Failed as failed:
         said, problems = "", [str(failed)]
-    print(said)
+    if said:
+        print(said)
     if problems:
         print("\n".join(f"FAILED: {problem}" for problem in problems))
         print(f"the processes' logs are in {folder}")

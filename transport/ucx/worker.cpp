@@ -111,7 +111,7 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
     set("ZCOPY_THRESH", "8K");
     set("RX_SEG_SIZE", std::to_string(bytes_per_segment)); // of its tcp, whose prefix this call does not know
     // Otherwise its tcp connects and says its first word within one call, and the process is aborted (an assertion of
-    // tcp_ep.c) where the peer ends in between. And a host that does not answer would hold this thread for minutes.
+    // tcp_ep.c) where the peer ends in between. And a host that falls silent right then would hold this thread.
     set("CONN_NB", "y");
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -145,11 +145,18 @@ worker::~worker() {
 }
 
 void worker::destroy() noexcept {
-  // A peer that connects right now must not find one without the other.
-  run_on_async_thread([this] {
-    if (listener_ != nullptr) ucp_listener_destroy(listener_);
-    if (worker_ != nullptr) ucp_worker_destroy(worker_);
-  });
+  std::vector<std::shared_ptr<void>>
+      held; // what did not end in time ends now, on whatever thread: users' is let go here
+  for (auto& one : sending_) held.push_back(std::move(one.keep));
+  if (listener_ != nullptr) {
+    // A peer that connects right now must not find one without the other.
+    run_on_async_thread([this] {
+      ucp_listener_destroy(listener_);
+      ucp_worker_destroy(worker_);
+    });
+  } else if (worker_ != nullptr) {
+    ucp_worker_destroy(worker_);
+  }
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 

@@ -19,7 +19,8 @@ namespace godwit::transport::ucx {
 /// A number of ours for an endpoint, never used twice.
 using connection = std::uint64_t;
 
-/// One UCX worker with its listener and endpoints. Everything on one thread, which calls `progress`.
+/// One UCX worker with its listener and endpoints. Everything on one thread, which calls `progress`; it is destroyed by
+/// whoever has ended that one.
 ///
 /// Endpoints are made with error handling (PEER), so that they tell of a dead peer and can be closed by force, after
 /// which all that was being sent has ended. What UCX reports from within its own calls is kept, and given to `events`

@@ -5,13 +5,36 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace godwit::transport::testing {
 namespace {
 
-// Connecting takes about a millisecond: each of its steps is the last one in some round.
-void wait_in_round(int round) { std::this_thread::sleep_for(std::chrono::microseconds(10 * (round % 200))); }
+/// How long a first send to a fabric takes here, most of it connecting.
+std::chrono::nanoseconds connecting_takes(const block_memory& from, const block_memory& to) {
+  const auto a = ucx::make_fabric({}), b = ucx::make_fabric({});
+  post(*b, {1, 1}, to.regions());
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_EQ(send(*a, b->address(), {1, 1}, 0, from.regions())->next(), "");
+  return std::chrono::steady_clock::now() - begun;
+}
+
+constexpr int rounds = 400, rounds_each = 50;
+
+/// Waits in each round for another part of that time, from none to one and a half of it. It is measured now and then.
+class moments {
+public:
+  void wait(int round, const block_memory& from, const block_memory& to) {
+    if (round % rounds_each == 0) takes_ = connecting_takes(from, to);
+    std::this_thread::sleep_for(takes_ * (round % rounds_each) * 3 / (2 * rounds_each));
+  }
+
+private:
+  std::chrono::nanoseconds takes_{0};
+};
 
 // UCX 1.13 read what it had freed where a caller's first word came as the listener ended, and aborted the process where
 // a connection was reset and could not be made again within one call.
@@ -19,11 +42,12 @@ TEST(FabricEnds, AReceiverThatEndsWhileItIsConnectedToIsAnError) {
   const auto from = block_memory(1, 65536);
   const auto to = block_memory(1, 65536);
   const auto sender = ucx::make_fabric({});
-  for (int round = 0; round < 400; ++round) {
+  moments moment;
+  for (int round = 0; round < rounds; ++round) {
     auto receiver = ucx::make_fabric({});
     post(*receiver, {1, 1}, to.regions());
     const auto sent = send(*sender, receiver->address(), {1, 1}, 0, from.regions());
-    wait_in_round(round);
+    moment.wait(round, from, to);
     receiver.reset();
     ASSERT_TRUE(sent->next()) << "neither sent nor failed, round " << round;
   }
@@ -34,11 +58,12 @@ TEST(FabricEnds, ASenderThatEndsWhileItConnectsHurtsNobody) {
   const auto from = block_memory(1, 65536);
   auto to = block_memory(1, 65536);
   const auto receiver = ucx::make_fabric({});
-  for (int round = 0; round < 400; ++round) {
+  moments moment;
+  for (int round = 0; round < rounds; ++round) {
     auto sender = ucx::make_fabric({});
     post(*receiver, {1, 1}, to.regions());
     const auto sent = send(*sender, receiver->address(), {1, 1}, 0, from.regions());
-    wait_in_round(round);
+    moment.wait(round, from, to);
     sender.reset();
     ASSERT_EQ(sent->count(), 1U) << "before the destructor returned, round " << round;
     ASSERT_TRUE(withdraw(*receiver, {1, 1})) << "round " << round;
@@ -53,11 +78,12 @@ TEST(FabricEnds, ManyMayEndAtOnce) {
   std::vector<std::thread> threads;
   for (int each = 0; each < 4; ++each)
     threads.emplace_back([&from, &to, each] {
-      for (int round = 0; round < 60; ++round) {
+      moments moment;
+      for (int round = each; round < 60; ++round) {
         auto a = ucx::make_fabric({}), b = ucx::make_fabric({});
         post(*b, {1, 1}, to.regions());
         const auto sent = send(*a, b->address(), {1, 1}, 0, from.regions());
-        wait_in_round(round * 7 + each);
+        moment.wait(round, from, to);
         if (round % 2 == 0) std::swap(a, b);
         a.reset();
         b.reset();
