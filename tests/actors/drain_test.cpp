@@ -144,7 +144,7 @@ TEST(Drain, WithoutMigrationFromTheMiddleOnItEndsWhatItHas) {
     const auto all = submit_some(cluster, many);
     cluster.run_for(300ms);
     ASSERT_EQ(drain(cluster, 1), "");
-    cluster.run_for(300ms);
+    EXPECT_TRUE(cluster.run_until([&] { return cluster.status().moves_total > 0; })) << "seed " << seed;
     EXPECT_EQ(set(cluster, [](actors::policy_order& o) { o.migration = "never"; }).error, "");
     cluster.run_for(1s); // what is under way goes on, and marks are taken back
     const auto by_then = cluster.status().moves_total;
