@@ -125,8 +125,9 @@ private:
 using relay_interface = interface<number(question), number(slow_question), void(poke)>;
 class relay final : public actor<relay_interface> {
 public:
-  relay(actor_context context, handle<server_interface> to, std::atomic<int>& live)
-      : actor(context), to_(std::move(to)), live_(live) {}
+  relay(actor_context context, handle<server_interface> to, std::atomic<int>& live,
+        std::chrono::nanoseconds patience = std::chrono::milliseconds(20))
+      : actor(context), to_(std::move(to)), live_(live), patience_(patience) {}
   behavior_of<relay_interface> make_behavior() override {
     return {[this](question& q) { return respond(forward(std::move(q))); },
             [this](slow_question& q) { return respond(forward_slow(q)); }, [this](poke) { quit(stop_reason::failed); }};
@@ -140,11 +141,12 @@ private:
   }
   async::task<async::expected<number>> forward_slow(slow_question q) {
     const probe p{live_};
-    auto x = co_await ask(to_, 20ms, q);
+    auto x = co_await ask(to_, patience_, q);
     co_return x;
   }
   handle<server_interface> to_;
   std::atomic<int>& live_;
+  const std::chrono::nanoseconds patience_; ///< with slow questions
 };
 
 } // namespace godwit::runtime::test

@@ -73,7 +73,7 @@ protected:
     options.recorder = recorder;
     system = std::make_unique<actor_system>(options);
     asked = system->spawn<server>(live);
-    asking = system->spawn<relay>(asked, live);
+    asking = system->spawn<relay>(asked, live, 1s);
   }
   trace::recording end() {
     system.reset();
