@@ -156,6 +156,36 @@ TEST(Scaling, WhenTheLoadFallsTheEmptiestIsDrainedStoppedAndItsProcessReleased) 
   EXPECT_EQ(c.cluster.status().redispatches_total, 0U);
 }
 
+// Without migration a drain lasts as long as its requests do, and load may rise meanwhile.
+TEST(Scaling, WithoutMigrationADrainWaitsForItsRequestsAndIsTakenBackWhereTheLoadRises) {
+  for (const bool rises : {false, true}) {
+    scaled c({.instances = 3, .adjust = [](actors::node_options& n) {
+                n.scheduler.policies.migration = protocols::migration_policy::never;
+              }});
+    c.provide(1s);
+    c.load(3, 400);
+    const auto draining = [&] {
+      return std::ranges::any_of(c.cluster.status().instances,
+                                 [](const auto& i) { return i.state == protocols::instance_state::draining; });
+    };
+    ASSERT_TRUE(c.cluster.run_until(draining));
+    c.cluster.run_for(1s);
+    EXPECT_TRUE(draining()) << "its request is not at its end";
+    if (rises) {
+      c.load(24, 300);
+      ASSERT_TRUE(c.run_until_instances(3));
+      EXPECT_TRUE(c.provisioner->orders.empty()) << "it is the fastest to be had";
+    } else {
+      ASSERT_TRUE(c.cluster.run_until([&] { return c.instances() < 3; }));
+    }
+    ASSERT_TRUE(c.cluster.run_until_ended(c.all));
+    for (const auto& sink : c.all) EXPECT_FALSE(sink->failed);
+    EXPECT_EQ(c.cluster.status().moves_total, 0U);
+    EXPECT_EQ(c.cluster.status().redispatches_total, 0U);
+    EXPECT_EQ(c.cluster.blocks_used(), 0U);
+  }
+}
+
 TEST(Scaling, InThisProcessOneMoreInstanceIsRunByTheHeadAndGoneAgainAfterwards) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     scaled c({.seed = seed, .here = true});

@@ -167,22 +167,24 @@ class Cluster:
         for process in [self.head, *self.members]:
             process.runs()
 
-    def status(self):
-        try:
-            asked = subprocess.run([self.godwit, "status", "--json", "--control", self.control], capture_output=True,
-                                   text=True, timeout=30, check=False)
-        except subprocess.TimeoutExpired:
-            raise Failed("godwit status says nothing for 30 s") from None
-        if asked.returncode != 0:
-            raise Failed(f"godwit status: {asked.stderr.strip()}")
-        return json.loads(asked.stdout)
+    def status(self, patience_s=15):
+        """A head that is busy may be late once: it is asked again for so long."""
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                asked = subprocess.run([self.godwit, "status", "--json", "--control", self.control],
+                                       capture_output=True, text=True, timeout=30, check=False)
+            except subprocess.TimeoutExpired:
+                raise Failed("godwit status says nothing for 30 s") from None
+            if asked.returncode == 0:
+                return json.loads(asked.stdout)
+            if time.monotonic() > until:
+                raise Failed(f"godwit status: {asked.stderr.strip()}")
+            time.sleep(0.2)
 
     def moves(self):
-        """Migrations that the head has counted; nothing while it cannot say."""
-        try:
-            return self.status()["moves"]
-        except Failed:
-            return None
+        """Migrations that the head has counted since it was started."""
+        return self.status()["moves"]
 
     def end(self):
         """The members first, so that each can take its leave."""

@@ -125,8 +125,8 @@ def soak(options, folder):
             time.sleep(draw.uniform(0.05, 1.5))
             disturb(cluster, draw, faults)
             cluster.check()
-            if (now := cluster.moves()) is not None:  # a head that was started anew counts from none
-                migrations, last = migrations + (now - last if now >= last else now), now
+            now = cluster.moves()  # a head that was started anew counts from none
+            migrations, last = migrations + (now - last if now >= last else now), now
             if time.monotonic() - said > 60:
                 said = time.monotonic()
                 print(line(clients, migrations, faults), file=sys.stderr, flush=True)
