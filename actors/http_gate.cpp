@@ -38,17 +38,23 @@ http::response to_response(const openai::api_error& error) {
   return out;
 }
 
-/// Adds to the answer who may read it.
+/// Says in an answer who may read it; once more changes nothing.
+void share_with(http::headers& fields, const std::string& origin) {
+  fields.set("Access-Control-Allow-Origin", origin);
+  fields.set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, traceparent");
+  if (origin != "*") fields.set("Vary", "Origin");
+}
+
 class shared_answer final : public http::exchange {
 public:
   shared_answer(std::shared_ptr<http::exchange> inner, std::string origin)
       : inner_(std::move(inner)), origin_(std::move(origin)) {}
   void respond(http::response answer) override {
-    mark(answer.fields);
+    share_with(answer.fields, origin_);
     inner_->respond(std::move(answer));
   }
   void begin_stream(int status, http::headers fields) override {
-    mark(fields);
+    share_with(fields, origin_);
     inner_->begin_stream(status, std::move(fields));
   }
   void write(std::string chunk) override { inner_->write(std::move(chunk)); }
@@ -60,12 +66,6 @@ public:
   [[nodiscard]] bool closed() const override { return inner_->closed(); }
 
 private:
-  void mark(http::headers& fields) const {
-    fields.set("Access-Control-Allow-Origin", origin_);
-    fields.set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, traceparent");
-    if (origin_ != "*") fields.add("Vary", "Origin");
-  }
-
   std::shared_ptr<http::exchange> inner_;
   std::string origin_;
 };
@@ -169,6 +169,7 @@ std::optional<http::response> http_gate::without_key(const http::request& head) 
       field ? "the API key is wrong; send one that the server knows as \"Authorization: Bearer KEY\""
             : "an API key is missing; send it as \"Authorization: Bearer KEY\""));
   answer.fields.add("WWW-Authenticate", "Bearer");
+  if (const auto origin = allowed_origin(head); !origin.empty()) share_with(answer.fields, origin);
   if (refused_ != nullptr) refused_->with({"key"}).increment();
   return answer;
 }

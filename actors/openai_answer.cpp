@@ -102,9 +102,9 @@ void openai_answer::accepted(protocols::request_id request) {
   if (options_.span) options_.span->accepted(request);
 }
 
-void openai_answer::add(const openai_choice& who, openai::choice piece, const openai::usage& so_far) {
+bool openai_answer::add(const openai_choice& who, openai::choice piece, const openai::usage& so_far) {
   const std::lock_guard lock(mutex_);
-  if (over_) return;
+  if (over_) return false;
   if (options_.stream) {
     begin_stream();
     std::string bytes;
@@ -114,7 +114,7 @@ void openai_answer::add(const openai_choice& who, openai::choice piece, const op
     }
     bytes += openai::sse_event(chunks_.delta(piece, so_far));
     exchange_->write(std::move(bytes));
-    return;
+    return true;
   }
   auto& whole = whole_[who.index()];
   whole.index = piece.index;
@@ -133,6 +133,7 @@ void openai_answer::add(const openai_choice& who, openai::choice piece, const op
     if (!whole.logprobs) whole.logprobs.emplace();
     std::move(piece.logprobs->begin(), piece.logprobs->end(), std::back_inserter(*whole.logprobs));
   }
+  return true;
 }
 
 void openai_answer::choice_finished(const openai_choice& who) {
@@ -174,7 +175,7 @@ void openai_answer::finish() {
     return;
   }
   if (options_.on_status) options_.on_status(200);
-  if (options_.drawn > 1) choose_best();
+  if (options_.drawn > options_.n) choose_best();
   std::size_t entries = 0;
   for (const auto& one : whole_) {
     entries += one.text.size() / 16 + (one.prompt_logprobs ? entries_written_at_once : 0);
@@ -322,8 +323,9 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
     if (emitted.matched) stop_string_ = matcher_.stops()[*emitted.matched];
   }
   auto said = calls_.push(text);
-  if (!said.empty() || !logprobs_.empty()) answer_->add(*this, piece(std::move(said)), used_);
-  return !stop_string_;
+  const bool says = !said.empty() || !logprobs_.empty();
+  const bool wanted = !says || answer_->add(*this, piece(std::move(said)), used_);
+  return wanted && !stop_string_;
 }
 
 void openai_choice::on_finished(protocols::finish_reason reason, const answer_usage& usage) {
@@ -348,7 +350,7 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   if (options_.only_prompt) last.finish_reason = "length";
   last.stop_string = stop_string_;
   last.stop_token = stop_token_;
-  answer_->add(*this, std::move(last), used_);
+  (void)answer_->add(*this, std::move(last), used_);
   answer_->choice_finished(*this);
 }
 

@@ -53,7 +53,9 @@ public:
   void client_gone();
 
   void accepted(protocols::request_id request);
-  void add(const openai_choice& who, protocols::openai::choice piece, const protocols::openai::usage& so_far);
+  /// False: the answer is over, nobody reads on.
+  [[nodiscard]] bool add(const openai_choice& who, protocols::openai::choice piece,
+                         const protocols::openai::usage& so_far);
   void choice_finished(const openai_choice& who);
   void failed(const answer_failure& failure);
 

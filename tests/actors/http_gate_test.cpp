@@ -147,6 +147,15 @@ TEST(HttpGate, OriginsThatAreNamedMayReadAnswersAndRefusals) {
   const auto refused = g.ask("POST", "/v1/chat/completions", origin);
   EXPECT_EQ(refused.status, 401);
   EXPECT_EQ(refused.fields.find("Access-Control-Allow-Origin"), "https://app.example");
+  EXPECT_EQ(refused.fields.find("Vary"), "Origin");
+  // A server asks for this before it reads the body.
+  http::request head;
+  head.method = "POST";
+  head.target = "/v1/chat/completions";
+  head.fields = origin;
+  const auto early = g.gate.without_key(head);
+  ASSERT_TRUE(early);
+  EXPECT_EQ(early->fields.find("Access-Control-Allow-Origin"), "https://app.example");
   for (const auto* other : {"https://evil.example", "https://app.example.evil.example", "http://app.example", "null"})
     EXPECT_FALSE(g.ask("GET", "/health", {{"Origin", other}}).fields.contains("Access-Control-Allow-Origin")) << other;
 }

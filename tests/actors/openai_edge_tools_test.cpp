@@ -1,10 +1,10 @@
+#include "actors/support/embedded_tokens.hpp"
 #include "actors/support/fake_exchange.hpp"
 #include "actors/support/sim_cluster.hpp"
 
 #include "openai_answer.hpp"
 
 #include <godwit/actors/openai_edge.hpp>
-#include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/transport/http/sse_parser.hpp>
 
 #include <gmock/gmock.h>
@@ -25,18 +25,11 @@ constexpr auto tool_template =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{{ greeting }}<tool_call>{% endif %}";
 
-std::shared_ptr<const gpu::model::tokenizer> default_tokens() {
-  auto files = gpu::model::embedded_model();
-  if (!files) return nullptr;
-  auto model = gpu::model::open_model(files);
-  return model ? model->tokens : nullptr;
-}
-
 /// The HTTP endpoint over a simulated cluster, with a template of its own.
 class OpenaiEdgeTools : public testing::Test {
 protected:
   void SetUp() override {
-    tokens = default_tokens();
+    tokens = embedded_tokens();
     if (!tokens) GTEST_SKIP() << "built without the embedded model, whose tokenizer this test uses";
     sim_cluster_options world;
     world.vocabulary = tokens->size();
@@ -76,7 +69,8 @@ std::size_t count(const std::string& in, const std::string& what) {
 
 /// An answer of one choice that is fed with text.
 struct answer_under_test {
-  explicit answer_under_test(bool stream, openai::tool_format format, bool by_calls = true) : tokens(default_tokens()) {
+  explicit answer_under_test(bool stream, openai::tool_format format, bool by_calls = true)
+      : tokens(embedded_tokens()) {
     actors::openai_answer_options how;
     how.endpoint = openai::chunk_writer::endpoint::chat;
     how.head = {"chatcmpl-1", "m", 1};

@@ -47,7 +47,8 @@ void answer::write(std::string_view chunk) {
 
 void answer::write_locked(std::string_view chunk) {
   if (phase_ != phase::streaming || silent_ || chunk.empty()) return;
-  if (queued_.size() + in_flight_ + chunk.size() > core_->settings.queued_bytes_max) {
+  // Of what waits already: one write is let in however long, for nobody was slow yet.
+  if (queued_.size() + in_flight_ > core_->settings.queued_bytes_max) {
     phase_ = phase::broken;
     too_slow_ = true;
     queued_ = std::string();

@@ -135,6 +135,20 @@ TEST(HttpConnections, ASlowReaderIsCutOffAtTheBound) {
   EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 0; }));
 }
 
+TEST(HttpConnections, OneChunkMayBeLongerThanWhatMayWait) {
+  auto settings = server_settings();
+  settings.queued_bytes_max = 64 * 1024;
+  auto s = echo_server(settings);
+  auto c = raw_socket(s.port());
+  c.send(get("/hold"));
+  auto e = s.held();
+  e->begin_stream(200, {});
+  e->write(std::string(1024 * 1024, 'z') + "end");
+  e->finish();
+  EXPECT_THAT(c.read_until("end\r\n0\r\n\r\n"), HasSubstr("zzzend"));
+  EXPECT_EQ(s.get_server().stats().slow_readers_total, 0U);
+}
+
 TEST(HttpConnections, AReaderThatTakesNothingIsCutOffInTime) {
   auto settings = server_settings();
   settings.write_timeout = 150ms;

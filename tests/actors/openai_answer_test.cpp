@@ -1,0 +1,97 @@
+// How the tokens of several requests become one answer, without a cluster.
+#include "actors/support/embedded_tokens.hpp"
+#include "actors/support/fake_exchange.hpp"
+
+#include "openai_answer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace godwit::actors {
+namespace {
+
+namespace json = boost::json;
+
+class OpenaiAnswer : public testing::Test {
+protected:
+  void SetUp() override {
+    tokens = test::embedded_tokens();
+    if (!tokens) GTEST_SKIP() << "built without the embedded model, whose tokenizer this test uses";
+  }
+
+  /// Of `n` answers out of `drawn`.
+  void begin(std::uint32_t n, std::uint32_t drawn) {
+    openai_answer_options how;
+    how.head.id = "cmpl-1";
+    how.n = n;
+    how.drawn = drawn;
+    how.withdraw = [this](const std::shared_ptr<answer_sink>&) { ++withdrawn; };
+    answer = std::make_shared<openai_answer>(exchange, std::move(how));
+    for (std::uint32_t i = 0; i < drawn; ++i) {
+      openai_choice_options text;
+      text.index = i;
+      text.tokens = tokens;
+      choices.push_back(std::make_shared<openai_choice>(answer, std::move(text)));
+    }
+    answer->set_choices(choices);
+  }
+  bool draw(std::size_t choice, protocols::token_id id, float logprob) {
+    protocols::sampled_token one;
+    one.id = id;
+    one.logprob = logprob;
+    return choices[choice]->on_tokens(std::span(&one, 1), false);
+  }
+  /// The tokens of the answers in their order, one each.
+  std::vector<std::string> texts() {
+    for (const auto& choice : choices) choice->on_finished(protocols::finish_reason::length, {});
+    std::vector<std::string> out;
+    const auto body = json::parse(exchange->whole.body);
+    for (const auto& choice : body.at("choices").as_array()) {
+      EXPECT_EQ(choice.at("index").to_number<std::size_t>(), out.size());
+      out.push_back(json::value_to<std::string>(choice.at("text")));
+    }
+    return out;
+  }
+  [[nodiscard]] std::string text_of(protocols::token_id id) const { return std::string(tokens->bytes(id)); }
+
+  std::shared_ptr<const gpu::model::tokenizer> tokens;
+  std::shared_ptr<test::fake_exchange> exchange = std::make_shared<test::fake_exchange>();
+  std::shared_ptr<openai_answer> answer;
+  std::vector<std::shared_ptr<openai_choice>> choices;
+  int withdrawn = 0;
+};
+
+constexpr protocols::token_id first = 'a', second = 'b', third = 'c';
+
+TEST_F(OpenaiAnswer, AnswersKeepTheirOrderHoweverProbableTheyAre) {
+  begin(3, 3);
+  EXPECT_TRUE(draw(0, first, -3.0F));
+  EXPECT_TRUE(draw(1, second, -1.0F));
+  EXPECT_TRUE(draw(2, third, -2.0F));
+  EXPECT_EQ(texts(), (std::vector{text_of(first), text_of(second), text_of(third)}));
+}
+
+TEST_F(OpenaiAnswer, TheBestOfMoreComeFirst) {
+  begin(2, 3);
+  EXPECT_TRUE(draw(0, first, -3.0F));
+  EXPECT_TRUE(draw(1, second, -1.0F));
+  EXPECT_TRUE(draw(2, third, -2.0F));
+  EXPECT_EQ(texts(), (std::vector{text_of(second), text_of(third)}));
+}
+
+// It may have been submitted after the others were withdrawn.
+TEST_F(OpenaiAnswer, WhatDrawsForAnAnswerThatHasFailedIsToldToEnd) {
+  begin(2, 2);
+  choices[0]->on_failed({failure_kind::overloaded, "every queue is full"});
+  EXPECT_EQ(exchange->whole.status, 429);
+  EXPECT_EQ(withdrawn, 2);
+  EXPECT_FALSE(draw(1, second, -1.0F));
+}
+
+} // namespace
+} // namespace godwit::actors
