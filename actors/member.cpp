@@ -82,6 +82,7 @@ task<expected<join_answer>> member::join() {
   if (!found) co_return found.error();
   if (!*found) co_return found->error();
   head_ = std::move(**found);
+  topology_ = {}; // an earlier head's versions say nothing about this one's, which come before its answer
   // Watched before it is asked, so that a head that dies meanwhile is noticed.
   const auto membership = ++membership_;
   head_watch_ = monitor(head_, [this, membership](runtime::stop_reason why) { head_down(membership, why); });
@@ -142,7 +143,7 @@ task<void> member::leave() {
 }
 
 void member::pass_on(const topology& news) {
-  if (news.version <= topology_.version) return;
+  if (!head_ || news.version <= topology_.version) return; // without one: of a head that was given up
   // Members reach each other by way of the head, which alone sees that one is gone.
   for (const auto& before : topology_.instances) {
     const auto* entry = news.find(before.instance);

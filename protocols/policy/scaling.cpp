@@ -125,14 +125,15 @@ void autoscaler::forget() noexcept {
 }
 
 bool autoscaler::waits_for_instances(const scaling_view& view) noexcept {
-  if (view.starting + view.ordered == 0) {
-    pending_since_.reset();
-  } else if (!pending_since_ || view.starting != starting_ || view.ordered != ordered_) {
-    pending_since_ = view.now_ns;
-  }
-  starting_ = view.starting;
+  const auto now = view.now_ns;
+  const bool pending = view.starting + view.ordered > 0;
+  // One that is ready for a moment, fails and starts again is what was waited for all along.
+  if (!pending && !none_since_) none_since_ = now;
+  if (!pending && now - *none_since_ >= settings_.hold_ns) pending_since_.reset();
+  if (pending) none_since_.reset();
+  if (pending && (!pending_since_ || view.ordered != ordered_)) pending_since_ = now;
   ordered_ = view.ordered;
-  return pending_since_ && view.now_ns - *pending_since_ < settings_.provision_timeout_ns;
+  return pending && now - *pending_since_ < settings_.provision_timeout_ns;
 }
 
 void autoscaler::follow_drain(const scaling_view& view) noexcept {

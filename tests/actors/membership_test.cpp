@@ -366,6 +366,27 @@ TEST(Membership, NewsThatDoNotFitTheBooksChangeNothing) {
   EXPECT_THAT(send(77, 8, {generation(2), generation(4)}), ElementsAre(1, 2, 4));
 }
 
+// An earlier head had admitted the member, which had given it up by then; its versions are the higher ones.
+TEST(Membership, WhatAHeadThatWasGivenUpSaysDoesNotOutliveIt) {
+  joinable c(12);
+  const auto head = std::exchange(c.head, {});
+  const auto member = c.start(c.options(7));
+  ASSERT_TRUE(c.cluster.run_until([&] { return c.states[7].failures > 0; }));
+  actors::topology late;
+  late.version = 3000;
+  c.cluster.system->tell(member, std::move(late));
+  c.cluster.run_for(1ms);
+  c.head = head;
+  ASSERT_TRUE(c.run_until_ready(7));
+  c.cluster.run_for(3s); // so long without a report and it is picked no more
+  const auto sinks = submit_some(c.cluster, 30);
+  ASSERT_TRUE(c.cluster.run_until_ended(sinks));
+  expect_whole_answers(sinks);
+  const auto status = c.cluster.status();
+  ASSERT_EQ(status.instances.size(), 2U);
+  EXPECT_GT(status.instances[1].load.generated_tokens_total, 0U);
+}
+
 TEST(Membership, StatusAsksAllInstancesAtOnceAndSaysWhoIsSilent) {
   joinable c(11);
   const auto fake = c.cluster.system->spawn<silent_member>();

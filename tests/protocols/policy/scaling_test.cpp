@@ -219,6 +219,28 @@ TEST(Autoscaler, WhatStartsForeverIsThereButNotWaitedFor) {
   EXPECT_EQ(watch(scaler, 201, 211, at(0, instances({5, 5}), 1)).size(), 1U) << "and here three";
 }
 
+// It is ready for a second, fails, and starts again.
+TEST(Autoscaler, WhatFailsAndStartsOverAndOverIsNotWaitedForEither) {
+  autoscaler scaler{settings_of()};
+  decisions all;
+  for (std::int64_t t = 0; t < 130; ++t) {
+    const auto found = watch(scaler, t, t, at(0, instances({5, 5}), t % 8 == 7 ? 0 : 1));
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  ASSERT_FALSE(all.empty());
+  EXPECT_GE(all.front().first, 100);
+  EXPECT_LE(all.front().first, 120);
+  EXPECT_EQ(all.front().second, kind::out);
+}
+
+TEST(Autoscaler, WhatStartsLongAfterAnotherWasReadyIsWaitedForAnew) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 90, at(0, instances({20, 20}), 1)), decisions{});
+  EXPECT_EQ(watch(scaler, 91, 101, at(0, instances({20, 20, 20}))), decisions{});
+  EXPECT_EQ(watch(scaler, 102, 201, at(0, instances({5, 5}), 1)), decisions{});
+  EXPECT_EQ(watch(scaler, 202, 212, at(0, instances({5, 5}), 1)), (decisions{{212, kind::out}}));
+}
+
 TEST(Autoscaler, ADrainIsTakenBackWhenTheLoadRises) {
   autoscaler scaler{settings_of()};
   auto loads = instances({90, 90, 90});

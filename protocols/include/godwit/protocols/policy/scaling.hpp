@@ -66,7 +66,8 @@ struct scaling_decision {
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
 ///   of equals. Not where the others would then be below x: it would come back at once.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
-///   neither starts nor comes for `provision_timeout` is not waited for any longer; what was ordered then never comes.
+///   neither starts nor comes for `provision_timeout` is not waited for any longer, nor is what fails and starts over
+///   and over, unless it is ready for `hold` in between; what was ordered then never comes.
 /// * `instances_max` counts all there are, those that drain and those that are ordered too.
 ///
 /// With the rule `total` once per `hold` is looked at what is free in all for each request, running or waiting, all
@@ -103,8 +104,10 @@ private:
   std::optional<std::int64_t> decided_;
   std::optional<std::int64_t> looked_;
   std::optional<instance_id> drain_; ///< begun by this one
-  std::uint32_t starting_ = 0, ordered_ = 0;
-  std::optional<std::int64_t> pending_since_; ///< since these are what they are
+  std::uint32_t ordered_ = 0;
+  /// When instances began to start or to be ordered, or their orders last changed; until there are none for `hold`.
+  std::optional<std::int64_t> pending_since_;
+  std::optional<std::int64_t> none_since_;
 };
 
 /// The mean that the autoscaler goes by; of no instances: the least.
