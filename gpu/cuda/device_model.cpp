@@ -3,6 +3,7 @@
 #include "cpu/model_tensors.hpp"
 #include "cpu/packing.hpp"
 #include "cpu/rope.hpp"
+#include "cuda/kernels.hpp"
 #include "cuda/simt_numbers.hpp"
 
 #include <algorithm>
@@ -91,6 +92,10 @@ void check_sizes(const model::config& c) {
     throw std::runtime_error("config.json: head_dim = " + std::to_string(c.head_size) +
                              " is none of 16, 32, 64, 80, 96, 128, for which the CUDA kernels are made; --device cpu "
                              "serves this model");
+  if (c.vocabulary > vocabulary_max)
+    throw std::runtime_error("config.json: vocab_size = " + std::to_string(c.vocabulary) + " is more than " +
+                             std::to_string(vocabulary_max) +
+                             ", for which the CUDA kernels are made; --device cpu serves this model");
 }
 
 /// What matrices are kept in: as in the files where the kernels know it.

@@ -32,7 +32,8 @@ engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_se
                std::unique_ptr<driver_stream> stream)
     : model_(std::move(model)), settings_(settings),
       memory_(*model_->driver, *model_, settings_.deterministic, settings_.step_tokens), kv_(*model_),
-      launches_(*model_, kv_, memory_, settings_.deterministic), graphs_(graphs_max), stream_(std::move(stream)) {
+      launches_(*model_, kv_, memory_, settings_.deterministic), graphs_(graphs_max, !model_->divided()),
+      stream_(std::move(stream)) {
   info_.device = "cuda " + std::to_string(model_->driver->properties().index) + " " + kind();
   info_.layers = model_->config.layers;
   info_.vocabulary = model_->config.vocabulary;
@@ -80,10 +81,10 @@ void engine::check_group() const {
 void engine::notify(reaction then) {
   if (!group_) return stream_->notify(std::move(then));
   group_->bound(*stream_);
-  // The engine outlives its stream, which tells before it goes.
-  stream_->notify([this, then = std::move(then)](const std::string& error) {
-    if (!error.empty()) failed(error);
-    then(error.empty() ? group_->error() : error);
+  // On a broken device it may come after the engine has gone.
+  stream_->notify([group = group_, own = name(), then = std::move(then)](const std::string& error) {
+    if (!error.empty()) group->abort(own + ": " + error);
+    then(error.empty() ? group->error() : error);
   });
 }
 
@@ -130,7 +131,7 @@ void engine::run_layers(const prepared_step& step, std::uint32_t first, std::uin
   const std::uint32_t layers = model_->config.layers;
   if (settings_.graphs && step.shape.decodes_only && first == 0 && last == layers) {
     graphs_.run(*stream_, {graph_key::part::layers, step.shape.rows, step.shape.single_positions_max},
-                memory_.version(), [&](driver_stream& to) {
+                memory_.layers_version(), [&](driver_stream& to) {
                   launches_.embed(to, step.shape);
                   for (std::uint32_t i = 0; i < layers; ++i) launches_.layer(to, step.shape, i);
                   launches_.close(to, step.shape);
@@ -206,7 +207,9 @@ double engine::time_graphs(std::uint32_t launches) {
   const auto begin = model_->driver->make_event(true), end = model_->driver->make_event(true);
   stream_->record(*begin);
   for (std::uint32_t i = 0; i < launches; ++i)
-    if (!graphs_.launch_again(*stream_, 2)) throw std::logic_error("the last step was not launched as graphs");
+    if (!graphs_.launch_again(*stream_, 2))
+      throw std::logic_error("the last step was not launched as graphs" +
+                             (graphs_.why_not().empty() ? "" : ": " + graphs_.why_not()));
   stream_->record(*end);
   end->synchronize();
   return end->milliseconds_since(*begin) / 1e3 / launches;

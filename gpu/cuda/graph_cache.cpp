@@ -37,21 +37,33 @@ void graph_cache::run(driver_stream& stream, const graph_key& key, std::uint64_t
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const entry& one) { return one.key == key; });
   if (found == entries_.end()) {
     work(stream);
-    entries_.push_front({key, version, nullptr});
+    entries_.push_front({key, version, nullptr, false});
     if (entries_.size() > graphs_max_) entries_.pop_back();
     return;
   }
   entries_.splice(entries_.begin(), entries_, found);
   auto& one = entries_.front();
-  if (one.graph == nullptr || one.version != version) {
+  if (one.version != version) {
     one.graph.reset();
+    one.refused = false;
+    one.version = version;
+  }
+  if (one.refused || (one.graph == nullptr && !write(stream, one, work))) return work(stream);
+  stream.launch(*one.graph);
+  ++launches_;
+}
+
+bool graph_cache::write(driver_stream& stream, entry& one, const std::function<void(driver_stream&)>& work) {
+  try {
     capture written(stream);
     work(stream);
     one.graph = written.end();
-    one.version = version;
+  } catch (const driver_error& failure) {
+    if (!alone_) throw; // the others would wait for a graph that never comes
+    why_not_ = failure.what();
+    one.refused = true;
   }
-  stream.launch(*one.graph);
-  ++launches_;
+  return !one.refused;
 }
 
 bool graph_cache::launch_again(driver_stream& stream, std::size_t count) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <string>
 #include <tuple>
 
 namespace godwit::gpu::cuda {
@@ -19,10 +20,12 @@ struct graph_key {
   friend bool operator==(const graph_key&, const graph_key&) = default;
 };
 
-/// Graphs of steps that come again and again; the longest unused goes. One thread.
+/// Graphs of steps that come again and again; the longest unused goes. What cannot be captured runs as it is, and is
+/// not tried again until memory has moved. One thread.
 class graph_cache {
 public:
-  explicit graph_cache(std::size_t graphs_max) : graphs_max_(graphs_max) {}
+  /// `alone`: no other device has to capture the same for this one's graphs to run.
+  graph_cache(std::size_t graphs_max, bool alone) : graphs_max_(graphs_max), alone_(alone) {}
 
   /// Runs `work`: as it is when its key is new (it may load code, which a capture cannot), captured and launched the
   /// second time, launched from then on. A graph of another `version` of the memory is thrown away; nothing of it may
@@ -35,16 +38,24 @@ public:
   [[nodiscard]] bool launch_again(driver_stream& stream, std::size_t count);
 
   [[nodiscard]] std::uint64_t launches() const noexcept { return launches_; }
+  /// What was said last when something could not be captured.
+  [[nodiscard]] const std::string& why_not() const noexcept { return why_not_; }
 
 private:
   struct entry {
     graph_key key;
     std::uint64_t version = 0;
     std::unique_ptr<driver_graph> graph;
+    bool refused = false; ///< of this version none can be made
   };
+  /// False, and nothing was launched: it cannot be.
+  [[nodiscard]] bool write(driver_stream& stream, entry& one, const std::function<void(driver_stream&)>& work);
+
   std::size_t graphs_max_;
+  bool alone_;
   std::list<entry> entries_; ///< the last used first
   std::uint64_t launches_ = 0;
+  std::string why_not_;
 };
 
 } // namespace godwit::gpu::cuda

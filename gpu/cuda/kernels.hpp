@@ -214,6 +214,9 @@ struct top_entry {
   float logprob = 0;
 };
 
+/// The masses of so many tokens together fit their sum.
+inline constexpr std::uint32_t vocabulary_max = (1U << 19U) - 1;
+
 /// Draws from rows of logits: the tokens that model::sampler draws from the same logits.
 struct sampling_job {
   const float* logits = nullptr;   ///< [..][logits_stride]

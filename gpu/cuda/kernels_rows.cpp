@@ -100,12 +100,12 @@ GODWIT_DEVICE float swish(float gate, float up) {
 }
 
 template <class Type, class In> GODWIT_KERNEL(row_threads, 1) swiglu_rows(swiglu_job job) {
-  const std::uint32_t row = simt::block_index().y;
+  const std::uint32_t row = simt::block_index().x;
   const auto* gates = static_cast<const In*>(job.in) + std::uint64_t{row} * 2 * job.intermediate;
   const auto* ups = gates + job.intermediate;
   const auto* bias = static_cast<const Type*>(job.bias);
   auto* out = static_cast<Type*>(job.out) + std::uint64_t{row} * job.intermediate;
-  const std::uint32_t first = (simt::block_index().x * row_threads + simt::thread_index()) * 8;
+  const std::uint32_t first = (simt::block_index().y * row_threads + simt::thread_index()) * 8;
   if (first >= job.intermediate) return;
   if (job.intermediate % 8 == 0) {
     float gate[8], up[8], v[8];
@@ -133,13 +133,13 @@ template <class Type, class In> GODWIT_KERNEL(row_threads, 1) swiglu_rows(swiglu
 }
 
 GODWIT_KERNEL(row_threads, 1) join_columns(join_job job) {
-  const std::uint32_t row = simt::block_index().y, part = simt::block_index().z;
+  const std::uint32_t row = simt::block_index().x, part = simt::block_index().z;
   const std::uint32_t first = job.first[part], count = job.first[part + 1] - first;
   const std::uint32_t end = part + 1 == job.parts_count ? job.stride - first : count;
   const float* from = job.parts + (std::uint64_t{part} * job.rows + row) * job.width;
   float* to = job.out + std::uint64_t{row} * job.stride + first;
-  for (std::uint32_t i = simt::block_index().x * row_threads + simt::thread_index(); i < end;
-       i += simt::grid_size().x * row_threads)
+  for (std::uint32_t i = simt::block_index().y * row_threads + simt::thread_index(); i < end;
+       i += simt::grid_size().y * row_threads)
     to[i] = i < count ? from[i] : 0.0F;
 }
 
@@ -164,8 +164,7 @@ void launch(driver_stream& stream, const norm_job& job) {
 
 void launch(driver_stream& stream, const swiglu_job& job) {
   if (job.rows == 0) return;
-  const simt::size3 grid{pieces(job.intermediate, row_threads * 8), job.rows, 1};
-  require(job.rows < 65536, "at most 65,535 rows");
+  const simt::size3 grid{job.rows, pieces(job.intermediate, row_threads * 8), 1}; // only x may pass 65,535
   with_type(job.type, [&](auto type) {
     using element = decltype(type);
     if (job.in_type == data_type::f32)
@@ -178,12 +177,11 @@ void launch(driver_stream& stream, const swiglu_job& job) {
 void launch(driver_stream& stream, const join_job& job) {
   if (job.rows == 0) return;
   require(job.parts_count != 0 && job.parts_count <= join_job::parts_max, "1 to 64 parts are joined");
-  require(job.rows < 65536, "at most 65,535 rows");
   for (std::uint32_t part = 0; part < job.parts_count; ++part)
     require(job.first[part] <= job.first[part + 1] && job.first[part + 1] - job.first[part] <= job.width,
             "parts follow one another and are no wider than their rows");
   require(job.first[job.parts_count] <= job.stride, "all columns have their place");
-  simt::launch(stream, "join", &join_columns, {pieces(job.width, row_threads * 4), job.rows, job.parts_count},
+  simt::launch(stream, "join", &join_columns, {job.rows, pieces(job.width, row_threads * 4), job.parts_count},
                row_threads, 0, job);
 }
 

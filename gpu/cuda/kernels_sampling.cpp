@@ -135,7 +135,7 @@ std::uint64_t sampling_scratch_bytes(std::uint32_t vocabulary) noexcept {
 
 void launch(driver_stream& stream, const sampling_job& job) {
   if (job.count == 0) return;
-  require(job.vocabulary != 0 && job.vocabulary < 1U << 19U, "a vocabulary has at most 524,287 tokens");
+  require(job.vocabulary != 0 && job.vocabulary <= vocabulary_max, "a vocabulary has at most 524,287 tokens");
   require(job.logits_stride % 4 == 0, "rows of logits begin at multiples of 16 bytes");
   simt::launch(stream, "sampling", &sampling::sample,
                {job.count < sampling_rows_at_once ? job.count : sampling_rows_at_once, 1, 1}, sampling::threads,

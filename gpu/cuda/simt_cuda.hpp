@@ -83,10 +83,12 @@ template <> struct narrow_to<bf16> {
     return *reinterpret_cast<const std::uint32_t*>(&v);
   }
 };
+/// The largest is as good as infinite where two of them meet, but no NaN comes of it.
 template <> struct narrow_to<f16> {
-  static GODWIT_DEVICE f16 one(float x) { return {__half_as_ushort(__float2half_rn(x))}; }
+  static GODWIT_DEVICE float within(float x) { return x > 65504.0F ? 65504.0F : x < -65504.0F ? -65504.0F : x; }
+  static GODWIT_DEVICE f16 one(float x) { return {__half_as_ushort(__float2half_rn(within(x)))}; }
   static GODWIT_DEVICE std::uint32_t two(float low, float high) {
-    const __half2 v = __floats2half2_rn(low, high);
+    const __half2 v = __floats2half2_rn(within(low), within(high));
     return *reinterpret_cast<const std::uint32_t*>(&v);
   }
 };

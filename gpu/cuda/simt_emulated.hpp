@@ -75,7 +75,10 @@ inline float widen(f16 x) { return numbers::from_f16(x.bits); }
 template <class To> To narrow(float x);
 template <> inline float narrow<float>(float x) { return x; }
 template <> inline bf16 narrow<bf16>(float x) { return {numbers::to_bf16(x)}; }
-template <> inline f16 narrow<f16>(float x) { return {numbers::to_f16(x)}; }
+/// As on the device (simt_cuda.hpp): nothing becomes infinite, NaN stays.
+template <> inline f16 narrow<f16>(float x) {
+  return {numbers::to_f16(x > 65504.0F ? 65504.0F : x < -65504.0F ? -65504.0F : x)};
+}
 template <class To> std::uint32_t pack(float low, float high) {
   return narrow<To>(low).bits | static_cast<std::uint32_t>(narrow<To>(high).bits) << 16U;
 }

@@ -30,6 +30,8 @@ public:
   /// The lists are known later. Only before anything of a step's draws is under way.
   void reserve_lists(const sampling_lists& lists);
   [[nodiscard]] std::uint64_t version() const noexcept { return version_ + (model_.divided() ? 0 : own_version_); }
+  /// Of what the layers work on: neither lists nor logits.
+  [[nodiscard]] std::uint64_t layers_version() const noexcept { return version_; }
 
   /// Sections of `input`, in the order in which they are uploaded.
   enum input_section : std::size_t { tokens, positions, slots, single_slices, long_slices, block_table };

@@ -16,6 +16,8 @@ struct emulated_settings {
   std::uint64_t seed = 0;
   /// Fails the launch of the so-manieth kernel, counted from 1; for tests of errors. 0: none.
   std::uint64_t kernel_that_fails = 0;
+  /// No graph can be made of what was captured.
+  bool captures_fail = false;
   /// Of one thread block: what a GPU of compute capability 8.6, 8.9 or 12.0 has, the least of those served.
   std::uint32_t shared_bytes_max = 99U << 10U;
 };

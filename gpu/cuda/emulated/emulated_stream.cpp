@@ -247,7 +247,9 @@ void emulated_stream::begin_capture() {
 std::unique_ptr<driver_graph> emulated_stream::end_capture() {
   if (!capturing_) throw driver_error("no capture has begun");
   capturing_ = false;
-  return std::make_unique<emulated_graph>(std::exchange(captured_, {}));
+  auto work = std::exchange(captured_, {});
+  if (device_->settings.captures_fail) throw driver_error("the emulated GPU makes no graphs");
+  return std::make_unique<emulated_graph>(std::move(work));
 }
 
 void emulated_stream::launch(driver_graph& graph) {

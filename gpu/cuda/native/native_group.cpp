@@ -10,6 +10,7 @@
 #include "cuda/native/nccl_library.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -57,7 +58,9 @@ public:
   }
 
   [[nodiscard]] std::size_t ranks() const noexcept { return ranks_.size(); }
+  /// Called back by the driver, too, which must not wait: no lock while nothing has failed.
   [[nodiscard]] std::string error() const {
+    if (!failed_) return {};
     const std::lock_guard lock(mutex_);
     return error_;
   }
@@ -95,18 +98,23 @@ public:
 
   /// What the stream has by now is to end in time.
   void bound(std::size_t rank, cudaStream_t stream) {
-    const std::lock_guard lock(mutex_);
     auto& mine = ranks_[rank];
-    drop_ended(mine);
     cudaEvent_t event = nullptr;
-    if (!mine.spare.empty()) {
-      event = mine.spare.back();
-      mine.spare.pop_back();
-    } else {
-      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
+    {
+      const std::lock_guard lock(mutex_);
+      drop_ended(mine);
+      if (!mine.spare.empty()) {
+        event = mine.spare.back();
+        mine.spare.pop_back();
+      }
     }
+    if (event == nullptr) check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
+    // Not under the lock, which breaking the group takes: a full queue lets nothing in until the device goes on.
+    const auto code = cudaEventRecord(event, stream);
+    const std::lock_guard lock(mutex_);
+    if (code != cudaSuccess) mine.spare.push_back(event);
+    check(code, "an event");
     mine.open.push_back({event, clock::now() + wait_max_});
-    check(cudaEventRecord(event, stream), "an event");
     changed_.notify_all();
   }
 
@@ -153,6 +161,7 @@ private:
   void fail_locked(const std::string& why) {
     if (!error_.empty()) return;
     error_ = why;
+    failed_ = true;
     for (auto& rank : ranks_)
       aborting_.emplace_back([&rank] {
         ncclComm_t mine = nullptr;
@@ -217,6 +226,7 @@ private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string error_;
+  std::atomic<bool> failed_{false}; ///< there is an error
   std::vector<std::thread> aborting_;
   bool stopping_ = false;
   std::thread keeper_;

@@ -61,7 +61,10 @@ native_event::native_event(std::shared_ptr<device_parts> device, bool timed) : d
   check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "an event");
 }
 
-native_event::~native_event() { cudaEventDestroy(event_); }
+native_event::~native_event() {
+  (void)cudaSetDevice(device_->index);
+  (void)cudaEventDestroy(event_);
+}
 
 bool native_event::ready() {
   const auto code = cudaEventQuery(event_);
@@ -73,9 +76,13 @@ bool native_event::ready() {
   return true;
 }
 
-void native_event::synchronize() { check(cudaEventSynchronize(event_), "waiting for an event"); }
+void native_event::synchronize() {
+  device_->use();
+  check(cudaEventSynchronize(event_), "waiting for an event");
+}
 
 double native_event::milliseconds_since(const driver_event& earlier) const {
+  device_->use(); // or a thread that chose none would start the first device, which others may have for themselves
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, dynamic_cast<const native_event&>(earlier).get(), event_),
         "the time between events");

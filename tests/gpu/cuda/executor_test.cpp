@@ -308,6 +308,9 @@ TEST_F(CudaExecutor, RefusesModelsOfOtherSizesInOneLine) {
   config.head_size = 20;
   EXPECT_THAT(message_of([&] { (void)upload(config); }), HasSubstr("head_dim = 20 is none of"));
   config = small_config();
+  config.vocabulary = 1U << 19U;
+  EXPECT_THAT(message_of([&] { (void)upload(config); }), HasSubstr("vocab_size = 524288 is more than 524287"));
+  config = small_config();
   config.hidden = 68;
   EXPECT_THAT(message_of([&] { (void)upload(config); }), HasSubstr("hidden_size = 68 is no multiple of 8"));
   EXPECT_THAT(message_of([&] { (void)backend_->upload(77, config, *weights_); }), HasSubstr("no CUDA device 77"));

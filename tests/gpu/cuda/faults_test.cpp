@@ -74,6 +74,18 @@ TEST_F(EmulatedGpu, ThatBreaksTellsEachPartOfAStepOnce) {
   EXPECT_THROW((void)pass->take(), std::logic_error);
 }
 
+TEST_F(EmulatedGpu, ThatMakesNoGraphsServesWithoutThem) {
+  const auto tokens = some_tokens(12, 101, 3);
+  make({});
+  const auto expected = draws_along(*make_executor(false), tokens, 1);
+  emulated::emulated_settings settings;
+  settings.captures_fail = true;
+  make(settings);
+  const auto executor = make_executor();
+  EXPECT_EQ(draws_along(*executor, tokens, 1), expected);
+  EXPECT_THAT(message_of([&] { (void)backend_->time_graphs(*executor, 1); }), HasSubstr("makes no graphs"));
+}
+
 // Each stream's work waits before it begins, in another way with every seed: what is not ordered goes wrong.
 TEST_F(EmulatedGpu, ThatIsLateGivesTheSameTokens) {
   const auto tokens = some_tokens(12, 101, 3);

@@ -61,7 +61,7 @@ TEST(StepShape, FixedPartsAreAFunctionOfTheModelsLengthAlone) {
 TEST(GraphCache, CapturesWhatComesAgainAndForgetsTheLongestUnused) {
   const auto device = emulated::make_emulated_driver();
   const auto stream = device->make_stream(stream_priority::high);
-  graph_cache graphs(2);
+  graph_cache graphs(2, true);
   int written = 0, ran = 0;
   const auto run = [&](std::uint32_t rows, std::uint64_t version = 1) {
     graphs.run(*stream, {graph_key::part::layers, rows, 0}, version, [&](driver_stream& to) {
@@ -90,7 +90,7 @@ TEST(GraphCache, LeavesNoCaptureOpenWhenALaunchIsRefused) {
   const auto device = emulated::make_emulated_driver();
   const auto stream = device->make_stream(stream_priority::high);
   const auto memory = device->allocate(16, "numbers");
-  graph_cache graphs(2);
+  graph_cache graphs(2, true);
   const graph_key key{graph_key::part::logits, 1, 0};
   graphs.run(*stream, key, 1, [](driver_stream&) {});
   EXPECT_THROW(graphs.run(*stream, key, 1, [](driver_stream& to) { to.fill(nullptr, 0, 4); }), driver_error);
