@@ -34,6 +34,7 @@ actor_core::actor_core(caf::actor_config& config, engine& e, actor_host& host)
 actor_core::~actor_core() = default;
 
 caf::behavior actor_core::make_behavior() {
+  comes_after(this);
   if (birth_) begin_recorded();
   handlers_ = user_->make_handlers();
   frames_.run_ready();
@@ -42,6 +43,7 @@ caf::behavior actor_core::make_behavior() {
   // CAF keeps an actor only while it has a behavior, which it looks at after each message. `consume` leaves nothing for
   // it, so one does for all, and is in the caches.
   static const caf::behavior nothing{[](const envelope&) {}};
+  comes_before(this);
   return nothing;
 }
 
@@ -51,6 +53,7 @@ void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* 
     message = t->queued(std::move(message), queued_, handled_);
     if (t->replay) return t->replay->hold(*this, std::move(message));
   }
+  comes_before(message.get());
   caf::event_based_actor::enqueue(std::move(message), where);
 }
 
@@ -67,10 +70,13 @@ caf::resumable::resume_result actor_core::resume(caf::execution_unit* where, std
 }
 
 caf::invoke_message_result actor_core::consume(caf::mailbox_element& x) {
+  comes_after(&x);
+  comes_after(this);
   if (auto* t = recorded(); t && (t->on() || trace::detail::here.handling))
     handle_recorded(*t, x);
   else
     handle(x, letter::of(x));
+  comes_before(this); // whichever thread has the next
   return caf::invoke_message_result::consumed;
 }
 

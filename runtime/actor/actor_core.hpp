@@ -2,6 +2,7 @@
 
 #include "actor/deadlines.hpp"
 #include "actor/letter.hpp"
+#include "actor/order_notes.hpp"
 #include "actor/tracing.hpp"
 
 #include <godwit/runtime/actor.hpp>
@@ -33,7 +34,10 @@ public:
   ~actor_core() override;
 
   /// Before launch: the object whose messages these are.
-  void adopt(std::unique_ptr<actor_base> user) { user_ = std::move(user); }
+  void adopt(std::unique_ptr<actor_base> user) {
+    user_ = std::move(user);
+    comes_before(this);
+  }
   /// What its spawned event begins with.
   void born(trace::event birth);
   /// Into its mailbox, whoever replays.

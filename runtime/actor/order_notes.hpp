@@ -1,0 +1,25 @@
+#pragma once
+
+// What orders the threads that handle messages happens inside CAF, which is not built with the thread sanitizer: it is
+// told here. Nothing in other builds.
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+#endif
+
+namespace godwit::runtime::detail {
+
+/// All that this thread did comes before what `comes_after` of the same address lets another one do.
+inline void comes_before([[maybe_unused]] void* address) noexcept {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_release(address);
+#endif
+}
+
+inline void comes_after([[maybe_unused]] void* address) noexcept {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_acquire(address);
+#endif
+}
+
+} // namespace godwit::runtime::detail
