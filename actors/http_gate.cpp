@@ -58,6 +58,7 @@ public:
     inner_->begin_stream(status, std::move(fields));
   }
   void write(std::string chunk) override { inner_->write(std::move(chunk)); }
+  void write_in_full(std::string chunk) override { inner_->write_in_full(std::move(chunk)); }
   void finish() override { inner_->finish(); }
   void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override {
     inner_->keep_alive_every(interval, std::move(bytes));

@@ -108,12 +108,15 @@ bool openai_answer::add(const openai_choice& who, openai::choice piece, const op
   if (options_.stream) {
     begin_stream();
     std::string bytes;
-    if (options_.endpoint == openai::chunk_writer::endpoint::chat && !greeted_[who.index()]) {
-      greeted_[who.index()] = true;
+    const bool first = !greeted_[who.index()];
+    greeted_[who.index()] = true;
+    if (first && options_.endpoint == openai::chunk_writer::endpoint::chat)
       bytes += openai::sse_event(chunks_.first(who.index(), so_far));
-    }
     bytes += openai::sse_event(chunks_.delta(piece, so_far));
-    exchange_->write(std::move(bytes));
+    if (first) // it has what is echoed
+      exchange_->write_in_full(std::move(bytes));
+    else
+      exchange_->write(std::move(bytes));
     return true;
   }
   auto& whole = whole_[who.index()];
@@ -136,6 +139,11 @@ bool openai_answer::add(const openai_choice& who, openai::choice piece, const op
   return true;
 }
 
+bool openai_answer::over() {
+  const std::lock_guard lock(mutex_);
+  return over_;
+}
+
 void openai_answer::choice_finished(const openai_choice& who) {
   const std::lock_guard lock(mutex_);
   if (who.index() % options_.drawn == 0) { // a prompt counts once, however many answers it has
@@ -152,7 +160,8 @@ void openai_answer::choose_best() {
   for (std::size_t first = 0; first < whole_.size(); first += options_.drawn) {
     std::vector<std::size_t> order(options_.drawn);
     std::iota(order.begin(), order.end(), first);
-    std::stable_sort(order.begin(), order.end(), [this](auto a, auto b) { return scores_[a] > scores_[b]; });
+    if (options_.drawn > options_.n)
+      std::stable_sort(order.begin(), order.end(), [this](auto a, auto b) { return scores_[a] > scores_[b]; });
     const auto prompt_logprobs = whole_[first].prompt_logprobs; // of the prompt, which is the same for all
     for (std::size_t i = 0; i < options_.n; ++i) {
       auto& chosen = best.emplace_back(std::move(whole_[order[i]]));
@@ -175,7 +184,7 @@ void openai_answer::finish() {
     return;
   }
   if (options_.on_status) options_.on_status(200);
-  if (options_.drawn > options_.n) choose_best();
+  if (options_.drawn > 1) choose_best();
   std::size_t entries = 0;
   for (const auto& one : whole_) {
     entries += one.text.size() / 16 + (one.prompt_logprobs ? entries_written_at_once : 0);
@@ -324,7 +333,7 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
   }
   auto said = calls_.push(text);
   const bool says = !said.empty() || !logprobs_.empty();
-  const bool wanted = !says || answer_->add(*this, piece(std::move(said)), used_);
+  const bool wanted = says ? answer_->add(*this, piece(std::move(said)), used_) : !answer_->over();
   return wanted && !stop_string_;
 }
 

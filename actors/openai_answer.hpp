@@ -56,6 +56,7 @@ public:
   /// False: the answer is over, nobody reads on.
   [[nodiscard]] bool add(const openai_choice& who, protocols::openai::choice piece,
                          const protocols::openai::usage& so_far);
+  [[nodiscard]] bool over();
   void choice_finished(const openai_choice& who);
   void failed(const answer_failure& failure);
 
@@ -70,8 +71,8 @@ private:
   openai_answer_options options_;
   protocols::openai::chunk_writer chunks_;
   std::vector<std::weak_ptr<openai_choice>> choices_;
-  std::vector<bool> greeted_; // chat: the chunk with the role has been sent
-  /// Leaves of each prompt's answers the best ones.
+  std::vector<bool> greeted_; // streams: the first chunk has been sent
+  /// Leaves of each prompt's answers the best ones; all have what is told of the prompt.
   void choose_best();
 
   std::vector<protocols::openai::choice> whole_;

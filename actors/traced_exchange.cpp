@@ -101,6 +101,8 @@ void traced_exchange::begin_stream(int status, http::headers fields) {
 
 void traced_exchange::write(std::string chunk) { inner_->write(std::move(chunk)); }
 
+void traced_exchange::write_in_full(std::string chunk) { inner_->write_in_full(std::move(chunk)); }
+
 void traced_exchange::keep_alive_every(std::chrono::milliseconds interval, std::string bytes) {
   inner_->keep_alive_every(interval, std::move(bytes));
 }

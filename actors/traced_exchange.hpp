@@ -61,6 +61,7 @@ public:
   void respond(transport::http::response answer) override;
   void begin_stream(int status, transport::http::headers fields) override;
   void write(std::string chunk) override;
+  void write_in_full(std::string chunk) override;
   void finish() override;
   void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override;
   void on_close(std::function<void()> gone) override;

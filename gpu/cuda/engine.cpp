@@ -82,9 +82,11 @@ void engine::notify(reaction then) {
   if (!group_) return stream_->notify(std::move(then));
   group_->bound(*stream_);
   // On a broken device it may come after the engine has gone.
-  stream_->notify([group = group_, own = name(), then = std::move(then)](const std::string& error) {
-    if (!error.empty()) group->abort(own + ": " + error);
-    then(error.empty() ? group->error() : error);
+  // Nor may the group end with it, where the driver calls back.
+  stream_->notify([weak = std::weak_ptr(group_), own = name(), then = std::move(then)](const std::string& error) {
+    const auto group = weak.lock();
+    if (group && !error.empty()) group->abort(own + ": " + error);
+    then(error.empty() && group ? group->error() : error);
   });
 }
 

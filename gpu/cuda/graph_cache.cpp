@@ -58,6 +58,7 @@ bool graph_cache::write(driver_stream& stream, entry& one, const std::function<v
     capture written(stream);
     work(stream);
     one.graph = written.end();
+    why_not_.clear();
   } catch (const driver_error& failure) {
     if (!alone_) throw; // the others would wait for a graph that never comes
     why_not_ = failure.what();

@@ -38,7 +38,7 @@ public:
   [[nodiscard]] bool launch_again(driver_stream& stream, std::size_t count);
 
   [[nodiscard]] std::uint64_t launches() const noexcept { return launches_; }
-  /// What was said last when something could not be captured.
+  /// Why the last one could not be captured; empty where it could.
   [[nodiscard]] const std::string& why_not() const noexcept { return why_not_; }
 
 private:

@@ -126,14 +126,21 @@ void autoscaler::forget() noexcept {
 
 bool autoscaler::waits_for_instances(const scaling_view& view) noexcept {
   const auto now = view.now_ns;
-  const bool pending = view.starting + view.ordered > 0;
-  // One that is ready for a moment, fails and starts again is what was waited for all along.
-  if (!pending && !none_since_) none_since_ = now;
-  if (!pending && now - *none_since_ >= settings_.hold_ns) pending_since_.reset();
-  if (pending) none_since_.reset();
-  if (pending && (!pending_since_ || view.ordered != ordered_)) pending_since_ = now;
+  const auto pending = view.starting + view.ordered;
+  // One that is ready for a moment, fails and starts again is what was waited for all along: they are fewer once they
+  // have been for a while.
+  if (pending >= most_)
+    fewer_since_.reset();
+  else if (!fewer_since_)
+    fewer_since_ = now;
+  else if (now - *fewer_since_ >= settings_.hold_ns) {
+    most_ = pending;
+    fewer_since_.reset();
+  }
+  if (pending > most_ || view.ordered != ordered_) pending_since_ = now;
+  most_ = std::max(most_, pending);
   ordered_ = view.ordered;
-  return pending && now - *pending_since_ < settings_.provision_timeout_ns;
+  return pending > 0 && now - pending_since_ < settings_.provision_timeout_ns;
 }
 
 void autoscaler::follow_drain(const scaling_view& view) noexcept {

@@ -36,6 +36,8 @@ protected:
       openai_choice_options text;
       text.index = i;
       text.tokens = tokens;
+      text.prompt_logprobs = told && i == 0; // it is the same prompt
+      if (calls) text.tools = protocols::openai::tool_format::hermes;
       choices.push_back(std::make_shared<openai_choice>(answer, std::move(text)));
     }
     answer->set_choices(choices);
@@ -64,6 +66,8 @@ protected:
   std::shared_ptr<openai_answer> answer;
   std::vector<std::shared_ptr<openai_choice>> choices;
   int withdrawn = 0;
+  bool calls = false;
+  bool told = false; ///< what is told of the prompt's tokens
 };
 
 constexpr protocols::token_id first = 'a', second = 'b', third = 'c';
@@ -74,6 +78,19 @@ TEST_F(OpenaiAnswer, AnswersKeepTheirOrderHoweverProbableTheyAre) {
   EXPECT_TRUE(draw(1, second, -1.0F));
   EXPECT_TRUE(draw(2, third, -2.0F));
   EXPECT_EQ(texts(), (std::vector{text_of(first), text_of(second), text_of(third)}));
+}
+
+TEST_F(OpenaiAnswer, AllHaveWhatIsToldOfTheirPrompt) {
+  told = true;
+  begin(2, 2);
+  choices[0]->on_prompt_scores({protocols::sampled_token(third)});
+  EXPECT_TRUE(draw(0, first, -3.0F));
+  EXPECT_TRUE(draw(1, second, -1.0F));
+  EXPECT_EQ(texts(), (std::vector{text_of(first), text_of(second)}));
+  const auto body = json::parse(exchange->whole.body);
+  const auto& all = body.at("choices").as_array();
+  EXPECT_TRUE(all.at(0).at("prompt_logprobs").is_array());
+  EXPECT_EQ(all.at(0).at("prompt_logprobs"), all.at(1).at("prompt_logprobs"));
 }
 
 TEST_F(OpenaiAnswer, TheBestOfMoreComeFirst) {
@@ -91,6 +108,16 @@ TEST_F(OpenaiAnswer, WhatDrawsForAnAnswerThatHasFailedIsToldToEnd) {
   EXPECT_EQ(exchange->whole.status, 429);
   EXPECT_EQ(withdrawn, 2);
   EXPECT_FALSE(draw(1, second, -1.0F));
+}
+
+// Its text may be the beginning of a call.
+TEST_F(OpenaiAnswer, WhatHasNothingToSayToAnAnswerThatHasFailedIsToldToEnd) {
+  calls = true;
+  begin(2, 2);
+  protocols::token_id opening = 0;
+  while (text_of(opening) != "<") ++opening;
+  choices[0]->on_failed({failure_kind::overloaded, "every queue is full"});
+  EXPECT_FALSE(draw(1, opening, -1.0F));
 }
 
 } // namespace

@@ -4,6 +4,10 @@
 
 namespace godwit::transport::http {
 
+namespace {
+constexpr std::size_t chunk_frame_max = 20; // 16 digits of a length and two line ends
+}
+
 answer::answer(std::shared_ptr<server_core> core, answer_form form, std::function<void()> wake)
     : core_(std::move(core)), form_(form), wake_(std::move(wake)) {}
 
@@ -45,10 +49,15 @@ void answer::write(std::string_view chunk) {
   write_locked(chunk);
 }
 
+void answer::write_in_full(std::string_view chunk) {
+  const auto lock = std::lock_guard(mutex_);
+  allowed_ += chunk.size() + chunk_frame_max; // in the queue it has its frame
+  write_locked(chunk);
+}
+
 void answer::write_locked(std::string_view chunk) {
   if (phase_ != phase::streaming || silent_ || chunk.empty()) return;
-  // Of what waits already: one write is let in however long, for nobody was slow yet.
-  if (queued_.size() + in_flight_ > core_->settings.queued_bytes_max) {
+  if (queued_.size() + in_flight_ + chunk.size() > core_->settings.queued_bytes_max + allowed_) {
     phase_ = phase::broken;
     too_slow_ = true;
     queued_ = std::string();

@@ -24,6 +24,7 @@ public:
   void respond(const response& r);
   void begin_stream(int status, const headers& fields);
   void write(std::string_view chunk);
+  void write_in_full(std::string_view chunk);
   void finish();
   void keep_alive_every(std::chrono::milliseconds interval, std::string bytes);
   void on_close(std::function<void()> gone);
@@ -63,6 +64,7 @@ private:
   std::string heartbeat_;
   std::chrono::milliseconds heartbeat_interval_{0};
   std::size_t in_flight_ = 0;
+  std::size_t allowed_ = 0; ///< above the bound
   phase phase_ = phase::waiting;
   bool close_delimited_ = false;
   bool too_slow_ = false;
@@ -81,6 +83,7 @@ public:
   void respond(response r) override { answer_->respond(r); }
   void begin_stream(int status, headers fields) override { answer_->begin_stream(status, fields); }
   void write(std::string chunk) override { answer_->write(chunk); }
+  void write_in_full(std::string chunk) override { answer_->write_in_full(chunk); }
   void finish() override { answer_->finish(); }
   void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override {
     answer_->keep_alive_every(interval, std::move(bytes));

@@ -86,6 +86,35 @@ TEST(GraphCache, CapturesWhatComesAgainAndForgetsTheLongestUnused) {
   EXPECT_EQ(ran, 7);
 }
 
+TEST(GraphCache, WhatCannotBeCapturedRunsAsItIsUnlessOthersWaitForIt) {
+  emulated::emulated_settings settings;
+  settings.captures_fail = true;
+  const auto device = emulated::make_emulated_driver(settings);
+  const auto stream = device->make_stream(stream_priority::high);
+  for (const bool alone : {true, false}) {
+    graph_cache graphs(2, alone);
+    int written = 0, ran = 0;
+    const auto run = [&] {
+      graphs.run(*stream, {graph_key::part::layers, 1, 0}, 1, [&](driver_stream& to) {
+        ++written;
+        to.run("counts", [&] { ++ran; });
+      });
+      stream->synchronize();
+    };
+    run();
+    if (!alone) {
+      EXPECT_THROW(run(), driver_error);
+      continue;
+    }
+    run();
+    EXPECT_EQ(written, 3) << "once for the capture";
+    run();
+    EXPECT_EQ(written, 4) << "which is not tried again";
+    EXPECT_EQ(ran, 3);
+    EXPECT_EQ(graphs.why_not(), "the emulated GPU makes no graphs");
+  }
+}
+
 TEST(GraphCache, LeavesNoCaptureOpenWhenALaunchIsRefused) {
   const auto device = emulated::make_emulated_driver();
   const auto stream = device->make_stream(stream_priority::high);

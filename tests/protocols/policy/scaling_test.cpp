@@ -233,6 +233,18 @@ TEST(Autoscaler, WhatFailsAndStartsOverAndOverIsNotWaitedForEither) {
   EXPECT_EQ(all.front().second, kind::out);
 }
 
+// The scheduler looks so rarely that it may not see the order itself.
+TEST(Autoscaler, BesideOneThatNeverStartsOthersAreWaitedFor) {
+  auto settings = settings_of();
+  settings.instances_max = 8;
+  autoscaler scaler{settings};
+  EXPECT_EQ(watch(scaler, 0, 110, at(0, instances({5, 5}), 1)), (decisions{{110, kind::out}}));
+  EXPECT_EQ(watch(scaler, 111, 170, at(0, instances({5, 5}), 2)), decisions{}) << "it loads";
+  EXPECT_EQ(watch(scaler, 171, 190, at(0, instances({5, 5, 5}), 1)), decisions{}) << "and was waited for since 111";
+  EXPECT_EQ(watch(scaler, 191, 221, at(0, instances({5, 5, 5}), 1)), (decisions{{221, kind::out}}));
+  EXPECT_EQ(watch(scaler, 222, 300, at(0, instances({5, 5, 5}), 2)), decisions{}) << "the next one as well";
+}
+
 TEST(Autoscaler, WhatStartsLongAfterAnotherWasReadyIsWaitedForAnew) {
   autoscaler scaler{settings_of()};
   EXPECT_EQ(watch(scaler, 0, 90, at(0, instances({20, 20}), 1)), decisions{});

@@ -105,9 +105,9 @@ private:
   std::optional<std::int64_t> looked_;
   std::optional<instance_id> drain_; ///< begun by this one
   std::uint32_t ordered_ = 0;
-  /// When instances began to start or to be ordered, or their orders last changed; until there are none for `hold`.
-  std::optional<std::int64_t> pending_since_;
-  std::optional<std::int64_t> none_since_;
+  std::uint32_t most_ = 0;         ///< that started or were ordered at once, until there were fewer for `hold`
+  std::int64_t pending_since_ = 0; ///< when there were more than that, or their orders last changed
+  std::optional<std::int64_t> fewer_since_;
 };
 
 /// The mean that the autoscaler goes by; of no instances: the least.

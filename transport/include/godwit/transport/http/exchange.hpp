@@ -45,9 +45,12 @@ public:
   /// Starts an answer of unknown length: chunked transfer, or delimited by the end of the connection for HTTP/1.0.
   /// Content-Type is given in `fields`: "text/event-stream" for SSE.
   virtual void begin_stream(int status, headers fields) = 0;
-  /// Queues; what is queued when the socket is ready leaves in one write. If more than `queued_bytes_max` waits
-  /// already, the reader is too slow: the connection is closed and `on_close` fires. One chunk may be longer than that.
+  /// Queues; what is queued when the socket is ready leaves in one write. If more than `queued_bytes_max` would wait,
+  /// the reader is too slow: the connection is closed and `on_close` fires.
   virtual void write(std::string chunk) = 0;
+  /// The same for what is there at once, however long, and says nothing of its reader: an echoed prompt. So much more
+  /// may wait from then on. Whoever calls it bounds it.
+  virtual void write_in_full(std::string chunk) { write(std::move(chunk)); }
   virtual void finish() = 0;
   /// Writes `bytes` (an SSE comment, say) whenever a begun stream has had nothing to send for `interval`, so that a
   /// proxy or a client does not take a long wait for the end. Until `finish`; a later call replaces the earlier one,
