@@ -45,6 +45,7 @@ void share_with(http::headers& fields, const std::string& origin) {
   if (origin != "*") fields.set("Vary", "Origin");
 }
 
+/// Says so in whatever is answered.
 class shared_answer final : public http::exchange {
 public:
   shared_answer(std::shared_ptr<http::exchange> inner, std::string origin)

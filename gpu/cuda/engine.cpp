@@ -81,8 +81,7 @@ void engine::check_group() const {
 void engine::notify(reaction then) {
   if (!group_) return stream_->notify(std::move(then));
   group_->bound(*stream_);
-  // On a broken device it may come after the engine has gone.
-  // Nor may the group end with it, where the driver calls back.
+  // On a broken device this may be called when the engine has gone; and a group must not end where the driver calls.
   stream_->notify([weak = std::weak_ptr(group_), own = name(), then = std::move(then)](const std::string& error) {
     const auto group = weak.lock();
     if (group && !error.empty()) group->abort(own + ": " + error);

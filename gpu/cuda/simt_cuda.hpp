@@ -83,7 +83,7 @@ template <> struct narrow_to<bf16> {
     return *reinterpret_cast<const std::uint32_t*>(&v);
   }
 };
-/// The largest is as good as infinite where two of them meet, but no NaN comes of it.
+/// Nothing becomes infinite: NaN would come of it in a row, and in the rows that attend to it. NaN stays.
 template <> struct narrow_to<f16> {
   static GODWIT_DEVICE float within(float x) { return x > 65504.0F ? 65504.0F : x < -65504.0F ? -65504.0F : x; }
   static GODWIT_DEVICE f16 one(float x) { return {__half_as_ushort(__float2half_rn(within(x)))}; }

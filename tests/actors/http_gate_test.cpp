@@ -160,6 +160,24 @@ TEST(HttpGate, OriginsThatAreNamedMayReadAnswersAndRefusals) {
     EXPECT_FALSE(g.ask("GET", "/health", {{"Origin", other}}).fields.contains("Access-Control-Allow-Origin")) << other;
 }
 
+TEST(HttpGate, WhatIsWrittenInFullIsSoBehindTheGateToo) {
+  gate_options options;
+  options.cors_origins = {"*"};
+  http_gate gate(
+      [](const http::request&, const std::shared_ptr<http::exchange>& e) {
+        e->begin_stream(200, {});
+        e->write_in_full("long");
+      },
+      options);
+  http::request r;
+  r.method = "POST";
+  r.target = "/v1/completions";
+  r.fields = {{"Origin", "https://anywhere.example"}};
+  const auto e = std::make_shared<test::fake_exchange>();
+  gate.handle(std::move(r), e);
+  EXPECT_EQ(e->in_full, 4U);
+}
+
 TEST(HttpGate, AStarIsForAllOrigins) {
   gate_options options;
   options.cors_origins = {"*"};

@@ -387,6 +387,30 @@ TEST(Membership, WhatAHeadThatWasGivenUpSaysDoesNotOutliveIt) {
   EXPECT_GT(status.instances[1].load.generated_tokens_total, 0U);
 }
 
+// The same while it is asked, before it says no.
+TEST(Membership, WhatAHeadSaysBeforeItRefusesDoesNotOutliveIt) {
+  joinable c(13);
+  const auto refusing = c.cluster.system->spawn<mute>();
+  member_handle member;
+  int attempts = 0;
+  auto options = c.options(7);
+  options.find_head = [&](const std::function<void(actors::found_head)>& done) {
+    if (attempts++ > 0) return done(c.head);
+    done(node_handle{refusing.ref()}); // it understands nothing of it
+    actors::topology early;
+    early.version = 3000;
+    c.cluster.system->tell(member, std::move(early));
+  };
+  member = c.start(std::move(options));
+  ASSERT_TRUE(c.run_until_ready(7));
+  EXPECT_EQ(attempts, 2);
+  c.cluster.run_for(3s);
+  const auto sinks = submit_some(c.cluster, 30);
+  ASSERT_TRUE(c.cluster.run_until_ended(sinks));
+  expect_whole_answers(sinks);
+  EXPECT_GT(c.cluster.status().instances.at(1).load.generated_tokens_total, 0U);
+}
+
 TEST(Membership, StatusAsksAllInstancesAtOnceAndSaysWhoIsSilent) {
   joinable c(11);
   const auto fake = c.cluster.system->spawn<silent_member>();

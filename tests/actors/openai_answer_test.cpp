@@ -29,6 +29,7 @@ protected:
     openai_answer_options how;
     how.head.id = "cmpl-1";
     how.n = n;
+    how.stream = stream;
     how.drawn = drawn;
     how.withdraw = [this](const std::shared_ptr<answer_sink>&) { ++withdrawn; };
     answer = std::make_shared<openai_answer>(exchange, std::move(how));
@@ -66,6 +67,7 @@ protected:
   std::shared_ptr<openai_answer> answer;
   std::vector<std::shared_ptr<openai_choice>> choices;
   int withdrawn = 0;
+  bool stream = false;
   bool calls = false;
   bool told = false; ///< what is told of the prompt's tokens
 };
@@ -99,6 +101,19 @@ TEST_F(OpenaiAnswer, TheBestOfMoreComeFirst) {
   EXPECT_TRUE(draw(1, second, -1.0F));
   EXPECT_TRUE(draw(2, third, -2.0F));
   EXPECT_EQ(texts(), (std::vector{text_of(second), text_of(third)}));
+}
+
+// The first piece has the prompt, where it is echoed.
+TEST_F(OpenaiAnswer, FirstPiecesAreWrittenInFull) {
+  stream = true;
+  begin(2, 2);
+  EXPECT_TRUE(draw(0, first, -1.0F));
+  EXPECT_EQ(exchange->in_full, exchange->body.size());
+  EXPECT_TRUE(draw(0, second, -1.0F));
+  const auto later = exchange->body.size() - exchange->in_full;
+  EXPECT_GT(later, 0U);
+  EXPECT_TRUE(draw(1, third, -1.0F));
+  EXPECT_EQ(exchange->body.size() - exchange->in_full, later);
 }
 
 // It may have been submitted after the others were withdrawn.

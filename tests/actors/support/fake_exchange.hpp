@@ -28,6 +28,10 @@ public:
     body += chunk;
     if (on_write) on_write();
   }
+  void write_in_full(std::string chunk) override {
+    in_full += chunk.size();
+    write(std::move(chunk));
+  }
   void finish() override {
     complete = true;
     gone_function = {};
@@ -53,6 +57,7 @@ public:
   std::string body;
   std::chrono::milliseconds beats_every{0};
   std::string beat;
+  std::size_t in_full = 0; ///< bytes that were written as such
   bool streaming = false;
   bool complete = false;
   bool gone = false;

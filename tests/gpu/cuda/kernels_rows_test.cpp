@@ -214,6 +214,24 @@ TEST(CudaRows, SwigluTakesGatesThenUps) {
         }
 }
 
+TEST(CudaRows, WhatIsTooLargeForHalfAFloatIsItsLargestAndNanStays) {
+  inline_stream stream;
+  const float nan = std::nanf("");
+  const std::vector<float> in{300, 300, 1, nan, 1, 1, 1, 1, 300, -300, 1, 1, 1, 1, 1, 1};
+  aligned<std::uint16_t> out(8, 0);
+  swiglu_job job;
+  job.type = data_type::f16;
+  job.in_type = data_type::f32;
+  job.in = in.data();
+  job.out = out.data();
+  job.rows = 1;
+  job.intermediate = 8;
+  launch(stream, job);
+  EXPECT_EQ(widen(data_type::f16, out[0]), 65504.0F);
+  EXPECT_EQ(widen(data_type::f16, out[1]), -65504.0F);
+  EXPECT_TRUE(std::isnan(widen(data_type::f16, out[3])));
+}
+
 TEST(CudaRows, QueriesAndKeysTurnAndKeysAndValuesFindTheirSlots) {
   random_source random(5);
   inline_stream stream;
