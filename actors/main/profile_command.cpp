@@ -1,12 +1,13 @@
 #include "main/profile_command.hpp"
 
 #include "main/parts.hpp"
-#include "main/profile_actors.hpp"
 #include "main/profile_fit.hpp"
 #include "main/profile_measure.hpp"
 #include "main/profile_neighbours.hpp"
+#include "main/profile_serving.hpp"
 #include "main/settings.hpp"
 
+#include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/sim/profile.hpp>
 
@@ -17,7 +18,6 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <thread>
 #include <utility>
 
 namespace godwit::main {
@@ -38,7 +38,7 @@ double ms_since(clock::time_point start) {
 struct measured_device {
   sim::profile profile;
   measured_steps steps;
-  actor_costs actors;
+  served_costs served;
 };
 
 // Four significant digits: more would be noise.
@@ -56,7 +56,7 @@ sim::step_spread rounded(sim::step_spread spread) {
 }
 
 sim::profile profile_of(const profile_options& options, const gpu::model::model_directory& model,
-                        const gpu::executor_info& info, const sim::latency_model& fit, const sim::step_spread& spread) {
+                        const gpu::executor_info& info, const sim::latency_model& fit) {
   const auto& c = model.configuration;
   sim::profile p;
   p.name = options.name.empty() ? model.name + "-cpu" : options.name;
@@ -64,7 +64,7 @@ sim::profile profile_of(const profile_options& options, const gpu::model::model_
   p.source = fmt::format("Measured by godwit profile {} on steps of up to {} tokens, drawn with a temperature of {:g}.",
                          GODWIT_VERSION, options.step_tokens_max, options.temperature);
   if (options.instances > 1)
-    p.source += fmt::format(" {} more instances on this machine decoded meanwhile.", options.instances - 1);
+    p.source += fmt::format(" {} more instances on this machine ran meanwhile.", options.instances - 1);
   p.model = model.name;
   p.layers = c.layers;
   p.vocabulary = c.vocabulary;
@@ -74,28 +74,34 @@ sim::profile profile_of(const profile_options& options, const gpu::model::model_
   p.kv_blocks = info.blocks;
   p.linear = rounded(fit.linear);
   p.logits = rounded(fit.logits);
-  p.spread = rounded(spread);
   p.kv_bytes_per_second = rounded(p.kv_bytes_per_token * 1e6 / fit.per_kv_token_us);
   p.kv = rounded(fit.kv);
   p.flops_per_pair = 4.0 * c.heads * c.head_size * c.layers;
   p.flops_per_second = rounded(p.flops_per_pair * 1e6 / fit.per_pair_us);
   p.assumptions = {"instances share this machine: KV moves at the rate of copying it in memory, without latency",
-                   "what lies between client and front end (HTTP, text) is not in here"};
-  if (options.instances > 1) p.assumptions.emplace_back("the other instances never rest");
+                   "the way of a request from its client to the front end, and of its text back, is not in here"};
+  if (options.instances > 1)
+    p.assumptions.emplace_back("the other instances do as much as when 60 % of what all carry is served");
   return p;
 }
 
-measured_device measure(const profile_options& options, const gpu::model::model_directory& model) {
+/// Without what actors add: for comparisons with steps that ran without them.
+sim::latency_model device_of(const sim::profile& p) {
+  sim::latency_model out(p);
+  out.base_us = out.per_decode_us = 0;
+  return out;
+}
+
+// Steps of fixed shapes, without actors.
+measured_device measure_device(const profile_options& options, const gpu::model::model_directory& model,
+                               std::uint32_t threads, std::chrono::milliseconds time) {
   const auto start = clock::now();
-  const auto instances = std::max(1U, options.instances);
-  const auto all =
-      options.threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : options.threads * instances;
   gpu::cpu::cpu_executor_settings settings;
-  settings.threads = std::max(1U, all / instances);
-  const auto packed = gpu::cpu::pack_model(model.configuration, *model.tensors, all);
-  const std::shared_ptr<gpu::executor> executor = gpu::cpu::make_cpu_executor(packed, settings);
+  settings.threads = threads;
+  const auto packed = gpu::cpu::pack_model(model.configuration, *model.tensors, threads * options.instances);
+  const auto executor = gpu::cpu::make_cpu_executor(packed, settings);
   const auto start_ms = ms_since(start);
-  const busy_neighbours others(packed, settings, instances - 1);
+  const busy_neighbours others(packed, settings, options.instances - 1);
 
   const auto& info = executor->info();
   measured_sizes sizes;
@@ -105,26 +111,34 @@ measured_device measure(const profile_options& options, const gpu::model::model_
   sizes.sequences_max = options.sequences_max;
   sizes.blocks = info.blocks;
   measured_device out;
-  const auto step_time_max =
-      std::max<std::chrono::milliseconds>(options.time_max / 100, std::chrono::milliseconds(100));
-  out.actors = measure_actors(executor, options.time_max / 8);
-  out.steps = measure_steps(*executor, steps_to_measure(sizes), options.time_max - options.time_max / 8, step_time_max,
-                            options.temperature);
+  const auto step_time_max = std::max<std::chrono::milliseconds>(time / 50, std::chrono::milliseconds(100));
+  out.steps = measure_steps(*executor, steps_to_measure(sizes), time, step_time_max, options.temperature);
   const auto copied = measure_block_copies(*executor);
-
-  out.profile = profile_of(options, model, info, fit_steps(out.steps.samples), fit_spread(out.steps.factors));
+  out.profile = profile_of(options, model, info, fit_steps(out.steps.samples));
   out.profile.start_ms = rounded(start_ms);
-  out.profile.overhead_us = rounded(out.actors.overhead_us);
-  out.profile.per_decode_us = rounded(out.actors.per_decode_us);
   out.profile.per_copy_us = rounded(static_cast<double>(info.block_bytes) / copied * 1e6);
   out.profile.link.bytes_per_second = rounded(copied);
   return out;
 }
 
-/// Without what actors add: for comparisons with steps that ran without them.
-sim::latency_model device_of(const sim::profile& p) {
-  sim::latency_model out(p);
-  out.base_us = out.per_decode_us = 0;
+measured_device measure(const profile_options& options, const gpu::model::model_directory& model) {
+  const auto threads =
+      options.threads == 0 ? std::max(1U, gpu::cpu::usable_threads() / options.instances) : options.threads;
+  const auto half = options.time_max / 2;
+  auto out = measure_device(options, model, threads, half);
+  served_load load;
+  load.instances = options.instances;
+  load.threads = threads;
+  load.step_tokens_max = options.step_tokens_max;
+  load.sequences_max = options.sequences_max;
+  load.context_max = options.context_max;
+  load.temperature = options.temperature;
+  load.time = half;
+  const auto device = device_of(out.profile);
+  out.served = fit_served(device, serve_and_watch(model, load, device));
+  out.profile.overhead_us = rounded(out.served.overhead_us);
+  out.profile.per_decode_us = rounded(out.served.per_decode_us);
+  out.profile.spread = rounded(out.served.spread);
   return out;
 }
 
@@ -137,8 +151,6 @@ std::string table_of(const measured_device& m) {
   out +=
       fmt::format("attention: {:.3g} us for each position that a decode reads, {:.3g} us for each pair of a prefill\n",
                   model.per_kv_token_us, model.per_pair_us);
-  out += fmt::format("actors add {:.1f} us to each step and {:.2f} us for each sequence that decodes ({} steps)\n",
-                     p.overhead_us, p.per_decode_us, m.actors.steps);
   out += fmt::format("\n{:>10}  {:>12}  {:>12}\n", "tokens", "linear (ms)", "logits (ms)");
   for (const auto& point : p.linear.points)
     out += fmt::format("{:>10}  {:>12.4f}  {:>12.4f}\n", point.count, point.us * 1e-3, p.logits.at(point.count) * 1e-3);
@@ -149,10 +161,13 @@ std::string table_of(const measured_device& m) {
     out += fmt::format("{:<14}  {:>5}  {:>9.1f}%  {:>+8.1f}%  {:>8.1f}%\n", to_string(role), e.steps, 100 * e.mean,
                        100 * e.bias, 100 * e.max);
   }
+  out += fmt::format("\nserving: {} steps, {:.1f} us and {:.2f} us for each sequence that decodes until the next one\n",
+                     m.served.steps, p.overhead_us, p.per_decode_us);
   if (const auto& all = p.spread.factors; !all.empty())
-    out += fmt::format("steps of one shape take {:.2f} (the shortest {} %) to {:.2f} times (the longest) their median, "
-                       "{:.3f} times on average; {:.0f} % last into the next step\n",
-                       all.front(), 100 / all.size(), all.back(), mean_factor(p.spread), 100 * p.spread.kept);
+    out +=
+        fmt::format("  they take {:.3f} times what the profile says without its spread, {:.2f} (the shortest {} %) to "
+                    "{:.2f} times (the longest); {:.0f} % last into the next step\n",
+                    mean_factor(p.spread), all.front(), 100 / all.size(), all.back(), 100 * p.spread.kept);
   if (m.steps.left_out > 0)
     out += fmt::format("{} longer steps were left out; give it more time with --time\n", m.steps.left_out);
   return out;
@@ -174,7 +189,8 @@ std::string json_of(const measured_device& m) {
   const json::object out{{"profile", json::parse(to_json(m.profile))},
                          {"rounds", m.steps.rounds},
                          {"left_out", m.steps.left_out},
-                         {"actor_steps", m.actors.steps},
+                         {"served_steps", m.served.steps},
+                         {"served_factor", mean_factor(m.profile.spread)},
                          {"fit", std::move(fit)},
                          {"steps", std::move(steps)}};
   return json::serialize(out) + "\n";
@@ -199,13 +215,15 @@ int measure_profile(const profile_options& options, std::ostream& out, std::ostr
   // Before the minute of measuring, not after it.
   std::ofstream file;
   if (!options.output.empty()) {
-    file.open(options.output);
+    file.open(options.output, std::ios::app); // what is there stays until there is more
     if (!file) return fail(options.output + " cannot be written");
   }
   try {
     const auto measured = measure(options, *model);
     out << (options.json ? json_of(measured) : table_of(measured));
     if (options.output.empty()) return 0;
+    file.close();
+    file.open(options.output, std::ios::trunc);
     file << to_json(measured.profile);
     file.close();
     if (!file) return fail(options.output + " cannot be written");
@@ -250,7 +268,7 @@ void add_profile_command(CLI::App& app, command_result& result) {
       ->capture_default_str();
   command
       ->add_option("--instances", f->options.instances,
-                   "Instances on this machine: the others decode while one is measured")
+                   "Instances on this machine: the others run while one is measured")
       ->type_name("N")
       ->check(CLI::Range(1U, 64U))
       ->capture_default_str();

@@ -18,7 +18,7 @@ struct profile_options {
   std::string model = "default"; ///< a directory, or "default" for the embedded model
   std::string device = "cpu";
   std::uint32_t threads = 0;           ///< 0: as many as this process may use, divided among the instances
-  std::uint32_t instances = 1;         ///< of this machine: the others decode while one is measured
+  std::uint32_t instances = 1;         ///< of this machine: the others run while one is measured
   std::uint32_t step_tokens_max = 512; ///< the longest step that is measured
   std::uint32_t sequences_max = 256;   ///< that decode in a step that is measured; a server's llumlet.sequences_max
   std::uint32_t context_max = 0;       ///< the longest sequence that is measured; 0: the model's
@@ -29,7 +29,8 @@ struct profile_options {
   bool json = false;
 };
 
-/// Measures a model on this machine's processors, and what actors add to its steps, and writes its device profile.
+/// Measures a model on this machine's processors, first its steps alone, then as they are served, and writes its device
+/// profile.
 /// 0: done; 1: the model cannot be opened or run, the file cannot be written.
 [[nodiscard]] int measure_profile(const profile_options& options, std::ostream& out, std::ostream& errors);
 /// The profiles that are compiled in, and what their devices do.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <stdexcept>
 
 namespace godwit::main {
 
@@ -121,7 +122,74 @@ double correlation_with_next(const std::vector<double>& values) {
   return alone > 0 ? together / alone : 0;
 }
 
+std::uint32_t decodes_of(const step_shape& shape) {
+  std::uint32_t out = 0;
+  for (const auto& part : shape.parts)
+    if (part.tokens == 1) out += part.sequences;
+  return out;
+}
+
+struct pause_line {
+  double none_us, each_us;
+};
+
+// Least squares through the medians of the pauses after so many decodes, each as heavy as there are pauses.
+pause_line pauses_of(const std::vector<std::vector<served_step>>& instances) {
+  std::map<std::uint32_t, std::vector<double>> by_decodes;
+  for (const auto& steps : instances)
+    for (const auto& step : steps)
+      if (step.us > 0 && step.pause_us) by_decodes[decodes_of(step.shape)].push_back(*step.pause_us);
+  if (by_decodes.empty()) throw std::runtime_error("no step of the measurement followed another one");
+  double weight = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (auto& [decodes, us] : by_decodes) {
+    const auto w = static_cast<double>(us.size());
+    const double at = decodes, middle = median(std::move(us));
+    weight += w;
+    x += w * at;
+    y += w * middle;
+    xx += w * at * at;
+    xy += w * at * middle;
+  }
+  const auto apart = xx - x * x / weight;
+  const auto each = apart > 0 ? std::max(0.0, (xy - x * y / weight) / apart) : 0.0;
+  return {std::max(0.0, (y - each * x) / weight), each};
+}
+
+struct timed_factor {
+  double factor, us;
+};
+
+// The means of 20 shares of equal time, each weighted by the time of its steps.
+std::vector<double> shares_of(std::vector<timed_factor> all) {
+  constexpr int shares = 20;
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.factor < b.factor; });
+  const auto total =
+      std::accumulate(all.begin(), all.end(), 0.0, [](double sum, const auto& one) { return sum + one.us; });
+  const auto share = total / shares;
+  std::vector<double> out;
+  double left = share, sum = 0; // of the next share: time that it wants, and its factors times their times
+  for (auto one : all) {
+    while (one.us >= left && out.size() + 1 < shares) {
+      // In the last bit a mean of equal factors may fall.
+      out.push_back(std::max((sum + left * one.factor) / share, out.empty() ? 0.0 : out.back()));
+      one.us -= left;
+      left = share;
+      sum = 0;
+    }
+    sum += one.us * one.factor;
+    left -= one.us;
+  }
+  out.push_back(std::max(sum / (share - left), out.back()));
+  return out;
+}
+
 } // namespace
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 std::uint32_t step_shape::sequences() const noexcept {
   return std::accumulate(parts.begin(), parts.end(), 0U,
@@ -208,18 +276,34 @@ latency_model fit_steps(const std::vector<step_sample>& samples) {
   return out;
 }
 
-gpu::sim::step_spread fit_spread(const std::vector<double>& factors) {
-  constexpr std::size_t least = 40, shares_max = 20;
-  gpu::sim::step_spread out;
-  if (factors.size() < least) return out;
-  auto sorted = factors;
-  std::sort(sorted.begin(), sorted.end());
-  for (std::size_t i = 0; i < shares_max; ++i) {
-    const auto from = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() * i / shares_max);
-    const auto to = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() * (i + 1) / shares_max);
-    out.factors.push_back(std::accumulate(from, to, 0.0) / static_cast<double>(to - from));
+served_costs fit_served(const latency_model& device, const std::vector<std::vector<served_step>>& instances) {
+  served_costs out;
+  const auto [overhead_us, per_decode_us] = pauses_of(instances);
+  out.overhead_us = overhead_us;
+  out.per_decode_us = per_decode_us;
+  auto model = device;
+  model.base_us = overhead_us;
+  model.per_decode_us = per_decode_us;
+  std::vector<timed_factor> all;
+  double correlation = 0; // of each instance's steps, by how many they are
+  for (const auto& steps : instances) {
+    std::vector<double> factors;
+    for (const auto& step : steps) {
+      if (step.us <= 0) continue;
+      const auto said = predicted_us(model, step.shape);
+      const auto alone = predicted_us(device, step.shape);
+      const auto pause = step.pause_us.value_or((said - alone) * step.us / alone); // as much longer as the step
+      factors.push_back((step.us + pause) / said);
+      all.push_back({factors.back(), said});
+    }
+    out.steps += factors.size();
+    if (factors.size() > 1)
+      correlation += correlation_with_next(ranks_of(factors)) * static_cast<double>(factors.size());
   }
-  out.kept = std::sqrt(std::clamp(correlation_with_next(ranks_of(factors)), 0.0, 1.0));
+  constexpr std::size_t least = 40;
+  if (out.steps < least) return out;
+  out.spread.factors = shares_of(std::move(all));
+  out.spread.kept = std::clamp(correlation / static_cast<double>(out.steps), 0.0, 1.0);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <godwit/protocols/batching/step.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,11 +48,34 @@ struct step_sample {
 /// point, since noise must not reward tokens), attention's two rates by least squares of relative errors.
 [[nodiscard]] gpu::sim::latency_model fit_steps(const std::vector<step_sample>& samples);
 
-/// How steps of one shape lie about their medians. `factors`: measured times over their medians in the order of
-/// measuring, every second step of a device. The spread has 20 factors, the means of as many shares of the sorted ones,
-/// so it has their mean; `kept` is the root of the rank correlation of one with the next (two steps on). Empty with
-/// fewer than 40, which say little.
-[[nodiscard]] gpu::sim::step_spread fit_spread(const std::vector<double>& factors);
+/// A step as it ran on one instance while that served.
+struct served_step {
+  step_shape shape;
+  double us = 0; ///< from its begin to its completion; 0: it never completed
+  /// From its completion to the begin of the next step, where nothing but the actors was waited for.
+  std::optional<double> pause_us;
+};
+
+/// What a device's steps take longer when they are served.
+struct served_costs {
+  double overhead_us = 0;       ///< between two steps
+  double per_decode_us = 0;     ///< the same, for each sequence that decoded in the first of them
+  gpu::sim::step_spread spread; ///< of steps, pauses included, about what the device's model and these two say
+  std::size_t steps = 0;        ///< that were looked at
+};
+
+/// The costs that make the device's model (whose `base_us` and `per_decode_us` are 0) say what serving took.
+///
+/// A line through the medians of pauses by how many sequences decoded gives the two costs. The spread has 20 factors:
+/// steps by the factor by which they took longer than that, cut into shares of equal time, and the mean of each. So the
+/// mean of all is what all steps together took longer, whatever of it the model of the device does not know; `kept` is
+/// the rank correlation of one step's factor with the next one's. No spread with fewer than 40 steps, which say little.
+/// Throws std::runtime_error where there are no pauses.
+[[nodiscard]] served_costs fit_served(const gpu::sim::latency_model& device,
+                                      const std::vector<std::vector<served_step>>& instances);
+/// Of values that there are; the upper one of two in the middle.
+[[nodiscard]] double median(std::vector<double> values);
+
 /// 1 where there are none.
 [[nodiscard]] double mean_factor(const gpu::sim::step_spread& spread);
 

@@ -16,12 +16,6 @@ using protocols::tokens_per_block;
 
 namespace {
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // 1, 2, 3 ... 16, 22, 32, 33, 43, 54, 64, 65 ... and the largest. Kernels work on tiles of rows, and take what fills no
 // tile row by row: a row more than a tile costs what a tile does, and three rows more than four. So where few tiles
 // make a step all counts are measured, beyond that both sides of each large tile's edge and counts that no tile
@@ -126,8 +120,6 @@ measured_steps measure_steps(gpu::executor& on, std::vector<step_sample> steps, 
     ++out.rounds;
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) out.samples[i].us = median(us[i]);
-  for (std::uint32_t round = 0; round < out.rounds; ++round)
-    for (std::size_t i = 0; i < inputs.size(); ++i) out.factors.push_back(us[i][round] / out.samples[i].us);
   return out;
 }
 

@@ -27,7 +27,6 @@ struct measured_steps {
   std::vector<step_sample> samples; ///< those that fitted into the time, with their medians
   std::size_t left_out = 0;         ///< steps that would have taken too long
   std::uint32_t rounds = 0;         ///< times that each was measured
-  std::vector<double> factors;      ///< each measured time over its step's median, in the order of measuring
 };
 
 /// Runs one step. From its begin to its completion, by the clock of the thread that completes it. Throws

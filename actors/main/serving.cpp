@@ -32,6 +32,17 @@ std::string kv_type_name(const serve_settings& settings) {
   return "auto";
 }
 
+actors::executor_factory watched(actors::executor_factory factory, device_watch watch) {
+  if (!watch) return factory;
+  return [factory = std::move(factory), watch = std::move(watch)](protocols::instance_id instance,
+                                                                  std::function<void(actors::executor_outcome)> done) {
+    factory(instance, [watch, done = std::move(done)](actors::executor_outcome outcome) {
+      if (outcome.made) outcome.made = watch(std::move(outcome.made));
+      done(std::move(outcome));
+    });
+  };
+}
+
 std::string host_for_url(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
@@ -41,9 +52,9 @@ std::string host_for_url(const std::string& host) {
 serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
                  std::shared_ptr<const protocols::openai::chat_template> chat,
                  std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, tracing* records,
-                 launch_parts parts, chosen_device cuda)
+                 launch_parts parts, chosen_device cuda, device_watch watch)
     : settings_(settings), identity_(std::move(identity)), chat_(std::move(chat)), log_(std::move(log)),
-      records_(records), fabric_(std::move(fabric)) {
+      records_(records), watch_(std::move(watch)), fabric_(std::move(fabric)) {
   model_name_ = served_name(settings_, model);
   context_length_ = identity_.context_length;
 
@@ -76,7 +87,7 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
 }
 
 actors::node_options serving::node_options(const gpu::model::model_directory& model) {
-  auto o = make_head_options(settings_, model, identity_, loader_->factory(), fabric_, log_);
+  auto o = make_head_options(settings_, model, identity_, watched(loader_->factory(), watch_), fabric_, log_);
   o.scheduler.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
   o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
   o.provisioner = processes_;
@@ -104,6 +115,8 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   defaults.temperature = model.configuration.default_temperature.value_or(defaults.temperature);
   defaults.top_p = model.configuration.default_top_p.value_or(defaults.top_p);
   defaults.top_k = model.configuration.default_top_k.value_or(defaults.top_k);
+  defaults.min_p = model.configuration.default_min_p.value_or(defaults.min_p);
+  defaults.repetition_penalty = model.configuration.default_repetition_penalty.value_or(defaults.repetition_penalty);
   o.limits.body_bytes_max = settings_.http.body_bytes_max;
   o.limits.prompts_max = settings_.frontend.prompts_max;
   o.limits.execution_levels = execution_level_names(settings_);
@@ -128,10 +141,9 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   return o;
 }
 
-protocols::expected<std::unique_ptr<serving>, start_error> serving::start(const serve_settings& settings,
-                                                                          gpu::model::model_directory model,
-                                                                          runtime::log::logger log, tracing* records,
-                                                                          launch_parts parts, chosen_device cuda) {
+protocols::expected<std::unique_ptr<serving>, start_error>
+serving::start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log,
+               tracing* records, launch_parts parts, chosen_device cuda, device_watch watch) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   auto chat = open_chat_template(settings, model);
@@ -140,7 +152,7 @@ protocols::expected<std::unique_ptr<serving>, start_error> serving::start(const 
   if (!fabric) return protocols::unexpected(fabric.error());
   auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*chat),
                                                   std::move(*fabric), std::move(log), records, std::move(parts),
-                                                  std::move(cuda)));
+                                                  std::move(cuda), std::move(watch)));
   if (records != nullptr)
     if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));

@@ -25,6 +25,9 @@ namespace godwit::main {
 
 class http_files;
 
+/// Stands between an instance and the device that was made for it, on the loader's thread. Empty: nobody does.
+using device_watch = std::function<std::shared_ptr<gpu::executor>(std::shared_ptr<gpu::executor>)>;
+
 /// A node with its HTTP endpoint and control port: what `godwit serve` and `godwit demo` run.
 class serving {
 public:
@@ -32,7 +35,7 @@ public:
   /// recorded. `parts` is what processes that autoscaling starts are told.
   [[nodiscard]] static protocols::expected<std::unique_ptr<serving>, start_error>
   start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log,
-        tracing* records = nullptr, launch_parts parts = {}, chosen_device cuda = {});
+        tracing* records = nullptr, launch_parts parts = {}, chosen_device cuda = {}, device_watch watch = {});
   serving(const serving&) = delete;
   serving& operator=(const serving&) = delete;
   ~serving();
@@ -52,7 +55,7 @@ public:
 private:
   serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
           std::shared_ptr<const protocols::openai::chat_template> chat, std::shared_ptr<transport::fabric> fabric,
-          runtime::log::logger log, tracing* records, launch_parts parts, chosen_device cuda);
+          runtime::log::logger log, tracing* records, launch_parts parts, chosen_device cuda, device_watch watch);
   [[nodiscard]] std::optional<start_error> open_ports();
   [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
@@ -63,6 +66,7 @@ private:
   std::shared_ptr<const protocols::openai::chat_template> chat_;
   runtime::log::logger log_;
   tracing* records_;
+  device_watch watch_;
   std::string model_name_;
   std::uint32_t context_length_ = 0;
   std::string host_;

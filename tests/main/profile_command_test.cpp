@@ -50,7 +50,7 @@ TEST_F(ProfileCommand, WritesAProfileThatOpensAndThatNoMoreTokensMakeFaster) {
   EXPECT_GT(opened->kv_blocks, 0U);
   EXPECT_GT(opened->start_ms, 0);
   EXPECT_GT(opened->overhead_us, 0);
-  EXPECT_THAT(out_.str(), HasSubstr("actors add "));
+  EXPECT_THAT(out_.str(), HasSubstr("serving: "));
   EXPECT_GT(opened->link.bytes_per_second, 1e6);
   const gpu::sim::latency_model model(*opened);
   EXPECT_GT(model.linear.at(1), 0);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 namespace godwit::main {
 namespace {
@@ -91,37 +93,79 @@ TEST(StepsToMeasure, StayWithinTheSizesGiven) {
   }
 }
 
-std::vector<double> drawn(const gpu::sim::step_spread& from, std::size_t count) {
-  gpu::sim::step_factors factors(from, 7);
-  std::vector<double> out;
-  for (std::size_t i = 0; i < 2 * count; ++i) { // of each two the second one is measured
-    const auto one = factors.next();
-    if (i % 2 == 1) out.push_back(one);
+// Steps of two instances whose factors are drawn, with pauses that grow with the sequences that decode. Every third
+// step is the last of its sequences, so that nobody knows what was waited for after it.
+std::vector<std::vector<served_step>> served_on(const latency_model& device, const gpu::sim::step_spread& spread,
+                                                double pause_us, double each_us, std::size_t count) {
+  std::vector<std::vector<served_step>> out(2);
+  for (std::uint64_t instance = 0; instance < out.size(); ++instance) {
+    gpu::sim::step_factors factors(spread, instance);
+    for (std::size_t i = 0; i < count; ++i) {
+      served_step one;
+      const auto decodes = static_cast<std::uint32_t>(i % 5 + 1);
+      one.shape.parts.push_back({decodes, 100, 1, true});
+      if (i % 4 == 0) one.shape.parts.push_back({1, 0, 60, true});
+      const auto factor = factors.next();
+      one.us = factor * predicted_us(device, one.shape);
+      if (i % 3 != 0) one.pause_us = factor * (pause_us + decodes * each_us);
+      out[instance].push_back(std::move(one));
+    }
   }
   return out;
 }
 
-TEST(ProfileFit, FindsTheSpreadThatWasDrawnFrom) {
+TEST(FitServed, FindsThePausesAndTheSpreadThatWereDrawnFrom) {
   gpu::sim::step_spread truth;
   for (int i = 0; i < 20; ++i) truth.factors.push_back(i < 15 ? 0.98 + 0.004 * i : 1 + 0.1 * (i - 14));
   truth.kept = 0.7;
-  const auto fit = fit_spread(drawn(truth, 20'000));
-  ASSERT_EQ(fit.factors.size(), 20U);
-  for (std::size_t i = 0; i < 20; ++i) EXPECT_NEAR(fit.factors[i], truth.factors[i], 0.03) << i;
-  EXPECT_NEAR(mean_factor(fit), mean_factor(truth), 0.005);
-  EXPECT_NEAR(fit.kept, truth.kept, 0.05);
+  const auto fit = fit_served(device(), served_on(device(), truth, 200, 10, 20'000));
+  EXPECT_EQ(fit.steps, 40'000U);
+  const auto usual = truth.factors[10]; // of a pause, too
+  EXPECT_NEAR(fit.overhead_us, 200 * usual, 6);
+  EXPECT_NEAR(fit.per_decode_us, 10 * usual, 1);
+  ASSERT_EQ(fit.spread.factors.size(), 20U);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_NEAR(fit.spread.factors[i], truth.factors[i], 0.03) << i;
+  EXPECT_NEAR(mean_factor(fit.spread), mean_factor(truth), 0.005);
+  EXPECT_NEAR(fit.spread.kept, truth.kept, 0.05);
 }
 
-TEST(ProfileFit, FindsThatStepsAreIndependentWhereTheyAre) {
-  EXPECT_LT(fit_spread(drawn({{0.9, 1, 1.1, 1.5}, 0}, 5000)).kept, 0.2);
+TEST(FitServed, MakesUpForWhatTheModelOfTheDeviceDoesNotKnow) {
+  auto truth = device();
+  for (auto& point : truth.linear.points) point.us *= point.count > 32 ? 1.3 : 1; // long steps only
+  const auto served = served_on(truth, {}, 200, 0, 100);
+  const auto fit = fit_served(device(), served);
+  auto model = device();
+  model.base_us = fit.overhead_us;
+  double said = 0, took = 0;
+  for (const auto& steps : served)
+    for (const auto& one : steps) {
+      said += predicted_us(model, one.shape) * mean_factor(fit.spread);
+      took += one.us + 200;
+    }
+  EXPECT_NEAR(said / took, 1, 0.01);
+  EXPECT_TRUE(std::is_sorted(fit.spread.factors.begin(), fit.spread.factors.end()));
 }
 
-TEST(ProfileFit, SaysNothingOfTheSpreadOfFewSteps) {
-  EXPECT_TRUE(fit_spread(std::vector<double>(39, 1.1)).factors.empty());
+TEST(FitServed, FindsThatStepsAreIndependentWhereTheyAre) {
+  EXPECT_LT(fit_served(device(), served_on(device(), {{0.9, 1, 1.1, 1.5}, 0}, 200, 0, 5000)).spread.kept, 0.1);
+}
+
+TEST(FitServed, SaysNothingOfTheSpreadOfFewSteps) {
+  const auto few = fit_served(device(), served_on(device(), {{1.1}, 0}, 200, 0, 19));
+  EXPECT_TRUE(few.spread.factors.empty());
+  EXPECT_GT(few.overhead_us, 0);
   EXPECT_EQ(mean_factor({}), 1);
-  const auto still = fit_spread(std::vector<double>(100, 1.0));
-  EXPECT_EQ(still.kept, 0); // nothing varies
-  EXPECT_EQ(mean_factor(still), 1);
+  const auto still = fit_served(device(), served_on(device(), {}, 200, 0, 100)).spread;
+  EXPECT_NEAR(mean_factor(still), 1, 0.001);
+}
+
+TEST(FitServed, LeavesOutStepsThatNeverEndedAndFailsWithoutPauses) {
+  auto served = served_on(device(), {}, 200, 0, 60);
+  for (auto& steps : served) steps.back().us = 0;
+  EXPECT_EQ(fit_served(device(), served).steps, 118U);
+  for (auto& steps : served)
+    for (auto& one : steps) one.pause_us.reset();
+  EXPECT_THROW((void)fit_served(device(), served), std::runtime_error);
 }
 
 } // namespace
