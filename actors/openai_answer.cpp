@@ -233,7 +233,10 @@ void openai_answer::write_failure(const openai::api_error& error) {
 }
 
 openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choice_options options)
-    : answer_(std::move(answer)), options_(std::move(options)), decoder_(options_.tokens, options_.skip_special_tokens),
+    : answer_(std::move(answer)), options_(std::move(options)),
+      decoder_(options_.tokens, options_.skip_special_tokens,
+               options_.goes_on ? gpu::model::incremental_decoder::start::continuation
+                                : gpu::model::incremental_decoder::start::text),
       matcher_(options_.stop_strings, options_.include_stop), calls_(options_.tools, options_.calls) {
   used_.prompt_tokens = options_.prompt_tokens;
   characters_ = count_characters(options_.echo);

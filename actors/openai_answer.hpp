@@ -88,6 +88,7 @@ struct openai_choice_options {
   std::uint32_t index = 0;
   std::shared_ptr<const gpu::model::tokenizer> tokens;
   bool skip_special_tokens = true;
+  bool goes_on = false; ///< behind text of the prompt: a space in front belongs between the two
   std::vector<std::string> stop_strings;
   bool include_stop = false;
   std::vector<protocols::token_id> stop_token_ids; ///< the client's own, named as stop_reason

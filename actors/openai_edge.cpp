@@ -391,6 +391,10 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
   text.index = index;
   text.tokens = options_.model.tokens;
   text.skip_special_tokens = common.skip_special_tokens;
+  // As vLLM, which decodes with the prompt's last tokens in front; an answer in a turn of its own begins a text.
+  text.goes_on =
+      (what.chat == nullptr || what.chat->continue_final_message) &&
+      std::ranges::any_of(what.prompts[prompt], [this](auto id) { return !options_.model.tokens->is_special(id); });
   text.stop_strings = common.stop_strings;
   const bool ends_turn = what.chat != nullptr && !common.stop.ignore_eos; // a turn's end is the sequence's end
   if (ends_turn && what.template_stops.empty() && options_.model.chat->writes(openai::chatml_end))

@@ -1,5 +1,6 @@
 #include "main/loader.hpp"
 
+#include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/memory_pool.hpp>
 
@@ -23,7 +24,7 @@ gpu::cpu::kv_precision precision_of(kv_choice choice) noexcept {
 
 std::uint32_t threads_per_instance(const serve_settings& settings) {
   if (settings.instances.threads != 0) return settings.instances.threads;
-  return std::max(1U, std::thread::hardware_concurrency() / std::max(1U, settings.instances.count));
+  return std::max(1U, gpu::cpu::usable_threads() / std::max(1U, settings.instances.count));
 }
 
 loader::loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda)

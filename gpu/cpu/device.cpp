@@ -1,5 +1,7 @@
 #include "cpu/device.hpp"
 
+#include "cpu/control_group.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -39,7 +41,10 @@ std::uint32_t checked_threads(std::uint32_t wanted) {
 
 } // namespace
 
-std::uint32_t usable_threads() noexcept { return std::clamp(std::thread::hardware_concurrency(), 1U, threads_max); }
+std::uint32_t usable_threads() {
+  return std::clamp(std::min(std::thread::hardware_concurrency(), group_processors().value_or(threads_max)), 1U,
+                    threads_max);
+}
 
 void work_queue::push(const std::shared_ptr<lane>& to, item next) {
   const std::lock_guard lock(mutex_);

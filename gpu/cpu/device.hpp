@@ -18,9 +18,6 @@
 
 namespace godwit::gpu::cpu {
 
-/// Threads that this process may use.
-[[nodiscard]] std::uint32_t usable_threads() noexcept;
-
 /// Runs the streams' work on one leader thread, in the order in which it became ready.
 class work_queue : public std::enable_shared_from_this<work_queue> {
 public:

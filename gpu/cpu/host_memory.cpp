@@ -1,5 +1,6 @@
 #include "cpu/host_memory.hpp"
 
+#include "cpu/control_group.hpp"
 #include "cpu/shared_memory.hpp"
 
 #include <algorithm>
@@ -20,13 +21,6 @@ namespace {
 
 constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
 
-std::optional<std::uint64_t> number_in(const char* path) {
-  std::ifstream file(path);
-  std::uint64_t value = 0;
-  if (file >> value) return value;
-  return std::nullopt; // no such file, or "max"
-}
-
 std::optional<std::uint64_t> machine_available() {
   std::ifstream file("/proc/meminfo");
   std::string key, unit;
@@ -36,19 +30,6 @@ std::optional<std::uint64_t> machine_available() {
     std::getline(file, unit);
   }
   return std::nullopt;
-}
-
-/// What the container's limit leaves; its cached files can be dropped and so do not count.
-std::optional<std::uint64_t> group_available() {
-  const auto limit = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
-  if (!limit || !used) return std::nullopt;
-  std::uint64_t cached = 0;
-  std::ifstream file("/sys/fs/cgroup/memory.stat");
-  std::string key;
-  std::uint64_t value = 0;
-  while (file >> key >> value)
-    if (key == "inactive_file" || key == "active_file") cached += value;
-  return *limit - std::min(*limit, *used - std::min(*used, cached));
 }
 
 struct pages {
@@ -65,7 +46,7 @@ pages whole_pages(std::uint64_t bytes) {
 
 std::uint64_t available_memory_bytes() {
   constexpr auto unknown = std::numeric_limits<std::uint64_t>::max();
-  return std::min(machine_available().value_or(unknown), group_available().value_or(unknown));
+  return std::min(machine_available().value_or(unknown), group_available_bytes().value_or(unknown));
 }
 
 std::string in_words(std::uint64_t bytes) {

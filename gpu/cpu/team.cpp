@@ -3,6 +3,10 @@
 #include "cpu/kernels.hpp"
 #include "device/waiting.hpp"
 
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
 namespace godwit::gpu::cpu {
 
 void team::wait_while(const std::atomic<std::int32_t>& value, std::int32_t old) noexcept {
@@ -31,10 +35,19 @@ void team::member::barrier() {
 }
 
 team::team(std::uint32_t size) {
-  for (std::uint32_t index = 1; index < size; ++index) helpers_.emplace_back([this, index] { help(index); });
+  try {
+    for (std::uint32_t index = 1; index < size; ++index) helpers_.emplace_back([this, index] { help(index); });
+  } catch (const std::system_error& failure) {
+    const auto started = helpers_.size();
+    stop();
+    throw std::runtime_error("the system starts no more than " + std::to_string(started + 1) + " of " +
+                             std::to_string(size) + " threads: " + failure.code().message());
+  }
 }
 
-team::~team() {
+team::~team() { stop(); }
+
+void team::stop() noexcept {
   stopping_ = true;
   publish(round_);
   for (auto& helper : helpers_) helper.join();

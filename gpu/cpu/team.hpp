@@ -33,7 +33,8 @@ public:
   };
   using function = std::function<void(member&)>;
 
-  /// `size` members, the caller of `run` included; at least 1.
+  /// `size` members, the caller of `run` included; at least 1. Throws std::runtime_error where the system starts no
+  /// more threads.
   explicit team(std::uint32_t size);
   ~team();
   team(const team&) = delete;
@@ -44,6 +45,7 @@ public:
   void run(const function& body);
 
 private:
+  void stop() noexcept;
   void help(std::uint32_t index);
   static void wait_while(const std::atomic<std::int32_t>& value, std::int32_t old) noexcept;
   static void publish(std::atomic<std::int32_t>& value) noexcept;

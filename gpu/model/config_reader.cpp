@@ -97,6 +97,9 @@ void read_rope(const json_reader& in, config& out) {
   if (*kind == "linear") {
     out.rope.scaling = rope_config::scaling_kind::linear;
     out.rope.factor = scaling->number("factor", 1.0, factor_max);
+    // The file says what the model had before it was stretched; vLLM multiplies, too.
+    out.positions_max = static_cast<std::uint32_t>(
+        std::min<double>(out.positions_max * out.rope.factor, static_cast<double>(positions_limit)));
   } else if (*kind == "llama3") {
     out.rope.scaling = rope_config::scaling_kind::llama3;
     out.rope.factor = scaling->number("factor", 1.0, factor_max);
@@ -205,7 +208,13 @@ config read_config(const file_source& files, bool& type_given) {
   read_special(more, out);
   if (more.has("temperature")) out.default_temperature = static_cast<float>(more.number("temperature", 0.0, 100.0));
   if (more.has("top_p")) out.default_top_p = static_cast<float>(more.number("top_p", 1e-6, 1.0));
-  if (more.has("top_k")) out.default_top_k = static_cast<std::int32_t>(more.count("top_k", 0, vocabulary_max));
+  if (const auto* top_k = more.find("top_k"); top_k != nullptr && integer_of(*top_k) == -1)
+    out.default_top_k = 0; // as vLLM has it
+  else if (more.has("top_k"))
+    out.default_top_k = static_cast<std::int32_t>(more.count("top_k", 0, vocabulary_max));
+  if (more.has("min_p")) out.default_min_p = static_cast<float>(more.number("min_p", 0.0, 1.0));
+  if (more.has("repetition_penalty"))
+    out.default_repetition_penalty = static_cast<float>(more.number("repetition_penalty", 1e-6, 100.0));
   return out;
 }
 

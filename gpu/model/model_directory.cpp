@@ -39,19 +39,42 @@ std::set<std::string, std::less<>> special_by_config(const file_source& files) {
   return out;
 }
 
-tokenizer read_tokenizer(const file_source& files) {
-  const auto bytes = files.find("tokenizer.json");
-  if (!bytes)
-    throw model_error(in_quotes(files.name()),
-                      "has no tokenizer.json; sentencepiece's tokenizer.model alone is not supported");
-  return tokenizer(read_tokenizer_json(as_text(*bytes), "tokenizer.json", special_by_config(files)));
-}
-
 /// "<s>" or {"content": "<s>", ...}
 std::optional<std::string_view> token_text(const json_reader& in, std::string_view field) {
   const auto* value = in.find(field);
   if (value && value->is_object()) return in.required_object(field).text("content");
   return in.text(field);
+}
+
+/// transformers makes Llama's tokenizers anew by add_bos_token and add_eos_token, whatever tokenizer.json's
+/// post-processor says; other classes go by the file.
+void put_ends_by_config(const file_source& files, tokenizer::parts& parts) {
+  const auto bytes = files.find("tokenizer_config.json");
+  if (!bytes) return;
+  const auto value = parse_json(as_text(*bytes), "tokenizer_config.json", tokenizer_config_bytes_max);
+  const json_reader in(value, "tokenizer_config.json");
+  const auto kind = in.text("tokenizer_class");
+  if (kind != "LlamaTokenizer" && kind != "LlamaTokenizerFast") return;
+  if (!in.has("add_bos_token") && !in.has("add_eos_token")) return;
+  const auto ends = [&](const char* flag, bool absent, const char* name) -> std::vector<protocols::token_id> {
+    if (!in.flag(flag, absent)) return {};
+    const auto text = token_text(in, name);
+    const auto id = text ? parts.words.find(*text) : std::nullopt;
+    if (!id) in.fail(flag, "is true, but " + std::string(name) + " names no token of the vocabulary");
+    return {*id};
+  };
+  parts.prefix = ends("add_bos_token", true, "bos_token");
+  parts.suffix = ends("add_eos_token", false, "eos_token");
+}
+
+tokenizer read_tokenizer(const file_source& files) {
+  const auto bytes = files.find("tokenizer.json");
+  if (!bytes)
+    throw model_error(in_quotes(files.name()),
+                      "has no tokenizer.json; sentencepiece's tokenizer.model alone is not supported");
+  auto parts = read_tokenizer_json(as_text(*bytes), "tokenizer.json", special_by_config(files));
+  put_ends_by_config(files, *parts);
+  return tokenizer(std::move(parts));
 }
 
 /// chat_template: a string, or a list of {"name", "template"}, of which "default" and "tool_use" count.

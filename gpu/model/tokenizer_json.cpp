@@ -123,8 +123,8 @@ bpe_rules read_rules(const json_reader& model, const spellings& vocab, bool byte
 
 } // namespace
 
-std::unique_ptr<const tokenizer::parts> read_tokenizer_json(std::string_view json, const std::string& file,
-                                                            const std::set<std::string, std::less<>>& also_special) {
+std::unique_ptr<tokenizer::parts> read_tokenizer_json(std::string_view json, const std::string& file,
+                                                      const std::set<std::string, std::less<>>& also_special) {
   boost::json::monotonic_resource memory;
   const auto value = parse_json(json, file, file_bytes_max, &memory);
   const json_reader in(value, file);

@@ -89,6 +89,34 @@ TEST_F(OpenaiEdge, EchoPutsThePromptInFront) {
   EXPECT_TRUE(field(answer->whole.body, "text").starts_with("A hacker is"));
 }
 
+// A vocabulary of characters (Llama 2, Mistral), whose tokens have the space in front of their word. Decoding a text
+// takes the first one away; between a prompt and what goes on behind it, it belongs.
+TEST_F(OpenaiEdge, ACompletionKeepsTheSpaceBehindItsPromptAndATurnHasNone) {
+  auto words = gpu::model::tokenizer::from_json(R"({"added_tokens":[{"id":4,"content":"<s>","special":true}],
+    "normalizer":null,"pre_tokenizer":null,"post_processor":null,
+    "decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},{"type":"Fuse"},
+      {"type":"Strip","content":" ","start":1,"stop":0}]},
+    "model":{"type":"BPE","unk_token":"▁z","vocab":{"▁z":0,"▁a":1,"▁b":2,"▁c":3,"<s>":4},"merges":[]}})");
+  ASSERT_TRUE(words) << words.error().what();
+  tokens = std::make_shared<const gpu::model::tokenizer>(std::move(*words));
+  restart({});
+  // Drawn are the other four: "<s>" is not shown.
+  const auto goes_on = field(complete(R"({"prompt":[1,2],"max_tokens":12,"seed":3})")->whole.body, "text");
+  EXPECT_EQ(goes_on.front(), ' ') << goes_on;
+  EXPECT_EQ(field(complete(R"({"prompt":[1,2],"max_tokens":12,"seed":3,"echo":true})")->whole.body, "text"),
+            "a b" + goes_on);
+  const auto begins = field(complete(R"({"prompt":[4],"max_tokens":12,"seed":3})")->whole.body, "text");
+  EXPECT_NE(begins.front(), ' ') << begins;
+
+  const std::string chat = R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],)"
+                           R"("max_tokens":12,"seed":3)";
+  const auto turn = call("POST", "/v1/chat/completions", chat + "}");
+  EXPECT_NE(field(turn->whole.body, "content").front(), ' ') << turn->whole.body;
+  const auto same =
+      call("POST", "/v1/chat/completions", chat + R"(,"continue_final_message":true,"add_generation_prompt":false})");
+  EXPECT_EQ(field(same->whole.body, "content").front(), ' ') << same->whole.body;
+}
+
 TEST_F(OpenaiEdge, APromptLongerThanTheContextIsA400WithBothNumbers) {
   std::string ids = "1";
   for (int i = 1; i < 600; ++i) ids += ",1";

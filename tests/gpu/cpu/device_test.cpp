@@ -8,10 +8,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <ctime>
+#include <fstream>
+#include <stdexcept>
 #include <thread>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -178,6 +183,31 @@ TEST(Team, GivesEveryPieceToOneMemberBetweenBarriers) {
     });
     for (const auto& count : taken) ASSERT_EQ(count, 5);
   }
+}
+
+// A container may allow few threads, or little memory for their stacks.
+TEST(Team, ThatCannotStartItsThreadsIsAnErrorAndNotTheEnd) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs more address space than the test leaves";
+#else
+  const auto start = [] {
+    std::ifstream sizes("/proc/self/statm");
+    rlim_t pages = 0;
+    sizes >> pages;
+    constexpr rlim_t left = 64U << 20U; // of stacks of 8 MiB a few
+    const auto limit = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + left;
+    const rlimit bytes{limit, limit};
+    ::setrlimit(RLIMIT_AS, &bytes);
+    try {
+      const team many(64);
+    } catch (const std::runtime_error& failure) {
+      std::fputs(failure.what(), stderr);
+      std::_Exit(7);
+    }
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(start(), ::testing::ExitedWithCode(7), "the system starts no more than [0-9]+ of 64 threads");
+#endif
 }
 
 TEST(Team, SleepsWhenIdle) {

@@ -53,6 +53,65 @@ TEST(ModelConfig, GenerationConfigAddsItsEndsAndDefaults) {
   EXPECT_EQ(c.default_temperature, 0.6F);
   EXPECT_EQ(c.default_top_p, 0.9F);
   EXPECT_EQ(c.default_top_k, 40);
+  EXPECT_FALSE(c.default_min_p);
+  EXPECT_FALSE(c.default_repetition_penalty);
+}
+
+// Qwen2.5's small models come with a penalty, and repeat themselves without it.
+TEST(ModelConfig, GenerationConfigMayHavePenaltiesAndVllmsWordForAll) {
+  auto files = small_model();
+  files["generation_config.json"] = tests::bytes_of_text(R"({"repetition_penalty": 1.1, "min_p": 0.05, "top_k": -1})");
+  const auto c = open_config(files);
+  EXPECT_EQ(c.default_repetition_penalty, 1.1F);
+  EXPECT_EQ(c.default_min_p, 0.05F);
+  EXPECT_EQ(c.default_top_k, 0);
+  files["generation_config.json"] = tests::bytes_of_text(R"({"repetition_penalty": 0})");
+  EXPECT_THAT(error_of(files), HasSubstr("repetition_penalty"));
+  files["generation_config.json"] = tests::bytes_of_text(R"({"top_k": -2})");
+  EXPECT_THAT(error_of(files), HasSubstr("top_k"));
+}
+
+TEST(ModelConfig, LinearScalingLengthensTheContext) {
+  auto files = small_model();
+  replace(files, "config.json", R"("rope_scaling": null)", R"("rope_scaling": {"type": "linear", "factor": 8.0})");
+  const auto c = open_config(files);
+  EXPECT_EQ(c.rope.scaling, rope_config::scaling_kind::linear);
+  EXPECT_EQ(c.positions_max, 8U * 64U);
+}
+
+// transformers makes these classes' tokenizers anew by the two flags; the small model's file puts nothing around a
+// text.
+TEST(ModelConfig, LlamasTokenizersGoByTheirFlags) {
+  using testing::ElementsAre;
+  using testing::IsEmpty;
+  auto files = small_model();
+  const auto ends = [&](const std::string& text) {
+    files["tokenizer_config.json"] = tests::bytes_of_text(text);
+    const auto opened = open_model(memory_source("small", files));
+    EXPECT_TRUE(opened) << opened.error().what();
+    return std::pair{opened->tokens->prefix(), opened->tokens->suffix()};
+  };
+  const std::string tokens = R"("bos_token": "<|im_start|>", "eos_token": {"content": "<|im_end|>"})";
+  EXPECT_THAT(ends(R"({"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": true, )" + tokens + "}").first,
+              ElementsAre(1));
+  const auto both = ends(R"({"tokenizer_class": "LlamaTokenizer", "add_eos_token": true, )" + tokens + "}");
+  EXPECT_THAT(both.first, ElementsAre(1)) << "as transformers has it where nothing is said";
+  EXPECT_THAT(both.second, ElementsAre(2));
+  EXPECT_THAT(ends(R"({"tokenizer_class": "Qwen2Tokenizer", "add_bos_token": true, )" + tokens + "}").first, IsEmpty());
+  EXPECT_THAT(ends(R"({"tokenizer_class": "LlamaTokenizerFast", )" + tokens + "}").first, IsEmpty());
+
+  replace(
+      files, "tokenizer.json", R"("post_processor":null)",
+      R"("post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<|im_start|>","type_id":0}},)"
+      R"({"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"<|im_start|>":{"id":"<|im_start|>",)"
+      R"("ids":[1],"tokens":["<|im_start|>"]}}})");
+  EXPECT_THAT(ends("{}").first, ElementsAre(1));
+  EXPECT_THAT(ends(R"({"tokenizer_class": "LlamaTokenizer", "add_bos_token": false, )" + tokens + "}").first,
+              IsEmpty());
+
+  files["tokenizer_config.json"] =
+      tests::bytes_of_text(R"({"tokenizer_class": "LlamaTokenizer", "add_bos_token": true})");
+  EXPECT_THAT(error_of(files), HasSubstr("add_bos_token"));
 }
 
 TEST(ModelConfig, TheTokenizersEndOfSequenceIsOneToo) {

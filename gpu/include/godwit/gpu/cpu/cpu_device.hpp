@@ -9,6 +9,10 @@
 
 namespace godwit::gpu::cpu {
 
+/// Threads that this process may keep busy: the processors that it may run on, and no more than its control groups give
+/// it time for. 1 .. 1024.
+[[nodiscard]] std::uint32_t usable_threads();
+
 struct cpu_device_settings {
   /// Threads that compute, 1 .. 1024. 0: as many as this process may use.
   std::uint32_t threads = 0;

@@ -52,7 +52,9 @@ struct config {
   /// Defaults of generation_config.json, absent where the file has none.
   std::optional<float> default_temperature;
   std::optional<float> default_top_p;
-  std::optional<std::int32_t> default_top_k;
+  std::optional<std::int32_t> default_top_k; ///< 0: all
+  std::optional<float> default_min_p;
+  std::optional<float> default_repetition_penalty;
 };
 
 } // namespace godwit::gpu::model

@@ -43,7 +43,8 @@ public:
   /// it hold all of it.
   [[nodiscard]] std::vector<protocols::token_id> encode(std::span<const fragment> fragments) const;
 
-  /// Ids before and after a text by tokenizer.json's post-processor; often empty, or <|begin_of_text|> in front.
+  /// Ids before and after a text by tokenizer.json's post-processor, or by add_bos_token and add_eos_token where a
+  /// model directory's tokenizer is one of Llama's classes; often empty, or <|begin_of_text|> in front.
   [[nodiscard]] const std::vector<protocols::token_id>& prefix() const noexcept;
   [[nodiscard]] const std::vector<protocols::token_id>& suffix() const noexcept;
 
