@@ -167,6 +167,9 @@ awaitable<client_call::failure> client_call::read(parser& p, bool& reusable) {
     auto ec = error_code();
     if (in_.size() > 0) in_.consume(p.put(in_.data(), ec));
     if (ec && ec != beast::error::need_more) co_return failed(client_error_kind::protocol, ec);
+    // A chunk's extension, or trailers, that do not end.
+    if (in_.size() > std::size_t{settings_.header_bytes_max} + 64 * 1024)
+      co_return failed(client_error_kind::protocol, beast::error::buffer_overflow);
     if (p.is_header_done() && !told && p.get().result_int() / 100 != 1) {
       told = true;
       auto fields = headers();

@@ -30,6 +30,8 @@ public:
   connection& operator=(const connection&) = delete;
 
   [[nodiscard]] bool encrypted() const noexcept { return tls_ != nullptr; }
+  /// TLS has ended, and what is read is not decrypted any more.
+  [[nodiscard]] bool bare() const noexcept { return bare_; }
   [[nodiscard]] socket& get() noexcept { return socket_; }
 
   [[nodiscard]] awaitable<bool> shake_hands() {
@@ -40,7 +42,7 @@ public:
   /// Calls `done(error_code, std::string_view)` with the next bytes, which are there until it returns; `through` is
   /// what they may pass through. Never within the call. `done` keeps the connection alive.
   template <class Done> void read(std::span<char> through, Done done) {
-    if (tls_) {
+    if (tls_ && !bare_) {
       tls_->stream.async_read_some(asio::buffer(tls_->received),
                                    [this, done = std::move(done)](error_code ec, std::size_t n) mutable {
                                      done(ec, std::string_view(tls_->received.data(), n));
@@ -67,12 +69,14 @@ public:
     co_return co_await asio::async_write(socket_, asio::buffer(bytes), as_value);
   }
 
-  /// Ends our stream. Within TLS it says so and waits for the other side to do the same.
+  /// Ends our stream. Within TLS it says so and waits for the other side to do the same. Where that goes on sending,
+  /// which OpenSSL takes for an error, `read` gives what comes as it is, so that it can be taken from the socket.
   [[nodiscard]] awaitable<bool> end() {
     auto ec = error_code();
     if (tls_) {
       const auto [failed] = co_await tls_->stream.async_shutdown(as_value);
-      co_return !failed;
+      if (!failed) co_return true;
+      bare_ = true;
     }
     socket_.shutdown(tcp::socket::shutdown_send, ec);
     co_return !ec;
@@ -92,6 +96,7 @@ private:
   };
   socket socket_;
   std::unique_ptr<encryption> tls_;
+  bool bare_ = false;
 };
 
 } // namespace godwit::transport::http

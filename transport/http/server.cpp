@@ -153,7 +153,14 @@ void server::impl::admit(lane& chosen, socket s) {
     }
   }
   (refuse != session::refusal::none ? core_->refusing : core_->connections).fetch_add(1);
-  auto admitted = std::make_shared<session>(std::move(s), std::move(tls), peer, core_, chosen.of_sessions, refuse);
+  auto admitted = std::shared_ptr<session>();
+  try {
+    admitted = std::make_shared<session>(std::move(s), std::move(tls), peer, core_, chosen.of_sessions, refuse);
+  } catch (const std::exception&) {
+    if (refuse == session::refusal::none) core_->addresses.leave(peer.address());
+    (refuse != session::refusal::none ? core_->refusing : core_->connections).fetch_sub(1);
+    throw;
+  }
   asio::post(chosen.thread.get(), [admitted] { admitted->start(); });
 }
 

@@ -141,6 +141,7 @@ awaitable<> session::linger() {
   const auto ended = co_await connection_.end();
   only_ends_ = false;
   in_.clear();
+  if (connection_.bare()) end_ = false; // it was of the encrypted stream
   while (ended && co_await more()) in_.clear();
 }
 

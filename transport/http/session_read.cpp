@@ -125,6 +125,8 @@ awaitable<std::optional<session::incoming>> session::read_request() {
   out.form.version = p.get().version();
   out.form.keep_alive = p.get().keep_alive();
   const auto& fields = out.wanted.fields;
+  // RFC 9112, 6.1: whoever passed such a request on may not have known where its body ends.
+  if (out.form.version < 11 && fields.contains("Transfer-Encoding")) out.form.keep_alive = false;
 
   auto status = 0;
   auto message = std::string();
@@ -132,9 +134,11 @@ awaitable<std::optional<session::incoming>> session::read_request() {
   if (const auto hosts = fields.count("Host"); hosts > 1 || (hosts == 0 && out.form.version >= 11)) {
     status = 400;
     message = "the request needs exactly one Host field";
-  } else if (fields.contains("Transfer-Encoding") && (!p.chunked() || fields.contains("Content-Length"))) {
+  } else if (const auto encoding = fields.find("Transfer-Encoding");
+             encoding && (fields.count("Transfer-Encoding") > 1 || !equal_without_case(*encoding, "chunked") ||
+                          fields.contains("Content-Length"))) {
     // Two readings of where a body ends are how requests are smuggled.
-    status = p.chunked() ? 400 : 501;
+    status = fields.contains("Content-Length") ? 400 : 501;
     message = "of the transfer encodings only chunked is supported, and not with Content-Length";
   } else if (const auto length = p.content_length(); length && *length > core_->settings.body_bytes_max) {
     status = 413;

@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 
 namespace {
 constexpr auto busy_tick = std::chrono::milliseconds(10); ///< how late a deadline may be met
-constexpr auto idle_tick = std::chrono::seconds(1);
+constexpr auto idle_tick = std::chrono::milliseconds(1000);
 } // namespace
 
 core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(options.poll_before_sleep) {
@@ -219,6 +219,13 @@ void core::set_timer() {
     if (error || stopped_) return;
     timed_ = false;
     const auto now = std::chrono::steady_clock::now();
+    // Whoever was stopped himself has not heard the others: what lies in the sockets comes first.
+    const bool stood_still = now - timer_.expiry() > idle_tick / 2;
+    if (stood_still && !std::exchange(waits_, true)) {
+      set_timer();
+      return schedule();
+    }
+    waits_ = false;
     receiver_.tick(now);
     sender_.tick(now);
     schedule();

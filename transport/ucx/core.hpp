@@ -58,7 +58,8 @@ private:
   bool scheduled_ = false;
   bool watching_ = false;
   bool timed_ = false;
-  bool soon_ = false; ///< the timer is that of open sends
+  bool soon_ = false;  ///< the timer is that of open sends
+  bool waits_ = false; ///< the timer was late, and its work was put off once
   bool stopped_ = false;
   poll_window polls_;
   std::thread thread_; ///< last: starts when the rest is there

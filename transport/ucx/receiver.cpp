@@ -282,14 +282,15 @@ bool receiver::read_streams() {
     auto& who = peers_.at(which);
     const auto wrong = who.stream->step(*this);
     who.heard = std::chrono::steady_clock::now();
-    if (!wrong.empty()) give_up(which, wrong);
+    if (!wrong.empty()) give_up(which, wrong, who.stream->gone());
   }
   return !next.empty();
 }
 
-void receiver::give_up(connection which, const std::string& reason) {
-  shared_.tell_end(which, reason);
-  lost(which, reason);
+void receiver::give_up(connection which, const std::string& reason, bool gone) {
+  // The end of a stream may be seen before that of its connection, and is as little news where nobody used it.
+  const bool used = lost(which, reason);
+  if (used || !gone) shared_.tell_end(which, reason, gone);
   shared_.messages->close(which);
 }
 

@@ -92,7 +92,7 @@ private:
   /// Reads some of what streams have; true: there is more.
   [[nodiscard]] bool read_streams();
   void written(connection from, peer& who, const wire::blocks& m, const postings::admission& place);
-  void give_up(connection which, const std::string& reason);
+  void give_up(connection which, const std::string& reason, bool gone = false);
 
   void settle(peer& who, const wire::receipts& m);
   /// False: it waits for memory.

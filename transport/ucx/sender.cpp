@@ -463,9 +463,9 @@ bool sender::write_stream(link& to, time now) {
   return to.stream->writable();
 }
 
-void sender::give_up(const link_key& name, const std::string& reason) {
+void sender::give_up(const link_key& name, const std::string& reason, bool peer_gone) {
   if (const auto channel = links_.at(name).channel; channel != 0) {
-    if (reason != unused) shared_.tell_end(channel, reason);
+    if (reason != unused) shared_.tell_end(channel, reason, peer_gone);
     shared_.messages->close(channel);
   }
   drop(name, reason);
@@ -495,7 +495,7 @@ bool sender::work(time now) {
     if (!to.staged.empty() && to.staged.front().ready && to.ready && !(to.staged.front().streamed && to.stream->full()))
       more = true;
   }
-  for (const auto& [name, reason] : gone) give_up(name, reason);
+  for (const auto& [name, reason] : gone) give_up(name, reason, links_.at(name).stream->gone());
   return more;
 }
 

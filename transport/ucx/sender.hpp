@@ -109,7 +109,7 @@ private:
   [[nodiscard]] bool answers_nothing(const link& to, time now) const;
   /// True: it takes more.
   [[nodiscard]] bool write_stream(link& to, time now);
-  void give_up(const link_key& name, const std::string& reason); ///< tells, closes and drops
+  void give_up(const link_key& name, const std::string& reason, bool peer_gone = false); ///< tells, closes and drops
   void drop(link_key name, const std::string& reason);
 
   context& shared_;

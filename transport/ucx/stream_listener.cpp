@@ -38,7 +38,7 @@ void stream_listener::accept() {
   acceptor_.async_accept([this](boost::system::error_code error, stream_socket::protocol::socket made) {
     if (error == asio::error::operation_aborted) return; // the fabric ends
     if (!error) {
-      if (strangers_ < strangers_max) greet(std::move(made));
+      greet(std::move(made));
       return accept();
     }
     pause_.expires_after(pause);
@@ -49,8 +49,17 @@ void stream_listener::accept() {
 }
 
 void stream_listener::greet(stream_socket::protocol::socket from) {
-  ++strangers_;
+  std::erase_if(strangers_, [](const auto& one) { return one.expired(); });
+  // The one that has been silent for longest makes room: who is honest says its token within a round trip.
+  if (strangers_.size() >= strangers_max) {
+    if (const auto oldest = strangers_.front().lock()) {
+      boost::system::error_code ignored;
+      oldest->socket.close(ignored);
+    }
+    strangers_.pop_front();
+  }
   const auto who = std::make_shared<stranger>(std::move(from));
+  strangers_.push_back(who);
   who->patience.expires_after(patience_);
   who->patience.async_wait([weak = std::weak_ptr(who)](boost::system::error_code ended) {
     const auto late = weak.lock();
@@ -58,8 +67,7 @@ void stream_listener::greet(stream_socket::protocol::socket from) {
     if (!ended && late) late->socket.close(ignored); // which ends the read
   });
   asio::async_read(who->socket, asio::buffer(who->said), [this, who](boost::system::error_code error, std::size_t) {
-    --strangers_;
-    if (!error) greeted(*who);
+    if (!error && who->socket.is_open()) greeted(*who); // it may just have made room
   });
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <random>
@@ -29,7 +30,8 @@ class stream_listener {
 public:
   using arrival = std::function<void(connection, stream_socket::protocol::socket)>;
 
-  /// Listens at `host`, at a port of the system's choice. Whoever does not say its token within `patience` is shut out.
+  /// Listens at `host`, at a port of the system's choice. Whoever does not say its token within `patience` is shut out,
+  /// and earlier where many more come.
   /// Throws boost::system::system_error.
   stream_listener(boost::asio::io_context& io, const std::string& host, std::chrono::milliseconds patience,
                   arrival arrived);
@@ -57,7 +59,7 @@ private:
   std::uint16_t port_ = 0;
   std::random_device random_;
   std::unordered_map<std::uint64_t, connection> expected_; ///< by token
-  std::size_t strangers_ = 0;
+  std::deque<std::weak_ptr<stranger>> strangers_;          ///< the oldest first; some have gone
 };
 
 } // namespace godwit::transport::ucx

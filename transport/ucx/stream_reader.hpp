@@ -49,6 +49,8 @@ public:
   [[nodiscard]] transfer_key key() const noexcept { return what_.key; }
   /// One read. What is wrong with the stream: it cannot go on. Empty otherwise.
   [[nodiscard]] std::string step(events& to);
+  /// What is wrong is that the peer has closed it, or is no more.
+  [[nodiscard]] bool gone() const noexcept { return socket_->gone(); }
   /// The write whose bytes are coming; 0: none.
   [[nodiscard]] std::uint64_t writing() const noexcept { return reading_ ? place_.write : 0; }
 

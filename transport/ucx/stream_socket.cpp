@@ -20,7 +20,7 @@ std::size_t stream_socket::read(std::span<iovec> into) {
   message.msg_iov = into.data();
   message.msg_iovlen = into.size();
   const auto got = ::recvmsg(socket_.native_handle(), &message, MSG_DONTWAIT);
-  if (got == 0) error_ = "the peer has closed the connection";
+  if (got == 0) close_told();
   return moved(got, protocol::socket::wait_read, readable_);
 }
 
@@ -36,9 +36,16 @@ std::size_t stream_socket::moved(ssize_t result, protocol::socket::wait_type dir
   if (result >= 0) return static_cast<std::size_t>(result);
   if (errno == EAGAIN || errno == EWOULDBLOCK)
     watch(direction, possible);
+  else if (errno == ECONNRESET || errno == EPIPE)
+    close_told();
   else if (errno != EINTR)
     error_ = std::strerror(errno);
   return 0;
+}
+
+void stream_socket::close_told() {
+  gone_ = true;
+  error_ = "the peer has closed the connection";
 }
 
 void stream_socket::watch(protocol::socket::wait_type direction, bool& possible) {

@@ -30,8 +30,11 @@ public:
   [[nodiscard]] bool readable() const noexcept { return readable_; }
   [[nodiscard]] bool writable() const noexcept { return writable_; }
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
+  /// The error is that the peer has closed the stream, or is no more.
+  [[nodiscard]] bool gone() const noexcept { return gone_; }
 
 private:
+  void close_told();
   [[nodiscard]] std::size_t moved(ssize_t result, protocol::socket::wait_type direction, bool& possible);
   void watch(protocol::socket::wait_type direction, bool& possible);
 
@@ -39,6 +42,7 @@ private:
   std::function<void()> wake_;
   bool readable_ = true, writable_ = true;
   std::string error_;
+  bool gone_ = false;
 };
 
 } // namespace godwit::transport::ucx

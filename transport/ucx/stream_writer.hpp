@@ -24,6 +24,7 @@ public:
   [[nodiscard]] bool full() const noexcept { return waiting_.size() >= frames_max; }
   [[nodiscard]] bool writable() const noexcept { return !waiting_.empty() && socket_->writable(); }
   [[nodiscard]] const std::string& error() const noexcept { return socket_->error(); }
+  [[nodiscard]] bool gone() const noexcept { return socket_->gone(); }
   /// `keep` is held until `memory` is not read any more.
   void add(const wire::blocks& m, const std::vector<protocols::memory_region>& memory, std::shared_ptr<void> keep);
   /// Whether bytes of this one are still to be written.

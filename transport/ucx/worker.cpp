@@ -19,6 +19,8 @@ namespace godwit::transport::ucx {
 namespace {
 
 constexpr unsigned message_id = 1;
+/// Messages to one peer that UCX has not passed on yet: far more than an honest one ever leaves lying.
+constexpr std::size_t unsent_max = 16 * 1024;
 // A message of `bytes_per_message` with its headers. Both sides must have the same: UCX aborts a receiver that gets a
 // larger segment than it takes. So this belongs to the version of the wire, and is no setting.
 constexpr std::size_t bytes_per_segment = std::size_t{264} << 10;
@@ -59,8 +61,20 @@ std::string named(const sockaddr_storage& address) {
   return "an unknown address";
 }
 
+/// One address has one text.
+std::string canonical(const std::string& host) {
+  in6_addr bytes{};
+  char text[INET6_ADDRSTRLEN] = {};
+  const bool six = ::inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
+  return six && ::inet_ntop(AF_INET6, &bytes, text, sizeof text) != nullptr ? text : host;
+}
+
+/// An address label (eth0:1) without what is behind the colon, which only labels the address.
+std::string device_named(std::string_view label) { return std::string(label.substr(0, label.find(':'))); }
+
 /// The network interface that has this address; empty where none has.
-std::string device_of(const std::string& host) {
+std::string device_of(const std::string& spelt) {
+  const auto host = canonical(spelt);
   ::ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return {};
   std::string found;
@@ -72,8 +86,18 @@ std::string device_of(const std::string& host) {
       ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text, sizeof text);
     else if (one->ifa_addr->sa_family == AF_INET6)
       ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, text, sizeof text);
-    if (host == text || (loopback && (one->ifa_flags & IFF_LOOPBACK) != 0)) found = one->ifa_name;
+    if (host == text || (loopback && (one->ifa_flags & IFF_LOOPBACK) != 0)) found = device_named(one->ifa_name);
   }
+  ::freeifaddrs(all);
+  return found;
+}
+
+bool has_ipv4(const std::string& device) {
+  ::ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return false;
+  bool found = false;
+  for (const auto* one = all; one != nullptr && !found; one = one->ifa_next)
+    found = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET && device_named(one->ifa_name) == device;
   ::freeifaddrs(all);
   return found;
 }
@@ -85,6 +109,7 @@ std::string library_version() { return std::string("UCX ") + ucp_get_version_str
 /// A message on its way out; lives until UCX does not read it any more.
 struct worker::sending {
   worker* owner = nullptr;
+  connection to = 0;
   std::list<sending>::iterator self;
   std::string header;
   std::string owned;
@@ -106,7 +131,16 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
     // By itself UCX's tcp also listens on every other interface of the host. Other transports name their devices
     // otherwise, so they keep their choice.
     if (options_.transports == "tcp")
-      if (const auto device = device_of(options_.listen); !device.empty()) set("NET_DEVICES", device);
+      if (const auto device = device_of(options_.listen); !device.empty()) {
+        // Its tcp takes the interface's IPv4 address wherever there is one, and 1.13 writes an IPv6 peer's address
+        // over the end of what it keeps an IPv4 one in: the process dies with its first connection.
+        if (options_.listen.find(':') != std::string::npos && has_ipv4(device)) {
+          ucp_config_release(config);
+          throw std::runtime_error("UCX reaches IPv6 only over an interface without IPv4 addresses, and " + device +
+                                   ", which has " + options_.listen + ", has some; listen at one of these");
+        }
+        set("NET_DEVICES", device);
+      }
     // Blocks go out of the memory in which they lie, without a copy by UCX.
     set("ZCOPY_THRESH", "8K");
     set("RX_SEG_SIZE", std::to_string(bytes_per_segment)); // of its tcp, whose prefix this call does not know
@@ -185,7 +219,7 @@ connection worker::add(ucp_ep_params_t& parameters, std::string peer) {
   parameters.err_handler.arg = this;
   ucp_ep_h handle = nullptr;
   if (ucp_ep_create(worker_, &parameters, &handle) != UCS_OK) return 0;
-  endpoints_[++last_] = {handle, std::move(peer), false};
+  endpoints_[++last_] = {handle, std::move(peer)};
   by_handle_[handle] = last_;
   return last_;
 }
@@ -194,6 +228,8 @@ connection worker::connect(const std::string& host, std::uint16_t port) {
   sockaddr_storage address;
   socklen_t size = 0;
   if (endpoints_.size() >= options_.connections_max || !parse(host, port, address, size)) return 0;
+  const bool six = options_.listen.find(':') != std::string::npos;
+  if (options_.transports == "tcp" && six != (address.ss_family == AF_INET6)) return 0; // see where NET_DEVICES is set
   ucp_ep_params_t parameters{};
   parameters.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
   parameters.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
@@ -248,9 +284,16 @@ void worker::send(connection to, std::string header, std::string owned,
                   std::vector<std::pair<const void*, std::size_t>> parts, std::shared_ptr<void> keep) {
   const auto found = endpoints_.find(to);
   if (found == endpoints_.end() || found->second.failed) return;
+  if (found->second.unsent >= unsent_max) {
+    found->second.failed = true;
+    lost_.emplace_back(to, "it reads nothing of what it is sent");
+    return;
+  }
+  ++found->second.unsent;
   sending_.emplace_front();
   auto& out = sending_.front();
   out.owner = this;
+  out.to = to;
   out.self = sending_.begin();
   out.header = std::move(header);
   out.owned = std::move(owned);
@@ -263,7 +306,7 @@ void worker::send(connection to, std::string header, std::string owned,
   how.cb.send = [](void* request, ucs_status_t, void* data) {
     ucp_request_free(request);
     auto* sent = static_cast<sending*>(data); // a failure is told by the endpoint
-    sent->owner->sending_.erase(sent->self);
+    sent->owner->ended(sent->self);
   };
   const void* buffer = nullptr;
   std::size_t count = 0;
@@ -280,7 +323,7 @@ void worker::send(connection to, std::string header, std::string owned,
   auto* request =
       ucp_am_send_nbx(found->second.handle, message_id, out.header.data(), out.header.size(), buffer, count, &how);
   if (request == nullptr || UCS_PTR_IS_ERR(request)) { // ended within the call: its callback is not called
-    sending_.erase(out.self);
+    ended(out.self);
     if (request != nullptr && !found->second.failed) {
       found->second.failed = true;
       lost_.emplace_back(to, ucs_status_string(UCS_PTR_STATUS(request)));
@@ -288,7 +331,16 @@ void worker::send(connection to, std::string header, std::string owned,
   }
 }
 
-void worker::close(connection which) { to_close_.push_back(which); }
+void worker::ended(std::list<sending>::iterator which) {
+  if (const auto found = endpoints_.find(which->to); found != endpoints_.end()) --found->second.unsent;
+  sending_.erase(which);
+}
+
+// What it still says is not told: nobody knows it any more.
+void worker::close(connection which) {
+  to_close_.push_back(which);
+  if (const auto found = endpoints_.find(which); found != endpoints_.end()) found->second.failed = true;
+}
 
 std::string worker::peer(connection which) const {
   const auto found = endpoints_.find(which);

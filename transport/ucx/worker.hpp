@@ -69,8 +69,10 @@ private:
   struct endpoint {
     ucp_ep_h handle = nullptr;
     std::string peer;
-    bool failed = false;
+    std::size_t unsent = 0; ///< messages on their way out
+    bool failed = false;    ///< or closed by us: nothing more is sent to it, or told of it
   };
+  void ended(std::list<sending>::iterator which);
   static void on_request(ucp_conn_request_h request, void* self);
   static void on_error(void* self, ucp_ep_h which, ucs_status_t status);
   static ucs_status_t on_message(void* self, const void* header, std::size_t header_bytes, void* data,

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <list>
+
 namespace godwit::transport::testing {
 namespace {
 
@@ -131,6 +133,27 @@ TEST(FabricStreams, StrangersAreShutOutAndOthersGoOn) {
   EXPECT_FALSE(first.shut(200));
   second.greet(welcome->stream_token);
   EXPECT_TRUE(second.shut(2000)) << "a token is good for one";
+  ucx::settings streaming;
+  streaming.cross_memory = false;
+  const auto c = ucx::make_fabric(streaming);
+  block_memory from(3, 100'000), to(3, 100'000);
+  from.scribble(5);
+  post(*b, {1, 1}, to.regions());
+  EXPECT_EQ(send(*c, b->address(), {1, 1}, 0, from.regions())->next(), "");
+  EXPECT_TRUE(same(from, to));
+  l.worker.stop();
+}
+
+// A port scan, a load balancer's checks, a burst of links: who says its token at once gets through.
+TEST(FabricStreams, ManyWhoSayNothingKeepNobodyOut) {
+  const auto b = make();
+  liar l(b->address());
+  l.greet(false);
+  const auto welcome = l.heard_of<wire::welcome>();
+  ASSERT_TRUE(welcome);
+  std::list<raw_stream> silent;
+  for (int i = 0; i < 150; ++i) silent.emplace_back(l.where.host, welcome->stream_port);
+  EXPECT_TRUE(silent.front().shut(700)) << "the oldest makes room";
   ucx::settings streaming;
   streaming.cross_memory = false;
   const auto c = ucx::make_fabric(streaming);

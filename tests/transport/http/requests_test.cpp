@@ -68,6 +68,20 @@ TEST(HttpRequests, MayHaveChunkedBodies) {
   EXPECT_THAT(c.read_until("789"), EndsWith("POST  abc0123456789"));
 }
 
+TEST(HttpRequests, WithAnotherTransferEncodingAreNotTakenForChunked) {
+  auto s = echo_server();
+  for (const auto* encoding : {"gzip, chunked", "identity\r\nTransfer-Encoding: chunked", "gzip"}) {
+    auto c = raw_socket(s.port());
+    c.send(std::string("POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: ") + encoding +
+           "\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+    EXPECT_THAT(c.read_to_end(), StartsWith("HTTP/1.1 501 ")) << encoding;
+  }
+  auto old = raw_socket(s.port());
+  old.send("POST /echo HTTP/1.0\r\nHost: t\r\nConnection: keep-alive\r\nTransfer-Encoding: Chunked\r\n\r\n"
+           "3\r\nabc\r\n0\r\n\r\n");
+  EXPECT_THAT(old.read_to_end(), EndsWith("POST  abc")) << "and the connection ends";
+}
+
 TEST(HttpRequests, AreAskedForTheirBodyWhenTheyExpectIt) {
   auto s = echo_server();
   auto c = raw_socket(s.port());

@@ -13,6 +13,7 @@
 namespace godwit::transport::http::test {
 namespace {
 
+using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -126,6 +127,20 @@ TEST(HttpTls, AStreamArrivesAndItsReadersDepartureIsTold) {
   c.reset();
   EXPECT_EQ(gone.get_future().wait_for(5s), std::future_status::ready);
   EXPECT_TRUE(eventually([&] { return s.plain.get_server().stats().connections == 0; }));
+}
+
+// What is sent behind the server's word that it ends is an error to OpenSSL; closing then would reset the connection.
+TEST(HttpTls, AnAnswerBeforeTheEndOfTheBodyArrivesThoughTheBodyIsStillBeingSent) {
+  auto settings = server_settings();
+  settings.body_bytes_max = 100'000;
+  auto s = tls_server(settings);
+  for (int i = 0; i < 5; ++i) {
+    auto c = tls_socket(s.port());
+    ASSERT_TRUE(c.connected());
+    ASSERT_TRUE(c.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 3000000\r\n\r\n"));
+    EXPECT_TRUE(c.send(std::string(3'000'000, 'x'))) << i;
+    EXPECT_THAT(c.read_until("100000 bytes"), AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("100000 bytes")));
+  }
 }
 
 TEST(HttpTls, TheServerSaysThatItsStreamEnds) {
