@@ -411,7 +411,8 @@ void frontend::take_one(protocols::token_update& update) {
     r->cached_tokens = update.cached_tokens;
   }
   if (!accepted.fresh.empty()) {
-    if (accepted.first_index == 0 && !update.prompt_scores.empty())
+    // A prompt of one token has none, and its client is told so.
+    if (accepted.first_index == 0 && (!update.prompt_scores.empty() || r->request.sampling.prompt_logprobs >= 0))
       r->sink->on_prompt_scores(std::move(update.prompt_scores));
     observe_tokens(*r, accepted.fresh.size(), nanoseconds{update.queue_ns});
     const auto sink = r->sink;

@@ -9,6 +9,8 @@ namespace json = boost::json;
 
 namespace {
 
+constexpr std::size_t compared_per_node = 8; ///< values that are compared in the time that work on a node takes
+
 /// A fragment's %XX.
 std::string unescaped(std::string_view text) {
   std::string out;
@@ -163,6 +165,8 @@ json::object schema_compiler::merged(const object& a, const object& b, const std
       continue;
     }
     const auto& theirs = field.value();
+    if (mine->is_array() && theirs.is_array())
+      count_work(mine->get_array().size() * theirs.get_array().size() / compared_per_node, path);
     const auto place = below(path, name);
     const auto both = [&](std::string_view kind) {
       return fail(place, "it is said twice, and cannot be " + std::string(kind));
@@ -246,6 +250,7 @@ bool schema_compiler::exclusive(const value& a, const value& b, const std::strin
     return out;
   };
   const auto mine = values(one), theirs = values(other);
+  count_work(mine.size() + theirs.size() + mine.size() * theirs.size() / compared_per_node, path);
   if (!mine.empty() && !theirs.empty())
     return std::ranges::none_of(mine, [&](const value& each) {
       return std::ranges::any_of(theirs, [&](const value& one_of) { return same_value(each, one_of); });
@@ -270,8 +275,9 @@ bool schema_compiler::exclusive(const value& a, const value& b, const std::strin
     return true;
   if (first != std::set<std::string, std::less<>>{"object"} || second != first) return false;
 
-  const auto requires_name = [](const object& of, std::string_view name) {
+  const auto requires_name = [&](const object& of, std::string_view name) {
     const auto* list = of.if_contains("required");
+    if (list != nullptr && list->is_array()) count_work(1 + list->get_array().size() / compared_per_node, path);
     return list != nullptr && list->is_array() && std::ranges::any_of(list->get_array(), [&](const value& each) {
              return each.is_string() && text_of(each.get_string()) == name;
            });

@@ -113,8 +113,8 @@ value interpreter::loop_attribute(const object& loop, std::string_view name) {
   if (name == "first") return value(at == 0);
   if (name == "last") return value(at + 1 == items.size());
   if (name == "length") return number(items.size());
-  if (name == "depth") return number(loop.loop_depth + 1);
-  if (name == "depth0") return number(loop.loop_depth);
+  if (name == "depth") return number(1); // it counts recursive loops, which are not supported
+  if (name == "depth0") return number(0);
   if (name == "previtem") return at > 0 ? items[at - 1] : value();
   if (name == "nextitem") return at + 1 < items.size() ? items[at + 1] : value();
   return {};

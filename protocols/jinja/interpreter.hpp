@@ -31,7 +31,6 @@ struct object {
   std::vector<value> held;                               ///< a loop's or cycler's items, a method's object
   value items;                                           ///< a loop's: a list
   std::size_t index = 0;                                 ///< a loop's or cycler's place
-  std::size_t loop_depth = 0;                            ///< loops around this one
   const node* code = nullptr;                            ///< a macro's
   const scope* around = nullptr;                         ///< a macro's
 };
@@ -148,7 +147,6 @@ private:
   std::uint32_t line_ = 0;
   std::uint32_t depth_ = 0;
   std::uint32_t calls_ = 0;
-  std::size_t loops_ = 0;
   std::deque<scope> scopes_;
   std::vector<std::shared_ptr<object>> objects_; ///< may refer to each other in circles, which the end has to cut
   scope* globals_ = nullptr;

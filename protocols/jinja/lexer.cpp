@@ -129,7 +129,7 @@ private:
     char mark = '\0';
     if (!tag_named("raw", at_, begin_end, mark)) return false;
     advance(begin_end - at_);
-    after_tag(mark, false);
+    after_tag(mark == '-' ? mark : '+', false); // trim_blocks does not go for it
     for (auto close = source_.find("{%", at_); close != std::string::npos; close = source_.find("{%", close + 2)) {
       std::size_t close_end = 0;
       if (!tag_named("endraw", close, close_end, mark)) continue;

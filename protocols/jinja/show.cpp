@@ -38,16 +38,17 @@ void append_ascii(std::string& out, std::string_view character) {
 class json_writer {
 public:
   json_writer(interpreter& machine, const call_arguments& with) : machine_(machine) {
-    if (const auto* indent = with.get(0, "indent"); indent != nullptr && !indent->is(kind::none)) {
+    // In the order of transformers' own function.
+    if (const auto* ascii = with.get(0, "ensure_ascii")) ascii_ = machine.truth(*ascii);
+    if (const auto* indent = with.get(1, "indent"); indent != nullptr && !indent->is(kind::none)) {
       const auto width = machine.integer(*indent, "'indent'");
       if (width < 0 || width > 16) machine.fail("'indent' must be from 0 to 16");
       indent_ = static_cast<std::size_t>(width);
       pretty_ = true;
       item_separator_ = text(",", true);
     }
-    if (const auto* ascii = with.named_as("ensure_ascii")) ascii_ = machine.truth(*ascii);
-    if (const auto* sort = with.named_as("sort_keys")) sort_ = machine.truth(*sort);
-    if (const auto* separators = with.named_as("separators"); separators != nullptr && !separators->is(kind::none)) {
+    if (const auto* sort = with.get(3, "sort_keys")) sort_ = machine.truth(*sort);
+    if (const auto* separators = with.get(2, "separators"); separators != nullptr && !separators->is(kind::none)) {
       const auto both = machine.iterate(*separators);
       if (both.size() != 2) machine.fail("'separators' must be two strings");
       item_separator_ = machine.string(both[0], "a separator");

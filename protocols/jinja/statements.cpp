@@ -196,7 +196,6 @@ interpreter::flow interpreter::execute_for(const node& what, scope& in, text& ou
     return what.parts[3] ? execute(*what.parts[3], inner, out) : flow::on;
   }
   object state(object::kind::loop);
-  state.loop_depth = loops_++;
   const auto loop = make_object(std::move(state));
   auto& place = *loop.as_object();
   place.items = value(std::move(items)); // never shown to the template as a whole
@@ -208,7 +207,6 @@ interpreter::flow interpreter::execute_for(const node& what, scope& in, text& ou
     bind(what.targets, list[place.index], inner);
     if (execute(*what.parts[2], inner, out) == flow::stop) break;
   }
-  --loops_;
   return flow::on;
 }
 

@@ -1,7 +1,7 @@
 #include <godwit/protocols/jinja/value.hpp>
 
 #include <algorithm>
-#include <unordered_map>
+#include <map>
 
 namespace godwit::protocols::jinja {
 
@@ -14,7 +14,7 @@ value::value(std::vector<value> items) {
 
 value value::dict(std::vector<dict_entry> entries) {
   auto body = std::make_shared<dict_body>();
-  std::unordered_map<std::string, std::size_t> places;
+  std::map<std::string, std::size_t> places; // not hashed: a client may know keys that all have one hash
   body->entries.reserve(entries.size());
   for (auto& entry : entries) {
     const auto [place, fresh] = places.try_emplace(entry.key.bytes(), body->entries.size());

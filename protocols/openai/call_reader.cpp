@@ -4,6 +4,8 @@
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 
 namespace godwit::protocols::openai {
 
@@ -18,7 +20,8 @@ bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; 
 bool is_scalar(const std::string& text) {
   json::error_code problem;
   const auto value = json::parse(text, problem);
-  return !problem && !value.is_structured() && !value.is_string();
+  if (problem || value.is_structured() || value.is_string()) return false;
+  return !value.is_double() || std::isfinite(value.get_double()); // 1e400 could not be written again
 }
 
 /// Walks over tokens of a call's beginning.
@@ -181,7 +184,12 @@ bool call_reader::byte(char c) {
     return true;
   case state::escape:
     if (std::string_view("\"\\/bfnrtu").find(c) == std::string_view::npos) return false;
-    state_ = state::string;
+    state_ = c == 'u' ? state::digits : state::string;
+    digits_ = 0;
+    return true;
+  case state::digits:
+    if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return false;
+    if (++digits_ == 4) state_ = state::string;
     return true;
   case state::scalar:
     if (!is_space(c) && c != ',' && c != '}' && c != ']') {

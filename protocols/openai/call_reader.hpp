@@ -27,6 +27,7 @@ private:
     next, ///< after a value
     string,
     escape,
+    digits, ///< of \u
     scalar, ///< in a number, true, false or null
     done,
     broken
@@ -35,6 +36,7 @@ private:
   void ended();
   state state_ = state::begin;
   bool of_key_ = false;    ///< the string is a key
+  int digits_ = 0;         ///< of \u, so far
   std::vector<char> open_; ///< { and [
   std::string scalar_;
 };

@@ -87,6 +87,18 @@ std::size_t end_of_last_match(std::string_view text, std::string_view what) {
   return std::string::npos;
 }
 
+/// The text with what the template itself wrote made unlike any message, which is UTF-8: a short message must not be
+/// found within a marker.
+std::string content_of(const jinja::text& text) {
+  auto out = text.bytes();
+  std::size_t from = 0;
+  for (const auto& run : text.runs()) {
+    if (run.markup) out.replace(from, run.end - from, run.end - from, '\xff');
+    from = run.end;
+  }
+  return out;
+}
+
 /// Where the last message's text ends in the prompt; npos where the template changed it.
 std::size_t end_of_last(std::string_view prompt, std::string_view last) {
   const auto at = end_of_last_match(prompt, last);
@@ -165,8 +177,10 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
   variables.insert(variables.end(), request.template_variables.begin(), request.template_variables.end());
   variables.emplace_back("messages", value(std::move(messages)));
   variables.emplace_back("add_generation_prompt", value(request.add_generation_prompt));
-  if (request.tools.defined()) variables.emplace_back("tools", request.tools);
-  if (request.documents.defined()) variables.emplace_back("documents", request.documents);
+  // As transformers has it: there, and none.
+  const auto or_none = [](const value& given) { return given.defined() ? given : value(jinja::none_t{}); };
+  variables.emplace_back("tools", or_none(request.tools));
+  variables.emplace_back("documents", or_none(request.documents));
   jinja::render_options options;
   options.now_s = now_s;
   const auto& chosen = request.tools.defined() && compiled_->for_tools ? *compiled_->for_tools : compiled_->plain;
@@ -174,7 +188,7 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
   if (!text) return unexpected(refused(text.error()));
   auto size = text->size();
   if (request.continue_final_message) {
-    size = end_of_last(text->bytes(), request.messages.back().content);
+    size = end_of_last(content_of(*text), request.messages.back().content);
     if (size == std::string::npos)
       return unexpected(invalid_value("continue_final_message",
                                       "The chat template of this model does not show the last message as it is."));

@@ -5,7 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 namespace godwit::protocols::openai {
@@ -22,7 +22,8 @@ struct key_checker {
   static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
   using code = boost::system::error_code;
 
-  std::vector<std::unordered_set<std::string>> open;
+  // Not hashed: a client may know keys that all have one hash.
+  std::vector<std::set<std::string, std::less<>>> open;
   std::string key;
   std::string repeated;
 

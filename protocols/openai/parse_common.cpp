@@ -73,7 +73,7 @@ void parse_timeout(json_reader& body, const request_limits& limits, common_reque
 
 void parse_lengths(json_reader& body, common_request& into) {
   auto length = body.integer("max_completion_tokens", 1, tokens_limit);
-  const auto older_name = body.integer("max_tokens", into.only_prompt ? 0 : 1, tokens_limit);
+  const auto older_name = body.integer("max_tokens", into.only_prompt || length ? 0 : 1, tokens_limit);
   if (!length) length = older_name;
   if (length == 0) length = 1; // drawn, and left out
   if (length) {

@@ -45,8 +45,9 @@ std::vector<prompt_input> parse_prompts(json_reader& body, const request_limits&
   return prompts;
 }
 
-/// OpenAI: of 0 tokens with `echo`, the prompt comes back alone.
+/// OpenAI: of 0 tokens with `echo`, the prompt comes back alone. The newer name wins.
 bool asks_for_none(json_reader& body) {
+  if (body.value("max_completion_tokens") != nullptr) return false;
   const auto* length = body.value("max_tokens");
   return length != nullptr && length->is_number() && integral(*length) == 0;
 }

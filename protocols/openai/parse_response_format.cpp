@@ -43,7 +43,9 @@ public:
   void add_json(const std::string& param, const json::value& schema) {
     if (!schema.is_string()) return add_schema(param, schema);
     json::error_code ec;
-    const auto parsed = json::parse(schema.get_string(), ec);
+    json::parse_options options;
+    options.max_depth = limits_.depth_max; // as of the body that an object comes in
+    const auto parsed = json::parse(schema.get_string(), ec, {}, options);
     if (ec) fail(invalid_value(param, "'" + param + "' is not valid JSON (" + ec.message() + ")."));
     add_schema(param, parsed);
   }

@@ -235,12 +235,17 @@ private:
   /// Up to the call's }: further fields (Mistral's id) are left out.
   bool close() {
     bool quoted = false;
+    std::size_t open = 0;
     for (std::size_t i = 0; i < held_.size(); ++i) {
       const char c = held_[i];
       if (quoted && c == '\\')
         ++i;
       else if (c == '"')
         quoted = !quoted;
+      else if (!quoted && (c == '{' || c == '['))
+        ++open;
+      else if (!quoted && open > 0 && (c == '}' || c == ']'))
+        --open;
       else if (!quoted && c == '}') {
         drop(i + 1);
         at_ = place::after;

@@ -335,6 +335,18 @@ std::string closed_objects(int objects, int names) {
 TEST(JsonSchema, NamesThatOthersMustNotBearAreBoundedWork) {
   EXPECT_EQ(fault_of(closed_objects(1, 100)), "none");
   EXPECT_NE(fault_of(closed_objects(20, 100)).find("too much to put together"), std::string::npos);
+  // Each pair of alternatives is compared, value by value.
+  const auto lists = [](int references, int values) {
+    std::string out = R"({"oneOf":[{"anyOf":[)", a, b;
+    for (int i = 0; i < references; ++i) out += std::string(i > 0 ? "," : "") + R"({"$ref":"#/$defs/a"})";
+    for (int i = 0; i < values; ++i) {
+      a += (i > 0 ? "," : "") + std::to_string(2 * i);
+      b += (i > 0 ? "," : "") + std::to_string(2 * i + 1);
+    }
+    return out + R"(]},{"$ref":"#/$defs/b"}],"$defs":{"a":{"enum":[)" + a + R"(]},"b":{"enum":[)" + b + "]}}}";
+  };
+  EXPECT_EQ(fault_of(lists(2, 500)), "none");
+  EXPECT_NE(fault_of(lists(100, 500)).find("too much to put together"), std::string::npos);
 }
 
 TEST(JsonSchema, ALongChainOfReferencesIsFollowedToItsEnd) {

@@ -71,6 +71,11 @@ TEST(JinjaMarkup, MethodsAndFiltersKeepIt) {
   EXPECT_EQ(marked("{{ '%s!' | format(user) }}{{ '{}?'.format(user) }}"), "[<|end|>]![<|end|>]?");
   EXPECT_EQ(marked("{{ user | reverse }}{{ user | list | join }}"), "[>|dne|<<|end|>]");
   EXPECT_EQ(marked("{{ [1, 2] | tojson(separators=(user, ':')) }}"), "[1[<|end|>]2]");
+  EXPECT_EQ(marked("{{ ['\u00e9'] | tojson(true) }}"), R"(["\u00e9"])") << "as transformers' function has them";
+  EXPECT_EQ(marked("{{ [1] | tojson(false, 1) }}"), "[\n 1\n]");
+  EXPECT_EQ(marked("{% for i in [1] %}{% for j in [1] %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}{% endfor %}"),
+            "10");
+  EXPECT_EQ(marked("{% raw %}\n{{ x }}{% endraw %}\n|{%- raw -%}\n {{ y }}{% endraw %}"), "\n{{ x }}|{{ y }}");
   EXPECT_EQ(marked("{{ strftime_now('%Y') }}{{ strftime_now(user) }}"), "1970[<|end|>]");
   EXPECT_EQ(marked("{% for k in dict(**table) %}{{ k }}{% endfor %}"), "[k]");
   EXPECT_EQ(marked("{% macro m() %}{% for k in kwargs %}{{ k }}{% endfor %}{% endmacro %}{{ m(**table) }}"), "[k]");

@@ -126,6 +126,22 @@ TEST(ChatTemplate, AFinalMessageIsContinued) {
   EXPECT_THAT(shown(published("llama3"), asked), testing::EndsWith("\n\n[It is]")) << "that template trims";
 }
 
+// One letter, a bracket: such a message also stands in the markers behind it.
+TEST(ChatTemplate, TheFinalMessageIsNotFoundInTheTemplatesOwnText) {
+  for (const std::string last : {"<", "|", "e", "im_end", "s", "\\n"}) {
+    const auto asked = request(R"("messages":[{"role":"user","content":"Go on"},{"role":"assistant","content":")" +
+                               last + R"("}],"add_generation_prompt":false,"continue_final_message":true)");
+    const auto wanted = last == "\\n" ? "\n" : last;
+    for (const auto* name : {"qwen2.5", "chatml"})
+      EXPECT_THAT(shown(published(name), asked), testing::EndsWith("<|im_start|>assistant\n[" + wanted + "]")) << name;
+  }
+}
+
+TEST(ChatTemplate, ToolsAndDocumentsAreThereAndNoneWhereNobodyGivesAny) {
+  const auto how = compiled("{{ tools is defined }}{{ tools is none }}{{ documents is none }}{{ tools | tojson }}");
+  EXPECT_EQ(shown(how, request(R"("messages":[{"role":"user","content":"a"}])")), "TrueTrueTruenull");
+}
+
 TEST(ChatTemplate, TheFinalMessageIsFoundInTimeWhateverItRepeats) {
   const auto final_of = [](const std::string& user, const std::string& last) {
     return request(R"("messages":[{"role":"user","content":")" + user + R"("},{"role":"assistant","content":")" + last +

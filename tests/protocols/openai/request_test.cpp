@@ -294,6 +294,16 @@ TEST(ApiRequest, ListsAreBounded) {
             "messages");
 }
 
+TEST(CompletionRequest, TheNewerNameOfALengthWinsOverNone) {
+  const auto none = completion(R"("echo":true,"max_tokens":0)");
+  ASSERT_TRUE(none);
+  EXPECT_TRUE(none->only_prompt);
+  const auto some = completion(R"("echo":true,"max_tokens":0,"max_completion_tokens":5)");
+  ASSERT_TRUE(some) << some.error().message;
+  EXPECT_FALSE(some->only_prompt);
+  EXPECT_EQ(some->stop.max_tokens, 5U);
+}
+
 TEST(ApiRequest, DamagedBodiesAreRefusedOrReadButNeverCrash) {
   const std::string whole = R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"h\u00e9\n"}]}],
     "temperature":0.5,"stop":["a","b"],"stream":true,"stream_options":{"include_usage":true},"logprobs":true,"seed":12})";

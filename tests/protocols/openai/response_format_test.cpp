@@ -25,6 +25,13 @@ TEST(ResponseFormat, SaysWhatTheAnswerMayBe) {
             R"({"type":"object","properties":{"b":{},"a":{}}})");
   EXPECT_EQ(schema_of(R"("structured_outputs":{"json":{"type":"null"}})"), R"({"type":"null"})");
   EXPECT_EQ(schema_of(R"("structured_outputs":{"json":"{\"type\": \"null\"}"})"), R"({"type":"null"})");
+  const auto deep = [](const std::string& quote) { // beyond Boost's own bound
+    std::string out;
+    for (int i = 0; i < 20; ++i) out += "{" + quote + "default" + quote + ":{" + quote + "x" + quote + ":";
+    out += "1";
+    return out + std::string(40, '}');
+  };
+  EXPECT_EQ(schema_of(R"("structured_outputs":{"json":")" + deep("\\\"") + R"("})"), deep("\""));
   EXPECT_EQ(schema_of(R"("structured_outputs":{"choice":["a","b\""]})"), R"(["a","b\""])");
   EXPECT_EQ(schema_of(R"("structured_outputs":{"regex":"a+\\d"})"), R"("a+\\d")");
   EXPECT_EQ(schema_of(R"("structured_outputs":{"json_object":true})"), R"({"type":"object"})");

@@ -82,6 +82,23 @@ TEST(ToolParser, WhatIsNoCallStaysText) {
   EXPECT_EQ(parse(hermes, endless, 50), (told{endless, {}}));
 }
 
+TEST(ToolParser, ArgumentsThatAreNoJsonAreNotToldAsSuch) {
+  const auto hermes = tool_format::hermes;
+  // Nothing that JSON has no word for is written anew.
+  for (const std::string answer : {R"(<tool_call>{"arguments":{"x":1e400},"name":"f"}</tool_call>)",
+                                   R"(<tool_call>{"arguments":{"x":"\uZZZZ"},"name":"f"}</tool_call>)"})
+    expect(hermes, answer, {answer, {}});
+  // What has begun is told up to what is wrong.
+  expect(hermes, R"(<tool_call>{"name":"f","arguments":{"x":"\u00eZ"}}</tool_call>)",
+         {R"(Z"}}</tool_call>)", {R"(f({"x":"\u00e))"}});
+  expect(hermes, R"(<tool_call>{"name":"f","arguments":{"x":"\u00e9"}}</tool_call>)", {"", {R"(f({"x":"\u00e9"}))"}});
+}
+
+TEST(ToolParser, FurtherFieldsOfACallMayBeObjects) {
+  expect(tool_format::hermes, R"(<tool_call>{"name":"f","arguments":{},"id":{"k":[1,{"}":"]"}]}}</tool_call> tail)",
+         {" tail", {"f({})"}});
+}
+
 TEST(ToolParser, ACutAnswerTellsWhatItHasOfTheArguments) {
   expect(tool_format::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1, 2", {"", {"f({\"a\": [1, 2)"}});
   expect(tool_format::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}", {"", {"f({\"a\": 1})"}});
