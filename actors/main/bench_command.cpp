@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -60,6 +61,7 @@ load_generator::settings generator_settings(const bench_options& options, const 
   auto out = load_generator::settings{};
   out.url = server.base + (options.endpoint == bench_endpoint::chat ? "/v1/chat/completions" : "/v1/completions");
   out.concurrency = options.concurrency;
+  out.api_key = options.api_key;
   const auto timeout = std::chrono::milliseconds(std::llround(options.timeout_s * 1000.0));
   out.client.total_timeout = timeout;
   out.client.idle_timeout = timeout; // a queued request is silent for as long as it waits
@@ -112,15 +114,15 @@ int run_bench(const bench_options& options, std::ostream& out, std::ostream& pro
   if (const auto wrong = check(options)) return fail(progress, *wrong);
   auto plan = plan_workload(options);
   if (!plan) return fail(progress, plan.error());
+  allow_many_sockets();
+  const auto server = find_server(options);
+  if (!server) return fail(progress, server.error());
   auto saved = std::ofstream{};
-  if (!options.save.empty()) {
+  if (!options.save.empty()) { // not before: what is there is lost
     saved.open(options.save);
     if (!saved)
       return fail(progress, {1, "cannot write " + options.save + "; give --save a file in a folder that exists"});
   }
-  allow_many_sockets();
-  const auto server = find_server(options);
-  if (!server) return fail(progress, server.error());
 
   auto setup = bench_setup{};
   const auto context = options.context > 0 ? options.context : server->context;
@@ -216,6 +218,7 @@ void add_bench_command(CLI::App& app, command_result& result) {
   command->add_flag("--no-progress", *quiet, "No progress on stderr");
   command->callback([options, quiet, &result] {
     const auto silent = *quiet || (options->json && isatty(STDERR_FILENO) == 0);
+    if (const char* key = std::getenv("OPENAI_API_KEY")) options->api_key = key; // as vLLM's bench has it
     const auto style = isatty(STDERR_FILENO) != 0 ? progress_style::bar : progress_style::lines;
     options->progress = silent ? progress_style::none : style;
     result.run = [options] {

@@ -37,7 +37,7 @@ struct bench_report {
   std::size_t answered = 0;
   std::size_t failed = 0;
   std::size_t unfinished = 0;      ///< sent or not, when the run was stopped
-  double duration_s = 0.0;         ///< until the last answer's end
+  double duration_s = 0.0;         ///< until the last request's end, answered or not
   std::uint64_t prompt_tokens = 0; ///< of answered requests
   std::uint64_t answer_tokens = 0;
   double requests_per_s = 0.0;

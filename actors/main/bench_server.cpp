@@ -64,6 +64,7 @@ expected<bench_server, bench_error> find_server(const bench_options& options) {
   auto client = transport::http::client(settings);
   auto request = transport::http::client_request{};
   request.url = out.base + "/v1/models";
+  if (!options.api_key.empty()) request.fields.add("Authorization", "Bearer " + options.api_key);
   const auto fetched = client.fetch(request);
   if (const auto* error = std::get_if<transport::http::client_error>(&fetched))
     return unexpected(bench_error{1, "no server answers at " + out.base + " (" + one_line(error->message) +
@@ -73,6 +74,9 @@ expected<bench_server, bench_error> find_server(const bench_options& options) {
   if (found) {
     out.model = found->id;
     out.context = found->context;
+  } else if (answer.status == 401 || answer.status == 403) {
+    return unexpected(bench_error{1, out.base + " wants a key (HTTP " + std::to_string(answer.status) +
+                                         "); put one that it knows into OPENAI_API_KEY"});
   } else if (answer.status == 503) {
     return unexpected(bench_error{1, out.base + " is not ready (" + error_text(answer.body) +
                                          "); try again when its model is loaded"});

@@ -113,17 +113,19 @@ private:
   int column_ = 0;
 };
 
-/// Waits for a round, showing progress; `look` is called a few times a second. False: interrupted or stuck.
-bool watch(demo_round& round, std::size_t total, stage& out, signals& stop, const std::function<void()>& look) {
+/// Waits for a round, showing progress; `look` is called a few times a second. Null when it is complete, else why not.
+const char* watch(demo_round& round, std::size_t total, stage& out, signals& stop, const std::function<void()>& look) {
   constexpr auto longest = std::chrono::minutes(5);
   const auto deadline = std::chrono::steady_clock::now() + longest;
   while (!round.wait_for(milliseconds(1))) {
-    if (stop.received() || std::chrono::steady_clock::now() > deadline) return false;
+    if (stop.received()) return "interrupted";
+    if (std::chrono::steady_clock::now() > deadline)
+      return "the answers are not complete after 5 minutes; ask for less with --requests or --tokens";
     look();
     out.progress(
         fmt::format("  {} of {} answers complete, {} pieces of text streamed", round.ended(), total, round.pieces()));
   }
-  return true;
+  return nullptr;
 }
 
 /// The instance that runs the oldest open request, which is the one whose text is shown.
@@ -192,13 +194,13 @@ int perform(const demo_options& options, const serve_settings& settings, chosen_
   out.line(fmt::format("godwit {}: model '{}' on {} instances ({}), OpenAI-style endpoint at {}", GODWIT_VERSION,
                        node.model_name(), settings.instances.count, first ? first->instances.front().device : "?",
                        node.url()));
-  const auto interrupted = [] { return std::cerr << "godwit: interrupted\n", 1; };
+  const auto given_up = [](const char* why) { return std::cerr << "godwit: " << why << '\n', 1; };
 
   out.line(fmt::format("\n1. {} requests at once over HTTP, undisturbed", requests.size()));
   std::uint64_t expected = 0;
   for (int warm = 0; warm < 2; ++warm) { // the first one finds cold caches; it does not count
     demo_round round(node.url(), node.model_name(), requests);
-    if (!watch(round, requests.size(), out, stop, [] {})) return interrupted();
+    if (const auto* why = watch(round, requests.size(), out, stop, [] {})) return given_up(why);
     report.calm.answers = round.answers();
     report.calm.seconds = round.seconds();
     expected = round.pieces();
@@ -210,7 +212,7 @@ int perform(const demo_options& options, const serve_settings& settings, chosen_
   {
     demo_round round(node.url(), node.model_name(), requests);
     mover shuffle(node.cluster());
-    if (!watch(round, requests.size(), out, stop, [] {})) return interrupted();
+    if (const auto* why = watch(round, requests.size(), out, stop, [] {})) return given_up(why);
     add(report.moved, shuffle.stop());
     report.migrated.answers = round.answers();
     report.migrated.seconds = round.seconds();
@@ -236,7 +238,7 @@ int perform(const demo_options& options, const serve_settings& settings, chosen_
       node.cluster().kill(victim);
       out.speak(fmt::format(" [instance {} killed] ", victim.value()));
     };
-    if (!watch(round, requests.size(), out, stop, look)) return interrupted();
+    if (const auto* why = watch(round, requests.size(), out, stop, look)) return given_up(why);
     add(report.moved, shuffle.stop());
     out.end_speech();
     report.killed.answers = round.answers();

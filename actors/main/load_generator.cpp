@@ -59,6 +59,7 @@ private:
     request.method = "POST";
     request.url = settings_.url;
     request.fields = {{"Content-Type", "application/json"}, {"Accept", "text/event-stream"}};
+    if (!settings_.api_key.empty()) request.fields.add("Authorization", "Bearer " + settings_.api_key);
     request.body = prompts_.body(workload_[i], i);
     const auto reader = std::make_shared<answer_reader>(records_[i]);
     auto callbacks = transport::http::client_callbacks{};

@@ -38,7 +38,8 @@ struct load_progress {
 class load_generator {
 public:
   struct settings {
-    std::string url; ///< of the endpoint: http://host:port/v1/completions
+    std::string url;     ///< of the endpoint: http://host:port/v1/completions
+    std::string api_key; ///< empty: none is sent
     std::uint32_t concurrency = 0;
     transport::http::client_settings client;
     std::chrono::milliseconds tick{100};

@@ -17,6 +17,9 @@
 
 #include <exception>
 #include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -43,8 +46,18 @@ int run(int count, char** arguments) {
   godwit::main::add_sim_command(app, command);
   godwit::main::add_trace_command(app, command);
   godwit::main::add_settings_command(app, command);
+  // "--control=" is "--control ''": CLI11 would take the next argument for its value.
+  std::vector<std::string> given;
+  for (int i = count; i-- > 1;) { // in reverse, as CLI11 wants them
+    std::string one = arguments[i];
+    if (one.starts_with("--") && one.size() > 3 && one.find('=') == one.size() - 1) {
+      given.emplace_back();
+      one.pop_back();
+    }
+    given.push_back(std::move(one));
+  }
   try {
-    app.parse(count, arguments);
+    app.parse(std::move(given));
   } catch (const CLI::CallForHelp&) {
     for (const auto* chosen : app.get_subcommands())
       if (const auto deeper = chosen->get_subcommands(); !deeper.empty())
@@ -59,7 +72,10 @@ int run(int count, char** arguments) {
     std::cerr << "godwit: " << godwit::main::explain(app, error) << '\n';
     return 2;
   }
-  return command.run();
+  const auto code = command.run();
+  if (std::cout.flush() || code != 0) return code;
+  std::cerr << "godwit: cannot write all of the output\n";
+  return 1;
 }
 
 } // namespace

@@ -34,6 +34,7 @@ protocols::expected<serve_settings, start_error> settings_of(const runtime::trac
     if (auto wrong = registry.set(name, fact.value, {runtime::config::source::flag, fact.name}))
       return protocols::unexpected(start_error{"cannot replay: " + *wrong});
   }
+  out.debug.failpoints.clear(); // they would stop or kill this process
   return out;
 }
 

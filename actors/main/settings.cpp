@@ -75,12 +75,15 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .max = 64,
          .flag = "--tensor-parallel",
          .extreme = "2"});
-  r.add("instances.threads", s.instances.threads,
-        {.doc = "Computing threads of each instance. 0: the cores, divided among the instances.",
-         .unit = "threads",
-         .min = 0,
-         .max = 1024,
-         .flag = "--threads"});
+  r.add(
+      "instances.threads", s.instances.threads,
+      {.doc =
+           "Computing threads of each instance. 0: the cores that this process may keep busy (by its affinity and its "
+           "control groups), divided among the instances.",
+       .unit = "threads",
+       .min = 0,
+       .max = 1024,
+       .flag = "--threads"});
   r.add("instances.kv_bytes", s.instances.kv_bytes,
         {.doc = "Size of each instance's KV cache, on all its devices together. 0: on the CPU room for 8 requests of "
                 "full length, but at most a quarter "
@@ -164,6 +167,7 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
         {.doc = "From a request's arrival to its end, where it names no `timeout` of its own; then 504, or an error "
                 "in its stream. 0: none.",
          .unit = "ms",
+         .min = 0,
          .max = 7 * 24 * hour_ms,
          .extreme = "200ms"});
   r.add("frontend.prompts_max", s.frontend.prompts_max,
@@ -262,7 +266,8 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
                 "do not migrate."});
   r.add("fabric.listen", s.fabric.listen,
         {.doc = "Address that the other processes' blocks come to; the port is a free one. It authenticates nobody: "
-                "keep it on loopback or on a network that is trusted."});
+                "keep it on loopback or on a network that is trusted. Over tcp UCX reaches IPv6 only from an interface "
+                "without IPv4."});
   r.add("fabric.transports", s.fabric.transports,
         {.doc = "UCX transports that messages between processes may take, as in UCX_TLS: tcp, rc, ..."});
   r.add("fabric.cross_memory", s.fabric.cross_memory,
@@ -467,6 +472,11 @@ bool is_address(const std::string& text) {
   return (v4 || v6) && text != "0.0.0.0" && text != "::";
 }
 
-bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+bool is_loopback(const std::string& host) {
+  if (host == "localhost" || host == "::1") return true;
+  in_addr address{};
+  // All of it, or 127.0.0.1.example.com would be one.
+  return ::inet_pton(AF_INET, host.c_str(), &address) == 1 && ntohl(address.s_addr) >> 24U == 127;
+}
 
 } // namespace godwit::main

@@ -86,7 +86,8 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   }
 
   auto settings = options.settings;
-  settings.scheduler.policy = bundle->dispatch;
+  settings.debug.failpoints.clear(); // of real processes: they would stop or kill this one
+  if (settings.scheduler.policy == serve_settings{}.scheduler.policy) settings.scheduler.policy = bundle->dispatch;
   if (!options.migration_told) settings.scheduler.migration = bundle->migration;
   planned_sim out;
   auto& run = out.run;
@@ -107,7 +108,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
 
   auto& setup = out.setup;
   setup.policy = options.policy;
-  setup.dispatch = bundle->dispatch;
+  setup.dispatch = settings.scheduler.policy;
   setup.migration = to_string(settings.scheduler.migration);
   setup.scaling = to_string(settings.scaling.mode);
   setup.profile = run.cluster.device.name;
@@ -170,6 +171,8 @@ int run_sim(const sim_options& options, std::ostream& out, std::ostream& err) {
   };
   auto planned = plan(options);
   if (!planned) return fail(planned.error());
+  for (const auto& path : {options.csv, options.samples}) // better now than after an hour
+    if (!path.empty() && !std::ofstream(path, std::ios::app)) return fail({1, "cannot write " + path});
   std::shared_ptr<sim_recording> recording;
   if (!options.record.empty()) {
     auto made = sim_recording::create(options.record, options.settings, options.profile);

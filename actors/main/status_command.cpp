@@ -52,7 +52,7 @@ int show(const status_options& options) {
       if (stop.received()) return 0;
       std::this_thread::sleep_for(milliseconds(50));
     }
-  } while (options.watch);
+  } while (options.watch && std::cout); // who read it may have gone
   return 0;
 }
 

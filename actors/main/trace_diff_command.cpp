@@ -99,7 +99,7 @@ int compare(const diff_flags& flags) {
   options.list_max = flags.limit;
   const auto found = analysis::diff(a, b, options);
   if (flags.json) {
-    std::cout << json::serialize(to_json(a, b, found)) << '\n';
+    std::cout << json_text(to_json(a, b, found)) << '\n';
   } else if (found.equal()) {
     std::cout << "no difference in " << found.matched << " events\n";
   } else {

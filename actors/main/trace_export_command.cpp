@@ -35,8 +35,7 @@ struct export_options {
 /// What was done, for people or for programs.
 void report(const export_options& o, std::size_t events, std::size_t bytes, const std::string& where) {
   if (o.json)
-    std::cout << json::serialize(
-                     json::object{{"format", o.format}, {"events", events}, {"bytes", bytes}, {"output", where}})
+    std::cout << json_text(json::object{{"format", o.format}, {"events", events}, {"bytes", bytes}, {"output", where}})
               << '\n';
   else
     std::cout << analysis::harmless(where) << ": " << events << " events, " << bytes << " bytes\n";
@@ -54,7 +53,10 @@ void write(const export_options& o, const analysis::index& of, const std::vector
 int to_file(const export_options& o, const analysis::index& of, const std::vector<analysis::position>& events) {
   const auto to_stdout = o.output == "-";
   std::ofstream file;
-  if (!to_stdout) file.open(o.output, std::ios::binary);
+  if (!to_stdout) {
+    keep_private(o.output);
+    file.open(o.output, std::ios::binary);
+  }
   std::ostream& out = to_stdout ? std::cout : file;
   std::size_t bytes = 0;
   write(o, of, events, [&](std::string_view piece) {

@@ -85,7 +85,7 @@ int follow(const follow_options& options) {
     return 1;
   }
   const auto tree = analysis::follow(of, start, options.limits);
-  std::cout << (options.json ? json::serialize(to_json(of, tree)) + "\n" : to_text(of, tree)) << std::flush;
+  std::cout << (options.json ? json_text(to_json(of, tree)) + "\n" : to_text(of, tree)) << std::flush;
   return 0;
 }
 

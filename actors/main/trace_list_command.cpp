@@ -156,7 +156,7 @@ int list(const list_options& options) {
   if (!recording) return 1;
   const analysis::index of(*recording);
   const overview o(of);
-  std::cout << (options.json ? json::serialize(to_json(of, o)) + "\n" : to_text(of, o, options.limit)) << std::flush;
+  std::cout << (options.json ? json_text(to_json(of, o)) + "\n" : to_text(of, o, options.limit)) << std::flush;
   return 0;
 }
 

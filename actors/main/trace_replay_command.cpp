@@ -107,7 +107,7 @@ int replay(const replay_options& options) {
       simulated ? replay_simulation(std::move(*recording), limits) : replay_node(std::move(*recording), limits);
   if (!result) return std::cerr << "godwit: " << result.error().line << '\n', 1;
   const auto at = analysis::label(names, result->at);
-  std::cout << (options.json ? json::serialize(to_json(*result, at)) + "\n" : to_text(*result, at));
+  std::cout << (options.json ? json_text(to_json(*result, at)) + "\n" : to_text(*result, at));
   return result->difference.empty() ? 0 : 1;
 }
 

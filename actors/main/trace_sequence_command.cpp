@@ -55,7 +55,7 @@ int draw(const sequence_flags& options) {
   drawn.fold = !options.all;
   const auto s = analysis::make_sequence(of, analysis::select(of, *wanted), drawn);
   if (options.json)
-    std::cout << json::serialize(to_json(of, s)) << '\n';
+    std::cout << json_text(to_json(of, s)) << '\n';
   else if (options.format == "mermaid")
     std::cout << analysis::to_mermaid(s);
   else if (options.format == "plantuml")

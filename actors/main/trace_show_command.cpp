@@ -49,8 +49,7 @@ int show(const show_options& options) {
   const auto shown = std::min(options.limit, events.size());
   if (options.json) {
     std::cout << "{\"events\":[";
-    for (std::size_t i = 0; i < shown; ++i)
-      std::cout << (i == 0 ? "" : ",\n") << json::serialize(event_json(of, events[i]));
+    for (std::size_t i = 0; i < shown; ++i) std::cout << (i == 0 ? "" : ",\n") << json_text(event_json(of, events[i]));
     std::cout << "],\"left_out\":" << events.size() - shown << "}\n" << std::flush;
     return 0;
   }

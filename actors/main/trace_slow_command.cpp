@@ -145,7 +145,7 @@ int explain(const slow_options& options) {
   if (options.json) {
     json::array out;
     for (const auto& r : chosen) out.push_back(to_json(of, analysis::critical_path(of, r)));
-    std::cout << json::serialize(out) << '\n' << std::flush;
+    std::cout << json_text(out) << '\n' << std::flush;
     return 0;
   }
   if (chosen.empty()) std::cerr << "godwit: the recording has no model requests\n";

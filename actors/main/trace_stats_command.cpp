@@ -102,7 +102,7 @@ int count(const stats_options& options) {
   if (!wanted) return 1;
   const auto all = analysis::stats(of, analysis::select(of, *wanted));
   if (options.json)
-    std::cout << json::serialize(to_json(of, all)) << '\n';
+    std::cout << json_text(to_json(of, all)) << '\n';
   else
     std::cout << types_text(all.types, options.limit) << '\n' << actors_text(of, all.actors, options.limit);
   std::cout << std::flush;

@@ -3,6 +3,7 @@
 #include "main/settings.hpp"
 #include "main/signals.hpp"
 #include "main/trace_input.hpp"
+#include "main/trace_output.hpp"
 #include "main/trace_page.hpp"
 
 #include <godwit/runtime/trace/page_json.hpp>
@@ -38,6 +39,7 @@ std::string title_of(const std::vector<std::string>& files) {
 
 int write_page(const std::string& path, std::string_view json) {
   const auto page = trace_page_with(json);
+  keep_private(path);
   std::ofstream out(path, std::ios::binary);
   out << page;
   if (!out.flush()) {

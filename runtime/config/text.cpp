@@ -51,17 +51,24 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// number * size, if that is a whole number that fits.
-std::optional<std::uint64_t> scaled(std::string_view number, std::uint64_t size) {
-  if (const auto whole = parse_number<std::uint64_t>(number)) {
-    if (size != 0 && *whole > std::numeric_limits<std::uint64_t>::max() / size) return std::nullopt;
-    return *whole * size;
+// number * size: what is left over beyond a whole number is cut off where `cuts`, and an error otherwise. Exact: 4.1 is
+// no double.
+std::optional<std::uint64_t> scaled(std::string_view number, std::uint64_t size, bool cuts) {
+  const auto point = std::min(number.find('.'), number.size());
+  const auto before = number.substr(0, point);
+  const auto behind = number.substr(std::min(point + 1, number.size()));
+  if (before.empty() && behind.empty()) return std::nullopt;
+  if (behind.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  std::uint64_t rest = 0; // tenths of tenths ..., from the last digit
+  for (auto digit = behind.rbegin(); digit != behind.rend(); ++digit) {
+    rest += static_cast<std::uint64_t>(*digit - '0') * size;
+    if (rest % 10 != 0 && !cuts) return std::nullopt;
+    rest /= 10;
   }
-  const auto x = parse_number<double>(number);
-  if (!x || !(*x >= 0)) return std::nullopt;
-  const auto product = *x * static_cast<double>(size);
-  if (product >= 9.0e18 || product != std::floor(product)) return std::nullopt;
-  return static_cast<std::uint64_t>(product);
+  const auto whole = parse_number<std::uint64_t>(before.empty() ? "0" : before);
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  if (!whole || *whole > (most - rest) / size) return std::nullopt;
+  return *whole * size + rest;
 }
 
 // Cuts a leading number off. "1.5GiB" -> "1.5", leaving "GiB".
@@ -128,7 +135,7 @@ std::optional<std::int64_t> parse_duration(std::string_view text) {
     const auto name = text.substr(0, std::min(text.find_first_of("0123456789. "), text.size()));
     const auto* u = std::find_if(time_units.begin(), time_units.end(), [&](const unit& x) { return x.name == name; });
     if (u == time_units.end()) return std::nullopt;
-    const auto part = scaled(number, u->size);
+    const auto part = scaled(number, u->size, false);
     if (!part || *part > std::uint64_t{1} << 62 || total > std::uint64_t{1} << 62) return std::nullopt;
     total += *part;
     text = trimmed(text.substr(name.size()));
@@ -140,9 +147,9 @@ std::optional<std::int64_t> parse_duration(std::string_view text) {
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   text = trimmed(text);
   const auto number = take_number(text);
-  if (text.empty()) return scaled(number, 1);
+  if (text.empty()) return scaled(number, 1, false);
   for (const auto& u : size_units)
-    if (same_letters(text, u.name)) return scaled(number, u.size);
+    if (same_letters(text, u.name)) return scaled(number, u.size, u.size % 1024 == 0);
   return std::nullopt;
 }
 

@@ -51,6 +51,8 @@ void append_escaped(std::string& out, std::string_view text, escape how) {
     text.remove_prefix(c.bytes);
     if (!c.valid)
       out.append("\xEF\xBF\xBD");
+    else if (how == escape::nothing)
+      out.append(bytes);
     else if (c.code == '\\')
       out.append("\\\\");
     else if (c.code == '"' && how != escape::text)

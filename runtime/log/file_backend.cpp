@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <mutex>
+#include <vector>
 
 namespace godwit::runtime::log {
 
@@ -46,16 +48,15 @@ public:
     const auto lock = std::lock_guard(mutex_);
     return flushes_;
   }
-  void wait_for_flush_after(std::uint64_t before) {
+  /// False: it did not come. A flush can be lost like a line, and a full disk or a stopped terminal must not stop us.
+  [[nodiscard]] bool wait_for_flush_after(std::uint64_t before) {
     auto lock = std::unique_lock(mutex_);
-    // A flush can be lost like a line, and a full disk or a stopped terminal must not stop us: hence the bound.
-    flushed_.wait_for(lock, std::chrono::seconds(2), [&] { return flushes_ > before; });
+    return flushed_.wait_for(lock, std::chrono::seconds(2), [&] { return flushes_ > before; });
   }
 
 private:
   void tell_lost() {
-    const auto queue = queue_.lock();
-    const auto lost = queue ? queue->overrun_counter() : told_;
+    const auto lost = lost_by_now(); // not holding the queue while writing: its last owner joins this thread
     if (lost == told_) return;
     const auto message =
         std::to_string(lost - told_) + " lines were lost, since they came faster than they could be written";
@@ -67,6 +68,11 @@ private:
     r.message = message;
     const auto line = to_line(r, style_);
     to_->log(spdlog::details::log_msg("", spdlog::level::info, line));
+  }
+
+  [[nodiscard]] std::size_t lost_by_now() const {
+    const auto queue = queue_.lock();
+    return queue ? queue->overrun_counter() : told_;
   }
 
   const spdlog::sink_ptr to_;
@@ -89,20 +95,29 @@ public:
     sink_->watch(queue_);
     logger_->set_level(spdlog::level::trace);
   }
-  ~file_backend() override { flush(); }
+  ~file_backend() override {
+    if (flushed()) return;
+    // The writing thread stands still, and whoever destroys its queue would wait for it: so nobody does.
+    static auto& left = *new std::vector<std::shared_ptr<spdlog::details::thread_pool>>;
+    static std::mutex mutex;
+    const auto lock = std::lock_guard(mutex);
+    left.push_back(queue_);
+  }
   file_backend(const file_backend&) = delete;
   file_backend& operator=(const file_backend&) = delete;
 
   [[nodiscard]] std::chrono::nanoseconds now() override { return system_now(); }
   void write(const record& r) override { logger_->log(spdlog::level::info, spdlog::string_view_t(to_line(r, style_))); }
-  void flush() override {
-    const auto before = sink_->flushes();
-    logger_->flush();
-    sink_->wait_for_flush_after(before);
-  }
+  void flush() override { (void)flushed(); }
   [[nodiscard]] std::uint64_t dropped() const override { return queue_->overrun_counter(); }
 
 private:
+  [[nodiscard]] bool flushed() {
+    const auto before = sink_->flushes();
+    logger_->flush();
+    return sink_->wait_for_flush_after(before);
+  }
+
   const format style_;
   const std::shared_ptr<through_sink> sink_;
   const std::shared_ptr<spdlog::details::thread_pool> queue_;

@@ -128,7 +128,7 @@ void endpoint::take(packet p, node& peer) {
     take_message(p);
     break;
   case packet::kind_type::monitor:
-    announce(p, peer);
+    announce(p);
     break;
   case packet::kind_type::down:
     if (const auto* from = network_.at(p.from)) {
@@ -172,12 +172,12 @@ void endpoint::take_message(packet& p) {
   to->enqueue(caf::make_mailbox_element(std::move(sender), p.mid, std::move(stages), std::move(content)), &unit_);
 }
 
-// As BASP has it: the node that brought the word is told of the end, whoever it is that asked.
-void endpoint::announce(const packet& p, node& peer) {
+// As BASP has it: who asked is told of the end, by whatever way.
+void endpoint::announce(const packet& p) {
   packet down;
   down.kind = packet::kind_type::down;
   down.from = node_.number;
-  down.to = peer.number;
+  down.to = p.from;
   down.actor = p.actor;
   const auto whom = system_.registry().get(p.actor);
   if (!whom) {

@@ -35,7 +35,7 @@ public:
 
 private:
   void take_message(packet& p);
-  void announce(const packet& p, node& peer);
+  void announce(const packet& p);
   caf::actor_system& system_;
   caf::execution_unit& unit_;
   network_state& network_;

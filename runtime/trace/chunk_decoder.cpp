@@ -98,6 +98,7 @@ bool chunk_decoder::process(varint::source& body) {
   if (body.failed()) return false;
   said.key = format::load<std::uint64_t>(key.data());
   said.started_unix_ns = static_cast<std::int64_t>(body.difference(0));
+  if (!format::in_range(said.started_unix_ns)) return false;
   said.offset_ns = static_cast<std::int64_t>(body.difference(0));
   said.name = body.text();
   if (body.failed() || !format::in_range(said.offset_ns)) return false;
@@ -183,7 +184,7 @@ bool chunk_decoder::texts(varint::source& body, std::uint32_t flags, trace::even
   if ((flags & format::flag_content) != 0) made.content = body.text();
   if ((flags & format::flag_actors) != 0) {
     const auto count = body.number();
-    if (count > actors_of_event_max) return false;
+    if (count > actors_of_event_max || count > body.left()) return false; // an actor takes a byte at least
     made.actors.resize(count);
     for (auto& each : made.actors)
       if (!actor(body, each)) return false;
@@ -191,7 +192,7 @@ bool chunk_decoder::texts(varint::source& body, std::uint32_t flags, trace::even
   if ((flags & format::flag_text) != 0) made.text = body.text();
   if ((flags & format::flag_attributes) != 0) {
     const auto count = body.number();
-    if (count > attributes_max) return false;
+    if (count > attributes_max || count > body.left() / 2) return false; // two lengths each
     made.attributes.resize(count);
     for (auto& each : made.attributes) {
       each.name = body.text();

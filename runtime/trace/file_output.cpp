@@ -4,6 +4,8 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace godwit::runtime::trace {
@@ -14,9 +16,16 @@ async::error file_output::failure(int number) const {
 
 async::expected<std::unique_ptr<file_output>> file_output::create(const std::string& path) {
   // only its owner: a recording may hold prompts
-  const auto descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const auto descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   std::unique_ptr<file_output> made(new file_output(path, descriptor));
   if (descriptor < 0) return made->failure(errno);
+  struct stat about {};
+  if (::fstat(descriptor, &about) != 0 || !S_ISREG(about.st_mode)) return made;
+  // Emptied only when nobody else writes to it: who starts a server twice must not lose what the first one records.
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return async::error{async::error_code::failed, path + ": another process is recording to it"};
+  (void)::fchmod(descriptor, 0600); // where it was there
+  if (::ftruncate(descriptor, 0) != 0) return made->failure(errno);
   return made;
 }
 

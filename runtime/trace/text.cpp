@@ -1,25 +1,19 @@
 #include <godwit/runtime/trace/text.hpp>
 
+#include "log/escape.hpp"
+
+#include <algorithm>
+
 namespace godwit::runtime::trace {
 
 void text_writer::quote(std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
   constexpr std::size_t shown_max = 200;
+  auto shown = std::min(text.size(), shown_max);
+  const auto goes_on = [&](std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U; };
+  for (int back = 0; back < 3 && shown < text.size() && goes_on(shown); ++back) --shown; // no half character
   std::string quoted = "\"";
-  for (const char c : text.substr(0, shown_max)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      quoted += "\\x";
-      quoted += digits[byte >> 4U];
-      quoted += digits[byte & 15U];
-    } else {
-      quoted += c;
-    }
-  }
-  if (text.size() > shown_max) quoted += "...";
+  log::append_escaped(quoted, text.substr(0, shown), log::escape::quoted);
+  if (shown < text.size()) quoted += "...";
   add(quoted + "\"");
 }
 

@@ -102,6 +102,16 @@ TEST(SimCommand, TakesMigrationFromThePolicyUnlessTheSettingsSayOtherwise) {
   EXPECT_EQ(report.at("setup").at("migration").as_string(), "defrag");
 }
 
+TEST(SimCommand, TakesNoFailpointsAndAnotherDispatcherFromTheSettings) {
+  auto options = options_of("L-L", 3, 400); // which migrates
+  options.settings.debug.failpoints = "source.opened=kill";
+  EXPECT_EQ(parse(simulate(options)).at("answered").as_int64(), 400);
+  options = options_of("S-S", 6, 20);
+  options.settings.scheduler.policy = "round_robin"; // as a file may say
+  const auto report = parse(simulate(options));
+  EXPECT_EQ(report.at("setup").at("dispatch").as_string(), "round_robin");
+}
+
 // Llumnix section 6.3: at a rate that loads the instances, live rescheduling keeps the tail of prefill latency short.
 TEST(SimCommand, FindsLlumnixAheadOfInfaasAndRoundRobinInTheTailOfPrefill) {
   const auto p99 = [](const char* policy) {

@@ -198,6 +198,9 @@ TEST(TraceUi, ServesThePageAndItsRecording) {
 
 TEST(TraceUi, RefusesNamesThatASiteCouldGiveToThisMachine) {
   EXPECT_EQ(ask(true, "GET", "/recording.json", "attacker.example:4000").status, 403);
+  EXPECT_EQ(ask(true, "GET", "/recording.json", "127.attacker.example:4000").status, 403);
+  EXPECT_EQ(ask(true, "GET", "/recording.json", "127.0.0.1.attacker.example:4000").status, 403);
+  EXPECT_EQ(ask(true, "GET", "/recording.json", "127.0.0.2:4000").status, 200);
   EXPECT_EQ(ask(false, "GET", "/recording.json", "box.example:4000").status, 200);
 }
 

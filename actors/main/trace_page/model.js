@@ -3,11 +3,13 @@
 const kinds = ['delivery', 'sent', 'spawned', 'ended', 'span', 'note', 'gap'];
 const messageKinds = ['message', 'request', 'answer', 'failure', 'timer', 'down', 'stop'];
 const kind = Object.fromEntries(kinds.map((name, i) => [name, i]));
-// Above 40 bits is the number of the thread that recorded it (runtime/trace/recorder.hpp).
+// Above 40 bits is the number of the thread that recorded it, and bit 39 says that it lay beside the thread's messages
+// (runtime/trace/analysis/labels.cpp).
 function eventName(process, number) {
   const n = BigInt(number);
   const thread = n >> 40n;
-  return `${process}.${thread > 0n ? `${thread}-` : ''}${n & ((1n << 40n) - 1n)}`;
+  if (thread === 0n) return `${process}.${n}`;
+  return `${process}.${thread}${(n >> 39n) & 1n ? 'b' : ''}-${n & ((1n << 39n) - 1n)}`;
 }
 
 const messageKind = Object.fromEntries(messageKinds.map((name, i) => [name, i]));

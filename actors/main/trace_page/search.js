@@ -32,7 +32,7 @@ const search = {
     };
     const exact = requestTable(model).filter((r) => r.name === text);
     take([...exact, ...requestTable(model).filter((r) => r.name !== text)], 'request', (r) => (has(r.name) || has(r.client)) && {text: r.name, small: r.client, changes: {view: 'requests', request: r.name, event: ''}});
-    if (/^(\d+\.)?(\d+-)?\d+$/.test(text) && model.find(text) >= 0) hits.push({sort: 'event', text: `${model.id(model.find(text))} ${model.typeOf(model.find(text))}`, changes: {view: 'sequence', event: model.id(model.find(text)), request: '', type: '', actor: '', from: '', to: ''}});
+    if (/^(\d+\.)?(\d+b?-)?\d+$/.test(text) && model.find(text) >= 0) hits.push({sort: 'event', text: `${model.id(model.find(text))} ${model.typeOf(model.find(text))}`, changes: {view: 'sequence', event: model.id(model.find(text)), request: '', type: '', actor: '', from: '', to: ''}});
     take(model.actors, 'actor', (a) => has(a.name) && {text: a.name, small: model.processName(a.process), changes: {view: 'sequence', actor: a.key, request: '', type: '', event: ''}});
     take(model.names, 'type', (n) => n && has(n) && {text: n, changes: {view: 'sequence', type: n, request: '', actor: '', event: ''}});
     return hits;

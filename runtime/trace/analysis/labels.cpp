@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -130,6 +131,18 @@ std::string duration_text(std::int64_t ns) {
   if (size < 1e6) return fmt::format("{:.1f} us", x / 1e3);
   if (size < 1e9) return fmt::format("{:.2f} ms", x / 1e6);
   return fmt::format("{:.3f} s", x / 1e9);
+}
+
+std::int64_t added(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+}
+
+std::string valid_utf8(std::string_view text) {
+  std::string out;
+  log::append_escaped(out, text, log::escape::nothing);
+  return out;
 }
 
 std::string harmless(std::string_view text) {

@@ -63,14 +63,14 @@ private:
         const auto [at, fresh] = ends.try_emplace(e.receiver, from_[p]);
         from_[p] = std::max(from_[p], at->second);
         if (const auto cause = maker(p); cause != nowhere) from_[p] = std::max(from_[p], from_[cause]);
-        at->second = from_[p] + length(p);
+        at->second = added(from_[p], length(p));
       }
       if (e.kind != event_kind::span) continue;
       auto& lanes = busy_until[{e.id.process, e.name}];
       const auto free = std::find_if(lanes.begin(), lanes.end(), [&](auto until) { return until <= of_.begin(p); });
       const auto lane = static_cast<std::uint32_t>(free - lanes.begin());
       if (free == lanes.end()) lanes.emplace_back();
-      lanes[lane] = of_.begin(p) + length(p);
+      lanes[lane] = added(of_.begin(p), length(p));
       tracks_[p] = lane_track({e.id.process, e.name, lane});
     }
   }

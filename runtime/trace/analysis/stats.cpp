@@ -1,3 +1,4 @@
+#include <godwit/runtime/trace/analysis/labels.hpp>
 #include <godwit/runtime/trace/analysis/stats.hpp>
 
 #include <algorithm>
@@ -45,7 +46,7 @@ summary summarise(std::vector<std::int64_t> values) {
     const auto at = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
     return values[std::max<std::size_t>(at, 1) - 1];
   };
-  for (const auto v : values) out.sum += v;
+  for (const auto v : values) out.sum = added(out.sum, v);
   out.mean = static_cast<double>(out.sum) / static_cast<double>(values.size());
   out.p50 = rank(0.50);
   out.p99 = rank(0.99);

@@ -76,6 +76,21 @@ TYPED_TEST(Ask, AnswersAnExceptionAndReportsItAndTheActorGoesOn) {
   EXPECT_EQ(this->system.reports.size(), 2U);
 }
 
+/// A function, not a coroutine: it throws before there is a task.
+struct hasty final : actor<interface<number(question)>> {
+  using actor::actor;
+  behavior_of<interface<number(question)>> make_behavior() override {
+    return {[](question&) -> async::task<number> { throw std::runtime_error("thrown before it began"); }};
+  }
+};
+
+TYPED_TEST(Ask, AnswersAnExceptionBeforeTheFirstTask) {
+  const auto x = this->system.ask(this->system.host.template spawn<hasty>(), 1s, question{way::value});
+  ASSERT_FALSE(x);
+  EXPECT_EQ(x.error().code, error_code::failed) << to_string(x.error());
+  EXPECT_NE(x.error().message.find("thrown before"), std::string::npos);
+}
+
 TYPED_TEST(Ask, EndsAtItsTimeout) {
   auto s = this->system.host.template spawn<server>(this->live);
   auto r = this->system.host.template spawn<relay>(s, this->live);

@@ -31,6 +31,14 @@ TEST(ConfigText, DurationsNeedAUnit) {
   EXPECT_EQ(read_duration("2 s"), 2'000'000'000);
   EXPECT_EQ(read_duration("-5us"), -5'000);
   EXPECT_EQ(read_duration("0"), 0);
+  EXPECT_EQ(read_duration(".5s"), 500'000'000);
+  EXPECT_EQ(read_duration("1.1h"), 3'960'000'000'000);
+  EXPECT_EQ(read_duration("0.0000000005s"), std::nullopt) << "half a nanosecond";
+  for (std::int64_t ms = 0; ms < 70'000; ms += 7) { // no double is 4.1
+    const auto digits = std::to_string(1000 + ms % 1000).substr(1);
+    const auto text = std::to_string(ms / 1000) + "." + digits + "s";
+    ASSERT_EQ(read_duration(text), ms * 1'000'000) << text;
+  }
   for (const auto* text : {"", "5", "ms", "5x", "1.2.3s", "1e3s", "99999999999h", "- 5s", "5ss"})
     EXPECT_EQ(read_duration(text), std::nullopt) << text;
 }
@@ -41,6 +49,10 @@ TEST(ConfigText, SizesTakeBothKindsOfUnits) {
   EXPECT_EQ(read_bytes("512 mib"), 512ULL << 20);
   EXPECT_EQ(read_bytes("2GB"), 2'000'000'000U);
   EXPECT_EQ(read_bytes("0.5KiB"), 512U);
+  EXPECT_EQ(read_bytes("8.2GB"), 8'200'000'000U);
+  EXPECT_EQ(read_bytes("1.1GiB"), 1'181'116'006U) << "whole bytes";
+  EXPECT_EQ(read_bytes("16777215.9999999999TiB"), 18446744073709551506ULL);
+  EXPECT_EQ(read_bytes("16777216TiB"), std::nullopt);
   for (const auto* text : {"", "MiB", "-1", "1.3B", "5XB", "99999999999999TiB", "nan"})
     EXPECT_EQ(read_bytes(text), std::nullopt) << text;
 }

@@ -7,9 +7,11 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
 #include <thread>
 
+#include <csignal>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -97,6 +99,31 @@ TEST_F(FileBackend, AWriterGoesOnWhenNobodyTakesItsLinesAndTheLossIsTold) {
   ::close(reader);
   EXPECT_THAT(text, HasSubstr("lines were lost"));
   EXPECT_THAT(text, HasSubstr("the last line"));
+}
+
+// `godwit serve 2>&1 | less`, or a log driver that hangs.
+TEST_F(FileBackend, EndsInTimeThoughNobodyEverTakesItsLines) {
+  ::signal(SIGPIPE, SIG_IGN); // as godwit does
+  const auto pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const auto reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  auto settings = file_settings();
+  settings.file = pipe;
+  settings.queue_lines_max = 16;
+  auto to = std::get<std::shared_ptr<backend>>(open_file(settings));
+  {
+    const auto log = logger(to, level_filter(level::info));
+    for (int i = 0; i < 200; ++i) log.info("{}", std::string(1000, 'x')); // into a pipe of 64 KiB
+  }
+  auto ended = std::promise<void>();
+  auto ending = std::thread([&] {
+    to.reset();
+    ended.set_value();
+  });
+  EXPECT_EQ(ended.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  ::close(reader); // which lets the writing thread go
+  ending.join();
 }
 
 } // namespace

@@ -60,29 +60,36 @@ TEST_F(Nodes, AHandleInAMessageIsAnsweredToDirectlyAndComesHomeAsItself) {
   EXPECT_EQ(book->all.at(0).ref(), remote.ref()) << "one proxy for one actor";
 }
 
+struct broker final : actor<interface<phone_book(whoami)>> {
+  broker(actor_context x, handle<phone> o) : actor(x), of(std::move(o)) {}
+  behavior_of<interface<phone_book(whoami)>> make_behavior() override {
+    return {[this](whoami) {
+      phone_book book;
+      book.all.push_back(of);
+      return book;
+    }};
+  } handle<phone> of;
+};
+
 // c knows b, b knows a: what c gets from b of a's actors goes by way of b.
-TEST_F(Nodes, AHandleThatCameThroughASecondNodeReachesTheThird) {
-  struct broker final : actor<interface<phone_book(whoami)>> {
-    broker(actor_context x, handle<phone> o) : actor(x), of(std::move(o)) {}
-    behavior_of<interface<phone_book(whoami)>> make_behavior() override {
-      return {[this](whoami) {
-        phone_book book;
-        book.all.push_back(of);
-        return book;
-      }};
-    } handle<phone> of;
-  };
-  const auto c = make("c");
-  c->register_interfaces<far_interface>();
-  const auto between = b->spawn<broker>(handle<phone>{remote});
-  const auto door = b->publish(between, "b", 7);
-  ASSERT_TRUE(door);
-  const auto found = c->remote<interface<phone_book(whoami)>>("b", 7);
-  ASSERT_TRUE(found);
-  const auto book = c->ask(*found, 1s, whoami{});
-  ASSERT_TRUE(book);
-  const auto third = book->all.at(0);
-  ASSERT_TRUE(third);
+class NodesInARow : public two_nodes {
+protected:
+  void SetUp() override {
+    c = make("c");
+    c->register_interfaces<far_interface>();
+    ASSERT_TRUE(b->publish(b->spawn<broker>(handle<phone>{remote}), "b", 7));
+    const auto found = c->remote<interface<phone_book(whoami)>>("b", 7);
+    ASSERT_TRUE(found);
+    const auto book = c->ask(*found, 1s, whoami{});
+    ASSERT_TRUE(book);
+    third = book->all.at(0);
+    ASSERT_TRUE(third);
+  }
+  std::unique_ptr<sim::system> c;
+  handle<phone> third;
+};
+
+TEST_F(NodesInARow, AHandleThatCameThroughASecondNodeReachesTheThird) {
   c->tell(third, number{5});
   world.run_for(10ms);
   EXPECT_EQ(told, std::vector<std::int64_t>{5});
@@ -96,6 +103,18 @@ TEST_F(Nodes, AHandleThatCameThroughASecondNodeReachesTheThird) {
   const auto lost = c->ask(same, 1s, question{way::value, 1});
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().code, error_code::down) << to_string(lost.error());
+}
+
+TEST_F(NodesInARow, TheEndOfAnActorOfTheThirdIsToldToWhoWatchesIt) {
+  const auto watcher = c->spawn<near_actor>(handle<far_interface>{third.ref()}, seen);
+  world.run_for(10ms);
+  a->tell(far, poke{});
+  world.run_for(10ms);
+  ASSERT_EQ(seen.downs.size(), 1U);
+  EXPECT_EQ(seen.downs[0].first, stop_reason::failed);
+  const auto lost = c->ask(handle<far_interface>{third.ref()}, 1s, question{way::value, 1});
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, error_code::down);
 }
 
 TEST_F(Nodes, AHandleIsCheckedAgainstWhatTheActorUnderstands) {

@@ -236,6 +236,32 @@ TEST(CaptureText, WithoutLeaveTokensAreCountedOrNamedAndNothingElseIsLost) {
   EXPECT_NE(text(true).find("[11, 12, 13] (17"), std::string::npos) << text(true);
 }
 
+TEST(CaptureText, WithoutLeaveASchemaIsToldByItsLength) {
+  protocols::sampling_params how;
+  how.json_schema = R"({"enum":["patient Jane Doe"]})";
+  const auto text = [&](bool prompts) {
+    trace::text_writer out(prompts);
+    trace::write_text(out, how);
+    return std::move(out).take();
+  };
+  EXPECT_NE(text(true).find("Jane Doe"), std::string::npos) << text(true);
+  EXPECT_EQ(text(false).find("Jane Doe"), std::string::npos) << text(false);
+  EXPECT_NE(text(false).find("(schema, 29 bytes)"), std::string::npos) << text(false);
+}
+
+TEST(CaptureText, QuotedTextIsValidUtf8WhereverItIsCut) {
+  const auto quoted = [](const std::string& text) {
+    trace::text_writer out(true);
+    out.quote(text);
+    return std::move(out).take();
+  };
+  const std::string most(199, 'x');
+  EXPECT_EQ(quoted(most + "\xC3\xA9"), '"' + most + "...\"");
+  EXPECT_EQ(quoted(most.substr(1) + "\xC3\xA9"), '"' + most.substr(1) + "\xC3\xA9\"");
+  EXPECT_EQ(quoted("a\xFF\n\"b\""), "\"a\xEF\xBF\xBD\\n\\\"b\\\"\"");
+  EXPECT_EQ(quoted(std::string(300, '\x80')).size(), 2 + 3 + 3 * 197); // cut where nothing tells a character's end
+}
+
 TEST_F(Capture, WhatIsOverwrittenBeforeItIsStoredIsCountedAsAGap) {
   trace::recorder_settings settings;
   settings.events_per_thread = 16;

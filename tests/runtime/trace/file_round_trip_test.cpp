@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 namespace godwit::runtime::trace {
 namespace {
@@ -97,6 +98,25 @@ TEST(FileWriter, KnowsAProcessByItsKeyAndTakesWhatIsSaidLater) {
   ASSERT_TRUE(read);
   ASSERT_EQ(read->processes.size(), 2U);
   EXPECT_EQ(read->processes[1], some_process(42, 7));
+}
+
+// Who starts a server twice must not lose what the first one records; and nobody else may read it.
+TEST(FileWriter, LeavesAFileAloneThatAnotherOneWritesTo) {
+  const streams::scratch file("twice");
+  std::ofstream(file.path()) << "something older, which others may read";
+  auto first = file_writer::create(file.path());
+  ASSERT_TRUE(first);
+  EXPECT_EQ(std::filesystem::status(file.path()).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  (*first)->add_process(some_process(1, 0));
+  ASSERT_TRUE((*first)->flush());
+  const auto second = file_writer::create(file.path());
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("another process is recording"), std::string::npos) << second.error().message;
+  ASSERT_TRUE((*first)->close());
+  const auto read = read_file(file.path());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->processes.size(), 1U);
 }
 
 TEST(FileWriter, TellsOfProcessesAndFactsEvenWithoutEvents) {

@@ -96,7 +96,8 @@ private:
     static_assert(std::is_void_v<Reply> ? std::is_void_v<value> : std::is_convertible_v<value, Reply>,
                   "a handler gives its signature's reply, as a value, an expected or a task of either");
     if constexpr (async::is_task<result>) {
-      context.frames().start(call(), responder<typename result::value_type>{context, std::move(reply), *type});
+      auto body = call(); // which may throw: until then the reply is here
+      context.frames().start(std::move(body), responder<typename result::value_type>{context, std::move(reply), *type});
     } else if constexpr (std::is_void_v<result>) {
       call();
       reply.answer(done{});

@@ -44,7 +44,7 @@ struct recorder_settings {
   bool prompts = false; ///< content shows and keeps what clients said
   /// The flight recorder: what a snapshot can look back on. Memory: 128 bytes an event and thread.
   std::size_t events_per_thread = std::size_t{1} << 13;
-  std::size_t threads_max = 64;                     ///< of others nothing is kept, but counted
+  std::size_t threads_max = 256;                    ///< of others nothing is kept, but counted
   std::size_t events_beside = std::size_t{1} << 14; ///< spans, notes, spawns, and messages with their content
   std::size_t bytes_beside = std::size_t{64} << 20; ///< of these
   trace::filter keep;

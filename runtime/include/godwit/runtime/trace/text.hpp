@@ -19,8 +19,8 @@ namespace godwit::runtime::trace {
 class text_writer {
 public:
   static constexpr std::size_t bytes_max = 2048;
-  /// Without `prompts`, lists of tokens are replaced by their number, and single ones by a word: they are what clients
-  /// and the model said.
+  /// Without `prompts`, lists of tokens are replaced by their number, single ones by a word, and a schema by its
+  /// length: they are what clients and the model said.
   explicit text_writer(bool prompts) : prompts_(prompts) {}
   void add(std::string_view text) {
     if (full_) return;
@@ -48,6 +48,12 @@ template <class T> void write_text(text_writer& out, const T& x);
 template <class T>
 concept is_token = has_fields<T> && requires(T& x) {
   { x.id } -> std::same_as<protocols::token_id&>;
+};
+
+/// A struct with the JSON Schema that a client has sent.
+template <class T>
+concept has_schema = has_fields<T> && requires(T& x) {
+  { x.json_schema } -> std::same_as<std::string&>;
 };
 
 namespace detail {
@@ -124,6 +130,11 @@ template <class T> void write_text(text_writer& out, const T& x) {
     // a drawn token, or how likely another one was: what the model said
     if (!out.prompts()) return out.add("(token)");
     detail::write_list(out, const_cast<T&>(x).fields());
+  } else if constexpr (has_schema<T>) {
+    if (out.prompts() || x.json_schema.empty()) return detail::write_list(out, const_cast<T&>(x).fields());
+    auto told = x;
+    told.json_schema = "(schema, " + std::to_string(x.json_schema.size()) + " bytes)";
+    detail::write_list(out, told.fields());
   } else if constexpr (has_fields<T>) {
     detail::write_list(out, const_cast<T&>(x).fields());
   } else if constexpr (requires {

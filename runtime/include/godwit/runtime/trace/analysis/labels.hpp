@@ -30,6 +30,10 @@ namespace godwit::runtime::trace::analysis {
 [[nodiscard]] std::string duration_text(std::int64_t ns);
 /// Escapes what would leave the line, move a cursor or turn the direction of writing; what is not UTF-8 is replaced.
 [[nodiscard]] std::string harmless(std::string_view text);
+/// Of times: the sum, or the nearest number that there is. A recording may say anything.
+[[nodiscard]] std::int64_t added(std::int64_t a, std::int64_t b) noexcept;
+/// As it is, for JSON, but for bytes that are no UTF-8: a recording may have been made by anybody.
+[[nodiscard]] std::string valid_utf8(std::string_view text);
 /// The first `characters_max` of it, with `…` where more was there. Keeps UTF-8 whole.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t characters_max);
 [[nodiscard]] std::size_t width_of(std::string_view utf8) noexcept; ///< in characters
