@@ -110,7 +110,7 @@ TEST_F(FileBackend, EndsInTimeThoughNobodyEverTakesItsLines) {
   ASSERT_GE(reader, 0);
   auto settings = file_settings();
   settings.file = pipe;
-  settings.queue_lines_max = 16;
+  settings.queue_lines_max = 1000;
   auto to = std::get<std::shared_ptr<backend>>(open_file(settings));
   {
     const auto log = logger(to, level_filter(level::info));
