@@ -61,7 +61,7 @@ load_generator::settings generator_settings(const bench_options& options, const 
   auto out = load_generator::settings{};
   out.url = server.base + (options.endpoint == bench_endpoint::chat ? "/v1/chat/completions" : "/v1/completions");
   out.concurrency = options.concurrency;
-  out.api_key = options.api_key;
+  out.api_key = server.api_key;
   const auto timeout = std::chrono::milliseconds(std::llround(options.timeout_s * 1000.0));
   out.client.total_timeout = timeout;
   out.client.idle_timeout = timeout; // a queued request is silent for as long as it waits

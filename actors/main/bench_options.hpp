@@ -17,7 +17,7 @@ enum class progress_style : std::uint8_t { none, lines, bar };
 struct bench_options {
   std::string url = "http://127.0.0.1:8000";
   std::string model;   ///< empty: the first of /v1/models
-  std::string api_key; ///< sent as "Authorization: Bearer ..."; empty: none is
+  std::string api_key; ///< for a server that wants one; empty: there is none
   bench_endpoint endpoint = bench_endpoint::completions;
 
   std::string lengths; ///< empty: those of the trace, or `short` without one

@@ -64,8 +64,16 @@ expected<bench_server, bench_error> find_server(const bench_options& options) {
   auto client = transport::http::client(settings);
   auto request = transport::http::client_request{};
   request.url = out.base + "/v1/models";
-  if (!options.api_key.empty()) request.fields.add("Authorization", "Bearer " + options.api_key);
-  const auto fetched = client.fetch(request);
+  const auto refused = [](const auto& what) {
+    const auto* answer = std::get_if<transport::http::client_answer>(&what);
+    return answer != nullptr && (answer->status == 401 || answer->status == 403);
+  };
+  auto fetched = client.fetch(request);
+  if (refused(fetched) && !options.api_key.empty()) {
+    out.api_key = options.api_key;
+    request.fields.add("Authorization", "Bearer " + out.api_key);
+    fetched = client.fetch(request);
+  }
   if (const auto* error = std::get_if<transport::http::client_error>(&fetched))
     return unexpected(bench_error{1, "no server answers at " + out.base + " (" + one_line(error->message) +
                                          "); start one with 'godwit serve', or name it with --url"});
@@ -74,8 +82,9 @@ expected<bench_server, bench_error> find_server(const bench_options& options) {
   if (found) {
     out.model = found->id;
     out.context = found->context;
-  } else if (answer.status == 401 || answer.status == 403) {
-    return unexpected(bench_error{1, out.base + " wants a key (HTTP " + std::to_string(answer.status) +
+  } else if (refused(fetched) && options.model.empty()) {
+    return unexpected(bench_error{1, out.base + (out.api_key.empty() ? " wants a key" : " does not take this key") +
+                                         " (HTTP " + std::to_string(answer.status) +
                                          "); put one that it knows into OPENAI_API_KEY"});
   } else if (answer.status == 503) {
     return unexpected(bench_error{1, out.base + " is not ready (" + error_text(answer.body) +

@@ -15,9 +15,11 @@ struct bench_server {
   std::string base;          ///< "http://127.0.0.1:8000", without /v1
   std::string model;         ///< as requests name it
   std::uint32_t context = 0; ///< tokens of prompt and answer; 0: it does not say
+  std::string api_key{};     ///< that it has asked for; empty: none
 };
 
-/// Asks /v1/models. A server without it will do where the options name a model.
+/// Asks /v1/models, without a key first: it is sent in the clear, and only to a server that wants one. A server without
+/// it will do where the options name a model.
 [[nodiscard]] protocols::expected<bench_server, bench_error> find_server(const bench_options& options);
 
 } // namespace godwit::main

@@ -1,5 +1,6 @@
 #include "main/bench_command.hpp"
 #include "main/command.hpp"
+#include "main/command_words.hpp"
 #include "main/demo_command.hpp"
 #include "main/drain_command.hpp"
 #include "main/migrate_command.hpp"
@@ -15,6 +16,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -46,18 +48,10 @@ int run(int count, char** arguments) {
   godwit::main::add_sim_command(app, command);
   godwit::main::add_trace_command(app, command);
   godwit::main::add_settings_command(app, command);
-  // "--control=" is "--control ''": CLI11 would take the next argument for its value.
-  std::vector<std::string> given;
-  for (int i = count; i-- > 1;) { // in reverse, as CLI11 wants them
-    std::string one = arguments[i];
-    if (one.starts_with("--") && one.size() > 3 && one.find('=') == one.size() - 1) {
-      given.emplace_back();
-      one.pop_back();
-    }
-    given.push_back(std::move(one));
-  }
+  auto words = godwit::main::with_empty_values(app, {arguments + 1, arguments + std::max(count, 1)});
+  std::reverse(words.begin(), words.end()); // as CLI11 takes them
   try {
-    app.parse(std::move(given));
+    app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
     for (const auto* chosen : app.get_subcommands())
       if (const auto deeper = chosen->get_subcommands(); !deeper.empty())
@@ -73,6 +67,8 @@ int run(int count, char** arguments) {
     return 2;
   }
   const auto code = command.run();
+  // What these print is no result, and whoever waited for "ready" may have gone since.
+  if (app.got_subcommand("serve") || app.got_subcommand("node")) return code;
   if (std::cout.flush() || code != 0) return code;
   std::cerr << "godwit: cannot write all of the output\n";
   return 1;

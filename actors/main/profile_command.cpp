@@ -1,5 +1,6 @@
 #include "main/profile_command.hpp"
 
+#include "main/output_file.hpp"
 #include "main/parts.hpp"
 #include "main/profile_fit.hpp"
 #include "main/profile_measure.hpp"
@@ -213,17 +214,12 @@ int measure_profile(const profile_options& options, std::ostream& out, std::ostr
   const auto model = open_served_model(options.model);
   if (!model) return fail(model.error().line);
   // Before the minute of measuring, not after it.
-  std::ofstream file;
-  if (!options.output.empty()) {
-    file.open(options.output, std::ios::app); // what is there stays until there is more
-    if (!file) return fail(options.output + " cannot be written");
-  }
+  if (!options.output.empty() && !may_be_written(options.output)) return fail(options.output + " cannot be written");
   try {
     const auto measured = measure(options, *model);
     out << (options.json ? json_of(measured) : table_of(measured));
     if (options.output.empty()) return 0;
-    file.close();
-    file.open(options.output, std::ios::trunc);
+    std::ofstream file(options.output); // not before: what is there would be lost
     file << to_json(measured.profile);
     file.close();
     if (!file) return fail(options.output + " cannot be written");

@@ -1,5 +1,7 @@
 #include "main/replay_simulation.hpp"
 
+#include "main/command_words.hpp"
+
 #include "main/command.hpp"
 #include "main/sim_command.hpp"
 
@@ -98,6 +100,7 @@ std::optional<start_error> simulate(std::vector<std::string> arguments) {
   CLI::App app("godwit", "godwit");
   command_result command;
   add_sim_command(app, command);
+  arguments = with_empty_values(app, std::move(arguments));
   std::reverse(arguments.begin(), arguments.end()); // as CLI11 takes them
   try {
     app.parse(std::move(arguments));

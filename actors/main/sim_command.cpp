@@ -131,6 +131,7 @@ void add_sim_command(CLI::App& app, command_result& result) {
   command->callback([f, command, &result] {
     // A trace is played whole unless somebody says otherwise.
     if (!f->options.load.trace.empty() && command->count("--requests") == 0) f->options.load.requests = 0;
+    f->options.policy_told = command->count("--policy") > 0;
     result.run = [f] {
       use_huge_pages();
       return f->gather() ? run_sim(f->options, std::cout, std::cerr) : 2;

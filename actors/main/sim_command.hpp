@@ -22,6 +22,7 @@ namespace godwit::main {
 struct sim_options {
   std::uint32_t instances = 16;
   std::string policy = "llumnix";
+  bool policy_told = false;    ///< --policy was given
   bool migration_told = false; ///< the settings say which requests migrate, and not the policy
   std::string profile = "llama-7b-a10";
   bench_options load; ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives

@@ -17,7 +17,7 @@ sim_recording::create(const std::string& path, const serve_settings& settings, c
   auto file = trace::file_writer::create(path, how);
   if (!file)
     return protocols::unexpected(start_error{"cannot record: " + file.error().message +
-                                             "; name a file in a folder that can be written (--record FILE)"});
+                                             "; name another file, in a folder that can be written (--record FILE)"});
   return std::shared_ptr<sim_recording>(new sim_recording(path, settings, profile, std::move(*file)));
 }
 

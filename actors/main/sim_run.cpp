@@ -1,5 +1,6 @@
 #include "main/bench_workload.hpp"
 #include "main/migration_parts.hpp"
+#include "main/output_file.hpp"
 #include "main/parts.hpp"
 #include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
@@ -87,7 +88,9 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
 
   auto settings = options.settings;
   settings.debug.failpoints.clear(); // of real processes: they would stop or kill this one
-  if (settings.scheduler.policy == serve_settings{}.scheduler.policy) settings.scheduler.policy = bundle->dispatch;
+  // A file may say another dispatcher than that of the policy that nobody has named.
+  if (options.policy_told || settings.scheduler.policy == serve_settings{}.scheduler.policy)
+    settings.scheduler.policy = bundle->dispatch;
   if (!options.migration_told) settings.scheduler.migration = bundle->migration;
   planned_sim out;
   auto& run = out.run;
@@ -172,7 +175,7 @@ int run_sim(const sim_options& options, std::ostream& out, std::ostream& err) {
   auto planned = plan(options);
   if (!planned) return fail(planned.error());
   for (const auto& path : {options.csv, options.samples}) // better now than after an hour
-    if (!path.empty() && !std::ofstream(path, std::ios::app)) return fail({1, "cannot write " + path});
+    if (!path.empty() && !may_be_written(path)) return fail({1, "cannot write " + path});
   std::shared_ptr<sim_recording> recording;
   if (!options.record.empty()) {
     auto made = sim_recording::create(options.record, options.settings, options.profile);

@@ -1,3 +1,4 @@
+#include "main/output_file.hpp"
 #include "main/trace_command.hpp"
 #include "main/trace_input.hpp"
 #include "main/trace_output.hpp"

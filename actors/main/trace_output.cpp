@@ -7,10 +7,6 @@
 #include <array>
 #include <ctime>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 namespace godwit::main {
 
 namespace json = boost::json;
@@ -65,14 +61,6 @@ std::string moment_text(std::int64_t unix_ns) {
   std::array<char, 64> text{};
   const auto n = std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
   return fmt::format("{}.{:03} UTC", std::string_view(text.data(), n), unix_ns / 1'000'000 % 1000);
-}
-
-void keep_private(const std::string& path) {
-  const auto descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
-  if (descriptor < 0) return; // whoever writes to it will say so
-  struct stat about {};
-  if (::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode)) (void)::fchmod(descriptor, 0600);
-  ::close(descriptor);
 }
 
 std::string json_text(const json::value& what) { return analysis::valid_utf8(json::serialize(what)); }

@@ -22,9 +22,6 @@ namespace godwit::main {
 /// A moment of a wall clock in UTC; empty for 0, as in simulations.
 [[nodiscard]] std::string moment_text(std::int64_t unix_ns);
 
-/// Makes the file, or takes it from others than its owner: a recording may hold prompts, and so does what is made of
-/// it.
-void keep_private(const std::string& path);
 /// Written down, for --json. What a recording says may be no UTF-8, which JSON has to be.
 [[nodiscard]] std::string json_text(const boost::json::value& what);
 

@@ -1,9 +1,9 @@
 #include "main/trace_ui_command.hpp"
 
+#include "main/output_file.hpp"
 #include "main/settings.hpp"
 #include "main/signals.hpp"
 #include "main/trace_input.hpp"
-#include "main/trace_output.hpp"
 #include "main/trace_page.hpp"
 
 #include <godwit/runtime/trace/page_json.hpp>

@@ -108,7 +108,7 @@ std::optional<start_error> tracing::begin() {
   auto file = trace::file_recorder::start(recorder_, settings_.trace.file, how);
   if (!file)
     return start_error{"cannot record: " + file.error().message +
-                       "; name a file in a folder that can be written (--trace FILE)"};
+                       "; name another file, in a folder that can be written (--trace FILE)"};
   file_ = std::move(*file);
   return std::nullopt;
 }

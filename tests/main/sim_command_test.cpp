@@ -110,6 +110,9 @@ TEST(SimCommand, TakesNoFailpointsAndAnotherDispatcherFromTheSettings) {
   options.settings.scheduler.policy = "round_robin"; // as a file may say
   const auto report = parse(simulate(options));
   EXPECT_EQ(report.at("setup").at("dispatch").as_string(), "round_robin");
+  options.policy_told = true;
+  options.policy = "infaas++";
+  EXPECT_EQ(parse(simulate(options)).at("setup").at("dispatch").as_string(), "infaas");
 }
 
 // Llumnix section 6.3: at a rate that loads the instances, live rescheduling keeps the tail of prefill latency short.

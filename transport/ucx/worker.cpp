@@ -229,7 +229,7 @@ connection worker::connect(const std::string& host, std::uint16_t port) {
   socklen_t size = 0;
   if (endpoints_.size() >= options_.connections_max || !parse(host, port, address, size)) return 0;
   const bool six = options_.listen.find(':') != std::string::npos;
-  if (options_.transports == "tcp" && six != (address.ss_family == AF_INET6)) return 0; // see where NET_DEVICES is set
+  if (six != (address.ss_family == AF_INET6)) return 0; // see where NET_DEVICES is set
   ucp_ep_params_t parameters{};
   parameters.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
   parameters.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
