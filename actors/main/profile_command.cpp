@@ -209,8 +209,10 @@ int measure_profile(const profile_options& options, std::ostream& out, std::ostr
     errors << "godwit: " << why << '\n';
     return 1;
   };
-  if (options.device != "cpu" && options.device != "auto")
-    return fail("this build has no " + options.device + " device; use --device cpu");
+  if (options.device != "cpu" && options.device != "auto") {
+    fail("--device " + options.device + ": it is the CPU that can be measured; use --device cpu");
+    return 2;
+  }
   const auto model = open_served_model(options.model);
   if (!model) return fail(model.error().line);
   // Before the minute of measuring, not after it.

@@ -19,7 +19,8 @@ std::vector<std::string> inherited_environment(bool with_settings) {
   std::vector<std::string> out;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
-    if (variable.starts_with("GODWIT_TRACE_FILE=")) continue; // our own file
+    // Our own file, and how many instances we began with: what is started is one more.
+    if (variable.starts_with("GODWIT_TRACE_FILE=") || variable.starts_with("GODWIT_INSTANCES_COUNT=")) continue;
     if (with_settings || !variable.starts_with("GODWIT_")) out.emplace_back(variable);
   }
   return out;

@@ -37,9 +37,10 @@ std::vector<std::string> arguments_of(const trace::recording& recorded) {
   constexpr std::array<std::string_view, 4> files{"--record", "--csv", "--samples", "--svg"};
   std::vector<std::string> out;
   bool skip = false;
-  for (std::size_t i = 1;; ++i) {
-    const auto argument = recorded.fact(0, "argument:" + std::to_string(i));
-    if (argument.empty()) break;
+  if (recorded.processes.empty()) return out;
+  for (const auto& fact : recorded.processes.front().facts) { // in order; an argument may be an empty word
+    if (!fact.name.starts_with("argument:") || fact.name == "argument:0") continue;
+    const auto& argument = fact.value;
     if (std::exchange(skip, false)) continue;
     const auto name = argument.substr(0, argument.find('='));
     if (std::find(files.begin(), files.end(), name) != files.end())

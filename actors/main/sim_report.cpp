@@ -84,7 +84,7 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   std::array<times_of_all, 2> by_level;
   if (!setup.priority.empty()) {
     out.levels.resize(2);
-    out.levels[0].name = "normal";
+    out.levels[0].name = setup.first_level;
     out.levels[1].name = setup.priority;
   }
   out.requests = run.requests.size();

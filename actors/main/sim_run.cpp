@@ -122,6 +122,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   setup.shortened = workload::clamp_to_context(run.requests, setup.context);
   setup.seed = options.load.seed;
   setup.faults = options.faults.value_or("");
+  if (const auto& levels = run.cluster.node.scheduler.levels; !levels.empty()) setup.first_level = levels.front().name;
   setup.priority = load->priority;
   setup.ttft_ms = options.load.ttft_ms;
   setup.tpot_ms = options.load.tpot_ms;

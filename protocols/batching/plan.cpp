@@ -45,15 +45,19 @@ void planner::continue_running(draft& d, bool decodes) {
     }
     if (blocks_for(r.computed + 1ULL) > ledger_.total()) { // nobody left to take blocks from, ever
       ++place;
-      auto update = update_of(r, {}, finish_reason::error);
-      update.error = "the request needs more KV than the pool of " + std::to_string(ledger_.total()) + " blocks holds";
-      finish(r, std::move(update), pending_);
+      end_as_too_large(r);
       continue;
     }
     while (tokens_that_fit(r) == 0 && &r != running_.rbegin()->second) preempt(*running_.rbegin()->second, d);
     schedule(r, d, false);
     ++place; // only now: the next one may have been preempted
   }
+}
+
+void planner::end_as_too_large(planned_request& r) {
+  auto update = update_of(r, {}, finish_reason::error);
+  update.error = "the request needs more KV than the pool of " + std::to_string(ledger_.total()) + " blocks holds";
+  finish(r, std::move(update), pending_);
 }
 
 bool planner::batch_is_closed() const noexcept {
@@ -103,6 +107,10 @@ void planner::start_waiting(draft& d) {
   const bool whole_batch = settings_.mode == batching_mode::static_batch;
   while (!waiting_.empty() && places_taken() < settings_.running_max && (d.budget() > 0 || whole_batch)) {
     auto& r = *waiting_.begin()->second;
+    if (blocks_for(r.total()) > ledger_.total()) { // preempted when it had just outgrown the pool
+      end_as_too_large(r);
+      continue;
+    }
     if (waits_for_sibling(r) || !start(r, d, true)) return; // nobody overtakes
   }
 }

@@ -94,7 +94,7 @@ TEST_F(ProfileCommand, FailsInOneLine) {
   EXPECT_EQ(measure_profile(wrong, out_, errors_), 1);
   wrong = options_;
   wrong.device = "cuda";
-  EXPECT_EQ(measure_profile(wrong, out_, errors_), 1);
+  EXPECT_EQ(measure_profile(wrong, out_, errors_), 2) << "a word that it does not know";
   wrong = options_;
   wrong.output = "/nonexistent/profile.json";
   EXPECT_EQ(measure_profile(wrong, out_, errors_), 1);

@@ -98,6 +98,14 @@ TEST_F(ReplayOfSimulations, AHundredRandomRunsComeAgainEventByEvent) {
   EXPECT_GT(handled, 10'000U);
 }
 
+TEST_F(ReplayOfSimulations, AnEmptyWordDoesNotEndTheCommandLine) {
+  auto what = draw(7);
+  for (const auto* word : {"", "--scaling-command-out"}) what.arguments.insert(what.arguments.begin() + 1, word);
+  const auto result = replay_simulation(record(what.arguments, what.options), {});
+  ASSERT_TRUE(result) << result.error().line;
+  EXPECT_EQ(result->difference, "") << result->recorded << "\n" << result->replayed;
+}
+
 TEST_F(ReplayOfSimulations, AnotherPolicyIsFoundAtItsFirstOtherDecision) {
   auto what = draw(8);
   what.options.instances = 4;

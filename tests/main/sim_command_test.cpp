@@ -149,6 +149,17 @@ TEST(SimCommand, GivesHighPriorityItsDueUnlessThePolicyIgnoresIt) {
   EXPECT_LT(high_mean("llumnix"), 0.85 * high_mean("llumnix-base"));
 }
 
+TEST(SimCommand, CallsThePrioritiesAsTheSettingsDo) {
+  auto options = options_of("S-S", 4, 40);
+  options.settings.priorities.execution = "batch=0,chat=20";
+  options.load.priority_share = "chat=0.5";
+  const auto report = parse(simulate(options));
+  const auto& levels = report.at("levels").as_array();
+  ASSERT_EQ(levels.size(), 2U);
+  EXPECT_EQ(levels.at(0).at("priority").as_string(), "batch");
+  EXPECT_EQ(levels.at(1).at("priority").as_string(), "chat");
+}
+
 TEST(SimCommand, PlaysTracesOfEveryFormat) {
   const scratch folder("traces");
   const std::vector<std::pair<std::string, std::string>> files{

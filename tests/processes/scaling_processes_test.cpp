@@ -141,20 +141,22 @@ TEST_F(ScalingProcesses, AChildThatIsKilledIsReplaced) {
 
 TEST_F(ScalingProcesses, CommandsAreToldWhomTheyStartAndStop) {
   const scratch files;
+  ::setenv("GODWIT_INSTANCES_COUNT", "1", 1); // the head's own number, which is not that of what it has started
   {
     served head(
         with(scaling,
              with(by_load, {"--scaling-provisioner", "command", "--scaling-command-out",
-                            "echo out $GODWIT_NODE at $GODWIT_HEAD >> " + files.notes() + "; " + godwit_program() +
+                            "echo out $GODWIT_NODE at $GODWIT_HEAD of ${GODWIT_INSTANCES_COUNT:-one} >> " + files.notes() + "; " + godwit_program() +
                                 " node --join $GODWIT_HEAD --name $GODWIT_NODE --threads 1 & echo $! > " + files.pid(),
                             "--scaling-command-in",
                             "echo in $GODWIT_NODE instance $GODWIT_INSTANCE >> " + files.notes() + "; kill $(cat " +
                                 files.pid() + ")"})));
+    ::unsetenv("GODWIT_INSTANCES_COUNT");
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
     {
       round_of_answers round(head.url(), mixed_questions(12, 700));
       ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
-      EXPECT_EQ(files.read(), "out scaled-1 at " + head.control() + "\n");
+      EXPECT_EQ(files.read(), "out scaled-1 at " + head.control() + " of one\n");
       ASSERT_TRUE(round.wait_ended(60s));
     }
     ASSERT_TRUE(head.wait_instances(1, 20s)) << head.process.err();

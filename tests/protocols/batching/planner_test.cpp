@@ -176,6 +176,31 @@ TEST(Planner, ARequestThatOutgrowsThePoolEndsWithAnError) {
   EXPECT_TRUE(p.idle());
 }
 
+// Its prompt fills the pool, and all of it is cached: no block is left for the one token that is missing.
+TEST(Planner, ARequestThatOutgrewThePoolWhenItWasPreemptedEndsToo) {
+  planner p{settings_of(2)};
+  const auto large = request_of(1, 32, 100, 1);
+  (void)p.admit(large);
+  (void)p.complete(output_of(*p.plan())); // 33 tokens now, and room for 32
+  auto urgent = large;
+  urgent.request = request_id{2};
+  urgent.priority = 0;
+  urgent.stop.max_tokens = 1;
+  (void)p.admit(urgent);
+  auto step = p.plan();
+  ASSERT_TRUE(step);
+  ASSERT_THAT(requests_of(*step), ElementsAre(2));
+  EXPECT_THAT(p.take_effects().preempted, ElementsAre(request_id{1}));
+  (void)p.complete(output_of(*step));
+  EXPECT_FALSE(p.plan());
+  const auto effects = p.take_effects();
+  ASSERT_EQ(effects.updates.size(), 1U) << "it would wait for ever";
+  EXPECT_EQ(effects.updates[0].request, request_id{1});
+  EXPECT_EQ(effects.updates[0].finish, finish_reason::error);
+  EXPECT_NE(effects.updates[0].error.find("2 blocks"), std::string::npos);
+  EXPECT_TRUE(p.idle());
+}
+
 TEST(Planner, TheLastInLineIsPreemptedAndRecomputedFromPromptAndAnswer) {
   auto settings = settings_of(4);
   settings.prefix_caching = false;

@@ -178,6 +178,7 @@ private:
   void continue_running(draft& d, bool decodes);
   void start_outranking(draft& d);
   void start_waiting(draft& d);
+  void end_as_too_large(planned_request& r);
   bool start(planned_request& r, draft& d, bool schedules);
   [[nodiscard]] planned_request* sibling_of(const planned_request& r) const;
   [[nodiscard]] bool waits_for_sibling(const planned_request& r) const;
