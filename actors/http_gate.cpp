@@ -152,9 +152,14 @@ std::shared_ptr<const api_keys> http_gate::keys() const {
 std::string http_gate::allowed_origin(const http::request& request) const {
   const auto origin = request.fields.find("Origin");
   if (!origin) return {};
+  const bool open = !request.target.starts_with("/debug");
   for (const auto& allowed : options_.cors_origins)
-    if (allowed == "*" || allowed == *origin) return allowed;
+    if ((allowed == "*" && open) || allowed == *origin) return allowed;
   return {};
+}
+
+void http_gate::share(const http::request& head, http::headers& of_answer) const {
+  if (const auto origin = allowed_origin(head); !origin.empty()) share_with(of_answer, origin);
 }
 
 void http_gate::refuse(http::exchange& exchange, const char* reason, http::response answer) {
@@ -171,7 +176,7 @@ std::optional<http::response> http_gate::without_key(const http::request& head) 
       field ? "the API key is wrong; send one that the server knows as \"Authorization: Bearer KEY\""
             : "an API key is missing; send it as \"Authorization: Bearer KEY\""));
   answer.fields.add("WWW-Authenticate", "Bearer");
-  if (const auto origin = allowed_origin(head); !origin.empty()) share_with(answer.fields, origin);
+  share(head, answer.fields);
   if (refused_ != nullptr) refused_->with({"key"}).increment();
   return answer;
 }

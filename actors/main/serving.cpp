@@ -77,6 +77,10 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
       [gate = gate_.get()](const transport::http::request& head) -> std::optional<transport::http::response> {
     return gate->without_key(head);
   };
+  server_settings.on_own_answer = [gate = gate_.get()](const transport::http::request& head,
+                                                       transport::http::headers& of_answer) {
+    gate->share(head, of_answer);
+  };
   server_ = std::make_unique<transport::http::server>(
       std::move(server_settings),
       [gate = gate_.get()](transport::http::request request, std::shared_ptr<transport::http::exchange> exchange) {

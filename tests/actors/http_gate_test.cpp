@@ -185,6 +185,25 @@ TEST(HttpGate, AStarIsForAllOrigins) {
   const auto answer = g.ask("GET", "/health", {{"Origin", "https://anywhere.example"}});
   EXPECT_EQ(answer.fields.find("Access-Control-Allow-Origin"), "*");
   EXPECT_FALSE(answer.fields.contains("Vary"));
+  http::request head;
+  head.method = "POST";
+  head.target = "/v1/completions";
+  head.fields = {{"Origin", "https://anywhere.example"}};
+  http::headers own; // as of a 413
+  g.gate.share(head, own);
+  EXPECT_EQ(own.find("Access-Control-Allow-Origin"), "*");
+}
+
+TEST(HttpGate, AStarDoesNotMeanTheTracePage) {
+  const http::headers from{{"Origin", "https://anywhere.example"}, {"Host", "127.0.0.1:8000"}};
+  gate_options options;
+  options.cors_origins = {"*"};
+  gated all(options);
+  EXPECT_FALSE(all.ask("GET", "/debug/messages", from).fields.contains("Access-Control-Allow-Origin"));
+  options.cors_origins = {"*", "https://anywhere.example"};
+  gated named(options);
+  EXPECT_EQ(named.ask("GET", "/debug/messages", from).fields.find("Access-Control-Allow-Origin"),
+            "https://anywhere.example");
 }
 
 } // namespace

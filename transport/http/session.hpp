@@ -88,7 +88,8 @@ private:
   boost::beast::flat_buffer in_;
   std::shared_ptr<answer> answer_;
   std::string peer_;
-  std::size_t body_bytes_ = 0; ///< received of the body, and counted
+  const request* head_ = nullptr; ///< of the request whose body is being read
+  std::size_t body_bytes_ = 0;    ///< received of the body, and counted
   const refusal refuse_;
   bool signalled_ = false;
   bool reading_ = false;

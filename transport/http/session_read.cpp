@@ -47,6 +47,18 @@ void skip_empty_lines(boost::beast::flat_buffer& in) {
   }
 }
 
+/// Where it is known for as long as this lives.
+class known_head {
+public:
+  known_head(const request*& place, const request& head) : place_(place) { place_ = &head; }
+  known_head(const known_head&) = delete;
+  known_head& operator=(const known_head&) = delete;
+  ~known_head() { place_ = nullptr; }
+
+private:
+  const request*& place_;
+};
+
 int status_of(const error_code& ec) {
   if (ec == beast::error::header_limit) return 431;
   if (ec == beast::error::body_limit) return 413;
@@ -122,6 +134,11 @@ awaitable<std::optional<session::incoming>> session::read_request() {
 
   auto out = incoming();
   out.wanted.fields = copy_fields(p.get().base());
+  const auto sent_target = p.get().target();
+  split_target({sent_target.data(), sent_target.size()}, out.wanted);
+  const auto sent_method = p.get().method_string();
+  out.wanted.method.assign(sent_method.data(), sent_method.size());
+  const auto known = known_head(head_, out.wanted);
   out.form.version = p.get().version();
   out.form.keep_alive = p.get().keep_alive();
   const auto& fields = out.wanted.fields;
@@ -152,10 +169,6 @@ awaitable<std::optional<session::incoming>> session::read_request() {
     co_return std::nullopt;
   }
   if (core_->settings.on_head && !p.is_done()) {
-    const auto target_so_far = p.get().target();
-    split_target({target_so_far.data(), target_so_far.size()}, out.wanted);
-    const auto method_so_far = p.get().method_string();
-    out.wanted.method.assign(method_so_far.data(), method_so_far.size());
     if (auto refused = core_->settings.on_head(out.wanted)) {
       co_await reject(std::move(*refused));
       co_return std::nullopt;
@@ -169,12 +182,7 @@ awaitable<std::optional<session::incoming>> session::read_request() {
   if (!has_body) co_return std::nullopt;
   deadline_.none();
 
-  auto message_read = p.release();
-  const auto method = message_read.method_string();
-  out.wanted.method.assign(method.data(), method.size());
-  const auto target = message_read.target();
-  split_target({target.data(), target.size()}, out.wanted);
-  out.wanted.body = std::move(message_read.body());
+  out.wanted.body = std::move(p.release().body());
   out.wanted.peer = peer_;
   if (out.wanted.method == "HEAD") {
     out.wanted.method = "GET";

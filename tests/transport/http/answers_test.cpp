@@ -124,6 +124,25 @@ TEST(HttpAnswers, ARequestMayBeRefusedBeforeItsBodyIsRead) {
   EXPECT_THAT(other.read_until("ping"), StartsWith("HTTP/1.1 200 "));
 }
 
+TEST(HttpAnswers, FieldsMayBeAddedToTheServersOwn) {
+  server_settings settings;
+  settings.body_bytes_max = 10;
+  settings.on_own_answer = [](const request& head, headers& fields) {
+    fields.set("X-Of",
+               head.method + " " + head.target + " by " + std::string(head.fields.find("Origin").value_or("?")));
+  };
+  auto s = echo_server(std::move(settings));
+  auto c = raw_socket(s.port());
+  c.send("POST /echo?x=1 HTTP/1.1\r\nHost: t\r\nOrigin: o\r\nContent-Length: 11\r\n\r\n");
+  EXPECT_THAT(c.read_to_end(), AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("X-Of: POST /echo by o\r\n")));
+  auto other = raw_socket(s.port());
+  other.send("POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n99\r\n" + std::string(0x99, 'x'));
+  EXPECT_THAT(other.read_to_end(), AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("X-Of: POST /echo by ?\r\n")));
+  auto none = raw_socket(s.port());
+  none.send("POST /echo\r\n\r\n"); // no head that anybody could know
+  EXPECT_THAT(none.read_to_end(), AllOf(StartsWith("HTTP/1.1 400 "), Not(HasSubstr("X-Of"))));
+}
+
 TEST(HttpAnswers, LongOnesArriveWhole) {
   auto s = echo_server();
   auto c = raw_socket(s.port());

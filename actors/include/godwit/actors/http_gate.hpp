@@ -41,7 +41,8 @@ struct gate_options {
 /// * With keys, everything but /health, /ping, /version and /metrics wants one; 401 otherwise.
 /// * /debug/ is served only where the Host field is an address, `localhost` or `host`: a page whose name was made to
 ///   point here after it was loaded (DNS rebinding) has another name; 403.
-/// * With `cors_origins`, preflight requests are answered, and answers say who may read them.
+/// * With `cors_origins`, preflight requests are answered, and answers say who may read them. "*" does not mean /debug/:
+///   there are prompts in it, and whoever wants them read by pages names the origins.
 ///
 /// Thread-safe; must outlive the server that calls it.
 class http_gate {
@@ -52,6 +53,8 @@ public:
   void handle(transport::http::request request, std::shared_ptr<transport::http::exchange> exchange);
   /// For http::server_settings::on_head: the answer to a request that lacks a key, whose body need not be read.
   [[nodiscard]] std::optional<transport::http::response> without_key(const transport::http::request& head);
+  /// For http::server_settings::on_own_answer: who may read what the server answers by itself.
+  void share(const transport::http::request& head, transport::http::headers& of_answer) const;
   /// Replaces the keys; null: none are asked for.
   void set_keys(std::shared_ptr<const api_keys> keys);
 
