@@ -152,9 +152,9 @@ std::shared_ptr<const api_keys> http_gate::keys() const {
 std::string http_gate::allowed_origin(const http::request& request) const {
   const auto origin = request.fields.find("Origin");
   if (!origin) return {};
-  const bool open = !request.target.starts_with("/debug");
+  if (request.target.starts_with("/debug")) return {};
   for (const auto& allowed : options_.cors_origins)
-    if ((allowed == "*" && open) || allowed == *origin) return allowed;
+    if (allowed == "*" || allowed == *origin) return allowed;
   return {};
 }
 

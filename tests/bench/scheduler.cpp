@@ -2,6 +2,7 @@
 // freeness, and that the number of running requests does not matter.
 
 #include "scheduler/actor.hpp"
+#include "scheduler/central.hpp"
 #include "scheduler/cluster.hpp"
 #include "support/allocations.hpp"
 #include "support/bench.hpp"
@@ -256,5 +257,6 @@ int main(int argc, char** argv) {
   bench_many_requests(out);
   bench_memory(out);
   measure_asks(out);
+  measure_central(out);
   return out.result();
 }

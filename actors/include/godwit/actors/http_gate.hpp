@@ -41,8 +41,8 @@ struct gate_options {
 /// * With keys, everything but /health, /ping, /version and /metrics wants one; 401 otherwise.
 /// * /debug/ is served only where the Host field is an address, `localhost` or `host`: a page whose name was made to
 ///   point here after it was loaded (DNS rebinding) has another name; 403.
-/// * With `cors_origins`, preflight requests are answered, and answers say who may read them. "*" does not mean /debug/:
-///   there are prompts in it, and whoever wants them read by pages names the origins.
+/// * With `cors_origins`, preflight requests are answered, and answers say who may read them. Not those below /debug,
+///   which may hold prompts: no other page reads them.
 ///
 /// Thread-safe; must outlive the server that calls it.
 class http_gate {
