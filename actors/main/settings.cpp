@@ -339,9 +339,8 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
   r.add("http.tls_key", s.http.tls_key,
         {.doc = "PEM file of the certificate's key, without a password.", .flag = "--tls-key"});
   r.add("http.cors_allowed_origins", s.http.cors_allowed_origins,
-        {.doc = "Origins whose pages browsers let read answers, such as https://app.example, or * for all, though not "
-                "of /debug/. "
-                "Empty: none.",
+        {.doc = "Origins whose pages browsers let read answers, such as https://app.example, or * for all; never "
+                "those of /debug/. Empty: none.",
          .flag = "--cors-allowed-origins"});
   r.add("http.debug", s.http.debug,
         {.doc = "Serve /debug/: a page that shows the last seconds' messages. Whoever reaches the endpoint sees them, "
