@@ -165,7 +165,8 @@ void member::tell_state() {
     entry.stopped = p.stopped;
     entry.order = p.order;
   }
-  if (state_.joined && head_) tell(head_, member_news{options_.key, ++news_, state_.pairs});
+  state_.head = state_.joined ? head_ : runtime::handle<node_interface>{};
+  if (state_.head) tell(head_, member_news{options_.key, ++news_, state_.pairs});
   if (options_.on_state) options_.on_state(state_);
 }
 

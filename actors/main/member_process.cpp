@@ -3,8 +3,10 @@
 #include "main/head_options.hpp"
 #include "main/migration_parts.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 namespace godwit::main {
 
@@ -61,7 +63,7 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
                                actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
                                runtime::log::logger log, tracing* records, chosen_device cuda)
     : settings_(settings), records_(records), head_(head.host + ":" + std::to_string(head.port)),
-      context_length_(identity.context_length), fabric_(std::move(fabric)) {
+      context_length_(identity.context_length), log_(log.component("member")), fabric_(std::move(fabric)) {
   loader_ = std::make_unique<loader>(model, settings_, std::move(cuda));
   system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log, records));
   connector_ = std::make_unique<head_connector>(*system_, head);
@@ -132,6 +134,36 @@ std::optional<start_error> member_process::wait_ready(const std::function<bool()
     }
     if (auto error = loader_->error()) return start_error{std::move(*error)};
     if (give_up()) return start_error{};
+    std::this_thread::sleep_for(poll_interval);
+  }
+}
+
+bool member_process::drain(milliseconds timeout, const std::function<bool()>& hurry) {
+  using clock = std::chrono::steady_clock;
+  const auto deadline = clock::now() + timeout;
+  const auto at_first = state();
+  if (!at_first.head) return false;
+  std::vector<std::size_t> leaving;
+  bool all = true;
+  for (std::size_t i = 0; i < at_first.pairs.size(); ++i) {
+    if (at_first.pairs[i].stopped) continue;
+    const auto id = protocols::instance_id{at_first.first.value() + static_cast<std::uint32_t>(i)};
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - clock::now());
+    if (left <= milliseconds(0) || hurry()) return false;
+    const auto answer = system_->ask(at_first.head, std::min(left, connect_timeout), actors::drain_instance{id, true});
+    if (!answer) return false;
+    if (answer->error.empty()) {
+      leaving.push_back(i);
+    } else {
+      log_.info("instance {} does not drain: {}", id.value(), answer->error);
+      all = false;
+    }
+  }
+  for (;;) {
+    const auto now = state();
+    if (!now.joined || now.joins != at_first.joins) return false; // another head knows nothing of it
+    if (std::ranges::all_of(leaving, [&](std::size_t i) { return now.pairs[i].stopped; })) return all;
+    if (clock::now() >= deadline || hurry()) return false;
     std::this_thread::sleep_for(poll_interval);
   }
 }

@@ -10,6 +10,7 @@
 #include <godwit/runtime/actor_system.hpp>
 #include <godwit/transport/fabric.hpp>
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -61,7 +62,11 @@ public:
   [[nodiscard]] std::optional<start_error> wait_joined(const std::function<bool()>& give_up);
   /// Until every instance takes requests, whatever becomes of the head meanwhile.
   [[nodiscard]] std::optional<start_error> wait_ready(const std::function<bool()>& give_up);
-  /// Tells the head and stops the instances.
+  /// Has the head take all instances out, so that their requests move to others, KV and all, and waits until they are
+  /// empty. False: some were not after `timeout`, or the head is gone, or has nowhere to move them to, or somebody is in
+  /// a `hurry`, which is asked a few times a second.
+  bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry);
+  /// Tells the head and stops the instances. Requests that are here still are computed anew elsewhere.
   void leave();
   [[nodiscard]] actors::member_state state() const;
 
@@ -80,6 +85,7 @@ private:
   tracing* records_;
   std::string head_;
   std::uint32_t context_length_;
+  runtime::log::logger log_;
   std::shared_ptr<board> board_ = std::make_shared<board>();
   // In the order of their making; undone in the opposite one.
   std::unique_ptr<loader> loader_;

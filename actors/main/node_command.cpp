@@ -82,6 +82,11 @@ int run_node(node_command_options& options) {
   }
   std::cout << "ready" << std::endl;
   while (!stop.received()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  // Whoever is told to by a head that scales has drained already, or ends with it.
+  if (options.parent == 0) {
+    std::cout << "draining; a second signal ends it at once" << std::endl;
+    (void)node->drain(settings.runtime.drain_timeout, told_to_stop);
+  }
   std::cout << "leaving" << std::endl;
   node->leave();
   node.reset();
@@ -97,7 +102,7 @@ bool concerns_members(const runtime::config::setting& s) {
     if (s.name.starts_with(table)) return false;
   for (const char* name : {"model.name", "scheduler.policy", "scheduler.migration", "scheduler.migration_interval",
                            "scheduler.migrate_below", "scheduler.migrate_above", "scheduler.stale_after",
-                           "runtime.drain_timeout", "trace.slow_request"})
+                           "trace.slow_request"})
     if (s.name == name) return false;
   return true;
 }

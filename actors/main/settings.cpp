@@ -178,7 +178,9 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .min = 0,
          .max = 1024});
   r.add("runtime.drain_timeout", s.runtime.drain_timeout,
-        {.doc = "After SIGTERM, how long running requests may take before they are cut off.",
+        {.doc =
+             "After SIGTERM, how long running requests may take before they are cut off. Of a node: how long they may "
+             "take to move to other instances before they are computed anew there.",
          .unit = "ms",
          .min = 0,
          .max = 24 * hour_ms,

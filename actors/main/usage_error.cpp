@@ -2,6 +2,9 @@
 
 #include <godwit/runtime/config/nearest.hpp>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
 #include <vector>
 
 namespace godwit::main {
@@ -28,6 +31,47 @@ std::vector<std::string> known_names(const CLI::App& command) {
   return out;
 }
 
+struct foreign_name {
+  std::string_view theirs;
+  std::string_view ours;
+};
+
+/// What servers of this kind are often told, and is called otherwise here (vLLM, llama.cpp).
+constexpr std::array foreign_names{
+    foreign_name{"--host", "--listen HOST:PORT"},
+    foreign_name{"--port", "--listen HOST:PORT"},
+    foreign_name{"-m", "a folder as first argument"},
+    foreign_name{"--model", "a folder as first argument"},
+    foreign_name{"--served-model-name", "--model-name"},
+    foreign_name{"--alias", "--model-name"},
+    foreign_name{"--max-model-len", "--model-context-max"},
+    foreign_name{"--ctx-size", "--model-context-max"},
+    foreign_name{"-c", "--model-context-max"},
+    foreign_name{"--max-num-seqs", "--llumlet-sequences-max"},
+    foreign_name{"--parallel", "--llumlet-sequences-max"},
+    foreign_name{"--max-num-batched-tokens", "--llumlet-step-tokens-max"},
+    foreign_name{"--enable-prefix-caching", "--llumlet-prefix-caching"},
+    foreign_name{"--kv-cache-dtype", "--instances-kv-type"},
+    foreign_name{"--tensor-parallel-size", "--tensor-parallel"},
+    foreign_name{"--data-parallel-size", "--instances"},
+    foreign_name{"--api-key", "--api-key-file FILE"},
+    foreign_name{"--ssl-certfile", "--tls-cert"},
+    foreign_name{"--ssl-keyfile", "--tls-key"},
+    foreign_name{"--ssl-cert-file", "--tls-cert"},
+    foreign_name{"--ssl-key-file", "--tls-key"},
+    foreign_name{"--allowed-origins", "--cors-allowed-origins"},
+};
+
+/// Empty: nobody calls anything so that the command has.
+std::string our_name(std::string_view theirs, const std::vector<std::string>& known) {
+  const auto* const found =
+      std::ranges::find_if(foreign_names, [&](const foreign_name& n) { return n.theirs == theirs; });
+  if (found == foreign_names.end()) return {};
+  const auto flag = found->ours.substr(0, found->ours.find(' '));
+  const bool has = !flag.starts_with("--") || std::ranges::find(known, flag) != known.end();
+  return has ? std::string(found->ours) : std::string();
+}
+
 } // namespace
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
@@ -37,7 +81,10 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty()) {
     const auto& word = extras.front();
     const auto name = word.substr(0, word.find('='));
-    const auto near = runtime::config::nearest(name, known_names(command));
+    const auto known = known_names(command);
+    if (const auto ours = our_name(name, known); !ours.empty())
+      return "unknown flag " + name + "; here it is " + ours + help;
+    const auto near = runtime::config::nearest(name, known);
     return (name.starts_with("-") ? "unknown flag " : "unexpected argument ") + name +
            (near.empty() ? help : "; did you mean " + near + "?");
   }

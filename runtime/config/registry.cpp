@@ -213,6 +213,21 @@ problems registry::validate() const {
   return found;
 }
 
+namespace {
+
+/// https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+bool of_a_kubernetes_service(std::string_view name, std::string_view value) {
+  const auto port = name.find("_PORT");
+  if (name.ends_with("_SERVICE_HOST") || name.find("_SERVICE_PORT") != std::string_view::npos) return true;
+  if (port == std::string_view::npos) return false;
+  if (port + 5 == name.size()) return value.starts_with("tcp://") || value.starts_with("udp://");
+  for (const std::string_view kind : {"_TCP", "_UDP", "_SCTP"})
+    if (name.find(kind, port) != std::string_view::npos) return true;
+  return false;
+}
+
+} // namespace
+
 problems registry::load_environment(std::span<const std::pair<std::string, std::string>> variables) {
   auto found = problems();
   auto known = allowed_variables_;
@@ -223,6 +238,7 @@ problems registry::load_environment(std::span<const std::pair<std::string, std::
     const auto s =
         std::find_if(settings_.begin(), settings_.end(), [&n = name](const setting& x) { return x.variable == n; });
     if (s == settings_.end()) {
+      if (of_a_kubernetes_service(name, text_of)) continue;
       const auto near = nearest(name, known);
       found.push_back("unknown environment variable " + name + (near.empty() ? "" : "; did you mean " + near + "?"));
     } else if (auto wrong = set(s->name, text_of, {source::environment, name})) {

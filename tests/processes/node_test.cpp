@@ -183,10 +183,28 @@ TEST_F(Nodes, AStoppedHeadIsLeftAndJoinedAgainWhenItWakes) {
   ASSERT_TRUE(head.wait_instances(2, 30s)) << member.process.err();
 }
 
-TEST_F(Nodes, AMemberToldToEndLeavesFirst) {
+TEST_F(Nodes, AMemberToldToEndMovesItsRequestsFirst) {
   served head(patient(one_small));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   joined member(head.control(), patient(one_small));
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  (void)calm();
+  round_of_answers round(head.url(), questions());
+  ASSERT_TRUE(half_way(round));
+  member.process.signal(SIGTERM);
+  EXPECT_EQ(member.process.wait_exit(60s), 0) << member.process.err();
+  EXPECT_TRUE(head.process.wait_log("it leaves", 5s));
+  ASSERT_TRUE(round.wait_ended(60s));
+  expect_calm_answers(round);
+  const auto page = head.status();
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->redispatches, 0U) << "one was computed anew";
+}
+
+TEST_F(Nodes, AMemberToldToEndThatMayNotWaitLeavesAtOnce) {
+  served head(patient(one_small));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), patient({"--instances", "1", "--threads", "1", "--drain-timeout", "0s"}));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
   (void)calm();
   round_of_answers round(head.url(), questions());
@@ -196,6 +214,20 @@ TEST_F(Nodes, AMemberToldToEndLeavesFirst) {
   EXPECT_TRUE(head.process.wait_log("it leaves", 5s));
   ASSERT_TRUE(round.wait_ended(60s));
   expect_calm_answers(round);
+  const auto page = head.status();
+  ASSERT_TRUE(page);
+  EXPECT_GT(page->redispatches, 0U);
+}
+
+TEST_F(Nodes, TheLastOneThatIsToldToEndDoesNotWait) {
+  served head(patient({"--instances", "0"}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), patient(one_small));
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  ASSERT_TRUE(head.wait_instances(1, 10s));
+  member.process.signal(SIGTERM);
+  EXPECT_EQ(member.process.wait_exit(10s), 0) << member.process.err();
+  EXPECT_THAT(member.process.err(), HasSubstr("the last one that takes requests"));
 }
 
 TEST_F(Nodes, WhatCannotWorkEndsWithOneLineAndTheRightCode) {

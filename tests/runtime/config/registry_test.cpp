@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 using variables = std::vector<std::pair<std::string, std::string>>;
 
 enum class shade { light, dark };
@@ -98,6 +99,19 @@ TEST(ConfigRegistry, AnUnknownNameIsAnErrorThatNamesTheNearestKnownOne) {
               ElementsAre("unknown environment variable GODWIT_HTTP_PROT; did you mean GODWIT_HTTP_PORT?"));
   EXPECT_EQ(p.settings.nearest_flag("--prot"), "--port");
   EXPECT_EQ(p.settings.nearest_flag("--something-else-altogether"), "");
+}
+
+TEST(ConfigRegistry, WhatKubernetesSaysOfAServiceIsNoSetting) {
+  auto p = program();
+  EXPECT_THAT(p.settings.load_environment(variables{{"GODWIT_SERVICE_HOST", "10.0.0.1"},
+                                                    {"GODWIT_SERVICE_PORT", "8000"},
+                                                    {"GODWIT_SERVICE_PORT_HTTP", "8000"},
+                                                    {"GODWIT_PORT", "tcp://10.0.0.1:8000"},
+                                                    {"GODWIT_PORT_8000_TCP", "tcp://10.0.0.1:8000"},
+                                                    {"GODWIT_PORT_8000_TCP_ADDR", "10.0.0.1"},
+                                                    {"GODWIT_HEAD_PORT_7070_TCP_PROTO", "tcp"}}),
+              IsEmpty());
+  EXPECT_THAT(p.settings.load_environment(variables{{"GODWIT_PORT", "8000"}}), SizeIs(1));
 }
 
 TEST(ConfigRegistry, AllowedVariablesAreLeftAlone) {

@@ -30,6 +30,7 @@ struct member_state {
   std::uint64_t failures = 0;   ///< attempts to join that failed since it was last joined
   std::string error;            ///< of the last of them
   std::vector<pair_entry> pairs;
+  runtime::handle<node_interface> head; ///< null: not joined
 };
 
 struct member_options {
