@@ -55,6 +55,15 @@ engine_metrics::engine_metrics(metrics::registry& registry, std::string model, s
           "vllm:request_queue_time_seconds",
           "From a request's arrival until its first step: at the front end and in its instance's queue.", labels(),
           request_bounds(), engines_max)),
+      prefill_(registry.add_histogram_family("vllm:request_prefill_time_seconds",
+                                             "From a request's first step to its first token.", labels(),
+                                             request_bounds(), engines_max)),
+      decode_(registry.add_histogram_family("vllm:request_decode_time_seconds",
+                                            "From a request's first token to its last.", labels(), request_bounds(),
+                                            engines_max)),
+      inference_(registry.add_histogram_family("vllm:request_inference_time_seconds",
+                                               "From a request's first step to its last token.", labels(),
+                                               request_bounds(), engines_max)),
       latency_(registry.add_histogram_family("vllm:e2e_request_latency_seconds", "From a request's arrival to its end.",
                                              labels(), request_bounds(), engines_max)),
       request_prompt_tokens_(registry.add_histogram_family("vllm:request_prompt_tokens",
@@ -81,6 +90,9 @@ engine_metrics::series& engine_metrics::of(protocols::instance_id instance) {
   s.inter_token = &inter_token_.with(values);
   s.per_output_token = &per_output_token_.with(values);
   s.queue = &queue_.with(values);
+  s.prefill = &prefill_.with(values);
+  s.decode = &decode_.with(values);
+  s.inference = &inference_.with(values);
   s.latency = &latency_.with(values);
   s.request_prompt_tokens = &request_prompt_tokens_.with(values);
   s.request_generation_tokens = &request_generation_tokens_.with(values);
@@ -114,6 +126,9 @@ void engine_metrics::ended(const ended_request& request) {
   if (!complete) return;
   auto& s = of(request.instance);
   s.latency->observe(request.seconds);
+  s.prefill->observe(request.prefill_seconds);
+  s.decode->observe(request.decode_seconds);
+  s.inference->observe(request.prefill_seconds + request.decode_seconds);
   s.request_prompt_tokens->observe(request.prompt_tokens);
   s.request_generation_tokens->observe(request.answer_tokens);
   s.request_max_tokens->observe(request.tokens_max);

@@ -438,6 +438,8 @@ void frontend::observe_tokens(open_request& r, std::size_t count, nanoseconds qu
   auto* engines = options_.metrics->engines.get();
   options_.metrics->answer_tokens.increment(count);
   if (r.last_token == nanoseconds{0}) {
+    r.first_token = now();
+    r.first_step = std::min(std::max(r.placed, r.arrived) + queued, r.first_token);
     level.first_token_seconds->observe(seconds(now() - r.arrived));
     if (engines) {
       engines->first_token(r.owner_instance, r.prompt_tokens, seconds(now() - r.arrived));
@@ -513,9 +515,11 @@ void frontend::forget(protocols::request_id id, const char* outcome) {
   const auto found = open_.find(id);
   auto& r = found->second;
   count(outcome, level_of(r).name);
-  if (options_.metrics && options_.metrics->engines)
-    options_.metrics->engines->ended({r.owner_instance, outcome, seconds(now() - r.arrived), r.prompt_tokens,
-                                      static_cast<std::uint32_t>(r.ownership.answer().size()),
+  const bool was_placed = r.placed > nanoseconds{0}; // otherwise no engine had to do with it
+  if (options_.metrics && options_.metrics->engines && was_placed)
+    options_.metrics->engines->ended({r.owner_instance, outcome, seconds(now() - r.arrived),
+                                      seconds(r.first_token - r.first_step), seconds(r.last_token - r.first_token),
+                                      r.prompt_tokens, static_cast<std::uint32_t>(r.ownership.answer().size()),
                                       r.request.stop.max_tokens});
   note_ownership(id, r.ownership.current_epoch(), outcome, r.owner_instance);
   auto history = describe(id, r);

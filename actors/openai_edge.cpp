@@ -66,6 +66,13 @@ std::string_view type_of(int status) {
   return status >= 500 ? "internal_server_error" : "invalid_request_error";
 }
 
+/// As vLLM: the field X-Request-Id names a request whose body does not. What could not be named so is no error, since
+/// proxies set the field.
+void take_request_id(const http::request& from, openai::common_request& into) {
+  const auto told = from.fields.find("X-Request-Id");
+  if (told && into.request_id.empty() && openai::is_request_id(*told)) into.request_id = *told;
+}
+
 } // namespace
 
 http::response openai_error_response(int status, std::string message) {
@@ -135,7 +142,7 @@ openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options optio
         std::max(longest_token_, options_.model.tokens->bytes(static_cast<protocols::token_id>(id)).size());
   if (options_.metrics != nullptr)
     answers_ =
-        &options_.metrics->add_counter_family("godwit_http_answers_total", "Answers of the HTTP endpoint.", {"status"});
+        &options_.metrics->add_counter_family("godwit_http_answers_total", "Answers to completions, and refusals by any route.", {"status"});
   if (options_.large_bytes > 0) worker_ = std::make_shared<edge_worker>(large_waiting_max);
 }
 
@@ -145,7 +152,9 @@ void openai_edge::count(int status) {
 
 void openai_edge::refuse(const openai::api_error& error, const exchange_ptr& exchange) {
   count(error.status);
-  exchange->respond(to_response(error));
+  auto answer = to_response(error);
+  answer.fields.set("X-Request-Id", new_id("req-"));
+  exchange->respond(std::move(answer));
 }
 
 void openai_edge::handle(http::request request, exchange_ptr exchange) {
@@ -203,10 +212,11 @@ void openai_edge::models(const http::request& request, const exchange_ptr& excha
 }
 
 void openai_edge::health(const http::request&, const exchange_ptr& exchange) {
-  const bool well = !draining_ && gate_->ready();
+  const bool ends = draining_ || unwell_;
+  const bool well = !ends && gate_->ready();
   if (well) return exchange->respond(json("{\"status\":\"ok\"}"));
   exchange->respond(to_response(openai::unavailable(
-      draining_ ? "the server is shutting down" : "the model is not loaded yet", options_.retry_after_s)));
+      ends ? "the server is shutting down" : "the model is not loaded yet", options_.retry_after_s)));
 }
 
 void openai_edge::ping(const http::request&, const exchange_ptr& exchange) { exchange->respond(json("{}")); }
@@ -276,6 +286,7 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
 void openai_edge::completion(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_completion(request.body, options_.model.defaults, options_.limits);
   if (auto error = parsed ? admissible(*parsed) : std::optional(parsed.error())) return refuse(*error, exchange);
+  take_request_id(request, *parsed);
   call what;
   what.drawn = parsed->best_of;
   what.common = &*parsed;
@@ -295,6 +306,7 @@ void openai_edge::chat(const http::request& request, const exchange_ptr& exchang
   if (auto error = parsed ? admissible(*parsed) : std::optional(parsed.error())) return refuse(*error, exchange);
   auto prompt = chat_prompt(*parsed, true);
   if (!prompt) return refuse(prompt.error(), exchange);
+  take_request_id(request, *parsed);
   call what;
   what.drawn = parsed->n;
   what.common = &*parsed;

@@ -12,32 +12,32 @@ namespace godwit::main {
 using protocols::load_report;
 
 load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) : facts_(std::move(facts)) {
-  add(metrics, "godwit_instance_requests_running", "Requests in the batch.",
+  add(metrics, kind::gauge, "godwit_instance_requests_running", "Requests in the batch.",
       [](const load_report& r) { return static_cast<double>(r.running); });
-  add(metrics, "godwit_instance_requests_waiting", "Requests in the queue.",
+  add(metrics, kind::gauge, "godwit_instance_requests_waiting", "Requests in the queue.",
       [](const load_report& r) { return static_cast<double>(r.waiting); });
-  add(metrics, "godwit_instance_kv_blocks", "KV blocks of 16 tokens in the pool.",
+  add(metrics, kind::gauge, "godwit_instance_kv_blocks", "KV blocks of 16 tokens in the pool.",
       [](const load_report& r) { return static_cast<double>(r.blocks_total); });
-  add(metrics, "godwit_instance_kv_blocks_used", "KV blocks that requests hold.",
+  add(metrics, kind::gauge, "godwit_instance_kv_blocks_used", "KV blocks that requests hold.",
       [](const load_report& r) { return static_cast<double>(r.blocks_used); });
-  add(metrics, "godwit_instance_steps", "Steps since the instance's last start.",
+  add(metrics, kind::counter, "godwit_instance_steps_total", "Steps since the instance's last start.",
       [](const load_report& r) { return static_cast<double>(r.steps_total); });
-  add(metrics, "godwit_instance_preemptions", "Preemptions since the instance's last start.",
+  add(metrics, kind::counter, "godwit_instance_preemptions_total", "Preemptions since the instance's last start.",
       [](const load_report& r) { return static_cast<double>(r.preemptions_total); });
-  add(metrics, "godwit_instance_prefix_query_tokens",
+  add(metrics, kind::counter, "godwit_instance_prefix_query_tokens_total",
       "Prompt tokens looked up in the prefix cache since the last start.",
       [](const load_report& r) { return static_cast<double>(r.prefix_query_tokens_total); });
-  add(metrics, "godwit_instance_prefix_hit_tokens", "Of these, found.",
+  add(metrics, kind::counter, "godwit_instance_prefix_hit_tokens_total", "Of these, found.",
       [](const load_report& r) { return static_cast<double>(r.prefix_hit_tokens_total); });
-  add(metrics, "godwit_instance_virtual_usage_blocks",
+  add(metrics, kind::gauge, "godwit_instance_virtual_usage_blocks",
       "KV blocks that running requests hold, the head of line demands, and execution priorities keep free.",
       [](const load_report& r) { return static_cast<double>(protocols::virtual_usage(r)); });
-  add(metrics, "godwit_instance_freeness",
+  add(metrics, kind::gauge, "godwit_instance_freeness",
       "KV blocks that each running request can still have; absent while the instance drains.",
       [](const load_report& r) {
         return r.terminating ? std::numeric_limits<double>::quiet_NaN() : protocols::finite(protocols::freeness(r));
       });
-  add(metrics, "godwit_instance_terminating", "1 while the instance drains.",
+  add(metrics, kind::gauge, "godwit_instance_terminating", "1 while the instance drains.",
       [](const load_report& r) { return r.terminating ? 1.0 : 0.0; });
   if (!facts_.model.empty()) add_vllm(metrics);
 }
@@ -89,15 +89,32 @@ void load_board::add_vllm(runtime::metrics::registry& metrics, kind what, const 
                                                : metrics.add_callback_counters(name, help, samples));
 }
 
-void load_board::add(runtime::metrics::registry& metrics, const char* name, const char* help, value_of read) {
-  registrations_.push_back(metrics.add_callback_gauges(name, help, [this, read] {
+void load_board::add(runtime::metrics::registry& metrics, kind what, const char* name, const char* help,
+                     value_of read) {
+  const auto samples = [this, read] {
     runtime::metrics::registry::samples out;
     const std::lock_guard lock(mutex_);
     for (const auto& [id, report] : reports_)
       if (const auto value = read(report); !std::isnan(value))
         out.push_back({{{"instance", std::to_string(id.value())}}, value});
     return out;
-  }));
+  };
+  registrations_.push_back(what == kind::gauge ? metrics.add_callback_gauges(name, help, samples)
+                                               : metrics.add_callback_counters(name, help, samples));
+}
+
+load_board::sums load_board::all() const {
+  sums out;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, r] : reports_) {
+    out.running += r.running;
+    out.waiting += r.waiting;
+    out.blocks_total += r.blocks_total;
+    out.blocks_used += r.blocks_used;
+    out.prompt_tokens += r.prompt_tokens_total;
+    out.answer_tokens += r.generated_tokens_total;
+  }
+  return out;
 }
 
 void load_board::take(const load_report& report) {

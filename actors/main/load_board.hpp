@@ -27,11 +27,22 @@ public:
   /// Forgets the others.
   void retain(const std::set<protocols::instance_id>& there);
 
+  /// Of all instances. What counts may fall, when one is gone or has started anew.
+  struct sums {
+    std::uint64_t running = 0;
+    std::uint64_t waiting = 0;
+    std::uint64_t blocks_total = 0;
+    std::uint64_t blocks_used = 0;
+    std::uint64_t prompt_tokens = 0;
+    std::uint64_t answer_tokens = 0;
+  };
+  [[nodiscard]] sums all() const;
+
 private:
   /// NaN: no sample.
   using value_of = double (*)(const protocols::load_report&);
   enum class kind : std::uint8_t { gauge, counter };
-  void add(runtime::metrics::registry& metrics, const char* name, const char* help, value_of read);
+  void add(runtime::metrics::registry& metrics, kind what, const char* name, const char* help, value_of read);
   void add_vllm(runtime::metrics::registry& metrics);
   void add_vllm(runtime::metrics::registry& metrics, kind what, const char* name, const char* help, value_of read);
   [[nodiscard]] runtime::metrics::labels cache_labels(const protocols::load_report& report) const;

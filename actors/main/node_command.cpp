@@ -102,7 +102,7 @@ bool concerns_members(const runtime::config::setting& s) {
     if (s.name.starts_with(table)) return false;
   for (const char* name : {"model.name", "scheduler.policy", "scheduler.migration", "scheduler.migration_interval",
                            "scheduler.migrate_below", "scheduler.migrate_above", "scheduler.stale_after",
-                           "trace.slow_request"})
+                           "runtime.drain_delay", "log.load_interval", "trace.slow_request"})
     if (s.name == name) return false;
   return true;
 }

@@ -2,11 +2,13 @@
 
 #include "main/command_settings.hpp"
 #include "main/device_choice.hpp"
+#include "main/load_line.hpp"
 #include "main/logging.hpp"
 #include "main/serving.hpp"
 #include "main/signals.hpp"
 #include "main/tracing.hpp"
 
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -16,6 +18,20 @@
 namespace godwit::main {
 
 namespace {
+
+/// Until a signal comes.
+void serve_until(const serving& node, const serve_settings& settings, const runtime::log::logger& log, signals& stop) {
+  using clock = std::chrono::steady_clock;
+  const auto load_log = log.component("load");
+  const auto interval = settings.log.load_interval;
+  load_line line;
+  for (auto told = clock::now(); !stop.received(); std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
+    const std::chrono::duration<double> since = clock::now() - told;
+    if (interval.count() == 0 || since < interval) continue;
+    told = clock::now();
+    if (const auto text = line.next(node.load(), since.count())) load_log.info("{}", *text);
+  }
+}
 
 int serve(command_settings& options) {
   signals stop; // before any thread
@@ -61,9 +77,12 @@ int serve(command_settings& options) {
   else
     std::cout << "ready: " << node->model_name() << " on " << settings.instances.count
               << (settings.instances.count == 1 ? " instance" : " instances") << std::endl;
-  while (!stop.received()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  serve_until(*node, settings, *log, stop);
+  bool hurries = false;
+  const auto hurry = [&] { return hurries = hurries || stop.received(); };
   std::cout << "draining; a second signal ends it at once" << std::endl;
-  const bool drained = node->drain(settings.runtime.drain_timeout, [&] { return stop.received(); });
+  if (settings.runtime.drain_delay.count() > 0) node->linger(settings.runtime.drain_delay, hurry);
+  const bool drained = node->drain(settings.runtime.drain_timeout, hurry);
   if (!drained) std::cerr << "godwit: running requests were cut off\n";
   node.reset();
   if (const auto file = records.end()) std::cout << describe(*file) << std::endl;

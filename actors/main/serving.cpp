@@ -4,6 +4,7 @@
 #include "main/http_files.hpp"
 #include "main/http_parts.hpp"
 #include "main/migration_parts.hpp"
+#include "main/process_metrics.hpp"
 #include "main/trace_page.hpp"
 
 #include <algorithm>
@@ -87,6 +88,7 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
         gate->handle(std::move(request), std::move(exchange));
       });
   server_metrics_ = add_http_metrics(metrics_, *server_);
+  process_metrics_ = add_process_metrics(metrics_);
   files_ = std::make_unique<http_files>(settings_, *gate_, *server_, log_.component("http"));
 }
 
@@ -229,6 +231,12 @@ std::optional<start_error> serving::check_own_memory() {
     if (auto error = check_memory(instance, context_length_)) return error;
   }
   return std::nullopt;
+}
+
+void serving::linger(milliseconds time, const std::function<bool()>& hurry) {
+  edge_->look_unwell();
+  const auto until = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < until && !hurry()) std::this_thread::sleep_for(poll_interval);
 }
 
 bool serving::drain(milliseconds timeout, const std::function<bool()>& hurry) {

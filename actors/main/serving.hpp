@@ -45,6 +45,9 @@ public:
   [[nodiscard]] std::optional<start_error> wait_ready(const std::function<bool()>& give_up);
   /// Refuses new requests and waits for running ones. `hurry` is asked a few times a second. False: cut off.
   [[nodiscard]] bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry);
+  /// Goes on for so long, or until somebody is in a `hurry`, but tells who asks after its health that it ends.
+  void linger(std::chrono::milliseconds time, const std::function<bool()>& hurry);
+  [[nodiscard]] load_board::sums load() const { return board_->all(); }
 
   [[nodiscard]] std::string url() const;
   [[nodiscard]] std::string control() const { return control_; } ///< HOST:PORT, or empty
@@ -83,6 +86,7 @@ private:
   std::unique_ptr<actors::http_gate> gate_;
   std::unique_ptr<transport::http::server> server_;
   std::vector<runtime::metrics::registry::registration> server_metrics_;
+  std::vector<runtime::metrics::registry::registration> process_metrics_;
   std::unique_ptr<http_files> files_;
 };
 

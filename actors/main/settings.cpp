@@ -185,6 +185,13 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .min = 0,
          .max = 24 * hour_ms,
          .flag = "--drain-timeout"});
+  r.add("runtime.drain_delay", s.runtime.drain_delay,
+        {.doc = "After SIGTERM, how long the server goes on as before, but for /health, which says 503: time for load "
+                "balancers to notice before connections are refused.",
+         .unit = "ms",
+         .min = 0,
+         .max = hour_ms,
+         .flag = "--drain-delay"});
 }
 
 void declare_migration(runtime::config::registry& r, serve_settings& s) {
@@ -379,6 +386,11 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
   r.add("log.format", s.log.format, {{"text", log_format::text}, {"json", log_format::json}},
         {.doc = "text, or json: one object a line.", .flag = "--log-format"});
   r.add("log.file", s.log.file, {.doc = "Log lines are appended to this file. Empty: standard error."});
+  r.add("log.load_interval", s.log.load_interval,
+        {.doc = "How often the head logs what runs, waits and is generated, while there is anything. 0s: never.",
+         .unit = "ms",
+         .min = 0,
+         .max = hour_ms});
 }
 
 /// As browsers write it in their Origin field: scheme://host[:port], or anybody's.

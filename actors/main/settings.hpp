@@ -147,6 +147,7 @@ struct serve_settings {
   struct {
     std::uint32_t worker_threads = 0; // 0: chosen by the number of cores
     std::chrono::milliseconds drain_timeout{30'000};
+    std::chrono::milliseconds drain_delay{0};
   } runtime;
   struct {
     std::string file;
@@ -163,6 +164,7 @@ struct serve_settings {
     std::string levels = "info";
     log_format format = log_format::text;
     std::string file;
+    std::chrono::milliseconds load_interval{10'000};
   } log;
 };
 

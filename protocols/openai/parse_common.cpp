@@ -159,12 +159,7 @@ void parse_identity(json_reader& body, common_request& into) {
   into.user = body.text("user").value_or("");
   into.cache_salt = body.text("cache_salt").value_or("");
   into.request_id = body.text("request_id").value_or("");
-  // It appears in logs, headers and files.
-  const auto harmless = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_' ||
-           c == '.';
-  };
-  if (into.request_id.size() > request_id_bytes_max || !std::ranges::all_of(into.request_id, harmless))
+  if (!is_request_id(into.request_id))
     fail(invalid_value("request_id", "'request_id' may have up to " + std::to_string(request_id_bytes_max) +
                                          " letters, digits and '-', '_', '.'."));
   // Labels for the provider's own records: checked, without effect on the answer.
@@ -177,6 +172,14 @@ void parse_identity(json_reader& body, common_request& into) {
 }
 
 } // namespace
+
+bool is_request_id(std::string_view text) noexcept {
+  const auto harmless = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_' ||
+           c == '.';
+  };
+  return text.size() <= request_id_bytes_max && std::ranges::all_of(text, harmless);
+}
 
 std::vector<token_id> parse_tokens(const json::array& from, const std::string& path, std::uint32_t vocabulary) {
   std::vector<token_id> tokens;

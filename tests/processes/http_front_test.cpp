@@ -142,6 +142,29 @@ TEST_F(HttpFront, KeysAreReadFromAFileAndAgainWhenItChanges) {
   EXPECT_THAT(head.process.err(), testing::Not(HasSubstr("sk-")));
 }
 
+TEST_F(HttpFront, LoadBalancersHearOfTheEndBeforeItComes) {
+  served head(small({"--drain-delay", "2s"}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  EXPECT_EQ(ask(head.url() + "/health").status, 200);
+  head.process.signal(SIGTERM);
+  EXPECT_TRUE(eventually([&] { return ask(head.url() + "/health").status == 503; }));
+  EXPECT_EQ(ask(head.url() + "/v1/completions", {{"Content-Type", "application/json"}}, completion).status, 200);
+  EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
+}
+
+TEST_F(HttpFront, ARequestAndARefusalHaveTheirIds) {
+  served head(small());
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  const auto url = head.url() + "/v1/completions";
+  EXPECT_THAT(ask(url, {{"X-Request-Id", "from-a-proxy.7"}}, completion).body, HasSubstr("\"cmpl-from-a-proxy.7\""));
+  const auto odd = ask(url, {{"X-Request-Id", "two words"}}, completion);
+  EXPECT_EQ(odd.status, 200) << "a proxy's field is nobody's error";
+  EXPECT_THAT(odd.body, testing::Not(HasSubstr("two words")));
+  const auto refused = ask(url, {}, "{}");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_TRUE(refused.fields.contains("X-Request-Id"));
+}
+
 TEST_F(HttpFront, FilesThatCannotBeUsedEndTheStartWithOneLine) {
   for (const auto& [arguments, said] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--api-key-file", folder / "none"}, "cannot read the API keys"},
@@ -161,7 +184,7 @@ TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {
   std::string page;
   ASSERT_TRUE(eventually([&] { // the last report comes a moment later
     page = ask(head.url() + "/metrics").body;
-    return value_of(page, "godwit_instance_steps{instance=\"0\"}") > 0;
+    return value_of(page, "godwit_instance_steps_total{instance=\"0\"}") > 0;
   }));
   const auto names = names_on(page);
   for (const auto* name :
@@ -170,7 +193,10 @@ TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {
         "vllm:cache_config_info", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
         "vllm:request_success_total", "vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
         "vllm:time_per_output_token_seconds", "vllm:e2e_request_latency_seconds", "vllm:request_queue_time_seconds",
-        "vllm:request_prompt_tokens", "vllm:request_generation_tokens", "vllm:request_params_max_tokens"})
+        "vllm:request_prompt_tokens", "vllm:request_generation_tokens", "vllm:request_params_max_tokens",
+        "vllm:request_prefill_time_seconds", "vllm:request_decode_time_seconds", "vllm:request_inference_time_seconds",
+        "godwit_build_info", "process_start_time_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes",
+        "process_open_fds", "process_max_fds"})
     EXPECT_TRUE(names.contains(name)) << name;
 
   std::ifstream in(std::string(GODWIT_SOURCE_DIR) + "/docs/grafana/godwit.json");

@@ -31,6 +31,9 @@ public:
     runtime::metrics::histogram* inter_token = nullptr;
     runtime::metrics::histogram* per_output_token = nullptr;
     runtime::metrics::histogram* queue = nullptr;
+    runtime::metrics::histogram* prefill = nullptr;
+    runtime::metrics::histogram* decode = nullptr;
+    runtime::metrics::histogram* inference = nullptr;
     runtime::metrics::histogram* latency = nullptr;
     runtime::metrics::histogram* request_prompt_tokens = nullptr;
     runtime::metrics::histogram* request_generation_tokens = nullptr;
@@ -49,6 +52,8 @@ public:
     protocols::instance_id instance;
     std::string outcome; ///< the front end's: stop, length, cancelled, timed_out, error
     double seconds = 0;
+    double prefill_seconds = 0; ///< from its first step to its first token
+    double decode_seconds = 0;  ///< from its first token to its last
     std::uint32_t prompt_tokens = 0;
     std::uint32_t answer_tokens = 0;
     std::uint32_t tokens_max = 0;
@@ -64,6 +69,9 @@ private:
   runtime::metrics::family<runtime::metrics::histogram>& inter_token_;
   runtime::metrics::family<runtime::metrics::histogram>& per_output_token_;
   runtime::metrics::family<runtime::metrics::histogram>& queue_;
+  runtime::metrics::family<runtime::metrics::histogram>& prefill_;
+  runtime::metrics::family<runtime::metrics::histogram>& decode_;
+  runtime::metrics::family<runtime::metrics::histogram>& inference_;
   runtime::metrics::family<runtime::metrics::histogram>& latency_;
   runtime::metrics::family<runtime::metrics::histogram>& request_prompt_tokens_;
   runtime::metrics::family<runtime::metrics::histogram>& request_generation_tokens_;

@@ -103,6 +103,8 @@ private:
     protocols::instance_id owner_instance; ///< of the owner, or the one before
     request_trail trail;
     nanoseconds arrived{0};
+    nanoseconds first_step{0};
+    nanoseconds first_token{0};
     nanoseconds last_token{0};
     nanoseconds placed{0};                        ///< when an instance took it, the last one that did
     nanoseconds deadline{0};                      ///< 0: none

@@ -80,6 +80,8 @@ public:
   void handle(transport::http::request request, std::shared_ptr<transport::http::exchange> exchange);
   /// From now on new requests are answered 503.
   void drain() noexcept { draining_ = true; }
+  /// /health says 503 from now on; requests are still answered.
+  void look_unwell() noexcept { unwell_ = true; }
 
 private:
   using exchange_ptr = std::shared_ptr<transport::http::exchange>;
@@ -132,6 +134,7 @@ private:
   std::size_t longest_token_ = 1; // in bytes
   std::atomic<std::uint64_t> ids_{0};
   std::atomic<bool> draining_{false};
+  std::atomic<bool> unwell_{false};
   std::atomic<bool> debug_busy_{false}; ///< a recording is being made, by...
   std::thread debug_thread_;            ///< ... this one; touched only by whoever made it busy
   runtime::metrics::family<runtime::metrics::counter>* answers_ = nullptr;

@@ -126,6 +126,9 @@ struct chat_request : common_request {
   bool parallel_tool_calls = true; ///< false: at most one call an answer
 };
 
+/// What a client may name a request. It appears in logs, headers and files.
+[[nodiscard]] bool is_request_id(std::string_view text) noexcept;
+
 /// The body of POST /v1/completions. What is known but not supported is named in the error, never ignored; defaults and
 /// null pass.
 [[nodiscard]] expected<completion_request, api_error>
