@@ -1,5 +1,6 @@
 #include <godwit/actors/cluster.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace godwit::actors {
@@ -10,7 +11,9 @@ cluster::cluster(runtime::actor_host& host, node_options options)
     gate->update(news);
     if (also) also(news);
   };
-  patience_ = options.llumlet.migration.settings.told_within() + std::chrono::minutes(1);
+  patience_ = std::max<std::chrono::nanoseconds>(options.llumlet.migration.settings.told_within(),
+                                                 options.frontend.migration_timeout) +
+              std::chrono::minutes(1);
   node_ = host_.spawn<actors::node>(std::move(options));
 }
 

@@ -40,7 +40,10 @@ void edge_worker::run() {
       job = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    job();
+    try {
+      job();
+    } catch (...) { // no memory for it: what it held is let go, and its client hears of that
+    }
   }
 }
 

@@ -80,10 +80,17 @@ engine_metrics::engine_metrics(metrics::registry& registry, std::string model, s
 }
 
 engine_metrics::series& engine_metrics::of(protocols::instance_id instance) {
-  auto [found, added] = series_.try_emplace(instance);
-  if (!added) return found->second;
-  const std::vector<std::string> values{model_, std::to_string(instance.value())};
-  auto& s = found->second;
+  const auto found = series_.find(instance);
+  if (found != series_.end()) return found->second;
+  if (series_.size() + 1 < engines_max)
+    return series_.emplace(instance, called(std::to_string(instance.value()))).first->second;
+  if (!others_) others_ = called("other");
+  return *others_;
+}
+
+engine_metrics::series engine_metrics::called(std::string engine) {
+  const std::vector<std::string> values{model_, std::move(engine)};
+  series s;
   s.prompt_tokens = &prompt_tokens_.with(values);
   s.generation_tokens = &generation_tokens_.with(values);
   s.first_token = &first_token_.with(values);
@@ -122,9 +129,10 @@ void engine_metrics::ended(const ended_request& request) {
   const bool complete = request.outcome == "stop" || request.outcome == "length";
   const bool aborted = request.outcome == "cancelled" || request.outcome == "timed_out";
   const auto reason = complete ? request.outcome : aborted ? std::string("abort") : std::string("error");
-  success_.with({model_, std::to_string(request.instance.value()), reason}).increment();
-  if (!complete) return;
   auto& s = of(request.instance);
+  const auto engine = series_.contains(request.instance) ? std::to_string(request.instance.value()) : "other";
+  success_.with({model_, engine, reason}).increment();
+  if (!complete) return;
   s.latency->observe(request.seconds);
   s.prefill->observe(request.prefill_seconds);
   s.decode->observe(request.decode_seconds);

@@ -184,8 +184,9 @@ task<void> frontend::place(protocols::request_id id) {
       choice.overloaded = !choice.entry;
     }
     const auto& entry = choice.entry;
-    // A client that has seen tokens is not turned away; one that has not can try again later.
-    if (choice.overloaded && r->ownership.answer().empty()) {
+    // Once taken, a request is not turned away, whatever becomes of its instance; one that was not can come again
+    // later.
+    if (choice.overloaded && r->ownership.answer().empty() && r->placed == nanoseconds{0}) {
       fail(id, failure_kind::overloaded, "every queue is full");
       co_return;
     }

@@ -50,7 +50,11 @@ bool frontend_gate::submit(std::vector<std::shared_ptr<submission>> what) {
 }
 
 void frontend_gate::withdraw(std::shared_ptr<answer_sink> sink) {
-  const auto frontend = view().frontend;
+  runtime::handle<frontend_interface> frontend;
+  {
+    const std::lock_guard lock(mutex_);
+    frontend = topology_.frontend;
+  }
   if (frontend) host_.tell(frontend, withdraw_request{std::move(sink)});
 }
 

@@ -94,11 +94,8 @@ protocols::admission llumlet::admit(generate_order order) {
   note_home(id, order.home);
   const auto answer = planner_->admit(std::move(order.request));
   settle(planner_->take_effects());
-  if (!answer.accepted()) {
-    forget_home(id);
-    return answer;
-  }
-  report_soon();
+  if (!answer.accepted()) forget_home(id);
+  report_soon(); // also if refused: an earlier epoch of it may have gone, and others wait for its blocks
   wake();
   return answer;
 }

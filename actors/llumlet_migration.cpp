@@ -130,8 +130,9 @@ void llumlet::let_go(protocols::request_id id) {
 
 void llumlet::resume(const resume_order& order) {
   let_go(order.request);
-  if (!planner_->unpark(order.request, order.epoch, order.epoch)) return;
-  settle(planner_->take_effects());
+  // Where it has gone meanwhile, its blocks are free only now, and others may wait for them.
+  if (planner_->unpark(order.request, order.epoch, order.epoch)) settle(planner_->take_effects());
+  report_soon();
   wake();
 }
 

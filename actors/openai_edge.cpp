@@ -141,8 +141,8 @@ openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options optio
     longest_token_ =
         std::max(longest_token_, options_.model.tokens->bytes(static_cast<protocols::token_id>(id)).size());
   if (options_.metrics != nullptr)
-    answers_ =
-        &options_.metrics->add_counter_family("godwit_http_answers_total", "Answers to completions, and refusals by any route.", {"status"});
+    answers_ = &options_.metrics->add_counter_family("godwit_http_answers_total",
+                                                     "Answers to completions, and refusals by any route.", {"status"});
   if (options_.large_bytes > 0) worker_ = std::make_shared<edge_worker>(large_waiting_max);
 }
 
@@ -215,8 +215,8 @@ void openai_edge::health(const http::request&, const exchange_ptr& exchange) {
   const bool ends = draining_ || unwell_;
   const bool well = !ends && gate_->ready();
   if (well) return exchange->respond(json("{\"status\":\"ok\"}"));
-  exchange->respond(to_response(openai::unavailable(
-      ends ? "the server is shutting down" : "the model is not loaded yet", options_.retry_after_s)));
+  exchange->respond(to_response(
+      openai::unavailable(ends ? "the server is shutting down" : "no instance is ready", options_.retry_after_s)));
 }
 
 void openai_edge::ping(const http::request&, const exchange_ptr& exchange) { exchange->respond(json("{}")); }
@@ -352,6 +352,10 @@ std::optional<openai::api_error> openai_edge::fits(const call& what) const {
   return small_enough(what);
 }
 
+std::uint64_t openai_edge::room_behind(const std::vector<protocols::token_id>& prompt) const noexcept {
+  return options_.model.context_length - prompt.size();
+}
+
 // A short request must not make an answer that takes seconds to write and the memory of thousands of others.
 std::optional<openai::api_error> openai_edge::small_enough(const call& what) const {
   const auto& common = *what.common;
@@ -359,7 +363,8 @@ std::optional<openai::api_error> openai_edge::small_enough(const call& what) con
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < what.prompts.size(); ++i) {
     const bool echoes = i < what.echoes.size();
-    const auto answer = common.has_max_tokens ? common.stop.max_tokens : usual_answer_tokens;
+    const auto answer =
+        common.has_max_tokens ? common.stop.max_tokens : std::min(usual_answer_tokens, room_behind(what.prompts[i]));
     const auto tokens = answer + (echoes ? what.prompts[i].size() : 0);
     if (common.sampling.logprobs >= 0)
       told += what.drawn * tokens * (1 + static_cast<std::uint64_t>(common.sampling.logprobs));
@@ -436,11 +441,15 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   const bool echoes_logprobs = !what.echoes.empty() && common.sampling.logprobs >= 0;
   if (sample > 0 && !echoes_logprobs) request.sampling.prompt_logprobs = -1; // the first one's do for all
   request.stop = common.stop;
-  const auto room = options_.model.context_length - static_cast<std::uint32_t>(request.prompt.size());
+  auto room = room_behind(request.prompt);
+  if (!common.has_max_tokens && common.sampling.logprobs >= 0) { // or a long context would tell more than the bound
+    const auto told = what.prompts.size() * what.drawn * (1 + static_cast<std::uint64_t>(common.sampling.logprobs));
+    room = std::min(room, std::max(usual_answer_tokens, options_.limits.logprobs_told_max / told));
+  }
   const auto wanted = common.has_max_tokens          ? common.stop.max_tokens
                       : what.default_max_tokens != 0 ? what.default_max_tokens
                                                      : room;
-  request.stop.max_tokens = std::min(wanted, room);
+  request.stop.max_tokens = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, room));
   if (!common.stop.ignore_eos)
     request.stop.stop_token_ids.insert(request.stop.stop_token_ids.end(), what.template_stops.begin(),
                                        what.template_stops.end());

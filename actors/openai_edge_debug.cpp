@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 // /debug/: the page of recordings, and what it shows of a process that runs.
@@ -69,7 +70,7 @@ void openai_edge::debug_recording(const http::request& request, const exchange_p
     return exchange->respond(std::move(busy));
   }
   if (debug_thread_.joinable()) debug_thread_.join(); // it ends, having nothing more to do
-  debug_thread_ = std::thread([this, query = request.query, exchange] {
+  const auto write = [this, query = request.query, exchange] {
     try {
       runtime::trace::page_json_options page;
       page.live = true;
@@ -81,7 +82,13 @@ void openai_edge::debug_recording(const http::request& request, const exchange_p
       exchange->respond(openai_error_response(500, failure.what()));
     }
     debug_busy_ = false;
-  });
+  };
+  try {
+    debug_thread_ = std::thread(write);
+  } catch (const std::system_error& failure) { // no more threads for this process
+    debug_busy_ = false;
+    exchange->respond(openai_error_response(503, failure.what()));
+  }
 }
 
 openai_edge::~openai_edge() {

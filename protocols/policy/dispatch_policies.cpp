@@ -27,10 +27,10 @@ private:
   [[nodiscard]] bool counts_headroom() const noexcept override { return true; }
   [[nodiscard]] double score(double rating) const noexcept override { return rating; }
 
-  /// Blocks of those that wait behind the head of line, which is counted already: about their part of the tokens that
-  /// wait.
+  /// Blocks of those that wait behind the head of line: the virtual usage has the head and running prompts already.
   [[nodiscard]] static std::uint64_t behind_head(const load_report& r) noexcept {
-    return r.waiting < 2 ? 0 : std::uint64_t{blocks_for(r.waiting_tokens)} * (r.waiting - 1) / r.waiting;
+    const auto all = std::uint64_t{blocks_for(r.waiting_tokens)};
+    return r.waiting < 2 || all < r.queued_blocks ? 0 : all - r.queued_blocks;
   }
 };
 

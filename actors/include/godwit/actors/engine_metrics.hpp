@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -39,7 +40,7 @@ public:
     runtime::metrics::histogram* request_generation_tokens = nullptr;
     runtime::metrics::histogram* request_max_tokens = nullptr;
   };
-  [[nodiscard]] series& of(protocols::instance_id instance);
+  [[nodiscard]] series& of(protocols::instance_id instance); ///< beyond 255 of them: "other"
 
   /// The first token of a request came, so long after its arrival.
   void first_token(protocols::instance_id instance, std::uint32_t prompt_tokens, double seconds_since_arrival);
@@ -76,7 +77,9 @@ private:
   runtime::metrics::family<runtime::metrics::histogram>& request_prompt_tokens_;
   runtime::metrics::family<runtime::metrics::histogram>& request_generation_tokens_;
   runtime::metrics::family<runtime::metrics::histogram>& request_max_tokens_;
+  [[nodiscard]] series called(std::string engine);
   std::unordered_map<protocols::instance_id, series> series_;
+  std::optional<series> others_;
 };
 
 } // namespace godwit::actors

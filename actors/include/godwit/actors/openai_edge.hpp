@@ -112,6 +112,8 @@ private:
   /// The request, its prompt's tokens checked against the context and `max_tokens`.
   struct call;
   [[nodiscard]] std::optional<protocols::openai::api_error> fits(const call& what) const;
+  /// Tokens that the context has left for an answer.
+  [[nodiscard]] std::uint64_t room_behind(const std::vector<protocols::token_id>& prompt) const noexcept;
   [[nodiscard]] std::optional<protocols::openai::api_error> small_enough(const call& what) const;
   void call_tools(const protocols::openai::chat_request& request, openai_choice_options& text) const;
   [[nodiscard]] openai_choice_options text_of(const call& what, std::size_t prompt, std::uint32_t index) const;
