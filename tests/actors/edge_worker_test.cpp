@@ -4,6 +4,7 @@
 
 #include <future>
 #include <memory>
+#include <new>
 #include <thread>
 
 namespace godwit::actors {
@@ -17,6 +18,16 @@ TEST(EdgeWorker, DoesOneJobAfterTheOtherOnItsOwnThread) {
   ASSERT_TRUE(worker.post([&] { second.set_value(order + 1); }));
   EXPECT_NE(first.get_future().get(), std::this_thread::get_id());
   EXPECT_EQ(second.get_future().get(), 2);
+}
+
+TEST(EdgeWorker, GoesOnAfterAJobThatFailed) {
+  edge_worker worker(8);
+  auto owned = std::make_shared<int>(7);
+  std::promise<void> next;
+  ASSERT_TRUE(worker.post([owned] { throw std::bad_alloc(); }));
+  ASSERT_TRUE(worker.post([&] { next.set_value(); }));
+  next.get_future().wait();
+  EXPECT_EQ(owned.use_count(), 1) << "what it held is let go";
 }
 
 TEST(EdgeWorker, TakesNoMoreThanMayWaitAndDropsWhatHasNotBegunAtItsEnd) {

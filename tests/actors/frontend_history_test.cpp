@@ -273,6 +273,19 @@ TEST_F(FrontendHistory, ARequestWithTokensTriesEachInstanceAgainWhoseQueueWasFul
   EXPECT_EQ(history("a").instance, instance_id{2});
 }
 
+TEST_F(FrontendHistory, ARequestThatWasTakenIsNotTurnedAwayWhenItsInstanceIsLostBeforeItsFirstToken) {
+  const auto sink = submit("a");
+  ASSERT_EQ(history("a").instance, instance_id{0});
+  for (auto& journal : journals) journal->answer = protocols::refusal::queue_full;
+  news.instances.erase(news.instances.begin());
+  announce();
+  world.run_for(2s);
+  EXPECT_FALSE(sink->failed);
+  journals[2]->answer = protocols::refusal::none;
+  world.run_for(1s);
+  EXPECT_EQ(history("a").instance, instance_id{2});
+}
+
 TEST_F(FrontendHistory, ALossAndTheDispatchAfterItAreTold) {
   submit("a");
   news.instances[0].llumlet = {};

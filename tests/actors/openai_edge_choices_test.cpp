@@ -96,6 +96,23 @@ TEST_F(OpenaiEdgeChoices, AnswersOverTheBoundOrThatContradictEachOtherAreRefused
   refused(R"("stream":true,"stream_options":{"heartbeat_interval":0})", "stream_options.heartbeat_interval");
 }
 
+// 512 tokens of context: what is told is counted by the room that there is.
+TEST_F(OpenaiEdgeChoices, LogProbabilitiesOfAnswersWithoutALimitAreCountedByTheContext) {
+  const auto few = call("POST", "/v1/chat/completions",
+                        R"({"messages":[{"role":"user","content":"x"}],"n":4,"logprobs":true,"top_logprobs":20})");
+  EXPECT_EQ(few->whole.status, 200) << few->whole.body;
+}
+
+TEST_F(OpenaiEdgeChoices, LogProbabilitiesOfALongContextStayWithinTheirBound) {
+  restart({.blocks = 1024, .context = 12'000}, 12'000, 100'000);
+  const auto told = call("POST", "/v1/chat/completions",
+                         R"({"messages":[{"role":"user","content":"x"}],"ignore_eos":true,"logprobs":true,)"
+                         R"("top_logprobs":20})");
+  ASSERT_EQ(told->whole.status, 200) << told->whole.body;
+  const auto tokens = json::parse(told->whole.body).at("usage").at("completion_tokens").to_number<int>();
+  EXPECT_EQ(tokens, 100'000 / 21);
+}
+
 TEST_F(OpenaiEdgeChoices, OfTheAnswersDrawnTheWantedNumberIsGiven) {
   const auto answer = answer_to(R"({"prompt":["a","b"],"max_tokens":4,"n":2,"best_of":5})");
   EXPECT_EQ(answer.at("choices").as_array().size(), 4U);

@@ -28,17 +28,18 @@ protected:
     tokens = model->tokens;
     restart({});
   }
-  void restart(sim_cluster_options options) {
+  void restart(sim_cluster_options options, std::uint32_t context = 512, std::uint64_t logprobs_told_max = 0) {
     edge.reset();
     cluster.reset();
     options.vocabulary = tokens->size();
     cluster = std::make_unique<sim_cluster>(std::move(options));
     actors::edge_options o;
-    o.model = {"sim-model", tokens, 512, tokens->size(), {}};
+    o.model = {"sim-model", tokens, context, tokens->size(), {}};
     o.version = "1.2.3";
     o.unix_time_s = [] { return std::int64_t{1700000000}; };
     o.limits.execution_levels = {"normal", "high"};
     o.limits.vocabulary = static_cast<std::uint32_t>(tokens->size());
+    if (logprobs_told_max > 0) o.limits.logprobs_told_max = logprobs_told_max;
     o.metrics = &metrics.emplace_back();
     edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), std::move(o));
   }

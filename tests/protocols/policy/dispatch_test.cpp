@@ -358,6 +358,22 @@ TEST(DispatchByFreeness, OfQueuesTheShorterOneIsFreerThoughTheirHeadsAreEqual) {
   EXPECT_DOUBLE_EQ(choice->why.runner_up, -5 - 70);
 }
 
+TEST(DispatchByFreeness, WhatARunningPromptStillLacksCountsOnce) {
+  const auto policy = make_dispatcher("freeness");
+  auto queue = load_of(1, 20, 8);
+  queue.queued_blocks = 10; // the head's
+  queue.waiting = 2;
+  queue.waiting_tokens = 16 * 20;
+  policy->report(queue);
+  queue.instance = instance_id{2};
+  queue.queued_blocks += 30; // and of a prompt that runs
+  queue.waiting_tokens += 16 * 30;
+  policy->report(queue);
+  const auto choice = policy->pick(tokens(16));
+  EXPECT_EQ(choice->instance, instance_id{1});
+  EXPECT_DOUBLE_EQ(choice->why.score - choice->why.runner_up, 30.0 / (8 + 2 + 1));
+}
+
 // A step lasts longer than the pause between two requests: what came in during it is in the report, but not in the
 // batch.
 TEST(DispatchByFreeness, WhoWaitsForTheNextStepCountsAsIfItRan) {
