@@ -10,6 +10,7 @@
 #include <godwit/protocols/grammar/json_schema.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -169,28 +170,36 @@ figure figure_of(std::string name, double value, const char* unit) {
 }
 
 void bench_masks(session& out, const scene& with) {
-  const auto name = [&](const char* what) { return "grammar/" + with.name + "/" + what; };
-  std::vector<double> build, first, first_worst, later, later_worst;
+  struct part {
+    const char* what;
+    const char* unit;
+    std::vector<double> values;
+  };
+  part build{"vocabulary_tree", "ms", {}}, tokens{"answer_tokens", "", {static_cast<double>(with.answer.size())}};
+  part first{"first_answer_step", "us", {}}, first_worst{"first_answer_worst_step", "ms", {}};
+  part later{"later_answer_step", "us", {}}, later_worst{"later_answer_worst_step", "us", {}};
+  const std::array parts{&build, &tokens, &first, &first_worst, &later, &later_worst};
+  const auto name = [&](const part* one) { return "grammar/" + with.name + "/" + one->what; };
+  const auto wanted = [&](const part* one) { return out.wants(name(one)); };
+  if (std::ranges::none_of(parts, wanted)) return;
   for (int i = 0; i < out.repetitions(); ++i) {
     const auto begin = steady_clock::now();
     const auto masks = with.fresh();
-    build.push_back(us_since(begin) / 1000);
+    build.values.push_back(us_since(begin) / 1000);
     auto times = follow(*masks, with, 1);
-    first.push_back(mean(times));
-    first_worst.push_back(*std::ranges::max_element(times) / 1000);
+    first.values.push_back(mean(times));
+    first_worst.values.push_back(*std::ranges::max_element(times) / 1000);
     times = follow(*masks, with, 2);
-    later.push_back(mean(times));
-    later_worst.push_back(*std::ranges::max_element(times));
+    later.values.push_back(mean(times));
+    later_worst.values.push_back(*std::ranges::max_element(times));
   }
-  out.add(figure_of(name("vocabulary_tree"), median(build), "ms"));
-  out.add(figure_of(name("answer_tokens"), static_cast<double>(with.answer.size()), ""));
-  out.add(figure_of(name("first_answer_step"), median(first), "us"));
-  out.add(figure_of(name("first_answer_worst_step"), median(first_worst), "ms"));
-  out.add(figure_of(name("later_answer_step"), median(later), "us"));
-  out.add(figure_of(name("later_answer_worst_step"), median(later_worst), "us"));
+  for (const auto* one : parts)
+    if (wanted(one)) out.add(figure_of(name(one), median(one->values), one->unit));
 }
 
 void bench_draw(session& out, const scene& with) {
+  const auto name = "grammar/" + with.name + "/draw";
+  if (!out.wants(name)) return;
   const auto masks = with.fresh();
   protocols::step_slice slice;
   slice.samples = true;
@@ -219,7 +228,7 @@ void bench_draw(session& out, const scene& with) {
     }
     return sum / draws;
   };
-  auto f = compare("grammar/" + with.name + "/draw",
+  auto f = compare(name,
                    interleave(
                        out.repetitions(), [&] { return timed(true); }, [&] { return timed(false); }),
                    "us", figure::direction::at_most, 2.0);
@@ -227,6 +236,7 @@ void bench_draw(session& out, const scene& with) {
 }
 
 void bench_compile(session& out) {
+  if (!out.wants("grammar/compile")) return;
   std::vector<double> times;
   for (int i = 0; i < out.repetitions(); ++i) {
     const auto begin = steady_clock::now();

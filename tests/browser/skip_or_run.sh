@@ -9,7 +9,7 @@ skip() {
 }
 command -v node >/dev/null || skip "no node on PATH"
 node -e 'process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)' || skip "node $(node --version) is older than 18"
-[[ -d $here/node_modules/playwright-core ]] ||
+[[ -d $here/node_modules/playwright-core && -f $here/node_modules/.package-lock.json ]] || # which npm writes last
   skip "playwright-core is not installed; run: (cd tests/browser && npm ci)"
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome-stable || true)
 [[ -n $chromium ]] || skip "no Chromium on PATH; as root: apt-get install chromium"

@@ -9,7 +9,7 @@ need_package() {
     echo "SKIPPED: node $(node --version) is older than 18"
     exit 77
   fi
-  if [[ ! -d $1/node_modules/$2 ]]; then
+  if [[ ! -d $1/node_modules/$2 || ! -f $1/node_modules/.package-lock.json ]]; then # which npm writes last
     echo "SKIPPED: npm's $2 is not installed; run: (cd tests/e2e/$(basename "$1") && npm ci)"
     exit 77
   fi

@@ -104,6 +104,8 @@ class Bench:
     def compare(self, one, rows, *profiles):
         """What clients saw, and the means of what simulations say, for each profile."""
         counted = latencies.whole(rows)
+        if not counted:
+            raise Failed(f"{one.name}: in each of {len(rows)} requests a token came without text, so that none counts")
         trace = os.path.join(self.scratch, "trace.csv")
         with open(trace, "w", encoding="ascii") as file:
             file.write("Timestamp,Request tokens,Response tokens\n")
@@ -170,6 +172,9 @@ def main():
     parser.add_argument("--model", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--godwit", required=True, help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    for name in ("repetitions", "requests", "threads", "profile_time"):
+        if getattr(asked, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} wants at least 1")
     wanted = [s for s in SCENARIOS if not asked.scenario or s.name in asked.scenario]
     if asked.keep:
         os.makedirs(asked.keep, exist_ok=True)

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What `./run fidelity` makes of latencies and profiles, without serving or simulating anything."""
 
+import io
 import unittest
+from unittest import mock
 
 import fidelity
 import latencies
@@ -46,6 +48,20 @@ class Latencies(unittest.TestCase):
 
 
 class Repetitions(unittest.TestCase):
+    def test_one_of_which_no_request_counts_fails_and_says_why(self):
+        bench = fidelity.Bench(None, "/nonexistent")
+        for rows in ([], [{"index": 0, "pieces": 4, "answer_tokens": 5}]):
+            with self.assertRaisesRegex(fidelity.Failed, "none counts"):
+                bench.compare(fidelity.SCENARIOS[0], rows)
+
+    def test_there_is_at_least_one_of_everything(self):
+        for flag in ("--repetitions", "--requests", "--threads", "--profile-time"):
+            argv = ["fidelity", "--model", "m", "--godwit", "g", flag, "0"]
+            with mock.patch("sys.argv", argv), mock.patch("sys.stderr", io.StringIO()) as said:
+                with self.subTest(flag), self.assertRaises(SystemExit):
+                    fidelity.main()
+            self.assertIn(f"{flag} wants at least 1", said.getvalue())
+
     def test_those_count_whose_profiles_are_alike_whatever_was_served(self):
         runs = [run(100, 100, 100), run(500, 100, 100, -0.049), run(100, 100, 100, 0.051), run(100, 100, 100, -0.2)]
         found = fidelity.summary(runs)

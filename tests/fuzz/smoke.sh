@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # smoke.sh BUILD NAME SECONDS: the target's corpus, and some seconds more of what follows from it, the same each time:
-# new inputs are for ./run fuzz to find. 77, with a reason, where it was not built.
+# new inputs are for ./run fuzz to find. What fails is left in BUILD/crashes. 77, with a reason, where it was not built.
 set -euo pipefail
 program=$1/bin/fuzz_$2
 corpus=$(dirname "$(readlink -f "$0")")/corpus/$2
@@ -10,8 +10,7 @@ if [[ ! -x $program ]]; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/found"
+mkdir -p "$work/found" "$1/crashes"
 [[ -d $corpus ]] || corpus=$work/found
-cd "$work" # a crash's input is written here, and printed
 "$program" "$work/found" "$corpus" -seed=1 -max_total_time="$3" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
-  -print_final_stats=1 -verbosity=0 -close_fd_mask=1
+  -artifact_prefix="$1/crashes/$2-" -print_final_stats=1 -verbosity=0 -close_fd_mask=1

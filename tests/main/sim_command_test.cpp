@@ -11,6 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+
+#include <unistd.h>
 
 namespace godwit::main {
 namespace {
@@ -51,7 +54,8 @@ double figure(const boost::json::object& report, const char* what, const char* o
 /// A folder that is gone at the end.
 struct scratch {
   std::filesystem::path path;
-  explicit scratch(const std::string& name) : path(std::filesystem::path(testing::TempDir()) / ("godwit_sim_" + name)) {
+  explicit scratch(const std::string& name)
+      : path(std::filesystem::path(testing::TempDir()) / ("godwit_sim_" + std::to_string(::getpid()) + "_" + name)) {
     std::filesystem::remove_all(path);
     std::filesystem::create_directories(path);
   }

@@ -104,8 +104,8 @@ def section(sim, scale, folder):
             ["recompute over downtime, at most", "111x", times(worst)],
             ["slower decoding of the others", "at most 1 % (re-run 2 % to 3 %)", "not modelled"]]), "",
         "The profile's link has 20 ms of overhead for a transfer, chosen for the paper's 20-30 ms: that the downtime begins "
-        "there is no finding, that it hardly grows with the length is. It grows where steps last longer, since more is "
-        "written meanwhile and the last stage is a second block. The 3.5 s are calibrated. They and 111x together mean a downtime of "
+        "there is no finding, that it hardly grows with the length is. It grows where the first copy takes more steps: more "
+        "tokens are written meanwhile, and the last stage has more blocks. The 3.5 s are calibrated. They and 111x together mean a downtime of "
         f"31.5 ms, ours is {big[3]} there: hence the larger ratio.", "",
         "How much slower the others decode meanwhile cannot be had from a simulation whose profile charges a copy to nobody; "
         "`./run bench migration` measures it on the CPU engine ([bench.md](bench.md))."])

@@ -36,11 +36,15 @@ SECTIONS = {"3": why.preemption, "4": why.interference, "5": why.fragmentation, 
             "15": scaling.thresholds, "16": scaling.many}
 
 
-def head(quick, seed):
+def written_by(quick, seed):
     command = "./run paper" + (" --quick" if quick else "") + (f" --seed {seed}" if seed != 1 else "")
+    return f"Written by `{command}`"
+
+
+def head(quick, seed):
     lines = [
         "# The Llumnix paper's evaluation, simulated", "",
-        f"Written by `{command}` (seeds from {seed} on); the same command gives the same numbers. "
+        f"{written_by(quick, seed)} (seeds from {seed} on); the same command gives the same numbers. "
         "The scheduler, the instances and migration are those that serve; time is virtual and the devices are the "
         "profiles `llama-7b-a10` and `llama-30b-4xa10` ([formats/profile.md](formats/profile.md)). Nobody here ran an A10: "
         "those profiles were derived from measurements of others and calibrated on six statements of the paper, which "
@@ -72,24 +76,33 @@ def main():
     began = time.time()
     sim, scale = Simulator(asked.godwit, asked.seed, max(1, asked.jobs)), Scale(asked.quick)
     try:
-        figures = chosen(asked.figures, output)
+        figures = chosen(asked.figures, output, asked.quick, asked.seed)
     except ValueError as wrong:
         parser.error(str(wrong))
     page = write(sim, scale, output, lambda what: print(f"paper: {what}, {time.time() - began:.0f} s", file=sys.stderr), figures)
     print(f"{sim.runs} simulations in {time.time() - began:.0f} s; {page}")
 
 
-def chosen(text, output):
+def chosen(text, output, quick, seed):
     """The numbers of the figures to be written into the page in `output`; none: all, into a new one."""
     if text is None:
         return set()
-    if not os.path.exists(os.path.join(output, "evaluation.md")):
+    page = os.path.join(output, "evaluation.md")
+    if not os.path.exists(page):
         raise ValueError(f"--figures writes into a page that is there, and there is no evaluation.md in {output}")
+    with open(page, encoding="utf-8") as file:
+        if written_by(quick, seed) not in head_of(file.read()):
+            raise ValueError(f"--figures: {page} was written with another --seed or --quick, and would be of both")
     wanted = text.split(",")
     for number in wanted:
         if number not in SECTIONS:
             raise ValueError(f"--figures: there is no figure {number}; there are {', '.join(SECTIONS)}")
     return set(wanted)
+
+
+def head_of(text):
+    """What stands before the sections of a page."""
+    return text.split("\n## Figure ")[0].rstrip("\n")
 
 
 def parts_of(text):
@@ -105,16 +118,17 @@ def write(sim, scale, output, done, figures=frozenset()):
     folder = os.path.join(output, "evaluation")
     os.makedirs(folder, exist_ok=True)
     page = os.path.join(output, "evaluation.md")
-    parts = {}
+    parts, top = {}, head(scale.quick, sim.seed)
     if figures:
         with open(page, encoding="utf-8") as file:
-            parts = parts_of(file.read())
+            text = file.read()
+        parts, top = parts_of(text), head_of(text)
     for number, section in SECTIONS.items():
         if number in parts and number not in figures:
             continue
         parts[number] = section(sim, scale, folder).rstrip("\n")
         done(parts[number].splitlines()[0].lstrip("# "))
-    whole = [head(scale.quick, sim.seed), *(parts[number] for number in SECTIONS)]
+    whole = [top, *(parts[number] for number in SECTIONS)]
     with open(page, "w", encoding="utf-8") as file:
         file.write("\n\n".join(whole) + "\n")
     return page

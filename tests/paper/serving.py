@@ -75,7 +75,7 @@ def rule(scale, tops):
     return [f"Rates: the artifact's ranges in even steps, and for every trace by one rule (*), the paper's: the highest at which "
             f"Llumnix's P50 does not queue and its P99 does for tens of seconds at most. Here this is a prefill with a P50 "
             f"of at most {ms(rates.P50_MS)} and a P99 of at most {ms(rates.P99_MS)}, found by halving a grid of rates "
-            "with the first seed."]
+            "with the first seed alone; the medians of all seeds, which stand in the tables, may be beyond these bounds."]
 
 
 KEYS = {"end_to_end_ms": "end to end", "prefill_ms": "prefill", "decode_ms": "decode per token"}
@@ -124,7 +124,7 @@ def best(runs, places, policy, key):
 
 
 def lost(runs, places, policy):
-    """Mean over these places of the share of the preemption loss that Llumnix avoids."""
+    """Mean over these places of the share of the preemption loss, its median over the seeds, that Llumnix avoids."""
     saved = [1 - ratio(runs[(*place, "llumnix-base")][LOSS], runs[(*place, policy)][LOSS]) for place in places
              if runs[(*place, policy)][LOSS] > 0]
     return f"{percent(-sum(saved) / len(saved))}" if saved else "nobody lost anything"
@@ -165,7 +165,7 @@ def gains(plan, runs, tops):
             for policy in OTHERS for path, name in paths.items()]
     return ["### Llumnix against the others, at most", "",
             "Where Llumnix's P50 does not queue; each gain is the median over the seeds, which give all policies the same "
-            "requests. The paper compares with round robin on ShareGPT and BurstGPT only; it leaves it out of the generated "
+            "requests; only the reductions of the preemption loss are those of its medians. The paper compares with round robin on ShareGPT and BurstGPT only; it leaves it out of the generated "
             "traces, in which a few long requests stop a whole instance, as worse by two orders of magnitude. So it is here.", "",
             table(["against", *columns], rows), "",
             *(f"* ({letter}) {words}" for letter, words in NOTES.items()), "",
@@ -196,7 +196,7 @@ def saturation(runs, tops):
                      latency(at["infaas++"], "prefill_ms"), preempted(at["llumnix-base"]), preempted(at["infaas++"])])
     others = [top / ARTIFACT[trace][-1] for trace, top in tops.items() if trace != "S-S"]
     return ["### Where it saturates", "", table(
-        ["trace", "artifact's rates", "highest by the rule", "of the artifact's highest", "prefill, Llumnix", "INFaaS++",
+        ["trace", "artifact's rates", "highest by the rule (first seed)", "of the artifact's highest", "prefill, Llumnix", "INFaaS++",
          "preempted, Llumnix", "INFaaS++"], rows), "",
             "The paper's highest rates follow the same rule in words, so that the fourth column says how fast our simulated "
             f"cluster is by the paper's: {min(others):.2f} to {max(others):.2f} of it, but {tops['S-S'] / 38:.2f} with "

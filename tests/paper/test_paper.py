@@ -293,13 +293,15 @@ class Page(unittest.TestCase):
     def test_some_figures_can_be_written_anew(self):
         folder = self.written(False)
         with open(f"{folder}/evaluation.md", encoding="utf-8") as file:
-            before = file.read()
+            before = file.read().replace("Nobody here ran an A10", "Somebody ran an A10")
+        with open(f"{folder}/evaluation.md", "w", encoding="utf-8") as file:
+            file.write(before)
 
         class Slower(Invented):
             SLOWER = {name: 2 * slower for name, slower in Invented.SLOWER.items()}
 
         sim = Slower()
-        paper.write(sim, paper.Scale(False), folder, lambda _: None, paper.chosen("13,16", folder))
+        paper.write(sim, paper.Scale(False), folder, lambda _: None, paper.chosen("13,16", folder, False, 1))
         with open(f"{folder}/evaluation.md", encoding="utf-8") as file:
             after = file.read()
         old, new = paper.parts_of(before), paper.parts_of(after)
@@ -307,10 +309,18 @@ class Page(unittest.TestCase):
         self.assertEqual({number for number in old if old[number] != new[number]}, {"13", "16"})
         self.assertEqual(before.split("\n## ")[0], after.split("\n## ")[0])
         with self.assertRaises(ValueError):
-            paper.chosen("13,17", folder)
+            paper.chosen("13,17", folder, False, 1)
         with tempfile.TemporaryDirectory() as empty, self.assertRaises(ValueError):
-            paper.chosen("13", empty)
-        self.assertEqual(paper.chosen(None, folder), set())
+            paper.chosen("13", empty, False, 1)
+        self.assertEqual(paper.chosen(None, folder, True, 2), set())
+
+    def test_a_page_holds_figures_of_one_seed_and_one_size(self):
+        for quick in (True, False):
+            folder = self.written(quick)
+            self.assertEqual(paper.chosen("13", folder, quick, 1), {"13"})
+            for other in ((quick, 2), (not quick, 1)):
+                with self.subTest(quick=quick, other=other), self.assertRaisesRegex(ValueError, "another --seed or --quick"):
+                    paper.chosen("13", folder, *other)
 
     def test_the_same_runs_give_the_same_bytes(self):
         both = []

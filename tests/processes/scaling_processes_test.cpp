@@ -48,6 +48,9 @@ const std::vector<std::string> by_load{"--scaling-freeness-min", "200", "--scali
 const std::vector<std::string> always_more{"--scaling-freeness-min", "100000", "--scaling-freeness-max", "200000"};
 const std::vector<std::string> by_children{"--scaling-provisioner", "process"};
 
+/// A path, as a shell reads it.
+std::string quoted(const std::string& path) { return "'" + path + "'"; }
+
 /// Files of a test's commands. What they have started ends with it.
 class scratch {
 public:
@@ -70,7 +73,7 @@ public:
   [[nodiscard]] bool process_runs() const {
     std::error_code error;
     const auto program = std::filesystem::read_symlink("/proc/" + std::to_string(started()) + "/exe", error);
-    return started() > 0 && !error && program == godwit_program();
+    return started() > 0 && !error && program == std::filesystem::canonical(godwit_program(), error);
   }
 
 private:
@@ -144,13 +147,14 @@ TEST_F(ScalingProcesses, CommandsAreToldWhomTheyStartAndStop) {
   ::setenv("GODWIT_INSTANCES_COUNT", "1", 1); // the head's own number, which is not that of what it has started
   {
     served head(
-        with(scaling,
-             with(by_load, {"--scaling-provisioner", "command", "--scaling-command-out",
-                            "echo out $GODWIT_NODE at $GODWIT_HEAD of ${GODWIT_INSTANCES_COUNT:-one} >> " + files.notes() + "; " + godwit_program() +
-                                " node --join $GODWIT_HEAD --name $GODWIT_NODE --threads 1 & echo $! > " + files.pid(),
-                            "--scaling-command-in",
-                            "echo in $GODWIT_NODE instance $GODWIT_INSTANCE >> " + files.notes() + "; kill $(cat " +
-                                files.pid() + ")"})));
+        with(scaling, with(by_load, {"--scaling-provisioner", "command", "--scaling-command-out",
+                                     "echo out $GODWIT_NODE at $GODWIT_HEAD of ${GODWIT_INSTANCES_COUNT:-one} >> " +
+                                         quoted(files.notes()) + "; " + quoted(godwit_program()) +
+                                         " node --join $GODWIT_HEAD --name $GODWIT_NODE --threads 1 & echo $! > " +
+                                         quoted(files.pid()),
+                                     "--scaling-command-in",
+                                     "echo in $GODWIT_NODE instance $GODWIT_INSTANCE >> " + quoted(files.notes()) +
+                                         "; kill $(cat " + quoted(files.pid()) + ")"})));
     ::unsetenv("GODWIT_INSTANCES_COUNT");
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
     {

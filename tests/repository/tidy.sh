@@ -4,8 +4,12 @@
 set -euo pipefail
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 
-files() { # tracked files; all files where there is no git
-  git ls-files -z 2>/dev/null || find . \( -name .git -o -name build -o -name node_modules \) -prune -o -type f -printf '%P\0'
+files() { # tracked files; all files where git does not know this folder as a repository's root
+  if [[ "$(git rev-parse --show-toplevel 2>/dev/null)" -ef $PWD ]]; then
+    git ls-files -z
+    return
+  fi
+  find . \( -name .git -o -name build -o -name node_modules \) -prune -o -type f -printf '%P\0'
 }
 text=()
 while IFS= read -r -d '' file; do

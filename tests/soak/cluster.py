@@ -19,6 +19,8 @@ move_cooldown = "20ms"
 migration_interval = "50ms"
 [frontend] # whose instance dies ever again is not given up
 attempts_max = 10000
+[runtime] # whoever is told to end moves its requests first, and is to be back soon
+drain_timeout = "5s"
 """
 
 
@@ -56,10 +58,14 @@ class Process:
         if self.process is None:
             return False
         code = self.process.poll()
-        if code is not None and code != (-signal.SIGKILL if self.killed else 0):
+        if code is not None and not self.ended_well(code):
             last = self.said().decode(errors="replace").strip().rpartition("\n")[2]
             raise Failed(f"{self.name} ended by itself, with {code}; its last words: {last}")
         return code is None
+
+    def ended_well(self, code):
+        """One that is killed may have been about to end by itself."""
+        return code == 0 or (self.killed and code == -signal.SIGKILL)
 
     def may_be_told(self):
         """To end: it can hear that (before it is ready it may not), and has not been told yet (twice means at once)."""
@@ -95,7 +101,7 @@ class Process:
         except subprocess.TimeoutExpired:
             self.kill()
             return [f"{self.name} does not end within {timeout_s} s"]
-        return [] if code == 0 or (self.killed and code == -signal.SIGKILL) else [f"{self.name} ended with {code}"]
+        return [] if self.ended_well(code) else [f"{self.name} ended with {code}"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,11 +152,12 @@ class Cluster:
 
     def wait_ready(self, timeout_s):
         until = time.monotonic() + timeout_s
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # of the environment's, none
         while time.monotonic() < until:
             if not self.head.runs():
                 raise Failed("the head ended at its start")
             try:
-                with urllib.request.urlopen(self.url + "/health", timeout=5):
+                with opener.open(self.url + "/health", timeout=5):
                     return
             except OSError:
                 time.sleep(0.1)

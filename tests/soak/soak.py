@@ -132,13 +132,16 @@ def soak(options, folder):
                 print(line(clients, migrations, faults), file=sys.stderr, flush=True)
         if options.head and not faults["head killed"]:
             kill_head(cluster, faults)
+        late = []
         for member in cluster.members:
+            if member.told:  # it still moves its requests, and is no instance to wait for
+                late += member.end()
             if not member.runs():
                 member.start()
         if not clients.wrong:
             cluster.wait_for_instances(1 + options.members, 60)
         clients.end(120)
-        problems = clients.wrong + not_tried(clients, migrations, faults, options.head)
+        problems = clients.wrong + late + not_tried(clients, migrations, faults, options.head)
         until = time.monotonic() + 15
         while (rest := left_over(cluster)) and time.monotonic() < until:
             time.sleep(0.2)
