@@ -27,9 +27,9 @@ struct sim_setup {
   std::uint32_t instances = 0;
   std::uint32_t context = 0;
   std::uint64_t seed = 0;
-  std::string faults;   ///< the plan; empty: none
+  std::string faults;                 ///< the plan; empty: none
   std::string first_level = "normal"; ///< the execution priority of the others
-  std::string priority; ///< the execution priority of requests of priority 1; empty: there are none
+  std::string priority;               ///< the execution priority of requests of priority 1; empty: there are none
   std::size_t shortened = 0;
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;

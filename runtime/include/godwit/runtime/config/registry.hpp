@@ -83,8 +83,8 @@ public:
   /// `name` stands for the file in messages and origins.
   [[nodiscard]] problems load_toml(std::string_view text, const std::string& name);
   /// Reads the variables that begin with GODWIT_ and ignores the rest, and those that Kubernetes gives every container
-  /// of a namespace in which a service is called "godwit" or "godwit-...": GODWIT_SERVICE_HOST, GODWIT_PORT_8000_TCP and
-  /// the like. `main` passes its environment.
+  /// of a namespace in which a service is called "godwit" or "godwit-...": GODWIT_SERVICE_HOST, GODWIT_PORT_8000_TCP
+  /// and the like. `main` passes its environment.
   [[nodiscard]] problems load_environment(std::span<const std::pair<std::string, std::string>> variables);
   /// One value by the setting's name. For flags: origin{source::flag, "--port"}.
   [[nodiscard]] std::optional<std::string> set(std::string_view name, std::string_view text, const origin& by);
