@@ -7,7 +7,8 @@
 
 namespace godwit::main {
 
-/// What a server says of its load every so often, for whoever reads its log and has no dashboard (vLLM has such a line).
+/// What a server says of its load every so often, for whoever reads its log and has no dashboard (vLLM has such a
+/// line).
 class load_line {
 public:
   /// Of the `seconds` since the last call; nothing where nothing was or is to be done.

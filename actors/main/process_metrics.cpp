@@ -67,13 +67,12 @@ std::vector<runtime::metrics::registry::registration> add_process_metrics(runtim
   const auto gauge = [&](const char* name, const char* help, double (*read)()) {
     out.push_back(metrics.add_callback_gauge(name, help, read));
   };
-  gauge("process_start_time_seconds", "When the process started, since the Unix epoch.",
-        [] {
-          static const auto at = start_time(); // clocks drift: it is one moment
-          return at;
-        });
-  out.push_back(metrics.add_callback_counter("process_cpu_seconds_total", "Processor time of the process.",
-                                             processor_seconds));
+  gauge("process_start_time_seconds", "When the process started, since the Unix epoch.", [] {
+    static const auto at = start_time(); // clocks drift: it is one moment
+    return at;
+  });
+  out.push_back(
+      metrics.add_callback_counter("process_cpu_seconds_total", "Processor time of the process.", processor_seconds));
   gauge("process_resident_memory_bytes", "Memory of the process that is resident.",
         [] { return stat_field(24) * static_cast<double>(::sysconf(_SC_PAGESIZE)); });
   gauge("process_virtual_memory_bytes", "Addresses that the process has taken.", [] { return stat_field(23); });

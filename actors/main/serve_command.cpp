@@ -73,7 +73,7 @@ int serve(command_settings& options) {
     return 1;
   }
   if (settings.instances.count == 0)
-    std::cout << "ready for members: godwit node --join " << node->control() << std::endl;
+    std::cout << "ready for members: godwit node --join " << node->advertised() << std::endl;
   else
     std::cout << "ready: " << node->model_name() << " on " << settings.instances.count
               << (settings.instances.count == 1 ? " instance" : " instances") << std::endl;

@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include <unistd.h>
+
 namespace godwit::main {
 
 using std::chrono::milliseconds;
@@ -20,6 +22,11 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds poll_interval{50};
+
+std::string machine_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
 
 std::string kv_type_name(const serve_settings& settings) {
   switch (settings.instances.kv_type) {
@@ -181,7 +188,8 @@ std::optional<start_error> serving::open_ports() {
     return start_error{"cannot open the control port " + settings_.control.listen + ": " + port.error().message +
                        "; choose another with --control HOST:PORT"};
   control_ = host_for_url(control->host) + ":" + std::to_string(*port);
-  if (processes_) processes_->set_head(control_);
+  if (processes_)
+    processes_->set_head(settings_.scaling.provisioner == provisioner_choice::command ? advertised() : control_);
   if (!is_loopback(control->host))
     log_.component("node").warning("the control port {} is open to other machines, and authenticates nobody: whoever "
                                    "reaches it can read and stop everything",
@@ -249,6 +257,14 @@ bool serving::drain(milliseconds timeout, const std::function<bool()>& hurry) {
     std::this_thread::sleep_for(poll_interval / 5);
   }
   return true;
+}
+
+std::string serving::advertised() const {
+  const auto listens = parse_endpoint(control_);
+  if (!listens) return control_;
+  auto host = settings_.control.advertise;
+  if (host.empty()) host = is_wildcard(listens->host) ? machine_name() : listens->host;
+  return host_for_url(host) + ":" + std::to_string(listens->port);
 }
 
 std::string serving::url() const {

@@ -51,6 +51,8 @@ public:
 
   [[nodiscard]] std::string url() const;
   [[nodiscard]] std::string control() const { return control_; } ///< HOST:PORT, or empty
+  /// The same as other machines know it.
+  [[nodiscard]] std::string advertised() const;
   [[nodiscard]] actors::cluster& cluster() noexcept { return *cluster_; }
   [[nodiscard]] const std::string& model_name() const noexcept { return model_name_; }
   [[nodiscard]] std::uint32_t context_length() const noexcept { return context_length_; }

@@ -129,7 +129,7 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .max = 1'000'000,
          .extreme = "7"});
   r.add("llumlet.sequences_max", s.llumlet.sequences_max,
-        {.doc = "Requests that run at once on an instance.",
+        {.doc = "Requests that run at once on an instance; never more than llumlet.step_tokens_max.",
          .unit = "requests",
          .min = 1,
          .max = 65'536,
@@ -298,7 +298,10 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
   r.add("http.listen", s.http.listen,
         {.doc = "HOST:PORT of the OpenAI-style endpoint; port 0 takes a free one and prints it.", .flag = "--listen"});
   r.add("http.threads", s.http.threads,
-        {.doc = "I/O threads. Parsing and tokenising happen on them.", .unit = "threads", .min = 1, .max = 256});
+        {.doc = "I/O threads. Parsing and tokenising happen on them, of requests up to 64 KiB.",
+         .unit = "threads",
+         .min = 1,
+         .max = 256});
   r.add("http.body_bytes_max", s.http.body_bytes_max,
         {.doc = "Largest request body; over it 413.", .unit = "bytes", .min = 1024, .max = 1024.0 * 1024 * 1024});
   r.add("http.bodies_bytes_max", s.http.bodies_bytes_max,
@@ -359,6 +362,10 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
              "HOST:PORT of the control port (godwit status, godwit node --join). It authenticates nobody and runs what "
              "it is sent: keep it on loopback or on a network that is trusted. Empty: none.",
          .flag = "--control"});
+  r.add("control.advertise", s.control.advertise,
+        {.doc =
+             "HOST of the control port as other machines know it, for scaling.command_out and what is printed. Empty: "
+             "that of control.listen, or this machine's name where that stands for all addresses."});
   r.add("cluster.name", s.cluster.name,
         {.doc = "What status and logs call this process. Empty: the control port's address, or host name and process "
                 "id of one that joined.",
@@ -491,6 +498,13 @@ bool is_loopback(const std::string& host) {
   in_addr address{};
   // All of it, or 127.0.0.1.example.com would be one.
   return ::inet_pton(AF_INET, host.c_str(), &address) == 1 && ntohl(address.s_addr) >> 24U == 127;
+}
+
+bool is_wildcard(const std::string& host) {
+  in_addr v4{};
+  if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return v4.s_addr == htonl(INADDR_ANY);
+  in6_addr v6{};
+  return ::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6);
 }
 
 } // namespace godwit::main

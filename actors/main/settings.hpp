@@ -112,6 +112,7 @@ struct serve_settings {
   } http;
   struct {
     std::string listen = "127.0.0.1:7070";
+    std::string advertise;
   } control;
   struct {
     std::string name; // of this process; empty: host and process id
@@ -186,5 +187,7 @@ struct endpoint {
 [[nodiscard]] bool is_address(const std::string& text);
 /// Whether only this machine can reach such an address.
 [[nodiscard]] bool is_loopback(const std::string& host);
+/// Whether it stands for all addresses of the machine, and so names none: 0.0.0.0 or ::.
+[[nodiscard]] bool is_wildcard(const std::string& host);
 
 } // namespace godwit::main

@@ -230,6 +230,18 @@ TEST_F(Nodes, TheLastOneThatIsToldToEndDoesNotWait) {
   EXPECT_THAT(member.process.err(), HasSubstr("the last one that takes requests"));
 }
 
+TEST_F(Nodes, AHeadOnAllAddressesNamesOneToJoin) {
+  for (const auto& [advertised, said] : std::vector<std::pair<std::string, std::string>>{
+           {"head.example", "--join head.example:"}, {"", "--join "}}) {
+    served head(patient({"--instances", "0", "--control", "0.0.0.0:0", "--control-advertise", advertised}));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    const auto printed = head.process.out();
+    const auto line = printed.substr(printed.find("ready for members"));
+    EXPECT_THAT(line, HasSubstr(said));
+    EXPECT_EQ(line.find("0.0.0.0"), std::string::npos) << line;
+  }
+}
+
 TEST_F(Nodes, WhatCannotWorkEndsWithOneLineAndTheRightCode) {
   served head({"--instances", "1", "--threads", "1", "--model-context-max", "512"});
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
