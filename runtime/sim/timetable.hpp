@@ -31,6 +31,12 @@ public:
     if (!nodes_.empty()) visit(1, earliest, look);
   }
 
+  /// When something is due first; the largest time: nothing is.
+  [[nodiscard]] time earliest() {
+    refresh();
+    return nodes_.empty() ? never : least_[1];
+  }
+
 private:
   static constexpr time never = time::max();
 

@@ -18,7 +18,9 @@ std::uint64_t world::steps() const noexcept { return state_->steps; }
 void world::record_to(std::shared_ptr<trace::recorder> recorder) noexcept { state_->recorder = std::move(recorder); }
 void world::log_to(event_log* log) noexcept { state_->log_to(log); }
 
-bool world::step() { return state_->run_ready() || state_->fire_timer(); }
+void world::spend(std::chrono::nanoseconds most) noexcept { state_->spend(most); }
+
+bool world::step() { return state_->step(); }
 
 bool world::run(std::uint64_t steps_max) {
   for (std::uint64_t i = 0; i < steps_max; ++i)

@@ -65,7 +65,22 @@ bool world_state::run_ready() {
   ready_.pop_back();
   ++steps;
   owner->jobs->run(job);
+  if (work_max_.count() > 0) {
+    const auto work = static_cast<std::int64_t>(order.below(static_cast<std::uint64_t>(work_max_.count()) + 1));
+    timers.advance(timers.now() + std::chrono::nanoseconds{work});
+  }
   return true;
+}
+
+bool world_state::timer_is_due() {
+  if (!timers.empty() && timers.earliest() <= timers.now()) return true;
+  return living.earliest() <= timers.now();
+}
+
+// Where messages take no time, all that are ready come before the next timer.
+bool world_state::step() {
+  if (work_max_.count() > 0 && !ready_.empty() && timer_is_due() && order.below(2) == 0) return fire_timer();
+  return run_ready() || fire_timer();
 }
 
 bool world_state::fire_timer() {

@@ -54,6 +54,9 @@ public:
   bool run_ready();
   /// One timer; false where there is none.
   bool fire_timer();
+  /// One of the two.
+  bool step();
+  void spend(std::chrono::nanoseconds most) noexcept { work_max_ = most; }
   /// Runs what is ready on this node and nothing else, until nothing is: for taking a system down. In order, since
   /// nobody is there to see another one.
   void drain(node& owner);
@@ -79,6 +82,8 @@ public:
 
 private:
   void park(node& n);
+  [[nodiscard]] bool timer_is_due();
+  std::chrono::nanoseconds work_max_{0}; ///< that handling a message takes
   std::vector<std::pair<node*, caf::resumable*>> ready_;
   std::thread::id owner_ = std::this_thread::get_id();
 };

@@ -112,5 +112,37 @@ TEST(VirtualTime, AThousandActorsThatWakeAtOnceDoSoEachOnceInAnOrderOfTheSeed) {
   EXPECT_NE(order, who_wakes(2, 1000));
 }
 
+// Where messages take no time, a question within a process is answered before any timer. Where they take some, its
+// patience may be over first, and which it is follows from the seed.
+TEST(VirtualTime, MessagesThatTakeTimeLetAsksTimeOut) {
+  const auto run = [](std::uint64_t seed, nanoseconds work) {
+    sim::world world{seed};
+    world.spend(work);
+    sim::system system{world};
+    std::atomic<int> live{0};
+    const auto answering = system.spawn<server>(live);
+    const auto asking = system.spawn<relay>(answering, live, 5us);
+    std::string out;
+    for (int i = 0; i < 20; ++i) {
+      const auto answer = system.ask(asking, 1s, slow_question{0ns, i});
+      out += answer ? 'a' : answer.error().code == async::error_code::timeout ? 't' : '?';
+    }
+    return out;
+  };
+  std::set<std::string> seen;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_EQ(run(seed, 0ns), std::string(20, 'a'));
+    const auto one = run(seed, 4us);
+    EXPECT_EQ(one, run(seed, 4us));
+    EXPECT_EQ(one.find('?'), std::string::npos);
+    seen.insert(one);
+  }
+  std::string all;
+  for (const auto& one : seen) all += one;
+  EXPECT_NE(all.find('a'), std::string::npos);
+  EXPECT_NE(all.find('t'), std::string::npos);
+  EXPECT_GT(seen.size(), 1U);
+}
+
 } // namespace
 } // namespace godwit::runtime::test

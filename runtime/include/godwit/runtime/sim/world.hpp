@@ -43,6 +43,11 @@ public:
   /// Random numbers that follow from the seed, by stream, so that one part's draws do not shift another's.
   [[nodiscard]] async::counter_random random(std::uint64_t stream) const noexcept;
 
+  /// From now on handling a message takes the world up to `most`, drawn for each. Timers fall due meanwhile, and take
+  /// turns with the messages that are ready: so asks within a process can time out, and others' messages arrive in the
+  /// middle of a conversation. 0, as at first: messages take no time, and those that are ready come before any timer.
+  void spend(std::chrono::nanoseconds most) noexcept;
+
   /// One message or one timer; false where nothing is left to happen.
   bool step();
   /// Until nothing is left to happen. False: `steps_max` came first.
