@@ -102,6 +102,19 @@ for (const name of ['served', 'simulated'])
     await done();
   });
 
+test('a page of one request has its whole waterfall, and says what it leaves out', async () => {
+  const told = JSON.parse(execFileSync(process.env.BROWSER_GODWIT, ['trace', 'slow', `${work}/served.gwt`, '--json', '--count', '1000']));
+  const { page, done } = await open(file('chosen', '#view=requests&request=3'));
+  await page.locator('.parts .part').first().waitFor();
+  const shown = await page.locator('.parts .part').evaluateAll((all) => Object.fromEntries(all.map((p) => [p.dataset.part, Number(p.dataset.ns)])));
+  const { spent_ns } = told.find((one) => String(one.request) === '3');
+  assert.deepEqual(shown, Object.fromEntries(Object.entries(spent_ns).filter(([, ns]) => ns > 0)));
+  const notice = await page.locator('#notice').textContent();
+  assert.match(notice, /left out as not about what --request names/);
+  assert.ok(!notice.includes('older'), notice);
+  await done();
+});
+
 test('a message in the sequence leads to its cause and effects', async () => {
   const { page, done } = await open(file('served', '#view=requests&request=1'));
   await page.locator('.waterfall-head a', { hasText: 'sequence' }).click();

@@ -52,8 +52,10 @@ function render() {
 
 function showNotice(model) {
   const lines = [];
+  if (model.othersLeftOut > 0) lines.push(`${plural(model.othersLeftOut, 'event')} of ${grouped(model.eventsTotal)} left out as not about what --request names`);
   if (model.leftOut > 0) lines.push(`${plural(model.leftOut, 'older event')} of ${grouped(model.eventsTotal)} left out to keep this page quick`);
   if (model.textsLeftOut > 0) lines.push(`contents of ${plural(model.textsLeftOut, 'event')} left out for their size`);
+  if (model.attributesLeftOut > 0) lines.push(`attributes of ${plural(model.attributesLeftOut, 'event')} left out for their size`);
   let lost = 0;
   for (let i = 0; i < model.count; i++) if (model.kind[i] === kind.gap) lost += Number(model.lost[i]);
   if (lost > 0) lines.push(`${plural(lost, 'event')} lost while recording`);

@@ -27,7 +27,9 @@ class Model {
     this.remarks = data.remarks;
     this.eventsTotal = data.events_total;
     this.leftOut = data.left_out;
+    this.othersLeftOut = data.others_left_out;
     this.textsLeftOut = data.texts_left_out;
+    this.attributesLeftOut = data.attributes_left_out;
     this.origin = Number(data.origin_ns);
     const c = data.columns;
     this.count = c.kind.length;
