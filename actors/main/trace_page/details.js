@@ -6,8 +6,14 @@ const details = {
   effectsMax: 50,
   contentMax: 4000,
 
-  clear() {
-    byId('details').replaceChildren(h('p', {class: 'hint'}, 'Nothing chosen. Click a node, an arrow, a bar or a message.'));
+  say(hint) {
+    byId('details').replaceChildren(h('p', {class: 'hint'}, hint));
+  },
+
+  showEvent(model, id) {
+    const i = id ? model.find(id) : -1;
+    if (i >= 0) this.show(model, i);
+    else this.say(id ? `Event ${clean(id, 40)} is not among the events here.` : 'Nothing chosen. Click a node, an arrow, a bar or a message.');
   },
 
   show(model, i) {

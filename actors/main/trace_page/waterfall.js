@@ -54,7 +54,7 @@ const waterfall = {
   drawHead(model, entry, path) {
     const total = Object.values(path.parts).reduce((a, b) => a + b, 0);
     const parts = partNames.filter((p) => path.parts[p] > 0);
-    const every = h('input', {type: 'checkbox', id: 'every', onchange: (event) => { this.every = event.target.checked; this.render(this.model); }});
+    const every = h('input', {type: 'checkbox', id: 'every', onchange: (event) => { this.every = event.target.checked; render(); }});
     every.checked = this.every;
     const button = (text, label, action) => h('button', {'aria-label': label, title: label, onclick: action}, text);
     this.head.replaceChildren(
@@ -142,23 +142,20 @@ const waterfall = {
   },
 
   drag(event) {
+    if (event.button !== 0 || !event.isPrimary) return;
     const from = this.timeAt(event.clientX);
     const start = event.clientX;
     const mark = h('span', {class: 'drag'});
     this.axis.append(mark);
-    this.axis.setPointerCapture(event.pointerId);
-    const move = (e) => {
+    drag(this.axis, event, (e) => {
       const [x, y] = [this.at(from), this.at(this.timeAt(e.clientX))].sort((p, q) => p - q);
       Object.assign(mark.style, {left: `${x}px`, width: `${y - x}px`});
-    };
-    const end = (e) => {
-      this.axis.removeEventListener('pointermove', move);
+    }, (e) => {
       mark.remove();
+      if (!e || Math.abs(e.clientX - start) <= 4) return;
       const to = this.timeAt(e.clientX);
-      if (Math.abs(e.clientX - start) > 4) this.setRange(Math.min(from, to), Math.max(from, to));
-    };
-    this.axis.addEventListener('pointermove', move);
-    this.axis.addEventListener('pointerup', end, {once: true});
+      this.setRange(Math.min(from, to), Math.max(from, to));
+    });
   },
 
   key(event) {
