@@ -35,6 +35,9 @@ function clean(text, longest = 80) {
   return whole.replace(invisible, '\ufffd').replace(/[\ud800-\udfff](?![\udc00-\udfff])(?<![\ud800-\udbff][\udc00-\udfff])/g, '\ufffd');
 }
 
+// Of texts, which need new lines and the joiners of their letters.
+const legible = (text) => text.replace(invisible, (c) => ('\n\r\t\u200c\u200d'.includes(c) ? c : '\ufffd'));
+
 // A name amid other text: isolated, so that one written from right to left does not turn its surroundings.
 const named = (text, longest) => h('bdi', {class: 'name'}, clean(text, longest));
 

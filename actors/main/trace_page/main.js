@@ -94,7 +94,7 @@ function begin() {
   search.make();
   timeline.make();
   live.make();
-  details.showEvent(null, '');
+  details.say(details.nothing);
   readHash();
   window.addEventListener('hashchange', () => {
     const before = state;
