@@ -36,6 +36,7 @@ test('the topology has the actors and the pairs of the recording', async () => {
 
   const busiest = page.locator('#topology [data-kind=edge]').nth(counts.indexOf(Math.max(...counts)));
   await busiest.dispatchEvent('click');
+  await page.locator('#details .types').waitFor();
   const inPanel = await page.locator('#details .types tbody td:nth-child(2)').allTextContents();
   assert.equal(inPanel.reduce((sum, n) => sum + Number(n.replaceAll(',', '')), 0), Math.max(...counts));
   await done();
@@ -261,8 +262,8 @@ test('a running server shows its last seconds', async () => {
   await page.locator('#topology [data-kind=node]').first().waitFor();
   assert.ok(await page.locator('#topology [data-kind=edge]').count() > 3);
   await ask();
-  const before = await page.locator('#live-status').textContent();
-  await page.waitForFunction((text) => document.getElementById('live-status').textContent !== text, before);
+  const before = await page.locator('#live-text').textContent();
+  await page.waitForFunction((text) => document.getElementById('live-text').textContent !== text, before);
   await page.locator('#tab-requests').click();
   await page.locator('.request').first().click();
   await page.locator('.bars .row').first().waitFor();
