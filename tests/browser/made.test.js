@@ -166,6 +166,26 @@ test('a drag is of the first button, and ends when the browser takes it over', a
   await done();
 });
 
+test('a drag over the axis of a waterfall zooms, of the first button only', async () => {
+  const events = Array.from({ length: 20 }, (_, i) => event(i, { cause: i - 1, request: '7' }));
+  const { page, opened, done } = await open(recording({ actors: ['left', 'right'], events }), '#view=requests&request=7');
+  await opened();
+  const range = () => page.locator('.axis').getAttribute('data-range');
+  const whole = await range();
+  const box = await page.locator('.axis').boundingBox();
+  for (const [button, taken] of [['middle', false], ['left', true], ['left', false]]) {
+    await page.locator('.waterfall-head button', { hasText: 'Fit' }).click();
+    await page.mouse.move(box.x + box.width * 0.5, box.y + 8);
+    await page.mouse.down({ button });
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 8);
+    if (taken) await page.locator('.axis').dispatchEvent('pointercancel');
+    await page.mouse.up({ button });
+    assert.equal(await range() === whole, button === 'middle' || taken);
+    assert.equal(await page.locator('.drag').count(), 0);
+  }
+  await done();
+});
+
 test('the chosen node is in the address, and its panel follows the window', async () => {
   const { page, opened, to, done } = await open(talk());
   await opened();
