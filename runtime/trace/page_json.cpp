@@ -64,7 +64,8 @@ public:
     append_json_string(out_, options_.title);
     out_ += options_.live ? ",\"live\":true" : ",\"live\":false";
     field("events_total", from_.events.size());
-    field("left_out", from_.events.size() - chosen_.indexes.size());
+    field("left_out", chosen_.older);
+    field("others_left_out", chosen_.others);
     out_ += ",\"origin_ns\":";
     append_quoted(out_, chosen_.origin_ns);
     processes();
@@ -72,7 +73,8 @@ public:
     far_causes();
     contents();
     attributes();
-    field("texts_left_out", texts_left_out_);
+    field("texts_left_out", texts_.left_out);
+    field("attributes_left_out", values_.left_out);
     tables();
     out_ += '}';
     escape_markup();
@@ -198,7 +200,8 @@ private:
 
   void contents() {
     sparse(
-        "contents", [this](const event& e) { return (!e.content.empty() || !e.text.empty()) && room(e.text.size()); },
+        "contents",
+        [this](const event& e) { return (!e.content.empty() || !e.text.empty()) && room(texts_, e.text.size()); },
         [this](const event& e) {
           out_ += ',';
           append(out_, e.content.size());
@@ -218,7 +221,7 @@ private:
         [this](const event& e) {
           std::size_t bytes = 0;
           for (const auto& a : e.attributes) bytes += a.name.size() + a.value.size();
-          return !e.attributes.empty() && room(bytes);
+          return !e.attributes.empty() && room(values_, bytes);
         },
         [this](const event& e) {
           for (const auto& a : e.attributes) {
@@ -230,12 +233,17 @@ private:
         });
   }
 
-  bool room(std::size_t bytes) {
-    if (texts_ + bytes > options_.texts_max) {
-      ++texts_left_out_;
+  struct budget {
+    std::size_t used = 0;
+    std::uint64_t left_out = 0; ///< events
+  };
+
+  bool room(budget& of, std::size_t bytes) {
+    if (of.used + bytes > options_.texts_max) {
+      ++of.left_out;
       return false;
     }
-    texts_ += bytes;
+    of.used += bytes;
     return true;
   }
 
@@ -305,8 +313,8 @@ private:
   numbering<std::uint64_t> names_;
   numbering<std::uint64_t> requests_;
   numbering<actor_id> actors_;
-  std::size_t texts_ = 0;
-  std::uint64_t texts_left_out_ = 0;
+  budget texts_;
+  budget values_; // its own: contents must not push out what names a request and its steps
   std::string out_;
 };
 

@@ -1,7 +1,9 @@
 #include "trace/page_selection.hpp"
 
+#include <godwit/runtime/trace/analysis/requests.hpp>
+
 #include <algorithm>
-#include <unordered_set>
+#include <numeric>
 
 namespace godwit::runtime::trace {
 
@@ -16,20 +18,18 @@ std::optional<std::size_t> position(const positions_by_id& in, event_id id) {
   return at->second;
 }
 
-/// Events about the requests, and the causes of those, up to the roots.
+/// What `--request` means elsewhere, too, and the causes of that, up to the roots.
 std::vector<std::size_t> of_requests(const recording& from, const std::vector<std::uint64_t>& requests) {
-  positions_by_id all;
-  all.reserve(from.events.size());
-  for (std::size_t i = 0; i < from.events.size(); ++i) all.emplace_back(from.events[i].id, i);
-  std::sort(all.begin(), all.end());
-  const std::unordered_set<std::uint64_t> wanted(requests.begin(), requests.end());
-  std::vector<bool> taken(from.events.size());
-  for (std::size_t i = 0; i < from.events.size(); ++i) {
-    if (!wanted.contains(from.events[i].request)) continue;
-    // Each step takes an event that was not taken before, so a malformed recording with a cycle ends as well.
-    for (std::optional<std::size_t> at = i; at && !taken[*at]; at = position(all, from.events[*at].cause))
-      taken[*at] = true;
-  }
+  const analysis::index all(from);
+  std::vector<bool> taken(all.size());
+  for (const auto request : requests)
+    for (auto at : analysis::events_of(all, request))
+      // Each step takes an event that was not taken before, so a malformed recording with a cycle ends as well.
+      for (; at != analysis::nowhere && !taken[at]; at = all.cause(at)) taken[at] = true;
+  // A request waits for steps of a device and for transfers that are not its own.
+  for (analysis::position p = 0; p < all.size(); ++p)
+    if (const auto cause = all.cause(p); all[p].kind == event_kind::span && cause != analysis::nowhere && taken[cause])
+      taken[p] = true;
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < taken.size(); ++i)
     if (taken[i]) out.push_back(i);
@@ -42,14 +42,17 @@ std::optional<std::size_t> page_selection::find(event_id id) const { return posi
 
 page_selection choose(const recording& from, const page_json_options& options) {
   page_selection out;
-  if (!options.requests.empty())
+  if (!options.requests.empty()) {
     out.indexes = of_requests(from, options.requests);
-  else
-    for (std::size_t i = from.events.size() - std::min(from.events.size(), options.events_max); i < from.events.size();
-         ++i)
-      out.indexes.push_back(i);
-  if (out.indexes.size() > options.events_max)
-    out.indexes.erase(out.indexes.begin(), out.indexes.end() - static_cast<std::ptrdiff_t>(options.events_max));
+    out.others = from.events.size() - out.indexes.size();
+  } else {
+    out.indexes.resize(from.events.size());
+    std::iota(out.indexes.begin(), out.indexes.end(), std::size_t{0});
+  }
+  if (out.indexes.size() > options.events_max) {
+    out.older = out.indexes.size() - options.events_max;
+    out.indexes.erase(out.indexes.begin(), out.indexes.begin() + static_cast<std::ptrdiff_t>(out.older));
+  }
   out.positions.reserve(out.indexes.size());
   for (std::size_t i = 0; i < out.indexes.size(); ++i) {
     const auto& e = from.events[out.indexes[i]];

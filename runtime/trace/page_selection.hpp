@@ -14,6 +14,8 @@ namespace godwit::runtime::trace {
 struct page_selection {
   std::vector<std::size_t> indexes; ///< into recording::events, rising
   std::int64_t origin_ns = 0;       ///< when the earliest of them was queued or began
+  std::size_t older = 0;            ///< left out for page_json_options::events_max
+  std::size_t others = 0;           ///< left out as nothing that page_json_options::requests asks for
 
   /// The position in `indexes` of an event.
   [[nodiscard]] std::optional<std::size_t> find(event_id id) const;

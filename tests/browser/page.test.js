@@ -36,6 +36,7 @@ test('the topology has the actors and the pairs of the recording', async () => {
 
   const busiest = page.locator('#topology [data-kind=edge]').nth(counts.indexOf(Math.max(...counts)));
   await busiest.dispatchEvent('click');
+  await page.locator('#details .types').waitFor();
   const inPanel = await page.locator('#details .types tbody td:nth-child(2)').allTextContents();
   assert.equal(inPanel.reduce((sum, n) => sum + Number(n.replaceAll(',', '')), 0), Math.max(...counts));
   await done();
@@ -101,6 +102,19 @@ for (const name of ['served', 'simulated'])
     }
     await done();
   });
+
+test('a page of one request has its whole waterfall, and says what it leaves out', async () => {
+  const told = JSON.parse(execFileSync(process.env.BROWSER_GODWIT, ['trace', 'slow', `${work}/served.gwt`, '--json', '--count', '1000']));
+  const { page, done } = await open(file('chosen', '#view=requests&request=3'));
+  await page.locator('.parts .part').first().waitFor();
+  const shown = await page.locator('.parts .part').evaluateAll((all) => Object.fromEntries(all.map((p) => [p.dataset.part, Number(p.dataset.ns)])));
+  const { spent_ns } = told.find((one) => String(one.request) === '3');
+  assert.deepEqual(shown, Object.fromEntries(Object.entries(spent_ns).filter(([, ns]) => ns > 0)));
+  const notice = await page.locator('#notice').textContent();
+  assert.match(notice, /left out as not about what --request names/);
+  assert.ok(!notice.includes('older'), notice);
+  await done();
+});
 
 test('a message in the sequence leads to its cause and effects', async () => {
   const { page, done } = await open(file('served', '#view=requests&request=1'));
@@ -248,8 +262,8 @@ test('a running server shows its last seconds', async () => {
   await page.locator('#topology [data-kind=node]').first().waitFor();
   assert.ok(await page.locator('#topology [data-kind=edge]').count() > 3);
   await ask();
-  const before = await page.locator('#live-status').textContent();
-  await page.waitForFunction((text) => document.getElementById('live-status').textContent !== text, before);
+  const before = await page.locator('#live-text').textContent();
+  await page.waitForFunction((text) => document.getElementById('live-text').textContent !== text, before);
   await page.locator('#tab-requests').click();
   await page.locator('.request').first().click();
   await page.locator('.bars .row').first().waitFor();

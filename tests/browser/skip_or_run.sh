@@ -21,5 +21,6 @@ trap 'rm -rf "$work"' EXIT
 for name in served hostile large simulated; do
   "$1" trace ui "$work/$name.gwt" --output "$work/$name.html"
 done
+"$1" trace ui "$work/served.gwt" --request 3 --output "$work/chosen.html"
 BROWSER_WORK=$work BROWSER_PROGRAM=$chromium BROWSER_GODWIT=$1 \
-  "$here/../e2e/with_server.sh" "$1" --instances 2 --http-debug -- node --test "$here/page.test.js"
+  "$here/../e2e/with_server.sh" "$1" --instances 2 --http-debug -- node --test "$here/page.test.js" "$here/made.test.js"

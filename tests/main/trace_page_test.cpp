@@ -4,12 +4,15 @@
 #include "main/trace_page.hpp"
 #include "main/trace_ui_command.hpp"
 
+#include <godwit/runtime/trace/analysis/labels.hpp>
+#include <godwit/runtime/trace/analysis/requests.hpp>
 #include <godwit/runtime/trace/page_json.hpp>
 
 #include <boost/json.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 namespace godwit::main {
@@ -97,6 +100,27 @@ TEST(TracePageJson, AChosenRequestComesWithWhatLedToIt) {
   EXPECT_EQ(found, about);
 }
 
+TEST(TracePageJson, AChosenRequestComesWithTheStepsThatNameItAmongOthers) {
+  const auto from = scene();
+  trace::page_json_options options;
+  options.requests = {3};
+  const auto page = page_of(from, options);
+  std::set<std::pair<std::int64_t, std::int64_t>> there;
+  for (std::size_t i = 0; i < rows(page); ++i) there.emplace(number(page, "process", i), number(page, "number", i));
+  std::size_t shared = 0;
+  for (const auto& e : from.events) {
+    if (from.name_of(e) != "device.step" || e.request != 0) continue;
+    const auto named = trace::analysis::numbers_in(trace::analysis::attribute_of(e, "requests"));
+    if (std::find(named.begin(), named.end(), 3U) == named.end()) continue;
+    ++shared;
+    EXPECT_TRUE(there.contains({e.id.process, static_cast<std::int64_t>(e.id.number)})) << e.id.number;
+  }
+  EXPECT_GT(shared, 0U);
+  // They are not missing for their age.
+  EXPECT_EQ(page.at("left_out").to_number<int>(), 0);
+  EXPECT_EQ(page.at("others_left_out").to_number<std::size_t>(), from.events.size() - rows(page));
+}
+
 TEST(TracePageJson, HostileNamesAndContentsStayText) {
   support::trace_builder b;
   b.process("</script><script>alert(1)</script>");
@@ -136,6 +160,26 @@ TEST(TracePageJson, LongTextsAreCutBetweenCharactersAndTooManyAreCounted) {
   const std::string shown(page.at("contents").at(0).at(3).as_string());
   EXPECT_THAT(shown, HasSubstr("[150 more bytes"));
   EXPECT_THAT(shown, Not(HasSubstr("\xef\xbf\xbd")));
+}
+
+TEST(TracePageJson, ContentsLeaveRoomForAttributes) {
+  support::trace_builder b;
+  b.process("p");
+  const auto who = b.actor(0, "a");
+  support::sending how;
+  how.text = std::string(400, 'x');
+  auto cause = b.deliver({}, {}, who, "t", 1'000, 10, how);
+  cause = b.deliver(cause, who, who, "t", 2'000, 10, how);
+  b.span(cause, 0, who, "http.request", 3'000, 4'000, {{"status", "200"}, {"request", "1"}});
+  b.note(cause, who, "large", 4'000, {{"value", std::string(600, 'y')}});
+  trace::page_json_options options;
+  options.texts_max = 500;
+  const auto page = page_of(b.finish(), options);
+  EXPECT_EQ(page.at("contents").as_array().size(), 1U);
+  EXPECT_EQ(page.at("texts_left_out").to_number<int>(), 1);
+  ASSERT_EQ(page.at("attributes").as_array().size(), 1U);
+  EXPECT_EQ(page.at("attributes").at(0).at(1).as_string(), "status");
+  EXPECT_EQ(page.at("attributes_left_out").to_number<int>(), 1);
 }
 
 TEST(TracePageJson, ACycleInABrokenRecordingEnds) {

@@ -5,9 +5,18 @@ const typeText = (model, type) => (type < 0 ? messageKinds[-1 - type] : model.sh
 const details = {
   effectsMax: 50,
   contentMax: 4000,
+  attributeMax: 1000,
+  nothing: 'Nothing chosen. Click a node, an arrow, a bar or a message.',
 
-  clear() {
-    byId('details').replaceChildren(h('p', {class: 'hint'}, 'Nothing chosen. Click a node, an arrow, a bar or a message.'));
+  say(hint) {
+    byId('details').replaceChildren(h('p', {class: 'hint'}, hint));
+  },
+
+  showEvent(model, id) {
+    const i = model.find(id);
+    if (i >= 0) this.show(model, i);
+    else if (id) this.say(`Event ${clean(id, 40)} is not among the events here.`);
+    else this.say(this.nothing);
   },
 
   show(model, i) {
@@ -30,7 +39,7 @@ const details = {
     if (flags.length > 0) row('besides', flags.join(', '));
     this.links(model, i, row);
     const attributes = model.attributes.get(i) ?? [];
-    for (let a = 0; a < attributes.length; a += 2) rows.push(h('tr', {class: 'attribute'}, h('th', {scope: 'row'}, named(attributes[a])), h('td', {}, named(attributes[a + 1], 1000))));
+    for (let a = 0; a < attributes.length; a += 2) rows.push(h('tr', {class: 'attribute'}, h('th', {scope: 'row'}, named(attributes[a])), h('td', {}, this.beginning(h('bdi', {class: 'name'}), attributes[a + 1], this.attributeMax))));
     const title = h('h2', {}, named(model.typeOf(i)));
     byId('details').replaceChildren(title, h('table', {}, h('tbody', {}, rows)), this.content(model, i), this.effects(model, i));
   },
@@ -54,13 +63,25 @@ const details = {
   content(model, i) {
     const found = model.contents.get(i);
     if (!found) return '';
-    const text = h('pre', {class: 'content', tabindex: 0, 'aria-label': 'Content'}, found.text.slice(0, this.contentMax));
-    const out = h('div', {}, h('h3', {}, `Content${found.size > 0 ? `, ${bytes(found.size)}` : ''}`), text);
-    if (found.text.length > this.contentMax)
-      out.append(h('button', {onclick: (event) => { text.textContent = found.text; event.target.remove(); }}, `Show all ${grouped(found.text.length)} characters`));
+    const out = h('div', {}, h('h3', {}, `Content${found.size > 0 ? `, ${bytes(found.size)}` : ''}`),
+      this.beginning(h('pre', {class: 'content', tabindex: 0, 'aria-label': 'Content'}), found.text, this.contentMax));
     if (found.actors.length > 0)
       out.append(h('p', {}, 'names ', found.actors.flatMap((a, n) => [n > 0 ? ', ' : '', a > 0 ? this.actor(model, a - 1) : '?'])));
     return out;
+  },
+
+  // Of a long text, and a button that shows the rest.
+  beginning(element, text, most) {
+    const whole = legible(text);
+    element.textContent = whole.slice(0, most);
+    if (whole.length <= most) return [element];
+    const showAll = (event) => {
+      element.textContent = whole;
+      element.tabIndex = 0; // takes the focus of the button
+      element.focus();
+      event.target.remove();
+    };
+    return [element, h('button', {onclick: showAll}, `Show all ${grouped(whole.length)} characters`)];
   },
 
   event(model, i, role) {

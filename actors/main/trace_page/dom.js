@@ -35,8 +35,42 @@ function clean(text, longest = 80) {
   return whole.replace(invisible, '\ufffd').replace(/[\ud800-\udfff](?![\udc00-\udfff])(?<![\ud800-\udbff][\udc00-\udfff])/g, '\ufffd');
 }
 
+// Of texts, which need new lines and the joiners of their letters.
+const legible = (text) => text.replace(invisible, (c) => ('\n\r\t\u200c\u200d'.includes(c) ? c : '\ufffd'));
+
 // A name amid other text: isolated, so that one written from right to left does not turn its surroundings.
 const named = (text, longest) => h('bdi', {class: 'name'}, clean(text, longest));
+
+// What a redraw put in the place of the element that had the focus gets it: what is called like that, or else the first
+// beside it, or else the list of the view.
+function keepFocus(redraw) {
+  const had = document.activeElement;
+  const home = had?.closest('section, aside, #filters');
+  redraw();
+  const visible = (e) => e.isConnected && e.getClientRects().length > 0;
+  if (!home || visible(had)) return;
+  const name = (e) => e.id || e.dataset.key || e.dataset.role || e.getAttribute('aria-label') || e.textContent;
+  const others = [...home.querySelectorAll('a, button, input, select, [tabindex]')].filter(visible);
+  const same = others.filter((e) => name(e) === name(had));
+  const next = same.find((e) => e.textContent === had.textContent) ?? same[0] ?? others[0];
+  if (next) next.focus({preventScroll: true});
+  else focusList();
+}
+
+const focusList = () => document.querySelector('section:not([hidden]) .rows:not([hidden])')?.focus({preventScroll: true});
+
+// From a press on the element until it is let go: move(event), then end(event), or end(null) if the browser took over.
+function drag(element, press, move, end) {
+  const over = new AbortController();
+  const {signal} = over;
+  const stop = (event) => {
+    over.abort();
+    end(event.type === 'pointerup' ? event : null);
+  };
+  element.setPointerCapture(press.pointerId);
+  element.addEventListener('pointermove', move, {signal});
+  for (const type of ['pointerup', 'pointercancel', 'lostpointercapture']) element.addEventListener(type, stop, {signal});
+}
 
 const link = (text, changes, longest) =>
   h('a', {href: hashOf({...state, ...changes})}, text instanceof Node ? text : named(text, longest));

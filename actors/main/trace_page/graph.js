@@ -44,7 +44,7 @@ function graphOf(model, from, to, each) {
     const b = node(model.receiver[i]);
     a.out++;
     b.in++;
-    const key = `${a.index}>${b.index}`;
+    const key = `${a.key}>${b.key}`; // and no number: the next recording of a live page counts others first
     if (!edges.has(key)) edges.set(key, {key, from: a, to: b, count: 0, bytes: 0, types: new Map()});
     const edge = edges.get(key);
     edge.count++;
@@ -134,27 +134,30 @@ function ring(nodes, edges) {
   const n = order.length;
   if (n > ringMax) return order;
   const at = new Map(order.map((node, i) => [node, i]));
-  const pairs = edges.filter((e) => at.has(e.from) && at.has(e.to) && e.from !== e.to).map((e) => ({...e, weight: Math.log(1 + e.count)}));
-  const length = () => pairs.reduce((sum, e) => {
-    const apart = Math.abs(at.get(e.from) - at.get(e.to));
-    return sum + e.weight * Math.min(apart, n - apart);
+  const peers = new Map(order.map((node) => [node, []]));
+  for (const {from, to, count} of edges) {
+    if (!at.has(from) || !at.has(to) || from === to) continue;
+    peers.get(from).push([to, Math.log(1 + count)]);
+    peers.get(to).push([from, Math.log(1 + count)]);
+  }
+  const length = (node) => peers.get(node).reduce((sum, [peer, weight]) => {
+    const apart = Math.abs(at.get(node) - at.get(peer));
+    return sum + weight * Math.min(apart, n - apart);
   }, 0);
   const swap = (i, j) => {
     [order[i], order[j]] = [order[j], order[i]];
     at.set(order[i], i);
     at.set(order[j], j);
   };
-  let best = length();
   for (let round = 0, better = true; better && round < 6; round++) {
     better = false;
     for (let i = order[0]?.outside ? 1 : 0; i < n; i++)
       for (let j = i + 1; j < n; j++) {
+        const both = () => length(order[i]) + length(order[j]); // nothing changes for the others
+        const before = both();
         swap(i, j);
-        const now = length();
-        if (now < best - 1e-9) {
-          best = now;
-          better = true;
-        } else swap(i, j);
+        if (both() < before - 1e-9) better = true;
+        else swap(i, j);
       }
   }
   return order;

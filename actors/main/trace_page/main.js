@@ -1,7 +1,8 @@
 // What is shown is in the address after '#', so that links, reloading and the browser's back button work.
 
 const views = {topology, requests, sequence};
-const empty = {view: 'topology', request: '', event: '', type: '', actor: '', from: '', to: ''};
+const empty = {view: 'topology', node: '', request: '', event: '', type: '', actor: '', from: '', to: ''};
+const filtersOf = {topology: [], requests: ['request'], sequence: ['request', 'type', 'actor']};
 let state = {...empty};
 
 function hashOf(wanted) {
@@ -15,18 +16,24 @@ function readHash() {
   state = {...empty};
   for (const name of Object.keys(empty)) if (given.has(name)) state[name] = given.get(name);
   if (!Object.hasOwn(views, state.view)) state.view = 'topology';
+  if (state.event) state.node = ''; // the panel has room for one
   for (const end of ['from', 'to']) if (!/^-?\d{0,18}$/.test(state[end])) state[end] = '';
 }
 
+// Whether the address changes, so that drawing is still to come.
 function go(changes) {
   const hash = hashOf({...state, ...changes});
-  if (hash === location.hash || (hash === '#' && location.hash === '')) render();
+  const same = hash === location.hash || (hash === '#' && location.hash === '');
+  if (same) render();
   else location.hash = hash;
+  return !same;
 }
 
 function render() {
-  const model = current;
-  if (!model) return;
+  if (current) keepFocus(() => draw(current));
+}
+
+function draw(model) {
   document.title = model.title ? `${clean(model.title, 60)} · godwit trace` : 'godwit trace';
   byId('title').textContent = clean(model.title, 120);
   showNotice(model);
@@ -39,21 +46,16 @@ function render() {
     byId(`tab-${name}`).tabIndex = chosen ? 0 : -1;
     if (chosen) view.render(model);
   }
-  if (!state.event) {
-    if (details.shown) details.clear();
-    details.shown = '';
-    return;
-  }
-  const i = model.find(state.event);
-  if (i >= 0) details.show(model, i);
-  else byId('details').replaceChildren(h('p', {class: 'hint'}, `Event ${clean(state.event, 40)} is not among the events here.`));
-  details.shown = state.event;
+  if (state.node) topology.showChosen(model);
+  else details.showEvent(model, state.event);
 }
 
 function showNotice(model) {
   const lines = [];
+  if (model.othersLeftOut > 0) lines.push(`${plural(model.othersLeftOut, 'event')} of ${grouped(model.eventsTotal)} left out as not about what --request names`);
   if (model.leftOut > 0) lines.push(`${plural(model.leftOut, 'older event')} of ${grouped(model.eventsTotal)} left out to keep this page quick`);
   if (model.textsLeftOut > 0) lines.push(`contents of ${plural(model.textsLeftOut, 'event')} left out for their size`);
+  if (model.attributesLeftOut > 0) lines.push(`attributes of ${plural(model.attributesLeftOut, 'event')} left out for their size`);
   let lost = 0;
   for (let i = 0; i < model.count; i++) if (model.kind[i] === kind.gap) lost += Number(model.lost[i]);
   if (lost > 0) lines.push(`${plural(lost, 'event')} lost while recording`);
@@ -61,17 +63,17 @@ function showNotice(model) {
   if (model.remarks.length > 5) lines.push(`and ${model.remarks.length - 5} more remarks`);
   if (model.count === 0) lines.push('nothing was recorded');
   const box = byId('notice');
+  box.setAttribute('aria-live', model.live ? 'off' : 'polite'); // its numbers change all the time
   box.hidden = lines.length === 0;
   if (box.textContent !== lines.join('')) box.replaceChildren(...lines.map((l) => h('div', {}, l)));
 }
 
 function showFilters(model) {
   const [actor] = [...model.actorsOf(state.actor)].map((a) => model.actors[a]);
-  const shown = [
-    ['request', state.request], ['type', shortType(state.type)], ['actor', state.actor && (actor ? actor.name : state.actor)],
-  ].filter(([, value]) => value);
-  byId('filters').hidden = shown.length === 0 || state.view === 'topology';
-  byId('filters').replaceChildren(...shown.map(([name, value]) => h('span', {class: 'chip'}, `${name} `, named(value, 60),
+  const text = {request: state.request, type: shortType(state.type), actor: state.actor && (actor ? actor.name : state.actor)};
+  const shown = filtersOf[state.view].filter((name) => text[name]);
+  byId('filters').hidden = shown.length === 0;
+  byId('filters').replaceChildren(...shown.map((name) => h('span', {class: 'chip'}, `${name} `, named(text[name], 60),
     h('button', {'aria-label': `any ${name}`, onclick: () => go({[name]: ''})}, '×'))));
 }
 
@@ -92,11 +94,12 @@ function begin() {
   search.make();
   timeline.make();
   live.make();
-  details.clear();
+  details.say(details.nothing);
   readHash();
   window.addEventListener('hashchange', () => {
+    const before = state;
     readHash();
-    if (state.event || state.request) live.hold();
+    if (holding.some((name) => state[name] && state[name] !== before[name])) live.hold();
     render();
   });
   let drawn = 0;

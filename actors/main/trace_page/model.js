@@ -27,7 +27,9 @@ class Model {
     this.remarks = data.remarks;
     this.eventsTotal = data.events_total;
     this.leftOut = data.left_out;
+    this.othersLeftOut = data.others_left_out;
     this.textsLeftOut = data.texts_left_out;
+    this.attributesLeftOut = data.attributes_left_out;
     this.origin = Number(data.origin_ns);
     const c = data.columns;
     this.count = c.kind.length;
@@ -110,6 +112,7 @@ class Model {
   }
 
   find(id) {
+    if (id === '') return -1;
     this.ids ??= new Map(Array.from({length: this.count}, (_, i) => [this.id(i), i]));
     return this.ids.get(id) ?? this.ids.get(`0.${id}`) ?? -1;
   }
@@ -121,6 +124,17 @@ class Model {
   // A message to another process whose delivery is here too is drawn once, as that delivery.
   isShadow(i) {
     return this.kind[i] === kind.sent && this.effectsList(i).some((e) => this.kind[e] === kind.delivery);
+  }
+
+  // Who looks at rows goes past shadows: to the cause of one, and to its delivery.
+  rowCause(i) {
+    const c = this.cause[i];
+    return c >= 0 && this.isShadow(c) ? this.cause[c] : c;
+  }
+
+  firstEffect(i) {
+    const e = this.effectsList(i)[0] ?? -1;
+    return e >= 0 && this.isShadow(e) ? this.effectsList(e).find((d) => this.kind[d] === kind.delivery) : e;
   }
 
   // Timers, and news of an actor's end, have no type.

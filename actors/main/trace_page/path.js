@@ -37,7 +37,7 @@ const isStep = (model, i) => model.kind[i] === kind.span && model.names[model.na
 // steps before the first message are not its own.
 function requestTable(model) {
   if (model.table) return model.table;
-  const table = model.requestNames.map((name, index) => ({name, index, own: [], steps: [], start: -1, first: Infinity, last: 0, http: -1, client: '', status: ''}));
+  const table = model.requestNames.map((name, index) => ({name, index, own: [], steps: [], start: -1, first: Infinity, last: 0, http: -1, client: '', status: '', broken: ''}));
   model.about = aboutOf(model);
   for (let i = 0; i < model.count; i++) {
     const step = isStep(model, i);
@@ -58,8 +58,11 @@ function takeHttp(model, table, i) {
   for (const name of numbersIn(model.attribute(i, 'request') ?? '')) {
     const entry = table[model.requestNumbers.get(name) ?? 0];
     entry.http = i;
-    entry.client = model.attribute(i, 'client_id') ?? '';
-    entry.status = model.attribute(i, 'status') ?? (model.attribute(i, 'abandoned') ? 'abandoned' : '');
+    const said = (what) => model.attribute(i, what) ?? '';
+    entry.client = said('client_id');
+    entry.status = said('status') || (said('abandoned') && 'abandoned');
+    // A stream has the status of its beginning, however it ends.
+    entry.broken = [entry.status === '200' ? '' : entry.status, said('outcome') === 'complete' ? '' : said('outcome'), said('error')].filter(Boolean).join(', ');
   }
 }
 

@@ -7,7 +7,7 @@ const requests = {
   make() {
     this.rows = new Rows({
       name: 'request', label: 'Requests', height: 26, class: 'request-rows', render: (i) => this.row(i),
-      choose: (i) => go({request: this.list[i].name, event: ''}),
+      nameOf: (i) => this.list[i].name, choose: (request) => go({request, event: ''}),
     });
     const orders = {start: 'by time', duration: 'longest first', messages: 'most messages first'};
     this.select = h('select', {id: 'request-order', 'aria-label': 'Order of requests', onchange: () => { this.order = this.select.value; this.render(current); }},
@@ -25,9 +25,9 @@ const requests = {
     this.list = requestTable(model).filter((r) => r.last >= from && r.first <= to).sort(by[this.order]);
     this.longest = Math.max(1, ...this.list.slice(0, 20000).map((r) => r.last - r.first));
     this.text.textContent = plural(this.list.length, 'request');
-    this.rows.at = this.list.findIndex((r) => r.name === state.request);
+    this.rows.at = this.list.findIndex((r) => r.name === (state.request || this.rows.cursor));
     this.rows.show(this.list.length);
-    if (this.rows.at >= 0 && this.shown !== state.request) this.rows.select(this.rows.at);
+    if (state.request && this.rows.at >= 0 && this.shown !== state.request) this.rows.select(this.rows.at);
     this.shown = state.request;
     waterfall.render(model);
   },
@@ -36,7 +36,7 @@ const requests = {
     const r = this.list[i];
     const length = r.last - r.first;
     return h('div', {class: 'request'},
-      h('span', {class: 'request-name'}, named(r.name, 24), r.status && r.status !== '200' ? h('small', {class: 'bad'}, ' ', named(r.status, 10)) : ''),
+      h('span', {class: 'request-name'}, named(r.name, 24), r.broken ? h('small', {class: 'bad', title: clean(r.broken, 300)}, ' ', named(r.broken, 30)) : ''),
       h('span', {class: 'request-start'}, moment(r.first)),
       h('span', {class: 'request-length'}, duration(length)),
       h('span', {class: 'meter', 'aria-hidden': 'true'}, h('span', {style: {width: `${Math.max(1, (100 * length) / this.longest)}%`}})),

@@ -1,12 +1,15 @@
 // A list of which only the rows in sight are elements, so that it may have hundreds of thousands. Rows are chosen by
 // click, or with the arrow keys and Enter.
 
+const heightMax = 16e6; // pixels; Firefox ends elements at 17.9 million, Chromium at 33.5
+
 class Rows {
-  // options: label, height, render(index) -> element, choose(index), keys(event) -> handled
+  // options: label, height, render(index) -> element, nameOf(index), choose(name), keys(event) -> handled
   constructor(options) {
     this.options = options;
     this.count = 0;
     this.at = -1;
+    this.cursor = ''; // the name of the row at which the arrow keys are, which another list may have elsewhere
     this.body = h('div', {class: 'rows-body'});
     this.element = h('div', {
       class: 'rows ' + (options.class ?? ''), tabindex: 0, role: 'listbox', 'aria-label': options.label,
@@ -18,21 +21,30 @@ class Rows {
   show(count, width) {
     this.count = count;
     this.at = Math.min(this.at, count - 1);
-    this.body.style.height = `${count * this.options.height}px`;
+    this.body.style.height = `${Math.min(heightMax, count * this.options.height)}px`;
     this.body.style.minWidth = width ? `${width}px` : '';
     this.draw();
   }
 
+  // Pixels of rows for one of the scrollbar: 1 unless they are too many.
+  scale() {
+    const room = (this.options.head?.offsetHeight ?? 0) - this.element.clientHeight;
+    const height = this.count * this.options.height;
+    return height > heightMax ? (height + room) / (heightMax + room) : 1;
+  }
+
   draw() {
     const height = this.options.height;
-    const first = Math.max(0, Math.floor(this.element.scrollTop / height) - 4);
+    const top = this.element.scrollTop * this.scale();
+    const shift = Math.round(this.element.scrollTop - top);
+    const first = Math.max(0, Math.floor(top / height) - 4);
     const last = Math.min(this.count, first + Math.ceil(this.element.clientHeight / height) + 8);
     const made = [];
     for (let i = first; i < last; i++) {
       const row = this.options.render(i);
       row.id = `${this.options.name}-row-${i}`;
       row.classList.add('row');
-      row.style.top = `${i * height}px`;
+      row.style.top = `${i * height + shift}px`;
       row.style.height = `${height}px`;
       row.setAttribute('role', 'option');
       row.setAttribute('aria-posinset', i + 1);
@@ -41,7 +53,7 @@ class Rows {
       row.addEventListener('click', (event) => {
         if (event.target.closest('a')) return;
         this.select(i);
-        this.options.choose(i);
+        this.options.choose(this.cursor);
       });
       made.push(row);
     }
@@ -52,15 +64,20 @@ class Rows {
 
   select(i, scroll = false) {
     this.at = i;
+    this.cursor = i < 0 ? '' : this.options.nameOf(i);
     const {height} = this.options;
-    const head = this.options.head?.offsetHeight ?? 0;
+    const scale = this.scale();
+    const shown = this.element.clientHeight;
+    const above = this.element.scrollTop * scale;
+    const below = above + shown - height - (this.options.head?.offsetHeight ?? 0); // where the last whole row begins
     const top = i * height;
-    if (i >= 0 && (top < this.element.scrollTop || top + height + head > this.element.scrollTop + this.element.clientHeight))
-      this.element.scrollTop = scroll ? top - this.element.clientHeight / 2 : Math.max(0, top - (top < this.element.scrollTop ? 0 : this.element.clientHeight - height - head));
+    if (i >= 0 && (top < above || top > below))
+      this.element.scrollTop = (scroll ? top - shown / 2 : top < above ? top : top - below + above) / scale;
     this.draw();
   }
 
   key(event) {
+    if (event.target.closest('a')) return; // a link in the head is followed
     if (this.options.keys?.(event)) {
       event.preventDefault();
       return;
@@ -75,7 +92,7 @@ class Rows {
       this.select(Math.max(0, Math.min(this.count - 1, to)));
     } else if ((event.key === 'Enter' || event.key === ' ') && this.at >= 0) {
       event.preventDefault();
-      this.options.choose(this.at);
+      this.options.choose(this.options.nameOf(this.at));
     }
   }
 }

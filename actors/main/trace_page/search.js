@@ -72,8 +72,8 @@ const search = {
     byId('search').value = '';
     byId('search').blur();
     // Once that is shown, the arrow keys go on from there.
-    window.addEventListener('hashchange', () => document.querySelector('section:not([hidden]) .rows:not([hidden])')?.focus(), {once: true});
-    go(hit.changes);
+    if (go(hit.changes)) window.addEventListener('hashchange', focusList, {once: true});
+    else focusList();
   },
 
   key(event) {

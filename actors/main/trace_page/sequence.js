@@ -8,7 +8,7 @@ const sequence = {
     this.header = h('div', {class: 'lanes'});
     this.rows = new Rows({
       name: 'message', label: 'Messages in order of time', height: 30, class: 'messages', head: this.header, render: (i) => this.row(i),
-      choose: (i) => go({event: this.model.id(this.list[i])}), keys: (event) => this.key(event),
+      nameOf: (i) => this.model.id(this.list[i]), choose: (event) => go({event}), keys: (event) => this.key(event),
     });
     this.text = h('p', {class: 'hint', id: 'sequence-text'});
     byId('sequence').append(this.text, this.rows.element);
@@ -20,19 +20,26 @@ const sequence = {
     if (this.key_ !== key || this.of !== model) {
       this.list = this.chosen(model);
       this.lanesOf(model);
-      if (this.key_ !== key) this.rows.element.scrollTop = 0;
+      if (this.key_ !== key) {
+        this.rows.element.scrollTop = 0;
+        this.rows.cursor = '';
+      }
       this.key_ = key;
       this.of = model;
     }
-    const place = state.event ? this.list.indexOf(model.find(state.event)) : -1;
+    this.picked = model.find(state.event);
+    const place = this.list.indexOf(this.picked);
     const fresh = place >= 0 && this.event !== state.event;
     this.event = state.event;
-    this.rows.at = place;
+    this.rows.at = this.list.indexOf(model.find(state.event || this.rows.cursor));
     this.rows.show(this.list.length, this.left + this.lanes.length * this.column + 12);
     this.rows.body.style.backgroundPosition = `${this.left}px 0`;
-    if (fresh) this.rows.select(place, true);
+    if (fresh) {
+      this.rows.select(place, true);
+      this.reveal(this.picked);
+    }
     this.text.textContent = `${plural(this.list.length, 'event')} between ${plural(this.actors, 'actor')}`
-      + (state.event && place < 0 && model.find(state.event) >= 0 ? '; the chosen event is not among them' : '')
+      + (this.picked >= 0 && place < 0 ? '; the chosen event is not among them' : '')
       + '. Arrow keys and Enter choose; c: its cause, e: its first effect.';
   },
 
@@ -49,7 +56,7 @@ const sequence = {
     const count = all ? all.length : model.count;
     for (let n = 0; n < count; n++) {
       const i = all ? all[n] : n;
-      if (!all && (model.begin[i] < from || model.begin[i] > to)) continue;
+      if (model.begin[i] < from || model.begin[i] > to) continue;
       if (type && !type.has(model.name[i])) continue;
       if (actors && !actors.has(model.sender[i]) && !actors.has(model.receiver[i])) continue;
       if (model.isShadow(i)) continue;
@@ -89,12 +96,23 @@ const sequence = {
     return this.left + (this.laneOf[actor] + 0.5) * this.column;
   },
 
+  // Sideways to the lanes of both ends, as far as there is room.
+  reveal(i) {
+    const lanes = [this.model.sender[i], this.model.receiver[i]].filter((a) => a >= 0).map((a) => this.laneOf[a]);
+    if (lanes.length === 0) return;
+    const {element} = this.rows;
+    const begin = Math.min(...lanes) * this.column; // where it is beside the column of times
+    const end = this.left + (Math.max(...lanes) + 1) * this.column;
+    if (begin < element.scrollLeft) element.scrollLeft = begin;
+    else if (end > element.scrollLeft + element.clientWidth) element.scrollLeft = Math.min(begin, end - element.clientWidth);
+  },
+
   row(n) {
     const model = this.model;
     const i = this.list[n];
     const time = h('span', {class: 'row-time'}, moment(model.begin[i]));
     const type = model.typeOf(i);
-    const mark = state.event && (model.cause[i] >= 0 && model.id(model.cause[i]) === state.event ? ' is-effect' : this.isCause(i) ? ' is-cause' : '');
+    const mark = this.picked < 0 ? '' : [model.cause[i], model.rowCause(i)].includes(this.picked) ? ' is-effect' : model.rowCause(this.picked) === i ? ' is-cause' : '';
     const row = h('div', {class: `message of-${kinds[model.kind[i]]}${mark}`, data: {event: model.id(i)}}, time);
     const [a, b] = [model.sender[i], model.receiver[i]];
     if (model.kind[i] === kind.gap) {
@@ -115,11 +133,6 @@ const sequence = {
     return row;
   },
 
-  isCause(i) {
-    const chosen = this.model.find(state.event);
-    return chosen >= 0 && this.model.cause[chosen] === i;
-  },
-
   words(i, type) {
     const name = (actor) => (actor >= 0 ? clean(this.model.actors[actor].name, 40) : 'nobody');
     const ends = this.model.isMessage(i) ? ` from ${name(this.model.sender[i])} to ${name(this.model.receiver[i])}` : '';
@@ -127,9 +140,9 @@ const sequence = {
   },
 
   key(event) {
-    if (this.rows.at < 0 || !['c', 'e'].includes(event.key) || event.ctrlKey || event.metaKey) return false;
-    const i = this.list[this.rows.at];
-    const to = event.key === 'c' ? this.model.cause[i] : this.model.effectsList(i)[0] ?? -1;
+    const i = this.list[this.rows.at] ?? this.picked; // what is chosen may be no row here
+    if (i < 0 || !['c', 'e'].includes(event.key) || event.ctrlKey || event.metaKey) return false;
+    const to = event.key === 'c' ? this.model.rowCause(i) : this.model.firstEffect(i);
     if (to >= 0) go({event: this.model.id(to)});
     return true;
   },

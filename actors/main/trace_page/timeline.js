@@ -24,30 +24,33 @@ const timeline = {
   },
 
   set(a, b) {
+    if (!current) return;
     const at = (share) => String(Math.round(current.origin + share * current.last));
     go({from: a <= 0 ? '' : at(a), to: b >= 1 ? '' : at(b)});
   },
 
   drag(event) {
+    if (event.button !== 0 || !event.isPrimary || !current) return;
     const canvas = byId('timeline');
     const share = (e) => Math.max(0, Math.min(1, (e.clientX - canvas.getBoundingClientRect().left) / canvas.clientWidth));
     const first = share(event);
-    canvas.setPointerCapture(event.pointerId);
-    const move = (e) => this.draw(current, [first, share(e)].sort((a, b) => a - b));
-    canvas.addEventListener('pointermove', move);
-    canvas.addEventListener('pointerup', (e) => {
-      canvas.removeEventListener('pointermove', move);
-      const [a, b] = [first, share(e)].sort((x, y) => x - y);
+    const upTo = (e) => [first, share(e)].sort((a, b) => a - b);
+    drag(canvas, event, (e) => this.draw(current, upTo(e)), (e) => {
+      const [a, b] = e ? upTo(e) : [0, 0];
       if (b - a > 0.003) this.set(a, b);
       else this.render(current);
-    }, {once: true});
+    });
   },
 
   render(model) {
     const [from, to] = windowOf(model);
     const whole = Math.max(1, model.last);
-    byId('window-from').value = Math.round((1000 * from) / whole);
-    byId('window-to').value = Math.round((1000 * to) / whole);
+    const slide = (slider, at) => {
+      if (model.live && !live.paused && slider === document.activeElement) return; // it is in somebody's hand
+      slider.value = Math.round((1000 * at) / whole);
+    };
+    slide(byId('window-from'), from);
+    slide(byId('window-to'), to);
     byId('window-text').textContent = `${moment(from)} to ${moment(to)} (${duration(to - from)})`;
     byId('window-all').disabled = state.from === '' && state.to === '';
     this.draw(model, [from / whole, to / whole]);

@@ -1,20 +1,27 @@
 // The view of who talks with whom.
 
 const topology = {
-  chosen: null, // key of a node or an edge
   rings: new Map(), // by process: keys of nodes in their order around the ring
   each: false, // every actor is a node, also where many have one name
   labelsMax: 30, // rates beside the busiest arrows
 
+  // Who talks with whom in the window of time.
+  measure(model) {
+    const [from, to] = windowOf(model);
+    const key = [from, to, this.each].join('|');
+    if (this.of === model && this.key === key) return this.graph;
+    this.of = model;
+    this.key = key;
+    this.seconds = Math.max((to - from) / 1e9, 1e-9);
+    return (this.graph = graphOf(model, from, to, this.each));
+  },
+
   render(model) {
     const [from, to] = windowOf(model);
-    const graph = graphOf(model, from, to, this.each);
-    this.graph = graph;
-    this.seconds = Math.max((to - from) / 1e9, 1e-9);
+    const graph = this.measure(model);
     const root = byId('topology');
     const placed = place(graph, (p) => model.processName(p), root.clientWidth / Math.max(200, root.clientHeight), this.rings);
     const scroll = [root.scrollLeft, root.scrollTop];
-    const focused = document.activeElement?.dataset?.key;
     const view = svg('svg', {
       viewBox: `-12 -12 ${placed.width + 24} ${placed.height + 24}`, role: 'group', 'aria-label': 'Actors and messages',
       preserveAspectRatio: 'xMinYMin meet',
@@ -35,14 +42,13 @@ const topology = {
     const kept = graph.edges.reduce((sum, e) => sum + e.count, 0);
     const head = h('p', {class: 'hint', id: 'topology-text'},
       `${plural(graph.nodes.length, 'node')}, ${plural(graph.edges.length, 'edge')}, ${plural(kept, 'message')} in ${duration(to - from)}`,
-      graph.left > 0 ? `; ${plural(graph.left, 'less busy node')} left out` : '', '. Click a node or an arrow for its types. ', this.each || graph.nodes.some((n) => n.actors.length > 1 && !n.outside) ? this.eachBox(model) : '');
+      graph.left > 0 ? `; ${plural(graph.left, 'less busy node')} left out` : '', '. Click a node or an arrow for its types. ', this.each || graph.nodes.some((n) => n.actors.length > 1 && !n.outside) ? this.eachBox() : '');
     root.replaceChildren(head, view);
     [root.scrollLeft, root.scrollTop] = scroll;
-    if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({preventScroll: true});
   },
 
-  eachBox(model) {
-    const box = h('input', {type: 'checkbox', id: 'each', onchange: () => { this.each = box.checked; this.render(model); byId('each')?.focus(); }});
+  eachBox() {
+    const box = h('input', {type: 'checkbox', id: 'each', onchange: () => { this.each = box.checked; render(); }});
     box.checked = this.each;
     return h('label', {}, box, ' every actor by itself');
   },
@@ -63,9 +69,9 @@ const topology = {
     const own = this.graph.edges.find((e) => e.from === n && e.to === n);
     const second = n.outside ? `${grouped(n.out)} sent`
       : `${grouped(n.handled)} handled${n.busy > 0 ? ` · ${percent(n.busy, this.seconds * 1e9)}` : ''}`;
-    const choose = () => this.choose(model, n.key);
+    const choose = () => go({node: n.key, event: ''});
     return svg('g', {
-      class: `node${n.outside ? ' outside' : ''}${this.chosen === n.key ? ' chosen' : ''}`, tabindex: 0, role: 'button',
+      class: `node${n.outside ? ' outside' : ''}${state.node === n.key ? ' chosen' : ''}`, tabindex: 0, role: 'button',
       'aria-label': `actor ${clean(n.name, 60)}${many} of ${clean(model.processName(n.process), 40)}: ${second}`,
       data: {key: n.key, kind: 'node'}, onclick: choose, onkeydown: pressed(choose),
     },
@@ -77,11 +83,11 @@ const topology = {
 
   // Whether another node is chosen, with which the edge has nothing to do.
   quiet(e) {
-    return this.graph.nodes.some((n) => n.key === this.chosen) && e.from.key !== this.chosen && e.to.key !== this.chosen;
+    return this.graph.nodes.some((n) => n.key === state.node) && e.from.key !== state.node && e.to.key !== state.node;
   },
 
   edge(model, e, most) {
-    const choose = () => this.choose(model, e.key);
+    const choose = () => go({node: e.key, event: ''});
     const quiet = this.quiet(e);
     const types = [...e.types.values()].sort((a, b) => b.count - a.count);
     const shown = types.slice(0, 8).map((t) => `${clean(typeText(model, t.type), 60)}: ${grouped(t.count)}`);
@@ -89,7 +95,7 @@ const topology = {
     const title = `${clean(e.from.name, 60)} → ${clean(e.to.name, 60)}: ${plural(e.count, 'message')}, ${this.rate(e.count)}`;
     const path = curve(e);
     return svg('g', {
-      class: `edge${this.chosen === e.key ? ' chosen' : quiet ? ' quiet' : ''}`, tabindex: 0, role: 'button', 'aria-label': title,
+      class: `edge${state.node === e.key ? ' chosen' : quiet ? ' quiet' : ''}`, tabindex: 0, role: 'button', 'aria-label': title,
       data: {key: e.key, kind: 'edge', count: e.count}, onclick: choose, onkeydown: pressed(choose),
     },
     svg('title', {}, [title, ...shown].join('\n')),
@@ -113,13 +119,14 @@ const topology = {
     return svg('text', {class: 'count', x: best.x, y: best.y + 3.5, 'aria-hidden': 'true'}, this.rate(e.count));
   },
 
-  choose(model, key) {
-    this.chosen = key;
-    this.render(model);
-    const node = this.graph.nodes.find((n) => n.key === key);
-    const edge = this.graph.edges.find((e) => e.key === key);
-    if (node) details.showNode(model, node, this.graph, this);
+  // Beside the other views, too: the panel's links lead there.
+  showChosen(model) {
+    const graph = this.measure(model);
+    const node = graph.nodes.find((n) => n.key === state.node);
+    const edge = graph.edges.find((e) => e.key === state.node);
+    if (node) details.showNode(model, node, graph, this);
     else if (edge) details.showEdge(model, edge, this);
+    else details.say('What is chosen has no messages in this window of time.');
   },
 };
 

@@ -29,7 +29,7 @@ const percent = (part, whole) => (whole > 0 ? `${digits((100 * part) / whole)} %
 const plural = (n, what, many = what + 's') => `${grouped(n)} ${n === 1 ? what : many}`;
 
 // Without the namespaces: a::b<c::d> is b<d>.
-const shortType = (type) => type.replace(/[A-Za-z_]\w*::/g, '');
+const shortType = (type) => type.replace(/(?<![\w~])[\w~]+::/g, ''); // a name is looked at from its beginning only
 
 // Steps of an axis: 1, 2 or 5 times a power of ten.
 function tickStep(range, count) {

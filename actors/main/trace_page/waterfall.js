@@ -9,7 +9,7 @@ const waterfall = {
     this.axis = h('div', {class: 'axis', onpointerdown: (event) => this.drag(event), title: 'Drag to zoom into a part'});
     this.rows = new Rows({
       name: 'bar', label: 'Causal path of the request', height: 22, class: 'bars', head: this.axis, render: (i) => this.row(i),
-      choose: (i) => go({event: this.model.id(this.list[i])}), keys: (event) => this.key(event),
+      nameOf: (i) => this.model.id(this.list[i]), choose: (event) => go({event}), keys: (event) => this.key(event),
     });
     this.rows.element.addEventListener('wheel', (event) => {
       if (!event.ctrlKey) return;
@@ -40,25 +40,29 @@ const waterfall = {
     this.onPath = onPath;
     this.full = [entry.first, Math.max(entry.first + 1, entry.last)];
     if (this.request !== state.request || this.model !== this.zoomedIn) {
-      if (this.request !== state.request) this.rows.element.scrollTop = 0;
+      if (this.request !== state.request) {
+        this.rows.element.scrollTop = 0;
+        this.rows.cursor = '';
+      }
       this.range = [...this.full];
     }
     this.request = state.request;
     this.zoomedIn = model;
     this.drawHead(model, entry, path);
     this.drawAxis();
-    this.rows.at = this.list.indexOf(state.event ? model.find(state.event) : -1);
+    this.rows.at = this.list.indexOf(model.find(state.event || this.rows.cursor));
     this.rows.show(this.list.length);
   },
 
   drawHead(model, entry, path) {
     const total = Object.values(path.parts).reduce((a, b) => a + b, 0);
     const parts = partNames.filter((p) => path.parts[p] > 0);
-    const every = h('input', {type: 'checkbox', id: 'every', onchange: (event) => { this.every = event.target.checked; this.render(this.model); }});
+    const every = h('input', {type: 'checkbox', id: 'every', onchange: (event) => { this.every = event.target.checked; render(); }});
     every.checked = this.every;
     const button = (text, label, action) => h('button', {'aria-label': label, title: label, onclick: action}, text);
     this.head.replaceChildren(
       h('h2', {}, 'Request ', named(entry.name, 40), ` · ${duration(total)}`, entry.status ? [' · ', named(entry.status, 20)] : '', ' · ', link('sequence', {view: 'sequence', type: '', actor: '', event: ''}), entry.client ? [' · ', h('small', {}, named(entry.client, 60))] : ''),
+      entry.broken ? h('p', {class: 'bad'}, named(entry.broken, 400)) : '',
       h('div', {class: 'parts', role: 'img', 'aria-label': parts.map((p) => `${p} ${percent(path.parts[p], total)}`).join(', ')},
         parts.map((p) => h('span', {class: `part ${p}`, style: {width: `${(100 * path.parts[p]) / total}%`}, title: `${p}: ${duration(path.parts[p])}`, data: {part: p, ns: path.parts[p]}}))),
       h('p', {class: 'legend'}, parts.map((p) => h('span', {}, h('i', {class: p}), `${p} ${duration(path.parts[p])} (${percent(path.parts[p], total)})`))),
@@ -142,23 +146,20 @@ const waterfall = {
   },
 
   drag(event) {
+    if (event.button !== 0 || !event.isPrimary) return;
     const from = this.timeAt(event.clientX);
     const start = event.clientX;
     const mark = h('span', {class: 'drag'});
     this.axis.append(mark);
-    this.axis.setPointerCapture(event.pointerId);
-    const move = (e) => {
+    drag(this.axis, event, (e) => {
       const [x, y] = [this.at(from), this.at(this.timeAt(e.clientX))].sort((p, q) => p - q);
       Object.assign(mark.style, {left: `${x}px`, width: `${y - x}px`});
-    };
-    const end = (e) => {
-      this.axis.removeEventListener('pointermove', move);
+    }, (e) => {
       mark.remove();
+      if (!e || Math.abs(e.clientX - start) <= 4) return;
       const to = this.timeAt(e.clientX);
-      if (Math.abs(e.clientX - start) > 4) this.setRange(Math.min(from, to), Math.max(from, to));
-    };
-    this.axis.addEventListener('pointermove', move);
-    this.axis.addEventListener('pointerup', end, {once: true});
+      this.setRange(Math.min(from, to), Math.max(from, to));
+    });
   },
 
   key(event) {
