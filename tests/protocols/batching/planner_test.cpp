@@ -185,12 +185,16 @@ TEST(Planner, ARequestThatOutgrewThePoolWhenItWasPreemptedEndsToo) {
   auto urgent = large;
   urgent.request = request_id{2};
   urgent.priority = 0;
-  urgent.stop.max_tokens = 1;
+  urgent.prompt.pop_back();
+  urgent.stop.max_tokens = 2;
   (void)p.admit(urgent);
   auto step = p.plan();
   ASSERT_TRUE(step);
   ASSERT_THAT(requests_of(*step), ElementsAre(2));
   EXPECT_THAT(p.take_effects().preempted, ElementsAre(request_id{1}));
+  (void)p.complete(output_of(*step, large.prompt.back())); // so that both blocks are again what they were
+  step = p.plan();
+  ASSERT_TRUE(step);
   (void)p.complete(output_of(*step));
   EXPECT_FALSE(p.plan());
   const auto effects = p.take_effects();
