@@ -34,6 +34,10 @@ double shown_share(const gpu::sim::profile& device) {
 transport::sim::settings network_of(const gpu::sim::profile& device) {
   transport::sim::settings out;
   out.bytes_per_second = device.link.bytes_per_second * shown_share(device);
+  // Urgent blocks wait for a message of others, of as many real bytes as on a real link, but no part of a block.
+  out.bytes_per_message =
+      std::max<std::size_t>(gpu::sim::sim_block_bytes,
+                            static_cast<std::size_t>(static_cast<double>(out.bytes_per_message) * shown_share(device)));
   out.latency = microseconds(device.link.latency_us);
   out.overhead = microseconds(device.link.overhead_us);
   return out;
