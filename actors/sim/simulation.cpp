@@ -159,6 +159,7 @@ simulation_result run::take() {
   auto& world = cluster_.world();
   if (!cluster_.start()) {
     result_.trouble = "the instances never get ready";
+    if (!cluster_.refusal().empty()) result_.trouble += ": " + cluster_.refusal();
     return std::move(result_);
   }
   began_ = world.now();
