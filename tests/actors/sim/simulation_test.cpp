@@ -213,6 +213,44 @@ TEST(Simulation, FindsThePrefixesOfATraceInTheCache) {
   EXPECT_EQ(result.requests[1].cached_tokens, 1024U);
 }
 
+TEST(Simulation, KeepsABoundedNumberOfSamplesAtEqualDistances) {
+  auto options = small();
+  options.sample_interval = 100ms;
+  const auto all = simulate(options);
+  options.samples_max = 50;
+  const auto some = simulate(options);
+  EXPECT_EQ(some.requests, all.requests);
+  EXPECT_EQ(some.events, all.events);
+  ASSERT_GT(all.samples.size(), 150U);
+  ASSERT_LE(some.samples.size(), 50U);
+  ASSERT_GE(some.samples.size(), 25U);
+  EXPECT_EQ(some.samples.back(), all.samples.back());
+  const auto distance = some.samples[1].time_ns;
+  EXPECT_GE(distance, 400'000'000) << "it has doubled twice";
+  for (std::size_t i = 0; i + 1 < some.samples.size(); ++i) {
+    const auto& sample = some.samples[i];
+    EXPECT_EQ(sample.time_ns, static_cast<std::int64_t>(i) * distance);
+    EXPECT_EQ(sample, all.samples[static_cast<std::size_t>(sample.time_ns / 100'000'000)]);
+  }
+}
+
+// A head takes in 1,024 processes unless it is told otherwise.
+TEST(Simulation, HasRoomForMoreInstancesThanAServerTakes) {
+  auto options = small(1, 6, 1);
+  options.cluster.instances = 1025;
+  const auto result = simulate(options);
+  EXPECT_EQ(result.trouble, "");
+  EXPECT_EQ(answered(result), 1U);
+  EXPECT_EQ(result.instances_max, 1025U);
+}
+
+TEST(Simulation, SaysWhyTheInstancesNeverGetReady) {
+  auto options = small(1, 6, 1);
+  options.cluster.node.member_instances_max = 0;
+  const auto result = simulate(options);
+  EXPECT_NE(result.trouble.find(" cannot join: a member brings 1 to 0 instances"), std::string::npos) << result.trouble;
+}
+
 TEST(Simulation, EndsWhereTheClusterHangs) {
   auto options = small(1, 1, 3);
   options.cluster.device.overhead_us = 60e6; // a step takes a minute
