@@ -163,7 +163,7 @@ task<void> llumlet::run_steps() {
 void llumlet::settle(protocols::step_effects effects) {
   if (effects.empty()) return;
   if (options_.on_preempted)
-    for (const auto id : effects.preempted) options_.on_preempted(id);
+    for (const auto id : effects.preempted) options_.on_preempted({id, planner_->answer_tokens(id)});
   for (const auto id : effects.begun)
     if (const auto found = homes_.find(id); found != homes_.end()) found->second.queued += now() - found->second.since;
   std::map<home, protocols::token_updates> letters;
@@ -204,7 +204,7 @@ void llumlet::report_now() {
   if (!planner_) return;
   last_report_ = now();
   const auto report = load();
-  if (options_.on_report) options_.on_report(report);
+  if (options_.on_report) options_.on_report(report, planner_->blocks_outstanding());
   if (scheduler_) tell(scheduler_, report);
 }
 

@@ -50,7 +50,7 @@ bool simulated(const runtime::config::setting& s) {
   for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet."})
     if (s.name.starts_with(table)) return true;
   return records(s) || fails(s) || s.name == "model.context_max" || s.name == "frontend.attempts_max" ||
-         s.name == "frontend.placement_timeout";
+         s.name == "frontend.placement_timeout" || s.name == "frontend.request_timeout";
 }
 
 bool sim_flags::gather() {

@@ -36,9 +36,9 @@ struct sim_options {
   std::string record;  ///< a file for every message
 };
 
-/// Defaults of simulations where they differ from those of `godwit serve`: queues without bounds, since what is
-/// measured is how long requests wait, and migrations that copy as fast as the link allows, in large portions, as
-/// suits a device that copies beside its computing.
+/// Defaults of simulations where they differ from those of `godwit serve`: queues without bounds and requests without a
+/// deadline, since what is measured is how long requests wait, and migrations that copy as fast as the link allows, in
+/// large portions, as suits a device that copies beside its computing.
 [[nodiscard]] serve_settings sim_defaults();
 
 /// Simulates and reports. The exit code: 0 where every request was answered.

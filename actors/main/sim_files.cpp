@@ -28,11 +28,33 @@ svg_plot::line distribution(std::string name, std::vector<double> values) {
   return out;
 }
 
+/// Of many samples the least and the greatest value of each stretch of time: more is not to be seen, and peaks stay.
 template <class Value> svg_plot::line over_time(std::string name, const simulation_result& run, Value value) {
+  constexpr std::size_t points_max = 2000;
   svg_plot::line out;
   out.name = std::move(name);
   out.steps = true;
-  for (const auto& s : run.samples) out.points.emplace_back(seconds(s.time_ns), static_cast<double>(value(s)));
+  const auto& all = run.samples;
+  const auto add = [&](std::size_t i) {
+    out.points.emplace_back(seconds(all[i].time_ns), static_cast<double>(value(all[i])));
+  };
+  if (all.size() <= points_max) {
+    for (std::size_t i = 0; i < all.size(); ++i) add(i);
+    return out;
+  }
+  constexpr std::size_t stretches = points_max / 2 - 1; // the first sample and the last one besides
+  add(0);
+  for (std::size_t s = 0; s < stretches; ++s) {
+    auto least = 1 + s * (all.size() - 2) / stretches, most = least;
+    const auto end = 1 + (s + 1) * (all.size() - 2) / stretches;
+    for (auto i = least; i < end; ++i) {
+      if (value(all[i]) < value(all[least])) least = i;
+      if (value(all[i]) > value(all[most])) most = i;
+    }
+    add(std::min(least, most));
+    if (least != most) add(std::max(least, most));
+  }
+  add(all.size() - 1);
   return out;
 }
 

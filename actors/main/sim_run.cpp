@@ -10,11 +10,13 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
+#include <system_error>
 #include <utility>
 
 #include <sys/resource.h>
@@ -46,6 +48,7 @@ actors::node_options node_of(const serve_settings& settings) {
   n.frontend.requests_max = settings.frontend.requests_max;
   n.frontend.attempts_max = settings.frontend.attempts_max;
   n.frontend.placement_timeout = settings.frontend.placement_timeout;
+  n.frontend.request_timeout = settings.frontend.request_timeout;
   n.frontend.execution_levels = names_of(n.scheduler.levels);
   n.frontend.random_seed = 0; // every request brings its own
   n.backoff_min = settings.instances.restart_backoff_min;
@@ -95,10 +98,10 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   planned_sim out;
   auto& run = out.run;
   run.cluster.node = node_of(settings);
-  if (!load->priority.empty() && bundle->priorities) {
+  if (!load->priority.empty()) {
     auto level = level_called(load->priority, run.cluster.node.scheduler.levels);
     if (!level) return unexpected(level.error());
-    run.high_level = *level;
+    if (bundle->priorities) run.high_level = *level;
   }
   run.cluster.seed = options.load.seed;
   run.cluster.instances = options.instances;
@@ -144,10 +147,41 @@ std::optional<bench_error> write_files(const sim_options& options, const sim_set
   if (!options.samples.empty())
     if (auto error = write(options.samples, samples_csv(result))) return error;
   if (options.svg.empty()) return std::nullopt;
-  std::error_code failure;
-  std::filesystem::create_directories(options.svg, failure);
   for (const auto& [name, text] : plots(setup, result))
     if (auto error = write(std::filesystem::path(options.svg) / name, text)) return error;
+  return std::nullopt;
+}
+
+/// One would overwrite the other. Of devices and pipes nobody expects otherwise.
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code failure;
+  if (a.empty() || b.empty()) return false;
+  const auto there = std::filesystem::status(a, failure);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) return false;
+  if (std::filesystem::equivalent(a, b, failure)) return true;
+  const auto full = std::filesystem::weakly_canonical(a, failure);
+  return !failure && full == std::filesystem::weakly_canonical(b, failure) && !failure;
+}
+
+/// Whatever keeps the files from being written: better now than after an hour.
+std::optional<bench_error> check_files(const sim_options& options) {
+  const std::array<std::pair<const char*, const std::string*>, 3> files{
+      {{"--csv", &options.csv}, {"--samples", &options.samples}, {"--record", &options.record}}};
+  for (std::size_t i = 0; i < files.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (same_file(*files[j].second, *files[i].second))
+        return bench_error{
+            2, fmt::format("{} and {} name the same file, {}", files[j].first, files[i].first, *files[i].second)};
+  for (const auto* path : {&options.csv, &options.samples})
+    if (!path->empty() && !may_be_written(*path)) return bench_error{1, "cannot write " + *path};
+  if (options.svg.empty()) return std::nullopt;
+  std::error_code failure;
+  std::filesystem::create_directories(options.svg, failure);
+  if (!failure && !std::filesystem::is_directory(options.svg, failure) && !failure)
+    failure = std::make_error_code(std::errc::not_a_directory);
+  if (failure) return bench_error{1, "cannot write plots into " + options.svg + ": " + failure.message()};
+  if (!may_be_written((std::filesystem::path(options.svg) / "latency.svg").string()))
+    return bench_error{1, "cannot write plots into " + options.svg};
   return std::nullopt;
 }
 
@@ -163,6 +197,7 @@ serve_settings sim_defaults() {
   s.llumlet.queue_max = 1'000'000;
   s.frontend.requests_max = 10'000'000;
   s.frontend.placement_timeout = std::chrono::hours(1);
+  s.frontend.request_timeout = std::chrono::milliseconds(0);
   s.migration.portion_bytes = std::uint64_t{1} << 30U;
   s.migration.copy_share = 1.0;
   return s;
@@ -175,8 +210,7 @@ int run_sim(const sim_options& options, std::ostream& out, std::ostream& err) {
   };
   auto planned = plan(options);
   if (!planned) return fail(planned.error());
-  for (const auto& path : {options.csv, options.samples}) // better now than after an hour
-    if (!path.empty() && !may_be_written(path)) return fail({1, "cannot write " + path});
+  if (const auto error = check_files(options)) return fail(*error);
   std::shared_ptr<sim_recording> recording;
   if (!options.record.empty()) {
     auto made = sim_recording::create(options.record, options.settings, options.profile);

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t complaints_max = 100;
 constexpr std::uint64_t phase_stream = 1, step_stream = 2;
+/// Attempts of a member to join, one after the other, before the head is taken at its word.
+constexpr std::uint64_t refusals_max = 5;
 /// Few enough that a large cluster comes up in few bursts, since everybody is told of each.
 constexpr nanoseconds::rep phases = 8;
 
@@ -34,6 +36,10 @@ double shown_share(const gpu::sim::profile& device) {
 transport::sim::settings network_of(const gpu::sim::profile& device) {
   transport::sim::settings out;
   out.bytes_per_second = device.link.bytes_per_second * shown_share(device);
+  // Urgent blocks wait for a message of others, of as many real bytes as on a real link, but no part of a block.
+  out.bytes_per_message =
+      std::max<std::size_t>(gpu::sim::sim_block_bytes,
+                            static_cast<std::size_t>(static_cast<double>(out.bytes_per_message) * shown_share(device)));
   out.latency = microseconds(device.link.latency_us);
   out.overhead = microseconds(device.link.overhead_us);
   return out;
@@ -105,6 +111,10 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   node.address = "head";
   node.instances = 0; // processes bring them all
   node.capacity = 0;
+  // A process that is started anew may join before anybody has missed the one before.
+  node.members_max = std::max(node.members_max, 2 * options_.instances + node.scheduler.scaling.instances_max);
+  // However long the device's model takes, it gets there.
+  node.load_timeout = std::max(node.load_timeout, 2 * microseconds(device.start_ms * 1000));
   node.llumlet.planner.context_length = context;
   node.identity = {device.name, "simulated", gpu::sim::sim_block_bytes, context};
   node.provisioner = std::make_shared<processes>(*this);
@@ -147,10 +157,11 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
 bool simulated_cluster::start() {
   for (std::uint32_t i = 0; i < options_.instances; ++i) start_process("instance-" + std::to_string(i));
   constexpr std::uint64_t steps_max = 1'000'000'000;
-  const auto up = run_until([this] { return books_.ready == options_.instances; }, steps_max);
+  const auto up = [this] { return books_.ready == options_.instances; };
+  (void)run_until([&] { return up() || !refusal_.empty(); }, steps_max);
   started_ = true;
   reset_costs();
-  return up;
+  return up();
 }
 
 void simulated_cluster::start_process(const std::string& name) {
@@ -176,6 +187,9 @@ member_options simulated_cluster::member_of(const std::string& name) {
   o.llumlet = made_of_.llumlet;
   o.llumlet.node_address = name;
   o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
+  o.on_state = [this, name](const member_state& state) {
+    if (!started_ && state.failures >= refusals_max) refusal_ = name + " cannot join: " + state.error;
+  };
   return o;
 }
 

@@ -26,11 +26,13 @@ private:
   class probe;
   void submit_due();
   request_record& ended(std::size_t index);
-  void preempted(protocols::request_id id);
+  void preempted(const preemption& what);
+  void claimed(protocols::request_id id, protocols::epoch from);
   void migrated(const protocols::migration_report& report);
   void lost(protocols::request_id id);
-  void reported(const protocols::load_report& report);
-  void sample();
+  void reported(const protocols::load_report& report, std::uint64_t outstanding_blocks);
+  [[nodiscard]] cluster_sample look();
+  void keep(const cluster_sample& sample);
   void sample_for_ever();
   [[nodiscard]] simulated_cluster_options watched(simulated_cluster_options from);
   [[nodiscard]] std::int64_t now() { return (cluster_.world().now() - began_).count(); }
@@ -41,8 +43,8 @@ private:
   std::uint32_t vocabulary_;
   std::uint64_t seed_;
   simulation_result result_;
-  std::vector<protocols::load_report> loads_; ///< the last of each instance, by id
-  std::vector<probe*> probes_;                ///< by request; null: not submitted yet, or ended
+  std::vector<instance_load> loads_; ///< the last of each instance, by id
+  std::vector<probe*> probes_;       ///< by request; null: not submitted yet, or ended
   /// By instance: when migrations from or to it were under way.
   std::map<protocols::instance_id, std::vector<std::pair<std::int64_t, std::int64_t>>> migrating_;
   std::optional<fault_injector> faults_; ///< outlives the timers that it set
@@ -51,6 +53,8 @@ private:
   std::size_t submitted_ = 0;
   std::size_t ended_ = 0;
   std::int64_t progress_ns_ = 0;
+  std::uint64_t looks_ = 0;            ///< one each sample_interval
+  std::uint64_t looks_per_sample_ = 1; ///< of which one is kept
   bool hangs_ = false;
   bool over_ = false;
 };
@@ -66,16 +70,15 @@ public:
   bool on_tokens(std::span<const protocols::sampled_token> tokens, bool) override {
     if (owner_.over_) return true;
     const auto now = owner_.now();
-    if (std::exchange(moved_, false)) owner_.result_.gaps_ns.push_back(now - last_token_ns_);
+    if (std::exchange(claimed_, false)) {
+      gap_ns_ = now - last_token_ns_;
+      if (reported_) count_gap();
+    }
     if (std::exchange(lost_, false)) owner_.result_.requests[index_].interrupted_ns += now - last_token_ns_;
     owner_.progress_ns_ = last_token_ns_ = now;
     if (first_token_ns_ < 0) first_token_ns_ = now;
     answer_tokens_ += static_cast<std::uint32_t>(tokens.size());
-    // At the moment of the preemption itself comes the token of the step before it.
-    if (preempted_ns_ >= 0 && preempted_ns_ < now) {
-      owner_.result_.requests[index_].preemption_loss_ns += now - preempted_ns_;
-      preempted_ns_ = -1;
-    }
+    if (!losses_.empty()) end_losses(now);
     return true;
   }
   void on_finished(protocols::finish_reason, const answer_usage& usage) override {
@@ -87,13 +90,30 @@ public:
     auto& failures = owner_.result_.failures;
     if (failures.size() < causes_max || failures.contains(failure.message)) ++failures[failure.message];
   }
-  void preempted() {
-    if (preempted_ns_ < 0) preempted_ns_ = owner_.now();
+  /// The tokens that it had then may come after this, and end nothing.
+  void preempted(std::uint32_t answer_tokens) {
+    if (losses_.empty() || losses_.back().answer_tokens < answer_tokens)
+      losses_.push_back({owner_.now(), answer_tokens});
   }
-  /// By a migration, between two tokens.
-  void moved() { moved_ = last_token_ns_ >= 0; }
+  /// By another instance, between two tokens.
+  void claimed(protocols::epoch from) {
+    claimed_ = last_token_ns_ >= 0;
+    claimed_from_ = from;
+    gap_ns_ = -1;
+    reported_ = false;
+  }
+  /// A migration of the running request out of this epoch; perhaps only after the next token has come.
+  void moved(protocols::epoch from) {
+    if (claimed_from_ != from) return;
+    reported_ = true;
+    if (gap_ns_ >= 0) count_gap();
+  }
   /// By its instance, between two tokens.
-  void lost() { lost_ = last_token_ns_ >= 0; }
+  void lost() {
+    lost_ = last_token_ns_ >= 0;
+    // What it had there and has not come is drawn again.
+    for (auto& one : losses_) one.answer_tokens = std::min(one.answer_tokens, answer_tokens_);
+  }
   /// Into the record, once: the records are gone before the last probe is.
   void note() {
     if (std::exchange(owner_.probes_[index_], nullptr) == nullptr) return;
@@ -104,17 +124,39 @@ public:
   }
 
 private:
+  struct loss {
+    std::int64_t since_ns = 0;       ///< the preemption
+    std::uint32_t answer_tokens = 0; ///< that it had then
+  };
   request_record& ended() {
     note();
     return owner_.ended(index_);
   }
+  void end_losses(std::int64_t now) {
+    auto& r = owner_.result_.requests[index_];
+    std::erase_if(losses_, [&](const loss& one) {
+      if (one.answer_tokens >= answer_tokens_) return false;
+      r.preemption_loss_ns += now - one.since_ns;
+      return true;
+    });
+  }
+  void count_gap() {
+    owner_.result_.gaps_ns.push_back(gap_ns_);
+    gap_ns_ = -1;
+    reported_ = false;
+    claimed_from_ = {};
+  }
   run& owner_;
   std::int64_t first_token_ns_ = -1;
   std::int64_t last_token_ns_ = -1;
-  std::int64_t preempted_ns_ = -1; ///< -1: has its blocks, or never had any
+  std::vector<loss> losses_; ///< that last; more than one only while a token is on its way
   std::uint32_t answer_tokens_ = 0;
   std::uint32_t index_;
-  bool moved_ = false;
+  // The last change of its instance by a migration:
+  std::int64_t gap_ns_ = -1; ///< between the tokens before and after; -1: not known, or counted
+  protocols::epoch claimed_from_;
+  bool claimed_ = false;  ///< and no token since
+  bool reported_ = false; ///< as one whose gap counts
   bool lost_ = false;
 };
 
@@ -147,8 +189,11 @@ simulated_cluster_options run::watched(simulated_cluster_options from) {
   const auto all = static_cast<std::uint32_t>(options_.requests.size());
   node.frontend.requests_max = std::max(node.frontend.requests_max, all);
   node.frontend.home = 0;
-  node.llumlet.on_preempted = [this](protocols::request_id id) { preempted(id); };
-  node.llumlet.on_report = [this](const protocols::load_report& report) { reported(report); };
+  node.llumlet.on_preempted = [this](const preemption& what) { preempted(what); };
+  node.llumlet.on_report = [this](const protocols::load_report& report, std::uint64_t outstanding_blocks) {
+    reported(report, outstanding_blocks);
+  };
+  node.frontend.on_claimed = [this](protocols::request_id id, protocols::epoch before) { claimed(id, before); };
   node.frontend.on_migration = [this](const protocols::migration_report& report) { migrated(report); };
   node.frontend.on_lost = [this](protocols::request_id id) { lost(id); };
   from.separate = from.separate || !options_.faults.empty();
@@ -159,6 +204,7 @@ simulation_result run::take() {
   auto& world = cluster_.world();
   if (!cluster_.start()) {
     result_.trouble = "the instances never get ready";
+    if (!cluster_.refusal().empty()) result_.trouble += ": " + cluster_.refusal();
     return std::move(result_);
   }
   began_ = world.now();
@@ -172,7 +218,7 @@ simulation_result run::take() {
   submit_due();
   const auto all = result_.requests.size();
   (void)cluster_.run_until([&] { return ended_ == all || hangs_; });
-  sample();
+  result_.samples.push_back(look());
   result_.duration_ns = now();
   result_.instances = cluster_.books();
   result_.instance_seconds = result_.instances.paid_s;
@@ -227,12 +273,17 @@ request_record* run::find(protocols::request_id id) {
   return index < result_.requests.size() ? &result_.requests[index] : nullptr;
 }
 
-void run::preempted(protocols::request_id id) {
+void run::preempted(const preemption& what) {
   if (over_) return;
-  auto* const r = find(id);
+  auto* const r = find(what.request);
   if (r == nullptr) return;
   ++r->preemptions;
-  if (auto* const open = probes_[id.value() - 1]) open->preempted();
+  if (auto* const open = probes_[what.request.value() - 1]) open->preempted(what.answer_tokens);
+}
+
+void run::claimed(protocols::request_id id, protocols::epoch from) {
+  if (over_ || find(id) == nullptr) return;
+  if (auto* const open = probes_[id.value() - 1]) open->claimed(from);
 }
 
 void run::lost(protocols::request_id id) {
@@ -262,26 +313,26 @@ void run::migrated(const protocols::migration_report& report) {
   result_.stalls_ns.push_back(report.stall_ns);
   if (r == nullptr) return;
   r->stall_ns += report.stall_ns;
-  if (auto* const open = probes_[report.request.value() - 1]) open->moved();
+  if (auto* const open = probes_[report.request.value() - 1]) open->moved(report.epoch);
 }
 
-void run::reported(const protocols::load_report& report) {
+void run::reported(const protocols::load_report& report, std::uint64_t outstanding_blocks) {
   const auto index = report.instance.value();
   if (index >= loads_.size()) loads_.resize(index + 1);
-  loads_[index] = report;
+  loads_[index] = {report, outstanding_blocks};
 }
 
-void run::sample() {
+cluster_sample run::look() {
   cluster_sample s;
   s.time_ns = now();
   const auto books = cluster_.books();
   s.instances = books.present + books.ordered;
   s.ready = books.ready;
   s.open = static_cast<std::uint32_t>(submitted_ - ended_);
-  std::vector<protocols::load_report> here;
+  std::vector<instance_load> here;
   for (const auto id : cluster_.present()) {
-    if (id.value() >= loads_.size() || !loads_[id.value()].ready) continue;
-    const auto& load = here.emplace_back(loads_[id.value()]);
+    if (id.value() >= loads_.size() || !loads_[id.value()].report.ready) continue;
+    const auto& load = here.emplace_back(loads_[id.value()]).report;
     s.running += load.running;
     s.waiting += load.waiting;
     s.blocks_total += load.blocks_total;
@@ -290,12 +341,23 @@ void run::sample() {
   }
   s.fragmented = fragmentation_of(here);
   result_.instances_max = std::max(result_.instances_max, s.instances);
-  result_.samples.push_back(s);
+  return s;
+}
+
+// A run of any length keeps a bounded number of them, at equal distances.
+void run::keep(const cluster_sample& sample) {
+  auto& all = result_.samples;
+  all.push_back(sample);
+  if (all.size() < std::max<std::size_t>(options_.samples_max, 2)) return;
+  for (std::size_t i = 0; 2 * i < all.size(); ++i) all[i] = all[2 * i];
+  all.resize((all.size() + 1) / 2);
+  looks_per_sample_ *= 2;
 }
 
 void run::sample_for_ever() {
   if (over_) return;
-  sample();
+  const auto seen = look();
+  if (looks_++ % looks_per_sample_ == 0) keep(seen);
   const bool waits = submitted_ == ended_; // for the next arrival
   if (waits) progress_ns_ = now();
   if (now() - progress_ns_ > options_.patience.count()) hangs_ = true;

@@ -60,6 +60,11 @@ std::vector<std::uint32_t> planner::running_by_level() const {
   return running;
 }
 
+std::uint32_t planner::answer_tokens(request_id id) const {
+  const auto known = by_id_.find(id);
+  return known == by_id_.end() ? 0 : requests_.at(known->second)->answer_tokens();
+}
+
 std::vector<request_status> planner::requests() const {
   std::vector<request_status> list;
   for (const auto* lined_up : {&running_, &waiting_, &parked_})

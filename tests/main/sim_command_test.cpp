@@ -207,6 +207,40 @@ TEST(SimCommand, WritesRequestsSamplesAndPlots) {
     EXPECT_TRUE(read(folder.path / "plots" / name).starts_with("<svg ")) << name;
 }
 
+TEST(SimCommand, FindsOutBeforeTheRunThatItsFilesCannotBeWritten) {
+  const scratch folder("unwritable");
+  const auto refused = [](auto change, int code, const std::string& says) {
+    auto options = options_of("S-S", 4, 10);
+    change(options);
+    const auto result = simulate(options);
+    EXPECT_EQ(result.code, code) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  };
+  const auto file = folder.write("file", "");
+  const auto there = (folder.path / "a.csv").string(), also = (folder.path / "." / "a.csv").string();
+  refused([&](auto& o) { o.svg = file; }, 1, "cannot write plots into " + file);
+  refused([&](auto& o) { o.svg = file + "/plots"; }, 1, "cannot write plots into " + file + "/plots");
+  refused([&](auto& o) { o.csv = file + "/a.csv"; }, 1, "cannot write " + file + "/a.csv");
+  refused([&](auto& o) { o.csv = there, o.samples = also; }, 2, "--csv and --samples name the same file");
+  refused([&](auto& o) { o.samples = file, o.record = file; }, 2, "--samples and --record name the same file");
+  EXPECT_FALSE(std::filesystem::exists(there));
+  auto options = options_of("S-S", 4, 10);
+  options.csv = options.samples = "/dev/null";
+  EXPECT_EQ(simulate(options).code, 0);
+}
+
+TEST(SimCommand, EndsRequestsByTheirDeadlineWhereThereIsOne) {
+  auto options = options_of("M-M", 2, 100);
+  EXPECT_EQ(parse(simulate(options)).at("answered").as_int64(), 100);
+  options.settings.frontend.request_timeout = std::chrono::seconds(5);
+  const auto report = parse(simulate(options));
+  const auto late = report.at("failed").at("timed_out").as_int64();
+  EXPECT_GT(late, 10);
+  EXPECT_EQ(report.at("answered").as_int64() + late, 100);
+}
+
 TEST(SimCommand, RefusesWhatItDoesNotKnowWithOneLine) {
   const auto refused = [](auto change, const char* names) {
     auto options = options_of("S-S", 4, 10);
@@ -221,6 +255,7 @@ TEST(SimCommand, RefusesWhatItDoesNotKnowWithOneLine) {
   refused([](auto& o) { o.profile = "b200"; }, "--profile: ");
   refused([](auto& o) { o.load.lengths = "X-X"; }, "--lengths: ");
   refused([](auto& o) { o.load.priority_share = "urgent=0.5"; }, "urgent");
+  refused([](auto& o) { o.policy = "llumnix-base", o.load.priority_share = "hihg=0.1"; }, "'hihg'");
   refused([](auto& o) { o.load.ttft_ms = 0; }, "--slo-ttft");
   refused([](auto& o) { o.load.trace = "/nowhere/trace.csv", o.load.rate.reset(), o.load.cv = 4; }, "--cv is of drawn");
   auto missing = options_of("S-S", 4, 10);

@@ -177,6 +177,15 @@ TEST(SimReport, WritesALineForEachRequestAndSample) {
   for (const auto& [name, text] : files) EXPECT_TRUE(text.starts_with("<svg ") && text.ends_with("</svg>\n")) << name;
 }
 
+TEST(SimReport, PlotsOfALongRunAreNotLargerAndKeepItsPeaks) {
+  auto run = three();
+  for (std::int64_t i = 0; i < 100'000; ++i) run.samples.push_back(sample_at(1000 * i, i == 77'777 ? 200 : 20, 0));
+  for (std::size_t i = 0; i < run.samples.size(); ++i) run.samples[i].open = static_cast<std::uint32_t>(i % 7);
+  const auto files = plots({}, run);
+  for (const auto& [name, text] : files) EXPECT_LT(text.size(), 200'000U) << name;
+  EXPECT_NE(files.at("memory.svg").find(">100</text>"), std::string::npos);
+}
+
 TEST(SvgPlot, PutsValuesWhereTheAxesSay) {
   svg_plot plot;
   plot.title = "a < b & c";

@@ -119,8 +119,8 @@ void network::impl::send(const std::shared_ptr<node>& from, const std::string& p
                             });
     return;
   }
-  auto made = std::make_shared<sending>(
-      sending{from, peer, key, piece_cutter{first_region, std::move(regions)}, std::move(keep), std::move(done), 0, 0});
+  auto made = std::make_shared<sending>(sending{from, peer, key, piece_cutter{first_region, std::move(regions)},
+                                                std::move(keep), std::move(done), 0, 0, 0});
   std::uint64_t name = 0;
   {
     const std::lock_guard lock{mutex_};
@@ -151,8 +151,13 @@ void network::impl::transmit(const std::shared_ptr<node>& from) {
   ++what.pieces_open;
   ++from->counted.messages_sent;
   if (what.cutter.ended()) queue.pop_front();
-  const auto takes = std::chrono::nanoseconds{
-      static_cast<std::int64_t>(static_cast<double>(cut.bytes) / options_.bytes_per_second * 1e9)};
+  const auto time_of = [this](std::uint64_t bytes) {
+    return std::chrono::nanoseconds{
+        static_cast<std::int64_t>(static_cast<double>(bytes) / options_.bytes_per_second * 1e9)};
+  };
+  // However many messages a send is cut into, together they take what its bytes take.
+  const auto takes = time_of(what.bytes_cut + cut.bytes) - time_of(what.bytes_cut);
+  what.bytes_cut += cut.bytes;
   from->sending = true;
   after(takes, [from](impl& net, calls&) {
     from->sending = false;

@@ -54,6 +54,7 @@ private:
     std::function<void(std::string)> done;
     std::uint32_t pieces_open = 0;
     runtime::async::timer_source::timer_id timer = 0;
+    std::uint64_t bytes_cut = 0; ///< of the messages so far
   };
   /// A step under the lock, and what it wants to have called without it.
   runtime::async::timer_source::timer_id after(runtime::async::timer_source& timers, std::chrono::nanoseconds delay,

@@ -98,6 +98,47 @@ TEST(SimulatedFaults, OfWhichNoneStrikesChangeLittle) {
   EXPECT_NEAR(mean(separate) / mean(shared), 1, 0.05) << "messages take 50 to 250 us";
 }
 
+// A token that is on its way when its request is preempted does not end what the preemption costs.
+TEST(SimulatedFaults, OfWhichNoneStrikesLeavePreemptionsAsDear) {
+  const auto loss = [](const std::string& faults) {
+    double sum = 0;
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      auto options = served(faults, seed);
+      options.cluster.device.kv_blocks = 60;
+      options.cluster.node.scheduler.policies.dispatch = "round_robin"; // and nothing else that tips over
+      options.cluster.node.scheduler.policies.migration = protocols::migration_policy::none;
+      for (const auto& r : simulate(options).requests) {
+        EXPECT_EQ(r.preemptions > 0, r.preemption_loss_ns > 0);
+        sum += static_cast<double>(r.preemption_loss_ns) * 1e-9;
+      }
+    }
+    return sum;
+  };
+  const auto shared = loss("");
+  EXPECT_GT(shared, 10);
+  EXPECT_NEAR(loss("crash:instance-0@10h") / shared, 1, 0.2);
+}
+
+// The report of a migration comes later than the next token where its way is long.
+TEST(SimulatedFaults, AMigrationsGapIsBetweenTheTokensOfTheTwoInstances) {
+  auto options = served("crash:instance-0@10h");
+  options.cluster.device.kv_blocks = 100;
+  options.cluster.processes.links.latency_min = options.cluster.processes.links.latency_max = 50ms;
+  const auto result = all_answered(options);
+  ASSERT_FALSE(result.gaps_ns.empty());
+  EXPECT_LE(result.gaps_ns.size(), result.stalls_ns.size());
+  EXPECT_GT(*std::ranges::min_element(result.gaps_ns), 100'000'000) << "to the destination and back; a step is 20 ms";
+}
+
+TEST(SimulatedFaults, AModelThatTakesLongToLoadIsWaitedFor) {
+  auto options = served("crash:instance-1@20s+10s");
+  options.cluster.device.start_ms = 2'000'000;
+  options.requests.push_back(options.requests.back()); // which keeps the run going
+  options.requests.back().arrival_ns = 2'700'000'000'000;
+  const auto result = all_answered(options);
+  EXPECT_EQ(result.samples.back().ready, 3U);
+}
+
 TEST(SimulatedFaults, ACrashedInstancesRequestsAreAnsweredByOthersAndItComesBack) {
   const auto result = all_answered(served("crash:instance-1@20s+10s"));
   EXPECT_EQ(result.faults.struck.at("crash"), 1U);

@@ -9,17 +9,20 @@ namespace godwit::test {
 
 using actors::sim::covered_ns;
 using actors::sim::fragmentation_of;
+using actors::sim::instance_load;
 using actors::sim::prompt_of;
 using protocols::workload::workload_request;
 
 namespace {
 
-protocols::load_report load_of(std::uint32_t total, std::uint32_t used, std::uint32_t demand) {
-  protocols::load_report load;
-  load.blocks_total = total;
-  load.blocks_used = used;
-  load.waiting = demand > 0 ? 3 : 0;
-  load.queued_blocks = demand;
+/// `outstanding`: what its running prompts lack besides.
+instance_load load_of(std::uint32_t total, std::uint32_t used, std::uint32_t demand, std::uint32_t outstanding = 0) {
+  instance_load load;
+  load.report.blocks_total = total;
+  load.report.blocks_used = used;
+  load.report.waiting = demand > 0 ? 3 : 0;
+  load.report.queued_blocks = demand + outstanding;
+  load.outstanding_blocks = outstanding;
   return load;
 }
 
@@ -49,6 +52,19 @@ TEST(FragmentedBlocks, ComeWithTheHeadsOfLineThatWouldFit) {
   EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 50), load_of(100, 80, 60), load_of(100, 30, 0)}).fitting, 2U);
   EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 31)}).heads, 1U);
   EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 31)}).fitting, 0U);
+}
+
+// Running prompts take what they lack first: it is no demand of who waits, and not free for others either.
+TEST(FragmentedBlocks, DoNotCountWhatRunningPromptsLack) {
+  const auto one = fragmentation_of(std::vector{load_of(100, 70, 15, 20), load_of(100, 90, 0)});
+  EXPECT_EQ(one.blocks, 15U) << "10 are free here, and 10 there";
+  EXPECT_EQ(one.fitting, 1U);
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 10, 20), load_of(100, 90, 0)}).heads, 0U) << "it fits";
+  const auto none = fragmentation_of(std::vector{load_of(100, 70, 15, 20), load_of(100, 70, 0, 29)});
+  EXPECT_EQ(none.heads, 1U);
+  EXPECT_EQ(none.fitting, 0U) << "the other instance has 1";
+  EXPECT_EQ(fragmentation_of(std::vector{load_of(100, 70, 5, 50), load_of(100, 95, 0)}).blocks, 5U)
+      << "nothing is free";
 }
 
 TEST(Covered, IsTheTimeInWhichAtLeastOneSpanLasts) {

@@ -2,11 +2,16 @@
 #include <godwit/actors/sim/simulation.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/protocols/workload/workload.hpp>
+#include <godwit/runtime/sim/world.hpp>
+#include <godwit/transport/sim/network.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <optional>
+#include <vector>
 
 namespace godwit::test {
 
@@ -208,6 +213,44 @@ TEST(Simulation, FindsThePrefixesOfATraceInTheCache) {
   EXPECT_EQ(result.requests[1].cached_tokens, 1024U);
 }
 
+TEST(Simulation, KeepsABoundedNumberOfSamplesAtEqualDistances) {
+  auto options = small();
+  options.sample_interval = 100ms;
+  const auto all = simulate(options);
+  options.samples_max = 50;
+  const auto some = simulate(options);
+  EXPECT_EQ(some.requests, all.requests);
+  EXPECT_EQ(some.events, all.events);
+  ASSERT_GT(all.samples.size(), 150U);
+  ASSERT_LE(some.samples.size(), 50U);
+  ASSERT_GE(some.samples.size(), 25U);
+  EXPECT_EQ(some.samples.back(), all.samples.back());
+  const auto distance = some.samples[1].time_ns;
+  EXPECT_GE(distance, 400'000'000) << "it has doubled twice";
+  for (std::size_t i = 0; i + 1 < some.samples.size(); ++i) {
+    const auto& sample = some.samples[i];
+    EXPECT_EQ(sample.time_ns, static_cast<std::int64_t>(i) * distance);
+    EXPECT_EQ(sample, all.samples[static_cast<std::size_t>(sample.time_ns / 100'000'000)]);
+  }
+}
+
+// A head takes in 1,024 processes unless it is told otherwise.
+TEST(Simulation, HasRoomForMoreInstancesThanAServerTakes) {
+  auto options = small(1, 6, 1);
+  options.cluster.instances = 1025;
+  const auto result = simulate(options);
+  EXPECT_EQ(result.trouble, "");
+  EXPECT_EQ(answered(result), 1U);
+  EXPECT_EQ(result.instances_max, 1025U);
+}
+
+TEST(Simulation, SaysWhyTheInstancesNeverGetReady) {
+  auto options = small(1, 6, 1);
+  options.cluster.node.member_instances_max = 0;
+  const auto result = simulate(options);
+  EXPECT_NE(result.trouble.find(" cannot join: a member brings 1 to 0 instances"), std::string::npos) << result.trouble;
+}
+
 TEST(Simulation, EndsWhereTheClusterHangs) {
   auto options = small(1, 1, 3);
   options.cluster.device.overhead_us = 60e6; // a step takes a minute
@@ -227,6 +270,42 @@ TEST(SimulatedCluster, MovesBlocksAsTheLinkOfTheProfileWould) {
   const auto until_landed = shown + std::chrono::duration<double>(network.overhead + network.latency).count();
   const auto expected = device->link.transfer_time(blocks * device->block_bytes());
   EXPECT_NEAR(until_landed, std::chrono::duration<double>(expected).count(), 1e-6);
+}
+
+// The last blocks of a request stand still until they have landed: those of others do not keep them waiting.
+TEST(SimulatedCluster, LetsUrgentBlocksWaitForOneMessageOnly) {
+  const auto device = gpu::sim::open_profile("llama-7b-a10");
+  ASSERT_TRUE(device);
+  const auto settings = actors::sim::network_of(*device);
+  runtime::sim::world world(1);
+  transport::sim::network network(world.timers(), settings);
+  const auto source = network.make_fabric("source"), destination = network.make_fabric("destination");
+  constexpr std::size_t bytes = gpu::sim::sim_block_bytes;
+  std::vector<std::byte> memory(2000 * bytes);
+  const auto blocks = [&](std::size_t first, std::size_t count) {
+    std::vector<protocols::memory_region> out;
+    for (std::size_t i = first; i < first + count; ++i)
+      out.push_back({memory.data() + i * bytes, bytes, protocols::memory_kind::host});
+    return out;
+  };
+  bool all_there = false;
+  std::optional<std::chrono::nanoseconds> landed;
+  destination->post({1, 0}, blocks(1000, 999), {}, [](const transport::landing&) {});
+  destination->post({2, 0}, blocks(1999, 1), {}, [&](const transport::landing&) { landed = world.now(); });
+  source->send(destination->address(), {1, 0}, 0, blocks(0, 999), transport::transfer_priority::bulk, 1h, {},
+               [&](const std::string&) { all_there = true; });
+  const std::chrono::duration<double> message(device->block_bytes() / device->link.bytes_per_second);
+  world.run_for(std::chrono::duration_cast<std::chrono::nanoseconds>(message * 10.5));
+  const auto asked = world.now();
+  source->send(destination->address(), {2, 0}, 0, blocks(999, 1), transport::transfer_priority::urgent, 1h, {},
+               [](const std::string&) {});
+  ASSERT_TRUE(world.run_until([&] { return landed.has_value(); }));
+  EXPECT_FALSE(all_there);
+  EXPECT_LE(*landed - asked, 2 * message + settings.overhead + settings.latency + 1us);
+  // Cut into messages, the blocks take the time that they take in one.
+  ASSERT_TRUE(world.run_until([&] { return all_there; }));
+  EXPECT_NEAR(std::chrono::duration<double>(world.now()).count(),
+              std::chrono::duration<double>(1000 * message + settings.overhead + 2 * settings.latency).count(), 1e-6);
 }
 
 } // namespace godwit::test

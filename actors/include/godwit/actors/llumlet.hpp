@@ -30,6 +30,14 @@ struct headroom_profile_options {
   std::chrono::nanoseconds time_max{std::chrono::seconds(2)};
 };
 
+/// A request that lost its blocks to others.
+struct preemption {
+  protocols::request_id request;
+  std::uint32_t answer_tokens = 0; ///< that it has; the last of them may still be on their way to its home
+  /// For whoever wants to know no more.
+  operator protocols::request_id() const noexcept { return request; }
+};
+
 struct llumlet_options {
   protocols::instance_id id;
   std::uint64_t generation = 1;
@@ -47,10 +55,11 @@ struct llumlet_options {
   std::chrono::nanoseconds report_interval{std::chrono::milliseconds(100)};
   /// ... and no more often than this when much happens.
   std::chrono::nanoseconds report_gap{std::chrono::milliseconds(5)};
-  /// Sees every report, on the llumlet's context; for metrics. Must only store. May be empty.
-  std::function<void(const protocols::load_report&)> on_report;
+  /// Sees every report, and how many of its queued blocks the running requests lack, on the llumlet's context; for
+  /// metrics. Must only store. May be empty.
+  std::function<void(const protocols::load_report&, std::uint64_t outstanding_blocks)> on_report;
   /// The same for each request that is preempted, as it loses its blocks.
-  std::function<void(protocols::request_id)> on_preempted;
+  std::function<void(const preemption&)> on_preempted;
   migration_environment migration;
   protocols::selection_settings selection; ///< of the requests that a mark moves
   headroom_profile_options profile;

@@ -90,6 +90,8 @@ public:
   [[nodiscard]] cluster& actors() noexcept { return *cluster_; }
   /// Runs until every instance takes requests. False: that is never so.
   [[nodiscard]] bool start();
+  /// Why an instance was not let in, where that kept the cluster from starting. Empty: all were.
+  [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
   /// As world().run_until, which does not store what is recorded.
   bool run_until(const std::function<bool()>& condition, std::uint64_t steps_max = ~std::uint64_t{0});
   /// From now on instance-seconds count anew.
@@ -146,6 +148,7 @@ private:
   transport::sim::network network_;
   runtime::async::counter_random random_; ///< for the phases of the instances' reports
   std::vector<std::string> complaints_;
+  std::string refusal_;
   std::unique_ptr<runtime::sim::system> system_;
   std::unique_ptr<cluster> cluster_;
   std::map<std::string, runtime::handle<member_interface>> members_;   ///< by name; where they share a system

@@ -18,7 +18,8 @@
 
 /// Experiments with a cluster that nobody has: the production actors serve a workload on virtual time.
 ///
-/// A run is a function of its options: same options, same result, on every machine.
+/// A run is a function of its options: the same build with the same math library gives the same result on every
+/// machine.
 namespace godwit::actors::sim {
 
 struct simulation_options {
@@ -28,6 +29,8 @@ struct simulation_options {
   /// Requests of a workload priority above 0 go first, with this execution level. Without a value all are alike.
   std::optional<std::uint8_t> high_level;
   std::chrono::nanoseconds sample_interval{std::chrono::seconds(1)};
+  /// Where a run has so many samples, every other one is dropped, and half as many are kept from then on; and so again.
+  std::size_t samples_max = 100'000;
   /// When no request has got a token, nor ended, for so long while some are open, the run ends, and they count as
   /// unfinished: the cluster hangs.
   std::chrono::nanoseconds patience{std::chrono::hours(1)};
@@ -55,17 +58,24 @@ struct request_record {
   friend bool operator==(const request_record&, const request_record&) = default;
 };
 
+/// The last report of an instance.
+struct instance_load {
+  protocols::load_report report;
+  std::uint64_t outstanding_blocks = 0; ///< of its queued blocks: those that running requests lack
+};
+
 /// Memory that is free and of no use, as Llumnix (OSDI '24, figures 5 and 12) counts it: the first in line of an
 /// instance waits because its demand is more than the instance has free, though the free blocks of all instances
 /// together would hold it. Counted are as many such heads of line, smallest first, as the whole cluster's free blocks
-/// would hold at once. Blocks that only the prefix cache uses are free.
+/// would hold at once. Blocks that only the prefix cache uses are free; those that an instance's running requests lack
+/// and take first are not.
 struct fragmentation {
   std::uint64_t blocks = 0;  ///< that the heads of line which would fit demand
   std::uint32_t heads = 0;   ///< that find too little on their instances
   std::uint32_t fitting = 0; ///< of these, would fit
   friend bool operator==(const fragmentation&, const fragmentation&) = default;
 };
-[[nodiscard]] fragmentation fragmentation_of(std::span<const protocols::load_report> loads);
+[[nodiscard]] fragmentation fragmentation_of(std::span<const instance_load> loads);
 
 /// The cluster at one moment.
 struct cluster_sample {
@@ -85,7 +95,7 @@ struct cluster_sample {
 struct simulation_result {
   std::string trouble; ///< one line that says why there was no run; empty: there was
   std::vector<request_record> requests;
-  std::vector<cluster_sample> samples;
+  std::vector<cluster_sample> samples;                       ///< at equal distances, and one at the end
   std::map<std::string, std::uint64_t> migrations_committed; ///< by cause
   std::map<std::string, std::uint64_t> migrations_aborted;   ///< by reason; refused and lost ones included
   std::uint64_t moved_waiting = 0;               ///< of the committed: requests that had nothing to copy yet
