@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <stdexcept>
+#include <tuple>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace godwit::gpu::sim {
 
@@ -61,11 +65,52 @@ protocols::sampled_token draw(std::uint64_t state, const step_slice& slice, cons
   return protocols::sampled_token{id};
 }
 
-/// Nothing is known of probabilities here, as of those of drawn tokens.
+/// Of a source that remembers nothing: it knows nothing of probabilities, as of those of drawn tokens.
 void score(const step_slice& slice, step_output& out) {
   if (slice.scored.empty()) return;
   auto& list = out.scores.emplace_back();
   for (const auto id : slice.scored) list.emplace_back(id);
+}
+
+/// Any of a message's fields, one after the other.
+template <class Value> std::uint64_t mix_in(std::uint64_t state, Value& value) {
+  if constexpr (std::is_floating_point_v<Value>) {
+    return mix(state, std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+  } else if constexpr (std::is_integral_v<std::remove_const_t<Value>>) {
+    return mix(state, static_cast<std::uint64_t>(value));
+  } else if constexpr (requires { value.fields(); }) {
+    return std::apply([state](auto&... all) mutable { return ((state = mix_in(state, all)), ...); }, value.fields());
+  } else { // a list
+    state = mix(state, value.size());
+    for (auto& one : value) state = mix_in(state, one);
+    return state;
+  }
+}
+
+/// What a slice says about how its token is drawn, besides what `draw` goes by: whoever loses some of it, a penalty or
+/// the tokens that it counts, gets other tokens, as from a real model. Log-probabilities that are asked for change
+/// none.
+std::uint64_t manner_of(const step_slice& slice) {
+  auto how = slice.sampling;
+  how.seed = 0;
+  how.logprobs = how.prompt_logprobs = -1;
+  return mix_in(mix_in(mix_in(0, how), slice.prompt), slice.generated);
+}
+
+/// The token with its log-probability and those of so many most probable ones: made up, but out of `state`, so that no
+/// other state gives them.
+protocols::sampled_token scored(std::uint64_t state, protocols::sampled_token token, std::int32_t most_probable,
+                                std::uint32_t vocabulary) {
+  const auto logprob = [](std::uint64_t of) { return -static_cast<float>(of >> 48) / 4096; };
+  token.logprob = logprob(mix(state, static_cast<std::uint64_t>(token.id)));
+  for (std::int32_t i = 0; i < most_probable; ++i) {
+    const auto one = mix(state, ~static_cast<std::uint64_t>(i));
+    auto& told = token.top.emplace_back();
+    told.id = static_cast<protocols::token_id>(one % vocabulary);
+    told.logprob = logprob(one);
+  }
+  std::sort(token.top.begin(), token.top.end(), [](const auto& a, const auto& b) { return a.logprob > b.logprob; });
+  return token;
 }
 
 /// For each slot of each block, a hash of all tokens up to and including that position.
@@ -96,8 +141,8 @@ public:
       auto position = slice.first_position;
       for (const auto token : slice.tokens)
         at(slice, position++) = chain = mix(chain, static_cast<std::uint64_t>(token) + 1);
-      if (slice.samples) out.tokens.push_back(draw(read(slice, position), slice, model_, info_.vocabulary));
-      score(slice, out);
+      if (slice.samples) out.tokens.push_back(sample(read(slice, position), slice));
+      if (!slice.scored.empty()) out.scores.push_back(scores(slice));
     }
     return out;
   }
@@ -111,6 +156,20 @@ public:
   }
 
 private:
+  [[nodiscard]] protocols::sampled_token sample(std::uint64_t state, const step_slice& slice) const {
+    auto token = draw(mix(state, manner_of(slice)), slice, model_, info_.vocabulary);
+    const auto wanted = slice.sampling.logprobs;
+    if (wanted < 0 || token.id == protocols::no_token) return token;
+    return scored(state, std::move(token), wanted, info_.vocabulary);
+  }
+  /// Of tokens that the prompt has, each out of what is known up to the one before.
+  [[nodiscard]] std::vector<protocols::sampled_token> scores(const step_slice& slice) {
+    std::vector<protocols::sampled_token> out;
+    auto position = slice.first_position;
+    for (const auto id : slice.scored)
+      out.push_back(scored(at(slice, position++), protocols::sampled_token{id}, slice.scores_top, info_.vocabulary));
+    return out;
+  }
   static std::ptrdiff_t first_slot(protocols::block_id block) {
     return static_cast<std::ptrdiff_t>(std::size_t{block.value()} * tokens_per_block);
   }

@@ -97,6 +97,53 @@ TEST_F(SimExecutor, DependsOnSeedAndTokens) {
   EXPECT_GT(drawn.size(), 15U);
 }
 
+TEST_F(SimExecutor, DependsOnHowARequestIsSampled) {
+  const auto one = make_sim_executor(info_of(), {}, timers_);
+  const auto draw = [&](auto change) {
+    protocols::step_input input;
+    input.slices = {slice(prompt(20), 0, 20, {0, 1})};
+    change(input.slices[0]);
+    return run(*one, std::move(input)).tokens.at(0);
+  };
+  const auto usual = draw([](auto&) {});
+  EXPECT_TRUE(usual.top.empty());
+  std::set<token_id> drawn{usual.id};
+  drawn.insert(draw([](auto& s) { s.sampling.temperature = 0.5F; }).id);
+  drawn.insert(draw([](auto& s) { s.sampling.top_p = 0.5F; }).id);
+  drawn.insert(draw([](auto& s) { s.sampling.top_k = 5; }).id);
+  drawn.insert(draw([](auto& s) { s.sampling.frequency_penalty = 0.5F; }).id);
+  drawn.insert(draw([](auto& s) { s.sampling.logit_bias = {{7, 1.0F}}; }).id);
+  drawn.insert(draw([](auto& s) { s.sampling.json_schema = "{}"; }).id);
+  drawn.insert(draw([](auto& s) { s.prompt = {1}; }).id);
+  drawn.insert(draw([](auto& s) { s.generated = {1}; }).id);
+  drawn.insert(draw([](auto& s) { s.generated = {1, 2}; }).id);
+  EXPECT_GT(drawn.size(), 8U) << "two of 500 may be the same";
+  const auto told = draw([](auto& s) { s.sampling.logprobs = 3; });
+  EXPECT_EQ(told.id, usual.id) << "what is told of a token does not change it";
+  EXPECT_LT(told.logprob, 0);
+  ASSERT_EQ(told.top.size(), 3U);
+  EXPECT_GE(told.top[0].logprob, told.top[2].logprob);
+}
+
+TEST_F(SimExecutor, ScoresAPromptAlikeInOneStepAndInChunks) {
+  const auto one = make_sim_executor(info_of(), {}, timers_), two = make_sim_executor(info_of(), {}, timers_);
+  const auto tokens = prompt(20);
+  const auto scores = [&](executor& on, std::size_t first, std::size_t last, const std::vector<std::uint32_t>& blocks) {
+    protocols::step_input input;
+    input.slices = {slice(tokens, first, last, blocks)};
+    for (auto i = first + 1; i < std::min(last + 1, tokens.size()); ++i) input.slices[0].scored.push_back(tokens[i]);
+    input.slices[0].scores_top = 2;
+    return run(on, std::move(input)).scores.at(0);
+  };
+  const auto whole = scores(*one, 0, 20, {0, 1});
+  ASSERT_EQ(whole.size(), 19U);
+  EXPECT_EQ(whole[3].id, tokens[4]);
+  EXPECT_EQ(whole[3].top.size(), 2U);
+  auto parts = scores(*two, 0, 9, {5});
+  for (auto& more : scores(*two, 9, 20, {5, 2})) parts.push_back(std::move(more));
+  EXPECT_EQ(parts, whole);
+}
+
 TEST_F(SimExecutor, CopiesBlocksAndLetsThemBeMoved) {
   const auto one = make_sim_executor(info_of(), {}, timers_), two = make_sim_executor(info_of(), {}, timers_);
   const auto tokens = prompt(30);
@@ -221,6 +268,17 @@ TEST_F(SimExecutor, WithoutMemoryDrawsByRequestSeedAndIndexAlone) {
   EXPECT_GT(drawn.size(), 40U);
   EXPECT_NE(draw(*one, 1, 1, 9, 0), draw(*one, 2, 1, 9, 0));
   EXPECT_NE(draw(*one, 1, 1, 9, 0), draw(*one, 1, 2, 9, 0));
+  // Neither how it is sampled: what `godwit sim` computes does not hang on it.
+  auto penalised = slice(prompt(9), 8, 9, {3});
+  penalised.request = protocols::request_id(1);
+  penalised.sampling.frequency_penalty = 1;
+  penalised.sampling.logprobs = 2;
+  penalised.generated = {4};
+  protocols::step_input input;
+  input.slices = {penalised};
+  const auto token = run(*one, std::move(input)).tokens.at(0);
+  EXPECT_EQ(token.id, draw(*one, 1, 1, 9, 0));
+  EXPECT_TRUE(token.top.empty());
 }
 
 TEST_F(SimExecutor, WithoutMemoryStillHasBlocksOfTheSameSizeToMove) {
