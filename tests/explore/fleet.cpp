@@ -145,7 +145,7 @@ void run_fleet(const fleet_options& options, const std::function<std::optional<s
     const auto status = who.end(hung);
     if (who.reported >= who.batch.size()) return true;
     outcome out;
-    out.broken = hung ? "a run ends" : "the process lives";
+    out.broken = hung ? ends_promise : "the process lives";
     out.details = hung ? "no end after " + std::to_string(options.wall_limit.count()) + " s of real time"
                        : (WIFSIGNALED(status) ? std::string("signal ") + strsignal(WTERMSIG(status))
                                               : "exit " + std::to_string(WEXITSTATUS(status)));

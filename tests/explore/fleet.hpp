@@ -7,9 +7,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace godwit::explore {
+
+/// The promise that a run breaks which has no end.
+inline constexpr std::string_view ends_promise = "a run ends";
 
 struct fleet_options {
   unsigned processes = 1;

@@ -231,27 +231,30 @@ private:
   boost::json::object tell(const failure& f) {
     const auto limit = std::chrono::seconds(std::min(20U, arguments_.wall_limit));
     const auto end = steady::now() + shrink_time_max;
-    const bool alone = run_apart(f.first, limit).broken == f.what.broken;
+    const bool alone = same_failure(run_apart(f.first, limit), f.what);
     const auto small = shrink(f.first, f.what, shrink_runs_max, [limit, end](const scenario& s) {
       return steady::now() < end ? run_apart(s, limit) : outcome{}; // runs that hang take long to leave out
     });
-    const auto line = replay_line(small.smallest, f.first);
+    // What was taken for a hang by this limit is one by no other.
+    const auto flag = f.what.broken == ends_promise ? " --wall-limit " + std::to_string(limit.count()) : std::string();
+    const auto line = replay_line(small.smallest, f.first) + flag, whole = replay_line(f.first, f.first) + flag;
     if (!arguments_.json) {
       std::cout << "\nBROKEN: " << f.what.broken << " (" << f.times << " of the seeds of " << f.first.name << ")\n  "
                 << small.what.details << "\n"
+                << (small.what.details == f.what.details ? "" : "  whole: " + f.what.details + "\n")
                 << (alone ? "" : "  not broken where it runs alone: other runs in the same process matter\n")
-                << describe(small.smallest) << "  again: " << line << "\n  whole: " << replay_line(f.first, f.first)
-                << "\n\n";
+                << describe(small.smallest) << "  again: " << line << "\n  whole: " << whole << "\n\n";
     }
     return {{"promise", f.what.broken},
             {"details", small.what.details},
+            {"details_whole", f.what.details},
             {"scenario", f.first.name},
             {"seed", f.first.seed},
             {"times", f.times},
             {"alone", alone},
             {"hash", std::to_string(small.what.hash)},
             {"replay", line},
-            {"replay_whole", replay_line(f.first, f.first)}};
+            {"replay_whole", whole}};
   }
 
   const arguments& arguments_;
@@ -282,7 +285,8 @@ int explore(int argc, char** argv) {
   app.add_option("--log", a.log_levels, "with --seed: log of the actors to standard error, at these levels (debug)");
   app.add_option("--jobs", a.jobs, "processes at a time; default: one for each processor")->check(CLI::Range(1, 1024));
   app.add_option("--wall-limit", a.wall_limit, "seconds of real time after which a run counts as hanging")
-      ->check(CLI::Range(1, 86'400));
+      ->check(CLI::Range(1, 86'400))
+      ->take_last(); // the line that shows a hang again has one
   app.add_flag("--keep-going", a.keep_going, "do not end after five different failures");
   app.add_flag("--until-found", a.until_found, "end after the first failure");
   app.add_flag("--list", a.list, "list the scenarios");

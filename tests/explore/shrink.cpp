@@ -1,6 +1,8 @@
 #include "explore/shrink.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace godwit::explore {
@@ -10,7 +12,7 @@ namespace {
 class shrinker {
 public:
   shrinker(shrunk& best, std::uint32_t runs_max, const std::function<outcome(const scenario&)>& attempt)
-      : best_(best), runs_max_(runs_max), attempt_(attempt) {}
+      : best_(best), whole_(best.what), runs_max_(runs_max), attempt_(attempt) {}
 
   /// True where something could be left out.
   template <class Part> bool leave_out(std::vector<Part> scenario::*parts) {
@@ -23,7 +25,7 @@ public:
         const auto first = list.begin() + static_cast<std::ptrdiff_t>(at);
         list.erase(first, first + static_cast<std::ptrdiff_t>(std::min(size, list.size() - at)));
         ++best_.runs;
-        if (auto out = attempt_(less); out.broken == best_.what.broken) {
+        if (auto out = attempt_(less); same_failure(out, whole_)) {
           best_.smallest = std::move(less);
           best_.what = std::move(out);
           any = true;
@@ -36,11 +38,37 @@ public:
 
 private:
   shrunk& best_;
+  const outcome whole_;
   std::uint32_t runs_max_;
   const std::function<outcome(const scenario&)>& attempt_;
 };
 
+/// What a line says, part by part, without its numbers.
+std::set<std::string> parts_of(const std::string& details) {
+  std::set<std::string> out;
+  std::string part;
+  const auto end = [&] {
+    const auto first = part.find_first_not_of(' ');
+    if (first != std::string::npos) out.insert(part.substr(first, part.find_last_not_of(' ') + 1 - first));
+    part.clear();
+  };
+  for (const char c : details) {
+    if (c == ',' || c == ';' || c == ':')
+      end();
+    else if (c < '0' || c > '9')
+      part += c;
+  }
+  end();
+  return out;
+}
+
 } // namespace
+
+bool same_failure(const outcome& less, const outcome& whole) {
+  if (less.broken != whole.broken) return false;
+  const auto some = parts_of(less.details), all = parts_of(whole.details);
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
 
 shrunk shrink(const scenario& failing, const outcome& how, std::uint32_t runs_max,
               const std::function<outcome(const scenario&)>& attempt) {

@@ -15,8 +15,12 @@ struct shrunk {
   std::uint32_t runs = 0;
 };
 
-/// Leaves out faults, settings and requests, halves first and then one by one, as long as the same promise stays
-/// broken; `runs_max` bounds the tries. `attempt` runs a scenario.
+/// Whether `less` is the failure that `whole` is: the same promise, and its details say nothing that those of `whole`
+/// do not say, whatever the numbers.
+[[nodiscard]] bool same_failure(const outcome& less, const outcome& whole);
+
+/// Leaves out faults, settings and requests, halves first and then one by one, as long as the failure stays the same;
+/// `runs_max` bounds the tries. `attempt` runs a scenario.
 [[nodiscard]] shrunk shrink(const scenario& failing, const outcome& how, std::uint32_t runs_max,
                             const std::function<outcome(const scenario&)>& attempt);
 
