@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# found_test.sh EXPLORE_PLANTED NUMBER: the bug is found within 60 s by one processor, and replayed by the line that says
-# how, with the bug and without it.
+# found_test.sh EXPLORE_PLANTED NUMBER BUGS_TXT: the bug is found within 60 s by one processor, by a promise that it is
+# there to break, and replayed by the line that says how, with the bug and without it.
 set -euo pipefail
-explore=$1 number=$2 limit=60
+explore=$1 number=$2 bugs=$3 limit=60
 status=0
 out=$("$explore" --planted "$number" --seconds "$limit" --until-found --jobs 1 --wall-limit 4) || status=$?
 if [[ $status != 1 ]]; then
@@ -11,6 +11,12 @@ if [[ $status != 1 ]]; then
 fi
 printf '%s\n' "$out"
 sed -n 's/^[0-9]* seeds in \([0-9.]*\) s.*/bug '"$number"' was found after \1 s; '"$limit"' s are allowed/p' <<<"$out"
+promise=$(sed -n 's/^BROKEN: \(.*\) ([0-9]* of the seeds of .*/\1/p' <<<"$out" | head -1)
+allowed=$(awk -v number="$number" '$1 == "bug" && $2 == number { getline; sub(/^  breaks: /, ""); print; exit }' "$bugs")
+if [[ -z $promise || " | $allowed | " != *" | $promise | "* ]]; then
+  echo "bug $number was found by '$promise', not by one of '$allowed'"
+  exit 1
+fi
 line=$(sed -n 's/^  again: \.\/run explore //p' <<<"$out" | head -1)
 [[ -n $line ]] || {
   echo "no line that replays it"

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -42,6 +43,9 @@ std::vector<bug> parse(std::istream& in) {
     head >> word >> b.number >> in_word >> b.file;
     if (in_word != "in" || !b.file.ends_with(':')) throw std::runtime_error("not a bug's first line: " + line);
     b.file.pop_back();
+    constexpr std::string_view breaks = "  breaks: ";
+    if (!std::getline(in, line) || !line.starts_with(breaks) || line.size() == breaks.size())
+      throw std::runtime_error("bug " + b.number + " does not say which promises it breaks");
     b.original = block("<<<<", "====");
     b.planted = block("", ">>>>");
     out.push_back(std::move(b));
