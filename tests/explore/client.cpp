@@ -1,25 +1,40 @@
 #include "explore/client.hpp"
 
+#include <utility>
+
 namespace godwit::explore {
+
+void client::on_prompt_scores(std::vector<protocols::sampled_token> scores) {
+  if (endings > 0) complain("scores of the prompt after the end");
+  if (!tokens.empty()) complain("scores of the prompt after tokens");
+  if (!prompt_scores.empty()) complain("scores of the prompt twice");
+  prompt_scores = std::move(scores);
+}
+
+void client::leave() {
+  if (std::exchange(gone, true)) return;
+  if (go) go();
+}
 
 bool client::on_tokens(std::span<const protocols::sampled_token> more, bool) {
   if (endings > 0) complain("tokens after the end");
   if (complete) complain("tokens after the answer was complete");
   if (more.empty()) complain("a delivery without tokens");
+  if (expected_ != nullptr && tokens.empty() && prompt_scores != expected_->prompt_scores)
+    complain("the prompt's scores are not the calm answer's");
   for (const auto& token : more) {
     if (expected_ != nullptr) {
       const auto index = tokens.size();
       if (index >= expected_->tokens.size())
         complain("token " + std::to_string(index) + " is beyond the calm answer's end");
-      else if (expected_->tokens[index] != token.id)
+      else if (expected_->tokens[index].id != token.id)
         complain("token " + std::to_string(index) + " is not the calm answer's");
+      else if (expected_->tokens[index] != token)
+        complain("token " + std::to_string(index) + " has other log-probabilities than the calm answer's");
     }
-    tokens.push_back(token.id);
+    tokens.push_back(token);
   }
-  if (tokens.size() >= goes_after && !gone) {
-    gone = true;
-    if (go) go();
-  }
+  if (tokens.size() >= goes_after) leave();
   complete = tokens.size() >= enough;
   return !complete;
 }

@@ -2,6 +2,7 @@
 
 #include "explore/books.hpp"
 #include "explore/requests.hpp"
+#include "explore/scenario.hpp"
 
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
@@ -58,6 +59,7 @@ deployment::deployment(std::uint64_t seed, shape what, runtime::sim::event_log* 
     : shape_(std::move(what)), identity_{"0123456789abcdef", "f32", 4096, context_length}, log_(std::move(logger)),
       world_(seed), blocks_(world_.timers(), shape_.fabric) {
   shape_.node.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(registry_);
+  shape_.node.frontend.metrics = std::make_shared<actors::frontend_metrics>(registry_);
   shape_.node.frontend.migrations = std::make_shared<actors::migration_metrics>(registry_);
   world_.log_to(log);
   if (record) world_.record_to(record(world_.clock()));
@@ -97,6 +99,10 @@ void deployment::start_process(machine& m) {
   };
   m.system = std::make_unique<system>(world_, std::move(settings));
   m.devices = std::make_unique<device_timers>(m.system->timers());
+  ++m.process;
+  m.freezes = 0;
+  m.member_stopped = false;
+  set_pace(m);
   if (&m == machines_.front().get())
     start_head();
   else
@@ -140,7 +146,9 @@ actors::llumlet_options deployment::llumlet_of(machine& m) {
 
 void deployment::pass(std::string_view place) {
   if (place == "destination.expired") effects_.add("lease expired");
-  if (coordinator_fails_in_ > 0 && --coordinator_fails_in_ == 0) throw std::runtime_error("injected");
+  if (coordinator_fails_in_ == 0 || --coordinator_fails_in_ > 0) return;
+  effects_.add(to_string(fault_kind::coordinator));
+  throw std::runtime_error("injected");
 }
 
 void deployment::start_head() {
@@ -218,50 +226,70 @@ void deployment::release(const std::string& name) {
   });
 }
 
-void deployment::cut(std::uint32_t a, std::uint32_t b, bool control, bool blocks) {
+void deployment::cut(std::uint32_t a, std::uint32_t b, link_parts what) {
   const auto &first = machines_[a]->name, &second = machines_[b]->name;
-  if (control) world_.network().cut(first, second);
-  if (blocks) blocks_.cut(first, second);
+  if (what.there && ways_cut_[{a, b}]++ == 0) world_.network().cut_one_way(first, second);
+  if (what.back && ways_cut_[{b, a}]++ == 0) world_.network().cut_one_way(second, first);
+  if (what.blocks && blocks_cut_[std::minmax(a, b)]++ == 0) blocks_.cut(first, second);
 }
 
-void deployment::cut_one_way(std::uint32_t from, std::uint32_t to) {
-  world_.network().cut_one_way(machines_[from]->name, machines_[to]->name);
-}
-
-void deployment::heal(std::uint32_t a, std::uint32_t b) {
+void deployment::heal(std::uint32_t a, std::uint32_t b, link_parts what) {
   const auto &first = machines_[a]->name, &second = machines_[b]->name;
-  world_.network().heal(first, second);
-  blocks_.heal(first, second);
+  const bool there = what.there && --ways_cut_[{a, b}] == 0;
+  const bool back = what.back && --ways_cut_[{b, a}] == 0;
+  if (there || back) { // the network heals both ways
+    world_.network().heal(first, second);
+    if (ways_cut_[{a, b}] > 0) world_.network().cut_one_way(first, second);
+    if (ways_cut_[{b, a}] > 0) world_.network().cut_one_way(second, first);
+  }
+  if (what.blocks && --blocks_cut_[std::minmax(a, b)] == 0) blocks_.heal(first, second);
 }
 
 void deployment::delay(std::uint32_t a, std::uint32_t b, nanoseconds extra) {
-  world_.network().delay(machines_[a]->name, machines_[b]->name, extra);
+  delays_[std::minmax(a, b)].push_back(extra);
+  set_delay(std::minmax(a, b));
 }
 
-void deployment::lose_acknowledgements(std::uint32_t which, std::uint32_t count) {
+void deployment::end_delay(std::uint32_t a, std::uint32_t b, nanoseconds extra) {
+  auto& all = delays_[std::minmax(a, b)];
+  if (const auto found = std::find(all.begin(), all.end(), extra); found != all.end()) all.erase(found);
+  set_delay(std::minmax(a, b));
+}
+
+void deployment::set_delay(machine_pair ends) {
+  nanoseconds longest{0};
+  for (const auto extra : delays_[ends]) longest = std::max(longest, extra);
+  world_.network().delay(machines_[ends.first]->name, machines_[ends.second]->name, longest);
+}
+
+bool deployment::lose_acknowledgements(std::uint32_t which, std::uint32_t count) {
   blocks_.drop_acknowledgements(machines_[which]->name, count);
+  return machines_[which]->runs();
 }
 
-void deployment::freeze(std::uint32_t which) {
+bool deployment::freeze(std::uint32_t which) {
   auto& m = *machines_[which];
-  if (!m.runs()) return;
+  if (!m.runs()) return false;
+  if (m.freezes++ > 0) return true;
   m.system->freeze();
   blocks_.freeze(m.name);
+  return true;
 }
 
-void deployment::thaw(std::uint32_t which) {
+void deployment::thaw(std::uint32_t which, std::uint64_t process) {
   auto& m = *machines_[which];
-  if (!m.runs()) return;
+  if (!m.runs() || m.process != process || m.freezes == 0 || --m.freezes > 0) return;
   m.system->thaw();
   blocks_.thaw(m.name);
 }
 
-void deployment::crash(std::uint32_t which, runtime::sim::crash_kind how) {
+bool deployment::crash(std::uint32_t which, runtime::sim::crash_kind how) {
   auto& m = *machines_[which];
-  if (!m.runs()) return;
+  if (!m.runs()) return false;
   m.system->crash(how);
   blocks_.freeze(m.name);
   if (which == 0) cluster_.reset();
+  return true;
 }
 
 void deployment::restart(std::uint32_t which) {
@@ -269,60 +297,85 @@ void deployment::restart(std::uint32_t which) {
   if (!m.runs()) start_process(m);
 }
 
-void deployment::stop_member(std::uint32_t which) {
+bool deployment::stop_member(std::uint32_t which) {
   auto& m = *machines_[which];
-  if (m.runs()) m.system->stop(m.member, runtime::stop_reason::killed);
+  if (!m.runs() || !m.member || m.member_stopped) return false;
+  m.member_stopped = true;
+  m.system->stop(m.member, runtime::stop_reason::killed);
+  return true;
 }
 
 // Its process ends with it, and is started anew.
-void deployment::restart_member(std::uint32_t which) {
+void deployment::restart_member(std::uint32_t which, std::uint64_t process) {
   auto& m = *machines_[which];
-  if (!m.runs()) return;
+  if (!m.runs() || m.process != process || !m.member_stopped) return;
   m.system->crash(runtime::sim::crash_kind::reset);
   start_process(m);
 }
 
-void deployment::stop_child_of_head(bool scheduler) {
-  if (!cluster_) return;
+bool deployment::stop_child_of_head(bool scheduler) {
+  if (!cluster_) return false;
   const auto view = cluster_->gate()->view();
   auto& head = *machines_.front()->system;
   if (scheduler && view.scheduler) head.stop(view.scheduler, runtime::stop_reason::killed);
   if (!scheduler && view.frontend) head.stop(view.frontend, runtime::stop_reason::killed);
+  return scheduler ? static_cast<bool>(view.scheduler) : static_cast<bool>(view.frontend);
 }
 
 bool deployment::can_answer() const {
   return cluster_ && machines_.front()->system->state() == system::state_type::running;
 }
 
-void deployment::jump_clock(std::uint32_t which, nanoseconds forward) {
+bool deployment::jump_clock(std::uint32_t which, nanoseconds forward) {
   auto& m = *machines_[which];
   if (m.runs()) m.system->jump_clock(forward);
+  return m.runs();
 }
 
 void deployment::slow_down(std::uint32_t which, std::uint64_t times) {
-  auto& m = *machines_[which];
-  if (m.runs()) m.devices->slow_down(times);
+  machines_[which]->slow.push_back(times);
+  set_pace(*machines_[which]);
 }
 
-void deployment::stick(std::uint32_t which, nanoseconds lasts) {
+void deployment::end_slow(std::uint32_t which, std::uint64_t times) {
+  auto& all = machines_[which]->slow;
+  if (const auto found = std::find(all.begin(), all.end(), times); found != all.end()) all.erase(found);
+  set_pace(*machines_[which]);
+}
+
+void deployment::set_pace(machine& m) {
+  std::uint64_t slowest = 1;
+  for (const auto times : m.slow) slowest = std::max(slowest, times);
+  m.devices->slow_down(slowest);
+}
+
+bool deployment::stick(std::uint32_t which, nanoseconds lasts) {
   auto& m = *machines_[which];
   if (m.runs()) m.devices->stick_until(m.devices->now() + lasts);
+  return m.runs();
 }
 
 void deployment::mend() {
   fail_coordinator(0);
+  ways_cut_.clear();
+  blocks_cut_.clear();
+  delays_.clear();
   const auto count = static_cast<std::uint32_t>(machines());
   for (std::uint32_t a = 0; a < count; ++a) {
-    for (std::uint32_t b = 0; b < count; ++b) {
-      if (a == b) continue;
-      heal(a, b);
-      delay(a, b, nanoseconds{0});
+    for (std::uint32_t b = a + 1; b < count; ++b) {
+      world_.network().heal(machines_[a]->name, machines_[b]->name);
+      blocks_.heal(machines_[a]->name, machines_[b]->name);
+      set_delay({a, b});
     }
-    lose_acknowledgements(a, 0);
-    thaw(a);
+    auto& m = *machines_[a];
+    blocks_.drop_acknowledgements(m.name, 0);
+    m.slow.clear();
+    set_pace(m);
+    m.devices->unstick();
+    m.freezes = std::min(m.freezes, 1U);
+    thaw(a, m.process);
     restart(a);
-    slow_down(a, 1);
-    stick(a, nanoseconds{0});
+    restart_member(a, m.process);
   }
 }
 
@@ -331,6 +384,9 @@ effects deployment::seen() const {
   const auto label = [](const runtime::metrics::labels& labels, std::size_t number) { return labels[number].second; };
   shape_.node.scheduler.metrics->scaling.each([&](const auto& labels, const auto& count) {
     out.add((label(labels, 1) == "true" ? "scaling dry " : "scaling ") + label(labels, 0), count.value());
+  });
+  shape_.node.frontend.metrics->dispatches.each([&](const auto& labels, const auto& count) {
+    if (label(labels, 0) == "sibling") out.add("sample beside its sibling", count.value());
   });
   shape_.node.frontend.migrations->migrations.each([&](const auto& labels, const auto& count) {
     out.add("migration " + label(labels, 0), count.value());

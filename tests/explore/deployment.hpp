@@ -17,9 +17,16 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace godwit::explore {
+
+/// What of the link between two machines a fault cuts, seen from the first.
+struct link_parts {
+  bool there = false, back = false; ///< control messages
+  bool blocks = false;              ///< both ways
+};
 
 /// A cluster of the production actors on several machines of a simulated world, and the means to do bad things to it.
 ///
@@ -49,26 +56,40 @@ public:
 
   /// Further ones that were there from the start, and the head.
   [[nodiscard]] std::size_t machines() const noexcept { return shape_.machines.size() + 1; }
-  void cut(std::uint32_t a, std::uint32_t b, bool control, bool blocks);
-  void cut_one_way(std::uint32_t from, std::uint32_t to);
-  void heal(std::uint32_t a, std::uint32_t b);
+  // Faults overlap: each that began has to be ended once, by the call that names it, and what several hold is free with
+  // the last one's end. Those that give a bool say whether there was anything to strike; what struck nothing is not
+  // ended.
+  void cut(std::uint32_t a, std::uint32_t b, link_parts what);
+  void heal(std::uint32_t a, std::uint32_t b, link_parts what);
+  /// The longest delay of a link holds.
   void delay(std::uint32_t a, std::uint32_t b, std::chrono::nanoseconds extra);
-  void lose_acknowledgements(std::uint32_t which, std::uint32_t count);
-  void freeze(std::uint32_t which);
-  void thaw(std::uint32_t which);
-  void crash(std::uint32_t which, runtime::sim::crash_kind how);
+  void end_delay(std::uint32_t a, std::uint32_t b, std::chrono::nanoseconds extra);
+  [[nodiscard]] bool lose_acknowledgements(std::uint32_t which, std::uint32_t count);
+  /// Counts the processes that the machine has had: some faults end with the process that they struck.
+  [[nodiscard]] std::uint64_t process(std::uint32_t which) const { return machines_[which]->process; }
+  [[nodiscard]] bool freeze(std::uint32_t which);
+  void thaw(std::uint32_t which, std::uint64_t process);
+  [[nodiscard]] bool crash(std::uint32_t which, runtime::sim::crash_kind how);
   /// A crashed machine's process is started anew, as another one; nothing for one that runs.
   void restart(std::uint32_t which);
-  void stop_member(std::uint32_t which);
+  [[nodiscard]] bool stop_member(std::uint32_t which);
   /// Where the member has been stopped.
-  void restart_member(std::uint32_t which);
+  void restart_member(std::uint32_t which, std::uint64_t process);
   /// The scheduler, or the front end with its requests.
-  void stop_child_of_head(bool scheduler);
-  void jump_clock(std::uint32_t which, std::chrono::nanoseconds forward);
+  [[nodiscard]] bool stop_child_of_head(bool scheduler);
+  [[nodiscard]] bool jump_clock(std::uint32_t which, std::chrono::nanoseconds forward);
+  /// The slowest of a device's paces holds, also when its machine's process is started anew.
   void slow_down(std::uint32_t which, std::uint64_t times);
-  void stick(std::uint32_t which, std::chrono::nanoseconds lasts);
+  void end_slow(std::uint32_t which, std::uint64_t times);
+  [[nodiscard]] bool stick(std::uint32_t which, std::chrono::nanoseconds lasts);
   /// The `pass`-th passing of a place in a migration from now on throws; 0: none.
   void fail_coordinator(std::uint64_t pass) { coordinator_fails_in_ = pass; }
+  /// The head, which is up, is asked how it is, by the operator's hand: the answer comes with the world's steps, in the
+  /// journal.
+  void ask_status() {
+    journal_->status.reset();
+    order(actors::status_query{true});
+  }
 
   /// The machines as they were at the start: everything healed, thawed, started anew.
   void mend();
@@ -100,15 +121,22 @@ private:
     std::unique_ptr<runtime::sim::system> system;
     runtime::handle<actors::member_interface> member;
     std::weak_ptr<transport::fabric> fabric;
-    bool ordered = false;  ///< by autoscaling
-    bool released = false; ///< and given back
+    bool ordered = false;            ///< by autoscaling
+    bool released = false;           ///< and given back
+    std::uint64_t process = 0;       ///< number of the one that runs, or ran last
+    std::uint32_t freezes = 0;       ///< that hold this process
+    bool member_stopped = false;     ///< of this process
+    std::vector<std::uint64_t> slow; ///< paces that hold its devices
     [[nodiscard]] bool runs() const noexcept {
       return system && system->state() != runtime::sim::system::state_type::crashed;
     }
   };
   class processes;
 
+  using machine_pair = std::pair<std::uint32_t, std::uint32_t>;
   void start_process(machine& m);
+  void set_delay(machine_pair ends);
+  static void set_pace(machine& m);
   void start_head();
   void start_member(machine& m);
   [[nodiscard]] actors::llumlet_options llumlet_of(machine& m);
@@ -131,8 +159,11 @@ private:
   std::shared_ptr<hand_journal> journal_ = std::make_shared<hand_journal>();
   std::uint64_t keys_ = 0;
   std::uint64_t coordinator_fails_in_ = 0;
-  effects effects_;                                            ///< that no metric counts
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true); ///< for timers of the world
+  std::map<machine_pair, std::uint32_t> ways_cut_;                       ///< from, to: by so many faults
+  std::map<machine_pair, std::uint32_t> blocks_cut_;                     ///< the lower number first
+  std::map<machine_pair, std::vector<std::chrono::nanoseconds>> delays_; ///< as before
+  effects effects_;                                                      ///< that no metric counts
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);           ///< for timers of the world
 };
 
 } // namespace godwit::explore

@@ -16,8 +16,9 @@ public:
   explicit device_timers(runtime::async::timer_source& of_machine) : timers_(of_machine) {}
 
   void slow_down(std::uint64_t times) noexcept { times_ = std::max<std::uint64_t>(1, times); }
-  /// What begins from now on ends after this moment.
-  void stick_until(std::chrono::nanoseconds when) noexcept { stuck_ = when; }
+  /// What begins from now on ends after this moment, and after those of earlier calls.
+  void stick_until(std::chrono::nanoseconds when) noexcept { stuck_ = std::max(stuck_, when); }
+  void unstick() noexcept { stuck_ = std::chrono::nanoseconds{0}; }
 
   [[nodiscard]] std::chrono::nanoseconds now() const noexcept override { return timers_.now(); }
   timer_id call_after(std::chrono::nanoseconds delay, std::function<void()> function) override {

@@ -64,7 +64,7 @@ const std::vector<ingredients>& book() {
        {2, 4},
        {8, 24},
        {1, 6},
-       {cut, cut, cut_one_way, cut_blocks, delay, migrate, migrate},
+       {cut, cut, cut_one_way, cut_blocks, delay, client_leaves, migrate, migrate},
        20},
       {"crashes",
        "processes are killed and started anew, instances too",
@@ -72,7 +72,7 @@ const std::vector<ingredients>& book() {
        {2, 4},
        {8, 24},
        {1, 5},
-       {crash, crash, vanish, kill_instance, stop_member, migrate, migrate},
+       {crash, crash, vanish, kill_instance, stop_member, client_leaves, migrate, migrate},
        20},
       {"devices",
        "devices are slow or stuck, processes stand still, clocks jump",
@@ -88,7 +88,7 @@ const std::vector<ingredients>& book() {
        {2, 3},
        {10, 40},
        {2, 12},
-       {migrate, migrate, kill_instance, delay},
+       {migrate, migrate, migrate, client_leaves, client_leaves, kill_instance, delay},
        20,
        true},
       {"supervision",
@@ -97,7 +97,7 @@ const std::vector<ingredients>& book() {
        {1, 3},
        {8, 24},
        {1, 4},
-       {stop_scheduler, stop_scheduler, stop_frontend, crash, kill_instance, coordinator, migrate},
+       {stop_scheduler, stop_scheduler, stop_frontend, crash, kill_instance, coordinator, client_leaves, migrate},
        20},
       {"operators",
        "instances are drained and come back, policies are switched, load scales the cluster",
@@ -105,7 +105,7 @@ const std::vector<ingredients>& book() {
        {1, 3},
        {10, 40},
        {2, 8},
-       {drain, drain, policies, policies, migrate},
+       {drain, drain, policies, policies, client_leaves, migrate},
        30,
        false,
        true},
@@ -115,11 +115,10 @@ const std::vector<ingredients>& book() {
        {2, 4},
        {10, 40},
        {3, 12},
-       {cut,          cut_one_way,   cut_blocks,  delay,          lost_acknowledgements,
-        freeze,       crash,         vanish,      clock_jump,     slow_device,
-        stuck_device, kill_instance, coordinator, stop_scheduler, stop_frontend,
-        stop_member,  migrate,       migrate,     migrate,        drain,
-        policies},
+       {cut,         cut_one_way,    cut_blocks,    delay,       lost_acknowledgements, freeze,
+        crash,       vanish,         clock_jump,    slow_device, stuck_device,          kill_instance,
+        coordinator, stop_scheduler, stop_frontend, stop_member, client_leaves,         migrate,
+        migrate,     migrate,        drain,         policies},
        60,
        true,
        true},
@@ -143,6 +142,21 @@ constexpr std::uint64_t harmless_delay = 15'000'000;
 
 nanoseconds moment(nanoseconds span, counter_random& random) {
   return nanoseconds(static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(span.count()))));
+}
+
+nanoseconds milliseconds_below(std::uint64_t most, counter_random& random) {
+  return nanoseconds(static_cast<std::int64_t>(1'000'000 * random.below(most)));
+}
+
+/// Another sample of an earlier request's prompt, mostly with a seed of its own: asked for together with it, a moment
+/// later, or at its own time.
+void be_sample_of(const asked_request& first, asked_request& r, counter_random& random) {
+  r.kind = random.below(4) == 0 ? first.kind : (first.kind + prompts) % request_kinds;
+  r.execution_level = first.execution_level;
+  r.priority = first.priority;
+  const auto when = random.below(4);
+  if (when < 2) r.at = first.at;
+  if (when == 2) r.at = first.at + milliseconds_below(30, random);
 }
 
 fault draw_fault(const ingredients& from, const scenario& s, counter_random& random) {
@@ -186,10 +200,20 @@ fault draw_fault(const ingredients& from, const scenario& s, counter_random& ran
   case coordinator:
     f.amount = 1 + random.below(40);
     break;
+  case client_leaves:
+    f.subject = static_cast<std::uint32_t>(random.below(s.requests.size()));
+    f.at = s.requests[f.subject].second.at + milliseconds_below(random.below(2) == 0 ? 150 : 5, random);
+    if (const auto moved = std::find_if(s.faults.rbegin(), s.faults.rend(), // or while it is moved
+                                        [](const auto& other) { return other.second.kind == migrate; });
+        moved != s.faults.rend() && random.below(2) == 0) {
+      f.subject = moved->second.subject;
+      f.at = moved->second.at + milliseconds_below(30, random);
+    }
+    break;
   case migrate:
     f.subject = static_cast<std::uint32_t>(random.below(s.requests.size()));
     // While it runs, or a little before.
-    f.at = s.requests[f.subject].second.at + nanoseconds(static_cast<std::int64_t>(unit * random.below(150)));
+    f.at = s.requests[f.subject].second.at + milliseconds_below(150, random);
     break;
   case policies:
     f.amount = random.below(4096);
@@ -224,10 +248,10 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   s.dispatch = cluster.below(2) == 0 ? "freeness" : std::string(dispatchers[cluster.below(dispatchers.size())]);
 
   const auto count = from.requests.draw(asked);
-  const auto first = static_cast<std::uint32_t>(asked.below(request_kinds));
+  const auto first = static_cast<std::uint32_t>(asked.below(prompts));
   for (std::uint32_t i = 0; i < count; ++i) {
     asked_request r;
-    r.kind = (first + i) % request_kinds;
+    r.kind = (first + i) % prompts;
     r.at = moment(from.span, asked);
     r.execution_level = asked.below(5) == 0 ? 1 : 0;
     r.priority = asked.below(5) == 0 ? -1 : 0;
@@ -235,6 +259,7 @@ scenario draw(const std::string& name, std::uint64_t seed) {
       r.goes_after = static_cast<std::uint32_t>(asked.below(40));
     else if (from.clients_leave && asked.below(3) == 0)
       r.enough = 1 + static_cast<std::uint32_t>(asked.below(40));
+    if (i > 0 && asked.below(4) == 0) be_sample_of(s.requests[asked.below(i)].second, r, asked);
     s.requests.emplace_back(i, r);
   }
   const auto bad = from.kinds.empty() ? 0 : from.faults.draw(faults);
@@ -278,7 +303,7 @@ bool scenario::has(fault_kind kind) const {
 // A machine that nobody hears for a while is taken for dead; clocks that jump and late answers have the same effect.
 bool scenario::loses_owners() const {
   return std::any_of(faults.begin(), faults.end(), [](const auto& f) {
-    constexpr std::array harmless{migrate, policies, drain, cut_blocks, lost_acknowledgements};
+    constexpr std::array harmless{client_leaves, migrate, policies, drain, cut_blocks, lost_acknowledgements};
     if (f.second.kind == delay) return f.second.amount > harmless_delay;
     return std::find(harmless.begin(), harmless.end(), f.second.kind) == harmless.end();
   });

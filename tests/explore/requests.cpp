@@ -10,6 +10,8 @@ namespace godwit::explore {
 
 protocols::generate_request request_of(std::uint32_t kind) {
   protocols::generate_request r;
+  r.sampling.seed = kind;
+  kind %= prompts;             // all else is that of its other sample, too
   const auto group = kind % 4; // 0: begins like no other
   const auto shared = group == 0 ? 0 : 12 + 20 * group;
   const auto token = [](std::uint32_t number) {
@@ -21,10 +23,21 @@ protocols::generate_request request_of(std::uint32_t kind) {
   r.stop.max_tokens = 1 + (kind * 53) % 100;
   r.stop.ignore_eos = kind % 5 == 0;
   r.stop.min_tokens = kind % 7 == 0 ? r.stop.max_tokens / 2 : 0;
-  r.sampling.temperature = kind % 3 == 0 ? 0.0F : 1.0F;
-  r.sampling.seed = kind;
-  if (kind % 6 == 1) r.sampling.frequency_penalty = 0.5F;
-  if (kind % 8 == 3) r.sampling.logprobs = 2;
+  if (kind % 7 < 2) // one token in forty
+    for (std::uint32_t i = 0; i < vocabulary / 40; ++i) r.stop.stop_token_ids.push_back(token(kind + i * 40));
+  auto& how = r.sampling;
+  how.temperature = kind % 3 == 0 ? 0.0F : 1.0F;
+  if (kind % 6 == 1) how.frequency_penalty = 0.5F;
+  if (kind % 6 == 4) how.repetition_penalty = 1.5F;
+  if (kind % 12 == 5) how.presence_penalty = 0.5F;
+  if (kind % 9 == 2) how.top_p = 0.9F;
+  if (kind % 9 == 4) how.top_k = 40;
+  if (kind % 9 == 7) how.min_p = 0.1F;
+  if (kind % 10 == 6) how.logit_bias = {{token(kind), 5.0F}, {token(kind + 1), -5.0F}};
+  if (kind % 16 == 9) how.json_schema = "{}";
+  if (kind % 4 == 3) how.logprobs = static_cast<std::int32_t>(kind % 3);
+  if (kind % 8 == 6) how.prompt_logprobs = 1;
+  if (kind % 5 == 1) r.cache_salt = 1 + kind % 2;
   return r;
 }
 
@@ -54,7 +67,7 @@ const std::vector<calm_answer>& calm_answers() {
     std::vector<calm_answer> out;
     for (const auto& one : clients) {
       if (!one->finished || !one->wrong.empty()) throw std::logic_error("the calm cluster fails: " + one->wrong);
-      out.push_back({one->tokens, *one->finished});
+      out.push_back({one->tokens, one->prompt_scores, *one->finished});
     }
     return out;
   }();

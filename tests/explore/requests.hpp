@@ -10,8 +10,11 @@
 namespace godwit::explore {
 
 /// Requests whose answers are known: prompts of 1 to 150 tokens of which many begin alike, greedy and seeded, some with
-/// penalties; answers of up to 100 tokens, some of which end by themselves.
-inline constexpr std::uint32_t request_kinds = 64;
+/// penalties, biases, a schema, log-probabilities of answer or prompt, a salt; answers of up to 100 tokens, some of
+/// which end by themselves or with a stop token. Of each prompt there are two samples: kinds `prompts` apart differ in
+/// nothing but the seed.
+inline constexpr std::uint32_t prompts = 64;
+inline constexpr std::uint32_t request_kinds = 2 * prompts;
 inline constexpr std::uint32_t vocabulary = 1000;
 inline constexpr std::uint32_t context_length = 256;
 
@@ -19,7 +22,8 @@ inline constexpr std::uint32_t context_length = 256;
 
 /// What one instance says that nothing disturbs.
 struct calm_answer {
-  std::vector<protocols::token_id> tokens;
+  std::vector<protocols::sampled_token> tokens; ///< with their log-probabilities, where those are asked for
+  std::vector<protocols::sampled_token> prompt_scores;
   protocols::finish_reason finish = protocols::finish_reason::none;
 };
 /// By kind. Computed once, by the same actors.

@@ -26,6 +26,8 @@ constexpr nanoseconds patience = 5min;
 constexpr nanoseconds slice = 100ms;
 /// Autoscaling goes on for so long when all requests have ended, so that it has instances to spare.
 constexpr nanoseconds quiet = 1s;
+/// Longer than the head is given to answer the operator's hand.
+constexpr nanoseconds status_time = 31s;
 /// Of one slice: a cluster that does nothing but talk.
 constexpr std::uint64_t steps_of_slice_max = 2'000'000;
 
@@ -79,7 +81,8 @@ private:
   struct asked {
     const asked_request* what = nullptr;
     std::shared_ptr<client> who;
-    bool turned_away = false; ///< there was no front end
+    bool turned_away = false;  ///< there was no front end
+    std::uint64_t at_step = 0; ///< of the world, when it was submitted
   };
 
   void broken(const std::string& promise, const std::string& details) {
@@ -89,21 +92,44 @@ private:
   }
   bool whole() const { return out_.broken.empty(); }
 
-  /// Until the condition holds; false after `patience`, or where the cluster talks without end.
-  template <class Condition> bool wait_until(Condition condition) {
-    for (const auto end = cluster_.world().now() + patience; cluster_.world().now() < end;) {
-      const auto next = cluster_.world().now() + slice;
-      std::uint64_t steps = 0;
-      while (cluster_.world().now() < next) {
-        if (condition()) return true;
-        if (!cluster_.world().step()) return condition();
-        if (++steps > steps_of_slice_max) {
-          broken("the cluster talks without end", std::to_string(steps) + " messages within 100 ms");
-          return false;
-        }
-      }
+  /// One step of the world. False where nothing is left to happen, or the cluster talks without end: all that waits for
+  /// something goes by these.
+  bool step() {
+    if (!whole()) return false;
+    auto& world = cluster_.world();
+    if (world.now() >= slice_end_) {
+      slice_end_ = world.now() + slice;
+      steps_of_slice_ = 0;
+    }
+    if (++steps_of_slice_ > steps_of_slice_max) {
+      broken("the cluster talks without end", std::to_string(steps_of_slice_max) + " messages within 100 ms");
+      return false;
+    }
+    return world.step();
+  }
+
+  /// Until the condition holds; false after so long, or where the cluster talks without end.
+  template <class Condition> bool wait_until(Condition condition, nanoseconds at_most = patience) {
+    for (const auto end = cluster_.world().now() + at_most; cluster_.world().now() < end;) {
+      if (condition()) return true;
+      if (!step()) return whole() && condition();
     }
     return condition();
+  }
+
+  void run_for(nanoseconds duration) {
+    const auto over = std::make_shared<bool>(false); // the timer may outlive the wait
+    cluster_.world().timers().call_after(duration, [over] { *over = true; });
+    while (!*over && step()) {
+    }
+  }
+
+  /// What the head says of itself and its instances.
+  runtime::async::expected<protocols::cluster_status> status() {
+    cluster_.ask_status();
+    const auto& answer = cluster_.journal().status;
+    if (wait_until([&] { return answer.has_value(); }, status_time)) return *answer;
+    return runtime::async::error{runtime::async::error_code::timeout, "no answer in time"};
   }
 
   bool come_up() {
@@ -124,9 +150,9 @@ private:
     while (!plans_.empty() && whole()) {
       auto next = std::move(plans_.extract(plans_.begin()).mapped());
       run_to(start_ + next.at);
-      for (std::uint32_t i = 0; i < next.steps && cluster_.world().step(); ++i) {
+      for (std::uint32_t i = 0; i < next.steps && step(); ++i) {
       }
-      next.act();
+      if (whole()) next.act();
     }
     return whole();
   }
@@ -140,7 +166,7 @@ private:
     plans_.emplace(std::pair{at, plans_total_++}, planned{at, steps, std::move(act)});
   }
   void run_to(nanoseconds when) {
-    if (when > cluster_.world().now()) cluster_.world().run_for(when - cluster_.world().now());
+    if (when > cluster_.world().now()) run_for(when - cluster_.world().now());
   }
   void after(nanoseconds lasts, std::function<void()> mend) {
     plan(cluster_.world().now() - start_ + lasts, 0, std::move(mend));
@@ -165,20 +191,34 @@ private:
     one->sink = mine.who;
     one->client_id = name_of(number);
     one->first_sample = sample_of(index);
+    // The front end hears of both before anybody can have answered it.
+    mine.at_step = cluster_.world().steps();
+    for (const auto& other : asked_)
+      if (one->first_sample && other.who == one->first_sample && other.at_step == mine.at_step)
+        out_.seen.add("sample waited");
     // A weak one: the client must not keep itself.
     mine.who->go = [this, who = std::weak_ptr(mine.who)] {
       if (cluster_.head_is_up()) cluster_.actors().gate()->withdraw(who.lock());
     };
     mine.turned_away = !cluster_.actors().gate()->submit({std::move(one)});
-    if (what.goes_after && *what.goes_after == 0) {
-      mine.who->gone = true;
-      mine.who->go();
+    if (what.goes_after && *what.goes_after == 0) mine.who->leave();
+  }
+  /// False where that one is not there, or over.
+  bool leave(std::uint32_t number) {
+    for (std::size_t i = 0; i < asked_.size(); ++i) {
+      if (scenario_.requests[i].first != number) continue;
+      const auto& one = asked_[i];
+      if (!one.who || one.turned_away || one.who->over()) return false;
+      one.who->leave();
+      return true;
     }
+    return false;
   }
   /// An earlier request with the same prompt that still runs: the new one is another sample of it.
   std::shared_ptr<client> sample_of(std::size_t index) const {
     for (std::size_t i = 0; i < asked_.size(); ++i)
-      if (i != index && asked_[i].who && !asked_[i].who->over() && asked_[i].what->kind == asked_[index].what->kind)
+      if (i != index && asked_[i].who && !asked_[i].turned_away && !asked_[i].who->over() &&
+          asked_[i].what->kind % prompts == asked_[index].what->kind % prompts)
         return asked_[i].who;
     return nullptr;
   }
@@ -209,68 +249,82 @@ private:
   }
 
   void strike(const fault& f) {
+    if (inflict(f)) out_.seen.add(to_string(f.kind));
+  }
+
+  /// False where there was nothing to strike, or nothing was struck yet. Begins what ends it, too.
+  bool inflict(const fault& f) {
     using enum fault_kind;
-    out_.seen.add(to_string(f.kind));
     const auto a = f.machine, b = f.other;
     switch (f.kind) {
     case cut:
-      cluster_.cut(a, b, true, true);
-      return after(f.lasts, [this, a, b] { cluster_.heal(a, b); });
+      return cut_for(f, {true, true, true});
     case cut_one_way:
-      cluster_.cut_one_way(a, b);
-      return after(f.lasts, [this, a, b] { cluster_.heal(a, b); });
+      return cut_for(f, {true, false, false});
     case cut_blocks:
-      cluster_.cut(a, b, false, true);
-      return after(f.lasts, [this, a, b] { cluster_.heal(a, b); });
+      return cut_for(f, {false, false, true});
     case delay:
       cluster_.delay(a, b, nanoseconds(f.amount));
-      return after(f.lasts, [this, a, b] { cluster_.delay(a, b, 0ns); });
+      after(f.lasts, [this, a, b, extra = nanoseconds(f.amount)] { cluster_.end_delay(a, b, extra); });
+      return true;
     case lost_acknowledgements:
       return cluster_.lose_acknowledgements(a, static_cast<std::uint32_t>(f.amount));
     case freeze:
-      cluster_.freeze(a);
-      return after(f.lasts, [this, a] { cluster_.thaw(a); });
+      if (!cluster_.freeze(a)) return false;
+      after(f.lasts, [this, a, process = cluster_.process(a)] { cluster_.thaw(a, process); });
+      return true;
     case crash:
     case vanish:
-      cluster_.crash(a, f.kind == crash ? runtime::sim::crash_kind::reset : runtime::sim::crash_kind::silent);
-      return after(f.lasts, [this, a] { cluster_.restart(a); });
+      if (!cluster_.crash(a, f.kind == crash ? runtime::sim::crash_kind::reset : runtime::sim::crash_kind::silent))
+        return false;
+      after(f.lasts, [this, a] { cluster_.restart(a); });
+      return true;
     case stop_member:
-      cluster_.stop_member(a);
-      member_gone_[a] = true;
-      return after(f.lasts, [this, a] { bring_back_member(a); });
+      if (!cluster_.stop_member(a)) return false;
+      after(f.lasts, [this, a, process = cluster_.process(a)] { cluster_.restart_member(a, process); });
+      return true;
     case clock_jump:
       return cluster_.jump_clock(a, nanoseconds(f.amount));
     case slow_device:
       cluster_.slow_down(a, f.amount);
-      return after(f.lasts, [this, a] { cluster_.slow_down(a, 1); });
+      after(f.lasts, [this, a, times = f.amount] { cluster_.end_slow(a, times); });
+      return true;
     case stuck_device:
       return cluster_.stick(a, f.lasts);
-    case kill_instance:
-      if (const auto id = instance_number(f.amount)) cluster_.actors().kill(*id);
-      return;
-    case coordinator:
-      return cluster_.fail_coordinator(f.amount);
+    case coordinator: // strikes when somebody comes by
+      cluster_.fail_coordinator(f.amount);
+      return false;
     case stop_scheduler:
     case stop_frontend:
       return cluster_.stop_child_of_head(f.kind == stop_scheduler);
-    case migrate:
-      if (const auto id = instance_number(f.amount))
-        cluster_.order(actors::migrate_request{{}, name_of(f.subject), *id});
-      return;
-    case drain:
-      if (const auto id = instance_number(f.amount)) {
-        cluster_.order(actors::drain_instance{*id, true});
-        drained_.push_back(*id);
-        after(f.lasts, [this, id] { cluster_.order(actors::drain_instance{*id, false}); });
-      }
-      return;
+    case client_leaves:
+      return leave(f.subject);
     case policies:
-      return cluster_.order(switched(f.amount));
+      cluster_.order(switched(f.amount));
+      return cluster_.head_is_up();
+    case kill_instance:
+    case migrate:
+    case drain:
+      break;
     }
+    const auto id = instance_number(f.amount);
+    if (!id) return false;
+    if (f.kind == kill_instance) cluster_.actors().kill(*id);
+    if (f.kind == migrate) cluster_.order(actors::migrate_request{{}, name_of(f.subject), *id});
+    if (f.kind == drain) {
+      ++drains_[*id];
+      cluster_.order(actors::drain_instance{*id, true});
+      after(f.lasts, [this, id = *id] {
+        if (--drains_[id] == 0) cluster_.order(actors::drain_instance{id, false});
+      });
+    }
+    return true;
   }
 
-  void bring_back_member(std::uint32_t machine) {
-    if (std::exchange(member_gone_[machine], false)) cluster_.restart_member(machine);
+  bool cut_for(const fault& f, link_parts what) {
+    cluster_.cut(f.machine, f.other, what);
+    after(f.lasts, [this, a = f.machine, b = f.other, what] { cluster_.heal(a, b, what); });
+    return true;
   }
 
   actors::policy_order switched(std::uint64_t bits) const {
@@ -287,17 +341,15 @@ private:
 
   void look() {
     if (!whole() || !cluster_.can_answer()) return;
-    const auto status = cluster_.actors().status(true);
-    if (!status) return; // it was busy with its faults
-    if (auto wrong = compare_books(*status, shape_.node.llumlet.planner); !wrong.empty())
+    const auto known = status();
+    if (!known) return; // it was busy with its faults
+    if (auto wrong = compare_books(*known, shape_.node.llumlet.planner); !wrong.empty())
       broken("the books agree with a recount", wrong);
   }
 
   bool everybody_ends() {
     cluster_.mend();
-    for (auto& [machine, gone] : member_gone_)
-      if (gone) bring_back_member(machine);
-    for (const auto id : drained_) cluster_.order(actors::drain_instance{id, false});
+    for (const auto& [id, times] : drains_) cluster_.order(actors::drain_instance{id, false});
     actors::policy_order calm;
     calm.scaling = scenario_.scales ? "on" : "off";
     calm.paused = "no";
@@ -320,7 +372,7 @@ private:
   }
 
   void idle() {
-    cluster_.world().run_for(quiet);
+    run_for(quiet);
     actors::policy_order enough;
     enough.scaling = "off";
     cluster_.order(enough);
@@ -331,7 +383,8 @@ private:
     std::string left = "not looked";
     const auto end = cluster_.world().now() + patience;
     for (auto pause = 20ms; cluster_.world().now() < end; pause = std::min<decltype(pause)>(pause * 2, 5s)) {
-      cluster_.world().run_for(pause);
+      run_for(pause);
+      if (!whole()) return false;
       if (!cluster_.can_answer()) {
         left = "the head does not answer";
         continue;
@@ -341,15 +394,15 @@ private:
                " there, " + std::to_string(expected) + " expected";
         continue;
       }
-      auto status = cluster_.actors().status(true);
-      if (!status) {
-        left = "no status: " + status.error().message;
+      auto known = status();
+      if (!known) {
+        left = "no status: " + known.error().message;
         continue;
       }
-      left = cluster_.left_behind(*status);
-      if (left.empty()) left = cluster_.scheduler_errs(*status);
+      left = cluster_.left_behind(*known);
+      if (left.empty()) left = cluster_.scheduler_errs(*known);
       if (!left.empty()) continue;
-      status_ = std::move(*status);
+      status_ = std::move(*known);
       out_.redispatches = status_.redispatches_total;
       out_.moves = status_.moves_total;
       return whole();
@@ -467,8 +520,9 @@ private:
   nanoseconds start_{0};
   std::map<std::pair<nanoseconds, std::uint64_t>, planned> plans_;
   std::uint64_t plans_total_ = 0;
-  std::map<std::uint32_t, bool> member_gone_;
-  std::vector<protocols::instance_id> drained_;
+  nanoseconds slice_end_{0};
+  std::uint64_t steps_of_slice_ = 0;
+  std::map<protocols::instance_id, std::uint32_t> drains_; ///< that hold
   protocols::cluster_status status_;
 };
 

@@ -62,6 +62,8 @@ std::string_view to_string(fault_kind kind) noexcept {
     return "front end dies";
   case fault_kind::stop_member:
     return "member dies";
+  case fault_kind::client_leaves:
+    return "client leaves";
   case fault_kind::migrate:
     return "migrate";
   case fault_kind::drain:
@@ -105,6 +107,8 @@ std::string to_string(const fault& f) {
   case stop_scheduler:
   case stop_frontend:
     return out;
+  case client_leaves:
+    return out + " request " + std::to_string(f.subject);
   case migrate:
     return out + " request " + std::to_string(f.subject) + " to number " + std::to_string(f.amount) +
            " of the instances there";

@@ -32,9 +32,10 @@ enum class fault_kind : std::uint8_t {
   stop_frontend,         ///< ... with all requests
   stop_member,           ///< of a machine; its process is then started anew after `lasts`, as its supervisor would
   // by people
-  migrate, ///< request `subject` to the `amount`-th instance
-  drain,   ///< the `amount`-th instance; taken back after `lasts`
-  policies ///< switched by the bits of `amount`
+  client_leaves, ///< that of request `subject`, whatever becomes of it just then
+  migrate,       ///< request `subject` to the `amount`-th instance
+  drain,         ///< the `amount`-th instance; taken back after `lasts`
+  policies       ///< switched by the bits of `amount`
 };
 [[nodiscard]] std::string_view to_string(fault_kind kind) noexcept;
 
@@ -48,6 +49,7 @@ struct fault {
 };
 [[nodiscard]] std::string to_string(const fault& f);
 
+/// Those of one prompt are samples of it: who comes while an earlier one runs is asked for as another sample.
 struct asked_request {
   std::uint32_t kind = 0;
   std::chrono::nanoseconds at{0};

@@ -1,8 +1,11 @@
 // The search's own parts: a search that cannot fail finds nothing.
 #include "explore/books.hpp"
 #include "explore/client.hpp"
+#include "explore/deployment.hpp"
+#include "explore/device_timers.hpp"
 #include "explore/effects.hpp"
 #include "explore/fleet.hpp"
+#include "explore/requests.hpp"
 #include "explore/scenario.hpp"
 #include "explore/shrink.hpp"
 
@@ -36,6 +39,85 @@ TEST(ExploreScenario, FollowsFromItsNameAndSeed) {
     EXPECT_GT(a.requests.size(), 0U);
   }
   EXPECT_THROW((void)draw("nothing", 1), std::invalid_argument);
+}
+
+TEST(ExploreScenario, AsksForSamplesOfOnePrompt) {
+  const auto first = request_of(5), other = request_of(5 + prompts);
+  auto same = other;
+  same.sampling.seed = first.sampling.seed;
+  EXPECT_EQ(same, first);
+  EXPECT_NE(other, first);
+  std::size_t together = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto s = draw("chaos", seed);
+    for (const auto& a : s.requests)
+      for (const auto& b : s.requests)
+        if (a.first < b.first && a.second.kind % prompts == b.second.kind % prompts && a.second.at == b.second.at)
+          ++together;
+  }
+  EXPECT_GT(together, 10U);
+}
+
+TEST(ExploreDeployment, FaultsThatOverlapEndEachForItself) {
+  auto shape = usual_shape();
+  shape.machines = {1, 1};
+  deployment d(1, shape, nullptr, {});
+  const auto cut = [&](std::uint32_t from, std::uint32_t to) {
+    const auto name = [](std::uint32_t machine) {
+      return machine == 0 ? "head" : "machine-" + std::to_string(machine);
+    };
+    return d.world().network().is_cut(name(from), name(to));
+  };
+  d.cut(0, 1, {true, true, true});
+  d.cut(1, 0, {true, false, false});
+  d.heal(0, 1, {true, true, true});
+  EXPECT_FALSE(cut(0, 1));
+  EXPECT_TRUE(cut(1, 0)) << "the other fault holds";
+  d.cut(0, 1, {false, false, true});
+  d.heal(0, 1, {false, false, true});
+  EXPECT_TRUE(cut(1, 0)) << "blocks are no control messages";
+  d.heal(1, 0, {true, false, false});
+  EXPECT_FALSE(cut(1, 0));
+
+  const auto process = d.process(0);
+  ASSERT_TRUE(d.freeze(0));
+  ASSERT_TRUE(d.freeze(0));
+  d.thaw(0, process);
+  EXPECT_FALSE(d.can_answer());
+  d.thaw(0, process);
+  EXPECT_TRUE(d.can_answer());
+
+  ASSERT_TRUE(d.crash(0, runtime::sim::crash_kind::reset));
+  EXPECT_FALSE(d.crash(0, runtime::sim::crash_kind::reset)) << "it is dead";
+  EXPECT_FALSE(d.freeze(0));
+  d.restart(0);
+  ASSERT_TRUE(d.freeze(0));
+  d.thaw(0, process);
+  EXPECT_FALSE(d.can_answer()) << "that was another process";
+  EXPECT_FALSE(d.stop_member(0)) << "the head has none";
+  ASSERT_TRUE(d.stop_member(1));
+  EXPECT_FALSE(d.stop_member(1));
+  d.mend();
+  EXPECT_TRUE(d.can_answer());
+  EXPECT_TRUE(d.stop_member(1)) << "it was brought back";
+  d.mend();
+}
+
+TEST(ExploreDeployment, ADeviceIsAsSlowAsTheWorstFaultSays) {
+  runtime::sim::world world(1);
+  device_timers timers(world.timers());
+  const auto takes = [&] {
+    const auto began = world.now();
+    bool over = false;
+    timers.call_after(std::chrono::milliseconds(1), [&] { over = true; });
+    EXPECT_TRUE(world.run_until([&] { return over; }));
+    return world.now() - began;
+  };
+  timers.stick_until(world.now() + std::chrono::milliseconds(10));
+  timers.stick_until(world.now() + std::chrono::milliseconds(3));
+  EXPECT_EQ(takes(), std::chrono::milliseconds(10));
+  timers.slow_down(4);
+  EXPECT_EQ(takes(), std::chrono::milliseconds(4));
 }
 
 TEST(ExploreScenario, PartsKeepTheirNumbersWhenOthersAreLeftOut) {
@@ -73,6 +155,36 @@ TEST(ExploreShrink, KeepsWhatTheFailureNeedsAndNothingElse) {
   EXPECT_TRUE(small.smallest.settings.empty());
 }
 
+TEST(ExploreShrink, EndsAtTheSameFailureOfAPromise) {
+  const auto whole = draw("chaos", 4);
+  ASSERT_GT(whole.requests.size(), 3U);
+  outcome broken;
+  broken.broken = "each answer is the calm one";
+  broken.details = "request 7: token 17 is not the calm answer's";
+  const auto small = shrink(whole, broken, 1000, [&](const scenario& s) {
+    auto out = broken;
+    out.details = "request 2: token 3 is not the calm answer's";
+    if (s.requests.size() < 3) out.details = "request 2: billed for 3 tokens, got 4";
+    return out;
+  });
+  EXPECT_EQ(small.smallest.requests.size(), 3U);
+  EXPECT_EQ(small.what.details, "request 2: token 3 is not the calm answer's");
+}
+
+TEST(ExploreShrink, AFailureStaysTheSameWhereLessOfItIsLeft) {
+  const auto same = [](const std::string& less, const std::string& whole) {
+    outcome a, b;
+    a.broken = b.broken = "a promise";
+    a.details = less;
+    b.details = whole;
+    return same_failure(a, b);
+  };
+  EXPECT_TRUE(same("", ""));
+  EXPECT_TRUE(same("open: requests 3 after 0 tokens", "open: requests 12 after 5 tokens, 13 after 7 tokens"));
+  EXPECT_TRUE(same("blocks 1 at instance 2; ", "blocks 4 at instance 1; parked 1 at instance 1; "));
+  EXPECT_FALSE(same("parked 1 at instance 1; ", "blocks 4 at instance 1; "));
+}
+
 TEST(ExploreShrink, EndsAfterSoManyRuns) {
   std::uint32_t runs = 0;
   outcome broken;
@@ -92,7 +204,7 @@ std::vector<protocols::sampled_token> tokens(std::initializer_list<protocols::to
 }
 
 TEST(ExploreClient, SeesWhatIsWrongWithAnAnswer) {
-  const calm_answer calm{{5, 6, 7}, protocols::finish_reason::length};
+  const calm_answer calm{tokens({5, 6, 7}), {}, protocols::finish_reason::length};
   const auto usage = [](std::uint32_t count) {
     actors::answer_usage u;
     u.answer_tokens = count;
@@ -129,6 +241,38 @@ TEST(ExploreClient, SeesWhatIsWrongWithAnAnswer) {
             }),
             "")
       << "billed for another number";
+}
+
+TEST(ExploreClient, SeesWhatIsWrongWithLogProbabilities) {
+  const auto scored = [](protocols::token_id id, float logprob) {
+    protocols::sampled_token out(id);
+    out.logprob = logprob;
+    out.top.emplace_back(id, logprob);
+    return out;
+  };
+  const calm_answer calm{{scored(5, -1), scored(6, -2)}, {scored(4, -3)}, protocols::finish_reason::length};
+  const auto wrong = [&](std::vector<protocols::sampled_token> prompt, std::vector<protocols::sampled_token> answer) {
+    client c(&calm);
+    if (!prompt.empty()) c.on_prompt_scores(std::move(prompt));
+    (void)c.on_tokens(answer, false);
+    return c.wrong;
+  };
+  EXPECT_EQ(wrong({scored(4, -3)}, {scored(5, -1), scored(6, -2)}), "");
+  EXPECT_NE(wrong({}, {scored(5, -1)}), "");
+  EXPECT_NE(wrong({scored(4, -2)}, {scored(5, -1)}), "");
+  EXPECT_NE(wrong({scored(4, -3)}, {scored(5, -1), scored(6, -1)}), "");
+  EXPECT_NE(wrong({scored(4, -3)}, tokens({5})), "") << "lost on the way";
+}
+
+TEST(ExploreClient, LeavesOnce) {
+  client c(nullptr);
+  int times = 0;
+  c.go = [&] { ++times; };
+  c.goes_after = 1;
+  c.leave();
+  (void)c.on_tokens(tokens({5}), false);
+  EXPECT_EQ(times, 1);
+  EXPECT_TRUE(c.over());
 }
 
 TEST(ExploreBooks, ARecountFindsWhatIsNotCounted) {
