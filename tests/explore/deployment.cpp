@@ -43,7 +43,15 @@ std::shared_ptr<gpu::executor> divided(std::shared_ptr<gpu::executor> first, con
 class deployment::processes final : public actors::provisioner {
 public:
   explicit processes(deployment& owner) : owner_(owner) {}
-  void order(const std::string& node, std::function<void(std::string)>) override {
+  void order(const std::string& node, std::function<void(std::string)> failed) override {
+    if (owner_.orders_fail_ > 0) {
+      --owner_.orders_fail_;
+      owner_.effects_.add(to_string(fault_kind::orders_fail));
+      owner_.world_.timers().call_after(owner_.shape_.order_time, [failed = std::move(failed), alive = owner_.alive_] {
+        if (*alive) failed("no machine is free");
+      });
+      return;
+    }
     owner_.world_.timers().call_after(owner_.shape_.order_time, [&owner = owner_, alive = owner_.alive_, node] {
       if (*alive) owner.start_ordered(node);
     });
@@ -219,7 +227,7 @@ void deployment::release(const std::string& name) {
   if (m == nullptr || !m->ordered || m->released) return; // not one of ours
   m->released = true;
   effects_.add("process given back");
-  m->system->tell(m->member, actors::retire{});
+  if (m->runs()) m->system->tell(m->member, actors::retire{});
   // Then its process ends.
   world_.timers().call_after(process_end_time, [m, alive = alive_] {
     if (*alive && m->runs() && m->released) m->system->crash(runtime::sim::crash_kind::reset);
@@ -294,7 +302,7 @@ bool deployment::crash(std::uint32_t which, runtime::sim::crash_kind how) {
 
 void deployment::restart(std::uint32_t which) {
   auto& m = *machines_[which];
-  if (!m.runs()) start_process(m);
+  if (!m.runs() && !m.released) start_process(m);
 }
 
 bool deployment::stop_member(std::uint32_t which) {
@@ -308,7 +316,7 @@ bool deployment::stop_member(std::uint32_t which) {
 // Its process ends with it, and is started anew.
 void deployment::restart_member(std::uint32_t which, std::uint64_t process) {
   auto& m = *machines_[which];
-  if (!m.runs() || m.process != process || !m.member_stopped) return;
+  if (!m.runs() || m.released || m.process != process || !m.member_stopped) return;
   m.system->crash(runtime::sim::crash_kind::reset);
   start_process(m);
 }
@@ -357,10 +365,11 @@ bool deployment::stick(std::uint32_t which, nanoseconds lasts) {
 
 void deployment::mend() {
   fail_coordinator(0);
+  fail_orders(0);
   ways_cut_.clear();
   blocks_cut_.clear();
   delays_.clear();
-  const auto count = static_cast<std::uint32_t>(machines());
+  const auto count = static_cast<std::uint32_t>(machines_.size());
   for (std::uint32_t a = 0; a < count; ++a) {
     for (std::uint32_t b = a + 1; b < count; ++b) {
       world_.network().heal(machines_[a]->name, machines_[b]->name);

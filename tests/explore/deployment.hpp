@@ -56,6 +56,11 @@ public:
 
   /// Further ones that were there from the start, and the head.
   [[nodiscard]] std::size_t machines() const noexcept { return shape_.machines.size() + 1; }
+  /// One of all that there are now: a number beyond them is one of the others than the head, over again.
+  [[nodiscard]] std::uint32_t machine_of(std::uint32_t number) const noexcept {
+    const auto count = static_cast<std::uint32_t>(machines_.size());
+    return number < count || count < 2 ? number : 1 + (number - 1) % (count - 1);
+  }
   // Faults overlap: each that began has to be ended once, by the call that names it, and what several hold is free with
   // the last one's end. Those that give a bool say whether there was anything to strike; what struck nothing is not
   // ended.
@@ -84,6 +89,8 @@ public:
   [[nodiscard]] bool stick(std::uint32_t which, std::chrono::nanoseconds lasts);
   /// The `pass`-th passing of a place in a migration from now on throws; 0: none.
   void fail_coordinator(std::uint64_t pass) { coordinator_fails_in_ = pass; }
+  /// So many of the orders that autoscaling gives from now on come to nothing; 0: none.
+  void fail_orders(std::uint64_t count) { orders_fail_ = count; }
   /// The head, which is up, is asked how it is, by the operator's hand: the answer comes with the world's steps, in the
   /// journal.
   void ask_status() {
@@ -159,6 +166,7 @@ private:
   std::shared_ptr<hand_journal> journal_ = std::make_shared<hand_journal>();
   std::uint64_t keys_ = 0;
   std::uint64_t coordinator_fails_in_ = 0;
+  std::uint64_t orders_fail_ = 0;
   std::map<machine_pair, std::uint32_t> ways_cut_;                       ///< from, to: by so many faults
   std::map<machine_pair, std::uint32_t> blocks_cut_;                     ///< the lower number first
   std::map<machine_pair, std::vector<std::chrono::nanoseconds>> delays_; ///< as before

@@ -105,7 +105,7 @@ const std::vector<ingredients>& book() {
        {1, 3},
        {10, 40},
        {2, 8},
-       {drain, drain, policies, policies, client_leaves, migrate},
+       {drain, drain, policies, policies, orders_fail, client_leaves, migrate},
        30,
        false,
        true},
@@ -115,10 +115,11 @@ const std::vector<ingredients>& book() {
        {2, 4},
        {10, 40},
        {3, 12},
-       {cut,         cut_one_way,    cut_blocks,    delay,       lost_acknowledgements, freeze,
-        crash,       vanish,         clock_jump,    slow_device, stuck_device,          kill_instance,
-        coordinator, stop_scheduler, stop_frontend, stop_member, client_leaves,         migrate,
-        migrate,     migrate,        drain,         policies},
+       {cut,          cut_one_way,   cut_blocks,  delay,          lost_acknowledgements,
+        freeze,       crash,         vanish,      clock_jump,     slow_device,
+        stuck_device, kill_instance, coordinator, stop_scheduler, stop_frontend,
+        stop_member,  client_leaves, migrate,     migrate,        migrate,
+        drain,        policies,      orders_fail},
        60,
        true,
        true},
@@ -170,6 +171,8 @@ fault draw_fault(const ingredients& from, const scenario& s, counter_random& ran
   f.lasts = nanoseconds(static_cast<std::int64_t>(unit * (1 + random.below(longest))));
   f.machine = static_cast<std::uint32_t>(random.below(machines));
   f.other = (f.machine + 1 + static_cast<std::uint32_t>(random.below(machines - 1))) % machines;
+  // A machine that autoscaling has brought, if it has.
+  if (s.scales && random.below(3) == 0) f.machine = machines + static_cast<std::uint32_t>(random.below(4));
   f.amount = random.below(8);
   switch (f.kind) {
   case crash:
@@ -195,6 +198,9 @@ fault draw_fault(const ingredients& from, const scenario& s, counter_random& ran
     f.amount = 2 + random.below(30);
     break;
   case lost_acknowledgements:
+    f.amount = 1 + random.below(3);
+    break;
+  case orders_fail:
     f.amount = 1 + random.below(3);
     break;
   case coordinator:
@@ -303,7 +309,8 @@ bool scenario::has(fault_kind kind) const {
 // A machine that nobody hears for a while is taken for dead; clocks that jump and late answers have the same effect.
 bool scenario::loses_owners() const {
   return std::any_of(faults.begin(), faults.end(), [](const auto& f) {
-    constexpr std::array harmless{client_leaves, migrate, policies, drain, cut_blocks, lost_acknowledgements};
+    constexpr std::array harmless{client_leaves,         migrate,    policies, drain, cut_blocks,
+                                  lost_acknowledgements, orders_fail};
     if (f.second.kind == delay) return f.second.amount > harmless_delay;
     return std::find(harmless.begin(), harmless.end(), f.second.kind) == harmless.end();
   });

@@ -255,15 +255,16 @@ private:
   /// False where there was nothing to strike, or nothing was struck yet. Begins what ends it, too.
   bool inflict(const fault& f) {
     using enum fault_kind;
-    const auto a = f.machine, b = f.other;
+    const auto a = cluster_.machine_of(f.machine), b = f.other;
     switch (f.kind) {
     case cut:
-      return cut_for(f, {true, true, true});
+      return cut_for(a, f, {true, true, true});
     case cut_one_way:
-      return cut_for(f, {true, false, false});
+      return cut_for(a, f, {true, false, false});
     case cut_blocks:
-      return cut_for(f, {false, false, true});
+      return cut_for(a, f, {false, false, true});
     case delay:
+      if (a == b) return false;
       cluster_.delay(a, b, nanoseconds(f.amount));
       after(f.lasts, [this, a, b, extra = nanoseconds(f.amount)] { cluster_.end_delay(a, b, extra); });
       return true;
@@ -291,8 +292,11 @@ private:
       return true;
     case stuck_device:
       return cluster_.stick(a, f.lasts);
-    case coordinator: // strikes when somebody comes by
+    case coordinator: // strikes when somebody comes by, and is counted then; so are orders
       cluster_.fail_coordinator(f.amount);
+      return false;
+    case orders_fail:
+      cluster_.fail_orders(f.amount);
       return false;
     case stop_scheduler:
     case stop_frontend:
@@ -321,9 +325,10 @@ private:
     return true;
   }
 
-  bool cut_for(const fault& f, link_parts what) {
-    cluster_.cut(f.machine, f.other, what);
-    after(f.lasts, [this, a = f.machine, b = f.other, what] { cluster_.heal(a, b, what); });
+  bool cut_for(std::uint32_t a, const fault& f, link_parts what) {
+    if (a == f.other) return false;
+    cluster_.cut(a, f.other, what);
+    after(f.lasts, [this, a, b = f.other, what] { cluster_.heal(a, b, what); });
     return true;
   }
 

@@ -62,6 +62,8 @@ std::string_view to_string(fault_kind kind) noexcept {
     return "front end dies";
   case fault_kind::stop_member:
     return "member dies";
+  case fault_kind::orders_fail:
+    return "orders fail";
   case fault_kind::client_leaves:
     return "client leaves";
   case fault_kind::migrate:
@@ -107,6 +109,8 @@ std::string to_string(const fault& f) {
   case stop_scheduler:
   case stop_frontend:
     return out;
+  case orders_fail:
+    return out + ", " + std::to_string(f.amount);
   case client_leaves:
     return out + " request " + std::to_string(f.subject);
   case migrate:

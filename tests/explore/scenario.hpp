@@ -13,7 +13,8 @@
 
 namespace godwit::explore {
 
-/// What may happen to a cluster. Machine 0 is the head.
+/// What may happen to a cluster. Machine 0 is the head; one beyond those that are there from the start is one of all
+/// that are there when the fault strikes, never the head.
 enum class fault_kind : std::uint8_t {
   cut,                   ///< of the link between two machines, both ways
   cut_one_way,           ///< control messages from one to the other only
@@ -31,6 +32,7 @@ enum class fault_kind : std::uint8_t {
   stop_scheduler,        ///< killed; its node restarts it
   stop_frontend,         ///< ... with all requests
   stop_member,           ///< of a machine; its process is then started anew after `lasts`, as its supervisor would
+  orders_fail,           ///< `amount` machines that autoscaling orders do not come, and it is told
   // by people
   client_leaves, ///< that of request `subject`, whatever becomes of it just then
   migrate,       ///< request `subject` to the `amount`-th instance
