@@ -2,9 +2,9 @@
 # found_test.sh EXPLORE_PLANTED NUMBER BUGS_TXT: the bug is found within 60 s by one processor, by a promise that it is
 # there to break, and replayed by the line that says how, with the bug and without it.
 set -euo pipefail
-explore=$1 number=$2 bugs=$3 limit=60
+explore=$1 number=$2 bugs=$3 limit=60 hangs=20 # s of real time; five virtual minutes of talk take some
 status=0
-out=$("$explore" --planted "$number" --seconds "$limit" --until-found --jobs 1 --wall-limit 4) || status=$?
+out=$("$explore" --planted "$number" --seconds "$limit" --until-found --jobs 1 --wall-limit "$hangs") || status=$?
 if [[ $status != 1 ]]; then
   echo "bug $number was not found within $limit s (exit $status)"
   exit 1
@@ -23,7 +23,7 @@ line=$(sed -n 's/^  again: \.\/run explore //p' <<<"$out" | head -1)
   exit 1
 }
 read -ra arguments <<<"$line"
-if "$explore" --planted "$number" --wall-limit 4 "${arguments[@]}" >/dev/null 2>&1; then
+if "$explore" --planted "$number" --wall-limit "$hangs" "${arguments[@]}" >/dev/null 2>&1; then
   echo "its line does not show it again: $line"
   exit 1
 fi
