@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -217,7 +219,9 @@ TEST(CudaRows, SwigluTakesGatesThenUps) {
 TEST(CudaRows, WhatIsTooLargeForHalfAFloatIsItsLargestAndNanStays) {
   inline_stream stream;
   const float nan = std::nanf("");
-  const std::vector<float> in{300, 300, 1, nan, 1, 1, 1, 1, 300, -300, 1, 1, 1, 1, 1, 1};
+  const float values[] = {300, 300, 1, nan, 1, 1, 1, 1, 300, -300, 1, 1, 1, 1, 1, 1};
+  aligned<float> in(std::size(values));
+  std::copy(std::begin(values), std::end(values), in.begin());
   aligned<std::uint16_t> out(8, 0);
   swiglu_job job;
   job.type = data_type::f16;
