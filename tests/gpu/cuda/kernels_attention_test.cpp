@@ -169,6 +169,15 @@ TEST(CudaAttention, DecodesWithMoreQueryHeadsThanATileHasRows) {
   w.expect_right("wide group");
 }
 
+TEST(CudaAttention, PutsMorePartsTogetherThanAreLoadedAtOnce) {
+  world w(4, data_type::bf16, 4, 2, 32, {{1279, 1}, {700, 1}, {3, 1}});
+  for (const attention_split split : {attention_split{3, 64}, {20, 0}}) { // 20 parts of the longest row
+    w.clear();
+    w.decode(split);
+    w.expect_right("many parts");
+  }
+}
+
 TEST(CudaAttention, SeesNoFurtherBackThanItsWindow) {
   for (const std::uint32_t window : {1U, 17U, 64U, 100U, 1000U}) {
     world w(window, data_type::bf16, 4, 2, 32, {{300, 1}, {99, 1}, {0, 1}, {180, 30}});
