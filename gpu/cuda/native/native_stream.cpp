@@ -58,7 +58,9 @@ void device_parts::use() const { check(cudaSetDevice(index), "the choice of a de
 
 native_event::native_event(std::shared_ptr<device_parts> device, bool timed) : device_(std::move(device)) {
   device_->use();
-  check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "an event");
+  // A thread that waits for it sleeps; by itself it would spin, whatever the device was told when it started.
+  check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming | cudaEventBlockingSync),
+        "an event");
 }
 
 native_event::~native_event() {
