@@ -100,7 +100,7 @@ public:
   virtual void copy(std::span<const copy_piece> pieces) = 0;
   virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
   virtual void gemm(const gemm_job& job) = 0;
-  /// Takes what memory products need now, rather than with the first one.
+  /// Takes what memory products need now, rather than with the first one. Throws out_of_memory.
   virtual void prepare_products() = 0;
   virtual void record(driver_event& event) = 0;
   virtual void wait(driver_event& event) = 0;

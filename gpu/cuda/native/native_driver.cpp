@@ -1,6 +1,5 @@
 #include "cuda/native/native_driver.hpp"
 
-#include "cuda/memory_words.hpp"
 #include "cuda/native/errors.hpp"
 #include "cuda/native/native_group.hpp"
 #include "cuda/native/native_stream.hpp"
@@ -31,7 +30,7 @@ public:
     if (options.notify == notify_by::polling) parts_->polling.emplace(index);
     cudaDeviceProp found{};
     check(cudaGetDeviceProperties(&found, index), "a device's properties");
-    properties_.name = found.name;
+    properties_.name = parts_->name = found.name;
     properties_.index = static_cast<std::uint32_t>(index);
     properties_.major = static_cast<std::uint32_t>(found.major);
     properties_.minor = static_cast<std::uint32_t>(found.minor);
@@ -44,25 +43,10 @@ public:
 
   [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
 
-  [[nodiscard]] memory_state memory() override {
-    parts_->use();
-    std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "the device's memory");
-    return {free, total};
-  }
+  [[nodiscard]] memory_state memory() override { return memory_of(*parts_); }
 
   [[nodiscard]] allocation allocate(std::uint64_t bytes, const std::string& purpose) override {
-    parts_->free_late();
-    const auto state = memory();
-    void* address = nullptr;
-    const auto code = bytes > state.free_bytes ? cudaErrorMemoryAllocation : cudaMalloc(&address, bytes);
-    if (code == cudaErrorMemoryAllocation) {
-      (void)cudaGetLastError();
-      throw out_of_memory(does_not_fit(properties_.name, purpose, bytes, state));
-    }
-    check(code, "device memory");
-    return allocation({static_cast<std::byte*>(address), bytes, protocols::memory_kind::device},
-                      [device = parts_](protocols::memory_region region) { device->give_back(region); });
+    return take_memory(parts_, bytes, purpose);
   }
 
   [[nodiscard]] allocation allocate_pinned(std::uint64_t bytes, const std::string& purpose) override {

@@ -52,6 +52,7 @@ public:
     if (keeper_.joinable()) keeper_.join();
     for (auto& one : aborting_) one.join();
     for (auto& rank : ranks_) {
+      (void)cudaSetDevice(rank.device);
       for (const auto& one : rank.open) (void)cudaEventDestroy(one.event);
       for (auto* event : rank.spare) (void)cudaEventDestroy(event);
     }
@@ -99,6 +100,7 @@ public:
   /// What the stream has by now is to end in time.
   void bound(std::size_t rank, cudaStream_t stream) {
     auto& mine = ranks_[rank];
+    check(cudaSetDevice(mine.device), "the choice of a device");
     cudaEvent_t event = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -184,6 +186,7 @@ private:
   }
 
   static void drop_ended(rank_state& rank) {
+    (void)cudaSetDevice(rank.device); // the keeper goes from one to the next
     while (!rank.open.empty()) {
       const auto code = cudaEventQuery(rank.open.front().event);
       if (code == cudaErrorNotReady) {
