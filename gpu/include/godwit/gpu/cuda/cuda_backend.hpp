@@ -55,6 +55,8 @@ struct cuda_executor_settings {
   /// Sees all logits that are computed, on a thread of the device. For tests and tools; steps are slower with it.
   std::function<void(const cpu::logits_row&)> logits_tap = {};
   bool logits_of_all_rows = false;
+  /// One line that an operator should read; on any thread.
+  std::function<void(const std::string&)> warn = {};
 };
 
 /// How the end of work becomes known.
