@@ -110,6 +110,7 @@ found_devices find_devices(const cuda_options& options) {
   found_devices found;
   std::vector<int> indices;
   for (int index = 0; index < count; ++index) {
+    if (options.devices_max != 0 && found.drivers.size() == options.devices_max) break;
     try {
       const auto major = attribute(cudaDevAttrComputeCapabilityMajor, index);
       if (major < major_min)

@@ -66,6 +66,8 @@ enum class notify_by : std::uint8_t {
 };
 
 struct cuda_options {
+  /// The first so many that can be used are started, and take memory for it. 0: all.
+  std::uint32_t devices_max = 0;
   notify_by notify = notify_by::callback;
 };
 
