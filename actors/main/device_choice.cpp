@@ -59,8 +59,10 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
                                                               const runtime::log::logger& log) {
   auto& wanted = settings.instances.device;
   if (wanted == device_choice::cpu) return chosen_device{};
-  // A head whose members bring the instances leaves GPUs alone: a context takes memory of each.
-  if (settings.instances.count == 0 && !may_grow(settings)) return chosen_device{};
+  // A head whose members bring the instances starts no GPU, which would take memory of it. It says of its model's KV
+  // what they say of theirs, so that `automatic` still asks whether there is one.
+  const bool runs_none = settings.instances.count == 0 && !may_grow(settings);
+  if (runs_none && wanted == device_choice::cuda) return chosen_device{};
   if (wanted == device_choice::automatic && settings.instances.kv_type == kv_choice::f32)
     return the_cpu("instances.kv_type is f32, and GPUs keep KV as the weights", driver_is_there(), log);
   gpu::cuda::cuda_options options;
@@ -68,6 +70,10 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
   options.notify = settings.instances.cuda_notify == notify_choice::polling ? gpu::cuda::notify_by::polling
                                                                             : gpu::cuda::notify_by::callback;
   auto found = gpu::cuda::load_cuda(plugin_files(settings), options);
+  if (runs_none) {
+    if (found.backend) wanted = device_choice::cuda;
+    return chosen_device{};
+  }
   const auto& instances = settings.instances;
   if (found.backend) found = use_devices(std::move(found.backend), instances.tensor_parallel, instances.count, log);
   if (found.backend) {

@@ -109,21 +109,22 @@ found_devices find_devices(const cuda_options& options) {
   }
   found_devices found;
   std::vector<int> indices;
+  bool enough = false;
   for (int index = 0; index < count; ++index) {
-    if (options.devices_max != 0 && found.drivers.size() == options.devices_max) break;
     try {
       const auto major = attribute(cudaDevAttrComputeCapabilityMajor, index);
       if (major < major_min)
         throw driver_error("it has compute capability " + std::to_string(major) + "." +
                            std::to_string(attribute(cudaDevAttrComputeCapabilityMinor, index)) +
                            "; 8.0 and newer are served");
+      if (enough = found.drivers.size() == options.devices_max; enough) break;
       found.drivers.push_back(std::make_shared<native_driver>(index, options));
       indices.push_back(index);
     } catch (const driver_error& failure) { // another process may have it for itself
       found.skipped.push_back("GPU " + std::to_string(index) + " is not used: " + failure.what());
     }
   }
-  if (found.drivers.empty()) throw driver_error(found.skipped.empty() ? "no GPU" : found.skipped.front());
+  if (found.drivers.empty() && !enough) throw driver_error(found.skipped.empty() ? "no GPU" : found.skipped.front());
   connect(indices);
   return found;
 }

@@ -66,8 +66,9 @@ enum class notify_by : std::uint8_t {
 };
 
 struct cuda_options {
-  /// The first so many that can be used are started, and take memory for it. 0: all.
-  std::uint32_t devices_max = 0;
+  /// The first so many that can be used are started, which takes memory of each. 0: none, and it is an error all the
+  /// same where none could be.
+  std::uint32_t devices_max = ~0U;
   notify_by notify = notify_by::callback;
 };
 
