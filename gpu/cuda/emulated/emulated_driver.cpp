@@ -47,7 +47,8 @@ public:
     return std::make_unique<emulated_event>(state_);
   }
   [[nodiscard]] std::vector<std::shared_ptr<group_end>> make_group(std::span<const std::shared_ptr<driver>> devices,
-                                                                   std::chrono::nanoseconds wait_max) override {
+                                                                   std::chrono::nanoseconds wait_max,
+                                                                   const warning&) override {
     return make_emulated_group(static_cast<std::uint32_t>(devices.size()), wait_max);
   }
 

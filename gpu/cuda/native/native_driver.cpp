@@ -72,10 +72,11 @@ public:
   }
 
   [[nodiscard]] std::vector<std::shared_ptr<group_end>> make_group(std::span<const std::shared_ptr<driver>> devices,
-                                                                   std::chrono::nanoseconds wait_max) override {
+                                                                   std::chrono::nanoseconds wait_max,
+                                                                   const warning& warn) override {
     std::vector<int> indices;
     for (const auto& device : devices) indices.push_back(static_cast<int>(device->properties().index));
-    return make_native_group(indices, wait_max);
+    return make_native_group(indices, wait_max, warn);
   }
 
 private:
