@@ -23,8 +23,8 @@ std::string shared_devices(std::size_t there, std::uint32_t degree, std::uint32_
 }
 
 cuda_loader::cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::model::model_directory model,
-                         const serve_settings& settings)
-    : backend_(std::move(backend)), model_(std::move(model)), settings_(settings) {
+                         const serve_settings& settings, runtime::log::logger log)
+    : backend_(std::move(backend)), model_(std::move(model)), settings_(settings), log_(std::move(log)) {
   const auto devices = backend_->devices().size();
   if (auto wrong = refuse_devices(devices, settings_.instances.tensor_parallel); !wrong.empty())
     throw std::runtime_error(wrong);
@@ -50,6 +50,7 @@ gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t group)
   s.deterministic = from.deterministic;
   s.graphs = from.cuda_graphs;
   s.allowed = allowed_;
+  s.warn = [log = log_](const std::string& line) { log.warning("{}", line); };
   return s;
 }
 

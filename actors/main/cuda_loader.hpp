@@ -5,6 +5,7 @@
 #include <godwit/actors/instance.hpp>
 #include <godwit/gpu/cuda/cuda_backend.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/runtime/log/logger.hpp>
 
 #include <cstdint>
 #include <map>
@@ -28,7 +29,7 @@ class cuda_loader {
 public:
   /// Throws std::runtime_error where there are fewer devices than an instance takes.
   cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::model::model_directory model,
-              const serve_settings& settings);
+              const serve_settings& settings, runtime::log::logger log);
   /// Throws what goes wrong.
   [[nodiscard]] std::unique_ptr<gpu::executor> make(protocols::instance_id instance);
 
@@ -40,6 +41,7 @@ private:
   std::shared_ptr<gpu::cuda::cuda_backend> backend_;
   gpu::model::model_directory model_;
   serve_settings settings_;
+  runtime::log::logger log_;
   gpu::cuda::mask_function allowed_;
   std::vector<parts> uploaded_;       ///< by group of devices; empty: not yet
   std::vector<std::uint32_t> blocks_; ///< by group, of each instance's KV pool; 0 before the first

@@ -3,6 +3,7 @@
 #include "main/cuda_loader.hpp"
 
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -16,6 +17,26 @@ std::vector<std::filesystem::path> plugin_files(const serve_settings& settings) 
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   return {program / gpu::cuda::plugin_name, program.parent_path() / "lib" / "godwit" / gpu::cuda::plugin_name};
+}
+
+/// Instances may be started here beyond those that this process begins with.
+bool may_grow(const serve_settings& settings) {
+  return settings.scaling.mode == protocols::scaling_mode::on &&
+         settings.scaling.provisioner == provisioner_choice::in_process;
+}
+
+/// Where NVIDIA's driver is, there is a GPU, and whoever has one wants to know why it has nothing to do.
+bool driver_is_there() {
+  std::error_code ignored;
+  return std::filesystem::exists("/dev/nvidiactl", ignored);
+}
+
+chosen_device the_cpu(const std::string& why, bool of_interest, const runtime::log::logger& log) {
+  if (of_interest)
+    log.info("the CPU serves: {}", why);
+  else
+    log.debug("the CPU serves: {}", why);
+  return {};
 }
 
 } // namespace
@@ -38,12 +59,21 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
                                                               const runtime::log::logger& log) {
   auto& wanted = settings.instances.device;
   if (wanted == device_choice::cpu) return chosen_device{};
-  // They keep KV as the weights.
-  if (wanted == device_choice::automatic && settings.instances.kv_type == kv_choice::f32) return chosen_device{};
+  // A head whose members bring the instances starts no GPU, which would take memory of it. It says of its model's KV
+  // what they say of theirs, so that `automatic` still asks whether there is one.
+  const bool runs_none = settings.instances.count == 0 && !may_grow(settings);
+  if (runs_none && wanted == device_choice::cuda) return chosen_device{};
+  if (wanted == device_choice::automatic && settings.instances.kv_type == kv_choice::f32)
+    return the_cpu("instances.kv_type is f32, and GPUs keep KV as the weights", driver_is_there(), log);
   gpu::cuda::cuda_options options;
+  if (!may_grow(settings)) options.devices_max = settings.instances.count * settings.instances.tensor_parallel;
   options.notify = settings.instances.cuda_notify == notify_choice::polling ? gpu::cuda::notify_by::polling
                                                                             : gpu::cuda::notify_by::callback;
   auto found = gpu::cuda::load_cuda(plugin_files(settings), options);
+  if (runs_none) {
+    if (found.backend) wanted = device_choice::cuda;
+    return chosen_device{};
+  }
   const auto& instances = settings.instances;
   if (found.backend) found = use_devices(std::move(found.backend), instances.tensor_parallel, instances.count, log);
   if (found.backend) {
@@ -52,11 +82,7 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
   }
   if (wanted == device_choice::cuda)
     return protocols::unexpected(start_error{"--device cuda: " + found.why_not + "; --device cpu does without"});
-  if (found.plugin_missing)
-    log.debug("the CPU serves: {}", found.why_not);
-  else
-    log.info("the CPU serves: {}", found.why_not);
-  return chosen_device{};
+  return the_cpu(found.why_not, !found.plugin_missing || driver_is_there(), log);
 }
 
 } // namespace godwit::main

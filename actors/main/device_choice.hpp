@@ -22,8 +22,9 @@ using chosen_device = std::shared_ptr<gpu::cuda::cuda_backend>;
                                                     std::uint32_t degree, std::uint32_t instances,
                                                     const runtime::log::logger& log);
 
-/// Looks for GPUs as `settings.instances.device` says; where some are found for `automatic`, it becomes `cuda`, so that
-/// a recording tells it. An error where CUDA is asked for and cannot be used.
+/// Looks for GPUs as `settings.instances.device` says, and starts no more than the instances take; null, too, where no
+/// instance runs in this process. Where there are some for `automatic`, it becomes `cuda`, so that a recording tells
+/// it. An error where CUDA is asked for and cannot be used.
 [[nodiscard]] protocols::expected<chosen_device, start_error> choose_device(serve_settings& settings,
                                                                             const runtime::log::logger& log);
 

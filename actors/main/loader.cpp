@@ -27,9 +27,11 @@ std::uint32_t threads_per_instance(const serve_settings& settings) {
   return std::max(1U, gpu::cpu::usable_threads() / std::max(1U, settings.instances.count));
 }
 
-loader::loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda)
+loader::loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda,
+               const runtime::log::logger& log)
     : model_(std::move(model)), settings_(settings),
-      cuda_(cuda ? std::make_unique<cuda_loader>(std::move(cuda), model_, settings_) : nullptr),
+      cuda_(cuda ? std::make_unique<cuda_loader>(std::move(cuda), model_, settings_, log.component("device"))
+                 : nullptr),
       thread_([this] { work(); }) {}
 
 loader::~loader() {

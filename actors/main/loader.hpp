@@ -8,6 +8,7 @@
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/runtime/log/logger.hpp>
 
 #include <condition_variable>
 #include <deque>
@@ -26,7 +27,8 @@ namespace godwit::main {
 class loader {
 public:
   /// `cuda`: where the model runs; null: on the CPU.
-  loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda);
+  loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda,
+         const runtime::log::logger& log);
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
   ~loader();

@@ -64,7 +64,7 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
                                runtime::log::logger log, tracing* records, chosen_device cuda)
     : settings_(settings), records_(records), head_(head.host + ":" + std::to_string(head.port)),
       context_length_(identity.context_length), log_(log.component("member")), fabric_(std::move(fabric)) {
-  loader_ = std::make_unique<loader>(model, settings_, std::move(cuda));
+  loader_ = std::make_unique<loader>(model, settings_, std::move(cuda), log);
   system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log, records));
   connector_ = std::make_unique<head_connector>(*system_, head);
   auto o = make_member_options(settings_, model, std::move(identity), loader_->factory(), fabric_, log);

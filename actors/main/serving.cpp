@@ -68,7 +68,7 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
 
   board_ = std::make_unique<load_board>(
       metrics_, served_facts{model_name_, kv_type_name(settings_), settings_.llumlet.prefix_caching});
-  loader_ = std::make_unique<loader>(model, settings_, std::move(cuda));
+  loader_ = std::make_unique<loader>(model, settings_, std::move(cuda), log_);
   processes_ = make_process_source(settings_, std::move(parts), log_.component("provisioner"));
   system_ = std::make_unique<runtime::actor_system>(
       make_system_settings(settings_, !settings_.control.listen.empty(), log_, records_));

@@ -26,10 +26,17 @@ bool area::reserve(std::span<const std::uint64_t> bytes) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const std::uint64_t before = i < sections_.size() ? sections_[i].bytes : 0;
-    wanted[i] = {total, std::max(before, room_for(std::max<std::uint64_t>(bytes[i], 1)))};
+    wanted[i] = {total, before};
+    if (bytes[i] > before || before == 0)
+      wanted[i].bytes = std::max(room_for(std::max<std::uint64_t>(bytes[i], 1)), twin_ || keeps_ ? 2 * before : 0);
     total += (wanted[i].bytes + alignment - 1) / alignment * alignment;
   }
+  ++moves_; // now, whether or not there is other memory: the old one is lost
   sections_.clear();
+  if (keeps_) {
+    outgrown_.push_back(std::move(device_));
+    outgrown_.push_back(std::move(host_));
+  }
   device_ = {};
   host_ = {};
   device_ = driver_.allocate(total, purpose_);

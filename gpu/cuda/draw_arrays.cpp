@@ -56,8 +56,23 @@ std::uint32_t draw_arrays::top_wanted(const cpu::step_plan& plan) noexcept {
   return top;
 }
 
+sampling_lists draw_arrays::lists_max(const cpu::step_plan& plan, std::uint32_t vocabulary) noexcept {
+  sampling_lists most;
+  for (const auto& place : plan.logits) {
+    if (!place.samples) continue;
+    const auto& slice = *plan.slices[place.slice].slice;
+    const auto& wanted = slice.sampling;
+    most.forbidden += slice.forbidden.size();
+    most.biases += wanted.logit_bias.size();
+    const std::uint64_t repeated = wanted.repetition_penalty == 1.0F ? 0 : slice.prompt.size();
+    if (wanted.penalised()) most.counts += std::min<std::uint64_t>(slice.generated.size() + repeated, vocabulary);
+    if (wanted.constrained()) most.mask_words += (vocabulary + 31) / 32;
+  }
+  return most;
+}
+
 void draw_arrays::upload(driver_stream& to, const cpu::step_plan& plan, std::uint32_t vocabulary,
-                         const mask_function& allowed, workspace& memory) {
+                         const mask_function& allowed, const workspace& memory) {
   input_.clear();
   for (std::uint32_t i = 0; i < plan.logits.size(); ++i) {
     const auto& place = plan.logits[i];
@@ -73,7 +88,6 @@ void draw_arrays::upload(driver_stream& to, const cpu::step_plan& plan, std::uin
     } catch (const std::exception&) { // its request's end, not the step's
     }
   }
-  memory.reserve_lists({input_.forbidden.size(), input_.biases.size(), input_.counts.size(), input_.masks.size()});
   const std::uint32_t padded = put_rows(plan, memory);
   auto* rows = memory.draws.host<sampling_row>(workspace::rows);
   std::ranges::copy(input_.rows, rows);

@@ -19,10 +19,13 @@ public:
   /// Entries of `top` that a step wants for each row.
   [[nodiscard]] static std::uint32_t top_wanted(const cpu::step_plan& plan) noexcept;
 
+  /// Entries that the lists of a step's draws have at most, known before the step begins: nothing may move within it.
+  [[nodiscard]] static sampling_lists lists_max(const cpu::step_plan& plan, std::uint32_t vocabulary) noexcept;
+
   /// Rows and lists, with what schemas allow, which may take a while. A row whose schema cannot be followed draws
   /// nothing: its request ends, not the step.
   void upload(driver_stream& to, const cpu::step_plan& plan, std::uint32_t vocabulary, const mask_function& allowed,
-              workspace& memory);
+              const workspace& memory);
   /// Only which rows they are: where logits are computed and another device draws.
   static void upload_rows(driver_stream& to, const cpu::step_plan& plan, const workspace& memory);
   void download(driver_stream& from, const workspace& memory) const;

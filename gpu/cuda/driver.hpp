@@ -80,6 +80,9 @@ struct copy_piece {
 /// it must not hold up and from which it must not call the driver: it posts a message.
 using reaction = std::function<void(std::string error)>;
 
+/// Told one line.
+using warning = std::function<void(const std::string&)>;
+
 /// Work for the device, in order. Every call returns at once and throws driver_error when the driver refuses it; what
 /// fails later is told by events, notify and synchronize, and then by every call. One thread at a time.
 ///
@@ -100,7 +103,7 @@ public:
   virtual void copy(std::span<const copy_piece> pieces) = 0;
   virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
   virtual void gemm(const gemm_job& job) = 0;
-  /// Takes what memory products need now, rather than with the first one.
+  /// Takes what memory products need now, rather than with the first one. Throws out_of_memory.
   virtual void prepare_products() = 0;
   virtual void record(driver_event& event) = 0;
   virtual void wait(driver_event& event) = 0;
@@ -138,9 +141,11 @@ public:
   [[nodiscard]] virtual std::unique_ptr<driver_stream> make_stream(stream_priority priority) = 0;
   [[nodiscard]] virtual std::unique_ptr<driver_event> make_event(bool timed = false) = 0;
   /// The ends of a group of several devices, all different and of this kind of driver, in their order. `wait_max`: a
-  /// rank that waits longer for another one breaks the group. Throws driver_error where devices cannot be joined.
+  /// rank that waits longer for another one breaks the group. `warn` gets what an operator should read, on any thread;
+  /// may be empty. Throws driver_error where devices cannot be joined.
   [[nodiscard]] virtual std::vector<std::shared_ptr<group_end>>
-  make_group(std::span<const std::shared_ptr<driver>> devices, std::chrono::nanoseconds wait_max) = 0;
+  make_group(std::span<const std::shared_ptr<driver>> devices, std::chrono::nanoseconds wait_max,
+             const warning& warn) = 0;
 };
 
 } // namespace godwit::gpu::cuda

@@ -32,8 +32,8 @@ engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_se
                std::unique_ptr<driver_stream> stream)
     : model_(std::move(model)), settings_(settings),
       memory_(*model_->driver, *model_, settings_.deterministic, settings_.step_tokens), kv_(*model_),
-      launches_(*model_, kv_, memory_, settings_.deterministic), graphs_(graphs_max, !model_->divided()),
-      stream_(std::move(stream)) {
+      launches_(*model_, kv_, memory_, settings_.deterministic),
+      graphs_(graphs_max, !model_->divided(), settings_.warn), stream_(std::move(stream)) {
   info_.device = "cuda " + std::to_string(model_->driver->properties().index) + " " + kind();
   info_.layers = model_->config.layers;
   info_.vocabulary = model_->config.vocabulary;
@@ -54,6 +54,11 @@ void engine::open(std::uint32_t blocks, std::shared_ptr<group_end> group) {
                                 " of a model, and not such a group");
   kv_.take(blocks);
   info_.blocks = kv_.blocks();
+  // Steps whose requests share no blocks have no longer tables.
+  memory_.reserve_table(kv_.blocks());
+  if (settings_.logits_tap && draws())
+    tapped_ = model_->driver->allocate_pinned(std::uint64_t{logits_rows_max} * model_->logits_stride * sizeof(float),
+                                              "logits to be looked at");
   group_ = std::move(group);
   launches_.join(group_);
 }
@@ -98,6 +103,7 @@ prepared_step engine::begin(protocols::step_input input) {
     check_group();
     memory_.reserve(step.shape, table_entries(step.plan), step.plan.input.copies.size() * model_->config.layers,
                     logits_rows(step.plan), draw_arrays::top_wanted(step.plan));
+    if (draws()) memory_.reserve_lists(draw_arrays::lists_max(step.plan, model_->config.vocabulary));
   } catch (const std::exception& failure) {
     busy_ = false;
     failed(failure.what());
@@ -154,7 +160,7 @@ void engine::finish(const prepared_step& step) {
     draw_arrays::upload_rows(*stream_, step.plan, memory_);
   if (settings_.graphs && step.shape.decodes_only && count <= logits_rows_max && !settings_.logits_tap) {
     const std::uint32_t padded = bucket_of(count);
-    graphs_.run(*stream_, {graph_key::part::logits, padded, 0}, memory_.version(), [&](driver_stream& to) {
+    graphs_.run(*stream_, {graph_key::part::logits, padded, 0}, memory_.logits_version(), [&](driver_stream& to) {
       launches_.logits(to, 0, padded);
       if (!group_) launches_.draw(to, 0, padded);
     });
@@ -180,8 +186,6 @@ void engine::enqueue_logits(const prepared_step& step, std::uint32_t first, std:
 
 void engine::tap_logits(const prepared_step& step, std::uint32_t first, std::uint32_t count) {
   const std::uint64_t stride = model_->logits_stride;
-  if (tapped_.bytes() == 0)
-    tapped_ = model_->driver->allocate_pinned(logits_rows_max * stride * sizeof(float), "logits to be looked at");
   stream_->copy(tapped_.data(), memory_.logits, count * stride * sizeof(float));
   stream_->synchronize();
   check_group();

@@ -156,7 +156,7 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
   own.graphs = settings.graphs && alike(devices);
   // Before what takes the rest of the memory: its buffers come with it.
   std::vector<std::shared_ptr<group_end>> ends(degree);
-  if (degree > 1) ends = devices.front()->make_group(devices, wait_max);
+  if (degree > 1) ends = devices.front()->make_group(devices, wait_max, settings.warn);
   std::vector<std::shared_ptr<engine>> engines;
   for (const auto& part : parts) engines.push_back(std::make_shared<engine>(part, own));
   std::uint32_t blocks = ~0U;

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace godwit::gpu::cuda {
 
 namespace {
+
+/// What is in the way of one capture (another thread's call, a lack of memory for a moment) may not be in the next
+/// one's.
+constexpr std::uint32_t tries = 3;
 
 /// Ends a capture that an exception leaves.
 class capture {
@@ -37,7 +42,7 @@ void graph_cache::run(driver_stream& stream, const graph_key& key, std::uint64_t
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const entry& one) { return one.key == key; });
   if (found == entries_.end()) {
     work(stream);
-    entries_.push_front({key, version, nullptr, false});
+    entries_.push_front({key, version, nullptr, 0});
     if (entries_.size() > graphs_max_) entries_.pop_back();
     return;
   }
@@ -45,10 +50,10 @@ void graph_cache::run(driver_stream& stream, const graph_key& key, std::uint64_t
   auto& one = entries_.front();
   if (one.version != version) {
     one.graph.reset();
-    one.refused = false;
+    one.failures = 0;
     one.version = version;
   }
-  if (one.refused || (one.graph == nullptr && !write(stream, one, work))) return work(stream);
+  if (one.graph == nullptr && (one.failures == tries || !write(stream, one, work))) return work(stream);
   stream.launch(*one.graph);
   ++launches_;
 }
@@ -59,12 +64,14 @@ bool graph_cache::write(driver_stream& stream, entry& one, const std::function<v
     work(stream);
     one.graph = written.end();
     why_not_.clear();
+    return true;
   } catch (const driver_error& failure) {
     if (!alone_) throw; // the others would wait for a graph that never comes
     why_not_ = failure.what();
-    one.refused = true;
+    if (++one.failures == tries && warn_)
+      std::exchange(warn_, nullptr)("steps of some sizes are launched without a graph, more slowly: " + why_not_);
+    return false;
   }
-  return !one.refused;
 }
 
 bool graph_cache::launch_again(driver_stream& stream, std::size_t count) {

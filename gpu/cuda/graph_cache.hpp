@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 
 namespace godwit::gpu::cuda {
 
@@ -20,12 +21,13 @@ struct graph_key {
   friend bool operator==(const graph_key&, const graph_key&) = default;
 };
 
-/// Graphs of steps that come again and again; the longest unused goes. What cannot be captured runs as it is, and is
-/// not tried again until memory has moved. One thread.
+/// Graphs of steps that come again and again; the longest unused goes. What cannot be captured runs as it is; after
+/// three tries it is not tried again until memory has moved, and the first time that this happens is told. One thread.
 class graph_cache {
 public:
   /// `alone`: no other device has to capture the same for this one's graphs to run.
-  graph_cache(std::size_t graphs_max, bool alone) : graphs_max_(graphs_max), alone_(alone) {}
+  graph_cache(std::size_t graphs_max, bool alone, std::function<void(const std::string&)> warn = {})
+      : graphs_max_(graphs_max), alone_(alone), warn_(std::move(warn)) {}
 
   /// Runs `work`: as it is when its key is new (it may load code, which a capture cannot), captured and launched the
   /// second time, launched from then on. A graph of another `version` of the memory is thrown away; nothing of it may
@@ -46,14 +48,15 @@ private:
     graph_key key;
     std::uint64_t version = 0;
     std::unique_ptr<driver_graph> graph;
-    bool refused = false; ///< of this version none can be made
+    std::uint32_t failures = 0; ///< to make one of this version
   };
   /// False, and nothing was launched: it cannot be.
   [[nodiscard]] bool write(driver_stream& stream, entry& one, const std::function<void(driver_stream&)>& work);
 
   std::size_t graphs_max_;
   bool alone_;
-  std::list<entry> entries_; ///< the last used first
+  std::function<void(const std::string&)> warn_; ///< empty once it was called
+  std::list<entry> entries_;                     ///< the last used first
   std::uint64_t launches_ = 0;
   std::string why_not_;
 };

@@ -33,6 +33,13 @@ template <class Use> void with_type(data_type type, const Use& use) {
 
 namespace simt {
 
+/// A product's element as far as f16 goes: its sum may be finite in f32 and infinite in f16, and NaN would come of that
+/// in what follows. Other types have f32's range, and NaN stays.
+template <class From> GODWIT_DEVICE float within_range(float x) { return x; }
+template <> GODWIT_DEVICE float within_range<f16>(float x) {
+  return x > 65504.0F ? 65504.0F : x < -65504.0F ? -65504.0F : x;
+}
+
 /// Sum over the lanes of a warp, in one order; every lane gets it.
 GODWIT_DEVICE float sum_of_warp(float x) {
   for (std::uint32_t mask = 16; mask > 0; mask /= 2) x = add(x, shuffle_xor(x, mask));

@@ -8,6 +8,15 @@ namespace {
 
 constexpr std::uint32_t threads_max = 256;
 
+/// What of a value may lie in the cache: NaN and what is infinite in bf16 may not, since rows that do not see a token
+/// of their tile multiply its value by a probability of zero, and get NaN. Finite values stay what they are. A row that
+/// is NaN has keys that are, too, and so do those who see it end.
+GODWIT_DEVICE float cacheable(float x) {
+  constexpr float most = 0x1.FEp127F; // bf16's largest; f16's is seen to where it is rounded
+  if (x != x) return 0;
+  return x > most ? most : x < -most ? -most : x;
+}
+
 /// A block of threads a row; each thread takes pairs (i, i + half) of the row's heads, one after the other.
 template <class Type, class In> GODWIT_KERNEL(threads_max, 1) rope_rows(rope_job job) {
   const std::uint32_t row = simt::block_index().x;
@@ -24,7 +33,8 @@ template <class Type, class In> GODWIT_KERNEL(threads_max, 1) rope_rows(rope_job
   const std::uint32_t token = slot % block_tokens;
   for (std::uint32_t i = simt::thread_index(); i < all_heads * half; i += simt::block_threads()) {
     const std::uint32_t head = i / half, pair = i % half, column = head * size + pair;
-    float x = simt::widen(in[column]), y = simt::widen(in[column + half]);
+    float x = simt::within_range<In>(simt::widen(in[column]));
+    float y = simt::within_range<In>(simt::widen(in[column + half]));
     if (bias != nullptr) {
       x = simt::add(x, simt::widen(bias[column]));
       y = simt::add(y, simt::widen(bias[column + half]));
@@ -34,6 +44,9 @@ template <class Type, class In> GODWIT_KERNEL(threads_max, 1) rope_rows(rope_job
       const float turned = simt::fma(-y, s, simt::mul(x, c));
       y = simt::fma(x, s, simt::mul(y, c));
       x = turned;
+    } else {
+      x = cacheable(x);
+      y = cacheable(y);
     }
     Type* to = queries + column;
     if (head >= job.heads) {

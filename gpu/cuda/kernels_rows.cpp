@@ -111,6 +111,11 @@ template <class Type, class In> GODWIT_KERNEL(row_threads, 1) swiglu_rows(swiglu
     float gate[8], up[8], v[8];
     simt::load8(gates + first, gate);
     simt::load8(ups + first, up);
+    GODWIT_UNROLL
+    for (int k = 0; k < 8; ++k) {
+      gate[k] = simt::within_range<In>(gate[k]);
+      up[k] = simt::within_range<In>(up[k]);
+    }
     if (bias != nullptr)
       for (int k = 0; k < 8; ++k) {
         gate[k] = simt::add(gate[k], simt::widen(bias[first + k]));
@@ -123,7 +128,7 @@ template <class Type, class In> GODWIT_KERNEL(row_threads, 1) swiglu_rows(swiglu
   }
   const std::uint32_t last = first + 8 < job.intermediate ? first + 8 : job.intermediate;
   for (std::uint32_t i = first; i < last; ++i) {
-    float gate = simt::widen(gates[i]), up = simt::widen(ups[i]);
+    float gate = simt::within_range<In>(simt::widen(gates[i])), up = simt::within_range<In>(simt::widen(ups[i]));
     if (bias != nullptr) {
       gate = simt::add(gate, simt::widen(bias[i]));
       up = simt::add(up, simt::widen(bias[job.intermediate + i]));

@@ -245,6 +245,12 @@ void run(const shape& wanted, std::uint64_t seed, const std::function<void()>& b
     throw kernel_error("a block of " + std::to_string(wanted.threads) + " threads");
   if (wanted.shared_bytes > 227U << 10U)
     throw kernel_error("a block with " + std::to_string(wanted.shared_bytes) + " bytes of shared memory");
+  // What CUDA refuses as an invalid configuration.
+  constexpr std::uint32_t grid_max[3] = {0x7FFFFFFFU, 65535, 65535};
+  for (int i = 0; i < 3; ++i)
+    if (wanted.grid[i] == 0 || wanted.grid[i] > grid_max[i])
+      throw kernel_error("a grid of " + std::to_string(wanted.grid[0]) + " x " + std::to_string(wanted.grid[1]) +
+                         " x " + std::to_string(wanted.grid[2]) + " blocks");
   if (running != nullptr) throw kernel_error("a kernel within a kernel");
   block own(wanted, seed, body);
   struct guard_running {

@@ -25,7 +25,7 @@ struct shape {
   std::size_t shared_bytes = 0;
 };
 
-/// Throws kernel_error, or what the kernel threw.
+/// Throws kernel_error, also for a grid or a block that CUDA would refuse, or what the kernel threw.
 void run(const shape& wanted, std::uint64_t seed, const std::function<void()>& body);
 
 // What simt_emulated.hpp needs of the thread that is running.

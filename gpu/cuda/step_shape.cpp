@@ -34,11 +34,14 @@ std::uint32_t fixed_part_tokens(std::uint32_t positions_max) noexcept {
 attention_split decode_split(const decode_shape& shape) noexcept {
   if (shape.fixed_tokens != 0)
     return {(shape.positions_max + shape.fixed_tokens - 1) / shape.fixed_tokens, shape.fixed_tokens};
-  const std::uint32_t tiles = (shape.heads / shape.kv_heads + query_rows - 1) / query_rows;
-  const std::uint32_t whole = std::max(1U, shape.slices * shape.kv_heads * tiles);
-  const std::uint32_t wanted = 4 * shape.multiprocessors / whole;
+  const std::uint32_t wanted = decode_parts_max(shape) / std::max(1U, shape.slices);
   const std::uint32_t useful = (shape.positions_max + positions_per_part_min - 1) / positions_per_part_min;
   return {std::clamp(std::min(wanted, useful), 1U, parts_max), 0};
+}
+
+std::uint32_t decode_parts_max(const decode_shape& shape) noexcept {
+  const std::uint32_t tiles = (shape.heads / shape.kv_heads + query_rows - 1) / query_rows;
+  return 4 * shape.multiprocessors / (shape.kv_heads * tiles);
 }
 
 std::uint32_t bucket_of(std::uint32_t rows) noexcept {

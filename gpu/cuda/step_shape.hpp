@@ -42,6 +42,8 @@ struct decode_shape {
   std::uint32_t fixed_tokens = 0; ///< of a part, in deterministic mode; 0: as it suits
 };
 [[nodiscard]] attention_split decode_split(const decode_shape& shape) noexcept;
+/// Parts of all rows together, at most, of any batch outside of the deterministic mode that is divided at all.
+[[nodiscard]] std::uint32_t decode_parts_max(const decode_shape& shape) noexcept;
 
 /// `decodes_only` steps are padded to their bucket.
 [[nodiscard]] step_shape shape_of(const cpu::step_plan& plan, const device_model& model, bool deterministic);

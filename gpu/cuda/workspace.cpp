@@ -1,11 +1,13 @@
 #include "cuda/workspace.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace godwit::gpu::cuda {
 
 namespace {
+
+/// A list that grows with every token of an answer does not move with every few of them.
+constexpr std::uint64_t list_bytes_least = 64U << 10U;
 
 /// Products are added by the norm that follows: a bias comes with them, or other devices' parts.
 bool adds_later(const device_model& model) {
@@ -21,15 +23,19 @@ std::uint32_t product_rows(std::uint32_t rows) noexcept {
 }
 
 workspace::workspace(driver& from, const device_model& model, bool deterministic, std::uint32_t step_tokens)
-    : input(from, area::kind::twin, "a step's tokens"), moves(from, area::kind::twin, "a step's copies"),
-      draws(from, area::kind::twin, "a step's draws"), lists(from, area::kind::twin, "what limits a step's draws"),
-      results(from, area::kind::twin, "a step's results"),
+    : input(from, area::kind::twin, "a step's tokens", model.divided()),
+      moves(from, area::kind::twin, "a step's copies", model.divided()),
+      draws(from, area::kind::twin, "a step's draws", model.divided()),
+      lists(from, area::kind::twin, "what limits a step's draws", model.divided()),
+      results(from, area::kind::twin, "a step's results", model.divided()),
       inner_type(deterministic ? model::data_type::f32 : model.type), model_(model), deterministic_(deterministic),
-      activations_(from, area::kind::device, "a step"), logits_(from, area::kind::device, "logits"),
-      attention_(from, area::kind::device, "attention"), drawn_(from, area::kind::device, "a step's draws") {
-  reserve_lists({});
+      activations_(from, area::kind::device, "a step", model.divided()),
+      logits_(from, area::kind::device, "logits", model.divided()),
+      attention_(from, area::kind::device, "attention", model.divided()),
+      drawn_(from, area::kind::device, "a step's draws", model.divided()) {
+  if (model.part.rank == 0) reserve_lists({});
   const auto shape = largest_shape(model, step_tokens, deterministic);
-  reserve(shape, shape.rows, 0, shape.single_slices, 0);
+  reserve(shape, shape.rows, 0, model.divided() ? logits_rows_max : shape.single_slices, 0);
 }
 
 void workspace::reserve(const step_shape& shape, std::uint64_t table_entries, std::uint64_t move_count,
@@ -38,45 +44,59 @@ void workspace::reserve(const step_shape& shape, std::uint64_t table_entries, st
   const std::uint64_t r = product_rows(shape.rows), slices = shape.rows;
   const std::uint64_t size = 2, inner_size = model::bytes_of(inner_type);
   const std::uint64_t queries_width = std::uint64_t{c.heads} * c.head_size;
+  top_stride = std::max({top_stride, wanted_top, 32U});
   // A graph is for steps of one size, whose tables differ: room for some more at once.
-  const std::uint32_t stride_before = std::exchange(top_stride, std::max({top_stride, wanted_top, 32U}));
-  bool moved = top_stride != stride_before;
-  moved |= input.reserve({r * 4, r * 4, r * 4, slices * sizeof(attention_slice), slices * sizeof(attention_slice),
-                          std::max<std::uint64_t>(table_entries, 1024) * 4});
-  moved |= moves.reserve({move_count * sizeof(move_piece)});
+  input.reserve({r * 4, r * 4, r * 4, slices * sizeof(attention_slice), slices * sizeof(attention_slice),
+                 std::max<std::uint64_t>(table_entries, 1024) * 4});
+  moves.reserve({move_count * sizeof(move_piece)});
   const std::uint64_t columns = model_.intermediate_max, devices = model_.divided() ? model_.part.degree : 0;
-  moved |= activations_.reserve({r * c.hidden * 4, r * c.hidden * size, r * model_.qkv_columns() * inner_size,
-                                 r * queries_width * size, r * queries_width * size, r * 2 * columns * inner_size,
-                                 r * columns * size, adds_later(model_) ? r * c.hidden * 4 : 0,
-                                 deterministic_ ? devices * r * c.hidden * 4 : 0});
+  activations_.reserve({r * c.hidden * 4, r * c.hidden * size, r * model_.qkv_columns() * inner_size,
+                        r * queries_width * size, r * queries_width * size, r * 2 * columns * inner_size,
+                        r * columns * size, adds_later(model_) ? r * c.hidden * 4 : 0,
+                        deterministic_ ? devices * r * c.hidden * 4 : 0});
   const std::uint64_t drawn = bucket_of(logits_rows);
   const std::uint64_t group = std::min(product_rows(logits_rows), logits_rows_max);
-  moved |= draws.reserve({drawn * 4, drawn * sizeof(sampling_row)});
-  moved |= results.reserve({drawn * sizeof(sampled_row), drawn * top_stride * sizeof(top_entry)});
+  draws.reserve({drawn * 4, drawn * sizeof(sampling_row)});
+  results.reserve({drawn * sizeof(sampled_row), drawn * top_stride * sizeof(top_entry)});
   const std::uint64_t part_bytes = group * model_.head_rows * sizeof(float);
-  moved |= logits_.reserve({group * c.hidden * size, devices == 0 ? 0 : part_bytes, devices * part_bytes});
-  const bool draws_here = model_.part.rank == 0;
-  if (draws_here &&
-      drawn_.reserve({group * model_.logits_stride * sizeof(float),
-                      std::min<std::uint64_t>(group, sampling_rows_at_once) * sampling_scratch_bytes(c.vocabulary)}))
-    ++own_version_;
+  logits_.reserve({group * c.hidden * size, devices == 0 ? 0 : part_bytes, devices * part_bytes});
+  if (model_.part.rank == 0)
+    drawn_.reserve({group * model_.logits_stride * sizeof(float),
+                    std::min<std::uint64_t>(group, sampling_rows_at_once) * sampling_scratch_bytes(c.vocabulary)});
   attention_job job;
   job.type = model_.type;
   job.kv.kv_heads = c.kv_heads;
   job.kv.head_size = c.head_size;
-  job.slices_count = shape.single_slices;
-  job.positions_max = shape.single_positions_max;
   job.heads = c.heads;
-  job.split = shape.split;
-  moved |= attention_.reserve({attention_scratch_bytes(job)});
-  if (moved) ++version_;
+  if (deterministic_) {
+    job.slices_count = shape.single_slices;
+    job.positions_max = shape.single_positions_max;
+    job.split = shape.split;
+  } else { // as much as any batch wants, so that none moves it
+    job.slices_count = 1;
+    job.split = {decode_parts_max({1, 1, c.heads, c.kv_heads, model_.driver->properties().multiprocessors, 0}), 0};
+  }
+  attention_.reserve({attention_scratch_bytes(job)});
   place();
 }
 
 void workspace::reserve_lists(const sampling_lists& wanted) {
-  if (lists.reserve({wanted.forbidden * 4, wanted.biases * sizeof(bias_entry), wanted.counts * sizeof(token_count),
-                     wanted.mask_words * 4}))
-    ++own_version_;
+  const auto room = [](std::uint64_t bytes) { return std::max(bytes, list_bytes_least); };
+  lists.reserve({room(wanted.forbidden * 4), room(wanted.biases * sizeof(bias_entry)),
+                 room(wanted.counts * sizeof(token_count)), room(wanted.mask_words * 4)});
+}
+
+void workspace::reserve_table(std::uint64_t entries) { input.reserve({0, 0, 0, 0, 0, entries * 4}); }
+
+// Sums of numbers that only grow: equal where all of them are.
+std::uint64_t workspace::layers_version() const noexcept {
+  return input.moves() + activations_.moves() + attention_.moves();
+}
+
+std::uint64_t workspace::logits_version() const noexcept {
+  const std::uint64_t logits_alone = activations_.moves() + draws.moves() + logits_.moves();
+  if (model_.divided()) return logits_alone;
+  return logits_alone + drawn_.moves() + lists.moves() + results.moves() + top_stride;
 }
 
 void workspace::place() {

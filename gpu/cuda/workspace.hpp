@@ -14,11 +14,12 @@ struct sampling_lists {
   std::uint64_t forbidden = 0, biases = 0, counts = 0, mask_words = 0;
 };
 
-/// Memory of a step: what it is told, what it works on, what comes of it. Grows to the largest step so far; `version`
-/// counts how often something moved.
+/// Memory of a step: what it is told, what it works on, what comes of it. Grows to the largest step so far; versions
+/// tell how often something moved that a graph has baked in.
 ///
 /// Devices that share a model capture their graphs together, so their versions have to be the same: all take what the
-/// largest part needs, and what only rank 0 has, who draws, is in no graph of theirs and does not count.
+/// largest part needs, and what only rank 0 has, who draws, is in no graph of theirs and does not count. Nothing is
+/// given back while they work together (area.hpp), and what can be bounded is taken from the start.
 class workspace {
 public:
   /// With room for steps of so many tokens.
@@ -27,11 +28,14 @@ public:
   /// Makes room for a step. Throws out_of_memory. Only while no step is under way.
   void reserve(const step_shape& shape, std::uint64_t table_entries, std::uint64_t moves, std::uint32_t logits_rows,
                std::uint32_t top_stride);
-  /// The lists are known later. Only before anything of a step's draws is under way.
+  /// Room for the lists of a step's draws, where tokens are drawn. Throws out_of_memory. Likewise.
   void reserve_lists(const sampling_lists& lists);
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_ + (model_.divided() ? 0 : own_version_); }
-  /// Of what the layers work on: neither lists nor logits.
-  [[nodiscard]] std::uint64_t layers_version() const noexcept { return version_; }
+  /// Room for block tables of so many entries together.
+  void reserve_table(std::uint64_t entries);
+  /// Of all that the layers' launches name.
+  [[nodiscard]] std::uint64_t layers_version() const noexcept;
+  /// Of all that the launches for logits name, with those for draws where one graph has both.
+  [[nodiscard]] std::uint64_t logits_version() const noexcept;
 
   /// Sections of `input`, in the order in which they are uploaded.
   enum input_section : std::size_t { tokens, positions, slots, single_slices, long_slices, block_table };
@@ -66,8 +70,6 @@ private:
   const device_model& model_;
   bool deterministic_;
   area activations_, logits_, attention_, drawn_;
-  std::uint64_t version_ = 0;
-  std::uint64_t own_version_ = 0; ///< of what a device that draws alone has
 };
 
 /// Rows that a product is made of: few numbers, so that plans are few, and each is what the hardware likes.

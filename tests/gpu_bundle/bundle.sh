@@ -93,7 +93,7 @@ has() { [[ -x $out/bin/$1 ]]; }
 check() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4"; }
 sanitizer() { check "${2%% *} of ${1%_test}" 600 must "compute-sanitizer --tool $2 --error-exitcode 1 bin/$1"; }
 {
-  echo "# check, seconds it may take, must or may, command (run in this folder, with bin/ in PATH and lib/ found)"
+  echo "# check, seconds it may take, must or may, command (run in this folder, with bin/ in PATH, lib/ found, and how many GPUs there are in GPUS)"
   for name in "${programs[@]}"; do
     if [[ $name == *_test ]]; then check "$name" 120 must "$name"; fi
   done
@@ -101,7 +101,7 @@ sanitizer() { check "${2%% *} of ${1%_test}" 600 must "compute-sanitizer --tool 
     # Without --deterministic a question may be answered otherwise beside others, and the demo compares answers.
     check "demo" 120 must "godwit demo --device cuda --deterministic --json"
     # It has two instances, each of which wants two GPUs of its own.
-    check "divided demo (four GPUs, NCCL)" 120 may "(( \$(nvidia-smi -L | wc -l) >= 4 )) || { echo 'skipped: fewer than four GPUs'; exit 77; }; \
+    check "divided demo (four GPUs, NCCL)" 120 may "((GPUS >= 4)) || { echo 'skipped: fewer than four GPUs'; exit 77; }; \
 godwit demo --device cuda --deterministic --tensor-parallel 2 --json"
   fi
   if has bench_gpu; then check "bench_gpu" 300 must "bench_gpu --json"; fi
@@ -141,7 +141,8 @@ What the machine needs:
 * for the checks under compute-sanitizer that tool, which is part of the toolkit; for the comparisons PyTorch and Triton.
   Without them these checks are skipped, with the reason.
 
-Everything else is in bin/ and lib/, which are in contents.tar.gz until the first run.
+Everything else is in bin/ and lib/, which are in contents.tar.gz until the first run. Where this folder cannot be written to,
+they are unpacked in \$TMPDIR for the time of a run, and --results says where the report goes.
 END
 
 bytes=$(du -sb "$out" | cut -f1)

@@ -65,7 +65,7 @@ if ! compgen -G '/proc/driver/nvidia/gpus/*' >/dev/null && ! command -v nvidia-s
 fi
 
 # shellcheck disable=SC2016 # for the script that is written
-printf '#!/bin/sh\ncase "$*" in *csv,noheader*) echo "Paper GPU 9000";; *) echo "name, Paper GPU 9000";; esac\n' >"$folder/smi/nvidia-smi"
+printf '#!/bin/sh\ncase "$*" in *query-gpu=index*) seq 0 3;; *csv,noheader*) echo "Paper GPU 9000";; *) echo "name, Paper GPU 9000";; esac\n' >"$folder/smi/nvidia-smi"
 chmod +x "$folder/smi/nvidia-smi"
 PATH=$folder/smi:$PATH
 # A sanitizer that is there: the checks under it run.
@@ -95,6 +95,37 @@ checks 2 --nonsense
 checks 0 --list
 expect '^memcheck of gpu_bad$' "$folder/said"
 checks 2 --limit 0
+
+# GPUs are counted as programs see them.
+cp "$bundle/checks.tsv" "$folder/checks.tsv"
+# shellcheck disable=SC2016 # for the shell that runs the check
+printf 'count\t9\tmust\techo "[  PASSED  ] $GPUS tests."\n' >>"$bundle/checks.tsv"
+checks 0 --only count
+expect '^count +passed +4 tests' "$folder/said"
+CUDA_VISIBLE_DEVICES=2,GPU-8932f937 checks 0 --only count
+expect '^count +passed +2 tests' "$folder/said"
+CUDA_VISIBLE_DEVICES=MIG-1,MIG-2 checks 1 --only count
+expect '^count +FAILED +no test of that name' "$folder/said" # none
+cp "$folder/checks.tsv" "$bundle/checks.tsv"
+
+# Programs that a machine's glibc is too old for are told of once.
+play godwit "godwit: /lib/libc.so.6: version GLIBC_2.99 not found" 1
+cp "$folder/build/bin/godwit" "$bundle/bin/godwit"
+checks 1 --only good
+expect '^godwit does not run on this machine: .*GLIBC_2.99 not found' "$folder/said"
+rm "$bundle/bin/godwit"
+printf '#!/bin/sh\necho "version GLIBC_2.99 not found"; exit 1\n' >"$bundle/bin/gpu_bad_test"
+checks 1 --only gpu_bad_test
+expect '^gpu_bad_test +FAILED +version GLIBC_2.99 not found' "$folder/said"
+
+# A bundle that nobody can write to.
+if ((EUID != 0)); then
+  rm -rf "$folder"/packed/{bin,lib,results}
+  chmod -R a-w "$folder/packed"
+  "$folder/packed/run-checks.sh" --results "$folder/elsewhere" --only good >"$folder/said" 2>&1 || fail "read-only, it fails: $(cat "$folder/said")"
+  chmod -R u+w "$folder/packed"
+  expect '3 passed, 0 failed, 0 skipped' "$folder/said"
+fi
 
 # A benchmark that misses a goal has failed, and its figures are told.
 checks 1 --only bench_gpu

@@ -12,7 +12,7 @@ usage: run-checks.sh [--only TEXT] [--limit SECONDS] [--cublas DIR] [--results D
   --limit SECONDS  for each check, where its own limit is longer
   --cublas DIR     where this machine has libcublasLt (found by itself in /usr/local/cuda*, ldconfig, and Python's nvidia
                    packages)
-  --results DIR    where the report and an archive of all output go (default: results/ beside this script)
+  --results DIR    where the report, all output and an archive of it go (default: results/ beside this script)
   --list           names and commands of the checks, nothing else
 
 What the machine needs: README.md beside this script.
@@ -68,9 +68,16 @@ if ((list)); then
   exit 0
 fi
 
+# Where the programs are: here, or, where this folder cannot be written to, in one that goes at the end.
+home=$here
 if [[ -f $here/contents.tar.gz && ! -d $here/bin ]]; then
-  tar -C "$here" -xzf "$here/contents.tar.gz" || {
-    echo "$here/contents.tar.gz cannot be unpacked here" >&2
+  if [[ ! -w $here ]]; then
+    home=$(mktemp -d "${TMPDIR:-/tmp}/gpu-bundle.XXXXXX") || exit 1
+    trap 'rm -rf "$home"' EXIT
+    ln -s "$here"/{golden,bench} "$home"/
+  fi
+  tar -C "$home" -xzf "$here/contents.tar.gz" || {
+    echo "$here/contents.tar.gz cannot be unpacked in $home" >&2
     exit 1
   }
 fi
@@ -85,6 +92,17 @@ find_gpu() {
     found=$(sed -n 's/^Model:[[:space:]]*//p' /proc/driver/nvidia/gpus/*/information 2>/dev/null | head -1)
   fi
   printf '%s' "$found"
+}
+
+# How many GPUs programs see. Slices of one (MIG) are none that work together.
+count_gpus() {
+  local there seen
+  there=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | grep -cE '^ *[0-9]+ *$')
+  if [[ -v CUDA_VISIBLE_DEVICES ]]; then
+    seen=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -cE '^ *([0-9]|GPU-)')
+    ((seen >= there)) || there=$seen
+  fi
+  printf '%s' "$there"
 }
 
 # The folder of a library of NVIDIA's, or nothing.
@@ -109,15 +127,22 @@ END
 
 today=$(date +%F)
 gpu=$(find_gpu)
+GPUS=$(count_gpus)
+export GPUS
 library=$(cat "$here/cublas.name" 2>/dev/null || true)
 if [[ -z $cublas && -n $library ]]; then cublas=$(find_library "$library"); fi
 nccl=$(find_library libnccl.so.2) # what is divided among GPUs wants it
 # The machine's C++ library where it is new enough.
 cxx=$(cat "$here/cxx.version" 2>/dev/null || true)
 own=$(ldconfig -p 2>/dev/null | sed -n 's|.*libstdc++\.so\.6 .*x86-64.*=> \(.*\)|\1|p' | head -1)
-if [[ -n $cxx && -n $own ]] && grep -aqwF "$cxx" "$own"; then cxx=""; else cxx=:$here/lib/cxx; fi
-export LD_LIBRARY_PATH="$here/lib$cxx${cublas:+:$cublas}${nccl:+:$nccl}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-export PATH="$here/bin:$PATH"
+if [[ -n $cxx && -n $own ]] && grep -aqwF "$cxx" "$own"; then cxx=""; else cxx=:$home/lib/cxx; fi
+export LD_LIBRARY_PATH="$home/lib$cxx${cublas:+:$cublas}${nccl:+:$nccl}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export PATH="$home/bin:$PATH"
+# A glibc that is too old, say: nothing else would run either.
+if [[ -x $home/bin/godwit ]] && ! said=$(timeout 60 "$home/bin/godwit" --version 2>&1); then
+  echo "godwit does not run on this machine: $(head -1 <<<"$said")" >&2
+  exit 1
+fi
 
 # compute-sanitizer and the like come with a toolkit, which is not always in PATH.
 for folder in /usr/local/cuda*/bin /usr/local/cuda*/compute-sanitizer; do
@@ -127,9 +152,10 @@ done
 # Letters, digits and single dashes, for a file's name.
 slug() { printf '%s' "$1" | tr -c 'A-Za-z0-9_' '-' | tr -s '-' | sed 's/^-//; s/-$//'; }
 stamp=$today-$(slug "${gpu:-no-gpu}")${only:+-$(slug "$only")}
-logs=$here/logs/$stamp
+mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 1
+logs=$results/logs/$stamp
 rm -rf "$logs"
-mkdir -p "$results" "$logs" && results=$(cd "$results" && pwd) || exit 1
+mkdir -p "$logs" || exit 1
 report=$results/$stamp.md
 archive=$results/$stamp.tar.gz
 
@@ -168,7 +194,7 @@ save() {
       echo "\`\`\`"
     done
   } >"$report.part" && mv "$report.part" "$report"
-  tar -C "$here/logs" -czf "$archive.part" "$stamp" -C "$results" "$stamp.md" && mv "$archive.part" "$archive"
+  tar -C "$results/logs" -czf "$archive.part" "$stamp" -C "$results" "$stamp.md" && mv "$archive.part" "$archive"
 }
 
 # note NAME RESULT SECONDS EXIT WORDS
@@ -199,7 +225,7 @@ run_check() {
     return
   fi
   started=$SECONDS
-  (cd "$here" && timeout --kill-after=10 "$limit" bash -c "$command") >"$log" 2>&1
+  (cd "$home" && timeout --kill-after=10 "$limit" bash -c "$command") >"$log" 2>&1
   status=$?
   tests=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests*\.$/\1/p' "$log" | tail -1)
   if ((status == 77)) || { ((status == 0)) && [[ $tests == 0 ]] && grep -q '^\[  SKIPPED \]' "$log"; } ||
@@ -220,7 +246,7 @@ run_check() {
     note "$name" passed $((SECONDS - started)) 0 "${tests:+$tests tests}"
   else
     failed=$((failed + 1))
-    words=$(first_reason '\[  FAILED  \]|error|cannot|ERROR' "$log")
+    words=$(first_reason '\[  FAILED  \]|error|cannot|ERROR|not found' "$log")
     missed=$(grep -c '"ok": false' "$log")
     if [[ -z $words ]] && ((missed > 0)); then words="goals missed: $missed"; fi
     ((status == 124 || status == 137)) && words="took longer than $limit s"

@@ -96,7 +96,7 @@ protected:
     settings.instances.tensor_parallel = degree;
     settings.instances.count = instances;
     settings.instances.step_timeout = 10s;
-    return {gpus, *model_, settings};
+    return {gpus, *model_, settings, {}};
   }
   std::unique_ptr<gpu::model::model_directory> model_;
 };

@@ -66,6 +66,21 @@ TEST(DeviceChoice, AutoIsTheCpuForWhatGpusDoNotDo) {
   std::remove(file.c_str());
 }
 
+// A cluster may share one file, and its head have no GPU.
+TEST(DeviceChoice, AHeadWithoutInstancesLooksForNothing) {
+  auto settings = with(device_choice::cuda, "nowhere/libgodwit_cuda.so");
+  settings.instances.count = 0;
+  const auto chosen = choose_device(settings, {});
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(*chosen, nullptr);
+  EXPECT_EQ(settings.instances.device, device_choice::cuda) << "a recording says what was asked for";
+  settings.scaling.mode = protocols::scaling_mode::on;
+  settings.scaling.provisioner = provisioner_choice::process;
+  EXPECT_TRUE(choose_device(settings, {})) << "those have devices of their own";
+  settings.scaling.provisioner = provisioner_choice::in_process;
+  EXPECT_FALSE(choose_device(settings, {})) << "more instances may start here";
+}
+
 TEST(DeviceChoice, TheCpuLooksForNothing) {
   auto settings = with(device_choice::cpu, "nowhere/libgodwit_cuda.so");
   EXPECT_TRUE(choose_device(settings, {}));

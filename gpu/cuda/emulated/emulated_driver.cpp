@@ -2,7 +2,6 @@
 
 #include "cuda/emulated/emulated_group.hpp"
 #include "cuda/emulated/emulated_stream.hpp"
-#include "cuda/memory_words.hpp"
 
 #include <utility>
 
@@ -15,31 +14,30 @@ public:
   emulated_driver(const emulated_settings& settings, std::uint32_t index, const std::shared_ptr<machine>& all)
       : state_(std::make_shared<device_state>(settings, all)) {
     all->add(state_);
-    properties_.name = "emulated GPU";
+    properties_.name = device_name;
     properties_.index = index;
     properties_.major = 8;
     properties_.minor = 6;
-    properties_.multiprocessors = 4;
+    properties_.multiprocessors = settings.multiprocessors;
     properties_.memory_bytes = settings.memory_bytes;
     properties_.shared_bytes_max = settings.shared_bytes_max;
   }
 
   [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
-  [[nodiscard]] memory_state memory() override { return {state_->memory.free_bytes(), state_->memory.total_bytes()}; }
+  [[nodiscard]] memory_state memory() override { return memory_of(*state_); }
 
   [[nodiscard]] allocation allocate(std::uint64_t bytes, const std::string& purpose) override {
-    state_->check();
-    std::byte* address = state_->memory.allocate(bytes);
-    if (address == nullptr) throw out_of_memory(does_not_fit(properties_.name, purpose, bytes, memory()));
-    return allocation({address, bytes, protocols::memory_kind::device},
-                      [state = state_](protocols::memory_region region) { state->memory.release(region.address); });
+    return take_memory(state_, bytes, purpose);
   }
 
   [[nodiscard]] allocation allocate_pinned(std::uint64_t bytes, const std::string& purpose) override {
     std::byte* address = state_->memory.allocate_pinned(bytes);
     if (address == nullptr) throw out_of_memory(purpose + ": no " + std::to_string(bytes) + " bytes of pinned memory");
-    return allocation({address, bytes, protocols::memory_kind::pinned},
-                      [state = state_](auto region) { state->memory.release_pinned(region.address); });
+    state_->count_taken();
+    return allocation({address, bytes, protocols::memory_kind::pinned}, [state = state_](auto region) {
+      state->memory.release_pinned(region.address);
+      state->count_given_back();
+    });
   }
 
   [[nodiscard]] std::unique_ptr<driver_stream> make_stream(stream_priority) override {
@@ -49,7 +47,8 @@ public:
     return std::make_unique<emulated_event>(state_);
   }
   [[nodiscard]] std::vector<std::shared_ptr<group_end>> make_group(std::span<const std::shared_ptr<driver>> devices,
-                                                                   std::chrono::nanoseconds wait_max) override {
+                                                                   std::chrono::nanoseconds wait_max,
+                                                                   const warning&) override {
     return make_emulated_group(static_cast<std::uint32_t>(devices.size()), wait_max);
   }
 

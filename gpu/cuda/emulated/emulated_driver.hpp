@@ -2,12 +2,19 @@
 
 #include "cuda/driver.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace godwit::gpu::cuda::emulated {
+
+/// Pieces of device memory and of pinned memory.
+struct memory_counts {
+  std::atomic<std::uint64_t> taken{0};
+  std::atomic<std::uint64_t> given_back{0};
+};
 
 struct emulated_settings {
   std::uint64_t memory_bytes = std::uint64_t{512} << 20U;
@@ -16,10 +23,14 @@ struct emulated_settings {
   std::uint64_t seed = 0;
   /// Fails the launch of the so-manieth kernel, counted from 1; for tests of errors. 0: none.
   std::uint64_t kernel_that_fails = 0;
-  /// No graph can be made of what was captured.
-  bool captures_fail = false;
+  /// No graph can be made of so many captures, the first ones.
+  std::uint64_t captures_that_fail = 0;
   /// Of one thread block: what a GPU of compute capability 8.6, 8.9 or 12.0 has, the least of those served.
   std::uint32_t shared_bytes_max = 99U << 10U;
+  std::uint32_t multiprocessors = 4;
+  /// Working memory of products, for each stream that has some.
+  std::uint64_t product_bytes = 4096;
+  std::shared_ptr<memory_counts> counts = nullptr; ///< null: nobody counts
 };
 
 /// A GPU made of threads: a thread for each stream, memory of its own, which only those threads can touch.

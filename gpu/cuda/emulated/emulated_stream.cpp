@@ -1,5 +1,7 @@
 #include "cuda/emulated/emulated_stream.hpp"
 
+#include "cuda/memory_words.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -45,6 +47,19 @@ void device_state::check() const {
 }
 
 bool device_state::next_kernel_fails() { return ++kernels_ == settings.kernel_that_fails; }
+
+memory_state memory_of(const device_state& device) { return {device.memory.free_bytes(), device.memory.total_bytes()}; }
+
+allocation take_memory(const std::shared_ptr<device_state>& device, std::uint64_t bytes, const std::string& purpose) {
+  device->check();
+  std::byte* address = device->memory.allocate(bytes);
+  if (address == nullptr) throw out_of_memory(does_not_fit(device_name, purpose, bytes, memory_of(*device)));
+  device->count_taken();
+  return {{address, bytes, protocols::memory_kind::device}, [device](protocols::memory_region region) {
+            device->memory.release(region.address);
+            device->count_given_back();
+          }};
+}
 
 bool emulated_event::ready() {
   device_->check();
@@ -168,7 +183,13 @@ void emulated_stream::fill(void* to, std::uint8_t value, std::size_t bytes) {
   });
 }
 
+void emulated_stream::prepare_products() {
+  const auto bytes = device_->settings.product_bytes;
+  if (products_.bytes() == 0 && bytes > 0) products_ = take_memory(device_, bytes, "working memory of products");
+}
+
 void emulated_stream::gemm(const gemm_job& job) {
+  prepare_products();
   const std::size_t size = 2, y_size = model::bytes_of(job.y_type);
   if (job.type == model::data_type::f32) throw driver_error("a product of f32 matrices is not offered");
   if (job.y_type != job.type && job.y_type != model::data_type::f32)
@@ -248,7 +269,7 @@ std::unique_ptr<driver_graph> emulated_stream::end_capture() {
   if (!capturing_) throw driver_error("no capture has begun");
   capturing_ = false;
   auto work = std::exchange(captured_, {});
-  if (device_->settings.captures_fail) throw driver_error("the emulated GPU makes no graphs");
+  if (device_->next_capture_fails()) throw driver_error("the emulated GPU makes no graphs");
   return std::make_unique<emulated_graph>(std::move(work));
 }
 

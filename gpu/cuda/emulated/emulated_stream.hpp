@@ -52,14 +52,28 @@ public:
   void check() const;
   /// Counts launches; true where this one is to fail.
   [[nodiscard]] bool next_kernel_fails();
+  [[nodiscard]] bool next_capture_fails() { return captures_++ < settings.captures_that_fail; }
+  void count_taken() const {
+    if (settings.counts) ++settings.counts->taken;
+  }
+  void count_given_back() const {
+    if (settings.counts) ++settings.counts->given_back;
+  }
   [[nodiscard]] std::uint64_t next_seed() { return settings.seed + streams_++; }
 
 private:
   mutable std::mutex mutex_;
   std::string error_;
   std::atomic<std::uint64_t> kernels_{0};
+  std::atomic<std::uint64_t> captures_{0};
   std::atomic<std::uint64_t> streams_{0};
 };
+
+inline constexpr const char* device_name = "emulated GPU";
+[[nodiscard]] memory_state memory_of(const device_state& device);
+/// As driver::allocate.
+[[nodiscard]] allocation take_memory(const std::shared_ptr<device_state>& device, std::uint64_t bytes,
+                                     const std::string& purpose);
 
 class emulated_event final : public driver_event {
 public:
@@ -106,7 +120,7 @@ public:
   void copy(std::span<const copy_piece> pieces) override;
   void fill(void* to, std::uint8_t value, std::size_t bytes) override;
   void gemm(const gemm_job& job) override;
-  void prepare_products() override {}
+  void prepare_products() override;
   void record(driver_event& event) override;
   void wait(driver_event& event) override;
   void notify(reaction then) override;
@@ -129,6 +143,7 @@ private:
   void work();
 
   std::shared_ptr<device_state> device_;
+  allocation products_; ///< working memory, which nothing here works with
   std::mt19937_64 random_;
   bool capturing_ = false;
   std::vector<operation> captured_;

@@ -1,6 +1,5 @@
 #include "cuda/native/native_driver.hpp"
 
-#include "cuda/memory_words.hpp"
 #include "cuda/native/errors.hpp"
 #include "cuda/native/native_group.hpp"
 #include "cuda/native/native_stream.hpp"
@@ -31,7 +30,7 @@ public:
     if (options.notify == notify_by::polling) parts_->polling.emplace(index);
     cudaDeviceProp found{};
     check(cudaGetDeviceProperties(&found, index), "a device's properties");
-    properties_.name = found.name;
+    properties_.name = parts_->name = found.name;
     properties_.index = static_cast<std::uint32_t>(index);
     properties_.major = static_cast<std::uint32_t>(found.major);
     properties_.minor = static_cast<std::uint32_t>(found.minor);
@@ -44,25 +43,10 @@ public:
 
   [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
 
-  [[nodiscard]] memory_state memory() override {
-    parts_->use();
-    std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "the device's memory");
-    return {free, total};
-  }
+  [[nodiscard]] memory_state memory() override { return memory_of(*parts_); }
 
   [[nodiscard]] allocation allocate(std::uint64_t bytes, const std::string& purpose) override {
-    parts_->free_late();
-    const auto state = memory();
-    void* address = nullptr;
-    const auto code = bytes > state.free_bytes ? cudaErrorMemoryAllocation : cudaMalloc(&address, bytes);
-    if (code == cudaErrorMemoryAllocation) {
-      (void)cudaGetLastError();
-      throw out_of_memory(does_not_fit(properties_.name, purpose, bytes, state));
-    }
-    check(code, "device memory");
-    return allocation({static_cast<std::byte*>(address), bytes, protocols::memory_kind::device},
-                      [device = parts_](protocols::memory_region region) { device->give_back(region); });
+    return take_memory(parts_, bytes, purpose);
   }
 
   [[nodiscard]] allocation allocate_pinned(std::uint64_t bytes, const std::string& purpose) override {
@@ -88,10 +72,11 @@ public:
   }
 
   [[nodiscard]] std::vector<std::shared_ptr<group_end>> make_group(std::span<const std::shared_ptr<driver>> devices,
-                                                                   std::chrono::nanoseconds wait_max) override {
+                                                                   std::chrono::nanoseconds wait_max,
+                                                                   const warning& warn) override {
     std::vector<int> indices;
     for (const auto& device : devices) indices.push_back(static_cast<int>(device->properties().index));
-    return make_native_group(indices, wait_max);
+    return make_native_group(indices, wait_max, warn);
   }
 
 private:
@@ -125,6 +110,7 @@ found_devices find_devices(const cuda_options& options) {
   }
   found_devices found;
   std::vector<int> indices;
+  bool enough = false;
   for (int index = 0; index < count; ++index) {
     try {
       const auto major = attribute(cudaDevAttrComputeCapabilityMajor, index);
@@ -132,13 +118,14 @@ found_devices find_devices(const cuda_options& options) {
         throw driver_error("it has compute capability " + std::to_string(major) + "." +
                            std::to_string(attribute(cudaDevAttrComputeCapabilityMinor, index)) +
                            "; 8.0 and newer are served");
+      if (enough = found.drivers.size() == options.devices_max; enough) break;
       found.drivers.push_back(std::make_shared<native_driver>(index, options));
       indices.push_back(index);
     } catch (const driver_error& failure) { // another process may have it for itself
       found.skipped.push_back("GPU " + std::to_string(index) + " is not used: " + failure.what());
     }
   }
-  if (found.drivers.empty()) throw driver_error(found.skipped.empty() ? "no GPU" : found.skipped.front());
+  if (found.drivers.empty() && !enough) throw driver_error(found.skipped.empty() ? "no GPU" : found.skipped.front());
   connect(indices);
   return found;
 }

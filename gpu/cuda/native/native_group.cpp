@@ -6,6 +6,7 @@
 #if defined(GODWIT_NCCL)
 
 #include "cuda/native/errors.hpp"
+#include "cuda/native/leavable_threads.hpp"
 #include "cuda/native/native_stream.hpp"
 #include "cuda/native/nccl_library.hpp"
 
@@ -24,6 +25,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+/// For NCCL to let go of its handles. By then nothing of ours waits for anything.
+constexpr auto abort_max = std::chrono::seconds(10);
+
 std::string in_words(ncclResult_t code) { return std::string("NCCL: ") + nccl().error_string(code); }
 
 /// What the ends share: all of NCCL's handles, since breaking takes them all, and a thread that looks whether what was
@@ -31,12 +35,16 @@ std::string in_words(ncclResult_t code) { return std::string("NCCL: ") + nccl().
 ///
 /// The handles do not block: a call returns while NCCL is still at work, so the lock of a rank is held for moments and
 /// a group can be broken at any time. NCCL's end of a handle, though, waits until no graph has its operations: there is
-/// a thread for each, and the engines let go of their graphs before they let go of their ends.
+/// a thread for each, and the engines let go of their graphs before they let go of their ends. Should one not return,
+/// it is left behind, with a line in the log: better than a process that hangs.
 class native_group {
 public:
-  native_group(const std::vector<int>& devices, std::chrono::nanoseconds wait_max)
-      : wait_max_(wait_max), ranks_(devices.size()) {
-    for (std::size_t rank = 0; rank < devices.size(); ++rank) ranks_[rank].device = devices[rank];
+  native_group(const std::vector<int>& devices, std::chrono::nanoseconds wait_max, warning warn)
+      : wait_max_(wait_max), warn_(std::move(warn)), ranks_(devices.size()) {
+    for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+      ranks_[rank].device = devices[rank];
+      ranks_[rank].nccl->device = devices[rank];
+    }
     connect();
     keeper_ = std::thread([this] { keep(); });
   }
@@ -50,8 +58,9 @@ public:
     }
     changed_.notify_all();
     if (keeper_.joinable()) keeper_.join();
-    for (auto& one : aborting_) one.join();
+    leave_aborts();
     for (auto& rank : ranks_) {
+      (void)cudaSetDevice(rank.device);
       for (const auto& one : rank.open) (void)cudaEventDestroy(one.event);
       for (auto* event : rank.spare) (void)cudaEventDestroy(event);
     }
@@ -77,11 +86,11 @@ public:
     auto state = ncclSuccess;
     for (bool begun = false;; pause(clock::now() - begin)) {
       {
-        const std::lock_guard lock(mine.calls);
+        const std::lock_guard lock(mine.nccl->calls);
         if (const auto why = error(); !why.empty()) throw driver_error(why);
         if (!std::exchange(begun, true))
-          state = operation(mine.handle);
-        else if (const auto asked = nccl().async_error(mine.handle, &state); asked != ncclSuccess)
+          state = operation(mine.nccl->handle);
+        else if (const auto asked = nccl().async_error(mine.nccl->handle, &state); asked != ncclSuccess)
           state = asked;
       }
       if (state == ncclSuccess) return;
@@ -99,6 +108,7 @@ public:
   /// What the stream has by now is to end in time.
   void bound(std::size_t rank, cudaStream_t stream) {
     auto& mine = ranks_[rank];
+    check(cudaSetDevice(mine.device), "the choice of a device");
     cudaEvent_t event = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -123,10 +133,15 @@ private:
     cudaEvent_t event;
     clock::time_point until;
   };
-  struct rank_state {
+  /// What the thread that ends it shares.
+  struct handle_state {
     int device = 0;
     std::mutex calls; ///< of NCCL with the handle
     ncclComm_t handle = nullptr;
+  };
+  struct rank_state {
+    int device = 0;
+    std::shared_ptr<handle_state> nccl = std::make_shared<handle_state>();
     std::deque<work> open; ///< in the stream's order
     std::vector<cudaEvent_t> spare;
   };
@@ -142,8 +157,8 @@ private:
     };
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (cudaSetDevice(ranks_[rank].device) != cudaSuccess) note(ncclUnhandledCudaError);
-      note(
-          nccl().init_rank(&ranks_[rank].handle, static_cast<int>(ranks_.size()), id, static_cast<int>(rank), &config));
+      note(nccl().init_rank(&ranks_[rank].nccl->handle, static_cast<int>(ranks_.size()), id, static_cast<int>(rank),
+                            &config));
     }
     note(nccl().group_end());
     try {
@@ -152,7 +167,7 @@ private:
         enqueue(rank, [](ncclComm_t) { return ncclInProgress; }); // until it is there
     } catch (...) {
       fail("the group could not be made");
-      for (auto& one : aborting_) one.join();
+      leave_aborts();
       throw;
     }
   }
@@ -163,17 +178,23 @@ private:
     error_ = why;
     failed_ = true;
     for (auto& rank : ranks_)
-      aborting_.emplace_back([&rank] {
+      aborting_.start([state = rank.nccl] {
         ncclComm_t mine = nullptr;
         {
-          const std::lock_guard lock(rank.calls); // whoever takes it next finds the error before the handle
-          mine = std::exchange(rank.handle, nullptr);
+          const std::lock_guard lock(state->calls); // whoever takes it next finds the error before the handle
+          mine = std::exchange(state->handle, nullptr);
         }
         if (mine == nullptr) return;
-        (void)cudaSetDevice(rank.device);
+        (void)cudaSetDevice(state->device);
         (void)nccl().abort(mine); // not under the lock: it may wait for what the lock's next holder has to let go of
       });
     changed_.notify_all();
+  }
+
+  void leave_aborts() {
+    if (const auto left = aborting_.join(abort_max); left > 0 && warn_)
+      warn_("NCCL does not let go of " + std::to_string(left) + " of " + std::to_string(ranks_.size()) +
+            " GPUs; its threads are left behind, and these GPUs may not serve again before this process has ended");
   }
 
   static void pause(clock::duration waited) {
@@ -184,6 +205,7 @@ private:
   }
 
   static void drop_ended(rank_state& rank) {
+    (void)cudaSetDevice(rank.device); // the keeper goes from one to the next
     while (!rank.open.empty()) {
       const auto code = cudaEventQuery(rank.open.front().event);
       if (code == cudaErrorNotReady) {
@@ -222,12 +244,13 @@ private:
   }
 
   const std::chrono::nanoseconds wait_max_;
+  const warning warn_;
   std::vector<rank_state> ranks_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string error_;
   std::atomic<bool> failed_{false}; ///< there is an error
-  std::vector<std::thread> aborting_;
+  leavable_threads aborting_;
   bool stopping_ = false;
   std::thread keeper_;
 };
@@ -264,8 +287,8 @@ private:
 } // namespace
 
 std::vector<std::shared_ptr<group_end>> make_native_group(const std::vector<int>& devices,
-                                                          std::chrono::nanoseconds wait_max) {
-  const auto group = std::make_shared<native_group>(devices, wait_max);
+                                                          std::chrono::nanoseconds wait_max, const warning& warn) {
+  const auto group = std::make_shared<native_group>(devices, wait_max, warn);
   std::vector<std::shared_ptr<group_end>> ends;
   for (std::uint32_t rank = 0; rank < devices.size(); ++rank) ends.push_back(std::make_shared<native_end>(group, rank));
   return ends;
@@ -277,7 +300,8 @@ std::vector<std::shared_ptr<group_end>> make_native_group(const std::vector<int>
 
 namespace godwit::gpu::cuda::native {
 
-std::vector<std::shared_ptr<group_end>> make_native_group(const std::vector<int>&, std::chrono::nanoseconds) {
+std::vector<std::shared_ptr<group_end>> make_native_group(const std::vector<int>&, std::chrono::nanoseconds,
+                                                          const warning&) {
   throw driver_error(
       "NCCL is missing, by which GPUs that share a model talk to each other: its header was not there when "
       "this plug-in was built");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/driver.hpp"
 #include "cuda/group_end.hpp"
 
 #include <chrono>
@@ -12,7 +13,7 @@ namespace godwit::gpu::cuda::native {
 /// one line where NCCL is missing.
 ///
 /// NCCL adds in an order of its own, which may depend on where in the values an element lies.
-[[nodiscard]] std::vector<std::shared_ptr<group_end>> make_native_group(const std::vector<int>& devices,
-                                                                        std::chrono::nanoseconds wait_max);
+[[nodiscard]] std::vector<std::shared_ptr<group_end>>
+make_native_group(const std::vector<int>& devices, std::chrono::nanoseconds wait_max, const warning& warn);
 
 } // namespace godwit::gpu::cuda::native

@@ -1,5 +1,6 @@
 #include "cuda/native/native_stream.hpp"
 
+#include "cuda/memory_words.hpp"
 #include "cuda/native/errors.hpp"
 
 #include <stdexcept>
@@ -56,9 +57,32 @@ void device_parts::free_late() {
 
 void device_parts::use() const { check(cudaSetDevice(index), "the choice of a device"); }
 
+memory_state memory_of(const device_parts& device) {
+  device.use();
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "the device's memory");
+  return {free, total};
+}
+
+allocation take_memory(const std::shared_ptr<device_parts>& device, std::uint64_t bytes, const std::string& purpose) {
+  device->free_late();
+  const auto state = memory_of(*device);
+  void* address = nullptr;
+  const auto code = bytes > state.free_bytes ? cudaErrorMemoryAllocation : cudaMalloc(&address, bytes);
+  if (code == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    throw out_of_memory(does_not_fit(device->name, purpose, bytes, state));
+  }
+  check(code, "device memory");
+  return {{static_cast<std::byte*>(address), bytes, protocols::memory_kind::device},
+          [device](protocols::memory_region region) { device->give_back(region); }};
+}
+
 native_event::native_event(std::shared_ptr<device_parts> device, bool timed) : device_(std::move(device)) {
   device_->use();
-  check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "an event");
+  // A thread that waits for it sleeps; by itself it would spin, whatever the device was told when it started.
+  check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming | cudaEventBlockingSync),
+        "an event");
 }
 
 native_event::~native_event() {
@@ -67,6 +91,7 @@ native_event::~native_event() {
 }
 
 bool native_event::ready() {
+  device_->use();
   const auto code = cudaEventQuery(event_);
   if (code == cudaErrorNotReady) {
     (void)cudaGetLastError(); // or a launch on this thread would be taken for it
@@ -82,7 +107,7 @@ void native_event::synchronize() {
 }
 
 double native_event::milliseconds_since(const driver_event& earlier) const {
-  device_->use(); // or a thread that chose none would start the first device, which others may have for themselves
+  device_->use();
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, dynamic_cast<const native_event&>(earlier).get(), event_),
         "the time between events");
@@ -104,7 +129,6 @@ native_stream::~native_stream() {
   (void)cudaSetDevice(device_->index);
   (void)cudaStreamSynchronize(stream_);
   if (device_->polling) device_->polling->wait_told(stream_);
-  if (workspace_ != nullptr) (void)cudaFree(workspace_);
   (void)cudaStreamDestroy(stream_);
 }
 
@@ -129,12 +153,12 @@ void native_stream::fill(void* to, std::uint8_t value, std::size_t bytes) {
 
 void native_stream::prepare_products() {
   device_->use();
-  if (workspace_ == nullptr) check(cudaMalloc(&workspace_, gemm_workspace_bytes), "working memory of products");
+  if (workspace_.bytes() == 0) workspace_ = take_memory(device_, gemm_workspace_bytes, "working memory of products");
 }
 
 void native_stream::gemm(const gemm_job& job) {
   prepare_products();
-  device_->plans.run(job, workspace_, stream_);
+  device_->plans.run(job, workspace_.data(), stream_);
 }
 
 void native_stream::record(driver_event& event) {
@@ -183,7 +207,7 @@ std::unique_ptr<driver_graph> native_stream::end_capture() {
   const auto code = cudaGraphInstantiate(&made, captured, 0);
   (void)cudaGraphDestroy(captured);
   check(code, "a graph");
-  return std::make_unique<native_graph>(made);
+  return std::make_unique<native_graph>(device_, made);
 }
 
 void native_stream::launch(driver_graph& graph) {

@@ -10,11 +10,15 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace godwit::gpu::cuda::native {
 
 /// What the streams of a device share.
+///
+/// A thread that has chosen no device starts the first one with any call, which another process may have for itself: so
+/// whoever calls the driver says `use` first.
 class device_parts {
 public:
   /// The last one to let go of it may be a reaction, which must neither call the driver nor end the poller that runs
@@ -22,6 +26,7 @@ public:
   [[nodiscard]] static std::shared_ptr<device_parts> make(int device);
   ~device_parts() { free_late(); }
   const int index;
+  std::string name;                   ///< the device's
   std::uint32_t shared_bytes_max = 0; ///< of one thread block
   gemm_plans plans;
   std::optional<poller> polling; ///< absent: the driver calls back
@@ -42,6 +47,11 @@ private:
   std::vector<protocols::memory_region> late_;
 };
 
+[[nodiscard]] memory_state memory_of(const device_parts& device);
+/// As driver::allocate.
+[[nodiscard]] allocation take_memory(const std::shared_ptr<device_parts>& device, std::uint64_t bytes,
+                                     const std::string& purpose);
+
 class native_event final : public driver_event {
 public:
   native_event(std::shared_ptr<device_parts> device, bool timed);
@@ -60,13 +70,18 @@ private:
 
 class native_graph final : public driver_graph {
 public:
-  explicit native_graph(cudaGraphExec_t graph) : graph_(graph) {}
-  ~native_graph() override { cudaGraphExecDestroy(graph_); }
+  native_graph(std::shared_ptr<device_parts> device, cudaGraphExec_t graph)
+      : device_(std::move(device)), graph_(graph) {}
+  ~native_graph() override {
+    (void)cudaSetDevice(device_->index);
+    (void)cudaGraphExecDestroy(graph_);
+  }
   native_graph(const native_graph&) = delete;
   native_graph& operator=(const native_graph&) = delete;
   [[nodiscard]] cudaGraphExec_t get() const noexcept { return graph_; }
 
 private:
+  std::shared_ptr<device_parts> device_;
   cudaGraphExec_t graph_;
 };
 
@@ -98,7 +113,7 @@ public:
 private:
   std::shared_ptr<device_parts> device_;
   cudaStream_t stream_ = nullptr;
-  void* workspace_ = nullptr; ///< of products; taken with the first one
+  allocation workspace_; ///< of products; taken with the first one
 };
 
 } // namespace godwit::gpu::cuda::native

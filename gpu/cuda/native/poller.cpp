@@ -24,7 +24,8 @@ poller::~poller() {
   }
   changed_.notify_one();
   thread_.join();
-  for (auto* event : spare_) cudaEventDestroy(event);
+  (void)cudaSetDevice(device_);
+  for (auto* event : spare_) (void)cudaEventDestroy(event);
 }
 
 cudaEvent_t poller::take_event() {

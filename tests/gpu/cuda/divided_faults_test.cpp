@@ -4,7 +4,10 @@
 #include "gpu/run_to_end.hpp"
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <thread>
+#include <vector>
 
 // What only emulated GPUs that share a model can show: one that breaks, that stays away, that is late, that is small.
 namespace godwit::gpu::cuda::testing {
@@ -142,6 +145,42 @@ TEST_F(EmulatedGpus, AreNotGivenTheRestOfTheMemoryWhereTheKvCacheIsToBeTiny) {
   settings.step_tokens = 16;
   settings.kv_bytes = 1; // no whole byte for each device
   EXPECT_THROW((void)backend_->make_executor(parts_, settings, 60s), out_of_memory);
+}
+
+// Giving memory back, and taking some, may wait for a device that waits for this one.
+TEST_F(EmulatedGpus, TakeNothingWhileAStepIsUnderWayAndGiveNothingBackWhileTheyWorkTogether) {
+  std::vector<emulated::emulated_settings> each(2);
+  for (auto& one : each) one.counts = std::make_shared<emulated::memory_counts>();
+  make(each);
+  cuda_executor_settings settings;
+  settings.blocks = 70;
+  settings.step_tokens = 16;
+  settings.allowed = [](const protocols::step_slice&) {
+    auto mask = std::make_shared<model::token_mask>();
+    mask->words = {~std::uint64_t{0}, ~std::uint64_t{0}};
+    return mask;
+  };
+  const auto many = backend_->make_executor(parts_, settings, 60s);
+  const auto count = [&](auto which) {
+    return std::vector<std::uint64_t>{(*each[0].counts).*which, (*each[1].counts).*which};
+  };
+  const auto given_back = count(&emulated::memory_counts::given_back);
+  const auto tokens = some_tokens(1000, config_.vocabulary, 3);
+  for (const std::size_t rows : {10U, 300U, 900U}) { // each larger than there was room for
+    protocols::step_input input;
+    auto& slice = input.slices.emplace_back(slice_of(tokens, 0, rows, first_blocks(63)));
+    slice.forbidden.resize(rows * 30, 1);
+    slice.sampling.logit_bias.resize(rows * 30);
+    slice.sampling.repetition_penalty = 1.1F;
+    slice.sampling.json_schema = "{}";
+    slice.prompt = slice.generated = tokens;
+    const auto pass = many->begin(input);
+    const auto taken = count(&emulated::memory_counts::taken);
+    EXPECT_EQ(run_to_end(*pass), "");
+    EXPECT_NE(pass->take().tokens.at(0).id, protocols::no_token);
+    EXPECT_EQ(count(&emulated::memory_counts::taken), taken) << rows;
+    EXPECT_EQ(count(&emulated::memory_counts::given_back), given_back) << rows;
+  }
 }
 
 TEST_F(EmulatedGpus, OneThatIsFullEndsTheStepOfAll) {

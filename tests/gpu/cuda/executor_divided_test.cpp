@@ -152,7 +152,8 @@ TEST_P(CudaDivided, GraphsOfDecodesGiveTheTokensOfPlainLaunches) {
         slice.sampling.seed = r;
         slice.sample_index = round;
         slice.sampling.presence_penalty = r == 2 ? 0.5F : 0.0F;
-        slice.generated = tokens(round < 12 ? 5 : 300, 4); // a list, which grows where tokens are drawn alone
+        slice.generated = tokens(5, 4);
+        slice.forbidden.resize(round < 12 ? 1 : 9000, 1); // a list, which grows where tokens are drawn alone
         if (r == 1) slice.sampling.top_k = 5;
       }
       if (round == 5) slices.push_back(slice_of(tokens(40, 9), 0, 40, blocks{20, 21, 22}));

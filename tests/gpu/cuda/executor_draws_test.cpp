@@ -87,7 +87,7 @@ TEST_F(CudaDraws, AreTheSameFromGraphsWhoseListsGrow) {
         next = slices[i];
         next.tokens = {static_cast<protocols::token_id>(i)};
         next.first_position = 4 + round;
-        if (round == 3) next.forbidden.resize(600, 1);
+        if (round == 3) next.forbidden.resize(3000, 1);
       }
       decodes.push_back(std::move(next));
     }

@@ -46,7 +46,7 @@ protected:
 
   void make(std::uint32_t count, std::chrono::nanoseconds wait_max = 60s, const emulated_settings& settings = {}) {
     const auto devices = make_emulated_drivers(std::vector(count, settings));
-    auto ends = devices.front()->make_group(devices, wait_max);
+    auto ends = devices.front()->make_group(devices, wait_max, {});
     for (std::uint32_t i = 0; i < count; ++i) {
       auto& device = *devices[i];
       ranks_.push_back({devices[i], device.make_stream(stream_priority::high), device.allocate(256, "numbers"),

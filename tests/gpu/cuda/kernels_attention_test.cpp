@@ -169,6 +169,15 @@ TEST(CudaAttention, DecodesWithMoreQueryHeadsThanATileHasRows) {
   w.expect_right("wide group");
 }
 
+TEST(CudaAttention, PutsMorePartsTogetherThanAreLoadedAtOnce) {
+  world w(4, data_type::bf16, 4, 2, 32, {{1279, 1}, {700, 1}, {3, 1}});
+  for (const attention_split split : {attention_split{3, 64}, {20, 0}}) { // 20 parts of the longest row
+    w.clear();
+    w.decode(split);
+    w.expect_right("many parts");
+  }
+}
+
 TEST(CudaAttention, SeesNoFurtherBackThanItsWindow) {
   for (const std::uint32_t window : {1U, 17U, 64U, 100U, 1000U}) {
     world w(window, data_type::bf16, 4, 2, 32, {{300, 1}, {99, 1}, {0, 1}, {180, 30}});
@@ -245,6 +254,27 @@ TEST(CudaAttention, FixedPartsGiveARowTheSameBitsAloneInABatchAndInAnyChunk) {
             << token << " in " << parts;
       }
     }
+  }
+}
+
+// As a token leaves its KV whose row is NaN: its values are written as zeros (kernels_rope.cpp).
+TEST(CudaAttention, ALaterTokensNanDoesNotReachEarlierRows) {
+  for (const bool prefill : {true, false}) {
+    world w(23, data_type::bf16, 4, 2, 32, {{30, 21}});
+    const auto& slice = w.slices[0];
+    for (std::uint32_t h = 0; h < 2; ++h)
+      for (std::uint32_t d = 0; d < 32; ++d) {
+        w.element(slice, 50, h, d, false) = narrow(w.type, std::nanf(""));
+        w.element(slice, 50, h, d, true) = 0;
+      }
+    if (prefill)
+      launch_prefill(w.stream, w.job);
+    else
+      w.decode({1, 64});
+    const auto last = w.row(0, 20);
+    EXPECT_TRUE(std::isnan(widen(w.type, last[0]))) << "its own is";
+    w.slices[0].rows = 20;
+    w.expect_right(prefill ? "prefill" : "decode");
   }
 }
 

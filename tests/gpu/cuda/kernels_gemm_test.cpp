@@ -72,7 +72,9 @@ TEST(CudaGemm, MultipliesOddShapes) {
                                             {64, 24, 40},
                                             {65, 72, 264},
                                             {130, 136, 96},
-                                            {77, 8, 24}})
+                                            {77, 8, 24},
+                                            {1, 16, 4104}, // a segment in several passes
+                                            {10, 16, 4104}})
     for (const auto type : {data_type::bf16, data_type::f16}) {
       product p(random, type, rows, columns, depth);
       launch_fixed(stream, p.job);

@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -217,7 +219,9 @@ TEST(CudaRows, SwigluTakesGatesThenUps) {
 TEST(CudaRows, WhatIsTooLargeForHalfAFloatIsItsLargestAndNanStays) {
   inline_stream stream;
   const float nan = std::nanf("");
-  const std::vector<float> in{300, 300, 1, nan, 1, 1, 1, 1, 300, -300, 1, 1, 1, 1, 1, 1};
+  const float values[] = {300, 300, 1, nan, 1, 1, 1, 1, 300, -300, 1, 1, 1, 1, 1, 1};
+  aligned<float> in(std::size(values));
+  std::copy(std::begin(values), std::end(values), in.begin());
   aligned<std::uint16_t> out(8, 0);
   swiglu_job job;
   job.type = data_type::f16;
@@ -230,6 +234,68 @@ TEST(CudaRows, WhatIsTooLargeForHalfAFloatIsItsLargestAndNanStays) {
   EXPECT_EQ(widen(data_type::f16, out[0]), 65504.0F);
   EXPECT_EQ(widen(data_type::f16, out[1]), -65504.0F);
   EXPECT_TRUE(std::isnan(widen(data_type::f16, out[3])));
+}
+
+// What a product leaves in f16 may be infinite where its sum was not.
+TEST(CudaRows, InfiniteGatesAndUpsAreTheLargestHalves) {
+  inline_stream stream;
+  for (const std::uint32_t intermediate : {8U, 5U}) {
+    const float inf = HUGE_VALF, nan = std::nanf("");
+    const float gates[] = {-inf, inf, 1, inf, nan}, ups[] = {1, 2, -inf, 0, 1};
+    aligned<std::uint16_t> in(std::size_t{2} * intermediate, narrow(data_type::f16, 1));
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      in[i] = narrow(data_type::f16, gates[i]);
+      in[intermediate + i] = narrow(data_type::f16, ups[i]);
+    }
+    aligned<std::uint16_t> out(intermediate, 0x7FFF);
+    swiglu_job job;
+    job.type = job.in_type = data_type::f16;
+    job.in = in.data();
+    job.out = out.data();
+    job.rows = 1;
+    job.intermediate = intermediate;
+    launch(stream, job);
+    const auto got = [&](std::uint32_t i) { return widen(data_type::f16, out[i]); };
+    EXPECT_EQ(got(0), 0.0F);
+    EXPECT_EQ(got(1), 65504.0F);
+    EXPECT_NEAR(got(2), -65504 / (1 + std::exp(-1.0F)), 32);
+    EXPECT_EQ(got(3), 0.0F);
+    EXPECT_TRUE(std::isnan(got(4)));
+  }
+}
+
+TEST(CudaRows, NoValueInTheCacheIsNanOrInfinite) {
+  inline_stream stream;
+  const std::uint32_t size = 16;
+  const float nan = std::nanf(""), inf = HUGE_VALF;
+  const float special[] = {nan, inf, -inf, 3.4e38F, -3.4e38F, 1.5F, -0.25F};
+  const float in_bf16[] = {0, 0x1.FEp127F, -0x1.FEp127F, 0x1.FEp127F, -0x1.FEp127F, 1.5F, -0.25F};
+  for (const auto type : types) {
+    aligned<float> qkv(std::size_t{3} * size, 1), cosine(size / 2, 1), sine(size / 2, 0);
+    qkv[size] = nan; // a key's
+    for (std::size_t i = 0; i < std::size(special); ++i) qkv[2 * size + i] = special[i];
+    aligned<std::uint32_t> position(1, 0), slot(1, 0);
+    aligned<std::uint16_t> queries(size, 0), pool(block_bytes(1, size) / 2, 0);
+    rope_job job;
+    job.kv = {pool.data(), block_bytes(1, size), 1, size};
+    job.type = type;
+    job.in_type = data_type::f32;
+    job.qkv = qkv.data();
+    job.cosine = cosine.data();
+    job.sine = sine.data();
+    job.positions = position.data();
+    job.slots = slot.data();
+    job.queries = queries.data();
+    job.rows = 1;
+    job.heads = 1;
+    launch(stream, job);
+    EXPECT_TRUE(std::isnan(widen(type, pool[0]))) << "a key's stays, for those who see it";
+    const auto* values = pool.data() + std::size_t{16} * size;
+    for (std::size_t i = 0; i < std::size(special); ++i) {
+      const float bound = type == data_type::f16 ? 65504.0F : HUGE_VALF;
+      EXPECT_EQ(widen(type, values[i]), std::clamp(in_bf16[i], -bound, bound)) << i;
+    }
+  }
 }
 
 TEST(CudaRows, QueriesAndKeysTurnAndKeysAndValuesFindTheirSlots) {

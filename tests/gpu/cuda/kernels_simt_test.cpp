@@ -34,6 +34,8 @@ void forgets_the_barrier(std::uint32_t* out) {
   simt::sync_block();
 }
 
+void counts(std::uint32_t* ran) { ++*ran; }
+
 void half_wait() {
   if (simt::thread_index() % 2 == 0) simt::sync_block();
 }
@@ -133,6 +135,18 @@ TEST(Simt, ABlockHasNoMoreSharedMemoryThanItsDevice) {
   std::vector<std::uint32_t> in(32), out(32);
   simt::launch(stream, "test", &reverse, {}, 32, 1024, in.data(), out.data());
   EXPECT_THROW(simt::launch(stream, "test", &reverse, {}, 32, 1025, in.data(), out.data()), driver_error);
+}
+
+TEST(Simt, GridsThatCudaRefusesAreRefused) {
+  inline_stream stream;
+  std::uint32_t ran = 0;
+  const auto launch = [&](simt::size3 grid) { simt::launch(stream, "test", &counts, grid, 32, 0, &ran); };
+  for (const simt::size3 grid : {simt::size3{0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {1, 65536, 1}, {1, 1, 65536}})
+    EXPECT_THROW(launch(grid), simt::emulator::kernel_error);
+  EXPECT_THROW(launch({1U << 31U, 1, 1}), simt::emulator::kernel_error);
+  EXPECT_EQ(ran, 0U);
+  launch({3, 2, 1});
+  EXPECT_EQ(ran, 6U * 32);
 }
 
 TEST(Simt, ThreadsOfABlockMeetAtBarriers) {

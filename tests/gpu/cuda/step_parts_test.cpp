@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace godwit::gpu::cuda {
@@ -87,15 +89,16 @@ TEST(GraphCache, CapturesWhatComesAgainAndForgetsTheLongestUnused) {
 }
 
 TEST(GraphCache, WhatCannotBeCapturedRunsAsItIsUnlessOthersWaitForIt) {
-  emulated::emulated_settings settings;
-  settings.captures_fail = true;
-  const auto device = emulated::make_emulated_driver(settings);
-  const auto stream = device->make_stream(stream_priority::high);
   for (const bool alone : {true, false}) {
-    graph_cache graphs(2, alone);
+    emulated::emulated_settings settings;
+    settings.captures_that_fail = 4;
+    const auto device = emulated::make_emulated_driver(settings);
+    const auto stream = device->make_stream(stream_priority::high);
+    std::vector<std::string> told;
+    graph_cache graphs(2, alone, [&](const std::string& line) { told.push_back(line); });
     int written = 0, ran = 0;
-    const auto run = [&] {
-      graphs.run(*stream, {graph_key::part::layers, 1, 0}, 1, [&](driver_stream& to) {
+    const auto run = [&](std::uint64_t version = 1) {
+      graphs.run(*stream, {graph_key::part::layers, 1, 0}, version, [&](driver_stream& to) {
         ++written;
         to.run("counts", [&] { ++ran; });
       });
@@ -109,9 +112,23 @@ TEST(GraphCache, WhatCannotBeCapturedRunsAsItIsUnlessOthersWaitForIt) {
     run();
     EXPECT_EQ(written, 3) << "once for the capture";
     run();
-    EXPECT_EQ(written, 4) << "which is not tried again";
-    EXPECT_EQ(ran, 3);
+    EXPECT_TRUE(told.empty());
+    run();
+    EXPECT_EQ(written, 7) << "which is tried three times";
+    run();
+    EXPECT_EQ(written, 8) << "and then no more";
     EXPECT_EQ(graphs.why_not(), "the emulated GPU makes no graphs");
+    EXPECT_THAT(told,
+                ElementsAre(testing::HasSubstr("without a graph, more slowly: the emulated GPU makes no graphs")));
+    run(2); // memory has moved
+    run(2);
+    EXPECT_EQ(written, 11) << "one more that fails, and one that does not";
+    run(2);
+    EXPECT_EQ(written, 11);
+    EXPECT_EQ(graphs.launches(), 2U);
+    EXPECT_EQ(ran, 8);
+    EXPECT_EQ(graphs.why_not(), "");
+    EXPECT_EQ(told.size(), 1U);
   }
 }
 
@@ -127,6 +144,18 @@ TEST(GraphCache, LeavesNoCaptureOpenWhenALaunchIsRefused) {
   stream->synchronize();
 }
 
+TEST(StepShape, NoBatchHasMorePartsThanMemoryIsTakenForAtTheStart) {
+  for (const std::uint32_t kv_heads : {1U, 2U, 8U})
+    for (const std::uint32_t multiprocessors : {1U, 4U, 132U})
+      for (std::uint32_t slices = 1; slices <= 600; ++slices) {
+        const decode_shape shape{slices, 1'000'000, 32, kv_heads, multiprocessors, 0};
+        const auto parts = decode_split(shape).parts;
+        if (parts > 1) {
+          EXPECT_LE(slices * parts, decode_parts_max(shape)) << slices;
+        }
+      }
+}
+
 TEST(Area, KeepsItsPlacesUntilASectionHasToGrow) {
   const auto device = emulated::make_emulated_driver();
   area memory(*device, area::kind::twin, "sections");
@@ -137,6 +166,37 @@ TEST(Area, KeepsItsPlacesUntilASectionHasToGrow) {
   EXPECT_EQ(memory.device<std::byte>(2), second);
   EXPECT_TRUE(memory.reserve({100, 5000, 10}));
   EXPECT_FALSE(memory.reserve({100, 5000, 3000})) << "what was large enough stays so";
+  EXPECT_EQ(memory.moves(), 2U);
+  EXPECT_TRUE(memory.reserve({100, 5000, 3500}));
+  EXPECT_FALSE(memory.reserve({100, 5000, 6000})) << "a small area grows to twice what it was";
+}
+
+TEST(Area, CountsAMoveThatHasNowhereToGo) {
+  emulated::emulated_settings settings;
+  settings.memory_bytes = 1U << 20U;
+  const auto device = emulated::make_emulated_driver(settings);
+  area memory(*device, area::kind::device, "sections");
+  memory.reserve({1000});
+  EXPECT_THROW(memory.reserve({2U << 20U}), out_of_memory);
+  EXPECT_EQ(memory.moves(), 2U) << "what was there is gone";
+  EXPECT_TRUE(memory.reserve({1000}));
+}
+
+TEST(Area, OfDevicesThatWorkTogetherGivesNothingBackBeforeItGoes) {
+  emulated::emulated_settings settings;
+  settings.counts = std::make_shared<emulated::memory_counts>();
+  const auto device = emulated::make_emulated_driver(settings);
+  for (const auto kind : {area::kind::device, area::kind::twin}) {
+    const std::uint64_t before = settings.counts->given_back;
+    {
+      area memory(*device, kind, "sections", true);
+      std::uint64_t moved = 0;
+      for (std::uint64_t bytes = 1000; bytes < 1'000'000; bytes += 1000) moved += memory.reserve({bytes}) ? 1U : 0U;
+      EXPECT_LE(moved, 11U);
+      EXPECT_EQ(settings.counts->given_back, before);
+    }
+    EXPECT_EQ(settings.counts->given_back, settings.counts->taken);
+  }
 }
 
 } // namespace

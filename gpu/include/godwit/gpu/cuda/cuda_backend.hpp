@@ -55,6 +55,8 @@ struct cuda_executor_settings {
   /// Sees all logits that are computed, on a thread of the device. For tests and tools; steps are slower with it.
   std::function<void(const cpu::logits_row&)> logits_tap = {};
   bool logits_of_all_rows = false;
+  /// One line that an operator should read; on any thread.
+  std::function<void(const std::string&)> warn = {};
 };
 
 /// How the end of work becomes known.
@@ -64,6 +66,9 @@ enum class notify_by : std::uint8_t {
 };
 
 struct cuda_options {
+  /// The first so many that can be used are started, which takes memory of each. 0: none, and it is an error all the
+  /// same where none could be.
+  std::uint32_t devices_max = ~0U;
   notify_by notify = notify_by::callback;
 };
 

@@ -1,0 +1,47 @@
+#include "cuda/native/leavable_threads.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <thread>
+
+namespace godwit::gpu::cuda::native {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(LeavableThreads, AreWaitedForUntilAllHaveEnded) {
+  leavable_threads threads;
+  EXPECT_EQ(threads.join(0s), 0U);
+  const auto owned = std::make_shared<int>(0);
+  std::promise<void> go;
+  const auto may = go.get_future().share();
+  for (int i = 0; i < 3; ++i) threads.start([owned, may] { may.wait(); });
+  EXPECT_EQ(threads.join(1ms), 3U);
+  go.set_value();
+  EXPECT_EQ(threads.join(1min), 0U);
+  EXPECT_EQ(owned.use_count(), 1) << "what they own has gone with them";
+}
+
+TEST(LeavableThreads, ThatNeverEndAreLeftWithWhatTheyOwn) {
+  std::promise<void> ends_after_all;
+  std::weak_ptr<int> kept;
+  {
+    leavable_threads threads;
+    const auto owned = std::make_shared<int>(7);
+    kept = owned;
+    threads.start([owned, may = ends_after_all.get_future().share()] { may.wait(); });
+    threads.start([] {});
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(threads.join(20ms), 1U);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
+  }
+  EXPECT_FALSE(kept.expired());
+  ends_after_all.set_value(); // for who looks for leaks
+  while (!kept.expired()) std::this_thread::sleep_for(1ms);
+}
+
+} // namespace
+} // namespace godwit::gpu::cuda::native
