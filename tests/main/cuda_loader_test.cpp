@@ -122,6 +122,7 @@ TEST_F(CudaLoader, DividedInstancesGoRoundGroupsOfDevices) {
   EXPECT_EQ(gpus->used[0].blocks, 0U);
   EXPECT_EQ(gpus->used[3].blocks, 77U) << "as at the first start";
   EXPECT_EQ(gpus->waits[0], 5s) << "before anybody takes the instance for hung";
+  EXPECT_TRUE(gpus->used[0].warn) << "what a device has to say has somewhere to go";
 }
 
 TEST_F(CudaLoader, RefusesAnInstanceOfMoreDevicesThanThereAre) {
