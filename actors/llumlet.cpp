@@ -93,9 +93,14 @@ protocols::admission llumlet::admit(generate_order order) {
   // Before the planner is asked: it may end an earlier epoch of this request, or this one, at once.
   note_home(id, order.home);
   const auto answer = planner_->admit(std::move(order.request));
-  settle(planner_->take_effects());
-  if (!answer.accepted()) forget_home(id);
-  report_soon(); // also if refused: an earlier epoch of it may have gone, and others wait for its blocks
+  auto effects = planner_->take_effects();
+  const bool freed = !effects.gone.empty(); // an earlier epoch of it, whose blocks others may wait for
+  settle(std::move(effects));
+  if (!answer.accepted()) {
+    forget_home(id);
+    if (!freed) return answer;
+  }
+  report_soon();
   wake();
   return answer;
 }

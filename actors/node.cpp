@@ -30,7 +30,7 @@ runtime::behavior_of<node_interface> node::make_behavior() {
           [this](migrate_request& order) { return respond(migrate(std::move(order))); },
           [this](join_cluster& wish) { return admit(wish); },
           [this](member_news& news) { take_news(news); },
-          [this](leave_cluster& notice) { leave(notice); },
+          [this](leave_cluster& notice) { remove(notice.key, "it leaves"); },
           [this](policy_order& order) { return set_policies(order); },
           [this](history_query& query) { return respond(history(std::move(query))); },
           [this](drain_instance& order) { return drain(order); },
@@ -183,12 +183,6 @@ task<void> node::announce_soon() {
   co_await sleep_for(nanoseconds{0});
   announcing_ = false;
   announce_now();
-}
-
-// Answered when nobody counts on its instances any more.
-void node::leave(const leave_cluster& notice) {
-  remove(notice.key, "it leaves");
-  if (announcing_) announce_now();
 }
 
 void node::announce_now() {

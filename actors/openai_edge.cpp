@@ -66,7 +66,7 @@ std::string_view type_of(int status) {
   return status >= 500 ? "internal_server_error" : "invalid_request_error";
 }
 
-/// As vLLM: the field X-Request-Id names a request whose body does not. What could not be named so is no error, since
+/// The field X-Request-Id names a request whose body does not. What could not be named so is no error, since
 /// proxies set the field.
 void take_request_id(const http::request& from, openai::common_request& into) {
   const auto told = from.fields.find("X-Request-Id");
@@ -141,8 +141,8 @@ openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options optio
     longest_token_ =
         std::max(longest_token_, options_.model.tokens->bytes(static_cast<protocols::token_id>(id)).size());
   if (options_.metrics != nullptr)
-    answers_ = &options_.metrics->add_counter_family("godwit_http_answers_total",
-                                                     "Answers to completions, and refusals by any route.", {"status"});
+    answers_ = &options_.metrics->add_counter_family(
+        "godwit_http_answers_total", "Answers to completions, and refusals of what was asked.", {"status"});
   if (options_.large_bytes > 0) worker_ = std::make_shared<edge_worker>(large_waiting_max);
 }
 

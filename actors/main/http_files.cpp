@@ -72,8 +72,8 @@ std::optional<std::string> http_files::read_keys(const std::string& path) {
   auto keys = actors::api_keys::parse(text);
   if (!keys) return path + ": " + keys.error();
   struct stat now {};
-  if (::stat(path.c_str(), &now) == 0 && (now.st_mode & (S_IROTH | S_IRGRP)) != 0)
-    log_.warning("others on this machine can read the API keys of {}", path);
+  if (::stat(path.c_str(), &now) == 0 && (now.st_mode & S_IROTH) != 0)
+    log_.warning("everybody on this machine can read the API keys of {}", path);
   log_.info("{} API keys of {} are asked for", keys->size(), path);
   gate_.set_keys(std::make_shared<const actors::api_keys>(std::move(*keys)));
   return std::nullopt;

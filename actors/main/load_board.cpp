@@ -111,15 +111,22 @@ load_board::sums load_board::all() const {
     out.waiting += r.waiting;
     out.blocks_total += r.blocks_total;
     out.blocks_used += r.blocks_used;
-    out.prompt_tokens += r.prompt_tokens_total;
-    out.answer_tokens += r.generated_tokens_total;
   }
+  out.prompt_tokens = prompt_tokens_;
+  out.answer_tokens = answer_tokens_;
   return out;
 }
 
 void load_board::take(const load_report& report) {
   const std::lock_guard lock(mutex_);
-  reports_[report.instance] = report;
+  auto& known = reports_[report.instance];
+  // An instance that was started anew counts from 0 again.
+  const auto more = [&](std::uint64_t before, std::uint64_t now) {
+    return known.generation == report.generation && now >= before ? now - before : now;
+  };
+  prompt_tokens_ += more(known.prompt_tokens_total, report.prompt_tokens_total);
+  answer_tokens_ += more(known.generated_tokens_total, report.generated_tokens_total);
+  known = report;
 }
 
 void load_board::retain(const std::set<protocols::instance_id>& there) {

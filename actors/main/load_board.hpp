@@ -27,7 +27,7 @@ public:
   /// Forgets the others.
   void retain(const std::set<protocols::instance_id>& there);
 
-  /// Of all instances. What counts may fall, when one is gone or has started anew.
+  /// Of all instances; what counts does so from this board's making, whoever is gone or was started anew meanwhile.
   struct sums {
     std::uint64_t running = 0;
     std::uint64_t waiting = 0;
@@ -50,6 +50,8 @@ private:
   const served_facts facts_;
   mutable std::mutex mutex_;
   std::map<protocols::instance_id, protocols::load_report> reports_;
+  std::uint64_t prompt_tokens_ = 0;
+  std::uint64_t answer_tokens_ = 0;
   std::vector<runtime::metrics::registry::registration> registrations_; // last: ends the callbacks first
 };
 

@@ -8,9 +8,8 @@ namespace godwit::main {
 
 std::optional<std::string> load_line::next(const load_board::sums& now, double seconds) {
   const auto before = std::exchange(before_, now);
-  // An instance that started anew counts from 0 again.
   const auto rate = [&](std::uint64_t then, std::uint64_t count) {
-    return count > then && seconds > 0 ? static_cast<double>(count - then) / seconds : 0.0;
+    return seconds > 0 ? static_cast<double>(count - then) / seconds : 0.0;
   };
   const auto prompts = rate(before.prompt_tokens, now.prompt_tokens);
   const auto answers = rate(before.answer_tokens, now.answer_tokens);

@@ -152,11 +152,12 @@ bool member_process::drain(milliseconds timeout, const std::function<bool()>& hu
     if (left <= milliseconds(0) || hurry()) return false;
     const auto answer = system_->ask(at_first.head, std::min(left, connect_timeout), actors::drain_instance{id, true});
     if (!answer) return false;
-    if (answer->error.empty()) {
-      leaving.push_back(i);
-    } else {
+    if (!answer->error.empty()) {
       log_.info("instance {} does not drain: {}", id.value(), answer->error);
+      if (at_first.pairs[i].ready) return false; // the last one: what the others got rid of would be here
       all = false;
+    } else {
+      leaving.push_back(i);
     }
   }
   for (;;) {

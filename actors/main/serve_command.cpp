@@ -78,10 +78,12 @@ int serve(command_settings& options) {
     std::cout << "ready: " << node->model_name() << " on " << settings.instances.count
               << (settings.instances.count == 1 ? " instance" : " instances") << std::endl;
   serve_until(*node, settings, *log, stop);
-  bool hurries = false;
-  const auto hurry = [&] { return hurries = hurries || stop.received(); };
+  const auto hurry = [&] { return stop.received(); };
+  if (settings.runtime.drain_delay.count() > 0) {
+    std::cout << "going on, but unwell; a second signal ends that" << std::endl;
+    node->linger(settings.runtime.drain_delay, hurry);
+  }
   std::cout << "draining; a second signal ends it at once" << std::endl;
-  if (settings.runtime.drain_delay.count() > 0) node->linger(settings.runtime.drain_delay, hurry);
   const bool drained = node->drain(settings.runtime.drain_timeout, hurry);
   if (!drained) std::cerr << "godwit: running requests were cut off\n";
   node.reset();

@@ -459,6 +459,10 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
     if (settings.model.context_max == 1) return "model.context_max: 1 leaves no room for an answer; 0 or at least 2";
     const auto levels = runtime::log::level_filter::parse(settings.log.levels);
     if (const auto* wrong = std::get_if<runtime::log::level_error>(&levels)) return "log.levels: " + wrong->message;
+    const auto& advertised = settings.control.advertise;
+    in6_addr v6{};
+    if (advertised.find_first_of("[]:/ ") != std::string::npos && ::inet_pton(AF_INET6, advertised.c_str(), &v6) != 1)
+      return "control.advertise: '" + advertised + "' is no HOST; the port is that of control.listen";
     if (!parse_endpoint(settings.http.listen))
       return "http.listen: '" + settings.http.listen + "' is not HOST:PORT, such as 127.0.0.1:8000";
     if (!settings.control.listen.empty() && !parse_endpoint(settings.control.listen))

@@ -62,13 +62,19 @@ constexpr std::array foreign_names{
     foreign_name{"--allowed-origins", "--cors-allowed-origins"},
 };
 
+bool takes_model_folder(const CLI::App& command) {
+  const auto options = command.get_options();
+  return std::ranges::any_of(
+      options, [](const CLI::Option* o) { return o->get_positional() && o->get_type_name() == "MODEL_DIR"; });
+}
+
 /// Empty: nobody calls anything so that the command has.
-std::string our_name(std::string_view theirs, const std::vector<std::string>& known) {
+std::string our_name(const CLI::App& command, std::string_view theirs, const std::vector<std::string>& known) {
   const auto* const found =
       std::ranges::find_if(foreign_names, [&](const foreign_name& n) { return n.theirs == theirs; });
   if (found == foreign_names.end()) return {};
   const auto flag = found->ours.substr(0, found->ours.find(' '));
-  const bool has = !flag.starts_with("--") || std::ranges::find(known, flag) != known.end();
+  const bool has = flag.starts_with("--") ? std::ranges::find(known, flag) != known.end() : takes_model_folder(command);
   return has ? std::string(found->ours) : std::string();
 }
 
@@ -82,7 +88,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
     const auto& word = extras.front();
     const auto name = word.substr(0, word.find('='));
     const auto known = known_names(command);
-    if (const auto ours = our_name(name, known); !ours.empty())
+    if (const auto ours = our_name(command, name, known); !ours.empty())
       return "unknown flag " + name + "; here it is " + ours + help;
     const auto near = runtime::config::nearest(name, known);
     return (name.starts_with("-") ? "unknown flag " : "unexpected argument ") + name +

@@ -27,10 +27,11 @@ private:
   [[nodiscard]] bool counts_headroom() const noexcept override { return true; }
   [[nodiscard]] double score(double rating) const noexcept override { return rating; }
 
-  /// Blocks of those that wait behind the head of line: the virtual usage has the head and running prompts already.
+  /// Blocks of those that wait behind the head of line, which is counted already: about their part of the tokens that
+  /// wait. What running prompts still lack is among these, and so counts twice where somebody waits; the report does not
+  /// tell it apart (`queued_blocks` has more than the head's demand where the batch is full).
   [[nodiscard]] static std::uint64_t behind_head(const load_report& r) noexcept {
-    const auto all = std::uint64_t{blocks_for(r.waiting_tokens)};
-    return r.waiting < 2 || all < r.queued_blocks ? 0 : all - r.queued_blocks;
+    return r.waiting < 2 ? 0 : std::uint64_t{blocks_for(r.waiting_tokens)} * (r.waiting - 1) / r.waiting;
   }
 };
 

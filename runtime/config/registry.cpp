@@ -220,7 +220,8 @@ bool of_a_kubernetes_service(std::string_view name, std::string_view value) {
   const auto port = name.find("_PORT");
   if (name.ends_with("_SERVICE_HOST") || name.find("_SERVICE_PORT") != std::string_view::npos) return true;
   if (port == std::string_view::npos) return false;
-  if (port + 5 == name.size()) return value.starts_with("tcp://") || value.starts_with("udp://");
+  if (port + 5 == name.size())
+    return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
   for (const std::string_view kind : {"_TCP", "_UDP", "_SCTP"})
     if (name.find(kind, port) != std::string_view::npos) return true;
   return false;

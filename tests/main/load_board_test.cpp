@@ -56,6 +56,22 @@ TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
   EXPECT_EQ(metrics.expose().find("model_name=\"\""), std::string::npos);
 }
 
+TEST(LoadBoard, TokensOfAllInstancesAreCountedWhoeverGoesOrStartsAnew) {
+  runtime::metrics::registry metrics;
+  load_board board(metrics);
+  const auto told = [&](std::uint32_t id, std::uint64_t generation, std::uint64_t tokens) {
+    protocols::load_report report{protocols::instance_id{id}, generation, 1, true};
+    report.generated_tokens_total = tokens;
+    board.take(report);
+    return board.all().answer_tokens;
+  };
+  EXPECT_EQ(told(1, 1, 100), 100U);
+  EXPECT_EQ(told(2, 1, 10), 110U);
+  EXPECT_EQ(told(1, 2, 5), 115U) << "the first was started anew";
+  board.retain({protocols::instance_id{1}});
+  EXPECT_EQ(told(1, 2, 7), 117U);
+}
+
 TEST(LoadBoard, KnowsNoVllmWithoutAModel) {
   runtime::metrics::registry metrics;
   load_board board(metrics);

@@ -12,8 +12,6 @@ TEST(LoadLine, SaysWhatWasDoneSinceTheLastOne) {
   now = {0, 0, 200, 0, 1000, 450};
   EXPECT_EQ(line.next(now, 10), "0 running, 0 waiting, KV 0.0 %, 0.0 prompt and 5.0 answer tokens/s");
   EXPECT_FALSE(line.next(now, 10)) << "nothing since";
-  now = {1, 0, 200, 2, 20, 10}; // an instance was started anew
-  EXPECT_EQ(line.next(now, 10), "1 running, 0 waiting, KV 1.0 %, 0.0 prompt and 0.0 answer tokens/s");
 }
 
 } // namespace godwit::main

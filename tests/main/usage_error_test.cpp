@@ -1,6 +1,7 @@
 #include "main/usage_error.hpp"
 
 #include "main/command.hpp"
+#include "main/drain_command.hpp"
 #include "main/node_command.hpp"
 #include "main/serve_command.hpp"
 
@@ -19,6 +20,7 @@ std::string said_of(const std::string& line) {
   command_result command;
   add_serve_command(app, command);
   add_node_command(app, command);
+  add_drain_command(app, command);
   try {
     app.parse(line);
   } catch (const CLI::ParseError& error) {
@@ -39,6 +41,7 @@ TEST(UsageError, KnowsWhatOthersCallIt) {
   EXPECT_THAT(said_of("serve m --ssl-keyfile k"), HasSubstr("here it is --tls-key;"));
   EXPECT_THAT(said_of("serve --model m"), HasSubstr("a folder as first argument"));
   EXPECT_THAT(said_of("node --host 0.0.0.0"), Not(HasSubstr("--listen"))) << "a node has no such flag";
+  EXPECT_THAT(said_of("drain --model m 1"), Not(HasSubstr("folder"))) << "nor has that one a model";
 }
 
 /// A name of ours that has gone would be bad advice.

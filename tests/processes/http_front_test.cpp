@@ -143,12 +143,13 @@ TEST_F(HttpFront, KeysAreReadFromAFileAndAgainWhenItChanges) {
 }
 
 TEST_F(HttpFront, LoadBalancersHearOfTheEndBeforeItComes) {
-  served head(small({"--drain-delay", "2s"}));
+  served head(small({"--drain-delay", "60s"}));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   EXPECT_EQ(ask(head.url() + "/health").status, 200);
   head.process.signal(SIGTERM);
   EXPECT_TRUE(eventually([&] { return ask(head.url() + "/health").status == 503; }));
   EXPECT_EQ(ask(head.url() + "/v1/completions", {{"Content-Type", "application/json"}}, completion).status, 200);
+  head.process.signal(SIGTERM);
   EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
 }
 
@@ -187,16 +188,33 @@ TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {
     return value_of(page, "godwit_instance_steps_total{instance=\"0\"}") > 0;
   }));
   const auto names = names_on(page);
-  for (const auto* name :
-       {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
-        "vllm:num_preemptions_total", "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total",
-        "vllm:cache_config_info", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
-        "vllm:request_success_total", "vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
-        "vllm:time_per_output_token_seconds", "vllm:e2e_request_latency_seconds", "vllm:request_queue_time_seconds",
-        "vllm:request_prompt_tokens", "vllm:request_generation_tokens", "vllm:request_params_max_tokens",
-        "vllm:request_prefill_time_seconds", "vllm:request_decode_time_seconds", "vllm:request_inference_time_seconds",
-        "godwit_build_info", "process_start_time_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes",
-        "process_open_fds", "process_max_fds"})
+  for (const auto* name : {"vllm:num_requests_running",
+                           "vllm:num_requests_waiting",
+                           "vllm:kv_cache_usage_perc",
+                           "vllm:num_preemptions_total",
+                           "vllm:prefix_cache_queries_total",
+                           "vllm:prefix_cache_hits_total",
+                           "vllm:cache_config_info",
+                           "vllm:prompt_tokens_total",
+                           "vllm:generation_tokens_total",
+                           "vllm:request_success_total",
+                           "vllm:time_to_first_token_seconds",
+                           "vllm:inter_token_latency_seconds",
+                           "vllm:time_per_output_token_seconds",
+                           "vllm:e2e_request_latency_seconds",
+                           "vllm:request_queue_time_seconds",
+                           "vllm:request_prompt_tokens",
+                           "vllm:request_generation_tokens",
+                           "vllm:request_params_max_tokens",
+                           "vllm:request_prefill_time_seconds",
+                           "vllm:request_decode_time_seconds",
+                           "vllm:request_inference_time_seconds",
+                           "godwit_build_info",
+                           "process_start_time_seconds",
+                           "process_cpu_seconds_total",
+                           "process_resident_memory_bytes",
+                           "process_open_fds",
+                           "process_max_fds"})
     EXPECT_TRUE(names.contains(name)) << name;
 
   std::ifstream in(std::string(GODWIT_SOURCE_DIR) + "/docs/grafana/godwit.json");

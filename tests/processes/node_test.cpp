@@ -188,6 +188,7 @@ TEST_F(Nodes, AMemberToldToEndMovesItsRequestsFirst) {
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   joined member(head.control(), patient(one_small));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 10s));
   (void)calm();
   round_of_answers round(head.url(), questions());
   ASSERT_TRUE(half_way(round));
@@ -199,6 +200,7 @@ TEST_F(Nodes, AMemberToldToEndMovesItsRequestsFirst) {
   const auto page = head.status();
   ASSERT_TRUE(page);
   EXPECT_EQ(page->redispatches, 0U) << "one was computed anew";
+  EXPECT_EQ(page->json.find("\"moves\":0"), std::string::npos) << page->json;
 }
 
 TEST_F(Nodes, AMemberToldToEndThatMayNotWaitLeavesAtOnce) {
@@ -206,6 +208,7 @@ TEST_F(Nodes, AMemberToldToEndThatMayNotWaitLeavesAtOnce) {
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   joined member(head.control(), patient({"--instances", "1", "--threads", "1", "--drain-timeout", "0s"}));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 10s));
   (void)calm();
   round_of_answers round(head.url(), questions());
   ASSERT_TRUE(half_way(round));
@@ -222,17 +225,17 @@ TEST_F(Nodes, AMemberToldToEndThatMayNotWaitLeavesAtOnce) {
 TEST_F(Nodes, TheLastOneThatIsToldToEndDoesNotWait) {
   served head(patient({"--instances", "0"}));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  joined member(head.control(), patient(one_small));
+  joined member(head.control(), patient({"--instances", "2", "--threads", "1"}));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
-  ASSERT_TRUE(head.wait_instances(1, 10s));
+  ASSERT_TRUE(head.wait_instances(2, 10s));
   member.process.signal(SIGTERM);
   EXPECT_EQ(member.process.wait_exit(10s), 0) << member.process.err();
   EXPECT_THAT(member.process.err(), HasSubstr("the last one that takes requests"));
 }
 
 TEST_F(Nodes, AHeadOnAllAddressesNamesOneToJoin) {
-  for (const auto& [advertised, said] : std::vector<std::pair<std::string, std::string>>{
-           {"head.example", "--join head.example:"}, {"", "--join "}}) {
+  for (const auto& [advertised, said] :
+       std::vector<std::pair<std::string, std::string>>{{"head.example", "--join head.example:"}, {"", "--join "}}) {
     served head(patient({"--instances", "0", "--control", "0.0.0.0:0", "--control-advertise", advertised}));
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
     const auto printed = head.process.out();

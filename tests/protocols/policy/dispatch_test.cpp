@@ -358,20 +358,19 @@ TEST(DispatchByFreeness, OfQueuesTheShorterOneIsFreerThoughTheirHeadsAreEqual) {
   EXPECT_DOUBLE_EQ(choice->why.runner_up, -5 - 70);
 }
 
-TEST(DispatchByFreeness, WhatARunningPromptStillLacksCountsOnce) {
+TEST(DispatchByFreeness, OfFullBatchesWithMemoryLeftTheOneWithoutAQueueIsFreer) {
   const auto policy = make_dispatcher("freeness");
-  auto queue = load_of(1, 20, 8);
-  queue.queued_blocks = 10; // the head's
-  queue.waiting = 2;
-  queue.waiting_tokens = 16 * 20;
-  policy->report(queue);
-  queue.instance = instance_id{2};
-  queue.queued_blocks += 30; // and of a prompt that runs
-  queue.waiting_tokens += 16 * 30;
-  policy->report(queue);
-  const auto choice = policy->pick(tokens(16));
-  EXPECT_EQ(choice->instance, instance_id{1});
-  EXPECT_DOUBLE_EQ(choice->why.score - choice->why.runner_up, 30.0 / (8 + 2));
+  auto full = load_of(1, 20, 8);
+  full.running_max = 8;
+  full.queued_blocks = 80; // all that is free: it is of no use to one that lacks a place
+  full.waiting = 10;
+  full.waiting_tokens = 16 * 40;
+  policy->report(full);
+  full.instance = instance_id{2};
+  full.waiting = 2;
+  full.waiting_tokens = 16 * 8;
+  policy->report(full);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(policy->pick(tokens(1))->instance, instance_id{2});
 }
 
 // A step lasts longer than the pause between two requests: what came in during it is in the report, but not in the

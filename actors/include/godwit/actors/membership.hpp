@@ -96,7 +96,7 @@ struct member_news {
   auto fields() { return std::tie(key, number, pairs); }
 };
 
-/// A member goes, by its own decision. Answered when nobody counts on its instances any more.
+/// A member goes, by its own decision. Answered when the head counts on its instances no more.
 struct leave_cluster {
   std::uint64_t key = 0;
   leave_cluster() = default;

@@ -154,7 +154,6 @@ private:
   void announce();
   runtime::async::task<void> announce_soon();
   void announce_now();
-  void leave(const leave_cluster& notice);
   [[nodiscard]] topology view() const;
 
   struct status_round; ///< answers that are still coming in

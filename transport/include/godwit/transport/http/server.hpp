@@ -41,7 +41,7 @@ struct server_settings {
   /// Makes the answers that the server gives by itself (400, 408, 413, 417, 431, 500, 501, 503), so that they look like
   /// the application's. Not set: {"error": message}.
   std::function<response(int status, std::string message)> error_response;
-  /// May add fields to such an answer, where the request's head has been read; on an I/O thread, must not block.
+  /// May add fields to such an answer while a request's body is being read; on an I/O thread, must not block.
   std::function<void(const request& head, headers& of_answer)> on_own_answer;
   /// Told of each connection that is closed because its client does not read, for the log: on any thread, and it must
   /// only store or write a line.
