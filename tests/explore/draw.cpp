@@ -136,7 +136,7 @@ const ingredients& find(const std::string& name) {
 }
 
 // Each part from a sequence of its own, so that adding to one leaves the others as they are.
-enum stream : std::uint64_t { of_cluster = 101, of_requests, of_faults, of_settings, of_looks };
+enum stream : std::uint64_t { of_cluster = 101, of_requests, of_faults, of_settings, of_looks, of_work };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
 constexpr std::uint64_t harmless_delay = 15'000'000;
@@ -275,6 +275,11 @@ scenario draw(const std::string& name, std::uint64_t seed) {
     const bool high = settings.below(2) == 0;
     const bool matters = s.scales || !knobs()[i].of_scaling;
     if (extreme && matters) s.settings.emplace_back(i, high);
+  }
+  counter_random work(seed, of_work);
+  if (!from.kinds.empty() && work.below(3) == 0) {
+    constexpr std::array<nanoseconds, 3> most{2us, 10us, 50us};
+    s.work = most[work.below(most.size())];
   }
   for (int i = 0; i < 4; ++i) s.looks.push_back(moment(2 * from.span, looks));
   return s;

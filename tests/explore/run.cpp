@@ -136,6 +136,7 @@ private:
     const auto expected = cluster_.instances_expected();
     if (!wait_until([&] { return cluster_.all_ready(expected); }))
       broken("the cluster comes up", "not all instances are ready after 5 minutes");
+    cluster_.world().spend(scenario_.work);
     start_ = cluster_.world().now();
     return whole();
   }

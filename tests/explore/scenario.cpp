@@ -177,7 +177,8 @@ std::string describe(const scenario& s) {
   for (std::size_t i = 0; i < s.machines.size(); ++i)
     out += ", " + machine_name(static_cast<std::uint32_t>(i) + 1) + " with " + std::to_string(s.machines[i]);
   out += "; " + std::to_string(s.blocks) + " blocks each; dispatch " + s.dispatch +
-         (s.scales ? "; autoscaling on" : "") + "\n";
+         (s.scales ? "; autoscaling on" : "") +
+         (s.work.count() > 0 ? "; a message takes up to " + std::to_string(s.work.count() / 1000) + " us" : "") + "\n";
   for (const auto& [index, high] : s.settings)
     out += "  setting " + std::to_string(index) + ": " + knobs()[index].name + (high ? ", high" : ", low") + "\n";
   for (const auto& [number, r] : s.requests) {

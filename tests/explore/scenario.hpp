@@ -74,6 +74,7 @@ struct scenario {
   std::vector<std::pair<std::size_t, asked_request>> requests;
   std::vector<std::pair<std::size_t, bool>> settings; ///< indices of knobs, and which of their extremes
   std::vector<std::chrono::nanoseconds> looks;        ///< when the books are compared
+  std::chrono::nanoseconds work{0}; ///< that a message takes at most; where it takes none, no timer comes between
 
   [[nodiscard]] shape cluster() const;
   [[nodiscard]] bool has(fault_kind kind) const;
