@@ -100,7 +100,7 @@ TEST_F(ReplayOfSimulations, AHundredRandomRunsComeAgainEventByEvent) {
 
 TEST_F(ReplayOfSimulations, AnEmptyWordDoesNotEndTheCommandLine) {
   auto what = draw(7);
-  for (const auto* word : {"", "--scaling-command-out"}) what.arguments.insert(what.arguments.begin() + 1, word);
+  for (const auto* word : {"", "--csv"}) what.arguments.insert(what.arguments.begin() + 1, word);
   const auto result = replay_simulation(record(what.arguments, what.options), {});
   ASSERT_TRUE(result) << result.error().line;
   EXPECT_EQ(result->difference, "") << result->recorded << "\n" << result->replayed;

@@ -101,7 +101,9 @@ TEST(TracePageJson, AChosenRequestComesWithWhatLedToIt) {
 }
 
 TEST(TracePageJson, AChosenRequestComesWithTheStepsThatNameItAmongOthers) {
-  const auto from = scene();
+  support::served_settings s;
+  s.requests = 16; // enough for batches
+  const auto from = support::served(s);
   trace::page_json_options options;
   options.requests = {3};
   const auto page = page_of(from, options);
