@@ -120,7 +120,10 @@ void add_sim_command(CLI::App& app, command_result& result) {
       ->type_name("SPEC");
   command->add_flag("--json", o.json, "One JSON object on stdout and nothing else there");
   command->add_option("--csv", o.csv, "Write one line per request")->type_name("FILE");
-  command->add_option("--samples", o.samples, "Write one line per virtual second (of runs beyond a day: per two, four, ...)")->type_name("FILE");
+  command
+      ->add_option("--samples", o.samples,
+                   "Write one line per virtual second (of runs beyond a day: per two, four, ...)")
+      ->type_name("FILE");
   command->add_option("--svg", o.svg, "Write plots")->type_name("DIR");
   command->add_option("--record", o.record, "Record every message, for godwit trace (--trace-level content: whole)")
       ->type_name("FILE");
