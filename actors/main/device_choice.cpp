@@ -19,10 +19,12 @@ std::vector<std::filesystem::path> plugin_files(const serve_settings& settings) 
   return {program / gpu::cuda::plugin_name, program.parent_path() / "lib" / "godwit" / gpu::cuda::plugin_name};
 }
 
-/// Instances may be started here beyond those that this process begins with.
+/// Instances may be started here beyond those that this process begins with: autoscaling can be switched on at any
+/// time.
 bool may_grow(const serve_settings& settings) {
-  return settings.scaling.mode == protocols::scaling_mode::on &&
-         settings.scaling.provisioner == provisioner_choice::in_process;
+  const auto& scaling = settings.scaling;
+  return scaling.provisioner == provisioner_choice::in_process &&
+         (settings.instances.count > 0 || scaling.mode == protocols::scaling_mode::on);
 }
 
 /// Where NVIDIA's driver is, there is a GPU, and whoever has one wants to know why it has nothing to do.

@@ -84,6 +84,10 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
       out.made = cuda_->make(instance);
       return out;
     }
+    if (settings_.instances.device == device_choice::cuda) { // it would have another kind of KV than the cluster
+      out.error = "this process began without instances and so without its GPUs: start a 'godwit node' for them";
+      return out;
+    }
     if (packed_.empty()) {
       const auto all = settings_.instances.threads == 0 ? 0 : settings_.instances.threads * settings_.instances.count;
       packed_ = gpu::cpu::pack_shards(model_.configuration, *model_.tensors, settings_.instances.tensor_parallel, all);

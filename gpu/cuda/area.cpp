@@ -22,15 +22,19 @@ bool area::reserve(std::span<const std::uint64_t> bytes) {
   for (std::size_t i = 0; fits && i < bytes.size(); ++i) fits = bytes[i] <= sections_[i].bytes;
   if (fits) return false;
 
+  const auto before = std::move(sections_);
   std::vector<place> wanted(bytes.size());
-  std::uint64_t total = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const std::uint64_t before = i < sections_.size() ? sections_[i].bytes : 0;
-    wanted[i] = {total, before};
-    if (bytes[i] > before || before == 0)
-      wanted[i].bytes = std::max(room_for(std::max<std::uint64_t>(bytes[i], 1)), twin_ || keeps_ ? 2 * before : 0);
-    total += (wanted[i].bytes + alignment - 1) / alignment * alignment;
-  }
+  const auto lay_out = [&](bool doubles) {
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const std::uint64_t had = i < before.size() ? before[i].bytes : 0;
+      wanted[i] = {total, had};
+      if (bytes[i] > had || had == 0)
+        wanted[i].bytes = std::max(room_for(std::max<std::uint64_t>(bytes[i], 1)), doubles ? 2 * had : 0);
+      total += (wanted[i].bytes + alignment - 1) / alignment * alignment;
+    }
+    return total;
+  };
   ++moves_; // now, whether or not there is other memory: the old one is lost
   sections_.clear();
   if (keeps_) {
@@ -39,8 +43,18 @@ bool area::reserve(std::span<const std::uint64_t> bytes) {
   }
   device_ = {};
   host_ = {};
-  device_ = driver_.allocate(total, purpose_);
-  if (twin_) host_ = driver_.allocate_pinned(total, purpose_);
+  const auto take = [&](std::uint64_t total) {
+    device_ = driver_.allocate(total, purpose_);
+    if (twin_) host_ = driver_.allocate_pinned(total, purpose_);
+  };
+  const bool doubles = twin_ || keeps_;
+  try {
+    take(lay_out(doubles));
+  } catch (const out_of_memory&) {
+    if (!doubles) throw;
+    device_ = {}; // what is needed may fit all the same
+    take(lay_out(false));
+  }
   sections_ = std::move(wanted);
   return true;
 }

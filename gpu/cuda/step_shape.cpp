@@ -74,7 +74,8 @@ step_shape shape_of(const cpu::step_plan& plan, const device_model& model, bool 
 step_shape largest_shape(const device_model& model, std::uint32_t tokens, bool deterministic) {
   step_shape shape;
   shape.rows = std::max(tokens, 1U);
-  shape.single_slices = std::min(shape.rows, 64U);
+  // Devices that work together should not take memory while others wait for them.
+  shape.single_slices = std::min(shape.rows, model.divided() ? 256U : 64U);
   shape.single_positions_max = model.config.positions_max;
   shape.split = split_of(shape, model, deterministic);
   return shape;

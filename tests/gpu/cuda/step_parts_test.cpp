@@ -182,6 +182,16 @@ TEST(Area, CountsAMoveThatHasNowhereToGo) {
   EXPECT_TRUE(memory.reserve({1000}));
 }
 
+TEST(Area, TakesWhatIsNeededWhereTwiceAsMuchIsNotThere) {
+  emulated::emulated_settings settings;
+  settings.memory_bytes = 1U << 20U;
+  const auto device = emulated::make_emulated_driver(settings);
+  area memory(*device, area::kind::device, "sections", true); // which keeps what it outgrows
+  memory.reserve({400'000});
+  EXPECT_TRUE(memory.reserve({410'000}));
+  EXPECT_FALSE(memory.reserve({410'000}));
+}
+
 TEST(Area, OfDevicesThatWorkTogetherGivesNothingBackBeforeItGoes) {
   emulated::emulated_settings settings;
   settings.counts = std::make_shared<emulated::memory_counts>();
