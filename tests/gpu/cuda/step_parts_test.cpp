@@ -188,8 +188,8 @@ TEST(Area, TakesWhatIsNeededWhereTwiceAsMuchIsNotThere) {
   const auto device = emulated::make_emulated_driver(settings);
   area memory(*device, area::kind::device, "sections", true); // which keeps what it outgrows
   memory.reserve({400'000});
-  EXPECT_TRUE(memory.reserve({410'000}));
-  EXPECT_FALSE(memory.reserve({410'000}));
+  EXPECT_TRUE(memory.reserve({430'000}));
+  EXPECT_FALSE(memory.reserve({430'000}));
 }
 
 TEST(Area, OfDevicesThatWorkTogetherGivesNothingBackBeforeItGoes) {
