@@ -55,7 +55,7 @@ def head(quick, seed):
         "rates and parameters come where the text has none; *re-run* is what it claims of itself. Steps take up to 12,800 "
         "tokens, as there.", "",
         "**Not done**: figure 10's slowdown of other requests (the profiles charge a copy to nobody); figure 16's centralised "
-        "scheduler."]
+        "scheduler, but for what it would compute."]
     if quick:
         lines += ["", "**This is a quick run**: 2,000 requests for each run at most, one seed, and fewer points. Many runs end "
                   "before the longest requests do, so loads are lower than in a full run and differences smaller."]
