@@ -84,7 +84,7 @@ int run_node(node_command_options& options) {
   while (!stop.received()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   // Whoever is told to by a head that scales has drained already, or ends with it.
   if (options.parent == 0) {
-    std::cout << "draining; a second signal ends it at once" << std::endl;
+    std::cout << "draining; a second signal ends that" << std::endl;
     (void)node->drain(settings.runtime.drain_timeout, told_to_stop);
   }
   std::cout << "leaving" << std::endl;

@@ -163,13 +163,7 @@ void few_rows(bench::session& session, cuda::cuda_probe& probe, std::uint32_t ro
   };
   const auto result = bench::interleave(
       session.repetitions(), [&] { return rate(true); }, [&] { return rate(false); });
-  figure f;
-  f.name = name;
-  f.value = result.ours;
-  f.unit = "GB/s";
-  f.reference = result.reference;
-  f.ratio = result.ratio;
-  session.add(f);
+  session.add(told(name, result, "GB/s"));
 }
 
 /// What a decode step takes, from its caller's call to its completion, beyond its kernels, as part of the step. The

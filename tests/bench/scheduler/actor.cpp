@@ -96,13 +96,7 @@ void measure_asks(session& out) {
   auto reference = system.spawn<asker>(system.spawn<at_once>());
   const auto c = interleave(
       out.repetitions(), [&] { return ask_us(system, driver); }, [&] { return ask_us(system, reference); });
-  figure f; // no goal: it is for orientation
-  f.name = "scheduler/ask";
-  f.value = c.ours;
-  f.unit = "us";
-  f.reference = c.reference;
-  f.ratio = c.ratio;
-  out.add(f);
+  out.add(told("scheduler/ask", c, "us"));
 }
 
 } // namespace godwit::bench

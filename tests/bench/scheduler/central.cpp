@@ -82,13 +82,7 @@ void measure_central(session& out) {
     std::vector<scheduled_instance> one(1);
     const auto c = interleave(
         out.repetitions(), [&] { return round_ms(all); }, [&] { return round_ms(one); });
-    figure f; // no goal: it is not how godwit works
-    f.name = name;
-    f.value = c.ours;
-    f.unit = "ms";
-    f.reference = c.reference;
-    f.ratio = c.ratio;
-    out.add(f);
+    out.add(told(name, c, "ms")); // it is not how godwit works
   }
 }
 

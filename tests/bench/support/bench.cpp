@@ -35,13 +35,18 @@ bool figure::ok() const {
   return goal->way == direction::at_most ? goal->reached <= goal->bound : goal->reached >= goal->bound;
 }
 
-figure compare(std::string name, const comparison& c, std::string unit, figure::direction way, double bound) {
+figure told(std::string name, const comparison& c, std::string unit) {
   figure f;
   f.name = std::move(name);
   f.value = c.ours;
   f.unit = std::move(unit);
   f.reference = c.reference;
   f.ratio = c.ratio;
+  return f;
+}
+
+figure compare(std::string name, const comparison& c, std::string unit, figure::direction way, double bound) {
+  auto f = told(std::move(name), c, std::move(unit));
   f.goal = figure::goal_type{way, bound, c.ratio};
   return f;
 }

@@ -39,6 +39,8 @@ struct figure {
   [[nodiscard]] bool ok() const;
 };
 
+/// For orientation: without a goal.
+[[nodiscard]] figure told(std::string name, const comparison& c, std::string unit);
 [[nodiscard]] figure compare(std::string name, const comparison& c, std::string unit, figure::direction way,
                              double bound);
 
