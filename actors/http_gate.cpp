@@ -41,7 +41,7 @@ http::response to_response(const openai::api_error& error) {
 /// Says in an answer who may read it; once more changes nothing.
 void share_with(http::headers& fields, const std::string& origin) {
   fields.set("Access-Control-Allow-Origin", origin);
-  fields.set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, traceparent");
+  fields.set("Access-Control-Expose-Headers", "X-Request-Id, X-Godwit-Ignored, Retry-After, traceparent");
   if (origin != "*") fields.set("Vary", "Origin");
 }
 

@@ -31,6 +31,7 @@ struct openai_answer_options {
   std::uint32_t n = 1;           ///< answers given to each prompt...
   std::uint32_t drawn = 1;       ///< ... of so many: those whose tokens are the most probable on average
   std::uint32_t heartbeat_s = 0; ///< 0: none
+  std::string ignored;           ///< fields of the request that had no effect, told in a header; empty: none
   std::uint32_t retry_after_s = 1;
   std::function<void(int status)> on_status;                  ///< told once; may be empty
   std::function<void(std::shared_ptr<answer_sink>)> withdraw; ///< gives up a choice that still runs
@@ -94,6 +95,7 @@ struct openai_choice_options {
   std::vector<protocols::token_id> stop_token_ids; ///< the client's own, named as stop_reason
   std::uint32_t min_tokens = 0;                    ///< stop strings count from here on
   bool logprobs = false;
+  bool tells_end = false;                  ///< ... that of the end-of-sequence token, too
   bool prompt_logprobs = false;            ///< vLLM's, of the whole answer
   bool only_prompt = false;                ///< what is drawn is left out
   std::string echo;                        ///< text before the answer
@@ -101,8 +103,9 @@ struct openai_choice_options {
   std::uint32_t prompt_tokens = 0;
   protocols::openai::tool_format tools = protocols::openai::tool_format::none; ///< how calls are written
   protocols::openai::tool_parser::options calls;
-  bool told_by_calls = true; ///< an answer with calls ends with `tool_calls`
-  std::string id;            ///< of the answer, for the calls' ids
+  bool told_by_calls = true;   ///< an answer with calls ends with `tool_calls`
+  std::string id;              ///< of the answer, for the calls' ids
+  bool short_call_ids = false; ///< Mistral's templates take no others back
 };
 
 /// Turns the tokens of one request into text: detokenises, looks for stop strings, collects log-probabilities.

@@ -73,6 +73,18 @@ void take_request_id(const http::request& from, openai::common_request& into) {
   if (told && into.request_id.empty() && openai::is_request_id(*told)) into.request_id = *told;
 }
 
+/// Names for a header field, without what could not stand in one.
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t bytes_max = 512;
+  std::string out;
+  for (const auto& name : names) {
+    if (out.size() + name.size() > bytes_max) return out + ", ...";
+    if (!out.empty()) out += ", ";
+    for (const char c : name) out += c > ' ' && c < 0x7f && c != ',' ? c : '?';
+  }
+  return out;
+}
+
 } // namespace
 
 http::response openai_error_response(int status, std::string message) {
@@ -203,7 +215,8 @@ void openai_edge::serve(const route& to, const http::request& request, exchange_
 }
 
 void openai_edge::models(const http::request& request, const exchange_ptr& exchange) {
-  const auto card = openai::model_card{options_.model.name, started_s_, "godwit", options_.model.context_length};
+  const auto card =
+      openai::model_card{options_.model.name, started_s_, "godwit", options_.model.context_length, options_.model.root};
   constexpr std::string_view prefix = "/v1/models/";
   if (!request.target.starts_with(prefix)) return exchange->respond(json(openai::models_object({card})));
   const auto asked = decoded(std::string_view(request.target).substr(prefix.size()));
@@ -242,7 +255,8 @@ std::optional<openai::api_error> openai_edge::admissible(const openai::common_re
   if (!request.model.empty() && request.model != options_.model.name) return openai::model_not_found(request.model);
   if (draining_) return openai::unavailable("the server is shutting down", options_.retry_after_s);
   if (!gate_->ready()) return openai::unavailable("no instance is ready", options_.retry_after_s);
-  if (!request.unknown.empty()) return openai::unknown_parameter(request.unknown.front());
+  if (!request.unknown.empty() && !options_.limits.lists_unsupported)
+    return openai::unknown_parameter(request.unknown.front());
   return std::nullopt;
 }
 
@@ -268,7 +282,9 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
   const auto pieces = options_.model.chat->pieces(request, options_.unix_time_s());
   if (!pieces) return protocols::unexpected(pieces.error());
   const auto& tokens = *options_.model.tokens;
-  auto out = request.add_special_tokens ? tokens.prefix() : std::vector<protocols::token_id>{};
+  // A model without a template was trained on texts, which begin with these.
+  const bool begins = request.add_special_tokens || options_.model.chat->built_in();
+  auto out = begins ? tokens.prefix() : std::vector<protocols::token_id>{};
   std::vector<gpu::model::tokenizer::fragment> fragments;
   std::size_t bytes = 0;
   for (const auto& piece : *pieces) {
@@ -387,8 +403,10 @@ void openai_edge::call_tools(const openai::chat_request& request, openai_choice_
   using openai::tool_choice;
   if (request.choice == tool_choice::none) return;
   if (!request.parallel_tool_calls) text.calls.calls_max = 1;
+  text.short_call_ids = options_.model.chat->calls() == openai::tool_format::mistral;
   if (request.choice == tool_choice::automatic) {
     text.tools = options_.model.chat->calls();
+    text.calls.functions = request.tool_names;
     // Their markers are special tokens in some vocabularies.
     const auto& tokens = *options_.model.tokens;
     const auto marker = text.tools == openai::tool_format::hermes ? tokens.find("<tool_call>") : std::nullopt;
@@ -421,6 +439,7 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
   text.stop_token_ids = common.stop.stop_token_ids;
   text.min_tokens = common.stop.min_tokens;
   text.logprobs = common.sampling.logprobs >= 0;
+  text.tells_end = what.chat == nullptr;
   text.prompt_logprobs = common.wants_prompt_logprobs && index % what.drawn == 0;
   text.only_prompt = common.only_prompt;
   text.prompt_tokens = static_cast<std::uint32_t>(what.prompts[prompt].size());
@@ -477,6 +496,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   format.n = common.n;
   format.drawn = what.drawn;
   format.heartbeat_s = common.heartbeat_s;
+  format.ignored = list_of(common.unknown);
   format.retry_after_s = options_.retry_after_s;
   format.on_status = [family = answers_](int status) {
     if (family != nullptr) family->with({std::to_string(status)}).increment();

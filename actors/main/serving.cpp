@@ -120,6 +120,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
 actors::edge_options serving::edge_options(const gpu::model::model_directory& model) {
   actors::edge_options o;
   o.model.name = model_name_;
+  o.model.root = model.path;
   o.model.tokens = model.tokens;
   o.model.chat = chat_;
   o.model.context_length = context_length_;
@@ -131,6 +132,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   defaults.min_p = model.configuration.default_min_p.value_or(defaults.min_p);
   defaults.repetition_penalty = model.configuration.default_repetition_penalty.value_or(defaults.repetition_penalty);
   o.limits.body_bytes_max = settings_.http.body_bytes_max;
+  o.limits.lists_unsupported = settings_.http.ignore_unsupported;
   o.limits.prompts_max = settings_.frontend.prompts_max;
   o.limits.execution_levels = execution_level_names(settings_);
   o.limits.context_length = context_length_;

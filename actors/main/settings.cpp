@@ -354,6 +354,10 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Origins whose pages browsers let read answers, such as https://app.example, or * for all; never "
                 "those of /debug/. Empty: none.",
          .flag = "--cors-allowed-origins"});
+  r.add("http.ignore_unsupported", s.http.ignore_unsupported,
+        {.doc = "Fields of requests that are unknown or not supported are ignored and named in the answer's header "
+                "X-Godwit-Ignored. Off: they are a 400 that names them.",
+         .flag = "--ignore-unsupported"});
   r.add("http.debug", s.http.debug,
         {.doc = "Serve /debug/: a page that shows the last seconds' messages. Whoever reaches the endpoint sees them, "
                 "and prompts where their content is recorded."});

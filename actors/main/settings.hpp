@@ -108,6 +108,7 @@ struct serve_settings {
     std::string tls_cert;
     std::string tls_key;
     std::vector<std::string> cors_allowed_origins;
+    bool ignore_unsupported = false;
     bool debug = false;
   } http;
   struct {

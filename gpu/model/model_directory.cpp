@@ -159,7 +159,9 @@ protocols::expected<model_directory, model_error> open_model(const std::filesyst
     return protocols::unexpected(model_error(in_quotes(directory.string()),
                                              "is not a directory; a model is a Hugging Face "
                                              "model directory"));
-  return open_model(directory_source(directory));
+  auto model = open_model(directory_source(directory));
+  if (model) model->path = directory.string();
+  return model;
 }
 
 } // namespace godwit::gpu::model

@@ -59,7 +59,7 @@ struct cursor {
   }
 };
 
-call_head whole_call(std::string_view text) {
+call_head whole_call(std::string_view text, bool required) {
   call_reader reader;
   call_head out;
   out.bytes = reader.take(text);
@@ -78,6 +78,7 @@ call_head whole_call(std::string_view text) {
   const auto* arguments = value.get_object().if_contains("arguments");
   if (arguments == nullptr) arguments = value.get_object().if_contains("parameters");
   if (name == nullptr || !name->is_string() || name->get_string().empty()) return out;
+  if (required && arguments == nullptr) return out;
   if (arguments == nullptr || arguments->is_null()) {
     out.arguments = "{}";
   } else if (arguments->is_object()) {
@@ -96,7 +97,7 @@ call_head whole_call(std::string_view text) {
 
 } // namespace
 
-call_head read_call_head(std::string_view text) {
+call_head read_call_head(std::string_view text, bool required) {
   cursor in{text};
   call_head out;
   std::string key;
@@ -113,7 +114,7 @@ call_head read_call_head(std::string_view text) {
     }
   }
   if (in.short_of) return out;
-  return whole_call(text);
+  return whole_call(text, required);
 }
 
 void call_reader::ended() { state_ = open_.empty() ? state::done : state::next; }

@@ -54,7 +54,8 @@ struct call_head {
   std::string name;
   std::string arguments;
 };
-/// `text` begins with what should be a call's {. "parameters" is another word for "arguments".
-[[nodiscard]] call_head read_call_head(std::string_view text);
+/// `text` begins with what should be a call's {. "parameters" is another word for "arguments"; a call without either
+/// has none, unless they are `required`.
+[[nodiscard]] call_head read_call_head(std::string_view text, bool required);
 
 } // namespace godwit::protocols::openai

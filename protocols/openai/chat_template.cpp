@@ -22,11 +22,11 @@ value template_value(const chat_tool_call& call) {
   boost::json::error_code problem;
   boost::json::parse_options options;
   options.max_depth = 64;
-  const auto arguments =
-      boost::json::parse({call.arguments.data(), call.arguments.size()}, problem, {}, options); // checked by the parser
+  const auto arguments = boost::json::parse({call.arguments.data(), call.arguments.size()}, problem, {}, options);
   std::vector<jinja::dict_entry> function;
   add(function, "name", text_of(call.name));
-  add(function, "arguments", problem ? text_of(call.arguments) : to_template_value(arguments));
+  add(function, "arguments",
+      problem || !arguments.is_object() ? text_of(call.arguments) : to_template_value(arguments));
   std::vector<jinja::dict_entry> out;
   if (!call.id.empty()) add(out, "id", text_of(call.id));
   add(out, "type", value::markup("function"));
@@ -34,10 +34,15 @@ value template_value(const chat_tool_call& call) {
   return value::dict(std::move(out));
 }
 
+/// A template that has not heard of developers would leave out what they say.
+role shown_role(role who, bool knows_developers) {
+  return who == role::developer && !knows_developers ? role::system : who;
+}
+
 /// A message as templates expect it. A role is one of five words, of which we know that they are harmless.
-value template_value(const chat_message& message) {
+value template_value(const chat_message& message, bool knows_developers) {
   std::vector<jinja::dict_entry> out;
-  add(out, "role", value::markup(std::string(to_string(message.who))));
+  add(out, "role", value::markup(std::string(to_string(shown_role(message.who, knows_developers)))));
   add(out, "content", text_of(message.content));
   if (!message.name.empty()) add(out, "name", text_of(message.name));
   if (!message.reasoning.empty()) add(out, "reasoning_content", text_of(message.reasoning));
@@ -115,7 +120,7 @@ std::vector<prompt_piece> chatml_pieces(const std::vector<chat_message>& message
   pieces.reserve(messages.size() * 4 + 2);
   for (const auto& message : messages) {
     pieces.push_back({std::string{chatml_start}, true});
-    pieces.push_back({std::string{to_string(message.who)} + "\n" + message.content, false});
+    pieces.push_back({std::string{to_string(shown_role(message.who, false))} + "\n" + message.content, false});
     pieces.push_back({std::string{chatml_end}, true});
     pieces.push_back({"\n", false});
   }
@@ -170,11 +175,14 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
     if (request.continue_final_message) out.resize(out.size() - 2); // the end of the message and of its line
     return out;
   }
+  const auto& chosen = request.tools.defined() && compiled_->for_tools ? *compiled_->for_tools : compiled_->plain;
+  const bool knows_developers = chosen.source().find("developer") != std::string::npos;
   std::vector<value> messages;
   messages.reserve(request.messages.size());
-  for (const auto& message : request.messages) messages.push_back(template_value(message));
+  for (const auto& message : request.messages) messages.push_back(template_value(message, knows_developers));
   auto variables = compiled_->tokens;
   variables.insert(variables.end(), request.template_variables.begin(), request.template_variables.end());
+  variables.insert(variables.end(), request.template_hints.begin(), request.template_hints.end());
   variables.emplace_back("messages", value(std::move(messages)));
   variables.emplace_back("add_generation_prompt", value(request.add_generation_prompt));
   // As transformers has it: there, and none.
@@ -183,7 +191,6 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
   variables.emplace_back("documents", or_none(request.documents));
   jinja::render_options options;
   options.now_s = now_s;
-  const auto& chosen = request.tools.defined() && compiled_->for_tools ? *compiled_->for_tools : compiled_->plain;
   const auto text = chosen.render(variables, options);
   if (!text) return unexpected(refused(text.error()));
   auto size = text->size();

@@ -204,7 +204,7 @@ std::vector<std::string> json_reader::unasked() const {
   std::vector<std::string> names;
   for (const auto& field : object_) {
     const auto name = std::string_view{field.key().data(), field.key().size()};
-    if (!asked_.contains(name)) names.push_back(path_of(name));
+    if (!field.value().is_null() && !asked_.contains(name)) names.push_back(path_of(name));
   }
   return names;
 }

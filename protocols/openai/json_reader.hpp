@@ -42,7 +42,7 @@ public:
 
   /// The full name of a field.
   [[nodiscard]] std::string path_of(std::string_view name) const;
-  /// Fields that nobody asked for.
+  /// Fields that nobody asked for, but for those that are null.
   [[nodiscard]] std::vector<std::string> unasked() const;
 
 private:

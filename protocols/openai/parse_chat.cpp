@@ -3,6 +3,7 @@
 #include "openai/parse_tools.hpp"
 #include "openai/unsupported.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -58,6 +59,8 @@ std::string parse_content(json_reader& message, role who) {
   return joined;
 }
 
+constexpr std::array<std::string_view, 7> reasoning_efforts{"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+
 /// A template looks variables up one after the other.
 constexpr std::size_t template_kwargs_max = 64;
 
@@ -71,7 +74,13 @@ void parse_template_fields(json_reader& body, template_values& values, chat_requ
     values.add(*body.value("documents"), "documents");
     into.documents = to_template_value(*body.value("documents"));
   }
+  const auto effort = body.text("reasoning_effort"); // a hint, for templates that read it
+  if (effort && std::ranges::find(reasoning_efforts, *effort) == reasoning_efforts.end())
+    fail(invalid_value("reasoning_effort", "'reasoning_effort' must be 'none', 'minimal', 'low', 'medium', 'high', "
+                                           "'xhigh' or 'max'."));
   const auto* given = body.object("chat_template_kwargs");
+  if (effort && (given == nullptr || !given->contains("reasoning_effort")))
+    into.template_hints.emplace_back("reasoning_effort", jinja::value::content(*effort));
   if (given == nullptr) return;
   if (given->size() > template_kwargs_max)
     fail(invalid_value("chat_template_kwargs", "'chat_template_kwargs' may have up to " +
@@ -90,7 +99,7 @@ void parse_template_fields(json_reader& body, template_values& values, chat_requ
 }
 
 std::vector<chat_message> parse_messages(json_reader& body, const request_limits& limits, template_values& values,
-                                         std::vector<std::string>& ignored) {
+                                         common_request& into) {
   const auto* list = body.array("messages");
   if (list == nullptr) fail(invalid_value("messages", "'messages' is required."));
   if (list->empty()) fail(invalid_value("messages", "'messages' must not be empty."));
@@ -103,19 +112,25 @@ std::vector<chat_message> parse_messages(json_reader& body, const request_limits
     const auto path = "messages[" + std::to_string(i) + "]";
     if (!(*list)[i].is_object()) fail_type(path, "an object", (*list)[i]);
     json_reader reader{(*list)[i].get_object(), path};
-    refuse_unsupported_message(reader);
+    refuse_unsupported_message(reader, limits, into);
     chat_message message;
     message.who = parse_role(reader);
     message.content = parse_content(reader, message.who);
+    if (const auto type = reader.text("type"); type && *type != "text" && *type != "message") // evaluation harnesses
+      fail(unsupported(reader.path_of("type"), "Only messages of type 'message' or 'text' are supported."));
     message.name = reader.text("name").value_or("");
     if (message.who == role::tool) message.tool_call_id = reader.text("tool_call_id").value_or("");
     if (message.who == role::assistant) {
-      message.tool_calls = parse_tool_calls(reader, limits, values, ignored);
-      message.reasoning = reader.text("reasoning_content").value_or("");
+      message.tool_calls = parse_tool_calls(reader, limits, values);
+      auto reasoning = reader.text("reasoning_content");
+      if (auto newer_name = reader.text("reasoning"); !reasoning) reasoning = std::move(newer_name);
+      message.reasoning = reasoning.value_or("");
       if (auto refusal = reader.text("refusal"); refusal && message.content.empty())
         message.content = *std::move(refusal);
     }
-    for (auto& name : reader.unasked()) ignored.push_back(std::move(name));
+    // An assistant's message is what some server answered, with fields of its own; clients send it back as it is.
+    if (message.who != role::assistant)
+      for (auto& name : reader.unasked()) into.unknown.push_back(std::move(name));
     messages.push_back(std::move(message));
   }
   return messages;
@@ -136,9 +151,9 @@ expected<chat_request, api_error> parse_chat(std::string_view text, const reques
     json_reader body{value.get_object()};
     chat_request request;
     template_values values{limits};
-    refuse_unsupported_chat(body);
+    refuse_unsupported_chat(body, limits, request);
     parse_common(body, defaults, limits, request);
-    request.messages = parse_messages(body, limits, values, request.unknown);
+    request.messages = parse_messages(body, limits, values, request);
     parse_template_fields(body, values, request);
     parse_tools(body, limits, values, request);
     request.add_special_tokens = body.boolean("add_special_tokens").value_or(false);

@@ -30,7 +30,8 @@ void parse_sampling(json_reader& body, const request_defaults& defaults, common_
   s.repetition_penalty =
       body.number("repetition_penalty", 0.0F, float_limit, true).value_or(defaults.repetition_penalty);
   if (const auto seed =
-          body.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()))
+          body.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
+      seed && *seed != -1) // vLLM and llama.cpp: any
     into.seed = static_cast<std::uint64_t>(*seed);
 }
 
@@ -165,6 +166,7 @@ void parse_identity(json_reader& body, common_request& into) {
   // Labels for the provider's own records: checked, without effect on the answer.
   static_cast<void>(body.text("safety_identifier"));
   static_cast<void>(body.text("prompt_cache_key"));
+  static_cast<void>(body.text("prompt_cache_retention"));
   if (const auto* metadata = body.object("metadata"))
     for (const auto& field : *metadata)
       if (!field.value().is_string())
@@ -199,7 +201,7 @@ std::vector<token_id> parse_tokens(const json::array& from, const std::string& p
 
 void parse_common(json_reader& body, const request_defaults& defaults, const request_limits& limits,
                   common_request& into) {
-  refuse_unsupported_common(body);
+  refuse_unsupported_common(body, limits, into);
   parse_identity(body, into);
   parse_priorities(body, limits, into);
   parse_sampling(body, defaults, into);

@@ -60,7 +60,7 @@ expected<completion_request, api_error> parse_completion(std::string_view text, 
     const auto value = parse_body(text, limits.body_bytes_max, limits.depth_max);
     json_reader body{value.get_object()};
     completion_request request;
-    refuse_unsupported_completion(body);
+    refuse_unsupported_completion(body, limits, request);
     request.echo = body.boolean("echo").value_or(false);
     request.only_prompt = request.echo && asks_for_none(body);
     parse_common(body, defaults, limits, request);

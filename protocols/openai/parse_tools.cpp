@@ -45,7 +45,7 @@ void add_unknown(const json_reader& from, std::vector<std::string>& unknown) {
   for (auto& name : from.unasked()) unknown.push_back(std::move(name));
 }
 
-function_tool parse_tool(const json::value& value, const std::string& path, bool& strict, chat_request& into) {
+function_tool parse_tool(const json::value& value, const std::string& path, chat_request& into) {
   if (!value.is_object()) fail_type(path, "an object", value);
   json_reader tool{value.get_object(), path};
   const auto type = tool.text("type");
@@ -62,7 +62,7 @@ function_tool parse_tool(const json::value& value, const std::string& path, bool
     out.parameters = *parameters;
   else
     out.parameters = json::object{{"type", "object"}, {"properties", json::object{}}};
-  strict = reader.boolean("strict").value_or(false);
+  static_cast<void>(reader.boolean("strict")); // forced calls always follow the schema, others never
   add_unknown(reader, into.unknown);
   return out;
 }
@@ -77,7 +77,7 @@ void parse_choice(json_reader& body, const std::vector<function_tool>& tools, ch
       into.choice = tool_choice::none;
     } else if (name == "required") {
       into.choice = tool_choice::required;
-    } else if (name != "auto") {
+    } else if (name != "auto") { // which is what there is without it
       fail(invalid_value("tool_choice", "'tool_choice' must be 'none', 'auto', 'required' or a function."));
     }
   } else if (choice->is_object()) {
@@ -96,7 +96,7 @@ void parse_choice(json_reader& body, const std::vector<function_tool>& tools, ch
   } else {
     fail_type("tool_choice", "a string or an object", *choice);
   }
-  if (tools.empty() && into.choice != tool_choice::none && into.choice != tool_choice::automatic)
+  if (tools.empty() && into.choice != tool_choice::none)
     fail(invalid_value("tool_choice", "'tool_choice' needs 'tools'."));
 }
 
@@ -196,7 +196,6 @@ void template_values::add(const json::value& value, const std::string& path) {
 
 void parse_tools(json_reader& body, const request_limits& limits, template_values& values, chat_request& into) {
   std::vector<function_tool> tools;
-  std::string strict_path;
   const auto* list = body.array("tools");
   if (list != nullptr && !list->empty()) {
     if (list->size() > limits.tools_max)
@@ -204,22 +203,22 @@ void parse_tools(json_reader& body, const request_limits& limits, template_value
                                       std::to_string(list->size()) + "."));
     for (std::size_t i = 0; i < list->size(); ++i) {
       const auto path = "tools[" + std::to_string(i) + "]";
-      bool strict = false;
-      tools.push_back(parse_tool((*list)[i], path, strict, into));
-      if (strict) strict_path = path + ".function.strict";
+      tools.push_back(parse_tool((*list)[i], path, into));
       for (std::size_t j = 0; j < i; ++j)
         if (tools[j].name == tools[i].name)
           fail(invalid_value(path + ".function.name", "Two tools are named '" + tools[i].name + "'."));
     }
     values.add(*body.value("tools"), "tools");
     into.tools = to_template_value(*body.value("tools"));
+    for (const auto& tool : tools) into.tool_names.push_back(tool.name);
   }
   parse_choice(body, tools, into);
   into.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
   const bool forced = into.choice == tool_choice::required || into.choice == tool_choice::named;
-  if (!strict_path.empty() && !forced)
-    fail(unsupported(strict_path, "'strict' is supported with 'tool_choice': 'required' or a function."));
   if (!forced) return;
+  if (into.stop.ignore_eos)
+    fail(invalid_value("ignore_eos", "'ignore_eos' and 'tool_choice' contradict each other: the answer ends where its "
+                                     "calls are complete."));
   if (!into.sampling.json_schema.empty())
     fail(invalid_value("tool_choice", "'tool_choice' and 'response_format' ask for different answers."));
   into.sampling.json_schema = answer_schema(tools, into);
@@ -231,7 +230,7 @@ void parse_tools(json_reader& body, const request_limits& limits, template_value
 }
 
 std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request_limits& limits,
-                                             template_values& values, std::vector<std::string>& unknown) {
+                                             template_values& values) {
   std::vector<chat_tool_call> out;
   const auto* list = message.array("tool_calls");
   if (list == nullptr) return out;
@@ -243,24 +242,24 @@ std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request
     json_reader call{(*list)[i].get_object(), place};
     if (call.text("type").value_or("function") != "function")
       fail(unsupported(call.path_of("type"), "Only calls of type 'function' are supported."));
-    static_cast<void>(call.value("index")); // clients that collect streams send it back
     const auto* function = call.object("function");
     if (function == nullptr) fail_missing(call.path_of("function"));
     json_reader reader{*function, call.path_of("function")};
     chat_tool_call one;
     one.id = call.text("id").value_or("");
-    one.name = parse_name(reader);
+    // What the model wrote, right or wrong, was told to the client, who sends it back for good.
+    auto name = reader.text("name");
+    if (!name) fail_missing(reader.path_of("name"));
+    if (name->empty())
+      fail(invalid_value(reader.path_of("name"), "'" + reader.path_of("name") + "' must not be empty."));
+    one.name = *std::move(name);
     one.arguments = reader.text("arguments").value_or("{}");
     if (one.arguments.empty()) one.arguments = "{}";
     json::error_code problem;
     json::parse_options options;
     options.max_depth = limits.depth_max;
     const auto arguments = json::parse({one.arguments.data(), one.arguments.size()}, problem, {}, options);
-    if (problem || !arguments.is_object())
-      fail(invalid_value(reader.path_of("arguments"), "'" + reader.path_of("arguments") + "' must be a JSON object."));
-    values.add(arguments, reader.path_of("arguments"));
-    add_unknown(call, unknown);
-    add_unknown(reader, unknown);
+    if (!problem) values.add(arguments, reader.path_of("arguments"));
     out.push_back(std::move(one));
   }
   return out;

@@ -22,6 +22,6 @@ void parse_tools(json_reader& body, const request_limits& limits, template_value
 
 /// An assistant's `tool_calls`.
 [[nodiscard]] std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request_limits& limits,
-                                                           template_values& values, std::vector<std::string>& unknown);
+                                                           template_values& values);
 
 } // namespace godwit::protocols::openai

@@ -305,6 +305,9 @@ std::string model_object(const model_card& model) {
   append_integer(out, model.created_s);
   out += R"(,"owned_by":)";
   append_json_string(out, model.owned_by);
+  out += R"(,"root":)";
+  append_json_string(out, model.root.empty() ? model.id : model.root);
+  out += R"(,"parent":null)";
   if (model.max_model_len > 0) {
     out += R"(,"max_model_len":)";
     append_integer(out, model.max_model_len);

@@ -10,7 +10,8 @@ namespace godwit::protocols::openai {
 
 namespace {
 
-void refuse_unknown(const json_reader& body) {
+void refuse_unknown(const json_reader& body, const request_limits& limits) {
+  if (limits.lists_unsupported) return;
   if (const auto names = body.unasked(); !names.empty()) fail(unknown_parameter(names.front()));
 }
 
@@ -30,14 +31,14 @@ expected<tokenize_request, api_error> parse_tokenize(std::string_view text, cons
       if (!chat) return unexpected{std::move(chat.error())};
       request.chat = std::move(*chat);
       for (const auto& name : request.chat->unknown) // parse_chat does not know this one
-        if (name != "return_token_strs") fail(unknown_parameter(name));
+        if (name != "return_token_strs" && !limits.lists_unsupported) fail(unknown_parameter(name));
       return request;
     }
     auto prompt = body.text("prompt");
     if (!prompt) fail(invalid_value("prompt", "'prompt' or 'messages' is required."));
     request.prompt = *std::move(prompt);
     request.add_special_tokens = body.boolean("add_special_tokens").value_or(true);
-    refuse_unknown(body);
+    refuse_unknown(body, limits);
     return request;
   } catch (parse_failure& failure) {
     return unexpected{std::move(failure.error)};
@@ -72,7 +73,7 @@ expected<detokenize_request, api_error> parse_detokenize(std::string_view text, 
                                        std::to_string(limits.context_length) + ", not " +
                                        std::to_string(tokens->size()) + "."));
     request.tokens = parse_tokens(*tokens, "tokens", limits.vocabulary);
-    refuse_unknown(body);
+    refuse_unknown(body, limits);
     return request;
   } catch (parse_failure& failure) {
     return unexpected{std::move(failure.error)};

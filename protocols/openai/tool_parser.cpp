@@ -193,7 +193,12 @@ private:
   bool call(emission& out) {
     const auto space = spaces(held_);
     if (space == held_.size()) return false;
-    const auto head = read_call_head(std::string_view(held_).substr(space));
+    // Without a marker an answer in JSON may look like a call, and is one only if there is such a function.
+    const bool marked = format_ != tool_format::llama;
+    auto head = read_call_head(std::string_view(held_).substr(space), !marked);
+    if (!marked && head.found != call_head::kind::more && !how_.functions.empty() &&
+        std::ranges::find(how_.functions, head.name) == how_.functions.end())
+      head.found = call_head::kind::none;
     switch (head.found) {
     case call_head::kind::more:
       if (held_.size() <= undecided_bytes_max) return false;

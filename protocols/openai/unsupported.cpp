@@ -10,7 +10,7 @@ namespace json = boost::json;
 namespace {
 
 /// The value, besides null, that asks for nothing.
-enum class neutral : std::uint8_t { none, no, yes, either, one, empty, text_modality, choice, tier, medium };
+enum class neutral : std::uint8_t { none, no, yes, one, empty, text_modality, choice, tier, medium };
 
 struct known_parameter {
   std::string_view name;
@@ -49,8 +49,7 @@ constexpr known_parameter chat_parameters[] = {
     {"modalities", neutral::text_modality},
     {"audio", neutral::none},
     {"prediction", neutral::none},
-    {"reasoning_effort", neutral::none},
-    {"include_reasoning", neutral::either},
+    {"include_reasoning", neutral::yes}, // what a model thinks is part of its text
     {"web_search_options", neutral::none},
     {"verbosity", neutral::medium},
     {"chat_template", neutral::none},
@@ -80,8 +79,6 @@ bool asks_for_nothing(const json::value& value, neutral passes) {
     return value.is_bool() && !value.get_bool();
   case neutral::yes:
     return value.is_bool() && value.get_bool();
-  case neutral::either:
-    return value.is_bool();
   case neutral::one:
     return value.is_number() && integral(value) == 1;
   case neutral::empty:
@@ -98,17 +95,29 @@ bool asks_for_nothing(const json::value& value, neutral passes) {
   return false;
 }
 
-void refuse(json_reader& from, std::span<const known_parameter> parameters) {
-  for (const auto& parameter : parameters)
-    if (const auto* value = from.value(parameter.name); value != nullptr && !asks_for_nothing(*value, parameter.passes))
-      fail(unsupported(from.path_of(parameter.name)));
+void refuse(json_reader& from, std::span<const known_parameter> parameters, const request_limits& limits,
+            common_request& into) {
+  for (const auto& parameter : parameters) {
+    const auto* value = from.value(parameter.name);
+    if (value == nullptr || asks_for_nothing(*value, parameter.passes)) continue;
+    if (!limits.lists_unsupported) fail(unsupported(from.path_of(parameter.name)));
+    into.unknown.push_back(from.path_of(parameter.name));
+  }
 }
 
 } // namespace
 
-void refuse_unsupported_common(json_reader& body) { refuse(body, common_parameters); }
-void refuse_unsupported_completion(json_reader& body) { refuse(body, completion_parameters); }
-void refuse_unsupported_chat(json_reader& body) { refuse(body, chat_parameters); }
-void refuse_unsupported_message(json_reader& message) { refuse(message, message_parameters); }
+void refuse_unsupported_common(json_reader& body, const request_limits& limits, common_request& into) {
+  refuse(body, common_parameters, limits, into);
+}
+void refuse_unsupported_completion(json_reader& body, const request_limits& limits, common_request& into) {
+  refuse(body, completion_parameters, limits, into);
+}
+void refuse_unsupported_chat(json_reader& body, const request_limits& limits, common_request& into) {
+  refuse(body, chat_parameters, limits, into);
+}
+void refuse_unsupported_message(json_reader& message, const request_limits& limits, common_request& into) {
+  refuse(message, message_parameters, limits, into);
+}
 
 } // namespace godwit::protocols::openai

@@ -2,13 +2,16 @@
 
 #include "openai/json_reader.hpp"
 
+#include <godwit/protocols/openai/request.hpp>
+
 /// Parameters of OpenAI's API and of vLLM that are known and not supported (yet).
 namespace godwit::protocols::openai {
 
-/// Fails on the first one that asks for anything: a value that means "as usual" passes.
-void refuse_unsupported_common(json_reader& body);
-void refuse_unsupported_completion(json_reader& body);
-void refuse_unsupported_chat(json_reader& body);
-void refuse_unsupported_message(json_reader& message);
+/// Fails on the first one that asks for anything, or lists all such in `unknown` (request_limits::lists_unsupported): a
+/// value that means "as usual" passes.
+void refuse_unsupported_common(json_reader& body, const request_limits& limits, common_request& into);
+void refuse_unsupported_completion(json_reader& body, const request_limits& limits, common_request& into);
+void refuse_unsupported_chat(json_reader& body, const request_limits& limits, common_request& into);
+void refuse_unsupported_message(json_reader& message, const request_limits& limits, common_request& into);
 
 } // namespace godwit::protocols::openai

@@ -196,6 +196,47 @@ TEST_F(OpenaiEdgeChoices, TheTokenizersFieldsAreUsedOrRefusedToo) {
             200);
 }
 
+TEST_F(OpenaiEdgeChoices, EachDrawnTokenHasItsLogProbabilityAlsoTheLast) {
+  // All tokens end an answer: one is drawn, and harnesses count on its entry behind those of the prompt.
+  std::string all;
+  for (std::uint32_t id = 0; id < 128; ++id) all += (id == 0 ? "" : ",") + std::to_string(id);
+  const auto answer =
+      answer_to(R"({"prompt":[9,8,7],"max_tokens":400,"echo":true,"logprobs":1,"temperature":1,"seed":3,)"
+                R"("stop_token_ids":[)" +
+                all + "]}");
+  const auto& choice = answer.at("choices").at(0);
+  ASSERT_EQ(choice.at("finish_reason"), "stop");
+  const auto drawn = answer.at("usage").at("completion_tokens").to_number<std::size_t>();
+  EXPECT_EQ(choice.at("logprobs").at("token_logprobs").as_array().size(), 3 + drawn);
+}
+
+TEST_F(OpenaiEdgeChoices, AStopTokenIsShownWhereStopsAre) {
+  std::string all;
+  for (std::uint32_t id = 0; id < 128; ++id) all += (id == 0 ? "" : ",") + std::to_string(300 + id);
+  const std::string base = R"({"prompt":"A hacker is","max_tokens":400,"seed":7,"stop_token_ids":[)" + all + "]";
+  const auto without = answer_to(base + "}");
+  const auto with = answer_to(base + R"(,"include_stop_str_in_output":true})");
+  const auto& end = without.at("choices").at(0).at("stop_reason");
+  ASSERT_TRUE(end.is_int64());
+  const std::vector<protocols::token_id> id{static_cast<protocols::token_id>(end.as_int64())};
+  EXPECT_EQ(text_of(with, 0), text_of(without, 0) + tokens->decode(id, true));
+}
+
+TEST_F(OpenaiEdgeChoices, WhatIsIgnoredIsNamedWhereThatIsWanted) {
+  const std::string fields = R"(,"max_tokens":2,"use_beam_search":true,"no,such\nfield":1})";
+  EXPECT_EQ(complete(R"({"prompt":"x")" + fields)->whole.status, 400);
+  restart({}, 512, 0, true);
+  const auto answer = complete(R"({"prompt":"x")" + fields);
+  ASSERT_EQ(answer->whole.status, 200) << answer->whole.body;
+  EXPECT_EQ(answer->whole.fields.find("X-Godwit-Ignored"), "use_beam_search, no?such?field");
+  EXPECT_EQ(
+      call("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}],"max_tokens":2,"foo":1})")
+          ->whole.fields.find("X-Godwit-Ignored"),
+      "foo");
+  EXPECT_FALSE(complete(R"({"prompt":"x","max_tokens":2})")->whole.fields.contains("X-Godwit-Ignored"));
+  EXPECT_EQ(complete(R"({"prompt":"x","temperature":-1})")->whole.status, 400);
+}
+
 TEST_F(OpenaiEdgeChoices, AModelsNameIsFoundAsClientsEncodeIt) {
   EXPECT_EQ(call("GET", "/v1/models/sim%2Dmodel")->whole.status, 200);
   EXPECT_EQ(call("GET", "/v1/models/sim%2model")->whole.status, 404);

@@ -28,7 +28,8 @@ protected:
     tokens = model->tokens;
     restart({});
   }
-  void restart(sim_cluster_options options, std::uint32_t context = 512, std::uint64_t logprobs_told_max = 0) {
+  void restart(sim_cluster_options options, std::uint32_t context = 512, std::uint64_t logprobs_told_max = 0,
+               bool lenient = false) {
     edge.reset();
     cluster.reset();
     options.vocabulary = tokens->size();
@@ -40,6 +41,7 @@ protected:
     o.limits.execution_levels = {"normal", "high"};
     o.limits.vocabulary = static_cast<std::uint32_t>(tokens->size());
     if (logprobs_told_max > 0) o.limits.logprobs_told_max = logprobs_told_max;
+    o.limits.lists_unsupported = lenient;
     o.metrics = &metrics.emplace_back();
     edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), std::move(o));
   }

@@ -11,8 +11,8 @@ export const supported = [
   { field: 'top_p', at: 'ch', value: 0.5, wrong: [0, 2], note: '' },
   { field: 'n', at: 'ch', value: 2, wrong: [0, 129], note: 'the answers share the KV of the prompt; answer i has `seed` + i' },
   { field: 'best_of', at: 'c', value: 2, wrong: [0, 1000], note: 'the `n` of them whose tokens are the most probable on average; not streamed above `n`' },
-  { field: 'stop', at: 'ch', value: ['a', 'b', 'c', 'd'], wrong: [17, [''], ['a', 'b', 'c', 'd', 'e']], note: 'up to 4' },
-  { field: 'seed', at: 'ch', value: 7, wrong: ['x'], note: 'the same text for the same seed, wherever it runs' },
+  { field: 'stop', at: 'ch', value: ['a', 'b', 'c', 'd', 'e'], wrong: [17, [''], Array(65).fill('a')], note: 'up to 64' },
+  { field: 'seed', at: 'ch', value: 7, wrong: ['x'], note: 'the same text for the same seed, wherever it runs; -1: any' },
   { field: 'presence_penalty', at: 'ch', value: 0.5, wrong: [3], note: '-2 to 2' },
   { field: 'frequency_penalty', at: 'ch', value: 0.5, wrong: [-3], note: '-2 to 2' },
   { field: 'logit_bias', at: 'ch', value: { 5: -100 }, wrong: [{ five: 1 }], note: 'up to 1,024 tokens, -100 to 100' },
@@ -34,6 +34,7 @@ export const supported = [
   { field: 'metadata', at: 'ch', value: { a: 'b' }, wrong: [{ a: 1 }], note: 'labels; have no effect' },
   { field: 'safety_identifier', at: 'ch', value: 'u', wrong: [1], note: 'a label; has no effect' },
   { field: 'prompt_cache_key', at: 'ch', value: 'u', wrong: [1], note: 'a label; prefixes are found by their tokens' },
+  { field: 'prompt_cache_retention', at: 'ch', value: '24h', wrong: [1], note: 'has no effect' },
   { field: 'timeout', at: 'ch', value: 30, wrong: [0, 'x'], note: 'seconds from arrival to end, then 504; `frontend.request_timeout` without it' },
   { field: 'top_k', at: 'ch', value: 5, wrong: [-2], note: 'vLLM; 0 or -1: off' },
   { field: 'min_p', at: 'ch', value: 0.1, wrong: [2], note: 'vLLM' },
@@ -53,6 +54,7 @@ export const supported = [
   { field: 'continue_final_message', at: 'h', value: true, wrong: [1], with: { add_generation_prompt: false }, note: 'vLLM; with `add_generation_prompt` false' },
   { field: 'documents', at: 'h', value: [], wrong: [1], note: 'vLLM; for templates that show them' },
   { field: 'chat_template_kwargs', at: 'h', value: {}, wrong: [1], note: 'vLLM; handed to the template' },
+  { field: 'reasoning_effort', at: 'h', value: 'low', wrong: ['much'], note: 'a hint, handed to the template' },
 ];
 
 // Known, not supported: a 400 that names the field, `code` "unsupported_parameter". The value that asks for nothing
@@ -80,7 +82,7 @@ export const refused = [
   { field: 'service_tier', at: 'ch', value: 'flex', passes: 'auto' },
   { field: 'functions', at: 'h', value: [{ name: 'f' }], passes: [] },
   { field: 'function_call', at: 'h', value: { name: 'f' }, passes: 'none' },
-  { field: 'reasoning_effort', at: 'h', value: 'low' },
+  { field: 'include_reasoning', at: 'h', value: false, passes: true },
   { field: 'modalities', at: 'h', value: ['text', 'audio'], passes: ['text'] },
   { field: 'audio', at: 'h', value: { voice: 'x', format: 'wav' } },
   { field: 'prediction', at: 'h', value: { type: 'content', content: 'x' } },

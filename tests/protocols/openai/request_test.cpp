@@ -15,6 +15,7 @@ using testing::HasSubstr;
 request_limits limits() {
   request_limits bounds;
   bounds.vocabulary = 1000;
+  bounds.stops_max = 2;
   return bounds;
 }
 
@@ -47,7 +48,7 @@ TEST(CompletionRequest, TakesTheDefaultsWhereTheClientSaysNothing) {
 
 TEST(CompletionRequest, ReadsEverythingSupported) {
   const auto parsed = completion(R"(
-    "model":"m","max_tokens":7,"temperature":0.25,"top_p":0.5,"top_k":40,"min_p":0.125,"seed":-1,"stop":["a","b"],
+    "model":"m","max_tokens":7,"temperature":0.25,"top_p":0.5,"top_k":40,"min_p":0.125,"seed":-2,"stop":["a","b"],
     "stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"presence_penalty":1,
     "frequency_penalty":-2.0,"repetition_penalty":1.5,"min_tokens":3,"ignore_eos":true,"stop_token_ids":[4,5],
     "skip_special_tokens":false,"include_stop_str_in_output":true,"priority":-4,"request_id":"run-1.a","user":"u",
@@ -60,7 +61,7 @@ TEST(CompletionRequest, ReadsEverythingSupported) {
   EXPECT_EQ(r.sampling.top_p, 0.5F);
   EXPECT_EQ(r.sampling.top_k, 40);
   EXPECT_EQ(r.sampling.min_p, 0.125F);
-  EXPECT_EQ(r.seed, ~std::uint64_t{0});
+  EXPECT_EQ(r.seed, ~std::uint64_t{1});
   EXPECT_THAT(r.stop_strings, ElementsAre("a", "b"));
   EXPECT_TRUE(r.stream && r.include_usage && r.continuous_usage);
   EXPECT_EQ(r.sampling.presence_penalty, 1.0F);
@@ -118,9 +119,59 @@ TEST(ChatRequest, LogprobsWithoutTopGiveTheChosenTokensOnly) {
 }
 
 TEST(ApiRequest, NullIsTheSameAsAbsent) {
-  EXPECT_TRUE(
+  const auto parsed =
       completion(R"("temperature":null,"stop":null,"seed":null,"stream":null,"stream_options":null,"logprobs":null,
-                            "tools":null,"logit_bias":null,"n":null,"user":null,"max_tokens":null)"));
+                            "tools":null,"logit_bias":null,"n":null,"user":null,"max_tokens":null,"no_such":null)");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_THAT(parsed->unknown, ElementsAre());
+  // As a client has them that writes all fields of all roles.
+  const auto messages =
+      parse_chat(R"({"messages":[{"role":"user","content":"x","tool_calls":null,"tool_call_id":null,"name":null}]})",
+                 {}, limits());
+  ASSERT_TRUE(messages) << messages.error().message;
+  EXPECT_THAT(messages->unknown, ElementsAre());
+}
+
+TEST(ApiRequest, ASeedOfMinusOneIsNone) {
+  EXPECT_FALSE(completion(R"("seed":-1)")->seed);
+  EXPECT_EQ(completion(R"("seed":0)")->seed, 0U);
+}
+
+TEST(ApiRequest, WhatIsNotSupportedIsListedWhereThatIsWanted) {
+  auto lists = limits();
+  lists.lists_unsupported = true;
+  const auto parsed =
+      parse_completion(R"({"prompt":"p","suffix":"x","use_beam_search":true,"bad_words":[],"foo":1})", {}, lists);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_THAT(parsed->unknown, testing::UnorderedElementsAre("suffix", "use_beam_search", "foo"));
+  const auto chatted =
+      parse_chat(R"({"messages":[{"role":"user","content":"x","audio":{}}],"verbosity":"low"})", {}, lists);
+  ASSERT_TRUE(chatted) << chatted.error().message;
+  EXPECT_THAT(chatted->unknown, testing::UnorderedElementsAre("verbosity", "messages[0].audio"));
+  EXPECT_FALSE(parse_completion(R"({"prompt":"p","temperature":-1})", {}, lists)) << "what is supported must be right";
+}
+
+TEST(ChatRequest, TakesWhatOtherServersAnsweredAndHarnessesSend) {
+  const auto parsed = parse_chat(R"({"messages":[{"role":"user","content":"hi","type":"text"},
+      {"role":"assistant","content":"yes","reasoning":"because","provider":{"a":1},"tool_calls":[
+          {"id":"c","type":"function","extra_content":{},"function":{"name":"get weather","arguments":"{\"city\":"}}]},
+      {"role":"tool","tool_call_id":"c","content":"no such tool"}]})",
+                                 {}, limits());
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_THAT(parsed->unknown, ElementsAre());
+  EXPECT_EQ(parsed->messages[1].reasoning, "because");
+  EXPECT_EQ(parsed->messages[1].tool_calls[0], (chat_tool_call{"c", "get weather", "{\"city\":"}));
+  EXPECT_EQ(parse_chat(R"({"messages":[{"role":"user","content":"hi","type":"image"}]})", {}, limits()).error().param,
+            "messages[0].type");
+}
+
+TEST(ChatRequest, AnEffortIsForTheTemplate) {
+  EXPECT_EQ(chat(R"("reasoning_effort":"high")")->template_hints.size(), 1U);
+  EXPECT_EQ(chat(R"("reasoning_effort":null)")->template_hints.size(), 0U);
+  EXPECT_EQ(
+      chat(R"("reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":"high"})")->template_hints.size(),
+      0U);
+  EXPECT_EQ(chat(R"("reasoning_effort":"much")").error().param, "reasoning_effort");
 }
 
 TEST(ApiRequest, WhatNobodyKnowsIsIgnoredButNamed) {
@@ -197,7 +248,7 @@ INSTANTIATE_TEST_SUITE_P(
                     fault{R"({"prompt":"p","min_tokens":17})", "min_tokens", "exceeds"},
                     fault{R"({"prompt":"p","seed":"x"})", "seed", "an integer"},
                     fault{R"({"prompt":"p","stop":""})", "stop", "empty"},
-                    fault{R"({"prompt":"p","stop":["a","b","c","d","e"]})", "stop", "up to 4"},
+                    fault{R"({"prompt":"p","stop":["a","b","c"]})", "stop", "up to 2"},
                     fault{R"({"prompt":"p","stop":["a",2]})", "stop[1]", "a string"},
                     fault{R"({"prompt":"p","stop":7})", "stop", "a string or an array"},
                     fault{R"({"prompt":"p","stop_token_ids":[-1]})", "stop_token_ids[0]", "from 0 to 999"},

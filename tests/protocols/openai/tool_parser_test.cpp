@@ -116,6 +116,16 @@ TEST(ToolParser, MistralCallsAreAList) {
 
 TEST(ToolParser, LlamaCallsAreTheWholeAnswer) {
   expect(tool_format::llama, "{\"name\": \"f\", \"parameters\": {\"a\": \"b\"}}", {"", {"f({\"a\": \"b\"})"}});
+  // An answer in JSON is no call because it has a name.
+  for (const auto* answer :
+       {R"({"name": "Ada", "born": 1815})", R"({"born": 1815, "name": "Ada"})", R"({"name": "Ada"})"})
+    expect(tool_format::llama, answer, {answer, {}});
+  tool_parser::options known;
+  known.functions = {"f", "g"};
+  expect(tool_format::llama, R"({"name": "h", "parameters": {"a": 1}})",
+         {R"({"name": "h", "parameters": {"a": 1}})", {}}, known);
+  expect(tool_format::llama, R"({"name": "g", "parameters": {"a": 1}})", {"", {R"(g({"a": 1}))"}}, known);
+  expect(tool_format::llama, R"({"parameters": {"a": 1}, "name": "g"})", {"", {R"(g({"a":1}))"}}, known);
   expect(tool_format::llama,
          "<|python_tag|>{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}",
          {"", {"f({})", "g({})"}});

@@ -110,8 +110,9 @@ TEST(Tools, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(chat(R"("tools":[{"type":"function","function":{"name":"f","parameters":[]}}])")),
             "tools[0].function.parameters");
   EXPECT_EQ(param(chat("\"tools\":[" + std::string(add) + "," + add + "]")), "tools[1].function.name");
-  EXPECT_EQ(param(chat(R"("tools":[{"type":"function","function":{"name":"f","strict":true}}])")),
+  EXPECT_EQ(param(chat(R"("tools":[{"type":"function","function":{"name":"f","strict":1}}])")),
             "tools[0].function.strict");
+  EXPECT_EQ(param(with_tools(R"(,"tool_choice":"required","ignore_eos":true)")), "ignore_eos");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":"some")")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":{"type":"function","function":{"name":"other"}})")), "tool_choice");
   EXPECT_EQ(param(chat(R"("tool_choice":"required")")), "tool_choice");
@@ -127,6 +128,16 @@ TEST(Tools, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(chat("\"documents\":[" + zeros + "]")), "documents");
 }
 
+TEST(Tools, AreTakenAsFrameworksSendThem) {
+  const auto strict = chat(R"("tools":[{"type":"function","function":{"name":"f","strict":true}}])");
+  ASSERT_TRUE(strict) << strict.error().message;
+  EXPECT_EQ(strict->choice, tool_choice::automatic);
+  EXPECT_THAT(strict->tool_names, testing::ElementsAre("f"));
+  const auto none = chat(R"("tools":[],"tool_choice":"auto")");
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_EQ(none->choice, tool_choice::none);
+}
+
 TEST(Tools, MessagesTellOfCallsAndTheirResults) {
   const auto parsed =
       chat(R"("n":1)",
@@ -137,10 +148,8 @@ TEST(Tools, MessagesTellOfCallsAndTheirResults) {
   ASSERT_EQ(parsed->messages[1].tool_calls.size(), 1U);
   EXPECT_EQ(parsed->messages[1].tool_calls[0], (chat_tool_call{"c1", "weather", "{\"city\": \"Bern\"}"}));
   EXPECT_EQ(parsed->messages[2].tool_call_id, "c1");
-  const auto broken = chat(R"("n":1)", R"(,{"role":"assistant","tool_calls":[{"id":"c","function":
-      {"name":"f","arguments":"[1]"}}]})");
-  ASSERT_FALSE(broken);
-  EXPECT_EQ(broken.error().param, "messages[1].tool_calls[0].function.arguments");
+  EXPECT_EQ(chat(R"("n":1)", R"(,{"role":"assistant","tool_calls":[{"id":"c","function":{"name":""}}]})").error().param,
+            "messages[1].tool_calls[0].function.name");
   EXPECT_EQ(chat(R"("n":1)", R"(,{"role":"assistant","content":"x","tool_calls":[{}]})").error().param,
             "messages[1].tool_calls[0].function");
 }

@@ -37,6 +37,7 @@ struct served_model {
   /// How conversations are told to it; never null.
   std::shared_ptr<const protocols::openai::chat_template> chat =
       std::make_shared<const protocols::openai::chat_template>();
+  std::string root = {}; ///< told with it: where its files are; empty: its name
 };
 
 /// What is known of an HTTP request when its answer has ended.

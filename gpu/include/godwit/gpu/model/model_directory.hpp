@@ -20,6 +20,7 @@ namespace godwit::gpu::model {
 /// the tokenizer lies below the vocabulary's size. Cheap to copy; all parts are immutable and shared.
 struct model_directory {
   std::string name; ///< last part of the directory's path, or "default"; what /v1/models shows
+  std::string path; ///< of the directory, as it was given; empty: no directory
   config configuration;
   std::shared_ptr<const weights> tensors; ///< keeps the files mapped
   std::shared_ptr<const tokenizer> tokens;

@@ -53,6 +53,8 @@ public:
   /// True where the template's text has this in it.
   [[nodiscard]] bool writes(std::string_view marker) const;
   [[nodiscard]] bool shows_tools() const;
+  /// True where the model has no template of its own.
+  [[nodiscard]] bool built_in() const noexcept { return !compiled_; }
   /// How the model writes its calls, as far as the template tells.
   [[nodiscard]] tool_format calls() const noexcept { return calls_; }
 

@@ -32,7 +32,7 @@ struct request_limits {
   std::size_t messages_max = 4096;
   std::size_t tools_max = 128;
   std::size_t template_values_max = 100'000; ///< of JSON in tools, calls, documents and chat_template_kwargs together
-  std::size_t stops_max = 4;
+  std::size_t stops_max = 64;
   std::size_t stop_bytes_max = 1024;
   std::size_t stop_token_ids_max = 128;
   std::int32_t logprobs_max = 20;
@@ -43,6 +43,8 @@ struct request_limits {
   std::size_t schema_bytes_max = 64U << 10U;
   double timeout_s_max = 24.0 * 3600.0;
   std::uint32_t vocabulary = 0; ///< token ids lie below; 0: not checked
+  /// What is known and not supported is listed among the unknown fields, not refused.
+  bool lists_unsupported = false;
   /// Names that `execution_priority` may have, by level; the first is what requests get that name none.
   std::vector<std::string> execution_levels{"normal"};
 };
@@ -72,7 +74,9 @@ struct common_request {
   std::string request_id;           ///< the client's; empty: none
   std::string cache_salt;
   std::string user;
-  std::vector<std::string> unknown; ///< names of fields nobody knows: whoever serves the request refuses it
+  /// Names of fields nobody knows (or supports, with `lists_unsupported`): whoever serves the request refuses it, or
+  /// says which were ignored.
+  std::vector<std::string> unknown;
 };
 
 /// One prompt of /v1/completions: text, or tokens as they are.
@@ -95,7 +99,7 @@ enum class role : std::uint8_t { system, developer, user, assistant, tool };
 struct chat_tool_call {
   std::string id;
   std::string name;
-  std::string arguments; ///< a JSON object
+  std::string arguments; ///< a JSON object, unless the model broke off within it
   friend bool operator==(const chat_tool_call&, const chat_tool_call&) = default;
 };
 
@@ -121,6 +125,8 @@ struct chat_request : common_request {
   jinja::value tools;                  ///< the list as the client sent it; undefined: none
   jinja::value documents;              ///< undefined: none
   jinja::variables template_variables; ///< `chat_template_kwargs`
+  jinja::variables template_hints;     ///< for a template that reads them; nothing to any other
+  std::vector<std::string> tool_names; ///< of `tools`
   tool_choice choice = tool_choice::none;
   std::string chosen_tool;         ///< when named
   bool parallel_tool_calls = true; ///< false: at most one call an answer

@@ -46,6 +46,8 @@ public:
   struct options {
     std::uint32_t calls_max = 128; ///< further calls are left out
     std::string function;          ///< tool_format::arguments: whose
+    /// tool_format::llama, which marks no call: those that there are; another's name is text. Empty: any.
+    std::vector<std::string> functions;
   };
 
   explicit tool_parser(tool_format format);
