@@ -18,11 +18,17 @@ int main(int argc, char** argv) {
     const bool on_gpu = end != argv + argc;
     session out(static_cast<int>(end - argv), argv, 3);
     const served_model model(on_gpu);
-    for (const auto where : {setup::two_processes, setup::in_process}) {
-      measure_stalls(out, model, where);
-      measure_bystanders(out, model, where);
-    }
-    return out.result();
+    bool failed = false; // what one part cannot measure others may
+    for (const auto where : {setup::two_processes, setup::in_process})
+      for (const auto measure : {measure_stalls, measure_bystanders}) {
+        try {
+          measure(out, model, where);
+        } catch (const std::exception& failure) {
+          std::fprintf(stderr, "bench_migration: %s\n", failure.what());
+          failed = true;
+        }
+      }
+    return failed ? 1 : out.result();
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_migration: %s\n", failure.what());
     return 1;

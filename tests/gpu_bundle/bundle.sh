@@ -91,7 +91,7 @@ chmod +x "$out/run-checks.sh"
 # leave room for several checks on a machine that ends a command after ten minutes.
 has() { [[ -x $out/bin/$1 ]]; }
 check() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4"; }
-sanitizer() { check "${2%% *} of ${1%_test}" 600 must "compute-sanitizer --tool $2 --error-exitcode 1 bin/$1"; }
+sanitizer() { check "${2%% *} of ${1%_test}" 540 must "compute-sanitizer --tool $2 --error-exitcode 1 bin/$1"; }
 {
   echo "# check, seconds it may take, must or may, command (run in this folder, with bin/ in PATH, lib/ found, and how many GPUs there are in GPUS)"
   for name in "${programs[@]}"; do

@@ -90,6 +90,10 @@ expect '3 passed, 0 failed, 0 skipped' "$folder/said"
 sed -i 's/^\(.*gpu_absent.*\t[0-9]*\t\)must/\1may/' "$bundle/checks.tsv"
 checks 1 --only absent # nothing passed
 expect '^gpu_absent_test +skipped +skipped: .*no such device' "$folder/said"
+# A check's whole name means that one, and there may be several.
+checks 0 --only gpu_good_test --only 'racecheck of gpu_good'
+expect '2 passed, 0 failed, 0 skipped' "$folder/said"
+[[ $(find "$folder/results" -type f | grep -cv '\.md$\|\.tar\.gz$') == 0 ]] || fail "beside reports and archives there is more"
 checks 2 --only nonsense
 checks 2 --nonsense
 checks 0 --list

@@ -8,7 +8,8 @@ usage() {
   cat <<'END'
 usage: run-checks.sh [--only TEXT] [--limit SECONDS] [--cublas DIR] [--results DIR] [--list]
 
-  --only TEXT      only checks whose names hold TEXT; the report has it in its name
+  --only TEXT      only the check of this name or, where there is none, those whose names hold TEXT; several are allowed;
+                   the report has them in its name
   --limit SECONDS  for each check, where its own limit is longer
   --cublas DIR     where this machine has libcublasLt (found by itself in /usr/local/cuda*, ldconfig, and Python's nvidia
                    packages)
@@ -19,7 +20,7 @@ What the machine needs: README.md beside this script.
 END
 }
 
-only="" limit_max="" cublas="" results=$here/results list=0
+wanted=() limit_max="" cublas="" results=$here/results list=0
 while (($#)); do
   case $1 in
   --only | --limit | --cublas | --results)
@@ -28,7 +29,7 @@ while (($#)); do
       exit 2
     }
     case $1 in
-    --only) only=$2 ;;
+    --only) wanted+=("$2") ;;
     --limit) limit_max=$2 ;;
     --cublas) cublas=$2 ;;
     --results) results=$2 ;;
@@ -54,8 +55,19 @@ done
 
 # One line a check: name, seconds it may take, "must" or "may" be skipped where there is a GPU, command. Tabs between them.
 names=() limits=() needs=() commands=()
+only=$(IFS=+; printf '%s' "${wanted[*]}")
+is_name() { cut -f1 "$here/checks.tsv" | grep -qxF -- "$1"; }
+# Whether a check of this name is one of those wanted.
+is_wanted() {
+  local one
+  ((${#wanted[@]})) || return 0
+  for one in "${wanted[@]}"; do
+    if [[ $1 == "$one" ]] || { [[ $1 == *"$one"* ]] && ! is_name "$one"; }; then return 0; fi
+  done
+  return 1
+}
 while IFS=$'\t' read -r name limit need command; do
-  [[ -n $name && $name != \#* && $name == *"$only"* ]] || continue
+  [[ -n $name && $name != \#* ]] && is_wanted "$name" || continue
   if [[ -n $limit_max ]] && ((limit_max < limit)); then limit=$limit_max; fi
   names+=("$name") limits+=("$limit") needs+=("$need") commands+=("$command")
 done <"$here/checks.tsv"
@@ -69,11 +81,12 @@ if ((list)); then
 fi
 
 # Where the programs are: here, or, where this folder cannot be written to, in one that goes at the end.
-home=$here
+home=$here temporary=()
+trap '((${#temporary[@]} == 0)) || rm -rf "${temporary[@]}"' EXIT
 if [[ -f $here/contents.tar.gz && ! -d $here/bin ]]; then
   if [[ ! -w $here ]]; then
     home=$(mktemp -d "${TMPDIR:-/tmp}/gpu-bundle.XXXXXX") || exit 1
-    trap 'rm -rf "$home"' EXIT
+    temporary+=("$home")
     ln -s "$here"/{golden,bench} "$home"/
   fi
   tar -C "$home" -xzf "$here/contents.tar.gz" || {
@@ -153,8 +166,9 @@ done
 slug() { printf '%s' "$1" | tr -c 'A-Za-z0-9_' '-' | tr -s '-' | sed 's/^-//; s/-$//'; }
 stamp=$today-$(slug "${gpu:-no-gpu}")${only:+-$(slug "$only")}
 mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 1
-logs=$results/logs/$stamp
-rm -rf "$logs"
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpu-logs.XXXXXX") || exit 1 # the archive has them: some machines give few files back
+temporary+=("$work")
+logs=$work/$stamp
 mkdir -p "$logs" || exit 1
 report=$results/$stamp.md
 archive=$results/$stamp.tar.gz
@@ -194,7 +208,7 @@ save() {
       echo "\`\`\`"
     done
   } >"$report.part" && mv "$report.part" "$report"
-  tar -C "$results/logs" -czf "$archive.part" "$stamp" -C "$results" "$stamp.md" && mv "$archive.part" "$archive"
+  tar -C "$work" -czf "$archive.part" "$stamp" -C "$results" "$stamp.md" && mv "$archive.part" "$archive"
 }
 
 # note NAME RESULT SECONDS EXIT WORDS
@@ -269,6 +283,7 @@ machine=$(
   cat "$here/version.txt" 2>/dev/null
 )
 for i in "${!names[@]}"; do
+  [[ -z $gpu ]] || save # what is cut off with all else is at least not taken for one that was not begun
   run_check "${names[i]}" "${limits[i]}" "${needs[i]}" "${commands[i]}"
   save # after each: the machine may end this before the last one
 done

@@ -78,6 +78,11 @@ std::shared_ptr<const gemm_plans::plan> gemm_plans::plan_for(const gemm_job& job
   check(cublasLtMatmulPreferenceSetAttribute(wanted.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                              sizeof workspace),
         "a product's preference");
+  // Sums in f32, also those of parts that are summed up afterwards: by itself it may hold them in y's type.
+  const std::uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  check(cublasLtMatmulPreferenceSetAttribute(wanted.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
+                                             sizeof sums),
+        "a product's preference");
   cublasLtMatmulHeuristicResult_t best{};
   int found = 0;
   check(cublasLtMatmulAlgoGetHeuristic(handle_, made->operation, made->w, made->x, made->y, made->y, wanted.get(), 1,

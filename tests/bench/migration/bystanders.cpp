@@ -21,9 +21,14 @@ using protocols::instance_id;
 
 constexpr std::uint32_t mover_tokens = 1024, bystander_tokens = 256;
 constexpr std::uint32_t bystanders_each = 2; ///< on each instance
-constexpr std::uint32_t pool_tokens = 12288; ///< of an instance
-/// Machines that others use get faster and slower within seconds: what is compared takes short turns, many of them.
-constexpr double window = 0.3; ///< seconds; a migration may take longer
+/// Machines that others use get faster and slower within seconds: what is compared takes short turns, many of them. A
+/// GPU decodes so much faster that as long turns would fill the pool with a few of them.
+struct pace {
+  explicit pace(const served_model& model)
+      : window(model.on_gpu() ? 0.03 : 0.3), pool_tokens(model.on_gpu() ? 32'000 : 12'288) {}
+  double window;             ///< seconds; a migration may take longer
+  std::uint32_t pool_tokens; ///< of an instance
+};
 /// Seconds of a repetition, about: less tells 1.02 from 1.05 by chance.
 constexpr double migrating_time = 20, copying_time = 4;
 /// Of the copying thread's time: what the default was before the device chose it.
@@ -69,7 +74,8 @@ struct totals {
 class scene {
 public:
   scene(const served_model& model, setup where, double copy_share, bool one_core, totals& moved)
-      : moved_(moved), world_(model, {pool_tokens, copy_share, false, one_core}, where), mover_(world_, mover_tokens) {
+      : pace_(model), moved_(moved), world_(model, {pace_.pool_tokens, copy_share, false, one_core}, where),
+        mover_(world_, mover_tokens), turn_(pace_.window) {
     for (std::uint32_t i = 0; i < 2 * bystanders_each; ++i) {
       auto& one = bystanders_.emplace_back(std::make_unique<stream>(world_, bystander_tokens));
       one->move(instance_id{i % 2});
@@ -83,7 +89,7 @@ public:
                                          [](const auto& a, const auto& b) { return a->length() < b->length(); })
                             ->get()
                             ->length();
-    return bystanders_each * length + mover_.length() < pool_tokens / 4 * 3;
+    return bystanders_each * length + mover_.length() < pace_.pool_tokens / 4 * 3;
   }
 
   /// Seconds for a step of a bystander while `during` runs: all their tokens in the time, for the mover slows down
@@ -115,7 +121,7 @@ public:
       do {
         moved_.bytes += static_cast<double>(swap().bytes);
         moved_.moves += 1;
-      } while (seconds_between(start, now()) < window);
+      } while (seconds_between(start, now()) < pace_.window);
       turn_ = seconds_between(start, now());
       moved_.seconds += turn_;
     });
@@ -127,11 +133,12 @@ public:
 
 private:
   protocols::migration_report swap() { return mover_.move(instance_id{mover_.instance() == instance_id{0} ? 1U : 0U}); }
+  pace pace_;
   totals& moved_;
   world world_;
   stream mover_;
   std::vector<std::unique_ptr<stream>> bystanders_;
-  double turn_ = window; ///< seconds that the last migrations took, and the turn without any takes too
+  double turn_; ///< seconds that the last migrations took, and the turn without any takes too
 };
 
 /// Steps get longer with each token, and the machine's speed changes: each turn is compared with the mean of the quiet
