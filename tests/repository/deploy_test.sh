@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# That godwit takes the command lines of examples/deploy: deploy_test.sh GODWIT.
+set -euo pipefail
+godwit=$1
+cd "$(dirname "$0")/../../examples/deploy"
+
+# What the machine would put in, and the model that every build has.
+filled() { sed -e 's/\$(POD_IP)/127.0.0.1/; s/\$(POD_NAME)/member-1/; s#^/model$#default#'; }
+
+# The argument lists of kubernetes.yaml, one line a list, words apart by tabs.
+lists=$(awk '/^ *args:$/ {inside = 1; line = ""; next}
+  inside && /^ *- / {sub(/^ *- /, ""); sub(/ +#.*/, ""); line = line (line == "" ? "" : "\t") $0; next}
+  inside {print line; inside = 0}' kubernetes.yaml)
+count=0
+while IFS=$'\t' read -r -a words; do
+  mapfile -t words < <(printf '%s\n' "${words[@]}" | filled)
+  "$godwit" "${words[@]}" --print-config >/dev/null || {
+    echo "kubernetes.yaml: godwit refuses: ${words[*]}" >&2
+    exit 1
+  }
+  count=$((count + 1))
+done <<<"$lists"
+((count == 2)) || {
+  echo "kubernetes.yaml: $count command lines instead of 2" >&2
+  exit 1
+}
+
+mapfile -t words < <(sed -n 's/^CMD \[\(.*\)\]$/\1/p' Dockerfile | tr -d '" ' | tr ',' '\n')
+"$godwit" "${words[@]}" --print-config >/dev/null
+echo "deploy: right"
