@@ -42,8 +42,9 @@ struct migration_pair {
 /// * A source has requests, and is ready or terminates. By `freeness` it has less than `source_below`; by `defrag` its
 ///   head of line demands all that is free or more (freeness at most 0).
 /// * A terminating instance is a source unless by `never`, no destination, and content with any destination that
-///   has memory left over (freeness above 0), `destination_above` or not: it has to get empty while others are busy.
-/// * A destination is ready and has places in queue and batch.
+///   has memory left over (freeness above 0), `destination_above` or not, be it a source otherwise: it has to get empty
+///   while others are busy.
+/// * A destination is ready and has places in queue and batch. But for those that terminate it is no source.
 /// * The source's freeness is below the destination's, whatever the thresholds say.
 ///
 /// `loads` has each instance at most once, in any order. Costs O(instances log instances), whatever runs on them.
