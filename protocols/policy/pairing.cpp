@@ -26,8 +26,11 @@ struct node {
 
 bool has_requests(const load_report& r) noexcept { return std::uint64_t{r.running} + r.waiting + r.migrating > 0; }
 
-/// And demands all that is free or more, so that it does not start before somebody leaves.
-bool head_waits(const load_report& r, double freeness) noexcept { return r.waiting > 0 && freeness <= 0; }
+/// And demands all that is free or more, so that it does not start before somebody leaves. What is kept free as
+/// headroom keeps nobody from starting.
+bool head_waits(const load_report& r) noexcept {
+  return r.waiting > 0 && std::uint64_t{r.blocks_used} + r.queued_blocks >= r.blocks_total;
+}
 
 class rules {
 public:
@@ -42,7 +45,7 @@ public:
     case migration_policy::none:
       return false;
     case migration_policy::defrag:
-      return head_waits(*n.load, n.freeness);
+      return head_waits(*n.load);
     case migration_policy::freeness:
       return n.freeness < s_.source_below;
     }
@@ -93,7 +96,7 @@ std::vector<std::string_view> migration_policy_names() {
 
 migration_cause::kind mark_cause(const load_report& source) noexcept {
   if (source.terminating) return migration_cause::kind::drain;
-  return head_waits(source, freeness(source)) ? migration_cause::kind::defrag : migration_cause::kind::freeness;
+  return head_waits(source) ? migration_cause::kind::defrag : migration_cause::kind::freeness;
 }
 
 std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads, const pairing_settings& settings,

@@ -206,6 +206,20 @@ TEST(Pairing, DefragmentationEndsWhenTheHeadOfLineCanStart) {
   EXPECT_EQ(pair_instances({source, load_of(2)}, defrag), pairs{});
 }
 
+// Who waits for the next step needs nobody to leave, however much is kept free for others.
+TEST(Pairing, HeadroomAloneIsNoReasonToDefragment) {
+  auto source = load_of(1, 20, 4);
+  source.headroom_blocks = 98;
+  source.waiting = 1;
+  source.queued_blocks = 79; // F = -97
+  EXPECT_EQ(pair_instances({source, load_of(2)}, by(migration_policy::defrag)), pairs{});
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {}), pairs{pair_of(1, 2)}) << "by its freeness";
+  EXPECT_EQ(mark_cause(source), migration_cause::kind::freeness);
+  source.queued_blocks = 80;
+  EXPECT_EQ(pair_instances({source, load_of(2)}, by(migration_policy::defrag)), pairs{pair_of(1, 2)});
+  EXPECT_EQ(mark_cause(source), migration_cause::kind::defrag);
+}
+
 TEST(Pairing, TellsTheSourceWhy) {
   auto source = load_of(1, 95, 5);
   EXPECT_EQ(mark_cause(source), migration_cause::kind::freeness);
