@@ -19,7 +19,7 @@ protocols::provisioning_settings node::provisioning_of(const node_options& optio
 }
 
 drain_answer node::drain(const drain_instance& order) {
-  return drain_answer{decide(provisioning::drain_wanted{order.instance, order.drains}).refusal};
+  return drain_answer{decide(provisioning::drain_wanted{order.instance, order.drains, order.leaves}).refusal};
 }
 
 void node::carry_out(scaling_wish wish) {

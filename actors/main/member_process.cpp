@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
-#include <vector>
 
 namespace godwit::main {
 
@@ -143,27 +142,25 @@ bool member_process::drain(milliseconds timeout, const std::function<bool()>& hu
   const auto deadline = clock::now() + timeout;
   const auto at_first = state();
   if (!at_first.head) return false;
-  std::vector<std::size_t> leaving;
-  bool all = true;
   for (std::size_t i = 0; i < at_first.pairs.size(); ++i) {
     if (at_first.pairs[i].stopped) continue;
     const auto id = protocols::instance_id{at_first.first.value() + static_cast<std::uint32_t>(i)};
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - clock::now());
     if (left <= milliseconds(0) || hurry()) return false;
-    const auto answer = system_->ask(at_first.head, std::min(left, connect_timeout), actors::drain_instance{id, true});
+    auto order = actors::drain_instance{id, true};
+    order.leaves = true;
+    const auto answer = system_->ask(at_first.head, std::min(left, connect_timeout), order);
     if (!answer) return false;
-    if (!answer->error.empty()) {
+    if (!answer->error.empty()) { // the last one: what the others got rid of would be here
       log_.info("instance {} does not drain: {}", id.value(), answer->error);
-      if (at_first.pairs[i].ready) return false; // the last one: what the others got rid of would be here
-      all = false;
-    } else {
-      leaving.push_back(i);
+      return false;
     }
   }
   for (;;) {
     const auto now = state();
     if (!now.joined || now.joins != at_first.joins) return false; // another head knows nothing of it
-    if (std::ranges::all_of(leaving, [&](std::size_t i) { return now.pairs[i].stopped; })) return all;
+    // Those that started meanwhile, too.
+    if (std::ranges::all_of(now.pairs, &actors::pair_entry::stopped)) return true;
     if (clock::now() >= deadline || hurry()) return false;
     std::this_thread::sleep_for(poll_interval);
   }

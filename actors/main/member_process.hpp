@@ -62,9 +62,9 @@ public:
   [[nodiscard]] std::optional<start_error> wait_joined(const std::function<bool()>& give_up);
   /// Until every instance takes requests, whatever becomes of the head meanwhile.
   [[nodiscard]] std::optional<start_error> wait_ready(const std::function<bool()>& give_up);
-  /// Has the head take all instances out, so that their requests move to others, KV and all, and waits until they are
-  /// empty. False: some were not after `timeout`, or the head is gone, or has nowhere to move them to, or somebody is
-  /// in a `hurry`, which is asked a few times a second.
+  /// Tells the head that this process ends and has it take all instances out, so that their requests move to others, KV
+  /// and all, and waits until all are stopped. False: some were not after `timeout`, or the head is gone, or has
+  /// nowhere to move them to, or somebody is in a `hurry`, which is asked a few times a second.
   bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry);
   /// Tells the head and stops the instances. Requests that are here still are computed anew elsewhere.
   void leave();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 namespace godwit::protocols {
@@ -20,12 +21,16 @@ struct node {
   instance_id instance;
   double freeness = 0;
   const load_report* load = nullptr;
+  bool taken = false; ///< as a destination
 };
 
 bool has_requests(const load_report& r) noexcept { return std::uint64_t{r.running} + r.waiting + r.migrating > 0; }
 
-/// And demands all that is free or more, so that it does not start before somebody leaves.
-bool head_waits(const load_report& r, double freeness) noexcept { return r.waiting > 0 && freeness <= 0; }
+/// And demands all that is free or more, so that it does not start before somebody leaves. What is kept free as
+/// headroom keeps nobody from starting.
+bool head_waits(const load_report& r) noexcept {
+  return r.waiting > 0 && std::uint64_t{r.blocks_used} + r.queued_blocks >= r.blocks_total;
+}
 
 class rules {
 public:
@@ -40,7 +45,7 @@ public:
     case migration_policy::none:
       return false;
     case migration_policy::defrag:
-      return head_waits(*n.load, n.freeness);
+      return head_waits(*n.load);
     case migration_policy::freeness:
       return n.freeness < s_.source_below;
     }
@@ -91,7 +96,7 @@ std::vector<std::string_view> migration_policy_names() {
 
 migration_cause::kind mark_cause(const load_report& source) noexcept {
   if (source.terminating) return migration_cause::kind::drain;
-  return head_waits(source, freeness(source)) ? migration_cause::kind::defrag : migration_cause::kind::freeness;
+  return head_waits(source) ? migration_cause::kind::defrag : migration_cause::kind::freeness;
 }
 
 std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads, const pairing_settings& settings,
@@ -101,27 +106,41 @@ std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads
   for (const auto& load : loads) nodes.push_back({load.instance, freeness(load), &load});
 
   const rules is{settings};
-  std::vector<const node*> sources;
-  std::vector<const node*> destinations;
-  for (const auto& n : nodes) {
+  std::vector<node*> leaving;
+  std::vector<node*> sources;
+  std::vector<node*> destinations;
+  for (auto& n : nodes) {
     if (is.is_source(n))
-      sources.push_back(&n);
+      (n.load->terminating ? leaving : sources).push_back(&n);
     else if (rules::has_places(*n.load))
       destinations.push_back(&n);
   }
+  std::ranges::sort(leaving, less_free);
   std::ranges::sort(sources, less_free);
   std::ranges::sort(destinations, freer);
-  const auto leaving = std::ranges::find_if_not(sources, [](const node* n) { return n->load->terminating; });
-  if (const auto count = leaving - sources.begin(); count > 1)
-    std::rotate(sources.begin(),
-                sources.begin() + static_cast<std::ptrdiff_t>(round % static_cast<std::uint64_t>(count)), leaving);
-  // Whoever terminates comes first and is content with less; when one of the others is not content with the freest that
-  // is left, none behind it is, since those have more themselves and would get less.
+
   std::vector<migration_pair> result;
-  for (std::size_t i = 0; i < std::min(sources.size(), destinations.size()); ++i) {
-    if (!is.go_together(*sources[i], *destinations[i])) break;
-    result.push_back({sources[i]->instance, destinations[i]->instance});
+  const auto pair_up = [&](const std::vector<node*>& from, const std::vector<node*>& to) {
+    // When one is not content with the freest that is left, none behind it is: it has as much itself or more, and would
+    // get less.
+    for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+      if (!is.go_together(*from[i], *to[i])) break;
+      to[i]->taken = true;
+      result.push_back({from[i]->instance, to[i]->instance});
+    }
+  };
+  // Whoever terminates comes first and is content with less: where all others are busy, with one that is a source.
+  if (!leaving.empty()) {
+    auto hosts = destinations;
+    std::ranges::copy_if(sources, std::back_inserter(hosts), [](const node* n) { return rules::has_places(*n->load); });
+    std::ranges::sort(hosts, freer);
+    std::ranges::rotate(leaving, leaving.begin() + static_cast<std::ptrdiff_t>(round % leaving.size()));
+    pair_up(leaving, hosts);
+    const auto taken = [](const node* n) { return n->taken; };
+    std::erase_if(sources, taken);
+    std::erase_if(destinations, taken);
   }
+  pair_up(sources, destinations);
   return result;
 }
 

@@ -147,9 +147,10 @@ void autoscaler::follow_drain(const scaling_view& view) noexcept {
   if (!drain_) return;
   const auto load = std::ranges::find(view.loads, *drain_, &load_report::instance);
   const bool there = load != view.loads.end();
-  // It is over when the instance is gone, or takes requests again; but the order to begin may still be on its way.
-  const bool may_begin = there && decided_ && view.now_ns - *decided_ < settings_.hold_ns;
-  if (!there || (!load->terminating && !may_begin)) drain_.reset();
+  // It is over when the instance is gone, or takes requests again; but the last order may still be on its way. What
+  // drains on after it was to stay is an operator's by now, and will not come back.
+  const bool on_its_way = there && decided_ && view.now_ns - *decided_ < settings_.hold_ns;
+  if (!there || (!on_its_way && (!load->terminating || kept_))) drain_.reset();
 }
 
 // What holds at this moment is enough for the rule `total`, but it looks rarely; for the first time after a hold.
@@ -205,7 +206,9 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   decision->dry = settings_.mode == scaling_mode::dry_run;
   decided_ = now;
   forget();
-  if (decision->what == scaling_decision::kind::in && !decision->dry) drain_ = decision->instance;
+  if (decision->dry) return decision;
+  if (decision->what == scaling_decision::kind::in) drain_ = decision->instance;
+  kept_ = decision->what == scaling_decision::kind::keep;
   return decision;
 }
 

@@ -84,7 +84,7 @@ void provisioning::scale_in(instance_id id) {
 provisioning::spare_search provisioning::find_spare() const {
   spare_search search;
   for (const auto& [first, p] : processes_) {
-    if (p.late || p.returned) continue;
+    if (p.late || p.returned || p.leaves) continue;
     for (std::size_t i = 0; i < p.instances.size(); ++i) {
       const auto& books = p.instances[i];
       const auto id = instance_id{first.value() + static_cast<std::uint32_t>(i)};
@@ -159,7 +159,7 @@ void provisioning::give_up(std::uint64_t number, std::string_view why) {
   auto text = "gave up " + (order.name.empty() ? numbered(order.spare) : order.name) + " after " +
               milliseconds(now_ - order.at_ns) + ": " + std::string(why);
   if (order.name.empty()) {
-    if (auto* books = find(order.spare)) {
+    if (auto* books = find(order.spare); books != nullptr && !keeper_of(order.spare)->leaves) {
       const auto pause = later(0, settings_.timeout_ns, books->attempts);
       books->left_alone_until_ns = later(now_, settings_.timeout_ns, books->attempts);
       ++books->attempts;

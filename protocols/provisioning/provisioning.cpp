@@ -166,16 +166,36 @@ std::string provisioning::why_not_drain(instance_id id) const {
   return numbered(id) + " is the last one that takes requests";
 }
 
+// Nothing of it is to be started any more, and what is not ready has nothing to get rid of. What is ready drains when
+// it is asked for.
+void provisioning::note_leaving(process& p) {
+  p.leaves = true;
+  std::vector<std::uint64_t> spares;
+  for (const auto& o : orders_)
+    if (o.name.empty() && keeper_of(o.spare) == &p) spares.push_back(o.number);
+  for (const auto number : spares) give_up(number, "its process leaves");
+  for (std::size_t i = 0; i < p.instances.size(); ++i) {
+    auto& books = p.instances[i];
+    if (books.stopped() || (books.said.ready && !books.said.stopped)) continue;
+    if (books.drains())
+      books.why = leaving::by_hand;
+    else
+      drain(instance_id{p.first.value() + static_cast<std::uint32_t>(i)}, leaving::by_hand);
+  }
+}
+
 void provisioning::on(const drain_wanted& e) {
   auto* books = find(e.instance);
   if (books == nullptr) {
     out_.emplace_back(refuse{"there is no " + numbered(e.instance)});
     return;
   }
+  auto& p = *keeper_of(e.instance);
+  if (e.drains && e.leaves) note_leaving(p);
   const bool drains = !books->stopped() && books->drains();
   if (e.drains) {
-    if (drains)
-      books->why = leaving::by_hand; // autoscaling does not take it back any more
+    if (drains || (e.leaves && books->stopped()))
+      books->why = leaving::by_hand; // autoscaling neither takes it back nor starts it any more
     else if (auto why = why_not_drain(e.instance); !why.empty())
       out_.emplace_back(refuse{std::move(why)});
     else
@@ -187,8 +207,7 @@ void provisioning::on(const drain_wanted& e) {
     return;
   }
   books->attempts = 0;
-  auto& p = *keeper_of(e.instance);
-  p.late = p.returned = false; // somebody wants it
+  p.late = p.returned = p.leaves = false; // somebody wants it
   std::erase(given_up_, p.name);
   go_on(e.instance);
 }

@@ -312,6 +312,22 @@ TEST(Drain, OrderedWhileItDiesItStopsOrStaysAsTheHeadSays) {
   EXPECT_LT(begun, 57);
 }
 
+TEST(Drain, WhereItsProcessLeavesItStopsWhateverBecomesOfItMeanwhile) {
+  for (std::uint64_t steps = 0; steps < 60; ++steps) {
+    SCOPED_TRACE("after " + std::to_string(steps) + " messages");
+    sim_cluster cluster(slow(1 + steps % 3, 2));
+    cluster.cluster->kill(instance_id{1});
+    for (std::uint64_t i = 0; i < steps; ++i) (void)cluster.world.step();
+    auto order = actors::drain_instance{instance_id{1}, true};
+    order.leaves = true;
+    const auto answer = cluster.system->ask(cluster.cluster->node(), 1s, order);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->error, "");
+    cluster.run_for(2s);
+    EXPECT_EQ(entry(cluster.cluster->gate()->view(), 1), nullptr);
+  }
+}
+
 TEST(Drain, WhatAnOperatorDrainsAutoscalingNeitherTakesBackNorCallsItsOwn) {
   for (const bool by_hand_first : {true, false}) {
     sim_cluster cluster(slow(1, 2));

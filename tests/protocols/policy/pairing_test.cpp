@@ -125,6 +125,27 @@ TEST(Pairing, ATerminatingInstanceComesFirstAndIsContentWithLess) {
   EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, 0)}, {}), pairs{}) << "where somebody waits already";
 }
 
+// They are sources themselves, and none of them a destination of anybody else.
+TEST(Pairing, ATerminatingInstanceGetsEmptyWhereAllOthersAreBusy) {
+  auto leaving = load_with_freeness(1, 500), other = load_with_freeness(5, 500);
+  leaving.terminating = other.terminating = true;
+  EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, 2)}, {}), pairs{pair_of(1, 2)});
+  EXPECT_EQ(pair_instances({leaving, load_with_freeness(2, 0)}, {}), pairs{}) << "where somebody waits already";
+  auto full = load_with_freeness(2, 2);
+  full.running_max = full.running;
+  EXPECT_EQ(pair_instances({leaving, full}, {}), pairs{}) << "the batch has no place";
+  std::vector loads{load_with_freeness(2, 1), load_with_freeness(3, 2), load_with_freeness(4, -4), leaving};
+  EXPECT_EQ(pair_instances(loads, {}), pairs{pair_of(1, 3)}) << "the freest of them";
+  loads.push_back(other);
+  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 3), pair_of(5, 2)}));
+  loads.push_back(load_with_freeness(6, 9));
+  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 6), pair_of(5, 3)})) << "one that is no source before them";
+  loads.push_back(load_with_freeness(7, 8));
+  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 6), pair_of(5, 7)})) << "nobody is left for instance 4";
+  loads.push_back(load_with_freeness(8, 7));
+  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 6), pair_of(5, 7), pair_of(4, 8)}));
+}
+
 // One whose requests fit nowhere must not keep another from getting empty.
 TEST(Pairing, ThoseThatTerminateTakeTurnsWhereDestinationsAreFew) {
   auto leaving = load_with_freeness(1, 500), other = load_with_freeness(4, 500);
@@ -183,6 +204,20 @@ TEST(Pairing, DefragmentationEndsWhenTheHeadOfLineCanStart) {
   source.waiting = 0; // it started, and its prompt still lacks these
   source.queued_blocks = 20;
   EXPECT_EQ(pair_instances({source, load_of(2)}, defrag), pairs{});
+}
+
+// Who waits for the next step needs nobody to leave, however much is kept free for others.
+TEST(Pairing, HeadroomAloneIsNoReasonToDefragment) {
+  auto source = load_of(1, 20, 4);
+  source.headroom_blocks = 98;
+  source.waiting = 1;
+  source.queued_blocks = 79; // F = -97
+  EXPECT_EQ(pair_instances({source, load_of(2)}, by(migration_policy::defrag)), pairs{});
+  EXPECT_EQ(pair_instances({source, load_of(2)}, {}), pairs{pair_of(1, 2)}) << "by its freeness";
+  EXPECT_EQ(mark_cause(source), migration_cause::kind::freeness);
+  source.queued_blocks = 80;
+  EXPECT_EQ(pair_instances({source, load_of(2)}, by(migration_policy::defrag)), pairs{pair_of(1, 2)});
+  EXPECT_EQ(mark_cause(source), migration_cause::kind::defrag);
 }
 
 TEST(Pairing, TellsTheSourceWhy) {

@@ -146,8 +146,21 @@ TEST(PolicyProperties, PairingNeverPairsAnInstanceWithItselfOrTwiceAndKeepsToIts
       }
       if (settings.policy == migration_policy::defrag) {
         ASSERT_GT(source.waiting, 0U);
-        ASSERT_LE(f, 0);
+        ASSERT_GE(source.blocks_used + source.queued_blocks, source.blocks_total);
       }
+    }
+    const auto has_places = [](const load_report& load) {
+      return load.ready && !load.terminating && (load.waiting_max == 0 || load.waiting < load.waiting_max) &&
+             (load.running_max == 0 || load.running + load.migrating < load.running_max);
+    };
+    const bool one_stays =
+        settings.policy != migration_policy::never && std::ranges::any_of(list, [&](const auto& l) {
+          return l.terminating && l.running + l.waiting + l.migrating > 0 && !used.contains(l.instance);
+        });
+    for (const auto& load : list) {
+      if (!one_stays || !has_places(load) || freeness(load) <= 0) continue;
+      ASSERT_EQ(std::ranges::count(pairs, load.instance, &migration_pair::destination), 1)
+          << "whoever has memory left over takes from those that terminate";
     }
     for (const auto& load : list) { // whoever is left out had no better claim
       if (pairs.empty() || used.contains(load.instance) || load.terminating || !load.ready) continue;
@@ -156,8 +169,7 @@ TEST(PolicyProperties, PairingNeverPairsAnInstanceWithItselfOrTwiceAndKeepsToIts
         ASSERT_GE(f, before);
       }
       const bool is_source = settings.policy == migration_policy::freeness ? f < settings.source_below : f <= 0;
-      const bool has_places = load.waiting < load.waiting_max && load.running + load.migrating < load.running_max;
-      if (!is_source && has_places) {
+      if (!is_source && has_places(load)) {
         ASSERT_LE(f, last);
       }
     }

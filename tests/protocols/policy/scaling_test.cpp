@@ -286,12 +286,44 @@ TEST(Autoscaler, ADrainThatAnOperatorBeganIsNotTakenBack) {
   EXPECT_EQ(watch(scaler, 0, 10, at(0, loads)), (decisions{{10, kind::out}}));
 }
 
-TEST(Autoscaler, ADrainThatCouldNotBeTakenBackIsTakenBackAgain) {
+// An operator has said meanwhile that it is to go, or its process leaves.
+TEST(Autoscaler, InPlaceOfADrainThatCannotBeTakenBackAnotherInstanceComes) {
   autoscaler scaler{settings_of()};
   EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({90, 90}))), (decisions{{10, kind::in}}));
   auto low = instances({3, 3});
   low[1].terminating = true;
-  EXPECT_EQ(watch(scaler, 11, 32, at(0, low)), (decisions{{21, kind::keep}, {32, kind::keep}}));
+  EXPECT_EQ(watch(scaler, 11, 32, at(0, low)), (decisions{{21, kind::keep}, {32, kind::out}}));
+  EXPECT_EQ(watch(scaler, 33, 70, at(0, low, 1)), decisions{}) << "while it starts nothing else is decided";
+}
+
+TEST(Autoscaler, InPlaceOfADrainThatCannotBeTakenBackAnotherInstanceComesWhereTheyAreTooFew) {
+  auto settings = settings_of();
+  settings.instances_min = 2;
+  autoscaler scaler{settings};
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({90, 90, 90}))), (decisions{{10, kind::in}}));
+  auto left = instances({90, 30, 90});
+  left[2].terminating = true;
+  left.erase(left.begin()); // it died
+  EXPECT_EQ(watch(scaler, 11, 31, at(0, left)), (decisions{{20, kind::keep}, {30, kind::out}}));
+}
+
+TEST(Autoscaler, WhileAnotherInstanceStartsNoneComesInPlaceOfADrainThatCannotBeTakenBack) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({90, 90}))), (decisions{{10, kind::in}}));
+  auto low = instances({3, 3});
+  low[1].terminating = true;
+  EXPECT_EQ(watch(scaler, 11, 50, at(0, low, 1)), (decisions{{21, kind::keep}}));
+}
+
+TEST(Autoscaler, ADrainAfterOneThatWasTakenBackIsTakenBackToo) {
+  autoscaler scaler{settings_of()};
+  auto loads = instances({90, 90});
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, loads)), (decisions{{10, kind::in}}));
+  auto low = instances({3, 3});
+  low[1].terminating = true;
+  EXPECT_EQ(watch(scaler, 11, 21, at(0, low)), (decisions{{21, kind::keep}}));
+  EXPECT_EQ(watch(scaler, 22, 40, at(0, loads)), (decisions{{32, kind::in}})) << "it stayed, and the load fell";
+  EXPECT_EQ(watch(scaler, 41, 51, at(0, low)), (decisions{{51, kind::keep}}));
 }
 
 TEST(Autoscaler, WhileAnOperatorDrainsNothingElseIsDrained) {

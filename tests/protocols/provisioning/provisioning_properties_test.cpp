@@ -39,6 +39,7 @@ struct member_model {
   std::vector<std::uint64_t> numbers; ///< of the last order about each
   std::vector<bool> by_hand;
   bool given_back = false;
+  bool leaves = false; ///< and has told the head
 
   void tell() {
     std::vector<provisioning::instance_news> news;
@@ -98,7 +99,10 @@ public:
       scale(random.below(4) != 0 ? wish::in : wish::keep, any_instance());
       break;
     case 2:
-      by_hand(any_instance(), random.below(2) != 0);
+      if (random.below(8) == 0)
+        announce_end(any_instance());
+      else
+        by_hand(any_instance(), random.below(2) != 0);
       break;
     case 3:
       now += static_cast<std::int64_t>(random.below(8)) * second;
@@ -241,9 +245,23 @@ private:
     if (refused) return;
     m->by_hand[id.value() - m->first] = drains;
     if (drains) return;
-    m->given_back = false;
+    m->given_back = m->leaves = false;
     wanted_again.insert(m->key);
     cancelled.erase(m->name);
+  }
+
+  /// The keeper of this one says that it ends, and what of it loads is not to start. Whether it ends is another matter.
+  void announce_end(instance_id id) {
+    auto* m = keeper_of(id);
+    if (m == nullptr || m->where != place::elsewhere) return;
+    m->leaves = true;
+    for (std::size_t i = 0; i < m->heard.size(); ++i) {
+      const bool stopped = m->heard[i].stopped && m->heard[i].order >= m->numbers[i];
+      if (!stopped && (!m->heard[i].ready || m->heard[i].stopped)) m->by_hand[i] = true;
+    }
+    refused = false;
+    feed(provisioning::drain_wanted{id, true, true});
+    if (!refused) m->by_hand[id.value() - m->first] = true;
   }
 
   // --- what it wants
@@ -273,6 +291,7 @@ private:
     EXPECT_TRUE(m->heard[i].stopped && m->heard[i].order >= m->numbers[i]) << "only what has stopped is started";
     EXPECT_FALSE(m->by_hand[i]) << "an operator stopped it";
     EXPECT_FALSE(m->given_back);
+    EXPECT_FALSE(m->leaves) << m->name << " ends";
     perform(provisioning::drain_instance{order.instance, false, order.number});
   }
   void perform(const provisioning::order_process& order) {

@@ -92,6 +92,10 @@ protected:
   std::vector<std::string> by_hand(std::uint32_t instance, bool drains = true) {
     return feed(provisioning::drain_wanted{instance_id{instance}, drains});
   }
+  /// Its process ends, and asks for this one of its instances.
+  std::vector<std::string> leaves(std::uint32_t instance) {
+    return feed(provisioning::drain_wanted{instance_id{instance}, true, true});
+  }
   std::vector<std::string> wait(std::int64_t time) {
     now += time;
     return feed(provisioning::time_passed{});
@@ -313,6 +317,72 @@ TEST_F(Provisioning, ADrainOfAutoscalingIsTakenBackByItOnly) {
   hear(head, {up(), down(number)});
   EXPECT_EQ(books->scaled_in_total(), 0U);
   EXPECT_THAT(scale(wish::out), IsEmpty()) << "nor started again";
+}
+
+// What moves to it would be computed anew in a moment.
+TEST_F(Provisioning, NothingIsStartedInAProcessThatLeaves) {
+  start(with_provider());
+  join(7, "process-7", place::elsewhere, 2, 2);
+  hear(7, {up(), up()});
+  EXPECT_THAT(scale(wish::in, 2), ElementsAre("drain 2"));
+  const auto first = number;
+  hear(7, {down(first), up()});
+  EXPECT_THAT(leaves(3), ElementsAre("drain 3"));
+  EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-1"));
+  EXPECT_THAT(hear(7, {down(first), down(number)}), IsEmpty()) << "nor is it given back: it goes by itself";
+  EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-2"));
+  EXPECT_THAT(by_hand(3, false), ElementsAre("go on 3"));
+  EXPECT_THAT(scale(wish::out), ElementsAre("start 2")) << "somebody wants the process after all";
+}
+
+TEST_F(Provisioning, WhatIsToStartInAProcessThatLeavesIsGivenUp) {
+  start(with_provider());
+  join(7, "process-7", place::elsewhere, 2, 2);
+  hear(7, {up(), up()});
+  scale(wish::in, 2);
+  hear(7, {down(number), up()});
+  EXPECT_THAT(scale(wish::out), ElementsAre("start 2"));
+  now += second;
+  EXPECT_THAT(leaves(3), ElementsAre("drain 2", "drain 3"));
+  EXPECT_EQ(books->orders(), 0U);
+  EXPECT_EQ(books->failure(), "gave up instance 2 after 1000 ms: its process leaves");
+  EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-2"));
+  EXPECT_THAT(leaves(3), IsEmpty()) << "again";
+  hear(7, {down(number - 1), down(number)});
+  EXPECT_THAT(leaves(3), IsEmpty()) << "not refused: it has what it wants";
+}
+
+TEST_F(Provisioning, WhatLoadsInAProcessThatLeavesIsStoppedAndNotRefused) {
+  start({});
+  join(7, "process-7", place::elsewhere, 2, 3);
+  hear(7, {up(), loading(), loading()});
+  EXPECT_THAT(leaves(2), ElementsAre("drain 3", "drain 4", "drain 2"));
+  EXPECT_TRUE(books->draining(instance_id{3}));
+  EXPECT_THAT(leaves(3), IsEmpty());
+  EXPECT_THAT(hear(7, {up(), up(), loading()}), IsEmpty());
+  EXPECT_TRUE(books->draining(instance_id{3})) << "though it came up before the order reached it";
+  EXPECT_THAT(leaves(9), ElementsAre("no: there is no instance 9"));
+}
+
+TEST_F(Provisioning, AutoscalingTakesNothingBackInAProcessThatLeaves) {
+  start({});
+  join(7, "process-7", place::elsewhere, 2);
+  hear(7, {up()});
+  scale(wish::in, 2);
+  EXPECT_THAT(leaves(2), IsEmpty()) << "it drains already";
+  EXPECT_THAT(scale(wish::keep, 2), IsEmpty());
+  hear(7, {down(number)});
+  feed(provisioning::process_left{7});
+  join(7, "process-7", place::elsewhere, 2);
+  hear(7, {down()});
+  EXPECT_THAT(scale(wish::out), ElementsAre("start 2")) << "it came back";
+}
+
+TEST_F(Provisioning, TheLastOneThatTakesRequestsDoesNotDrainThoughItsProcessLeaves) {
+  start({}, 2);
+  join(7, "process-7", place::elsewhere, 2);
+  hear(7, {up()});
+  EXPECT_THAT(leaves(2), ElementsAre("no: instance 2 is the last one that takes requests"));
 }
 
 TEST_F(Provisioning, WhatCannotBeDrainedIsRefused) {

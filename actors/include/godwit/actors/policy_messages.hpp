@@ -81,7 +81,8 @@ struct history_query {
   auto fields() { return std::tie(request, client_id); }
 };
 
-/// Operator -> head -> its member: drain this instance and stop it once it is empty, or take that back.
+/// Operator -> head -> its member: drain this instance and stop it once it is empty, or take that back. A process that
+/// ends asks it of the head too, for each of its instances.
 ///
 /// The head numbers what it orders of its members' instances. An instance drains, goes on and drains again while
 /// answers are on their way, and only what is said of the last order counts: `instance_drained` and `pair_entry` name
@@ -90,11 +91,12 @@ struct drain_instance {
   protocols::instance_id instance;
   bool drains = true;
   std::uint64_t order = 0; ///< counts up; an operator leaves it to the head
+  bool leaves = false;     ///< its process ends; set by that process alone
 
   drain_instance() = default;
   drain_instance(protocols::instance_id id, bool on, std::uint64_t number = 0)
       : instance(id), drains(on), order(number) {}
-  auto fields() { return std::tie(instance, drains, order); }
+  auto fields() { return std::tie(instance, drains, order, leaves); }
 };
 struct drain_answer {
   std::string error; ///< one line; empty: begun

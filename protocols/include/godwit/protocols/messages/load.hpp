@@ -24,7 +24,8 @@ struct load_report {
   std::uint32_t running_max = 0;
   std::uint32_t migrating = 0; ///< requests out of queue and batch that still hold their blocks here
   /// Virtual usage of what is not in the pool yet: what its head of line demands, and what the prompts of running
-  /// requests still lack. With it freeness is at most 0 exactly where somebody waits and cannot start.
+  /// requests still lack. With it freeness is at most 0 wherever somebody waits and cannot start. Not only there:
+  /// headroom may do it alone, and a head of line that fits exactly, or finds its prefix, starts all the same.
   std::uint32_t queued_blocks = 0;
   std::uint32_t headroom_blocks = 0;   ///< virtual usage of execution priorities: what is kept free for them
   std::uint32_t headroom_profiled = 0; ///< what `auto` headroom means on this instance, kept or not

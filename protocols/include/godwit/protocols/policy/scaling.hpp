@@ -62,7 +62,8 @@ struct scaling_decision {
 /// * Each instance counts with at most 2y and at least -2y (2|x| where that is more), lest one idle instance hide that
 ///   the others are full. It is the freeness that normal requests meet: the headroom of others counts as used.
 /// * Below x for `hold`: the drain that this autoscaler began is taken back; where there is none, one instance more.
-///   Drains that an operator began are not its business. Fewer than `instances_min`: one more at once.
+///   Drains that an operator began, or took over, are not its business: what still drains `hold` after it was to stay
+///   is taken for such a one. Fewer than `instances_min`: one more at once.
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
 ///   of equals. Not where the others would then be below x: it would come back at once.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
@@ -104,6 +105,7 @@ private:
   std::optional<std::int64_t> decided_;
   std::optional<std::int64_t> looked_;
   std::optional<instance_id> drain_; ///< begun by this one
+  bool kept_ = false;                ///< the last decision was to take it back
   std::uint32_t ordered_ = 0;
   std::uint32_t most_ = 0;         ///< that started or were ordered at once, until there were fewer for `hold`
   std::int64_t pending_since_ = 0; ///< when there were more than that, or their orders last changed

@@ -45,6 +45,7 @@ struct provisioning_settings {
 /// after
 ///   `spare_attempts_max` until somebody starts it by hand or its process joins anew.
 /// * What an operator stops, autoscaling neither starts nor gives back.
+/// * In a process that leaves nothing is started, until an operator wants one of its instances after all.
 class provisioning {
 public:
   /// An instance as its member sees it.
@@ -80,6 +81,7 @@ public:
   struct drain_wanted { ///< by an operator
     instance_id instance;
     bool drains = true;
+    bool leaves = false; ///< says its process, which ends: it asks for each of its instances
   };
   struct scaling_wanted { ///< by autoscaling
     scaling_decision::kind what = scaling_decision::kind::out;
@@ -176,6 +178,7 @@ private:
     std::int64_t joined_ns = 0;
     bool late = false;     ///< nobody wants it any more
     bool returned = false; ///< given back
+    bool leaves = false;   ///< ends by itself
     std::vector<instance_books> instances;
   };
   struct open_order {
@@ -202,6 +205,7 @@ private:
   void fulfil(const process& p, instance_id id, bool just_now);
   void note_stop(process& p, instance_id id);
   void stop_late(process& p);
+  void note_leaving(process& p);
   void give_up(std::uint64_t number, std::string_view why);
   void hand_back(process& p, instance_id last);
   void changed();
