@@ -47,7 +47,8 @@ inline load_report random_load(std::uint32_t instance, std::uint64_t sequence, w
   r.headroom_blocks = static_cast<std::uint32_t>(random.below(3) == 0 ? random.below(r.blocks_total + 1U) : 0);
   r.headroom_profiled = static_cast<std::uint32_t>(random.below(r.blocks_total + 1U));
   r.execution_levels = static_cast<std::uint32_t>(random.below(4));
-  r.waiting_tokens = r.waiting == 0 ? 0 : random.below(100'000);
+  r.outstanding_blocks = static_cast<std::uint32_t>(random.below(r.queued_blocks + 1U));
+  r.waiting_blocks = static_cast<std::uint32_t>(r.waiting == 0 ? 0 : random.below(6000));
   return r;
 }
 
