@@ -27,6 +27,7 @@ load_report planner::load() const {
   report.waiting_max = settings_.waiting_max;
   report.running = static_cast<std::uint32_t>(running_.size());
   report.running_max = settings_.running_max;
+  report.places_kept = static_cast<std::uint32_t>(places_taken() - running_.size());
   report.migrating = static_cast<std::uint32_t>(parked_.size());
   const auto outstanding = blocks_outstanding();
   report.queued_blocks = narrowed(outstanding + demand_of_head(outstanding));

@@ -101,7 +101,7 @@ private:
     return sum;
   }
 
-  // Who waits for a place and not for memory counts all that is free as wanted. Places may be held for those that come.
+  // Who waits for a place and not for memory counts all that is free as wanted.
   void check_queued() {
     std::uint64_t outstanding = 0;
     for (const auto* r : in_batch_) outstanding += lacks(*r);
@@ -109,12 +109,9 @@ private:
     const auto wanted = outstanding + (head_ != nullptr ? lacks(*head_) : 0);
     const auto all = std::max<std::uint64_t>(wanted, load_.blocks_total - load_.blocks_used);
     const bool outranks = head_ != nullptr && last_running_ != nullptr && head_->priority < last_running_->priority;
-    if (head_ == nullptr || outranks)
-      compare("queued blocks", load_.queued_blocks, wanted);
-    else if (in_batch_.size() >= load_.running_max)
-      compare("queued blocks", load_.queued_blocks, all);
-    else if (load_.queued_blocks != all)
-      compare("queued blocks", load_.queued_blocks, wanted);
+    const bool starts = head_ == nullptr || outranks || load_.places_taken() < load_.running_max;
+    within("places taken", load_.places_taken(), in_batch_.size(), load_.running_max);
+    compare("queued blocks", load_.queued_blocks, starts ? wanted : all);
   }
 
   void check_freeness() {

@@ -435,6 +435,7 @@ std::string deployment::left_behind(const protocols::cluster_status& status) {
     name("blocks", load.blocks_used, id);
     name("running", load.running, id);
     name("waiting", load.waiting, id);
+    name("places kept", load.places_kept, id);
     name("parked", load.migrating, id);
     name("queued blocks", load.queued_blocks, id);
     name("headroom blocks", load.headroom_blocks, id);

@@ -314,10 +314,17 @@ TEST(ExploreBooks, ARecountFindsWhatIsNotCounted) {
   EXPECT_NE(wrong([](auto& l) { l.execution_levels = 0b11; }), "");
   EXPECT_NE(wrong([](auto& l) { l.outstanding_blocks = 2; }), "");
   EXPECT_NE(wrong([](auto& l) { l.waiting_blocks = 1; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.places_kept = 8; }), "") << "with the one that runs there would be nine";
   // Without a place in the batch, all that is free is wanted and of no use.
   EXPECT_NE(wrong([](auto& l) { l.running_max = 1; }), "");
   EXPECT_EQ(wrong([](auto& l) {
               l.running_max = 1;
+              l.queued_blocks = 16;
+            }),
+            "");
+  EXPECT_NE(wrong([](auto& l) { l.places_kept = 7; }), "");
+  EXPECT_EQ(wrong([](auto& l) {
+              l.places_kept = 7;
               l.queued_blocks = 16;
             }),
             "");

@@ -335,10 +335,14 @@ TEST(DispatchByFreeness, FreeMemoryIsOfNoUseWhereTheBatchHasNoPlace) {
   queued.waiting = 2;
   policy->report(queued);
   EXPECT_EQ(policy->pick(tokens(1))->why.score, 0) << "two wait for the two places";
-  auto parked = load_of(2, 40, 6, 3);
-  parked.migrating = 2;
-  policy->report(parked);
-  EXPECT_EQ(policy->pick(tokens(1))->why.score, 0) << "those on their way out may come back";
+  auto kept = load_of(2, 40, 6, 3);
+  kept.places_kept = 2;
+  policy->report(kept);
+  EXPECT_EQ(policy->pick(tokens(1))->why.score, 0) << "those on their way out may come back, and others in";
+  auto left = load_of(2, 40, 6, 4);
+  left.migrating = 2; // from the queue
+  policy->report(left);
+  EXPECT_EQ(policy->pick(tokens(1))->why.score, 10);
 }
 
 TEST(DispatchByFreeness, OfQueuesTheShorterOneIsFreerThoughTheirHeadsAreEqual) {

@@ -27,7 +27,7 @@ struct instance_model {
   [[nodiscard]] bool may_be_picked() const {
     if (!report.ready || report.terminating || stale) return false;
     if (report.waiting_max == 0) return true;
-    const auto taken = report.running + report.migrating;
+    const auto taken = report.running + report.places_kept;
     const auto places = report.waiting_max + (report.running_max > taken ? report.running_max - taken : 0);
     return report.waiting + picked < places;
   }
@@ -156,7 +156,7 @@ TEST(PolicyProperties, PairingNeverPairsAnInstanceWithItselfOrTwiceAndKeepsToIts
         ASSERT_GE(f, before);
       }
       const bool is_source = settings.policy == migration_policy::freeness ? f < settings.source_below : f <= 0;
-      const bool has_places = load.waiting < load.waiting_max && load.running + load.migrating < load.running_max;
+      const bool has_places = load.waiting < load.waiting_max && load.running + load.places_kept < load.running_max;
       if (!is_source && has_places) {
         ASSERT_LE(f, last);
       }
