@@ -209,7 +209,7 @@ void llumlet::report_now() {
   if (!planner_) return;
   last_report_ = now();
   const auto report = load();
-  if (options_.on_report) options_.on_report(report, planner_->blocks_outstanding());
+  if (options_.on_report) options_.on_report(report);
   if (scheduler_) tell(scheduler_, report);
 }
 

@@ -8,13 +8,13 @@ namespace godwit::actors::sim {
 
 namespace workload = protocols::workload;
 
-fragmentation fragmentation_of(std::span<const instance_load> loads) {
+fragmentation fragmentation_of(std::span<const protocols::load_report> loads) {
   std::uint64_t free_everywhere = 0;
   std::vector<std::uint64_t> demands;
-  for (const auto& [load, outstanding] : loads) {
-    const std::uint64_t unused = load.blocks_total - std::min(load.blocks_used, load.blocks_total);
-    const auto free = unused - std::min(outstanding, unused);
-    const auto demand = load.queued_blocks - std::min<std::uint64_t>(outstanding, load.queued_blocks);
+  for (const auto& load : loads) {
+    const auto unused = load.blocks_total - std::min(load.blocks_used, load.blocks_total);
+    const auto free = unused - std::min(load.outstanding_blocks, unused);
+    const auto demand = load.queued_blocks - std::min(load.outstanding_blocks, load.queued_blocks);
     free_everywhere += free;
     if (load.waiting > 0 && demand > free) demands.push_back(demand);
   }

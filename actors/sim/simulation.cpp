@@ -30,7 +30,7 @@ private:
   void claimed(protocols::request_id id, protocols::epoch from);
   void migrated(const protocols::migration_report& report);
   void lost(protocols::request_id id);
-  void reported(const protocols::load_report& report, std::uint64_t outstanding_blocks);
+  void reported(const protocols::load_report& report);
   [[nodiscard]] cluster_sample look();
   void keep(const cluster_sample& sample);
   void sample_for_ever();
@@ -43,8 +43,8 @@ private:
   std::uint32_t vocabulary_;
   std::uint64_t seed_;
   simulation_result result_;
-  std::vector<instance_load> loads_; ///< the last of each instance, by id
-  std::vector<probe*> probes_;       ///< by request; null: not submitted yet, or ended
+  std::vector<protocols::load_report> loads_; ///< the last of each instance, by id
+  std::vector<probe*> probes_;                ///< by request; null: not submitted yet, or ended
   /// By instance: when migrations from or to it were under way.
   std::map<protocols::instance_id, std::vector<std::pair<std::int64_t, std::int64_t>>> migrating_;
   std::optional<fault_injector> faults_; ///< outlives the timers that it set
@@ -190,9 +190,7 @@ simulated_cluster_options run::watched(simulated_cluster_options from) {
   node.frontend.requests_max = std::max(node.frontend.requests_max, all);
   node.frontend.home = 0;
   node.llumlet.on_preempted = [this](const preemption& what) { preempted(what); };
-  node.llumlet.on_report = [this](const protocols::load_report& report, std::uint64_t outstanding_blocks) {
-    reported(report, outstanding_blocks);
-  };
+  node.llumlet.on_report = [this](const protocols::load_report& report) { reported(report); };
   node.frontend.on_claimed = [this](protocols::request_id id, protocols::epoch before) { claimed(id, before); };
   node.frontend.on_migration = [this](const protocols::migration_report& report) { migrated(report); };
   node.frontend.on_lost = [this](protocols::request_id id) { lost(id); };
@@ -316,10 +314,10 @@ void run::migrated(const protocols::migration_report& report) {
   if (auto* const open = probes_[report.request.value() - 1]) open->moved(report.epoch);
 }
 
-void run::reported(const protocols::load_report& report, std::uint64_t outstanding_blocks) {
+void run::reported(const protocols::load_report& report) {
   const auto index = report.instance.value();
   if (index >= loads_.size()) loads_.resize(index + 1);
-  loads_[index] = {report, outstanding_blocks};
+  loads_[index] = report;
 }
 
 cluster_sample run::look() {
@@ -329,10 +327,10 @@ cluster_sample run::look() {
   s.instances = books.present + books.ordered;
   s.ready = books.ready;
   s.open = static_cast<std::uint32_t>(submitted_ - ended_);
-  std::vector<instance_load> here;
+  std::vector<protocols::load_report> here;
   for (const auto id : cluster_.present()) {
-    if (id.value() >= loads_.size() || !loads_[id.value()].report.ready) continue;
-    const auto& load = here.emplace_back(loads_[id.value()]).report;
+    if (id.value() >= loads_.size() || !loads_[id.value()].ready) continue;
+    const auto& load = here.emplace_back(loads_[id.value()]);
     s.running += load.running;
     s.waiting += load.waiting;
     s.blocks_total += load.blocks_total;

@@ -27,11 +27,14 @@ load_report planner::load() const {
   report.waiting_max = settings_.waiting_max;
   report.running = static_cast<std::uint32_t>(running_.size());
   report.running_max = settings_.running_max;
+  report.places_kept = static_cast<std::uint32_t>(places_taken() - running_.size());
   report.migrating = static_cast<std::uint32_t>(parked_.size());
-  for (const auto& [place, r] : waiting_) report.waiting_tokens += r->remaining();
-  for (const auto& [place, r] : running_) report.waiting_tokens += r->decodes() ? 0 : r->remaining();
   const auto outstanding = blocks_outstanding();
   report.queued_blocks = narrowed(outstanding + demand_of_head(outstanding));
+  report.outstanding_blocks = narrowed(outstanding);
+  std::uint64_t needed = 0;
+  for (const auto& [place, r] : waiting_) needed += blocks_to_reserve(*r);
+  report.waiting_blocks = narrowed(needed);
   const auto levels = running_by_level();
   report.headroom_blocks = narrowed(headroom_of(settings_.execution_levels, levels, settings_.headroom_profiled));
   report.headroom_profiled = settings_.headroom_profiled;

@@ -27,7 +27,7 @@ std::int64_t headroom_of(const dispatch_demand& demand, const load_report& r) no
 } // namespace
 
 std::uint64_t dispatcher::places_in_batch(const load_report& r) noexcept {
-  const auto taken = std::uint64_t{r.running} + r.migrating; // those who leave may yet come back
+  const auto taken = r.places_taken();
   return r.running_max > taken ? r.running_max - taken : 0;
 }
 

@@ -1,6 +1,5 @@
 #include <godwit/protocols/policy/dispatch.hpp>
 
-#include <godwit/protocols/kv/block_hash.hpp>
 #include <godwit/protocols/policy/freeness.hpp>
 #include <godwit/protocols/workload/random.hpp>
 
@@ -11,28 +10,26 @@ namespace godwit::protocols {
 
 namespace {
 
+using wide = std::int64_t;
+
 class by_freeness final : public dispatcher {
 public:
   [[nodiscard]] std::string_view name() const noexcept override { return "freeness"; }
 
 private:
   [[nodiscard]] double rate(const load_report& r, const picked_load& picked) const noexcept override {
-    const auto blocks = static_cast<std::int64_t>(picked.blocks + behind_head(r));
+    const auto blocks = static_cast<wide>(picked.blocks);
+    const auto requests = picked.requests + r.waiting; // that the next step starts
     // Those that wait take the places first. A batch without a known bound has place for all.
-    const bool starts = r.running_max == 0 || picked.requests + r.waiting < places_in_batch(r);
-    const auto more = static_cast<std::int64_t>(picked.requests + r.waiting); // that the next step starts
-    if (starts) return finite(freeness(r, blocks + picked.headroom, more));
-    return finite(std::min(freeness(r, picked.headroom, 0), 0.0) - static_cast<double>(blocks));
+    const bool starts = r.running_max == 0 || requests < places_in_batch(r);
+    const auto head = wide{r.queued_blocks} - r.outstanding_blocks; // its demand, or all that is free
+    const auto behind_head = std::max<wide>(r.waiting_blocks - head, 0);
+    if (starts) return finite(freeness(r, blocks + behind_head + picked.headroom, static_cast<wide>(requests)));
+    const auto without_queue = freeness(r, picked.headroom - head, 0);
+    return finite(std::min(without_queue, 0.0) - static_cast<double>(blocks + r.waiting_blocks));
   }
   [[nodiscard]] bool counts_headroom() const noexcept override { return true; }
   [[nodiscard]] double score(double rating) const noexcept override { return rating; }
-
-  /// Blocks of those that wait behind the head of line, which is counted already: about their part of the tokens that
-  /// wait. What running prompts still lack is among these, and so counts twice where somebody waits; the report does not
-  /// tell it apart (`queued_blocks` has more than the head's demand where the batch is full).
-  [[nodiscard]] static std::uint64_t behind_head(const load_report& r) noexcept {
-    return r.waiting < 2 ? 0 : std::uint64_t{blocks_for(r.waiting_tokens)} * (r.waiting - 1) / r.waiting;
-  }
 };
 
 class by_memory final : public dispatcher {
@@ -41,7 +38,7 @@ public:
 
 private:
   [[nodiscard]] double rate(const load_report& r, const picked_load& picked) const noexcept override {
-    const auto blocks = std::uint64_t{r.blocks_used} + blocks_for(r.waiting_tokens) + picked.blocks;
+    const auto blocks = std::uint64_t{r.blocks_used} + r.outstanding_blocks + r.waiting_blocks + picked.blocks;
     return -static_cast<double>(blocks) / std::max(r.blocks_total, 1U);
   }
   [[nodiscard]] double score(double rating) const noexcept override { return 0.0 - rating; }

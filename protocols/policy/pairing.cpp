@@ -55,7 +55,7 @@ public:
   [[nodiscard]] static bool has_places(const load_report& r) noexcept {
     if (!r.ready || r.terminating) return false;
     if (r.waiting_max > 0 && r.waiting >= r.waiting_max) return false;
-    return r.running_max == 0 || std::uint64_t{r.running} + r.migrating < r.running_max;
+    return r.running_max == 0 || r.places_taken() < r.running_max;
   }
 
   [[nodiscard]] bool go_together(const node& source, const node& destination) const noexcept {

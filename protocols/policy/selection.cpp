@@ -16,14 +16,14 @@ constexpr std::uint32_t bit_of(std::uint8_t level) noexcept { return 1U << std::
 /// the block after it beside what its own requests demand, and a place beside the one of its head of line.
 bool fits(const move_candidate& c, const load_report& destination) noexcept {
   const wide free = wide{destination.blocks_total} - destination.blocks_used - destination.queued_blocks;
-  const wide places = wide{destination.running_max} - destination.running - destination.migrating;
+  const wide places = wide{destination.running_max} - destination.running - destination.places_kept;
   return wide{c.blocks} + 1 <= free && places > (destination.waiting > 0 ? 1 : 0);
 }
 
 /// The head of line of an instance whose report says this waits for memory or a place, not for the next step.
 bool is_stuck(const load_report& load) noexcept {
   return wide{load.blocks_used} + load.queued_blocks > wide{load.blocks_total} ||
-         load.running + load.migrating >= load.running_max;
+         load.places_taken() >= load.running_max;
 }
 
 bool has_queue_place(const load_report& load) noexcept {

@@ -23,10 +23,10 @@ sums of(const std::vector<load_report>& loads) noexcept {
   sums out;
   for (const auto& load : loads) {
     if (!load.ready || load.terminating) continue;
-    // The head of line's demand is part of the queue's.
-    const auto waits = std::max<std::uint64_t>(load.queued_blocks, load.waiting_tokens / tokens_per_block);
+    // What is free is not used by those that wait for a place, whatever `queued_blocks` says.
+    const auto waits = std::uint64_t{load.outstanding_blocks} + load.waiting_blocks;
     out.blocks += load.blocks_total;
-    out.used += static_cast<double>(virtual_usage(load)) - load.queued_blocks + static_cast<double>(waits);
+    out.used += static_cast<double>(virtual_usage(load) - load.queued_blocks + waits);
     out.requests += static_cast<double>(load.running) + load.waiting;
     ++out.instances;
   }

@@ -44,6 +44,7 @@ public:
         knows_batch_ = knows_batch_ && r.blocks > 0;
       } else {
         ++waiting_;
+        wanted_in_queue_ += lacks(r);
         if (head_ == nullptr) head_ = &r;
       }
     }
@@ -58,9 +59,9 @@ public:
     if (knows_batch_) {
       compare("execution levels", load_.execution_levels, levels());
       compare("headroom blocks", load_.headroom_blocks, headroom());
-      if (planner_.mode == protocols::batching_mode::continuous) check_queued();
+      if (continuous()) check_queued();
     }
-    check_tokens();
+    if (continuous()) compare("waiting blocks", load_.waiting_blocks, wanted_in_queue_);
     check_freeness();
     return out_;
   }
@@ -79,6 +80,8 @@ private:
       differs(what, reported, std::to_string(least) + " to " + std::to_string(most));
   }
 
+  /// In a static batch a request demands blocks to its end, which its status does not tell.
+  bool continuous() const { return planner_.mode == protocols::batching_mode::continuous; }
   std::uint64_t most_blocks() const {
     std::uint64_t most = 0;
     for (const auto& r : instance_.requests) most = std::max<std::uint64_t>(most, r.blocks);
@@ -98,34 +101,17 @@ private:
     return sum;
   }
 
-  // Who waits for a place and not for memory counts all that is free as wanted. Places may be held for those that come.
+  // Who waits for a place and not for memory counts all that is free as wanted.
   void check_queued() {
     std::uint64_t outstanding = 0;
     for (const auto* r : in_batch_) outstanding += lacks(*r);
+    compare("outstanding blocks", load_.outstanding_blocks, outstanding);
     const auto wanted = outstanding + (head_ != nullptr ? lacks(*head_) : 0);
     const auto all = std::max<std::uint64_t>(wanted, load_.blocks_total - load_.blocks_used);
     const bool outranks = head_ != nullptr && last_running_ != nullptr && head_->priority < last_running_->priority;
-    if (head_ == nullptr || outranks)
-      compare("queued blocks", load_.queued_blocks, wanted);
-    else if (in_batch_.size() >= load_.running_max)
-      compare("queued blocks", load_.queued_blocks, all);
-    else if (load_.queued_blocks != all)
-      compare("queued blocks", load_.queued_blocks, wanted);
-  }
-
-  // Who waits has computed nothing; who runs at most what its blocks hold, and counts until its next token is drawn.
-  void check_tokens() {
-    std::uint64_t least = 0, most = 0;
-    for (const auto& r : instance_.requests) {
-      if (r.state == request_state::migrating) continue;
-      const auto tokens = tokens_of(r), room = std::uint64_t{r.blocks} * protocols::tokens_per_block;
-      most += tokens;
-      if (r.state != request_state::running)
-        least += tokens;
-      else if (tokens > room + 1)
-        least += tokens - room;
-    }
-    within("tokens to be prefilled", load_.waiting_tokens, least, most);
+    const bool starts = head_ == nullptr || outranks || load_.places_taken() < load_.running_max;
+    within("places taken", load_.places_taken(), in_batch_.size(), load_.running_max);
+    compare("queued blocks", load_.queued_blocks, starts ? wanted : all);
   }
 
   void check_freeness() {
@@ -144,6 +130,7 @@ private:
   const load_report& load_;
   const planner_settings& planner_;
   std::uint64_t running_ = 0, waiting_ = 0, parked_ = 0;
+  std::uint64_t wanted_in_queue_ = 0;           ///< blocks
   std::vector<const request_status*> in_batch_; ///< parked ones included, which keep their places
   bool knows_batch_ = true;
   const request_status* head_ = nullptr;
@@ -172,9 +159,9 @@ double recounted_mean(const std::vector<load_report>& loads, const protocols::sc
     for (const auto& load : loads) {
       if (!load.ready || load.terminating) continue;
       any = true;
-      const auto waits = std::max<std::uint64_t>(load.queued_blocks, load.waiting_tokens / protocols::tokens_per_block);
       left += static_cast<double>(load.blocks_total) - static_cast<double>(load.blocks_used) -
-              static_cast<double>(load.headroom_blocks) - static_cast<double>(waits);
+              static_cast<double>(load.headroom_blocks) - static_cast<double>(load.outstanding_blocks) -
+              static_cast<double>(load.waiting_blocks);
       requests += static_cast<double>(load.running) + static_cast<double>(load.waiting);
     }
     if (!any) return protocols::finite(protocols::no_freeness);

@@ -435,10 +435,12 @@ std::string deployment::left_behind(const protocols::cluster_status& status) {
     name("blocks", load.blocks_used, id);
     name("running", load.running, id);
     name("waiting", load.waiting, id);
+    name("places kept", load.places_kept, id);
     name("parked", load.migrating, id);
     name("queued blocks", load.queued_blocks, id);
     name("headroom blocks", load.headroom_blocks, id);
-    name("waiting tokens", load.waiting_tokens, id);
+    name("outstanding blocks", load.outstanding_blocks, id);
+    name("waiting blocks", load.waiting_blocks, id);
     name("migrations", instance.migrations.size(), id);
     name("requests", instance.requests.size(), id);
   }

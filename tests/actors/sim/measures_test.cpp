@@ -9,19 +9,19 @@ namespace godwit::test {
 
 using actors::sim::covered_ns;
 using actors::sim::fragmentation_of;
-using actors::sim::instance_load;
 using actors::sim::prompt_of;
+using protocols::load_report;
 using protocols::workload::workload_request;
 
 namespace {
 
 /// `outstanding`: what its running prompts lack besides.
-instance_load load_of(std::uint32_t total, std::uint32_t used, std::uint32_t demand, std::uint32_t outstanding = 0) {
-  instance_load load;
-  load.report.blocks_total = total;
-  load.report.blocks_used = used;
-  load.report.waiting = demand > 0 ? 3 : 0;
-  load.report.queued_blocks = demand + outstanding;
+load_report load_of(std::uint32_t total, std::uint32_t used, std::uint32_t demand, std::uint32_t outstanding = 0) {
+  load_report load;
+  load.blocks_total = total;
+  load.blocks_used = used;
+  load.waiting = demand > 0 ? 3 : 0;
+  load.queued_blocks = demand + outstanding;
   load.outstanding_blocks = outstanding;
   return load;
 }

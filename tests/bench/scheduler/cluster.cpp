@@ -32,7 +32,7 @@ void reported_cluster::fill(load_report& r) {
   r.blocks_used = static_cast<std::uint32_t>(r.blocks_total - left);
   r.waiting = random_.below(8) == 0 ? static_cast<std::uint32_t>(1 + random_.below(4)) : 0;
   r.queued_blocks = r.waiting == 0 ? 0 : static_cast<std::uint32_t>(random_.below(4U * running_));
-  r.waiting_tokens = std::uint64_t{r.queued_blocks} * 16 * r.waiting;
+  r.waiting_blocks = r.queued_blocks * r.waiting;
 }
 
 plain_sort::plain_sort(const std::vector<load_report>& loads) {

@@ -291,7 +291,8 @@ TEST(ExploreBooks, ARecountFindsWhatIsNotCounted) {
   load.queued_blocks = 1 + 2;
   load.headroom_blocks = 6;
   load.execution_levels = 0b10;
-  load.waiting_tokens = 20;
+  load.outstanding_blocks = 1;
+  load.waiting_blocks = 2;
   using state = protocols::request_state;
   one.requests.emplace_back(protocols::request_id{1}, protocols::epoch{1}, state::running, 0, 60, 4, 4, 0);
   one.requests.back().execution_level = 1;
@@ -311,11 +312,19 @@ TEST(ExploreBooks, ARecountFindsWhatIsNotCounted) {
   EXPECT_NE(wrong([](auto& l) { l.queued_blocks = 2; }), "");
   EXPECT_NE(wrong([](auto& l) { l.headroom_blocks = 12; }), "");
   EXPECT_NE(wrong([](auto& l) { l.execution_levels = 0b11; }), "");
-  EXPECT_NE(wrong([](auto& l) { l.waiting_tokens = 19; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.outstanding_blocks = 2; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.waiting_blocks = 1; }), "");
+  EXPECT_NE(wrong([](auto& l) { l.places_kept = 8; }), "") << "with the one that runs there would be nine";
   // Without a place in the batch, all that is free is wanted and of no use.
   EXPECT_NE(wrong([](auto& l) { l.running_max = 1; }), "");
   EXPECT_EQ(wrong([](auto& l) {
               l.running_max = 1;
+              l.queued_blocks = 16;
+            }),
+            "");
+  EXPECT_NE(wrong([](auto& l) { l.places_kept = 7; }), "");
+  EXPECT_EQ(wrong([](auto& l) {
+              l.places_kept = 7;
               l.queued_blocks = 16;
             }),
             "");

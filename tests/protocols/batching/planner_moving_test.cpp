@@ -343,6 +343,20 @@ TEST(PlannerMoving, AHeldPlaceIsNotGivenAwayAndTheLastOneIsLeftToThoseWhoWait) {
   EXPECT_EQ(p.plan()->slices.size(), 2U);
 }
 
+TEST(PlannerMoving, PlacesKeptForThoseWhoComeAndThoseWhoLeaveAreReported) {
+  auto p = running(20, 1);
+  ASSERT_TRUE(p.hold_place());
+  EXPECT_EQ(p.load().running, 1U);
+  EXPECT_EQ(p.load().places_kept, 1U);
+  (void)p.park(first, epoch{1});
+  EXPECT_EQ(p.load().running, 0U);
+  EXPECT_EQ(p.load().places_kept, 2U);
+  (void)p.admit(request_of(second, 20));
+  (void)p.park(second, epoch{1});
+  EXPECT_EQ(p.load().migrating, 2U);
+  EXPECT_EQ(p.load().places_kept, 2U) << "who waited has none";
+}
+
 TEST(PlannerMoving, NobodyJoinsAStaticBatch) {
   auto settings = settings_of(16);
   settings.mode = batching_mode::static_batch;

@@ -210,6 +210,8 @@ TEST(PlannerPolicy, OnlyTheHeadOfLineCountsAsQueuedAndWithWhatItDemands) {
   (void)step(p);
   EXPECT_EQ(p.load().waiting, 2U);
   EXPECT_EQ(p.load().queued_blocks, 6U);
+  EXPECT_EQ(p.load().waiting_blocks, 6U + 7U) << "of all that wait";
+  EXPECT_EQ(p.load().outstanding_blocks, 0U);
 }
 
 TEST(PlannerPolicy, WhereTheBatchHasNoPlaceAllFreeMemoryCountsAsDemanded) {
@@ -219,8 +221,10 @@ TEST(PlannerPolicy, WhereTheBatchHasNoPlaceAllFreeMemoryCountsAsDemanded) {
   ASSERT_EQ(p.load().blocks_used, 1U);
   admit(p, request_of(2, 4));
   EXPECT_EQ(p.load().queued_blocks, 63U);
+  EXPECT_EQ(p.load().waiting_blocks, 1U);
   admit(p, request_of(3, 4, -1)); // which takes the other's place
   EXPECT_EQ(p.load().queued_blocks, 1U);
+  EXPECT_EQ(p.load().waiting_blocks, 2U);
 }
 
 TEST(PlannerPolicy, WhatARunningPromptStillLacksCountsAsQueued) {
@@ -229,6 +233,10 @@ TEST(PlannerPolicy, WhatARunningPromptStillLacksCountsAsQueued) {
   (void)step(p);
   EXPECT_EQ(p.load().blocks_used, 4U);
   EXPECT_EQ(p.load().queued_blocks, 37U);
+  EXPECT_EQ(p.load().outstanding_blocks, 37U);
+  ASSERT_TRUE(p.plan());
+  EXPECT_EQ(p.load().blocks_used, 8U);
+  EXPECT_EQ(p.load().outstanding_blocks, 33U) << "what the step in flight writes is used, and no longer lacking";
 }
 
 TEST(PlannerPolicy, HeadroomIsThatOfTheLevelsThatRunAndWaitingRequestsHaveNone) {

@@ -494,12 +494,12 @@ TEST(Planner, ReportsItsLoad) {
   (void)p.admit(request_of(1, 20, 5));
   (void)p.admit(request_of(2, 30, 5));
   EXPECT_EQ(p.load().waiting, 2U);
-  EXPECT_EQ(p.load().waiting_tokens, 50U);
+  EXPECT_EQ(p.load().waiting_blocks, 4U);
   (void)p.complete(output_of(*p.plan()));
   const auto load = p.load();
   EXPECT_EQ(load.running, 1U);
   EXPECT_EQ(load.waiting, 1U);
-  EXPECT_EQ(load.waiting_tokens, 30U);
+  EXPECT_EQ(load.waiting_blocks, 2U);
   EXPECT_EQ(load.blocks_total, 16U);
   EXPECT_EQ(load.blocks_used, 2U);
   EXPECT_EQ(load.steps_total, 1U);

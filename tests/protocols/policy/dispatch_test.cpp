@@ -335,10 +335,14 @@ TEST(DispatchByFreeness, FreeMemoryIsOfNoUseWhereTheBatchHasNoPlace) {
   queued.waiting = 2;
   policy->report(queued);
   EXPECT_EQ(policy->pick(tokens(1))->why.score, 0) << "two wait for the two places";
-  auto parked = load_of(2, 40, 6, 3);
-  parked.migrating = 2;
-  policy->report(parked);
-  EXPECT_EQ(policy->pick(tokens(1))->why.score, 0) << "those on their way out may come back";
+  auto kept = load_of(2, 40, 6, 3);
+  kept.places_kept = 2;
+  policy->report(kept);
+  EXPECT_EQ(policy->pick(tokens(1))->why.score, 0) << "those on their way out may come back, and others in";
+  auto left = load_of(2, 40, 6, 4);
+  left.migrating = 2; // from the queue
+  policy->report(left);
+  EXPECT_EQ(policy->pick(tokens(1))->why.score, 10);
 }
 
 TEST(DispatchByFreeness, OfQueuesTheShorterOneIsFreerThoughTheirHeadsAreEqual) {
@@ -346,31 +350,107 @@ TEST(DispatchByFreeness, OfQueuesTheShorterOneIsFreerThoughTheirHeadsAreEqual) {
   auto queue = load_of(1, 95, 8);
   queue.queued_blocks = 10;
   queue.waiting = 8;
-  queue.waiting_tokens = 16 * 80;
+  queue.waiting_blocks = 80;
   policy->report(queue);
   queue.instance = instance_id{2};
   queue.waiting = 3;
-  queue.waiting_tokens = 16 * 30;
+  queue.waiting_blocks = 30;
   policy->report(queue);
   const auto choice = policy->pick(tokens(1));
   EXPECT_EQ(choice->instance, instance_id{2});
-  EXPECT_DOUBLE_EQ(choice->why.score, -5 - 20);
-  EXPECT_DOUBLE_EQ(choice->why.runner_up, -5 - 70);
+  EXPECT_DOUBLE_EQ(choice->why.score, -30);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, -80);
 }
 
 TEST(DispatchByFreeness, OfFullBatchesWithMemoryLeftTheOneWithoutAQueueIsFreer) {
   const auto policy = make_dispatcher("freeness");
   auto full = load_of(1, 20, 8);
-  full.running_max = 8;
+  full.waiting_max = 20;
   full.queued_blocks = 80; // all that is free: it is of no use to one that lacks a place
   full.waiting = 10;
-  full.waiting_tokens = 16 * 40;
+  full.waiting_blocks = 40;
   policy->report(full);
   full.instance = instance_id{2};
   full.waiting = 2;
-  full.waiting_tokens = 16 * 8;
+  full.waiting_blocks = 8;
   policy->report(full);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(policy->pick(tokens(1))->instance, instance_id{2});
+  for (const auto score : {-8, -9, -10}) {
+    const auto choice = policy->pick(tokens(1));
+    EXPECT_EQ(choice->instance, instance_id{2});
+    EXPECT_EQ(choice->why.score, score);
+    EXPECT_EQ(choice->why.runner_up, -40);
+  }
+}
+
+// The head of line is one of those that wait, whatever its demand is taken for.
+TEST(DispatchByFreeness, OfFullBatchesTheOneWhereNobodyWaitsIsFreer) {
+  const auto policy = make_dispatcher("freeness");
+  auto full = load_of(1, 20, 8);
+  full.queued_blocks = 80;
+  full.waiting = 1;
+  full.waiting_blocks = 3;
+  policy->report(full);
+  policy->report(load_of(2, 20, 8));
+  const auto choice = policy->pick(tokens(1));
+  EXPECT_EQ(choice->instance, instance_id{2});
+  EXPECT_EQ(choice->why.score, 0);
+  EXPECT_EQ(choice->why.runner_up, -3);
+}
+
+TEST(DispatchByFreeness, WhatRunningPromptsLackCountsOnce) {
+  const auto policy = make_dispatcher("freeness");
+  auto prompt = load_of(1, 10, 1);
+  prompt.outstanding_blocks = 40;
+  prompt.queued_blocks = 42; // with the head of line's 2
+  prompt.waiting = 3;
+  prompt.waiting_blocks = 6;
+  policy->report(prompt);
+  policy->report(load_of(2, 68, 4));
+  const auto choice = policy->pick(tokens(1));
+  EXPECT_EQ(choice->instance, instance_id{1});
+  EXPECT_DOUBLE_EQ(choice->why.score, (100.0 - 10 - 40 - 6) / 4);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 8);
+}
+
+TEST(DispatchByFreeness, InAFullBatchWhatRunningPromptsLackIsNoQueue) {
+  const auto policy = make_dispatcher("freeness");
+  auto full = load_of(1, 20, 8);
+  full.waiting_max = 20;
+  full.outstanding_blocks = 40; // which are there
+  full.queued_blocks = 80;
+  full.waiting = 2;
+  full.waiting_blocks = 4;
+  policy->report(full);
+  full.instance = instance_id{2};
+  full.outstanding_blocks = 0;
+  full.waiting = 10;
+  full.waiting_blocks = 20;
+  policy->report(full);
+  full.instance = instance_id{3};
+  full.outstanding_blocks = 82; // two more than there are
+  full.queued_blocks = 85;
+  full.waiting = 1;
+  full.waiting_blocks = 3;
+  policy->report(full);
+  auto choice = policy->pick(tokens(1));
+  EXPECT_EQ(choice->instance, instance_id{1});
+  EXPECT_EQ(choice->why.score, -4);
+  EXPECT_EQ(choice->why.runner_up, -2 - 3);
+  policy->remove(instance_id{1});
+  choice = policy->pick(tokens(1));
+  EXPECT_EQ(choice->instance, instance_id{3});
+  EXPECT_EQ(choice->why.runner_up, -20);
+}
+
+// A static batch takes nobody on, whatever places it has.
+TEST(DispatchByFreeness, WhereTheHeadDemandsAllThatIsFreeNothingIsLeft) {
+  const auto policy = make_dispatcher("freeness");
+  auto waits = load_of(1, 20, 6);
+  waits.queued_blocks = 80;
+  waits.waiting = 1;
+  waits.waiting_blocks = 3;
+  policy->report(waits);
+  EXPECT_EQ(policy->pick(tokens(1))->why.score, 0);
 }
 
 // A step lasts longer than the pause between two requests: what came in during it is in the report, but not in the
@@ -383,7 +463,7 @@ TEST(DispatchByFreeness, WhoWaitsForTheNextStepCountsAsIfItRan) {
   auto arrived = load_of(1, 10, 2, 2);
   arrived.waiting = 1;
   arrived.queued_blocks = 1;
-  arrived.waiting_tokens = 15;
+  arrived.waiting_blocks = 1;
   policy->report(arrived);
   const auto choice = policy->pick(tokens(15));
   EXPECT_EQ(choice->instance, instance_id{2});
@@ -415,10 +495,17 @@ TEST(Infaas, ComparesSharesNotBlocks) {
 TEST(Infaas, AllQueuedPromptsAreLoad) {
   const auto policy = make_dispatcher("infaas");
   auto queued = load_of(1, 10);
-  queued.waiting_tokens = 16 * 30;
+  queued.waiting_blocks = 30;
   policy->report(queued);
   policy->report(load_of(2, 30));
   EXPECT_EQ(picked(*policy), 2U);
+  auto prompt = load_of(2, 30, 1, 2);
+  prompt.outstanding_blocks = prompt.queued_blocks = 11;
+  policy->report(prompt);
+  const auto choice = policy->pick(tokens(15));
+  EXPECT_EQ(choice->instance, instance_id{1}) << "what running prompts lack is load, too";
+  EXPECT_DOUBLE_EQ(choice->why.score, 0.4);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 0.41);
 }
 
 TEST(Infaas, KnowsNothingOfHeadroom) {

@@ -25,10 +25,10 @@ TEST(AlgorithmOne, AQueuedRequestBehindTheHeadOfLineCountsNothing) {
   auto r = load_of(1, 40, 4);
   r.waiting = 1;
   r.queued_blocks = 25;
-  r.waiting_tokens = 25 * 16;
+  r.waiting_blocks = 25;
   auto more_wait = r;
   more_wait.waiting = 9;
-  more_wait.waiting_tokens = 900 * 16;
+  more_wait.waiting_blocks = 900;
   EXPECT_EQ(virtual_usage(more_wait), virtual_usage(r));
   EXPECT_EQ(freeness(more_wait), freeness(r));
 }

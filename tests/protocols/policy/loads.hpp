@@ -40,6 +40,7 @@ inline load_report random_load(std::uint32_t instance, std::uint64_t sequence, w
   r.blocks_used = static_cast<std::uint32_t>(random.below(r.blocks_total + 1U));
   r.running_max = static_cast<std::uint32_t>(random.below(5) == 0 ? 0 : random.below(64));
   r.running = static_cast<std::uint32_t>(random.below(r.running_max + 1U));
+  r.places_kept = static_cast<std::uint32_t>(random.below(3));
   r.migrating = static_cast<std::uint32_t>(random.below(3));
   r.waiting_max = static_cast<std::uint32_t>(random.below(5) == 0 ? 0 : random.below(20));
   r.waiting = static_cast<std::uint32_t>(random.below(2) == 0 ? 0 : random.below(r.waiting_max + 1U));
@@ -47,7 +48,8 @@ inline load_report random_load(std::uint32_t instance, std::uint64_t sequence, w
   r.headroom_blocks = static_cast<std::uint32_t>(random.below(3) == 0 ? random.below(r.blocks_total + 1U) : 0);
   r.headroom_profiled = static_cast<std::uint32_t>(random.below(r.blocks_total + 1U));
   r.execution_levels = static_cast<std::uint32_t>(random.below(4));
-  r.waiting_tokens = r.waiting == 0 ? 0 : random.below(100'000);
+  r.outstanding_blocks = static_cast<std::uint32_t>(random.below(r.queued_blocks + 1U));
+  r.waiting_blocks = static_cast<std::uint32_t>(r.waiting == 0 ? 0 : random.below(6000));
   return r;
 }
 

@@ -86,7 +86,9 @@ TEST(Pairing, ADestinationIsReadyAndHasPlaces) {
   other = destination;
   other.running = 6;
   EXPECT_EQ(pair_instances({source, other}, {}), pairs{pair_of(1, 2)});
-  other.migrating = 2;
+  other.migrating = 2; // from its queue
+  EXPECT_EQ(pair_instances({source, other}, {}), pairs{pair_of(1, 2)});
+  other.places_kept = 2;
   EXPECT_EQ(pair_instances({source, other}, {}), pairs{}) << "the batch has no place";
   other = destination;
   other.waiting = 10;

@@ -27,7 +27,7 @@ struct instance_model {
   [[nodiscard]] bool may_be_picked() const {
     if (!report.ready || report.terminating || stale) return false;
     if (report.waiting_max == 0) return true;
-    const auto taken = report.running + report.migrating;
+    const auto taken = report.running + report.places_kept;
     const auto places = report.waiting_max + (report.running_max > taken ? report.running_max - taken : 0);
     return report.waiting + picked < places;
   }
@@ -151,7 +151,7 @@ TEST(PolicyProperties, PairingNeverPairsAnInstanceWithItselfOrTwiceAndKeepsToIts
     }
     const auto has_places = [](const load_report& load) {
       return load.ready && !load.terminating && (load.waiting_max == 0 || load.waiting < load.waiting_max) &&
-             (load.running_max == 0 || load.running + load.migrating < load.running_max);
+             (load.running_max == 0 || load.places_taken() < load.running_max);
     };
     const bool one_stays =
         settings.policy != migration_policy::never && std::ranges::any_of(list, [&](const auto& l) {

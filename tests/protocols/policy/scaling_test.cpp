@@ -408,14 +408,19 @@ TEST(TotalFreeness, IsWhatAllHaveLeftTogetherForEachRequest) {
   EXPECT_DOUBLE_EQ(total_freeness_without(loads, loads[0]), 400 / 40.0) << "its requests stay";
   loads[0].waiting = 10;
   loads[0].queued_blocks = 30;
-  loads[0].waiting_tokens = 1600;
+  loads[0].waiting_blocks = 100;
   EXPECT_DOUBLE_EQ(total_freeness(loads), 1300 / 50.0) << "the whole queue is counted, its head once";
+  loads[0].queued_blocks = 300; // which is all that is free
+  EXPECT_DOUBLE_EQ(total_freeness(loads), 1300 / 50.0) << "for want of a place, not of memory";
   loads[0].headroom_blocks = 200;
   EXPECT_DOUBLE_EQ(total_freeness(loads), 1100 / 50.0);
   loads[2].terminating = true;
   EXPECT_DOUBLE_EQ(total_freeness(loads), 100 / 50.0);
-  loads[1].waiting_tokens = 16'000;
+  loads[1].waiting_blocks = 1000;
   EXPECT_DOUBLE_EQ(total_freeness(loads), 100 - 1000) << "not divided";
+  loads[1].outstanding_blocks = 50;
+  loads[1].queued_blocks = 100;
+  EXPECT_DOUBLE_EQ(total_freeness(loads), 100 - 1000 - 50) << "what running prompts lack is counted, too, and once";
   EXPECT_EQ(total_freeness({}), -std::numeric_limits<double>::infinity());
   EXPECT_EQ(total_freeness_without({loads[0]}, loads[0]), -std::numeric_limits<double>::infinity());
 }

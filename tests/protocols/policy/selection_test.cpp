@@ -79,6 +79,10 @@ TEST(Selection, TheHeadOfLineStaysWhereItOnlyWaitsForTheNextStep) {
   EXPECT_EQ(chosen({head_of(2, 30)}, source, load_of(1, 0, 0)), 0U);
   source.running_max = 30; // and goes where it waits for a place
   EXPECT_EQ(chosen({head_of(2, 30)}, source, load_of(1, 0, 0)), 2U);
+  source.running_max = 32;
+  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_of(1, 0, 0)), 0U);
+  source.places_kept = 2; // which it waits for, too
+  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_of(1, 0, 0)), 2U);
 }
 
 TEST(Selection, OnlyWhatFitsBesideTheDestinationsOwnQueueMoves) {
@@ -89,7 +93,7 @@ TEST(Selection, OnlyWhatFitsBesideTheDestinationsOwnQueueMoves) {
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 0U);
   destination = load_of(1, 40, 15);
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 1U);
-  destination.migrating = 1;
+  destination.places_kept = 1;
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 0U) << "its place is taken";
   destination = load_of(1, 20, 15, 10);
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 0U) << "the last place is that of who waits there";

@@ -55,9 +55,8 @@ struct llumlet_options {
   std::chrono::nanoseconds report_interval{std::chrono::milliseconds(100)};
   /// ... and no more often than this when much happens.
   std::chrono::nanoseconds report_gap{std::chrono::milliseconds(5)};
-  /// Sees every report, and how many of its queued blocks the running requests lack, on the llumlet's context; for
-  /// metrics. Must only store. May be empty.
-  std::function<void(const protocols::load_report&, std::uint64_t outstanding_blocks)> on_report;
+  /// Sees every report, on the llumlet's context; for metrics. Must only store. May be empty.
+  std::function<void(const protocols::load_report&)> on_report;
   /// The same for each request that is preempted, as it loses its blocks.
   std::function<void(const preemption&)> on_preempted;
   migration_environment migration;

@@ -58,12 +58,6 @@ struct request_record {
   friend bool operator==(const request_record&, const request_record&) = default;
 };
 
-/// The last report of an instance.
-struct instance_load {
-  protocols::load_report report;
-  std::uint64_t outstanding_blocks = 0; ///< of its queued blocks: those that running requests lack
-};
-
 /// Memory that is free and of no use, as Llumnix (OSDI '24, figures 5 and 12) counts it: the first in line of an
 /// instance waits because its demand is more than the instance has free, though the free blocks of all instances
 /// together would hold it. Counted are as many such heads of line, smallest first, as the whole cluster's free blocks
@@ -75,7 +69,7 @@ struct fragmentation {
   std::uint32_t fitting = 0; ///< of these, would fit
   friend bool operator==(const fragmentation&, const fragmentation&) = default;
 };
-[[nodiscard]] fragmentation fragmentation_of(std::span<const instance_load> loads);
+[[nodiscard]] fragmentation fragmentation_of(std::span<const protocols::load_report> loads);
 
 /// The cluster at one moment.
 struct cluster_sample {

@@ -137,8 +137,6 @@ public:
   [[nodiscard]] bool has_work() const noexcept { return !waiting_.empty() || !running_.empty(); }
   /// The figures of a report; instance, generation, sequence and ready are the caller's to fill in.
   [[nodiscard]] load_report load() const;
-  /// Blocks that the running requests still lack: what is in `queued_blocks` besides the demand of the head of line.
-  [[nodiscard]] std::uint64_t blocks_outstanding() const;
   /// Tokens of the request's answer so far; 0 where it is not here.
   [[nodiscard]] std::uint32_t answer_tokens(request_id id) const;
   [[nodiscard]] std::vector<request_status> requests() const;
@@ -197,6 +195,7 @@ private:
   void requeue(planned_request& r, step_effects& effects);
   [[nodiscard]] std::uint32_t tokens_that_fit(const planned_request& r) const;
   [[nodiscard]] std::uint64_t blocks_to_reserve(const planned_request& r) const;
+  [[nodiscard]] std::uint64_t blocks_outstanding() const;
   [[nodiscard]] step_slice slice_of(const planned_request& r, const share& part) const;
   [[nodiscard]] finish_reason end_of(const planned_request& r) const;
   [[nodiscard]] static token_update update_of(const planned_request& r, std::vector<sampled_token> drawn,

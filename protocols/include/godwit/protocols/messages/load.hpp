@@ -22,15 +22,17 @@ struct load_report {
   std::uint32_t waiting_max = 0;   ///< places in the queue; 0: not bounded
   std::uint32_t running = 0;       ///< requests in the batch
   std::uint32_t running_max = 0;
-  std::uint32_t migrating = 0; ///< requests out of queue and batch that still hold their blocks here
+  std::uint32_t places_kept = 0; ///< of the batch, for requests that come, and for those that leave and may yet stay
+  std::uint32_t migrating = 0;   ///< requests out of queue and batch that still hold their blocks here
   /// Virtual usage of what is not in the pool yet: what its head of line demands, and what the prompts of running
   /// requests still lack. With it freeness is at most 0 wherever somebody waits and cannot start. Not only there:
   /// headroom may do it alone, and a head of line that fits exactly, or finds its prefix, starts all the same.
   std::uint32_t queued_blocks = 0;
-  std::uint32_t headroom_blocks = 0;   ///< virtual usage of execution priorities: what is kept free for them
-  std::uint32_t headroom_profiled = 0; ///< what `auto` headroom means on this instance, kept or not
-  std::uint32_t execution_levels = 0;  ///< bit i: requests of level i run (of level 31 or higher: bit 31)
-  std::uint64_t waiting_tokens = 0;    ///< tokens still to be prefilled, of waiting and running requests
+  std::uint32_t outstanding_blocks = 0; ///< of `queued_blocks`, what running requests lack
+  std::uint32_t waiting_blocks = 0;     ///< what all that wait need to start, the head of line included
+  std::uint32_t headroom_blocks = 0;    ///< virtual usage of execution priorities: what is kept free for them
+  std::uint32_t headroom_profiled = 0;  ///< what `auto` headroom means on this instance, kept or not
+  std::uint32_t execution_levels = 0;   ///< bit i: requests of level i run (of level 31 or higher: bit 31)
   /// Number of the last dispatch that reached the instance: the report counts those up to it, and none after it. All
   /// bits set: it does not say, and is taken to count all.
   std::uint64_t dispatched = ~std::uint64_t{0};
@@ -44,12 +46,14 @@ struct load_report {
   load_report() = default;
   load_report(instance_id id, std::uint64_t instance_generation, std::uint64_t report_sequence, bool is_ready)
       : instance(id), generation(instance_generation), sequence(report_sequence), ready(is_ready) {}
+  [[nodiscard]] std::uint64_t places_taken() const noexcept { return std::uint64_t{running} + places_kept; }
   friend bool operator==(const load_report&, const load_report&) = default;
   auto fields() {
     return std::tie(instance, generation, sequence, ready, terminating, blocks_total, blocks_used, blocks_cached,
-                    waiting, waiting_max, running, running_max, migrating, queued_blocks, headroom_blocks,
-                    headroom_profiled, execution_levels, waiting_tokens, dispatched, steps_total, preemptions_total,
-                    prefix_query_tokens_total, prefix_hit_tokens_total, prompt_tokens_total, generated_tokens_total);
+                    waiting, waiting_max, running, running_max, places_kept, migrating, queued_blocks,
+                    outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels,
+                    dispatched, steps_total, preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total,
+                    prompt_tokens_total, generated_tokens_total);
   }
 };
 

@@ -155,9 +155,9 @@ private:
 ///
 /// * "freeness": the highest F (Llumnix section 4.4.3). F knows of a queue only its head; here the blocks of those
 ///   behind count too, and all that wait as requests, since the next step starts them. An instance whose batch has no
-///   place for one more has at most 0: its free memory is of no use to a request that cannot start. A request of a
-///   level with headroom sees another F than others do: what is kept free for its level is free for it, and where
-///   nothing is kept yet, what would have to be is taken off.
+///   place for one more has at most 0, less what waits: its free memory is of no use to a request that cannot start. A
+///   request of a level with headroom sees another F than others do: what is kept free for its level is free for it,
+///   and where nothing is kept yet, what would have to be is taken off.
 /// * "infaas": the smallest share of KV blocks used, all queued prompts counted as used (INFaaS++ of the paper).
 /// * "least_requests": the fewest requests, waiting and running.
 /// * "power_of_two": the one with fewer requests of two drawn at random (Mitzenmacher, 2001). `seed` is of no use to
