@@ -413,7 +413,7 @@ term_id schema_compiler::object_of(const object& from, const std::string& path, 
   if (const auto* more = from.if_contains("additionalProperties")) {
     additional = schema(*more, below(path, "additionalProperties"), depth + 1);
     named = true;
-  } else if (all.empty()) {
+  } else if (!from.contains("properties")) {
     additional = any_value();
   }
   if (const auto* required = from.if_contains("required")) {

@@ -68,6 +68,10 @@ TEST(JsonSchema, ObjectsHaveTheirPropertiesInOrder) {
          {"{}", "{ }", R"({"a":1})", R"({"b":1})", R"({"a":1,"b":2})"},
          {R"({"c":1})", R"({,"a":1})", R"({"a":1,"c":1})"}});
   check({R"({"type":"object"})", {"{}", R"({"x":1,"y":{}})"}, {"[]", "1"}});
+  // A tool without parameters.
+  check({R"({"type":"object","properties":{}})", {"{}", "{ }", "{\n}"}, {R"({"a":1})", "[]"}});
+  check({R"({"type":"object","properties":{},"additionalProperties":true})", {"{}", R"({"a":1})"}, {"[]"}});
+  check({R"({"type":"object","properties":{},"required":["z"]})", {R"({"z":[1]})"}, {"{}", R"({"z":1,"a":1})"}});
   check({R"({"required":["z"],"properties":{"a":{"type":"integer"}}})",
          {R"({"z":[]})", R"({"a":3,"z":1})"},
          {R"({"a":3})"}});
