@@ -263,8 +263,13 @@ private:
       if (peek() == '-' && peek(1) != ']' && at_ + 1 < text_.size()) {
         ++at_;
         const auto last = member();
-        if (!single(first) || !single(last) || first.ranges()[0].first > last.ranges()[0].first)
-          fail("a range that is none");
+        if (!single(first) || !single(last)) { // beside a class the '-' is itself, as everybody reads it
+          set.add(first);
+          set.add('-', '-');
+          set.add(last);
+          continue;
+        }
+        if (first.ranges()[0].first > last.ranges()[0].first) fail("a range that is none");
         set.add(first.ranges()[0].first, last.ranges()[0].first);
       } else {
         set.add(first);

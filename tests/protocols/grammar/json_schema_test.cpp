@@ -122,6 +122,15 @@ TEST(JsonSchema, PatternsAreSearchedForUnlessAnchored) {
   check({R"({"pattern":"^a{2}?b*?$"})", {"\"aa\"", "\"aab\""}, {"\"ab\""}});
 }
 
+TEST(JsonSchema, AHyphenBesideAClassIsItself) {
+  check({R"({"pattern":"^[\\w-\\.]+@([\\w-]+\\.)+[\\w-]{2,4}$"})",
+         {"\"a.b-c@d-e.org\"", "\"-@a.b.co\""},
+         {"\"a b@c.org\"", "\"a@org\"", "\"a@c.museum\""}});
+  check({R"({"pattern":"^[a-\\d]$"})", {"\"a\"", "\"-\"", "\"7\""}, {"\"b\"", "\"ab\""}});
+  check({R"({"pattern":"^[^\\s-x]$"})", {"\"a\"", "\"y\""}, {"\" \"", "\"-\"", "\"x\""}});
+  EXPECT_EQ(fault_of(R"({"pattern":"[z-a]"})"), "pattern: the pattern has a range that is none at character 5");
+}
+
 TEST(JsonSchema, FormatsAreExactWhereItMatters) {
   check({R"({"type":"string","format":"date"})",
          {"\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\"", "\"2023-04-30\""},
