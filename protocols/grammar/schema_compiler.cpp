@@ -47,6 +47,7 @@ constexpr std::array<keyword, 23> known{{{"type", ""},
                                          {"exclusiveMinimum", "number"},
                                          {"exclusiveMaximum", "number"}}};
 
+constexpr double counted_max = 1e9; ///< characters, items
 /// Terms looked up for names that take as long as one value copied; measured, rounded.
 constexpr std::size_t terms_per_value = 3;
 
@@ -77,13 +78,11 @@ std::uint32_t count_of(const json::object& from, std::string_view name, std::uin
                        const std::string& path) {
   const auto* value = from.if_contains(name);
   if (value == nullptr) return otherwise;
-  std::int64_t number = -1;
-  if (value->is_int64()) number = value->get_int64();
-  if (value->is_double() && value->get_double() >= 0 && value->get_double() < 1e9)
-    number = value->get_double() == static_cast<double>(static_cast<std::int64_t>(value->get_double()))
-                 ? static_cast<std::int64_t>(value->get_double())
-                 : -1;
-  if (number < 0 || number > 1'000'000'000)
+  const double number = value->is_number() ? value->to_number<double>() : -1;
+  const bool whole = number >= 0 && std::trunc(number) == number;
+  // No answer is as long, so programs that write their largest integer mean no bound.
+  if (whole && number > counted_max && name.starts_with("max")) return unlimited;
+  if (!whole || number > counted_max)
     throw schema_fault{{below(path, name), "it must be an integer from 0 to 1000000000"}};
   return static_cast<std::uint32_t>(number);
 }
@@ -326,6 +325,7 @@ term_id schema_compiler::string_of(const object& from, const std::string& path) 
 }
 
 term_id schema_compiler::number_of(const object& from, const std::string& path, bool integer) {
+  bool bounded = false;
   const auto bound = [&](std::string_view inclusive, std::string_view exclusive_name,
                          bool lower) -> std::optional<number_bound> {
     std::optional<number_bound> out;
@@ -335,7 +335,9 @@ term_id schema_compiler::number_of(const object& from, const std::string& path, 
       if (said == nullptr) continue;
       if (!said->is_number()) fail(below(path, name), "it must be a number");
       const auto one = bound_of(*said, strict);
-      if (!one)
+      bounded = true;
+      if (one && one->beyond && one->negative == lower) continue; // every number of an answer keeps it
+      if (!one || one->beyond)
         fail(below(path, name), "bounds of numbers may have " + std::to_string(integer_digits_max) +
                                     " digits before the point and " + std::to_string(fraction_digits_max - 1) +
                                     " behind it");
@@ -348,7 +350,8 @@ term_id schema_compiler::number_of(const object& from, const std::string& path, 
     return out;
   };
   const auto low = bound("minimum", "exclusiveMinimum", true), high = bound("maximum", "exclusiveMaximum", false);
-  if (!low && !high) return integer ? any_integer(terms_) : any_number(terms_);
+  if (!low && !high && integer) return any_integer(terms_);
+  if (!bounded) return any_number(terms_);
   const auto all = integer ? integers_between(terms_, low, high) : numbers_between(terms_, low, high);
   return all == term_table::nothing ? all : new_rule(all);
 }

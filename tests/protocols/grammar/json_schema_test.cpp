@@ -166,6 +166,34 @@ TEST(JsonSchema, IntegersKeepTheirBounds) {
   check({R"({"type":"integer"})", {"0", "-7", "123456789012345678"}, {"1.0", "1e3", "-0", "1234567890123456789"}});
 }
 
+TEST(JsonSchema, BoundsBeyondAllAnswersAreNone) {
+  for (const auto* bounds : {R"("minimum":-9223372036854775808,"maximum":9223372036854775807)",
+                             R"("minimum":-1.7976931348623157e308,"maximum":1.7976931348623157e308)",
+                             R"("exclusiveMaximum":18446744073709551615)", R"("maximum":1000000000000000000)"}) {
+    check({"{\"type\":\"integer\"," + std::string(bounds) + "}",
+           {"0", "-7", "999999999999999999", "-999999999999999999"},
+           {"1.5", "1000000000000000000", "-0"}});
+    check({"{\"type\":\"number\"," + std::string(bounds) + "}",
+           {"0", "-7.5", "999999999999999999.5", "-999999999999999999"},
+           {"1000000000000000000", "1e5", "1."}});
+  }
+  check({R"({"type":"integer","minimum":3,"exclusiveMinimum":-1e300,"maximum":1e300})", {"3", "4"}, {"2", "-3"}});
+  const std::string why = ": bounds of numbers may have 18 digits before the point and 16 behind it";
+  EXPECT_EQ(fault_of(R"({"type":"integer","minimum":9223372036854775807})"), "minimum" + why);
+  EXPECT_EQ(fault_of(R"({"type":"number","exclusiveMaximum":-1e18})"), "exclusiveMaximum" + why);
+  EXPECT_EQ(fault_of(R"({"type":"number","minimum":1e-20})"), "minimum" + why);
+
+  for (const auto* most : {"2147483647", "9007199254740991", "18446744073709551615", "1e30"}) {
+    check({"{\"type\":\"string\",\"minLength\":1,\"maxLength\":" + std::string(most) + "}", {"\"ab\""}, {"\"\""}});
+    check({"{\"type\":\"array\",\"minItems\":1,\"maxItems\":" + std::string(most) + "}", {"[1,2]"}, {"[]"}});
+    EXPECT_EQ(fault_of("{\"minLength\":" + std::string(most) + "}"),
+              "minLength: it must be an integer from 0 to 1000000000");
+  }
+  EXPECT_EQ(fault_of(R"({"maxLength":-1})"), "maxLength: it must be an integer from 0 to 1000000000");
+  EXPECT_EQ(fault_of(R"({"maxItems":2.5})"), "maxItems: it must be an integer from 0 to 1000000000");
+  check({R"({"type":"string","maxLength":2.0})", {"\"ab\""}, {"\"abc\""}});
+}
+
 TEST(JsonSchema, DecimalsKeepTheirBounds) {
   for (const auto& [low, high] : std::vector<std::pair<double, double>>{
            {0, 1}, {-1, 1}, {0.25, 0.75}, {-2.5, -0.125}, {1.5, 12.25}, {0.1, 0.1}, {-0.05, 0.05}, {9.99, 100.01}})
