@@ -216,6 +216,10 @@ term_id schema_compiler::keywords(const object& from, const std::string& path, s
       if (!to->is_string()) fail(below(path, "$ref"), "it must be a string");
       return reference(text_of(to->get_string()), path);
     }
+    // Nothing to put together, so that a $ref inside may be recursive.
+    if (const auto* all = from.if_contains("allOf");
+        all != nullptr && meanings == 1 && all->is_array() && all->get_array().size() == 1)
+      return schema(all->get_array()[0], below(below(path, "allOf"), 0), depth + 1);
     return keywords(without_references(from, path, depth + 1), path, depth + 1);
   }
   for (const auto* name : {"anyOf", "oneOf"})

@@ -321,6 +321,18 @@ TEST(JsonSchema, AllOfIsPutTogether) {
   check({R"({"allOf":[{"type":["integer","string"]},{"type":"number"}]})", {"1"}, {"1.5", "\"a\""}});
 }
 
+TEST(JsonSchema, ReferencesInsideAnAllOfOfOneMayBeRecursive) {
+  check(
+      {R"({"type":"object","properties":{"next":{"title":"t","default":null,"allOf":[{"$ref":"#/definitions/Node"}]}},
+             "required":["next"],"definitions":{"Node":{"type":"object","properties":{
+               "children":{"type":"array","items":{"description":"d","allOf":[{"$ref":"#/definitions/Node"}]}},
+               "parent":{"allOf":[{"$ref":"#/definitions/Node"}],"nullable":true}}}}})",
+       {R"({"next":{}})", R"({"next":{"children":[{"children":[{}]},{}]}})", R"({"next":{"parent":{"parent":null}}})"},
+       {"{}", R"({"next":null})", R"({"next":{"children":[1]}})", R"({"next":{"children":null}})"}});
+  EXPECT_EQ(fault_of(R"({"allOf":[{"$ref":"#"}]})"), ": no text can fulfil it");
+  EXPECT_EQ(fault_of(R"({"allOf":[{"not":{}}]})"), "allOf[0].not: the keyword 'not' is not supported");
+}
+
 TEST(JsonSchema, NullableMeansOrNull) {
   check({R"({"type":"string","nullable":true,"maxLength":2})", {"\"ab\"", "null"}, {"\"abc\"", "1", "\"null"}});
   check({R"({"type":"string","nullable":false})", {"\"ab\""}, {"null"}});
