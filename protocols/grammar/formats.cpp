@@ -1,6 +1,31 @@
 #include "grammar/formats.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace godwit::protocols::grammar {
+
+namespace {
+
+constexpr std::array<std::string_view, 9> formats{"date",  "time",     "date-time", "duration", "uuid",
+                                                  "email", "hostname", "ipv4",      "ipv6"};
+
+struct implication {
+  std::string_view format;
+  std::string_view pattern;
+};
+constexpr std::array<implication, 2> implied{
+    {{"email", R"(^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$)"},
+     {"duration", R"(^P(?:(\d+W)|(?!.*W)(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?)$)"}}};
+
+} // namespace
+
+bool is_format(std::string_view format) noexcept { return std::ranges::find(formats, format) != formats.end(); }
+
+bool format_implies(std::string_view format, std::string_view pattern) noexcept {
+  return std::ranges::any_of(implied,
+                             [&](const implication& one) { return one.format == format && one.pattern == pattern; });
+}
 
 std::optional<std::string> pattern_of_format(std::string_view format) {
   // Years from 0001 on; every month has the days it has.
@@ -23,15 +48,11 @@ std::optional<std::string> pattern_of_format(std::string_view format) {
            "T(?:[0-9]{1,9}H(?:[0-9]{1,9}M(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|[0-9]{1,9}S))$";
   if (format == "uuid") return "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$";
   if (format == "email")
-    return "^[A-Za-z0-9_+-]{1,32}(?:\\.[A-Za-z0-9_+-]{1,15}){0,2}@" + label + "(?:\\." + label + "){1,3}$";
+    return "^[A-Za-z0-9_+-]{1,32}(?:\\.[A-Za-z0-9_+-]{1,15}){0,2}@(?:" + label + "\\.){1,3}[A-Za-z]{2,24}$";
   if (format == "hostname") return "^" + label + "(?:\\." + label + "){0,6}$";
   if (format == "ipv4") return "^" + octet + "(?:\\." + octet + "){3}$";
   if (format == "ipv6") return "^[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){7}$";
   return std::nullopt;
-}
-
-std::string_view formats_known() noexcept {
-  return "date, time, date-time, duration, uuid, email, hostname, ipv4, ipv6";
 }
 
 } // namespace godwit::protocols::grammar

@@ -42,8 +42,10 @@ struct number_bound {
   std::uint64_t whole = 0;
   std::string fraction; ///< digits without zeros at the end
   bool exclusive = false;
+  bool beyond = false; ///< farther from 0 than any number of an answer; the digits are not here
 };
-/// From an integer or the shortest decimal of a double; absent where the number has more digits than the bounds above.
+/// From an integer or the shortest decimal of a double; absent where its fraction has more digits than the bounds
+/// above.
 [[nodiscard]] std::optional<number_bound> bound_of(const boost::json::value& number, bool exclusive);
 /// Integers between two bounds. nothing: there is none.
 [[nodiscard]] term_id integers_between(term_table& terms, const std::optional<number_bound>& low,

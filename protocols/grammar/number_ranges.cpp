@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
+#include <limits>
 
 namespace godwit::protocols::grammar {
 
@@ -124,9 +124,10 @@ std::optional<number_bound> bound_of(const json::value& number, bool exclusive) 
     text = std::to_string(number.get_uint64());
   } else {
     std::array<char, 400> room{};
-    if (!std::isfinite(number.get_double())) return std::nullopt;
-    const auto end =
-        std::to_chars(room.data(), room.data() + room.size(), number.get_double(), std::chars_format::fixed);
+    // The largest doubles may have been rounded up to infinity.
+    constexpr double largest = std::numeric_limits<double>::max();
+    const auto end = std::to_chars(room.data(), room.data() + room.size(),
+                                   std::clamp(number.get_double(), -largest, largest), std::chars_format::fixed);
     if (end.ec != std::errc{}) return std::nullopt;
     text.assign(room.data(), end.ptr);
   }
@@ -140,7 +141,11 @@ std::optional<number_bound> bound_of(const json::value& number, bool exclusive) 
     out.fraction.erase(out.fraction.find_last_not_of('0') + 1);
     text.resize(point);
   }
-  if (text.size() > integer_digits_max || out.fraction.size() >= fraction_digits_max) return std::nullopt;
+  if (text.size() > integer_digits_max) {
+    out.beyond = true;
+    return out;
+  }
+  if (out.fraction.size() >= fraction_digits_max) return std::nullopt;
   static_cast<void>(std::from_chars(text.data(), text.data() + text.size(), out.whole));
   if (is_zero(out)) out.negative = false;
   return out;

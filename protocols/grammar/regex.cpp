@@ -1,6 +1,6 @@
 #include "grammar/regex.hpp"
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -263,8 +263,13 @@ private:
       if (peek() == '-' && peek(1) != ']' && at_ + 1 < text_.size()) {
         ++at_;
         const auto last = member();
-        if (!single(first) || !single(last) || first.ranges()[0].first > last.ranges()[0].first)
-          fail("a range that is none");
+        if (!single(first) || !single(last)) { // beside a class the '-' is itself, as everybody reads it
+          set.add(first);
+          set.add('-', '-');
+          set.add(last);
+          continue;
+        }
+        if (first.ranges()[0].first > last.ranges()[0].first) fail("a range that is none");
         set.add(first.ranges()[0].first, last.ranges()[0].first);
       } else {
         set.add(first);
@@ -287,6 +292,34 @@ private:
   std::size_t depth_ = 0;
 };
 
+struct text_lengths {
+  std::uint64_t least = 0;
+  std::uint64_t most = 0;
+};
+
+/// How many bytes the texts of a term have; `unlimited`: as many, or more. Without rules.
+text_lengths lengths_of(const term_table& terms, term_id of) {
+  const auto bound = [](std::uint64_t length) { return std::min<std::uint64_t>(length, unlimited); };
+  std::vector<text_lengths> all(of + std::size_t{1});
+  all[term_table::nothing].least = unlimited;
+  for (term_id id = term_table::empty + 1; id <= of; ++id) {
+    const auto& t = terms.at(id);
+    auto& here = all[id];
+    if (t.what == term::kind::bytes) {
+      here = {1, 1};
+    } else if (t.what == term::kind::sequence) {
+      here = {bound(all[t.a].least + all[t.b].least), bound(all[t.a].most + all[t.b].most)};
+    } else if (t.what == term::kind::repeat) {
+      here = {bound(t.least * all[t.a].least), bound(t.most * all[t.a].most)};
+    } else if (t.what == term::kind::choice) {
+      here.least = unlimited;
+      for (const auto child : terms.choices(t))
+        here = {std::min(here.least, all[child].least), std::max(here.most, all[child].most)};
+    }
+  }
+  return all[of];
+}
+
 } // namespace
 
 expected<term_id, std::string> compile_pattern(term_table& terms, std::string_view pattern,
@@ -299,6 +332,26 @@ expected<term_id, std::string> compile_pattern(term_table& terms, std::string_vi
   } catch (const refused& fault) {
     return unexpected("the pattern has " + fault.why);
   }
+}
+
+std::optional<term_id> matches_of_length(term_table& terms, term_id matches, std::string_view pattern,
+                                         std::uint32_t least, std::uint32_t most) {
+  // The same pattern where every character is one byte: its texts have as many bytes as the matches have characters.
+  constexpr std::size_t terms_max = 1U << 17U;
+  term_table counted(terms_max);
+  const auto one = counted.byte('x');
+  pattern_context context;
+  context.character = [one](const character_set& set) { return set.ranges().empty() ? term_table::nothing : one; };
+  context.around = counted.repeat(one, 0, unlimited);
+  const auto all = compile_pattern(counted, pattern, context);
+  if (!all) return std::nullopt;
+  const auto lengths = lengths_of(counted, *all);
+  if (lengths.least >= least && lengths.most <= most) return matches;
+  const auto of = terms.at(matches), count = counted.at(*all);
+  if (of.what != term::kind::repeat || count.what != term::kind::repeat || count.a != one) return std::nullopt;
+  least = std::max(least, of.least);
+  most = std::min(most, of.most);
+  return least > most ? term_table::nothing : terms.repeat(of.a, least, most);
 }
 
 } // namespace godwit::protocols::grammar

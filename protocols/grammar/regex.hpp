@@ -5,7 +5,9 @@
 
 #include <godwit/protocols/expected.hpp>
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,5 +30,10 @@ struct pattern_context {
 /// by name.
 [[nodiscard]] expected<term_id, std::string> compile_pattern(term_table& terms, std::string_view pattern,
                                                              const pattern_context& context);
+
+/// Of the `matches` that compile_pattern made of a pattern that is searched for, those of `least` to `most` characters.
+/// Absent: the pattern is neither one whose matches all have so many, nor one character repeated.
+[[nodiscard]] std::optional<term_id> matches_of_length(term_table& terms, term_id matches, std::string_view pattern,
+                                                       std::uint32_t least, std::uint32_t most);
 
 } // namespace godwit::protocols::grammar

@@ -16,9 +16,10 @@ namespace json = boost::json;
 namespace {
 
 /// Say nothing about what is valid.
-constexpr std::array<std::string_view, 14> annotations{
-    "title",      "description", "default",   "examples", "example",     "$comment",      "$schema",
-    "deprecated", "readOnly",    "writeOnly", "$defs",    "definitions", "discriminator", "$id"};
+constexpr std::array<std::string_view, 17> annotations{
+    "title",         "description", "default",          "examples",        "example",      "$comment",
+    "$schema",       "deprecated",  "readOnly",         "writeOnly",       "$defs",        "definitions",
+    "discriminator", "$id",         "contentMediaType", "contentEncoding", "contentSchema"};
 
 struct keyword {
   std::string_view name;
@@ -31,6 +32,7 @@ constexpr std::array<keyword, 23> known{{{"type", ""},
                                          {"oneOf", ""},
                                          {"allOf", ""},
                                          {"$ref", ""},
+                                         {"nullable", ""},
                                          {"properties", "object"},
                                          {"required", "object"},
                                          {"additionalProperties", "object"},
@@ -47,12 +49,13 @@ constexpr std::array<keyword, 23> known{{{"type", ""},
                                          {"exclusiveMinimum", "number"},
                                          {"exclusiveMaximum", "number"}}};
 
+constexpr double counted_max = 1e9; ///< characters, items
 /// Terms looked up for names that take as long as one value copied; measured, rounded.
 constexpr std::size_t terms_per_value = 3;
 
 const keyword* find_keyword(std::string_view name) {
   const auto found = std::ranges::find(known, name, &keyword::name);
-  return found == known.end() || name.empty() ? nullptr : &*found;
+  return found == known.end() ? nullptr : &*found;
 }
 std::string_view type_name(const json::value& value) {
   switch (value.kind()) {
@@ -77,20 +80,58 @@ std::uint32_t count_of(const json::object& from, std::string_view name, std::uin
                        const std::string& path) {
   const auto* value = from.if_contains(name);
   if (value == nullptr) return otherwise;
-  std::int64_t number = -1;
-  if (value->is_int64()) number = value->get_int64();
-  if (value->is_double() && value->get_double() >= 0 && value->get_double() < 1e9)
-    number = value->get_double() == static_cast<double>(static_cast<std::int64_t>(value->get_double()))
-                 ? static_cast<std::int64_t>(value->get_double())
-                 : -1;
-  if (number < 0 || number > 1'000'000'000)
+  const double number = value->is_number() ? value->to_number<double>() : -1;
+  const bool whole = number >= 0 && std::trunc(number) == number;
+  // No answer is as long, so programs that write their largest integer mean no bound.
+  if (whole && number > counted_max && name.starts_with("max")) return unlimited;
+  if (!whole || number > counted_max)
     throw schema_fault{{below(path, name), "it must be an integer from 0 to 1000000000"}};
   return static_cast<std::uint32_t>(number);
 }
 
+/// Holds for whatever names an object has.
+bool holds_for_names(const json::value& schema) {
+  if (!schema.is_object()) return schema.is_bool() && schema.get_bool();
+  const auto& all = schema.get_object();
+  return std::ranges::all_of(all, [&](const auto& field) {
+    return (field.key() == "type" && field.value() == "string") || says_nothing(field, all);
+  });
+}
+
+bool only_integers(const json::object& schema) {
+  const auto* type = schema.if_contains("type");
+  if (type == nullptr) return false;
+  return type->is_array() ? std::ranges::find(type->get_array(), "number") == type->get_array().end()
+                          : *type == "integer";
+}
+
+/// A pattern that the format beside it stands for.
+bool is_by_format(const json::value& format, const json::value* pattern) {
+  return pattern != nullptr && pattern->is_string() && format.is_string() &&
+         format_implies(text_of(format.get_string()), text_of(pattern->get_string()));
+}
+
 } // namespace
 
-bool is_annotation(std::string_view keyword) { return std::ranges::find(annotations, keyword) != annotations.end(); }
+bool says_nothing(const json::key_value_pair& field, const json::object& among) {
+  const std::string_view name(field.key().data(), field.key().size());
+  const auto& said = field.value();
+  if (std::ranges::find(annotations, name) != annotations.end() || name.starts_with("x-")) return true;
+  if (name == "format") {
+    if (!said.is_string()) return false;
+    const auto* pattern = among.if_contains("pattern");
+    return !is_format(text_of(said.get_string())) || (pattern != nullptr && !is_by_format(said, pattern));
+  }
+  if (name == "nullable" || name == "uniqueItems") return said.is_bool() && !said.get_bool();
+  if (name == "minProperties") return said.is_number() && said.to_number<double>() == 0;
+  if (name == "multipleOf") return said.is_number() && said.to_number<double>() == 1 && only_integers(among);
+  return name == "propertyNames" && holds_for_names(said);
+}
+
+bool is_nullable(const json::object& schema) {
+  const auto* said = schema.if_contains("nullable");
+  return said != nullptr && said->is_bool() && said->get_bool();
+}
 
 std::string below(const std::string& path, std::string_view name) {
   return path.empty() ? std::string(name) : path + "." + std::string(name);
@@ -151,7 +192,8 @@ void schema_compiler::check_keywords(const object& from, const std::string& path
   for (const auto& field : from) {
     const std::string_view name(field.key().data(), field.key().size());
     if (name == "$id" && !path.empty()) fail(below(path, name), "'$id' is supported at the top only");
-    if (is_annotation(name) || find_keyword(name) != nullptr) continue;
+    if (name == "nullable" && !field.value().is_bool()) fail(below(path, name), "it must be true or false");
+    if (says_nothing(field, from) || find_keyword(name) != nullptr) continue;
     fail(below(path, name), "the keyword '" + std::string(name.substr(0, 64)) + "' is not supported");
   }
 }
@@ -166,14 +208,18 @@ term_id schema_compiler::schema(const value& from, const std::string& path, std:
 }
 
 term_id schema_compiler::keywords(const object& from, const std::string& path, std::size_t depth) {
+  if (is_nullable(from))
+    return terms_.choice({keywords(without_nullable(from, path), path, depth + 1), terms_.literal("null")});
   if (from.contains("$ref") || from.contains("allOf")) {
-    const auto meanings = std::ranges::count_if(from, [](const auto& field) {
-      return !is_annotation({field.key().data(), field.key().size()});
-    });
+    const auto meanings = std::ranges::count_if(from, [&](const auto& field) { return !says_nothing(field, from); });
     if (const auto* to = from.if_contains("$ref"); to != nullptr && meanings == 1) {
       if (!to->is_string()) fail(below(path, "$ref"), "it must be a string");
       return reference(text_of(to->get_string()), path);
     }
+    // Nothing to put together, so that a $ref inside may be recursive.
+    if (const auto* all = from.if_contains("allOf");
+        all != nullptr && meanings == 1 && all->is_array() && all->get_array().size() == 1)
+      return schema(all->get_array()[0], below(below(path, "allOf"), 0), depth + 1);
     return keywords(without_references(from, path, depth + 1), path, depth + 1);
   }
   for (const auto* name : {"anyOf", "oneOf"})
@@ -208,7 +254,7 @@ std::set<std::string, std::less<>> schema_compiler::types_of(const object& from,
   }
   for (const auto& field : from)
     if (const auto* word = find_keyword({field.key().data(), field.key().size()});
-        word != nullptr && !word->type.empty())
+        word != nullptr && !word->type.empty() && !says_nothing(field, from))
       types.emplace(word->type);
   return types;
 }
@@ -230,7 +276,7 @@ term_id schema_compiler::alternatives(const object& from, std::string_view name,
                           "required property with different constants, or use anyOf");
   object rest;
   for (const auto& field : from)
-    if (const std::string_view key(field.key().data(), field.key().size()); key != name && !is_annotation(key))
+    if (const std::string_view key(field.key().data(), field.key().size()); key != name && !says_nothing(field, from))
       rest.insert(field);
   std::vector<term_id> parts;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -268,7 +314,7 @@ term_id schema_compiler::listed(const object& from, const std::string& path) {
   });
   for (const auto& field : from) {
     const std::string_view name(field.key().data(), field.key().size());
-    if (name == "enum" || name == "const" || name == "type" || is_annotation(name)) continue;
+    if (name == "enum" || name == "const" || name == "type" || says_nothing(field, from)) continue;
     // A keyword about another type says nothing about these values.
     const auto about = find_keyword(name)->type;
     if (std::ranges::none_of(allowed, [&](const value* one) {
@@ -296,23 +342,17 @@ term_id schema_compiler::typed(std::string_view type, const object& from, const 
 term_id schema_compiler::string_of(const object& from, const std::string& path) {
   const auto least = count_of(from, "minLength", 0, path), most = count_of(from, "maxLength", unlimited, path);
   const bool lengths = from.contains("minLength") || from.contains("maxLength");
+  if (least > most) return term_table::nothing;
   const auto *pattern = from.if_contains("pattern"), *format = from.if_contains("format");
-  if (pattern == nullptr && format == nullptr)
-    return least > most ? term_table::nothing : any_string(terms_, least, most);
-  if (pattern != nullptr && format != nullptr)
-    fail(below(path, "pattern"), "'pattern' and 'format' together are not supported");
-  const std::string name = pattern != nullptr ? "pattern" : "format";
-  if (lengths)
-    fail(below(path, name), "'" + name + "' together with 'minLength' or 'maxLength' is not supported" +
-                                (pattern != nullptr ? "; say the lengths in the pattern" : ""));
-  const auto& said = from.at(name);
+  const bool by_format = format != nullptr && (pattern == nullptr || is_by_format(*format, pattern));
+  if (!by_format && pattern == nullptr) return any_string(terms_, least, most);
+  const std::string name = by_format ? "format" : "pattern";
+  const auto& said = by_format ? *format : *pattern;
   if (!said.is_string()) fail(below(path, name), "it must be a string");
   std::string text(text_of(said.get_string()));
-  if (format != nullptr) {
+  if (by_format) {
     const auto of = pattern_of_format(text);
-    if (!of)
-      fail(below(path, name),
-           "the format '" + text.substr(0, 64) + "' is not supported; there are " + std::string(formats_known()));
+    if (!of) return any_string(terms_, least, most);
     text = *of;
   }
   pattern_context context;
@@ -320,12 +360,23 @@ term_id schema_compiler::string_of(const object& from, const std::string& path) 
   context.around = terms_.repeat(any_json_character(terms_), 0, unlimited);
   auto compiled = compile_pattern(terms_, text, context);
   if (!compiled) fail(below(path, name), compiled.error());
+  auto matches = *compiled;
+  if (lengths) {
+    const auto within = matches_of_length(terms_, matches, text, least, most);
+    if (!within && pattern == nullptr) return any_string(terms_, least, most);
+    if (!within)
+      fail(below(path, "pattern"),
+           "'pattern' together with 'minLength' or 'maxLength' is not supported; say the lengths in "
+           "the pattern");
+    matches = *within;
+  }
   const auto quote = terms_.byte('"');
-  const auto all = terms_.sequence({quote, *compiled, quote});
+  const auto all = terms_.sequence({quote, matches, quote});
   return all == term_table::nothing ? all : new_rule(all);
 }
 
 term_id schema_compiler::number_of(const object& from, const std::string& path, bool integer) {
+  bool bounded = false;
   const auto bound = [&](std::string_view inclusive, std::string_view exclusive_name,
                          bool lower) -> std::optional<number_bound> {
     std::optional<number_bound> out;
@@ -335,7 +386,9 @@ term_id schema_compiler::number_of(const object& from, const std::string& path, 
       if (said == nullptr) continue;
       if (!said->is_number()) fail(below(path, name), "it must be a number");
       const auto one = bound_of(*said, strict);
-      if (!one)
+      bounded = true;
+      if (one && one->beyond && one->negative == lower) continue; // every number of an answer keeps it
+      if (!one || one->beyond)
         fail(below(path, name), "bounds of numbers may have " + std::to_string(integer_digits_max) +
                                     " digits before the point and " + std::to_string(fraction_digits_max - 1) +
                                     " behind it");
@@ -348,7 +401,8 @@ term_id schema_compiler::number_of(const object& from, const std::string& path, 
     return out;
   };
   const auto low = bound("minimum", "exclusiveMinimum", true), high = bound("maximum", "exclusiveMaximum", false);
-  if (!low && !high) return integer ? any_integer(terms_) : any_number(terms_);
+  if (!low && !high && integer) return any_integer(terms_);
+  if (!bounded) return any_number(terms_);
   const auto all = integer ? integers_between(terms_, low, high) : numbers_between(terms_, low, high);
   return all == term_table::nothing ? all : new_rule(all);
 }
@@ -413,7 +467,7 @@ term_id schema_compiler::object_of(const object& from, const std::string& path, 
   if (const auto* more = from.if_contains("additionalProperties")) {
     additional = schema(*more, below(path, "additionalProperties"), depth + 1);
     named = true;
-  } else if (all.empty()) {
+  } else if (!from.contains("properties")) {
     additional = any_value();
   }
   if (const auto* required = from.if_contains("required")) {

@@ -26,7 +26,10 @@ struct schema_fault {
 
 [[nodiscard]] std::string below(const std::string& path, std::string_view name);
 [[nodiscard]] std::string below(const std::string& path, std::size_t index);
-[[nodiscard]] bool is_annotation(std::string_view keyword);
+/// True for a keyword that, with this value and among the others of its schema, says nothing about what is valid.
+[[nodiscard]] bool says_nothing(const boost::json::key_value_pair& field, const boost::json::object& among);
+/// OpenAPI 3.0's "or null".
+[[nodiscard]] bool is_nullable(const boost::json::object& schema);
 [[nodiscard]] inline std::string_view text_of(const boost::json::string& s) { return {s.data(), s.size()}; }
 
 /// One schema document on its way to a grammar.
@@ -67,6 +70,7 @@ private:
   /// One object that says what both say; refuses what cannot be said so.
   [[nodiscard]] object merged(const object& a, const object& b, const std::string& path, std::size_t depth);
   [[nodiscard]] object without_references(const value& from, const std::string& path, std::size_t depth);
+  [[nodiscard]] object without_nullable(const object& from, const std::string& path);
   /// True where no value can be valid by both.
   [[nodiscard]] bool exclusive(const value& a, const value& b, const std::string& path, std::size_t depth);
 

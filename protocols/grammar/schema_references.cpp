@@ -53,6 +53,24 @@ bool same_value(const json::value& a, const json::value& b) {
   return a == b;
 }
 
+/// What the types and their keywords say, or null.
+json::object or_null(json::object of, const std::set<std::string, std::less<>>& types) {
+  if (std::ranges::none_of(of, [](const auto& field) {
+        return field.key() == "enum" || field.key() == "const" || field.key() == "anyOf" || field.key() == "oneOf";
+      })) {
+    if (types.empty()) return of; // any value
+    json::array list{"null"};
+    for (const auto& type : types)
+      if (type != "null") list.emplace_back(json::string(type));
+    of["type"] = std::move(list);
+    return of;
+  }
+  json::object null, either;
+  null["type"] = "null";
+  either["anyOf"] = json::array{std::move(of), std::move(null)};
+  return either;
+}
+
 /// One step of a JSON pointer.
 std::string step_of(std::string_view token) {
   std::string out;
@@ -102,15 +120,30 @@ term_id schema_compiler::reference(std::string_view to, const std::string& path)
   return rule;
 }
 
+json::object schema_compiler::without_nullable(const object& from, const std::string& path) {
+  object out;
+  for (const auto& field : from)
+    if (field.key() != "nullable") {
+      count_work(size_of(field.value()), path);
+      out.insert(field);
+    }
+  return out;
+}
+
 /// $ref and allOf, put into one object.
 json::object schema_compiler::without_references(const value& from, const std::string& path, std::size_t depth) {
   if (depth > limits_.depth_max) fail(path, "references and allOf nested too deeply, or without end");
   count_schema(path);
   if (!from.is_object()) fail(path, "a schema must be an object here");
   check_keywords(from.get_object(), path);
+  if (is_nullable(from.get_object())) {
+    auto other = without_references(without_nullable(from.get_object(), path), path, depth + 1);
+    const auto types = types_of(other, path);
+    return or_null(std::move(other), types);
+  }
   object out;
   for (const auto& field : from.get_object())
-    if (!is_annotation({field.key().data(), field.key().size()})) {
+    if (!says_nothing(field, from.get_object())) {
       count_work(size_of(field.value()), path);
       out.insert(field);
     }
@@ -232,6 +265,12 @@ bool schema_compiler::exclusive(const value& a, const value& b, const std::strin
   for (const auto& pair : {std::pair(&one, &b), std::pair(&other, &a)}) {
     const auto* const part = pair.first;
     const auto* const rest = pair.second;
+    if (is_nullable(*part)) {
+      object null;
+      null["type"] = "null";
+      return exclusive(without_nullable(*part, path), *rest, path, depth + 1) &&
+             exclusive(null, *rest, path, depth + 1);
+    }
     if (const auto* to = part->if_contains("$ref"); to != nullptr && to->is_string())
       if (exclusive(target(text_of(to->get_string()), path), *rest, path, depth + 1)) return true;
     if (const auto* all = part->if_contains("allOf"); all != nullptr && all->is_array())

@@ -68,6 +68,10 @@ TEST(JsonSchema, ObjectsHaveTheirPropertiesInOrder) {
          {"{}", "{ }", R"({"a":1})", R"({"b":1})", R"({"a":1,"b":2})"},
          {R"({"c":1})", R"({,"a":1})", R"({"a":1,"c":1})"}});
   check({R"({"type":"object"})", {"{}", R"({"x":1,"y":{}})"}, {"[]", "1"}});
+  // A tool without parameters.
+  check({R"({"type":"object","properties":{}})", {"{}", "{ }", "{\n}"}, {R"({"a":1})", "[]"}});
+  check({R"({"type":"object","properties":{},"additionalProperties":true})", {"{}", R"({"a":1})"}, {"[]"}});
+  check({R"({"type":"object","properties":{},"required":["z"]})", {R"({"z":[1]})"}, {"{}", R"({"z":1,"a":1})"}});
   check({R"({"required":["z"],"properties":{"a":{"type":"integer"}}})",
          {R"({"z":[]})", R"({"a":3,"z":1})"},
          {R"({"a":3})"}});
@@ -118,6 +122,78 @@ TEST(JsonSchema, PatternsAreSearchedForUnlessAnchored) {
   check({R"({"pattern":"^a{2}?b*?$"})", {"\"aa\"", "\"aab\""}, {"\"ab\""}});
 }
 
+TEST(JsonSchema, AHyphenBesideAClassIsItself) {
+  check({R"({"pattern":"^[\\w-\\.]+@([\\w-]+\\.)+[\\w-]{2,4}$"})",
+         {"\"a.b-c@d-e.org\"", "\"-@a.b.co\""},
+         {"\"a b@c.org\"", "\"a@org\"", "\"a@c.museum\""}});
+  check({R"({"pattern":"^[a-\\d]$"})", {"\"a\"", "\"-\"", "\"7\""}, {"\"b\"", "\"ab\""}});
+  check({R"({"pattern":"^[^\\s-x]$"})", {"\"a\"", "\"y\""}, {"\" \"", "\"-\"", "\"x\""}});
+  EXPECT_EQ(fault_of(R"({"pattern":"[z-a]"})"), "pattern: the pattern has a range that is none at character 5");
+}
+
+TEST(JsonSchema, LengthsBesideAPatternHoldWhereTheyCanBeSaid) {
+  // One character repeated.
+  check({R"({"pattern":"^[a-zé]+$","maxLength":3})", {"\"a\"", "\"éab\""}, {"\"\"", "\"abcd\"", "\"A\""}});
+  check(
+      {R"({"pattern":"^[^,]*$","minLength":2,"maxLength":3})", {"\"éé\"", "\"abc\""}, {"\"a\"", "\"abcd\"", "\"a,\""}});
+  check({R"({"pattern":"^\\d{2,9}$","minLength":1,"maxLength":3})", {"\"12\"", "\"123\""}, {"\"1\"", "\"1234\""}});
+  EXPECT_EQ(fault_of(R"({"pattern":"^a{5,}$","maxLength":4})"), ": no text can fulfil it");
+  EXPECT_EQ(fault_of(R"({"pattern":"^[A-Z]{3}$","minLength":4})"), ": no text can fulfil it");
+  // All matches are as long as that.
+  check({R"({"pattern":"^[A-Z]{3}-é?\\d{2}$","minLength":6,"maxLength":7})",
+         {"\"ABC-12\"", "\"ABC-é12\""},
+         {"\"ABC-1\""}});
+  check({R"({"pattern":"a|bc","minLength":1})", {"\"a\"", "\"xbc\""}, {"\"\"", "\"b\""}});
+  // Neither.
+  for (const auto* schema : {R"({"pattern":"^[a-z][a-z0-9]*$","maxLength":9})",
+                             R"({"pattern":"^(ab)*$","maxLength":4})", R"({"pattern":"a|bc","minLength":2})"})
+    EXPECT_EQ(fault_of(schema), "pattern: 'pattern' together with 'minLength' or 'maxLength' is not supported; say the "
+                                "lengths in the pattern");
+}
+
+TEST(JsonSchema, AFormatThatIsNotFollowedSaysNothing) {
+  check({R"({"type":"string","format":"path"})", {"\"\"", "\"/tmp\""}, {"1"}});
+  check({R"({"type":"integer","format":"int32"})", {"7"}, {"\"7\""}});
+  check({R"({"format":"int32"})", {"7", "\"x\"", "null"}, {""}});
+  check({R"({"enum":["a","b"],"format":"color"})", {"\"a\""}, {"\"c\""}});
+  // Beside a pattern, too.
+  check({R"({"type":"string","format":"uuid","pattern":"^([0-9a-f]{4}|0000)$"})", {"\"12af\""}, {"\"12AF\"", "\"1\""}});
+  check({R"({"allOf":[{"type":"string","format":"date"},{"pattern":"^x$"}]})", {"\"x\""}, {"\"2024-01-01\""}});
+  // A URL of Pydantic's.
+  check({R"({"type":"string","format":"uri","minLength":1,"maxLength":9})",
+         {"\"http://a\""},
+         {"\"\"", "\"http://abc\""}});
+}
+
+TEST(JsonSchema, LengthsBesideAFormatGoFirst) {
+  // Whatever has the format has the length.
+  check({R"({"format":"uuid","minLength":36,"maxLength":36})",
+         {"\"123e4567-E89b-12d3-a456-426614174000\""},
+         {"\"123e4567-E89b-12d3-a456-42661417400g\""}});
+  check({R"({"format":"email","minLength":1,"maxLength":254})", {"\"a@b.cd\""}, {"\"a\"", "\"a@b.1\""}});
+  check({R"({"format":"date","maxLength":10})", {"\"2024-02-29\""}, {"\"2023-02-29\"", "\"x\""}});
+  check({R"({"format":"date","maxLength":9})", {"\"2024\"", "\"\""}, {"\"2024-02-29\""}});
+  EXPECT_EQ(fault_of(R"({"format":"date","minLength":3,"maxLength":2})"), ": no text can fulfil it");
+}
+
+TEST(JsonSchema, FormatsStandForThePatternsThatZodWritesBesideThem) {
+  check(
+      {R"zod({"type":"string","format":"email","pattern":"^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$"})zod",
+       {"\"a.b@c.de\"", "\"a+1@b-c.d.org\""},
+       {"\"a..b@c.de\"", "\".a@c.de\"", "\"a@c.d\"", "\"a@c.12\""}});
+  check(
+      {R"zod({"type":"string","format":"duration","pattern":"^P(?:(\\d+W)|(?!.*W)(?=\\d|T\\d)(\\d+Y)?(\\d+M)?(\\d+D)?(T(?=\\d)(\\d+H)?(\\d+M)?(\\d+([.,]\\d+)?S)?)?)$"})zod",
+       {"\"P1DT2H\"", "\"P3W\""},
+       {"\"P\"", "\"P1D3W\""}});
+  // Lengths must not make it forget the pattern.
+  const std::string duration =
+      R"zod({"format":"duration","pattern":"^P(?:(\\d+W)|(?!.*W)(?=\\d|T\\d)(\\d+Y)?(\\d+M)?(\\d+D)?(T(?=\\d)(\\d+H)?(\\d+M)?(\\d+([.,]\\d+)?S)?)?)$","maxLength":)zod";
+  check({duration + "99}", {"\"PT5M\""}, {"\"5M\""}});
+  EXPECT_EQ(fault_of(duration + "5}").substr(0, 36), "pattern: 'pattern' together with 'mi");
+  EXPECT_EQ(fault_of(R"({"format":"email","pattern":"^(?!x)a"})"),
+            "pattern: the pattern has a look-around group, which is not supported, at character 4");
+}
+
 TEST(JsonSchema, FormatsAreExactWhereItMatters) {
   check({R"({"type":"string","format":"date"})",
          {"\"2024-02-29\"", "\"1999-12-31\"", "\"2000-02-29\"", "\"2023-04-30\""},
@@ -151,6 +227,34 @@ TEST(JsonSchema, IntegersKeepTheirBounds) {
          {"3", "4", "10", "999999999999999999"},
          {"2", "0", "-3", "1000000000000000000"}});
   check({R"({"type":"integer"})", {"0", "-7", "123456789012345678"}, {"1.0", "1e3", "-0", "1234567890123456789"}});
+}
+
+TEST(JsonSchema, BoundsBeyondAllAnswersAreNone) {
+  for (const auto* bounds : {R"("minimum":-9223372036854775808,"maximum":9223372036854775807)",
+                             R"("minimum":-1.7976931348623157e308,"maximum":1.7976931348623157e308)",
+                             R"("exclusiveMaximum":18446744073709551615)", R"("maximum":1000000000000000000)"}) {
+    check({"{\"type\":\"integer\"," + std::string(bounds) + "}",
+           {"0", "-7", "999999999999999999", "-999999999999999999"},
+           {"1.5", "1000000000000000000", "-0"}});
+    check({"{\"type\":\"number\"," + std::string(bounds) + "}",
+           {"0", "-7.5", "999999999999999999.5", "-999999999999999999"},
+           {"1000000000000000000", "1e5", "1."}});
+  }
+  check({R"({"type":"integer","minimum":3,"exclusiveMinimum":-1e300,"maximum":1e300})", {"3", "4"}, {"2", "-3"}});
+  const std::string why = ": bounds of numbers may have 18 digits before the point and 16 behind it";
+  EXPECT_EQ(fault_of(R"({"type":"integer","minimum":9223372036854775807})"), "minimum" + why);
+  EXPECT_EQ(fault_of(R"({"type":"number","exclusiveMaximum":-1e18})"), "exclusiveMaximum" + why);
+  EXPECT_EQ(fault_of(R"({"type":"number","minimum":1e-20})"), "minimum" + why);
+
+  for (const auto* most : {"2147483647", "9007199254740991", "18446744073709551615", "1e30"}) {
+    check({"{\"type\":\"string\",\"minLength\":1,\"maxLength\":" + std::string(most) + "}", {"\"ab\""}, {"\"\""}});
+    check({"{\"type\":\"array\",\"minItems\":1,\"maxItems\":" + std::string(most) + "}", {"[1,2]"}, {"[]"}});
+    EXPECT_EQ(fault_of("{\"minLength\":" + std::string(most) + "}"),
+              "minLength: it must be an integer from 0 to 1000000000");
+  }
+  EXPECT_EQ(fault_of(R"({"maxLength":-1})"), "maxLength: it must be an integer from 0 to 1000000000");
+  EXPECT_EQ(fault_of(R"({"maxItems":2.5})"), "maxItems: it must be an integer from 0 to 1000000000");
+  check({R"({"type":"string","maxLength":2.0})", {"\"ab\""}, {"\"abc\""}});
 }
 
 TEST(JsonSchema, DecimalsKeepTheirBounds) {
@@ -217,6 +321,67 @@ TEST(JsonSchema, AllOfIsPutTogether) {
   check({R"({"allOf":[{"type":["integer","string"]},{"type":"number"}]})", {"1"}, {"1.5", "\"a\""}});
 }
 
+TEST(JsonSchema, ReferencesInsideAnAllOfOfOneMayBeRecursive) {
+  check(
+      {R"({"type":"object","properties":{"next":{"title":"t","default":null,"allOf":[{"$ref":"#/definitions/Node"}]}},
+             "required":["next"],"definitions":{"Node":{"type":"object","properties":{
+               "children":{"type":"array","items":{"description":"d","allOf":[{"$ref":"#/definitions/Node"}]}},
+               "parent":{"allOf":[{"$ref":"#/definitions/Node"}],"nullable":true}}}}})",
+       {R"({"next":{}})", R"({"next":{"children":[{"children":[{}]},{}]}})", R"({"next":{"parent":{"parent":null}}})"},
+       {"{}", R"({"next":null})", R"({"next":{"children":[1]}})", R"({"next":{"children":null}})"}});
+  EXPECT_EQ(fault_of(R"({"allOf":[{"$ref":"#"}]})"), ": no text can fulfil it");
+  EXPECT_EQ(fault_of(R"({"allOf":[{"not":{}}]})"), "allOf[0].not: the keyword 'not' is not supported");
+}
+
+TEST(JsonSchema, NullableMeansOrNull) {
+  check({R"({"type":"string","nullable":true,"maxLength":2})", {"\"ab\"", "null"}, {"\"abc\"", "1", "\"null"}});
+  check({R"({"type":"string","nullable":false})", {"\"ab\""}, {"null"}});
+  check({R"({"nullable":true})", {"1", "null", "{}"}, {""}});
+  check({R"({"type":"string","enum":["a","b"],"nullable":true})", {"\"a\"", "null"}, {"\"c\""}});
+  check({R"({"type":"string","enum":["a",null],"nullable":true})", {"\"a\"", "null"}, {"\"c\""}});
+  check({R"({"const":1,"nullable":true})", {"1", "null"}, {"2"}});
+  check({R"({"anyOf":[{"type":"integer"},{"type":"boolean"}],"nullable":true})", {"1", "true", "null"}, {"\"a\""}});
+  check(
+      {R"({"type":"object","properties":{"a":{"$ref":"#/$defs/a","nullable":true}},"$defs":{"a":{"type":"integer"}}})",
+       {R"({"a":1})", R"({"a":null})"},
+       {R"({"a":"x"})", "null"}});
+  check({R"({"type":"object","nullable":true,"properties":{"nullable":{"type":"integer"}}})",
+         {R"({"nullable":1})", "null"},
+         {R"({"nullable":null})"}});
+}
+
+TEST(JsonSchema, NullIsPutTogetherLikeAnyOther) {
+  check({R"({"allOf":[{"type":"string","nullable":true},{"maxLength":1}]})", {"\"a\"", "null"}, {"\"ab\""}});
+  check({R"({"allOf":[{"type":"string","nullable":true},{"type":"string"}]})", {"\"a\""}, {"null"}});
+  check({R"({"allOf":[{"enum":["a","b"],"nullable":true},{"description":"d"}]})", {"\"a\"", "null"}, {"\"c\""}});
+  check({R"({"oneOf":[{"type":"string","nullable":true},{"type":"integer"}]})", {"\"a\"", "1", "null"}, {"true"}});
+  check({R"({"oneOf":[{"$ref":"#/$defs/a","nullable":true},{"type":"boolean"}],"$defs":{"a":{"const":1}}})",
+         {"1", "true", "null"},
+         {"2"}});
+  for (const auto* second : {R"({"type":"null"})", R"({"type":"integer","nullable":true})", R"({"enum":[1,null]})"})
+    EXPECT_NE(
+        fault_of(R"({"oneOf":[{"type":"string","nullable":true},)" + std::string(second) + "]}").find("may both hold"),
+        std::string::npos)
+        << second;
+}
+
+TEST(JsonSchema, WhatAsksForNothingPasses) {
+  check({R"({"type":"object","propertyNames":{"type":"string"},"additionalProperties":{"type":"integer"}})",
+         {"{}", R"({"a":1})"},
+         {R"({"a":"x"})"}});
+  check({R"({"type":"object","propertyNames":{},"minProperties":0,"x-order":["a"]})", {"{}", R"({"a":1})"}, {"1"}});
+  check({R"({"propertyNames":true})", {"1", "{}"}, {""}});
+  check({R"({"type":"array","items":{"type":"integer","multipleOf":1},"uniqueItems":false})", {"[1,1]"}, {"[1.5]"}});
+  check({R"({"type":["integer","null"],"multipleOf":1.0})", {"1", "null"}, {"1.5"}});
+  check({R"({"type":"string","contentEncoding":"base64","contentMediaType":"image/png","contentSchema":{}})",
+         {"\"a\""},
+         {"1"}});
+  check({R"({"enum":["a"],"x-enum-varnames":["A"]})", {"\"a\""}, {"\"b\""}});
+  check({R"({"$ref":"#/$defs/a","x-nullable":1,"$defs":{"a":{"type":"array","items":{"$ref":"#/$defs/a"}}}})",
+         {"[[]]"},
+         {"[1]"}});
+}
+
 TEST(JsonSchema, ReferencesMayBeRecursive) {
   check({R"({"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},
             "next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"],"additionalProperties":false}}})",
@@ -261,10 +426,19 @@ TEST(JsonSchema, WhatIsNotSupportedIsNamed) {
             "patternProperties: the keyword 'patternProperties' is not supported");
   EXPECT_EQ(fault_of(R"({"type":"text"})"),
             "type: a type is one of string, number, integer, boolean, null, object, array");
-  EXPECT_EQ(
-      fault_of(R"({"type":"string","format":"uri"})"),
-      "format: the format 'uri' is not supported; there are date, time, date-time, duration, uuid, email, hostname, "
-      "ipv4, ipv6");
+  EXPECT_EQ(fault_of(R"({"type":"string","format":7})"), "format: it must be a string");
+  EXPECT_EQ(fault_of(R"({"propertyNames":{"enum":["a"]}})"),
+            "propertyNames: the keyword 'propertyNames' is not supported");
+  EXPECT_EQ(fault_of(R"({"propertyNames":{"type":"string","minLength":1}})"),
+            "propertyNames: the keyword 'propertyNames' is not supported");
+  EXPECT_EQ(fault_of(R"({"propertyNames":false})"), "propertyNames: the keyword 'propertyNames' is not supported");
+  EXPECT_EQ(fault_of(R"({"minProperties":1})"), "minProperties: the keyword 'minProperties' is not supported");
+  EXPECT_EQ(fault_of(R"({"type":"integer","multipleOf":2})"), "multipleOf: the keyword 'multipleOf' is not supported");
+  EXPECT_EQ(fault_of(R"({"type":"number","multipleOf":1})"), "multipleOf: the keyword 'multipleOf' is not supported");
+  EXPECT_EQ(fault_of(R"({"type":["integer","number"],"multipleOf":1})"),
+            "multipleOf: the keyword 'multipleOf' is not supported");
+  EXPECT_EQ(fault_of(R"({"multipleOf":1})"), "multipleOf: the keyword 'multipleOf' is not supported");
+  EXPECT_EQ(fault_of(R"({"type":"string","nullable":"yes"})"), "nullable: it must be true or false");
   EXPECT_EQ(fault_of(R"({"type":"string","pattern":"(?=a)b"})"),
             "pattern: the pattern has a look-around group, which is not supported, at character 3");
   EXPECT_EQ(fault_of(R"({"type":"string","pattern":"(a"})"),

@@ -37,7 +37,8 @@ struct schema_limits {
 ///   bounded, numbers of bounded length;
 /// * an array of strings: one of these texts as it is;
 /// * a string: a text that matches this regular expression as a whole.
-/// Deterministic: the same text gives the same grammar. What is not supported is refused by name, never ignored.
+/// Deterministic: the same text gives the same grammar. What is not supported is refused by name, never ignored,
+/// formats of strings apart.
 [[nodiscard]] expected<text_grammar, schema_error> compile_schema(std::string_view text,
                                                                   const schema_limits& limits = {});
 
