@@ -56,6 +56,60 @@ TYPED_TEST(Ask, GivesWhatAHandlerOrItsCoroutineReturns) {
   EXPECT_EQ(this->live, 0);
 }
 
+template <class Reply> using giver_interface = interface<Reply(poke)>;
+/// Answers with what its function gives.
+template <class Reply, class Give> class giver final : public actor<giver_interface<Reply>> {
+public:
+  giver(actor_context context, Give give) : actor<giver_interface<Reply>>(context), give_(std::move(give)) {}
+  behavior_of<giver_interface<Reply>> make_behavior() override {
+    return {[this](poke) { return give_(); }};
+  }
+
+private:
+  Give give_;
+};
+template <class Reply, class Host, class Give> async::expected<Reply> answer_of(Host& host, Give give) {
+  return host.ask(host.template spawn<giver<Reply, Give>>(std::move(give)), 1s, poke{});
+}
+template <class T> async::task<T> later(T x) { co_return x; }
+
+// Where the interface says std::int64_t, the handler gives an int; where a handle, one of an actor that understands
+// more.
+using poked = handle<interface<void(poke)>>;
+
+TYPED_TEST(Ask, GivesTheInterfacesTypeWhereAHandlersValueConvertsToIt) {
+  auto& host = this->system.host;
+  const auto s = host.template spawn<server>(this->live);
+  EXPECT_EQ(*answer_of<std::int64_t>(host, [] { return 7; }), 7);
+  EXPECT_EQ(*answer_of<poked>(host, [s] { return s; }), poked{s});
+}
+
+TYPED_TEST(Ask, GivesTheInterfacesTypeWhereAHandlersExpectedValueConvertsToIt) {
+  auto& host = this->system.host;
+  const auto s = host.template spawn<server>(this->live);
+  EXPECT_EQ(*answer_of<std::int64_t>(host, [] { return async::expected<int>{7}; }), 7);
+  EXPECT_EQ(*answer_of<poked>(host, [s] { return async::expected{s}; }), poked{s});
+  const auto x = answer_of<std::int64_t>(host, [] {
+    return async::expected<int>{async::error{error_code::refused, "none"}};
+  });
+  ASSERT_FALSE(x);
+  EXPECT_EQ(x.error(), (async::error{error_code::refused, "none"}));
+}
+
+TYPED_TEST(Ask, GivesTheInterfacesTypeWhereACoroutinesValueConvertsToIt) {
+  auto& host = this->system.host;
+  const auto s = host.template spawn<server>(this->live);
+  EXPECT_EQ(*answer_of<std::int64_t>(host, [] { return later(7); }), 7);
+  EXPECT_EQ(*answer_of<poked>(host, [s] { return later(s); }), poked{s});
+}
+
+TYPED_TEST(Ask, GivesTheInterfacesTypeWhereACoroutinesExpectedValueConvertsToIt) {
+  auto& host = this->system.host;
+  const auto s = host.template spawn<server>(this->live);
+  EXPECT_EQ(*answer_of<std::int64_t>(host, [] { return later(async::expected<int>{7}); }), 7);
+  EXPECT_EQ(*answer_of<poked>(host, [s] { return later(async::expected{s}); }), poked{s});
+}
+
 TYPED_TEST(Ask, CarriesAnErrorAsAValue) {
   auto s = this->system.host.template spawn<server>(this->live);
   auto r = this->system.host.template spawn<relay>(s, this->live);
