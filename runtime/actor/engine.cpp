@@ -129,7 +129,7 @@ std::size_t engine::alive() const {
 
 bool engine::wait_until_empty(std::chrono::milliseconds timeout) {
   std::unique_lock lock{mutex_};
-  return empty_.wait_for(lock, timeout, [&] { return alive_.empty(); });
+  return empty_.wait_for(lock, async::bounded_wait(timeout), [&] { return alive_.empty(); });
 }
 
 void engine::ended(std::uint64_t id) noexcept {

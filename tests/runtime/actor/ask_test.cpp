@@ -12,6 +12,7 @@ namespace {
 
 using async::error_code;
 using way = question::way;
+using std::chrono::nanoseconds;
 
 /// The same claims hold on threads and in a simulated world.
 class threads {
@@ -75,7 +76,8 @@ template <class T> async::task<T> later(T x) { co_return x; }
 
 // Where the interface says std::int64_t, the handler gives an int; where a handle, one of an actor that understands
 // more.
-using poked = handle<interface<void(poke)>>;
+using poke_interface = interface<void(poke)>;
+using poked = handle<poke_interface>;
 
 TYPED_TEST(Ask, GivesTheInterfacesTypeWhereAHandlersValueConvertsToIt) {
   auto& host = this->system.host;
@@ -152,6 +154,18 @@ TYPED_TEST(Ask, EndsAtItsTimeout) {
   ASSERT_FALSE(x);
   EXPECT_EQ(x.error().code, error_code::timeout);
   EXPECT_EQ(this->live, 1) << "the server's frame goes on, the relay's has ended";
+}
+
+// Twice, since a simulated clock begins at 0, to which anything can be added.
+TYPED_TEST(Ask, WithTheLongestTimeoutThatThereIsWaits) {
+  const auto s = this->system.host.template spawn<server>(this->live);
+  const auto r = this->system.host.template spawn<relay>(s, this->live, nanoseconds::max());
+  for (int i = 0; i < 2; ++i) {
+    const auto x = this->system.ask(s, nanoseconds::max(), question{way::coroutine, 41});
+    ASSERT_TRUE(x) << to_string(x.error());
+    EXPECT_EQ(*x, number{42});
+    EXPECT_EQ(*this->system.ask(r, nanoseconds::max(), slow_question{1ms, 43}), number{43});
+  }
 }
 
 TYPED_TEST(Ask, FailsAtOnceWhereTheActorIsDead) {
@@ -280,6 +294,29 @@ TEST(AskInVirtualTime, TimesOutAtTheNanosecond) {
   auto r = host.spawn<relay>(s, live);
   EXPECT_FALSE(host.ask(r, 1s, slow_question{1h, 0}));
   EXPECT_EQ(world.now(), 20ms);
+}
+
+/// Tells itself something as late as it can say.
+class patient final : public actor<poke_interface> {
+public:
+  patient(actor_context context, std::vector<nanoseconds>& told) : actor(context), told_(told) {}
+  behavior_of<poke_interface> make_behavior() override {
+    tell_after(nanoseconds::max(), self(), poke{});
+    return {[this](poke) { told_.push_back(now()); }};
+  }
+
+private:
+  std::vector<nanoseconds>& told_;
+};
+
+TEST(TellAfter, TheLongestDelayThatThereIsLastsAYear) {
+  std::vector<nanoseconds> told;
+  sim::world world{3};
+  sim::system host{world};
+  world.run_for(5ms);
+  host.spawn<patient>(told);
+  EXPECT_TRUE(world.run());
+  EXPECT_EQ(told, std::vector<nanoseconds>{async::longest_wait + 5ms});
 }
 
 } // namespace

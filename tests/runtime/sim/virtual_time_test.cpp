@@ -71,6 +71,17 @@ TEST(VirtualTime, ATimerMayCancelThoseThatAreDueWithIt) {
   EXPECT_EQ(fired, 1);
 }
 
+TEST(VirtualTime, TheLongestDelayThatThereIsDoesNotEndAtOnce) {
+  sim::world world{1};
+  sim::system system{world};
+  world.run_for(1s);
+  std::vector<nanoseconds> fired;
+  world.timers().call_after(nanoseconds::max(), [&] { fired.push_back(world.now()); });
+  system.timers().call_after(nanoseconds::max(), [&] { fired.push_back(world.now()); });
+  world.run();
+  EXPECT_EQ(fired, std::vector<nanoseconds>(2, async::longest_wait + 1s));
+}
+
 struct nap {
   int number = 0;
   nap() = default;

@@ -49,8 +49,8 @@ public:
         types)};
   }
 
-  /// Asks from outside the actors and waits for the answer: blocks the thread (a simulation runs meanwhile). Never from
-  /// an actor's handler.
+  /// Asks from outside the actors and waits for the answer: blocks the thread (a simulation runs meanwhile), for
+  /// `async::longest_wait` at most. Never from an actor's handler.
   template <class Interface, class Message>
   auto ask(const handle<Interface>& to, std::chrono::nanoseconds timeout, Message&& message) {
     using content = std::remove_cvref_t<Message>;
