@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
 namespace godwit::runtime::test {
 namespace {
@@ -80,6 +81,22 @@ TEST(VirtualTime, TheLongestDelayThatThereIsDoesNotEndAtOnce) {
   system.timers().call_after(nanoseconds::max(), [&] { fired.push_back(world.now()); });
   world.run();
   EXPECT_EQ(fired, std::vector<nanoseconds>(2, async::longest_wait + 1s));
+}
+
+TEST(SimulatedThreadDeathTest, AMessageFromAnotherThreadEndsTheProgramAndNamesBothTheReceiverAndTheMessage) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto tell_from_another = [] {
+    std::atomic<int> live{0};
+    sim::world world{1};
+    sim::system host{world};
+    const auto s = host.spawn<server>(live);
+    world.run();
+    std::thread{[&] { host.tell(s, poke{}); }}.join();
+  };
+  EXPECT_DEATH(
+      tell_from_another(),
+      "in a simulated world server got godwit::runtime::test::poke from another thread; devices and fabrics of a "
+      "world are gpu::sim and transport::sim");
 }
 
 struct nap {

@@ -29,6 +29,11 @@ class world_state;
 /// the earliest timer. So messages between a pair of actors stay in order and everything else is free, as with threads.
 /// Same program, same seed: the same run, on every machine. Actors must get time and random numbers from here and must
 /// not depend on addresses (handles order and hash by id).
+///
+/// All of it happens on the thread that made the world. A message from another one ends the program with a line that
+/// names its receiver, since runs would differ: what has threads of its own (gpu::cpu's executor, the fabrics
+/// in_process and ucx, timer_thread) has no place here. A world's devices and fabrics are those of gpu::sim and
+/// transport::sim.
 class world {
 public:
   explicit world(std::uint64_t seed);
