@@ -20,7 +20,7 @@ void frontend_gate::close() {
 
 bool frontend_gate::wait_ready(std::uint32_t count, std::chrono::milliseconds timeout) const {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, timeout, [this, count] {
+  return changed_.wait_for(lock, runtime::async::bounded_wait(timeout), [this, count] {
     const auto& all = topology_.instances;
     return std::count_if(all.begin(), all.end(), [](const instance_entry& entry) { return entry.takes_requests(); }) >=
            count;

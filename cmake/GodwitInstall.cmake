@@ -1,4 +1,4 @@
-# What `cmake --install` places, so that find_package(godwit) gives godwit::protocols ... godwit::actors.
+# What `cmake --install` places, so that find_package(godwit) gives godwit::protocols ... godwit::actors, its components.
 include(CMakePackageConfigHelpers)
 set(godwit_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/godwit)
 install(TARGETS godwit_protocols godwit_runtime godwit_transport godwit_gpu godwit_actors EXPORT godwit
@@ -7,11 +7,11 @@ if(TARGET godwit)
   install(TARGETS godwit RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 foreach(folder protocols runtime transport gpu actors)
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} OPTIONAL)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} OPTIONAL)
 endforeach()
 install(EXPORT godwit NAMESPACE godwit:: FILE godwitTargets.cmake DESTINATION ${godwit_package_dir})
-configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/godwitConfig.cmake.in ${CMAKE_BINARY_DIR}/godwitConfig.cmake
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/godwitConfig.cmake.in ${PROJECT_BINARY_DIR}/godwitConfig.cmake
                               INSTALL_DESTINATION ${godwit_package_dir})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/godwitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/godwitConfig.cmake ${CMAKE_BINARY_DIR}/godwitConfigVersion.cmake
-              ${CMAKE_SOURCE_DIR}/cmake/FindCAF.cmake DESTINATION ${godwit_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/godwitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/godwitConfig.cmake ${PROJECT_BINARY_DIR}/godwitConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake DESTINATION ${godwit_package_dir})

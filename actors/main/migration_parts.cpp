@@ -6,6 +6,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <utility>
@@ -45,6 +46,7 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
   options.shared_memory = gpu::find_shared_memory;
   options.checksum = settings.fabric.checksum;
   options.busy_poll = settings.fabric.busy_poll;
+  if (std::getenv("UCX_LOG_LEVEL") != nullptr) options.log_level.clear(); // as whoever started this process wants it
   options.device = std::move(device);
   options.on_end = [fabric = log.component("fabric")](const transport::ucx::link_end& end) {
     const auto more = end.left_out == 0 ? std::string() : fmt::format(" ({} more before it)", end.left_out);

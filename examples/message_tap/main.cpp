@@ -14,11 +14,11 @@
 #include <tuple>
 #include <utility>
 
-namespace {
-
 using namespace godwit;
 using namespace std::chrono_literals;
 namespace trace = runtime::trace;
+
+namespace restaurant {
 
 struct order {
   std::string dish;
@@ -33,6 +33,12 @@ struct plate {
   auto fields() { return std::tie(dish); }
 };
 using cook_interface = runtime::interface<plate(order)>;
+
+} // namespace restaurant
+
+namespace {
+
+using namespace restaurant;
 
 class cook final : public runtime::actor<cook_interface> {
 public:

@@ -10,12 +10,13 @@
 #include <tuple>
 #include <utility>
 
-namespace {
-
 using namespace godwit;
 using namespace std::chrono_literals;
 
-// Messages: plain structs with a constructor, and fields() for the wire.
+// Messages: plain structs with a constructor, and fields() for the wire. In a namespace with a name, since other
+// processes know them by their qualified names.
+namespace library {
+
 struct title {
   std::string text;
   title() = default;
@@ -32,6 +33,12 @@ struct shelf {
 // What an actor understands, as signatures: reply(message).
 using librarian_interface = runtime::interface<shelf(title)>;
 using reader_interface = runtime::interface<shelf(title)>;
+
+} // namespace library
+
+namespace {
+
+using namespace library;
 
 class librarian final : public runtime::actor<librarian_interface> {
 public:

@@ -57,6 +57,15 @@ void actor_core::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* 
   caf::event_based_actor::enqueue(std::move(message), where);
 }
 
+std::string actor_core::what_came() {
+  std::string what = "its start";
+  if (auto* const first = peek_at_next_mailbox_element()) {
+    const auto* const l = letter::of(*first);
+    what = l ? std::string(l->type->name) : "a word of the runtime's";
+  }
+  return std::string(user_ ? user_->name() : "actor") + " got " + what;
+}
+
 caf::resumable::resume_result actor_core::resume(caf::execution_unit* where, std::size_t messages_max) {
   auto* t = recorded();
   if (!t) return caf::event_based_actor::resume(where, messages_max);

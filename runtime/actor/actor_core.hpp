@@ -43,6 +43,9 @@ public:
   /// Into its mailbox, whoever replays.
   void take_in(caf::mailbox_element_ptr message) { caf::event_based_actor::enqueue(std::move(message), nullptr); }
 
+  /// "NAME got MESSAGE", by what its mailbox has first: for a last word. Only while it does not run.
+  [[nodiscard]] std::string what_came();
+
   // what CAF calls
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) override;
   caf::invoke_message_result consume(caf::mailbox_element& x) override;

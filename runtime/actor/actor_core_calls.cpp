@@ -53,7 +53,7 @@ void actor_core::send_after(std::chrono::nanoseconds delay, const actor_ref& to,
       t->made(static_cast<letter&>(*sealed).mark);
   }
   if (replayed()) return block(to)->enqueue(std::move(sealed), context());
-  clock().schedule_message(clock().now() + delay, strong(to), std::move(sealed));
+  clock().schedule_message(clock().now() + async::bounded_wait(delay), strong(to), std::move(sealed));
 }
 
 void actor_core::reply(const actor_ref& to, std::uint64_t request, draft message) {
@@ -99,8 +99,7 @@ async::wait_id actor_core::park(async::parked& waiter, std::chrono::nanoseconds 
     if (parked_by_.size() <= wait.slot && now != 0) parked_by_.resize(wait.slot + 1);
     if (wait.slot < parked_by_.size()) parked_by_[wait.slot] = now;
   }
-  constexpr std::chrono::nanoseconds longest = std::chrono::hours{24 * 365};
-  if (timeout.count() > 0) deadlines_.add(wait, moment() + std::min(timeout, longest));
+  if (timeout.count() > 0) deadlines_.add(wait, moment() + async::bounded_wait(timeout));
   return wait;
 }
 

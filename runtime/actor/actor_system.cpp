@@ -78,7 +78,7 @@ bool actor_system::wait_until_empty(std::chrono::milliseconds timeout) { return 
 
 void actor_system::ask_and_wait(const actor_ref& to, std::chrono::nanoseconds timeout, detail::draft message,
                                 const std::function<void(detail::answer&)>& take) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto deadline = std::chrono::steady_clock::now() + async::bounded_wait(timeout);
   detail::ask_from_outside(
       *engine_, to, std::move(message), [&](detail::outside_asker& asker) { asker.wait_until(deadline); }, take);
 }
@@ -100,7 +100,7 @@ async::expected<actor_ref> actor_system::remote_actor(const std::string& host, s
                                                       const std::vector<const message_type*>& types,
                                                       std::size_t messages, std::chrono::milliseconds timeout) {
   using async::error_code;
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto deadline = std::chrono::steady_clock::now() + async::bounded_wait(timeout);
   if (!engine_->system().has_middleman()) return async::error{error_code::unsupported, "this system has no network"};
   engine_->register_types(types);
   const auto place = host + ":" + std::to_string(port);

@@ -129,7 +129,7 @@ std::size_t engine::alive() const {
 
 bool engine::wait_until_empty(std::chrono::milliseconds timeout) {
   std::unique_lock lock{mutex_};
-  return empty_.wait_for(lock, timeout, [&] { return alive_.empty(); });
+  return empty_.wait_for(lock, async::bounded_wait(timeout), [&] { return alive_.empty(); });
 }
 
 void engine::ended(std::uint64_t id) noexcept {
@@ -152,8 +152,18 @@ void engine::record(std::shared_ptr<trace::detail::recorder_core> with, std::str
 }
 
 void engine::register_types(const std::vector<const message_type*>& types) {
-  const std::lock_guard lock{mutex_};
-  for (const auto* type : types) types_.emplace(type->id, type);
+  std::vector<const message_type*> doubled;
+  {
+    const std::lock_guard lock{mutex_};
+    for (const auto* type : types) {
+      const auto* const known = types_.emplace(type->id, type).first->second;
+      if ((known->record || type->record) && two_types(*known, *type) && doubled_.insert(type->id).second)
+        doubled.push_back(type);
+    }
+  }
+  for (const auto* type : doubled)
+    report("messages", "two message types are called " + std::string(type->name) +
+                           "; what comes from other nodes is taken for the first: give each a namespace with a name");
 }
 
 const message_type* engine::find_type(std::string_view name) const { return find_type(fnv1a(name)); }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace godwit::runtime::detail {
 
@@ -57,6 +58,7 @@ public:
   /// CAF's time when the recorder's is 0.
   [[nodiscard]] caf::actor_clock::time_point caf_zero() const noexcept { return caf_zero_; }
 
+  /// Reports two types of one name.
   void register_types(const std::vector<const message_type*>& types);
   /// Null: unknown.
   [[nodiscard]] const message_type* find_type(std::uint64_t id) const;
@@ -103,6 +105,7 @@ private:
   std::condition_variable empty_;
   std::unordered_map<std::uint64_t, actor_ref> alive_; ///< holds every actor until it has ended
   std::unordered_map<std::uint64_t, const message_type*> types_;
+  std::unordered_set<std::uint64_t> doubled_; ///< names of two types, which was reported
   std::unique_ptr<caf::actor_system> system_; ///< last: goes first
 };
 

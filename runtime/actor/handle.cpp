@@ -1,6 +1,6 @@
 #include "actor/references.hpp"
 
-#include <caf/actor_system.hpp>
+#include <caf/actor_proxy.hpp>
 
 namespace godwit::runtime {
 
@@ -20,8 +20,9 @@ bool actor_ref::before(const actor_ref& a, const actor_ref& b) noexcept {
   return order != 0 ? order < 0 : a.control_ < b.control_;
 }
 
+// Not by the actor's system, which may be gone.
 bool actor_ref::remote() const noexcept {
-  return control_ && detail::block(*this)->nid != detail::block(*this)->home_system->node();
+  return control_ && dynamic_cast<const caf::actor_proxy*>(detail::block(*this)->get()) != nullptr;
 }
 
 } // namespace godwit::runtime

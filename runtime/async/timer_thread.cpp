@@ -18,7 +18,7 @@ timer_thread::~timer_thread() {
 std::chrono::nanoseconds timer_thread::now() const noexcept { return std::chrono::steady_clock::now() - start_; }
 
 timer_source::timer_id timer_thread::call_after(std::chrono::nanoseconds delay, std::function<void()> function) {
-  const auto time = now() + std::max(delay, std::chrono::nanoseconds{0});
+  const auto time = now() + std::max(bounded_wait(delay), std::chrono::nanoseconds{0});
   const std::lock_guard lock{mutex_};
   const auto id = ++last_;
   due_.emplace(key{time, id}, std::move(function));

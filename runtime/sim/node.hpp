@@ -38,7 +38,7 @@ public:
   timer_id call_after(std::chrono::nanoseconds delay, std::function<void()> function) override {
     if (closed_) return 0;
     changed();
-    return due_.add(now() + std::max(delay, std::chrono::nanoseconds{0}), std::move(function));
+    return due_.add(now() + std::max(async::bounded_wait(delay), std::chrono::nanoseconds{0}), std::move(function));
   }
   bool cancel(timer_id id) override {
     changed();

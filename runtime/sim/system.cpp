@@ -148,7 +148,7 @@ void system::find_actor(const std::string& host, std::uint16_t port, std::chrono
   using async::error_code;
   engine_->register_types(types);
   const auto place = host + ":" + std::to_string(port);
-  const auto deadline = node_.timers.now() + timeout;
+  const auto deadline = node_.timers.now() + async::bounded_wait(timeout);
   const auto s = std::make_shared<search>();
   s->done = std::move(done);
   auto& n = node_;

@@ -1,5 +1,6 @@
 #include "sim/world_state.hpp"
 
+#include "actor/actor_core.hpp"
 #include "actor/engine.hpp"
 #include "sim/scheduler.hpp"
 
@@ -46,8 +47,12 @@ node& world_state::add_node(std::string name) {
 
 void world_state::push(node& owner, caf::resumable* job) {
   if (std::this_thread::get_id() != owner_) {
-    // a bug of ours that would make runs differ: nothing in a world may have a thread of its own
-    std::fputs("godwit: a simulated actor got a message from another thread\n", stderr);
+    // runs would differ: nothing in a world may have a thread of its own
+    auto* const receiver = dynamic_cast<runtime::detail::actor_core*>(job);
+    std::fprintf(stderr,
+                 "godwit: in a simulated world %s from another thread; devices and fabrics of a world are gpu::sim and "
+                 "transport::sim\n",
+                 receiver ? receiver->what_came().c_str() : "an actor got a message");
     std::abort();
   }
   fetch(job);

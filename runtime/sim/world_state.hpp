@@ -29,7 +29,7 @@ class world_timers final : public timer_source {
 public:
   [[nodiscard]] std::chrono::nanoseconds now() const noexcept override { return now_; }
   timer_id call_after(std::chrono::nanoseconds delay, std::function<void()> function) override {
-    return due_.add(now_ + std::max(delay, std::chrono::nanoseconds{0}), std::move(function));
+    return due_.add(now_ + std::max(async::bounded_wait(delay), std::chrono::nanoseconds{0}), std::move(function));
   }
   bool cancel(timer_id id) override { return due_.cancel(id); }
   [[nodiscard]] bool empty() const noexcept { return due_.empty(); }

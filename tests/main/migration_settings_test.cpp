@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <ucs/config/global_opts.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <string>
 
 namespace godwit::main {
@@ -65,6 +67,21 @@ TEST(FabricAddress, IsOneThatAnotherProcessCanBeTold) {
   EXPECT_FALSE(is_address("::"));
   EXPECT_FALSE(is_address("localhost"));
   EXPECT_FALSE(is_address("127.0.0.1:22"));
+}
+
+TEST(FabricSettings, UcxsLogLevelIsThatOfItsOwnVariableWhereThereIsOne) {
+  const auto level_with = [](const char* variable) {
+    variable != nullptr ? ::setenv("UCX_LOG_LEVEL", variable, 1) : ::unsetenv("UCX_LOG_LEVEL");
+    EXPECT_EQ(ucs_global_opts_set_value("LOG_LEVEL", "info"), UCS_OK); // UCX has read its variable long ago
+    serve_settings settings;
+    settings.fabric.backend = fabric_choice::ucx;
+    EXPECT_TRUE(make_fabric(settings, false, {}));
+    ::unsetenv("UCX_LOG_LEVEL");
+    return ucs_global_opts.log_component.log_level;
+  };
+  EXPECT_EQ(level_with(nullptr), UCS_LOG_LEVEL_FATAL);
+  EXPECT_EQ(level_with("info"), UCS_LOG_LEVEL_INFO);
+  EXPECT_EQ(level_with(nullptr), UCS_LOG_LEVEL_FATAL);
 }
 
 } // namespace godwit::main

@@ -34,6 +34,10 @@ set(arguments -G ${generator} -D CMAKE_PREFIX_PATH=${work}/prefix -D CMAKE_CXX_C
 if(launcher)
   list(APPEND arguments -D CMAKE_CXX_COMPILER_LAUNCHER=${launcher})
 endif()
+step("configuring a project with modules of its own" ${CMAKE_COMMAND} -S ${source}/tests/package/found -B ${work}/found
+     ${arguments})
+step("configuring a project that has godwit as a folder" ${CMAKE_COMMAND} -S ${source}/tests/package/added
+     -B ${work}/added -D godwit_folder=${source} ${arguments})
 step("configuring the examples" ${CMAKE_COMMAND} -S ${work}/examples -B ${work}/build ${arguments})
 step("building the examples" ${CMAKE_COMMAND} --build ${work}/build --parallel 2)
 step("running the examples" ${CMAKE_CTEST_COMMAND} --test-dir ${work}/build --output-on-failure)

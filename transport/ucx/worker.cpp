@@ -119,7 +119,8 @@ struct worker::sending {
 
 worker::worker(const settings& options, events& to) : options_(options), to_(to) {
   try {
-    check(ucs_global_opts_set_value("LOG_LEVEL", options_.log_level.c_str()), "log level " + options_.log_level);
+    if (!options_.log_level.empty())
+      check(ucs_global_opts_set_value("LOG_LEVEL", options_.log_level.c_str()), "log level " + options_.log_level);
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "reading the configuration");
     const auto set = [&](const char* name, const std::string& value) {

@@ -12,6 +12,7 @@ namespace {
 
 using async::error_code;
 using way = question::way;
+using std::chrono::nanoseconds;
 
 /// The same claims hold on threads and in a simulated world.
 class threads {
@@ -56,6 +57,61 @@ TYPED_TEST(Ask, GivesWhatAHandlerOrItsCoroutineReturns) {
   EXPECT_EQ(this->live, 0);
 }
 
+template <class Reply> using giver_interface = interface<Reply(poke)>;
+/// Answers with what its function gives.
+template <class Reply, class Give> class giver final : public actor<giver_interface<Reply>> {
+public:
+  giver(actor_context context, Give give) : actor<giver_interface<Reply>>(context), give_(std::move(give)) {}
+  behavior_of<giver_interface<Reply>> make_behavior() override {
+    return {[this](poke) { return give_(); }};
+  }
+
+private:
+  Give give_;
+};
+template <class Reply, class Host, class Give> async::expected<Reply> answer_of(Host& host, Give give) {
+  return host.ask(host.template spawn<giver<Reply, Give>>(std::move(give)), 1s, poke{});
+}
+template <class T> async::task<T> later(T x) { co_return x; }
+
+// Where the interface says std::int64_t, the handler gives an int; where a handle, one of an actor that understands
+// more.
+using poke_interface = interface<void(poke)>;
+using poked = handle<poke_interface>;
+
+TYPED_TEST(Ask, GivesTheInterfacesTypeWhereAHandlersValueConvertsToIt) {
+  auto& host = this->system.host;
+  const auto s = host.template spawn<server>(this->live);
+  EXPECT_EQ(*answer_of<std::int64_t>(host, [] { return 7; }), 7);
+  EXPECT_EQ(*answer_of<poked>(host, [s] { return s; }), poked{s});
+}
+
+TYPED_TEST(Ask, GivesTheInterfacesTypeWhereAHandlersExpectedValueConvertsToIt) {
+  auto& host = this->system.host;
+  const auto s = host.template spawn<server>(this->live);
+  EXPECT_EQ(*answer_of<std::int64_t>(host, [] { return async::expected<int>{7}; }), 7);
+  EXPECT_EQ(*answer_of<poked>(host, [s] { return async::expected{s}; }), poked{s});
+  const auto x = answer_of<std::int64_t>(host, [] {
+    return async::expected<int>{async::error{error_code::refused, "none"}};
+  });
+  ASSERT_FALSE(x);
+  EXPECT_EQ(x.error(), (async::error{error_code::refused, "none"}));
+}
+
+TYPED_TEST(Ask, GivesTheInterfacesTypeWhereACoroutinesValueConvertsToIt) {
+  auto& host = this->system.host;
+  const auto s = host.template spawn<server>(this->live);
+  EXPECT_EQ(*answer_of<std::int64_t>(host, [] { return later(7); }), 7);
+  EXPECT_EQ(*answer_of<poked>(host, [s] { return later(s); }), poked{s});
+}
+
+TYPED_TEST(Ask, GivesTheInterfacesTypeWhereACoroutinesExpectedValueConvertsToIt) {
+  auto& host = this->system.host;
+  const auto s = host.template spawn<server>(this->live);
+  EXPECT_EQ(*answer_of<std::int64_t>(host, [] { return later(async::expected<int>{7}); }), 7);
+  EXPECT_EQ(*answer_of<poked>(host, [s] { return later(async::expected{s}); }), poked{s});
+}
+
 TYPED_TEST(Ask, CarriesAnErrorAsAValue) {
   auto s = this->system.host.template spawn<server>(this->live);
   auto r = this->system.host.template spawn<relay>(s, this->live);
@@ -98,6 +154,18 @@ TYPED_TEST(Ask, EndsAtItsTimeout) {
   ASSERT_FALSE(x);
   EXPECT_EQ(x.error().code, error_code::timeout);
   EXPECT_EQ(this->live, 1) << "the server's frame goes on, the relay's has ended";
+}
+
+// Twice, since a simulated clock begins at 0, to which anything can be added.
+TYPED_TEST(Ask, WithTheLongestTimeoutThatThereIsWaits) {
+  const auto s = this->system.host.template spawn<server>(this->live);
+  const auto r = this->system.host.template spawn<relay>(s, this->live, nanoseconds::max());
+  for (int i = 0; i < 2; ++i) {
+    const auto x = this->system.ask(s, nanoseconds::max(), question{way::coroutine, 41});
+    ASSERT_TRUE(x) << to_string(x.error());
+    EXPECT_EQ(*x, number{42});
+    EXPECT_EQ(*this->system.ask(r, nanoseconds::max(), slow_question{1ms, 43}), number{43});
+  }
 }
 
 TYPED_TEST(Ask, FailsAtOnceWhereTheActorIsDead) {
@@ -226,6 +294,29 @@ TEST(AskInVirtualTime, TimesOutAtTheNanosecond) {
   auto r = host.spawn<relay>(s, live);
   EXPECT_FALSE(host.ask(r, 1s, slow_question{1h, 0}));
   EXPECT_EQ(world.now(), 20ms);
+}
+
+/// Tells itself something as late as it can say.
+class patient final : public actor<poke_interface> {
+public:
+  patient(actor_context context, std::vector<nanoseconds>& told) : actor(context), told_(told) {}
+  behavior_of<poke_interface> make_behavior() override {
+    tell_after(nanoseconds::max(), self(), poke{});
+    return {[this](poke) { told_.push_back(now()); }};
+  }
+
+private:
+  std::vector<nanoseconds>& told_;
+};
+
+TEST(TellAfter, TheLongestDelayThatThereIsLastsAYear) {
+  std::vector<nanoseconds> told;
+  sim::world world{3};
+  sim::system host{world};
+  world.run_for(5ms);
+  host.spawn<patient>(told);
+  EXPECT_TRUE(world.run());
+  EXPECT_EQ(told, std::vector<nanoseconds>{async::longest_wait + 5ms});
 }
 
 } // namespace

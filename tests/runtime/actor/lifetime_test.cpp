@@ -100,6 +100,18 @@ TEST(Lifetime, TheSystemsEndDestroysEveryFrame) {
   EXPECT_EQ(live, 0);
 }
 
+TEST(Lifetime, TheLongestWaitForTheLastActorThatThereIsEndsWithIt) {
+  std::atomic<int> live{0};
+  actor_system host;
+  const auto s = host.spawn<server>(live);
+  std::thread later{[&] {
+    std::this_thread::sleep_for(20ms); // while the other one waits
+    host.stop(s);
+  }};
+  EXPECT_TRUE(host.wait_until_empty(std::chrono::milliseconds::max()));
+  later.join();
+}
+
 /// Asks once, and ends.
 class passer_by final : public actor<keeper_interface> {
 public:

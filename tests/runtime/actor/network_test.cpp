@@ -139,6 +139,16 @@ TEST(Network, MessagesHandlesAndErrorsGoBetweenSystems) {
   EXPECT_EQ(*x, number{1});
 }
 
+TEST(Network, AnActorIsFoundWithTheLongestTimeoutThatThereIs) {
+  actor_system a{networked()};
+  actor_system b{networked()};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port) << to_string(port.error());
+  const auto r = b.remote<remote_interface>("127.0.0.1", *port, std::chrono::milliseconds::max());
+  ASSERT_TRUE(r) << to_string(r.error());
+  EXPECT_EQ(*b.ask(*r, 5s, question{way::value, 40}), number{42});
+}
+
 TEST(Network, AHandleIsCheckedAgainstWhatTheActorUnderstands) {
   actor_system a{networked()};
   actor_system b{networked()};

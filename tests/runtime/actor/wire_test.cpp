@@ -98,6 +98,16 @@ TEST(MessageType, IsNamedAsInTheSource) {
   EXPECT_EQ(message_type_of<local<int>>.write, nullptr);
 }
 
+TEST(MessageType, IsOneThoughTwoSharedObjectsDescribeItUnlessTheNameIsOfAnUnnamedNamespace) {
+  auto other = message_type_of<protocols::step_input>;
+  EXPECT_FALSE(detail::two_types(message_type_of<protocols::step_input>, other));
+  ++other.size;
+  EXPECT_TRUE(detail::two_types(message_type_of<protocols::step_input>, other));
+  const auto unnamed = message_type_of<inner>;
+  EXPECT_TRUE(detail::two_types(message_type_of<inner>, unnamed));
+  EXPECT_FALSE(detail::two_types(message_type_of<inner>, message_type_of<inner>));
+}
+
 // g++ 12 frees aggregate temporaries of a co_await expression twice; asks and tells refuse them.
 TEST(MessageType, AggregatesAreUnsafe) {
   struct aggregate {

@@ -38,5 +38,24 @@ TEST(TimerThread, DropsWhatIsCancelledOrLeftOver) {
   EXPECT_EQ(calls, 0);
 }
 
+TEST(TimerThread, TheLongestDelayThatThereIsDoesNotEndAtOnce) {
+  std::atomic<int> calls{0};
+  timer_thread timers;
+  std::promise<void> later;
+  timers.call_after(std::chrono::nanoseconds::max(), [&] { ++calls; });
+  timers.call_after(5ms, [&] { later.set_value(); });
+  later.get_future().get();
+  EXPECT_EQ(calls, 0);
+}
+
+TEST(BoundedWait, IsAYearForAllThatIsLonger) {
+  EXPECT_EQ(bounded_wait(std::chrono::nanoseconds::max()), longest_wait);
+  EXPECT_EQ(bounded_wait(std::chrono::milliseconds::max()), longest_wait);
+  EXPECT_EQ(bounded_wait(std::chrono::hours{24 * 366}), longest_wait);
+  EXPECT_EQ(bounded_wait(longest_wait - 1ns), longest_wait - 1ns);
+  EXPECT_EQ(bounded_wait(7ms), 7ms);
+  EXPECT_EQ(bounded_wait(-1ms), -1ms);
+}
+
 } // namespace
 } // namespace godwit::runtime::async

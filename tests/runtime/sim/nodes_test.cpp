@@ -125,6 +125,24 @@ TEST_F(Nodes, AHandleIsCheckedAgainstWhatTheActorUnderstands) {
   EXPECT_NE(wrong.error().message.find("slow_question"), std::string::npos);
 }
 
+TEST_F(Nodes, AHandleSaysWhereItsActorWasWhenItsSystemIsGone) {
+  EXPECT_TRUE(remote.ref().remote());
+  EXPECT_FALSE(far.ref().remote());
+  const auto id = far.id();
+  b.reset();
+  a.reset();
+  EXPECT_TRUE(remote.ref().remote());
+  EXPECT_FALSE(far.ref().remote());
+  EXPECT_EQ(far.id(), id);
+}
+
+TEST_F(Nodes, AnActorIsFoundWithTheLongestTimeoutThatThereIs) {
+  ASSERT_GT(world.now(), 0ns);
+  const auto found = b->remote<far_interface>("a", port, std::chrono::nanoseconds::max());
+  ASSERT_TRUE(found) << to_string(found.error());
+  EXPECT_EQ(found->ref(), remote.ref());
+}
+
 TEST_F(Nodes, APortInUseAnEmptyPlaceAndAnUnknownMachineAreErrorsAtOnce) {
   EXPECT_EQ(a->publish(a->spawn<far_actor>(), "a", port).error().code, error_code::refused);
   EXPECT_EQ(a->publish(far, "b", 0).error().code, error_code::refused) << "it is not this machine's name";

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
 namespace godwit::runtime::test {
 namespace {
@@ -69,6 +70,33 @@ TEST(VirtualTime, ATimerMayCancelThoseThatAreDueWithIt) {
   for (int i = 0; i < 10; ++i) others.push_back(world.timers().call_after(1ns, [&] { ++fired; }));
   world.run();
   EXPECT_EQ(fired, 1);
+}
+
+TEST(VirtualTime, TheLongestDelayThatThereIsDoesNotEndAtOnce) {
+  sim::world world{1};
+  sim::system system{world};
+  world.run_for(1s);
+  std::vector<nanoseconds> fired;
+  world.timers().call_after(nanoseconds::max(), [&] { fired.push_back(world.now()); });
+  system.timers().call_after(nanoseconds::max(), [&] { fired.push_back(world.now()); });
+  world.run();
+  EXPECT_EQ(fired, std::vector<nanoseconds>(2, async::longest_wait + 1s));
+}
+
+TEST(SimulatedThreadDeathTest, AMessageFromAnotherThreadEndsTheProgramAndNamesBothTheReceiverAndTheMessage) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto tell_from_another = [] {
+    std::atomic<int> live{0};
+    sim::world world{1};
+    sim::system host{world};
+    const auto s = host.spawn<server>(live);
+    world.run();
+    std::thread{[&] { host.tell(s, poke{}); }}.join();
+  };
+  EXPECT_DEATH(
+      tell_from_another(),
+      "in a simulated world server got godwit::runtime::test::poke from another thread; devices and fabrics of a "
+      "world are gpu::sim and transport::sim");
 }
 
 struct nap {

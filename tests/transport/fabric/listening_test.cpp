@@ -2,6 +2,7 @@
 #include <godwit/transport/ucx/fabric.hpp>
 
 #include <gtest/gtest.h>
+#include <ucs/config/global_opts.h>
 
 #include <filesystem>
 #include <fstream>
@@ -62,6 +63,18 @@ TEST(UcxFabric, RefusesIpv6WhereTheInterfaceHasIpv4Too) {
   } catch (const std::runtime_error& refused) {
     EXPECT_NE(std::string(refused.what()).find("IPv6"), std::string::npos) << refused.what();
   }
+}
+
+// UCX has one for the whole process, which may use it for something else as well.
+TEST(UcxFabric, LeavesUcxsLogLevelWhereItIsAskedTo) {
+  const auto level = [] { return ucs_global_opts.log_component.log_level; };
+  ASSERT_EQ(ucs_global_opts_set_value("LOG_LEVEL", "error"), UCS_OK);
+  ucx::settings settings;
+  settings.log_level = "";
+  (void)ucx::make_fabric(settings);
+  EXPECT_EQ(level(), UCS_LOG_LEVEL_ERROR);
+  (void)ucx::make_fabric({});
+  EXPECT_EQ(level(), UCS_LOG_LEVEL_FATAL);
 }
 
 } // namespace godwit::transport::test

@@ -34,22 +34,23 @@ template <class T> struct unwrapped { using type = T; };
 template <class T> struct unwrapped<async::task<T>> : unwrapped<T> {};
 template <class T> struct unwrapped<async::expected<T>> { using type = T; };
 
-/// Answers with what a handler or its coroutine gave.
-template <class T> void answer_with(reply_to& reply, T result) {
+/// Answers with what a handler or its coroutine gave, as the signature's Reply: the asker unpacks that type and no
+/// other.
+template <class Reply, class T> void answer_with(reply_to& reply, T result) {
   if constexpr (async::is_expected<T>) {
     if (!result)
       reply.fail(result.error());
-    else if constexpr (std::is_void_v<typename T::value_type>)
+    else if constexpr (std::is_void_v<Reply>)
       reply.answer(done{});
     else
-      reply.answer(std::move(*result));
+      reply.answer<Reply>(std::move(*result));
   } else {
-    reply.answer(std::move(result));
+    reply.answer<Reply>(std::move(result));
   }
 }
 
 /// The end of a handler's coroutine; destroyed uncalled (the actor died), it answers error_code::down.
-template <class T> class responder {
+template <class Reply, class T> class responder {
 public:
   responder(actor_context context, reply_to reply, const message_type& type)
       : context_(context), reply_(std::move(reply)), type_(&type) {}
@@ -61,7 +62,7 @@ public:
     } else if constexpr (std::is_void_v<T>) {
       reply_.answer(done{});
     } else {
-      answer_with(reply_, std::move(*outcome.value));
+      answer_with<Reply>(reply_, std::move(*outcome.value));
     }
   }
 
@@ -97,12 +98,11 @@ private:
                   "a handler gives its signature's reply, as a value, an expected or a task of either");
     if constexpr (async::is_task<result>) {
       auto body = call(); // which may throw: until then the reply is here
-      context.frames().start(std::move(body), responder<typename result::value_type>{context, std::move(reply), *type});
+      context.frames().start(std::move(body),
+                             responder<Reply, typename result::value_type>{context, std::move(reply), *type});
     } else if constexpr (std::is_void_v<result>) {
       call();
       reply.answer(done{});
-    } else if constexpr (async::is_expected<result>) {
-      answer_with(reply, call());
     } else {
       answer_with<Reply>(reply, call());
     }
@@ -113,8 +113,8 @@ private:
 } // namespace detail
 
 /// One handler for each signature of the interface, in any order: functions of one message (by reference or by value)
-/// that give the reply, expected<reply>, task<reply> or task<expected<reply>>; nothing, or task<>, for `void`. An
-/// exception answers the request with error_code::failed and goes to actor_base::on_fault.
+/// that give the reply (or what converts to it), expected<reply>, task<reply> or task<expected<reply>>; nothing, or
+/// task<>, for `void`. An exception answers the request with error_code::failed and goes to actor_base::on_fault.
 template <class Interface> class behavior_of {
 public:
   template <class... Fs>

@@ -13,6 +13,7 @@ template <class... Signatures> class interface;
 ///
 /// A handle keeps an address valid, not an actor alive: an actor lives until it quits or is stopped (or its system is),
 /// whether anybody holds a handle or not. Nothing sent to a dead actor arrives; asks fail with error_code::down.
+/// Handles may outlive their system, and answer all that is here.
 class actor_ref {
 public:
   actor_ref() noexcept = default;

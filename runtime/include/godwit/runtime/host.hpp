@@ -29,7 +29,8 @@ using actor_factory = std::function<std::unique_ptr<actor_base>(actor_context)>;
 using report_function = std::function<void(std::string_view actor, std::string_view text)>;
 
 /// What runs actors: actor_system with threads and the machine's clock, sim::system with a seed and virtual time. Both
-/// understand the same, so the same program runs on either.
+/// understand the same, so the same program runs on either. "From any thread" and "thread-safe" are said of
+/// actor_system: a sim::system is for the thread of its world, and a call from another one ends the program.
 class actor_host {
 public:
   actor_host(const actor_host&) = delete;
@@ -49,8 +50,8 @@ public:
         types)};
   }
 
-  /// Asks from outside the actors and waits for the answer: blocks the thread (a simulation runs meanwhile). Never from
-  /// an actor's handler.
+  /// Asks from outside the actors and waits for the answer: blocks the thread (a simulation runs meanwhile), for
+  /// `async::longest_wait` at most. Never from an actor's handler.
   template <class Interface, class Message>
   auto ask(const handle<Interface>& to, std::chrono::nanoseconds timeout, Message&& message) {
     using content = std::remove_cvref_t<Message>;
@@ -61,7 +62,7 @@ public:
                  [&](detail::answer& a) { out = detail::unpack<reply>(a); });
     return out;
   }
-  /// From any thread.
+  /// From any thread (in a simulation: from its only one, as all else).
   template <class Interface, class Message> void tell(const handle<Interface>& to, Message&& message) {
     using content = std::remove_cvref_t<Message>;
     static_assert(Interface::template accepts<content>, "the receiver does not understand this message");

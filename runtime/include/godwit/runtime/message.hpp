@@ -26,7 +26,7 @@ template <class T> inline constexpr bool is_local_message<local<T>> = true;
 /// What the runtime must know of a message type. One object per type; its address is the type's identity in this
 /// process.
 struct message_type {
-  std::string_view name; ///< qualified C++ name
+  std::string_view name; ///< qualified C++ name; of messages that travel, in a namespace with a name
   std::uint64_t id;      ///< of the name; the type's identity between processes
   std::size_t size;
   std::size_t alignment;
@@ -60,6 +60,15 @@ constexpr std::uint64_t fnv1a(std::string_view text) {
     hash *= 1099511628211ULL;
   }
   return hash;
+}
+
+/// Whether two descriptions are of two types, rather than of one that two shared objects describe. In an unnamed
+/// namespace a name is one file's, and another file may have a type of the same.
+[[nodiscard]] constexpr bool two_types(const message_type& a, const message_type& b) noexcept {
+  if (&a == &b) return false;
+  if (a.name != b.name || a.size != b.size || a.alignment != b.alignment) return true;
+  return a.name.find("{anonymous}") != std::string_view::npos || // g++
+         a.name.find("(anonymous namespace)") != std::string_view::npos;
 }
 
 template <class T> inline constexpr bool is_wrapped = false;

@@ -57,7 +57,8 @@ struct cpu_executor_settings {
   std::shared_ptr<collective::communicator> group = {};
 };
 
-/// A model replica on the CPU.
+/// A model replica on the CPU. It computes and answers on threads of its own, so it has no place in a simulated world,
+/// whose devices are those of gpu::sim.
 ///
 /// Numbers: a request's logits are a function of its tokens and the weights. They are bitwise the same alone or in any
 /// batch, with any cut into chunks, any number of threads and any instruction set (docs/design/kernels.md). Errors

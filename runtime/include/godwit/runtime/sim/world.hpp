@@ -29,6 +29,11 @@ class world_state;
 /// the earliest timer. So messages between a pair of actors stay in order and everything else is free, as with threads.
 /// Same program, same seed: the same run, on every machine. Actors must get time and random numbers from here and must
 /// not depend on addresses (handles order and hash by id).
+///
+/// All of it happens on the thread that made the world. A message from another one ends the program with a line that
+/// names its receiver, since runs would differ: what has threads of its own (gpu::cpu's executor, the fabrics
+/// in_process and ucx, timer_thread) has no place here. A world's devices and fabrics are those of gpu::sim and
+/// transport::sim.
 class world {
 public:
   explicit world(std::uint64_t seed);
@@ -55,7 +60,7 @@ public:
   /// Until the condition holds (looked at before every step); false where nothing is left to happen or after
   /// `steps_max`.
   bool run_until(const std::function<bool()>& condition, std::uint64_t steps_max = ~std::uint64_t{0});
-  /// Lets so much time pass.
+  /// Lets so much time pass, `async::longest_wait` at most.
   void run_for(std::chrono::nanoseconds duration);
 
   [[nodiscard]] std::uint64_t steps() const noexcept;
@@ -127,7 +132,7 @@ public:
     // shared: a frozen system gets its answer after this has returned
     auto out = std::make_shared<std::optional<async::expected<handle<Interface>>>>();
     find<Interface>(host, port, timeout, [out](async::expected<handle<Interface>> found) { *out = std::move(found); });
-    run_until([&] { return out->has_value(); }, timeout + std::chrono::microseconds{1});
+    run_until([&] { return out->has_value(); }, async::bounded_wait(timeout) + std::chrono::microseconds{1});
     if (*out) return std::move(**out);
     return async::error{async::error_code::timeout, "no answer in time"};
   }

@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <memory>
 
-/// The fabric between hosts that share a process: tests, and topologies embedded into one program.
+/// The fabric between hosts that share a process: tests, and topologies embedded into one program. It copies and
+/// answers on a thread of its own, so it has no place in a simulated world, whose fabrics are those of transport::sim.
 namespace godwit::transport::in_process {
 
 /// What the fabrics of one process have in common: a thread that copies, one piece at a time, urgent ones first.

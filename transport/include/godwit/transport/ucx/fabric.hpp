@@ -64,8 +64,8 @@ struct settings {
   /// Never sleeps: a core for the last microseconds of latency.
   bool busy_poll = false;
   std::uint32_t connections_max = 1024;
-  /// What UCX itself writes to standard error, of the whole process: fatal, error, warn, info, ... A peer's death is an
-  /// error to UCX and an everyday event here, which the callbacks tell.
+  /// What UCX itself writes to standard error, of the whole process: fatal, error, warn, info, ... Empty: as the
+  /// process has it. A peer's death is an error to UCX and an everyday event here, which the callbacks tell.
   std::string log_level = "fatal";
   device_memory device = {};
   /// Told of each, on the fabric's thread, ten in ten seconds at most: for a log. Must not block.

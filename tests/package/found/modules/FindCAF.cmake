@@ -1,0 +1,1 @@
+message(FATAL_ERROR "godwit took its caller's module for CAF")
