@@ -43,7 +43,8 @@ struct config {
   rope_config rope;
   bool tied_embeddings = false;
   bool qkv_bias = false;
-  bool output_bias = false; ///< attention o_proj (Llama with attention_bias)
+  bool qk_norm = false;     ///< Qwen3: each head of queries and keys is normed, with RMSNorm, before it turns
+  bool output_bias = false; ///< attention o_proj (Llama and Qwen3 with attention_bias)
   bool mlp_bias = false;
   std::optional<std::uint32_t> sliding_window; ///< Mistral 7B v0.1: attention sees this many positions back
   data_type type = data_type::bf16;            ///< torch_dtype
