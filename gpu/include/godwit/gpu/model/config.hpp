@@ -13,7 +13,7 @@ enum class data_type : std::uint8_t { bf16, f16, f32 };
 [[nodiscard]] std::size_t bytes_of(data_type type) noexcept;
 [[nodiscard]] std::string to_string(data_type type);
 
-enum class family : std::uint8_t { llama, mistral, qwen2 };
+enum class family : std::uint8_t { llama, mistral, qwen2, qwen3 };
 
 /// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor) and
 /// `llama3` are known.
