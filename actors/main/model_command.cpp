@@ -132,6 +132,7 @@ std::uint64_t parameters_of(const model::config& c) noexcept {
   const auto kv = std::uint64_t{c.kv_heads} * c.head_size;
   auto layer = 2 * hidden * q + 2 * hidden * kv + 3 * hidden * c.intermediate + 2 * hidden;
   if (c.qkv_bias) layer += q + 2 * kv;
+  if (c.qk_norm) layer += 2 * std::uint64_t{c.head_size};
   if (c.output_bias) layer += hidden;
   if (c.mlp_bias) layer += 2 * std::uint64_t{c.intermediate} + hidden;
   const auto embeddings = std::uint64_t{c.vocabulary} * hidden * (c.tied_embeddings ? 1 : 2);

@@ -190,6 +190,9 @@ void forward_pass::write_piece(const block_piece& piece, std::uint32_t head, std
   job.key_column = (c.heads + head) * c.head_size;
   job.value_column = (c.heads + c.kv_heads + head) * c.head_size;
   job.rows = piece.tokens;
+  job.query_norm = parts_.model.layers[layer].query_norm;
+  job.key_norm = parts_.model.layers[layer].key_norm;
+  job.epsilon = static_cast<float>(c.rms_norm_epsilon);
   job.rope = {parts_.memory.cosine, parts_.memory.sine, c.head_size / 2, parts_.memory.half_width};
   job.kv = parts_.kv.layer(layer);
   job.block = planned.blocks[position / lanes];

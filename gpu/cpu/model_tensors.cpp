@@ -97,6 +97,8 @@ model_tensors find_tensors(const model::config& c, const model::weights& weights
     l.up_bias = tensors.get_if(c.mlp_bias, mlp + "up_proj.bias", {inner});
     l.down_bias = tensors.get_if(c.mlp_bias, mlp + "down_proj.bias", {hidden});
     l.attention_norm = tensors.get(layer + "input_layernorm.weight", {hidden});
+    l.query_norm = tensors.get_if(c.qk_norm, attention + "q_norm.weight", {c.head_size});
+    l.key_norm = tensors.get_if(c.qk_norm, attention + "k_norm.weight", {c.head_size});
     l.mlp_norm = tensors.get(layer + "post_attention_layernorm.weight", {hidden});
     all.layers.push_back(l);
   }

@@ -10,11 +10,11 @@
 
 namespace godwit::gpu::cpu {
 
-/// The tensors of one layer, checked. Biases are null where the model has none.
+/// The tensors of one layer, checked. Biases and the norms of heads are null where the model has none.
 struct layer_tensors {
   const model::tensor_view *query, *key, *value, *output, *gate, *up, *down;
   const model::tensor_view *query_bias, *key_bias, *value_bias, *output_bias, *gate_bias, *up_bias, *down_bias;
-  const model::tensor_view *attention_norm, *mlp_norm;
+  const model::tensor_view *attention_norm, *query_norm, *key_norm, *mlp_norm;
 };
 
 struct model_tensors {

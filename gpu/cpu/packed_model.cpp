@@ -98,6 +98,10 @@ public:
       if (c.qkv_bias)
         qkv.biases = {some_of(t.query_bias, queries), some_of(t.key_bias, keys), some_of(t.value_bias, keys)};
       layer.qkv = matrix(space, qkv, c.hidden);
+      if (c.qk_norm) {
+        layer.query_norm = vector(space, t.query_norm, round_up(c.head_size, tile_depth));
+        layer.key_norm = vector(space, t.key_norm, round_up(c.head_size, tile_depth));
+      }
       layer.output = matrix(space, columns_of(t.output, queries, t.output_bias), queries.count);
       layer.mlp_norm = vector(space, t.mlp_norm, model_.width);
       matrix_source gate_up{{some_of(t.gate, inner), some_of(t.up, inner)}, true, {}};

@@ -24,6 +24,8 @@ struct packed_layer {
   packed_matrix gate_up; ///< panels gate, up, gate, up ...
   packed_matrix down;
   const float* attention_norm = nullptr;
+  const float* query_norm = nullptr; ///< of a head, padded to a multiple of 32; null: none
+  const float* key_norm = nullptr;
   const float* mlp_norm = nullptr;
 };
 

@@ -195,6 +195,8 @@ public:
       layer.attention_norm = place({all_of(t.attention_norm)});
       layer.qkv = place({rows_of(t.query, queries), rows_of(t.key, keys), rows_of(t.value, keys)});
       layer.qkv_bias = place({rows_of(t.query_bias, queries), rows_of(t.key_bias, keys), rows_of(t.value_bias, keys)});
+      layer.query_norm = place({all_of(t.query_norm)});
+      layer.key_norm = place({all_of(t.key_norm)});
       layer.output = place({columns_of(t.output, queries, queries.count)});
       layer.output_bias = place({all_of(t.output_bias)}); // of the sum
       layer.mlp_norm = place({all_of(t.mlp_norm)});

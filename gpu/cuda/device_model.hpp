@@ -13,11 +13,14 @@
 
 namespace godwit::gpu::cuda {
 
-/// Addresses of one layer's weights; biases are null where the model has none. Sizes are those of the device's part.
+/// Addresses of one layer's weights; biases and the norms of heads are null where the model has none. Sizes are those
+/// of the device's part.
 struct device_layer {
   const void* attention_norm = nullptr;
   const void* qkv = nullptr; ///< [(heads + 2 * kv heads) * head size][hidden]
   const void* qkv_bias = nullptr;
+  const void* query_norm = nullptr; ///< [head size]
+  const void* key_norm = nullptr;
   const void* output = nullptr; ///< [hidden][heads * head size]
   const void* output_bias = nullptr;
   const void* mlp_norm = nullptr;

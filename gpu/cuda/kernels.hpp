@@ -87,14 +87,18 @@ inline constexpr std::uint32_t no_slot = ~0U;
   return std::uint64_t{2} * kv_heads * block_tokens * head_size * 2;
 }
 
-/// Adds the bias, turns queries and keys by their positions' angles (element i with element i + head_size / 2), puts
-/// keys and values into their blocks and the queries out.
+/// Adds the bias, norms each head of queries and keys as `norm_job` does a row (where there are weights for it), turns
+/// them by their positions' angles (element i with element i + head_size / 2), puts keys and values into their blocks
+/// and the queries out.
 struct rope_job {
   data_type type = data_type::bf16;
   data_type in_type = data_type::f32; ///< f32 or `type`
   const void* qkv = nullptr;          ///< [rows][(heads + 2 * kv heads) * head size]
   const void* bias = nullptr;         ///< as a row of qkv, null: none
-  const float* cosine = nullptr;      ///< [positions][head size / 2], as gpu/cpu/rope computes them
+  const void* query_norm = nullptr;   ///< [head size], null: none, and no key_norm
+  const void* key_norm = nullptr;
+  float epsilon = 0;             ///< of the norms
+  const float* cosine = nullptr; ///< [positions][head size / 2], as gpu/cpu/rope computes them
   const float* sine = nullptr;
   const std::uint32_t* positions = nullptr; ///< [rows]
   const std::uint32_t* slots = nullptr;     ///< [rows]: block * 16 + token within it, or no_slot

@@ -120,6 +120,9 @@ void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t i
   rope.in_type = memory_.inner_type;
   rope.qkv = memory_.qkv;
   rope.bias = w.qkv_bias;
+  rope.query_norm = w.query_norm;
+  rope.key_norm = w.key_norm;
+  rope.epsilon = static_cast<float>(c.rms_norm_epsilon);
   rope.cosine = model_.cosine;
   rope.sine = model_.sine;
   rope.positions = memory_.input.device<std::uint32_t>(workspace::positions);

@@ -22,16 +22,19 @@ constexpr std::uint32_t heads_max = 1024;
 constexpr std::uint32_t head_size_max = 1024;
 constexpr std::uint32_t positions_limit = 1U << 24U;
 constexpr std::size_t eos_max = 64;
-constexpr std::uint32_t mistral_default_window = 4096; // transformers' MistralConfig, when the key is absent
+// transformers' MistralConfig and Qwen3Config, when the key is absent
+constexpr std::uint32_t mistral_default_window = 4096;
+constexpr std::uint32_t qwen3_default_head_size = 128;
 
 struct known_architecture {
   std::string_view name;
   family kind;
 };
-constexpr std::array architectures{known_architecture{"LlamaForCausalLM", family::llama},
-                                   known_architecture{"MistralForCausalLM", family::mistral},
-                                   known_architecture{"Qwen2ForCausalLM", family::qwen2}};
-constexpr auto supported_architectures = "supported: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM";
+constexpr std::array architectures{
+    known_architecture{"LlamaForCausalLM", family::llama}, known_architecture{"MistralForCausalLM", family::mistral},
+    known_architecture{"Qwen2ForCausalLM", family::qwen2}, known_architecture{"Qwen3ForCausalLM", family::qwen3}};
+constexpr auto supported_architectures =
+    "supported: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM";
 
 void read_architecture(const json_reader& in, config& out) {
   const auto* names = in.array("architectures");
@@ -67,8 +70,8 @@ void read_sizes(const json_reader& in, config& out) {
                                            : in.count("num_key_value_heads", 1, heads_max);
   if (out.heads % out.kv_heads != 0)
     in.fail("num_key_value_heads", "must divide num_attention_heads (" + std::to_string(out.heads) + ")");
-  if (in.has("head_dim")) {
-    out.head_size = in.count("head_dim", 2, head_size_max);
+  if (in.has("head_dim") || out.kind == family::qwen3) {
+    out.head_size = in.count("head_dim", 2, head_size_max, qwen3_default_head_size);
   } else {
     if (out.hidden % out.heads != 0)
       in.fail("num_attention_heads", "must divide hidden_size (" + std::to_string(out.hidden) + ")");
@@ -113,13 +116,13 @@ void read_rope(const json_reader& in, config& out) {
   }
 }
 
-void read_biases(const json_reader& in, config& out) {
-  if (out.kind == family::llama) {
+/// What a layer has besides its matrices and the two norms of every family.
+void read_extras(const json_reader& in, config& out) {
+  if (out.kind == family::llama || out.kind == family::qwen3)
     out.qkv_bias = out.output_bias = in.flag("attention_bias", false);
-    out.mlp_bias = in.flag("mlp_bias", false);
-  } else {
-    out.qkv_bias = out.kind == family::qwen2;
-  }
+  if (out.kind == family::llama) out.mlp_bias = in.flag("mlp_bias", false);
+  if (out.kind == family::qwen2) out.qkv_bias = true;
+  out.qk_norm = out.kind == family::qwen3;
   out.tied_embeddings = in.flag("tie_word_embeddings", false);
 }
 
@@ -129,9 +132,9 @@ void read_window(const json_reader& in, config& out) {
       out.sliding_window = in.count("sliding_window", 1, positions_limit);
     else if (!in.has_key("sliding_window"))
       out.sliding_window = mistral_default_window;
-  } else if (out.kind == family::qwen2 && in.flag("use_sliding_window", false) && in.has("sliding_window")) {
+  } else if (out.kind != family::llama && in.flag("use_sliding_window", false) && in.has("sliding_window")) {
     const auto window = in.count("sliding_window", 1, positions_limit);
-    // In Qwen2 only the layers from max_window_layers on use the window.
+    // In Qwen2 and Qwen3 only the layers from max_window_layers on use the window.
     const auto first = in.count("max_window_layers", 0, positions_limit, out.layers);
     if (first == 0)
       out.sliding_window = window;
@@ -196,7 +199,7 @@ config read_config(const file_source& files, bool& type_given) {
   refuse_what_would_be_wrong(in);
   read_sizes(in, out);
   read_rope(in, out);
-  read_biases(in, out);
+  read_extras(in, out);
   read_window(in, out);
   read_type(in, out, type_given);
   read_special(in, out);

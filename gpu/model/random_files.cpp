@@ -94,8 +94,11 @@ std::string config_text(const config& c) {
     out["model_type"] = "mistral";
     out["sliding_window"] = c.sliding_window ? json::value(*c.sliding_window) : json::value(nullptr);
     break;
+  case family::qwen3:
+    out["attention_bias"] = c.qkv_bias;
+    [[fallthrough]];
   case family::qwen2:
-    out["model_type"] = "qwen2";
+    out["model_type"] = c.kind == family::qwen2 ? "qwen2" : "qwen3";
     out["use_sliding_window"] = c.sliding_window.has_value();
     if (c.sliding_window) {
       out["sliding_window"] = *c.sliding_window;

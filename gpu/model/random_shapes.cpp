@@ -11,8 +11,10 @@ config base(family kind) {
   c.kind = kind;
   c.architecture = kind == family::llama     ? "LlamaForCausalLM"
                    : kind == family::mistral ? "MistralForCausalLM"
-                                             : "Qwen2ForCausalLM";
+                   : kind == family::qwen2   ? "Qwen2ForCausalLM"
+                                             : "Qwen3ForCausalLM";
   c.qkv_bias = kind == family::qwen2;
+  c.qk_norm = kind == family::qwen3;
   c.type = data_type::bf16;
   c.bos = 0;
   c.eos = {2, 0};
@@ -67,6 +69,12 @@ std::vector<random_model_shape> make_shapes() {
   qwen2.tied_embeddings = true;
   qwen2.rope.theta = 1000000.0;
   all.push_back({"tiny-qwen2", "as tiny, Qwen2 with QKV bias, tied embeddings", qwen2});
+
+  auto qwen3 = tiny(family::qwen3);
+  qwen3.head_size = 32; // not hidden / heads
+  qwen3.tied_embeddings = true;
+  qwen3.rope.theta = 1000000.0;
+  all.push_back({"tiny-qwen3", "as tiny, Qwen3 with normed heads of 32, tied embeddings", qwen3});
 
   all.push_back({"160m", "Llama, 12 layers of 768, 32,000 tokens, 0.3 GB", sized(768, 3072, 12, 12, 12, 32000, 2048)});
   all.push_back({"1b", "TinyLlama 1.1B's shape: 22 layers of 2048, 4 KV heads, 32,000 tokens, 2.2 GB",

@@ -31,6 +31,9 @@ std::vector<tensor_need> tensors_of(const config& c) {
     linear(layer + "self_attn.q_proj", queries, hidden, tensor_role::projection, c.qkv_bias);
     linear(layer + "self_attn.k_proj", keys, hidden, tensor_role::projection, c.qkv_bias);
     linear(layer + "self_attn.v_proj", keys, hidden, tensor_role::projection, c.qkv_bias);
+    if (c.qk_norm)
+      for (const auto* name : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
+        all.push_back({layer + name, {c.head_size}, tensor_role::norm});
     linear(layer + "self_attn.o_proj", hidden, queries, tensor_role::residual_projection, c.output_bias);
     all.push_back({layer + "post_attention_layernorm.weight", {hidden}, tensor_role::norm});
     linear(layer + "mlp.gate_proj", c.intermediate, hidden, tensor_role::projection, c.mlp_bias);

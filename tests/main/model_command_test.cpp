@@ -56,6 +56,13 @@ TEST_F(ModelCommand, WritesAModelThatTheLoaderReads) {
             2 * parsed.at("parameters").to_number<std::uint64_t>());
 }
 
+TEST_F(ModelCommand, CountsTheParametersThatTheTensorsOfEachTinyShapeHave) {
+  for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3"}) {
+    const auto model = gpu::model::random_model(name); // bf16
+    EXPECT_EQ(2 * parameters_of(model.configuration), model.tensors->total_bytes()) << name;
+  }
+}
+
 TEST_F(ModelCommand, DoesNotWriteIntoADirectoryThatIsNotEmptyUnlessForced) {
   fs::create_directories(directory_);
   std::ofstream(directory_ / "mine") << "x";

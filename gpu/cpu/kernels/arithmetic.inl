@@ -1,5 +1,5 @@
-// What the other .inl files share: exp, access to packed tensors. Included inside an unnamed namespace after a vector
-// header.
+// What the other .inl files share: exp, the scale of a norm, access to packed tensors. Included inside an unnamed
+// namespace after a vector header.
 
 /// e^x with 1e-7 relative error for x in [-87, 88]; 0 below, e^88 above. Cody and Waite's reduction and the polynomial
 /// of Cephes' expf, all in fused multiply-adds, so that every instruction set gives the same bits.
@@ -17,6 +17,18 @@ GODWIT_INLINE vec exponential(vec x) {
   p = fma(p, r, set1(5.0000001201e-1F));
   p = add(fma(p, mul(r, r), r), set1(1.0F));
   return select_below(x, lowest, zero(), scale_by_power(p, n));
+}
+
+/// 1 / sqrt(mean of the squares + epsilon) of `size` numbers; zeros follow up to `width`, a multiple of 32.
+GODWIT_INLINE float inverse_rms(const float* x, std::uint32_t size, std::uint32_t width, float epsilon) {
+  vec first = zero(), second = zero();
+  for (std::uint32_t i = 0; i < width; i += 32) {
+    const vec a = load(x + i), b = load(x + i + 16);
+    first = fma(a, a, first);
+    second = fma(b, b, second);
+  }
+  const float mean = reduce_add(add(first, second)) / float(size);
+  return 1.0F / __builtin_sqrtf(mean + epsilon);
 }
 
 /// Weights, keys and values as the kernels read them: 32 stored values give 16 for an even and 16 for an odd k.

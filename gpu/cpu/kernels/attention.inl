@@ -15,9 +15,18 @@ GODWIT_INLINE void rotate(const float* x, const rope_tables& rope, std::uint32_t
   for (std::uint32_t i = 2 * rope.half; i < head_width; ++i) out[i] = 0;
 }
 
+/// The head scaled by 1 / rms, times the weight. What lies behind it in `x` is another head's.
+GODWIT_INLINE void norm_head(const float* x, const float* weight, const kv_write_job& job, float* out) {
+  const std::uint32_t width = job.kv.head_width;
+  __builtin_memcpy(out, x, job.head_size * sizeof(float));
+  __builtin_memset(out + job.head_size, 0, (width - job.head_size) * sizeof(float));
+  const vec scale = set1(inverse_rms(out, job.head_size, width, job.epsilon));
+  for (std::uint32_t i = 0; i < width; i += 16) store(out + i, mul(mul(load(out + i), scale), load(weight + i)));
+}
+
 template <class Values> void write_kv(const kv_write_job& job) {
   using element = typename Values::element;
-  alignas(64) float head[head_floats_max];
+  alignas(64) float head[head_floats_max], normed[head_floats_max];
   const std::uint32_t width = job.kv.head_width;
   std::byte* block = job.kv.base + job.block * job.kv.block_stride + job.head * job.kv.head_stride;
   auto* keys = reinterpret_cast<element*>(block);
@@ -27,17 +36,21 @@ template <class Values> void write_kv(const kv_write_job& job) {
     __builtin_memset(keys, 0, job.kv.head_stride);
     __builtin_memset(values, 0, job.kv.head_stride);
   }
+  const auto turn = [&](const float* x, const float* weight, std::uint32_t row) {
+    if (weight) norm_head(x, weight, job, normed);
+    rotate(weight ? normed : x, job.rope, job.first_row + row, width, head);
+  };
   for (std::uint32_t row = 0; row < job.rows; ++row) {
     const float* from = job.qkv + row * job.qkv_stride;
     const std::uint32_t slot = job.slot + row;
     for (std::uint32_t g = 0; g < job.group; ++g) {
-      rotate(from + job.query_column + g * job.head_size, job.rope, job.first_row + row, width, head);
+      turn(from + job.query_column + g * job.head_size, job.query_norm, row);
       const std::uint32_t query_row = job.first_query_row + row * job.group + g;
       for (std::uint32_t d = 0; d < width; d += 16)
         Values::put(static_cast<element*>(job.query) + packed_index(query_row, d, job.query_rows, width),
                     load(head + d));
     }
-    rotate(from + job.key_column, job.rope, job.first_row + row, width, head);
+    turn(from + job.key_column, job.key_norm, row);
     for (std::uint32_t d = 0; d < job.head_size; ++d)
       keys[(d / 32 * 16 + d % 32 / 2) * 32 + Values::offset(slot, d % 2)] = Values::narrow(head[d]);
     const float* value = from + job.value_column;

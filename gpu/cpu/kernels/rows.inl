@@ -4,14 +4,7 @@ template <class Values> void norm_rows(const norm_job& job) {
   auto* out = static_cast<typename Values::element*>(job.out);
   for (std::uint32_t row = job.first; row < job.last; ++row) {
     const float* x = job.x + row * job.x_stride;
-    vec first = zero(), second = zero();
-    for (std::uint32_t i = 0; i < job.width; i += 32) {
-      const vec a = load(x + i), b = load(x + i + 16);
-      first = fma(a, a, first);
-      second = fma(b, b, second);
-    }
-    const float mean = reduce_add(add(first, second)) / float(job.hidden);
-    const vec scale = set1(1.0F / __builtin_sqrtf(mean + job.epsilon));
+    const vec scale = set1(inverse_rms(x, job.hidden, job.width, job.epsilon));
     for (std::uint32_t i = 0; i < job.width; i += 16)
       Values::put(out + packed_index(row, i, job.rows, job.width), mul(mul(load(x + i), scale), load(job.weight + i)));
   }

@@ -89,7 +89,8 @@ struct kv_view {
   std::uint32_t head_width = 0; ///< head size, padded to a multiple of 32
 };
 
-/// Puts the K and V of some rows of one request into one block.
+/// Norms (where there are weights for it) and turns the queries and keys of some rows of one request; puts K and V into
+/// one block.
 struct kv_write_job {
   const float* qkv = nullptr; ///< first row; K at key_column, V at value_column
   std::size_t qkv_stride = 0;
@@ -98,6 +99,9 @@ struct kv_write_job {
   std::uint32_t head = 0;  ///< kv head
   std::uint32_t head_size = 0;
   std::uint32_t rows = 0;
+  const float* query_norm = nullptr; ///< [head_width], zero behind head_size; null: none
+  const float* key_norm = nullptr;
+  float epsilon = 0;           ///< of the norms
   std::uint32_t first_row = 0; ///< of the rope tables
   rope_tables rope;
   kv_view kv;

@@ -28,6 +28,10 @@ repeated_weights::repeated_weights(const gpu::model::config& c) {
       add(attention + "k_proj.bias", {keys});
       add(attention + "v_proj.bias", {keys});
     }
+    if (c.qk_norm) {
+      add(attention + "q_norm.weight", {c.head_size});
+      add(attention + "k_norm.weight", {c.head_size});
+    }
   }
   std::uint64_t largest = 0;
   for (const auto& [name, view] : views_) largest = std::max(largest, view.bytes);

@@ -20,6 +20,12 @@ std::shared_ptr<const packed_model> packed(model::data_type type = model::data_t
   return pack_model(config, memory_weights(config, type, 11), 1);
 }
 
+std::shared_ptr<const packed_model> packed_with_normed_heads() {
+  auto config = tiny_config();
+  config.qk_norm = true;
+  return pack_model(config, memory_weights(config, model::data_type::bf16, 11), 1);
+}
+
 std::vector<float> logits_alone(const std::shared_ptr<const packed_model>& model,
                                 std::span<const protocols::token_id> tokens) {
   const auto all = compute_logits(model, tokens, {.threads = 1});
@@ -32,8 +38,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 
 // Orca's selective batching: linear layers over all rows at once, attention per request.
 TEST(CpuExecutor, GivesARequestInACrowdTheLogitsItHasAlone) {
-  for (const auto type : {model::data_type::bf16, model::data_type::f32}) {
-    const auto model = packed(type);
+  for (const auto& model : {packed(), packed(model::data_type::f32), packed_with_normed_heads()}) {
     const auto mine = some_tokens(90, 101, 1);
     const auto expected = logits_alone(model, mine);
     runner busy(model, {.threads = 2, .blocks = 200});
@@ -65,7 +70,7 @@ TEST(CpuExecutor, GivesARequestInACrowdTheLogitsItHasAlone) {
     (void)with_others(37, 40, 1);
     for (std::size_t token = 77; token < 89; ++token)
       (void)with_others(token, 1, 2 + static_cast<unsigned>(token - 77));
-    EXPECT_TRUE(same(with_others(89, 1, 20), expected)) << to_string(type);
+    EXPECT_TRUE(same(with_others(89, 1, 20), expected));
   }
 }
 
@@ -300,6 +305,20 @@ TEST(PackedModel, NamesTheTensorThatIsMissingOrHasAnotherShape) {
   weights.remove("model.layers.0.self_attn.k_proj.weight");
   EXPECT_EQ(error_of([&] { (void)pack_model(config, weights, 1); }),
             "the model has no tensor model.layers.0.self_attn.k_proj.weight; its weight files are incomplete or of "
+            "another architecture");
+}
+
+TEST(PackedModel, NamesTheNormOfHeadsThatIsMissingOrHasAnotherShape) {
+  auto config = tiny_config();
+  config.qk_norm = true;
+  memory_weights weights(config, model::data_type::bf16, 1);
+  weights.reshape("model.layers.1.self_attn.k_norm.weight", {120});
+  EXPECT_EQ(error_of([&] { (void)pack_model(config, weights, 1); }),
+            "tensor model.layers.1.self_attn.k_norm.weight has shape [120], config.json makes it [20]; the files do "
+            "not belong together");
+  weights.remove("model.layers.0.self_attn.q_norm.weight");
+  EXPECT_EQ(error_of([&] { (void)pack_model(config, weights, 1); }),
+            "the model has no tensor model.layers.0.self_attn.q_norm.weight; its weight files are incomplete or of "
             "another architecture");
 }
 

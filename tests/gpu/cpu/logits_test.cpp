@@ -20,6 +20,13 @@ std::vector<variant> variants() {
   c.tied_embeddings = true;
   c.qkv_bias = true;
   all.push_back({"qwen2", c});
+  c.qkv_bias = false;
+  c.qk_norm = true;
+  c.rms_norm_epsilon = 0.02; // large enough to be seen where it is left out
+  all.push_back({"qwen3", c});
+  c.qkv_bias = c.output_bias = true;
+  c.head_size = 128;
+  all.push_back({"qwen3_with_biases", c});
   c = tiny_config();
   c.sliding_window = 37;
   c.head_size = 32;

@@ -58,6 +58,10 @@ memory_weights::memory_weights(const model::config& c, model::data_type type, un
       add(a + "k_proj.bias", {kv}, 0.3F, 0, seed++);
       add(a + "v_proj.bias", {kv}, 0.3F, 0, seed++);
     }
+    if (c.qk_norm) {
+      add(a + "q_norm.weight", {c.head_size}, 0.3F, 1, seed++);
+      add(a + "k_norm.weight", {c.head_size}, 0.3F, 1, seed++);
+    }
     if (c.output_bias) add(a + "o_proj.bias", {hidden}, 0.3F, 0, seed++);
     if (c.mlp_bias) {
       add(m + "gate_proj.bias", {in}, 0.3F, 0, seed++);
@@ -125,12 +129,15 @@ row times(const std::vector<float>& w, const row& x, const std::vector<float>* b
   return y;
 }
 
+/// Each stretch of as many numbers as there are weights, by itself: the row, or its heads.
 row normed(const row& x, const std::vector<float>& w, double epsilon) {
-  double squares = 0;
-  for (const double v : x) squares += v * v;
-  const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
   row y(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * scale * static_cast<double>(w[i]);
+  for (std::size_t first = 0; first < x.size(); first += w.size()) {
+    double squares = 0;
+    for (std::size_t i = 0; i < w.size(); ++i) squares += x[first + i] * x[first + i];
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(w.size()) + epsilon);
+    for (std::size_t i = 0; i < w.size(); ++i) y[first + i] = x[first + i] * scale * static_cast<double>(w[i]);
+  }
   return y;
 }
 
@@ -201,6 +208,10 @@ std::vector<double> plain_logits(const model::config& c, const memory_weights& w
       row q = times(w.values(a + "q_proj.weight"), h, bias(c.qkv_bias, a + "q_proj.bias"));
       row k = times(w.values(a + "k_proj.weight"), h, bias(c.qkv_bias, a + "k_proj.bias"));
       values[i].push_back(times(w.values(a + "v_proj.weight"), h, bias(c.qkv_bias, a + "v_proj.bias")));
+      if (c.qk_norm) {
+        q = normed(q, w.values(a + "q_norm.weight"), c.rms_norm_epsilon);
+        k = normed(k, w.values(a + "k_norm.weight"), c.rms_norm_epsilon);
+      }
       turn_heads(c, q, t);
       turn_heads(c, k, t);
       keys[i].push_back(k);

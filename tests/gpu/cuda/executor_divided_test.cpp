@@ -83,12 +83,13 @@ TEST_P(CudaDivided, GivesTheLogitsOfOneDeviceAndOfTheCpuInBothModes) {
   }
 }
 
-TEST_P(CudaDivided, KnowsModelsWithBiasesWindowsAndSharedEmbeddings) {
-  for (const int variant : {0, 1, 2}) {
+TEST_P(CudaDivided, KnowsModelsWithBiasesWindowsSharedEmbeddingsAndNormedHeads) {
+  for (const int variant : {0, 1, 2, 3}) {
     auto config = four_kv_heads();
     config.qkv_bias = variant < 2;
     config.output_bias = config.mlp_bias = variant == 1;
     config.tied_embeddings = variant == 2;
+    config.qk_norm = variant == 3;
     if (variant == 1) config.sliding_window = 7;
     if (variant == 2) config.intermediate = 72; // fewer tiles than devices
     upload(config, variant == 2 ? model::data_type::f16 : model::data_type::bf16);

@@ -31,17 +31,19 @@ TEST_F(CudaExecutor, GivesTheLogitsOfTheCpuInBothModes) {
   }
 }
 
-TEST_F(CudaExecutor, KnowsModelsWithBiasesWindowsAndSharedEmbeddings) {
-  for (const int variant : {0, 1, 2, 3}) {
+TEST_F(CudaExecutor, KnowsModelsWithBiasesWindowsSharedEmbeddingsAndNormedHeads) {
+  for (const int variant : {0, 1, 2, 3, 4, 5}) {
     auto config = small_config();
     config.qkv_bias = variant < 2;
     config.output_bias = config.mlp_bias = variant == 1;
     config.tied_embeddings = variant >= 2;
     if (variant == 3) config.sliding_window = 7;
+    config.qk_norm = variant >= 4;
+    if (variant == 5) config.head_size = 128;
     model_ = upload(config, variant == 2 ? model::data_type::f16 : model::data_type::bf16);
     const auto tokens = some_tokens(30, config.vocabulary, 2);
     const auto expected = cpu_logits(config, tokens);
-    auto one = runner(4, variant == 1);
+    auto one = runner(4, variant == 1 || variant == 4);
     one.step({slice_of(tokens, 0, 28, blocks{3, 1})}, {}, 1);
     EXPECT_LT(distance(one.logits(0), expected[27]), tolerance) << variant;
     for (std::size_t i : {28U, 29U}) one.step({slice_of(tokens, i, 1, blocks{3, 1})});

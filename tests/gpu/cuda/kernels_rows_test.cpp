@@ -366,6 +366,96 @@ TEST(CudaRows, QueriesAndKeysTurnAndKeysAndValuesFindTheirSlots) {
       }
 }
 
+TEST(CudaRows, HeadsOfQueriesAndKeysAreNormedBeforeTheyTurnWhateverTheBatch) {
+  random_source random(15);
+  inline_stream stream;
+  for (const auto type : types)
+    for (const bool wide : {true, false})
+      for (const std::uint32_t size : {16U, 64U, 80U, 128U}) {
+        const std::uint32_t heads = 9, kv_heads = 3, rows = 4, positions = 40, all = heads + 2 * kv_heads;
+        const auto in32 = random_floats(random, std::size_t{rows} * all * size, 3);
+        const auto in16 = random_narrow(random, type, in32.size(), 3);
+        const auto bias = random_narrow(random, type, std::size_t{all} * size);
+        const auto query_norm = random_narrow(random, type, size), key_norm = random_narrow(random, type, size);
+        const auto cosine = random_floats(random, std::size_t{positions} * size / 2);
+        const auto sine = random_floats(random, cosine.size());
+        aligned<std::uint32_t> position(rows), slots(rows);
+        for (std::uint32_t row = 0; row < rows; ++row) {
+          position[row] = below(random, positions);
+          slots[row] = row * 7 + 3;
+        }
+        aligned<std::uint16_t> queries(std::size_t{rows} * heads * size, 0x7FFF);
+        aligned<std::uint16_t> pool(2 * block_bytes(kv_heads, size) / 2, 0x1234);
+        rope_job job;
+        job.kv = {pool.data(), block_bytes(kv_heads, size), kv_heads, size};
+        job.type = type;
+        job.in_type = wide ? data_type::f32 : type;
+        job.qkv = wide ? static_cast<const void*>(in32.data()) : in16.data();
+        if (size != 64) job.bias = bias.data();
+        job.query_norm = query_norm.data();
+        job.key_norm = key_norm.data();
+        job.epsilon = 0.5F; // large enough to be seen
+        job.cosine = cosine.data();
+        job.sine = sine.data();
+        job.positions = position.data();
+        job.slots = slots.data();
+        job.queries = queries.data();
+        job.rows = rows;
+        job.heads = heads;
+        launch(stream, job);
+        const auto of_head = [&](std::uint32_t row, std::uint32_t head) {
+          return head < heads ? queries.data() + (std::size_t{row} * heads + head) * size
+                              : pool.data() + slots[row] / 16 * job.kv.block_stride / 2 +
+                                    ((head - heads) * 16 + slots[row] % 16) * std::size_t{size};
+        };
+        for (std::uint32_t row = 0; row < rows; ++row)
+          for (std::uint32_t head = 0; head < all; ++head) {
+            std::vector<double> in(size);
+            double squares = 0;
+            for (std::uint32_t d = 0; d < size; ++d) {
+              const std::size_t at = (std::size_t{row} * all + head) * size + d;
+              in[d] = double{wide ? in32[at] : widen(type, in16[at])} +
+                      (job.bias != nullptr ? double{widen(type, bias[std::size_t{head} * size + d])} : 0.0);
+              squares += in[d] * in[d];
+            }
+            const double scale = 1 / std::sqrt(squares / size + double{job.epsilon});
+            const auto& weight = head < heads ? query_norm : key_norm;
+            const bool turns = head < heads + kv_heads;
+            for (std::uint32_t d = 0; turns && d < size; ++d) in[d] *= scale * double{widen(type, weight[d])};
+            const std::uint32_t half = size / 2;
+            for (std::uint32_t d = 0; d < size; ++d) {
+              const std::size_t angle = std::size_t{position[row]} * half + d % half;
+              double right = in[d], parts = 0;
+              if (turns) {
+                const double across = (d < half ? -in[d + half] : in[d - half]) * double{sine[angle]};
+                right = in[d] * double{cosine[angle]} + across;
+                parts = std::abs(across);
+              }
+              ASSERT_NEAR(double{widen(type, of_head(row, head)[d])}, right,
+                          std::abs(right) * (half_unit(type) + 1e-6) + (parts + 1) * 2e-6)
+                  << "row " << row << ", head " << head << ", element " << d;
+            }
+          }
+        // Each row by itself: the same bits.
+        const auto together = queries, together_cached = pool;
+        std::fill(queries.begin(), queries.end(), 0x7FFF);
+        std::fill(pool.begin(), pool.end(), 0x1234);
+        job.rows = 1;
+        for (std::uint32_t row = 0; row < rows; ++row) {
+          job.qkv = wide ? static_cast<const void*>(in32.data() + std::size_t{row} * all * size)
+                         : in16.data() + std::size_t{row} * all * size;
+          job.positions = position.data() + row;
+          job.slots = slots.data() + row;
+          job.queries = queries.data() + std::size_t{row} * heads * size;
+          launch(stream, job);
+        }
+        EXPECT_EQ(std::memcmp(together.data(), queries.data(), queries.size() * 2), 0);
+        EXPECT_EQ(std::memcmp(together_cached.data(), pool.data(), pool.size() * 2), 0);
+        job.key_norm = nullptr;
+        EXPECT_THROW(launch(stream, job), std::invalid_argument);
+      }
+}
+
 TEST(CudaRows, PiecesMoveWholeAndNowhereElse) {
   random_source random(6);
   inline_stream stream;

@@ -221,9 +221,70 @@ TEST(ModelConfig, QwenWithAWindowInSomeLayersIsRefused) {
   EXPECT_THAT(error_of(files), HasSubstr("config.json: max_window_layers: "));
 }
 
+tests::file_map small_qwen3() {
+  auto files = small_model();
+  replace(files, "config.json", R"("LlamaForCausalLM"],)",
+          R"("Qwen3ForCausalLM"], "head_dim": 4, "attention_bias": false, "use_sliding_window": false,
+  "sliding_window": null, "max_window_layers": 1,)");
+  return files;
+}
+
+/// With the norms of its heads, which the small Llama has not.
+void add_head_norms(tests::file_map& files) {
+  auto& file = files.at("model.safetensors");
+  std::size_t length = 0;
+  std::memcpy(&length, file.data(), 8);
+  std::string header(reinterpret_cast<const char*>(file.data()) + 8, length);
+  const auto bytes = file.size() - 8 - length;
+  header.pop_back();
+  std::size_t at = bytes;
+  for (const auto* name : {"q_norm", "k_norm"}) {
+    header += ",\"model.layers.0.self_attn." + std::string(name) + R"(.weight":{"dtype":"F32","shape":[4],)" +
+              R"("data_offsets":[)" + std::to_string(at) + "," + std::to_string(at + 16) + "]}";
+    at += 16;
+  }
+  file = tests::safetensors_file(header + "}", at);
+}
+
+TEST(ModelConfig, Qwen3HasNormedHeadsOfASizeOfTheirOwnAndNoBiases) {
+  auto files = small_qwen3();
+  add_head_norms(files);
+  files["generation_config.json"] = tests::bytes_of_text(
+      R"({"eos_token_id": [2, 0], "temperature": 0.6, "top_k": 20, "top_p": 0.95, "do_sample": true})");
+  const auto c = open_config(files);
+  EXPECT_EQ(c.kind, family::qwen3);
+  EXPECT_TRUE(c.qk_norm);
+  EXPECT_FALSE(c.qkv_bias || c.output_bias || c.mlp_bias);
+  EXPECT_FALSE(c.sliding_window);
+  EXPECT_EQ(c.head_size, 4U);
+  EXPECT_EQ(c.eos, (std::vector<protocols::token_id>{2, 0}));
+  EXPECT_EQ(c.default_top_k, 20);
+  EXPECT_FALSE(open_config(small_model()).qk_norm);
+
+  replace(files, "config.json", R"("head_dim": 4,)", "");
+  EXPECT_THAT(error_of(files), HasSubstr("[256, 8]")) << "transformers' default, 128: not hidden_size / heads";
+}
+
+TEST(ModelConfig, Qwen3WithoutAHeadsNormOrWithBiasesThatAreNotThereIsRefused) {
+  auto files = small_qwen3();
+  EXPECT_THAT(error_of(files), HasSubstr("\"model.layers.0.self_attn.q_norm.weight\" is missing"));
+  add_head_norms(files);
+  auto biased = files;
+  replace(biased, "config.json", R"("attention_bias": false)", R"("attention_bias": true)");
+  EXPECT_THAT(error_of(biased), HasSubstr("\"model.layers.0.self_attn.q_proj.bias\" is missing"));
+}
+
+TEST(ModelConfig, Qwen3WithAWindowInSomeLayersIsRefused) {
+  auto files = small_qwen3();
+  replace(files, "config.json", R"("use_sliding_window": false)", R"("use_sliding_window": true)");
+  replace(files, "config.json", R"("sliding_window": null)", R"("sliding_window": 32)");
+  replace(files, "config.json", R"("num_hidden_layers": 1)", R"("num_hidden_layers": 2)");
+  EXPECT_THAT(error_of(files), HasSubstr("config.json: max_window_layers: "));
+}
+
 TEST(ModelConfig, WhatIsNotSupportedIsNamedTogetherWithWhatIs) {
   EXPECT_THAT(error_with("LlamaForCausalLM", "FalconForCausalLM"),
-              AllOf(HasSubstr("config.json: architectures: \"FalconForCausalLM\""), HasSubstr("Qwen2ForCausalLM")));
+              AllOf(HasSubstr("config.json: architectures: \"FalconForCausalLM\""), HasSubstr("Qwen3ForCausalLM")));
   EXPECT_THAT(error_with(R"("hidden_act": "silu")", R"("hidden_act": "gelu")"), HasSubstr("hidden_act: \"gelu\""));
   EXPECT_THAT(error_with(R"("rope_scaling": null)", R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0})"),
               AllOf(HasSubstr("rope_scaling.rope_type: \"yarn\""), HasSubstr("llama3")));

@@ -61,6 +61,7 @@ TEST(Fingerprint, WhateverTokensDependOnChangesIt) {
     is_new(what, fingerprint(other, tensors));
   };
   changed("family", [](auto& c) { c.kind = family::qwen2; });
+  changed("normed heads", [](auto& c) { c.qk_norm = true; });
   changed("rope theta", [](auto& c) { c.rope.theta *= 2; });
   changed("rope scaling", [](auto& c) { c.rope.scaling = rope_config::scaling_kind::linear; });
   changed("rope factor", [](auto& c) { c.rope.factor = 3; });
@@ -74,6 +75,15 @@ TEST(Fingerprint, WhateverTokensDependOnChangesIt) {
   const std::string tensor = "model.layers.1.mlp.up_proj.weight";
   is_new("the first byte", fingerprint(config, one_byte_off(tensors, tensor, 0)));
   is_new("the last byte", fingerprint(config, one_byte_off(tensors, tensor, tensors.find(tensor)->bytes - 1)));
+}
+
+TEST(Fingerprint, TheNormsOfHeadsCount) {
+  auto config = tiny_config();
+  config.qk_norm = true;
+  const memory_weights tensors(config, data_type::bf16, 1);
+  std::set<std::string> seen{fingerprint(config, tensors)};
+  for (const std::string name : {"model.layers.0.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight"})
+    EXPECT_TRUE(seen.insert(fingerprint(config, one_byte_off(tensors, name, 3))).second) << name;
 }
 
 TEST(Fingerprint, WhatClientsMayChooseThemselvesDoesNotCount) {

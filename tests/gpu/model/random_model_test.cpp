@@ -40,9 +40,9 @@ bool same(const config& a, const config& b) {
          a.rope.high_frequency_factor == b.rope.high_frequency_factor &&
          (a.rope.scaling != rope_config::scaling_kind::llama3 ||
           a.rope.original_positions == b.rope.original_positions) &&
-         a.tied_embeddings == b.tied_embeddings && a.qkv_bias == b.qkv_bias && a.output_bias == b.output_bias &&
-         a.mlp_bias == b.mlp_bias && a.sliding_window == b.sliding_window && a.type == b.type && a.bos == b.bos &&
-         a.eos == b.eos && a.default_temperature == b.default_temperature;
+         a.tied_embeddings == b.tied_embeddings && a.qkv_bias == b.qkv_bias && a.qk_norm == b.qk_norm &&
+         a.output_bias == b.output_bias && a.mlp_bias == b.mlp_bias && a.sliding_window == b.sliding_window &&
+         a.type == b.type && a.bos == b.bos && a.eos == b.eos && a.default_temperature == b.default_temperature;
 }
 
 std::string file_text(const std::filesystem::path& path) {
@@ -51,7 +51,7 @@ std::string file_text(const std::filesystem::path& path) {
 }
 
 TEST(RandomModel, EveryTinyOneIsADirectoryThatOpensAsItWasMeant) {
-  for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2"}) {
+  for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3"}) {
     const tests::scratch_directory directory(name);
     const auto written = write_random_model(name, directory.path(), 7);
     ASSERT_TRUE(written) << written.error().what();

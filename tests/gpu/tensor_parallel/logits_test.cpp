@@ -37,6 +37,9 @@ std::vector<variant> variants() {
   all.push_back({"llama", c});
   c.tied_embeddings = c.qkv_bias = true;
   all.push_back({"qwen2", c});
+  c.qkv_bias = false;
+  c.qk_norm = true;
+  all.push_back({"qwen3", c});
   c = four_kv_heads();
   c.output_bias = c.mlp_bias = c.qkv_bias = true;
   c.sliding_window = 37;

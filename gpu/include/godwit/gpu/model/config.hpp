@@ -13,7 +13,7 @@ enum class data_type : std::uint8_t { bf16, f16, f32 };
 [[nodiscard]] std::size_t bytes_of(data_type type) noexcept;
 [[nodiscard]] std::string to_string(data_type type);
 
-enum class family : std::uint8_t { llama, mistral, qwen2 };
+enum class family : std::uint8_t { llama, mistral, qwen2, qwen3 };
 
 /// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor) and
 /// `llama3` are known.
@@ -43,7 +43,8 @@ struct config {
   rope_config rope;
   bool tied_embeddings = false;
   bool qkv_bias = false;
-  bool output_bias = false; ///< attention o_proj (Llama with attention_bias)
+  bool qk_norm = false;     ///< Qwen3: each head of queries and keys is normed, with RMSNorm, before it turns
+  bool output_bias = false; ///< attention o_proj (Llama and Qwen3 with attention_bias)
   bool mlp_bias = false;
   std::optional<std::uint32_t> sliding_window; ///< Mistral 7B v0.1: attention sees this many positions back
   data_type type = data_type::bf16;            ///< torch_dtype
