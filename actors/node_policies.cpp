@@ -1,5 +1,4 @@
 #include <godwit/actors/node.hpp>
-#include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/protocols/policy/pairing.hpp>
 #include <godwit/protocols/policy/scaling.hpp>
 
@@ -32,7 +31,7 @@ policy_answer node::set_policies(const policy_order& order) {
     return answer;
   };
   if (!order.dispatch.empty()) {
-    const auto known = protocols::dispatcher_names();
+    const auto known = options_.scheduler.dispatcher_names();
     if (std::find(known.begin(), known.end(), order.dispatch) == known.end())
       return refuse(unknown("dispatch policy", order.dispatch, known));
     wanted.dispatch = order.dispatch;
