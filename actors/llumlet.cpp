@@ -64,6 +64,7 @@ task<void> llumlet::bring_up() {
   auto settings = options_.planner;
   settings.blocks = facts_.blocks;
   settings.vocabulary = facts_.vocabulary;
+  if (settings.eos.empty()) settings.eos = facts_.eos;
   settings.context_length =
       settings.context_length == 0 ? facts_.positions_max : std::min(settings.context_length, facts_.positions_max);
   const auto profiled = co_await profile_headroom(settings);

@@ -45,8 +45,8 @@ struct llumlet_options {
   std::string node_address;
   runtime::handle<instance_interface> instance;
   runtime::handle<pair_keeper_interface> node; ///< told when the instance is ready; may be null
-  /// blocks, context_length and vocabulary are filled in from what the instance says; a context_length given here is an
-  /// upper bound.
+  /// blocks, context_length, vocabulary and eos are filled in from what the instance says; a context_length given here
+  /// is an upper bound, and eos given here are taken instead.
   protocols::planner_settings planner;
   std::chrono::nanoseconds load_timeout{std::chrono::minutes(30)};
   /// A step that takes longer means that the instance hangs.
