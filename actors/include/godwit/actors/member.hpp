@@ -97,6 +97,7 @@ private:
     runtime::handle<llumlet_interface> llumlet;
     std::chrono::nanoseconds started{0};
     std::chrono::nanoseconds pause{0};
+    std::string error; ///< of the last start, unless it has been ready since
   };
 
   runtime::async::task<void> join_until_joined();
@@ -113,6 +114,7 @@ private:
   runtime::async::task<void> respawn_pair(std::size_t index, std::uint64_t membership, std::uint64_t generation,
                                           std::chrono::nanoseconds pause);
   void mark_ready(const instance_ready& news);
+  void start_failed(const instance_failed& news);
   void kill(protocols::instance_id id);
   void drain(const drain_instance& order);
   void drained(const instance_drained& news);

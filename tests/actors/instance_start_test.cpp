@@ -1,0 +1,91 @@
+// Instances that do not come up: whoever embeds a cluster hears why.
+#include <godwit/actors/cluster.hpp>
+#include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/runtime/log/string_backend.hpp>
+#include <godwit/runtime/sim/world.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using protocols::instance_state;
+
+namespace {
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+/// One instance, whose starts fail for these reasons, one after the other; then they succeed.
+class one_instance {
+  std::vector<std::string> reasons_;
+
+public:
+  explicit one_instance(std::vector<std::string> reasons) : reasons_(std::move(reasons)) {
+    info.layers = 2;
+    info.vocabulary = 100;
+    info.positions_max = 64;
+    info.blocks = 16;
+    actors::node_options o;
+    o.backoff_min = o.backoff_max = 100ms;
+    o.log = runtime::log::logger(lines, runtime::log::level_filter(runtime::log::level::warning));
+    o.instance.make_executor = [this](protocols::instance_id,
+                                      const std::function<void(actors::executor_outcome)>& done) {
+      if (starts < reasons_.size()) return done({nullptr, reasons_[starts++]});
+      done({gpu::sim::make_sim_executor(info, {}, world.timers()), {}});
+    };
+    cluster = std::make_unique<actors::cluster>(system, std::move(o));
+  }
+  protocols::instance_status status() {
+    const auto answer = cluster->status();
+    EXPECT_TRUE(answer && answer->instances.size() == 1);
+    return answer && answer->instances.size() == 1 ? answer->instances[0] : protocols::instance_status{};
+  }
+
+  gpu::executor_info info;
+  std::size_t starts = 0; ///< that failed
+  std::shared_ptr<runtime::log::string_backend> lines = std::make_shared<runtime::log::string_backend>();
+  runtime::sim::world world{1};
+  runtime::sim::system system{world};
+  std::unique_ptr<actors::cluster> cluster;
+};
+
+} // namespace
+
+TEST(InstanceStart, WhyItFailsIsLoggedOnceForEachReasonAndShownUntilItIsReady) {
+  one_instance c({"out of memory", "out of memory", "no such device"});
+  c.world.run_for(50ms);
+  EXPECT_EQ(c.starts, 1U);
+  EXPECT_EQ(c.status().last_error, "out of memory");
+  EXPECT_NE(c.status().state, instance_state::ready);
+  c.world.run_for(100ms);
+  EXPECT_EQ(c.starts, 2U);
+  EXPECT_EQ(count_of(c.lines->text(), "instance 0 cannot start: out of memory"), 1U);
+  c.world.run_for(100ms);
+  EXPECT_EQ(c.starts, 3U);
+  EXPECT_EQ(c.status().last_error, "no such device");
+  EXPECT_EQ(count_of(c.lines->text(), "cannot start"), 2U);
+  c.world.run_for(100ms);
+  EXPECT_EQ(c.status().state, instance_state::ready);
+  EXPECT_EQ(c.status().last_error, "");
+}
+
+TEST(InstanceStart, PlannerSettingsThatDoNotFitTheDeviceAreNamed) {
+  one_instance c({});
+  c.info.positions_max = 1;
+  c.world.run_for(50ms);
+  EXPECT_EQ(c.status().last_error, "the context length leaves no room for a prompt and an answer");
+}
+
+} // namespace godwit::test
