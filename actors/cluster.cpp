@@ -1,12 +1,23 @@
 #include <godwit/actors/cluster.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace godwit::actors {
 
+namespace {
+
+// Before anything is there that would have to go again.
+runtime::actor_host& checked(runtime::actor_host& host, const node_options& options) {
+  if (const auto wrong = options.validate(); !wrong.empty()) throw std::invalid_argument("cluster: " + wrong);
+  return host;
+}
+
+} // namespace
+
 cluster::cluster(runtime::actor_host& host, node_options options)
-    : host_(host), gate_(std::make_shared<frontend_gate>(host)) {
+    : host_(checked(host, options)), gate_(std::make_shared<frontend_gate>(host)) {
   options.on_topology = [gate = gate_, also = std::move(options.on_topology)](const topology& news) {
     gate->update(news);
     if (also) also(news);

@@ -137,10 +137,6 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.large_bytes = 64 * 1024;
   o.limits.vocabulary = model.configuration.vocabulary;
   o.version = GODWIT_VERSION;
-  o.unix_time_s = [] {
-    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-  };
   o.random_seed = entropy();
   o.metrics = &metrics_;
   o.log = log_.component("http");

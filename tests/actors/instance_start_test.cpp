@@ -1,4 +1,4 @@
-// Instances that do not come up: whoever embeds a cluster hears why.
+// Instances that do not come up, and options that cannot be used: whoever embeds a cluster hears why.
 #include <godwit/actors/cluster.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/runtime/log/string_backend.hpp>
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,6 +87,47 @@ TEST(InstanceStart, PlannerSettingsThatDoNotFitTheDeviceAreNamed) {
   c.info.positions_max = 1;
   c.world.run_for(50ms);
   EXPECT_EQ(c.status().last_error, "the context length leaves no room for a prompt and an answer");
+}
+
+namespace {
+
+std::string why_not(const std::function<void(actors::node_options&)>& adjust) {
+  actors::node_options o;
+  o.instance.make_executor = [](protocols::instance_id, const std::function<void(actors::executor_outcome)>&) {};
+  adjust(o);
+  runtime::sim::world world{1};
+  runtime::sim::system system{world};
+  try {
+    const actors::cluster cluster(system, std::move(o));
+    return {};
+  } catch (const std::invalid_argument& failure) {
+    EXPECT_EQ(system.alive(), 0U);
+    return failure.what();
+  }
+}
+
+} // namespace
+
+TEST(ClusterOptions, WhatCannotBeUsedIsToldByTheConstructor) {
+  EXPECT_EQ(why_not([](auto&) {}), "");
+  EXPECT_EQ(
+      why_not([](auto& o) { o.scheduler.policies.dispatch = "freenes"; }),
+      "cluster: no dispatch policy is called 'freenes'; known are freeness, infaas, least_requests, power_of_two, "
+      "round_robin");
+  EXPECT_EQ(why_not([](auto& o) { o.llumlet.planner.step_tokens_max = 8; }),
+            "cluster: the step's budget of 8 tokens is smaller than a batch of 64 decoding requests");
+  EXPECT_EQ(why_not([](auto& o) { o.instance.make_executor = nullptr; }),
+            "cluster: nothing makes the executors of its instances (instance.make_executor)");
+  EXPECT_EQ(why_not([](auto& o) {
+              o.instance.make_executor = nullptr;
+              o.instances = 0; // members bring them
+            }),
+            "");
+  EXPECT_EQ(why_not([](auto& o) { o.scheduler.dispatchers["mine"] = nullptr; }),
+            "cluster: nothing makes the dispatch policy 'mine'");
+  EXPECT_EQ(
+      why_not([](auto& o) { o.scheduler.dispatchers["infaas"] = [] { return protocols::make_dispatcher("infaas"); }; }),
+      "cluster: a built-in dispatch policy is called 'infaas' already");
 }
 
 } // namespace godwit::test

@@ -306,4 +306,6 @@ TEST_F(OpenaiEdge, LogprobsComeWithEveryToken) {
   EXPECT_EQ(entries("text_offset"), 4);
 }
 
+TEST(EdgeOptions, ATimeThatNobodyGivesIsTheMachines) { EXPECT_GT(actors::edge_options{}.unix_time_s(), 1'700'000'000); }
+
 } // namespace godwit::test

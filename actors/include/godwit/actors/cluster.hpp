@@ -19,6 +19,7 @@ namespace godwit::actors {
 ///     cluster.gate()->submit({submission});
 class cluster {
 public:
+  /// Throws std::invalid_argument, with what node_options::validate says, where the options cannot be used.
   cluster(runtime::actor_host& host, node_options options);
   cluster(const cluster&) = delete;
   cluster& operator=(const cluster&) = delete;

@@ -50,6 +50,10 @@ struct node_options {
   /// Told every new topology, on the node's context; must only post or store.
   std::function<void(const topology&)> on_topology;
   runtime::log::logger log;
+
+  /// What is wrong with them, in one line, as far as that can be seen before a device is there; empty when they can be
+  /// used.
+  [[nodiscard]] std::string validate() const;
 };
 
 /// The head of a cluster. Spawns front end, scheduler and the member that keeps this process's instances, and restarts

@@ -9,6 +9,7 @@
 #include <godwit/protocols/openai/request.hpp>
 #include <godwit/runtime/async/counter_random.hpp>
 #include <godwit/runtime/log/logger.hpp>
+#include <godwit/runtime/machine.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 #include <godwit/transport/http/exchange.hpp>
@@ -54,10 +55,10 @@ struct edge_options {
   /// Requests with larger bodies, and the writing of large answers, are a thread's of their own. 0: nothing is (in a
   /// simulated world).
   std::size_t large_bytes = 0;
-  std::function<std::int64_t()> unix_time_s;     ///< for `created`
-  std::uint64_t random_seed = 0;                 ///< of the answers' ids and the salts of KV
-  std::uint32_t retry_after_s = 1;               ///< told with 429 and 503
-  runtime::metrics::registry* metrics = nullptr; ///< may be null
+  std::function<std::int64_t()> unix_time_s = runtime::unix_time_s; ///< for `created`
+  std::uint64_t random_seed = 0;                                    ///< of the answers' ids and the salts of KV
+  std::uint32_t retry_after_s = 1;                                  ///< told with 429 and 503
+  runtime::metrics::registry* metrics = nullptr;                    ///< may be null
   runtime::log::logger log;
   /// Records each request as a span, and what it caused; answers then name their trace (`traceparent`). May be null.
   std::shared_ptr<runtime::trace::recorder> recorder;
