@@ -56,9 +56,11 @@ struct edge_options {
   /// simulated world).
   std::size_t large_bytes = 0;
   std::function<std::int64_t()> unix_time_s = runtime::unix_time_s; ///< for `created`
-  std::uint64_t random_seed = 0;                                    ///< of the answers' ids and the salts of KV
-  std::uint32_t retry_after_s = 1;                                  ///< told with 429 and 503
-  runtime::metrics::registry* metrics = nullptr;                    ///< may be null
+  /// Of the answers' ids and the salts of KV, which clients must not foresee. Empty: drawn (runtime::entropy); a value
+  /// is for tests.
+  std::optional<std::uint64_t> random_seed;
+  std::uint32_t retry_after_s = 1;               ///< told with 429 and 503
+  runtime::metrics::registry* metrics = nullptr; ///< may be null
   runtime::log::logger log;
   /// Records each request as a span, and what it caused; answers then name their trace (`traceparent`). May be null.
   std::shared_ptr<runtime::trace::recorder> recorder;

@@ -9,4 +9,8 @@ namespace godwit::runtime {
 /// Seconds since 1970, by the system's clock.
 [[nodiscard]] std::int64_t unix_time_s();
 
+/// Drawn anew at each call, for seeds and keys that nobody may foresee. May block for a moment, right after the
+/// machine's start.
+[[nodiscard]] std::uint64_t entropy();
+
 } // namespace godwit::runtime
