@@ -138,7 +138,6 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.limits.context_length = context_length_;
   o.large_bytes = 64 * 1024;
   o.limits.vocabulary = model.configuration.vocabulary;
-  o.version = GODWIT_VERSION;
   o.metrics = &metrics_;
   o.log = log_.component("http");
   if (records_ != nullptr) {

@@ -3,6 +3,7 @@
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/runtime/log/string_backend.hpp>
 #include <godwit/runtime/sim/world.hpp>
+#include <godwit/runtime/version.hpp>
 
 #include <gtest/gtest.h>
 
@@ -128,6 +129,12 @@ TEST(ClusterOptions, WhatCannotBeUsedIsToldByTheConstructor) {
   EXPECT_EQ(
       why_not([](auto& o) { o.scheduler.dispatchers["infaas"] = [] { return protocols::make_dispatcher("infaas"); }; }),
       "cluster: a built-in dispatch policy is called 'infaas' already");
+}
+
+// A `godwit node` joins an embedder's head, and embedders of different versions do not join each other.
+TEST(ClusterOptions, HeadsAndMembersHaveGodwitsVersionUnlessTheyAreGivenAnother) {
+  EXPECT_EQ(actors::node_options{}.version, runtime::version());
+  EXPECT_EQ(actors::member_options{}.version, runtime::version());
 }
 
 } // namespace godwit::test

@@ -6,6 +6,7 @@
 #include <godwit/actors/trace_control.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/async/expected.hpp>
+#include <godwit/runtime/version.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -34,8 +35,8 @@ struct member_state {
 };
 
 struct member_options {
-  std::string version;
-  std::string address; ///< of this process, for status
+  std::string version{runtime::version()}; ///< must be equal throughout a cluster
+  std::string address;                     ///< of this process, for status
   /// Drawn at random, once per process. 0 is the head's own member's.
   std::uint64_t key = 0;
   std::uint32_t instances = 1; ///< that run from the start

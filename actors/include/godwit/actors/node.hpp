@@ -10,6 +10,7 @@
 #include <godwit/actors/trace_control.hpp>
 #include <godwit/protocols/provisioning/provisioning.hpp>
 #include <godwit/runtime/actor.hpp>
+#include <godwit/runtime/version.hpp>
 
 #include <chrono>
 #include <functional>
@@ -23,7 +24,7 @@
 namespace godwit::actors {
 
 struct node_options {
-  std::string version;
+  std::string version{runtime::version()}; ///< must be equal throughout a cluster
   std::string model;
   std::string address;         ///< of this process, for status
   std::uint32_t instances = 1; ///< of this process; 0 where members bring them all

@@ -12,6 +12,7 @@
 #include <godwit/runtime/machine.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
+#include <godwit/runtime/version.hpp>
 #include <godwit/transport/http/exchange.hpp>
 
 #include <atomic>
@@ -51,7 +52,7 @@ struct ended_request {
 struct edge_options {
   served_model model;
   protocols::openai::request_limits limits;
-  std::string version;
+  std::string version{runtime::version()}; ///< for /version
   /// Requests with larger bodies, and the writing of large answers, are a thread's of their own. 0: nothing is (in a
   /// simulated world).
   std::size_t large_bytes = 0;
