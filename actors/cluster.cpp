@@ -1,6 +1,8 @@
 #include <godwit/actors/cluster.hpp>
+#include <godwit/runtime/actor_system.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <utility>
 
@@ -25,12 +27,21 @@ cluster::cluster(runtime::actor_host& host, node_options options)
   patience_ = std::max<std::chrono::nanoseconds>(options.llumlet.migration.settings.told_within(),
                                                  options.frontend.migration_timeout) +
               std::chrono::minutes(1);
+  const auto over = std::make_shared<std::promise<void>>();
+  over_ = over->get_future().share();
+  const std::shared_ptr<void> keep(nullptr, [over](std::nullptr_t) { over->set_value(); });
+  options.scheduler.keep = options.frontend.keep = keep;
+  options.instance.keep = options.llumlet.migration.keep = keep; // of members too
   node_ = host_.spawn<actors::node>(std::move(options));
 }
 
-cluster::~cluster() {
+cluster::~cluster() { shutdown(std::chrono::seconds(2)); }
+
+bool cluster::shutdown(std::chrono::milliseconds grace) {
   gate_->close();
   host_.stop(node_);
+  if (dynamic_cast<runtime::actor_system*>(&host_) == nullptr) grace = {}; // nobody else would run them
+  return over_.wait_for(grace) == std::future_status::ready;
 }
 
 runtime::async::expected<protocols::cluster_status> cluster::status(bool with_requests) {

@@ -1,6 +1,7 @@
 // Instances that do not come up, and options that cannot be used: whoever embeds a cluster hears why.
 #include <godwit/actors/cluster.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/runtime/actor_system.hpp>
 #include <godwit/runtime/log/string_backend.hpp>
 #include <godwit/runtime/sim/world.hpp>
 #include <godwit/runtime/version.hpp>
@@ -8,11 +9,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -135,6 +139,58 @@ TEST(ClusterOptions, WhatCannotBeUsedIsToldByTheConstructor) {
 TEST(ClusterOptions, HeadsAndMembersHaveGodwitsVersionUnlessTheyAreGivenAnother) {
   EXPECT_EQ(actors::node_options{}.version, runtime::version());
   EXPECT_EQ(actors::member_options{}.version, runtime::version());
+}
+
+namespace {
+
+actors::node_options simulated(runtime::timer_source& timers, std::atomic<int>& calls) {
+  actors::node_options o;
+  o.instances = 2;
+  o.instance.make_executor = [&](protocols::instance_id, const std::function<void(actors::executor_outcome)>& done) {
+    gpu::executor_info info;
+    info.layers = 2;
+    info.vocabulary = 100;
+    info.positions_max = 64;
+    info.blocks = 16;
+    done({gpu::sim::make_sim_executor(info, {}, timers), {}});
+  };
+  o.scheduler.on_report = [&](const protocols::load_report&) { ++calls; };
+  o.llumlet.on_report = [&](const protocols::load_report&, std::uint64_t) { ++calls; };
+  o.llumlet.report_interval = 1ms;
+  return o;
+}
+
+} // namespace
+
+// What the options refer to may go then.
+TEST(ClusterShutdown, NothingOfTheOptionsIsCalledAnyMore) {
+  runtime::sim::world idle{1}; // its timers are asked for nothing, since no step runs
+  runtime::actor_system system;
+  std::atomic<int> calls{0};
+  {
+    actors::cluster cluster(system, simulated(idle.timers(), calls));
+    ASSERT_TRUE(cluster.gate()->wait_ready(2, 30s));
+    EXPECT_TRUE(cluster.shutdown(30s));
+    const auto then = calls.load();
+    EXPECT_GT(then, 0);
+    std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(calls, then);
+    EXPECT_TRUE(cluster.shutdown(0s)) << "once more";
+  }
+  EXPECT_TRUE(system.wait_until_empty(30s));
+}
+
+TEST(ClusterShutdown, InASimulatedWorldNothingWaits) {
+  runtime::sim::world world{1};
+  runtime::sim::system system{world};
+  std::atomic<int> calls{0};
+  actors::cluster cluster(system, simulated(world.timers(), calls));
+  world.run_for(50ms);
+  EXPECT_GT(calls, 0);
+  EXPECT_FALSE(cluster.shutdown(10min));
+  world.run_for(1ms);
+  EXPECT_TRUE(cluster.shutdown(0ms));
+  EXPECT_EQ(system.alive(), 0U);
 }
 
 } // namespace godwit::test

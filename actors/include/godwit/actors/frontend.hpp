@@ -78,6 +78,8 @@ struct frontend_options {
   /// Sees each request that has lost its instance and is to be dispatched again, as `on_migration`. May be empty.
   std::function<void(protocols::request_id)> on_lost;
   runtime::log::logger log;
+  /// Held as long as the actor is there, for whoever waits for its end; filled in by the cluster. May be null.
+  std::shared_ptr<void> keep;
 };
 
 /// The home of requests: gives them their ids, has them dispatched, and arbitrates who owns them (docs/ARCHITECTURE.md,

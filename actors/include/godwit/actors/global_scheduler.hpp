@@ -62,6 +62,8 @@ struct scheduler_options {
   std::function<void(const protocols::load_report&)> on_report;
   std::shared_ptr<scheduler_metrics> metrics; ///< may be null
   runtime::log::logger log;
+  /// Held as long as the actor is there, for whoever waits for its end; filled in by the cluster. May be null.
+  std::shared_ptr<void> keep;
 
   /// What `policies.dispatch` may be; the built-in ones first. Valid as long as these options are.
   [[nodiscard]] std::vector<std::string_view> dispatcher_names() const;
