@@ -27,8 +27,16 @@ global_scheduler::global_scheduler(runtime::actor_context context, scheduler_opt
   autoscaler_.set_mode(options_.policies.scaling);
 }
 
-std::unique_ptr<protocols::dispatcher> global_scheduler::dispatcher_called(const std::string& name) {
+std::vector<std::string_view> scheduler_options::dispatcher_names() const {
+  auto names = protocols::dispatcher_names();
+  for (const auto& [name, make] : dispatchers) names.emplace_back(name);
+  return names;
+}
+
+std::unique_ptr<protocols::dispatcher> global_scheduler::dispatcher_called(const std::string& name) const {
   auto made = protocols::make_dispatcher(name);
+  if (const auto own = options_.dispatchers.find(name); !made && own != options_.dispatchers.end())
+    made = own->second();
   if (!made) throw std::invalid_argument("no dispatch policy is called " + name);
   return made;
 }

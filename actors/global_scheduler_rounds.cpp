@@ -48,7 +48,8 @@ void global_scheduler::pair_up() {
     settings.policy = migration_policy::none; // drains go on
   const auto before = std::exchange(marked_, {});
   const auto known = loads();
-  marked_ = protocols::pair_instances(known, settings, rounds_);
+  marked_ =
+      options_.pair ? options_.pair(known, settings, rounds_) : protocols::pair_instances(known, settings, rounds_);
   note_pairing(rounds_, settings.policy, before, marked_, known);
   const auto is_source = [this](protocols::instance_id id) {
     return std::any_of(marked_.begin(), marked_.end(), [id](const auto& pair) { return pair.source == id; });
@@ -95,7 +96,11 @@ void global_scheduler::scale() {
   view.loads = loads();
   // Down for the moment, loading, or not heard of: there, but nobody knows what it means.
   for (const auto& [id, books] : instances_) view.starting += books.reported() ? 0U : 1U;
-  auto decision = autoscaler_.step(view);
+  auto decision = autoscaler_.step(view); // has the mean, too
+  if (const auto mode = options_.policies.scaling; options_.scale) {
+    decision = mode == protocols::scaling_mode::off ? std::nullopt : options_.scale(view);
+    if (decision) decision->dry = mode == protocols::scaling_mode::dry_run;
+  }
   if (!decision) return;
   if (decision->count > 1) decision->why += " (" + std::to_string(decision->count) + " instances)";
   note_scaling(*decision, view.loads);

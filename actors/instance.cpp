@@ -41,6 +41,7 @@ task<instance_facts> instance::load() {
   facts.vocabulary = info.vocabulary;
   facts.block_bytes = info.block_bytes;
   facts.weight_bytes = info.weight_bytes;
+  facts.eos = info.eos;
   facts.executor = executor_;
   co_return facts;
 }

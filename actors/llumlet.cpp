@@ -54,21 +54,18 @@ void llumlet::on_fault(const std::exception_ptr& failure, std::string_view where
 
 task<void> llumlet::bring_up() {
   auto facts = co_await ask(options_.instance, options_.load_timeout, load_model{});
-  if (!facts) {
-    options_.log.write(options_.restarts == 0 ? runtime::log::level::debug : runtime::log::level::error,
-                       "instance {} cannot load its model: {}", options_.id.value(), facts.error().message);
-    quit(runtime::stop_reason::failed);
-    co_return;
-  }
+  if (!facts) co_return give_up(facts.error().message);
   facts_ = std::move(*facts);
   auto settings = options_.planner;
   settings.blocks = facts_.blocks;
   settings.vocabulary = facts_.vocabulary;
+  if (settings.eos.empty()) settings.eos = facts_.eos;
   settings.context_length =
       settings.context_length == 0 ? facts_.positions_max : std::min(settings.context_length, facts_.positions_max);
   const auto profiled = co_await profile_headroom(settings);
   if (!profiled) co_return;
   settings.headroom_profiled = *profiled;
+  if (const auto wrong = settings.validate(); !wrong.empty()) co_return give_up(wrong);
   planner_.emplace(std::move(settings));
   if (options_.migration.fabric && facts_.executor)
     memory_ = std::make_shared<const kv_memory>(std::exchange(facts_.executor, nullptr));
@@ -76,6 +73,14 @@ task<void> llumlet::bring_up() {
                     facts_.blocks, protocols::tokens_per_block, planner_->settings().context_length);
   if (options_.node) tell(options_.node, instance_ready{options_.id, options_.generation});
   start(heartbeat());
+}
+
+void llumlet::give_up(const std::string& why) {
+  if (options_.node)
+    tell(options_.node, instance_failed{options_.id, options_.generation, why});
+  else
+    options_.log.error("instance {} cannot start: {}", options_.id.value(), why);
+  quit(runtime::stop_reason::failed);
 }
 
 task<void> llumlet::heartbeat() {

@@ -50,9 +50,7 @@ task<std::optional<std::uint32_t>> llumlet::profile_headroom(protocols::planner_
       const auto began = now();
       const auto output = co_await ask(options_.instance, options_.step_timeout, std::move(input));
       if (!output) {
-        options_.log.error("instance {} failed in a step of its profile: {}", options_.id.value(),
-                           output.error().message);
-        quit(runtime::stop_reason::failed);
+        give_up("a step of its profile failed: " + output.error().message);
         co_return std::nullopt;
       }
       if (std::exchange(warm, true)) times.push_back(now() - began);

@@ -35,6 +35,7 @@ runtime::behavior_of<member_interface> member::make_behavior() {
   options_.address = runtime::trace::input<std::string>("member.address", [&] { return options_.address; });
   start(join_until_joined());
   return {[this](instance_ready& news) { mark_ready(news); },
+          [this](instance_failed& news) { start_failed(news); },
           [this](instance_drained& news) { drained(news); },
           [this](kill_instance& what) { kill(what.instance); },
           [this](topology& news) { pass_on(news); },
@@ -164,6 +165,7 @@ void member::tell_state() {
     entry.draining = p.draining;
     entry.stopped = p.stopped;
     entry.order = p.order;
+    entry.error = p.error;
   }
   state_.head = state_.joined ? head_ : runtime::handle<node_interface>{};
   if (state_.head) tell(head_, member_news{options_.key, ++news_, state_.pairs});
@@ -247,7 +249,17 @@ void member::mark_ready(const instance_ready& news) {
   auto* p = find_pair(news.instance);
   if (p == nullptr || p->generation != news.generation || !p->llumlet) return;
   p->ready = true;
+  p->error.clear();
   options_.log.info("instance {} is ready", news.instance.value());
+  tell_state();
+}
+
+// It is tried again for ever, so a reason is told once.
+void member::start_failed(const instance_failed& news) {
+  auto* p = find_pair(news.instance);
+  if (p == nullptr || p->generation != news.generation || p->error == news.why) return;
+  p->error = news.why;
+  options_.log.warning("instance {} cannot start: {}", news.instance.value(), news.why);
   tell_state();
 }
 

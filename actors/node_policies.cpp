@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-// Policies by name, which survive the scheduler, and what befell a request.
+// Options and policies: what can be used; and policies by name, which survive the scheduler, and what befell a request.
 namespace godwit::actors {
 
 using runtime::async::task;
@@ -19,7 +19,27 @@ template <class Names> std::string unknown(const char* what, const std::string& 
   return std::string("no ") + what + " is called '" + name + "'; known are " + list;
 }
 
+template <class Names> bool among(const Names& known, std::string_view name) {
+  return std::find(known.begin(), known.end(), name) != known.end();
+}
+
 } // namespace
+
+std::string node_options::validate() const {
+  if ((std::max(instances, capacity) > 0 || provision_here) && !instance.make_executor)
+    return "nothing makes the executors of its instances (instance.make_executor)";
+  for (const auto& [name, make] : scheduler.dispatchers) {
+    if (!make) return "nothing makes the dispatch policy '" + name + "'";
+    if (among(protocols::dispatcher_names(), name))
+      return "a built-in dispatch policy is called '" + name + "' already";
+  }
+  if (const auto known = scheduler.dispatcher_names(); !among(known, scheduler.policies.dispatch))
+    return unknown("dispatch policy", scheduler.policies.dispatch, known);
+  auto planner = llumlet.planner;
+  planner.blocks = std::max(planner.blocks, 1U); // the device says
+  if (planner.context_length == 0) planner.context_length = 2;
+  return planner.validate();
+}
 
 // All of an order or nothing.
 policy_answer node::set_policies(const policy_order& order) {
@@ -32,9 +52,8 @@ policy_answer node::set_policies(const policy_order& order) {
     return answer;
   };
   if (!order.dispatch.empty()) {
-    const auto known = protocols::dispatcher_names();
-    if (std::find(known.begin(), known.end(), order.dispatch) == known.end())
-      return refuse(unknown("dispatch policy", order.dispatch, known));
+    const auto known = options_.scheduler.dispatcher_names();
+    if (!among(known, order.dispatch)) return refuse(unknown("dispatch policy", order.dispatch, known));
     wanted.dispatch = order.dispatch;
   }
   if (!order.migration.empty()) {

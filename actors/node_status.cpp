@@ -66,6 +66,7 @@ task<protocols::cluster_status> node::status(bool with_requests) {
       entry.state = protocols::instance_state::down;
       const auto generation = m.pairs[i].generation;
       entry.restarts = generation == 0 ? 0 : static_cast<std::uint32_t>(generation - 1);
+      entry.last_error = m.pairs[i].error;
       out.instances.push_back(std::move(entry));
       whom.push_back(m.pairs[i].llumlet);
     }
@@ -120,7 +121,11 @@ task<void> node::ask_instance(runtime::handle<llumlet_interface> whom, bool with
                               std::shared_ptr<status_round> round, std::size_t index) {
   if (whom) {
     auto answer = co_await ask(whom, status_timeout, status_query{with_requests});
-    if (answer) round->out.instances[index] = std::move(*answer);
+    auto& entry = round->out.instances[index];
+    // What befell its predecessors an instance that starts does not know.
+    if (answer && answer->state == protocols::instance_state::starting)
+      answer->last_error = std::move(entry.last_error);
+    if (answer) entry = std::move(*answer);
   }
   round->one_less();
 }

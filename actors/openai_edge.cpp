@@ -57,6 +57,11 @@ protocols::salt_key salt_key_of(std::uint64_t seed) {
   return {random.at(0), random.at(1)};
 }
 
+edge_options with_a_seed(edge_options options) {
+  if (!options.random_seed) options.random_seed = runtime::entropy();
+  return options;
+}
+
 constexpr std::size_t large_waiting_max = 32;
 /// An answer without `max_tokens` is counted as if it had so many.
 constexpr std::uint64_t usual_answer_tokens = 4096;
@@ -146,8 +151,8 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
 }
 
 openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options options)
-    : gate_(std::move(gate)), options_(std::move(options)), random_(options_.random_seed),
-      trace_random_(options_.random_seed, 1), salt_key_(salt_key_of(options_.random_seed)),
+    : gate_(std::move(gate)), options_(with_a_seed(std::move(options))), random_(*options_.random_seed),
+      trace_random_(*options_.random_seed, 1), salt_key_(salt_key_of(*options_.random_seed)),
       started_s_(options_.unix_time_s()) {
   for (std::uint32_t id = 0; id < options_.model.tokens->size(); ++id)
     longest_token_ =

@@ -24,7 +24,6 @@ actors::node_options make_head_options(const serve_settings& settings, const gpu
                                        const actors::model_identity& identity, actors::executor_factory factory,
                                        std::shared_ptr<transport::fabric> fabric, const runtime::log::logger& log) {
   actors::node_options o;
-  o.version = GODWIT_VERSION;
   o.model = served_name(settings, model);
   o.address = settings.cluster.name.empty() ? settings.control.listen : settings.cluster.name;
   o.identity = identity;
@@ -56,7 +55,6 @@ actors::member_options make_member_options(const serve_settings& settings, const
   auto pair =
       make_pair_options(settings, model, std::move(factory), make_migration(settings, std::move(fabric), log), log);
   actors::member_options o;
-  o.version = GODWIT_VERSION;
   o.instances = settings.instances.count;
   o.model = std::move(identity);
   o.rejoin_max = settings.cluster.rejoin_pause_max;

@@ -3,6 +3,8 @@
 #include "main/head_options.hpp"
 #include "main/migration_parts.hpp"
 
+#include <godwit/runtime/machine.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -68,7 +70,7 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
   connector_ = std::make_unique<head_connector>(*system_, head);
   auto o = make_member_options(settings_, model, std::move(identity), loader_->factory(), fabric_, log);
   o.address = process_name(settings_);
-  while (o.key == 0) o.key = entropy();
+  while (o.key == 0) o.key = runtime::entropy();
   o.find_head = connector_->finder();
   o.on_state = [to = board_](const actors::member_state& state) {
     const std::lock_guard lock(to->mutex);

@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <random>
 #include <thread>
 #include <utility>
 
@@ -169,11 +168,6 @@ std::optional<start_error> check_memory(const protocols::instance_status& instan
   return start_error{"the KV cache of an instance holds " + std::to_string(tokens) +
                      " tokens, less than one request of the model's context of " + std::to_string(context_length) +
                      "; raise --kv-bytes or set --model-context-max " + std::to_string(tokens)};
-}
-
-std::uint64_t entropy() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
 }
 
 } // namespace godwit::main

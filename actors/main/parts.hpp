@@ -67,7 +67,4 @@ struct pair_options {
 [[nodiscard]] std::optional<start_error> check_memory(const protocols::instance_status& instance,
                                                       std::uint32_t context_length);
 
-/// From the system, for seeds and keys.
-[[nodiscard]] std::uint64_t entropy();
-
 } // namespace godwit::main

@@ -7,6 +7,8 @@
 #include "main/process_metrics.hpp"
 #include "main/trace_page.hpp"
 
+#include <godwit/runtime/machine.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -111,7 +113,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
     board->retain(there);
   };
 
-  o.frontend.random_seed = entropy();
+  o.frontend.random_seed = runtime::entropy();
   o.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics_, model_name_, context_length_);
   o.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics_);
   return o;
@@ -138,12 +140,6 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.limits.context_length = context_length_;
   o.large_bytes = 64 * 1024;
   o.limits.vocabulary = model.configuration.vocabulary;
-  o.version = GODWIT_VERSION;
-  o.unix_time_s = [] {
-    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-  };
-  o.random_seed = entropy();
   o.metrics = &metrics_;
   o.log = log_.component("http");
   if (records_ != nullptr) {

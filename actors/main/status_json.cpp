@@ -70,6 +70,7 @@ json::object object_of(const protocols::instance_status& i, bool with_requests) 
                    {"node", i.node},
                    {"device", i.device},
                    {"restarts", i.restarts},
+                   {"last_error", i.last_error.empty() ? json::value() : json::value(i.last_error)},
                    {"uptime_s", s(i.uptime_ns)},
                    {"running", load.running},
                    {"waiting", load.waiting},

@@ -74,6 +74,8 @@ std::string status_table(const protocols::cluster_status& c) {
                      "restarts", "node", "device");
   for (const auto* i : by_id(c)) out += row(*i);
   for (const auto& i : c.instances)
+    if (!i.last_error.empty()) out += fmt::format("instance {} did not start: {}\n", i.instance.value(), i.last_error);
+  for (const auto& i : c.instances)
     for (const auto& r : i.requests)
       out += fmt::format("request {:>6} {} epoch {} on instance {}: {}, {} prompt + {} answer tokens, {} blocks, "
                          "priority {}, execution priority {}\n",

@@ -80,6 +80,7 @@ void recorded_form<actors::executor_outcome>::write(wire_writer& out, const acto
   wire_write(out, info.block_bytes);
   wire_write(out, info.weight_bytes);
   wire_write(out, info.kv_layout);
+  wire_write(out, info.eos);
   // Recordings of one device end here, as they always did.
   if (const auto shards = x.made->shards().size(); shards > 0) wire_write(out, static_cast<std::uint32_t>(shards));
 }
@@ -99,6 +100,7 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   wire_read(in, info.block_bytes);
   wire_read(in, info.weight_bytes);
   wire_read(in, info.kv_layout);
+  wire_read(in, info.eos);
   constexpr std::uint32_t layers_max = 100'000; // they are counted through; a recording may say anything
   if (info.layers > layers_max) in.fail();
   constexpr std::uint32_t shards_max = 1024;

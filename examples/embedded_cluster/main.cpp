@@ -5,6 +5,7 @@
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/runtime/actor_system.hpp>
+#include <godwit/runtime/machine.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -114,6 +115,7 @@ int run() {
   actors::node_options options;
   options.model = model->name;
   options.instances = 2;
+  options.frontend.random_seed = runtime::entropy(); // for requests without a seed of their own
   options.instance.make_executor =
       [weights, tokens = model->tokens](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
         gpu::cpu::cpu_executor_settings settings;

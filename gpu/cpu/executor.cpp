@@ -69,6 +69,7 @@ public:
     info_.blocks = kv_.blocks();
     info_.block_bytes = kv_pool::block_bytes(model_->config, kv_kind_);
     info_.weight_bytes = model_->bytes;
+    info_.eos = model_->config.eos;
     info_.kv_layout = kv_pool::layout(model_->whole, kv_kind_);
     touch_pool();
   }

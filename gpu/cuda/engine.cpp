@@ -40,6 +40,7 @@ engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_se
   info_.positions_max = model_->config.positions_max;
   info_.block_bytes = kv_.block_bytes();
   info_.weight_bytes = model_->bytes;
+  info_.eos = model_->config.eos;
   info_.kv_layout = kv_.layout();
 }
 

@@ -20,6 +20,7 @@ public:
       : info_(std::move(info)), latency_(std::move(latency)), factors_(latency_->spread, model.seed), timers_(timers) {
     if (info_.layers == 0 || info_.vocabulary == 0)
       throw std::invalid_argument("a simulated model has layers and a vocabulary");
+    if (info_.eos.empty()) info_.eos = model.eos;
     info_.kv_layout = model.memory == sim_memory::hashes ? "sim/v1" : "sim/none";
     tokens_ = make_token_source(info_, std::move(model));
   }

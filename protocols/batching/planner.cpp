@@ -35,7 +35,8 @@ void fetch_parts(const planned_request& r) noexcept {
 
 planner::planner(planner_settings settings)
     : settings_(std::move(settings)), ledger_(settings_.blocks, settings_.prefix_caching) {
-  ensure(settings_.validate().empty(), "planner: settings are valid");
+  const auto wrong = settings_.validate();
+  ensure(wrong.empty(), ("planner: " + wrong).c_str());
 }
 
 planner::~planner() = default;

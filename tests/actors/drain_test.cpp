@@ -34,6 +34,17 @@ sim_cluster_options slow(std::uint64_t seed, std::uint32_t instances,
   return o;
 }
 
+class highest_id final : public protocols::dispatcher {
+public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "highest_id"; }
+
+private:
+  [[nodiscard]] double rate(const protocols::load_report& report, const picked_load&) const noexcept override {
+    return report.instance.value();
+  }
+  [[nodiscard]] double score(double rating) const noexcept override { return rating; }
+};
+
 sinks submit_some(sim_cluster& cluster, std::uint32_t count) {
   sinks out;
   for (std::uint32_t i = 0; i < count; ++i) out.push_back(cluster.submit(i, 20 + (i * 37) % 150, 60 + (i * 53) % 90));
@@ -371,6 +382,28 @@ TEST(Policies, UnknownNamesAreRefusedWithTheKnownOnesAndChangeNothing) {
   EXPECT_THAT(refused([](auto& o) { o.paused = "maybe"; }), HasSubstr("(yes) or not (no)"));
   EXPECT_THAT(refused([](auto& o) { o.scaling = "up"; }), HasSubstr("known are off, dry_run, on"));
   EXPECT_EQ(cluster.status().scheduling.dispatch_policy, "freeness");
+}
+
+TEST(Policies, OnesOfAnEmbedderAreKnownAsTheBuiltInOnesAre) {
+  sim_cluster cluster(
+      slow(1, 3, [](auto& n) { n.scheduler.dispatchers["crowd"] = [] { return std::make_unique<highest_id>(); }; }));
+  EXPECT_EQ(set(cluster, [](auto& o) { o.dispatch = "best"; }).error,
+            "no dispatch policy is called 'best'; known are freeness, infaas, least_requests, power_of_two, "
+            "round_robin, crowd");
+  const auto answer = set(cluster, [](auto& o) {
+    o.dispatch = "crowd";
+    o.migration = "never";
+  });
+  EXPECT_EQ(answer.error, "");
+  EXPECT_EQ(answer.now.dispatch, "crowd");
+  EXPECT_EQ(cluster.status().scheduling.dispatch_policy, "crowd");
+  sinks all;
+  for (std::uint32_t i = 0; i < 4; ++i) all.push_back(cluster.submit(i, 20, 30));
+  cluster.run_for(100ms);
+  const auto page = cluster.status();
+  for (const auto& instance : page.instances)
+    EXPECT_EQ(instance.load.running + instance.load.waiting, instance.instance == instance_id{2} ? 4U : 0U);
+  ASSERT_TRUE(cluster.run_until_ended(all));
 }
 
 TEST(Policies, WhatAnOperatorSetsIsInForceAtOnceAndSurvivesTheScheduler) {

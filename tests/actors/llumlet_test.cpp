@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 
 namespace godwit::test {
 
@@ -129,6 +130,39 @@ TEST_F(Llumlet, TellsWithTheFirstTokenHowLongARequestWaitedForItsFirstStep) {
   EXPECT_LT(waited[1], 1ms) << "nobody was before it";
   EXPECT_GT(waited[5], 18ms) << "ten steps of 2 ms and a little: until another had its tokens";
   EXPECT_LT(waited[5], 40ms);
+}
+
+// An embedder who names no end-of-sequence tokens means the model's: otherwise every answer runs to max_tokens.
+TEST_F(Llumlet, AnswersEndWithTheTokensThatTheModelEndsWith) {
+  const auto tokens_of_an_answer = [this](std::vector<protocols::token_id> eos) {
+    gpu::executor_info info;
+    info.layers = 2;
+    info.vocabulary = 100;
+    info.positions_max = 64;
+    info.blocks = 16;
+    gpu::sim::sim_model says;
+    says.eos = {3};
+    says.eos_share = 1;
+    actors::instance_options i;
+    i.make_executor = [&](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+      done({gpu::sim::make_sim_executor(info, {}, world.timers(), says), {}});
+    };
+    actors::llumlet_options l;
+    l.instance = system.spawn<actors::instance>(std::move(i));
+    l.planner.step_tokens_max = 64;
+    l.planner.running_max = 4;
+    l.planner.eos = std::move(eos);
+    llumlet = system.spawn<actors::llumlet>(std::move(l));
+    world.run_for(10ms);
+    updates.clear();
+    EXPECT_TRUE(admit(1, 1, 5, {}, 20)->accepted());
+    EXPECT_TRUE(world.run_until([&] { return !updates.empty() && updates.back().finished(); }));
+    std::size_t tokens = 0;
+    for (const auto& update : updates) tokens += update.tokens.size();
+    return std::pair{tokens, updates.back().finish};
+  };
+  EXPECT_EQ(tokens_of_an_answer({}), (std::pair{std::size_t{1}, protocols::finish_reason::stop}));
+  EXPECT_EQ(tokens_of_an_answer({5}), (std::pair{std::size_t{20}, protocols::finish_reason::length}));
 }
 
 // Its node takes the end of the one for the end of both.

@@ -124,6 +124,7 @@ public:
   using actor::actor;
   [[nodiscard]] runtime::behavior_of<interface_type> make_behavior() override {
     return {[](actors::instance_ready&) {},
+            [](actors::instance_failed&) {},
             [](actors::instance_drained&) {},
             [](actors::kill_instance&) {},
             [](actors::topology&) {},

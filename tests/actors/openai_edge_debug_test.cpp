@@ -41,6 +41,7 @@ protected:
     ASSERT_TRUE(model);
     options.model = {"sim-model", model->tokens, 512, model->tokens->size(), {}};
     options.unix_time_s = [] { return std::int64_t{1700000000}; };
+    options.random_seed = 0;
     options.debug_page = "<!doctype html>the page";
     cluster = std::make_unique<sim_cluster>(sim_cluster_options{});
   }

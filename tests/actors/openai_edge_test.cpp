@@ -306,4 +306,21 @@ TEST_F(OpenaiEdge, LogprobsComeWithEveryToken) {
   EXPECT_EQ(entries("text_offset"), 4);
 }
 
+TEST(EdgeOptions, ATimeThatNobodyGivesIsTheMachines) { EXPECT_GT(actors::edge_options{}.unix_time_s(), 1'700'000'000); }
+
+// Ids of answers are drawn, as are the salts that keep what one client's prompts left in the cache from others.
+TEST_F(OpenaiEdge, EdgesThatNobodyGivesASeedDrawTheirOwn) {
+  const auto id_of_first = [this](std::optional<std::uint64_t> seed) {
+    actors::edge_options o;
+    o.model = {"sim-model", tokens, 512, tokens->size(), {}};
+    o.random_seed = seed;
+    edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), std::move(o));
+    const auto body = complete(R"({"prompt":"x","max_tokens":1})")->whole.body;
+    const auto from = body.find("cmpl-");
+    return body.substr(from, body.find('"', from) - from);
+  };
+  EXPECT_EQ(id_of_first(7), id_of_first(7));
+  EXPECT_NE(id_of_first({}), id_of_first({}));
+}
+
 } // namespace godwit::test

@@ -40,6 +40,7 @@ protected:
     ASSERT_TRUE(compiled) << compiled.error();
     o.model.chat = std::make_shared<const openai::chat_template>(*std::move(compiled));
     o.unix_time_s = [] { return std::int64_t{1700000000}; };
+    o.random_seed = 0;
     edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), std::move(o));
   }
   std::shared_ptr<fake_exchange> call(const std::string& target, std::string body) {

@@ -34,6 +34,7 @@ protected:
     actors::edge_options o;
     o.model = {"sim-model", model->tokens, 512, model->tokens->size(), {}};
     o.unix_time_s = [] { return std::int64_t{1700000000}; };
+    o.random_seed = 0;
     o.limits.execution_levels = {"normal", "high"};
     o.recorder = recorder;
     o.on_ended = [this](const actors::ended_request& request) { ended.push_back(request); };

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -55,6 +56,18 @@ private:
   }
   runtime::handle<actors::scheduler_interface> whom_;
   std::shared_ptr<journal> to_;
+};
+
+/// A policy as an embedder may have.
+class highest_id final : public protocols::dispatcher {
+public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "highest_id"; }
+
+private:
+  [[nodiscard]] double rate(const load_report& report, const picked_load&) const noexcept override {
+    return report.instance.value();
+  }
+  [[nodiscard]] double score(double rating) const noexcept override { return rating; }
 };
 
 class Scheduler : public testing::Test {
@@ -264,6 +277,75 @@ TEST_F(Scheduler, ItsDecisionsAreNumberedAboveThoseOfItsPredecessor) {
   system->tell(scheduler, wish);
   world->run_for(1us);
   EXPECT_EQ(decide().why.score, 2) << "the old number counts none of the new ones";
+}
+
+TEST_F(Scheduler, PoliciesOfOnesOwnDecideWhenTheyAreNamed) {
+  start(3, [](auto& o) {
+    o.dispatchers["highest_id"] = [] { return std::make_unique<highest_id>(); };
+    o.policies.dispatch = "highest_id";
+  });
+  for (std::uint32_t i = 0; i < 3; ++i) report(load(i, 10 * i, i)); // the first is the freest
+  EXPECT_EQ(picked(), std::set<std::uint32_t>{2});
+  EXPECT_EQ(status().dispatch_policy, "highest_id");
+  EXPECT_EQ(decide().why.score, 2);
+  actors::scheduling_policies wish;
+  wish.dispatch = "round_robin";
+  system->tell(scheduler, wish);
+  world->run_for(1us);
+  EXPECT_EQ(picked(), (std::set<std::uint32_t>{0, 1, 2}));
+  wish.dispatch = "highest_id";
+  system->tell(scheduler, wish);
+  world->run_for(1us);
+  EXPECT_EQ(picked(), std::set<std::uint32_t>{2});
+}
+
+TEST_F(Scheduler, APairingOfOnesOwnIsAskedEachRoundWithThePolicyInForce) {
+  std::vector<migration_policy> asked;
+  std::vector<std::uint64_t> rounds;
+  start(3, [&](auto& o) {
+    o.pair = [&](const std::vector<load_report>& loads, const protocols::pairing_settings& settings,
+                 std::uint64_t round) {
+      asked.push_back(settings.policy);
+      rounds.push_back(round);
+      EXPECT_EQ(loads.size(), 3U);
+      return std::vector<protocols::migration_pair>{{instance_id{0}, instance_id{2}}};
+    };
+  });
+  const auto same = {load(0, 10, 1), load(1, 10, 1), load(2, 10, 1)}; // of which the built-in one pairs none
+  run_with(same, 450ms);
+  EXPECT_EQ(rounds, (std::vector<std::uint64_t>{1, 2}));
+  const auto pairs = status().pairs;
+  ASSERT_EQ(pairs.size(), 1U);
+  EXPECT_EQ(pairs[0].first, instance_id{0});
+  EXPECT_EQ(pairs[0].second, instance_id{2});
+  ASSERT_FALSE(journals[0]->marks.empty());
+  EXPECT_EQ(journals[0]->marks.back().to, instance_id{2});
+  actors::scheduling_policies paused;
+  paused.migration_paused = true;
+  system->tell(scheduler, paused);
+  world->run_for(1us);
+  EXPECT_EQ(asked, (std::vector{migration_policy::freeness, migration_policy::freeness, migration_policy::none}));
+}
+
+TEST_F(Scheduler, AnAutoscalerOfOnesOwnIsAskedUnlessScalingIsOff) {
+  int asked = 0;
+  start(2, [&](auto& o) {
+    o.scale = [&](const protocols::scaling_view& view) {
+      ++asked;
+      protocols::scaling_decision one;
+      one.why = std::to_string(view.loads.size()) + " are too few";
+      return std::optional{one};
+    };
+  });
+  const auto loads = {load(0, 10, 1), load(1, 10, 1)};
+  run_with(loads, 450ms);
+  EXPECT_EQ(asked, 0);
+  actors::scheduling_policies dry;
+  dry.scaling = protocols::scaling_mode::dry_run;
+  system->tell(scheduler, dry);
+  run_with(loads, 200ms);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(status().scaling_last, "out (dry run): 2 are too few");
 }
 
 // A restarted pair counts its reports from one again.

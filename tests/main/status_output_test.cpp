@@ -90,6 +90,16 @@ protocols::request_history history() {
 
 } // namespace
 
+TEST(StatusOutput, SaysWhyAnInstanceDidNotStart) {
+  auto page = cluster();
+  page.instances[2].last_error = "out of memory";
+  const auto out = parsed(status_json(page, false));
+  EXPECT_TRUE(out.at("instances").at(0).at("last_error").is_null());
+  EXPECT_EQ(out.at("instances").at(2).at("last_error").as_string(), "out of memory");
+  EXPECT_NE(status_table(page).find("\ninstance 2 did not start: out of memory\n"), std::string::npos);
+  EXPECT_EQ(status_table(cluster()).find("did not start"), std::string::npos);
+}
+
 TEST(StatusJson, GivesFreenessInBlocksAndStepsAndWhatVirtualUsageIsMadeOf) {
   const auto out = parsed(status_json(cluster(), false));
   const auto& first = out.at("instances").at(0);

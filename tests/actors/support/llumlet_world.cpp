@@ -78,7 +78,7 @@ public:
   listening_keeper(runtime::actor_context context, std::vector<protocols::instance_id>* drained)
       : actor(context), drained_(drained) {}
   runtime::behavior_of<actors::pair_keeper_interface> make_behavior() override {
-    return {[](actors::instance_ready&) {},
+    return {[](actors::instance_ready&) {}, [](actors::instance_failed&) {},
             [this](actors::instance_drained& news) { drained_->push_back(news.instance); }};
   }
 

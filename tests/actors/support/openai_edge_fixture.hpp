@@ -38,6 +38,7 @@ protected:
     o.model = {"sim-model", tokens, context, tokens->size(), {}};
     o.version = "1.2.3";
     o.unix_time_s = [] { return std::int64_t{1700000000}; };
+    o.random_seed = 0;
     o.limits.execution_levels = {"normal", "high"};
     o.limits.vocabulary = static_cast<std::uint32_t>(tokens->size());
     if (logprobs_told_max > 0) o.limits.logprobs_told_max = logprobs_told_max;

@@ -171,6 +171,7 @@ public:
     edge.model.vocabulary = vocabulary;
     edge.version = "bench";
     edge.unix_time_s = [] { return std::int64_t{1}; };
+    edge.random_seed = 0;
     edge.metrics = &metrics_;
     edge_ = std::make_unique<actors::openai_edge>(cluster_->gate(), edge);
     gate_ = std::make_unique<actors::http_gate>(

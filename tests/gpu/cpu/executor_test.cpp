@@ -350,6 +350,10 @@ TEST(CpuExecutor, DescribesItself) {
   EXPECT_EQ(runner->info().vocabulary, 101U);
   EXPECT_EQ(runner->info().positions_max, 2000U);
   EXPECT_EQ(runner->info().weight_bytes, packed_bytes(*packed()));
+  auto config = tiny_config();
+  config.eos = {2, 5};
+  const auto model = pack_model(config, memory_weights(config, model::data_type::bf16, 11), 1);
+  EXPECT_EQ(make_cpu_executor(model, {.threads = 1, .blocks = 5})->info().eos, config.eos);
 }
 
 } // namespace

@@ -52,13 +52,15 @@ TEST_F(CudaExecutor, KnowsModelsWithBiasesWindowsSharedEmbeddingsAndNormedHeads)
 }
 
 TEST_F(CudaExecutor, RoundsWhatIsKeptInF32) {
-  const auto config = small_config();
+  auto config = small_config();
+  config.eos = {2, 5};
   model_ = upload(config, model::data_type::f32);
   const auto tokens = some_tokens(20, config.vocabulary, 3);
   auto one = runner(2);
   one.step({slice_of(tokens, 0, 20, blocks{0, 1})});
   EXPECT_LT(distance(one.logits(0), cpu_logits(config, tokens)[19]), 2 * tolerance);
   EXPECT_THAT(one.get().info().device, HasSubstr("bf16"));
+  EXPECT_EQ(one.get().info().eos, config.eos);
 }
 
 // Orca's selective batching: linear layers over all rows at once, attention per request.

@@ -229,6 +229,7 @@ TEST_F(SimExecutor, EndsAnswersAsOftenAsItIsTold) {
   says.eos = {3};
   says.eos_share = 0.25;
   const auto one = make_sim_executor(info_of(), {}, timers_, says);
+  EXPECT_EQ(one->info().eos, says.eos);
   int ends = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) ends += feed(*one, prompt(5), 0, 5, {0}, seed) == 3 ? 1 : 0;
   EXPECT_NEAR(ends, 100, 35);

@@ -602,6 +602,16 @@ TEST(Planner, ASampleWhoseSiblingIsGoneComputesThePromptItself) {
   EXPECT_EQ(prefill.tokens(), 40U);
 }
 
+TEST(Planner, SaysWhatIsWrongWithItsSettings) {
+  try {
+    const planner p(settings_of(16, 4, 8));
+    FAIL() << "such a step decodes no batch";
+  } catch (const contract_violation& failure) {
+    EXPECT_STREQ(failure.what(),
+                 "planner: the step's budget of 4 tokens is smaller than a batch of 8 decoding requests");
+  }
+}
+
 TEST(Planner, APromptThatIsToBeScoredIsComputedAlthoughItIsCached) {
   sampled_twice both{settings_of(16)};
   while (!both.p.idle()) both.step();

@@ -6,6 +6,7 @@
 #include <godwit/runtime/host.hpp>
 
 #include <chrono>
+#include <future>
 #include <memory>
 
 namespace godwit::actors {
@@ -19,11 +20,18 @@ namespace godwit::actors {
 ///     cluster.gate()->submit({submission});
 class cluster {
 public:
+  /// Throws std::invalid_argument, with what node_options::validate says, where the options cannot be used.
   cluster(runtime::actor_host& host, node_options options);
   cluster(const cluster&) = delete;
   cluster& operator=(const cluster&) = delete;
-  /// Stops the node, which stops the rest. Open requests end with `unavailable`.
+  /// shutdown, with a grace of two seconds. Not on a thread of the host's.
   ~cluster();
+
+  /// Stops the node, which stops the rest; open requests end with `unavailable`. Waits until the last of these actors
+  /// is gone: from then on nothing of the options is called, and what they refer to may go. False where that
+  /// takes longer than `grace` (a device that does not end its step): then only the host's own shutdown tells. In a
+  /// simulated world it does not wait; its actors end when the world runs, and a later call says so.
+  bool shutdown(std::chrono::milliseconds grace);
 
   [[nodiscard]] const std::shared_ptr<frontend_gate>& gate() const noexcept { return gate_; }
   [[nodiscard]] const runtime::handle<node_interface>& node() const noexcept { return node_; }
@@ -39,6 +47,7 @@ private:
   runtime::actor_host& host_;
   std::shared_ptr<frontend_gate> gate_;
   runtime::handle<node_interface> node_;
+  std::shared_future<void> over_;       ///< the last actor is gone
   std::chrono::nanoseconds patience_{}; ///< with an order to migrate: its home answers sooner
 };
 

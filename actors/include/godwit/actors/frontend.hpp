@@ -65,7 +65,8 @@ struct frontend_options {
   /// What is kept for whoever asks what befell a request: of each one its last events, of those that ended the last.
   std::size_t events_max = 32;
   std::size_t ended_max = 256;
-  /// For seeds that clients do not give.
+  /// For seeds that clients do not give. A server gives it runtime::entropy(), once: with the same number it draws the
+  /// same answers after each restart. An actor does not draw it itself, so that a simulation stays the same.
   std::uint64_t random_seed = 0;
   std::shared_ptr<frontend_metrics> metrics;     ///< may be null
   std::shared_ptr<migration_metrics> migrations; ///< may be null
@@ -77,6 +78,8 @@ struct frontend_options {
   /// Sees each request that has lost its instance and is to be dispatched again, as `on_migration`. May be empty.
   std::function<void(protocols::request_id)> on_lost;
   runtime::log::logger log;
+  /// Held as long as the actor is there, for whoever waits for its end; filled in by the cluster. May be null.
+  std::shared_ptr<void> keep;
 };
 
 /// The home of requests: gives them their ids, has them dispatched, and arbitrates who owns them (docs/ARCHITECTURE.md,

@@ -28,7 +28,8 @@ public:
   /// True while some instance takes requests.
   [[nodiscard]] bool ready() const;
   [[nodiscard]] topology view() const;
-  /// Waits until `count` instances take requests; false at the timeout. Not in a simulation.
+  /// Waits until `count` instances take requests; false at the timeout: cluster::status then says why they do not come
+  /// up (protocols::instance_status::last_error). Not in a simulation.
   [[nodiscard]] bool wait_ready(std::uint32_t count, std::chrono::milliseconds timeout) const;
 
 private:

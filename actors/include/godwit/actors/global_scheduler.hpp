@@ -15,7 +15,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -42,11 +44,29 @@ struct scheduler_options {
   std::chrono::nanoseconds stale_after{std::chrono::seconds(1)};
   /// Queries that wait for their decision; of more, the least urgent ones hear that every queue is full.
   std::uint32_t queries_max = 65'536;
+  /// Dispatch policies of one's own beside the built-in ones, by names that these do not have: `policies.dispatch` and
+  /// operators may name them. Each call makes a new one, never null; same calls, same answers, as
+  /// protocols::dispatcher promises.
+  std::map<std::string, std::function<std::unique_ptr<protocols::dispatcher>()>, std::less<>> dispatchers;
+  /// In the place of protocols::pair_instances, whose promises it keeps: called once a round, with the policy in force
+  /// (paused: `none`). A function of its arguments only; must not throw. Empty: that one.
+  std::function<std::vector<protocols::migration_pair>(const std::vector<protocols::load_report>& loads,
+                                                       const protocols::pairing_settings& settings,
+                                                       std::uint64_t round)>
+      pair;
+  /// In the place of protocols::autoscaler, and asked once a round unless the mode is `off`; `dry` is filled in. Goes
+  /// by the view's time; must not throw. Empty: that one.
+  std::function<std::optional<protocols::scaling_decision>(const protocols::scaling_view& view)> scale;
   runtime::handle<node_interface> node; ///< carries out what autoscaling wants; filled in by the node
   /// Sees every report of every instance, on the scheduler's context; for metrics. Must only store. May be empty.
   std::function<void(const protocols::load_report&)> on_report;
   std::shared_ptr<scheduler_metrics> metrics; ///< may be null
   runtime::log::logger log;
+  /// Held as long as the actor is there, for whoever waits for its end; filled in by the cluster. May be null.
+  std::shared_ptr<void> keep;
+
+  /// What `policies.dispatch` may be; the built-in ones first. Valid as long as these options are.
+  [[nodiscard]] std::vector<std::string_view> dispatcher_names() const;
 };
 
 /// Says that queries wait. Of the scheduler to itself.
@@ -91,7 +111,7 @@ private:
     query_in_line(dispatch_query what, runtime::completer<dispatch_decision> how) : query(what), done(std::move(how)) {}
   };
 
-  [[nodiscard]] static std::unique_ptr<protocols::dispatcher> dispatcher_called(const std::string& name);
+  [[nodiscard]] std::unique_ptr<protocols::dispatcher> dispatcher_called(const std::string& name) const;
   void take_report(const protocols::load_report& report);
   void adopt(const topology& news);
   [[nodiscard]] instance_books* find(protocols::instance_id id) noexcept;

@@ -35,6 +35,8 @@ struct instance_options {
   /// Sees the actors of several devices when they are there, in the order of the ranks; for drills. May be empty.
   std::function<void(protocols::instance_id, const std::vector<runtime::handle<shard_interface>>&)> on_shards;
   runtime::log::logger log;
+  /// Held as long as the actor is there, for whoever waits for its end; filled in by the cluster. May be null.
+  std::shared_ptr<void> keep;
 };
 
 /// Runs the steps of one model replica, one at a time. Thin: what a step holds is the llumlet's decision, how it is

@@ -44,9 +44,9 @@ struct llumlet_options {
   std::uint32_t restarts = 0;
   std::string node_address;
   runtime::handle<instance_interface> instance;
-  runtime::handle<pair_keeper_interface> node; ///< told when the instance is ready; may be null
-  /// blocks, context_length and vocabulary are filled in from what the instance says; a context_length given here is an
-  /// upper bound.
+  runtime::handle<pair_keeper_interface> node; ///< told when the instance is ready, or why not; may be null
+  /// blocks, context_length, vocabulary and eos are filled in from what the instance says; a context_length given here
+  /// is an upper bound, and eos given here are taken instead.
   protocols::planner_settings planner;
   std::chrono::nanoseconds load_timeout{std::chrono::minutes(30)};
   /// A step that takes longer means that the instance hangs.
@@ -91,6 +91,8 @@ private:
   };
 
   runtime::async::task<void> bring_up();
+  /// It will not come up; its keeper hears why.
+  void give_up(const std::string& why);
   /// The blocks that `auto` headroom means here; empty when a step fails.
   runtime::async::task<std::optional<std::uint32_t>> profile_headroom(protocols::planner_settings settings);
   runtime::async::task<void> run_steps();

@@ -6,6 +6,7 @@
 #include <godwit/actors/trace_control.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/async/expected.hpp>
+#include <godwit/runtime/version.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -34,8 +35,8 @@ struct member_state {
 };
 
 struct member_options {
-  std::string version;
-  std::string address; ///< of this process, for status
+  std::string version{runtime::version()}; ///< must be equal throughout a cluster
+  std::string address;                     ///< of this process, for status
   /// Drawn at random, once per process. 0 is the head's own member's.
   std::uint64_t key = 0;
   std::uint32_t instances = 1; ///< that run from the start
@@ -97,6 +98,7 @@ private:
     runtime::handle<llumlet_interface> llumlet;
     std::chrono::nanoseconds started{0};
     std::chrono::nanoseconds pause{0};
+    std::string error; ///< of the last start, unless it has been ready since
   };
 
   runtime::async::task<void> join_until_joined();
@@ -113,6 +115,7 @@ private:
   runtime::async::task<void> respawn_pair(std::size_t index, std::uint64_t membership, std::uint64_t generation,
                                           std::chrono::nanoseconds pause);
   void mark_ready(const instance_ready& news);
+  void start_failed(const instance_failed& news);
   void kill(protocols::instance_id id);
   void drain(const drain_instance& order);
   void drained(const instance_drained& news);

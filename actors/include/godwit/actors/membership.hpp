@@ -76,11 +76,12 @@ struct pair_entry {
   bool stopped = false;                       ///< by order: not there, and not to be restarted
   std::uint64_t order = 0;                    ///< of the head about it, the last that this is after; 0: none
   runtime::handle<llumlet_interface> llumlet; ///< null while the pair is down
+  std::string error;                          ///< why its last start failed; empty: none did since it was last ready
 
   pair_entry() = default;
   pair_entry(std::uint64_t raised, bool takes_requests, runtime::handle<llumlet_interface> owner)
       : generation(raised), ready(takes_requests), llumlet(std::move(owner)) {}
-  auto fields() { return std::tie(generation, ready, draining, stopped, order, llumlet); }
+  auto fields() { return std::tie(generation, ready, draining, stopped, order, llumlet, error); }
 };
 
 /// A member tells the head of all its pairs, in the order of their ids, whenever one changes. Never partial, so a lost
@@ -119,6 +120,17 @@ struct instance_ready {
   auto fields() { return std::tie(instance, generation); }
 };
 
+/// An instance cannot start, and ends: it is tried again.
+struct instance_failed {
+  protocols::instance_id instance;
+  std::uint64_t generation = 0;
+  std::string why; ///< one line
+  instance_failed() = default;
+  instance_failed(protocols::instance_id id, std::uint64_t raised, std::string reason)
+      : instance(id), generation(raised), why(std::move(reason)) {}
+  auto fields() { return std::tie(instance, generation, why); }
+};
+
 /// An instance that was told to drain has no request left, and takes none.
 struct instance_drained {
   protocols::instance_id instance;
@@ -131,6 +143,7 @@ struct instance_drained {
 };
 
 /// Whoever keeps a pair and wants to hear how it goes.
-struct pair_keeper_interface : runtime::interface<void(instance_ready), void(instance_drained)> {};
+struct pair_keeper_interface : runtime::interface<void(instance_ready), void(instance_failed), void(instance_drained)> {
+};
 
 } // namespace godwit::actors

@@ -87,6 +87,9 @@ struct migration_environment {
   std::shared_ptr<std::atomic<std::uint64_t>> transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
   failpoints hit; ///< may be empty
   runtime::log::logger log;
+  /// Held as long as llumlets and coordinators are there, for whoever waits for their end; filled in by the cluster.
+  /// May be null.
+  std::shared_ptr<void> keep;
 
   void pass(std::string_view name) const {
     if (hit) hit(name);

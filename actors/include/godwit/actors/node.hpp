@@ -10,6 +10,7 @@
 #include <godwit/actors/trace_control.hpp>
 #include <godwit/protocols/provisioning/provisioning.hpp>
 #include <godwit/runtime/actor.hpp>
+#include <godwit/runtime/version.hpp>
 
 #include <chrono>
 #include <functional>
@@ -23,7 +24,7 @@
 namespace godwit::actors {
 
 struct node_options {
-  std::string version;
+  std::string version{runtime::version()}; ///< must be equal throughout a cluster
   std::string model;
   std::string address;         ///< of this process, for status
   std::uint32_t instances = 1; ///< of this process; 0 where members bring them all
@@ -50,6 +51,10 @@ struct node_options {
   /// Told every new topology, on the node's context; must only post or store.
   std::function<void(const topology&)> on_topology;
   runtime::log::logger log;
+
+  /// What is wrong with them, in one line, as far as that can be seen before a device is there; empty when they can be
+  /// used.
+  [[nodiscard]] std::string validate() const;
 };
 
 /// The head of a cluster. Spawns front end, scheduler and the member that keeps this process's instances, and restarts

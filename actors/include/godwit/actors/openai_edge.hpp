@@ -9,8 +9,10 @@
 #include <godwit/protocols/openai/request.hpp>
 #include <godwit/runtime/async/counter_random.hpp>
 #include <godwit/runtime/log/logger.hpp>
+#include <godwit/runtime/machine.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
+#include <godwit/runtime/version.hpp>
 #include <godwit/transport/http/exchange.hpp>
 
 #include <atomic>
@@ -51,12 +53,14 @@ struct ended_request {
 struct edge_options {
   served_model model;
   protocols::openai::request_limits limits;
-  std::string version;
+  std::string version{runtime::version()}; ///< for /version
   /// Requests with larger bodies, and the writing of large answers, are a thread's of their own. 0: nothing is (in a
   /// simulated world).
   std::size_t large_bytes = 0;
-  std::function<std::int64_t()> unix_time_s;     ///< for `created`
-  std::uint64_t random_seed = 0;                 ///< of the answers' ids and the salts of KV
+  std::function<std::int64_t()> unix_time_s = runtime::unix_time_s; ///< for `created`
+  /// Of the answers' ids and the salts of KV, which clients must not foresee. Empty: drawn (runtime::entropy); a value
+  /// is for tests.
+  std::optional<std::uint64_t> random_seed;
   std::uint32_t retry_after_s = 1;               ///< told with 429 and 503
   runtime::metrics::registry* metrics = nullptr; ///< may be null
   runtime::log::logger log;

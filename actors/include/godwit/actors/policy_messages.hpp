@@ -43,7 +43,7 @@ struct drain_order {
 
 /// The policies of the scheduler, from the head: at its start, and whenever an operator switches them.
 struct scheduling_policies {
-  std::string dispatch = "freeness"; ///< a name that protocols::make_dispatcher knows
+  std::string dispatch = "freeness"; ///< one of scheduler_options::dispatcher_names
   protocols::migration_policy migration = protocols::migration_policy::freeness;
   bool migration_paused = false;
   protocols::scaling_mode scaling = protocols::scaling_mode::off;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/batching/step.hpp>
+#include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/memory_region.hpp>
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct executor_info {
   std::uint32_t blocks = 0;        ///< KV blocks in the pool
   std::uint64_t block_bytes = 0;   ///< one block, K and V, all layers
   std::uint64_t weight_bytes = 0;
+  std::vector<protocols::token_id> eos; ///< the model's end-of-sequence tokens; empty: answers end by length only
   std::string kv_layout; ///< of a block, in words; equal where the bytes of one's blocks mean the same to the other
 };
 

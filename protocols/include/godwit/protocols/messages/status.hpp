@@ -96,6 +96,7 @@ struct instance_status {
   std::vector<request_status> requests;     ///< empty unless asked for
   std::vector<migration_status> migrations; ///< away from here
   std::uint32_t headroom_profiled = 0;      ///< blocks that the start's profile found for `auto`; 0: not profiled
+  std::string last_error;                   ///< why its last start failed; empty: it did not, or it came up since
 
   instance_status() = default;
   instance_status(instance_id id, instance_state where, std::string node_address, std::string device_name,
@@ -105,7 +106,8 @@ struct instance_status {
         restarts(restart_count), uptime_ns(up_ns), load(report), requests(std::move(request_list)) {}
   friend bool operator==(const instance_status&, const instance_status&) = default;
   auto fields() {
-    return std::tie(instance, state, node, device, restarts, uptime_ns, load, requests, migrations, headroom_profiled);
+    return std::tie(instance, state, node, device, restarts, uptime_ns, load, requests, migrations, headroom_profiled,
+                    last_error);
   }
 };
 

@@ -1,0 +1,196 @@
+// Instances that do not come up, and options that cannot be used: whoever embeds a cluster hears why.
+#include <godwit/actors/cluster.hpp>
+#include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/runtime/actor_system.hpp>
+#include <godwit/runtime/log/string_backend.hpp>
+#include <godwit/runtime/sim/world.hpp>
+#include <godwit/runtime/version.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using protocols::instance_state;
+
+namespace {
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+/// One instance, whose starts fail for these reasons, one after the other; then they succeed.
+class one_instance {
+  std::vector<std::string> reasons_;
+
+public:
+  explicit one_instance(std::vector<std::string> reasons) : reasons_(std::move(reasons)) {
+    info.layers = 2;
+    info.vocabulary = 100;
+    info.positions_max = 64;
+    info.blocks = 16;
+    actors::node_options o;
+    o.backoff_min = o.backoff_max = 100ms;
+    o.log = runtime::log::logger(lines, runtime::log::level_filter(runtime::log::level::warning));
+    o.instance.make_executor = [this](protocols::instance_id,
+                                      const std::function<void(actors::executor_outcome)>& done) {
+      if (starts < reasons_.size()) return done({nullptr, reasons_[starts++]});
+      done({gpu::sim::make_sim_executor(info, {}, world.timers()), {}});
+    };
+    cluster = std::make_unique<actors::cluster>(system, std::move(o));
+  }
+  protocols::instance_status status() {
+    const auto answer = cluster->status();
+    EXPECT_TRUE(answer && answer->instances.size() == 1);
+    return answer && answer->instances.size() == 1 ? answer->instances[0] : protocols::instance_status{};
+  }
+
+  gpu::executor_info info;
+  std::size_t starts = 0; ///< that failed
+  std::shared_ptr<runtime::log::string_backend> lines = std::make_shared<runtime::log::string_backend>();
+  runtime::sim::world world{1};
+  runtime::sim::system system{world};
+  std::unique_ptr<actors::cluster> cluster;
+};
+
+} // namespace
+
+TEST(InstanceStart, WhyItFailsIsLoggedOnceForEachReasonAndShownUntilItIsReady) {
+  one_instance c({"out of memory", "out of memory", "no such device"});
+  c.world.run_for(50ms);
+  EXPECT_EQ(c.starts, 1U);
+  EXPECT_EQ(c.status().last_error, "out of memory");
+  EXPECT_NE(c.status().state, instance_state::ready);
+  c.world.run_for(100ms);
+  EXPECT_EQ(c.starts, 2U);
+  EXPECT_EQ(count_of(c.lines->text(), "instance 0 cannot start: out of memory"), 1U);
+  c.world.run_for(100ms);
+  EXPECT_EQ(c.starts, 3U);
+  EXPECT_EQ(c.status().last_error, "no such device");
+  EXPECT_EQ(count_of(c.lines->text(), "cannot start"), 2U);
+  c.world.run_for(100ms);
+  EXPECT_EQ(c.status().state, instance_state::ready);
+  EXPECT_EQ(c.status().last_error, "");
+}
+
+TEST(InstanceStart, PlannerSettingsThatDoNotFitTheDeviceAreNamed) {
+  one_instance c({});
+  c.info.positions_max = 1;
+  c.world.run_for(50ms);
+  EXPECT_EQ(c.status().last_error, "the context length leaves no room for a prompt and an answer");
+}
+
+namespace {
+
+std::string why_not(const std::function<void(actors::node_options&)>& adjust) {
+  actors::node_options o;
+  o.instance.make_executor = [](protocols::instance_id, const std::function<void(actors::executor_outcome)>&) {};
+  adjust(o);
+  runtime::sim::world world{1};
+  runtime::sim::system system{world};
+  try {
+    const actors::cluster cluster(system, std::move(o));
+    return {};
+  } catch (const std::invalid_argument& failure) {
+    EXPECT_EQ(system.alive(), 0U);
+    return failure.what();
+  }
+}
+
+} // namespace
+
+TEST(ClusterOptions, WhatCannotBeUsedIsToldByTheConstructor) {
+  EXPECT_EQ(why_not([](auto&) {}), "");
+  EXPECT_EQ(
+      why_not([](auto& o) { o.scheduler.policies.dispatch = "freenes"; }),
+      "cluster: no dispatch policy is called 'freenes'; known are freeness, infaas, least_requests, power_of_two, "
+      "round_robin");
+  EXPECT_EQ(why_not([](auto& o) { o.llumlet.planner.step_tokens_max = 8; }),
+            "cluster: the step's budget of 8 tokens is smaller than a batch of 64 decoding requests");
+  EXPECT_EQ(why_not([](auto& o) { o.instance.make_executor = nullptr; }),
+            "cluster: nothing makes the executors of its instances (instance.make_executor)");
+  EXPECT_EQ(why_not([](auto& o) {
+              o.instance.make_executor = nullptr;
+              o.instances = 0; // members bring them
+            }),
+            "");
+  EXPECT_EQ(why_not([](auto& o) { o.scheduler.dispatchers["mine"] = nullptr; }),
+            "cluster: nothing makes the dispatch policy 'mine'");
+  EXPECT_EQ(
+      why_not([](auto& o) { o.scheduler.dispatchers["infaas"] = [] { return protocols::make_dispatcher("infaas"); }; }),
+      "cluster: a built-in dispatch policy is called 'infaas' already");
+}
+
+// A `godwit node` joins an embedder's head, and embedders of different versions do not join each other.
+TEST(ClusterOptions, HeadsAndMembersHaveGodwitsVersionUnlessTheyAreGivenAnother) {
+  EXPECT_EQ(actors::node_options{}.version, runtime::version());
+  EXPECT_EQ(actors::member_options{}.version, runtime::version());
+}
+
+namespace {
+
+actors::node_options simulated(runtime::timer_source& timers, std::atomic<int>& calls) {
+  actors::node_options o;
+  o.instances = 2;
+  o.instance.make_executor = [&](protocols::instance_id, const std::function<void(actors::executor_outcome)>& done) {
+    gpu::executor_info info;
+    info.layers = 2;
+    info.vocabulary = 100;
+    info.positions_max = 64;
+    info.blocks = 16;
+    done({gpu::sim::make_sim_executor(info, {}, timers), {}});
+  };
+  o.scheduler.on_report = [&](const protocols::load_report&) { ++calls; };
+  o.llumlet.on_report = [&](const protocols::load_report&, std::uint64_t) { ++calls; };
+  o.llumlet.report_interval = 1ms;
+  return o;
+}
+
+} // namespace
+
+// What the options refer to may go then.
+TEST(ClusterShutdown, NothingOfTheOptionsIsCalledAnyMore) {
+  runtime::sim::world idle{1}; // its timers are asked for nothing, since no step runs
+  runtime::actor_system system;
+  std::atomic<int> calls{0};
+  {
+    actors::cluster cluster(system, simulated(idle.timers(), calls));
+    ASSERT_TRUE(cluster.gate()->wait_ready(2, 30s));
+    EXPECT_TRUE(cluster.shutdown(30s));
+    const auto then = calls.load();
+    EXPECT_GT(then, 0);
+    std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(calls, then);
+    EXPECT_TRUE(cluster.shutdown(0s)) << "once more";
+  }
+  EXPECT_TRUE(system.wait_until_empty(30s));
+}
+
+TEST(ClusterShutdown, InASimulatedWorldNothingWaits) {
+  runtime::sim::world world{1};
+  runtime::sim::system system{world};
+  std::atomic<int> calls{0};
+  actors::cluster cluster(system, simulated(world.timers(), calls));
+  world.run_for(50ms);
+  EXPECT_GT(calls, 0);
+  EXPECT_FALSE(cluster.shutdown(10min));
+  world.run_for(1ms);
+  EXPECT_TRUE(cluster.shutdown(0ms));
+  EXPECT_EQ(system.alive(), 0U);
+}
+
+} // namespace godwit::test
