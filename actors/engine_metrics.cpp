@@ -1,5 +1,6 @@
 #include <godwit/actors/engine_metrics.hpp>
 
+#include <array>
 #include <utility>
 
 namespace godwit::actors {
@@ -9,6 +10,7 @@ namespace metrics = runtime::metrics;
 namespace {
 
 constexpr std::size_t engines_max = 256;
+constexpr std::array reasons{"stop", "length", "abort", "error"};
 
 std::vector<std::string> labels() { return {"model_name", "engine"}; }
 
@@ -42,7 +44,7 @@ engine_metrics::engine_metrics(metrics::registry& registry, std::string model, s
       generation_tokens_(registry.add_counter_family("vllm:generation_tokens_total",
                                                      "Tokens generated, each counted once.", labels(), engines_max)),
       success_(registry.add_counter_family("vllm:request_success_total", "Requests that ended.",
-                                           {"model_name", "engine", "finished_reason"}, engines_max * 4)),
+                                           {"model_name", "engine", "finished_reason"}, engines_max * reasons.size())),
       first_token_(registry.add_histogram_family("vllm:time_to_first_token_seconds",
                                                  "From a request's arrival to its first token.", labels(),
                                                  first_token_bounds(), engines_max)),
@@ -80,12 +82,40 @@ engine_metrics::engine_metrics(metrics::registry& registry, std::string model, s
 }
 
 engine_metrics::series& engine_metrics::of(protocols::instance_id instance) {
-  const auto found = series_.find(instance);
-  if (found != series_.end()) return found->second;
-  if (series_.size() + 1 < engines_max)
-    return series_.emplace(instance, called(std::to_string(instance.value()))).first->second;
-  if (!others_) others_ = called("other");
-  return *others_;
+  const auto found = places_.find(instance);
+  if (found != places_.end()) return found->second.of;
+  if (places_.size() + 1 >= engines_max) {
+    if (gone_.empty()) {
+      if (!others_) others_ = called("other");
+      return *others_;
+    }
+    remove(gone_.begin()->second);
+  }
+  return places_.emplace(instance, place{called(std::to_string(instance.value()))}).first->second.of;
+}
+
+void engine_metrics::adopt(const topology& news) {
+  for (auto& [instance, its] : places_) {
+    const bool there = news.find(instance) != nullptr;
+    if (there && its.left != 0) {
+      gone_.erase(its.left);
+      its.left = 0;
+    } else if (!there && its.left == 0) {
+      its.left = ++left_;
+      gone_.emplace(its.left, instance);
+    }
+  }
+}
+
+void engine_metrics::remove(protocols::instance_id instance) {
+  const std::vector<std::string> values{model_, std::to_string(instance.value())};
+  for (auto* family : {&prompt_tokens_, &generation_tokens_}) family->remove(values);
+  for (auto* family : {&first_token_, &inter_token_, &per_output_token_, &queue_, &prefill_, &decode_, &inference_,
+                       &latency_, &request_prompt_tokens_, &request_generation_tokens_, &request_max_tokens_})
+    family->remove(values);
+  for (const auto* reason : reasons) success_.remove({values[0], values[1], reason});
+  gone_.erase(places_.at(instance).left);
+  places_.erase(instance);
 }
 
 engine_metrics::series engine_metrics::called(std::string engine) {
@@ -130,7 +160,7 @@ void engine_metrics::ended(const ended_request& request) {
   const bool aborted = request.outcome == "cancelled" || request.outcome == "timed_out";
   const auto reason = complete ? request.outcome : aborted ? std::string("abort") : std::string("error");
   auto& s = of(request.instance);
-  const auto engine = series_.contains(request.instance) ? std::to_string(request.instance.value()) : "other";
+  const auto engine = places_.contains(request.instance) ? std::to_string(request.instance.value()) : "other";
   success_.with({model_, engine, reason}).increment();
   if (!complete) return;
   s.latency->observe(request.seconds);

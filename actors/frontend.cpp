@@ -457,6 +457,7 @@ void frontend::observe_tokens(open_request& r, std::size_t count, nanoseconds qu
 void frontend::adopt(topology news) {
   if (news.version <= topology_.version) return;
   topology_ = std::move(news);
+  if (options_.metrics && options_.metrics->engines) options_.metrics->engines->adopt(topology_);
   std::vector<protocols::request_id> orphans;
   for (auto& [id, r] : open_) {
     if (r.placing || !r.owner) continue;

@@ -22,6 +22,15 @@ std::string shared_devices(std::size_t there, std::uint32_t degree, std::uint32_
          " GPUs, where they may wait for each other in vain (NCCL); there is room for " + std::to_string(groups);
 }
 
+std::uint32_t choose_group(std::span<const group_use> groups, std::optional<std::uint32_t> former) {
+  if (former && groups[*former].living < groups[*former].share) return *former;
+  const auto room = [](const group_use& g) { return std::int64_t{g.share} - g.living; };
+  const auto best = std::max_element(groups.begin(), groups.end(), [&](const group_use& a, const group_use& b) {
+    return room(a) != room(b) ? room(a) < room(b) : a.living > b.living;
+  });
+  return static_cast<std::uint32_t>(best - groups.begin());
+}
+
 cuda_loader::cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::model::model_directory model,
                          const serve_settings& settings, runtime::log::logger log)
     : backend_(std::move(backend)), model_(std::move(model)), settings_(settings), log_(std::move(log)) {
@@ -37,15 +46,28 @@ cuda_loader::cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::
   allowed_ = [schemas](const protocols::step_slice& slice) { return schemas->allowed(slice); };
 }
 
-gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t group) const {
+// Instances go round the groups, the first ones get what does not divide.
+std::uint32_t cuda_loader::share_of(std::uint32_t group) const {
   const auto groups = static_cast<std::uint32_t>(uploaded_.size());
+  const auto count = settings_.instances.count;
+  return std::max(1U, count / groups + (group < count % groups ? 1 : 0));
+}
+
+std::uint32_t cuda_loader::group_for(protocols::instance_id instance) const {
+  std::vector<group_use> groups;
+  for (std::uint32_t group = 0; group < uploaded_.size(); ++group) groups.push_back({share_of(group), 0});
+  for (const auto& [other, its] : places_)
+    if (other != instance && !its.taken.expired()) ++groups[its.group].living;
+  const auto before = places_.find(instance);
+  return choose_group(groups, before == places_.end() ? std::nullopt : std::optional(before->second.group));
+}
+
+gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t group) const {
   const auto& from = settings_.instances;
-  // Instances go round the groups, the first ones get what does not divide.
-  const std::uint32_t beside = from.count / groups + (group < from.count % groups ? 1 : 0);
   gpu::cuda::cuda_executor_settings s;
   s.blocks = blocks_[group]; // as at the first start, whatever else has filled the memory since
   s.kv_bytes = from.kv_bytes;
-  s.memory_share = from.memory_share / std::max(1U, beside);
+  s.memory_share = from.memory_share / share_of(group);
   s.step_tokens = settings_.llumlet.step_tokens_max;
   s.deterministic = from.deterministic;
   s.graphs = from.cuda_graphs;
@@ -63,13 +85,26 @@ const cuda_loader::parts& cuda_loader::uploaded_to(std::uint32_t group) {
   return uploaded_[group] = std::move(all);
 }
 
-std::unique_ptr<gpu::executor> cuda_loader::make(protocols::instance_id instance) {
-  const auto next = static_cast<std::uint32_t>(group_of_.size() % uploaded_.size());
-  const auto group = group_of_.try_emplace(instance, next).first->second;
+std::shared_ptr<gpu::executor> cuda_loader::make(protocols::instance_id instance) {
+  /// Ends in this order from below: the place is free when the executor has given back its memory.
+  struct held {
+    std::shared_ptr<void> place;
+    std::unique_ptr<gpu::executor> executor;
+  };
+  constexpr std::size_t places_max = 1024; // of instances that are gone, unless so many are there
+  if (places_.size() >= places_max) std::erase_if(places_, [](const auto& p) { return p.second.taken.expired(); });
+  const auto group = group_for(instance);
+  auto& its = places_[instance];
+  its.group = group;
+  auto made = std::make_shared<held>();
   // A device that waits for another one gives up before anybody takes the instance for hung.
-  auto made = backend_->make_executor(uploaded_to(group), settings_for(group), settings_.instances.step_timeout / 2);
-  blocks_[group] = made->info().blocks;
-  return made;
+  made->executor =
+      backend_->make_executor(uploaded_to(group), settings_for(group), settings_.instances.step_timeout / 2);
+  made->place = std::make_shared<char>();
+  its.taken = made->place;
+  blocks_[group] = made->executor->info().blocks;
+  auto* executor = made->executor.get();
+  return {std::move(made), executor};
 }
 
 } // namespace godwit::main

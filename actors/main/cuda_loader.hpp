@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,19 +24,34 @@ namespace godwit::main {
 /// one order everywhere, which instances do not have. Empty: they do not share any.
 [[nodiscard]] std::string shared_devices(std::size_t there, std::uint32_t degree, std::uint32_t instances);
 
+/// A GPU, or a group of them, and the instances on it.
+struct group_use {
+  std::uint32_t share = 1;  ///< among how many its memory is divided
+  std::uint32_t living = 0; ///< whose memory is not given back yet
+};
+/// The group for an instance: the one that it had where there is room in it, else the one with most room, and of those
+/// the one with fewest instances. `groups` is not empty.
+[[nodiscard]] std::uint32_t choose_group(std::span<const group_use> groups, std::optional<std::uint32_t> former);
+
 /// Makes executors on GPUs: instance after instance on device after device, or group of devices, the weights uploaded
-/// once to each. An instance that starts again gets the devices that it had, whose memory is the one that it left. One
-/// thread.
+/// once to each. An instance that starts again gets the devices that it had, whose memory is the one that it left, and
+/// a new one those of one that has gone. One thread; executors may end on any.
 class cuda_loader {
 public:
   /// Throws std::runtime_error where there are fewer devices than an instance takes.
   cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::model::model_directory model,
               const serve_settings& settings, runtime::log::logger log);
   /// Throws what goes wrong.
-  [[nodiscard]] std::unique_ptr<gpu::executor> make(protocols::instance_id instance);
+  [[nodiscard]] std::shared_ptr<gpu::executor> make(protocols::instance_id instance);
 
 private:
   using parts = std::vector<std::shared_ptr<const gpu::cuda::cuda_model>>;
+  struct place {
+    std::uint32_t group = 0;
+    std::weak_ptr<void> taken; ///< expired: its last executor's memory is free
+  };
+  [[nodiscard]] std::uint32_t share_of(std::uint32_t group) const;
+  [[nodiscard]] std::uint32_t group_for(protocols::instance_id instance) const;
   [[nodiscard]] gpu::cuda::cuda_executor_settings settings_for(std::uint32_t group) const;
   [[nodiscard]] const parts& uploaded_to(std::uint32_t group);
 
@@ -45,7 +62,7 @@ private:
   gpu::cuda::mask_function allowed_;
   std::vector<parts> uploaded_;       ///< by group of devices; empty: not yet
   std::vector<std::uint32_t> blocks_; ///< by group, of each instance's KV pool; 0 before the first
-  std::map<protocols::instance_id, std::uint32_t> group_of_;
+  std::map<protocols::instance_id, place> places_;
 };
 
 } // namespace godwit::main

@@ -39,6 +39,19 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
       });
   add(metrics, kind::gauge, "godwit_instance_terminating", "1 while the instance drains.",
       [](const load_report& r) { return r.terminating ? 1.0 : 0.0; });
+  registrations_.push_back(metrics.add_callback_gauges(
+      "godwit_instances", "Instances by state: ready, draining, down (not ready, or not any more), ordered.", [this] {
+        runtime::metrics::registry::samples out;
+        const auto add = [&](const char* state, std::uint32_t count) {
+          out.push_back({{{"state", state}}, count * 1.0});
+        };
+        const std::lock_guard lock(mutex_);
+        add("ready", ready_);
+        add("draining", draining_);
+        add("down", down_);
+        add("ordered", ordered_);
+        return out;
+      }));
   if (!facts_.model.empty()) add_vllm(metrics);
 }
 
@@ -62,8 +75,7 @@ void load_board::add_vllm(runtime::metrics::registry& metrics) {
   registrations_.push_back(
       metrics.add_callback_gauges("vllm:cache_config_info", "The KV cache, in the labels; always 1.", [this] {
         runtime::metrics::registry::samples out;
-        const std::lock_guard lock(mutex_);
-        for (const auto& [id, report] : reports_) out.push_back({cache_labels(report), 1.0});
+        each_ready([&](const load_report& report) { out.push_back({cache_labels(report), 1.0}); });
         return out;
       }));
 }
@@ -80,9 +92,10 @@ void load_board::add_vllm(runtime::metrics::registry& metrics, kind what, const 
                           value_of read) {
   const auto samples = [this, read] {
     runtime::metrics::registry::samples out;
-    const std::lock_guard lock(mutex_);
-    for (const auto& [id, report] : reports_)
-      out.push_back({{{"model_name", facts_.model}, {"engine", std::to_string(id.value())}}, read(report)});
+    each_ready([&](const load_report& report) {
+      out.push_back(
+          {{{"model_name", facts_.model}, {"engine", std::to_string(report.instance.value())}}, read(report)});
+    });
     return out;
   };
   registrations_.push_back(what == kind::gauge ? metrics.add_callback_gauges(name, help, samples)
@@ -93,25 +106,31 @@ void load_board::add(runtime::metrics::registry& metrics, kind what, const char*
                      value_of read) {
   const auto samples = [this, read] {
     runtime::metrics::registry::samples out;
-    const std::lock_guard lock(mutex_);
-    for (const auto& [id, report] : reports_)
+    each_ready([&](const load_report& report) {
       if (const auto value = read(report); !std::isnan(value))
-        out.push_back({{{"instance", std::to_string(id.value())}}, value});
+        out.push_back({{{"instance", std::to_string(report.instance.value())}}, value});
+    });
     return out;
   };
   registrations_.push_back(what == kind::gauge ? metrics.add_callback_gauges(name, help, samples)
                                                : metrics.add_callback_counters(name, help, samples));
 }
 
+void load_board::each_ready(const std::function<void(const load_report&)>& visit) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, one] : instances_)
+    if (one.ready && one.last.generation == one.generation) visit(one.last);
+}
+
 load_board::sums load_board::all() const {
   sums out;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [id, r] : reports_) {
+  each_ready([&](const load_report& r) {
     out.running += r.running;
     out.waiting += r.waiting;
     out.blocks_total += r.blocks_total;
     out.blocks_used += r.blocks_used;
-  }
+  });
+  const std::lock_guard lock(mutex_);
   out.prompt_tokens = prompt_tokens_;
   out.answer_tokens = answer_tokens_;
   return out;
@@ -119,7 +138,10 @@ load_board::sums load_board::all() const {
 
 void load_board::take(const load_report& report) {
   const std::lock_guard lock(mutex_);
-  auto& known = reports_[report.instance];
+  const auto found = instances_.find(report.instance);
+  // It lay in the scheduler's mailbox while the instance went, or went down.
+  if (found == instances_.end() || report.generation < found->second.generation) return;
+  auto& known = found->second.last;
   // An instance that was started anew counts from 0 again.
   const auto more = [&](std::uint64_t before, std::uint64_t now) {
     return known.generation == report.generation && now >= before ? now - before : now;
@@ -129,9 +151,17 @@ void load_board::take(const load_report& report) {
   known = report;
 }
 
-void load_board::retain(const std::set<protocols::instance_id>& there) {
+void load_board::adopt(const actors::topology& news) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(reports_, [&](const auto& known) { return !there.contains(known.first); });
+  std::erase_if(instances_, [&](const auto& known) { return news.find(known.first) == nullptr; });
+  ready_ = draining_ = down_ = 0;
+  ordered_ = news.ordered;
+  for (const auto& entry : news.instances) {
+    auto& known = instances_[entry.instance];
+    known.generation = entry.generation;
+    known.ready = entry.ready;
+    ++(!entry.ready ? down_ : entry.draining ? draining_ : ready_);
+  }
 }
 
 } // namespace godwit::main

@@ -1,12 +1,14 @@
 #pragma once
 
+#include <godwit/actors/interfaces.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -23,11 +25,13 @@ struct served_facts {
 class load_board {
 public:
   explicit load_board(runtime::metrics::registry& metrics, served_facts facts = {});
+  /// Ignored from an instance that is not among those adopted, or of an earlier start.
   void take(const protocols::load_report& report);
-  /// Forgets the others.
-  void retain(const std::set<protocols::instance_id>& there);
+  /// Who is there: the others are forgotten, and of those that are not ready nothing is shown.
+  void adopt(const actors::topology& news);
 
-  /// Of all instances; what counts does so from this board's making, whoever is gone or was started anew meanwhile.
+  /// Of all instances that are ready; what counts does so from this board's making, whoever is gone or was started anew
+  /// meanwhile.
   struct sums {
     std::uint64_t running = 0;
     std::uint64_t waiting = 0;
@@ -47,9 +51,20 @@ private:
   void add_vllm(runtime::metrics::registry& metrics, kind what, const char* name, const char* help, value_of read);
   [[nodiscard]] runtime::metrics::labels cache_labels(const protocols::load_report& report) const;
 
+  void each_ready(const std::function<void(const protocols::load_report&)>& visit) const;
+
+  struct known {
+    std::uint64_t generation = 0;
+    bool ready = false;
+    protocols::load_report last; ///< of its generation or the one before
+  };
   const served_facts facts_;
-  mutable std::mutex mutex_;
-  std::map<protocols::instance_id, protocols::load_report> reports_;
+  mutable std::mutex mutex_; // for all that follows, but the registrations
+  std::map<protocols::instance_id, known> instances_;
+  std::uint32_t ready_ = 0; ///< instances
+  std::uint32_t draining_ = 0;
+  std::uint32_t down_ = 0;
+  std::uint32_t ordered_ = 0;
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t answer_tokens_ = 0;
   std::vector<runtime::metrics::registry::registration> registrations_; // last: ends the callbacks first

@@ -41,6 +41,8 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
                                     settings.fabric.listen);
   transport::ucx::settings options;
   options.listen = settings.fabric.listen;
+  options.port = settings.fabric.port;
+  options.advertise = settings.fabric.advertise;
   options.transports = settings.fabric.transports;
   options.cross_memory = settings.fabric.cross_memory;
   options.shared_memory = gpu::find_shared_memory;
@@ -64,9 +66,9 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
     log.component("fabric").debug("{} at {}", transport::ucx::library_version(), made->address());
     return made;
   } catch (const std::exception& failure) {
-    return protocols::unexpected(start_error{
-        std::string("the fabric cannot start: ") + failure.what() +
-        "; see fabric.listen and fabric.transports, or choose fabric.backend none to do without migrations"});
+    return protocols::unexpected(start_error{std::string("the fabric cannot start: ") + failure.what() +
+                                             "; see fabric.listen, fabric.port and fabric.transports, or choose "
+                                             "fabric.backend none to do without migrations"});
   }
 }
 

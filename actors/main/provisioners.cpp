@@ -76,7 +76,8 @@ public:
     child.drops_output = true; // its log has the same lines, and in the form that was asked for
     child.environment = inherited_environment(false);
     for (const auto& [name, value] : parts_.settings)
-      child.environment.push_back(name + "=" + (name == "GODWIT_TRACE_FILE" ? beside(value, node) : value));
+      if (name != "GODWIT_FABRIC_PORT") // which this process has
+        child.environment.push_back(name + "=" + (name == "GODWIT_TRACE_FILE" ? beside(value, node) : value));
     child.ended = [node, failed = std::move(failed), log = log_](std::string how) {
       log.write(how.empty() ? runtime::log::level::info : runtime::log::level::warning, "the process {} ended{}", node,
                 how.empty() ? "" : ": " + how);

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -107,11 +106,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
   o.provisioner = processes_;
   if (records_ != nullptr) o.trace = records_->control();
-  o.on_topology = [board = board_.get()](const actors::topology& news) {
-    std::set<protocols::instance_id> there;
-    for (const auto& entry : news.instances) there.insert(entry.instance);
-    board->retain(there);
-  };
+  o.on_topology = [board = board_.get()](const actors::topology& news) { board->adopt(news); };
 
   o.frontend.random_seed = runtime::entropy();
   o.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics_, model_name_, context_length_);

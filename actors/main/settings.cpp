@@ -6,6 +6,7 @@
 
 #include <godwit/gpu/cpu/isa.hpp>
 #include <godwit/runtime/log/level.hpp>
+#include <godwit/transport/ucx/fabric.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -274,9 +275,20 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
         {.doc = "How KV blocks travel. auto: ucx where other processes can join, in_process otherwise. none: requests "
                 "do not migrate."});
   r.add("fabric.listen", s.fabric.listen,
-        {.doc = "Address that the other processes' blocks come to; the port is a free one. It authenticates nobody: "
+        {.doc = "Address that the other processes' blocks come to. It authenticates nobody: "
                 "keep it on loopback or on a network that is trusted. Over tcp UCX reaches IPv6 only from an interface "
                 "without IPv4."});
+  r.add("fabric.port", s.fabric.port,
+        {.doc =
+             "For a firewall: the first of the ten ports that are to be open between the machines of a cluster. Each "
+             "process of a machine takes its own. Processes that autoscaling starts take free ones. 0: any free "
+             "ones.",
+         .min = 0,
+         .max = 65535 - transport::ucx::ports_of_fabric + 1});
+  r.add("fabric.advertise", s.fabric.advertise,
+        {.doc =
+             "Address that the others are told instead of fabric.listen, where they know this machine by another one; "
+             "fabric.port has to come through as it is. Empty: fabric.listen."});
   r.add("fabric.transports", s.fabric.transports,
         {.doc = "UCX transports that messages between processes may take, as in UCX_TLS: tcp, rc, ..."});
   r.add("fabric.cross_memory", s.fabric.cross_memory,
@@ -450,6 +462,11 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
     if (!is_address(settings.fabric.listen))
       return "fabric.listen: '" + settings.fabric.listen +
              "' is no address that other processes can be told, such as 127.0.0.1 or this machine's own";
+    const auto six = [](const std::string& address) { return address.find(':') != std::string::npos; };
+    const auto& told = settings.fabric.advertise;
+    if (!told.empty() && (!is_address(told) || six(told) != six(settings.fabric.listen)))
+      return "fabric.advertise: '" + told + "' is no address of the family of fabric.listen, " +
+             settings.fabric.listen + ", that other processes can be told";
     if (settings.migration.lease < settings.migration.last_timeout)
       return "migration.lease is less than migration.last_timeout";
     if (settings.migration.copy_share > 0 && settings.migration.copy_share < 0.01)

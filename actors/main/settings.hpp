@@ -138,6 +138,8 @@ struct serve_settings {
   struct {
     fabric_choice backend = fabric_choice::automatic;
     std::string listen = "127.0.0.1";
+    std::uint16_t port = 0; // 0: any free ones
+    std::string advertise;
     std::string transports = "tcp";
     bool cross_memory = true;
     bool checksum = false;

@@ -249,8 +249,14 @@ actors::trace_state trace_dumper::set(const actors::trace_order& order) {
     }
   }
   out.level = to_string(recorder_->level());
-  out.lost = recorder_->lost();
+  const std::lock_guard lock(mutex_);
+  out.lost = file_ != nullptr ? file_->lost() : recorder_->lost();
   return out;
+}
+
+void trace_dumper::follow(const trace::file_recorder* file) {
+  const std::lock_guard lock(mutex_);
+  file_ = file;
 }
 
 } // namespace godwit::main

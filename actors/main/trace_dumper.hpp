@@ -2,6 +2,7 @@
 
 #include <godwit/actors/trace_control.hpp>
 #include <godwit/runtime/log/logger.hpp>
+#include <godwit/runtime/trace/file_recorder.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <chrono>
@@ -40,6 +41,8 @@ public:
 
   /// At most one of these in a minute. `reason` becomes a part of the file's name.
   void dump_because(const std::string& reason);
+  /// What this file lacks is lost too; null: no file any more.
+  void follow(const runtime::trace::file_recorder* file);
   /// Waits until everything that was ordered is done.
   void settle();
 
@@ -57,6 +60,7 @@ private:
   std::condition_variable settled_;
   std::deque<std::function<void()>> jobs_; ///< bounded
   bool busy_ = false;
+  const runtime::trace::file_recorder* file_ = nullptr;
   bool stopping_ = false;
   std::chrono::steady_clock::time_point quiet_until_;
   std::map<std::uint64_t, std::string> files_; ///< the thread's: the last ones dumped, by number

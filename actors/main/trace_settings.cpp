@@ -22,10 +22,11 @@ void declare_trace(runtime::config::registry& r, serve_settings& s) {
                 "which replay needs. godwit trace level switches it while the process runs."});
   r.add("trace.prompts", s.trace.prompts,
         {.doc = "With trace.level content: keep what clients and the model said. Otherwise only how long it was."});
-  r.add("trace.file_bytes_max", s.trace.file_bytes_max,
-        {.doc = "Largest trace.file. What comes later is left out, and counted there. 0: no limit.",
-         .unit = "bytes",
-         .min = 0});
+  r.add(
+      "trace.file_bytes_max", s.trace.file_bytes_max,
+      {.doc = "Largest trace.file. What comes later is left out, and counted there; the log says so once. 0: no limit.",
+       .unit = "bytes",
+       .min = 0});
   r.add("trace.flight", s.trace.flight,
         {.doc =
              "Flight recorder: keep the last messages in memory, to be written when something goes wrong or somebody "

@@ -105,11 +105,17 @@ std::optional<start_error> tracing::begin() {
   if (!recorder_ || settings_.trace.file.empty()) return std::nullopt;
   trace::file_recorder_settings how;
   how.file.bytes_max = settings_.trace.file_bytes_max;
+  how.on_end = [path = settings_.trace.file, flight = settings_.trace.flight, log = log_](const trace::file_end& end) {
+    log.warning("the recording {} ends here, at {:.1f} MiB: {}; {}", path, static_cast<double>(end.bytes) / (1 << 20),
+                end.error.empty() ? "that is trace.file_bytes_max" : end.error,
+                flight ? "only the flight recorder goes on" : "nothing records from now on");
+  };
   auto file = trace::file_recorder::start(recorder_, settings_.trace.file, how);
   if (!file)
     return start_error{"cannot record: " + file.error().message +
                        "; name another file, in a folder that can be written (--trace FILE)"};
   file_ = std::move(*file);
+  if (dumper_) dumper_->follow(file_.get());
   return std::nullopt;
 }
 
@@ -118,6 +124,7 @@ std::optional<tracing::stored> tracing::end() {
   stored out;
   const auto result = file_->stop();
   if (!result) out.error = result.error().message;
+  if (dumper_) dumper_->follow(nullptr);
   out.path = file_->path();
   out.events = file_->events();
   out.lost = file_->lost();

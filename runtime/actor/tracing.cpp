@@ -39,7 +39,7 @@ tracing::tracing(std::shared_ptr<trace::detail::recorder_core> core, const caf::
   if (known.front().key == 0) {
     core_->name_process(0, key_, std::move(name));
   } else {
-    process_ = core_->process_by_key(key_);
+    process_ = core_->process_by_key(key_, true);
     core_->name_process(process_, key_, std::move(name));
   }
 }
@@ -49,7 +49,9 @@ std::uint16_t tracing::process_of(const caf::node_id& node) {
   const std::lock_guard lock(mutex_);
   const auto found = known_.find(node);
   if (found != known_.end()) return found->second;
-  return known_[node] = core_->process_by_key(key_of(node));
+  const auto place = core_->process_by_key(key_of(node), false);
+  if (place != core_->others()) known_[node] = place; // as many as there are places; another may get one later
+  return place;
 }
 
 void tracing::made(stamp& mark) {
@@ -144,6 +146,12 @@ void tracing::describe(trace::detail::slot& s, caf::mailbox_element& x, const le
   s.queued = mark.queued;
   s.depth = mark.depth;
   s.outside = mark.outside;
+  const auto* from = !l && x.content().match_elements<envelope>() ? &x.content().get_as<envelope>(0) : nullptr;
+  // Whoever says a cause records: it has its place before it is looked up as the sender.
+  if (from && from->cause != 0) {
+    s.cause = from->cause;
+    s.cause_process = core_->process_by_key(from->process, true);
+  }
   if (x.sender) {
     s.sender = x.sender->id();
     if (x.sender->node() != here_) s.sender_process = process_of(x.sender->node());
@@ -158,17 +166,12 @@ void tracing::describe(trace::detail::slot& s, caf::mailbox_element& x, const le
   }
   auto& content = x.content();
   auto kind = message_kind::stop;
-  if (content.match_elements<envelope>()) {
-    const auto& from = content.get_as<envelope>(0);
-    s.type = e.find_type(from.type);
+  if (from) {
+    s.type = e.find_type(from->type);
     kind = s.type ? kind_of(*s.type, x.mid) : message_kind::message;
-    s.bytes = static_cast<std::uint32_t>(from.bytes.size());
+    s.bytes = static_cast<std::uint32_t>(from->bytes.size());
     s.wait = x.mid.request_id().integer_value();
-    s.request = from.request;
-    if (from.cause != 0) {
-      s.cause = from.cause;
-      s.cause_process = core_->process_by_key(from.process);
-    }
+    s.request = from->request;
   } else if (content.match_elements<caf::timeout_msg>()) {
     kind = message_kind::timer;
   } else if (content.match_elements<caf::down_msg>()) {

@@ -20,6 +20,11 @@ template <class Instrument> Instrument& family<Instrument>::with(std::vector<std
   return *place;
 }
 
+template <class Instrument> void family<Instrument>::remove(const std::vector<std::string>& values) {
+  const auto lock = std::lock_guard(mutex_);
+  series_.erase(values);
+}
+
 template <class Instrument>
 void family<Instrument>::each(const std::function<void(const labels&, const Instrument&)>& visit) const {
   const auto lock = std::lock_guard(mutex_);

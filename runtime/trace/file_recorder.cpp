@@ -67,6 +67,7 @@ struct file_recorder::state {
   std::mutex mutex;
   std::condition_variable wake;
   bool stopping = false;
+  bool told_end = false; // the thread's
   std::atomic<std::uint64_t> events{0}, lost{0}, bytes{0}, raw_bytes{0};
   std::optional<async::error> failure; // the thread's, then `stop`'s
   std::thread thread;
@@ -87,7 +88,7 @@ struct file_recorder::state {
       pump(feed);
       if (const auto now = std::chrono::steady_clock::now(); now - flushed >= settings.flush_interval) {
         flushed = now;
-        keep_first(to->flush());
+        flush();
       }
       look();
       lock.lock();
@@ -97,6 +98,13 @@ struct file_recorder::state {
     keep_first(to->close());
     look();
   }
+  void flush() {
+    const auto done = to->flush();
+    keep_first(done);
+    if (told_end || (done && !to->full())) return;
+    told_end = true;
+    if (settings.on_end) settings.on_end({to->bytes(), done ? std::string() : done.error().message});
+  }
   void pump(file_feed& feed) {
     try {
       feed.pump();
@@ -104,7 +112,7 @@ struct file_recorder::state {
       keep_first(async::error{async::error_code::failed, why.what()});
     }
   }
-  void keep_first(async::expected<void> result) {
+  void keep_first(const async::expected<void>& result) {
     if (!result && !failure) failure = result.error();
   }
 };

@@ -23,6 +23,7 @@ async::expected<void> file_writer::flush() { return state_->flush(); }
 async::expected<void> file_writer::close() { return state_->close(); }
 std::uint64_t file_writer::events() const noexcept { return state_->added_in_file + state_->added_in_chunk; }
 std::uint64_t file_writer::lost() const noexcept { return state_->lost; }
+bool file_writer::full() const noexcept { return state_->full; }
 std::uint64_t file_writer::bytes() const noexcept { return state_->file->size(); }
 std::uint64_t file_writer::raw_bytes() const noexcept { return state_->raw_in_file + state_->chunk.size(); }
 

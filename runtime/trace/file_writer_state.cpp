@@ -172,7 +172,7 @@ void file_writer::state::put_chunk() {
     if (!make_image(format::chunk_kind::records, chunk.bytes()))
       error_.emplace(async::error_code::failed, "zstd has no memory");
     else if (settings_.bytes_max != 0 && begin + image_.size() + reserve_bytes > settings_.bytes_max)
-      full_ = true;
+      full = true;
     else if (auto done = file->append(image_); !done)
       error_ = done.error();
   }

@@ -46,6 +46,7 @@ struct file_writer::state {
   std::uint64_t raw_in_file = 0;
   std::uint64_t lost = 0;
   bool closed = false;
+  bool full = false;
 
 private:
   struct stretch {
@@ -58,7 +59,7 @@ private:
     std::uint64_t count = 0;
     void add(const stretch& more, std::uint64_t events) noexcept;
   };
-  [[nodiscard]] bool over() const noexcept { return full_ || error_ || closed; }
+  [[nodiscard]] bool over() const noexcept { return full || error_ || closed; }
   [[nodiscard]] bool known(const actor_id& actor) const noexcept;
   [[nodiscard]] bool valid(const event& what) const noexcept;
   void announce();
@@ -91,7 +92,6 @@ private:
   std::optional<std::uint64_t> last_gap_begin_; // where the last chunk of the file lies
   std::uint64_t last_gap_told_ = 0;             // the count that it says
   std::optional<async::error> error_;
-  bool full_ = false;
 };
 
 } // namespace godwit::runtime::trace

@@ -37,6 +37,7 @@ double share_of(std::uint64_t request) noexcept {
 
 recorder_core::recorder_core(process who, recorder_settings settings, const runtime::clock* simulated)
     : serial_(next_serial()), settings_(bounded(std::move(settings))), level_(settings_.level), ticks_(simulated) {
+  if (who.key != 0) places_[who.key] = 0;
   processes_.push_back(std::move(who));
   set_filter(settings_.keep);
 }
@@ -253,20 +254,26 @@ std::string recorder_core::name_of(actor_id who) const {
   return found == ended_.end() ? std::string{} : found->second;
 }
 
-std::uint16_t recorder_core::process_by_key(std::uint64_t key) {
-  constexpr std::size_t processes_max = 4096;
+std::uint16_t recorder_core::process_by_key(std::uint64_t key, bool records) {
   const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < processes_.size(); ++i)
-    if (processes_[i].key == key) return static_cast<std::uint16_t>(i);
-  if (processes_.size() >= processes_max) return 0;
+  if (const auto found = places_.find(key); found != places_.end()) return found->second;
+  const auto next = static_cast<std::uint16_t>(processes_.size());
+  if (next < (records ? processes_max : strangers_max)) {
+    processes_.emplace_back();
+    processes_.back().key = key;
+    return places_[key] = next;
+  }
+  if (const auto shared = others_.load(std::memory_order_relaxed); shared != 0) return shared;
   processes_.emplace_back();
-  processes_.back().key = key;
-  return static_cast<std::uint16_t>(processes_.size() - 1);
+  processes_.back().name = "other";
+  others_.store(next, std::memory_order_relaxed);
+  return next;
 }
 
 void recorder_core::name_process(std::uint16_t which, std::uint64_t key, std::string name) {
   const std::lock_guard lock(mutex_);
   processes_[which].key = key;
+  places_[key] = which;
   if (processes_[which].name.empty()) processes_[which].name = std::move(name);
 }
 

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 namespace godwit::runtime::trace::detail {
@@ -125,7 +126,16 @@ public:
   void actor_ended(actor_id who);
   [[nodiscard]] std::string name_of(actor_id who) const;
 
-  std::uint16_t process_by_key(std::uint64_t key);
+  /// With places of their own; one more is that of all others.
+  static constexpr std::size_t processes_max = 4096;
+  /// Of processes that nobody knows to record, such as commands, each of which is a new one: they leave room for
+  /// members that join later.
+  static constexpr std::size_t strangers_max = 1024;
+  /// The place of the process with that key, a new one where there is none yet and room for it; else `others`.
+  /// `records`: it does so itself, for its messages say what caused them.
+  std::uint16_t process_by_key(std::uint64_t key, bool records);
+  /// The place that those without one of their own share; 0: there are none.
+  [[nodiscard]] std::uint16_t others() const noexcept { return others_.load(std::memory_order_relaxed); }
   void name_process(std::uint16_t which, std::uint64_t key, std::string name);
   [[nodiscard]] std::vector<process> processes() const;
   [[nodiscard]] std::vector<std::pair<event, std::string>> living() const;
@@ -158,11 +168,13 @@ private:
   std::atomic<std::uint64_t> lost_{0};
   std::atomic<std::uint64_t> unbooked_{0}; ///< of these, since the last `drain`, those of threads without a book
   mutable tick_source ticks_;
-  mutable std::mutex mutex_; // for all that follows
+  std::atomic<std::uint16_t> others_{0}; ///< written under the lock
+  mutable std::mutex mutex_;             // for all that follows
   std::shared_ptr<const filter> keep_;
   std::vector<std::shared_ptr<tapped>> taps_;
   std::vector<std::unique_ptr<thread_book>> books_;
   std::vector<process> processes_;
+  std::unordered_map<std::uint64_t, std::uint16_t> places_; ///< in processes_, by key
   std::deque<std::shared_ptr<const beside>> beside_;
   std::size_t beside_bytes_ = 0;
   std::uint64_t beside_first_ = 0; ///< number of beside_[0], counting all that ever came

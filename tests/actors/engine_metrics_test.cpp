@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <set>
+#include <string>
+
 namespace godwit::actors {
 
 using protocols::instance_id;
@@ -33,6 +37,63 @@ TEST(EngineMetrics, InstancesBeyondTheBoundAreOthersOfTheSameModel) {
   EXPECT_THAT(page, Not(HasSubstr("model_name=\"other\"")));
   EXPECT_THAT(page, HasSubstr("vllm:generation_tokens_total{model_name=\"tiny\",engine=\"other\"} 45\n"));
   EXPECT_THAT(page, HasSubstr("engine=\"other\",finished_reason=\"stop\"} 45\n"));
+}
+
+namespace {
+
+topology there(const std::set<std::uint32_t>& ids) {
+  topology out;
+  for (const auto id : ids) out.instances.emplace_back(instance_id{id}, 1, true, runtime::handle<llumlet_interface>{});
+  return out;
+}
+
+std::string tokens_of(const std::string& engine, int count) {
+  return "vllm:generation_tokens_total{model_name=\"tiny\",engine=\"" + engine + "\"} " + std::to_string(count) + "\n";
+}
+
+} // namespace
+
+TEST(EngineMetrics, WhoHasBeenGoneLongestGivesItsPlaceToANewInstance) {
+  runtime::metrics::registry registry;
+  engine_metrics engines(registry, "tiny", 512);
+  std::set<std::uint32_t> ids;
+  for (std::uint32_t id = 0; id < 255; ++id) {
+    ids.insert(id);
+    engines.tokens(instance_id{id}, 1);
+    for (const auto* outcome : {"stop", "length", "cancelled", "error"})
+      engines.ended({instance_id{id}, outcome, 1, 1, 1, 1, 1, 1});
+  }
+  for (const std::uint32_t leaves : {7U, 9U, 3U}) {
+    ids.erase(leaves);
+    engines.adopt(there(ids));
+  }
+  ids.insert(9); // it was out of sight
+  engines.adopt(there(ids));
+  EXPECT_THAT(registry.expose(), HasSubstr(tokens_of("7", 1))) << "nobody needs its place";
+
+  engines.tokens(instance_id{1000}, 5);
+  auto page = registry.expose();
+  EXPECT_THAT(page, Not(HasSubstr("engine=\"7\"")));
+  EXPECT_THAT(page, HasSubstr(tokens_of("3", 1)));
+  EXPECT_THAT(page, HasSubstr(tokens_of("1000", 5)));
+
+  engines.tokens(instance_id{1001}, 6);
+  engines.tokens(instance_id{1002}, 8);
+  page = registry.expose();
+  EXPECT_THAT(page, Not(HasSubstr("engine=\"3\"")));
+  EXPECT_THAT(page, HasSubstr(tokens_of("9", 1)));
+  EXPECT_THAT(page, HasSubstr(tokens_of("1001", 6)));
+  EXPECT_THAT(page, HasSubstr(tokens_of("other", 8))) << "all the others are there";
+  EXPECT_THAT(page, Not(HasSubstr("model_name=\"other\"")));
+
+  ids.erase(20);
+  ids.insert({1000, 1001, 1002});
+  engines.adopt(there(ids));
+  engines.tokens(instance_id{1002}, 2);
+  page = registry.expose();
+  EXPECT_THAT(page, HasSubstr(tokens_of("1002", 2)));
+  EXPECT_THAT(page, HasSubstr(tokens_of("other", 8)));
+  EXPECT_THAT(page, Not(HasSubstr("model_name=\"other\"")));
 }
 
 } // namespace godwit::actors

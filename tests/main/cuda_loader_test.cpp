@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -104,7 +105,8 @@ protected:
 TEST_F(CudaLoader, InstancesGoRoundTheDevices) {
   const auto gpus = std::make_shared<fake_backend>(2);
   auto all = loader(gpus, 1, 3);
-  for (const std::uint32_t id : {0U, 1U, 2U, 0U}) (void)all.make(protocols::instance_id{id});
+  std::vector<std::shared_ptr<gpu::executor>> living;
+  for (const std::uint32_t id : {0U, 1U, 2U, 0U}) living.push_back(all.make(protocols::instance_id{id}));
   EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U), ElementsAre(1U), ElementsAre(0U), ElementsAre(0U)));
   EXPECT_EQ(gpus->uploads, 2U);
 }
@@ -112,7 +114,8 @@ TEST_F(CudaLoader, InstancesGoRoundTheDevices) {
 TEST_F(CudaLoader, DividedInstancesGoRoundGroupsOfDevices) {
   const auto gpus = std::make_shared<fake_backend>(5);
   auto all = loader(gpus, 2, 3);
-  for (const std::uint32_t id : {7U, 8U, 9U, 8U}) (void)all.make(protocols::instance_id{id});
+  std::vector<std::shared_ptr<gpu::executor>> living;
+  for (const std::uint32_t id : {7U, 8U, 9U, 8U}) living.push_back(all.make(protocols::instance_id{id}));
   EXPECT_THAT(gpus->executors,
               ElementsAre(ElementsAre(0U, 1U), ElementsAre(2U, 3U), ElementsAre(0U, 1U), ElementsAre(2U, 3U)))
       << "one that starts again gets the devices that it had";
@@ -123,6 +126,43 @@ TEST_F(CudaLoader, DividedInstancesGoRoundGroupsOfDevices) {
   EXPECT_EQ(gpus->used[3].blocks, 77U) << "as at the first start";
   EXPECT_EQ(gpus->waits[0], 5s) << "before anybody takes the instance for hung";
   EXPECT_TRUE(gpus->used[0].warn) << "what a device has to say has somewhere to go";
+}
+
+// Scaled in and out again, with ids that nobody had before.
+TEST_F(CudaLoader, ANewInstanceGetsTheDeviceOfOneThatHasGone) {
+  const auto gpus = std::make_shared<fake_backend>(2);
+  auto all = loader(gpus, 1, 2);
+  const auto first = all.make(protocols::instance_id{0});
+  auto second = all.make(protocols::instance_id{1});
+  second.reset();
+  const auto third = all.make(protocols::instance_id{2});
+  EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U), ElementsAre(1U), ElementsAre(1U)));
+}
+
+TEST_F(CudaLoader, InstancesThatAllStartAgainFindTheirDevicesInWhateverOrderTheyCome) {
+  const auto gpus = std::make_shared<fake_backend>(2);
+  auto all = loader(gpus, 1, 3);
+  std::vector<std::shared_ptr<gpu::executor>> living;
+  for (const std::uint32_t id : {0U, 1U, 2U}) living.push_back(all.make(protocols::instance_id{id}));
+  living.clear();
+  gpus->executors.clear();
+  for (const std::uint32_t id : {2U, 0U, 1U}) living.push_back(all.make(protocols::instance_id{id}));
+  EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U), ElementsAre(0U), ElementsAre(1U)))
+      << "the memory of the first is divided among two";
+}
+
+TEST(ChooseGroup, TakesTheFormerOneWhereThereIsRoomAndElseTheOneWithMostRoom) {
+  const auto chosen = [](std::vector<group_use> groups, std::optional<std::uint32_t> former = std::nullopt) {
+    return choose_group(groups, former);
+  };
+  EXPECT_EQ(chosen({{2, 0}, {1, 0}}), 0U);
+  EXPECT_EQ(chosen({{2, 1}, {1, 0}}), 1U) << "as much room, fewer instances";
+  EXPECT_EQ(chosen({{2, 1}, {1, 1}}), 0U);
+  EXPECT_EQ(chosen({{2, 2}, {1, 1}}), 1U) << "all are full: beside one and not beside two";
+  EXPECT_EQ(chosen({{1, 2}, {1, 1}}), 1U);
+  EXPECT_EQ(chosen({{1, 0}, {1, 0}}, 1U), 1U);
+  EXPECT_EQ(chosen({{2, 0}, {2, 1}}, 1U), 1U);
+  EXPECT_EQ(chosen({{1, 0}, {1, 1}}, 1U), 0U) << "somebody else is there by now";
 }
 
 TEST_F(CudaLoader, RefusesAnInstanceOfMoreDevicesThanThereAre) {

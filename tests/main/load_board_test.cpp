@@ -3,25 +3,50 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace godwit::main {
+#include <cstdint>
+#include <string>
+#include <vector>
 
+namespace godwit::main {
+namespace {
+
+using protocols::instance_id;
+using protocols::load_report;
 using testing::HasSubstr;
 using testing::Not;
+
+actors::instance_entry ready(std::uint32_t id, std::uint64_t generation = 1) {
+  return {instance_id{id}, generation, true, {}};
+}
+actors::instance_entry down(std::uint32_t id, std::uint64_t generation = 1) {
+  return {instance_id{id}, generation, false, {}};
+}
+actors::topology there(std::vector<actors::instance_entry> instances) {
+  actors::topology out;
+  out.instances = std::move(instances);
+  return out;
+}
+load_report busy(std::uint32_t id, std::uint64_t generation, std::uint32_t running) {
+  load_report out{instance_id{id}, generation, 1, true};
+  out.running = running;
+  return out;
+}
 
 TEST(LoadBoard, ShowsVirtualUsageAndFreenessButNoFreenessOfAnInstanceThatDrains) {
   runtime::metrics::registry metrics;
   load_board board(metrics);
-  protocols::load_report report{protocols::instance_id{3}, 1, 1, true};
+  board.adopt(there({ready(3)}));
+  load_report report{instance_id{3}, 1, 1, true};
   report.blocks_total = 100;
   report.blocks_used = 40;
   report.queued_blocks = 8;
   report.headroom_blocks = 12;
   report.running = 4;
   board.take(report);
-  const auto ready = metrics.expose();
-  EXPECT_THAT(ready, HasSubstr("godwit_instance_virtual_usage_blocks{instance=\"3\"} 60\n"));
-  EXPECT_THAT(ready, HasSubstr("godwit_instance_freeness{instance=\"3\"} 10\n"));
-  EXPECT_THAT(ready, HasSubstr("godwit_instance_terminating{instance=\"3\"} 0\n"));
+  const auto before = metrics.expose();
+  EXPECT_THAT(before, HasSubstr("godwit_instance_virtual_usage_blocks{instance=\"3\"} 60\n"));
+  EXPECT_THAT(before, HasSubstr("godwit_instance_freeness{instance=\"3\"} 10\n"));
+  EXPECT_THAT(before, HasSubstr("godwit_instance_terminating{instance=\"3\"} 0\n"));
   report.terminating = true;
   ++report.sequence;
   board.take(report);
@@ -33,7 +58,8 @@ TEST(LoadBoard, ShowsVirtualUsageAndFreenessButNoFreenessOfAnInstanceThatDrains)
 TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
   runtime::metrics::registry metrics;
   load_board board(metrics, {"tiny", "bfloat16", true});
-  protocols::load_report report{protocols::instance_id{3}, 1, 1, true};
+  board.adopt(there({ready(3)}));
+  load_report report{instance_id{3}, 1, 1, true};
   report.blocks_total = 100;
   report.blocks_used = 25;
   report.running = 4;
@@ -59,8 +85,9 @@ TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
 TEST(LoadBoard, TokensOfAllInstancesAreCountedWhoeverGoesOrStartsAnew) {
   runtime::metrics::registry metrics;
   load_board board(metrics);
+  board.adopt(there({ready(1), ready(2)}));
   const auto told = [&](std::uint32_t id, std::uint64_t generation, std::uint64_t tokens) {
-    protocols::load_report report{protocols::instance_id{id}, generation, 1, true};
+    load_report report{instance_id{id}, generation, 1, true};
     report.generated_tokens_total = tokens;
     board.take(report);
     return board.all().answer_tokens;
@@ -68,15 +95,66 @@ TEST(LoadBoard, TokensOfAllInstancesAreCountedWhoeverGoesOrStartsAnew) {
   EXPECT_EQ(told(1, 1, 100), 100U);
   EXPECT_EQ(told(2, 1, 10), 110U);
   EXPECT_EQ(told(1, 2, 5), 115U) << "the first was started anew";
-  board.retain({protocols::instance_id{1}});
+  board.adopt(there({ready(1, 2)}));
   EXPECT_EQ(told(1, 2, 7), 117U);
+  board.adopt(there({down(1, 2)}));
+  board.adopt(there({ready(1, 2)}));
+  EXPECT_EQ(told(1, 2, 8), 118U) << "it was out of sight, and not started anew";
+}
+
+TEST(LoadBoard, ShowsNothingOfAnInstanceThatIsDownUntilItReportsAgain) {
+  runtime::metrics::registry metrics;
+  load_board board(metrics, {"tiny", "bfloat16", true});
+  const std::string shows = "vllm:num_requests_running{model_name=\"tiny\",engine=\"3\"} ";
+  board.adopt(there({ready(3)}));
+  board.take(busy(3, 1, 12));
+  EXPECT_THAT(metrics.expose(), HasSubstr(shows + "12\n"));
+  EXPECT_EQ(board.all().running, 12U);
+  board.adopt(there({down(3)}));
+  board.take(busy(3, 1, 11)); // which lay in the scheduler's mailbox
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("engine=\"3\"")));
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("instance=\"3\"")));
+  EXPECT_EQ(board.all().running, 0U);
+  board.adopt(there({ready(3, 2)}));
+  board.take(busy(3, 1, 10));
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr(shows))) << "of its start before";
+  board.take(busy(3, 2, 1));
+  EXPECT_THAT(metrics.expose(), HasSubstr(shows + "1\n"));
+}
+
+TEST(LoadBoard, ALateReportOfAnInstanceThatIsGoneDoesNotBringItBack) {
+  runtime::metrics::registry metrics;
+  load_board board(metrics);
+  board.adopt(there({ready(1), ready(3)}));
+  board.take(busy(3, 1, 12));
+  board.adopt(there({ready(1)}));
+  board.take(busy(3, 1, 12));
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("instance=\"3\"")));
+  EXPECT_EQ(board.all().running, 0U);
+}
+
+TEST(LoadBoard, CountsInstancesByState) {
+  runtime::metrics::registry metrics;
+  load_board board(metrics);
+  EXPECT_THAT(metrics.expose(), HasSubstr("godwit_instances{state=\"ready\"} 0\n"));
+  auto news = there({ready(0), ready(1), ready(2), down(3), ready(4)});
+  news.instances.back().draining = true;
+  news.ordered = 2;
+  board.adopt(news);
+  const auto page = metrics.expose();
+  EXPECT_THAT(page, HasSubstr("godwit_instances{state=\"ready\"} 3\n"));
+  EXPECT_THAT(page, HasSubstr("godwit_instances{state=\"draining\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("godwit_instances{state=\"down\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("godwit_instances{state=\"ordered\"} 2\n"));
 }
 
 TEST(LoadBoard, KnowsNoVllmWithoutAModel) {
   runtime::metrics::registry metrics;
   load_board board(metrics);
-  board.take({protocols::instance_id{3}, 1, 1, true});
+  board.adopt(there({ready(3)}));
+  board.take({instance_id{3}, 1, 1, true});
   EXPECT_THAT(metrics.expose(), Not(HasSubstr("vllm:")));
 }
 
+} // namespace
 } // namespace godwit::main

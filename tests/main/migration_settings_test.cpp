@@ -47,6 +47,21 @@ TEST(Failpoints, WrongTextSaysWhatIsWrong) {
   EXPECT_NE(error("source.parked=kill@x").find("'x'"), std::string::npos);
 }
 
+TEST(FabricSettings, AnAdvertisedAddressIsOneOfTheSameFamily) {
+  serve_settings settings;
+  runtime::config::registry registry;
+  declare(registry, settings);
+  settings.fabric.port = 20'000;
+  for (const auto* fine : {"", "192.0.2.7"}) {
+    settings.fabric.advertise = fine;
+    EXPECT_THAT(registry.validate(), testing::IsEmpty()) << fine;
+  }
+  for (const auto* wrong : {"0.0.0.0", "example.com", "192.0.2.7:20000", "2001:db8::7"}) {
+    settings.fabric.advertise = wrong;
+    EXPECT_THAT(registry.validate(), testing::ElementsAre(testing::HasSubstr("fabric.advertise"))) << wrong;
+  }
+}
+
 TEST(MigrationSettings, AShareWithWhichNoCopyEndsIsRefused) {
   serve_settings settings;
   runtime::config::registry registry;

@@ -6,6 +6,7 @@
 
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/runtime/actor.hpp>
+#include <godwit/runtime/log/string_backend.hpp>
 #include <godwit/runtime/trace/file.hpp>
 
 #include <gmock/gmock.h>
@@ -16,6 +17,10 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
 
 #include <unistd.h>
 
@@ -94,6 +99,36 @@ TEST_F(TraceDumper, ADumpIsARecordingOfWhatWasKept) {
   EXPECT_EQ(std::filesystem::status(file.path).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write)
       << "it may hold prompts";
+}
+
+TEST_F(TraceDumper, AFullFileIsAWarningAndWhatItLacksIsLost) {
+  std::filesystem::create_directories(folder);
+  serve_settings settings;
+  settings.trace.file = (folder / "all.gwt").string();
+  settings.trace.file_bytes_max = 20'000;
+  settings.trace.dump_dir = folder.string();
+  const auto lines = std::make_shared<runtime::log::string_backend>();
+  tracing records(settings, {"serve", "head", ""},
+                  runtime::log::logger(lines, runtime::log::level_filter(runtime::log::level::warning)));
+  ASSERT_FALSE(records.begin());
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    std::string text;
+    while (text.size() < 2000) text += std::to_string(random());
+    records.recorder()->note("much", {{"text", std::move(text)}});
+  }
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (lines->text().empty() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_THAT(lines->text(), HasSubstr("all.gwt ends here"));
+  EXPECT_THAT(lines->text(), HasSubstr("trace.file_bytes_max; only the flight recorder goes on"));
+  while (records.control()->set({}).lost == 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const auto lost = records.control()->set({}).lost;
+  EXPECT_GT(lost, 0U);
+  EXPECT_LE(lost, 1000U);
+  records.settle();
+  EXPECT_EQ(records.end()->error, "");
 }
 
 TEST_F(TraceDumper, ItsFilesCanBeFetchedInPartsAndNothingElseCan) {

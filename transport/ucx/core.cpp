@@ -28,7 +28,8 @@ core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(opt
   shared_.copies = copies_.get();
   worker_ = std::make_unique<worker>(shared_.options, static_cast<worker::events&>(*this));
   shared_.messages = worker_.get();
-  shared_.address = to_string(ucx::address{options.listen, worker_->port(), shared_.identity});
+  shared_.address = to_string(
+      ucx::address{options.advertise.empty() ? options.listen : options.advertise, worker_->port(), shared_.identity});
   shared_.io = &io_;
   shared_.wake = [this] { schedule(); };
   if (options.streams && options.transports == "tcp") listen_for_streams();
@@ -42,8 +43,8 @@ core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(opt
 
 void core::listen_for_streams() {
   streams_ = std::make_unique<stream_listener>(
-      io_, shared_.options.listen, shared_.options.connect_timeout,
-      [this](connection of, stream_socket::protocol::socket socket) {
+      io_, shared_.options.listen, static_cast<std::uint16_t>(shared_.options.port == 0 ? 0 : shared_.options.port + 1),
+      shared_.options.connect_timeout, [this](connection of, stream_socket::protocol::socket socket) {
         receiver_.arrived(of, std::make_shared<stream_socket>(std::move(socket), shared_.wake));
         schedule();
       });

@@ -16,9 +16,9 @@ constexpr std::size_t strangers_max = 64;
 constexpr auto pause = std::chrono::milliseconds(100);
 } // namespace
 
-stream_listener::stream_listener(asio::io_context& io, const std::string& host, std::chrono::milliseconds patience,
-                                 arrival arrived)
-    : acceptor_(io, stream_socket::protocol::endpoint(asio::ip::make_address(host), 0)), pause_(io),
+stream_listener::stream_listener(asio::io_context& io, const std::string& host, std::uint16_t port,
+                                 std::chrono::milliseconds patience, arrival arrived)
+    : acceptor_(io, stream_socket::protocol::endpoint(asio::ip::make_address(host), port)), pause_(io),
       patience_(patience), arrived_(std::move(arrived)), port_(acceptor_.local_endpoint().port()) {
   accept();
 }

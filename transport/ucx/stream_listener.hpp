@@ -30,11 +30,10 @@ class stream_listener {
 public:
   using arrival = std::function<void(connection, stream_socket::protocol::socket)>;
 
-  /// Listens at `host`, at a port of the system's choice. Whoever does not say its token within `patience` is shut out,
-  /// and earlier where many more come.
-  /// Throws boost::system::system_error.
-  stream_listener(boost::asio::io_context& io, const std::string& host, std::chrono::milliseconds patience,
-                  arrival arrived);
+  /// Listens at `host`; port 0: one of the system's choice. Whoever does not say its token within `patience` is shut
+  /// out, and earlier where many more come. Throws boost::system::system_error.
+  stream_listener(boost::asio::io_context& io, const std::string& host, std::uint16_t port,
+                  std::chrono::milliseconds patience, arrival arrived);
 
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   /// The token with which one stream may come that belongs to `to`.

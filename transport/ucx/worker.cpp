@@ -148,6 +148,11 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
     // Otherwise its tcp connects and says its first word within one call, and the process is aborted (an assertion of
     // tcp_ep.c) where the peer ends in between. And a host that falls silent right then would hold this thread.
     set("CONN_NB", "y");
+    if (options_.port != 0 && options_.transports == "tcp") {
+      // Where its tcp waits for the connections that a connection over the listener makes.
+      set("PORT_RANGE", std::to_string(options_.port + 2) + "-" + std::to_string(options_.port + ports_of_fabric - 1));
+      set("REUSEADDR", "y"); // of its listener: a process that was just killed held the port
+    }
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
     parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -167,7 +172,7 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
     handler.arg = this;
     handler.flags = UCP_AM_FLAG_WHOLE_MSG;
     check(ucp_worker_set_am_recv_handler(worker_, &handler), "message handler");
-    listen(options_.listen);
+    listen(options_.listen, options_.port);
   } catch (...) {
     destroy();
     throw;
@@ -195,17 +200,18 @@ void worker::destroy() noexcept {
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 
-void worker::listen(const std::string& host) {
+void worker::listen(const std::string& host, std::uint16_t port) {
   sockaddr_storage address;
   socklen_t size = 0;
-  if (!parse(host, 0, address, size)) throw std::runtime_error("UCX: " + host + " is not an IP address to listen at");
+  if (!parse(host, port, address, size))
+    throw std::runtime_error("UCX: " + host + " is not an IP address to listen at");
   ucp_listener_params_t parameters{};
   parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
   parameters.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);
   parameters.sockaddr.addrlen = size;
   parameters.conn_handler.cb = &worker::on_request;
   parameters.conn_handler.arg = this;
-  check(ucp_listener_create(worker_, &parameters, &listener_), "listening at " + host);
+  check(ucp_listener_create(worker_, &parameters, &listener_), "listening at " + named(address));
   ucp_listener_attr_t attributes{};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
   check(ucp_listener_query(listener_, &attributes), "port");

@@ -78,7 +78,7 @@ private:
   static ucs_status_t on_message(void* self, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t* how);
   [[nodiscard]] connection add(ucp_ep_params_t& parameters, std::string peer);
-  void listen(const std::string& host);
+  void listen(const std::string& host, std::uint16_t port);
   void destroy() noexcept;
   void reap();
 

@@ -1,14 +1,20 @@
 // A fabric bound to loopback is reached from this machine only.
+#include "transport/fabric/rig.hpp"
+
 #include <godwit/transport/ucx/fabric.hpp>
 
 #include <gtest/gtest.h>
 #include <ucs/config/global_opts.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+
+#include <unistd.h>
 
 namespace godwit::transport::test {
 
@@ -25,8 +31,9 @@ std::set<std::string> own_sockets() {
   return out;
 }
 
-/// The local addresses, as the kernel writes them, at which this process waits for connections.
-std::set<std::string> listening_at(const char* table) {
+/// The local addresses, as the kernel writes them (ADDRESS:PORT in hexadecimal), at which this process waits for
+/// connections.
+std::set<std::string> listening_ends(const char* table) {
   std::set<std::string> out;
   const auto mine = own_sockets();
   std::ifstream file(table);
@@ -36,10 +43,27 @@ std::set<std::string> listening_at(const char* table) {
     std::istringstream words(line);
     std::string number, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
     words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid >> timeout >> inode;
-    if (state == "0A" && mine.contains(inode)) out.insert(local.substr(0, local.find(':')));
+    if (state == "0A" && mine.contains(inode)) out.insert(local);
   }
   return out;
 }
+
+/// Without the ports.
+std::set<std::string> listening_at(const char* table) {
+  std::set<std::string> out;
+  for (const auto& end : listening_ends(table)) out.insert(end.substr(0, end.find(':')));
+  return out;
+}
+
+std::set<int> listening_ports() {
+  std::set<int> out;
+  for (const auto& end : listening_ends("/proc/self/net/tcp"))
+    out.insert(std::stoi(end.substr(end.find(':') + 1), nullptr, 16));
+  return out;
+}
+
+/// Below those that the kernel gives away, another one for each process.
+std::uint16_t some_port(int which) { return static_cast<std::uint16_t>(12'000 + (::getpid() * 2 + which) % 1000 * 10); }
 
 } // namespace
 
@@ -51,6 +75,44 @@ TEST(UcxFabric, ListensOnItsOwnInterfaceOnly) {
   EXPECT_FALSE(addresses.empty());
   for (const auto& address : addresses) EXPECT_EQ(address, "0100007F") << "not 127.0.0.1";
   EXPECT_TRUE(listening_at("/proc/self/net/tcp6").empty());
+}
+
+TEST(UcxFabric, WithAFixedPortItListensThereAndAtThoseBehindItOnly) {
+  const auto port = some_port(0);
+  ucx::settings settings;
+  settings.port = port;
+  const auto fabric = ucx::make_fabric(settings);
+  EXPECT_NE(fabric->address().find("127.0.0.1:" + std::to_string(port) + "/"), std::string::npos) << fabric->address();
+  const auto ports = listening_ports();
+  EXPECT_TRUE(ports.contains(port));
+  EXPECT_TRUE(ports.contains(port + 1)) << "the streams";
+  for (const auto one : ports) {
+    EXPECT_GE(one, port);
+    EXPECT_LT(one, port + ucx::ports_of_fabric);
+  }
+  EXPECT_THROW((void)ucx::make_fabric(settings), std::runtime_error) << "it is taken";
+}
+
+TEST(UcxFabric, WithFixedPortsBlocksTravelAsEver) {
+  ucx::settings here, there;
+  here.port = some_port(0);
+  there.port = some_port(1);
+  here.cross_memory = there.cross_memory = false;
+  const auto from = ucx::make_fabric(here);
+  const auto to = ucx::make_fabric(there);
+  testing::block_memory source(3, 100'000), target(3, 100'000);
+  source.scribble(5);
+  testing::post(*to, {1, 1}, target.regions());
+  EXPECT_EQ(testing::send(*from, to->address(), {1, 1}, 0, source.regions())->next(), "");
+  EXPECT_TRUE(same(source, target));
+}
+
+TEST(UcxFabric, TellsTheAddressThatItIsToAdvertise) {
+  ucx::settings settings;
+  settings.advertise = "192.0.2.7";
+  const auto fabric = ucx::make_fabric(settings);
+  EXPECT_TRUE(fabric->address().starts_with("godwit-fabric/1/ucx/192.0.2.7:")) << fabric->address();
+  EXPECT_EQ(listening_at("/proc/self/net/tcp"), std::set<std::string>{"0100007F"}) << "and listens at its own";
 }
 
 // UCX 1.13 would abort the process at its first connection.

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <godwit/actors/interfaces.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -19,12 +21,15 @@ namespace godwit::actors {
 /// A preempted or migrated request counts where it ended; of one that was moved before its first token came,
 /// `request_queue_time_seconds` has the queues of all instances that it was at.
 ///
+/// There is room for 255 instances. One that has left keeps its series, as counters should, until another needs the
+/// place: that of whoever has been gone longest. Where nobody is gone, further ones are the engine "other".
+///
 /// Used on one context at a time, the front end's.
 class engine_metrics {
 public:
   engine_metrics(runtime::metrics::registry& registry, std::string model, std::uint32_t context_length);
 
-  /// Of one instance. The reference lives as long as this.
+  /// Of one instance.
   struct series {
     runtime::metrics::counter* prompt_tokens = nullptr;
     runtime::metrics::counter* generation_tokens = nullptr;
@@ -40,7 +45,10 @@ public:
     runtime::metrics::histogram* request_generation_tokens = nullptr;
     runtime::metrics::histogram* request_max_tokens = nullptr;
   };
-  [[nodiscard]] series& of(protocols::instance_id instance); ///< beyond 255 of them: "other"
+  /// The reference lives until the next call.
+  [[nodiscard]] series& of(protocols::instance_id instance);
+  /// Who is there.
+  void adopt(const topology& news);
 
   /// The first token of a request came, so long after its arrival.
   void first_token(protocols::instance_id instance, std::uint32_t prompt_tokens, double seconds_since_arrival);
@@ -77,8 +85,15 @@ private:
   runtime::metrics::family<runtime::metrics::histogram>& request_prompt_tokens_;
   runtime::metrics::family<runtime::metrics::histogram>& request_generation_tokens_;
   runtime::metrics::family<runtime::metrics::histogram>& request_max_tokens_;
+  struct place {
+    series of;
+    std::uint64_t left = 0; ///< its key in gone_; 0: it is there
+  };
   [[nodiscard]] series called(std::string engine);
-  std::unordered_map<protocols::instance_id, series> series_;
+  void remove(protocols::instance_id instance);
+  std::unordered_map<protocols::instance_id, place> places_;
+  std::map<std::uint64_t, protocols::instance_id> gone_; ///< those with a place, in the order in which they left
+  std::uint64_t left_ = 0;                               ///< so far
   std::optional<series> others_;
 };
 

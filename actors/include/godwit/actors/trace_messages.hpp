@@ -27,7 +27,7 @@ struct trace_state {
   std::string process; ///< its name
   std::string error;   ///< why it did not do as it was told, in one line; empty: it did
   std::string level;
-  std::uint64_t lost = 0;
+  std::uint64_t lost = 0; ///< events, those that its file has no room for included
 
   trace_state() = default;
   trace_state(std::string who, std::string why_not) : process(std::move(who)), error(std::move(why_not)) {}

@@ -19,7 +19,7 @@ using labels = std::vector<std::pair<std::string, std::string>>;
 ///
 /// Labels often come from outside (a model name, a status), and each new value costs memory for ever, so their number
 /// is bounded: past `series_max` every further combination shares the series whose labels all say "other". Look a
-/// series up once and keep the reference: it lives as long as the registry.
+/// series up once and keep the reference: it lives as long as the registry, or until it is removed.
 template <class Instrument> class family {
 public:
   family(std::vector<std::string> label_names, std::size_t series_max,
@@ -28,6 +28,8 @@ public:
 
   /// Values in the order of the label names; std::invalid_argument if their number differs.
   [[nodiscard]] Instrument& with(std::vector<std::string> values);
+  /// Ends a series, for one that is not counted any more to give its place to another.
+  void remove(const std::vector<std::string>& values);
   void each(const std::function<void(const labels&, const Instrument&)>& visit) const;
 
 private:

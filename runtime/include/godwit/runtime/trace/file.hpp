@@ -62,6 +62,7 @@ public:
 
   [[nodiscard]] std::uint64_t events() const noexcept;    ///< added and not lost
   [[nodiscard]] std::uint64_t lost() const noexcept;      ///< see add() and file_settings::bytes_max
+  [[nodiscard]] bool full() const noexcept;               ///< file_settings::bytes_max is reached
   [[nodiscard]] std::uint64_t bytes() const noexcept;     ///< of the file
   [[nodiscard]] std::uint64_t raw_bytes() const noexcept; ///< before zstd, of the chunks at hand and in the file
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,10 +28,19 @@ private:
   std::unique_ptr<state> state_;
 };
 
+/// Why nothing more gets into a file.
+struct file_end {
+  std::uint64_t bytes = 0; ///< of the file
+  std::string error;       ///< of writing; empty: file_settings::bytes_max is reached
+};
+
 struct file_recorder_settings {
   std::chrono::milliseconds interval{20}; ///< between two looks; a ring must last that long
   std::chrono::milliseconds flush_interval{250};
   file_settings file;
+  /// Called once, on the recorder's thread, when nothing more gets into the file, which is looked at with each flush.
+  /// What comes then is counted as lost.
+  std::function<void(const file_end&)> on_end = {};
 };
 
 /// Stores all that a recorder sees in a file, by a thread of its own. What comes faster than it can write is lost,

@@ -26,10 +26,19 @@ struct link_end {
   std::uint32_t left_out = 0; ///< ends before this one that were not told
 };
 
+/// See settings::port.
+inline constexpr std::uint16_t ports_of_fabric = 10;
+
 struct settings {
-  /// Where peers connect to: an address of this host that they can reach. The port is chosen by the system.
+  /// Where peers connect to: an address of this host.
   /// There is no authentication: bind to loopback or to a network that is trusted.
   std::string listen = "127.0.0.1";
+  /// 0: ports that the system chooses. Else UCX listens here, streams come to the next one, and UCX's tcp takes one of
+  /// the eight behind it, since the kernel does not give it one at once whose process was just killed.
+  std::uint16_t port = 0;
+  /// What peers are told instead of `listen`, an address of the same family; empty: `listen`. Whatever is in between
+  /// has to hand on these ports as they are.
+  std::string advertise = {};
   /// What UCX may use for messages (its own variable UCX_TLS names the same list).
   std::string transports = "tcp";
   /// Between processes of one host the receiver reads the blocks straight out of the sender's memory, where the kernel
