@@ -40,7 +40,7 @@ std::string ids(const actors::member_state& state, std::uint32_t count) {
 }
 
 int run_node(node_command_options& options) {
-  signals stop; // before any thread
+  signals stop(true); // before any thread
   if (options.parent != 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != options.parent) return 1; // it has ended already
@@ -58,6 +58,7 @@ int run_node(node_command_options& options) {
   if (settings.instances.count == 0) return fail("--instances: a node without instances has nothing to bring", 2);
   auto log = open_log(settings);
   if (!log) return fail(log.error(), 2);
+  stop.on_hangup([&log] { reopen_log(*log); });
   auto model = open_served_model(options.settings.model);
   if (!model) return fail(model.error().line, 1);
   auto device = choose_device(settings, log->component("device"));

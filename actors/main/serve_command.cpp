@@ -34,7 +34,7 @@ void serve_until(const serving& node, const serve_settings& settings, const runt
 }
 
 int serve(command_settings& options) {
-  signals stop; // before any thread
+  signals stop(true); // before any thread
   if (!options.gather()) return 2;
   if (options.print_config) {
     std::cout << options.text();
@@ -46,6 +46,7 @@ int serve(command_settings& options) {
     std::cerr << "godwit: " << log.error() << '\n';
     return 2;
   }
+  stop.on_hangup([&log] { reopen_log(*log); });
   auto model = open_served_model(options.model);
   if (!model) {
     std::cerr << "godwit: " << model.error().line << '\n';

@@ -392,7 +392,10 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
          .flag = "--log-level"});
   r.add("log.format", s.log.format, {{"text", log_format::text}, {"json", log_format::json}},
         {.doc = "text, or json: one object a line.", .flag = "--log-format"});
-  r.add("log.file", s.log.file, {.doc = "Log lines are appended to this file. Empty: standard error."});
+  r.add("log.file", s.log.file,
+        {.doc =
+             "Log lines are appended to this file; after SIGHUP to a new one of its name, where it was renamed. Empty: "
+             "standard error."});
   r.add("log.load_interval", s.log.load_interval,
         {.doc = "How often the head logs what runs, waits and is generated, while there is anything. 0s: never.",
          .unit = "ms",

@@ -7,7 +7,14 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include <unistd.h>
 
 namespace godwit::test {
 
@@ -224,6 +231,37 @@ TEST_F(Nodes, TheLastOneThatIsToldToEndDoesNotWait) {
   member.process.signal(SIGTERM);
   EXPECT_EQ(member.process.wait_exit(10s), 0) << member.process.err();
   EXPECT_THAT(member.process.err(), HasSubstr("the last one that takes requests"));
+}
+
+TEST_F(Nodes, AHangupEndsNobodyAndOpensTheLogFilesAnew) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("godwit_hangup_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto logs_to = [&](const char* name) {
+    return patient({"--instances", "1", "--threads", "1", "--log-file", (folder / name).string()});
+  };
+  const auto read = [&](const std::string& name) {
+    std::ostringstream text;
+    text << std::ifstream(folder / name).rdbuf();
+    return text.str();
+  };
+  {
+    served head(logs_to("head"));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    joined member(head.control(), logs_to("member"));
+    ASSERT_TRUE(member.wait_ready()) << member.process.err();
+    for (const auto& [name, process] : {std::pair("head", &head.process), std::pair("member", &member.process)}) {
+      std::filesystem::rename(folder / name, folder / (std::string(name) + ".1"));
+      process->signal(SIGHUP);
+      EXPECT_TRUE(wait_until(10s, [&, &name = name] { return read(name).find("opened anew") != std::string::npos; }))
+          << name;
+      EXPECT_TRUE(process->running());
+    }
+    EXPECT_TRUE(head.wait_instances(2, 10s));
+    member.process.signal(SIGTERM);
+    EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(Nodes, AHeadOnAllAddressesNamesOneToJoin) {
