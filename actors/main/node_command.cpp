@@ -43,6 +43,7 @@ int run_node(node_command_options& options) {
   signals stop(true); // before any thread
   if (options.parent != 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ::prctl(PR_SET_NAME, "godwit"); // for ps; it was started by another name of the same file, /proc/self/exe
     if (::getppid() != options.parent) return 1; // it has ended already
   }
   if (!options.settings.gather()) return 2;

@@ -4,7 +4,6 @@
 #include "main/loader.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <mutex>
 #include <string_view>
 
@@ -64,12 +63,12 @@ public:
   void order(const std::string& node, std::function<void(std::string)> failed) override {
     const auto where = head();
     if (where.empty()) return failed("this process has no control port that another one could join");
-    std::error_code error;
-    const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-    if (error) return failed("cannot tell which program this is: " + error.message());
     child_order child;
     child.name = node;
-    child.arguments = {program.string(), "node"};
+    // This very program, also where another version has taken its place on the disk: until it becomes another one, a
+    // child that begins still is what its parent is. The other version would not be let in.
+    child.program = "/proc/self/exe";
+    child.arguments = {"godwit", "node"};
     if (!parts_.model.empty()) child.arguments.push_back(parts_.model);
     child.arguments.insert(child.arguments.end(), {"--join", where, "--name", node, "--instances", "1", "--threads",
                                                    std::to_string(threads_), "--parent", std::to_string(::getpid())});

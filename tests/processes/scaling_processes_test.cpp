@@ -133,6 +133,21 @@ TEST_F(ScalingProcesses, AChildEndsWithItsHeadHoweverThatEnds) {
   }
 }
 
+// As after an upgrade of the package.
+TEST_F(ScalingProcesses, AChildComesAlsoWhereTheProgramsFileIsGone) {
+  const auto copy = std::filesystem::temp_directory_path() / ("godwit_gone_" + std::to_string(::getpid()));
+  std::filesystem::copy_file(godwit_program(), copy, std::filesystem::copy_options::overwrite_existing);
+  child_process head(copy.string(), with({"serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"},
+                                         with(patient(scaling), with(always_more, by_children))));
+  const bool began = head.wait_line("listening on ", 20s).has_value();
+  std::filesystem::remove(copy);
+  ASSERT_TRUE(began) << head.err();
+  EXPECT_TRUE(head.wait_log("instance 1 takes requests", 60s)) << head.err();
+  EXPECT_EQ(children_of(head.pid()).size(), 1U);
+  head.signal(SIGTERM);
+  EXPECT_EQ(head.wait_exit(20s), 0) << head.err();
+}
+
 TEST_F(ScalingProcesses, AChildThatIsKilledIsReplaced) {
   served head(with(scaling, with(always_more, by_children)));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
