@@ -18,8 +18,10 @@ std::vector<std::string> inherited_environment(bool with_settings) {
   std::vector<std::string> out;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
-    // Our own file, and how many instances we began with: what is started is one more.
-    if (variable.starts_with("GODWIT_TRACE_FILE=") || variable.starts_with("GODWIT_INSTANCES_COUNT=")) continue;
+    // Our own files, and how many instances we began with: what is started is one more.
+    if (variable.starts_with("GODWIT_TRACE_FILE=") || variable.starts_with("GODWIT_RUNTIME_READY_FILE=") ||
+        variable.starts_with("GODWIT_INSTANCES_COUNT="))
+      continue;
     if (with_settings || !variable.starts_with("GODWIT_")) out.emplace_back(variable);
   }
   return out;
@@ -75,7 +77,8 @@ public:
     child.drops_output = true; // its log has the same lines, and in the form that was asked for
     child.environment = inherited_environment(false);
     for (const auto& [name, value] : parts_.settings)
-      child.environment.push_back(name + "=" + (name == "GODWIT_TRACE_FILE" ? beside(value, node) : value));
+      if (name != "GODWIT_RUNTIME_READY_FILE") // which says how it stands with this process
+        child.environment.push_back(name + "=" + (name == "GODWIT_TRACE_FILE" ? beside(value, node) : value));
     child.ended = [node, failed = std::move(failed), log = log_](std::string how) {
       log.write(how.empty() ? runtime::log::level::info : runtime::log::level::warning, "the process {} ended{}", node,
                 how.empty() ? "" : ": " + how);

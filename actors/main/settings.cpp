@@ -192,6 +192,11 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .min = 0,
          .max = hour_ms,
          .flag = "--drain-delay"});
+  r.add("runtime.ready_file", s.runtime.ready_file,
+        {.doc =
+             "File that is there while this process takes requests, for probes: of serve as long as /health says 200, "
+             "of a node while it is joined and has an instance that is ready and does not drain. Empty: none.",
+         .flag = "--ready-file"});
 }
 
 void declare_migration(runtime::config::registry& r, serve_settings& s) {

@@ -233,6 +233,57 @@ TEST_F(Nodes, TheLastOneThatIsToldToEndDoesNotWait) {
   EXPECT_THAT(member.process.err(), HasSubstr("the last one that takes requests"));
 }
 
+TEST_F(Nodes, AReadyFileIsThereWhileAProcessTakesRequests) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("godwit_ready_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto of_head = folder / "head", of_member = folder / "member";
+  std::ofstream(of_head) << "of an earlier one\n";
+  const auto with_file = [](const std::filesystem::path& file) {
+    return std::vector<std::string>{"--instances", "1", "--threads", "1", "--ready-file", file.string()};
+  };
+  const auto there = [](const std::filesystem::path& file) { return std::filesystem::exists(file); };
+  const auto comes = [&](const std::filesystem::path& file) { return wait_until(20s, [&] { return there(file); }); };
+  const auto goes = [&](const std::filesystem::path& file) { return wait_until(20s, [&] { return !there(file); }); };
+  {
+    auto head = std::make_unique<served>(with_file(of_head));
+    ASSERT_TRUE(head->process.wait_line("listening on ", 20s)) << head->process.err();
+    ASSERT_TRUE(head->wait_ready()) << head->process.err();
+    ASSERT_TRUE(comes(of_head));
+    pid_t said = 0;
+    std::ifstream(of_head) >> said;
+    EXPECT_EQ(said, head->process.pid());
+    const auto control = head->control();
+    joined member(control, with_file(of_member));
+    ASSERT_TRUE(member.wait_ready()) << member.process.err();
+    EXPECT_TRUE(comes(of_member));
+
+    head->process.signal(SIGKILL);
+    EXPECT_TRUE(goes(of_member)) << "its head is lost";
+    EXPECT_TRUE(there(of_head)) << "nobody removes that of a killed process, but the next one";
+    head.reset();
+    auto arguments = with_file(of_head);
+    arguments.insert(arguments.end(), {"--instances", "0", "--control", control});
+    arguments.erase(arguments.begin(), arguments.begin() + 2);
+    head = std::make_unique<served>(std::move(arguments));
+    ASSERT_TRUE(head->wait_ready()) << head->process.err();
+    EXPECT_TRUE(comes(of_member)) << "it has joined again";
+    EXPECT_TRUE(comes(of_head)) << "through the member";
+
+    member.process.signal(SIGTERM);
+    EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
+    EXPECT_FALSE(there(of_member));
+    EXPECT_TRUE(goes(of_head)) << "nobody takes requests any more";
+    head->process.signal(SIGTERM);
+    EXPECT_EQ(head->process.wait_exit(20s), 0) << head->process.err();
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+  }
+  std::filesystem::remove_all(folder);
+  child_process wrong(godwit_program(), {"node", "--join", "127.0.0.1:1", "--ready-file", folder / "none"});
+  EXPECT_EQ(wrong.wait_exit(20s), 2) << wrong.err();
+  EXPECT_THAT(wrong.err(), HasSubstr("runtime.ready_file"));
+}
+
 TEST_F(Nodes, AHangupEndsNobodyAndOpensTheLogFilesAnew) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("godwit_hangup_" + std::to_string(::getpid()));
