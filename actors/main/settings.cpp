@@ -301,7 +301,10 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
 
 void declare_edges(runtime::config::registry& r, serve_settings& s) {
   r.add("http.listen", s.http.listen,
-        {.doc = "HOST:PORT of the OpenAI-style endpoint; port 0 takes a free one and prints it.", .flag = "--listen"});
+        {.doc =
+             "HOST:PORT of the OpenAI-style endpoint; port 0 takes a free one and prints it. 0.0.0.0 stands for all of "
+             "IPv4's addresses, [::] for those of IPv6 and IPv4.",
+         .flag = "--listen"});
   r.add("http.threads", s.http.threads,
         {.doc = "I/O threads. Parsing and tokenising happen on them, of requests up to 64 KiB.",
          .unit = "threads",
