@@ -178,7 +178,8 @@ std::optional<start_error> serving::open_ports() {
   if (!http) return start_error{"http.listen: '" + settings_.http.listen + "' is not HOST:PORT"};
   host_ = http->host;
   if (auto error = files_->start()) return error;
-  allow_connections(settings_.http.connections_max, log_.component("http"));
+  allow_connections(settings_.http.connections_max,
+                    "http.connections_max = " + std::to_string(settings_.http.connections_max), log_.component("http"));
   if (const auto error = server_->listen(http->host, http->port))
     return start_error{error->message + (error->in_use ? "; choose another with --listen HOST:PORT" : "")};
   if (settings_.control.listen.empty()) return std::nullopt;

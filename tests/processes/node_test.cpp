@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace godwit::test {
@@ -231,6 +233,26 @@ TEST_F(Nodes, TheLastOneThatIsToldToEndDoesNotWait) {
   member.process.signal(SIGTERM);
   EXPECT_EQ(member.process.wait_exit(10s), 0) << member.process.err();
   EXPECT_THAT(member.process.err(), HasSubstr("the last one that takes requests"));
+}
+
+// A process of a cluster connects with all the others; a shell's usual limit is 1,024.
+TEST_F(Nodes, HeadAndMemberMayOpenWhatTheSystemAllows) {
+  rlimit mine{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &mine), 0);
+  auto less = mine;
+  less.rlim_cur = std::min<rlim_t>(mine.rlim_cur, 256);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &less), 0); // which the processes inherit
+  served head(patient(one_small));
+  const bool served_well = head.wait_ready();
+  joined member(head.control(), patient(one_small));
+  const bool joined_well = served_well && member.wait_ready();
+  ::setrlimit(RLIMIT_NOFILE, &mine);
+  ASSERT_TRUE(joined_well) << head.process.err() << member.process.err();
+  for (const auto pid : {head.process.pid(), member.process.pid()}) {
+    rlimit now{};
+    ASSERT_EQ(::prlimit(pid, RLIMIT_NOFILE, nullptr, &now), 0);
+    EXPECT_EQ(now.rlim_cur, mine.rlim_max);
+  }
 }
 
 TEST_F(Nodes, AReadyFileIsThereWhileAProcessTakesRequests) {
