@@ -1,5 +1,7 @@
 #include <godwit/actors/node.hpp>
 
+#include <godwit/runtime/trace/recorder.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -20,6 +22,10 @@ node::node(runtime::actor_context context, node_options options)
 }
 
 runtime::behavior_of<node_interface> node::make_behavior() {
+  if (options_.provisioner) {
+    options_.life = runtime::trace::input<std::uint32_t>("node.life", [&] { return options_.life; });
+    provisioning_ = protocols::provisioning(provisioning_of(options_));
+  }
   spawn_scheduler();
   spawn_frontend();
   if (next_instance_ > 0) spawn_member();

@@ -15,6 +15,7 @@ protocols::provisioning_settings node::provisioning_of(const node_options& optio
   s.timeout_ns = options.scheduler.scaling.provision_timeout_ns;
   s.provider = options.provisioner != nullptr;
   s.here = options.provision_here;
+  s.life = options.life;
   return s;
 }
 

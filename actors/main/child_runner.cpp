@@ -33,6 +33,10 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
+const std::string& program_of(const child_order& order) {
+  return order.program.empty() ? order.arguments.front() : order.program;
+}
+
 /// The process id, or an error number below zero.
 int spawn(child_order& order) {
   posix_spawn_file_actions_t files;
@@ -53,7 +57,7 @@ int spawn(child_order& order) {
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const auto failure = ::posix_spawn(&pid, order.arguments.front().c_str(), &files, &attributes,
+  const auto failure = ::posix_spawn(&pid, program_of(order).c_str(), &files, &attributes,
                                      pointers(order.arguments).data(), pointers(order.environment).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
@@ -148,7 +152,7 @@ private:
     if (c.pid < 0) {
       const int failure = -c.pid;
       c.pid = -1;
-      return end(c, "cannot start " + c.order.arguments.front() + ": " + std::strerror(failure));
+      return end(c, "cannot start " + program_of(c.order) + ": " + std::strerror(failure));
     }
     c.descriptor = static_cast<int>(::syscall(SYS_pidfd_open, c.pid, 0));
     if (c.order.time_max.count() > 0) c.kill_at = clock::now() + c.order.time_max;

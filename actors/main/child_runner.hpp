@@ -13,7 +13,8 @@ namespace godwit::main {
 /// A program to run as a child of this process.
 struct child_order {
   std::string name;                      ///< by which it can be stopped
-  std::vector<std::string> arguments;    ///< the first is the program's path
+  std::string program;                   ///< its path; empty: the first argument
+  std::vector<std::string> arguments;    ///< the first is what it is called
   std::vector<std::string> environment;  ///< all of it: NAME=VALUE
   std::chrono::milliseconds time_max{0}; ///< then it is killed; 0: it may run for ever
   bool drops_output = false;             ///< of its standard output, where its standard error says it all

@@ -7,8 +7,6 @@
 #include <mutex>
 #include <string>
 
-#include <sys/resource.h>
-
 namespace godwit::main {
 
 namespace http = transport::http;
@@ -92,20 +90,6 @@ std::vector<runtime::metrics::registry::registration> add_http_metrics(runtime::
           &http::server_stats::slow_readers_total);
   counter("godwit_http_written_bytes_total", "Bytes written to clients.", &http::server_stats::bytes_written_total);
   return out;
-}
-
-void allow_connections(std::uint32_t connections, const runtime::log::logger& log) {
-  constexpr rlim_t others = 256; // files of the model, sockets of the cluster, ...
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  if (limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-  }
-  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < connections + others)
-    log.warning("this process may have {} files open, which is less than http.connections_max = {} need",
-                limit.rlim_cur, connections);
 }
 
 } // namespace godwit::main

@@ -18,8 +18,4 @@ namespace godwit::main {
 [[nodiscard]] std::vector<runtime::metrics::registry::registration>
 add_http_metrics(runtime::metrics::registry& metrics, const transport::http::server& server);
 
-/// Raises what the process may have open to what the system allows it, and warns where that is less than the
-/// connections that it is to hold.
-void allow_connections(std::uint32_t connections, const runtime::log::logger& log);
-
 } // namespace godwit::main

@@ -90,7 +90,8 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
     }
     if (packed_.empty()) {
       const auto all = settings_.instances.threads == 0 ? 0 : settings_.instances.threads * settings_.instances.count;
-      packed_ = gpu::cpu::pack_shards(model_.configuration, *model_.tensors, settings_.instances.tensor_parallel, all);
+      packed_ = gpu::cpu::pack_shards(model_.configuration, *model_.tensors, settings_.instances.tensor_parallel, all,
+                                      &stopping_);
     }
     gpu::cpu::cpu_executor_settings s;
     s.threads = threads_per_instance(settings_);

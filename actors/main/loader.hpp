@@ -10,6 +10,7 @@
 #include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/runtime/log/logger.hpp>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -23,7 +24,8 @@
 namespace godwit::main {
 
 /// Makes executors on a thread of its own: packing weights takes seconds, and actors must not wait for it on their
-/// context. The weights are packed once, with the first executor, and shared by all.
+/// context. The weights are packed once, with the first executor, and shared by all. Its end stops the packing, and
+/// waits for an upload to a GPU.
 class loader {
 public:
   /// `cuda`: where the model runs; null: on the CPU.
@@ -55,7 +57,7 @@ private:
   std::condition_variable wanted_;
   std::deque<order> orders_;
   std::optional<std::string> error_;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };
 

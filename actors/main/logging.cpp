@@ -22,4 +22,12 @@ protocols::expected<log::logger, std::string> open_log(const serve_settings& set
                      std::get<log::level_filter>(std::move(filter)));
 }
 
+void reopen_log(const log::logger& log) {
+  const auto about = log.component("log");
+  if (const auto why_not = log.reopen(); why_not.empty())
+    about.info("SIGHUP: the log file is opened anew");
+  else
+    about.warning("SIGHUP: {}", why_not);
+}
+
 } // namespace godwit::main

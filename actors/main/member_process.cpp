@@ -18,6 +18,8 @@ namespace {
 constexpr milliseconds poll_interval{20};
 /// For connecting and the first words. Longer than a head that is merely busy takes.
 constexpr milliseconds connect_timeout{5'000};
+/// The fabric's: as many processes as a head takes in.
+constexpr std::uint32_t connections_of_cluster = 1024;
 
 } // namespace
 
@@ -95,6 +97,7 @@ member_process::~member_process() {
 protocols::expected<std::unique_ptr<member_process>, start_error>
 member_process::start(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                       runtime::log::logger log, tracing* records, chosen_device cuda) {
+  allow_connections(connections_of_cluster, "the connections of a large cluster", log.component("member"));
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   auto fabric = make_fabric(settings, true, log, cuda);

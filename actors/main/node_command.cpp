@@ -4,9 +4,12 @@
 #include "main/device_choice.hpp"
 #include "main/logging.hpp"
 #include "main/member_process.hpp"
+#include "main/output_file.hpp"
+#include "main/ready_file.hpp"
 #include "main/signals.hpp"
 #include "main/tracing.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -39,10 +42,16 @@ std::string ids(const actors::member_state& state, std::uint32_t count) {
   return "instances " + std::to_string(first) + " to " + std::to_string(first + count - 1);
 }
 
+bool takes_requests(const actors::member_state& state) {
+  return state.joined &&
+         std::ranges::any_of(state.pairs, [](const auto& p) { return p.ready && !p.draining && !p.stopped; });
+}
+
 int run_node(node_command_options& options) {
-  signals stop; // before any thread
+  signals stop(true); // before any thread
   if (options.parent != 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ::prctl(PR_SET_NAME, "godwit"); // for ps; it was started by another name of the same file, /proc/self/exe
     if (::getppid() != options.parent) return 1; // it has ended already
   }
   if (!options.settings.gather()) return 2;
@@ -58,6 +67,10 @@ int run_node(node_command_options& options) {
   if (settings.instances.count == 0) return fail("--instances: a node without instances has nothing to bring", 2);
   auto log = open_log(settings);
   if (!log) return fail(log.error(), 2);
+  stop.on_hangup([&log] { reopen_log(*log); });
+  if (const auto& file = settings.runtime.ready_file; !file.empty() && !may_be_written(file))
+    return fail("runtime.ready_file: cannot write '" + file + "'", 2);
+  ready_file ready(settings.runtime.ready_file, *log);
   auto model = open_served_model(options.settings.model);
   if (!model) return fail(model.error().line, 1);
   auto device = choose_device(settings, log->component("device"));
@@ -81,7 +94,9 @@ int run_node(node_command_options& options) {
     return stopped ? 0 : 1;
   }
   std::cout << "ready" << std::endl;
-  while (!stop.received()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (; !stop.received(); std::this_thread::sleep_for(std::chrono::milliseconds(50)))
+    ready.set(takes_requests(node->state()));
+  ready.set(false);
   // Whoever is told to by a head that scales has drained already, or ends with it.
   if (options.parent == 0) {
     std::cout << "draining; a second signal ends that" << std::endl;

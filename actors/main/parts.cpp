@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include <sys/resource.h>
+
 namespace godwit::main {
 
 protocols::expected<gpu::model::model_directory, start_error> open_served_model(const std::string& directory) {
@@ -168,6 +170,19 @@ std::optional<start_error> check_memory(const protocols::instance_status& instan
   return start_error{"the KV cache of an instance holds " + std::to_string(tokens) +
                      " tokens, less than one request of the model's context of " + std::to_string(context_length) +
                      "; raise --kv-bytes or set --model-context-max " + std::to_string(tokens)};
+}
+
+void allow_connections(std::uint32_t connections, std::string_view whose, const runtime::log::logger& log) {
+  constexpr rlim_t others = 256; // files of the model, of the log, ...
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < connections + others)
+    log.warning("this process may have {} files open, which is less than {} need", limit.rlim_cur, whose);
 }
 
 } // namespace godwit::main

@@ -14,9 +14,11 @@
 #include <godwit/protocols/openai/chat_template.hpp>
 #include <godwit/runtime/actor_system.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// What `godwit serve` and `godwit node` make of the settings alike, so that an instance is the same wherever it runs.
@@ -66,5 +68,9 @@ struct pair_options {
 /// client's longest request in the middle.
 [[nodiscard]] std::optional<start_error> check_memory(const protocols::instance_status& instance,
                                                       std::uint32_t context_length);
+
+/// Raises what the process may have open to what the system allows it, and warns where that is less than the
+/// connections that it is to hold. `whose` is for that line.
+void allow_connections(std::uint32_t connections, std::string_view whose, const runtime::log::logger& log);
 
 } // namespace godwit::main

@@ -4,7 +4,6 @@
 #include "main/loader.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <mutex>
 #include <string_view>
 
@@ -19,8 +18,10 @@ std::vector<std::string> inherited_environment(bool with_settings) {
   std::vector<std::string> out;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
-    // Our own file, and how many instances we began with: what is started is one more.
-    if (variable.starts_with("GODWIT_TRACE_FILE=") || variable.starts_with("GODWIT_INSTANCES_COUNT=")) continue;
+    // Our own files, and how many instances we began with: what is started is one more.
+    if (variable.starts_with("GODWIT_TRACE_FILE=") || variable.starts_with("GODWIT_RUNTIME_READY_FILE=") ||
+        variable.starts_with("GODWIT_INSTANCES_COUNT="))
+      continue;
     if (with_settings || !variable.starts_with("GODWIT_")) out.emplace_back(variable);
   }
   return out;
@@ -64,19 +65,19 @@ public:
   void order(const std::string& node, std::function<void(std::string)> failed) override {
     const auto where = head();
     if (where.empty()) return failed("this process has no control port that another one could join");
-    std::error_code error;
-    const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-    if (error) return failed("cannot tell which program this is: " + error.message());
     child_order child;
     child.name = node;
-    child.arguments = {program.string(), "node"};
+    // This very program, also where another version has taken its place on the disk: until it becomes another one, a
+    // child that begins still is what its parent is. The other version would not be let in.
+    child.program = "/proc/self/exe";
+    child.arguments = {"godwit", "node"};
     if (!parts_.model.empty()) child.arguments.push_back(parts_.model);
     child.arguments.insert(child.arguments.end(), {"--join", where, "--name", node, "--instances", "1", "--threads",
                                                    std::to_string(threads_), "--parent", std::to_string(::getpid())});
     child.drops_output = true; // its log has the same lines, and in the form that was asked for
     child.environment = inherited_environment(false);
     for (const auto& [name, value] : parts_.settings)
-      if (name != "GODWIT_FABRIC_PORT") // which this process has
+      if (name != "GODWIT_FABRIC_PORT" && name != "GODWIT_RUNTIME_READY_FILE") // this process has them
         child.environment.push_back(name + "=" + (name == "GODWIT_TRACE_FILE" ? beside(value, node) : value));
     child.ended = [node, failed = std::move(failed), log = log_](std::string how) {
       log.write(how.empty() ? runtime::log::level::info : runtime::log::level::warning, "the process {} ended{}", node,

@@ -73,6 +73,8 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
     (*again)->host().spawn<actors::member>(std::move(options));
   } else {
     auto options = make_head_options(*settings, *model, *identity, factory, std::move(fabric), quiet);
+    if (settings->scaling.provisioner != provisioner_choice::in_process)
+      options.provisioner = std::make_shared<actors::replayed_provisioner>();
     options.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics);
     options.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics);
     options.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics);

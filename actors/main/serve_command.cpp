@@ -4,6 +4,8 @@
 #include "main/device_choice.hpp"
 #include "main/load_line.hpp"
 #include "main/logging.hpp"
+#include "main/output_file.hpp"
+#include "main/ready_file.hpp"
 #include "main/serving.hpp"
 #include "main/signals.hpp"
 #include "main/tracing.hpp"
@@ -20,12 +22,14 @@ namespace godwit::main {
 namespace {
 
 /// Until a signal comes.
-void serve_until(const serving& node, const serve_settings& settings, const runtime::log::logger& log, signals& stop) {
+void serve_until(const serving& node, const serve_settings& settings, const runtime::log::logger& log, signals& stop,
+                 ready_file& ready) {
   using clock = std::chrono::steady_clock;
   const auto load_log = log.component("load");
   const auto interval = settings.log.load_interval;
   load_line line;
   for (auto told = clock::now(); !stop.received(); std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
+    ready.set(node.takes_requests());
     const std::chrono::duration<double> since = clock::now() - told;
     if (interval.count() == 0 || since < interval) continue;
     told = clock::now();
@@ -34,7 +38,7 @@ void serve_until(const serving& node, const serve_settings& settings, const runt
 }
 
 int serve(command_settings& options) {
-  signals stop; // before any thread
+  signals stop(true); // before any thread
   if (!options.gather()) return 2;
   if (options.print_config) {
     std::cout << options.text();
@@ -46,6 +50,12 @@ int serve(command_settings& options) {
     std::cerr << "godwit: " << log.error() << '\n';
     return 2;
   }
+  stop.on_hangup([&log] { reopen_log(*log); });
+  if (const auto& file = settings.runtime.ready_file; !file.empty() && !may_be_written(file)) {
+    std::cerr << "godwit: runtime.ready_file: cannot write '" << file << "'\n";
+    return 2;
+  }
+  ready_file ready(settings.runtime.ready_file, *log);
   auto model = open_served_model(options.model);
   if (!model) {
     std::cerr << "godwit: " << model.error().line << '\n';
@@ -77,7 +87,8 @@ int serve(command_settings& options) {
   else
     std::cout << "ready: " << node->model_name() << " on " << settings.instances.count
               << (settings.instances.count == 1 ? " instance" : " instances") << std::endl;
-  serve_until(*node, settings, *log, stop);
+  serve_until(*node, settings, *log, stop, ready);
+  ready.set(false);
   const auto hurry = [&] { return stop.received(); };
   if (settings.runtime.drain_delay.count() > 0) {
     std::cout << "going on, but unwell; a second signal ends that" << std::endl;

@@ -105,6 +105,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.scheduler.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
   o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
   o.provisioner = processes_;
+  while (processes_ && o.life == 0) o.life = static_cast<std::uint32_t>(entropy());
   if (records_ != nullptr) o.trace = records_->control();
   o.on_topology = [board = board_.get()](const actors::topology& news) { board->adopt(news); };
 
@@ -170,7 +171,8 @@ std::optional<start_error> serving::open_ports() {
   if (!http) return start_error{"http.listen: '" + settings_.http.listen + "' is not HOST:PORT"};
   host_ = http->host;
   if (auto error = files_->start()) return error;
-  allow_connections(settings_.http.connections_max, log_.component("http"));
+  allow_connections(settings_.http.connections_max,
+                    "http.connections_max = " + std::to_string(settings_.http.connections_max), log_.component("http"));
   if (const auto error = server_->listen(http->host, http->port))
     return start_error{error->message + (error->in_use ? "; choose another with --listen HOST:PORT" : "")};
   if (settings_.control.listen.empty()) return std::nullopt;

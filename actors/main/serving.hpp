@@ -48,6 +48,8 @@ public:
   /// Goes on for so long, or until somebody is in a `hurry`, but tells who asks after its health that it ends.
   void linger(std::chrono::milliseconds time, const std::function<bool()>& hurry);
   [[nodiscard]] load_board::sums load() const { return board_->all(); }
+  /// Whether some instance does: what /health says, but for the end.
+  [[nodiscard]] bool takes_requests() const { return cluster_->gate()->ready(); }
 
   [[nodiscard]] std::string url() const;
   [[nodiscard]] std::string control() const { return control_; } ///< HOST:PORT, or empty

@@ -193,6 +193,11 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .min = 0,
          .max = hour_ms,
          .flag = "--drain-delay"});
+  r.add("runtime.ready_file", s.runtime.ready_file,
+        {.doc =
+             "File that is there while this process takes requests, for probes: of serve as long as /health says 200, "
+             "of a node while it is joined and has an instance that is ready and does not drain. Empty: none.",
+         .flag = "--ready-file"});
 }
 
 void declare_migration(runtime::config::registry& r, serve_settings& s) {
@@ -308,7 +313,10 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
 
 void declare_edges(runtime::config::registry& r, serve_settings& s) {
   r.add("http.listen", s.http.listen,
-        {.doc = "HOST:PORT of the OpenAI-style endpoint; port 0 takes a free one and prints it.", .flag = "--listen"});
+        {.doc =
+             "HOST:PORT of the OpenAI-style endpoint; port 0 takes a free one and prints it. 0.0.0.0 stands for all of "
+             "IPv4's addresses, [::] for those of IPv6 and IPv4.",
+         .flag = "--listen"});
   r.add("http.threads", s.http.threads,
         {.doc = "I/O threads. Parsing and tokenising happen on them, of requests up to 64 KiB.",
          .unit = "threads",
@@ -408,7 +416,10 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
          .flag = "--log-level"});
   r.add("log.format", s.log.format, {{"text", log_format::text}, {"json", log_format::json}},
         {.doc = "text, or json: one object a line.", .flag = "--log-format"});
-  r.add("log.file", s.log.file, {.doc = "Log lines are appended to this file. Empty: standard error."});
+  r.add("log.file", s.log.file,
+        {.doc =
+             "Log lines are appended to this file; after SIGHUP to a new one of its name, where it was renamed. Empty: "
+             "standard error."});
   r.add("log.load_interval", s.log.load_interval,
         {.doc = "How often the head logs what runs, waits and is generated, while there is anything. 0s: never.",
          .unit = "ms",

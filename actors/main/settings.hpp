@@ -152,6 +152,7 @@ struct serve_settings {
     std::uint32_t worker_threads = 0; // 0: chosen by the number of cores
     std::chrono::milliseconds drain_timeout{30'000};
     std::chrono::milliseconds drain_delay{0};
+    std::string ready_file; // empty: none
   } runtime;
   struct {
     std::string file;

@@ -1,19 +1,24 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
+#include <utility>
 
 namespace godwit::main {
 
 /// SIGINT and SIGTERM as something to ask for. Make it before any thread is started: they inherit the mask, so that no
 /// thread dies of the signals and they wait here. SIGUSR2 is blocked too, for main::trace_dumper; without one it does
-/// nothing.
+/// nothing. With SIGHUP, for a process that lasts, that is no end but something to do.
 class signals {
 public:
-  signals();
-  /// True once for each signal that has come since. Does not wait.
-  [[nodiscard]] bool received() noexcept;
+  explicit signals(bool with_hangup = false);
+  /// What is done on SIGHUP: by `received`, on its caller's thread.
+  void on_hangup(std::function<void()> act) { on_hangup_ = std::move(act); }
+  /// True once for each SIGINT and SIGTERM that has come since. Does not wait.
+  [[nodiscard]] bool received();
 
 private:
+  std::function<void()> on_hangup_;
   sigset_t set_;
 };
 

@@ -9,6 +9,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -40,7 +41,8 @@ int explain(control_connection& head, const status_options& options) {
 }
 
 int show(const status_options& options) {
-  signals stop;
+  std::optional<signals> stop;
+  if (options.watch) stop.emplace(); // before any thread; without it Ctrl-C ends the command as usual
   control_connection head(options.control);
   if (!options.request.empty()) return explain(head, options);
   do {
@@ -49,7 +51,7 @@ int show(const status_options& options) {
     if (options.watch && !options.json) std::cout << "\x1b[H\x1b[2J";
     std::cout << (options.json ? status_json(*status, options.requests) + "\n" : status_table(*status)) << std::flush;
     for (int i = 0; options.watch && i < 20; ++i) {
-      if (stop.received()) return 0;
+      if (stop->received()) return 0;
       std::this_thread::sleep_for(milliseconds(50));
     }
   } while (options.watch && std::cout); // who read it may have gone

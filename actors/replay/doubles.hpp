@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/actors/answer_sink.hpp>
+#include <godwit/actors/provisioner.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 #include <godwit/transport/fabric.hpp>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -72,6 +74,14 @@ public:
     keep_for_replay(std::move(done));
   }
   [[nodiscard]] counters figures() const override { return {}; }
+};
+
+class replayed_provisioner final : public provisioner {
+public:
+  void order(const std::string&, std::function<void(std::string)> failed) override {
+    keep_for_replay(std::move(failed));
+  }
+  void release(const std::string&, std::optional<protocols::instance_id>) override {}
 };
 
 } // namespace godwit::actors

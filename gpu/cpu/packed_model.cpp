@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <stdexcept>
 #include <utility>
 
 namespace godwit::gpu::cpu {
@@ -199,7 +200,8 @@ tensor_parallel::range packed_model::vocabulary_of(std::uint32_t rank) const noe
 }
 
 std::shared_ptr<const packed_model> pack_model(const model::config& config, const model::weights& weights,
-                                               std::uint32_t threads, tensor_parallel::place part) {
+                                               std::uint32_t threads, tensor_parallel::place part,
+                                               const std::atomic<bool>* stop) {
   const model_tensors tensors = find_tensors(config, weights);
   if (auto wrong = tensor_parallel::refuse_degree(config, part.degree); !wrong.empty()) throw std::runtime_error(wrong);
   auto model = std::make_shared<packed_model>();
@@ -225,17 +227,20 @@ std::shared_ptr<const packed_model> pack_model(const model::config& config, cons
 
   team workers(threads == 0 ? usable_threads() : threads);
   const auto& tasks = work.tasks();
+  const auto stopped = [stop] { return stop != nullptr && stop->load(std::memory_order_relaxed); };
   workers.run([&](team::member& self) {
-    for (std::uint32_t i = self.next(); i < tasks.size(); i = self.next()) tasks[i]();
+    for (std::uint32_t i = self.next(); i < tasks.size() && !stopped(); i = self.next()) tasks[i]();
   });
+  if (stopped()) throw std::runtime_error("the loading of the model was stopped");
   return model;
 }
 
 std::vector<std::shared_ptr<const packed_model>> pack_shards(const model::config& config, const model::weights& weights,
-                                                             std::uint32_t degree, std::uint32_t threads) {
+                                                             std::uint32_t degree, std::uint32_t threads,
+                                                             const std::atomic<bool>* stop) {
   std::vector<std::shared_ptr<const packed_model>> shards;
   for (std::uint32_t rank = 0; rank < degree; ++rank)
-    shards.push_back(pack_model(config, weights, threads, {rank, degree}));
+    shards.push_back(pack_model(config, weights, threads, {rank, degree}, stop));
   return shards;
 }
 

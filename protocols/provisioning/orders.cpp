@@ -16,6 +16,16 @@ std::string numbered(instance_id id) { return "instance " + std::to_string(id.va
 std::string milliseconds(std::int64_t ns) { return std::to_string(ns / 1'000'000) + " ms"; }
 std::string attempts(std::uint32_t count) { return std::to_string(count) + (count == 1 ? " attempt" : " attempts"); }
 
+/// "scaled-3", or "scaled-00c0ffee-3" in a life of the head.
+std::string name_of_order(std::uint32_t life, std::uint64_t number) {
+  std::string out = "scaled-";
+  if (life != 0) {
+    for (int shift = 28; shift >= 0; shift -= 4) out += "0123456789abcdef"[life >> shift & 15U];
+    out += '-';
+  }
+  return out + std::to_string(number);
+}
+
 std::int64_t later(std::int64_t now, std::int64_t time, std::uint32_t doublings) noexcept {
   constexpr auto never = std::numeric_limits<std::int64_t>::max();
   for (; doublings > 0 && time < never / 2; --doublings) time *= 2;
@@ -116,7 +126,7 @@ void provisioning::scale_out() {
   if (spare.found) {
     order.spare = *spare.found;
   } else {
-    order.name = "scaled-" + std::to_string(order.number);
+    order.name = name_of_order(settings_.life, order.number);
     if (!settings_.provider) order.key = ~order.number; // other processes draw theirs at random
   }
   orders_.push_back(order);

@@ -5,6 +5,7 @@
 #include "actor/interface_check.hpp"
 #include "actor/outside_asker.hpp"
 #include "actor/protocol.hpp"
+#include "actor/reachable.hpp"
 #include "actor/references.hpp"
 
 #include <caf/actor_cast.hpp>
@@ -38,7 +39,8 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
 }
 
 /// caf::io::middleman::remote_actor, which would wait for ever where the peer accepts and does not speak; or, with
-/// heartbeats, give up at the first of them, which comes too early for a peer that is merely busy.
+/// heartbeats, give up at the first of them, which comes too early for a peer that is merely busy. `host` is an address
+/// that accepts connections: CAF's one thread waits for the others without a bound.
 caf::expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const std::string& host, std::uint16_t port,
                                              std::chrono::steady_clock::time_point deadline) {
   caf::expected<caf::strong_actor_ptr> out{caf::sec::request_timeout};
@@ -104,7 +106,9 @@ async::expected<actor_ref> actor_system::remote_actor(const std::string& host, s
   if (!engine_->system().has_middleman()) return async::error{error_code::unsupported, "this system has no network"};
   engine_->register_types(types);
   const auto place = host + ":" + std::to_string(port);
-  auto found = connect(engine_->system(), host, port, deadline);
+  const auto address = detail::reachable_address(host, port, deadline);
+  if (!address) return async::error{address.error().code, "no actor at " + place + ": " + address.error().message};
+  auto found = connect(engine_->system(), *address, port, deadline);
   if (!found)
     return async::error{error_code::down, "no actor at " + place + ": " + engine_->system().render(found.error())};
   auto ref = detail::reference(std::move(*found));

@@ -20,22 +20,38 @@ std::chrono::nanoseconds system_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch());
 }
 
+std::variant<spdlog::sink_ptr, open_error> open_sink(const std::string& file) {
+  try {
+    if (file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
+  } catch (const std::exception& e) {
+    return open_error{"cannot write the log file " + file + ": " + e.what()};
+  }
+}
+
 /// Writes each line through, tells of lost ones, and acknowledges a flush, which spdlog's queue does not.
 class through_sink final : public spdlog::sinks::sink {
 public:
-  through_sink(spdlog::sink_ptr to, format style) : to_(std::move(to)), style_(style) { to_->set_pattern("%v"); }
+  through_sink(spdlog::sink_ptr to, format style) : style_(style) { write_to(std::move(to)); }
 
+  void write_to(spdlog::sink_ptr to) {
+    to->set_pattern("%v");
+    const auto lock = std::lock_guard(mutex_);
+    to_ = std::move(to);
+  }
   void watch(std::weak_ptr<spdlog::details::thread_pool> queue) { queue_ = std::move(queue); }
 
   // Both on the writing thread only.
   void log(const spdlog::details::log_msg& line) override {
-    tell_lost();
-    to_->log(line);
-    to_->flush();
+    const auto to = target();
+    tell_lost(*to);
+    to->log(line);
+    to->flush();
   }
   void flush() override {
-    tell_lost();
-    to_->flush();
+    const auto to = target();
+    tell_lost(*to);
+    to->flush();
     const auto lock = std::lock_guard(mutex_);
     ++flushes_;
     flushed_.notify_all();
@@ -55,7 +71,12 @@ public:
   }
 
 private:
-  void tell_lost() {
+  [[nodiscard]] spdlog::sink_ptr target() {
+    const auto lock = std::lock_guard(mutex_);
+    return to_;
+  }
+
+  void tell_lost(spdlog::sinks::sink& to) {
     const auto lost = lost_by_now(); // not holding the queue while writing: its last owner joins this thread
     if (lost == told_) return;
     const auto message =
@@ -67,7 +88,7 @@ private:
     r.component = "log";
     r.message = message;
     const auto line = to_line(r, style_);
-    to_->log(spdlog::details::log_msg("", spdlog::level::info, line));
+    to.log(spdlog::details::log_msg("", spdlog::level::info, line));
   }
 
   [[nodiscard]] std::size_t lost_by_now() const {
@@ -75,11 +96,11 @@ private:
     return queue ? queue->overrun_counter() : told_;
   }
 
-  const spdlog::sink_ptr to_;
   const format style_;
   std::weak_ptr<spdlog::details::thread_pool> queue_;
   std::size_t told_ = 0;
   std::mutex mutex_;
+  spdlog::sink_ptr to_; // with the lock; another one after a reopening
   std::condition_variable flushed_;
   std::uint64_t flushes_ = 0;
 };
@@ -87,7 +108,7 @@ private:
 class file_backend final : public backend {
 public:
   file_backend(std::shared_ptr<through_sink> sink, const file_settings& settings)
-      : style_(settings.style), sink_(std::move(sink)),
+      : file_(settings.file), style_(settings.style), sink_(std::move(sink)),
         queue_(std::make_shared<spdlog::details::thread_pool>(std::max<std::uint32_t>(2, settings.queue_lines_max), 1)),
         // Not registered with spdlog: its registry is global.
         logger_(
@@ -109,6 +130,13 @@ public:
   [[nodiscard]] std::chrono::nanoseconds now() override { return system_now(); }
   void write(const record& r) override { logger_->log(spdlog::level::info, spdlog::string_view_t(to_line(r, style_))); }
   void flush() override { (void)flushed(); }
+  [[nodiscard]] std::string reopen() override {
+    if (file_.empty()) return backend::reopen();
+    auto to = open_sink(file_);
+    if (auto* wrong = std::get_if<open_error>(&to)) return std::move(wrong->message);
+    sink_->write_to(std::get<spdlog::sink_ptr>(std::move(to)));
+    return {};
+  }
   [[nodiscard]] std::uint64_t dropped() const override { return queue_->overrun_counter(); }
 
 private:
@@ -118,6 +146,7 @@ private:
     return sink_->wait_for_flush_after(before);
   }
 
+  const std::string file_;
   const format style_;
   const std::shared_ptr<through_sink> sink_;
   const std::shared_ptr<spdlog::details::thread_pool> queue_;
@@ -127,16 +156,9 @@ private:
 } // namespace
 
 std::variant<std::shared_ptr<backend>, open_error> open_file(const file_settings& settings) {
-  auto to = spdlog::sink_ptr();
-  try {
-    if (settings.file.empty())
-      to = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-    else
-      to = std::make_shared<spdlog::sinks::basic_file_sink_mt>(settings.file);
-  } catch (const std::exception& e) {
-    return open_error{"cannot write the log file " + settings.file + ": " + e.what()};
-  }
-  auto sink = std::make_shared<through_sink>(std::move(to), settings.style);
+  auto to = open_sink(settings.file);
+  if (auto* wrong = std::get_if<open_error>(&to)) return std::move(*wrong);
+  auto sink = std::make_shared<through_sink>(std::get<spdlog::sink_ptr>(std::move(to)), settings.style);
   return std::make_shared<file_backend>(std::move(sink), settings);
 }
 

@@ -44,4 +44,6 @@ void logger::flush() const {
   if (context_) context_->to->flush();
 }
 
+std::string logger::reopen() const { return context_ ? context_->to->reopen() : "there is no log"; }
+
 } // namespace godwit::runtime::log

@@ -6,8 +6,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace godwit::test {
 
@@ -224,6 +233,108 @@ TEST_F(Nodes, TheLastOneThatIsToldToEndDoesNotWait) {
   member.process.signal(SIGTERM);
   EXPECT_EQ(member.process.wait_exit(10s), 0) << member.process.err();
   EXPECT_THAT(member.process.err(), HasSubstr("the last one that takes requests"));
+}
+
+// A process of a cluster connects with all the others; a shell's usual limit is 1,024.
+TEST_F(Nodes, HeadAndMemberMayOpenWhatTheSystemAllows) {
+  rlimit mine{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &mine), 0);
+  auto less = mine;
+  less.rlim_cur = std::min<rlim_t>(mine.rlim_cur, 256);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &less), 0); // which the processes inherit
+  served head(patient(one_small));
+  const bool served_well = head.wait_ready();
+  joined member(head.control(), patient(one_small));
+  const bool joined_well = served_well && member.wait_ready();
+  ::setrlimit(RLIMIT_NOFILE, &mine);
+  ASSERT_TRUE(joined_well) << head.process.err() << member.process.err();
+  for (const auto pid : {head.process.pid(), member.process.pid()}) {
+    rlimit now{};
+    ASSERT_EQ(::prlimit(pid, RLIMIT_NOFILE, nullptr, &now), 0);
+    EXPECT_EQ(now.rlim_cur, mine.rlim_max);
+  }
+}
+
+TEST_F(Nodes, AReadyFileIsThereWhileAProcessTakesRequests) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("godwit_ready_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto of_head = folder / "head", of_member = folder / "member";
+  std::ofstream(of_head) << "of an earlier one\n";
+  const auto with_file = [](const std::filesystem::path& file) {
+    return std::vector<std::string>{"--instances", "1", "--threads", "1", "--ready-file", file.string()};
+  };
+  const auto there = [](const std::filesystem::path& file) { return std::filesystem::exists(file); };
+  const auto comes = [&](const std::filesystem::path& file) { return wait_until(20s, [&] { return there(file); }); };
+  const auto goes = [&](const std::filesystem::path& file) { return wait_until(20s, [&] { return !there(file); }); };
+  {
+    auto head = std::make_unique<served>(with_file(of_head));
+    ASSERT_TRUE(head->process.wait_line("listening on ", 20s)) << head->process.err();
+    ASSERT_TRUE(head->wait_ready()) << head->process.err();
+    ASSERT_TRUE(comes(of_head));
+    pid_t said = 0;
+    std::ifstream(of_head) >> said;
+    EXPECT_EQ(said, head->process.pid());
+    const auto control = head->control();
+    joined member(control, with_file(of_member));
+    ASSERT_TRUE(member.wait_ready()) << member.process.err();
+    EXPECT_TRUE(comes(of_member));
+
+    head->process.signal(SIGKILL);
+    EXPECT_TRUE(goes(of_member)) << "its head is lost";
+    EXPECT_TRUE(there(of_head)) << "nobody removes that of a killed process, but the next one";
+    head.reset();
+    auto arguments = with_file(of_head);
+    arguments.insert(arguments.end(), {"--instances", "0", "--control", control});
+    arguments.erase(arguments.begin(), arguments.begin() + 2);
+    head = std::make_unique<served>(std::move(arguments));
+    ASSERT_TRUE(head->wait_ready()) << head->process.err();
+    EXPECT_TRUE(comes(of_member)) << "it has joined again";
+    EXPECT_TRUE(comes(of_head)) << "through the member";
+
+    member.process.signal(SIGTERM);
+    EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
+    EXPECT_FALSE(there(of_member));
+    EXPECT_TRUE(goes(of_head)) << "nobody takes requests any more";
+    head->process.signal(SIGTERM);
+    EXPECT_EQ(head->process.wait_exit(20s), 0) << head->process.err();
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+  }
+  std::filesystem::remove_all(folder);
+  child_process wrong(godwit_program(), {"node", "--join", "127.0.0.1:1", "--ready-file", folder / "none"});
+  EXPECT_EQ(wrong.wait_exit(20s), 2) << wrong.err();
+  EXPECT_THAT(wrong.err(), HasSubstr("runtime.ready_file"));
+}
+
+TEST_F(Nodes, AHangupEndsNobodyAndOpensTheLogFilesAnew) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("godwit_hangup_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto logs_to = [&](const char* name) {
+    return patient({"--instances", "1", "--threads", "1", "--log-file", (folder / name).string()});
+  };
+  const auto read = [&](const std::string& name) {
+    std::ostringstream text;
+    text << std::ifstream(folder / name).rdbuf();
+    return text.str();
+  };
+  {
+    served head(logs_to("head"));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    joined member(head.control(), logs_to("member"));
+    ASSERT_TRUE(member.wait_ready()) << member.process.err();
+    for (const auto& [name, process] : {std::pair("head", &head.process), std::pair("member", &member.process)}) {
+      std::filesystem::rename(folder / name, folder / (std::string(name) + ".1"));
+      process->signal(SIGHUP);
+      EXPECT_TRUE(wait_until(10s, [&, &name = name] { return read(name).find("opened anew") != std::string::npos; }))
+          << name;
+      EXPECT_TRUE(process->running());
+    }
+    EXPECT_TRUE(head.wait_instances(2, 10s));
+    member.process.signal(SIGTERM);
+    EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(Nodes, AHeadOnAllAddressesNamesOneToJoin) {

@@ -83,6 +83,28 @@ TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
   std::filesystem::remove(beside);
 }
 
+TEST_F(Replaying, AHeadThatHasOrderedAProcessComesAgain) {
+  {
+    std::vector<std::string> arguments{"--instances", "1", "--threads", "1", "--trace", file};
+    for (const auto* more : {"--trace-level", "content", "--trace-prompts", "--scaling", "on", "--scaling-provisioner",
+                             "process", "--scaling-hold", "300ms", "--scaling-instances-max", "2",
+                             "--scaling-freeness-min", "100000", "--scaling-freeness-max", "200000"})
+      arguments.emplace_back(more);
+    served head(patient(std::move(arguments)));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
+    head.process.signal(SIGTERM);
+    EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
+  }
+  const auto again = run({"trace", "replay", file});
+  EXPECT_EQ(again.code, 0) << again.out << again.err;
+  EXPECT_THAT(again.out, HasSubstr("identical"));
+  const std::filesystem::path mine(file); // its child has recorded too
+  for (const auto& entry : std::filesystem::directory_iterator(mine.parent_path()))
+    if (entry.path().filename().string().starts_with(mine.filename().string() + ".scaled-"))
+      std::filesystem::remove(entry.path());
+}
+
 TEST_F(Replaying, ARecordingWithoutContentsIsRefusedWithAWord) {
   const auto sim = run({"sim", "--instances", "1", "--requests", "2", "--record", file});
   ASSERT_EQ(sim.code, 0) << sim.err;

@@ -18,6 +18,7 @@ namespace godwit::test {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 namespace {
 
@@ -107,7 +108,7 @@ TEST_F(ScalingProcesses, AChildComesWithTheLoadServesTheSameTextsAndGoesWithTheL
   round_of_answers round(head.url(), questions);
   ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
   EXPECT_EQ(children_of(head.process.pid()).size(), 1U);
-  EXPECT_EQ(head.status()->instances[1].node, "scaled-1");
+  EXPECT_THAT(head.status()->instances[1].node, MatchesRegex("scaled-[0-9a-f]{8}-1"));
   ASSERT_TRUE(round.wait_ended(60s));
   const auto answers = round.answers();
   for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -132,12 +133,27 @@ TEST_F(ScalingProcesses, AChildEndsWithItsHeadHoweverThatEnds) {
   }
 }
 
+// As after an upgrade of the package.
+TEST_F(ScalingProcesses, AChildComesAlsoWhereTheProgramsFileIsGone) {
+  const auto copy = std::filesystem::temp_directory_path() / ("godwit_gone_" + std::to_string(::getpid()));
+  std::filesystem::copy_file(godwit_program(), copy, std::filesystem::copy_options::overwrite_existing);
+  child_process head(copy.string(), with({"serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"},
+                                         with(patient(scaling), with(always_more, by_children))));
+  const bool began = head.wait_line("listening on ", 20s).has_value();
+  std::filesystem::remove(copy);
+  ASSERT_TRUE(began) << head.err();
+  EXPECT_TRUE(head.wait_log("instance 1 takes requests", 60s)) << head.err();
+  EXPECT_EQ(children_of(head.pid()).size(), 1U);
+  head.signal(SIGTERM);
+  EXPECT_EQ(head.wait_exit(20s), 0) << head.err();
+}
+
 TEST_F(ScalingProcesses, AChildThatIsKilledIsReplaced) {
   served head(with(scaling, with(always_more, by_children)));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
   ::kill(children_of(head.process.pid()).at(0), SIGKILL);
-  ASSERT_TRUE(head.process.wait_log("scaled-1 ended: signal 9", 10s)) << head.process.err();
+  ASSERT_TRUE(head.process.wait_log("-1 ended: signal 9", 10s)) << head.process.err();
   ASSERT_TRUE(head.process.wait_log("instance 2 takes requests", 20s)) << head.process.err();
   ASSERT_TRUE(head.wait_instances(2, 10s));
 }
@@ -160,11 +176,11 @@ TEST_F(ScalingProcesses, CommandsAreToldWhomTheyStartAndStop) {
     {
       round_of_answers round(head.url(), mixed_questions(12, 700));
       ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
-      EXPECT_EQ(files.read(), "out scaled-1 at " + head.control() + " of one\n");
+      EXPECT_THAT(files.read(), MatchesRegex("out scaled-[0-9a-f]{8}-1 at " + head.control() + " of one\n"));
       ASSERT_TRUE(round.wait_ended(60s));
     }
     ASSERT_TRUE(head.wait_instances(1, 20s)) << head.process.err();
-    const auto told = [&] { return files.read().find("in scaled-1 instance 1\n") != std::string::npos; };
+    const auto told = [&] { return files.read().find("-1 instance 1\n") != std::string::npos; };
     EXPECT_TRUE(wait_until(10s, told)) << files.read();
     EXPECT_TRUE(wait_until(10s, [&] { return !files.process_runs(); }));
   }
@@ -174,7 +190,7 @@ TEST_F(ScalingProcesses, ACommandThatFailsIsSaidAndTriedAgainAfterTheHold) {
   served head(
       with(scaling, with(always_more, {"--scaling-provisioner", "command", "--scaling-command-out", "exit 3"})));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  ASSERT_TRUE(head.process.wait_log("gave up scaled-2 after", 20s)) << head.process.err();
+  ASSERT_TRUE(head.process.wait_log("-2 after ", 20s)) << head.process.err();
   EXPECT_THAT(head.process.err(), HasSubstr("scaling.command_out: exit code 3"));
   const auto page = head.status();
   ASSERT_TRUE(page);

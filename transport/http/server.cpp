@@ -30,7 +30,12 @@ error_code open(acceptor& a, const tcp::endpoint& e) {
   auto ec = error_code();
   a.open(e.protocol(), ec);
   if (!ec) a.set_option(asio::socket_base::reuse_address(true), ec); // a restart must not wait for old connections
-  if (!ec && e.protocol() == tcp::v6()) a.set_option(asio::ip::v6_only(true), ec);
+  if (!ec && e.protocol() == tcp::v6()) {
+    // [::] stands for all addresses, IPv4's too, where the system lets it; any other one for itself.
+    const bool all = e.address().is_unspecified();
+    auto refused = error_code();
+    a.set_option(asio::ip::v6_only(!all), all ? refused : ec);
+  }
   if (!ec) a.bind(e, ec);
   if (!ec) a.listen(asio::socket_base::max_listen_connections, ec);
   return ec;

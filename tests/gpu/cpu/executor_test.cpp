@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <numeric>
 #include <thread>
@@ -320,6 +321,14 @@ TEST(PackedModel, NamesTheNormOfHeadsThatIsMissingOrHasAnotherShape) {
   EXPECT_EQ(error_of([&] { (void)pack_model(config, weights, 1); }),
             "the model has no tensor model.layers.0.self_attn.q_norm.weight; its weight files are incomplete or of "
             "another architecture");
+}
+
+TEST(PackedModel, IsNotMadeWhereItIsStopped) {
+  const auto config = tiny_config();
+  const memory_weights weights(config, model::data_type::bf16, 1);
+  const std::atomic<bool> stop = true, go_on = false;
+  EXPECT_EQ(error_of([&] { (void)pack_shards(config, weights, 1, 2, &stop); }), "the loading of the model was stopped");
+  EXPECT_EQ(pack_shards(config, weights, 1, 2, &go_on).size(), 1U);
 }
 
 TEST(PackedModel, WidensWhereTypesAreMixed) {

@@ -165,6 +165,26 @@ TEST_F(Provisioning, WhatTheProvisionerCannotBringIsGivenUpAtOnce) {
   EXPECT_EQ(books->orders(), 1U);
 }
 
+// A command's process outlives the head that ordered it, and is there, or comes back, in the next one's life.
+TEST_F(Provisioning, AnOrderThatFailsIsNoneOfTheProcessesOfAnEarlierLifeOfTheHead) {
+  auto s = with_provider();
+  s.life = 0xc0ffee;
+  start(s);
+  EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-00c0ffee-1"));
+  s.life = 0xfedcba98;
+  start(s);
+  join(7, "scaled-00c0ffee-1", place::elsewhere, 2);
+  hear(7, {up()});
+  EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-fedcba98-1"));
+  join(8, "scaled-00c0ffee-2", place::elsewhere, 3);
+  EXPECT_EQ(books->ordered(), 1U) << "the one that comes back is not the one that was ordered";
+  EXPECT_THAT(feed(provisioning::order_failed{1, "already exists"}), ElementsAre("back scaled-fedcba98-1"));
+  EXPECT_THAT(hear(7, {up()}), IsEmpty());
+  EXPECT_THAT(hear(8, {up()}), IsEmpty());
+  EXPECT_FALSE(books->draining(instance_id{2}));
+  EXPECT_FALSE(books->draining(instance_id{3}));
+}
+
 TEST_F(Provisioning, OrdersAreBounded) {
   auto s = with_provider();
   s.orders_max = 2;

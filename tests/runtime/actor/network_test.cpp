@@ -7,9 +7,11 @@
 
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -217,17 +219,23 @@ TEST(Network, AnActorDeclaredDownIsDownForAllWhoWatchOrAskIt) {
   EXPECT_EQ(*a.ask(f, 1s, question{way::value, 1}), number{3}) << "one of this host is not touched";
 }
 
-// A process that is stopped still has its port open: the kernel accepts for it.
-TEST(Network, APlaceThatAcceptsAndSaysNothingIsGivenUpInTime) {
+/// A socket that listens on loopback, and for which nobody accepts.
+int listen_in_vain(int backlog, sockaddr_in& address) {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-  ASSERT_GE(listener, 0);
-  sockaddr_in address{};
+  address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::listen(listener, 5), 0);
-  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  EXPECT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::listen(listener, backlog), 0);
+  EXPECT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  return listener;
+}
+
+// A process that is stopped still has its port open: the kernel accepts for it.
+TEST(Network, APlaceThatAcceptsAndSaysNothingIsGivenUpInTime) {
+  sockaddr_in address{};
+  const int listener = listen_in_vain(5, address);
   {
     actor_system b{networked()};
     const auto begin = std::chrono::steady_clock::now();
@@ -237,6 +245,45 @@ TEST(Network, APlaceThatAcceptsAndSaysNothingIsGivenUpInTime) {
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
   }
   ::close(listener);
+}
+
+// As where a machine or the way to it is gone: what is sent is dropped, and TCP tries for two minutes. A socket whose
+// queue of connections is full drops them too.
+TEST(Network, APlaceThatDropsWhatIsSentIsGivenUpInTimeAndHoldsUpNobody) {
+  sockaddr_in address{};
+  const int listener = listen_in_vain(0, address);
+  std::vector<pollfd> waiting;
+  while (waiting.size() < 8) {
+    waiting.push_back({::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), POLLOUT, 0});
+    (void)::connect(waiting.back().fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    if (::poll(&waiting.back(), 1, 200) == 0) break; // the last one is dropped
+  }
+  ASSERT_EQ(waiting.back().revents, 0) << "this system queues more than it was told";
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    actor_system a{networked()};
+    const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+    ASSERT_TRUE(port);
+    actor_system b{networked()};
+    const auto r = b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 300ms);
+    ASSERT_FALSE(r);
+    EXPECT_EQ(r.error().code, error_code::down);
+    EXPECT_EQ(r.error().message.find("no actor at 127.0.0.1:"), 0U) << r.error().message;
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 300ms);
+    EXPECT_TRUE(b.remote<remote_interface>("127.0.0.1", *port, 2s)) << "the next one is not held up";
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s) << "nor is the end of the system";
+  for (const auto& one : waiting) ::close(one.fd);
+  ::close(listener);
+}
+
+TEST(Network, AHostIsFoundByItsNameToo) {
+  actor_system a{networked()};
+  actor_system b{networked()};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  const auto r = b.remote<remote_interface>("localhost", *port); // which may be ::1 as well
+  ASSERT_TRUE(r) << to_string(r.error());
 }
 
 TEST(Network, APortInUseAndAnEmptyPlaceAreErrors) {

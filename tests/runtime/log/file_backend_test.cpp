@@ -58,6 +58,32 @@ TEST_F(FileBackend, LinesOfManyThreadsArriveWholeAfterAFlush) {
   EXPECT_EQ(to->dropped(), 0U);
 }
 
+TEST_F(FileBackend, ARenamedFileIsLeftWhenItIsOpenedAnew) {
+  auto settings = file_settings();
+  settings.file = folder_ / "log";
+  const auto log = logger(std::get<std::shared_ptr<backend>>(open_file(settings)), level_filter(level::info));
+  log.info("one");
+  log.flush();
+  std::filesystem::rename(settings.file, folder_ / "log.1");
+  log.info("two");
+  log.flush();
+  EXPECT_EQ(log.reopen(), "");
+  log.info("three");
+  log.flush();
+  const auto before = read(folder_ / "log.1"), after = read(settings.file);
+  EXPECT_THAT(before, HasSubstr("one"));
+  EXPECT_THAT(before, HasSubstr("two"));
+  EXPECT_EQ(std::count(before.begin(), before.end(), '\n'), 2);
+  EXPECT_THAT(after, HasSubstr("three"));
+  EXPECT_EQ(std::count(after.begin(), after.end(), '\n'), 1);
+
+  std::filesystem::remove(settings.file);
+  std::filesystem::create_directory(settings.file);
+  EXPECT_THAT(log.reopen(), HasSubstr("cannot write the log file"));
+  const auto nowhere = logger(std::get<std::shared_ptr<backend>>(open_file({})), level_filter(level::info));
+  EXPECT_EQ(nowhere.reopen(), "the log goes to no file");
+}
+
 TEST_F(FileBackend, AFileThatCannotBeOpenedIsAnErrorThatNamesIt) {
   auto settings = file_settings();
   settings.file = folder_; // a folder

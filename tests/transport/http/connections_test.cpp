@@ -237,6 +237,19 @@ TEST(HttpServer, APortInUseIsAnErrorThatNamesIt) {
   EXPECT_NE(other.local_port(), 0);
 }
 
+TEST(HttpServer, AllAddressesOfIPv6AreThoseOfIPv4Too) {
+  auto s = server({}, [](auto, auto e) {
+    auto answer = response();
+    answer.body = "here";
+    e->respond(std::move(answer));
+  });
+  if (const auto failed = s.listen("::", 0)) GTEST_SKIP() << failed->message;
+  auto c = raw_socket(s.local_port()); // to 127.0.0.1
+  ASSERT_TRUE(c.connected());
+  c.send(get("/"));
+  EXPECT_THAT(c.read_until("here"), StartsWith("HTTP/1.1 200 "));
+}
+
 TEST(HttpServer, DrainingFinishesWhatRunsAndClosesTheRest) {
   auto s = echo_server();
   auto idle = raw_socket(s.port());

@@ -23,6 +23,9 @@ struct provisioning_settings {
   bool here = false;                         ///< where nobody does, the head's own process brings one more itself
   std::size_t orders_max = 64;               ///< open ones; autoscaling orders few at a time
   std::uint32_t spare_attempts_max = 4;      ///< of a stopped instance that was not ready in time, one after the other
+  /// Of the head, for the names of what is ordered: processes of an earlier life may be there still, or come back, and
+  /// none of them may have the name of an order of this one. 0: the names do not say, as in simulations.
+  std::uint32_t life = 0;
 };
 
 /// The head's books about instances that are to come or to go: drains, orders, processes to be given back.
@@ -37,6 +40,7 @@ struct provisioning_settings {
 /// * Each order ends once: its instance takes requests, or it is given up, at its timeout at the latest (call `step`
 ///   with `time_passed` at `next_deadline`). One `out` makes one order at most.
 /// * Everything that is ordered of a member has a number, and only what the member says of the last one counts.
+/// * What is ordered outside has a name that no other order has, of this life of the head or another.
 /// * A process is given back once for each time that it joined, after its last instance has stopped; one that an order
 ///   has not led to, once for that order. Never the head's own.
 /// * A process that comes after its order was given up is not wanted any more: its instances are stopped before they

@@ -39,6 +39,9 @@ public:
   virtual void write(const record& r) = 0;
   /// Returns when everything written so far has arrived.
   virtual void flush() = 0;
+  /// Opens its file anew by its path: whoever renamed it finds it complete, but for lines that are still waiting, and
+  /// later ones go into a new one. Blocks as opening does. One line that says why not; empty: done.
+  [[nodiscard]] virtual std::string reopen() { return "the log goes to no file"; }
   /// Lines lost because a bounded queue was full.
   [[nodiscard]] virtual std::uint64_t dropped() const = 0;
 };

@@ -54,6 +54,8 @@ public:
   }
   void write_text(level l, std::string_view message) const;
   void flush() const;
+  /// See backend::reopen.
+  [[nodiscard]] std::string reopen() const;
 
 private:
   struct context {

@@ -86,8 +86,8 @@ public:
   /// the file, and nothing has changed then.
   [[nodiscard]] std::optional<std::string> use_tls(const tls_files& files);
 
-  /// Accepts connections on every address of `host`. Port 0 takes a free one. May be called again for further
-  /// endpoints.
+  /// Accepts connections on every address of `host`; "::" stands for all, of IPv4 too where the system lets it. Port 0
+  /// takes a free one. May be called again for further endpoints.
   [[nodiscard]] std::optional<listen_error> listen(const std::string& host, std::uint16_t port);
   /// The port of the first endpoint; 0 before `listen`.
   [[nodiscard]] std::uint16_t local_port() const noexcept;

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <godwit/runtime/log/logger.hpp>
+
+#include <string>
+
+namespace godwit::main {
+
+/// A file that is there while this process takes requests, for whoever cannot ask it otherwise: the probe of a
+/// container or a script. It holds the process id. It appears whole, by renaming, and goes with its object; only a
+/// killed process leaves one, which the next one removes when it begins. What cannot be written or removed is said in
+/// the log.
+class ready_file {
+public:
+  /// Empty: there is none.
+  ready_file(std::string path, runtime::log::logger log);
+  ready_file(const ready_file&) = delete;
+  ready_file& operator=(const ready_file&) = delete;
+  ~ready_file();
+
+  /// As often as one likes; the file is touched only where this is news.
+  void set(bool ready);
+
+private:
+  void write() const;
+  void remove() const;
+  std::string path_;
+  runtime::log::logger log_;
+  bool ready_ = false;
+};
+
+} // namespace godwit::main

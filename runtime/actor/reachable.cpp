@@ -1,0 +1,107 @@
+#include "actor/reachable.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace godwit::runtime::detail {
+
+namespace {
+
+/// Of one name.
+constexpr std::size_t addresses_max = 16;
+
+/// Connections that begin, one for each address of a host.
+class attempts {
+public:
+  attempts() = default;
+  attempts(const attempts&) = delete;
+  attempts& operator=(const attempts&) = delete;
+  ~attempts() {
+    for (const auto& one : open_) ::close(one.fd);
+  }
+
+  void begin(const addrinfo& to) {
+    const int fd = ::socket(to.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+      error_ = errno;
+    } else if (::connect(fd, to.ai_addr, to.ai_addrlen) != 0 && errno != EINPROGRESS) {
+      error_ = errno;
+      ::close(fd);
+    } else { // one that is there at once is writable at once
+      open_.push_back({fd, POLLOUT, 0});
+      whom_.push_back(&to);
+    }
+  }
+  /// Null: none, see `error`.
+  [[nodiscard]] const addrinfo* wait(std::chrono::steady_clock::time_point deadline) {
+    while (!open_.empty()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      const auto ms = std::clamp<std::int64_t>(left.count(), 0, std::numeric_limits<int>::max());
+      const auto ready = ::poll(open_.data(), open_.size(), static_cast<int>(ms));
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready <= 0) {
+        error_ = ready == 0 ? ETIMEDOUT : errno;
+        return nullptr;
+      }
+      for (std::size_t i = 0; i < open_.size();) {
+        if (open_[i].revents == 0) {
+          ++i;
+          continue;
+        }
+        int failure = 0;
+        socklen_t size = sizeof failure;
+        ::getsockopt(open_[i].fd, SOL_SOCKET, SO_ERROR, &failure, &size);
+        if (failure == 0) return whom_[i];
+        error_ = failure;
+        ::close(open_[i].fd);
+        open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+        whom_.erase(whom_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+    return nullptr;
+  }
+  [[nodiscard]] std::string error() const { return std::generic_category().message(error_); }
+
+private:
+  std::vector<pollfd> open_;
+  std::vector<const addrinfo*> whom_; // of each
+  int error_ = EADDRNOTAVAIL;
+};
+
+} // namespace
+
+async::expected<std::string> reachable_address(const std::string& host, std::uint16_t port,
+                                               std::chrono::steady_clock::time_point deadline) {
+  const auto down = [](std::string why) { return async::error{async::error_code::down, std::move(why)}; };
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int failure = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); failure != 0)
+    return down(::gai_strerror(failure));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
+  attempts all;
+  std::size_t count = 0;
+  for (const auto* one = found; one != nullptr && count < addresses_max; one = one->ai_next, ++count) all.begin(*one);
+  const auto* whom = all.wait(deadline);
+  if (whom == nullptr) return down(all.error());
+  std::array<char, NI_MAXHOST> name{};
+  if (const int failure =
+          ::getnameinfo(whom->ai_addr, whom->ai_addrlen, name.data(), name.size(), nullptr, 0, NI_NUMERICHOST);
+      failure != 0)
+    return down(::gai_strerror(failure));
+  return std::string(name.data());
+}
+
+} // namespace godwit::runtime::detail
