@@ -105,7 +105,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.scheduler.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
   o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
   o.provisioner = processes_;
-  while (processes_ && o.life == 0) o.life = static_cast<std::uint32_t>(entropy());
+  while (processes_ && o.life == 0) o.life = static_cast<std::uint32_t>(runtime::entropy());
   if (records_ != nullptr) o.trace = records_->control();
   o.on_topology = [board = board_.get()](const actors::topology& news) { board->adopt(news); };
 
