@@ -155,7 +155,7 @@ actors::node_options simulated(runtime::timer_source& timers, std::atomic<int>& 
     done({gpu::sim::make_sim_executor(info, {}, timers), {}});
   };
   o.scheduler.on_report = [&](const protocols::load_report&) { ++calls; };
-  o.llumlet.on_report = [&](const protocols::load_report&, std::uint64_t) { ++calls; };
+  o.llumlet.on_report = [&](const protocols::load_report&) { ++calls; };
   o.llumlet.report_interval = 1ms;
   return o;
 }
