@@ -327,8 +327,9 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
       const bool asked_for = std::find(own.begin(), own.end(), token.id) != own.end();
       if (asked_for) stop_token_ = token.id;
       // Harnesses count on an entry for each token drawn.
-      if (options_.logprobs && options_.tells_end) logprobs_.push_back(describe(token, characters_));
-      if (asked_for && options_.include_stop) text += matcher_.push(decoder_.feed(token.id)).text;
+      const bool shown = asked_for && options_.include_stop;
+      if (options_.logprobs && (options_.tells_end || shown)) logprobs_.push_back(describe(token, characters_));
+      if (shown) text += matcher_.push(decoder_.feed(token.id)).text;
       break;
     }
     if (options_.logprobs) logprobs_.push_back(describe(token, characters_));

@@ -80,9 +80,10 @@ void take_request_id(const http::request& from, openai::common_request& into) {
 
 /// Names for a header field, without what could not stand in one.
 std::string list_of(const std::vector<std::string>& names) {
-  constexpr std::size_t bytes_max = 512;
+  constexpr std::size_t bytes_max = 512, name_bytes_max = 64;
   std::string out;
-  for (const auto& name : names) {
+  for (const auto& whole : names) {
+    const auto name = std::string_view(whole).substr(0, name_bytes_max);
     if (out.size() + name.size() > bytes_max) return out + ", ...";
     if (!out.empty()) out += ", ";
     for (const char c : name) out += c > ' ' && c < 0x7f && c != ',' ? c : '?';
@@ -288,7 +289,7 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
   if (!pieces) return protocols::unexpected(pieces.error());
   const auto& tokens = *options_.model.tokens;
   // A model without a template was trained on texts, which begin with these.
-  const bool begins = request.add_special_tokens || options_.model.chat->built_in();
+  const bool begins = request.says_special_tokens ? request.add_special_tokens : options_.model.chat->built_in();
   auto out = begins ? tokens.prefix() : std::vector<protocols::token_id>{};
   std::vector<gpu::model::tokenizer::fragment> fragments;
   std::size_t bytes = 0;

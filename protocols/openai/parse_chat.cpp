@@ -156,7 +156,9 @@ expected<chat_request, api_error> parse_chat(std::string_view text, const reques
     request.messages = parse_messages(body, limits, values, request);
     parse_template_fields(body, values, request);
     parse_tools(body, limits, values, request);
-    request.add_special_tokens = body.boolean("add_special_tokens").value_or(false);
+    const auto special = body.boolean("add_special_tokens");
+    request.says_special_tokens = special.has_value();
+    request.add_special_tokens = special.value_or(false);
     const bool logprobs = body.boolean("logprobs").value_or(false);
     const auto top = body.integer("top_logprobs", 0, limits.logprobs_max);
     if (top.value_or(0) > 0 && !logprobs) fail(invalid_value("top_logprobs", "'top_logprobs' needs 'logprobs': true."));

@@ -233,6 +233,9 @@ TEST_F(OpenaiEdgeChoices, WhatIsIgnoredIsNamedWhereThatIsWanted) {
       call("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}],"max_tokens":2,"foo":1})")
           ->whole.fields.find("X-Godwit-Ignored"),
       "foo");
+  EXPECT_EQ(complete(R"({"prompt":"x","max_tokens":2,")" + std::string(600, 'a') + R"(":1,"foo":1})")
+                ->whole.fields.find("X-Godwit-Ignored"),
+            std::string(64, 'a') + ", foo");
   EXPECT_FALSE(complete(R"({"prompt":"x","max_tokens":2})")->whole.fields.contains("X-Godwit-Ignored"));
   EXPECT_EQ(complete(R"({"prompt":"x","temperature":-1})")->whole.status, 400);
 }

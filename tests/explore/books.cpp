@@ -61,7 +61,10 @@ public:
       compare("headroom blocks", load_.headroom_blocks, headroom());
       if (continuous()) check_queued();
     }
-    if (continuous()) compare("waiting blocks", load_.waiting_blocks, wanted_in_queue_);
+    if (continuous())
+      compare("waiting blocks", load_.waiting_blocks, wanted_in_queue_);
+    else // what a request of a batch that stays as it is wants for all its answer is not in its status
+      within("waiting blocks", load_.waiting_blocks, wanted_in_queue_, std::uint64_t{waiting_} * load_.blocks_total);
     check_freeness();
     return out_;
   }

@@ -165,6 +165,12 @@ TEST(ChatRequest, TakesWhatOtherServersAnsweredAndHarnessesSend) {
             "messages[0].type");
 }
 
+TEST(ChatRequest, SaysWhetherSpecialTokensWereAskedFor) {
+  EXPECT_FALSE(chat("")->says_special_tokens);
+  EXPECT_TRUE(chat(R"("add_special_tokens":false)")->says_special_tokens);
+  EXPECT_FALSE(chat(R"("add_special_tokens":false)")->add_special_tokens);
+}
+
 TEST(ChatRequest, AnEffortIsForTheTemplate) {
   EXPECT_EQ(chat(R"("reasoning_effort":"high")")->template_hints.size(), 1U);
   EXPECT_EQ(chat(R"("reasoning_effort":null)")->template_hints.size(), 0U);

@@ -47,7 +47,8 @@ struct node_options {
   /// more instance itself if `provision_here`, otherwise there is none.
   std::shared_ptr<actors::provisioner> provisioner;
   bool provision_here = false;
-  std::uint32_t life = 0; ///< of this head, for the names that it orders of the provisioner; drawn, 0 in simulations
+  std::uint32_t life = 0; ///< of this head, for the names that it orders of the provisioner; with a provisioner whoever
+                          ///< makes the head draws it (runtime::entropy()); 0: names come again with the next head
   std::shared_ptr<trace_control> trace; ///< of this process; null: it records nothing
   /// Told every new topology, on the node's context; must only post or store.
   std::function<void(const topology&)> on_topology;
