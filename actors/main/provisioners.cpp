@@ -18,9 +18,9 @@ std::vector<std::string> inherited_environment(bool with_settings) {
   std::vector<std::string> out;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
-    // Our own files, and how many instances we began with: what is started is one more.
+    // Our own files and ports, and how many instances we began with: what is started is one more.
     if (variable.starts_with("GODWIT_TRACE_FILE=") || variable.starts_with("GODWIT_RUNTIME_READY_FILE=") ||
-        variable.starts_with("GODWIT_INSTANCES_COUNT="))
+        variable.starts_with("GODWIT_INSTANCES_COUNT=") || variable.starts_with("GODWIT_FABRIC_PORT="))
       continue;
     if (with_settings || !variable.starts_with("GODWIT_")) out.emplace_back(variable);
   }

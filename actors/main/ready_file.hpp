@@ -3,13 +3,14 @@
 #include <godwit/runtime/log/logger.hpp>
 
 #include <string>
+#include <system_error>
 
 namespace godwit::main {
 
 /// A file that is there while this process takes requests, for whoever cannot ask it otherwise: the probe of a
 /// container or a script. It holds the process id. It appears whole, by renaming, and goes with its object; only a
-/// killed process leaves one, which the next one removes when it begins. What cannot be written or removed is said in
-/// the log.
+/// killed process leaves one, which the next one removes when it begins; a living process's is left alone. What cannot
+/// be written or removed is said in the log once, and tried again.
 class ready_file {
 public:
   /// Empty: there is none.
@@ -22,11 +23,13 @@ public:
   void set(bool ready);
 
 private:
-  void write() const;
-  void remove() const;
+  [[nodiscard]] bool write();
+  [[nodiscard]] bool remove();
+  [[nodiscard]] bool failed(const char* doing, const std::error_code& failure);
   std::string path_;
   runtime::log::logger log_;
   bool ready_ = false;
+  bool told_ = false; ///< of the failure that is being tried again
 };
 
 } // namespace godwit::main

@@ -474,6 +474,8 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
       return "fabric.listen: '" + settings.fabric.listen +
              "' is no address that other processes can be told, such as 127.0.0.1 or this machine's own";
     const auto six = [](const std::string& address) { return address.find(':') != std::string::npos; };
+    if (settings.fabric.port != 0 && settings.fabric.transports != "tcp")
+      return "fabric.port: only where fabric.transports is tcp can the ports be fixed";
     const auto& told = settings.fabric.advertise;
     if (!told.empty() && (!is_address(told) || six(told) != six(settings.fabric.listen)))
       return "fabric.advertise: '" + told + "' is no address of the family of fabric.listen, " +

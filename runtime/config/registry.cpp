@@ -238,8 +238,9 @@ problems registry::load_environment(std::span<const std::pair<std::string, std::
     if (std::find(allowed_variables_.begin(), allowed_variables_.end(), name) != allowed_variables_.end()) continue;
     const auto s =
         std::find_if(settings_.begin(), settings_.end(), [&n = name](const setting& x) { return x.variable == n; });
+    // A service called godwit-fabric has the name of fabric.port, and a value that is none.
+    if ((s == settings_.end() || name.ends_with("_PORT")) && of_a_kubernetes_service(name, text_of)) continue;
     if (s == settings_.end()) {
-      if (of_a_kubernetes_service(name, text_of)) continue;
       const auto near = nearest(name, known);
       found.push_back("unknown environment variable " + name + (near.empty() ? "" : "; did you mean " + near + "?"));
     } else if (auto wrong = set(s->name, text_of, {source::environment, name})) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <vector>
 
@@ -132,6 +133,9 @@ public:
   void flush() override { (void)flushed(); }
   [[nodiscard]] std::string reopen() override {
     if (file_.empty()) return backend::reopen();
+    std::error_code ignored; // opening a pipe that nobody reads would wait
+    if (std::filesystem::exists(file_, ignored) && !std::filesystem::is_regular_file(file_, ignored))
+      return file_ + " is no regular file";
     auto to = open_sink(file_);
     if (auto* wrong = std::get_if<open_error>(&to)) return std::move(wrong->message);
     sink_->write_to(std::get<spdlog::sink_ptr>(std::move(to)));

@@ -18,12 +18,26 @@ while IFS=$'\t' read -r -a words; do
     echo "kubernetes.yaml: godwit refuses: ${words[*]}" >&2
     exit 1
   }
+  if [[ ${words[0]} == node && " ${words[*]} " != *" --join="* ]]; then
+    echo "kubernetes.yaml: a node joins nobody" >&2
+    exit 1
+  fi
   count=$((count + 1))
 done <<<"$lists"
 ((count == 2)) || {
   echo "kubernetes.yaml: $count command lines instead of 2" >&2
   exit 1
 }
+
+# The units' settings are in files of their own.
+for unit in *.service; do
+  read -r -a words < <(sed -n 's#^ExecStart=/usr/local/bin/godwit ##p' "$unit" | sed 's# --config [^ ]*##')
+  "$godwit" "${words[@]}" --print-config >/dev/null
+  if [[ ${words[0]} == node && " ${words[*]} " != *" --join "* ]]; then
+    echo "$unit: a node joins nobody" >&2
+    exit 1
+  fi
+done
 
 mapfile -t words < <(sed -n 's/^CMD \[\(.*\)\]$/\1/p' Dockerfile | tr -d '" ' | tr ',' '\n')
 "$godwit" "${words[@]}" --print-config >/dev/null

@@ -5,8 +5,11 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/system/system_error.hpp>
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace godwit::transport::ucx {
@@ -42,12 +45,19 @@ core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(opt
 }
 
 void core::listen_for_streams() {
-  streams_ = std::make_unique<stream_listener>(
-      io_, shared_.options.listen, static_cast<std::uint16_t>(shared_.options.port == 0 ? 0 : shared_.options.port + 1),
-      shared_.options.connect_timeout, [this](connection of, stream_socket::protocol::socket socket) {
-        receiver_.arrived(of, std::make_shared<stream_socket>(std::move(socket), shared_.wake));
-        schedule();
-      });
+  const auto& options = shared_.options;
+  const auto port = static_cast<std::uint16_t>(options.port == 0 ? 0 : options.port + 1);
+  try {
+    streams_ = std::make_unique<stream_listener>(
+        io_, options.listen, port, options.connect_timeout,
+        [this](connection of, stream_socket::protocol::socket socket) {
+          receiver_.arrived(of, std::make_shared<stream_socket>(std::move(socket), shared_.wake));
+          schedule();
+        });
+  } catch (const boost::system::system_error& failure) {
+    throw std::runtime_error("listening for streams at " + options.listen + ":" + std::to_string(port) + ": " +
+                             failure.code().message());
+  }
   shared_.streams = streams_.get();
 }
 

@@ -107,6 +107,7 @@ TEST(ConfigRegistry, WhatKubernetesSaysOfAServiceIsNoSetting) {
                                                     {"GODWIT_SERVICE_PORT", "8000"},
                                                     {"GODWIT_SERVICE_PORT_HTTP", "8000"},
                                                     {"GODWIT_PORT", "tcp://10.0.0.1:8000"},
+                                                    {"GODWIT_HTTP_PORT", "tcp://10.0.0.1:8000"},
                                                     {"GODWIT_PORT_8000_TCP", "tcp://10.0.0.1:8000"},
                                                     {"GODWIT_PORT_8000_TCP_ADDR", "10.0.0.1"},
                                                     {"GODWIT_HEAD_PORT_7070_TCP_PROTO", "tcp"}}),
