@@ -132,10 +132,11 @@ void read_window(const json_reader& in, config& out) {
       out.sliding_window = in.count("sliding_window", 1, positions_limit);
     else if (!in.has_key("sliding_window"))
       out.sliding_window = mistral_default_window;
-  } else if (out.kind != family::llama && in.flag("use_sliding_window", false) && in.has("sliding_window")) {
-    const auto window = in.count("sliding_window", 1, positions_limit);
-    // In Qwen2 and Qwen3 only the layers from max_window_layers on use the window.
-    const auto first = in.count("max_window_layers", 0, positions_limit, out.layers);
+  } else if (out.kind != family::llama && in.flag("use_sliding_window", false) &&
+             (in.has("sliding_window") || !in.has_key("sliding_window"))) {
+    const auto window = in.count("sliding_window", 1, positions_limit, 4096);
+    // In Qwen2 and Qwen3 only the layers from max_window_layers on use the window. Both as transformers has them.
+    const auto first = in.count("max_window_layers", 0, positions_limit, 28);
     if (first == 0)
       out.sliding_window = window;
     else if (first < out.layers)

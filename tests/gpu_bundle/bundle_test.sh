@@ -95,6 +95,7 @@ checks 0 --only gpu_good_test --only 'racecheck of gpu_good'
 expect '2 passed, 0 failed, 0 skipped' "$folder/said"
 [[ $(find "$folder/results" -type f | grep -cv '\.md$\|\.tar\.gz$') == 0 ]] || fail "beside reports and archives there is more"
 checks 2 --only nonsense
+checks 2 --only gpu_good_test --only nonsense
 checks 2 --nonsense
 checks 0 --list
 expect '^memcheck of gpu_bad$' "$folder/said"

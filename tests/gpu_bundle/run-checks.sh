@@ -13,7 +13,7 @@ usage: run-checks.sh [--only TEXT] [--limit SECONDS] [--cublas DIR] [--results D
   --limit SECONDS  for each check, where its own limit is longer
   --cublas DIR     where this machine has libcublasLt (found by itself in /usr/local/cuda*, ldconfig, and Python's nvidia
                    packages)
-  --results DIR    where the report, all output and an archive of it go (default: results/ beside this script)
+  --results DIR    where the report, an archive with all output, and what a running check has said so far go (default: results/ beside this script)
   --list           names and commands of the checks, nothing else
 
 What the machine needs: README.md beside this script.
@@ -71,8 +71,14 @@ while IFS=$'\t' read -r name limit need command; do
   if [[ -n $limit_max ]] && ((limit_max < limit)); then limit=$limit_max; fi
   names+=("$name") limits+=("$limit") needs+=("$need") commands+=("$command")
 done <"$here/checks.tsv"
+for one in ${wanted[@]+"${wanted[@]}"}; do
+  if ! grep -v '^#' "$here/checks.tsv" | cut -f1 | grep -qF -- "$one"; then
+    echo "no check has '$one' in its name" >&2
+    exit 2
+  fi
+done
 ((${#names[@]})) || {
-  echo "no check has '$only' in its name" >&2
+  echo "there are no checks" >&2
   exit 2
 }
 if ((list)); then
@@ -166,7 +172,7 @@ done
 slug() { printf '%s' "$1" | tr -c 'A-Za-z0-9_' '-' | tr -s '-' | sed 's/^-//; s/-$//'; }
 stamp=$today-$(slug "${gpu:-no-gpu}")${only:+-$(slug "$only")}
 mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 1
-work=$(mktemp -d "${TMPDIR:-/tmp}/gpu-logs.XXXXXX") || exit 1 # the archive has them: some machines give few files back
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpu-logs.XXXXXX") || exit 1 # what has run: the archive has it, since some machines give few files back
 temporary+=("$work")
 logs=$work/$stamp
 mkdir -p "$logs" || exit 1
@@ -222,7 +228,8 @@ first_reason() { grep -m1 -iE "$1" "$2" | cut -c1-160 | tr '|' '/' || true; }
 
 run_check() {
   local name=$1 limit=$2 need=$3 command=$4 log status started words tests missed
-  log=$logs/$(slug "$name").log
+  # Beside the report while it runs: what the machine cuts off is not in the archive.
+  log=$results/$stamp.running.log
   if [[ -z $gpu ]]; then
     skipped=$((skipped + 1))
     note "$name" skipped 0 - "skipped: no GPU"
@@ -241,6 +248,8 @@ run_check() {
   started=$SECONDS
   (cd "$home" && timeout --kill-after=10 "$limit" bash -c "$command") >"$log" 2>&1
   status=$?
+  mv "$log" "$logs/$(slug "$name").log"
+  log=$logs/$(slug "$name").log
   tests=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests*\.$/\1/p' "$log" | tail -1)
   if ((status == 77)) || { ((status == 0)) && [[ $tests == 0 ]] && grep -q '^\[  SKIPPED \]' "$log"; } ||
     { ((status == 0)) && grep -q '^{"skipped"' "$log"; }; then

@@ -178,8 +178,11 @@ void measure(session& out, const served_model& model, setup where, double share,
   for (int i = 0; i < rounds; ++i) {
     std::fprintf(stderr, "bench_migration: %s, %s, round %d\n", to_string(where), name.c_str(), i + 1);
     // A new one, or its requests would be several times as long in the end.
-    scene all(model, where, share, one_core, moved);
-    migrating.take(all, migrating_time, [&] { return all.migrating(); });
+    {
+      scene all(model, where, share, one_core, moved);
+      migrating.take(all, migrating_time, [&] { return all.migrating(); });
+    }
+    scene all(model, where, share, one_core, moved); // another one: the first may have filled its pool
     copying.take(all, copying_time, [&] { return all.copying(); });
   }
   std::fprintf(stderr, "bench_migration: %s, %s: %s\n", to_string(where), name.c_str(), migrating.spread().c_str());
