@@ -325,9 +325,9 @@ TEST(ApiRequest, NamesWhatIsKnownButNotSupported) {
   }
   for (const std::string field : {R"("suffix":"x")", R"("prompt_embeds":"x")"})
     EXPECT_EQ(completion(field).error().param, field.substr(1, field.find('"', 1) - 1));
-  for (const std::string field :
-       {R"("tool_choice":"required")", R"("functions":[{}])", R"("modalities":["audio"])", R"("audio":{})",
-        R"("reasoning_effort":"low")", R"("chat_template":"x")", R"("continue_final_message":true)", R"("echo":true)"})
+  for (const std::string field : {R"("tool_choice":"required")", R"("functions":[{}])", R"("modalities":["audio"])",
+                                  R"("audio":{})", R"("reasoning_effort":"much")", R"("include_reasoning":false)",
+                                  R"("chat_template":"x")", R"("continue_final_message":true)", R"("echo":true)"})
     EXPECT_EQ(chat(field).error().param, field.substr(1, field.find('"', 1) - 1));
 }
 
