@@ -70,7 +70,7 @@ std::size_t count(const std::string& in, const std::string& what) {
 
 /// An answer of one choice that is fed with text.
 struct answer_under_test {
-  explicit answer_under_test(bool stream, openai::tool_format format, bool by_calls = true)
+  explicit answer_under_test(bool stream, openai::tool_format format, bool by_calls = true, bool short_ids = false)
       : tokens(embedded_tokens()) {
     actors::openai_answer_options how;
     how.endpoint = openai::chunk_writer::endpoint::chat;
@@ -82,6 +82,7 @@ struct answer_under_test {
     text.tools = format;
     text.calls.function = "weather";
     text.told_by_calls = by_calls;
+    text.short_call_ids = short_ids;
     text.id = "chatcmpl-1";
     choice = std::make_shared<actors::openai_choice>(answer, std::move(text));
     answer->set_choices({choice});
@@ -179,17 +180,23 @@ TEST(OpenaiAnswerTools, ANamedFunctionsAnswerIsItsArguments) {
   EXPECT_THAT(one.exchange->whole.body, HasSubstr("\"finish_reason\":\"stop\""));
 }
 
-TEST(OpenaiAnswerTools, MistralsIdsHaveNineLettersAndDigits) {
-  answer_under_test one(false, openai::tool_format::mistral);
-  if (!one.tokens) GTEST_SKIP();
-  one.say("[TOOL_CALLS] [{\"name\": \"weather\", \"arguments\": {}}]");
-  const auto& body = one.exchange->whole.body;
-  const auto at = body.find("\"tool_calls\":[{\"id\":\"");
-  ASSERT_NE(at, std::string::npos) << body;
-  const auto id = body.substr(at + 21, body.find('"', at + 21) - at - 21);
-  EXPECT_EQ(id.size(), 9U);
-  EXPECT_EQ(id.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"), std::string::npos)
-      << id;
+TEST(OpenaiAnswerTools, MistralsIdsHaveNineLettersAndDigitsAlsoWhereACallIsForced) {
+  const std::pair<openai::tool_format, const char*> answers[] = {
+      {openai::tool_format::mistral, "[TOOL_CALLS] [{\"name\": \"weather\", \"arguments\": {}}]"},
+      {openai::tool_format::list, "[{\"name\": \"weather\", \"parameters\": {}}]"},
+      {openai::tool_format::arguments, "{}"}};
+  for (const auto& [format, text] : answers) {
+    answer_under_test one(false, format, true, true);
+    if (!one.tokens) GTEST_SKIP();
+    one.say(text);
+    const auto& body = one.exchange->whole.body;
+    const auto at = body.find("\"tool_calls\":[{\"id\":\"");
+    ASSERT_NE(at, std::string::npos) << body;
+    const auto id = body.substr(at + 21, body.find('"', at + 21) - at - 21);
+    EXPECT_EQ(id.size(), 9U);
+    EXPECT_EQ(id.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"), std::string::npos)
+        << id;
+  }
 }
 
 } // namespace godwit::test

@@ -79,7 +79,7 @@ TEST_F(FileBackend, ARenamedFileIsLeftWhenItIsOpenedAnew) {
 
   std::filesystem::remove(settings.file);
   std::filesystem::create_directory(settings.file);
-  EXPECT_THAT(log.reopen(), HasSubstr("cannot write the log file"));
+  EXPECT_THAT(log.reopen(), HasSubstr("is no regular file"));
   const auto nowhere = logger(std::get<std::shared_ptr<backend>>(open_file({})), level_filter(level::info));
   EXPECT_EQ(nowhere.reopen(), "the log goes to no file");
 }
