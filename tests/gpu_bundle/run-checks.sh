@@ -67,7 +67,7 @@ is_wanted() {
   return 1
 }
 while IFS=$'\t' read -r name limit need command; do
-  [[ -n $name && $name != \#* ]] && is_wanted "$name" || continue
+  if [[ -z $name || $name == \#* ]] || ! is_wanted "$name"; then continue; fi
   if [[ -n $limit_max ]] && ((limit_max < limit)); then limit=$limit_max; fi
   names+=("$name") limits+=("$limit") needs+=("$need") commands+=("$command")
 done <"$here/checks.tsv"

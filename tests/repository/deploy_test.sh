@@ -5,6 +5,7 @@ godwit=$1
 cd "$(dirname "$0")/../../examples/deploy"
 
 # What the machine would put in, and the model that every build has.
+# shellcheck disable=SC2016 # Kubernetes' own words
 filled() { sed -e 's/\$(POD_IP)/127.0.0.1/; s/\$(POD_NAME)/member-1/; s#^/model$#default#'; }
 
 # The argument lists of kubernetes.yaml, one line a list, words apart by tabs.

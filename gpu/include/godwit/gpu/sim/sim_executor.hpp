@@ -42,10 +42,10 @@ inline constexpr std::uint64_t sim_block_bytes = protocols::tokens_per_block * s
 /// nothing.
 ///
 /// Its tokens still are what a model's would be: a function of the request's tokens so far, how it is sampled and the
-/// index, and of nothing else. They come out of a simulated KV pool (for each slot a hash of all tokens up to it), so whoever
-/// mixes up blocks gets other answers. K of layer 0 of a block is those hashes, so that KV can be moved; all other
-/// regions are empty. (`sim_memory::none` gives that up for speed.) `timers` must outlive the executor and call on the
-/// thread that uses it, as a simulated world does.
+/// index, and of nothing else. They come out of a simulated KV pool (for each slot a hash of all tokens up to it), so
+/// whoever mixes up blocks gets other answers. K of layer 0 of a block is those hashes, so that KV can be moved; all
+/// other regions are empty. (`sim_memory::none` gives that up for speed.) `timers` must outlive the executor and call
+/// on the thread that uses it, as a simulated world does.
 [[nodiscard]] std::unique_ptr<executor> make_sim_executor(executor_info info, latency_model latency,
                                                           runtime::async::timer_source& timers, sim_model model = {});
 

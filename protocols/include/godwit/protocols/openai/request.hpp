@@ -120,7 +120,7 @@ enum class tool_choice : std::uint8_t { none, automatic, required, named };
 
 struct chat_request : common_request {
   std::vector<chat_message> messages; ///< at least one
-  bool says_special_tokens = false; ///< `add_special_tokens` is the client's word, not what there is without it
+  bool says_special_tokens = false;   ///< `add_special_tokens` is the client's word, not what there is without it
   bool add_generation_prompt = true;
   bool continue_final_message = false; ///< the answer goes on where the last message ends
   jinja::value tools;                  ///< the list as the client sent it; undefined: none
