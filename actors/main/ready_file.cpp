@@ -2,14 +2,24 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <system_error>
 #include <utility>
 
-#include <cerrno>
-#include <csignal>
 #include <unistd.h>
 
 namespace godwit::main {
+
+namespace {
+
+/// Whether a living process runs this program: another one may have got the number of one that was killed.
+bool is_one_of_us(pid_t process) {
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/" + std::to_string(process) + "/exe", ignored);
+  return !program.empty() && program == std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+
+} // namespace
 
 ready_file::ready_file(std::string path, runtime::log::logger log) : path_(std::move(path)), log_(std::move(log)) {
   (void)remove();
@@ -44,8 +54,7 @@ bool ready_file::write() {
 bool ready_file::remove() {
   if (path_.empty()) return true;
   pid_t owner = 0;
-  if (std::ifstream file(path_); file >> owner && owner > 0 && owner != ::getpid())
-    if (::kill(owner, 0) == 0 || errno == EPERM) return true; // a living process's, which has the same settings
+  if (std::ifstream file(path_); file >> owner && owner != ::getpid() && is_one_of_us(owner)) return true;
   std::error_code failure;
   std::filesystem::remove(path_, failure);
   return !failure || failed("remove", failure);
