@@ -1,14 +1,16 @@
 #include <godwit/runtime/actor_system.hpp>
 
 #include "actor/actor_core.hpp"
+#include "actor/connection.hpp"
 #include "actor/engine.hpp"
 #include "actor/interface_check.hpp"
+#include "actor/multiplexer.hpp"
 #include "actor/outside_asker.hpp"
 #include "actor/protocol.hpp"
-#include "actor/reachable.hpp"
 #include "actor/references.hpp"
 
 #include <caf/actor_cast.hpp>
+#include <caf/io/basp_broker.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
 
@@ -29,7 +31,7 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
                                        ? caf::atom("sharing")
                                        : caf::atom("stealing"));
     if (!settings.network) return;
-    config.load<caf::io::middleman>();
+    config.load<caf::io::middleman, detail::multiplexer>();
     config.set("middleman.heartbeat-interval", caf::timespan{settings.heartbeat_interval});
     config.set("middleman.connection-timeout", caf::timespan{settings.connection_timeout});
   };
@@ -38,17 +40,21 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
   return out;
 }
 
-/// caf::io::middleman::remote_actor, which would wait for ever where the peer accepts and does not speak; or, with
-/// heartbeats, give up at the first of them, which comes too early for a peer that is merely busy. `host` is an address
-/// that accepts connections: CAF's one thread waits for the others without a bound.
-caf::expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const std::string& host, std::uint16_t port,
-                                             std::chrono::steady_clock::time_point deadline) {
-  caf::expected<caf::strong_actor_ptr> out{caf::sec::request_timeout};
+/// What caf::io::middleman::remote_actor does, within a bound.
+async::expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const std::string& host, std::uint16_t port,
+                                               std::chrono::steady_clock::time_point deadline) {
+  auto& middleman = system.middleman();
+  const auto broker = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   caf::scoped_actor self{system};
+  caf::expected<caf::strong_actor_ptr> out{caf::sec::request_timeout};
+  // A connection without a word from beyond is given up at the first heartbeat, which comes too early for a peer that
+  // is merely busy.
   do {
+    const auto socket = detail::open_connection(host, port, deadline);
+    if (!socket) return socket.error();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    self->request(system.middleman().actor_handle(), std::max(left, std::chrono::milliseconds{1}),
-                  caf::connect_atom::value, host, port)
+    self->request(broker, std::max(left, std::chrono::milliseconds{1}), caf::connect_atom::value,
+                  middleman.backend().new_scribe(*socket), port)
         .receive(
             [&](const caf::node_id&, caf::strong_actor_ptr& whom, const std::set<std::string>&) {
               if (whom)
@@ -58,7 +64,8 @@ caf::expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const st
             },
             [&](caf::error& why) { out = std::move(why); });
   } while (!out && out.error() == caf::sec::connection_timeout && std::chrono::steady_clock::now() < deadline);
-  return out;
+  if (!out) return async::error{async::error_code::down, system.render(out.error())};
+  return std::move(*out);
 }
 
 } // namespace
@@ -106,11 +113,8 @@ async::expected<actor_ref> actor_system::remote_actor(const std::string& host, s
   if (!engine_->system().has_middleman()) return async::error{error_code::unsupported, "this system has no network"};
   engine_->register_types(types);
   const auto place = host + ":" + std::to_string(port);
-  const auto address = detail::reachable_address(host, port, deadline);
-  if (!address) return async::error{address.error().code, "no actor at " + place + ": " + address.error().message};
-  auto found = connect(engine_->system(), *address, port, deadline);
-  if (!found)
-    return async::error{error_code::down, "no actor at " + place + ": " + engine_->system().render(found.error())};
+  auto found = connect(engine_->system(), host, port, deadline);
+  if (!found) return async::error{found.error().code, "no actor at " + place + ": " + found.error().message};
   auto ref = detail::reference(std::move(*found));
   async::expected<detail::interface_description> known{async::error{}};
   ask_and_wait(

@@ -277,6 +277,55 @@ TEST(Network, APlaceThatDropsWhatIsSentIsGivenUpInTimeAndHoldsUpNobody) {
   ::close(listener);
 }
 
+/// Occupies its thread.
+class drowsy final : public actor<interface<void(poke)>> {
+public:
+  using actor::actor;
+  behavior_of<interface_type> make_behavior() override {
+    return {[](const poke&) { std::this_thread::sleep_for(5ms); }};
+  }
+};
+
+// CAF calls a connection by its descriptor, which the system gives to the next one at once, and tidies up after one
+// that has ended a while later, when its threads are busy: a port scan, a check of health or an operator's command may
+// end in such a moment.
+TEST(Network, WhoConnectsAndGoesAwayDoesNotEndTheNextConnection) {
+  auto settings = networked();
+  settings.worker_threads = 1;
+  actor_system a{settings};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  std::jthread keeps_busy([&, sleeper = a.spawn<drowsy>()](const std::stop_token& over) {
+    actor_system other{networked()};
+    const auto r = other.remote<remote_interface>("127.0.0.1", *port);
+    while (r && !over.stop_requested()) {
+      a.tell(sleeper, poke{});
+      (void)other.ask(*r, 5s, question{way::value, 40});
+    }
+  });
+  std::jthread passers_by([&](const std::stop_token& over) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(*port);
+    while (!over.stop_requested()) {
+      const int one = ::socket(AF_INET, SOCK_STREAM, 0);
+      (void)::connect(one, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+      ::close(one);
+      std::this_thread::sleep_for(100us);
+    }
+  });
+  for (int i = 0; i < 30; ++i) {
+    actor_system b{networked()};
+    const auto r = b.remote<remote_interface>("127.0.0.1", *port);
+    ASSERT_TRUE(r) << i << ": " << to_string(r.error());
+    for (int j = 0; j < 5; ++j) {
+      const auto x = b.ask(*r, 5s, question{way::value, 40});
+      ASSERT_TRUE(x) << i << ", " << j << ": " << to_string(x.error());
+    }
+  }
+}
+
 TEST(Network, AHostIsFoundByItsNameToo) {
   actor_system a{networked()};
   actor_system b{networked()};

@@ -1,7 +1,6 @@
-#include "actor/reachable.hpp"
+#include "actor/connection.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <limits>
@@ -40,11 +39,10 @@ public:
       ::close(fd);
     } else { // one that is there at once is writable at once
       open_.push_back({fd, POLLOUT, 0});
-      whom_.push_back(&to);
     }
   }
-  /// Null: none, see `error`.
-  [[nodiscard]] const addrinfo* wait(std::chrono::steady_clock::time_point deadline) {
+  /// The first that is accepted, which is the caller's; -1: none, see `error`.
+  [[nodiscard]] int wait(std::chrono::steady_clock::time_point deadline) {
     while (!open_.empty()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
       const auto ms = std::clamp<std::int64_t>(left.count(), 0, std::numeric_limits<int>::max());
@@ -52,7 +50,7 @@ public:
       if (ready < 0 && errno == EINTR) continue;
       if (ready <= 0) {
         error_ = ready == 0 ? ETIMEDOUT : errno;
-        return nullptr;
+        return -1;
       }
       for (std::size_t i = 0; i < open_.size();) {
         if (open_[i].revents == 0) {
@@ -62,27 +60,26 @@ public:
         int failure = 0;
         socklen_t size = sizeof failure;
         ::getsockopt(open_[i].fd, SOL_SOCKET, SO_ERROR, &failure, &size);
-        if (failure == 0) return whom_[i];
-        error_ = failure;
-        ::close(open_[i].fd);
+        const int fd = open_[i].fd;
         open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
-        whom_.erase(whom_.begin() + static_cast<std::ptrdiff_t>(i));
+        if (failure == 0) return fd;
+        error_ = failure;
+        ::close(fd);
       }
     }
-    return nullptr;
+    return -1;
   }
   [[nodiscard]] std::string error() const { return std::generic_category().message(error_); }
 
 private:
   std::vector<pollfd> open_;
-  std::vector<const addrinfo*> whom_; // of each
   int error_ = EADDRNOTAVAIL;
 };
 
 } // namespace
 
-async::expected<std::string> reachable_address(const std::string& host, std::uint16_t port,
-                                               std::chrono::steady_clock::time_point deadline) {
+async::expected<int> open_connection(const std::string& host, std::uint16_t port,
+                                     std::chrono::steady_clock::time_point deadline) {
   const auto down = [](std::string why) { return async::error{async::error_code::down, std::move(why)}; };
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -94,14 +91,9 @@ async::expected<std::string> reachable_address(const std::string& host, std::uin
   attempts all;
   std::size_t count = 0;
   for (const auto* one = found; one != nullptr && count < addresses_max; one = one->ai_next, ++count) all.begin(*one);
-  const auto* whom = all.wait(deadline);
-  if (whom == nullptr) return down(all.error());
-  std::array<char, NI_MAXHOST> name{};
-  if (const int failure =
-          ::getnameinfo(whom->ai_addr, whom->ai_addrlen, name.data(), name.size(), nullptr, 0, NI_NUMERICHOST);
-      failure != 0)
-    return down(::gai_strerror(failure));
-  return std::string(name.data());
+  const int fd = all.wait(deadline);
+  if (fd < 0) return down(all.error());
+  return fd;
 }
 
 } // namespace godwit::runtime::detail

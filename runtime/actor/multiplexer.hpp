@@ -1,0 +1,23 @@
+#pragma once
+
+#include <caf/io/network/default_multiplexer.hpp>
+
+#include <atomic>
+
+namespace godwit::runtime::detail {
+
+/// CAF's loop over its connections, with descriptors that are not given to the next connection at once. CAF 0.17 calls
+/// a connection by its descriptor, and forgets one that has ended only after the messages that came before, when its
+/// workers get to them. A connection that is accepted meanwhile mostly has the same descriptor: it would be forgotten
+/// instead, and all actors beyond it would be down for this side while it stays open.
+class multiplexer final : public caf::io::network::default_multiplexer {
+public:
+  using default_multiplexer::default_multiplexer;
+  /// `socket` is closed with the connection, or before, in favour of a copy with a number of its own.
+  caf::io::scribe_ptr new_scribe(caf::io::network::native_socket socket) override;
+
+private:
+  std::atomic<int> next_{0};
+};
+
+} // namespace godwit::runtime::detail
