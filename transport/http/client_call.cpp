@@ -144,6 +144,7 @@ awaitable<client_call::failure> client_call::exchange() {
   const auto bytes = serialize_request(request_.method, url_.target, url_.authority(), request_.fields, request_.body);
   const auto [sent, n] = co_await asio::async_write(*socket_, asio::buffer(bytes), as_value);
   if (closed_) co_return failed(client_error_kind::closed, {});
+  head_bytes_ = 0;
   // A server that refuses a body answers and closes while we still write, so a failed write is followed by reading.
   while (true) {
     auto p = parser();
@@ -155,7 +156,7 @@ awaitable<client_call::failure> client_call::exchange() {
     auto problem = co_await read(p, reusable);
     if (problem && sent && !heard_) co_return failed(client_error_kind::closed, sent);
     if (problem) co_return problem;
-    if (p.get().result_int() / 100 == 1) continue; // 100 Continue and its like announce the answer
+    if (interim(p)) continue;
     if (reusable && !sent) give_back();
     co_return std::nullopt;
   }
@@ -165,12 +166,19 @@ awaitable<client_call::failure> client_call::read(parser& p, bool& reusable) {
   auto told = false;
   while (true) {
     auto ec = error_code();
-    if (in_.size() > 0) in_.consume(p.put(in_.data(), ec));
+    if (in_.size() > 0) {
+      const auto of_head = !p.is_header_done();
+      const auto n = p.put(in_.data(), ec);
+      in_.consume(n);
+      // The parser's own limit forgets the lines that it has taken, and the interim answers before this one.
+      if (of_head && (!p.is_header_done() || interim(p))) head_bytes_ += n;
+      if (head_bytes_ > settings_.header_bytes_max) ec = beast::error::header_limit;
+    }
     if (ec && ec != beast::error::need_more) co_return failed(client_error_kind::protocol, ec);
-    // A chunk's extension, or trailers, that do not end.
     if (in_.size() > std::size_t{settings_.header_bytes_max} + 64 * 1024)
-      co_return failed(client_error_kind::protocol, beast::error::buffer_overflow);
-    if (p.is_header_done() && !told && p.get().result_int() / 100 != 1) {
+      co_return fail(client_error_kind::protocol,
+                     "a chunk's line, or the fields behind the answer's body, are too long");
+    if (p.is_header_done() && !told && !interim(p)) {
       told = true;
       auto fields = headers();
       for (const auto& f : p.get().base())
@@ -197,6 +205,8 @@ awaitable<client_call::failure> client_call::read(parser& p, bool& reusable) {
   reusable = p.keep_alive() && !p.need_eof() && in_.size() == 0;
   co_return std::nullopt;
 }
+
+bool client_call::interim(const parser& p) { return p.get().result_int() / 100 == 1; }
 
 bool client_call::take_idle() {
   const auto found = lane_.idle.find(url_.authority());

@@ -10,6 +10,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,6 +63,8 @@ private:
   awaitable<failure> connect();
   awaitable<failure> exchange();
   awaitable<failure> read(parser& p, bool& reusable);
+  /// Once its header is done: 100 Continue and its like announce the answer.
+  [[nodiscard]] static bool interim(const parser& p);
   bool take_idle();
   void give_back();
   void expect_within(std::chrono::milliseconds d);
@@ -83,6 +86,7 @@ private:
   deadline deadline_;
   std::chrono::steady_clock::time_point total_at_ = std::chrono::steady_clock::time_point::max();
   boost::beast::flat_buffer in_;
+  std::size_t head_bytes_ = 0; // taken of the head, and of interim answers
   std::optional<client_error_kind> closed_;
   bool reused_ = false;
   bool heard_ = false; // a byte of the answer has come

@@ -97,12 +97,16 @@ awaitable<bool> session::read_header(parser& p) {
   idle_ = false;
   deadline_.in(core_->settings.header_timeout);
   auto begun = false;
+  auto taken = std::size_t{0}; // the parser's own limit forgets the lines that it has taken
   while (!p.is_header_done()) {
     if (!begun) skip_empty_lines(in_);
     auto ec = error_code();
     if (in_.size() > 0) {
       begun = true;
-      in_.consume(p.put(in_.data(), ec));
+      const auto n = p.put(in_.data(), ec);
+      in_.consume(n);
+      taken += n;
+      if (taken > core_->settings.header_bytes_max) ec = beast::error::header_limit;
     }
     if (ec && ec != beast::error::need_more) {
       auto head = request();

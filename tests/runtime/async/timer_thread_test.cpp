@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 #include <string>
+#include <thread>
 
 namespace godwit::runtime::async {
 namespace {
@@ -35,6 +36,55 @@ TEST(TimerThread, DropsWhatIsCancelledOrLeftOver) {
     EXPECT_FALSE(timers.cancel(id));
     timers.call_after(1h, [&] { ++calls; });
   }
+  EXPECT_EQ(calls, 0);
+}
+
+void wait_until_past(const timer_thread& timers, std::chrono::nanoseconds time) {
+  while (timers.now() <= time) std::this_thread::sleep_for(1ms);
+}
+
+/// Holds up the thread, as a process that is stopped would be, until the time that `meanwhile` returns is past.
+template <class Function> void stand_still(timer_thread& timers, Function meanwhile) {
+  std::promise<void> held, go_on;
+  timers.call_after(0ms, [&held, wait = go_on.get_future().share()] {
+    held.set_value();
+    wait.get();
+  });
+  held.get_future().get();
+  wait_until_past(timers, meanwhile());
+  go_on.set_value();
+}
+
+TEST(TimerThread, WhatFellDueWhileItStoodStillIsCalledOnceEachInOrder) {
+  std::string out;
+  {
+    std::promise<void> all;
+    timer_thread timers;
+    stand_still(timers, [&] {
+      timers.call_after(100ms, [&] { out += 'c'; });
+      timers.call_after(0ms, [&] { out += 'a'; });
+      timers.call_after(50ms, [&] { out += 'b'; });
+      timers.call_after(100ms, [&] { all.set_value(); });
+      return timers.now() + 100ms;
+    });
+    all.get_future().get();
+  }
+  EXPECT_EQ(out, "abc");
+}
+
+TEST(TimerThread, WhatIsOverdueCanStillBeCancelled) {
+  std::atomic<int> calls{0};
+  std::promise<void> later;
+  timer_thread timers;
+  stand_still(timers, [&] {
+    const auto id = timers.call_after(0ms, [&] { ++calls; });
+    timers.call_after(0ms, [&] { later.set_value(); });
+    const auto due = timers.now();
+    wait_until_past(timers, due);
+    EXPECT_TRUE(timers.cancel(id));
+    return due;
+  });
+  later.get_future().get();
   EXPECT_EQ(calls, 0);
 }
 

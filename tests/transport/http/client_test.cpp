@@ -246,6 +246,51 @@ TEST(HttpClient, GarbageIsAProtocolError) {
   EXPECT_EQ(error_of(c.fetch(get_from(s.url()))).kind, client_error_kind::protocol);
 }
 
+// What there is no end to is bounded, but for a body, which is handed on as it comes.
+TEST(HttpClient, AnAnswerWithoutEndIsGivenUp) {
+  struct endless {
+    std::string begin, again;
+    const char* error;
+  };
+  const auto chunked = std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const auto* const head = "header limit exceeded";
+  const auto* const behind = "are too long";
+  for (const auto& what :
+       {endless{"HTTP/1.1 200 ", "x", head}, // its reason
+        endless{"HTTP/1.1 200 OK\r\nX: ", "y", head}, endless{"HTTP/1.1 200 OK\r\n", "X: y\r\n", head},
+        endless{"", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", head}, endless{chunked + "1", "1", behind}, // a size
+        endless{chunked + "4;", "x", behind}, endless{chunked + "4\r\nping\r\n4;", "x", behind},
+        endless{chunked + "0\r\nX: y\r\n", "X: y\r\n", behind}}) {
+    SCOPED_TRACE(what.begin + " ... " + what.again);
+    auto s = odd_server([what](int fd) {
+      odd_server::read_head(fd);
+      odd_server::say(fd, what.begin);
+      auto piece = std::string();
+      while (piece.size() < 4096) piece += what.again;
+      auto left = pollfd{fd, POLLIN, 0}; // until the client has left
+      for (int i = 0; i < 1000 && ::poll(&left, 1, 1) == 0; ++i) odd_server::say(fd, piece);
+    });
+    auto c = client();
+    const auto e = error_of(c.fetch(get_from(s.url())));
+    EXPECT_EQ(e.kind, client_error_kind::protocol) << e.message;
+    EXPECT_THAT(e.message, testing::AllOf(testing::StartsWith("127.0.0.1:"), HasSubstr(what.error)));
+  }
+}
+
+TEST(HttpClient, AHeadAndInterimAnswersWithinTheBoundAreTaken) {
+  auto s = odd_server([](int fd) {
+    odd_server::read_head(fd);
+    for (int i = 0; i < 10; ++i)
+      odd_server::say(fd, "HTTP/1.1 103 Early Hints\r\nLink: " + std::string(3000, 'x') + "\r\n\r\n");
+    odd_server::say(fd, "HTTP/1.1 200 OK\r\nX: " + std::string(30'000, 'x') + "\r\nContent-Length: 200000\r\n\r\n");
+    odd_server::say(fd, std::string(200'000, 'z'));
+  });
+  auto c = client();
+  const auto result = c.fetch(get_from(s.url()));
+  ASSERT_TRUE(std::holds_alternative<client_answer>(result)) << error_of(result).message;
+  EXPECT_EQ(std::get<client_answer>(result).body.size(), 200'000U) << "which does not count";
+}
+
 TEST(HttpClient, AnAnswerMayEndWithTheConnectionAndFollowInterimOnes) {
   auto s = odd_server([](int fd) {
     odd_server::read_head(fd);

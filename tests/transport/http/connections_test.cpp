@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
+#include <stdexcept>
+#include <utility>
 
 namespace godwit::transport::http::test {
 namespace {
@@ -187,6 +190,42 @@ TEST(HttpConnections, MoreThanAllowedAreToldSo) {
   d.send(get("/echo"));
   EXPECT_THAT(d.read_until("GET  "), StartsWith("HTTP/1.1 200"));
   EXPECT_EQ(s.get_server().stats().refused_total, 1U);
+}
+
+// As many as may come at all fail at once, each time in another way: with places that are not given back the next ones
+// would be refused.
+TEST(HttpConnections, WhoFailsGivesItsPlaceBack) {
+  constexpr std::uint32_t places = 3;
+  auto settings = server_settings();
+  settings.connections_max = settings.connections_per_address_max = places;
+  settings.header_timeout = 100ms;
+  settings.on_head = [](const request&) -> std::optional<response> { throw std::runtime_error("as asked"); };
+  auto s = echo_server(settings);
+  const auto there_are = [&](std::uint64_t count) {
+    return eventually([&] { return s.get_server().stats().connections == count; });
+  };
+  const std::pair<const char*, std::function<void(raw_socket&)>> ways[] = {
+      {"goes", [](raw_socket& c) { c.close(); }},
+      {"resets", [](raw_socket& c) { c.reset(); }},
+      {"goes in its head", [](raw_socket& c) { c.send("GET /echo HT"), c.close(); }},
+      {"resets in its head", [](raw_socket& c) { c.send("GET /echo HT"), c.reset(); }},
+      {"speaks no HTTP", [](raw_socket& c) { c.send("\x16\x03\x01\x02garbage\r\n\r\n"), c.half_close(); }},
+      {"does not end its head", [](raw_socket& c) { c.send("GET /echo HT"); }},
+      {"its session throws", [](raw_socket& c) { c.send(post("/echo", "x")); }},
+  };
+  for (const auto& [name, fail] : ways) {
+    SCOPED_TRACE(name);
+    auto all = std::vector<std::unique_ptr<raw_socket>>();
+    for (std::uint32_t i = 0; i < places; ++i) all.push_back(std::make_unique<raw_socket>(s.port()));
+    ASSERT_TRUE(there_are(places));
+    for (const auto& c : all) fail(*c);
+    ASSERT_TRUE(there_are(0));
+  }
+  EXPECT_EQ(s.get_server().stats().refused_total, 0U);
+  EXPECT_EQ(s.get_server().stats().requests_total, 0U);
+  auto good = raw_socket(s.port());
+  good.send(get("/echo"));
+  EXPECT_THAT(good.read_until("GET  "), StartsWith("HTTP/1.1 200"));
 }
 
 TEST(HttpConnections, TwoHundredStreamAtOnceEachItsOwnText) {

@@ -7,12 +7,14 @@
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <utility>
 
 #include <sys/resource.h>
 
 namespace godwit::transport::http::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -120,6 +122,43 @@ TEST(HttpHostile, ChunkedBodiesThatAreWrongGetA400) {
   expect_nothing_left(s);
 }
 
+TEST(HttpHostile, SizesOfChunksThatAreTooLargeAreNotTakenForSmallOnes) {
+  auto s = echo_server();
+  const auto head = std::string("POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const std::pair<const char*, const char*> wrong[] = {
+      {"10000000000000000\r\nx", "HTTP/1.1 400 "},                 // 2^64
+      {"10000000000000004\r\nping\r\n0\r\n\r\n", "HTTP/1.1 400 "}, // and 4
+      {"ffffffffffffffff\r\nx", "HTTP/1.1 413 "},                  // one less is a number
+      {"4\r\nping\r\nffffffffffffffff\r\nx", "HTTP/1.1 413 "},
+  };
+  for (const auto& [body, answer] : wrong) {
+    auto c = raw_socket(s.port());
+    c.send(head + body);
+    EXPECT_THAT(c.read_until("\r\n\r\n"), StartsWith(answer)) << body;
+  }
+  EXPECT_EQ(s.get_server().stats().requests_total, 0U);
+  expect_answers(s);
+  expect_nothing_left(s);
+}
+
+TEST(HttpHostile, ALineOfAChunkMayBeLongAndMustEnd) {
+  auto s = echo_server();
+  const auto head = std::string("POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+  auto c = raw_socket(s.port());
+  c.send(head + "4;" + std::string(30'000, 'x') + "\r\nping\r\n0\r\n\r\n");
+  EXPECT_THAT(c.read_until("ping"), StartsWith("HTTP/1.1 200 "));
+  for (const auto& line : {"4;" + std::string(200'000, 'x'), std::string(200'000, '0'), std::string(200'000, '1'),
+                           "4\r\nping\r\n4;" + std::string(200'000, 'x')}) {
+    auto d = raw_socket(s.port());
+    d.send(head + line);
+    EXPECT_THAT(d.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 431 ")) << line.substr(0, 20);
+  }
+  EXPECT_EQ(s.get_server().stats().requests_total, 1U);
+  expect_answers(s);
+  c.close();
+  expect_nothing_left(s);
+}
+
 TEST(HttpHostile, ABodyOfManyTinyChunksIsHeldToTheBoundToo) {
   auto settings = server_settings();
   settings.body_bytes_max = 1000;
@@ -157,6 +196,21 @@ TEST(HttpHostile, HeaderBombsAreRefused) {
     EXPECT_THAT(c.read_to_end(), StartsWith("HTTP/1.1 431"));
   }
   expect_answers(s);
+  expect_nothing_left(s);
+}
+
+// One after the other, as the parser takes them: what it has taken counts, too.
+TEST(HttpHostile, AHeadThatComesLineByLineIsHeldToTheBoundToo) {
+  auto settings = server_settings();
+  settings.header_timeout = 60s;
+  auto s = echo_server(settings);
+  auto c = raw_socket(s.port());
+  auto lines = std::string();
+  while (lines.size() < 1000) lines += "X: y\r\n";
+  c.send("GET /echo HTTP/1.1\r\nHost: t\r\n");
+  for (int i = 0; i < 1000 && c.read_until("431", 1ms).empty(); ++i) c.send(lines);
+  EXPECT_THAT(c.read_until("bytes"), AllOf(StartsWith("HTTP/1.1 431 "), HasSubstr("longer than 16384 bytes")));
+  c.close();
   expect_nothing_left(s);
 }
 

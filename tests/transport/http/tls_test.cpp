@@ -8,7 +8,12 @@
 #include <openssl/ssl.h>
 
 #include <fstream>
+#include <functional>
 #include <future>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace godwit::transport::http::test {
 namespace {
@@ -187,6 +192,38 @@ TEST(HttpTls, AHandshakeThatDoesNotEndIsCutOffAfterTheHeaderTimeout) {
   silent.read_to_end();
   EXPECT_TRUE(silent.closed());
   EXPECT_TRUE(eventually([&] { return s.plain.get_server().stats().connections == 0; }));
+}
+
+TEST(HttpTls, AHandshakeThatFailsGivesItsPlaceBack) {
+  constexpr std::uint32_t places = 3;
+  auto settings = server_settings();
+  settings.connections_max = settings.connections_per_address_max = places;
+  settings.header_timeout = 2s; // all are there at once before the first is too late
+  auto s = tls_server(settings);
+  const auto& server = s.plain.get_server();
+  const auto there_are = [&](std::uint64_t count) {
+    return eventually([&] { return server.stats().connections == count; });
+  };
+  const std::pair<const char*, std::function<void(raw_socket&)>> ways[] = {
+      {"goes", [](raw_socket& c) { c.close(); }},
+      {"resets", [](raw_socket& c) { c.reset(); }},
+      {"speaks in the clear", [](raw_socket& c) { c.send(get("/echo")); }},
+      {"goes in the middle", [](raw_socket& c) { c.send("\x16\x03\x01"), c.close(); }},
+      {"does not end it", [](raw_socket& c) { c.send("\x16"); }},
+  };
+  for (const auto& [name, fail] : ways) {
+    SCOPED_TRACE(name);
+    auto all = std::vector<std::unique_ptr<raw_socket>>();
+    for (std::uint32_t i = 0; i < places; ++i) all.push_back(std::make_unique<raw_socket>(s.port()));
+    ASSERT_TRUE(there_are(places));
+    for (const auto& c : all) fail(*c);
+    ASSERT_TRUE(there_are(0));
+  }
+  EXPECT_EQ(server.stats().handshakes_failed_total, std::size(ways) * places);
+  EXPECT_EQ(server.stats().refused_total, 0U);
+  auto c = tls_socket(s.port());
+  c.send(get("/echo"));
+  EXPECT_THAT(c.read_until("GET  "), StartsWith("HTTP/1.1 200"));
 }
 
 TEST(HttpTls, AReaderThatTakesNothingIsCutOff) {

@@ -23,6 +23,7 @@ struct client_settings {
   std::chrono::milliseconds total_timeout{0};
   /// Connections kept open for reuse, for each thread and endpoint.
   std::uint32_t idle_connections_max = 256;
+  /// The answer's head and the interim ones before it; over it the call fails.
   std::uint32_t header_bytes_max = 64 * 1024;
 };
 
