@@ -64,7 +64,7 @@ function(godwit_test name)
     return()
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+    set(ARG_TIMEOUT 1200) # a stuck one ends; machines may be slow
   endif()
   set(environment "")
   if(GODWIT_SANITIZE)

@@ -121,6 +121,7 @@ private:
 actor_system_settings networked() {
   actor_system_settings s;
   s.network = true;
+  s.connection_timeout = 10s; // none of these is about silence, and machines stand still for a while
   return s;
 }
 
