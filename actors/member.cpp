@@ -122,6 +122,9 @@ void member::head_down(std::uint64_t membership, runtime::stop_reason reason) {
   if (membership != membership_ || !head_) return;
   const bool was_joined = std::exchange(state_.joined, false);
   head_ = {};
+  // The way to them was by this head. Their old handles would have none by the next one.
+  for (const auto& other : topology_.instances)
+    if (other.llumlet) host().declare_down(other.llumlet);
   topology_ = {};
   if (!was_joined || retiring_) return; // `join` sees it
   options_.log.warning("the head is gone ({}); its requests are dropped, joining again", to_string(reason));

@@ -280,8 +280,8 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
         {.doc = "How KV blocks travel. auto: ucx where other processes can join, in_process otherwise. none: requests "
                 "do not migrate."});
   r.add("fabric.listen", s.fabric.listen,
-        {.doc = "Address that the other processes' blocks come to. It authenticates nobody: "
-                "keep it on loopback or on a network that is trusted. Over tcp UCX reaches IPv6 only from an interface "
+        {.doc = "Address that the other processes' blocks come to. It authenticates nobody, and who "
+                "reaches it can run code as this user: keep it on loopback or on a network that is trusted. Over tcp UCX reaches IPv6 only from an interface "
                 "without IPv4."});
   r.add("fabric.port", s.fabric.port,
         {.doc =

@@ -4,7 +4,7 @@
 #include "actor/connection.hpp"
 #include "actor/engine.hpp"
 #include "actor/interface_check.hpp"
-#include "actor/multiplexer.hpp"
+#include "actor/network.hpp"
 #include "actor/outside_asker.hpp"
 #include "actor/protocol.hpp"
 #include "actor/references.hpp"
@@ -31,7 +31,7 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
                                        ? caf::atom("sharing")
                                        : caf::atom("stealing"));
     if (!settings.network) return;
-    config.load<caf::io::middleman, detail::multiplexer>();
+    config.load<detail::network>();
     config.set("middleman.heartbeat-interval", caf::timespan{settings.heartbeat_interval});
     config.set("middleman.connection-timeout", caf::timespan{settings.connection_timeout});
   };

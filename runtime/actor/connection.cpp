@@ -20,6 +20,21 @@ namespace {
 /// Of one name.
 constexpr std::size_t addresses_max = 16;
 
+/// poll's, whatever interrupts it. 0: not until the deadline.
+int poll_until(std::chrono::steady_clock::time_point deadline, pollfd* first, std::size_t count) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto ms = std::clamp<std::int64_t>(left.count(), 0, std::numeric_limits<int>::max());
+    const auto ready = ::poll(first, count, static_cast<int>(ms));
+    if (ready >= 0 || errno != EINTR) return ready;
+  }
+}
+
+bool says_something(int fd, std::chrono::steady_clock::time_point deadline) {
+  pollfd one{fd, POLLIN, 0};
+  return poll_until(deadline, &one, 1) > 0;
+}
+
 /// Connections that begin, one for each address of a host.
 class attempts {
 public:
@@ -44,10 +59,7 @@ public:
   /// The first that is accepted, which is the caller's; -1: none, see `error`.
   [[nodiscard]] int wait(std::chrono::steady_clock::time_point deadline) {
     while (!open_.empty()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      const auto ms = std::clamp<std::int64_t>(left.count(), 0, std::numeric_limits<int>::max());
-      const auto ready = ::poll(open_.data(), open_.size(), static_cast<int>(ms));
-      if (ready < 0 && errno == EINTR) continue;
+      const auto ready = poll_until(deadline, open_.data(), open_.size());
       if (ready <= 0) {
         error_ = ready == 0 ? ETIMEDOUT : errno;
         return -1;
@@ -93,6 +105,10 @@ async::expected<int> open_connection(const std::string& host, std::uint16_t port
   for (const auto* one = found; one != nullptr && count < addresses_max; one = one->ai_next, ++count) all.begin(*one);
   const int fd = all.wait(deadline);
   if (fd < 0) return down(all.error());
+  if (!says_something(fd, deadline)) {
+    ::close(fd);
+    return down("it accepts connections and says nothing");
+  }
   return fd;
 }
 

@@ -1,9 +1,13 @@
 #include "actor/multiplexer.hpp"
 
+#include <caf/io/network/scribe_impl.hpp>
+#include <caf/make_counted.hpp>
+
 #include <algorithm>
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace godwit::runtime::detail {
@@ -12,6 +16,21 @@ namespace {
 
 /// A process's table of descriptors is as long as its greatest number.
 constexpr rlim_t numbers_max = 1U << 16U;
+
+/// Ours are of a few MB at most: a request that moves, with a long context and all its log-probabilities.
+constexpr std::size_t message_bytes_max = std::size_t{256} << 20U;
+
+class bounded_scribe final : public caf::io::network::scribe_impl {
+public:
+  using scribe_impl::scribe_impl;
+  void configure_read(caf::io::receive_policy::config what) override {
+    if (what.second > message_bytes_max) { // CAF finds the connection ended, or what it reads too short
+      ::shutdown(stream_.fd(), SHUT_RDWR);
+      what = caf::io::receive_policy::exactly(1);
+    }
+    scribe_impl::configure_read(what);
+  }
+};
 
 } // namespace
 
@@ -30,7 +49,8 @@ caf::io::scribe_ptr multiplexer::new_scribe(caf::io::network::native_socket sock
     ::close(socket);
     socket = copy;
   } // else all of them are in use
-  return default_multiplexer::new_scribe(socket);
+  (void)caf::io::network::keepalive(socket, true);
+  return caf::make_counted<bounded_scribe>(*this, socket);
 }
 
 } // namespace godwit::runtime::detail

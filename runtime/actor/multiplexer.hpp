@@ -10,6 +10,8 @@ namespace godwit::runtime::detail {
 /// a connection by its descriptor, and forgets one that has ended only after the messages that came before, when its
 /// workers get to them. A connection that is accepted meanwhile mostly has the same descriptor: it would be forgotten
 /// instead, and all actors beyond it would be down for this side while it stays open.
+/// And what one message may take is bounded: CAF fills as many bytes as a stranger's first packet seems to announce, up
+/// to 4 GB, with zeros before it reads on.
 class multiplexer final : public caf::io::network::default_multiplexer {
 public:
   using default_multiplexer::default_multiplexer;

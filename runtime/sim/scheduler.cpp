@@ -1,19 +1,12 @@
 #include "sim/scheduler.hpp"
 
+#include "actor/node_identity.hpp"
+
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/make_actor.hpp>
 #include <caf/monitorable_actor.hpp>
 #include <caf/resumable.hpp>
-
-// CAF's actor_system has this class for a friend and only declares it: the one way to give a system its node's id
-// without a middleman.
-namespace caf::net {
-class middleman {
-public:
-  static void set_node(actor_system& system, node_id id) { system.node_ = std::move(id); }
-};
-} // namespace caf::net
 
 namespace godwit::runtime::sim::detail {
 

@@ -1,5 +1,7 @@
 #include "runtime/actor/test_actors.hpp"
 
+#include "actor/network.hpp"
+
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/runtime/actor_system.hpp>
 
@@ -325,6 +327,99 @@ TEST(Network, WhoConnectsAndGoesAwayDoesNotEndTheNextConnection) {
       ASSERT_TRUE(x) << i << ", " << j << ": " << to_string(x.error());
     }
   }
+}
+
+/// A way to loopback's `port` on which the first word from there takes its time.
+class slow_way {
+public:
+  slow_way(std::uint16_t port, std::chrono::milliseconds delay) : listener_(listen_in_vain(5, address_)) {
+    to_.sin_family = AF_INET;
+    to_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to_.sin_port = htons(port);
+    accepts_ = std::jthread([this, delay](const std::stop_token& over) {
+      while (!over.stop_requested()) {
+        pollfd one{listener_, POLLIN, 0};
+        if (::poll(&one, 1, 10) <= 0) continue;
+        const int from = ::accept(listener_, nullptr, nullptr);
+        passes_.emplace_back([this, from, delay](const std::stop_token& end) { pass(from, delay, end); });
+      }
+    });
+  }
+  ~slow_way() {
+    accepts_ = {};
+    passes_.clear();
+    ::close(listener_);
+  }
+  [[nodiscard]] std::uint16_t port() const { return ntohs(address_.sin_port); }
+
+private:
+  void pass(int from, std::chrono::milliseconds delay, const std::stop_token& over) const {
+    const int to = ::socket(AF_INET, SOCK_STREAM, 0);
+    (void)::connect(to, reinterpret_cast<const sockaddr*>(&to_), sizeof to_);
+    std::this_thread::sleep_for(delay);
+    pollfd both[] = {{from, POLLIN, 0}, {to, POLLIN, 0}};
+    std::vector<char> bytes(65536);
+    for (bool open = true; open && !over.stop_requested();) {
+      if (::poll(both, 2, 10) <= 0) continue;
+      for (int i = 0; i < 2; ++i) {
+        if (both[i].revents == 0) continue;
+        const auto n = ::recv(both[i].fd, bytes.data(), bytes.size(), 0);
+        open = open && n > 0 && ::send(both[1 - i].fd, bytes.data(), static_cast<std::size_t>(n), MSG_NOSIGNAL) == n;
+      }
+    }
+    ::close(from);
+    ::close(to);
+  }
+  sockaddr_in address_{}, to_{};
+  int listener_;
+  std::vector<std::jthread> passes_;
+  std::jthread accepts_;
+};
+
+// CAF gives up a connection that has said nothing by the next heartbeat, which is after 100 ms.
+TEST(Network, APlaceThatIsFarAwayIsReached) {
+  actor_system a{networked()};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  const slow_way way(*port, 400ms);
+  actor_system b{networked()};
+  const auto r = b.remote<remote_interface>("127.0.0.1", way.port());
+  ASSERT_TRUE(r) << to_string(r.error());
+  EXPECT_EQ(*b.ask(*r, 5s, question{question::way::value, 40}), number{42});
+}
+
+// A header of CAF's, or what a scanner of ports sends and looks like one.
+TEST(Network, AStrangerThatAnnouncesALotIsLeft) {
+  auto settings = networked();
+  settings.connection_timeout = 1h; // which is not why
+  actor_system a{settings};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(*port);
+  const int stranger = ::socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(::connect(stranger, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  std::vector<char> packet(32 + 1000);
+  packet[0] = 1;    // a client's handshake
+  packet[4] = 0x20; // of 512 MB
+  ASSERT_EQ(::send(stranger, packet.data(), packet.size(), 0), static_cast<ssize_t>(packet.size()));
+  pollfd one{stranger, POLLIN, 0};
+  bool left = false;
+  for (char bytes[4096]; !left && ::poll(&one, 1, 20'000) > 0;) left = ::recv(stranger, bytes, sizeof bytes, 0) <= 0;
+  EXPECT_TRUE(left);
+  ::close(stranger);
+  actor_system b{networked()};
+  EXPECT_TRUE(b.remote<remote_interface>("127.0.0.1", *port));
+}
+
+// Two systems of one process, or two processes with one number, are two nodes.
+TEST(Network, NodesHaveIdsOfTheirOwn) {
+  const auto one = detail::unique_node();
+  const auto other = detail::unique_node();
+  EXPECT_TRUE(one);
+  EXPECT_NE(one, other);
 }
 
 TEST(Network, AHostIsFoundByItsNameToo) {

@@ -41,8 +41,8 @@ struct landing {
 /// One process's end of the network that moves blocks.
 ///
 /// The receiver posts where a transfer may land and tells the sender its address and the key (by a message of its own,
-/// over the control channel); the sender sends. Nothing is written anywhere else, whatever a peer claims: keys and
-/// sizes are checked by the receiver against what it posted.
+/// over the control channel); the sender sends. We write nothing anywhere else: keys and sizes are checked by the
+/// receiver against what it posted. (UCX itself trusts whoever reaches its port: docs/design/fabric.md.)
 ///
 /// A transfer's memory is the host's, all of it, or a device's, on each side for itself; a device's where the fabric
 /// was given a way to copy it (device_memory.hpp).
