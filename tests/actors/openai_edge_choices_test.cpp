@@ -154,6 +154,42 @@ TEST_F(OpenaiEdgeChoices, AnEchoWithoutATokenIsThePromptAlone) {
   EXPECT_EQ(complete(R"({"prompt":"x","max_tokens":0})")->whole.status, 400);
 }
 
+// Nothing stands before it, so that nothing can be told of it.
+TEST_F(OpenaiEdgeChoices, TheLogProbabilityOfAPromptsOnlyTokenIsNull) {
+  const std::vector<protocols::token_id> prompt{300};
+  const auto text = tokens->decode(prompt, true);
+  for (const std::size_t drawn : {0U, 1U}) {
+    SCOPED_TRACE("max_tokens " + std::to_string(drawn));
+    const auto length = R"(,"ignore_eos":true,"max_tokens":)" + std::to_string(drawn);
+    const auto answer = answer_to(R"({"prompt":[300],"echo":true,"logprobs":2,"n":2)" + length + "}");
+    EXPECT_EQ(answer.at("usage").at("prompt_tokens").to_number<std::size_t>(), 1U);
+    EXPECT_EQ(answer.at("usage").at("completion_tokens").to_number<std::size_t>(), 2 * drawn);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_TRUE(text_of(answer, i).starts_with(text));
+      const auto& told = answer.at("choices").at(i).at("logprobs");
+      for (const char* list : {"tokens", "token_logprobs", "top_logprobs", "text_offset"})
+        ASSERT_EQ(told.at(list).as_array().size(), 1 + drawn) << list;
+      EXPECT_EQ(told.at("tokens").at(0).as_string(), text);
+      EXPECT_TRUE(told.at("token_logprobs").at(0).is_null());
+      EXPECT_TRUE(told.at("top_logprobs").at(0).is_null());
+      if (drawn == 0) {
+        EXPECT_EQ(text_of(answer, i), text);
+        continue;
+      }
+      EXPECT_TRUE(told.at("token_logprobs").at(1).is_number());
+      EXPECT_TRUE(told.at("top_logprobs").at(1).is_object());
+    }
+    const auto as_vllm = answer_to(R"({"prompt":[300],"echo":true,"prompt_logprobs":2)" + length + "}");
+    EXPECT_EQ(json::serialize(as_vllm.at("choices").at(0).at("prompt_logprobs")), "[null]");
+    const auto streamed = complete(R"({"prompt":[300],"echo":true,"logprobs":2,"stream":true)" + length + "}");
+    const auto first = json::parse(events(*streamed).at(0)).at("choices").at(0);
+    EXPECT_TRUE(json::value_to<std::string>(first.at("text")).starts_with(text));
+    EXPECT_TRUE(first.at("logprobs").at("token_logprobs").at(0).is_null());
+    EXPECT_EQ(events(*streamed).back(), "[DONE]");
+  }
+  EXPECT_EQ(complete(R"({"prompt":[300],"max_tokens":0,"prompt_logprobs":2})")->whole.status, 400) << "without echo";
+}
+
 TEST_F(OpenaiEdgeChoices, TextsAndConversationsAreToldInTokensAndBack) {
   const auto told =
       json::parse(call("POST", "/tokenize", R"({"prompt":"A hacker is 漢字","return_token_strs":true})")->whole.body);

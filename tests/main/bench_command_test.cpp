@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -148,6 +150,60 @@ TEST(BenchCommand, WorksWithAServerThatListsNoModelsWhereOneIsNamed) {
   options.url += "/v1/";
   EXPECT_EQ(bench(options).code, 0);
   EXPECT_EQ(server.bodies().front().at("model").as_string(), "mine");
+}
+
+const auto answers_all = [](const boost::json::object&, std::size_t) { return script{}; };
+constexpr auto one_model = R"({"data":[{"id":"fake","max_model_len":4096}]})";
+
+TEST(BenchCommand, SendsItsKeyWithEveryRequestToAServerThatWantsOne) {
+  auto server = fake_server(answers_all, one_model, "sk-ours");
+  auto options = options_for(server);
+  options.api_key = "sk-ours";
+  options.warmup = 2;
+  const auto result = bench(options);
+  EXPECT_EQ(result.code, 0) << result.progress;
+  EXPECT_EQ(parse(result).at("answered").as_int64(), 10);
+  auto expected =
+      std::vector<std::string>(1 + 2 + 10, "Bearer sk-ours"); // the models, again; warm-up; the counted ones
+  expected.insert(expected.begin(), "");                      // whether it wants one
+  EXPECT_EQ(server.authorizations(), expected);
+}
+
+TEST(BenchCommand, KeepsItsKeyFromAServerThatWantsNone) {
+  auto server = fake_server(answers_all);
+  auto options = options_for(server);
+  options.api_key = "sk-ours";
+  EXPECT_EQ(bench(options).code, 0);
+  EXPECT_EQ(server.authorizations(), std::vector<std::string>(1 + 10));
+}
+
+TEST(BenchCommand, SaysInOneLineThatAServerWantsAKeyOrTakesAnotherOne) {
+  for (const auto& [key, said] :
+       {std::pair("", " wants a key (HTTP 401)"), std::pair("sk-other", " does not take this key (HTTP 401)")}) {
+    auto server = fake_server(answers_all, one_model, "sk-theirs");
+    auto options = options_for(server);
+    options.api_key = key;
+    const auto result = bench(options);
+    EXPECT_EQ(result.code, 1);
+    EXPECT_TRUE(result.out.empty()) << result.out;
+    EXPECT_NE(result.progress.find(server.url() + said), std::string::npos) << result.progress;
+    EXPECT_NE(result.progress.find("OPENAI_API_KEY"), std::string::npos) << result.progress;
+    EXPECT_EQ(result.progress.find("sk-"), std::string::npos) << "keys are nothing for logs: " << result.progress;
+    EXPECT_EQ(std::count(result.progress.begin(), result.progress.end(), '\n'), 1) << result.progress;
+    EXPECT_TRUE(server.bodies().empty());
+  }
+}
+
+TEST(BenchCommand, WhereAModelIsNamedARefusedKeyIsTheErrorOfEveryRequest) {
+  auto server = fake_server(answers_all, one_model, "sk-theirs");
+  auto options = options_for(server);
+  options.api_key = "sk-other";
+  options.model = "fake";
+  const auto result = bench(options);
+  EXPECT_EQ(result.code, 1);
+  const auto errors = parse(result).at("errors").as_object();
+  EXPECT_EQ(errors.at("http_401").at("count").as_int64(), 10);
+  EXPECT_EQ(errors.at("http_401").at("example").as_string(), "it is not the key");
 }
 
 TEST(BenchCommand, SpeaksToTheChatEndpoint) {

@@ -19,8 +19,8 @@ json::object piece(bool chat, const std::string& text) {
 
 } // namespace
 
-fake_server::fake_server(choose chooser, std::string models)
-    : chooser_(std::move(chooser)), models_(std::move(models)) {
+fake_server::fake_server(choose chooser, std::string models, std::string key)
+    : chooser_(std::move(chooser)), models_(std::move(models)), key_(std::move(key)) {
   server_ = std::make_unique<http::server>(http::server_settings{},
                                            [this](http::request r, auto exchange) { handle(std::move(r), exchange); });
   if (auto wrong = server_->listen("127.0.0.1", 0)) throw std::runtime_error(wrong->message);
@@ -39,10 +39,18 @@ std::vector<json::object> fake_server::bodies() const {
   return bodies_;
 }
 
+std::vector<std::string> fake_server::authorizations() const {
+  const auto lock = std::lock_guard(mutex_);
+  return authorizations_;
+}
+
 void fake_server::handle(http::request request, const std::shared_ptr<http::exchange>& exchange) {
+  const auto lock = std::lock_guard(mutex_);
+  const auto& sent = authorizations_.emplace_back(request.fields.find("Authorization").value_or(""));
+  if (!key_.empty() && sent != "Bearer " + key_)
+    return exchange->respond({401, "application/json", {}, R"({"error":{"message":"it is not the key"}})"});
   if (request.target == "/v1/models") return exchange->respond({200, "application/json", {}, models_});
   const auto chat = request.target == "/v1/chat/completions";
-  const auto lock = std::lock_guard(mutex_);
   auto body = json::parse(request.body).as_object();
   const auto how = chooser_(body, bodies_.size());
   bodies_.push_back(body);

@@ -35,7 +35,9 @@ class fake_server {
 public:
   using choose = std::function<script(const boost::json::object& body, std::size_t number)>;
 
-  explicit fake_server(choose chooser, std::string models = R"({"data":[{"id":"fake","max_model_len":4096}]})");
+  /// With a `key`, it refuses whoever does not send that.
+  explicit fake_server(choose chooser, std::string models = R"({"data":[{"id":"fake","max_model_len":4096}]})",
+                       std::string key = {});
   fake_server(const fake_server&) = delete;
   fake_server& operator=(const fake_server&) = delete;
   ~fake_server();
@@ -43,6 +45,8 @@ public:
   [[nodiscard]] std::string url() const;
   [[nodiscard]] std::size_t running_max() const { return running_max_; }
   [[nodiscard]] std::vector<boost::json::object> bodies() const;
+  /// The field Authorization of all requests, the one for the models first; empty: one had none.
+  [[nodiscard]] std::vector<std::string> authorizations() const;
 
 private:
   void handle(transport::http::request request, const std::shared_ptr<transport::http::exchange>& exchange);
@@ -50,8 +54,10 @@ private:
 
   choose chooser_;
   std::string models_;
+  std::string key_;
   mutable std::mutex mutex_;
   std::vector<boost::json::object> bodies_;
+  std::vector<std::string> authorizations_;
   std::vector<std::thread> threads_;
   std::atomic<std::size_t> running_{0};
   std::atomic<std::size_t> running_max_{0};

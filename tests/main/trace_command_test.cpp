@@ -316,5 +316,47 @@ TEST_F(TraceCommand, KeepsWhatIsInARecordingFromTheTerminal) {
   }
 }
 
+TEST_F(TraceCommand, JsonIsValidWhateverBytesAreInARecording) {
+  const std::string bad = "bad \xff\xc3 end";
+  const std::string mended = "bad \xEF\xBF\xBD\xEF\xBF\xBD end";
+  support::trace_builder b;
+  b.process(bad);
+  const auto a = b.actor(0, bad + " a");
+  const auto c = b.actor(0, bad + " c");
+  support::sending how;
+  how.request = 1;
+  how.text = bad;
+  const auto first = b.deliver({}, {}, a, bad + "::one", 1, 1, how);
+  b.deliver(first, a, c, bad + "::two", 2, 1, how);
+  b.span(first, 0, a, "http.request", 1, 5, {{"request", "1"}, {"client_id", bad}, {bad, bad}, {"status", bad}}, 1);
+  auto r = b.finish();
+  r.processes[0].facts.emplace_back(bad, bad);
+  write("bytes.gwt", r);
+  for (auto& e : r.events)
+    for (auto& attribute : e.attributes)
+      if (attribute.name == bad) attribute.value += "!";
+  write("others.gwt", r);
+
+  const auto valid = [&](const std::string& line, int code) {
+    SCOPED_TRACE(line);
+    const auto said = run("trace " + line);
+    EXPECT_EQ(said.code, code) << said.errors;
+    EXPECT_NE(said.out.find(mended), std::string::npos) << said.out;
+    boost::system::error_code wrong;
+    auto parsed = json::parse(said.out, wrong); // which refuses what is no UTF-8
+    EXPECT_FALSE(wrong) << wrong.message() << '\n' << said.out;
+    return parsed;
+  };
+  const auto file = " --json " + path("bytes.gwt");
+  for (const auto* const command : {"list", "sequence", "stats", "slow"}) (void)valid(command + file, 0);
+  const auto shown = valid("show --kind delivery" + file, 0);
+  ASSERT_TRUE(shown.is_object());
+  const auto& message = shown.at("events").at(0);
+  EXPECT_EQ(message.at("content").as_string(), mended);
+  EXPECT_EQ(message.at("process").as_string(), mended);
+  (void)valid("follow " + std::string(message.at("id").as_string()) + file, 0);
+  (void)valid("diff " + path("others.gwt") + file, 1);
+}
+
 } // namespace
 } // namespace godwit::main

@@ -9,6 +9,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -140,6 +141,28 @@ TEST_F(HttpFront, KeysAreReadFromAFileAndAgainWhenItChanges) {
   EXPECT_EQ(ask(models, {{"Authorization", "Bearer sk-second"}}).status, 200);
   EXPECT_THAT(head.process.err(), HasSubstr("there is no key in it"));
   EXPECT_THAT(head.process.err(), testing::Not(HasSubstr("sk-")));
+}
+
+TEST_F(HttpFront, TheBenchmarkSendsTheKeyOfItsEnvironment) {
+  write("keys", "sk-first\n");
+  served head(small({"--api-key-file", folder / "keys"}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  const auto bench = [&](const char* key) { // the process takes after this one
+    ::setenv("OPENAI_API_KEY", key, 1);
+    return std::make_unique<child_process>(godwit_program(),
+                                           std::vector<std::string>{"bench", "--url", head.url(), "--requests", "3",
+                                                                    "--lengths", "fixed:8:4", "--no-progress"});
+  };
+  const auto served_well = bench("sk-first"), refused = bench("sk-second"), without = bench("");
+  ::unsetenv("OPENAI_API_KEY");
+  EXPECT_EQ(served_well->wait_exit(30s), 0) << served_well->err();
+  EXPECT_THAT(served_well->out(), HasSubstr("3 of 3 requests answered"));
+  EXPECT_EQ(refused->wait_exit(30s), 1);
+  EXPECT_EQ(refused->err(), "godwit: " + head.url() +
+                                " does not take this key (HTTP 401); put one that it knows into "
+                                "OPENAI_API_KEY\n");
+  EXPECT_EQ(without->wait_exit(30s), 1);
+  EXPECT_THAT(without->err(), HasSubstr(" wants a key (HTTP 401)"));
 }
 
 TEST_F(HttpFront, LoadBalancersHearOfTheEndBeforeItComes) {

@@ -158,6 +158,30 @@ TEST_F(ScalingProcesses, AChildThatIsKilledIsReplaced) {
   ASSERT_TRUE(head.wait_instances(2, 10s));
 }
 
+// The order to start what it had stopped reaches it in the moment in which it is told to end.
+TEST_F(ScalingProcesses, InPlaceOfASpareInstanceWhoseMemberEndsAnotherOneComes) {
+  served head(patient(with(scaling, by_load)));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), patient({"--instances", "1", "--threads", "1"}));
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  ASSERT_TRUE(head.process.wait_log("scaled in: instance 1 is stopped", 20s)) << "idle, it is a spare one";
+  member.process.signal(SIGSTOP); // so that it gets both at once
+  ASSERT_TRUE(wait_until(5s, [&] { return member.process.stopped(); }));
+  round_of_answers round(head.url(), mixed_questions(10, 1500)); // longer than it takes until another one is there
+  ASSERT_TRUE(head.process.wait_log("scaling out: starting instance 1", 20s)) << head.process.err();
+  member.process.signal(SIGTERM);
+  member.process.signal(SIGCONT);
+  EXPECT_EQ(member.process.wait_exit(30s), 0) << member.process.err();
+  ASSERT_TRUE(head.process.wait_log("instance 2 takes requests", 20s)) << head.process.err();
+  EXPECT_TRUE(round.wait_tokens(round.tokens() + 100, 20s)) << "answers go on";
+  for (const auto& answer : round.answers()) EXPECT_EQ(answer.error, "");
+  const auto page = head.status();
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->requests_failed, 0U);
+  for (const auto& instance : page->instances) EXPECT_NE(instance.id, 1U) << "it went with its process";
+  EXPECT_THAT(page->json, HasSubstr("\"provisioning\":0,")) << "nobody is waited for any more";
+}
+
 TEST_F(ScalingProcesses, CommandsAreToldWhomTheyStartAndStop) {
   const scratch files;
   ::setenv("GODWIT_INSTANCES_COUNT", "1", 1); // the head's own number, which is not that of what it has started

@@ -627,5 +627,29 @@ TEST(Planner, APromptThatIsToBeScoredIsComputedAlthoughItIsCached) {
   EXPECT_EQ(effects.updates[0].prompt_scores, testing_support::paged_model::scores_of(request.prompt));
 }
 
+// Of the first token nothing can be told: nothing stands before it.
+TEST(Planner, APromptOfOneTokenIsComputedWithoutScores) {
+  for (const std::uint32_t prompt_tokens : {1U, 2U}) {
+    SCOPED_TRACE(prompt_tokens);
+    testing_support::paged_model model{16};
+    planner p{settings_of(16)};
+    auto request = request_of(1, prompt_tokens, 1);
+    request.sampling.prompt_logprobs = 2;
+    request.stop.ignore_eos = true;
+    ASSERT_TRUE(p.admit(request).accepted());
+    const auto prefill = p.plan().value();
+    ASSERT_EQ(prefill.slices.size(), 1U);
+    EXPECT_EQ(prefill.tokens(), prompt_tokens);
+    EXPECT_EQ(prefill.slices[0].scored.size(), prompt_tokens - 1);
+    EXPECT_TRUE(prefill.slices[0].samples);
+    const auto effects = p.complete(model.run(prefill));
+    ASSERT_EQ(effects.updates.size(), 1U);
+    EXPECT_EQ(effects.updates[0].tokens.size(), 1U);
+    EXPECT_EQ(effects.updates[0].finish, finish_reason::length);
+    EXPECT_EQ(effects.updates[0].prompt_scores, testing_support::paged_model::scores_of(request.prompt));
+    EXPECT_TRUE(p.idle());
+  }
+}
+
 } // namespace
 } // namespace godwit::protocols
