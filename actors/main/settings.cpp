@@ -281,8 +281,8 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
                 "do not migrate."});
   r.add("fabric.listen", s.fabric.listen,
         {.doc = "Address that the other processes' blocks come to. It authenticates nobody, and who "
-                "reaches it can run code as this user: keep it on loopback or on a network that is trusted. Over tcp UCX reaches IPv6 only from an interface "
-                "without IPv4."});
+                "reaches it can run code as this user: keep it on loopback or on a network that is trusted. Over tcp "
+                "UCX reaches IPv6 only from an interface without IPv4."});
   r.add("fabric.port", s.fabric.port,
         {.doc =
              "For a firewall: the first of the ten ports that are to be open between the machines of a cluster. Each "
