@@ -68,7 +68,8 @@ bool says_it_ended(const std::string& printed) {
 }
 
 bool says_it_goes_on(const std::string& printed) {
-  const auto ways = {"not_converging", "did not answer in time", "timed_out", "could not be brought", "transfer_failed"};
+  const auto ways = {"not_converging", "did not answer in time", "timed_out", "could not be brought",
+                     "transfer_failed"};
   return std::any_of(ways.begin(), ways.end(), [&](const char* one) { return printed.find(one) != std::string::npos; });
 }
 
