@@ -54,7 +54,7 @@ TEST(LoadGenerator, SeesTheServersDelays) {
   for (const auto& r : records) {
     ASSERT_EQ(r.outcome, bench_outcome::answered) << r.error_kind << r.error_message;
     EXPECT_GE(since_s(r.started_ns, r.first_text_ns), 0.099);
-    EXPECT_LT(since_s(r.started_ns, r.first_text_ns), 2.0);
+    EXPECT_LT(since_s(r.started_ns, r.first_text_ns), 20.0);
     EXPECT_GE(since_s(r.first_text_ns, r.last_text_ns), 0.090);
     EXPECT_EQ(r.gaps_ms.size(), 2U);
     EXPECT_EQ(r.usage_prompt, 7U);
@@ -65,14 +65,14 @@ TEST(LoadGenerator, SeesTheServersDelays) {
 TEST(LoadGenerator, SendsWhenTheWorkloadSaysHoweverSlowTheServerIs) {
   auto server = fake_server([](const auto&, auto) {
     auto s = script{};
-    s.first_delay = 400ms;
+    s.first_delay = 3s;
     return s;
   });
   const auto records = run(settings(server), requests(5, 20));
   for (const auto& r : records) {
     EXPECT_GE(r.started_ns, r.scheduled_ns);
-    // The fifth is due at 80 ms; a generator that waited for answers would send it after 1.6 s.
-    EXPECT_LT(since_s(0, r.started_ns), 1.2);
+    // The fifth is due at 80 ms; a generator that waited for answers would send it after 12 s.
+    EXPECT_LT(since_s(0, r.started_ns), 9.0);
   }
   EXPECT_EQ(server.running_max(), 5U);
 }
@@ -135,7 +135,7 @@ TEST(LoadGenerator, GivesUpOnASilentServerAfterTheTimeout) {
     return s;
   });
   auto s = settings(server);
-  s.client.total_timeout = 1s; // in which three pieces come on a busy machine, too
+  s.client.total_timeout = 3s; // in which three pieces come on a busy machine, too
   const auto records = run(s, requests(2));
   for (const auto& r : records) {
     EXPECT_EQ(r.error_kind, "timeout");

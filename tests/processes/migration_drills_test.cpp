@@ -70,6 +70,8 @@ quiz make_quiz(std::size_t count, std::uint32_t tokens) {
 
 class MigrationDrills : public testing::Test {
 protected:
+  /// On a busy machine the answers of a round may be over before a request has moved.
+  static constexpr int rounds_max = 20;
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
     afterwards_ = make_quiz(4, 300);
@@ -78,21 +80,31 @@ protected:
   /// Both processes take requests, migrate in both directions, and hold nothing afterwards.
   void expect_all_well(pair_of_processes& both, const mover::way& there) {
     const mover::way here{there.second, there.first};
-    ASSERT_TRUE(both.operator_console().wait_instances(2, 20s)) << both.logs();
-    EXPECT_EQ(both.operator_console().left_over(5s), "") << both.logs();
-    round_of_answers round(both.head().url(), afterwards_.questions);
-    mover moving(both.head().control(), {there, here});
-    ASSERT_TRUE(round.wait_ended(20s)) << both.logs();
-    moving.stop();
-    EXPECT_EQ(difference(round.answers(), afterwards_.calm), "") << both.logs();
-    EXPECT_GT(moving.committed(there), 0U) << moving.summary() << both.logs();
-    EXPECT_GT(moving.committed(here), 0U) << moving.summary() << both.logs();
-    EXPECT_EQ(both.operator_console().left_over(5s), "") << both.logs();
+    ASSERT_TRUE(both.operator_console().wait_instances(2, 60s)) << both.logs();
+    EXPECT_EQ(both.operator_console().left_over(30s), "") << both.logs();
+    std::uint64_t out = 0, in = 0;
+    std::string summaries;
+    for (int i = 0; i < rounds_max && (out == 0 || in == 0); ++i) {
+      round_of_answers round(both.head().url(), afterwards_.questions);
+      mover moving(both.head().control(), {there, here});
+      ASSERT_TRUE(round.wait_ended(120s)) << both.logs();
+      moving.stop();
+      ASSERT_EQ(difference(round.answers(), afterwards_.calm), "") << both.logs();
+      out += moving.committed(there);
+      in += moving.committed(here);
+      summaries += "\n" + moving.summary();
+    }
+    EXPECT_GT(out, 0U) << summaries << both.logs();
+    EXPECT_GT(in, 0U) << summaries << both.logs();
+    EXPECT_EQ(both.operator_console().left_over(30s), "") << both.logs();
   }
 
-  void run(const drill& what) {
-    const std::vector<std::string> trap{"--debug-failpoints", what.failpoint()};
-    const std::vector<std::string> none;
+  /// `missed`: what went on where the answers were over before the victim came to the place; empty: it came.
+  void run(const drill& what, std::string& missed) {
+    // What is stopped stands still for longer than this; that others are missed meanwhile does not matter.
+    const std::vector<std::string> none{"--cluster-connection-timeout", "1s"};
+    auto trap = none;
+    trap.insert(trap.end(), {"--debug-failpoints", what.failpoint()});
     pair_of_processes both(what.who == victim::head ? trap : none, what.who == victim::head ? none : trap,
                            what.who == victim::member_of_two ? pair_of_processes::kind::two_members
                                                              : pair_of_processes::kind::head_and_member);
@@ -102,26 +114,35 @@ protected:
 
     round_of_answers round(both.head().url(), meanwhile_.questions);
     mover moving(both.head().control(), {what.direction()});
-    (void)wait_until(20s, [&] { return happened() || round.wait_ended(0ms); });
+    ASSERT_TRUE(wait_until(120s, [&] { return happened() || round.wait_ended(0ms); })) << both.logs();
+    const bool undisturbed = !happened() && round.answers() == meanwhile_.calm;
     // Its connections may end a moment before the process does.
-    ASSERT_TRUE(wait_until(2s, happened)) << "no migration came to the place: " << moving.summary() << both.logs();
+    if (!wait_until(undisturbed ? 1s : 20s, happened)) {
+      missed = moving.summary() + both.logs();
+      EXPECT_EQ(difference(round.answers(), meanwhile_.calm), "") << missed;
+      return;
+    }
+    missed.clear();
     if (what.how == fate::stopped) {
       // Longer than the others wait for a sign of life; for some places also longer than for the last stage.
       std::this_thread::sleep_for(what.place.size() % 2 == 0 ? 1500ms : 2500ms);
       hit.signal(SIGCONT);
     }
-    ASSERT_TRUE(round.wait_ended(20s)) << both.logs();
+    ASSERT_TRUE(round.wait_ended(120s)) << both.logs();
     moving.stop();
     if (what.how == fate::killed && what.who == victim::head) {
       const auto answers = round.answers();
       EXPECT_EQ(difference_when_cut_off(answers, meanwhile_.calm), "") << both.logs();
-      EXPECT_NE(answers, meanwhile_.calm) << "nobody was cut off";
+      if (answers == meanwhile_.calm) {
+        missed = "nobody was cut off" + both.logs();
+        return;
+      }
       both.start_head_again();
       return expect_all_well(both, what.direction());
     }
     EXPECT_EQ(difference(round.answers(), meanwhile_.calm), "") << both.logs();
     if (what.how == fate::killed) {
-      EXPECT_EQ(both.operator_console().left_over(5s), "") << "while the other is dead" << both.logs();
+      EXPECT_EQ(both.operator_console().left_over(30s), "") << "while the other is dead" << both.logs();
       both.start_member_again();
     }
     expect_all_well(both, what.direction());
@@ -140,7 +161,9 @@ protected:
       const drill what{places.at(i), who, how};
       SCOPED_TRACE(what.failpoint());
       const auto began = std::chrono::steady_clock::now();
-      run(what);
+      std::string missed = "never tried";
+      for (int round = 0; round < rounds_max && !missed.empty() && !HasFailure(); ++round) run(what, missed);
+      EXPECT_EQ(missed, "") << "no migration came to the place";
       ++count;
       using namespace std::chrono;
       std::cout << what.failpoint() << ": " << duration_cast<milliseconds>(steady_clock::now() - began).count()

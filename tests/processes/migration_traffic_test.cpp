@@ -46,7 +46,7 @@ protected:
     EXPECT_GE(out + in, migrations) << summaries;
     EXPECT_GT(out, 0U);
     EXPECT_GT(in, 0U);
-    EXPECT_EQ(both.operator_console().left_over(5s), "") << both.logs();
+    EXPECT_EQ(both.operator_console().left_over(30s), "") << both.logs();
     const auto now = both.operator_console().status();
     ASSERT_TRUE(now);
     EXPECT_EQ(now->moves_total, out + in) << "what the operators were told and what the home counts" << summaries;

@@ -34,7 +34,7 @@ protected:
   }
 
   static const std::vector<question>& questions() {
-    static const auto all = mixed_questions(12, 700);
+    static const auto all = mixed_questions(12, 1300);
     return all;
   }
   /// By one process that nothing happens to.
@@ -63,36 +63,37 @@ protected:
     EXPECT_TRUE(head.wait_ready()) << head.process.err();
     joined member(head.control(), patient(member_arguments));
     EXPECT_TRUE(member.wait_ready()) << member.process.err();
-    EXPECT_TRUE(head.wait_instances(2, 10s));
+    EXPECT_TRUE(head.wait_instances(2, 30s));
     (void)calm();
     round_of_answers round(head.url(), questions());
-    EXPECT_TRUE(half_way(round));
+    EXPECT_TRUE(under_way(round));
     member.process.signal(SIGTERM);
     EXPECT_EQ(member.process.wait_exit(60s), 0) << member.process.err();
-    EXPECT_TRUE(head.process.wait_log("it leaves", 5s));
-    EXPECT_TRUE(round.wait_ended(60s));
+    EXPECT_TRUE(head.process.wait_log("it leaves", 30s));
+    EXPECT_TRUE(round.wait_ended(120s));
     expect_calm_answers(round);
     auto page = head.status();
     EXPECT_TRUE(page);
     return page ? *std::move(page) : status_page{};
   }
-  /// Half of the tokens are out: where things happen.
-  static bool half_way(round_of_answers& round) {
-    return round.wait_tokens(questions().size() * questions()[0].tokens / 2, 60s);
+  /// Where things happen: all answers are under way, and those of the faster process are not over.
+  static bool under_way(round_of_answers& round) {
+    return round.wait_tokens(questions().size() * questions()[0].tokens / 8, 60s);
   }
 };
 
 } // namespace
 
 TEST_F(Nodes, AMembersInstancesServeLikeTheHeadsOwn) {
-  served head(patient(one_small));
+  // in turn: by what is free a slow one may get none
+  served head(patient({"--instances", "1", "--threads", "1", "--policy", "round_robin"}));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   joined member(head.control(), patient({"--instances", "2", "--threads", "1", "--name", "beside"}));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
-  EXPECT_EQ(member.process.wait_line("joined " + head.control() + " as ", 1s), "instances 1 to 2");
-  ASSERT_TRUE(head.wait_instances(3, 10s));
+  EXPECT_EQ(member.process.wait_line("joined " + head.control() + " as ", 20s), "instances 1 to 2");
+  ASSERT_TRUE(head.wait_instances(3, 30s));
   round_of_answers round(head.url(), questions());
-  ASSERT_TRUE(round.wait_ended(60s));
+  ASSERT_TRUE(round.wait_ended(120s));
   expect_calm_answers(round);
   const auto page = head.status();
   ASSERT_TRUE(page);
@@ -106,9 +107,9 @@ TEST_F(Nodes, AHeadWithoutInstancesServesThroughItsMembers) {
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   joined member(head.control(), patient(one_small));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
-  ASSERT_TRUE(head.wait_instances(1, 10s));
+  ASSERT_TRUE(head.wait_instances(1, 30s));
   round_of_answers round(head.url(), questions());
-  ASSERT_TRUE(round.wait_ended(60s));
+  ASSERT_TRUE(round.wait_ended(120s));
   expect_calm_answers(round);
 }
 
@@ -117,13 +118,13 @@ TEST_F(Nodes, AMemberKilledInTheMiddleOfAnswersCostsNoTokenAndRepeatsNone) {
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   auto member = std::make_unique<joined>(head.control(), one_small);
   ASSERT_TRUE(member->wait_ready()) << member->process.err();
-  ASSERT_TRUE(head.wait_instances(2, 10s));
+  ASSERT_TRUE(head.wait_instances(2, 30s));
   (void)calm();
   round_of_answers round(head.url(), questions());
-  ASSERT_TRUE(half_way(round));
+  ASSERT_TRUE(under_way(round));
   member->process.signal(SIGKILL);
-  ASSERT_TRUE(head.wait_instances(1, 5s)) << "a dead member stays in the topology";
-  ASSERT_TRUE(round.wait_ended(60s));
+  ASSERT_TRUE(head.wait_instances(1, 30s)) << "a dead member stays in the topology";
+  ASSERT_TRUE(round.wait_ended(120s));
   expect_calm_answers(round);
   auto page = head.status();
   ASSERT_TRUE(page);
@@ -134,7 +135,7 @@ TEST_F(Nodes, AMemberKilledInTheMiddleOfAnswersCostsNoTokenAndRepeatsNone) {
   // Another process is another member, with ids that nobody had.
   member = std::make_unique<joined>(head.control(), one_small);
   EXPECT_EQ(member->process.wait_line("joined " + head.control() + " as ", 20s), "instance 2");
-  ASSERT_TRUE(head.wait_instances(2, 20s));
+  ASSERT_TRUE(head.wait_instances(2, 30s));
 }
 
 TEST_F(Nodes, AMemberThatHangsIsNoticedAndComesBackByItselfWhenItWakes) {
@@ -142,28 +143,28 @@ TEST_F(Nodes, AMemberThatHangsIsNoticedAndComesBackByItselfWhenItWakes) {
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   joined member(head.control(), one_small);
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
-  ASSERT_TRUE(head.wait_instances(2, 10s));
+  ASSERT_TRUE(head.wait_instances(2, 30s));
   (void)calm();
   round_of_answers round(head.url(), questions());
-  ASSERT_TRUE(half_way(round));
+  ASSERT_TRUE(under_way(round));
   const auto stopped = std::chrono::steady_clock::now();
   member.process.signal(SIGSTOP);
-  ASSERT_TRUE(head.wait_instances(1, 5s)) << "a silent member stays in the topology";
+  ASSERT_TRUE(head.wait_instances(1, 30s)) << "a silent member stays in the topology";
   RecordProperty(
       "noticed_after_ms",
       std::to_string(
           std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - stopped).count()));
   // It wakes while its requests run elsewhere; what it still says about them is void.
   member.process.signal(SIGCONT);
-  ASSERT_TRUE(head.wait_instances(2, 20s)) << member.process.err();
-  ASSERT_TRUE(round.wait_ended(60s));
+  ASSERT_TRUE(head.wait_instances(2, 30s)) << member.process.err();
+  ASSERT_TRUE(round.wait_ended(120s));
   expect_calm_answers(round);
   const auto page = head.status();
   ASSERT_TRUE(page);
   EXPECT_EQ(page->instances[1].id, 1U) << "the same process keeps its ids";
   EXPECT_EQ(page->instances[1].restarts, 1U) << "with the next generation";
   EXPECT_GT(page->redispatches, 0U);
-  ASSERT_TRUE(wait_until(5s, [&] {
+  ASSERT_TRUE(wait_until(30s, [&] {
     const auto now = head.status();
     return now && now->blocks_used() == 0;
   }));
@@ -178,21 +179,21 @@ TEST_F(Nodes, AMemberOutlivesItsHeadAndServesTheNextOne) {
   (void)calm();
   {
     round_of_answers round(head->url(), questions());
-    ASSERT_TRUE(half_way(round));
+    ASSERT_TRUE(under_way(round));
     head->process.signal(SIGKILL);
-    ASSERT_TRUE(round.wait_ended(10s)) << "clients of a dead head hear of it";
+    ASSERT_TRUE(round.wait_ended(120s)) << "clients of a dead head hear of it";
   }
-  ASSERT_TRUE(member.process.wait_log("the head is gone", 10s));
-  ASSERT_TRUE(member.process.wait_log("cannot join", 10s)) << "it says that it tries";
+  ASSERT_TRUE(member.process.wait_log("the head is gone", 30s));
+  ASSERT_TRUE(member.process.wait_log("cannot join", 30s)) << "it says that it tries";
   head.reset();
   head = std::make_unique<served>(std::vector<std::string>{"--control", control, "--instances", "1", "--threads", "1"});
   ASSERT_TRUE(head->wait_ready()) << head->process.err();
-  ASSERT_TRUE(head->wait_instances(2, 20s)) << member.process.err();
+  ASSERT_TRUE(head->wait_instances(2, 30s)) << member.process.err();
   const auto fresh = head->status();
   ASSERT_TRUE(fresh);
   EXPECT_EQ(fresh->blocks_used(), 0U) << "of the dead head's requests";
   round_of_answers round(head->url(), questions());
-  ASSERT_TRUE(round.wait_ended(60s));
+  ASSERT_TRUE(round.wait_ended(120s));
   expect_calm_answers(round);
 }
 
@@ -203,11 +204,11 @@ TEST_F(Nodes, AStoppedHeadIsLeftAndJoinedAgainWhenItWakes) {
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
   (void)calm();
   round_of_answers round(head.url(), questions());
-  ASSERT_TRUE(half_way(round));
+  ASSERT_TRUE(under_way(round));
   head.process.signal(SIGSTOP);
-  EXPECT_TRUE(member.process.wait_log("the head is gone", 10s));
+  EXPECT_TRUE(member.process.wait_log("the head is gone", 30s));
   head.process.signal(SIGCONT);
-  ASSERT_TRUE(round.wait_ended(60s));
+  ASSERT_TRUE(round.wait_ended(120s));
   expect_calm_answers(round);
   ASSERT_TRUE(head.wait_instances(2, 30s)) << member.process.err();
 }
@@ -229,9 +230,9 @@ TEST_F(Nodes, TheLastOneThatIsToldToEndDoesNotWait) {
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   joined member(head.control(), patient({"--instances", "2", "--threads", "1"}));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
-  ASSERT_TRUE(head.wait_instances(2, 10s));
+  ASSERT_TRUE(head.wait_instances(2, 30s));
   member.process.signal(SIGTERM);
-  EXPECT_EQ(member.process.wait_exit(10s), 0) << member.process.err();
+  EXPECT_EQ(member.process.wait_exit(30s), 0) << member.process.err();
   EXPECT_THAT(member.process.err(), HasSubstr("the last one that takes requests"));
 }
 
@@ -326,11 +327,11 @@ TEST_F(Nodes, AHangupEndsNobodyAndOpensTheLogFilesAnew) {
     for (const auto& [name, process] : {std::pair("head", &head.process), std::pair("member", &member.process)}) {
       std::filesystem::rename(folder / name, folder / (std::string(name) + ".1"));
       process->signal(SIGHUP);
-      EXPECT_TRUE(wait_until(10s, [&, &name = name] { return read(name).find("opened anew") != std::string::npos; }))
+      EXPECT_TRUE(wait_until(30s, [&, &name = name] { return read(name).find("opened anew") != std::string::npos; }))
           << name;
       EXPECT_TRUE(process->running());
     }
-    EXPECT_TRUE(head.wait_instances(2, 10s));
+    EXPECT_TRUE(head.wait_instances(2, 30s));
     member.process.signal(SIGTERM);
     EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
   }

@@ -43,7 +43,7 @@ protected:
 } // namespace
 
 TEST_F(Replaying, ADemoWithMigrationsAndAKilledInstanceComesAgainAsItWas) {
-  const auto demo = run({"demo", "--requests", "12", "--tokens", "120", "--trace", file});
+  const auto demo = run({"demo", "--requests", "12", "--tokens", "400", "--trace", file});
   ASSERT_EQ(demo.code, 0) << demo.out << demo.err;
   const auto again = run({"trace", "replay", file});
   EXPECT_EQ(again.code, 0) << again.out << again.err;

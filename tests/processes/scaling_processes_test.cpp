@@ -96,7 +96,7 @@ protected:
 } // namespace
 
 TEST_F(ScalingProcesses, AChildComesWithTheLoadServesTheSameTextsAndGoesWithTheLoad) {
-  const auto questions = mixed_questions(12, 700);
+  const auto questions = mixed_questions(12, 1300);
   std::vector<streamed_answer> calm;
   {
     served head({"--instances", "1", "--threads", "1"});
@@ -105,18 +105,29 @@ TEST_F(ScalingProcesses, AChildComesWithTheLoadServesTheSameTextsAndGoesWithTheL
   }
   served head(patient(with(scaling, with(by_load, by_children)))); // the child takes after it
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  round_of_answers round(head.url(), questions);
-  ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
-  EXPECT_EQ(children_of(head.process.pid()).size(), 1U);
-  EXPECT_THAT(head.status()->instances[1].node, MatchesRegex("scaled-[0-9a-f]{8}-1"));
-  ASSERT_TRUE(round.wait_ended(60s));
-  const auto answers = round.answers();
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    EXPECT_EQ(answers[i].error, "") << "request " << i;
-    EXPECT_TRUE(answers[i] == calm[i]) << "request " << i << " got another text";
+  bool seen = false; // on a busy machine the answers may be over before the child is there
+  for (int attempt = 0; attempt < 10 && !seen; ++attempt) {
+    round_of_answers round(head.url(), questions);
+    ASSERT_TRUE(wait_until(120s, [&] {
+      const auto page = head.status();
+      const auto children = children_of(head.process.pid());
+      if (round.wait_ended(0ms)) return true; // with the load it may have gone already
+      seen = page && page->instances.size() == 2 && page->ready() == 2;
+      if (!seen) return false;
+      EXPECT_EQ(children.size(), 1U);
+      EXPECT_THAT(page->instances[1].node, MatchesRegex("scaled-[0-9a-f]{8}-[0-9]+"));
+      return true;
+    })) << head.process.err();
+    ASSERT_TRUE(round.wait_ended(120s));
+    const auto answers = round.answers();
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      EXPECT_EQ(answers[i].error, "") << "request " << i;
+      EXPECT_TRUE(answers[i] == calm[i]) << "request " << i << " got another text";
+    }
   }
-  ASSERT_TRUE(head.wait_instances(1, 20s)) << "idle, one is enough: " << head.process.err();
-  EXPECT_TRUE(wait_until(10s, [&] { return children_of(head.process.pid()).empty(); })) << "its process ends too";
+  EXPECT_TRUE(seen) << head.process.err();
+  ASSERT_TRUE(head.wait_instances(1, 60s)) << "idle, one is enough: " << head.process.err();
+  EXPECT_TRUE(wait_until(30s, [&] { return children_of(head.process.pid()).empty(); })) << "its process ends too";
   EXPECT_EQ(head.status()->redispatches, 0U);
 }
 
@@ -124,12 +135,12 @@ TEST_F(ScalingProcesses, AChildEndsWithItsHeadHoweverThatEnds) {
   for (const int by : {SIGTERM, SIGKILL}) {
     served head(with(scaling, with(always_more, by_children)));
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
-    ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
+    ASSERT_TRUE(head.wait_instances(2, 60s)) << head.process.err();
     const auto pid = head.process.pid();
     ASSERT_EQ(children_of(pid).size(), 1U);
     head.process.signal(by);
     ASSERT_TRUE(head.process.wait_exit(20s)) << head.process.err();
-    EXPECT_TRUE(wait_until(10s, [&] { return children_of(pid).empty(); })) << "after signal " << by;
+    EXPECT_TRUE(wait_until(30s, [&] { return children_of(pid).empty(); })) << "after signal " << by;
   }
 }
 
@@ -151,11 +162,11 @@ TEST_F(ScalingProcesses, AChildComesAlsoWhereTheProgramsFileIsGone) {
 TEST_F(ScalingProcesses, AChildThatIsKilledIsReplaced) {
   served head(with(scaling, with(always_more, by_children)));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 60s)) << head.process.err();
   ::kill(children_of(head.process.pid()).at(0), SIGKILL);
-  ASSERT_TRUE(head.process.wait_log("-1 ended: signal 9", 10s)) << head.process.err();
-  ASSERT_TRUE(head.process.wait_log("instance 2 takes requests", 20s)) << head.process.err();
-  ASSERT_TRUE(head.wait_instances(2, 10s));
+  ASSERT_TRUE(head.process.wait_log("-1 ended: signal 9", 60s)) << head.process.err();
+  ASSERT_TRUE(head.process.wait_log("instance 2 takes requests", 60s)) << head.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 60s));
 }
 
 // The order to start what it had stopped reaches it in the moment in which it is told to end.
@@ -164,16 +175,16 @@ TEST_F(ScalingProcesses, InPlaceOfASpareInstanceWhoseMemberEndsAnotherOneComes) 
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   joined member(head.control(), patient({"--instances", "1", "--threads", "1"}));
   ASSERT_TRUE(member.wait_ready()) << member.process.err();
-  ASSERT_TRUE(head.process.wait_log("scaled in: instance 1 is stopped", 20s)) << "idle, it is a spare one";
+  ASSERT_TRUE(head.process.wait_log("scaled in: instance 1 is stopped", 60s)) << "idle, it is a spare one";
   member.process.signal(SIGSTOP); // so that it gets both at once
-  ASSERT_TRUE(wait_until(5s, [&] { return member.process.stopped(); }));
+  ASSERT_TRUE(wait_until(30s, [&] { return member.process.stopped(); }));
   round_of_answers round(head.url(), mixed_questions(10, 1500)); // longer than it takes until another one is there
-  ASSERT_TRUE(head.process.wait_log("scaling out: starting instance 1", 20s)) << head.process.err();
+  ASSERT_TRUE(head.process.wait_log("scaling out: starting instance 1", 60s)) << head.process.err();
   member.process.signal(SIGTERM);
   member.process.signal(SIGCONT);
   EXPECT_EQ(member.process.wait_exit(30s), 0) << member.process.err();
-  ASSERT_TRUE(head.process.wait_log("instance 2 takes requests", 20s)) << head.process.err();
-  EXPECT_TRUE(round.wait_tokens(round.tokens() + 100, 20s)) << "answers go on";
+  ASSERT_TRUE(head.process.wait_log("instance 2 takes requests", 60s)) << head.process.err();
+  EXPECT_TRUE(round.wait_tokens(round.tokens() + 100, 60s) || round.wait_ended(0ms)) << "answers go on";
   for (const auto& answer : round.answers()) EXPECT_EQ(answer.error, "");
   const auto page = head.status();
   ASSERT_TRUE(page);
@@ -186,7 +197,7 @@ TEST_F(ScalingProcesses, CommandsAreToldWhomTheyStartAndStop) {
   const scratch files;
   ::setenv("GODWIT_INSTANCES_COUNT", "1", 1); // the head's own number, which is not that of what it has started
   {
-    served head(
+    served head(patient(
         with(scaling, with(by_load, {"--scaling-provisioner", "command", "--scaling-command-out",
                                      "echo out $GODWIT_NODE at $GODWIT_HEAD of ${GODWIT_INSTANCES_COUNT:-one} >> " +
                                          quoted(files.notes()) + "; " + quoted(godwit_program()) +
@@ -194,19 +205,22 @@ TEST_F(ScalingProcesses, CommandsAreToldWhomTheyStartAndStop) {
                                          quoted(files.pid()),
                                      "--scaling-command-in",
                                      "echo in $GODWIT_NODE instance $GODWIT_INSTANCE >> " + quoted(files.notes()) +
-                                         "; kill $(cat " + quoted(files.pid()) + ")"})));
+                                         "; kill $(cat " + quoted(files.pid()) + ")"}))));
     ::unsetenv("GODWIT_INSTANCES_COUNT");
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
     {
-      round_of_answers round(head.url(), mixed_questions(12, 700));
-      ASSERT_TRUE(head.wait_instances(2, 20s)) << head.process.err();
-      EXPECT_THAT(files.read(), MatchesRegex("out scaled-[0-9a-f]{8}-1 at " + head.control() + " of one\n"));
-      ASSERT_TRUE(round.wait_ended(60s));
+      round_of_answers round(head.url(), mixed_questions(12, 1300));
+      // In its log, since with the load it may go before anybody has seen it.
+      ASSERT_TRUE(head.process.wait_log("instance 1 takes requests", 60s)) << head.process.err();
+      const auto notes = files.read();
+      EXPECT_THAT(notes.substr(0, notes.find('\n')),
+                  MatchesRegex("out scaled-[0-9a-f]{8}-1 at " + head.control() + " of one"));
+      ASSERT_TRUE(round.wait_ended(120s));
     }
-    ASSERT_TRUE(head.wait_instances(1, 20s)) << head.process.err();
+    ASSERT_TRUE(head.wait_instances(1, 60s)) << head.process.err();
     const auto told = [&] { return files.read().find("-1 instance 1\n") != std::string::npos; };
-    EXPECT_TRUE(wait_until(10s, told)) << files.read();
-    EXPECT_TRUE(wait_until(10s, [&] { return !files.process_runs(); }));
+    EXPECT_TRUE(wait_until(30s, told)) << files.read();
+    EXPECT_TRUE(wait_until(30s, [&] { return !files.process_runs(); }));
   }
 }
 
@@ -214,7 +228,7 @@ TEST_F(ScalingProcesses, ACommandThatFailsIsSaidAndTriedAgainAfterTheHold) {
   served head(
       with(scaling, with(always_more, {"--scaling-provisioner", "command", "--scaling-command-out", "exit 3"})));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  ASSERT_TRUE(head.process.wait_log("-2 after ", 20s)) << head.process.err();
+  ASSERT_TRUE(head.process.wait_log("-2 after ", 60s)) << head.process.err();
   EXPECT_THAT(head.process.err(), HasSubstr("scaling.command_out: exit code 3"));
   const auto page = head.status();
   ASSERT_TRUE(page);

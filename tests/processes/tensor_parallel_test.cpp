@@ -48,11 +48,6 @@ std::string migrate(const place& what, const std::string& control) {
 }
 
 constexpr auto no_answer = "did not answer in time";
-/// On a machine that has no time for one of the two sides; another command may move it.
-bool says_it_goes_on(const std::string& printed) {
-  const auto ways = {"(not_converging)", no_answer, "could not be brought"};
-  return std::any_of(ways.begin(), ways.end(), [&](const char* one) { return printed.find(one) != std::string::npos; });
-}
 
 } // namespace
 
@@ -111,7 +106,7 @@ TEST_F(TensorParallelProcesses, ARequestGoesFromTwoDevicesToOneAndBackByTheOpera
   }
   EXPECT_GE(moved_down, 2U);
   EXPECT_GE(moved_up, 2U);
-  EXPECT_EQ(both.operator_console().left_over(5s), "") << both.logs();
+  EXPECT_EQ(both.operator_console().left_over(30s), "") << both.logs();
   const auto now = both.operator_console().status();
   ASSERT_TRUE(now);
   EXPECT_GE(now->moves_total, moved_down + moved_up);
@@ -135,7 +130,7 @@ TEST_F(TensorParallelProcesses, BetweenInstancesOfTheSameDegreeMovesChangeNoToke
     moves += operators.committed(outwards) + operators.committed(inwards);
   }
   EXPECT_GE(moves, 20U);
-  EXPECT_EQ(both.operator_console().left_over(5s), "") << both.logs();
+  EXPECT_EQ(both.operator_console().left_over(30s), "") << both.logs();
 }
 
 TEST_F(TensorParallelProcesses, WhatIsRecordedOfSeveralDevicesAndOfMovesBetweenDegreesComesAgain) {

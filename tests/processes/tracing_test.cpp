@@ -124,7 +124,7 @@ protected:
 } // namespace
 
 TEST_F(Tracing, TheDemosRecordingHasEveryMessageOfEveryRequest) {
-  const auto demo = run({"demo", "--requests", "8", "--tokens", "80", "--trace", path("t.gwt")}, 120s);
+  const auto demo = run({"demo", "--requests", "8", "--tokens", "400", "--trace", path("t.gwt")}, 120s);
   ASSERT_EQ(demo.code, 0) << demo.out << demo.err;
   EXPECT_THAT(demo.out, HasSubstr(" in " + path("t.gwt")));
   const auto all = read(path("t.gwt"));

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -32,36 +33,54 @@ def clean(folder):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+def free_ports(count):
+    """Below those that systems give to connections, which take one while nobody listens there."""
+    found = []
+    for port in random.sample(range(20000, 32000), 1000):
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise Failed(f"there are no {count} free ports")
 
 
 class Process:
     """One of the cluster's processes, over all its lives."""
+    JOINS_MAX = 20  # in one life: a head that is busy, or dead, may be late
 
     def __init__(self, name, command, folder):
         self.name, self.command, self.log = name, command, os.path.join(folder, f"{name}.log")
-        self.process, self.killed, self.told, self.log_begins = None, False, False, 0
+        self.process, self.killed, self.told, self.log_begins, self.joins = None, False, False, 0, 0
 
-    def start(self):
+    def start(self, joins=1):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GODWIT_")}
         with open(self.log, "ab") as log:
             self.log_begins = log.tell()
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=environment)
-        self.killed = self.told = False
+        self.killed, self.told, self.joins = False, False, joins
 
     def runs(self):
-        """Throws where it ended otherwise than it was told to."""
+        """Throws where it ended otherwise than it was told to. One that could not join is started again."""
         if self.process is None:
             return False
         code = self.process.poll()
+        if code == 1 and self.joins < self.JOINS_MAX and self.could_not_join():
+            self.start(self.joins + 1)
+            return True
         if code is not None and not self.ended_well(code):
             last = self.said().decode(errors="replace").strip().rpartition("\n")[2]
             raise Failed(f"{self.name} ended by itself, with {code}; its last words: {last}")
         return code is None
+
+    def could_not_join(self):
+        """Nor had it joined before: then it goes on trying by itself."""
+        said = b"\n" + self.said()
+        return not self.told and b"cannot join" in said and b"\njoined" not in said
 
     def ended_well(self, code):
         """One that is killed may have been about to end by itself."""
@@ -116,7 +135,7 @@ class Cluster:
 
     def __init__(self, godwit, folder, members, flags, head_may_die):
         self.godwit, self.head_may_die, self.head_count = godwit, head_may_die, HeadCount()
-        http, control = free_port(), free_port()
+        http, control = free_ports(2)
         self.url, self.control = f"http://127.0.0.1:{http}", f"127.0.0.1:{control}"
         settings = os.path.join(folder, "soak.toml")
         with open(settings, "w", encoding="utf-8") as file:
@@ -166,6 +185,7 @@ class Cluster:
     def wait_for_instances(self, count, timeout_s):
         until = time.monotonic() + timeout_s
         while sum(one["state"] == "ready" for one in self.status()["instances"]) < count:
+            self.check()
             if time.monotonic() > until:
                 raise Failed(f"{count} instances are not ready after {timeout_s} s")
             time.sleep(0.1)

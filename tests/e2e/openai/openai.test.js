@@ -233,26 +233,30 @@ test('a prompt longer than the context is 400 with both numbers', async () => {
 
 test('an aborted stream frees its request and others go on', async () => {
   const longest = Math.floor(contextLength / 2);
-  const before = await metric('godwit_generation_tokens_total');
-  const stream = await client.chat.completions.create({
-    model,
-    messages: question,
-    max_tokens: longest,
-    ignore_eos: true,
-    stream: true,
-  });
-  let seen = 0;
-  for await (const chunk of stream) {
-    if (chunk.choices[0]?.delta.content) seen += 1;
-    if (seen === 3) break; // the client aborts the request
+  let generated = longest;
+  // On a busy machine the answer may be whole before its client has read the beginning.
+  for (let round = 0; round < 20 && generated === longest; round += 1) {
+    const before = await metric('godwit_generation_tokens_total');
+    const stream = await client.chat.completions.create({
+      model,
+      messages: question,
+      max_tokens: longest,
+      ignore_eos: true,
+      stream: true,
+    });
+    let seen = 0;
+    for await (const chunk of stream) {
+      if (chunk.choices[0]?.delta.content) seen += 1;
+      if (seen === 3) break; // the client aborts the request
+    }
+    assert.ok(stream.controller.signal.aborted);
+    const deadline = Date.now() + 30_000;
+    while ((await metric('godwit_requests_open')) > 0) {
+      assert.ok(Date.now() < deadline, 'the request is still open after 30 s');
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    generated = (await metric('godwit_generation_tokens_total')) - before;
   }
-  assert.ok(stream.controller.signal.aborted);
-  const deadline = Date.now() + 10_000;
-  while ((await metric('godwit_requests_open')) > 0) {
-    assert.ok(Date.now() < deadline, 'the request is still open after 10 s');
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  const generated = (await metric('godwit_generation_tokens_total')) - before;
   assert.ok(generated >= 3 && generated < longest, `${generated} of ${longest} tokens were generated`);
   const answer = await client.completions.create({ model, prompt: 'Still there?', max_tokens: 2 });
   assert.ok(answer.usage.completion_tokens > 0);

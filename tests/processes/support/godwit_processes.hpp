@@ -22,6 +22,9 @@ namespace godwit::test {
 /// Whether what `godwit migrate` printed says that the request ended before the command came, or while it moved; then
 /// its home may be the first to know. That is nobody's fault: on a busy machine a command takes its time to start.
 [[nodiscard]] bool says_it_ended(const std::string& printed);
+/// ... that the request goes on where it was, on a machine that has no time for one of the two sides; another command
+/// may move it.
+[[nodiscard]] bool says_it_goes_on(const std::string& printed);
 
 /// What stands in `godwit status --json`, as far as tests ask for it.
 struct instance_line {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <future>
 #include <thread>
 
 namespace godwit::runtime::test {
@@ -109,10 +110,17 @@ TEST(Callback, AfterTheActorsDeathDoesNothing) {
     actor_system host;
     std::thread late;
     {
-      auto c = host.spawn<caller>([&](completer<std::string> done) { held.emplace(std::move(done)); }, 0ns, live);
+      std::promise<void> taken; // which may be after the asker has given up
+      auto c = host.spawn<caller>(
+          [&](completer<std::string> done) {
+            held.emplace(std::move(done));
+            taken.set_value();
+          },
+          0ns, live);
       EXPECT_EQ(host.ask(c, 20ms, poke{}).error().code, error_code::timeout);
+      ASSERT_EQ(taken.get_future().wait_for(30s), std::future_status::ready);
       host.stop(c);
-      EXPECT_TRUE(host.wait_until_empty(5s));
+      EXPECT_TRUE(host.wait_until_empty(30s));
     }
     late = std::thread{[&, copy = *held] { copy("too late"); }};
     late.join();

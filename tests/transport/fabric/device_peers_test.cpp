@@ -173,7 +173,7 @@ struct messages_that_wait {
   void say(std::uint64_t first, std::uint64_t last) {
     for (auto id = first; id <= last; ++id) l->say(wire::encode(message(id, 60'000)), std::string(60'000, 'x'));
   }
-  one_piece b{100'000}; // takes four times as much of one connection
+  one_piece b{100'000, 20s}; // takes four times as much of one connection
   std::unique_ptr<liar> l = std::make_unique<liar>(b.fabric->address());
   std::list<block_memory> to;
   std::vector<std::shared_ptr<answers<landing>>> landed;

@@ -101,7 +101,7 @@ TEST(FabricDeviceQueues, UrgentSendsWithinTheProcessAreSeenWhileBulkWaits) {
 }
 
 TEST(FabricDeviceQueues, BulkForTheHostPassesUrgentOffersThatWaitForPieces) {
-  const one_piece b;
+  const one_piece b(std::size_t{8} << 20, 20s); // nobody is too slow
   const auto a = ucx::make_fabric(settings_for(way::cross_memory));
   block_memory from(3, 300'000), to(3, 300'000, 0, b.device), ours(2, 100'000), into(2, 100'000);
   ours.scribble(1);
@@ -123,7 +123,7 @@ TEST(FabricDeviceQueues, BulkForTheHostPassesUrgentOffersThatWaitForPieces) {
 }
 
 TEST(FabricDeviceQueues, AStreamThatWaitsForAPieceGoesOnWhenItsPostingIsWithdrawn) {
-  const one_piece b;
+  const one_piece b(std::size_t{8} << 20, 20s); // nobody is too slow
   block_memory to(2, 50'000, 0, b.device), ours(1, 1000);
   b.copier->hold(true);
   post(*b.fabric, {1, 1}, to.part(0, 1));

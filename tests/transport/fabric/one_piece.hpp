@@ -4,6 +4,7 @@
 
 #include <godwit/transport/ucx/fabric.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 
@@ -11,9 +12,9 @@ namespace godwit::transport::testing {
 
 /// A receiver with one page-locked piece for bulk and one more for urgent sends, and the device of its postings.
 struct one_piece {
-  explicit one_piece(std::size_t window_bytes = std::size_t{8} << 20) {
+  explicit one_piece(std::size_t window_bytes = std::size_t{8} << 20, std::chrono::milliseconds peer_timeout = 1000ms) {
     ucx::settings settings;
-    settings.peer_timeout = 1000ms;
+    settings.peer_timeout = peer_timeout;
     settings.window_bytes = window_bytes;
     settings.device.copier = copier;
     settings.device.pieces = 2;

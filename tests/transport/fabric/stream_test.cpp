@@ -15,10 +15,10 @@ namespace {
 using ::testing::HasSubstr;
 namespace wire = ucx::wire;
 
-std::shared_ptr<fabric> make() {
+std::shared_ptr<fabric> make(std::chrono::milliseconds connect_timeout = 1500ms) {
   ucx::settings options;
-  options.connect_timeout = 1500ms;
-  options.idle_timeout = 1500ms;
+  options.connect_timeout = connect_timeout;
+  options.peer_timeout = 20s; // none of these is about a slow machine
   return ucx::make_fabric(options);
 }
 
@@ -39,9 +39,7 @@ TEST(FabricStreams, OneThatStopsInTheMiddleDelaysNoWithdrawalAndGoesOnBehindIt) 
   stream.say(header(1, 1'000'000) + std::string(400'000, 'x'));
   const auto& memory = to.regions().front();
   ASSERT_TRUE(eventually([&] { return memory.address[399'999] == std::byte{'x'}; }));
-  const auto start = std::chrono::steady_clock::now();
-  ASSERT_TRUE(withdraw(*b, {1, 1}, 2s));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 1500ms);
+  ASSERT_TRUE(withdraw(*b, {1, 1}, 15s)) << "before its sender is given up";
   to.poison(0xEE);
   stream.say(std::string(600'000, 'y') + header(2, 1000) + std::string(1000, 'z'));
   const auto told = landed_next->next();
@@ -70,7 +68,7 @@ TEST(FabricStreams, OneThatEndsInTheMiddleKillsItsPosting) {
   }
   EXPECT_THAT(landed->next().value_or(landing{}).error, HasSubstr("the sender is gone"));
   EXPECT_TRUE(l.until([&] { return l.closed; }));
-  EXPECT_TRUE(withdraw(*b, {1, 1}, 2s));
+  EXPECT_TRUE(withdraw(*b, {1, 1}));
   l.worker.stop();
 }
 
@@ -109,7 +107,7 @@ TEST(FabricStreams, GarbageClosesTheConnection) {
     stream.greet(welcome->stream_token);
     stream.say(lie);
     EXPECT_TRUE(l.until([&] { return l.closed; }));
-    EXPECT_TRUE(stream.shut(2000));
+    EXPECT_TRUE(stream.shut(20'000));
     l.worker.stop();
   }
   EXPECT_TRUE(eventually([&] { return b->figures().peers_open == 0; }));
@@ -125,14 +123,14 @@ TEST(FabricStreams, StrangersAreShutOutAndOthersGoOn) {
       noisy(l.where.host, welcome->stream_port);
   wrong.greet(welcome->stream_token + 1);
   noisy.say(std::string(3000, 'n'));
-  EXPECT_TRUE(wrong.shut(2000));
-  EXPECT_TRUE(noisy.shut(2000));
-  EXPECT_TRUE(silent.shut(6000)) << "after connect_timeout";
+  EXPECT_TRUE(wrong.shut(20'000));
+  EXPECT_TRUE(noisy.shut(20'000));
+  EXPECT_TRUE(silent.shut(20'000)) << "after connect_timeout";
   const raw_stream first(l.where.host, welcome->stream_port), second(l.where.host, welcome->stream_port);
   first.greet(welcome->stream_token);
   EXPECT_FALSE(first.shut(200));
   second.greet(welcome->stream_token);
-  EXPECT_TRUE(second.shut(2000)) << "a token is good for one";
+  EXPECT_TRUE(second.shut(20'000)) << "a token is good for one";
   ucx::settings streaming;
   streaming.cross_memory = false;
   const auto c = ucx::make_fabric(streaming);
@@ -146,14 +144,14 @@ TEST(FabricStreams, StrangersAreShutOutAndOthersGoOn) {
 
 // A port scan, a load balancer's checks, a burst of links: who says its token at once gets through.
 TEST(FabricStreams, ManyWhoSayNothingKeepNobodyOut) {
-  const auto b = make();
+  const auto b = make(60s);
   liar l(b->address());
   l.greet(false);
   const auto welcome = l.heard_of<wire::welcome>();
   ASSERT_TRUE(welcome);
   std::list<raw_stream> silent;
   for (int i = 0; i < 150; ++i) silent.emplace_back(l.where.host, welcome->stream_port);
-  EXPECT_TRUE(silent.front().shut(700)) << "the oldest makes room";
+  EXPECT_TRUE(silent.front().shut(20'000)) << "the oldest makes room, long before its time is over";
   ucx::settings streaming;
   streaming.cross_memory = false;
   const auto c = ucx::make_fabric(streaming);
