@@ -36,6 +36,8 @@ public:
     return handle;
   }
 
+  [[nodiscard]] const client_settings& settings() const noexcept { return settings_; }
+
 private:
   struct lane {
     client_lane shared;
@@ -55,20 +57,37 @@ std::shared_ptr<call> client::send(client_request request, client_callbacks call
 
 std::variant<client_answer, client_error> client::fetch(client_request request) {
   using result = std::variant<client_answer, client_error>;
-  auto promise = std::make_shared<std::promise<result>>();
-  auto future = promise->get_future();
-  auto answer = std::make_shared<client_answer>();
+  struct fetching {
+    client_answer answer;
+    std::promise<result> promise;
+    bool over = false; ///< it is too long, and whoever waits knows
+  };
+  auto state = std::make_shared<fetching>();
+  auto future = state->promise.get_future();
   auto callbacks = client_callbacks();
-  callbacks.on_head = [answer](int status, const headers& fields) {
-    answer->status = status;
-    answer->fields = fields;
+  callbacks.on_head = [state](int status, const headers& fields) {
+    state->answer.status = status;
+    state->answer.fields = fields;
   };
-  callbacks.on_data = [answer](std::string_view bytes) { answer->body.append(bytes); };
-  callbacks.on_done = [answer, promise](std::optional<client_error> problem) {
-    promise->set_value(problem ? result(std::move(*problem)) : result(std::move(*answer)));
+  callbacks.on_data = [state, most = impl_->settings().fetched_bytes_max, url = request.url](std::string_view bytes) {
+    if (state->over) return;
+    auto& body = state->answer.body;
+    if (bytes.size() <= most - body.size()) {
+      body.append(bytes);
+      return;
+    }
+    state->over = true;
+    state->promise.set_value(client_error{client_error_kind::protocol, "the answer of " + url + " has more than " +
+                                                                           std::to_string(most) + " bytes"});
   };
-  send(std::move(request), std::move(callbacks));
-  return future.get();
+  callbacks.on_done = [state](std::optional<client_error> problem) {
+    if (state->over) return;
+    state->promise.set_value(problem ? result(std::move(*problem)) : result(std::move(state->answer)));
+  };
+  const auto running = send(std::move(request), std::move(callbacks));
+  auto out = future.get();
+  if (state->over) running->cancel();
+  return out;
 }
 
 } // namespace godwit::transport::http

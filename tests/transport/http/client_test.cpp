@@ -277,6 +277,39 @@ TEST(HttpClient, AnAnswerWithoutEndIsGivenUp) {
   }
 }
 
+// Gathered, a body is bounded too; the connection is closed, so that its server learns of it.
+TEST(HttpClient, ABodyThatIsGatheredIsBounded) {
+  auto left = std::atomic<bool>(false);
+  auto s = odd_server([&left](int fd) {
+    odd_server::read_head(fd);
+    odd_server::say(fd, "HTTP/1.1 200 OK\r\n\r\n");
+    const auto piece = std::string(4096, 'x');
+    auto gone = pollfd{fd, POLLIN, 0};
+    for (int i = 0; i < 1000 && !left; ++i) {
+      odd_server::say(fd, piece);
+      left = ::poll(&gone, 1, 10) != 0;
+    }
+  });
+  auto settings = client_settings();
+  settings.fetched_bytes_max = 100'000;
+  auto c = client(settings);
+  const auto e = error_of(c.fetch(get_from(s.url())));
+  EXPECT_EQ(e.kind, client_error_kind::protocol);
+  EXPECT_EQ(e.message, "the answer of " + s.url() + " has more than 100000 bytes");
+  EXPECT_TRUE(eventually([&] { return left.load(); }));
+}
+
+TEST(HttpClient, ABodyOfJustTheBoundIsGathered) {
+  auto s = echo_server();
+  auto settings = client_settings();
+  settings.fetched_bytes_max = std::string_view("POST  hello").size();
+  auto c = client(settings);
+  const auto whole = c.fetch(post_to(s.url("/echo"), "hello"));
+  ASSERT_TRUE(std::holds_alternative<client_answer>(whole)) << error_of(whole).message;
+  EXPECT_EQ(std::get<client_answer>(whole).body.size(), settings.fetched_bytes_max);
+  EXPECT_EQ(error_of(c.fetch(post_to(s.url("/echo"), "hello!"))).kind, client_error_kind::protocol);
+}
+
 TEST(HttpClient, AHeadAndInterimAnswersWithinTheBoundAreTaken) {
   auto s = odd_server([](int fd) {
     odd_server::read_head(fd);

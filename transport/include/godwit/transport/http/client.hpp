@@ -3,6 +3,7 @@
 #include <godwit/transport/http/headers.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +26,8 @@ struct client_settings {
   std::uint32_t idle_connections_max = 256;
   /// The answer's head and the interim ones before it; over it the call fails.
   std::uint32_t header_bytes_max = 64 * 1024;
+  /// Of a body that `fetch` gathers; over it the call fails. `send` hands on what comes.
+  std::size_t fetched_bytes_max = std::size_t{64} << 20;
 };
 
 struct client_request {
@@ -74,7 +77,7 @@ public:
 
   std::shared_ptr<call> send(client_request request, client_callbacks callbacks);
 
-  /// The same, waiting. Not from a callback.
+  /// The same, waiting, with the whole body. Not from a callback.
   [[nodiscard]] std::variant<client_answer, client_error> fetch(client_request request);
 
 private:
