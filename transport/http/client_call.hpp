@@ -2,13 +2,13 @@
 
 #include "http/asio.hpp"
 #include "http/deadline.hpp"
+#include "http/passing_body.hpp"
 
 #include <godwit/transport/http/client.hpp>
 #include <godwit/transport/http/url.hpp>
 
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 
 #include <cstddef>
 #include <map>
@@ -56,7 +56,7 @@ public:
 
 private:
   friend class call_handle;
-  using parser = boost::beast::http::response_parser<boost::beast::http::string_body>;
+  using parser = boost::beast::http::response_parser<passing_body>;
   using failure = std::optional<client_error>;
 
   awaitable<failure> run();

@@ -299,6 +299,16 @@ TEST(HttpClient, ABodyThatIsGatheredIsBounded) {
   EXPECT_TRUE(eventually([&] { return left.load(); }));
 }
 
+// It had room made for it before a byte came: no such room, no process.
+TEST(HttpClient, ALengthThatIsOnlyAnnouncedTakesNoMemory) {
+  auto s = odd_server([](int fd) {
+    odd_server::read_head(fd);
+    odd_server::say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 4611686018427387904\r\n\r\nx");
+  });
+  auto c = client();
+  EXPECT_EQ(error_of(c.fetch(get_from(s.url()))).kind, client_error_kind::closed);
+}
+
 TEST(HttpClient, ABodyOfJustTheBoundIsGathered) {
   auto s = echo_server();
   auto settings = client_settings();
