@@ -96,6 +96,9 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   if (!r.committed.empty()) out += ": " + list(r.committed);
   if (!r.aborted.empty()) out += fmt::format("; not: {}", list(r.aborted));
   if (r.stall_ms.count > 0) out += fmt::format("; stall {:.2f} ms, P99 {:.2f} ms", r.stall_ms.mean, r.stall_ms.p99);
+  if (setup.copies_slow_steps && r.slowed_steps > 0)
+    out += fmt::format("\n{:<20}{} that decode while KV leaves or arrives, by {:.2f} %, at most {:.2f} %",
+                       "slower steps", r.slowed_steps, 100 * r.slowed_by, 100 * r.slowed_by_max);
   out +=
       fmt::format("\n{:<20}{:.1f} % used, {:.2f} % fragmented (at most {:.2f} %, {:.1f} % of the time)\n", "memory",
                   100 * r.used_share, 100 * r.fragmented_share, 100 * r.fragmented_share_max, 100 * r.fragmented_time);
@@ -141,6 +144,9 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
       {"committed", r.migrations},     {"by_cause", object_of(r.committed)}, {"not_committed", object_of(r.aborted)},
       {"waiting", r.moved_waiting},    {"by_stages", std::move(stages)},     {"stall_ms", object_of(r.stall_ms)},
       {"gap_ms", object_of(r.gap_ms)}, {"time_share", r.migrating_share}};
+  if (setup.copies_slow_steps)
+    out["migrations"].as_object()["slowed_steps"] =
+        json::object{{"count", r.slowed_steps}, {"mean", r.slowed_by}, {"max", r.slowed_by_max}};
   out["memory"] = json::object{{"used_share", r.used_share},
                                {"fragmented_share", r.fragmented_share},
                                {"fragmented_share_max", r.fragmented_share_max},

@@ -130,6 +130,9 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   out.stall_ms = summarise(std::move(stalls));
   out.gap_ms = summarise(std::move(gaps));
   out.migrating_share = share(run.migrating_seconds, run.instance_seconds);
+  out.slowed_steps = run.slowed.count;
+  out.slowed_by = share(ms(run.slowed.more.count()), ms(run.slowed.alone.count()));
+  out.slowed_by_max = run.slowed.most;
   add_samples(run, out);
   out.instance_s = run.instance_seconds;
   out.instances = share(run.instance_seconds, out.duration_s);

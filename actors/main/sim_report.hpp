@@ -22,8 +22,9 @@ struct sim_setup {
   std::string migration;
   std::string scaling;
   std::string profile;
-  std::string workload; ///< "M-M", "trace azure.csv"
-  std::string arrivals; ///< "Poisson, 7.5 requests/s"
+  bool copies_slow_steps = false; ///< the profile says what a migration takes from them
+  std::string workload;           ///< "M-M", "trace azure.csv"
+  std::string arrivals;           ///< "Poisson, 7.5 requests/s"
   std::uint32_t instances = 0;
   std::uint32_t context = 0;
   std::uint64_t seed = 0;
@@ -79,6 +80,9 @@ struct sim_report {
   latency_stats stall_ms;                         ///< of these: out of the batch, until the commit's answer
   latency_stats gap_ms;                           ///< of these: between the client's tokens before and after
   double migrating_share = 0;                     ///< of an instance's time, with a migration under way
+  std::uint64_t slowed_steps = 0;                 ///< that only decode, while KV left or arrived
+  double slowed_by = 0;                           ///< share of these steps' time without it, together
+  double slowed_by_max = 0;                       ///< of one of them
 
   // Over the time of the run:
   double used_share = 0;           ///< of the memory, on average

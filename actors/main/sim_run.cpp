@@ -118,6 +118,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   setup.migration = to_string(settings.scheduler.migration);
   setup.scaling = to_string(settings.scaling.mode);
   setup.profile = run.cluster.device.name;
+  setup.copies_slow_steps = run.cluster.device.link.device_bytes_per_second > 0;
   setup.workload = load->name;
   setup.arrivals = load->arrivals;
   setup.instances = options.instances;

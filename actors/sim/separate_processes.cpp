@@ -54,8 +54,9 @@ void simulated_cluster::run_member(simulated_process& process) {
   o.rejoin_max = options_.processes.rejoin_max;
   o.rejoin_min = std::min(o.rejoin_min, o.rejoin_max);
   o.instance = made_of_.instance;
-  o.instance.make_executor = factory_on(*process.devices, process.system->timers(), std::make_shared<bool>(false));
   o.llumlet.migration.fabric = network_.make_fabric(name, process.system->timers());
+  o.instance.make_executor =
+      factory_on(*process.devices, process.system->timers(), std::make_shared<bool>(false), o.llumlet.migration.fabric);
   process.member = process.system->spawn<member>(std::move(o));
 }
 

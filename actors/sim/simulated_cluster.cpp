@@ -29,6 +29,36 @@ double shown_share(const gpu::sim::profile& device) {
   return static_cast<double>(gpu::sim::sim_block_bytes) / device.block_bytes();
 }
 
+/// By what a fabric has sent and what has landed.
+class fabric_load final : public gpu::sim::copy_load {
+public:
+  fabric_load(const std::shared_ptr<transport::fabric>& fabric, double bytes_per_second,
+              std::shared_ptr<slowed_steps> books)
+      : fabric_(fabric), bytes_per_second_(bytes_per_second), books_(std::move(books)) {}
+  nanoseconds taken() override {
+    if (const auto here = fabric_.lock()) {
+      const auto moved = here->figures();
+      const auto seconds = static_cast<double>(moved.bytes_sent + moved.bytes_landed) / bytes_per_second_;
+      last_ = nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+    }
+    return last_;
+  }
+  void slowed(nanoseconds alone, nanoseconds more, bool decodes) override {
+    if (!decodes) return;
+    ++books_->count;
+    books_->alone += alone;
+    books_->more += more;
+    if (alone.count() > 0)
+      books_->most = std::max(books_->most, static_cast<double>(more.count()) / static_cast<double>(alone.count()));
+  }
+
+private:
+  const std::weak_ptr<transport::fabric> fabric_; ///< of the llumlet, which may end first
+  const double bytes_per_second_;
+  const std::shared_ptr<slowed_steps> books_;
+  nanoseconds last_{0};
+};
+
 } // namespace
 
 // A request that moves stands still until its last blocks have landed, and profile_link::transfer_time is that time: so
@@ -64,7 +94,8 @@ private:
 };
 
 simulated_cluster::simulated_cluster(simulated_cluster_options options)
-    : options_(std::move(options)), world_(options_.seed), network_(world_.timers(), network_of(options_.device)),
+    : options_(std::move(options)), latency_(std::make_shared<const gpu::sim::latency_model>(options_.device)),
+      world_(options_.seed), network_(world_.timers(), network_of(options_.device)),
       random_(world_.random(phase_stream)) {
   if (options_.recorder) world_.record_to(options_.recorder->begin(world_.clock()));
   system_ = make_system(options_.separate ? head_name : std::string());
@@ -128,22 +159,24 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   if (auto& share = node.llumlet.migration.settings.copy_share; share == 0)
     share = migration_settings::copy_share_of_engines;
   report_interval_ = node.llumlet.report_interval;
-  node.instance.make_executor = factory_on(world_.timers(), world_.timers(), nullptr);
   return node;
 }
 
 executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, runtime::timer_source& loads,
-                                               std::shared_ptr<bool> weights) {
-  auto latency = std::make_shared<const gpu::sim::latency_model>(options_.device);
-  return [this, &steps, &loads, weights = std::move(weights), latency = std::move(latency),
+                                               std::shared_ptr<bool> weights,
+                                               const std::shared_ptr<transport::fabric>& fabric) {
+  const auto rate = options_.device.link.device_bytes_per_second * shown_share(options_.device);
+  auto copies = rate > 0 ? std::make_shared<fabric_load>(fabric, rate, slowed_) : nullptr;
+  return [this, &steps, &loads, weights = std::move(weights), copies = std::move(copies),
           start = microseconds(options_.device.start_ms * 1000)](protocols::instance_id which,
                                                                  std::function<void(executor_outcome)> done) {
     gpu::sim::sim_model model;
     model.memory = gpu::sim::sim_memory::none;
     model.seed = protocols::workload::counter_random(options_.seed, step_stream).at(which.value());
+    model.copies = copies;
     executor_outcome out;
     out.made =
-        gpu::sim::make_sim_replica(gpu::sim::executor_info_of(options_.device), latency, steps, std::move(model));
+        gpu::sim::make_sim_replica(gpu::sim::executor_info_of(options_.device), latency_, steps, std::move(model));
     // Those of the start have long been there, and their reports do not all come in step.
     const auto phase = report_interval_ / phases * static_cast<nanoseconds::rep>(random_.below(phases));
     const auto delay = !started_ ? phase : weights && *weights ? nanoseconds{0} : start;
@@ -172,6 +205,7 @@ void simulated_cluster::start_process(const std::string& name) {
   o.find_head = [this](const std::function<void(found_head)>& done) { done(cluster_->node()); };
   o.instance = made_of_.instance;
   o.llumlet.migration.fabric = network_.make_fabric(name);
+  o.instance.make_executor = factory_on(world_.timers(), world_.timers(), nullptr, o.llumlet.migration.fabric);
   members_[name] = system_->spawn<member>(std::move(o));
 }
 

@@ -220,6 +220,7 @@ simulation_result run::take() {
   result_.duration_ns = now();
   result_.instances = cluster_.books();
   result_.instance_seconds = result_.instances.paid_s;
+  result_.slowed = cluster_.slowed();
   if (faults_) {
     faults_->stop();
     result_.faults = faults_->books();

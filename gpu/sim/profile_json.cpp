@@ -146,10 +146,12 @@ profile read(std::string_view text, const std::string& file) {
   out.flops_per_pair = attention.number("flops_per_pair", 0, most);
   out.flops_per_second = attention.number("flops_per_second", least_rate, most);
   const auto link = top.required_object("link");
-  refuse_others(link, {"bytes_per_second", "latency_us", "overhead_us"});
+  refuse_others(link, {"bytes_per_second", "latency_us", "overhead_us", "device_bytes_per_second"});
   out.link.bytes_per_second = link.number("bytes_per_second", least_rate, most);
   out.link.latency_us = link.number("latency_us", 0, us_max);
   out.link.overhead_us = link.number("overhead_us", 0, us_max);
+  if (link.fields().contains("device_bytes_per_second"))
+    out.link.device_bytes_per_second = link.number("device_bytes_per_second", out.link.bytes_per_second, most);
   out.calibration = calibration_of(top, file);
   out.assumptions = assumptions_of(top);
   return out;
@@ -210,7 +212,11 @@ std::string to_json(const profile& p) {
              ",\n    \"flops_per_second\": " + spelt(p.flops_per_second) +
              "\n  },\n  \"link\": {\n    \"bytes_per_second\": " + spelt(p.link.bytes_per_second) +
              ",\n    \"latency_us\": " + spelt(p.link.latency_us) +
-             ",\n    \"overhead_us\": " + spelt(p.link.overhead_us) + "\n  },\n  \"calibration\": [";
+             ",\n    \"overhead_us\": " + spelt(p.link.overhead_us) +
+             (p.link.device_bytes_per_second == 0
+                  ? ""
+                  : ",\n    \"device_bytes_per_second\": " + spelt(p.link.device_bytes_per_second)) +
+             "\n  },\n  \"calibration\": [";
   for (std::size_t i = 0; i < p.calibration.size(); ++i) {
     const auto& c = p.calibration[i];
     out += std::string(i == 0 ? "\n" : ",\n") + "    {\"field\": " + quoted(c.field) +

@@ -2,6 +2,7 @@
 
 #include "sim/token_source.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <utility>
@@ -22,6 +23,7 @@ public:
       throw std::invalid_argument("a simulated model has layers and a vocabulary");
     if (info_.eos.empty()) info_.eos = model.eos;
     info_.kv_layout = model.memory == sim_memory::hashes ? "sim/v1" : "sim/none";
+    copies_ = std::move(model.copies);
     tokens_ = make_token_source(info_, std::move(model));
   }
 
@@ -41,7 +43,12 @@ public:
     return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(usual.count()) * factor));
   }
 
+  [[nodiscard]] std::chrono::nanoseconds taken_by_copies() {
+    return copies_ ? copies_->taken() : std::chrono::nanoseconds{0};
+  }
+
   const std::shared_ptr<const latency_model> latency_;
+  std::shared_ptr<copy_load> copies_; ///< null: they take nothing
   step_factors factors_;
   runtime::async::timer_source& timers_;
   std::unique_ptr<token_source> tokens_;
@@ -50,7 +57,10 @@ public:
 class sim_forward final : public forward {
 public:
   sim_forward(sim_executor& owner, step_input input)
-      : owner_(owner), input_(std::move(input)), time_(owner.time_of(input_)) {
+      : owner_(owner), input_(std::move(input)), time_(owner.time_of(input_)),
+        decodes_(owner.copies_ &&
+                 std::ranges::all_of(input_.slices, [](const auto& s) { return s.tokens.size() == 1; })),
+        copied_before_(owner.taken_by_copies()) {
     if (!owner_.tokens_->remembers()) run(); // what comes of it is known now, and so many steps are under way
   }
   ~sim_forward() override {
@@ -63,19 +73,27 @@ public:
     if (upto <= at_ || upto > layers() || timer_ != 0)
       throw std::invalid_argument("layers advance one after the other");
     const auto delay = time_ * (upto - at_) / layers();
-    timer_ = owner_.timers_.call_after(delay, [this, upto, done = std::move(done)] {
-      timer_ = 0;
-      at_ = upto;
-      if (at_ == layers() && owner_.tokens_->remembers()) run();
-      // The caller may destroy this forward in `done`.
-      auto tell = done;
-      tell(at_ == layers() ? std::move(error_) : std::string());
+    timer_ = owner_.timers_.call_after(delay, [this, upto, done = std::move(done)]() mutable {
+      const auto more = upto == layers() ? owner_.taken_by_copies() - copied_before_ : std::chrono::nanoseconds{0};
+      if (more.count() <= 0) return arrive(upto, std::move(done));
+      owner_.copies_->slowed(time_, more, decodes_);
+      time_ += more;
+      output_.duration_ns = time_.count(); // where it is known already
+      timer_ = owner_.timers_.call_after(
+          more, [this, upto, done = std::move(done)]() mutable { arrive(upto, std::move(done)); });
     });
   }
 
   [[nodiscard]] step_output take() override { return std::move(output_); }
 
 private:
+  // The caller may destroy this forward, and with it the timer's function, in `done`.
+  void arrive(std::uint32_t upto, completion done) {
+    timer_ = 0;
+    at_ = upto;
+    if (at_ == layers() && owner_.tokens_->remembers()) run();
+    done(at_ == layers() ? std::move(error_) : std::string());
+  }
   void run() {
     const auto input = std::exchange(input_, {});
     try {
@@ -89,6 +107,8 @@ private:
   sim_executor& owner_;
   step_input input_;
   std::chrono::nanoseconds time_;
+  const bool decodes_; ///< only; asked for where copies count
+  const std::chrono::nanoseconds copied_before_;
   std::uint32_t at_ = 0;
   runtime::async::timer_source::timer_id timer_ = 0;
   step_output output_;

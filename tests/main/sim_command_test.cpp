@@ -1,6 +1,7 @@
 #include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
 
+#include <godwit/gpu/sim/profile.hpp>
 #include <godwit/runtime/trace/analysis/check.hpp>
 #include <godwit/runtime/trace/file.hpp>
 
@@ -83,6 +84,22 @@ TEST(SimCommand, SaysTheSameBytesForTheSameSeed) {
   other.load.seed = 2;
   EXPECT_NE(first.out, simulate(other).out);
   EXPECT_EQ(first.err.find('{'), std::string::npos);
+}
+
+TEST(SimCommand, SaysWhatCopiesTookFromStepsWhereTheProfileLetsThem) {
+  const scratch folder("copies");
+  auto device = *gpu::sim::open_profile("llama-7b-a10");
+  auto options = options_of("M-M", 2.4, 600);
+  options.profile = folder.write("same.json", to_json(device));
+  EXPECT_FALSE(parse(simulate(options)).at("migrations").as_object().contains("slowed_steps"));
+  device.link.device_bytes_per_second = device.kv_bytes_per_second;
+  options.profile = folder.write("slower.json", to_json(device));
+  const auto report = parse(simulate(options));
+  ASSERT_GT(report.at("migrations").at("committed").to_number<int>(), 0);
+  const auto slowed = report.at("migrations").at("slowed_steps");
+  EXPECT_GT(slowed.at("count").to_number<int>(), 0);
+  EXPECT_GT(slowed.at("mean").as_double(), 0);
+  EXPECT_LE(slowed.at("mean").as_double(), slowed.at("max").as_double());
 }
 
 TEST(SimCommand, AnswersEverythingWhateverThePolicy) {

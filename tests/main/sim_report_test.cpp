@@ -160,6 +160,22 @@ TEST(SimReport, JsonHasEveryFigureOnce) {
   EXPECT_EQ(json.at("events").as_int64(), 17);
 }
 
+TEST(SimReport, SaysWhatCopiesTookFromStepsWhereAProfileSaysIt) {
+  auto setup = setup_with_priority();
+  auto run = three();
+  run.slowed = {4, std::chrono::milliseconds(200), std::chrono::milliseconds(2), 0.015};
+  EXPECT_EQ(to_json(setup, make_report(setup, run)).find("slowed_steps"), std::string::npos);
+  EXPECT_EQ(to_table(setup, make_report(setup, run)).find("slower steps"), std::string::npos);
+  setup.copies_slow_steps = true;
+  const auto report = make_report(setup, run);
+  const auto slowed = boost::json::parse(to_json(setup, report)).at("migrations").at("slowed_steps");
+  EXPECT_EQ(slowed.at("count").as_int64(), 4);
+  EXPECT_DOUBLE_EQ(slowed.at("mean").as_double(), 0.01);
+  EXPECT_DOUBLE_EQ(slowed.at("max").as_double(), 0.015);
+  EXPECT_NE(to_table(setup, report).find("4 that decode while KV leaves or arrives, by 1.00 %, at most 1.50 %"),
+            std::string::npos);
+}
+
 TEST(SimReport, WritesALineForEachRequestAndSample) {
   auto run = three();
   run.samples = {sample_at(0, 1, 0), sample_at(1000, 2, 1)};

@@ -18,6 +18,10 @@ def percent(share):
     return f"{share * 100:.1f} %"
 
 
+def fine(share):
+    return f"{share * 100:.2f} %"
+
+
 def span(values, shown):
     """The least and the most of several, or the one."""
     least, most = shown(min(values)), shown(max(values))

@@ -31,7 +31,8 @@ def document(**changes):
              "prefill_ms": spread(200.0), "decode_ms": spread(50.0), "preemption_loss_ms": spread(10.0),
              "preemptions": {"count": 3, "requests": 2, "loss_s": 1.0},
              "migrations": {"committed": 7, "stall_ms": spread(20.0), "gap_ms": spread(90.0),
-                                                                    "by_stages": {"2": 7}, "time_share": 0.1},
+                                                                    "by_stages": {"2": 7}, "time_share": 0.1,
+                                                                    "slowed_steps": {"count": 50, "mean": 0.004, "max": 0.02}},
              "memory": {"used_share": 0.5, "fragmented_share": 0.01, "fragmented_share_max": 0.1, "fragmented_time": 0.2}, "instances": {"mean": 8.5, "max": 16, "instance_seconds": 1000.0}}
     found.update(changes)
     return found

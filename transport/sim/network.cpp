@@ -189,15 +189,16 @@ void network::impl::arrive(std::uint64_t name, const piece& cut, const std::vect
       return;
     }
   }
-  after(options_.latency, [name, error = place.error, to_name = target.name](impl& net, calls& more) {
-    net.acknowledge(name, error, to_name, more);
-  });
+  after(options_.latency, [name, bytes = cut.bytes, error = place.error, to_name = target.name](
+                              impl& net, calls& more) { net.acknowledge(name, bytes, error, to_name, more); });
 }
 
-void network::impl::acknowledge(std::uint64_t name, const std::string& error, const std::string& by, calls& made) {
+void network::impl::acknowledge(std::uint64_t name, std::uint64_t bytes, const std::string& error,
+                                const std::string& by, calls& made) {
   const auto found = sends_.find(name);
   if (found == sends_.end() || broken(found->second->from->name, by)) return;
   --found->second->pieces_open;
+  if (error.empty()) found->second->from->counted.bytes_sent += bytes;
   if (!error.empty())
     finish(name, error, made);
   else if (found->second->pieces_open == 0 && found->second->cutter.ended())
@@ -212,10 +213,7 @@ void network::impl::finish(std::uint64_t name, const std::string& error, calls& 
   ended->from->timers.cancel(ended->timer);
   auto& counted = ended->from->counted;
   --counted.sends_open;
-  if (error.empty())
-    counted.bytes_sent += ended->cutter.bytes_total();
-  else
-    ++counted.failed;
+  if (!error.empty()) ++counted.failed;
   made.emplace_back([ended, error] {
     ended->keep.reset();
     ended->done(error);

@@ -64,7 +64,8 @@ private:
   }
   void transmit(const std::shared_ptr<node>& from);
   void arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory, calls& made);
-  void acknowledge(std::uint64_t name, const std::string& error, const std::string& by, calls& made);
+  void acknowledge(std::uint64_t name, std::uint64_t bytes, const std::string& error, const std::string& by,
+                   calls& made);
   void finish(std::uint64_t name, const std::string& error, calls& made);
   [[nodiscard]] bool broken(const std::string& a, const std::string& b) const;
 

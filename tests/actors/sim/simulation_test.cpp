@@ -137,6 +137,33 @@ TEST(Simulation, CountsStallsOfRunningRequestsOnly) {
   EXPECT_LT(result.migrating_seconds, result.instance_seconds);
 }
 
+TEST(Simulation, CopiesTakeFromStepsWhatTheProfileSays) {
+  for (const bool separate : {false, true}) {
+    auto options = small();
+    options.cluster.separate = separate;
+    auto& device = options.cluster.device;
+    constexpr double larger =
+        256; // a copy lasts some steps, of which the link is busy in all but the first and the last
+    device.kv_bytes_per_token *= larger;
+    device.kv_bytes_per_second *= larger; // and steps are as they were
+    options.cluster.node.llumlet.migration.settings.copy_share = 1; // of the link
+    const auto without = simulate(options);
+    EXPECT_EQ(without.slowed.count, 0U);
+    device.link.device_bytes_per_second = 20 * device.link.bytes_per_second;
+    const auto with = simulate(options);
+    ASSERT_GT(with.stalls_ns.size(), 0U) << "something has to move";
+    EXPECT_EQ(answered(with), answered(without));
+    EXPECT_NE(with.requests, without.requests);
+    EXPECT_GT(with.slowed.count, 0U);
+    // A full link takes a twentieth of a step, in each direction.
+    EXPECT_GT(with.slowed.most, 0.045);
+    EXPECT_LT(with.slowed.most, 0.11);
+    const auto mean = with.slowed.more / std::chrono::duration<double, std::nano>(with.slowed.alone);
+    EXPECT_GT(mean, 0.0);
+    EXPECT_LE(mean, with.slowed.most);
+  }
+}
+
 TEST(Simulation, MigratesNothingWithoutAPolicyToDoSo) {
   auto options = small();
   options.cluster.node.scheduler.policies.migration = migration_policy::none;

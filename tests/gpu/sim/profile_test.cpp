@@ -85,6 +85,16 @@ TEST(Profile, KeepsTheSpreadOfItsSteps) {
   EXPECT_EQ(latency_model(*again).spread, p.spread);
 }
 
+TEST(Profile, KeepsTheRateOfTheMemoryAtItsLinksEnds) {
+  auto p = open("toy");
+  EXPECT_EQ(p.link.device_bytes_per_second, 0); // copies take nothing
+  EXPECT_EQ(to_json(p).find("device_bytes_per_second"), std::string::npos);
+  p.link.device_bytes_per_second = 6e11;
+  const auto again = parse_profile(to_json(p), "written");
+  ASSERT_TRUE(again) << again.error().line;
+  EXPECT_EQ(*again, p);
+}
+
 TEST(Profile, RefusesASpreadThatIsNone) {
   const auto refusal_of = [](const std::string& spread) {
     const auto read = parse_profile(broken("\"logits\": []", "\"logits\": [], \"spread\": " + spread), "a.json");
@@ -126,6 +136,8 @@ TEST(Profile, RefusesWithOneLineThatNamesTheField) {
       {broken("[1, 30]", "[1, \"x\"]"), "step.linear[0]: has a time that is not a number"},
       {broken("[1, 30]", ""), "step.linear: must have 1 to"},
       {broken("\"kv_bytes_per_second\": 20480000000", "\"kv_bytes_per_second\": 0"), "attention.kv_bytes_per_second"},
+      {broken("\"latency_us\"", "\"device_bytes_per_second\": 1e9, \"latency_us\""), // below the link's
+       "link.device_bytes_per_second: must be a number from"},
       {broken("\"calibration\": []", "\"calibration\": [{\"field\": \"a\"}]"), "calibration[0].value: is missing"},
       {broken("\"assumptions\": []", "\"assumptions\": [1]"), "assumptions: must be an array of strings"},
       {"{", "is not valid JSON"},

@@ -9,6 +9,8 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace godwit::gpu::sim::testing {
 namespace {
@@ -211,6 +213,118 @@ TEST_F(SimExecutor, TakesTheTimeOfTheModelLayerByLayer) {
   timers_.pass(1us);
   EXPECT_EQ(done, 2);
   EXPECT_EQ(pass->take().duration_ns, 2'000'000);
+}
+
+/// What copies have taken as the test says, and what steps were told to pay.
+struct told_load final : copy_load {
+  std::chrono::nanoseconds taken() override { return so_far; }
+  void slowed(std::chrono::nanoseconds alone, std::chrono::nanoseconds more, bool decodes) override {
+    paid.emplace_back(alone, more);
+    decoding += decodes ? 1 : 0;
+  }
+  std::chrono::nanoseconds so_far{0};
+  std::vector<std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds>> paid;
+  int decoding = 0; ///< of these
+};
+
+class SimExecutorCopies : public SimExecutor {
+protected:
+  std::unique_ptr<executor> make(sim_memory memory) {
+    latency_model latency;
+    latency.base_us = 1000;
+    latency.linear = {{{1, 10}}};
+    latency.per_kv_token_us = 0;
+    sim_model model;
+    model.copies = copies_;
+    model.memory = memory;
+    return make_sim_executor(info_of(), latency, timers_, std::move(model));
+  }
+  std::unique_ptr<forward> begin(executor& on) { // a step of 2 ms
+    protocols::step_input input;
+    input.slices = {slice(prompt(100), 0, 100, {0, 1, 2, 3, 4, 5, 6})};
+    return on.begin(std::move(input));
+  }
+  std::shared_ptr<told_load> copies_ = std::make_shared<told_load>();
+};
+
+TEST_F(SimExecutorCopies, AStepTakesSoMuchLongerAsCopiesTookMeanwhile) {
+  for (const auto memory : {sim_memory::hashes, sim_memory::none}) {
+    copies_->paid.clear();
+    const auto one = make(memory);
+    copies_->so_far += 5ms; // before the step: nothing to it
+    const auto pass = begin(*one);
+    bool done = false;
+    pass->advance(4, [&](const std::string& error) {
+      EXPECT_EQ(error, "");
+      done = true;
+    });
+    timers_.pass(1ms);
+    copies_->so_far += 30us;
+    timers_.pass(1ms);
+    copies_->so_far += 1ms; // while it makes up for those: left out
+    timers_.pass(29us);
+    EXPECT_FALSE(done);
+    timers_.pass(1us);
+    EXPECT_TRUE(done);
+    EXPECT_EQ(pass->take().duration_ns, 2'030'000);
+    EXPECT_EQ(copies_->paid, (std::vector{std::pair{std::chrono::nanoseconds(2ms), std::chrono::nanoseconds(30us)}}));
+  }
+}
+
+TEST_F(SimExecutorCopies, SaysWhichStepsOnlyDecode) {
+  const auto one = make(sim_memory::none);
+  const auto slow_step = [&](std::vector<protocols::step_slice> slices) {
+    protocols::step_input input;
+    input.slices = std::move(slices);
+    const auto pass = one->begin(std::move(input));
+    pass->advance(4, [](const std::string&) {});
+    copies_->so_far += 1us;
+    timers_.pass(1s);
+  };
+  slow_step({slice(prompt(40), 39, 40, {0, 1, 2}), slice(prompt(3), 0, 3, {5})});
+  EXPECT_EQ(copies_->decoding, 0);
+  slow_step({slice(prompt(40), 39, 40, {0, 1, 2}), slice(prompt(4), 3, 4, {5})});
+  EXPECT_EQ(copies_->decoding, 1);
+  EXPECT_EQ(copies_->paid.size(), 2U);
+}
+
+TEST_F(SimExecutorCopies, OnlyTheLastLayersPay) {
+  const auto one = make(sim_memory::none);
+  const auto pass = begin(*one);
+  int done = 0;
+  pass->advance(2, [&](const std::string&) { ++done; });
+  copies_->so_far += 50us;
+  timers_.pass(1ms);
+  EXPECT_EQ(done, 1);
+  pass->advance(4, [&](const std::string&) { ++done; });
+  timers_.pass(1ms);
+  EXPECT_EQ(done, 1);
+  timers_.pass(50us);
+  EXPECT_EQ(done, 2);
+}
+
+TEST_F(SimExecutorCopies, AStepThatNothingWasCopiedInIsAsEver) {
+  const auto one = make(sim_memory::none);
+  EXPECT_EQ(run(*one,
+                [] {
+                  protocols::step_input input;
+                  input.slices = {slice(prompt(100), 0, 100, {0, 1, 2, 3, 4, 5, 6})};
+                  return input;
+                }())
+                .duration_ns,
+            2'000'000);
+  EXPECT_TRUE(copies_->paid.empty());
+}
+
+TEST_F(SimExecutorCopies, AStepIsForgottenWhileItMakesUpForThem) {
+  const auto one = make(sim_memory::none);
+  auto pass = begin(*one);
+  pass->advance(4, [](const std::string&) { FAIL() << "it is gone"; });
+  copies_->so_far += 1ms;
+  timers_.pass(2500us);
+  pass.reset();
+  EXPECT_EQ(timers_.waiting(), 0U);
+  timers_.pass(1s);
 }
 
 TEST_F(SimExecutor, ForgetsAStepThatIsDestroyed) {

@@ -3,6 +3,7 @@
 #include <godwit/actors/cluster.hpp>
 #include <godwit/actors/node.hpp>
 #include <godwit/actors/sim/faults.hpp>
+#include <godwit/gpu/sim/latency_model.hpp>
 #include <godwit/gpu/sim/profile.hpp>
 #include <godwit/runtime/sim/world.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
@@ -70,6 +71,15 @@ struct instance_books {
   std::chrono::nanoseconds none_time{0}; ///< in which no instance took requests
 };
 
+/// Steps that only decode and took longer because KV left or reached their device meanwhile, where a profile says what
+/// that takes (`profile_link::device_bytes_per_second`).
+struct slowed_steps {
+  std::uint64_t count = 0;
+  std::chrono::nanoseconds alone{0}; ///< what they would have taken, together
+  std::chrono::nanoseconds more{0};  ///< what they took beyond that
+  double most = 0;                   ///< of one of them, beyond that, by what it would have taken
+};
+
 struct simulated_process;
 
 /// A cluster of the production actors in a world of its own, on devices and links that a profile describes.
@@ -97,6 +107,7 @@ public:
   /// From now on instance-seconds count anew.
   void reset_costs();
   [[nodiscard]] instance_books books() const;
+  [[nodiscard]] const slowed_steps& slowed() const noexcept { return *slowed_; }
   /// The instances that are there, in the order of their ids.
   [[nodiscard]] const std::vector<protocols::instance_id>& present() const noexcept { return present_; }
   /// What the runtime complained about, the first few lines; empty in a run without a bug.
@@ -135,15 +146,18 @@ private:
   void stop_separate(const std::string& name);
   void end_processes();
   /// `steps` are the device's timers, `loads` those of its process. `weights`: the process has them, so another start
-  /// of its instance takes no time; null: each one takes its time.
+  /// of its instance takes no time; null: each one takes its time. What goes through `fabric` may take from steps.
   [[nodiscard]] executor_factory factory_on(runtime::timer_source& steps, runtime::timer_source& loads,
-                                            std::shared_ptr<bool> weights);
+                                            std::shared_ptr<bool> weights,
+                                            const std::shared_ptr<transport::fabric>& fabric);
   [[nodiscard]] node_options filled_in(node_options node, std::uint32_t context);
   /// Adds the time since the last call to the books, before what they count changes.
   void count_times();
   void add_times(instance_books& books) const;
 
   simulated_cluster_options options_;
+  std::shared_ptr<const gpu::sim::latency_model> latency_; ///< one for all: its tables stay in the caches
+  std::shared_ptr<slowed_steps> slowed_ = std::make_shared<slowed_steps>();
   runtime::sim::world world_;
   transport::sim::network network_;
   runtime::async::counter_random random_; ///< for the phases of the instances' reports

@@ -96,6 +96,7 @@ struct simulation_result {
   std::map<std::uint32_t, std::uint64_t> stages; ///< of the other committed ones: how many took so many
   std::vector<std::int64_t> stalls_ns;           ///< of these: from the batch until the commit's answer
   std::vector<std::int64_t> gaps_ns;             ///< of these: between the client's tokens before and after
+  slowed_steps slowed;                           ///< for the sake of migrations
   double migrating_seconds = 0;                  ///< of all instances, with a migration from or to them under way
   std::int64_t duration_ns = 0;                  ///< virtual, until the last request ended
   double instance_seconds = 0;

@@ -17,6 +17,9 @@ struct profile_link {
   double bytes_per_second = 0;
   double latency_us = 0;  ///< one way, of a message
   double overhead_us = 0; ///< once for each transfer: rendezvous, staging, whatever else software does
+  /// The rate of the memory at its ends, at least that of the link: what leaves or arrives takes so much of it from
+  /// the steps meanwhile. 0: nothing.
+  double device_bytes_per_second = 0;
   /// A transfer alone on the link.
   [[nodiscard]] std::chrono::nanoseconds transfer_time(double bytes) const;
   friend bool operator==(const profile_link&, const profile_link&) = default;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/gpu/executor.hpp>
+#include <godwit/gpu/sim/copy_load.hpp>
 #include <godwit/gpu/sim/latency_model.hpp>
 #include <godwit/gpu/sim/profile.hpp>
 #include <godwit/runtime/async/timer_source.hpp>
@@ -32,6 +33,8 @@ struct sim_model {
   sim_memory memory = sim_memory::hashes;
   /// Of the times of its steps, where the latency model has a spread.
   std::uint64_t seed = 0;
+  /// Null: copies take nothing from steps.
+  std::shared_ptr<copy_load> copies;
 };
 
 /// Bytes that a block of a simulated executor has to show a fabric, whatever `executor_info::block_bytes` says: a
