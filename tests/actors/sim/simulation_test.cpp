@@ -145,7 +145,7 @@ TEST(Simulation, CopiesTakeFromStepsWhatTheProfileSays) {
     constexpr double larger =
         256; // a copy lasts some steps, of which the link is busy in all but the first and the last
     device.kv_bytes_per_token *= larger;
-    device.kv_bytes_per_second *= larger; // and steps are as they were
+    device.kv_bytes_per_second *= larger;                           // and steps are as they were
     options.cluster.node.llumlet.migration.settings.copy_share = 1; // of the link
     const auto without = simulate(options);
     EXPECT_EQ(without.slowed.count, 0U);
