@@ -213,6 +213,16 @@ class Arithmetic(unittest.TestCase):
         said = scaling.smaller({"Poisson": (3.0, 0.17), "Gamma": (11.0, 0.17)})
         self.assertIn("known: the gain in prefill's P99 by Poisson arrivals, the saving by Gamma arrivals.", said)
 
+    def test_a_longer_p99_is_told_seed_by_seed(self):
+        def runs(*p99):
+            return Runs([Report(document(prefill_ms={**spread(100.0), "p99": value}), COMMAND) for value in p99])
+        said = {("M-M", 8, "llumnix-base"): runs(2000.0, 3000.0, 9000.0), ("M-M", 8, "infaas++"): runs(2500.0, 1000.0, 9.0),
+                ("S-S", 32, "llumnix-base"): runs(105.0, 105.0), ("S-S", 32, "infaas++"): runs(100.0, 100.0)}
+        text = serving.late(said, [("M-M", 8), ("S-S", 32)])
+        self.assertIn("M-M at 8 (2.00 s against 2.50 s, 3.00 s against 1.00 s, 9.00 s against 9.0 ms).", text)
+        self.assertNotIn("S-S", text)
+        self.assertEqual(serving.late(said, [("S-S", 32)]), "")
+
     def test_baselines_do_not_drain_by_migration_unless_it_is_said(self):
         self.assertNotIn("--migration", scaling.run("infaas++", 10, 2, 1, 10))
         drains = scaling.run(scaling.DRAINS, 10, 2, 1, 10)
