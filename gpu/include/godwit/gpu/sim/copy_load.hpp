@@ -8,8 +8,8 @@ namespace godwit::gpu::sim {
 ///
 /// A block that leaves is read from the memory from which steps read weights and KV, and one that arrives is written to
 /// it: a step has the memory for that much less time. The executor asks at the begin of a step and again when its own
-/// time is over; what copies have taken in between, the step takes longer. Copies in that additional time, a hundredth
-/// of a hundredth, are left out. So a step is held to be bound by memory, as steps that decode are; one that is bound
+/// time is over; what copies have taken in between, the step takes longer. Copies in that additional time are left out.
+/// So a step is held to be bound by memory, as steps that decode are; one that is bound
 /// by computing would feel less.
 class copy_load {
 public:
