@@ -18,6 +18,9 @@ using std::chrono::nanoseconds;
 class threads {
 public:
   template <class... Args> auto ask(Args&&... args) { return host.ask(std::forward<Args>(args)...); }
+  std::mutex mutex;
+  std::vector<std::string> reports;
+  // Ends first: an actor may report after it has answered.
   actor_system host{[&] {
     actor_system_settings s;
     s.report = [this](std::string_view, std::string_view text) {
@@ -26,8 +29,6 @@ public:
     };
     return s;
   }()};
-  std::mutex mutex;
-  std::vector<std::string> reports;
 };
 class simulated {
 public:
