@@ -159,12 +159,13 @@ void network::impl::transmit(const std::shared_ptr<node>& from) {
   const auto takes = time_of(what.bytes_cut + cut.bytes) - time_of(what.bytes_cut);
   what.bytes_cut += cut.bytes;
   from->sending = true;
+  // The arrival first: on a clock that goes on between the two, the next message would otherwise overtake this one.
+  after(takes + options_.overhead + options_.latency,
+        [name, cut, memory](impl& net, calls& made) { net.arrive(name, cut, memory, made); });
   after(takes, [from](impl& net, calls&) {
     from->sending = false;
     net.transmit(from);
   });
-  after(takes + options_.overhead + options_.latency,
-        [name, cut, memory](impl& net, calls& made) { net.arrive(name, cut, memory, made); });
 }
 
 void network::impl::arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory,
