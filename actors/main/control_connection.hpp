@@ -13,6 +13,12 @@
 
 namespace godwit::main {
 
+/// Where a running head is, and how a command shows who it is.
+struct control_place {
+  std::string address = "127.0.0.1:7070";
+  runtime::tls_files tls; ///< all or none
+};
+
 /// The way of a command to a running head, by its control port. Whatever fails is said in one line on standard error;
 /// the caller ends with `exit_code`.
 ///
@@ -21,11 +27,12 @@ namespace godwit::main {
 ///     if (!status) return head.exit_code();
 class control_connection {
 public:
-  /// "--control HOST:PORT". `address` must live as long as the command.
-  static void add_option(CLI::App& command, std::string& address);
+  /// --control HOST:PORT, and --cluster-tls-cert, -key and -ca, which may come from the environment. `place` must live
+  /// as long as the command.
+  static void add_option(CLI::App& command, control_place& place);
 
   /// Connects.
-  explicit control_connection(std::string address);
+  explicit control_connection(const control_place& place);
   ~control_connection();
   control_connection(const control_connection&) = delete;
   control_connection& operator=(const control_connection&) = delete;
@@ -43,10 +50,11 @@ public:
       silent(answer.error().message);
     return out;
   }
-  /// 0: nothing has failed; 1: the head is not there; 2: its address is none.
+  /// 0: nothing has failed; 1: the head is not there; 2: its address is none, or the files of TLS cannot be used.
   [[nodiscard]] int exit_code() const noexcept { return exit_code_; }
 
 private:
+  int connect(const control_place& place);
   void silent(const std::string& why);
   std::string address_;
   std::unique_ptr<runtime::actor_system> system_;

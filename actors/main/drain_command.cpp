@@ -12,7 +12,7 @@ namespace godwit::main {
 namespace {
 
 struct drain_options {
-  std::string control = "127.0.0.1:7070";
+  control_place control;
   std::uint32_t instance = 0;
   bool undo = false;
 };

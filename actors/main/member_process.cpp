@@ -100,6 +100,7 @@ member_process::start(const serve_settings& settings, const endpoint& head, gpu:
   allow_connections(connections_of_cluster, "the connections of a large cluster", log.component("member"));
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
+  if (auto error = check_cluster_tls(settings)) return protocols::unexpected(std::move(*error));
   auto fabric = make_fabric(settings, true, log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
   auto out =

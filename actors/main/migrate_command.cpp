@@ -17,7 +17,7 @@ namespace godwit::main {
 namespace {
 
 struct migrate_options {
-  std::string control = "127.0.0.1:7070";
+  control_place control;
   std::string request;
   std::uint32_t to = 0;
   bool json = false;

@@ -148,6 +148,23 @@ actors::scheduler_options make_scheduler_options(const serve_settings& settings,
   return o;
 }
 
+namespace {
+
+std::optional<runtime::tls_files> cluster_tls(const serve_settings& settings) {
+  const auto& files = settings.cluster;
+  if (files.tls_cert.empty()) return std::nullopt;
+  return runtime::tls_files{files.tls_cert, files.tls_key, files.tls_ca};
+}
+
+} // namespace
+
+std::optional<start_error> check_cluster_tls(const serve_settings& settings) {
+  const auto files = cluster_tls(settings);
+  auto wrong = files ? runtime::check_tls(*files) : std::string();
+  if (wrong.empty()) return std::nullopt;
+  return start_error{"cluster.tls_*: " + std::move(wrong)};
+}
+
 runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
                                                     const runtime::log::logger& log, tracing* records) {
   runtime::actor_system_settings runs;
@@ -157,6 +174,8 @@ runtime::actor_system_settings make_system_settings(const serve_settings& settin
   if (records != nullptr) runs.recorder = records->recorder();
   runs.heartbeat_interval = settings.cluster.heartbeat_interval;
   runs.connection_timeout = settings.cluster.connection_timeout;
+  runs.tls = cluster_tls(settings);
+  runs.tls_warning = [to = log.component("node")](std::string_view text) { to.warning("{}", text); };
   runs.report = [to = log.component("runtime"), records](std::string_view actor, std::string_view text) {
     to.error("{}: {}", actor, text);
     if (records != nullptr) records->failed(actor);

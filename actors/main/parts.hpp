@@ -59,6 +59,9 @@ struct pair_options {
 [[nodiscard]] actors::scheduler_options make_scheduler_options(const serve_settings& settings,
                                                                const runtime::log::logger& log);
 
+/// Where cluster.tls_* cannot be used.
+[[nodiscard]] std::optional<start_error> check_cluster_tls(const serve_settings& settings);
+
 /// `records` must outlive the system; null: nobody records.
 [[nodiscard]] runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
                                                                   const runtime::log::logger& log,

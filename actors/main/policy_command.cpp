@@ -20,7 +20,7 @@ using protocols::unexpected;
 namespace {
 
 struct policy_options {
-  std::string control = "127.0.0.1:7070";
+  control_place control;
   std::vector<std::string> changes;
   bool json = false;
 };

@@ -155,6 +155,7 @@ serving::start(const serve_settings& settings, gpu::model::model_directory model
   if (!identity) return protocols::unexpected(identity.error());
   auto chat = open_chat_template(settings, model);
   if (!chat) return protocols::unexpected(chat.error());
+  if (auto error = check_cluster_tls(settings)) return protocols::unexpected(std::move(*error));
   auto fabric = make_fabric(settings, !settings.control.listen.empty(), log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
   auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*chat),
@@ -185,7 +186,7 @@ std::optional<start_error> serving::open_ports() {
   control_ = host_for_url(control->host) + ":" + std::to_string(*port);
   if (processes_)
     processes_->set_head(settings_.scaling.provisioner == provisioner_choice::command ? advertised() : control_);
-  if (!is_loopback(control->host))
+  if (settings_.cluster.tls_cert.empty() && !is_loopback(control->host))
     log_.component("node").warning("the control port {} is open to other machines, and authenticates nobody: whoever "
                                    "reaches it can read and stop everything",
                                    control_);

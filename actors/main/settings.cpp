@@ -382,9 +382,10 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Serve /debug/: a page that shows the last seconds' messages. Whoever reaches the endpoint sees them, "
                 "and prompts where their content is recorded."});
   r.add("control.listen", s.control.listen,
-        {.doc =
-             "HOST:PORT of the control port (godwit status, godwit node --join). It authenticates nobody and runs what "
-             "it is sent: keep it on loopback or on a network that is trusted. Empty: none.",
+        {.doc = "HOST:PORT of the control port (godwit status, godwit node --join). Without "
+                "cluster.tls_cert it authenticates nobody and runs what it is sent: keep it on loopback or on a "
+                "network that "
+                "is trusted. Empty: none.",
          .flag = "--control"});
   r.add("control.advertise", s.control.advertise,
         {.doc =
@@ -411,6 +412,18 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
          .unit = "ms",
          .min = 1,
          .max = hour_ms});
+  r.add("cluster.tls_cert", s.cluster.tls_cert,
+        {.doc = "PEM file of this process's certificate and those that lead to its authority. The control port and the "
+                "connections to it are TLS 1.3 then, and each side shows a certificate of the cluster's authorities; "
+                "one that is connected to has a certificate for the host that is connected to. KV blocks go over the "
+                "fabric, in the clear. Read again when it changes, as are the other two. Empty: no TLS.",
+         .flag = "--cluster-tls-cert"});
+  r.add("cluster.tls_key", s.cluster.tls_key,
+        {.doc = "PEM file of that certificate's key, without a password.", .flag = "--cluster-tls-key"});
+  r.add("cluster.tls_ca", s.cluster.tls_ca,
+        {.doc = "PEM file of the authorities whose certificates the cluster's processes and operators have. Any of "
+                "them is trusted, so it is the cluster's own, and not the world's.",
+         .flag = "--cluster-tls-ca"});
   r.add("log.levels", s.log.levels,
         {.doc = "trace, debug, info, warning, error or off; for single components too: warning,http=debug.",
          .flag = "--log-level"});
@@ -453,6 +466,9 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
   registry.relate([&settings]() -> std::optional<std::string> {
     if (settings.cluster.connection_timeout < 2 * settings.cluster.heartbeat_interval)
       return "cluster.connection_timeout is less than twice cluster.heartbeat_interval";
+    if (const auto& c = settings.cluster;
+        c.tls_cert.empty() != c.tls_key.empty() || c.tls_cert.empty() != c.tls_ca.empty())
+      return "cluster.tls_cert, cluster.tls_key and cluster.tls_ca are given together";
     if (settings.instances.count == 0 && settings.control.listen.empty())
       return "instances.count is 0 and control.listen is empty, so nobody can bring instances";
     if (settings.http.tls_cert.empty() != settings.http.tls_key.empty())

@@ -120,6 +120,9 @@ struct serve_settings {
     std::chrono::milliseconds heartbeat_interval{100};
     std::chrono::milliseconds connection_timeout{500};
     std::chrono::milliseconds rejoin_pause_max{5'000};
+    std::string tls_cert;
+    std::string tls_key;
+    std::string tls_ca;
   } cluster;
   struct {
     std::uint32_t stages_max = 8;

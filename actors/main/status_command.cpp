@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 struct status_options {
-  std::string control = "127.0.0.1:7070";
+  control_place control;
   std::string request;
   bool requests = false;
   bool watch = false;

@@ -21,7 +21,6 @@ namespace trace = runtime::trace;
 
 namespace {
 
-constexpr const char* usual_control = "127.0.0.1:7070";
 /// The head waits for its members before it answers.
 constexpr std::chrono::seconds answer_timeout{20};
 constexpr std::uint64_t dump_bytes_max = std::uint64_t{4} << 30U;
@@ -32,7 +31,7 @@ int fail(const std::string& line) {
 }
 
 struct level_options {
-  std::string control = usual_control;
+  control_place control;
   actors::trace_order order;
   bool everything = false;
 };
@@ -56,7 +55,7 @@ int set_level(const level_options& options) {
 }
 
 struct dump_options {
-  std::string control = usual_control;
+  control_place control;
   std::string last;
   std::string output;
 };

@@ -1,7 +1,6 @@
 #include <godwit/runtime/actor_system.hpp>
 
 #include "actor/actor_core.hpp"
-#include "actor/connection.hpp"
 #include "actor/engine.hpp"
 #include "actor/interface_check.hpp"
 #include "actor/network.hpp"
@@ -10,19 +9,26 @@
 #include "actor/references.hpp"
 
 #include <caf/actor_cast.hpp>
-#include <caf/io/basp_broker.hpp>
 #include <caf/io/middleman.hpp>
-#include <caf/scoped_actor.hpp>
 
 #include <algorithm>
-#include <set>
+#include <stdexcept>
 #include <thread>
 
 namespace godwit::runtime {
 
 namespace {
 
+/// Null: connections in the clear.
+std::unique_ptr<detail::tls_gate> make_gate(const actor_system_settings& settings) {
+  if (!settings.tls) return nullptr;
+  auto identity = detail::tls_identity::load(*settings.tls);
+  if (!identity) throw std::runtime_error(identity.error().message);
+  return std::make_unique<detail::tls_gate>(std::move(*identity), settings.tls_warning);
+}
+
 std::unique_ptr<detail::engine> make_engine(const actor_system_settings& settings) {
+  auto gate = settings.network ? make_gate(settings) : nullptr;
   auto configure = [&](caf::actor_system_config& config) {
     const auto threads =
         settings.worker_threads != 0 ? settings.worker_threads : std::max(2U, std::thread::hardware_concurrency());
@@ -31,41 +37,15 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
                                        ? caf::atom("sharing")
                                        : caf::atom("stealing"));
     if (!settings.network) return;
-    config.load<detail::network>();
+    config.module_factories.emplace_back([&](caf::actor_system& system) -> caf::actor_system::module* {
+      return new detail::network(system, std::move(gate)); // the system's
+    });
     config.set("middleman.heartbeat-interval", caf::timespan{settings.heartbeat_interval});
     config.set("middleman.connection-timeout", caf::timespan{settings.connection_timeout});
   };
   auto out = std::make_unique<detail::engine>(configure, std::make_unique<steady_clock>(), nullptr, settings.report);
   if (settings.recorder) out->record(settings.recorder->core(), {});
   return out;
-}
-
-/// What caf::io::middleman::remote_actor does, within a bound.
-async::expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const std::string& host, std::uint16_t port,
-                                               std::chrono::steady_clock::time_point deadline) {
-  auto& middleman = system.middleman();
-  const auto broker = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
-  caf::scoped_actor self{system};
-  caf::expected<caf::strong_actor_ptr> out{caf::sec::request_timeout};
-  // A connection without a word from beyond is given up at the first heartbeat, which comes too early for a peer that
-  // is merely busy.
-  do {
-    const auto socket = detail::open_connection(host, port, deadline);
-    if (!socket) return socket.error();
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    self->request(broker, std::max(left, std::chrono::milliseconds{1}), caf::connect_atom::value,
-                  middleman.backend().new_scribe(*socket), port)
-        .receive(
-            [&](const caf::node_id&, caf::strong_actor_ptr& whom, const std::set<std::string>&) {
-              if (whom)
-                out = std::move(whom);
-              else
-                out = caf::make_error(caf::sec::no_actor_published_at_port, port);
-            },
-            [&](caf::error& why) { out = std::move(why); });
-  } while (!out && out.error() == caf::sec::connection_timeout && std::chrono::steady_clock::now() < deadline);
-  if (!out) return async::error{async::error_code::down, system.render(out.error())};
-  return std::move(*out);
 }
 
 } // namespace
@@ -113,7 +93,7 @@ async::expected<actor_ref> actor_system::remote_actor(const std::string& host, s
   if (!engine_->system().has_middleman()) return async::error{error_code::unsupported, "this system has no network"};
   engine_->register_types(types);
   const auto place = host + ":" + std::to_string(port);
-  auto found = connect(engine_->system(), host, port, deadline);
+  auto found = static_cast<detail::network&>(engine_->system().middleman()).connect(host, port, deadline);
   if (!found) return async::error{found.error().code, "no actor at " + place + ": " + found.error().message};
   auto ref = detail::reference(std::move(*found));
   async::expected<detail::interface_description> known{async::error{}};

@@ -30,10 +30,7 @@ int poll_until(std::chrono::steady_clock::time_point deadline, pollfd* first, st
   }
 }
 
-bool says_something(int fd, std::chrono::steady_clock::time_point deadline) {
-  pollfd one{fd, POLLIN, 0};
-  return poll_until(deadline, &one, 1) > 0;
-}
+async::error down(std::string why) { return async::error{async::error_code::down, std::move(why)}; }
 
 /// Connections that begin, one for each address of a host.
 class attempts {
@@ -90,9 +87,8 @@ private:
 
 } // namespace
 
-async::expected<int> open_connection(const std::string& host, std::uint16_t port,
-                                     std::chrono::steady_clock::time_point deadline) {
-  const auto down = [](std::string why) { return async::error{async::error_code::down, std::move(why)}; };
+async::expected<descriptor> open_connection(const std::string& host, std::uint16_t port,
+                                            std::chrono::steady_clock::time_point deadline) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -103,13 +99,15 @@ async::expected<int> open_connection(const std::string& host, std::uint16_t port
   attempts all;
   std::size_t count = 0;
   for (const auto* one = found; one != nullptr && count < addresses_max; one = one->ai_next, ++count) all.begin(*one);
-  const int fd = all.wait(deadline);
-  if (fd < 0) return down(all.error());
-  if (!says_something(fd, deadline)) {
-    ::close(fd);
-    return down("it accepts connections and says nothing");
-  }
-  return fd;
+  descriptor first(all.wait(deadline));
+  if (first.get() < 0) return down(all.error());
+  return first;
+}
+
+async::expected<descriptor> await_words(descriptor connection, std::chrono::steady_clock::time_point deadline) {
+  pollfd one{connection.get(), POLLIN, 0};
+  if (poll_until(deadline, &one, 1) <= 0) return down("it accepts connections and says nothing");
+  return connection;
 }
 
 } // namespace godwit::runtime::detail

@@ -1,9 +1,15 @@
 #include "actor/multiplexer.hpp"
 
+#include "actor/tls_gate.hpp"
+
+#include <caf/io/abstract_broker.hpp>
+#include <caf/io/network/doorman_impl.hpp>
 #include <caf/io/network/scribe_impl.hpp>
 #include <caf/make_counted.hpp>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -32,7 +38,40 @@ public:
   }
 };
 
+/// Accepted connections become CAF's once the gate has let them in.
+class guarded_doorman final : public caf::io::network::doorman_impl {
+public:
+  guarded_doorman(multiplexer& loop, caf::io::network::native_socket socket, tls_gate& gate)
+      : doorman_impl(loop, socket), loop_(loop), gate_(gate) {}
+  bool new_connection() override {
+    if (detached()) return false;
+    gate_.accept(descriptor{acceptor_.accepted_socket()}, [self = keep()](descriptor plain) {
+      const auto entering = std::make_shared<descriptor>(std::move(plain)); // CAF copies what is posted
+      self->loop_.post([self, entering] { self->enter(std::move(*entering)); });
+    });
+    return true;
+  }
+
+private:
+  caf::intrusive_ptr<guarded_doorman> keep() { return this; }
+  void enter(descriptor plain) {
+    if (detached()) return;
+    auto scribe = loop_.new_scribe(plain.release());
+    const auto handle = scribe->hdl();
+    parent()->add_scribe(std::move(scribe));
+    doorman::new_connection(&loop_, handle);
+  }
+
+  multiplexer& loop_;
+  tls_gate& gate_;
+};
+
 } // namespace
+
+caf::io::doorman_ptr multiplexer::new_doorman(caf::io::network::native_socket socket) {
+  if (gate_ == nullptr) return default_multiplexer::new_doorman(socket);
+  return caf::make_counted<guarded_doorman>(*this, socket, *gate_);
+}
 
 caf::io::scribe_ptr multiplexer::new_scribe(caf::io::network::native_socket socket) {
   rlimit limit{};

@@ -6,19 +6,25 @@
 
 namespace godwit::runtime::detail {
 
+class tls_gate;
+
 /// CAF's loop over its connections, with descriptors that are not given to the next connection at once. CAF 0.17 calls
 /// a connection by its descriptor, and forgets one that has ended only after the messages that came before, when its
 /// workers get to them. A connection that is accepted meanwhile mostly has the same descriptor: it would be forgotten
 /// instead, and all actors beyond it would be down for this side while it stays open.
 /// And what one message may take is bounded: CAF fills as many bytes as a stranger's first packet seems to announce, up
 /// to 4 GB, with zeros before it reads on.
+///
+/// With a gate, whoever connects goes through it before CAF hears of the connection.
 class multiplexer final : public caf::io::network::default_multiplexer {
 public:
-  using default_multiplexer::default_multiplexer;
+  multiplexer(caf::actor_system* system, tls_gate* gate) : default_multiplexer(system), gate_(gate) {}
   /// `socket` is closed with the connection, or before, in favour of a copy with a number of its own.
   caf::io::scribe_ptr new_scribe(caf::io::network::native_socket socket) override;
+  caf::io::doorman_ptr new_doorman(caf::io::network::native_socket socket) override;
 
 private:
+  tls_gate* gate_;
   std::atomic<int> next_{0};
 };
 

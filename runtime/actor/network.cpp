@@ -1,10 +1,15 @@
 #include "actor/network.hpp"
 
+#include "actor/connection.hpp"
 #include "actor/node_identity.hpp"
 
 #include <godwit/runtime/machine.hpp>
 
-#include <cstdint>
+#include <caf/io/basp_broker.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include <algorithm>
+#include <set>
 
 #include <unistd.h>
 
@@ -20,14 +25,49 @@ caf::node_id unique_node() {
   return caf::make_node_id(static_cast<std::uint32_t>(::getpid()), drawn);
 }
 
-caf::actor_system::module* network::make(caf::actor_system& system, caf::detail::type_list<>) {
-  return new network(system); // the system's
-}
-
 // Before the system makes its first actor, which takes the id.
 void network::init(caf::actor_system_config& config) {
   middleman::init(config);
   caf::net::middleman::set_node(system(), unique_node());
+}
+
+void network::stop() {
+  if (gate_) gate_->shut(); // before the loop that it hands connections to
+  middleman::stop();
+  if (gate_) gate_->finish(std::chrono::seconds(1));
+}
+
+async::expected<descriptor> network::open(const std::string& host, std::uint16_t port,
+                                          std::chrono::steady_clock::time_point deadline) {
+  auto socket = open_connection(host, port, deadline);
+  if (!socket) return socket;
+  return gate_ ? gate_->connect(std::move(*socket), host, deadline) : await_words(std::move(*socket), deadline);
+}
+
+async::expected<caf::strong_actor_ptr> network::connect(const std::string& host, std::uint16_t port,
+                                                        std::chrono::steady_clock::time_point deadline) {
+  const auto broker = named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+  caf::scoped_actor self{system()};
+  caf::expected<caf::strong_actor_ptr> out{caf::sec::request_timeout};
+  // A connection without a word from beyond is given up at the first heartbeat, which comes too early for a peer that
+  // is merely busy.
+  do {
+    auto socket = open(host, port, deadline);
+    if (!socket) return std::move(socket).error();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    self->request(broker, std::max(left, std::chrono::milliseconds{1}), caf::connect_atom::value,
+                  multiplexer_.new_scribe(socket->release()), port)
+        .receive(
+            [&](const caf::node_id&, caf::strong_actor_ptr& whom, const std::set<std::string>&) {
+              if (whom)
+                out = std::move(whom);
+              else
+                out = caf::make_error(caf::sec::no_actor_published_at_port, port);
+            },
+            [&](caf::error& why) { out = std::move(why); });
+  } while (!out && out.error() == caf::sec::connection_timeout && std::chrono::steady_clock::now() < deadline);
+  if (!out) return async::error{async::error_code::down, system().render(out.error())};
+  return std::move(*out);
 }
 
 } // namespace godwit::runtime::detail

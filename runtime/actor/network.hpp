@@ -1,9 +1,16 @@
 #pragma once
 
 #include "actor/multiplexer.hpp"
+#include "actor/tls_gate.hpp"
 
 #include <caf/io/middleman.hpp>
 #include <caf/node_id.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
 
 namespace godwit::runtime::detail {
 
@@ -12,15 +19,26 @@ namespace godwit::runtime::detail {
 /// others; a container that is started again has that of its predecessor.
 [[nodiscard]] caf::node_id unique_node();
 
-/// CAF's network, with our loop over its connections and an id of our own.
+/// CAF's network, with our loop over its connections and an id of our own, and a gate where its connections are in TLS.
 class network final : public caf::io::middleman {
 public:
-  explicit network(caf::actor_system& system) : middleman(system), multiplexer_(&system) {}
-  static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>);
+  /// A null `gate`: connections in the clear.
+  network(caf::actor_system& system, std::unique_ptr<tls_gate> gate)
+      : middleman(system), gate_(std::move(gate)), multiplexer_(&system, gate_.get()) {}
   void init(caf::actor_system_config& config) override;
+  /// Connections say their last words first, within a second.
+  void stop() override;
   caf::io::network::multiplexer& backend() override { return multiplexer_; }
 
+  /// What caf::io::middleman::remote_actor does, within a bound. Errors: `down`, with the reason.
+  [[nodiscard]] async::expected<caf::strong_actor_ptr> connect(const std::string& host, std::uint16_t port,
+                                                               std::chrono::steady_clock::time_point deadline);
+
 private:
+  /// A descriptor for CAF, over which the other side has begun to speak.
+  async::expected<descriptor> open(const std::string& host, std::uint16_t port,
+                                   std::chrono::steady_clock::time_point deadline);
+  std::unique_ptr<tls_gate> gate_;
   multiplexer multiplexer_;
 };
 

@@ -1,5 +1,5 @@
 // HTTP within TLS: the same server, handshakes that fail or dribble, certificates that change while it runs.
-#include "transport/http/certificates.hpp"
+#include "support/certificates.hpp"
 #include "transport/http/echo_server.hpp"
 
 #include <gmock/gmock.h>
@@ -18,6 +18,7 @@
 namespace godwit::transport::http::test {
 namespace {
 
+using godwit::test::self_signed;
 using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;

@@ -1,0 +1,147 @@
+#include "actor/tls_tunnel.hpp"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/local/connect_pair.hpp>
+#include <boost/asio/write.hpp>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include <utility>
+
+namespace godwit::runtime::detail {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+/// For what CAF wrote before it closed its end, and to tell the other side that this one ends.
+constexpr auto farewell_max = std::chrono::seconds(1);
+
+/// OpenSSL's word for a handshake that failed says least where the certificate is the reason.
+std::string explain(const error_code& error, const SSL* with) {
+  if (const auto verdict = SSL_get_verify_result(with); verdict != X509_V_OK)
+    return error.message() + ": " + X509_verify_cert_error_string(verdict);
+  if (error.category() == asio::error::get_ssl_category() &&
+      ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_WRONG_VERSION_NUMBER)
+    return "the other side does not speak it";
+  return error.message();
+}
+
+} // namespace
+
+tls_tunnel::tls_tunnel(asio::ip::tcp::socket socket, asio::ssl::context& with)
+    : net_(std::move(socket), with), local_(net_.get_executor()), limit_(net_.get_executor()) {
+  error_code ignored;
+  net_.next_layer().set_option(asio::ip::tcp::no_delay(true), ignored);
+  net_.next_layer().set_option(asio::socket_base::keep_alive(true), ignored);
+}
+
+void tls_tunnel::expect(const std::string& host) {
+  error_code no_address;
+  asio::ip::make_address(host, no_address);
+  auto* const ssl = net_.native_handle();
+  if (no_address) {
+    SSL_set1_host(ssl, host.c_str());
+    SSL_set_tlsext_host_name(ssl, host.c_str());
+  } else {
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str());
+  }
+}
+
+void tls_tunnel::open(side which, std::chrono::nanoseconds limit, ready done) {
+  done_ = std::move(done);
+  limit_.expires_after(limit);
+  limit_.async_wait([self = shared_from_this()](const error_code& stopped) {
+    if (stopped || !self->done_) return;
+    self->late_ = true;
+    self->end();
+  });
+  net_.async_handshake(which == side::accepts ? asio::ssl::stream_base::server : asio::ssl::stream_base::client,
+                       [self = shared_from_this(), which](const error_code& error) { self->shaken(which, error); });
+}
+
+void tls_tunnel::shaken(side which, const error_code& error) {
+  if (error || which == side::accepts) return opened(error);
+  net_.async_read_some(asio::buffer(in_), [self = shared_from_this()](const error_code& failed, std::size_t bytes) {
+    self->first_bytes_ = bytes;
+    self->opened(failed);
+  });
+}
+
+void tls_tunnel::opened(const error_code& error) {
+  limit_.cancel();
+  const auto done = std::exchange(done_, {});
+  if (!error && !late_) return done({});
+  auto why = late_ ? std::string("nothing was said in time") : explain(error, net_.native_handle());
+  end();
+  done(std::move(why));
+}
+
+descriptor tls_tunnel::start() {
+  asio::local::stream_protocol::socket other(local_.get_executor());
+  error_code failed;
+  asio::local::connect_pair(local_, other, failed);
+  if (failed) {
+    end();
+    return {};
+  }
+  // CAF may close its end while a write to the network does not come to an end, when nobody reads here.
+  local_.async_wait(asio::socket_base::wait_error, [self = shared_from_this()](const error_code& stopped) {
+    if (!stopped) self->end_soon();
+  });
+  outward();
+  if (first_bytes_ != 0)
+    pass_in(std::exchange(first_bytes_, 0));
+  else
+    inward();
+  return descriptor{other.release()};
+}
+
+void tls_tunnel::outward() {
+  local_.async_read_some(asio::buffer(out_), [self = shared_from_this()](const error_code& error, std::size_t bytes) {
+    if (!self->net_.lowest_layer().is_open()) return;
+    if (error) { // everything that CAF wrote is on its way
+      self->end_soon();
+      return self->net_.async_shutdown([self](const error_code&) { self->end(); });
+    }
+    asio::async_write(self->net_, asio::buffer(self->out_, bytes), [self](const error_code& failed, std::size_t) {
+      if (failed) return self->end();
+      self->outward();
+    });
+  });
+}
+
+void tls_tunnel::inward() {
+  net_.async_read_some(asio::buffer(in_), [self = shared_from_this()](const error_code& error, std::size_t bytes) {
+    if (error) return self->end();
+    self->pass_in(bytes);
+  });
+}
+
+void tls_tunnel::pass_in(std::size_t bytes) {
+  asio::async_write(local_, asio::buffer(in_, bytes),
+                    [self = shared_from_this()](const error_code& failed, std::size_t) {
+                      if (failed) return self->end_soon(); // what goes out may still go
+                      self->inward();
+                    });
+}
+
+void tls_tunnel::end_soon() {
+  limit_.expires_after(farewell_max);
+  limit_.async_wait([self = shared_from_this()](const error_code& stopped) {
+    if (!stopped) self->end();
+  });
+}
+
+void tls_tunnel::end() {
+  error_code ignored;
+  limit_.cancel();
+  local_.close(ignored);
+  net_.lowest_layer().close(ignored);
+}
+
+} // namespace godwit::runtime::detail
