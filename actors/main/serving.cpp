@@ -186,7 +186,9 @@ std::optional<start_error> serving::open_ports() {
   control_ = host_for_url(control->host) + ":" + std::to_string(*port);
   if (processes_)
     processes_->set_head(settings_.scaling.provisioner == provisioner_choice::command ? advertised() : control_);
-  if (settings_.cluster.tls_cert.empty() && !is_loopback(control->host))
+  if (!settings_.cluster.tls_cert.empty())
+    log_.component("node").info("the control port {} speaks TLS", control_);
+  else if (!is_loopback(control->host))
     log_.component("node").warning("the control port {} is open to other machines, and authenticates nobody: whoever "
                                    "reaches it can read and stop everything",
                                    control_);

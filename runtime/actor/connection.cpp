@@ -107,6 +107,8 @@ async::expected<descriptor> open_connection(const std::string& host, std::uint16
 async::expected<descriptor> await_words(descriptor connection, std::chrono::steady_clock::time_point deadline) {
   pollfd one{connection.get(), POLLIN, 0};
   if (poll_until(deadline, &one, 1) <= 0) return down("it accepts connections and says nothing");
+  if (char word = 0; ::recv(connection.get(), &word, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+    return down("it leaves without a word, as one does that speaks TLS");
   return connection;
 }
 

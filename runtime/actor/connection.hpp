@@ -17,7 +17,7 @@ namespace godwit::runtime::detail {
 [[nodiscard]] async::expected<descriptor> open_connection(const std::string& host, std::uint16_t port,
                                                           std::chrono::steady_clock::time_point deadline);
 
-/// The connection, over which the other side, as CAF's do, has begun to speak (or has left): CAF drops one that is
+/// The connection, over which the other side, as CAF's do, has begun to speak: CAF drops one that is
 /// silent at the next heartbeat, however long the way of the first word. Errors: `down`.
 [[nodiscard]] async::expected<descriptor> await_words(descriptor connection,
                                                       std::chrono::steady_clock::time_point deadline);

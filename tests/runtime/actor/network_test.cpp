@@ -381,9 +381,9 @@ TEST(Network, APlaceThatIsFarAwayIsReached) {
   actor_system a{networked()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
-  const slow_way way(*port, 400ms);
+  const slow_way distance(*port, 400ms);
   actor_system b{networked()};
-  const auto r = b.remote<remote_interface>("127.0.0.1", way.port());
+  const auto r = b.remote<remote_interface>("127.0.0.1", distance.port());
   ASSERT_TRUE(r) << to_string(r.error());
   EXPECT_EQ(*b.ask(*r, 5s, question{question::way::value, 40}), number{42});
 }
