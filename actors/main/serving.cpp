@@ -185,7 +185,7 @@ std::optional<start_error> serving::open_ports() {
                        "; choose another with --control HOST:PORT"};
   control_ = host_for_url(control->host) + ":" + std::to_string(*port);
   if (processes_)
-    processes_->set_head(settings_.scaling.provisioner == provisioner_choice::command ? advertised() : control_);
+    processes_->set_head(settings_.scaling.provisioner == provisioner_choice::command ? advertised() : from_here());
   if (!settings_.cluster.tls_cert.empty())
     log_.component("node").info("the control port {} speaks TLS", control_);
   else if (!is_loopback(control->host))
@@ -255,6 +255,13 @@ bool serving::drain(milliseconds timeout, const std::function<bool()>& hurry) {
     std::this_thread::sleep_for(poll_interval / 5);
   }
   return true;
+}
+
+std::string serving::from_here() const {
+  const auto listens = parse_endpoint(control_);
+  if (!listens || !is_wildcard(listens->host)) return control_;
+  return host_for_url(listens->host.find(':') == std::string::npos ? "127.0.0.1" : "::1") + ":" +
+         std::to_string(listens->port);
 }
 
 std::string serving::advertised() const {

@@ -60,6 +60,8 @@ public:
   [[nodiscard]] std::uint32_t context_length() const noexcept { return context_length_; }
 
 private:
+  /// The control port as processes of this machine know it.
+  [[nodiscard]] std::string from_here() const;
   serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
           std::shared_ptr<const protocols::openai::chat_template> chat, std::shared_ptr<transport::fabric> fabric,
           runtime::log::logger log, tracing* records, launch_parts parts, chosen_device cuda, device_watch watch);

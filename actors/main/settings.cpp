@@ -382,10 +382,9 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Serve /debug/: a page that shows the last seconds' messages. Whoever reaches the endpoint sees them, "
                 "and prompts where their content is recorded."});
   r.add("control.listen", s.control.listen,
-        {.doc = "HOST:PORT of the control port (godwit status, godwit node --join). Without "
-                "cluster.tls_cert it authenticates nobody and runs what it is sent: keep it on loopback or on a "
-                "network that "
-                "is trusted. Empty: none.",
+        {.doc = "HOST:PORT of the control port (godwit status, godwit node --join). Without cluster.tls_cert it "
+                "authenticates nobody and runs what it is sent: keep it on loopback or on a network that is trusted. "
+                "Empty: none.",
          .flag = "--control"});
   r.add("control.advertise", s.control.advertise,
         {.doc =

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include <fcntl.h>
@@ -26,26 +28,15 @@ constexpr rlim_t numbers_max = 1U << 16U;
 /// Ours are of a few MB at most: a request that moves, with a long context and all its log-probabilities.
 constexpr std::size_t message_bytes_max = std::size_t{256} << 20U;
 
-class bounded_scribe final : public caf::io::network::scribe_impl {
-public:
-  using scribe_impl::scribe_impl;
-  void configure_read(caf::io::receive_policy::config what) override {
-    if (what.second > message_bytes_max) { // CAF finds the connection ended, or what it reads too short
-      ::shutdown(stream_.fd(), SHUT_RDWR);
-      what = caf::io::receive_policy::exactly(1);
-    }
-    scribe_impl::configure_read(what);
-  }
-};
-
 /// Accepted connections become CAF's once the gate has let them in.
 class guarded_doorman final : public caf::io::network::doorman_impl {
 public:
   guarded_doorman(multiplexer& loop, caf::io::network::native_socket socket, tls_gate& gate)
       : doorman_impl(loop, socket), loop_(loop), gate_(gate) {}
   bool new_connection() override {
+    descriptor accepted(acceptor_.accepted_socket());
     if (detached()) return false;
-    gate_.accept(descriptor{acceptor_.accepted_socket()}, [self = keep()](descriptor plain) {
+    gate_.accept(std::move(accepted), [self = keep()](descriptor plain) {
       const auto entering = std::make_shared<descriptor>(std::move(plain)); // CAF copies what is posted
       self->loop_.post([self, entering] { self->enter(std::move(*entering)); });
     });
@@ -67,6 +58,52 @@ private:
 };
 
 } // namespace
+
+/// By their descriptors.
+class multiplexer::open_connections {
+public:
+  void opened(caf::io::network::native_socket connection) {
+    const std::lock_guard lock(mutex_);
+    all_.insert(connection);
+  }
+  /// Before it is closed.
+  void closes(caf::io::network::native_socket connection) {
+    const std::lock_guard lock(mutex_);
+    all_.erase(connection);
+  }
+  void cut() {
+    const std::lock_guard lock(mutex_);
+    for (const auto one : all_) ::shutdown(one, SHUT_RDWR);
+  }
+
+private:
+  std::mutex mutex_;
+  std::set<caf::io::network::native_socket> all_;
+};
+
+class multiplexer::bounded_scribe final : public caf::io::network::scribe_impl {
+public:
+  bounded_scribe(multiplexer& loop, caf::io::network::native_socket socket)
+      : scribe_impl(loop, socket), open_(loop.open_) {
+    open_->opened(socket);
+  }
+  ~bounded_scribe() override { open_->closes(stream_.fd()); }
+  void configure_read(caf::io::receive_policy::config what) override {
+    if (what.second > message_bytes_max) { // CAF finds the connection ended, or what it reads too short
+      ::shutdown(stream_.fd(), SHUT_RDWR);
+      what = caf::io::receive_policy::exactly(1);
+    }
+    scribe_impl::configure_read(what);
+  }
+
+private:
+  std::shared_ptr<open_connections> open_;
+};
+
+multiplexer::multiplexer(caf::actor_system* system, tls_gate* gate)
+    : default_multiplexer(system), gate_(gate), open_(std::make_shared<open_connections>()) {}
+
+void multiplexer::cut() { open_->cut(); }
 
 caf::io::doorman_ptr multiplexer::new_doorman(caf::io::network::native_socket socket) {
   if (gate_ == nullptr) return default_multiplexer::new_doorman(socket);

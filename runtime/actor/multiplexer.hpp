@@ -3,6 +3,7 @@
 #include <caf/io/network/default_multiplexer.hpp>
 
 #include <atomic>
+#include <memory>
 
 namespace godwit::runtime::detail {
 
@@ -18,13 +19,19 @@ class tls_gate;
 /// With a gate, whoever connects goes through it before CAF hears of the connection.
 class multiplexer final : public caf::io::network::default_multiplexer {
 public:
-  multiplexer(caf::actor_system* system, tls_gate* gate) : default_multiplexer(system), gate_(gate) {}
+  multiplexer(caf::actor_system* system, tls_gate* gate);
   /// `socket` is closed with the connection, or before, in favour of a copy with a number of its own.
   caf::io::scribe_ptr new_scribe(caf::io::network::native_socket socket) override;
   caf::io::doorman_ptr new_doorman(caf::io::network::native_socket socket) override;
 
+  /// Ends all connections, whatever waits to be written. May be called by any thread.
+  void cut();
+
 private:
+  class open_connections;
+  class bounded_scribe;
   tls_gate* gate_;
+  std::shared_ptr<open_connections> open_; ///< connections may outlive this
   std::atomic<int> next_{0};
 };
 

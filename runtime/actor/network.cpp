@@ -9,11 +9,19 @@
 #include <caf/scoped_actor.hpp>
 
 #include <algorithm>
+#include <future>
 #include <set>
+#include <thread>
 
 #include <unistd.h>
 
 namespace godwit::runtime::detail {
+
+namespace {
+
+constexpr auto farewell_max = std::chrono::seconds(1);
+
+} // namespace
 
 caf::node_id unique_node() {
   caf::node_id::default_data::host_id_type drawn{};
@@ -31,10 +39,20 @@ void network::init(caf::actor_system_config& config) {
   caf::net::middleman::set_node(system(), unique_node());
 }
 
-void network::stop() {
+network::~network() {
   if (gate_) gate_->shut(); // before the loop that it hands connections to
+}
+
+void network::stop() {
+  if (gate_) gate_->shut();
+  // CAF's loop goes on until all is written, which a peer that takes nothing may keep from ever being.
+  std::promise<void> stopped;
+  std::jthread limits([this, over = stopped.get_future()] {
+    if (over.wait_for(farewell_max) != std::future_status::ready) multiplexer_.cut();
+  });
   middleman::stop();
-  if (gate_) gate_->finish(std::chrono::seconds(1));
+  stopped.set_value();
+  if (gate_) gate_->finish(farewell_max);
 }
 
 async::expected<descriptor> network::open(const std::string& host, std::uint16_t port,

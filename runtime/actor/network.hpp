@@ -25,8 +25,9 @@ public:
   /// A null `gate`: connections in the clear.
   network(caf::actor_system& system, std::unique_ptr<tls_gate> gate)
       : middleman(system), gate_(std::move(gate)), multiplexer_(&system, gate_.get()) {}
+  ~network() override;
   void init(caf::actor_system_config& config) override;
-  /// Connections say their last words first, within a second.
+  /// Connections say their last words first. Each of CAF and, after it, the gate has a second for that.
   void stop() override;
   caf::io::network::multiplexer& backend() override { return multiplexer_; }
 

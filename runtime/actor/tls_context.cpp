@@ -4,18 +4,43 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 
-#include <system_error>
+#include <string>
 #include <utility>
+
+#include <sys/stat.h>
 
 namespace godwit::runtime::detail {
 
 namespace ssl = boost::asio::ssl;
 
+namespace {
+
+/// Differs when a file was written, replaced, its rights were changed, or its link leads elsewhere.
+std::string state_of(const tls_files& files) {
+  std::string out;
+  for (const auto* file : {&files.certificate, &files.key, &files.authorities}) {
+    struct stat now {};
+    if (::stat(file->c_str(), &now) == 0)
+      for (const auto part :
+           {static_cast<long>(now.st_dev), static_cast<long>(now.st_ino), static_cast<long>(now.st_size),
+            now.st_mtim.tv_sec, now.st_mtim.tv_nsec, now.st_ctim.tv_sec, now.st_ctim.tv_nsec})
+        out += std::to_string(part) + ',';
+    out += ';';
+  }
+  return out;
+}
+
+} // namespace
+
 async::expected<tls_context> make_tls_context(const tls_files& files) {
   auto made = std::make_shared<ssl::context>(ssl::context::tls);
   auto* native = made->native_handle();
-  SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION); // the other side is a godwit of the same version
+  // The other side is a godwit of the same version; the system's configuration may want less at most.
+  SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION);
+  SSL_CTX_set_max_proto_version(native, 0);
+  X509_STORE_set_flags(SSL_CTX_get_cert_store(native), X509_V_FLAG_PARTIAL_CHAIN); // an intermediate one will do
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(native, 0); // connections last; none is resumed
   SSL_CTX_set_mode(native, SSL_MODE_RELEASE_BUFFERS);
@@ -42,28 +67,23 @@ async::expected<tls_context> make_tls_context(const tls_files& files) {
 }
 
 async::expected<tls_identity> tls_identity::load(tls_files files) {
-  const auto read = look(files); // before: what changes meanwhile is read again
+  auto state = state_of(files); // before: what changes meanwhile is read again
   auto made = make_tls_context(files);
   if (!made) return std::move(made).error();
-  return tls_identity{std::move(files), read, std::move(*made)};
+  return tls_identity{std::move(files), std::move(state), std::move(*made)};
 }
 
 const tls_context& tls_identity::current(const std::function<void(std::string_view)>& tell) {
-  if (const auto now = look(files_); now != read_) {
-    read_ = now;
-    if (auto made = make_tls_context(files_))
-      made_ = std::move(*made);
-    else if (tell)
-      tell(made.error().message + "; what was read before stays in use");
+  auto now = state_of(files_);
+  if (now == used_) return made_;
+  if (auto made = make_tls_context(files_)) {
+    made_ = std::move(*made);
+    used_ = told_ = std::move(now);
+  } else if (now != told_) {
+    told_ = std::move(now);
+    tell(made.error().message + "; what was read before stays in use");
   }
   return made_;
-}
-
-tls_identity::ages tls_identity::look(const tls_files& files) {
-  std::error_code missing; // as good as another age
-  return {std::filesystem::last_write_time(files.certificate, missing),
-          std::filesystem::last_write_time(files.key, missing),
-          std::filesystem::last_write_time(files.authorities, missing)};
 }
 
 } // namespace godwit::runtime::detail

@@ -10,10 +10,9 @@
 
 #include <boost/asio/ssl/context.hpp>
 
-#include <array>
-#include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -29,17 +28,17 @@ class tls_identity {
 public:
   /// Errors: `refused`, with what check_tls says.
   [[nodiscard]] static async::expected<tls_identity> load(tls_files files);
-  /// Looks whether the files have changed. Where they cannot be used, it says so once and stays with what it has.
+  /// Looks whether the files have changed. While they cannot be used, it stays with what it has, says so once for each
+  /// change, and tries again with the next call.
   [[nodiscard]] const tls_context& current(const std::function<void(std::string_view)>& tell);
 
 private:
-  using ages = std::array<std::filesystem::file_time_type, 3>;
-  tls_identity(tls_files files, ages read, tls_context made)
-      : files_(std::move(files)), read_(read), made_(std::move(made)) {}
-  [[nodiscard]] static ages look(const tls_files& files);
+  tls_identity(tls_files files, std::string state, tls_context made)
+      : files_(std::move(files)), used_(std::move(state)), told_(used_), made_(std::move(made)) {}
 
   tls_files files_;
-  ages read_;
+  std::string used_; ///< state of the files when they were read
+  std::string told_; ///< their last state that was told, or used
   tls_context made_;
 };
 

@@ -6,6 +6,10 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <cerrno>
+#include <exception>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 #include <sys/socket.h>
@@ -19,55 +23,91 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto handshake_max = std::chrono::seconds(5);
-constexpr unsigned handshakes_max = 256;
+constexpr auto handshake_max = std::chrono::seconds(3);
+constexpr unsigned handshakes_max = 1024;
+constexpr unsigned handshakes_of_one_max = 256;
 constexpr auto told_every = std::chrono::seconds(1);
+/// Beyond its deadline, for the thread to say that a connection has failed.
+constexpr auto connect_slack = std::chrono::milliseconds(100);
 
 async::error down(std::string why) { return async::error{async::error_code::down, std::move(why)}; }
 
-std::string peer_of(int socket) {
+tcp::endpoint peer_of(int socket) {
   tcp::endpoint peer;
   auto size = static_cast<socklen_t>(peer.capacity());
-  if (::getpeername(socket, peer.data(), &size) != 0) return "a peer that has left";
-  peer.resize(size);
+  if (::getpeername(socket, peer.data(), &size) == 0) peer.resize(size); // else it has left
+  return peer;
+}
+
+std::string words_of(const tcp::endpoint& peer) {
   const auto address = peer.address().to_string();
   return (peer.address().is_v6() ? "[" + address + "]" : address) + ":" + std::to_string(peer.port());
 }
 
+/// Of an IPv6 address its network of 64 bits.
+std::string network_of(const asio::ip::address& address) {
+  if (address.is_v4()) return address.to_string();
+  const auto bytes = address.to_v6().to_bytes();
+  return {bytes.begin(), bytes.begin() + (address.to_v6().is_v4_mapped() ? 16 : 8)};
+}
+
 } // namespace
+
+/// One of those that have their time.
+class tls_gate::handshake {
+public:
+  explicit handshake(tls_gate& owner) : owner_(owner), admitted_(owner.handshakes_.fetch_add(1) < handshakes_max) {}
+  handshake(const handshake&) = delete;
+  handshake& operator=(const handshake&) = delete;
+  ~handshake() {
+    --owner_.handshakes_;
+    if (of_ == nullptr) return;
+    if (--of_->second == 0) owner_.handshakes_of_.erase(of_->first);
+  }
+  [[nodiscard]] bool admitted() const noexcept { return admitted_; }
+  /// On the gate's thread, where it ends too.
+  [[nodiscard]] bool admits(const asio::ip::address& from) {
+    of_ = &*owner_.handshakes_of_.try_emplace(network_of(from)).first;
+    return ++of_->second <= handshakes_of_one_max;
+  }
+
+private:
+  tls_gate& owner_;
+  const bool admitted_;
+  std::pair<const std::string, unsigned>* of_ = nullptr;
+};
 
 tls_gate::tls_gate(tls_identity identity, warning tell)
     : identity_(std::move(identity)), tell_(std::move(tell)), work_(asio::make_work_guard(loop_)), thread_([this] {
-        loop_.run();
+        run();
         ended_.set_value();
       }) {}
 
 tls_gate::~tls_gate() { finish(std::chrono::milliseconds{0}); }
 
 void tls_gate::accept(descriptor socket, entered take) {
-  if (handshakes_.fetch_add(1) >= handshakes_max) {
-    --handshakes_;
-    return;
-  }
-  asio::post(loop_, [this, socket = std::move(socket), take = std::move(take)]() mutable {
-    let_in(std::move(socket), std::move(take));
+  auto place = std::make_shared<handshake>(*this);
+  if (!place->admitted()) return;
+  asio::post(loop_, [this, socket = std::move(socket), take = std::move(take), place = std::move(place)]() mutable {
+    let_in(std::move(socket), std::move(take), std::move(place));
   });
 }
 
-void tls_gate::let_in(descriptor socket, entered take) {
-  auto peer = peer_of(socket.get());
+void tls_gate::let_in(descriptor socket, entered take, std::shared_ptr<handshake> place) {
+  const auto peer = peer_of(socket.get());
+  if (!place->admits(peer.address())) return turned_away(words_of(peer), "it has too many connections that begin");
   const auto tunnel = make_tunnel(std::move(socket));
-  if (!tunnel) {
-    --handshakes_;
-    return;
-  }
-  tunnel->open(tls_tunnel::side::accepts, handshake_max,
-               [this, peer = std::move(peer), take = std::move(take), raw = tunnel.get()](const std::string& why) {
-                 --handshakes_;
-                 if (over_) return raw->end();
-                 if (!why.empty()) return turned_away(peer, why);
-                 if (auto plain = raw->start(); plain.get() >= 0) take(std::move(plain));
-               });
+  if (!tunnel) return turned_away(words_of(peer), tunnel.error().message);
+  (*tunnel)->open(tls_tunnel::side::accepts, handshake_max,
+                  [this, peer, take = std::move(take), place = std::move(place),
+                   raw = tunnel->get()](const std::string& why) mutable {
+                    place.reset();
+                    if (over_) return raw->end();
+                    if (!why.empty()) return turned_away(words_of(peer), why);
+                    auto plain = raw->start();
+                    if (plain.get() < 0) return turned_away(words_of(peer), "no descriptors are left");
+                    take(std::move(plain));
+                  });
 }
 
 async::expected<descriptor> tls_gate::connect(descriptor socket, const std::string& host,
@@ -77,31 +117,38 @@ async::expected<descriptor> tls_gate::connect(descriptor socket, const std::stri
   auto out = done->get_future();
   asio::post(loop_, [this, socket = std::move(socket), host, deadline, done]() mutable {
     const auto tunnel = make_tunnel(std::move(socket));
-    if (!tunnel) return done->set_value(down("the network is going down"));
-    tunnel->expect(host);
-    tunnel->open(tls_tunnel::side::connects, deadline - steady_clock::now(),
-                 [done, raw = tunnel.get()](const std::string& why) {
-                   if (!why.empty()) return done->set_value(down("TLS: " + why));
-                   auto plain = raw->start();
-                   if (plain.get() < 0) return done->set_value(down("no descriptors are left"));
-                   done->set_value(std::move(plain));
-                 });
+    if (!tunnel) return done->set_value(tunnel.error());
+    if (!(*tunnel)->expect(host)) return done->set_value(down("TLS: '" + host + "' is in no certificate"));
+    (*tunnel)->open(tls_tunnel::side::connects, deadline - steady_clock::now(),
+                    [done, raw = tunnel->get()](const std::string& why) {
+                      if (!why.empty()) return done->set_value(down("TLS: " + why));
+                      auto plain = raw->start();
+                      if (plain.get() < 0) return done->set_value(down("no descriptors are left"));
+                      done->set_value(std::move(plain));
+                    });
   });
-  // The loop may have ended; else the tunnel's limit is the same.
-  if (out.wait_until(deadline + told_every) != std::future_status::ready) return down("no answer in time");
-  return out.get();
+  // The tunnel's limit is the same; but the loop may have ended.
+  if (out.wait_until(deadline + connect_slack) != std::future_status::ready) return down("no answer in time");
+  try {
+    return out.get();
+  } catch (const std::future_error&) { // see run
+    return down("this side has no room for it");
+  }
 }
 
-std::shared_ptr<tls_tunnel> tls_gate::make_tunnel(descriptor socket) {
+async::expected<std::shared_ptr<tls_tunnel>> tls_gate::make_tunnel(descriptor socket) {
+  if (over_) return down("this side ends");
   sockaddr_storage own{};
   socklen_t size = sizeof own;
-  if (over_ || ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return nullptr;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
+    return down(std::generic_category().message(errno));
   tcp::socket taken(loop_);
   error_code failed;
   taken.assign(own.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket.get(), failed);
-  if (failed) return nullptr;
+  if (failed) return down(failed.message());
   (void)socket.release();
-  auto tunnel = std::make_shared<tls_tunnel>(std::move(taken), *identity_.current(tell_));
+  auto tunnel = std::make_shared<tls_tunnel>(
+      std::move(taken), *identity_.current([this](std::string_view text) { warn(std::string(text)); }));
   for (auto one = tunnels_.begin(); one != tunnels_.end();) one = one->expired() ? tunnels_.erase(one) : std::next(one);
   tunnels_.insert(tunnel);
   return tunnel;
@@ -109,9 +156,28 @@ std::shared_ptr<tls_tunnel> tls_gate::make_tunnel(descriptor socket) {
 
 void tls_gate::turned_away(const std::string& peer, std::string_view why) {
   const auto now = steady_clock::now();
-  if (!tell_ || now - told_ < told_every) return;
+  if (now - told_ < told_every) return;
   told_ = now;
-  tell_("turned away " + peer + ": " + std::string(why));
+  warn("turned away " + peer + ": " + std::string(why));
+}
+
+// What a handler throws, as where memory is short, is the end of its connection.
+void tls_gate::run() noexcept {
+  for (bool over = false; !over;) {
+    try {
+      loop_.run();
+      over = true;
+    } catch (const std::exception& failure) {
+      warn(std::string("a connection fails: ") + failure.what());
+    }
+  }
+}
+
+void tls_gate::warn(const std::string& text) noexcept {
+  try {
+    if (tell_) tell_(text);
+  } catch (...) {
+  } // there is nobody left to tell
 }
 
 void tls_gate::shut() {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -35,8 +36,8 @@ public:
   tls_gate(const tls_gate&) = delete;
   tls_gate& operator=(const tls_gate&) = delete;
 
-  /// Lets a TCP connection in that has been accepted, where the peer proves within 5 s who it is. 256 have that time at
-  /// once; one more is closed.
+  /// Lets a TCP connection in that has been accepted, where the peer proves within 3 s who it is. 1024 have that time
+  /// at once, 256 of them from one address or IPv6 network of 64 bits; one more is closed.
   void accept(descriptor socket, entered take);
   /// Takes a TCP connection to `host` and gives the plain end, once the other side has proved who it is and has begun
   /// to speak. Blocks until the deadline at most. Errors: `down`, with the reason.
@@ -49,15 +50,20 @@ public:
   void finish(std::chrono::milliseconds grace);
 
 private:
-  void let_in(descriptor socket, entered take);
-  /// Null: there is no such socket, or nobody is let in any more.
-  std::shared_ptr<tls_tunnel> make_tunnel(descriptor socket);
+  class handshake;
+  void run() noexcept;
+  void let_in(descriptor socket, entered take, std::shared_ptr<handshake> place);
+  /// Errors: `down`, with the reason.
+  async::expected<std::shared_ptr<tls_tunnel>> make_tunnel(descriptor socket);
   void turned_away(const std::string& peer, std::string_view why);
+  /// `tell_`, which may be none and may throw.
+  void warn(const std::string& text) noexcept;
   /// Where `which`.
   void end_tunnels(bool (*which)(const tls_tunnel&));
 
   std::atomic<unsigned> handshakes_{0};
   // The thread's:
+  std::map<std::string, unsigned> handshakes_of_; ///< by network
   tls_identity identity_;
   warning tell_;
   std::chrono::steady_clock::time_point told_;

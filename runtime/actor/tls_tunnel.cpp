@@ -2,14 +2,16 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/address.hpp>
-#include <boost/asio/local/connect_pair.hpp>
 #include <boost/asio/write.hpp>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <array>
 #include <utility>
+
+#include <sys/socket.h>
 
 namespace godwit::runtime::detail {
 
@@ -18,7 +20,7 @@ using boost::system::error_code;
 
 namespace {
 
-/// For what CAF wrote before it closed its end, and to tell the other side that this one ends.
+/// For what CAF wrote before it closed its end.
 constexpr auto farewell_max = std::chrono::seconds(1);
 
 /// OpenSSL's word for a handshake that failed says least where the certificate is the reason.
@@ -40,16 +42,18 @@ tls_tunnel::tls_tunnel(asio::ip::tcp::socket socket, asio::ssl::context& with)
   net_.next_layer().set_option(asio::socket_base::keep_alive(true), ignored);
 }
 
-void tls_tunnel::expect(const std::string& host) {
-  error_code no_address;
-  asio::ip::make_address(host, no_address);
+bool tls_tunnel::expect(const std::string& host) {
   auto* const ssl = net_.native_handle();
-  if (no_address) {
-    SSL_set1_host(ssl, host.c_str());
-    SSL_set_tlsext_host_name(ssl, host.c_str());
-  } else {
-    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str());
-  }
+  // Not the subject's common name: that is no host for authorities that sign it.
+  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  error_code no_address;
+  const auto address = asio::ip::make_address(host, no_address);
+  if (no_address) return SSL_set1_host(ssl, host.c_str()) == 1 && SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
+  const auto expects = [&](const auto& bytes) {
+    return X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl), bytes.data(), bytes.size()) == 1;
+  };
+  // In certificates addresses have no zone.
+  return address.is_v6() ? expects(address.to_v6().to_bytes()) : expects(address.to_v4().to_bytes());
 }
 
 void tls_tunnel::open(side which, std::chrono::nanoseconds limit, ready done) {
@@ -65,6 +69,10 @@ void tls_tunnel::open(side which, std::chrono::nanoseconds limit, ready done) {
 }
 
 void tls_tunnel::shaken(side which, const error_code& error) {
+  if (!error) {
+    in_.resize(buffer_bytes);
+    out_.resize(buffer_bytes);
+  }
   if (error || which == side::accepts) return opened(error);
   net_.async_read_some(asio::buffer(in_), [self = shared_from_this()](const error_code& failed, std::size_t bytes) {
     self->first_bytes_ = bytes;
@@ -82,13 +90,20 @@ void tls_tunnel::opened(const error_code& error) {
 }
 
 descriptor tls_tunnel::start() {
-  asio::local::stream_protocol::socket other(local_.get_executor());
+  std::array<int, 2> both{-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both.data()) != 0) {
+    end();
+    return {};
+  }
+  descriptor ours(both[0]);
+  descriptor other(both[1]);
   error_code failed;
-  asio::local::connect_pair(local_, other, failed);
+  local_.assign(asio::local::stream_protocol(), ours.get(), failed);
   if (failed) {
     end();
     return {};
   }
+  (void)ours.release();
   // CAF may close its end while a write to the network does not come to an end, when nobody reads here.
   local_.async_wait(asio::socket_base::wait_error, [self = shared_from_this()](const error_code& stopped) {
     if (!stopped) self->end_soon();
@@ -98,15 +113,16 @@ descriptor tls_tunnel::start() {
     pass_in(std::exchange(first_bytes_, 0));
   else
     inward();
-  return descriptor{other.release()};
+  return other;
 }
 
 void tls_tunnel::outward() {
   local_.async_read_some(asio::buffer(out_), [self = shared_from_this()](const error_code& error, std::size_t bytes) {
     if (!self->net_.lowest_layer().is_open()) return;
     if (error) { // everything that CAF wrote is on its way
-      self->end_soon();
-      return self->net_.async_shutdown([self](const error_code&) { self->end(); });
+      error_code gone;
+      self->net_.next_layer().shutdown(asio::socket_base::shutdown_send, gone);
+      return self->end_soon();
     }
     asio::async_write(self->net_, asio::buffer(self->out_, bytes), [self](const error_code& failed, std::size_t) {
       if (failed) return self->end();
@@ -123,14 +139,19 @@ void tls_tunnel::inward() {
 }
 
 void tls_tunnel::pass_in(std::size_t bytes) {
+  if (deaf_) return inward(); // or what goes out would be lost by a reset
   asio::async_write(local_, asio::buffer(in_, bytes),
                     [self = shared_from_this()](const error_code& failed, std::size_t) {
-                      if (failed) return self->end_soon(); // what goes out may still go
+                      if (failed) {
+                        self->deaf_ = true;
+                        self->end_soon();
+                      }
                       self->inward();
                     });
 }
 
 void tls_tunnel::end_soon() {
+  if (!net_.lowest_layer().is_open()) return;
   limit_.expires_after(farewell_max);
   limit_.async_wait([self = shared_from_this()](const error_code& stopped) {
     if (!stopped) self->end();

@@ -9,12 +9,12 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace godwit::runtime::detail {
 
@@ -29,8 +29,8 @@ public:
 
   tls_tunnel(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& with);
 
-  /// For a side that connects, before `open`: the host whose certificate it must be.
-  void expect(const std::string& host);
+  /// For a side that connects, before `open`: the host whose certificate it must be. False: there is none such.
+  [[nodiscard]] bool expect(const std::string& host);
   /// Shakes hands. A side that connects also waits for the first bytes: that its certificate is refused, it hears only
   /// then, and an actor system that accepts is the first to speak. `done` is called once, within the limit.
   void open(side which, std::chrono::nanoseconds limit, ready done);
@@ -55,10 +55,11 @@ private:
   boost::asio::local::stream_protocol::socket local_;
   boost::asio::steady_timer limit_;
   bool late_ = false;
+  bool deaf_ = false; ///< CAF reads no more
   ready done_;
   std::size_t first_bytes_ = 0; ///< that came while it was opened
-  std::array<std::byte, buffer_bytes> in_{};
-  std::array<std::byte, buffer_bytes> out_{};
+  std::vector<std::byte> in_;   ///< both of buffer_bytes, once hands are shaken
+  std::vector<std::byte> out_;
 };
 
 } // namespace godwit::runtime::detail

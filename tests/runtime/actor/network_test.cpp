@@ -1,3 +1,4 @@
+#include "runtime/actor/slow_way.hpp"
 #include "runtime/actor/test_actors.hpp"
 
 #include "actor/network.hpp"
@@ -222,19 +223,6 @@ TEST(Network, AnActorDeclaredDownIsDownForAllWhoWatchOrAskIt) {
   EXPECT_EQ(*a.ask(f, 1s, question{way::value, 1}), number{3}) << "one of this host is not touched";
 }
 
-/// A socket that listens on loopback, and for which nobody accepts.
-int listen_in_vain(int backlog, sockaddr_in& address) {
-  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-  address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::listen(listener, backlog), 0);
-  EXPECT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  return listener;
-}
-
 // A process that is stopped still has its port open: the kernel accepts for it.
 TEST(Network, APlaceThatAcceptsAndSaysNothingIsGivenUpInTime) {
   sockaddr_in address{};
@@ -329,53 +317,6 @@ TEST(Network, WhoConnectsAndGoesAwayDoesNotEndTheNextConnection) {
   }
 }
 
-/// A way to loopback's `port` on which the first word from there takes its time.
-class slow_way {
-public:
-  slow_way(std::uint16_t port, std::chrono::milliseconds delay) : listener_(listen_in_vain(5, address_)) {
-    to_.sin_family = AF_INET;
-    to_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    to_.sin_port = htons(port);
-    accepts_ = std::jthread([this, delay](const std::stop_token& over) {
-      while (!over.stop_requested()) {
-        pollfd one{listener_, POLLIN, 0};
-        if (::poll(&one, 1, 10) <= 0) continue;
-        const int from = ::accept(listener_, nullptr, nullptr);
-        passes_.emplace_back([this, from, delay](const std::stop_token& end) { pass(from, delay, end); });
-      }
-    });
-  }
-  ~slow_way() {
-    accepts_ = {};
-    passes_.clear();
-    ::close(listener_);
-  }
-  [[nodiscard]] std::uint16_t port() const { return ntohs(address_.sin_port); }
-
-private:
-  void pass(int from, std::chrono::milliseconds delay, const std::stop_token& over) const {
-    const int to = ::socket(AF_INET, SOCK_STREAM, 0);
-    (void)::connect(to, reinterpret_cast<const sockaddr*>(&to_), sizeof to_);
-    std::this_thread::sleep_for(delay);
-    pollfd both[] = {{from, POLLIN, 0}, {to, POLLIN, 0}};
-    std::vector<char> bytes(65536);
-    for (bool open = true; open && !over.stop_requested();) {
-      if (::poll(both, 2, 10) <= 0) continue;
-      for (int i = 0; i < 2; ++i) {
-        if (both[i].revents == 0) continue;
-        const auto n = ::recv(both[i].fd, bytes.data(), bytes.size(), 0);
-        open = open && n > 0 && ::send(both[1 - i].fd, bytes.data(), static_cast<std::size_t>(n), MSG_NOSIGNAL) == n;
-      }
-    }
-    ::close(from);
-    ::close(to);
-  }
-  sockaddr_in address_{}, to_{};
-  int listener_;
-  std::vector<std::jthread> passes_;
-  std::jthread accepts_;
-};
-
 // CAF gives up a connection that has said nothing by the next heartbeat, which is after 100 ms.
 TEST(Network, APlaceThatIsFarAwayIsReached) {
   actor_system a{networked()};
@@ -386,6 +327,25 @@ TEST(Network, APlaceThatIsFarAwayIsReached) {
   const auto r = b.remote<remote_interface>("127.0.0.1", distance.port());
   ASSERT_TRUE(r) << to_string(r.error());
   EXPECT_EQ(*b.ask(*r, 5s, question{question::way::value, 40}), number{42});
+}
+
+// As to a process that is stopped, or across a network that drops what is sent: what waits to be written is not waited
+// for.
+TEST(Network, ASystemEndsThoughItsPeerTakesNothing) {
+  actor_system b{networked()};
+  const auto port = b.publish(b.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  slow_way way_there(*port, 0ms);
+  auto a = std::make_unique<actor_system>(networked());
+  const auto r = a->remote<remote_interface>("127.0.0.1", way_there.port());
+  ASSERT_TRUE(r) << to_string(r.error());
+  way_there.block();
+  question large{way::value, 1};
+  large.padding.assign(64, std::string(1U << 20U, 'x'));
+  EXPECT_FALSE(a->ask(*r, 200ms, std::move(large)));
+  const auto begin = std::chrono::steady_clock::now();
+  a.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
 }
 
 // A header of CAF's, or what a scanner of ports sends and looks like one.

@@ -1,14 +1,20 @@
 // Actors of two systems whose connections are in TLS, and whoever should not get in.
+#include "runtime/actor/slow_way.hpp"
 #include "runtime/actor/test_actors.hpp"
 #include "support/certificates.hpp"
+
+#include "actor/tls_gate.hpp"
 
 #include <godwit/runtime/actor_system.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
 #include <fstream>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -140,6 +146,32 @@ TEST_F(NetworkTls, WithoutACertificateOfTheClusterNobodyGetsIn) {
   EXPECT_THAT(warning("turned away 127.0.0.1:"), HasSubstr("certificate verify failed"));
 }
 
+/// A client of OpenSSL's own: what it hears, or an empty line.
+std::string greet(int fd, int version_max) {
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  SSL_CTX_set_max_proto_version(context.get(), version_max);
+  std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), SSL_free);
+  SSL_set_fd(ssl.get(), fd);
+  char bytes[64];
+  ERR_clear_error();
+  if (SSL_connect(ssl.get()) == 1 && SSL_read(ssl.get(), bytes, sizeof bytes) > 0) return {};
+  char why[256];
+  ERR_error_string_n(ERR_get_error(), why, sizeof why);
+  return why;
+}
+
+TEST_F(NetworkTls, WhoShowsNoCertificateOrSpeaksAnOlderTlsHearsNothing) {
+  actor_system a{networked()};
+  const auto port = publish(a);
+  for (const auto& [version, said] :
+       {std::pair{TLS1_3_VERSION, "certificate required"}, std::pair{TLS1_2_VERSION, "protocol version"}}) {
+    const auto fd = connect_to(port);
+    EXPECT_THAT(greet(fd, version), HasSubstr(said));
+    ::close(fd);
+  }
+  EXPECT_THAT(warning("turned away 127.0.0.1:"), HasSubstr("peer did not return a certificate"));
+}
+
 TEST_F(NetworkTls, AServerOfAnotherAuthorityIsNotSpokenTo) {
   actor_system a{networked(files(foreign_, "node"))};
   const auto port = publish(a);
@@ -158,6 +190,34 @@ TEST_F(NetworkTls, AServerWhoseCertificateIsForAnotherHostIsNotSpokenTo) {
   // One that only connects has a certificate for whatever host.
   const auto back = publish(b);
   EXPECT_TRUE(a.remote<server_interface>("127.0.0.1", back));
+}
+
+TEST_F(NetworkTls, TheSubjectsNameIsNoHost) {
+  own_.sign("localhost", "IP:127.0.0.1");
+  actor_system a{networked(files(own_, "localhost"))};
+  const auto port = publish(a);
+  actor_system b{networked()};
+  EXPECT_TRUE(b.remote<server_interface>("127.0.0.1", port));
+  const auto r = b.remote<server_interface>("localhost", port, 5s);
+  ASSERT_FALSE(r);
+  EXPECT_THAT(r.error().message, HasSubstr("hostname mismatch"));
+}
+
+TEST_F(NetworkTls, AnAddressWithAZoneIsCheckedToo) {
+  actor_system a{networked()};
+  const auto port = a.publish(a.spawn<server>(live_), "::1", 0);
+  if (!port) GTEST_SKIP() << "no IPv6: " << to_string(port.error());
+  actor_system b{networked()};
+  for (const auto* host : {"::1", "::1%1"}) {
+    const auto r = b.remote<server_interface>(host, *port, 5s);
+    ASSERT_FALSE(r) << host << " is in no certificate";
+    EXPECT_THAT(r.error().message, HasSubstr("IP address mismatch")) << host;
+  }
+  own_.sign("six", "IP:::1");
+  actor_system c{networked(files(own_, "six"))};
+  const auto six = c.publish(c.spawn<server>(live_), "::1", 0);
+  ASSERT_TRUE(six);
+  EXPECT_TRUE(b.remote<server_interface>("::1", *six, 5s));
 }
 
 TEST_F(NetworkTls, OneSideInTheClearReachesNobody) {
@@ -179,7 +239,7 @@ TEST_F(NetworkTls, WhoSaysNothingIsLeftAfterAWhileAndHoldsUpNobody) {
   for (auto& one : silent) one = connect_to(port);
   const int noisy = connect_to(port);
   ASSERT_EQ(::send(noisy, "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
-  EXPECT_TRUE(ends(noisy, 5s));
+  EXPECT_TRUE(ends(noisy, 2s)) << "long before its time is over";
   actor_system b{networked()};
   const auto r = b.remote<server_interface>("127.0.0.1", port);
   ASSERT_TRUE(r) << to_string(r.error());
@@ -192,8 +252,7 @@ TEST_F(NetworkTls, TooManyWhoSayNothingAreClosedAtOnce) {
   const auto port = publish(a);
   std::vector<int> silent(256);
   for (auto& one : silent) one = connect_to(port);
-  std::this_thread::sleep_for(50ms);
-  EXPECT_TRUE(ends(connect_to(port), 4s));
+  EXPECT_TRUE(ends(connect_to(port), 2s));
   for (const auto one : silent) ::close(one);
   actor_system b{networked()};
   async::expected<handle<server_interface>> r{async::error{}};
@@ -222,6 +281,44 @@ TEST_F(NetworkTls, AnAskEndsWithTheOtherSystem) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
 }
 
+// CAF closes its end with words of the other side unread; they must not cost its own.
+TEST_F(NetworkTls, WhatWasWrittenBeforeTheEndArrives) {
+  const auto gate = [&] {
+    auto identity = detail::tls_identity::load(files(own_, "node"));
+    EXPECT_TRUE(identity);
+    return std::make_unique<detail::tls_gate>(std::move(*identity), nullptr);
+  };
+  const auto accepting = gate();
+  const auto connecting = gate();
+  sockaddr_in address{};
+  const detail::descriptor listener(listen_in_vain(5, address));
+  detail::descriptor socket(connect_to(ntohs(address.sin_port)));
+  std::promise<detail::descriptor> entered;
+  accepting->accept(detail::descriptor(::accept(listener.get(), nullptr, nullptr)), [&](detail::descriptor plain) {
+    EXPECT_EQ(::send(plain.get(), "hello", 5, MSG_NOSIGNAL), 5);
+    entered.set_value(std::move(plain));
+  });
+  auto here = connecting->connect(std::move(socket), "127.0.0.1", std::chrono::steady_clock::now() + 10s);
+  ASSERT_TRUE(here) << to_string(here.error());
+  const auto there = entered.get_future().get();
+  std::jthread talks([&](const std::stop_token& over) {
+    const std::string words(4096, 'w');
+    while (!over.stop_requested() && ::send(there.get(), words.data(), words.size(), MSG_NOSIGNAL) > 0) {
+    }
+  });
+  std::jthread leaves([plain = std::move(*here)]() mutable {
+    const std::string words(1U << 20U, 'x');
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(::send(plain.get(), words.data(), words.size(), MSG_NOSIGNAL), 1 << 20);
+    plain = {};
+  });
+  std::size_t heard = 0;
+  std::vector<char> bytes(65536);
+  for (ssize_t n = 0; (n = ::recv(there.get(), bytes.data(), bytes.size(), 0)) > 0;)
+    heard += static_cast<std::size_t>(n);
+  EXPECT_EQ(heard, 16U << 20U);
+  ::shutdown(there.get(), SHUT_RDWR); // so that no send waits
+}
+
 TEST_F(NetworkTls, ASystemEndsSoonWhoeverConnects) {
   std::vector<int> silent;
   std::chrono::steady_clock::time_point begin;
@@ -232,8 +329,23 @@ TEST_F(NetworkTls, ASystemEndsSoonWhoeverConnects) {
     std::this_thread::sleep_for(50ms);
     begin = std::chrono::steady_clock::now();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 900ms) << "they are not waited for";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s) << "they are not waited for";
   for (const auto one : silent) EXPECT_TRUE(ends(one, 5s));
+}
+
+TEST_F(NetworkTls, ASystemEndsThoughItsPeerTakesNothing) {
+  actor_system b{networked()};
+  slow_way way_there(publish(b), 0ms);
+  auto a = std::make_unique<actor_system>(networked());
+  const auto r = a->remote<server_interface>("127.0.0.1", way_there.port());
+  ASSERT_TRUE(r) << to_string(r.error());
+  way_there.block();
+  question large{way::value, 1};
+  large.padding.assign(64, std::string(1U << 20U, 'x'));
+  EXPECT_FALSE(a->ask(*r, 200ms, std::move(large)));
+  const auto begin = std::chrono::steady_clock::now();
+  a.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
 }
 
 TEST_F(NetworkTls, ManyComeAndGoAtOnce) {
@@ -257,20 +369,16 @@ TEST_F(NetworkTls, FilesThatChangeAreReadAgain) {
   actor_system b{networked()};
   const auto before = b.remote<server_interface>("127.0.0.1", port);
   ASSERT_TRUE(before) << to_string(before.error());
-  const auto later = [](const std::string& file) {
-    std::filesystem::last_write_time(file, std::filesystem::last_write_time(file) + 2s);
-  };
   own_.sign("node", "IP:192.0.2.7");
-  later(own_.certificate_of("node"));
-  later(own_.key_of("node"));
   actor_system c{networked()};
   EXPECT_THAT(c.remote<server_interface>("127.0.0.1", port, 5s).error().message, HasSubstr("IP address mismatch"));
   EXPECT_EQ(*b.ask(*before, 5s, question{way::value, 3}), number{3}) << "who is in stays in";
   std::ofstream(own_.key_of("node")) << "half a file";
-  later(own_.key_of("node"));
   EXPECT_THAT(b.remote<server_interface>("127.0.0.1", port, 5s).error().message, HasSubstr("IP address mismatch"))
       << "it stays with what it had";
   EXPECT_THAT(warning("cannot use the key " + own_.key_of("node")), HasSubstr("what was read before stays in use"));
+  own_.sign("node", "IP:127.0.0.1");
+  EXPECT_TRUE(b.remote<server_interface>("127.0.0.1", port, 5s));
 }
 
 TEST_F(NetworkTls, FilesThatCannotBeUsedAreNamed) {
