@@ -45,7 +45,8 @@ protected:
     return {code.value_or(-1), command.out(), command.err()};
   }
   std::string status_of(const served& head) const {
-    const auto said = run(with_tls(own_, "operator", {"status", "--control", head.control(), "--json"}));
+    const auto at = "127.0.0.1" + head.control().substr(head.control().rfind(':'));
+    const auto said = run(with_tls(own_, "operator", {"status", "--control", at, "--json"}));
     EXPECT_EQ(said.code, 0) << said.err;
     return said.out;
   }
