@@ -49,7 +49,7 @@ protected:
   actor_system_settings networked(std::optional<tls_files> tls) {
     actor_system_settings s;
     s.network = true;
-    s.connection_timeout = 10s;
+    s.connection_timeout = 60s; // none of these is about silence, and machines stand still for a while
     s.tls = std::move(tls);
     s.tls_warning = [this](std::string_view line) {
       const std::lock_guard lock(mutex_);
@@ -82,6 +82,18 @@ protected:
     EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     return fd;
   }
+  /// Why `system` does not reach a server there; empty: it does.
+  static std::string refusal(actor_system& system, const std::string& host, std::uint16_t port,
+                             std::chrono::milliseconds timeout) {
+    const auto r = system.remote<server_interface>(host, port, timeout);
+    return r ? std::string() : r.error().message;
+  }
+  /// Its answer; -1: none came.
+  static std::int64_t ask(actor_system& system, const handle<server_interface>& whom, question q) {
+    const auto answer = system.ask(whom, 60s, std::move(q));
+    EXPECT_TRUE(answer) << to_string(answer.error());
+    return answer ? answer->value : -1;
+  }
   /// Whether the other side ends the connection within `limit`; it is closed then.
   static bool ends(int fd, std::chrono::milliseconds limit) {
     pollfd one{fd, POLLIN, 0};
@@ -107,7 +119,7 @@ TEST_F(NetworkTls, ActorsReachEachOtherByAddressAndByName) {
     const auto r = b.remote<server_interface>(host, port);
     ASSERT_TRUE(r) << to_string(r.error());
     EXPECT_TRUE(r->ref().remote());
-    for (int i = 0; i < 100; ++i) EXPECT_EQ(*b.ask(*r, 5s, question{way::value, i}), number{i});
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(ask(b, *r, question{way::value, i}), i);
   }
   const std::lock_guard lock(mutex_);
   EXPECT_THAT(warnings_, testing::IsEmpty());
@@ -124,13 +136,13 @@ TEST_F(NetworkTls, LargeMessagesArriveBothWaysAtOnce) {
   ASSERT_TRUE(here) << to_string(here.error());
   const auto burden = [](std::int64_t value) {
     question q{way::value, value};
-    q.padding.assign(8, std::string(1U << 20U, 'x'));
+    q.padding.assign(2, std::string(1U << 20U, 'x'));
     return q;
   };
   std::jthread other([&] {
-    for (int i = 0; i < 8; ++i) EXPECT_EQ(*a.ask(*here, 30s, burden(i)), number{i});
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(ask(a, *here, burden(i)), i);
   });
-  for (int i = 0; i < 8; ++i) EXPECT_EQ(*b.ask(*there, 30s, burden(i)), number{i});
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(ask(b, *there, burden(i)), i);
 }
 
 TEST_F(NetworkTls, WithoutACertificateOfTheClusterNobodyGetsIn) {
@@ -185,8 +197,8 @@ TEST_F(NetworkTls, AServerWhoseCertificateIsForAnotherHostIsNotSpokenTo) {
   actor_system a{networked(files(own_, "elsewhere"))};
   const auto port = publish(a);
   actor_system b{networked()};
-  EXPECT_THAT(b.remote<server_interface>("127.0.0.1", port, 5s).error().message, HasSubstr("IP address mismatch"));
-  EXPECT_THAT(b.remote<server_interface>("localhost", port, 5s).error().message, HasSubstr("hostname mismatch"));
+  EXPECT_THAT(refusal(b, "127.0.0.1", port, 5s), HasSubstr("IP address mismatch"));
+  EXPECT_THAT(refusal(b, "localhost", port, 5s), HasSubstr("hostname mismatch"));
   // One that only connects has a certificate for whatever host.
   const auto back = publish(b);
   EXPECT_TRUE(a.remote<server_interface>("127.0.0.1", back));
@@ -227,8 +239,7 @@ TEST_F(NetworkTls, OneSideInTheClearReachesNobody) {
   const auto in_the_clear = publish(plain);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(plain.remote<server_interface>("127.0.0.1", in_tls, 2s));
-  EXPECT_THAT(safe.remote<server_interface>("127.0.0.1", in_the_clear, 2s).error().message,
-              HasSubstr("does not speak it"));
+  EXPECT_THAT(refusal(safe, "127.0.0.1", in_the_clear, 2s), HasSubstr("does not speak it"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
 }
 
@@ -244,7 +255,7 @@ TEST_F(NetworkTls, WhoSaysNothingIsLeftAfterAWhileAndHoldsUpNobody) {
   const auto r = b.remote<server_interface>("127.0.0.1", port);
   ASSERT_TRUE(r) << to_string(r.error());
   for (const auto one : silent) EXPECT_TRUE(ends(one, 20s));
-  EXPECT_EQ(*b.ask(*r, 5s, question{way::value, 1}), number{1});
+  EXPECT_EQ(ask(b, *r, question{way::value, 1}), 1);
 }
 
 TEST_F(NetworkTls, TooManyWhoSayNothingAreClosedAtOnce) {
@@ -358,7 +369,7 @@ TEST_F(NetworkTls, ManyComeAndGoAtOnce) {
         actor_system b{networked()};
         const auto r = b.remote<server_interface>("127.0.0.1", port);
         ASSERT_TRUE(r) << to_string(r.error());
-        EXPECT_EQ(*b.ask(*r, 10s, question{way::value, i}), number{i});
+        EXPECT_EQ(ask(b, *r, question{way::value, i}), i);
       }
     });
 }
@@ -371,11 +382,10 @@ TEST_F(NetworkTls, FilesThatChangeAreReadAgain) {
   ASSERT_TRUE(before) << to_string(before.error());
   own_.sign("node", "IP:192.0.2.7");
   actor_system c{networked()};
-  EXPECT_THAT(c.remote<server_interface>("127.0.0.1", port, 5s).error().message, HasSubstr("IP address mismatch"));
-  EXPECT_EQ(*b.ask(*before, 5s, question{way::value, 3}), number{3}) << "who is in stays in";
+  EXPECT_THAT(refusal(c, "127.0.0.1", port, 5s), HasSubstr("IP address mismatch"));
+  EXPECT_EQ(ask(b, *before, question{way::value, 3}), 3) << "who is in stays in";
   std::ofstream(own_.key_of("node")) << "half a file";
-  EXPECT_THAT(b.remote<server_interface>("127.0.0.1", port, 5s).error().message, HasSubstr("IP address mismatch"))
-      << "it stays with what it had";
+  EXPECT_THAT(refusal(b, "127.0.0.1", port, 5s), HasSubstr("IP address mismatch")) << "it stays with what it had";
   EXPECT_THAT(warning("cannot use the key " + own_.key_of("node")), HasSubstr("what was read before stays in use"));
   own_.sign("node", "IP:127.0.0.1");
   EXPECT_TRUE(b.remote<server_interface>("127.0.0.1", port, 5s));
