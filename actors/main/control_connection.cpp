@@ -36,14 +36,16 @@ int control_connection::connect(const control_place& place) {
   settings.report = [](std::string_view, std::string_view) {};
   const auto given = {!place.tls.certificate.empty(), !place.tls.key.empty(), !place.tls.authorities.empty()};
   if (std::count(given.begin(), given.end(), true) != 0) {
-    auto wrong = std::count(given.begin(), given.end(), false) != 0
-                     ? std::string("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca are given together")
-                     : runtime::check_tls(place.tls);
-    if (!wrong.empty()) {
-      std::cerr << "godwit: " << wrong << '\n';
+    if (std::count(given.begin(), given.end(), false) != 0) {
+      std::cerr << "godwit: --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca are given together\n";
       return 2;
     }
-    settings.tls = place.tls;
+    auto gate = transport::tls::make_gate(place.tls);
+    if (!gate) {
+      std::cerr << "godwit: " << gate.error().message << '\n';
+      return 2;
+    }
+    settings.gate = std::move(*gate);
   }
   system_ = std::make_unique<runtime::actor_system>(std::move(settings));
   auto node = system_->remote<actors::node_interface>(endpoint->host, endpoint->port);

@@ -2,6 +2,7 @@
 
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/runtime/actor_system.hpp>
+#include <godwit/transport/tls/gate.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -16,7 +17,7 @@ namespace godwit::main {
 /// Where a running head is, and how a command shows who it is.
 struct control_place {
   std::string address = "127.0.0.1:7070";
-  runtime::tls_files tls; ///< all or none
+  transport::tls::node_files tls; ///< all or none
 };
 
 /// The way of a command to a running head, by its control port. Whatever fails is said in one line on standard error;

@@ -64,11 +64,13 @@ void head_connector::work() {
 
 member_process::member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                                actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
-                               runtime::log::logger log, tracing* records, chosen_device cuda)
+                               std::shared_ptr<runtime::async::connection_gate> gate, runtime::log::logger log,
+                               tracing* records, chosen_device cuda)
     : settings_(settings), records_(records), head_(head.host + ":" + std::to_string(head.port)),
       context_length_(identity.context_length), log_(log.component("member")), fabric_(std::move(fabric)) {
   loader_ = std::make_unique<loader>(model, settings_, std::move(cuda), log);
-  system_ = std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, log, records));
+  system_ =
+      std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, std::move(gate), log, records));
   connector_ = std::make_unique<head_connector>(*system_, head);
   auto o = make_member_options(settings_, model, std::move(identity), loader_->factory(), fabric_, log);
   o.address = process_name(settings_);
@@ -100,12 +102,13 @@ member_process::start(const serve_settings& settings, const endpoint& head, gpu:
   allow_connections(connections_of_cluster, "the connections of a large cluster", log.component("member"));
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
-  if (auto error = check_cluster_tls(settings)) return protocols::unexpected(std::move(*error));
+  auto gate = make_gate(settings, log);
+  if (!gate) return protocols::unexpected(gate.error());
   auto fabric = make_fabric(settings, true, log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
-  auto out =
-      std::unique_ptr<member_process>(new member_process(settings, head, std::move(model), std::move(*identity),
-                                                         std::move(*fabric), std::move(log), records, std::move(cuda)));
+  auto out = std::unique_ptr<member_process>(new member_process(settings, head, std::move(model), std::move(*identity),
+                                                                std::move(*fabric), std::move(*gate), std::move(log),
+                                                                records, std::move(cuda)));
   if (records != nullptr)
     if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
   return out;

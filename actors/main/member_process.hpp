@@ -72,8 +72,9 @@ public:
 
 private:
   member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
-                 actors::model_identity identity, std::shared_ptr<transport::fabric> fabric, runtime::log::logger log,
-                 tracing* records, chosen_device cuda);
+                 actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
+                 std::shared_ptr<runtime::async::connection_gate> gate, runtime::log::logger log, tracing* records,
+                 chosen_device cuda);
 
   /// Written on the member's context, read by the main thread.
   struct board {

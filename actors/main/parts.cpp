@@ -6,6 +6,7 @@
 #include <godwit/gpu/cuda/kv_geometry.hpp>
 #include <godwit/gpu/model/fingerprint.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
+#include <godwit/transport/tls/gate.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -148,24 +149,19 @@ actors::scheduler_options make_scheduler_options(const serve_settings& settings,
   return o;
 }
 
-namespace {
-
-std::optional<runtime::tls_files> cluster_tls(const serve_settings& settings) {
+protocols::expected<std::shared_ptr<runtime::async::connection_gate>, start_error>
+make_gate(const serve_settings& settings, const runtime::log::logger& log) {
   const auto& files = settings.cluster;
-  if (files.tls_cert.empty()) return std::nullopt;
-  return runtime::tls_files{files.tls_cert, files.tls_key, files.tls_ca};
-}
-
-} // namespace
-
-std::optional<start_error> check_cluster_tls(const serve_settings& settings) {
-  const auto files = cluster_tls(settings);
-  auto wrong = files ? runtime::check_tls(*files) : std::string();
-  if (wrong.empty()) return std::nullopt;
-  return start_error{"cluster.tls_*: " + std::move(wrong)};
+  if (files.tls_cert.empty()) return std::shared_ptr<runtime::async::connection_gate>();
+  auto gate =
+      transport::tls::make_gate({files.tls_cert, files.tls_key, files.tls_ca},
+                                [to = log.component("node")](std::string_view text) { to.warning("{}", text); });
+  if (!gate) return protocols::unexpected(start_error{"cluster.tls_*: " + gate.error().message});
+  return std::move(*gate);
 }
 
 runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
+                                                    std::shared_ptr<runtime::async::connection_gate> gate,
                                                     const runtime::log::logger& log, tracing* records) {
   runtime::actor_system_settings runs;
   runs.worker_threads = settings.runtime.worker_threads != 0 ? settings.runtime.worker_threads
@@ -174,8 +170,7 @@ runtime::actor_system_settings make_system_settings(const serve_settings& settin
   if (records != nullptr) runs.recorder = records->recorder();
   runs.heartbeat_interval = settings.cluster.heartbeat_interval;
   runs.connection_timeout = settings.cluster.connection_timeout;
-  runs.tls = cluster_tls(settings);
-  runs.tls_warning = [to = log.component("node")](std::string_view text) { to.warning("{}", text); };
+  runs.gate = std::move(gate);
   runs.report = [to = log.component("runtime"), records](std::string_view actor, std::string_view text) {
     to.error("{}: {}", actor, text);
     if (records != nullptr) records->failed(actor);

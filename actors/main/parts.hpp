@@ -59,11 +59,13 @@ struct pair_options {
 [[nodiscard]] actors::scheduler_options make_scheduler_options(const serve_settings& settings,
                                                                const runtime::log::logger& log);
 
-/// Where cluster.tls_* cannot be used.
-[[nodiscard]] std::optional<start_error> check_cluster_tls(const serve_settings& settings);
+/// For a system's connections, as cluster.tls_* say; null: in the clear.
+[[nodiscard]] protocols::expected<std::shared_ptr<runtime::async::connection_gate>, start_error>
+make_gate(const serve_settings& settings, const runtime::log::logger& log);
 
 /// `records` must outlive the system; null: nobody records.
 [[nodiscard]] runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
+                                                                  std::shared_ptr<runtime::async::connection_gate> gate,
                                                                   const runtime::log::logger& log,
                                                                   tracing* records = nullptr);
 

@@ -60,8 +60,8 @@ std::string host_for_url(const std::string& host) {
 
 serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
                  std::shared_ptr<const protocols::openai::chat_template> chat,
-                 std::shared_ptr<transport::fabric> fabric, runtime::log::logger log, tracing* records,
-                 launch_parts parts, chosen_device cuda, device_watch watch)
+                 std::shared_ptr<transport::fabric> fabric, std::shared_ptr<runtime::async::connection_gate> gate,
+                 runtime::log::logger log, tracing* records, launch_parts parts, chosen_device cuda, device_watch watch)
     : settings_(settings), identity_(std::move(identity)), chat_(std::move(chat)), log_(std::move(log)),
       records_(records), watch_(std::move(watch)), fabric_(std::move(fabric)) {
   model_name_ = served_name(settings_, model);
@@ -72,7 +72,7 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
   loader_ = std::make_unique<loader>(model, settings_, std::move(cuda), log_);
   processes_ = make_process_source(settings_, std::move(parts), log_.component("provisioner"));
   system_ = std::make_unique<runtime::actor_system>(
-      make_system_settings(settings_, !settings_.control.listen.empty(), log_, records_));
+      make_system_settings(settings_, !settings_.control.listen.empty(), std::move(gate), log_, records_));
   cluster_ = std::make_unique<actors::cluster>(*system_, node_options(model));
   edge_ = std::make_unique<actors::openai_edge>(cluster_->gate(), edge_options(model));
   const auto http = parse_endpoint(settings_.http.listen);
@@ -155,12 +155,13 @@ serving::start(const serve_settings& settings, gpu::model::model_directory model
   if (!identity) return protocols::unexpected(identity.error());
   auto chat = open_chat_template(settings, model);
   if (!chat) return protocols::unexpected(chat.error());
-  if (auto error = check_cluster_tls(settings)) return protocols::unexpected(std::move(*error));
+  auto gate = make_gate(settings, log);
+  if (!gate) return protocols::unexpected(gate.error());
   auto fabric = make_fabric(settings, !settings.control.listen.empty(), log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
   auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*chat),
-                                                  std::move(*fabric), std::move(log), records, std::move(parts),
-                                                  std::move(cuda), std::move(watch)));
+                                                  std::move(*fabric), std::move(*gate), std::move(log), records,
+                                                  std::move(parts), std::move(cuda), std::move(watch)));
   if (records != nullptr)
     if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));

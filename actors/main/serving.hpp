@@ -64,7 +64,8 @@ private:
   [[nodiscard]] std::string from_here() const;
   serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
           std::shared_ptr<const protocols::openai::chat_template> chat, std::shared_ptr<transport::fabric> fabric,
-          runtime::log::logger log, tracing* records, launch_parts parts, chosen_device cuda, device_watch watch);
+          std::shared_ptr<runtime::async::connection_gate> gate, runtime::log::logger log, tracing* records,
+          launch_parts parts, chosen_device cuda, device_watch watch);
   [[nodiscard]] std::optional<start_error> open_ports();
   [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);

@@ -12,23 +12,13 @@
 #include <caf/io/middleman.hpp>
 
 #include <algorithm>
-#include <stdexcept>
 #include <thread>
 
 namespace godwit::runtime {
 
 namespace {
 
-/// Null: connections in the clear.
-std::unique_ptr<detail::tls_gate> make_gate(const actor_system_settings& settings) {
-  if (!settings.tls) return nullptr;
-  auto identity = detail::tls_identity::load(*settings.tls);
-  if (!identity) throw std::runtime_error(identity.error().message);
-  return std::make_unique<detail::tls_gate>(std::move(*identity), settings.tls_warning);
-}
-
 std::unique_ptr<detail::engine> make_engine(const actor_system_settings& settings) {
-  auto gate = settings.network ? make_gate(settings) : nullptr;
   auto configure = [&](caf::actor_system_config& config) {
     const auto threads =
         settings.worker_threads != 0 ? settings.worker_threads : std::max(2U, std::thread::hardware_concurrency());
@@ -38,7 +28,7 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
                                        : caf::atom("stealing"));
     if (!settings.network) return;
     config.module_factories.emplace_back([&](caf::actor_system& system) -> caf::actor_system::module* {
-      return new detail::network(system, std::move(gate)); // the system's
+      return new detail::network(system, settings.gate); // the system's
     });
     config.set("middleman.heartbeat-interval", caf::timespan{settings.heartbeat_interval});
     config.set("middleman.connection-timeout", caf::timespan{settings.connection_timeout});

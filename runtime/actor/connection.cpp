@@ -87,8 +87,8 @@ private:
 
 } // namespace
 
-async::expected<descriptor> open_connection(const std::string& host, std::uint16_t port,
-                                            std::chrono::steady_clock::time_point deadline) {
+async::expected<async::descriptor> open_connection(const std::string& host, std::uint16_t port,
+                                                   std::chrono::steady_clock::time_point deadline) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -99,12 +99,13 @@ async::expected<descriptor> open_connection(const std::string& host, std::uint16
   attempts all;
   std::size_t count = 0;
   for (const auto* one = found; one != nullptr && count < addresses_max; one = one->ai_next, ++count) all.begin(*one);
-  descriptor first(all.wait(deadline));
+  async::descriptor first(all.wait(deadline));
   if (first.get() < 0) return down(all.error());
   return first;
 }
 
-async::expected<descriptor> await_words(descriptor connection, std::chrono::steady_clock::time_point deadline) {
+async::expected<async::descriptor> await_words(async::descriptor connection,
+                                               std::chrono::steady_clock::time_point deadline) {
   pollfd one{connection.get(), POLLIN, 0};
   if (poll_until(deadline, &one, 1) <= 0) return down("it accepts connections and says nothing");
   if (char word = 0; ::recv(connection.get(), &word, 1, MSG_PEEK | MSG_DONTWAIT) == 0)

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "actor/descriptor.hpp"
-
+#include <godwit/runtime/async/descriptor.hpp>
 #include <godwit/runtime/async/expected.hpp>
 
 #include <chrono>
@@ -14,12 +13,12 @@ namespace godwit::runtime::detail {
 /// call that cannot be bounded, on the one thread that it has for the network, so that an address that drops packets
 /// would hold up all other connections, and the end of the system, for two minutes. Blocks until `deadline` at most,
 /// and for the look-up of the name. Errors: `down`, with the system's words.
-[[nodiscard]] async::expected<descriptor> open_connection(const std::string& host, std::uint16_t port,
-                                                          std::chrono::steady_clock::time_point deadline);
+[[nodiscard]] async::expected<async::descriptor> open_connection(const std::string& host, std::uint16_t port,
+                                                                 std::chrono::steady_clock::time_point deadline);
 
 /// The connection, over which the other side, as CAF's do, has begun to speak: CAF drops one that is
 /// silent at the next heartbeat, however long the way of the first word. Errors: `down`.
-[[nodiscard]] async::expected<descriptor> await_words(descriptor connection,
-                                                      std::chrono::steady_clock::time_point deadline);
+[[nodiscard]] async::expected<async::descriptor> await_words(async::descriptor connection,
+                                                             std::chrono::steady_clock::time_point deadline);
 
 } // namespace godwit::runtime::detail

@@ -1,7 +1,5 @@
 #include "actor/multiplexer.hpp"
 
-#include "actor/tls_gate.hpp"
-
 #include <caf/io/abstract_broker.hpp>
 #include <caf/io/network/doorman_impl.hpp>
 #include <caf/io/network/scribe_impl.hpp>
@@ -31,13 +29,13 @@ constexpr std::size_t message_bytes_max = std::size_t{256} << 20U;
 /// Accepted connections become CAF's once the gate has let them in.
 class guarded_doorman final : public caf::io::network::doorman_impl {
 public:
-  guarded_doorman(multiplexer& loop, caf::io::network::native_socket socket, tls_gate& gate)
+  guarded_doorman(multiplexer& loop, caf::io::network::native_socket socket, async::connection_gate& gate)
       : doorman_impl(loop, socket), loop_(loop), gate_(gate) {}
   bool new_connection() override {
-    descriptor accepted(acceptor_.accepted_socket());
+    async::descriptor accepted(acceptor_.accepted_socket());
     if (detached()) return false;
-    gate_.accept(std::move(accepted), [self = keep()](descriptor plain) {
-      const auto entering = std::make_shared<descriptor>(std::move(plain)); // CAF copies what is posted
+    gate_.accept(std::move(accepted), [self = keep()](async::descriptor plain) {
+      const auto entering = std::make_shared<async::descriptor>(std::move(plain)); // CAF copies what is posted
       self->loop_.post([self, entering] { self->enter(std::move(*entering)); });
     });
     return true;
@@ -45,7 +43,7 @@ public:
 
 private:
   caf::intrusive_ptr<guarded_doorman> keep() { return this; }
-  void enter(descriptor plain) {
+  void enter(async::descriptor plain) {
     if (detached()) return;
     auto scribe = loop_.new_scribe(plain.release());
     const auto handle = scribe->hdl();
@@ -54,7 +52,7 @@ private:
   }
 
   multiplexer& loop_;
-  tls_gate& gate_;
+  async::connection_gate& gate_;
 };
 
 } // namespace
@@ -100,7 +98,7 @@ private:
   std::shared_ptr<open_connections> open_;
 };
 
-multiplexer::multiplexer(caf::actor_system* system, tls_gate* gate)
+multiplexer::multiplexer(caf::actor_system* system, async::connection_gate* gate)
     : default_multiplexer(system), gate_(gate), open_(std::make_shared<open_connections>()) {}
 
 void multiplexer::cut() { open_->cut(); }

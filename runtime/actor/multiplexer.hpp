@@ -1,13 +1,13 @@
 #pragma once
 
+#include <godwit/runtime/async/connection_gate.hpp>
+
 #include <caf/io/network/default_multiplexer.hpp>
 
 #include <atomic>
 #include <memory>
 
 namespace godwit::runtime::detail {
-
-class tls_gate;
 
 /// CAF's loop over its connections, with descriptors that are not given to the next connection at once. CAF 0.17 calls
 /// a connection by its descriptor, and forgets one that has ended only after the messages that came before, when its
@@ -19,7 +19,7 @@ class tls_gate;
 /// With a gate, whoever connects goes through it before CAF hears of the connection.
 class multiplexer final : public caf::io::network::default_multiplexer {
 public:
-  multiplexer(caf::actor_system* system, tls_gate* gate);
+  multiplexer(caf::actor_system* system, async::connection_gate* gate);
   /// `socket` is closed with the connection, or before, in favour of a copy with a number of its own.
   caf::io::scribe_ptr new_scribe(caf::io::network::native_socket socket) override;
   caf::io::doorman_ptr new_doorman(caf::io::network::native_socket socket) override;
@@ -30,7 +30,7 @@ public:
 private:
   class open_connections;
   class bounded_scribe;
-  tls_gate* gate_;
+  async::connection_gate* gate_;
   std::shared_ptr<open_connections> open_; ///< connections may outlive this
   std::atomic<int> next_{0};
 };

@@ -55,8 +55,8 @@ void network::stop() {
   if (gate_) gate_->finish(farewell_max);
 }
 
-async::expected<descriptor> network::open(const std::string& host, std::uint16_t port,
-                                          std::chrono::steady_clock::time_point deadline) {
+async::expected<async::descriptor> network::open(const std::string& host, std::uint16_t port,
+                                                 std::chrono::steady_clock::time_point deadline) {
   auto socket = open_connection(host, port, deadline);
   if (!socket) return socket;
   return gate_ ? gate_->connect(std::move(*socket), host, deadline) : await_words(std::move(*socket), deadline);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "actor/multiplexer.hpp"
-#include "actor/tls_gate.hpp"
 
 #include <caf/io/middleman.hpp>
 #include <caf/node_id.hpp>
@@ -19,11 +18,11 @@ namespace godwit::runtime::detail {
 /// others; a container that is started again has that of its predecessor.
 [[nodiscard]] caf::node_id unique_node();
 
-/// CAF's network, with our loop over its connections and an id of our own, and a gate where its connections are in TLS.
+/// CAF's network, with our loop over its connections and an id of our own, and a gate where there is one.
 class network final : public caf::io::middleman {
 public:
   /// A null `gate`: connections in the clear.
-  network(caf::actor_system& system, std::unique_ptr<tls_gate> gate)
+  network(caf::actor_system& system, std::shared_ptr<async::connection_gate> gate)
       : middleman(system), gate_(std::move(gate)), multiplexer_(&system, gate_.get()) {}
   ~network() override;
   void init(caf::actor_system_config& config) override;
@@ -37,9 +36,9 @@ public:
 
 private:
   /// A descriptor for CAF, over which the other side has begun to speak.
-  async::expected<descriptor> open(const std::string& host, std::uint16_t port,
-                                   std::chrono::steady_clock::time_point deadline);
-  std::unique_ptr<tls_gate> gate_;
+  async::expected<async::descriptor> open(const std::string& host, std::uint16_t port,
+                                          std::chrono::steady_clock::time_point deadline);
+  std::shared_ptr<async::connection_gate> gate_;
   multiplexer multiplexer_;
 };
 

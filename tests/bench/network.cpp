@@ -6,6 +6,7 @@
 
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/actor_system.hpp>
+#include <godwit/transport/tls/gate.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -44,19 +45,29 @@ public:
   }
 };
 
-actor_system_settings networked(const std::optional<tls_files>& tls) {
+[[noreturn]] void fail(const std::string& why) {
+  std::cerr << "bench_network: " << why << '\n';
+  std::exit(1);
+}
+
+actor_system_settings networked(const std::optional<godwit::transport::tls::node_files>& tls) {
   actor_system_settings s;
   s.worker_threads = 2;
   s.network = true;
   s.connection_timeout = 30s;
-  s.tls = tls;
+  if (tls) {
+    auto gate = godwit::transport::tls::make_gate(*tls);
+    if (!gate) fail(gate.error().message);
+    s.gate = std::move(*gate);
+  }
   return s;
 }
 
 /// Two systems, and what one asks of the other.
 class pair {
 public:
-  explicit pair(const std::optional<tls_files>& tls) : there_(networked(tls)), here_(networked(tls)) {
+  explicit pair(const std::optional<godwit::transport::tls::node_files>& tls)
+      : there_(networked(tls)), here_(networked(tls)) {
     const auto port = there_.publish(there_.spawn<scales>(), "127.0.0.1", 0);
     if (!port) fail(port.error().message);
     auto found = here_.remote<scales_interface>("127.0.0.1", *port);
@@ -72,10 +83,6 @@ public:
   }
 
 private:
-  [[noreturn]] static void fail(const std::string& why) {
-    std::cerr << "bench_network: " << why << '\n';
-    std::exit(1);
-  }
   actor_system there_;
   actor_system here_;
   handle<scales_interface> scales_;
@@ -87,7 +94,7 @@ int main(int argc, char** argv) {
   godwit::bench::session session{argc, argv, 11};
   const godwit::test::authority own{"bench"};
   own.sign("node", "IP:127.0.0.1");
-  pair in_tls{tls_files{own.certificate_of("node"), own.key_of("node"), own.file()}};
+  pair in_tls{godwit::transport::tls::node_files{own.certificate_of("node"), own.key_of("node"), own.file()}};
   pair in_the_clear{std::nullopt};
   const auto compare = [&](const char* name, int count, std::size_t bytes) {
     if (!session.wants(name)) return;

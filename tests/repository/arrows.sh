@@ -34,7 +34,7 @@ function third_party(name,   ok) {
     else if (folder == "gpu" && !starts(file, "gpu/model/") && !starts(file, "gpu/sim/")) bad("in gpu/ Boost.JSON is for model/ and sim/ only: <" name ">")
     else if (folder == "runtime" || folder == "transport") bad("Boost.JSON is not for " folder "/: <" name ">")
   } else if (name ~ /^openssl\// || name ~ /^boost\/asio\/ssl/) {
-    if (public || !starts(file, "transport/http/")) bad("OpenSSL is private to transport/http/: <" name ">")
+    if (public || file !~ /^transport\/(http|tls)\//) bad("OpenSSL is private to http/ and tls/ in transport/: <" name ">")
   } else if (name ~ /^boost\//) {
     if (public) bad("Boost is private: <" name "> in a public header")
     else if (folder != "transport") bad("Boost.Asio and Beast are named in transport/ only: <" name ">")

@@ -1,16 +1,13 @@
 #pragma once
 
+#include <godwit/runtime/async/connection_gate.hpp>
 #include <godwit/runtime/host.hpp>
-#include <godwit/runtime/tls.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 
 namespace godwit::runtime {
 
@@ -27,11 +24,9 @@ struct actor_system_settings {
   std::chrono::milliseconds connection_timeout{500}; ///< a node silent for so long is taken for dead
   std::chrono::milliseconds shutdown_grace{2000};    ///< for actors to end when the system goes, before they are killed
   report_function report;                            ///< default: standard error
-  /// Connections to other nodes are in TLS, and both sides show who they are. None: in the clear, with anybody.
-  std::optional<tls_files> tls;
-  /// Told, in words, of peers that could not show it (at most once a second), and of files that have changed and cannot
-  /// be used. On a thread of its own. Default: nobody.
-  std::function<void(std::string_view)> tls_warning;
+  /// Connections to other nodes go through it (transport::tls::make_gate: in TLS, and both sides show who they are).
+  /// Null: in the clear, with anybody. Must not be another system's.
+  std::shared_ptr<async::connection_gate> gate;
   /// Records what its actors say to each other; null: nobody does. Must not be another system's.
   std::shared_ptr<trace::recorder> recorder;
 };
@@ -39,7 +34,6 @@ struct actor_system_settings {
 /// Actors on threads, with the machine's clock. Several may live in one process.
 class actor_system final : public actor_host {
 public:
-  /// Throws std::runtime_error where settings.tls cannot be used, with what check_tls says.
   explicit actor_system(actor_system_settings settings = {});
   /// Like `shutdown(settings.shutdown_grace)`.
   ~actor_system() override;
@@ -52,7 +46,7 @@ public:
   bool wait_until_empty(std::chrono::milliseconds timeout);
 
   /// Makes the actor reachable at host:port (port 0: a free one). Gives the port. Needs `network`. Without
-  /// settings.tls nobody is authenticated and nothing encrypted: bind it to loopback or a network that is trusted.
+  /// settings.gate nobody is authenticated and nothing encrypted: bind it to loopback or a network that is trusted.
   template <class Interface>
   [[nodiscard]] async::expected<std::uint16_t> publish(const handle<Interface>& whom, const std::string& host,
                                                        std::uint16_t port) {

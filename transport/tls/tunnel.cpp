@@ -1,4 +1,4 @@
-#include "actor/tls_tunnel.hpp"
+#include "tls/tunnel.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/address.hpp>
@@ -13,9 +13,10 @@
 
 #include <sys/socket.h>
 
-namespace godwit::runtime::detail {
+namespace godwit::transport::tls {
 
 namespace asio = boost::asio;
+using async::descriptor;
 using boost::system::error_code;
 
 namespace {
@@ -35,14 +36,14 @@ std::string explain(const error_code& error, const SSL* with) {
 
 } // namespace
 
-tls_tunnel::tls_tunnel(asio::ip::tcp::socket socket, asio::ssl::context& with)
+tunnel::tunnel(asio::ip::tcp::socket socket, asio::ssl::context& with)
     : net_(std::move(socket), with), local_(net_.get_executor()), limit_(net_.get_executor()) {
   error_code ignored;
   net_.next_layer().set_option(asio::ip::tcp::no_delay(true), ignored);
   net_.next_layer().set_option(asio::socket_base::keep_alive(true), ignored);
 }
 
-bool tls_tunnel::expect(const std::string& host) {
+bool tunnel::expect(const std::string& host) {
   auto* const ssl = net_.native_handle();
   // Not the subject's common name: that is no host for authorities that sign it.
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -56,7 +57,7 @@ bool tls_tunnel::expect(const std::string& host) {
   return address.is_v6() ? expects(address.to_v6().to_bytes()) : expects(address.to_v4().to_bytes());
 }
 
-void tls_tunnel::open(side which, std::chrono::nanoseconds limit, ready done) {
+void tunnel::open(side which, std::chrono::nanoseconds limit, ready done) {
   done_ = std::move(done);
   limit_.expires_after(limit);
   limit_.async_wait([self = shared_from_this()](const error_code& stopped) {
@@ -68,7 +69,7 @@ void tls_tunnel::open(side which, std::chrono::nanoseconds limit, ready done) {
                        [self = shared_from_this(), which](const error_code& error) { self->shaken(which, error); });
 }
 
-void tls_tunnel::shaken(side which, const error_code& error) {
+void tunnel::shaken(side which, const error_code& error) {
   if (!error) {
     in_.resize(buffer_bytes);
     out_.resize(buffer_bytes);
@@ -80,7 +81,7 @@ void tls_tunnel::shaken(side which, const error_code& error) {
   });
 }
 
-void tls_tunnel::opened(const error_code& error) {
+void tunnel::opened(const error_code& error) {
   limit_.cancel();
   const auto done = std::exchange(done_, {});
   if (!error && !late_) return done({});
@@ -89,7 +90,7 @@ void tls_tunnel::opened(const error_code& error) {
   done(std::move(why));
 }
 
-descriptor tls_tunnel::start() {
+descriptor tunnel::start() {
   std::array<int, 2> both{-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both.data()) != 0) {
     end();
@@ -116,7 +117,7 @@ descriptor tls_tunnel::start() {
   return other;
 }
 
-void tls_tunnel::outward() {
+void tunnel::outward() {
   local_.async_read_some(asio::buffer(out_), [self = shared_from_this()](const error_code& error, std::size_t bytes) {
     if (!self->net_.lowest_layer().is_open()) return;
     if (error) { // everything that CAF wrote is on its way
@@ -131,14 +132,14 @@ void tls_tunnel::outward() {
   });
 }
 
-void tls_tunnel::inward() {
+void tunnel::inward() {
   net_.async_read_some(asio::buffer(in_), [self = shared_from_this()](const error_code& error, std::size_t bytes) {
     if (error) return self->end();
     self->pass_in(bytes);
   });
 }
 
-void tls_tunnel::pass_in(std::size_t bytes) {
+void tunnel::pass_in(std::size_t bytes) {
   if (deaf_) return inward(); // or what goes out would be lost by a reset
   asio::async_write(local_, asio::buffer(in_, bytes),
                     [self = shared_from_this()](const error_code& failed, std::size_t) {
@@ -150,7 +151,7 @@ void tls_tunnel::pass_in(std::size_t bytes) {
                     });
 }
 
-void tls_tunnel::end_soon() {
+void tunnel::end_soon() {
   if (!net_.lowest_layer().is_open()) return;
   limit_.expires_after(farewell_max);
   limit_.async_wait([self = shared_from_this()](const error_code& stopped) {
@@ -158,11 +159,11 @@ void tls_tunnel::end_soon() {
   });
 }
 
-void tls_tunnel::end() {
+void tunnel::end() {
   error_code ignored;
   limit_.cancel();
   local_.close(ignored);
   net_.lowest_layer().close(ignored);
 }
 
-} // namespace godwit::runtime::detail
+} // namespace godwit::transport::tls

@@ -1,4 +1,4 @@
-#include "actor/tls_context.hpp"
+#include "tls/context.hpp"
 
 #include <boost/asio/ssl/verify_mode.hpp>
 
@@ -11,14 +11,14 @@
 
 #include <sys/stat.h>
 
-namespace godwit::runtime::detail {
+namespace godwit::transport::tls {
 
 namespace ssl = boost::asio::ssl;
 
 namespace {
 
 /// Differs when a file was written, replaced, its rights were changed, or its link leads elsewhere.
-std::string state_of(const tls_files& files) {
+std::string state_of(const node_files& files) {
   std::string out;
   for (const auto* file : {&files.certificate, &files.key, &files.authorities}) {
     struct stat now {};
@@ -34,7 +34,7 @@ std::string state_of(const tls_files& files) {
 
 } // namespace
 
-async::expected<tls_context> make_tls_context(const tls_files& files) {
+async::expected<context_ptr> make_context(const node_files& files) {
   auto made = std::make_shared<ssl::context>(ssl::context::tls);
   auto* native = made->native_handle();
   // The other side is a godwit of the same version; the system's configuration may want less at most.
@@ -66,17 +66,17 @@ async::expected<tls_context> make_tls_context(const tls_files& files) {
   return made;
 }
 
-async::expected<tls_identity> tls_identity::load(tls_files files) {
+async::expected<identity> identity::load(node_files files) {
   auto state = state_of(files); // before: what changes meanwhile is read again
-  auto made = make_tls_context(files);
+  auto made = make_context(files);
   if (!made) return std::move(made).error();
-  return tls_identity{std::move(files), std::move(state), std::move(*made)};
+  return identity{std::move(files), std::move(state), std::move(*made)};
 }
 
-const tls_context& tls_identity::current(const std::function<void(std::string_view)>& tell) {
+const context_ptr& identity::current(const warning_function& tell) {
   auto now = state_of(files_);
   if (now == used_) return made_;
-  if (auto made = make_tls_context(files_)) {
+  if (auto made = make_context(files_)) {
     made_ = std::move(*made);
     used_ = told_ = std::move(now);
   } else if (now != told_) {
@@ -86,13 +86,9 @@ const tls_context& tls_identity::current(const std::function<void(std::string_vi
   return made_;
 }
 
-} // namespace godwit::runtime::detail
-
-namespace godwit::runtime {
-
-std::string check_tls(const tls_files& files) {
-  const auto made = detail::make_tls_context(files);
+std::string check(const node_files& files) {
+  const auto made = make_context(files);
   return made ? std::string() : made.error().message;
 }
 
-} // namespace godwit::runtime
+} // namespace godwit::transport::tls

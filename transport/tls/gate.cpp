@@ -1,6 +1,6 @@
-#include "actor/tls_gate.hpp"
+#include "tls/gate.hpp"
 
-#include "actor/tls_tunnel.hpp"
+#include "tls/tunnel.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -14,10 +14,11 @@
 
 #include <sys/socket.h>
 
-namespace godwit::runtime::detail {
+namespace godwit::transport::tls {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
+using async::descriptor;
 using boost::system::error_code;
 using std::chrono::steady_clock;
 
@@ -54,9 +55,9 @@ std::string network_of(const asio::ip::address& address) {
 } // namespace
 
 /// One of those that have their time.
-class tls_gate::handshake {
+class gate::handshake {
 public:
-  explicit handshake(tls_gate& owner) : owner_(owner), admitted_(owner.handshakes_.fetch_add(1) < handshakes_max) {}
+  explicit handshake(gate& owner) : owner_(owner), admitted_(owner.handshakes_.fetch_add(1) < handshakes_max) {}
   handshake(const handshake&) = delete;
   handshake& operator=(const handshake&) = delete;
   ~handshake() {
@@ -72,20 +73,20 @@ public:
   }
 
 private:
-  tls_gate& owner_;
+  gate& owner_;
   const bool admitted_;
   std::pair<const std::string, unsigned>* of_ = nullptr;
 };
 
-tls_gate::tls_gate(tls_identity identity, warning tell)
-    : identity_(std::move(identity)), tell_(std::move(tell)), work_(asio::make_work_guard(loop_)), thread_([this] {
+gate::gate(identity own, warning_function tell)
+    : identity_(std::move(own)), tell_(std::move(tell)), work_(asio::make_work_guard(loop_)), thread_([this] {
         run();
         ended_.set_value();
       }) {}
 
-tls_gate::~tls_gate() { finish(std::chrono::milliseconds{0}); }
+gate::~gate() { finish(std::chrono::milliseconds{0}); }
 
-void tls_gate::accept(descriptor socket, entered take) {
+void gate::accept(descriptor socket, entered take) {
   auto place = std::make_shared<handshake>(*this);
   if (!place->admitted()) return;
   asio::post(loop_, [this, socket = std::move(socket), take = std::move(take), place = std::move(place)]() mutable {
@@ -93,39 +94,39 @@ void tls_gate::accept(descriptor socket, entered take) {
   });
 }
 
-void tls_gate::let_in(descriptor socket, entered take, std::shared_ptr<handshake> place) {
+void gate::let_in(descriptor socket, entered take, std::shared_ptr<handshake> place) {
   const auto peer = peer_of(socket.get());
   if (!place->admits(peer.address())) return turned_away(words_of(peer), "it has too many connections that begin");
-  const auto tunnel = make_tunnel(std::move(socket));
-  if (!tunnel) return turned_away(words_of(peer), tunnel.error().message);
-  (*tunnel)->open(tls_tunnel::side::accepts, handshake_max,
-                  [this, peer, take = std::move(take), place = std::move(place),
-                   raw = tunnel->get()](const std::string& why) mutable {
-                    place.reset();
-                    if (over_) return raw->end();
-                    if (!why.empty()) return turned_away(words_of(peer), why);
-                    auto plain = raw->start();
-                    if (plain.get() < 0) return turned_away(words_of(peer), "no descriptors are left");
-                    take(std::move(plain));
-                  });
+  const auto made = make_tunnel(std::move(socket));
+  if (!made) return turned_away(words_of(peer), made.error().message);
+  (*made)->open(tunnel::side::accepts, handshake_max,
+                [this, peer, take = std::move(take), place = std::move(place),
+                 raw = made->get()](const std::string& why) mutable {
+                  place.reset();
+                  if (over_) return raw->end();
+                  if (!why.empty()) return turned_away(words_of(peer), why);
+                  auto plain = raw->start();
+                  if (plain.get() < 0) return turned_away(words_of(peer), "no descriptors are left");
+                  take(std::move(plain));
+                });
 }
 
-async::expected<descriptor> tls_gate::connect(descriptor socket, const std::string& host,
-                                              steady_clock::time_point deadline) {
+async::expected<descriptor> gate::connect(descriptor socket, const std::string& host,
+                                          steady_clock::time_point deadline) {
   using result = async::expected<descriptor>;
   const auto done = std::make_shared<std::promise<result>>();
   auto out = done->get_future();
   asio::post(loop_, [this, socket = std::move(socket), host, deadline, done]() mutable {
-    const auto tunnel = make_tunnel(std::move(socket));
-    if (!tunnel) return done->set_value(tunnel.error());
-    if (!(*tunnel)->expect(host)) return done->set_value(down("TLS: '" + host + "' is in no certificate"));
-    (*tunnel)->open(tls_tunnel::side::connects, deadline - steady_clock::now(),
-                    [done, raw = tunnel->get()](const std::string& why) {
-                      if (!why.empty()) return done->set_value(down("TLS: " + why));
-                      auto plain = raw->start();
-                      if (plain.get() < 0) return done->set_value(down("no descriptors are left"));
-                      done->set_value(std::move(plain));
-                    });
+    const auto made = make_tunnel(std::move(socket));
+    if (!made) return done->set_value(made.error());
+    if (!(*made)->expect(host)) return done->set_value(down("TLS: '" + host + "' is in no certificate"));
+    (*made)->open(tunnel::side::connects, deadline - steady_clock::now(),
+                  [done, raw = made->get()](const std::string& why) {
+                    if (!why.empty()) return done->set_value(down("TLS: " + why));
+                    auto plain = raw->start();
+                    if (plain.get() < 0) return done->set_value(down("no descriptors are left"));
+                    done->set_value(std::move(plain));
+                  });
   });
   // The tunnel's limit is the same; but the loop may have ended.
   if (out.wait_until(deadline + connect_slack) != std::future_status::ready) return down("no answer in time");
@@ -136,7 +137,7 @@ async::expected<descriptor> tls_gate::connect(descriptor socket, const std::stri
   }
 }
 
-async::expected<std::shared_ptr<tls_tunnel>> tls_gate::make_tunnel(descriptor socket) {
+async::expected<std::shared_ptr<tunnel>> gate::make_tunnel(descriptor socket) {
   if (over_) return down("this side ends");
   sockaddr_storage own{};
   socklen_t size = sizeof own;
@@ -147,14 +148,14 @@ async::expected<std::shared_ptr<tls_tunnel>> tls_gate::make_tunnel(descriptor so
   taken.assign(own.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket.get(), failed);
   if (failed) return down(failed.message());
   (void)socket.release();
-  auto tunnel = std::make_shared<tls_tunnel>(
-      std::move(taken), *identity_.current([this](std::string_view text) { warn(std::string(text)); }));
+  auto made = std::make_shared<tunnel>(std::move(taken),
+                                       *identity_.current([this](std::string_view text) { warn(std::string(text)); }));
   for (auto one = tunnels_.begin(); one != tunnels_.end();) one = one->expired() ? tunnels_.erase(one) : std::next(one);
-  tunnels_.insert(tunnel);
-  return tunnel;
+  tunnels_.insert(made);
+  return made;
 }
 
-void tls_gate::turned_away(const std::string& peer, std::string_view why) {
+void gate::turned_away(const std::string& peer, std::string_view why) {
   const auto now = steady_clock::now();
   if (now - told_ < told_every) return;
   told_ = now;
@@ -162,7 +163,7 @@ void tls_gate::turned_away(const std::string& peer, std::string_view why) {
 }
 
 // What a handler throws, as where memory is short, is the end of its connection.
-void tls_gate::run() noexcept {
+void gate::run() noexcept {
   for (bool over = false; !over;) {
     try {
       loop_.run();
@@ -173,36 +174,42 @@ void tls_gate::run() noexcept {
   }
 }
 
-void tls_gate::warn(const std::string& text) noexcept {
+void gate::warn(const std::string& text) noexcept {
   try {
     if (tell_) tell_(text);
   } catch (...) {
   } // there is nobody left to tell
 }
 
-void tls_gate::shut() {
+void gate::shut() {
   if (!thread_.joinable()) return;
   std::promise<void> done;
   asio::post(loop_, [&] {
     over_ = true;
-    end_tunnels([](const tls_tunnel& one) { return one.opening(); });
+    end_tunnels([](const tunnel& one) { return one.opening(); });
     done.set_value();
   });
   done.get_future().wait();
 }
 
-void tls_gate::finish(std::chrono::milliseconds grace) {
+void gate::finish(std::chrono::milliseconds grace) {
   if (!thread_.joinable()) return;
   shut();
   work_.reset(); // the loop ends with its last connection
   if (ended_.get_future().wait_for(grace) != std::future_status::ready)
-    asio::post(loop_, [this] { end_tunnels([](const tls_tunnel&) { return true; }); });
+    asio::post(loop_, [this] { end_tunnels([](const tunnel&) { return true; }); });
   thread_.join();
 }
 
-void tls_gate::end_tunnels(bool (*which)(const tls_tunnel&)) {
+void gate::end_tunnels(bool (*which)(const tunnel&)) {
   for (const auto& one : tunnels_)
-    if (const auto tunnel = one.lock(); tunnel && which(*tunnel)) tunnel->end();
+    if (const auto open = one.lock(); open && which(*open)) open->end();
 }
 
-} // namespace godwit::runtime::detail
+async::expected<std::shared_ptr<async::connection_gate>> make_gate(node_files files, warning_function tell) {
+  auto own = identity::load(std::move(files));
+  if (!own) return std::move(own).error();
+  return std::shared_ptr<async::connection_gate>(std::make_shared<gate>(std::move(*own), std::move(tell)));
+}
+
+} // namespace godwit::transport::tls

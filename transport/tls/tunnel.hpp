@@ -1,7 +1,8 @@
 #pragma once
 
-#include "actor/descriptor.hpp"
-#include "actor/tls_context.hpp"
+#include "tls/context.hpp"
+
+#include <godwit/runtime/async/descriptor.hpp>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -16,18 +17,18 @@
 #include <string>
 #include <vector>
 
-namespace godwit::runtime::detail {
+namespace godwit::transport::tls {
 
-/// A connection between nodes in TLS, whose plain side is a pair of sockets within this process: CAF has one end, and
-/// bytes are carried between the other and the network. What waits in either direction is bounded by a buffer of this
-/// and those of the sockets. Everything here happens on the loop's one thread.
-class tls_tunnel : public std::enable_shared_from_this<tls_tunnel> {
+/// A connection between nodes in TLS, whose plain side is a pair of sockets within this process: the actor system (CAF)
+/// has one end, and bytes are carried between the other and the network. What waits in either direction is bounded by a
+/// buffer of this and those of the sockets. Everything here happens on the loop's one thread.
+class tunnel : public std::enable_shared_from_this<tunnel> {
 public:
   enum class side : bool { accepts, connects };
   /// Gets what went wrong; empty: nothing.
   using ready = std::function<void(std::string)>;
 
-  tls_tunnel(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& with);
+  tunnel(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& with);
 
   /// For a side that connects, before `open`: the host whose certificate it must be. False: there is none such.
   [[nodiscard]] bool expect(const std::string& host);
@@ -36,7 +37,7 @@ public:
   void open(side which, std::chrono::nanoseconds limit, ready done);
   /// CAF's end; from here on bytes are carried, until either side ends. After `open` went well. None: there are no
   /// descriptors left, and the connection has ended.
-  [[nodiscard]] descriptor start();
+  [[nodiscard]] async::descriptor start();
   /// Not open yet, nor ended.
   [[nodiscard]] bool opening() const noexcept { return static_cast<bool>(done_); }
   /// Ends now.
@@ -62,4 +63,4 @@ private:
   std::vector<std::byte> out_;
 };
 
-} // namespace godwit::runtime::detail
+} // namespace godwit::transport::tls

@@ -4,21 +4,23 @@
 
 #include <unistd.h>
 
-namespace godwit::runtime::detail {
+namespace godwit::runtime::async {
 
-/// Closes a descriptor that nobody takes.
+/// Closes a descriptor of the operating system's that nobody takes.
 class descriptor {
 public:
   descriptor() = default;
   explicit descriptor(int fd) noexcept : fd_(fd) {}
   descriptor(descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
+    descriptor taken(std::move(other));
+    std::swap(fd_, taken.fd_);
     return *this;
   }
   ~descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
+  /// Negative: none.
   [[nodiscard]] int get() const noexcept { return fd_; }
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
 
@@ -26,4 +28,4 @@ private:
   int fd_ = -1;
 };
 
-} // namespace godwit::runtime::detail
+} // namespace godwit::runtime::async

@@ -3,9 +3,8 @@
 #include "runtime/actor/test_actors.hpp"
 #include "support/certificates.hpp"
 
-#include "actor/tls_gate.hpp"
-
 #include <godwit/runtime/actor_system.hpp>
+#include <godwit/transport/tls/gate.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,8 +26,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace godwit::runtime::test {
+namespace godwit::transport::tls {
 namespace {
+
+using namespace std::chrono_literals;
+using namespace runtime;
+using namespace runtime::test;
 
 using async::error_code;
 using godwit::test::authority;
@@ -43,18 +46,22 @@ protected:
     foreign_.sign("node", "IP:127.0.0.1,DNS:localhost");
   }
 
-  static tls_files files(const authority& whose, const std::string& subject) {
+  static node_files files(const authority& whose, const std::string& subject) {
     return {whose.certificate_of(subject), whose.key_of(subject), whose.file()};
   }
-  actor_system_settings networked(std::optional<tls_files> tls) {
+  std::shared_ptr<async::connection_gate> gate(const node_files& tls) {
+    auto made = make_gate(tls, [this](std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      warnings_.emplace_back(line);
+    });
+    EXPECT_TRUE(made) << to_string(made.error());
+    return made ? *made : nullptr;
+  }
+  actor_system_settings networked(const std::optional<node_files>& tls) {
     actor_system_settings s;
     s.network = true;
     s.connection_timeout = 60s; // none of these is about silence, and machines stand still for a while
-    s.tls = std::move(tls);
-    s.tls_warning = [this](std::string_view line) {
-      const std::lock_guard lock(mutex_);
-      warnings_.emplace_back(line);
-    };
+    if (tls) s.gate = gate(*tls);
     return s;
   }
   actor_system_settings networked() { return networked(files(own_, "node")); }
@@ -294,18 +301,13 @@ TEST_F(NetworkTls, AnAskEndsWithTheOtherSystem) {
 
 // CAF closes its end with words of the other side unread; they must not cost its own.
 TEST_F(NetworkTls, WhatWasWrittenBeforeTheEndArrives) {
-  const auto gate = [&] {
-    auto identity = detail::tls_identity::load(files(own_, "node"));
-    EXPECT_TRUE(identity);
-    return std::make_unique<detail::tls_gate>(std::move(*identity), nullptr);
-  };
-  const auto accepting = gate();
-  const auto connecting = gate();
+  const auto accepting = gate(files(own_, "node"));
+  const auto connecting = gate(files(own_, "node"));
   sockaddr_in address{};
-  const detail::descriptor listener(listen_in_vain(5, address));
-  detail::descriptor socket(connect_to(ntohs(address.sin_port)));
-  std::promise<detail::descriptor> entered;
-  accepting->accept(detail::descriptor(::accept(listener.get(), nullptr, nullptr)), [&](detail::descriptor plain) {
+  const async::descriptor listener(listen_in_vain(5, address));
+  async::descriptor socket(connect_to(ntohs(address.sin_port)));
+  std::promise<async::descriptor> entered;
+  accepting->accept(async::descriptor(::accept(listener.get(), nullptr, nullptr)), [&](async::descriptor plain) {
     EXPECT_EQ(::send(plain.get(), "hello", 5, MSG_NOSIGNAL), 5);
     entered.set_value(std::move(plain));
   });
@@ -392,18 +394,18 @@ TEST_F(NetworkTls, FilesThatChangeAreReadAgain) {
 }
 
 TEST_F(NetworkTls, FilesThatCannotBeUsedAreNamed) {
-  EXPECT_EQ(check_tls(files(own_, "node")), "");
+  EXPECT_EQ(check(files(own_, "node")), "");
   auto none = files(own_, "node");
   none.certificate = own_.certificate_of("nobody");
-  EXPECT_THAT(check_tls(none), HasSubstr("cannot use the certificate " + none.certificate));
+  EXPECT_THAT(check(none), HasSubstr("cannot use the certificate " + none.certificate));
   auto other_key = files(own_, "node");
   other_key.key = own_.key_of("elsewhere");
-  EXPECT_THAT(check_tls(other_key), HasSubstr("the key " + other_key.key));
+  EXPECT_THAT(check(other_key), HasSubstr("the key " + other_key.key));
   auto no_authorities = files(own_, "node");
   no_authorities.authorities = own_.key_of("node");
-  EXPECT_THAT(check_tls(no_authorities), HasSubstr("cannot use the authorities"));
-  EXPECT_THROW(actor_system{networked(none)}, std::runtime_error);
+  EXPECT_THAT(check(no_authorities), HasSubstr("cannot use the authorities"));
+  EXPECT_EQ(make_gate(none).error().message, check(none));
 }
 
 } // namespace
-} // namespace godwit::runtime::test
+} // namespace godwit::transport::tls

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <godwit/runtime/async/expected.hpp>
-#include <godwit/runtime/tls.hpp>
+#include <godwit/transport/tls/gate.hpp>
 
 // g++ 12 takes the allocation of Asio's handlers, once inlined, for one that does not match their deallocation.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -10,36 +10,36 @@
 
 #include <boost/asio/ssl/context.hpp>
 
-#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 
-namespace godwit::runtime::detail {
+namespace godwit::transport::tls {
 
-using tls_context = std::shared_ptr<boost::asio::ssl::context>;
+namespace async = runtime::async;
 
-/// For both sides of connections between nodes. Errors: `refused`, with what check_tls says.
-[[nodiscard]] async::expected<tls_context> make_tls_context(const tls_files& files);
+using context_ptr = std::shared_ptr<boost::asio::ssl::context>;
+
+/// For both sides of connections between nodes. Errors: `refused`, with what `check` says.
+[[nodiscard]] async::expected<context_ptr> make_context(const node_files& files);
 
 /// The newest context that a node's files have given.
-class tls_identity {
+class identity {
 public:
-  /// Errors: `refused`, with what check_tls says.
-  [[nodiscard]] static async::expected<tls_identity> load(tls_files files);
+  /// Errors: `refused`, with what `check` says.
+  [[nodiscard]] static async::expected<identity> load(node_files files);
   /// Looks whether the files have changed. While they cannot be used, it stays with what it has, says so once for each
   /// change, and tries again with the next call.
-  [[nodiscard]] const tls_context& current(const std::function<void(std::string_view)>& tell);
+  [[nodiscard]] const context_ptr& current(const warning_function& tell);
 
 private:
-  tls_identity(tls_files files, std::string state, tls_context made)
+  identity(node_files files, std::string state, context_ptr made)
       : files_(std::move(files)), used_(std::move(state)), told_(used_), made_(std::move(made)) {}
 
-  tls_files files_;
+  node_files files_;
   std::string used_; ///< state of the files when they were read
   std::string told_; ///< their last state that was told, or used
-  tls_context made_;
+  context_ptr made_;
 };
 
-} // namespace godwit::runtime::detail
+} // namespace godwit::transport::tls
