@@ -226,7 +226,7 @@ TEST_F(TraceDumper, AnInvariantThatFailsMakesADump) {
   settings.trace.dump_dir = folder.string();
   tracing records(settings, {"serve", "here", ""}, {});
   {
-    runtime::actor_system system(make_system_settings(settings, false, {}, &records));
+    runtime::actor_system system(make_system_settings(settings, false, nullptr, {}, &records));
     system.tell(system.spawn<careless>(), poke{});
     for (int i = 0; i < 500 && !std::filesystem::exists(folder); ++i) // 5 s
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
