@@ -64,6 +64,7 @@ load_generator::settings generator_settings(const bench_options& options, const 
   out.api_key = server.api_key;
   const auto timeout = std::chrono::milliseconds(std::llround(options.timeout_s * 1000.0));
   out.client.total_timeout = timeout;
+  out.client.tls = options.tls;
   out.client.idle_timeout = timeout; // a queued request is silent for as long as it waits
   out.client.idle_connections_max = options.concurrency > 0 ? options.concurrency : 1024;
   return out;
@@ -164,6 +165,15 @@ void add_bench_command(CLI::App& app, command_result& result) {
       app.add_subcommand("bench", "Put load on an OpenAI-style server: TTFT, TPOT, throughput, percentiles");
   const auto& defaults = *options;
   command->add_option("--url", options->url, "The server")->type_name("URL")->capture_default_str();
+  auto* authorities = command
+                          ->add_option("--tls-ca", options->tls.authorities,
+                                       "PEM file of the authorities that an https server's certificate may be of; "
+                                       "default: the system's")
+                          ->type_name("FILE");
+  command
+      ->add_flag_callback(
+          "--insecure", [options] { options->tls.verify = false; }, "Trust whatever https server answers")
+      ->excludes(authorities);
   command->add_option("--model", options->model, "Model to ask for; default: the first of /v1/models")
       ->type_name("NAME");
   command

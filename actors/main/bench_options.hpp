@@ -1,5 +1,7 @@
 #pragma once
 
+#include <godwit/transport/http/client.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,6 +18,7 @@ enum class progress_style : std::uint8_t { none, lines, bar };
 /// What `godwit bench` can be told. docs/bench.md says what each is for.
 struct bench_options {
   std::string url = "http://127.0.0.1:8000";
+  transport::http::client_tls tls;
   std::string model;   ///< empty: the first of /v1/models
   std::string api_key; ///< for a server that wants one; empty: there is none
   bench_endpoint endpoint = bench_endpoint::completions;

@@ -61,6 +61,7 @@ expected<bench_server, bench_error> find_server(const bench_options& options) {
 
   auto settings = transport::http::client_settings{};
   settings.total_timeout = std::chrono::seconds(10);
+  settings.tls = options.tls;
   auto client = transport::http::client(settings);
   auto request = transport::http::client_request{};
   request.url = out.base + "/v1/models";

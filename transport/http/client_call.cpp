@@ -1,11 +1,14 @@
 #include "http/client_call.hpp"
 
 #include "http/wire.hpp"
+#include "tls/peer.hpp"
 
 #include <boost/asio/connect.hpp>
 #include <boost/beast/http/error.hpp>
 
+#include <tuple>
 #include <utility>
+#include <variant>
 
 namespace godwit::transport::http {
 
@@ -46,9 +49,8 @@ void client_call::end_handle() {
 void client_call::close(client_error_kind why) {
   if (closed_) return;
   closed_ = why;
-  auto ec = error_code();
   if (resolver_) resolver_->cancel();
-  if (socket_) socket_->close(ec);
+  if (stream_) stream_->close();
 }
 
 void client_call::on_deadline() { close(client_error_kind::timeout); }
@@ -73,17 +75,15 @@ client_error client_call::failed(client_error_kind kind, const error_code& ec) c
     return fail(*closed_, kind == client_error_kind::connect || kind == client_error_kind::resolve
                               ? "could not connect in time"
                               : "the server did not answer in time");
-  if (ec == asio::error::eof || ec == beast::error::end_of_stream || ec == beast::error::partial_message)
+  if (ec == asio::error::eof || ec == ssl::error::stream_truncated || ec == beast::error::end_of_stream ||
+      ec == beast::error::partial_message)
     return fail(client_error_kind::closed, "the server closed the connection before the end of its answer");
   return fail(kind, ec.message());
 }
 
 void client_call::done(failure result) {
   deadline_.cancel();
-  if (socket_) {
-    auto ec = error_code();
-    socket_->close(ec);
-  }
+  if (stream_) stream_->close();
   lane_.calls.erase(this);
   end_handle(); // after this no other thread reaches us
   const auto callbacks = std::exchange(callbacks_, {});
@@ -97,7 +97,7 @@ awaitable<client_call::failure> client_call::run() {
   url_ = std::get<url>(std::move(parsed));
   reused_ = take_idle();
   while (true) {
-    if (!socket_) {
+    if (!stream_) {
       auto problem = co_await connect();
       if (problem) co_return problem;
     }
@@ -106,7 +106,7 @@ awaitable<client_call::failure> client_call::run() {
     const auto again = problem && problem->kind == client_error_kind::closed && reused_ && !heard_ && !closed_ &&
                        (request_.method == "GET" || request_.method == "HEAD");
     if (!again) co_return problem;
-    socket_.reset();
+    stream_.reset();
     in_.clear();
     reused_ = false;
   }
@@ -129,20 +129,41 @@ awaitable<client_call::failure> client_call::connect() {
   }
   auto last = error_code();
   for (const auto& e : endpoints) {
-    socket_.emplace(on_);
-    const auto [ec] = co_await socket_->async_connect(e, as_value);
+    stream_ = std::make_unique<client_stream>(on_);
+    const auto [ec] = co_await stream_->get().async_connect(e, as_value);
     last = ec;
     if (!ec || closed_) break;
   }
   if (last || closed_) co_return failed(client_error_kind::connect, last);
-  socket_->set_option(tcp::no_delay(true), last);
+  stream_->get().set_option(tcp::no_delay(true), last);
+  if (url_.encrypted) co_return co_await encrypt();
+  co_return std::nullopt;
+}
+
+awaitable<client_call::failure> client_call::encrypt() {
+  if (!lane_.tls) {
+    auto made = load_tls(settings_.tls);
+    if (const auto* wrong = std::get_if<std::string>(&made)) co_return fail(client_error_kind::connect, *wrong);
+    lane_.tls = std::get<std::shared_ptr<ssl::context>>(std::move(made));
+  }
+  stream_->encrypt(lane_.tls);
+  auto& tls = *stream_->tls();
+  if (!tls::expect_host(tls.native_handle(), url_.host))
+    co_return fail(client_error_kind::connect, "no certificate can be for '" + url_.host + "'");
+  const auto [ec] = co_await tls.async_handshake(ssl::stream_base::client, as_value);
+  if (closed_) co_return failed(client_error_kind::connect, ec);
+  if (ec) co_return fail(client_error_kind::connect, "TLS: " + tls::explain(ec, tls.native_handle()));
   co_return std::nullopt;
 }
 
 awaitable<client_call::failure> client_call::exchange() {
   expect_within(settings_.idle_timeout);
   const auto bytes = serialize_request(request_.method, url_.target, url_.authority(), request_.fields, request_.body);
-  const auto [sent, n] = co_await asio::async_write(*socket_, asio::buffer(bytes), as_value);
+  auto sent = error_code();
+  if (auto* tls = stream_->tls())
+    std::tie(sent, std::ignore) = co_await asio::async_write(*tls, asio::buffer(bytes), as_value);
+  else
+    std::tie(sent, std::ignore) = co_await asio::async_write(stream_->get(), asio::buffer(bytes), as_value);
   if (closed_) co_return failed(client_error_kind::closed, {});
   head_bytes_ = 0;
   // A server that refuses a body answers and closes while we still write, so a failed write is followed by reading.
@@ -192,7 +213,13 @@ awaitable<client_call::failure> client_call::read(parser& p, bool& reusable) {
     }
     if (p.is_done()) break;
     expect_within(settings_.idle_timeout);
-    const auto [failed_to_read, n] = co_await socket_->async_read_some(in_.prepare(16 * 1024), as_value);
+    auto failed_to_read = error_code();
+    auto n = std::size_t{0};
+    const auto into = in_.prepare(16 * 1024);
+    if (auto* tls = stream_->tls())
+      std::tie(failed_to_read, n) = co_await tls->async_read_some(into, as_value);
+    else
+      std::tie(failed_to_read, n) = co_await stream_->get().async_read_some(into, as_value);
     in_.commit(n);
     if (n > 0) heard_ = true;
     if (closed_) co_return failed(client_error_kind::closed, {});
@@ -209,29 +236,29 @@ awaitable<client_call::failure> client_call::read(parser& p, bool& reusable) {
 bool client_call::interim(const parser& p) { return p.get().result_int() / 100 == 1; }
 
 bool client_call::take_idle() {
-  const auto found = lane_.idle.find(url_.authority());
+  const auto found = lane_.idle.find(url_.origin());
   if (found == lane_.idle.end()) return false;
-  auto& sockets = found->second;
-  while (!sockets.empty()) {
-    auto candidate = std::move(sockets.back());
-    sockets.pop_back();
+  auto& streams = found->second;
+  while (!streams.empty()) {
+    auto candidate = std::move(streams.back());
+    streams.pop_back();
     // Anything to read on an idle connection is its end, or an answer that nobody asked for.
     auto ec = error_code();
     auto byte = char{};
-    candidate.non_blocking(true, ec);
-    candidate.receive(asio::buffer(&byte, 1), tcp::socket::message_peek, ec);
+    candidate->get().non_blocking(true, ec);
+    candidate->get().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, ec);
     if (ec != asio::error::would_block) continue;
-    socket_.emplace(std::move(candidate));
+    stream_ = std::move(candidate);
     return true;
   }
   return false;
 }
 
 void client_call::give_back() {
-  auto& sockets = lane_.idle[url_.authority()];
-  if (sockets.size() >= settings_.idle_connections_max) sockets.erase(sockets.begin());
-  if (settings_.idle_connections_max > 0) sockets.push_back(std::move(*socket_));
-  socket_.reset();
+  auto& streams = lane_.idle[url_.origin()];
+  if (streams.size() >= settings_.idle_connections_max) streams.erase(streams.begin());
+  if (settings_.idle_connections_max > 0) streams.push_back(std::move(stream_));
+  stream_.reset();
 }
 
 } // namespace godwit::transport::http

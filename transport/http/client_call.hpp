@@ -1,6 +1,7 @@
 #pragma once
 
 #include "http/asio.hpp"
+#include "http/client_stream.hpp"
 #include "http/deadline.hpp"
 #include "http/passing_body.hpp"
 
@@ -25,8 +26,11 @@ class client_call;
 
 /// What the calls of one I/O thread share; touched by that thread only.
 struct client_lane {
-  std::map<std::string, std::vector<socket>> idle; ///< open connections by endpoint, the last used one at the back
+  /// Open connections by origin, the last used one at the back.
+  std::map<std::string, std::vector<std::unique_ptr<client_stream>>> idle;
   std::unordered_set<client_call*> calls;
+  /// For https; made with the first such call.
+  std::shared_ptr<ssl::context> tls;
   bool closing = false; ///< the client is being destroyed
 };
 
@@ -61,6 +65,7 @@ private:
 
   awaitable<failure> run();
   awaitable<failure> connect();
+  awaitable<failure> encrypt();
   awaitable<failure> exchange();
   awaitable<failure> read(parser& p, bool& reusable);
   /// Once its header is done: 100 Continue and its like announce the answer.
@@ -82,7 +87,7 @@ private:
   client_callbacks callbacks_;
   url url_;
   std::optional<asio::ip::basic_resolver<tcp, executor>> resolver_;
-  std::optional<socket> socket_;
+  std::unique_ptr<client_stream> stream_;
   deadline deadline_;
   std::chrono::steady_clock::time_point total_at_ = std::chrono::steady_clock::time_point::max();
   boost::beast::flat_buffer in_;

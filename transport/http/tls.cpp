@@ -28,4 +28,22 @@ std::variant<std::shared_ptr<ssl::context>, std::string> load_tls(const tls_file
   return made;
 }
 
+std::variant<std::shared_ptr<ssl::context>, std::string> load_tls(const client_tls& trusted) {
+  auto made = std::make_shared<ssl::context>(ssl::context::tls_client);
+  SSL_CTX_set_min_proto_version(made->native_handle(), TLS1_2_VERSION);
+  auto ec = error_code();
+  if (!trusted.verify) {
+    made->set_verify_mode(ssl::verify_none, ec);
+    return made;
+  }
+  made->set_verify_mode(ssl::verify_peer, ec);
+  ERR_clear_error();
+  if (trusted.authorities.empty())
+    made->set_default_verify_paths(ec);
+  else
+    made->load_verify_file(trusted.authorities, ec);
+  if (ec) return "cannot use the authorities " + trusted.authorities + ": " + ec.message();
+  return made;
+}
+
 } // namespace godwit::transport::http

@@ -9,7 +9,8 @@ namespace godwit::transport::http {
 namespace {
 
 url_error wrong(std::string_view text, const std::string& what) {
-  return {"\"" + std::string(text) + "\" is not a usable URL: " + what + "; expected http://HOST:PORT/PATH"};
+  return {"\"" + std::string(text) + "\" is not a usable URL: " + what +
+          "; expected http://HOST:PORT/PATH or https://"};
 }
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
@@ -30,18 +31,21 @@ std::string url::authority() const {
   return name + ":" + std::to_string(port);
 }
 
+std::string url::origin() const { return (encrypted ? "https://" : "http://") + authority(); }
+
 std::variant<url, url_error> parse_url(std::string_view text) {
-  constexpr std::string_view scheme = "http://";
   if (std::any_of(text.begin(), text.end(), unsafe)) return wrong(text, "it holds a blank or a control character");
-  if (text.starts_with("https://")) return wrong(text, "TLS is not supported");
-  if (!text.starts_with(scheme)) return wrong(text, "it does not begin with http://");
-  auto rest = text.substr(scheme.size());
+  const auto encrypted = text.starts_with("https://");
+  if (!encrypted && !text.starts_with("http://")) return wrong(text, "it begins with neither http:// nor https://");
+  auto rest = text.substr(text.find("//") + 2);
   const auto path = rest.find_first_of("/?#");
   auto authority = rest.substr(0, path);
   auto target = path == std::string_view::npos ? std::string_view{} : rest.substr(path);
   target = target.substr(0, target.find('#'));
 
   auto out = url{};
+  out.encrypted = encrypted;
+  if (encrypted) out.port = 443;
   if (authority.find('@') != std::string_view::npos) return wrong(text, "user names are not supported");
   auto port = std::string_view{};
   auto has_port = false;

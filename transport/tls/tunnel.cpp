@@ -1,12 +1,9 @@
 #include "tls/tunnel.hpp"
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/ip/address.hpp>
-#include <boost/asio/write.hpp>
+#include "tls/peer.hpp"
 
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/write.hpp>
 
 #include <array>
 #include <utility>
@@ -24,16 +21,6 @@ namespace {
 /// For what CAF wrote before it closed its end.
 constexpr auto farewell_max = std::chrono::seconds(1);
 
-/// OpenSSL's word for a handshake that failed says least where the certificate is the reason.
-std::string explain(const error_code& error, const SSL* with) {
-  if (const auto verdict = SSL_get_verify_result(with); verdict != X509_V_OK)
-    return error.message() + ": " + X509_verify_cert_error_string(verdict);
-  if (error.category() == asio::error::get_ssl_category() &&
-      ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_WRONG_VERSION_NUMBER)
-    return "the other side does not speak it";
-  return error.message();
-}
-
 } // namespace
 
 tunnel::tunnel(asio::ip::tcp::socket socket, asio::ssl::context& with)
@@ -43,19 +30,7 @@ tunnel::tunnel(asio::ip::tcp::socket socket, asio::ssl::context& with)
   net_.next_layer().set_option(asio::socket_base::keep_alive(true), ignored);
 }
 
-bool tunnel::expect(const std::string& host) {
-  auto* const ssl = net_.native_handle();
-  // Not the subject's common name: that is no host for authorities that sign it.
-  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-  error_code no_address;
-  const auto address = asio::ip::make_address(host, no_address);
-  if (no_address) return SSL_set1_host(ssl, host.c_str()) == 1 && SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
-  const auto expects = [&](const auto& bytes) {
-    return X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl), bytes.data(), bytes.size()) == 1;
-  };
-  // In certificates addresses have no zone.
-  return address.is_v6() ? expects(address.to_v6().to_bytes()) : expects(address.to_v4().to_bytes());
-}
+bool tunnel::expect(const std::string& host) { return expect_host(net_.native_handle(), host); }
 
 void tunnel::open(side which, std::chrono::nanoseconds limit, ready done) {
   done_ = std::move(done);

@@ -16,14 +16,18 @@ TEST(Url, HasHostPortAndTarget) {
   same("http://h:8000/v1/models?x=1#part", {"h", 8000, "/v1/models?x=1"});
   same("http://127.0.0.1:1?q", {"127.0.0.1", 1, "/?q"});
   same("http://[::1]:65535/", {"::1", 65535, "/"});
+  same("https://h/a", {"h", 443, "/a", true});
+  same("https://h:8443", {"h", 8443, "/", true});
   EXPECT_EQ((url{"::1", 80, "/"}).authority(), "[::1]:80");
+  EXPECT_EQ((url{"::1", 443, "/", true}).origin(), "https://[::1]:443");
 }
 
 TEST(Url, AnythingElseIsAnErrorThatSaysWhy) {
   for (const auto& [text, why] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"", "does not begin with http://"},
-           {"localhost:8000", "does not begin with http://"},
-           {"https://h/", "TLS is not supported"},
+           {"", "neither http:// nor https://"},
+           {"localhost:8000", "neither http:// nor https://"},
+           {"httpss://h/", "neither http:// nor https://"},
+           {"https://", "the host is missing"},
            {"http://", "the host is missing"},
            {"http://:80/", "the host is missing"},
            {"http://h:/", "the port is not a number"},

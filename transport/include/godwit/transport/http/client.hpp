@@ -14,6 +14,13 @@
 
 namespace godwit::transport::http {
 
+/// Whom a client trusts where the URL is https. TLS 1.2 and 1.3; the certificate must be for the URL's host.
+struct client_tls {
+  /// PEM file of authorities. Empty: those of the system, or of OpenSSL's variables SSL_CERT_FILE and SSL_CERT_DIR.
+  std::string authorities;
+  bool verify = true; ///< false: whoever answers
+};
+
 struct client_settings {
   std::uint32_t threads = 1;
   /// Resolving the name and connecting.
@@ -28,11 +35,12 @@ struct client_settings {
   std::uint32_t header_bytes_max = 64 * 1024;
   /// Of a body that `fetch` gathers; over it the call fails. `send` hands on what comes.
   std::size_t fetched_bytes_max = std::size_t{64} << 20;
+  client_tls tls;
 };
 
 struct client_request {
   std::string method = "GET";
-  std::string url; ///< http://host:port/path
+  std::string url; ///< http://host:port/path, or https://
   headers fields;  ///< Host, Content-Length and Connection are the client's business
   std::string body;
 };
@@ -67,7 +75,7 @@ struct client_answer {
 };
 
 /// An HTTP/1.1 client for load generators, tools and tests: many calls at once on few threads, connections reused.
-/// No TLS, proxies, redirects, cookies.
+/// No proxies, redirects, cookies.
 class client {
 public:
   explicit client(client_settings settings = {});

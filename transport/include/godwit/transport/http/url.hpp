@@ -7,14 +7,18 @@
 
 namespace godwit::transport::http {
 
-/// http://host[:port][/path][?query]
+/// http://host[:port][/path][?query], or https://
 struct url {
-  std::string host; ///< without the brackets of an IPv6 address
-  std::uint16_t port = 80;
-  std::string target; ///< path and query, never empty: "/v1/models?x=1"
+
+  std::string host;        ///< without the brackets of an IPv6 address
+  std::uint16_t port = 80; ///< of https 443, where none is said
+  std::string target;      ///< path and query, never empty: "/v1/models?x=1"
+  bool encrypted = false;  ///< https
 
   /// "host:port", as the Host field wants it.
   [[nodiscard]] std::string authority() const;
+  /// The same with the scheme: where a connection leads.
+  [[nodiscard]] std::string origin() const;
   friend bool operator==(const url&, const url&) = default;
 };
 

@@ -1,0 +1,36 @@
+#include "tls/peer.hpp"
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ssl/error.hpp>
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+namespace godwit::transport::tls {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+bool expect_host(SSL* with, const std::string& host) {
+  // Not the subject's common name: that is no host for authorities that sign it.
+  SSL_set_hostflags(with, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  error_code no_address;
+  const auto address = asio::ip::make_address(host, no_address);
+  if (no_address) return SSL_set1_host(with, host.c_str()) == 1 && SSL_set_tlsext_host_name(with, host.c_str()) == 1;
+  const auto expects = [&](const auto& bytes) {
+    return X509_VERIFY_PARAM_set1_ip(SSL_get0_param(with), bytes.data(), bytes.size()) == 1;
+  };
+  // In certificates addresses have no zone.
+  return address.is_v6() ? expects(address.to_v6().to_bytes()) : expects(address.to_v4().to_bytes());
+}
+
+std::string explain(const error_code& error, const SSL* with) {
+  if (const auto verdict = SSL_get_verify_result(with); verdict != X509_V_OK)
+    return error.message() + ": " + X509_verify_cert_error_string(verdict);
+  if (error.category() == asio::error::get_ssl_category() &&
+      ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_WRONG_VERSION_NUMBER)
+    return "the other side does not speak it";
+  return error.message();
+}
+
+} // namespace godwit::transport::tls
