@@ -169,7 +169,8 @@ void add_bench_command(CLI::App& app, command_result& result) {
                           ->add_option("--tls-ca", options->tls.authorities,
                                        "PEM file of the authorities that an https server's certificate may be of; "
                                        "default: the system's")
-                          ->type_name("FILE");
+                          ->type_name("FILE")
+                          ->check(CLI::ExistingFile);
   command
       ->add_flag_callback(
           "--insecure", [options] { options->tls.verify = false; }, "Trust whatever https server answers")

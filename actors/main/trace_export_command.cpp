@@ -133,7 +133,7 @@ void add_trace_export_command(CLI::App& trace, command_result& result) {
   auto* output = command->add_option("--output", o->output, "Where to write; -: standard output");
   output->type_name("FILE")->capture_default_str();
   command->add_option("--collector", o->collector, "Send it to an OpenTelemetry collector (POST /v1/traces)")
-      ->type_name("http://HOST:PORT")
+      ->type_name("URL")
       ->check(check_collector)
       ->excludes(output);
   command->add_flag("--json", o->json, "Say what was written as one JSON object; with --output or --collector");

@@ -1,6 +1,7 @@
 // The HTTP front of a real server: keys and certificates from files that change, metrics, clients that mean harm.
 #include "processes/support/answers.hpp"
 #include "processes/support/godwit_processes.hpp"
+#include "support/certificates.hpp"
 
 #include <godwit/transport/http/client.hpp>
 
@@ -199,6 +200,27 @@ TEST_F(HttpFront, FilesThatCannotBeUsedEndTheStartWithOneLine) {
     EXPECT_NE(head.process.wait_exit(30s).value_or(0), 0);
     EXPECT_THAT(head.process.err(), HasSubstr(said));
   }
+}
+
+TEST_F(HttpFront, ABenchmarkReachesItInTlsWhereItTrustsIt) {
+  const self_signed own("server", "IP:127.0.0.1");
+  served head(small({"--tls-cert", own.certificate(), "--tls-key", own.key()}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  ASSERT_THAT(head.url(), testing::StartsWith("https://"));
+  const auto bench = [&](const std::vector<std::string>& trusting) {
+    std::vector<std::string> arguments{"bench", "--url", head.url(), "--requests", "2", "--lengths", "fixed:16:4"};
+    arguments.insert(arguments.end(), trusting.begin(), trusting.end());
+    child_process command(godwit_program(), arguments);
+    const auto code = command.wait_exit(60s);
+    return std::pair{code.value_or(-1), command.out() + command.err()};
+  };
+  EXPECT_EQ(bench({"--tls-ca", own.certificate()}).first, 0);
+  EXPECT_EQ(bench({"--insecure"}).first, 0);
+  const auto refused = bench({});
+  EXPECT_EQ(refused.first, 1);
+  EXPECT_THAT(refused.second, HasSubstr("certificate verify failed"));
+  EXPECT_EQ(bench({"--tls-ca", folder / "none"}).first, 2);
+  EXPECT_EQ(bench({"--tls-ca", own.certificate(), "--insecure"}).first, 2);
 }
 
 TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {

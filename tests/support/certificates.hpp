@@ -79,15 +79,16 @@ inline void write_pem(const std::string& file, EVP_PKEY* key) {
 /// A certificate that signs itself, and its key.
 class self_signed {
 public:
-  explicit self_signed(const std::string& name) : folder_(name) { write(name); }
+  /// `names` as in "DNS:localhost,IP:127.0.0.1", or empty.
+  explicit self_signed(const std::string& name, const std::string& names = {}) : folder_(name) { write(name, names); }
 
   [[nodiscard]] std::string certificate() const { return folder_.file("tls.crt"); }
   [[nodiscard]] std::string key() const { return folder_.file("tls.key"); }
 
   /// Another certificate and key, in the same files.
-  void write(const std::string& name) const {
+  void write(const std::string& name, const std::string& names = {}) const {
     const auto key = make_key();
-    write_pem(certificate(), make_certificate(name, key.get()).get());
+    write_pem(certificate(), make_certificate(name, key.get(), names).get());
     write_pem(this->key(), key.get());
   }
 

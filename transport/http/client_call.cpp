@@ -141,12 +141,16 @@ awaitable<client_call::failure> client_call::connect() {
 }
 
 awaitable<client_call::failure> client_call::encrypt() {
-  if (!lane_.tls) {
-    auto made = load_tls(settings_.tls);
-    if (const auto* wrong = std::get_if<std::string>(&made)) co_return fail(client_error_kind::connect, *wrong);
-    lane_.tls = std::get<std::shared_ptr<ssl::context>>(std::move(made));
+  try {
+    if (!lane_.tls) {
+      auto made = load_tls(settings_.tls);
+      if (const auto* wrong = std::get_if<std::string>(&made)) co_return fail(client_error_kind::connect, *wrong);
+      lane_.tls = std::get<std::shared_ptr<ssl::context>>(std::move(made));
+    }
+    stream_->encrypt(lane_.tls);
+  } catch (const boost::system::system_error& thrown) { // no memory, or a configuration of OpenSSL's without TLS
+    co_return fail(client_error_kind::connect, std::string("TLS: ") + thrown.what());
   }
-  stream_->encrypt(lane_.tls);
   auto& tls = *stream_->tls();
   if (!tls::expect_host(tls.native_handle(), url_.host))
     co_return fail(client_error_kind::connect, "no certificate can be for '" + url_.host + "'");
@@ -242,12 +246,7 @@ bool client_call::take_idle() {
   while (!streams.empty()) {
     auto candidate = std::move(streams.back());
     streams.pop_back();
-    // Anything to read on an idle connection is its end, or an answer that nobody asked for.
-    auto ec = error_code();
-    auto byte = char{};
-    candidate->get().non_blocking(true, ec);
-    candidate->get().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, ec);
-    if (ec != asio::error::would_block) continue;
+    if (!candidate->idle()) continue;
     stream_ = std::move(candidate);
     return true;
   }

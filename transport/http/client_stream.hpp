@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 namespace godwit::transport::http {
@@ -28,6 +27,18 @@ public:
   void encrypt(std::shared_ptr<ssl::context> with) {
     context_ = std::move(with);
     tls_.emplace(socket_, *context_);
+  }
+  /// Whether it lies idle: what could be read is its end, or an answer that nobody asked for. Within TLS tickets are
+  /// neither.
+  [[nodiscard]] bool idle() {
+    auto ec = error_code();
+    auto byte = char{};
+    socket_.non_blocking(true, ec);
+    if (tls_)
+      tls_->read_some(asio::buffer(&byte, 1), ec);
+    else
+      socket_.receive(asio::buffer(&byte, 1), tcp::socket::message_peek, ec);
+    return ec == asio::error::would_block;
   }
   void close() {
     auto ec = error_code();

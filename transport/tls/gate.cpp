@@ -88,13 +88,18 @@ gate::~gate() { finish(std::chrono::milliseconds{0}); }
 
 void gate::accept(descriptor socket, entered take) {
   auto place = std::make_shared<handshake>(*this);
-  if (!place->admitted()) return;
+  if (!place->admitted()) {
+    asio::post(loop_,
+               [this, peer = peer_of(socket.get())] { turned_away(words_of(peer), "too many connections begin"); });
+    return;
+  }
   asio::post(loop_, [this, socket = std::move(socket), take = std::move(take), place = std::move(place)]() mutable {
     let_in(std::move(socket), std::move(take), std::move(place));
   });
 }
 
 void gate::let_in(descriptor socket, entered take, std::shared_ptr<handshake> place) {
+  if (over_) return;
   const auto peer = peer_of(socket.get());
   if (!place->admits(peer.address())) return turned_away(words_of(peer), "it has too many connections that begin");
   const auto made = make_tunnel(std::move(socket));
@@ -162,7 +167,8 @@ void gate::turned_away(const std::string& peer, std::string_view why) {
   warn("turned away " + peer + ": " + std::string(why));
 }
 
-// What a handler throws, as where memory is short, is the end of its connection.
+// What a handler throws, as where memory is short, is not the end of the others; its connection's other side hears no
+// more and gives it up.
 void gate::run() noexcept {
   for (bool over = false; !over;) {
     try {

@@ -7,11 +7,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <openssl/ssl.h>
+
+#include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace godwit::transport::http::test {
 namespace {
@@ -116,6 +127,123 @@ TEST_F(HttpsClient, AFileThatCannotBeUsedAndAServerInTheClearAreErrors) {
   const auto e = refusal(own, "https://127.0.0.1:" + std::to_string(plain.port()) + "/echo");
   EXPECT_EQ(e.kind, client_error_kind::connect);
   EXPECT_THAT(e.message, HasSubstr("TLS: the other side does not speak it"));
+}
+
+/// Connections one after the other, each with what a test does with it.
+class odd_tls_server {
+public:
+  odd_tls_server(const authority& whose, std::vector<std::function<void(SSL*)>> acts)
+      : context_(SSL_CTX_new(TLS_server_method()), SSL_CTX_free), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    SSL_CTX_use_certificate_chain_file(context_.get(), whose.certificate_of("server").c_str());
+    SSL_CTX_use_PrivateKey_file(context_.get(), whose.key_of("server").c_str(), SSL_FILETYPE_PEM);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<const sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(listener_, 16), 0);
+    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this, acts = std::move(acts)] {
+      for (const auto& act : acts) {
+        const int fd = ::accept(listener_, nullptr, nullptr);
+        if (fd < 0) return;
+        const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context_.get()), SSL_free);
+        SSL_set_fd(ssl.get(), fd);
+        char request[4096];
+        if (SSL_accept(ssl.get()) == 1 && SSL_read(ssl.get(), request, sizeof request) > 0) act(ssl.get());
+        ::close(fd);
+      }
+    });
+  }
+  ~odd_tls_server() {
+    ::shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    ::close(listener_);
+  }
+  odd_tls_server(const odd_tls_server&) = delete;
+  odd_tls_server& operator=(const odd_tls_server&) = delete;
+  [[nodiscard]] std::string url() const { return "https://127.0.0.1:" + std::to_string(port_) + "/"; }
+
+  static void say(SSL* to, const std::string& words) {
+    EXPECT_EQ(SSL_write(to, words.data(), static_cast<int>(words.size())), static_cast<int>(words.size()));
+  }
+
+private:
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
+  int listener_;
+  std::uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+// Two records in one segment: the second lies decrypted, or read and not yet decrypted, where no socket shows it.
+TEST_F(HttpsClient, WhatFollowsAnAnswerIsNoneToTheNextRequest) {
+  std::promise<void> over;
+  const odd_tls_server odd(
+      own_, {[&](SSL* to) {
+               const int on = 1;
+               const int off = 0;
+               ::setsockopt(SSL_get_fd(to), IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+               odd_tls_server::say(to, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst");
+               odd_tls_server::say(to, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong");
+               ::setsockopt(SSL_get_fd(to), IPPROTO_TCP, TCP_CORK, &off, sizeof off);
+               over.get_future().wait();
+             },
+             [](SSL* to) { odd_tls_server::say(to, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond"); }});
+  auto c = trusting({own_.file()});
+  const auto first = c.fetch(to(odd.url()));
+  std::jthread lets_go([&] { // once the second call has had time to take the connection
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    over.set_value();
+  });
+  const auto second = c.fetch(to(odd.url()));
+  ASSERT_TRUE(std::holds_alternative<client_answer>(first)) << std::get<client_error>(first).message;
+  EXPECT_EQ(std::get<client_answer>(first).body, "first");
+  ASSERT_TRUE(std::holds_alternative<client_answer>(second)) << std::get<client_error>(second).message;
+  EXPECT_EQ(std::get<client_answer>(second).body, "second");
+}
+
+// Whoever is between the two can end the connection, but cannot say goodbye for the server.
+TEST_F(HttpsClient, ABodyThatEndsWithTheConnectionIsWholeOnlyWithAGoodbye) {
+  const std::string answer = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nsome words";
+  const odd_tls_server odd(own_, {[&](SSL* to) {
+                                    odd_tls_server::say(to, answer);
+                                    SSL_shutdown(to);
+                                  },
+                                  [&](SSL* to) { odd_tls_server::say(to, answer); }});
+  auto c = trusting({own_.file()});
+  const auto whole = c.fetch(to(odd.url()));
+  ASSERT_TRUE(std::holds_alternative<client_answer>(whole)) << std::get<client_error>(whole).message;
+  EXPECT_EQ(std::get<client_answer>(whole).body, "some words");
+  EXPECT_EQ(refusal(c, odd.url()).kind, client_error_kind::closed);
+}
+
+TEST_F(HttpsClient, AHandshakeHasItsTimeAndCanBeCancelled) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const int silent = ::socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(silent, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(silent, 5), 0);
+  ::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size);
+  const auto place = "https://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/";
+  client_settings settings;
+  settings.tls = {own_.file()};
+  settings.connect_timeout = std::chrono::milliseconds(100);
+  client hurried(settings);
+  EXPECT_EQ(refusal(hurried, place).kind, client_error_kind::timeout);
+  auto patient = trusting({own_.file()});
+  std::promise<client_error_kind> ended;
+  client_callbacks callbacks;
+  callbacks.on_done = [&ended](std::optional<client_error> e) {
+    ended.set_value(e ? e->kind : client_error_kind::protocol);
+  };
+  const auto call = patient.send(to(place), std::move(callbacks));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  call->cancel();
+  EXPECT_EQ(ended.get_future().get(), client_error_kind::cancelled);
+  ::close(silent);
 }
 
 // The two are different places, and a connection to one is none to the other.

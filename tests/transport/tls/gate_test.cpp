@@ -246,7 +246,7 @@ TEST_F(NetworkTls, OneSideInTheClearReachesNobody) {
   const auto in_the_clear = publish(plain);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(plain.remote<server_interface>("127.0.0.1", in_tls, 2s));
-  EXPECT_THAT(refusal(safe, "127.0.0.1", in_the_clear, 2s), HasSubstr("does not speak it"));
+  EXPECT_THAT(refusal(safe, "127.0.0.1", in_the_clear, 20s), HasSubstr("does not speak it"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
 }
 
@@ -257,7 +257,8 @@ TEST_F(NetworkTls, WhoSaysNothingIsLeftAfterAWhileAndHoldsUpNobody) {
   for (auto& one : silent) one = connect_to(port);
   const int noisy = connect_to(port);
   ASSERT_EQ(::send(noisy, "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
-  EXPECT_TRUE(ends(noisy, 2s)) << "long before its time is over";
+  EXPECT_TRUE(ends(noisy, 20s));
+  EXPECT_THAT(warning("turned away 127.0.0.1:"), HasSubstr("http request")) << "not that its time is over";
   actor_system b{networked()};
   const auto r = b.remote<server_interface>("127.0.0.1", port);
   ASSERT_TRUE(r) << to_string(r.error());
@@ -270,7 +271,8 @@ TEST_F(NetworkTls, TooManyWhoSayNothingAreClosedAtOnce) {
   const auto port = publish(a);
   std::vector<int> silent(256);
   for (auto& one : silent) one = connect_to(port);
-  EXPECT_TRUE(ends(connect_to(port), 2s));
+  EXPECT_TRUE(ends(connect_to(port), 20s));
+  EXPECT_THAT(warning("turned away 127.0.0.1:"), HasSubstr("too many connections")) << "not that its time is over";
   for (const auto one : silent) ::close(one);
   actor_system b{networked()};
   async::expected<handle<server_interface>> r{async::error{}};
@@ -321,14 +323,14 @@ TEST_F(NetworkTls, WhatWasWrittenBeforeTheEndArrives) {
   });
   std::jthread leaves([plain = std::move(*here)]() mutable {
     const std::string words(1U << 20U, 'x');
-    for (int i = 0; i < 16; ++i) EXPECT_EQ(::send(plain.get(), words.data(), words.size(), MSG_NOSIGNAL), 1 << 20);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(::send(plain.get(), words.data(), words.size(), MSG_NOSIGNAL), 1 << 20);
     plain = {};
   });
   std::size_t heard = 0;
   std::vector<char> bytes(65536);
   for (ssize_t n = 0; (n = ::recv(there.get(), bytes.data(), bytes.size(), 0)) > 0;)
     heard += static_cast<std::size_t>(n);
-  EXPECT_EQ(heard, 16U << 20U);
+  EXPECT_EQ(heard, 4U << 20U);
   ::shutdown(there.get(), SHUT_RDWR); // so that no send waits
 }
 
@@ -342,7 +344,7 @@ TEST_F(NetworkTls, ASystemEndsSoonWhoeverConnects) {
     std::this_thread::sleep_for(50ms);
     begin = std::chrono::steady_clock::now();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s) << "they are not waited for";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
   for (const auto one : silent) EXPECT_TRUE(ends(one, 5s));
 }
 

@@ -25,7 +25,7 @@ public:
   /// Lets a connection in that has been accepted, or closes it, within a bounded time.
   virtual void accept(descriptor socket, entered take) = 0;
   /// Takes a connection to `host` and gives the system's end, once the other side is known and has begun to speak.
-  /// Blocks until the deadline at most. Errors: `down`, with the reason.
+  /// Blocks until the deadline or a moment longer. Errors: `down`, with the reason.
   [[nodiscard]] virtual expected<descriptor> connect(descriptor socket, const std::string& host,
                                                      std::chrono::steady_clock::time_point deadline) = 0;
   /// From here on nobody is let in and none is connected; waits for an `entered` under way.

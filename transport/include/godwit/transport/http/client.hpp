@@ -23,13 +23,13 @@ struct client_tls {
 
 struct client_settings {
   std::uint32_t threads = 1;
-  /// Resolving the name and connecting.
+  /// Resolving the name, connecting, and TLS's handshake.
   std::chrono::milliseconds connect_timeout{5'000};
   /// The longest silence of the server within a call; 0: none.
   std::chrono::milliseconds idle_timeout{120'000};
   /// From `send` to the end of the answer; 0: none.
   std::chrono::milliseconds total_timeout{0};
-  /// Connections kept open for reuse, for each thread and endpoint.
+  /// Connections kept open for reuse, for each thread and origin.
   std::uint32_t idle_connections_max = 256;
   /// The answer's head and the interim ones before it; over it the call fails.
   std::uint32_t header_bytes_max = 64 * 1024;

@@ -9,7 +9,6 @@ namespace godwit::transport::http {
 
 /// http://host[:port][/path][?query], or https://
 struct url {
-
   std::string host;        ///< without the brackets of an IPv6 address
   std::uint16_t port = 80; ///< of https 443, where none is said
   std::string target;      ///< path and query, never empty: "/v1/models?x=1"
