@@ -1,14 +1,21 @@
 #include "actor/multiplexer.hpp"
 
 #include <caf/io/abstract_broker.hpp>
-#include <caf/io/network/doorman_impl.hpp>
+#include <caf/io/doorman.hpp>
+#include <caf/io/network/acceptor_impl.hpp>
 #include <caf/io/network/scribe_impl.hpp>
 #include <caf/make_counted.hpp>
+#include <caf/policy/tcp.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <utility>
 
 #include <fcntl.h>
@@ -26,33 +33,27 @@ constexpr rlim_t numbers_max = 1U << 16U;
 /// Ours are of a few MB at most: a request that moves, with a long context and all its log-probabilities.
 constexpr std::size_t message_bytes_max = std::size_t{256} << 20U;
 
-/// Accepted connections become CAF's once the gate has let them in.
-class guarded_doorman final : public caf::io::network::doorman_impl {
+/// One that was accepted and has not said a word for so long is closed when the next one comes: CAF would keep it.
+constexpr auto quiet_max = std::chrono::seconds(5);
+
+/// CAF's way to accept leaves who comes in the kernel's queue when there is no descriptor left, and asks for them at
+/// once again, for ever. This closes them, by way of a descriptor that is kept for that.
+class sparing_tcp : public caf::policy::tcp {
 public:
-  guarded_doorman(multiplexer& loop, caf::io::network::native_socket socket, async::connection_gate& gate)
-      : doorman_impl(loop, socket), loop_(loop), gate_(gate) {}
-  bool new_connection() override {
-    async::descriptor accepted(acceptor_.accepted_socket());
-    if (detached()) return false;
-    gate_.accept(std::move(accepted), [self = keep()](async::descriptor plain) {
-      const auto entering = std::make_shared<async::descriptor>(std::move(plain)); // CAF copies what is posted
-      self->loop_.post([self, entering] { self->enter(std::move(*entering)); });
-    });
-    return true;
+  bool try_accept(caf::io::network::native_socket& accepted, caf::io::network::native_socket listener) {
+    accepted = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (accepted >= 0) return true;
+    if (errno == EMFILE || errno == ENFILE) {
+      spare_ = {};
+      (void)async::descriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+      spare_ = open_spare();
+    }
+    return false;
   }
 
 private:
-  caf::intrusive_ptr<guarded_doorman> keep() { return this; }
-  void enter(async::descriptor plain) {
-    if (detached()) return;
-    auto scribe = loop_.new_scribe(plain.release());
-    const auto handle = scribe->hdl();
-    parent()->add_scribe(std::move(scribe));
-    doorman::new_connection(&loop_, handle);
-  }
-
-  multiplexer& loop_;
-  async::connection_gate& gate_;
+  static async::descriptor open_spare() { return async::descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+  async::descriptor spare_ = open_spare();
 };
 
 } // namespace
@@ -60,14 +61,30 @@ private:
 /// By their descriptors.
 class multiplexer::open_connections {
 public:
-  void opened(caf::io::network::native_socket connection) {
+  using socket = caf::io::network::native_socket;
+  using clock = std::chrono::steady_clock;
+
+  void opened(socket connection) {
     const std::lock_guard lock(mutex_);
     all_.insert(connection);
   }
+  /// One that others have begun; it has not said anything yet.
+  void accepted(socket connection) {
+    const std::lock_guard lock(mutex_);
+    const auto now = clock::now();
+    for (const auto& [quiet, since] : quiet_)
+      if (now - since > quiet_max && !has_spoken(quiet)) ::shutdown(quiet, SHUT_RDWR);
+    quiet_.emplace(connection, now);
+  }
+  void speaks(socket connection) {
+    const std::lock_guard lock(mutex_);
+    quiet_.erase(connection);
+  }
   /// Before it is closed.
-  void closes(caf::io::network::native_socket connection) {
+  void closes(socket connection) {
     const std::lock_guard lock(mutex_);
     all_.erase(connection);
+    quiet_.erase(connection);
   }
   void cut() {
     const std::lock_guard lock(mutex_);
@@ -75,8 +92,14 @@ public:
   }
 
 private:
+  /// Where this process stood still, words may lie unread.
+  static bool has_spoken(socket connection) {
+    char word = 0;
+    return ::recv(connection, &word, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  }
   std::mutex mutex_;
-  std::set<caf::io::network::native_socket> all_;
+  std::set<socket> all_;
+  std::map<socket, clock::time_point> quiet_;
 };
 
 class multiplexer::bounded_scribe final : public caf::io::network::scribe_impl {
@@ -93,9 +116,62 @@ public:
     }
     scribe_impl::configure_read(what);
   }
+  bool consume(caf::execution_unit* context, const void* bytes, std::size_t count) override {
+    if (!std::exchange(speaks_, true)) open_->speaks(stream_.fd());
+    return scribe_impl::consume(context, bytes, count);
+  }
+  void accepted() { open_->accepted(stream_.fd()); }
 
 private:
   std::shared_ptr<open_connections> open_;
+  bool speaks_ = false;
+};
+
+/// A port. Where there is a gate, who was accepted becomes CAF's once that has let them in.
+class multiplexer::gateway final : public caf::io::doorman {
+public:
+  gateway(multiplexer& loop, caf::io::network::native_socket socket)
+      : doorman(caf::io::network::accept_hdl_from_socket(socket)), loop_(loop), acceptor_(loop, socket) {}
+
+  bool new_connection() override {
+    async::descriptor accepted(acceptor_.accepted_socket());
+    if (detached()) return false;
+    if (loop_.gate_ == nullptr) return enter(std::move(accepted));
+    loop_.gate_->accept(std::move(accepted), [self = keep()](async::descriptor plain) {
+      const auto entering = std::make_shared<async::descriptor>(std::move(plain)); // CAF copies what is posted
+      self->loop_.post([self, entering] { (void)self->enter(std::move(*entering)); });
+    });
+    return true;
+  }
+  void graceful_shutdown() override {
+    acceptor_.graceful_shutdown();
+    detach(&loop_, false);
+  }
+  void launch() override { acceptor_.start(this); }
+  [[nodiscard]] std::string addr() const override {
+    auto found = caf::io::network::local_addr_of_fd(acceptor_.fd());
+    return found ? std::move(*found) : std::string();
+  }
+  [[nodiscard]] std::uint16_t port() const override {
+    auto found = caf::io::network::local_port_of_fd(acceptor_.fd());
+    return found ? *found : std::uint16_t{0};
+  }
+  void add_to_loop() override { acceptor_.activate(this); }
+  void remove_from_loop() override { acceptor_.passivate(); }
+
+private:
+  caf::intrusive_ptr<gateway> keep() { return this; }
+  bool enter(async::descriptor plain) {
+    if (detached()) return false;
+    auto scribe = loop_.make_scribe(plain.release());
+    scribe->accepted();
+    const auto handle = scribe->hdl();
+    parent()->add_scribe(std::move(scribe));
+    return doorman::new_connection(&loop_, handle);
+  }
+
+  multiplexer& loop_;
+  caf::io::network::acceptor_impl<sparing_tcp> acceptor_;
 };
 
 multiplexer::multiplexer(caf::actor_system* system, async::connection_gate* gate)
@@ -104,11 +180,12 @@ multiplexer::multiplexer(caf::actor_system* system, async::connection_gate* gate
 void multiplexer::cut() { open_->cut(); }
 
 caf::io::doorman_ptr multiplexer::new_doorman(caf::io::network::native_socket socket) {
-  if (gate_ == nullptr) return default_multiplexer::new_doorman(socket);
-  return caf::make_counted<guarded_doorman>(*this, socket, *gate_);
+  return caf::make_counted<gateway>(*this, socket);
 }
 
-caf::io::scribe_ptr multiplexer::new_scribe(caf::io::network::native_socket socket) {
+caf::io::scribe_ptr multiplexer::new_scribe(caf::io::network::native_socket socket) { return make_scribe(socket); }
+
+caf::intrusive_ptr<multiplexer::bounded_scribe> multiplexer::make_scribe(caf::io::network::native_socket socket) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   // The numbers of the upper half one after the other; all else in the process takes the lowest ones.

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -370,6 +372,70 @@ TEST(Network, AStrangerThatAnnouncesALotIsLeft) {
   for (char bytes[4096]; !left && ::poll(&one, 1, 20'000) > 0;) left = ::recv(stranger, bytes, sizeof bytes, 0) <= 0;
   EXPECT_TRUE(left);
   ::close(stranger);
+  actor_system b{networked()};
+  EXPECT_TRUE(b.remote<remote_interface>("127.0.0.1", *port));
+}
+
+int connect_to(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+/// Whether the other side ends the connection within `limit`.
+bool ends(int fd, std::chrono::milliseconds limit) {
+  pollfd one{fd, POLLIN, 0};
+  bool left = false;
+  for (char bytes[4096]; !left && ::poll(&one, 1, static_cast<int>(limit.count())) > 0;)
+    left = ::recv(fd, bytes, sizeof bytes, 0) <= 0;
+  return left;
+}
+
+TEST(Network, WhoSaysNothingIsLeftWhenOthersCome) {
+  auto settings = networked();
+  settings.connection_timeout = 1h; // which is not why
+  actor_system a{settings};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  const int silent = connect_to(*port);
+  std::this_thread::sleep_for(5500ms);
+  actor_system b{networked()};
+  const auto r = b.remote<remote_interface>("127.0.0.1", *port);
+  ASSERT_TRUE(r) << to_string(r.error());
+  EXPECT_TRUE(ends(silent, 20s));
+  ::close(silent);
+  std::this_thread::sleep_for(100ms);
+  const int other = connect_to(*port); // which looks who is silent; b has spoken
+  EXPECT_EQ(*b.ask(*r, 5s, question{way::value, 40}), number{42});
+  ::close(other);
+}
+
+// The kernel keeps who comes in its queue, and says so again and again to a loop that asks.
+TEST(Network, WhoComesWhenNoDescriptorIsLeftIsClosed) {
+  actor_system a{networked()};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  const int late = ::socket(AF_INET, SOCK_STREAM, 0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit little{256, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &little), 0);
+  std::vector<int> taken;
+  for (int fd = 0; (fd = ::dup(late)) >= 0;) taken.push_back(fd);
+  EXPECT_EQ(errno, EMFILE);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(*port);
+  EXPECT_EQ(::connect(late, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_TRUE(ends(late, 10s));
+  for (const auto fd : taken) ::close(fd);
+  ::close(late);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   actor_system b{networked()};
   EXPECT_TRUE(b.remote<remote_interface>("127.0.0.1", *port));
 }
