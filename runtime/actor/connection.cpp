@@ -109,7 +109,7 @@ async::expected<async::descriptor> await_words(async::descriptor connection,
   pollfd one{connection.get(), POLLIN, 0};
   if (poll_until(deadline, &one, 1) <= 0) return down("it accepts connections and says nothing");
   if (char word = 0; ::recv(connection.get(), &word, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-    return down("it leaves without a word; perhaps it speaks TLS");
+    return down("it leaves without a word; perhaps it speaks TLS, or has no descriptors left");
   return connection;
 }
 

@@ -11,11 +11,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <map>
+#include <list>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fcntl.h>
@@ -33,28 +35,8 @@ constexpr rlim_t numbers_max = 1U << 16U;
 /// Ours are of a few MB at most: a request that moves, with a long context and all its log-probabilities.
 constexpr std::size_t message_bytes_max = std::size_t{256} << 20U;
 
-/// One that was accepted and has not said a word for so long is closed when the next one comes: CAF would keep it.
+/// One that was accepted and has not said a word for so long is closed when another one comes: CAF would keep it.
 constexpr auto quiet_max = std::chrono::seconds(5);
-
-/// CAF's way to accept leaves who comes in the kernel's queue when there is no descriptor left, and asks for them at
-/// once again, for ever. This closes them, by way of a descriptor that is kept for that.
-class sparing_tcp : public caf::policy::tcp {
-public:
-  bool try_accept(caf::io::network::native_socket& accepted, caf::io::network::native_socket listener) {
-    accepted = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    if (accepted >= 0) return true;
-    if (errno == EMFILE || errno == ENFILE) {
-      spare_ = {};
-      (void)async::descriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-      spare_ = open_spare();
-    }
-    return false;
-  }
-
-private:
-  static async::descriptor open_spare() { return async::descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-  async::descriptor spare_ = open_spare();
-};
 
 } // namespace
 
@@ -71,20 +53,23 @@ public:
   /// One that others have begun; it has not said anything yet.
   void accepted(socket connection) {
     const std::lock_guard lock(mutex_);
-    const auto now = clock::now();
-    for (const auto& [quiet, since] : quiet_)
-      if (now - since > quiet_max && !has_spoken(quiet)) ::shutdown(quiet, SHUT_RDWR);
-    quiet_.emplace(connection, now);
+    end_quiet();
+    quiet_at_[connection] = quiet_.insert(quiet_.end(), {connection, clock::now()});
   }
   void speaks(socket connection) {
     const std::lock_guard lock(mutex_);
-    quiet_.erase(connection);
+    forget(connection);
   }
   /// Before it is closed.
   void closes(socket connection) {
     const std::lock_guard lock(mutex_);
     all_.erase(connection);
-    quiet_.erase(connection);
+    forget(connection);
+  }
+  /// Somebody needs a descriptor.
+  void make_room() {
+    const std::lock_guard lock(mutex_);
+    end_quiet();
   }
   void cut() {
     const std::lock_guard lock(mutex_);
@@ -92,14 +77,59 @@ public:
   }
 
 private:
+  struct quiet {
+    socket connection;
+    clock::time_point since;
+  };
   /// Where this process stood still, words may lie unread.
   static bool has_spoken(socket connection) {
     char word = 0;
     return ::recv(connection, &word, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
   }
+  void end_quiet() {
+    const auto now = clock::now();
+    while (!quiet_.empty() && now - quiet_.front().since > quiet_max) {
+      const auto one = quiet_.front().connection;
+      if (!has_spoken(one)) ::shutdown(one, SHUT_RDWR);
+      forget(one);
+    }
+  }
+  void forget(socket connection) {
+    const auto found = quiet_at_.find(connection);
+    if (found == quiet_at_.end()) return;
+    quiet_.erase(found->second);
+    quiet_at_.erase(found);
+  }
+
   std::mutex mutex_;
-  std::set<socket> all_;
-  std::map<socket, clock::time_point> quiet_;
+  std::unordered_set<socket> all_;
+  std::list<quiet> quiet_; ///< the oldest first
+  std::unordered_map<socket, std::list<quiet>::iterator> quiet_at_;
+};
+
+/// CAF's way to accept leaves who comes in the kernel's queue when there is no descriptor left, and asks for them at
+/// once again, for ever. This closes them, by way of a descriptor that is kept for that.
+class multiplexer::sparing_tcp : public caf::policy::tcp {
+public:
+  explicit sparing_tcp(std::shared_ptr<open_connections> open) : open_(std::move(open)) {}
+
+  bool try_accept(caf::io::network::native_socket& accepted, caf::io::network::native_socket listener) {
+    accepted = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    const bool full = accepted < 0 && (errno == EMFILE || errno == ENFILE);
+    if (full) {
+      open_->make_room();
+      if (spare_.get() < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1)); // another one took its number
+      spare_ = {};
+      (void)async::descriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    }
+    if (spare_.get() < 0) spare_ = open_spare();
+    return accepted >= 0;
+  }
+
+private:
+  static async::descriptor open_spare() { return async::descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+  std::shared_ptr<open_connections> open_;
+  async::descriptor spare_ = open_spare();
 };
 
 class multiplexer::bounded_scribe final : public caf::io::network::scribe_impl {
@@ -131,7 +161,7 @@ private:
 class multiplexer::gateway final : public caf::io::doorman {
 public:
   gateway(multiplexer& loop, caf::io::network::native_socket socket)
-      : doorman(caf::io::network::accept_hdl_from_socket(socket)), loop_(loop), acceptor_(loop, socket) {}
+      : doorman(caf::io::network::accept_hdl_from_socket(socket)), loop_(loop), acceptor_(loop, socket, loop.open_) {}
 
   bool new_connection() override {
     async::descriptor accepted(acceptor_.accepted_socket());

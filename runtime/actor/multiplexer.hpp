@@ -16,8 +16,8 @@ namespace godwit::runtime::detail {
 /// And what one message may take is bounded: CAF fills as many bytes as a stranger's first packet seems to announce, up
 /// to 4 GB, with zeros before it reads on.
 ///
-/// With a gate, whoever connects goes through it before CAF hears of the connection. Without, who connects and says
-/// nothing is closed after a while, when another one comes. Who comes when no descriptor is left is closed at once.
+/// With a gate, whoever connects goes through it before CAF hears of the connection. Whoever then says nothing for 5 s
+/// is closed when another one comes, and who comes when no descriptor is left at once.
 class multiplexer final : public caf::io::network::default_multiplexer {
 public:
   multiplexer(caf::actor_system* system, async::connection_gate* gate);
@@ -32,6 +32,7 @@ private:
   class open_connections;
   class bounded_scribe;
   class gateway;
+  class sparing_tcp;
   caf::intrusive_ptr<bounded_scribe> make_scribe(caf::io::network::native_socket socket);
   async::connection_gate* gate_;
   std::shared_ptr<open_connections> open_; ///< connections may outlive this

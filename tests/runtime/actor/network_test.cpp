@@ -1,4 +1,5 @@
 #include "runtime/actor/slow_way.hpp"
+#include "runtime/actor/stranger.hpp"
 #include "runtime/actor/test_actors.hpp"
 
 #include "actor/network.hpp"
@@ -357,42 +358,22 @@ TEST(Network, AStrangerThatAnnouncesALotIsLeft) {
   actor_system a{settings};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(*port);
-  const int stranger = ::socket(AF_INET, SOCK_STREAM, 0);
-  ASSERT_EQ(::connect(stranger, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const int stranger = connect_to(*port);
   std::vector<char> packet(32 + 1000);
   packet[0] = 1;    // a client's handshake
   packet[4] = 0x20; // of 512 MB
   ASSERT_EQ(::send(stranger, packet.data(), packet.size(), 0), static_cast<ssize_t>(packet.size()));
-  pollfd one{stranger, POLLIN, 0};
-  bool left = false;
-  for (char bytes[4096]; !left && ::poll(&one, 1, 20'000) > 0;) left = ::recv(stranger, bytes, sizeof bytes, 0) <= 0;
-  EXPECT_TRUE(left);
+  EXPECT_TRUE(ends(stranger, 20s));
   ::close(stranger);
   actor_system b{networked()};
   EXPECT_TRUE(b.remote<remote_interface>("127.0.0.1", *port));
 }
 
-int connect_to(std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  return fd;
-}
-
-/// Whether the other side ends the connection within `limit`.
-bool ends(int fd, std::chrono::milliseconds limit) {
+/// CAF's first word, which comes when the connection was accepted.
+bool is_greeted(int fd) {
+  char word = 0;
   pollfd one{fd, POLLIN, 0};
-  bool left = false;
-  for (char bytes[4096]; !left && ::poll(&one, 1, static_cast<int>(limit.count())) > 0;)
-    left = ::recv(fd, bytes, sizeof bytes, 0) <= 0;
-  return left;
+  return ::poll(&one, 1, 20'000) > 0 && ::recv(fd, &word, 1, 0) == 1;
 }
 
 TEST(Network, WhoSaysNothingIsLeftWhenOthersCome) {
@@ -402,42 +383,58 @@ TEST(Network, WhoSaysNothingIsLeftWhenOthersCome) {
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
   const int silent = connect_to(*port);
-  std::this_thread::sleep_for(5500ms);
-  actor_system b{networked()};
+  ASSERT_TRUE(is_greeted(silent));
+  actor_system b{settings};
   const auto r = b.remote<remote_interface>("127.0.0.1", *port);
   ASSERT_TRUE(r) << to_string(r.error());
+  std::this_thread::sleep_for(5500ms);
+  const int other = connect_to(*port);
+  EXPECT_TRUE(is_greeted(other));
   EXPECT_TRUE(ends(silent, 20s));
+  const auto answer = b.ask(*r, 20s, question{way::value, 40});
+  EXPECT_TRUE(answer) << "who has spoken stays: " << to_string(answer.error());
   ::close(silent);
-  std::this_thread::sleep_for(100ms);
-  const int other = connect_to(*port); // which looks who is silent; b has spoken
-  EXPECT_EQ(*b.ask(*r, 5s, question{way::value, 40}), number{42});
   ::close(other);
 }
 
 // The kernel keeps who comes in its queue, and says so again and again to a loop that asks.
-TEST(Network, WhoComesWhenNoDescriptorIsLeftIsClosed) {
+TEST(Network, WhenNoDescriptorIsLeftNewcomersAreClosedAndThoseWhoSayNothingToo) {
   actor_system a{networked()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
-  const int late = ::socket(AF_INET, SOCK_STREAM, 0);
+  actor_system b{networked()};
+  const int late[] = {::socket(AF_INET, SOCK_STREAM, 0), ::socket(AF_INET, SOCK_STREAM, 0),
+                      ::socket(AF_INET, SOCK_STREAM, 0)};
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit little{256, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &little), 0);
-  std::vector<int> taken;
-  for (int fd = 0; (fd = ::dup(late)) >= 0;) taken.push_back(fd);
+  std::vector<int> own; // of the sockets on this side
+  std::vector<int> silent;
+  for (int i = 0; i < 60; ++i) {
+    silent.push_back(connect_to(*port));
+    EXPECT_TRUE(is_greeted(silent.back()));
+  }
+  for (int fd = 0; (fd = ::dup(late[0])) >= 0;) own.push_back(fd);
   EXPECT_EQ(errno, EMFILE);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(*port);
-  EXPECT_EQ(::connect(late, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  EXPECT_TRUE(ends(late, 10s));
-  for (const auto fd : taken) ::close(fd);
-  ::close(late);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  actor_system b{networked()};
+  const auto is_closed = [&](int fd) {
+    EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return ends(fd, 10s);
+  };
+  EXPECT_TRUE(is_closed(late[0]));
+  EXPECT_TRUE(is_closed(late[1]));
+  std::this_thread::sleep_for(5500ms);
+  EXPECT_TRUE(is_closed(late[2])) << "it makes room";
+  for (const auto fd : silent) EXPECT_TRUE(ends(fd, 10s));
   EXPECT_TRUE(b.remote<remote_interface>("127.0.0.1", *port));
+  for (const auto* all : {&own, &silent})
+    for (const auto fd : *all) ::close(fd);
+  for (const auto fd : late) ::close(fd);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 // Two systems of one process, or two processes with one number, are two nodes.

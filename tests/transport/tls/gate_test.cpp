@@ -1,5 +1,6 @@
 // Actors of two systems whose connections are in TLS, and whoever should not get in.
 #include "runtime/actor/slow_way.hpp"
+#include "runtime/actor/stranger.hpp"
 #include "runtime/actor/test_actors.hpp"
 #include "support/certificates.hpp"
 
@@ -80,15 +81,6 @@ protected:
     EXPECT_TRUE(port) << to_string(port.error());
     return port ? *port : 0;
   }
-  static int connect_to(std::uint16_t port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port);
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    return fd;
-  }
   /// Why `system` does not reach a server there; empty: it does.
   static std::string refusal(actor_system& system, const std::string& host, std::uint16_t port,
                              std::chrono::milliseconds timeout) {
@@ -100,15 +92,6 @@ protected:
     const auto answer = system.ask(whom, 60s, std::move(q));
     EXPECT_TRUE(answer) << to_string(answer.error());
     return answer ? answer->value : -1;
-  }
-  /// Whether the other side ends the connection within `limit`; it is closed then.
-  static bool ends(int fd, std::chrono::milliseconds limit) {
-    pollfd one{fd, POLLIN, 0};
-    bool left = false;
-    for (char bytes[4096]; !left && ::poll(&one, 1, static_cast<int>(limit.count())) > 0;)
-      left = ::recv(fd, bytes, sizeof bytes, 0) <= 0;
-    ::close(fd);
-    return left;
   }
 
   authority own_{"own"};
@@ -258,11 +241,15 @@ TEST_F(NetworkTls, WhoSaysNothingIsLeftAfterAWhileAndHoldsUpNobody) {
   const int noisy = connect_to(port);
   ASSERT_EQ(::send(noisy, "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
   EXPECT_TRUE(ends(noisy, 20s));
+  ::close(noisy);
   EXPECT_THAT(warning("turned away 127.0.0.1:"), HasSubstr("http request")) << "not that its time is over";
   actor_system b{networked()};
   const auto r = b.remote<server_interface>("127.0.0.1", port);
   ASSERT_TRUE(r) << to_string(r.error());
-  for (const auto one : silent) EXPECT_TRUE(ends(one, 20s));
+  for (const auto one : silent) {
+    EXPECT_TRUE(ends(one, 20s));
+    ::close(one);
+  }
   EXPECT_EQ(ask(b, *r, question{way::value, 1}), 1);
 }
 
@@ -271,7 +258,9 @@ TEST_F(NetworkTls, TooManyWhoSayNothingAreClosedAtOnce) {
   const auto port = publish(a);
   std::vector<int> silent(256);
   for (auto& one : silent) one = connect_to(port);
-  EXPECT_TRUE(ends(connect_to(port), 20s));
+  const int late = connect_to(port);
+  EXPECT_TRUE(ends(late, 20s));
+  ::close(late);
   EXPECT_THAT(warning("turned away 127.0.0.1:"), HasSubstr("too many connections")) << "not that its time is over";
   for (const auto one : silent) ::close(one);
   actor_system b{networked()};
@@ -345,7 +334,10 @@ TEST_F(NetworkTls, ASystemEndsSoonWhoeverConnects) {
     begin = std::chrono::steady_clock::now();
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
-  for (const auto one : silent) EXPECT_TRUE(ends(one, 5s));
+  for (const auto one : silent) {
+    EXPECT_TRUE(ends(one, 5s));
+    ::close(one);
+  }
 }
 
 TEST_F(NetworkTls, ASystemEndsThoughItsPeerTakesNothing) {
