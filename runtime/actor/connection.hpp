@@ -16,8 +16,8 @@ namespace godwit::runtime::detail {
 [[nodiscard]] async::expected<async::descriptor> open_connection(const std::string& host, std::uint16_t port,
                                                                  std::chrono::steady_clock::time_point deadline);
 
-/// The connection, over which the other side, as CAF's do, has begun to speak: CAF drops one that is
-/// silent at the next heartbeat, however long the way of the first word. Errors: `down`.
+/// The connection, over which the other side, as CAF's do, has begun to speak: CAF drops one that is silent at the next
+/// heartbeat, however long the way of the first word. Blocks until `deadline` at most. Errors: `down`.
 [[nodiscard]] async::expected<async::descriptor> await_words(async::descriptor connection,
                                                              std::chrono::steady_clock::time_point deadline);
 
