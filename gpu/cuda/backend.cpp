@@ -15,8 +15,8 @@ namespace {
 
 class device_backend final : public cuda_backend {
 public:
-  device_backend(std::vector<std::shared_ptr<driver>> devices, std::vector<std::string> skipped)
-      : devices_(std::move(devices)), skipped_(std::move(skipped)) {}
+  device_backend(std::vector<std::shared_ptr<driver>> devices, std::vector<std::string> skipped, copy_by small_pieces)
+      : devices_(std::move(devices)), skipped_(std::move(skipped)), small_pieces_(small_pieces) {}
 
   [[nodiscard]] std::vector<cuda_device_info> devices() override {
     std::vector<cuda_device_info> all;
@@ -44,7 +44,7 @@ public:
   }
 
   [[nodiscard]] std::shared_ptr<protocols::memory_copier> make_copier(std::uint32_t device) override {
-    return make_device_copier(at(device), devices_.size() == 1);
+    return make_device_copier(at(device), devices_.size() == 1 ? small_pieces_ : copy_by::engines);
   }
 
   [[nodiscard]] std::unique_ptr<cuda_probe> make_probe(std::uint32_t device) override {
@@ -65,13 +65,14 @@ private:
 
   std::vector<std::shared_ptr<driver>> devices_;
   std::vector<std::string> skipped_;
+  copy_by small_pieces_;
 };
 
 } // namespace
 
 std::shared_ptr<cuda_backend> make_backend(std::vector<std::shared_ptr<driver>> devices,
-                                           std::vector<std::string> skipped) {
-  return std::make_shared<device_backend>(std::move(devices), std::move(skipped));
+                                           std::vector<std::string> skipped, copy_by small_pieces) {
+  return std::make_shared<device_backend>(std::move(devices), std::move(skipped), small_pieces);
 }
 
 } // namespace godwit::gpu::cuda

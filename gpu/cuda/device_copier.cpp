@@ -58,8 +58,9 @@ private:
 
 class device_copier final : public protocols::memory_copier {
 public:
-  device_copier(std::shared_ptr<driver> of, bool alone)
-      : driver_(std::move(of)), alone_(alone), lists_(std::make_shared<piece_lists>(*driver_)) {
+  device_copier(std::shared_ptr<driver> of, copy_by small_pieces)
+      : driver_(std::move(of)), by_kernel_(small_pieces == copy_by::kernel),
+        lists_(std::make_shared<piece_lists>(*driver_)) {
     for (auto& one : bulk_) one.open(*driver_, stream_priority::low);
     for (auto& one : urgent_) one.open(*driver_, stream_priority::high);
   }
@@ -81,10 +82,10 @@ public:
   }
 
   void gather(std::vector<memory_region> from, memory_region into, copy_urgency urgency, completion done) override {
-    start(from, {into}, lane_of(urgency, false), alone_, std::move(done));
+    start(from, {into}, lane_of(urgency, false), by_kernel_, std::move(done));
   }
   void scatter(memory_region from, std::vector<memory_region> into, copy_urgency urgency, completion done) override {
-    start({from}, into, lane_of(urgency, true), alone_, std::move(done));
+    start({from}, into, lane_of(urgency, true), by_kernel_, std::move(done));
   }
   /// The other end may be another device's, which a kernel of this one does not reach.
   void copy(std::vector<memory_region> from, std::vector<memory_region> into, copy_urgency urgency,
@@ -178,7 +179,7 @@ private:
   }
 
   std::shared_ptr<driver> driver_;
-  const bool alone_;
+  const bool by_kernel_;
   std::shared_ptr<piece_lists> lists_;
   std::array<lane, 2> bulk_, urgent_; ///< from the device, to it
 };
@@ -207,8 +208,8 @@ std::vector<copy_piece> common_pieces(const std::vector<memory_region>& from, co
   }
 }
 
-std::shared_ptr<protocols::memory_copier> make_device_copier(std::shared_ptr<driver> of, bool alone) {
-  return std::make_shared<device_copier>(std::move(of), alone);
+std::shared_ptr<protocols::memory_copier> make_device_copier(std::shared_ptr<driver> of, copy_by small_pieces) {
+  return std::make_shared<device_copier>(std::move(of), small_pieces);
 }
 
 } // namespace godwit::gpu::cuda

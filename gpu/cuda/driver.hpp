@@ -100,6 +100,7 @@ public:
   virtual void run(std::string kernel, std::function<void()> body) = 0;
 
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  /// In any order, or all at once: none reads or writes what another one writes.
   virtual void copy(std::span<const copy_piece> pieces) = 0;
   virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
   virtual void gemm(const gemm_job& job) = 0;

@@ -150,6 +150,8 @@ struct attention_job {
 /// query head of one kv head) at a time, four warps sharing their positions. With parts > 1 slices have one row, and a
 /// second kernel puts the parts together.
 void launch_decode(driver_stream& stream, const attention_job& job);
+/// Shared memory that a block of its threads takes on a device that has so much for one.
+[[nodiscard]] std::uint64_t decode_shared_bytes(std::uint32_t head_size, std::uint32_t shared_bytes_max);
 /// For prefill chunks in fast mode: 64 query rows at a time. Ignores `split`.
 void launch_prefill(driver_stream& stream, const attention_job& job);
 

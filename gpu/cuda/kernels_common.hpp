@@ -68,10 +68,6 @@ GODWIT_DEVICE void load4(const float* p, float (&to)[4]) {
   to[2] = float_of(v.z);
   to[3] = float_of(v.w);
 }
-GODWIT_DEVICE void store4(float* p, const float (&from)[4]) {
-  store16(p, {bits_of(from[0]), bits_of(from[1]), bits_of(from[2]), bits_of(from[3])});
-}
-
 /// Eight values from 16-byte aligned memory.
 template <class Type> GODWIT_DEVICE void load8(const Type* p, float (&to)[8]) { widen8<Type>(load16(p), to); }
 template <> GODWIT_DEVICE void load8<float>(const float* p, float (&to)[8]) {
@@ -83,6 +79,11 @@ template <> GODWIT_DEVICE void load8<float>(const float* p, float (&to)[8]) {
     to[i] = low[i];
     to[i + 4] = high[i];
   }
+}
+
+GODWIT_DEVICE void store8(float* p, const float (&from)[8]) {
+  store16(p, {bits_of(from[0]), bits_of(from[1]), bits_of(from[2]), bits_of(from[3])});
+  store16(p + 4, {bits_of(from[4]), bits_of(from[5]), bits_of(from[6]), bits_of(from[7])});
 }
 
 /// e^x to some units in the last place of f32.

@@ -20,7 +20,7 @@ inline constexpr int stages_wanted = 3, stages_least = 2;
 template <class Type, int Size> inline constexpr std::size_t stage_bytes = 2 * block_tokens* key_bytes<Type, Size>;
 /// The rings; afterwards, in the same place, what the warps found.
 template <class Type, int Size, int Stages>
-inline constexpr std::size_t decode_shared_bytes = stage_bytes<Type, Size>* decode_warps* Stages;
+inline constexpr std::size_t ring_bytes = stage_bytes<Type, Size>* decode_warps* Stages;
 /// Floats from one row to the next of what the warps found: no two lanes meet in a bank.
 template <int Size> inline constexpr std::size_t found_stride = Size + 8;
 template <int Size>
@@ -181,7 +181,7 @@ template <class Type, int Size> GODWIT_KERNEL(128, 1) combine(attention_job job,
   const part_plan plan = plan_parts(job.split, tile.first_seen(job.window), tile.last_position());
   if (i >= Size) return;
   share<1> whole;
-  constexpr std::uint32_t at_once = 8; // loads under way; the order stays
+  constexpr std::uint32_t at_once = 16; // loads under way; the order stays
   for (std::uint32_t part = plan.first; part < plan.last; part += at_once) {
     float sums[at_once][1], tops[at_once], totals[at_once];
     GODWIT_UNROLL
@@ -206,7 +206,7 @@ namespace {
 constexpr std::size_t least_shared_bytes = 99U << 10U;
 
 template <class Type, int Size, int Stages>
-constexpr std::size_t launch_shared_bytes = std::max(decode_shared_bytes<Type, Size, Stages>, found_bytes<Size>);
+constexpr std::size_t launch_shared_bytes = std::max(ring_bytes<Type, Size, Stages>, found_bytes<Size>);
 
 std::uint32_t parts_stride(const attention_job& job) {
   return job.split.tokens != 0 ? pieces(job.positions_max, job.split.tokens) : job.split.parts;
@@ -226,16 +226,33 @@ template <class Type, int Size, int Stages> void launch_staged(driver_stream& st
                  pieces(Size, simt::warp_size) * simt::warp_size, 0, job, places);
 }
 
-template <class Type, int Size> void launch_sized(driver_stream& stream, const attention_job& job) {
+/// Calls `use` with the number of stages for which a device has the shared memory, as a type.
+template <class Type, int Size, class Use> auto with_stages(std::uint32_t shared_bytes_max, const Use& use) {
   constexpr std::size_t wanted = launch_shared_bytes<Type, Size, stages_wanted>;
   if constexpr (wanted > least_shared_bytes)
-    if (wanted > stream.shared_bytes_max()) return launch_staged<Type, Size, stages_least>(stream, job);
-  launch_staged<Type, Size, stages_wanted>(stream, job);
+    if (wanted > shared_bytes_max) return use(std::integral_constant<int, stages_least>{});
+  return use(std::integral_constant<int, stages_wanted>{});
+}
+
+template <class Type, int Size> void launch_sized(driver_stream& stream, const attention_job& job) {
+  with_stages<Type, Size>(stream.shared_bytes_max(),
+                          [&](auto stages) { launch_staged<Type, Size, decltype(stages)::value>(stream, job); });
 }
 
 } // namespace
 
 } // namespace attention
+
+std::uint64_t decode_shared_bytes(std::uint32_t head_size, std::uint32_t shared_bytes_max) {
+  std::uint64_t bytes = 0;
+  attention::with_size(head_size, [&](auto size) {
+    constexpr int elements = decltype(size)::value;
+    attention::with_stages<simt::bf16, elements>(shared_bytes_max, [&](auto stages) {
+      bytes = attention::launch_shared_bytes<simt::bf16, elements, decltype(stages)::value>;
+    });
+  });
+  return bytes;
+}
 
 std::uint64_t attention_scratch_bytes(const attention_job& job) noexcept {
   if (job.split.parts <= 1) return 0;

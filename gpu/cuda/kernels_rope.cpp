@@ -1,5 +1,7 @@
 #include "cuda/kernels_common.hpp"
 
+#include <algorithm>
+
 // Norm of the heads and rotary embedding, and the way of keys and values into their blocks.
 
 namespace godwit::gpu::cuda {
@@ -78,10 +80,11 @@ template <class Type, class In> struct rope_row {
   }
 };
 
-/// A block of threads a row; each thread takes pairs of the row's heads, one after the other.
+/// Each thread takes pairs of the row's heads, one after the other.
 template <class Type, class In> GODWIT_KERNEL(threads_max, 1) rope_rows(rope_job job) {
   const rope_row<Type, In> row(job);
-  for (std::uint32_t i = simt::thread_index(); i < row.heads * row.half; i += simt::block_threads()) {
+  const std::uint32_t threads = simt::block_threads(), step = simt::grid_size().y * threads;
+  for (std::uint32_t i = simt::block_index().y * threads + simt::thread_index(); i < row.heads * row.half; i += step) {
     float x = 0, y = 0;
     row.get(i / row.half, i % row.half, x, y);
     row.put(i / row.half, i % row.half, x, y);
@@ -92,7 +95,8 @@ template <class Type, class In> GODWIT_KERNEL(threads_max, 1) rope_rows(rope_job
 template <class Type, class In> GODWIT_KERNEL(threads_max, 1) normed_rope_rows(rope_job job) {
   const rope_row<Type, In> row(job);
   constexpr std::uint32_t pairs = head_size_max / 2 / simt::warp_size;
-  for (std::uint32_t head = simt::warp(); head < row.heads; head += simt::block_threads() / simt::warp_size) {
+  const std::uint32_t warps = simt::block_threads() / simt::warp_size, step = simt::grid_size().y * warps;
+  for (std::uint32_t head = simt::block_index().y * warps + simt::warp(); head < row.heads; head += step) {
     float x[pairs], y[pairs], squares = 0;
     GODWIT_UNROLL
     for (std::uint32_t k = 0; k < pairs; ++k) {
@@ -117,12 +121,21 @@ template <class Type, class In> GODWIT_KERNEL(threads_max, 1) normed_rope_rows(r
   }
 }
 
+/// A row's blocks of threads: as many as it has work for where rows are few, so that no thread has to wait for memory
+/// again and again while most of the device has nothing to do; fewer where rows fill the device by themselves.
+std::uint32_t blocks_of_row(std::uint32_t rows, std::uint32_t most) {
+  constexpr std::uint32_t wanted = 1024;
+  return std::clamp(wanted / rows, 1U, most);
+}
+
 template <class Type, class In> void launch_rows(driver_stream& stream, const rope_job& job) {
-  const std::uint32_t pairs = (job.heads + 2 * job.kv.kv_heads) * job.kv.head_size / 2;
+  const std::uint32_t heads = job.heads + 2 * job.kv.kv_heads, pairs = heads * job.kv.head_size / 2;
   const std::uint32_t threads = pairs >= threads_max ? threads_max : pieces(pairs, simt::warp_size) * simt::warp_size;
   const bool norms = job.query_norm != nullptr;
   const auto kernel = norms ? &normed_rope_rows<Type, In> : &rope_rows<Type, In>;
-  simt::launch(stream, norms ? "normed rope" : "rope", kernel, {job.rows, 1, 1}, threads, 0, job);
+  const std::uint32_t most = norms ? pieces(heads, threads / simt::warp_size) : pieces(pairs, threads);
+  simt::launch(stream, norms ? "normed rope" : "rope", kernel, {job.rows, blocks_of_row(job.rows, most), 1}, threads, 0,
+               job);
 }
 
 } // namespace

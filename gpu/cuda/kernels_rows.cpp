@@ -15,8 +15,16 @@ template <class Type> GODWIT_KERNEL(row_threads, 1) embed_rows(embedding_job job
   const Type* from = static_cast<const Type*>(job.table) + std::uint64_t{token} * job.hidden;
   float* to = job.x + std::uint64_t{row} * job.hidden;
   const bool known = token < job.vocabulary;
-  for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads)
-    to[i] = known ? simt::widen(from[i]) : 0.0F;
+  if (job.hidden % 8 != 0) {
+    for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads)
+      to[i] = known ? simt::widen(from[i]) : 0.0F;
+    return;
+  }
+  for (std::uint32_t i = simt::thread_index() * 8; i < job.hidden; i += row_threads * 8) {
+    float v[8]{};
+    if (known) simt::load8(from + i, v);
+    simt::store8(to + i, v);
+  }
 }
 
 /// Sum over the block's threads, in one order; every thread gets it. `parts`: [warps] in shared memory.
@@ -29,70 +37,117 @@ GODWIT_DEVICE float sum_of_block(float x, float* parts) {
   return sum;
 }
 
-template <class Type> GODWIT_KERNEL(row_threads, 1) norm_rows(norm_job job) {
-  const std::uint32_t row = simt::block_index().x;
-  const std::uint32_t from = job.take != nullptr ? job.take[row] : row;
-  float* x = job.x + std::uint64_t{from} * job.hidden;
-  const float* added = job.add != nullptr ? job.add + std::uint64_t{row} * job.hidden : nullptr;
-  const std::uint64_t part = std::uint64_t{job.rows} * job.hidden;
-  const auto* bias = static_cast<const Type*>(job.bias);
-  const auto* weight = static_cast<const Type*>(job.weight);
-  auto* out = static_cast<Type*>(job.out) + std::uint64_t{row} * job.hidden;
-  const bool adds = added != nullptr || bias != nullptr;
-  float squares = 0;
-  // Four at a time; a hidden size that is no multiple of four goes one by one.
-  const bool wide = job.hidden % 8 == 0;
-  if (wide) {
-    for (std::uint32_t i = simt::thread_index() * 4; i < job.hidden; i += row_threads * 4) {
-      float v[4];
-      simt::load4(x + i, v);
-      if (added != nullptr) {
-        float more[4];
-        simt::load4(added + i, more);
-        for (std::uint32_t p = 1; p < job.add_parts; ++p) {
-          float next[4];
-          simt::load4(added + p * part + i, next);
-          for (int k = 0; k < 4; ++k) more[k] = simt::add(more[k], next[k]);
-        }
-        for (int k = 0; k < 4; ++k) v[k] = simt::add(v[k], more[k]);
-      }
-      if (bias != nullptr)
-        for (int k = 0; k < 4; ++k) v[k] = simt::add(v[k], simt::widen(bias[i + k]));
-      if (adds) simt::store4(x + i, v);
-      for (int k = 0; k < 4; ++k) squares = simt::fma(v[k], v[k], squares);
-    }
-  } else {
-    for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads) {
-      float v = x[i];
-      if (added != nullptr) {
-        float more = added[i];
-        for (std::uint32_t p = 1; p < job.add_parts; ++p) more = simt::add(more, added[p * part + i]);
-        v = simt::add(v, more);
-      }
-      if (bias != nullptr) v = simt::add(v, simt::widen(bias[i]));
-      if (adds) x[i] = v;
-      squares = simt::fma(v, v, squares);
-    }
+/// Where a row's numbers come from and go to.
+template <class Type> struct norm_row {
+  float* x;
+  const float* added;
+  std::uint64_t part; ///< elements from what one device brings to what the next one does
+  const Type *bias, *weight;
+  Type* out;
+
+  explicit GODWIT_DEVICE norm_row(const norm_job& job) {
+    const std::uint32_t row = simt::block_index().x;
+    const std::uint64_t begin = std::uint64_t{row} * job.hidden;
+    x = job.x + (job.take != nullptr ? std::uint64_t{job.take[row]} * job.hidden : begin);
+    added = job.add != nullptr ? job.add + begin : nullptr;
+    part = std::uint64_t{job.rows} * job.hidden;
+    bias = static_cast<const Type*>(job.bias);
+    weight = static_cast<const Type*>(job.weight);
+    out = static_cast<Type*>(job.out) + begin;
   }
+  [[nodiscard]] GODWIT_DEVICE bool adds() const { return added != nullptr || bias != nullptr; }
+};
+
+GODWIT_DEVICE float norm_scale(const norm_job& job, float squares) {
   const float sum = sum_of_block(squares, reinterpret_cast<float*>(simt::shared()));
-  const float scale = simt::div(1.0F, simt::root(simt::add(simt::div(sum, float(job.hidden)), job.epsilon)));
-  // Each thread reads what it wrote itself.
-  if (wide) {
-    for (std::uint32_t i = simt::thread_index() * 4; i < job.hidden; i += row_threads * 4) {
-      float v[4];
-      simt::load4(x + i, v);
-      std::uint32_t two[2];
-      for (int k = 0; k < 4; ++k) v[k] = simt::mul(simt::mul(v[k], scale), simt::widen(weight[i + k]));
-      two[0] = simt::pack<Type>(v[0], v[1]);
-      two[1] = simt::pack<Type>(v[2], v[3]);
-      auto* words = reinterpret_cast<std::uint32_t*>(out + i);
-      words[0] = two[0];
-      words[1] = two[1];
+  return simt::div(1.0F, simt::root(simt::add(simt::div(sum, float(job.hidden)), job.epsilon)));
+}
+
+/// A row is read once, by loads that all are under way before the first one is waited for, and stays in registers: a
+/// thread has `Groups` groups of eight elements. Hidden sizes are multiples of eight.
+template <class Type, int Groups> GODWIT_KERNEL(row_threads, 1) norm_rows(norm_job job) {
+  const norm_row<Type> row(job);
+  const auto place = [](int group) {
+    return (static_cast<std::uint32_t>(group) * row_threads + simt::thread_index()) * 8;
+  };
+  float v[Groups][8];
+  simt::words4 weight[Groups], bias[Groups]; // as they lie in memory
+  GODWIT_UNROLL
+  for (int g = 0; g < Groups; ++g)
+    if (place(g) < job.hidden) {
+      simt::load8(row.x + place(g), v[g]);
+      weight[g] = simt::load16(row.weight + place(g));
+      if (row.bias != nullptr) bias[g] = simt::load16(row.bias + place(g));
     }
-  } else {
-    for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads)
-      out[i] = simt::narrow<Type>(simt::mul(simt::mul(x[i], scale), simt::widen(weight[i])));
+  if (row.added != nullptr) {
+    float more[Groups][8];
+    GODWIT_UNROLL
+    for (int g = 0; g < Groups; ++g)
+      if (place(g) < job.hidden) simt::load8(row.added + place(g), more[g]);
+    for (std::uint32_t p = 1; p < job.add_parts; ++p) {
+      GODWIT_UNROLL
+      for (int g = 0; g < Groups; ++g)
+        if (place(g) < job.hidden) {
+          float next[8];
+          simt::load8(row.added + p * row.part + place(g), next);
+          for (int k = 0; k < 8; ++k) more[g][k] = simt::add(more[g][k], next[k]);
+        }
+    }
+    GODWIT_UNROLL
+    for (int g = 0; g < Groups; ++g)
+      if (place(g) < job.hidden)
+        for (int k = 0; k < 8; ++k) v[g][k] = simt::add(v[g][k], more[g][k]);
   }
+  float squares = 0;
+  GODWIT_UNROLL
+  for (int g = 0; g < Groups; ++g) {
+    if (place(g) >= job.hidden) continue;
+    if (row.bias != nullptr) {
+      float more[8];
+      simt::widen8<Type>(bias[g], more);
+      for (int k = 0; k < 8; ++k) v[g][k] = simt::add(v[g][k], more[k]);
+    }
+    if (row.adds()) simt::store8(row.x + place(g), v[g]);
+    for (int k = 0; k < 8; ++k) squares = simt::fma(v[g][k], v[g][k], squares);
+  }
+  const float scale = norm_scale(job, squares);
+  GODWIT_UNROLL
+  for (int g = 0; g < Groups; ++g) {
+    if (place(g) >= job.hidden) continue;
+    float factor[8];
+    simt::widen8<Type>(weight[g], factor);
+    for (int k = 0; k < 8; ++k) v[g][k] = simt::mul(simt::mul(v[g][k], scale), factor[k]);
+    simt::store16(row.out + place(g), simt::narrow8<Type>(v[g]));
+  }
+}
+
+/// Any hidden size, an element at a time.
+template <class Type> GODWIT_KERNEL(row_threads, 1) norm_any_rows(norm_job job) {
+  const norm_row<Type> row(job);
+  float squares = 0;
+  for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads) {
+    float v = row.x[i];
+    if (row.added != nullptr) {
+      float more = row.added[i];
+      for (std::uint32_t p = 1; p < job.add_parts; ++p) more = simt::add(more, row.added[p * row.part + i]);
+      v = simt::add(v, more);
+    }
+    if (row.bias != nullptr) v = simt::add(v, simt::widen(row.bias[i]));
+    if (row.adds()) row.x[i] = v;
+    squares = simt::fma(v, v, squares);
+  }
+  const float scale = norm_scale(job, squares);
+  // Each thread reads what it wrote itself.
+  for (std::uint32_t i = simt::thread_index(); i < job.hidden; i += row_threads)
+    row.out[i] = simt::narrow<Type>(simt::mul(simt::mul(row.x[i], scale), simt::widen(row.weight[i])));
+}
+
+template <class Type> auto norm_kernel(std::uint32_t hidden) {
+  constexpr std::uint32_t group = row_threads * 8;
+  if (hidden % 8 != 0 || hidden > 8 * group) return &norm_any_rows<Type>;
+  if (hidden > 4 * group) return &norm_rows<Type, 8>;
+  if (hidden > 2 * group) return &norm_rows<Type, 4>;
+  return hidden > group ? &norm_rows<Type, 2> : &norm_rows<Type, 1>;
 }
 
 GODWIT_DEVICE float swish(float gate, float up) {
@@ -162,7 +217,7 @@ void launch(driver_stream& stream, const norm_job& job) {
   require(job.take == nullptr || (job.add == nullptr && job.bias == nullptr), "rows are taken or added to, not both");
   require(job.add_parts != 0, "what is added has a part");
   with_type(job.type, [&](auto type) {
-    simt::launch(stream, "norm", &norm_rows<decltype(type)>, {job.rows, 1, 1}, row_threads,
+    simt::launch(stream, "norm", norm_kernel<decltype(type)>(job.hidden), {job.rows, 1, 1}, row_threads,
                  row_threads / simt::warp_size * sizeof(float), job);
   });
 }

@@ -71,9 +71,9 @@ public:
     job.heads = shape.heads;
     job.scale = 1 / std::sqrt(static_cast<float>(shape.head_size));
     job.out = out.data();
-    job.split =
-        decode_split({shape.batch, shape.context, shape.heads, shape.kv_heads, driver_->properties().multiprocessors,
-                      shape.deterministic ? fixed_part_tokens(shape.context) : 0});
+    job.split = decode_split({shape.batch, shape.context, shape.heads, shape.kv_heads,
+                              decode_places(driver_->properties(), shape.head_size),
+                              shape.deterministic ? fixed_part_tokens(shape.context) : 0});
     const auto scratch = driver_->allocate(std::max<std::uint64_t>(attention_scratch_bytes(job), 16), "attention");
     job.scratch = reinterpret_cast<float*>(scratch.data());
     const auto* tables = job.block_table;
@@ -109,15 +109,17 @@ private:
 
   /// Small random numbers of both signs: what zeros take is less, in power and so in time.
   [[nodiscard]] allocation numbers(std::uint64_t bytes) {
+    constexpr std::uint64_t some_bytes = std::uint64_t{16} << 20U;
+    if (some_.bytes() == 0) {
+      some_ = driver_->allocate_pinned(some_bytes, "a benchmark");
+      auto* values = reinterpret_cast<std::uint16_t*>(some_.data());
+      std::mt19937 random(1);
+      for (std::uint64_t i = 0; i < some_bytes / 2; ++i)
+        values[i] = static_cast<std::uint16_t>(0x3C00U + random() % 0x80U + (random() % 2 << 15U));
+    }
     auto memory = driver_->allocate(bytes, "a benchmark");
-    const auto some_bytes = std::min<std::uint64_t>((bytes + 1) / 2 * 2, std::uint64_t{16} << 20U);
-    const auto some = driver_->allocate_pinned(some_bytes, "a benchmark");
-    auto* values = reinterpret_cast<std::uint16_t*>(some.data());
-    std::mt19937 random(1);
-    for (std::uint64_t i = 0; i < some_bytes / 2; ++i)
-      values[i] = static_cast<std::uint16_t>(0x3C00U + random() % 0x80U + (random() % 2 << 15U));
     for (std::uint64_t at = 0; at < bytes; at += some_bytes)
-      stream_->copy(memory.data() + at, some.data(), std::min(some_bytes, bytes - at));
+      stream_->copy(memory.data() + at, some_.data(), std::min(some_bytes, bytes - at));
     stream_->synchronize();
     return memory;
   }
@@ -145,6 +147,7 @@ private:
   }
 
   std::shared_ptr<driver> driver_;
+  allocation some_; ///< page-locked numbers that others are copies of
   std::unique_ptr<driver_stream> stream_;
 };
 

@@ -20,7 +20,7 @@ std::uint32_t length_bucket(std::uint32_t positions, std::uint32_t positions_max
 attention_split split_of(const step_shape& shape, const device_model& model, bool deterministic) {
   const auto& c = model.config;
   return decode_split({shape.single_slices, shape.single_positions_max, c.heads, c.kv_heads,
-                       model.driver->properties().multiprocessors,
+                       decode_places(model.driver->properties(), c.head_size),
                        deterministic ? fixed_part_tokens(c.positions_max) : 0});
 }
 
@@ -39,9 +39,17 @@ attention_split decode_split(const decode_shape& shape) noexcept {
   return {std::clamp(std::min(wanted, useful), 1U, parts_max), 0};
 }
 
+std::uint32_t decode_places(const device_properties& device, std::uint32_t head_size) {
+  // Of its shared memory a multiprocessor keeps 1 KiB for each block, and gives a single one all the rest.
+  constexpr std::uint64_t kept = 1024, most = 4;
+  const std::uint64_t all = device.shared_bytes_max + kept;
+  const auto each = decode_shared_bytes(head_size, device.shared_bytes_max) + kept;
+  return device.multiprocessors * static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all / each, 1, most));
+}
+
 std::uint32_t decode_parts_max(const decode_shape& shape) noexcept {
   const std::uint32_t tiles = (shape.heads / shape.kv_heads + query_rows - 1) / query_rows;
-  return 4 * shape.multiprocessors / (shape.kv_heads * tiles);
+  return shape.places / (shape.kv_heads * tiles);
 }
 
 std::uint32_t bucket_of(std::uint32_t rows) noexcept {

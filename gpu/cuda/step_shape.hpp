@@ -35,13 +35,16 @@ struct step_shape {
 /// Positions of one part of a row's attention in deterministic mode: a function of the model's length alone.
 [[nodiscard]] std::uint32_t fixed_part_tokens(std::uint32_t positions_max) noexcept;
 
-/// How the positions of rows that decode are shared among blocks of threads: so that every multiprocessor has some, and
-/// none of the parts is too small to be worth it.
+/// How the positions of rows that decode are shared among blocks of threads: so that every multiprocessor has as many
+/// as it holds at once, no block waits for another one's end, and none of the parts is too small to be worth it.
 struct decode_shape {
-  std::uint32_t slices = 1, positions_max = 1, heads = 1, kv_heads = 1, multiprocessors = 1;
+  std::uint32_t slices = 1, positions_max = 1, heads = 1, kv_heads = 1;
+  std::uint32_t places = 1;       ///< blocks of threads that the device holds at once: decode_places
   std::uint32_t fixed_tokens = 0; ///< of a part, in deterministic mode; 0: as it suits
 };
 [[nodiscard]] attention_split decode_split(const decode_shape& shape) noexcept;
+/// Of heads of this size, on such a device.
+[[nodiscard]] std::uint32_t decode_places(const device_properties& device, std::uint32_t head_size);
 /// Parts of all rows together, at most, of any batch outside of the deterministic mode that is divided at all.
 [[nodiscard]] std::uint32_t decode_parts_max(const decode_shape& shape) noexcept;
 

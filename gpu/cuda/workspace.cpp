@@ -74,7 +74,8 @@ void workspace::reserve(const step_shape& shape, std::uint64_t table_entries, st
     job.split = shape.split;
   } else { // as much as any batch wants, so that none moves it
     job.slices_count = 1;
-    job.split = {decode_parts_max({1, 1, c.heads, c.kv_heads, model_.driver->properties().multiprocessors, 0}), 0};
+    const auto places = decode_places(model_.driver->properties(), c.head_size);
+    job.split = {decode_parts_max({1, 1, c.heads, c.kv_heads, places, 0}), 0};
   }
   attention_.reserve({attention_scratch_bytes(job)});
   place();

@@ -1,5 +1,6 @@
 // Live migrations of a real model's requests: what the client sees of them, what the bystanders do. On the CPU device,
-// or with `--cuda` on the first GPU, for all instances (processes take turns on it).
+// or with `--cuda` on the first GPU, for all instances (processes take turns on it). `--two-processes`: those lines
+// alone; the others are in_process by their names.
 #include "migration/bystanders.hpp"
 #include "migration/stall.hpp"
 #include "support/bench.hpp"
@@ -8,18 +9,26 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <vector>
 
 int main(int argc, char** argv) {
   using namespace godwit::bench;
   try {
     if (is_member(argc, argv)) return run_member(argv);
-    const auto end =
-        std::remove_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--cuda") == 0; });
-    const bool on_gpu = end != argv + argc;
-    session out(static_cast<int>(end - argv), argv, 3);
+    const auto flag = [&](const char* name) {
+      const auto end =
+          std::remove_if(argv, argv + argc, [&](const char* word) { return std::strcmp(word, name) == 0; });
+      const bool given = end != argv + argc;
+      argc = static_cast<int>(end - argv);
+      return given;
+    };
+    const bool on_gpu = flag("--cuda"), two_processes = flag("--two-processes");
+    session out(argc, argv, 3);
     const served_model model(on_gpu);
     bool failed = false; // what one part cannot measure others may
-    for (const auto where : {setup::two_processes, setup::in_process})
+    std::vector wanted{setup::two_processes};
+    if (!two_processes) wanted.push_back(setup::in_process);
+    for (const auto where : wanted)
       for (const auto measure : {measure_stalls, measure_bystanders}) {
         try {
           measure(out, model, where);

@@ -22,11 +22,13 @@ play gpu_absent_test '[  SKIPPED ] Gpu.Works: no such device
 [  PASSED  ] 0 tests.' 0
 play gpu_empty_test '[  PASSED  ] 0 tests.' 0
 play gpu_bad_test '[  FAILED  ] Gpu.IsRight' 1
+printf '#!/bin/sh\ncase $1 in *list*) echo "One."; echo "  IsRight";  echo "All/Two.  # TypeParam = int"; echo "  IsWrong/0  # GetParam() = 1";; *One*) echo "[  PASSED  ] 1 test.";; *) echo "[  FAILED  ] $1"; exit 1;; esac\n' >"$folder/build/bin/gpu_suites_test"
+chmod +x "$folder/build/bin/gpu_suites_test"
 play bench_gpu '{"name": "gpu/one", "value": 7, "ok": true}
 {"name": "gpu/two", "value": 8, "ok": false}' 1
 printf 'x' >"$folder/build/bin/libgodwit_cuda.so"
 bundle=$folder/bundle
-programs=(gpu_good_test gpu_absent_test gpu_empty_test gpu_bad_test bench_gpu)
+programs=(gpu_good_test gpu_absent_test gpu_empty_test gpu_bad_test bench_gpu gpu_suites_test)
 "$scripts/bundle.sh" "$folder/build" "$bundle" "${programs[@]}" >"$folder/made"
 for file in README.md run-checks.sh checks.tsv version.txt bin/gpu_good_test bin/libgodwit_cuda.so golden/mistral/config.json; do
   [[ -e $bundle/$file ]] || fail "the bundle has no $file"
@@ -60,7 +62,7 @@ if ! compgen -G '/proc/driver/nvidia/gpus/*' >/dev/null && ! command -v nvidia-s
   expect '0 passed, 0 failed, [0-9]+ skipped' "$folder/said"
   expect 'no-gpu.md' <(report)
   lines=$(grep -c '^| .*| skipped | 0 | - | skipped: no GPU |$' "$(report)")
-  ((lines == 14)) || fail "$lines checks are 'skipped: no GPU'"
+  ((lines == 18)) || fail "$lines checks are 'skipped: no GPU'"
   rm -r "$folder/results"
 fi
 
@@ -79,10 +81,15 @@ expect '^racecheck of gpu_good +passed +3 tests' "$folder/said"
 expect '^gpu_absent_test +FAILED +it found no GPU: .*no such device' "$folder/said"
 expect '^gpu_bad_test +FAILED +\[  FAILED  \] Gpu.IsRight' "$folder/said"
 expect '^gpu_empty_test +FAILED +no test of that name' "$folder/said"
-expect '3 passed, 9 failed, 0 skipped' "$folder/said"
+expect '4 passed, 12 failed, 0 skipped' "$folder/said"
 expect 'Paper-GPU-9000-gpu_.md' <(report)
 expect '^\| gpu_bad_test \| FAILED \| [0-9]+ \| 1 \|' "$(report)"
 expect '^# Paper GPU 9000, 20[0-9]{2}-' "$(report)"
+# A test's suites have a process each.
+checks 1 --only gpu_suites_test
+expect '^gpu_suites_test: One +passed +1 tests' "$folder/said"
+expect '^gpu_suites_test: All/Two +FAILED +\[  FAILED  \] --gtest_filter=All/Two\.\*' "$folder/said"
+expect '1 passed, 1 failed, 0 skipped' "$folder/said"
 checks 0 --only good
 expect '3 passed, 0 failed, 0 skipped' "$folder/said"
 "$folder/packed/run-checks.sh" --results "$folder/unpacked" --only good >"$folder/said" 2>&1 || fail "unpacked, it fails: $(cat "$folder/said")"
@@ -122,6 +129,15 @@ rm "$bundle/bin/godwit"
 printf '#!/bin/sh\necho "version GLIBC_2.99 not found"; exit 1\n' >"$bundle/bin/gpu_bad_test"
 checks 1 --only gpu_bad_test
 expect '^gpu_bad_test +FAILED +version GLIBC_2.99 not found' "$folder/said"
+
+# A driver that is too old is told of once.
+printf 'libcublasLt.so.13' >"$bundle/cublas.name"
+sed -i '2s/^/case "$*" in "") echo "| NVIDIA-SMI 550.1  Driver Version: 550.1  CUDA Version: 12.4 |";; esac\n/' "$folder/smi/nvidia-smi"
+checks 1 --only good
+expect "^this machine's driver is for CUDA 12, and the programs want 13" "$folder/said"
+sed -i 's/12\.4/13.0/' "$folder/smi/nvidia-smi"
+checks 0 --only good
+printf '' >"$bundle/cublas.name"
 
 # A bundle that nobody can write to.
 if ((EUID != 0)); then

@@ -155,6 +155,7 @@ nccl=$(find_library libnccl.so.2) # what is divided among GPUs wants it
 cxx=$(cat "$here/cxx.version" 2>/dev/null || true)
 own=$(ldconfig -p 2>/dev/null | sed -n 's|.*libstdc++\.so\.6 .*x86-64.*=> \(.*\)|\1|p' | head -1)
 if [[ -n $cxx && -n $own ]] && grep -aqwF "$cxx" "$own"; then cxx=""; else cxx=:$home/lib/cxx; fi
+export MACHINES_LIBRARIES=${LD_LIBRARY_PATH:-} # for what is not ours
 export LD_LIBRARY_PATH="$home/lib$cxx${cublas:+:$cublas}${nccl:+:$nccl}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export PATH="$home/bin:$PATH"
 # A glibc that is too old, say: nothing else would run either.
@@ -240,12 +241,13 @@ run_check() {
     note "$name" skipped 0 - "skipped: compute-sanitizer is not installed"
     return
   fi
-  if [[ $command == python3* ]] && ! python3 -c 'import torch' 2>/dev/null; then
+  if [[ $command == python3* ]] && ! LD_LIBRARY_PATH=$MACHINES_LIBRARIES python3 -c 'import torch' 2>/dev/null; then
     skipped=$((skipped + 1))
     note "$name" skipped 0 - "skipped: PyTorch is not installed"
     return
   fi
   started=$SECONDS
+  [[ $command != python3* ]] || command="LD_LIBRARY_PATH=\$MACHINES_LIBRARIES $command"
   (cd "$home" && timeout --kill-after=10 "$limit" bash -c "$command") >"$log" 2>&1
   status=$?
   mv "$log" "$logs/$(slug "$name").log"
@@ -278,6 +280,13 @@ run_check() {
   # Also of one that missed a goal or ran out of time: what it measured is what was asked for.
   if [[ $name == bench* ]]; then figures+=("$log"); fi
 }
+
+# A driver that is too old for the runtime within the programs: they would say one by one that there is no GPU.
+wanted_cuda=${library##*.} driver_cuda=$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9]*\)\..*/\1/p' | head -1)
+if [[ $wanted_cuda =~ ^[0-9]+$ && -n $driver_cuda ]] && ((driver_cuda < wanted_cuda)); then
+  echo "this machine's driver is for CUDA $driver_cuda, and the programs want $wanted_cuda: a newer driver, or a bundle made with an older toolkit" >&2
+  exit 1
+fi
 
 if [[ -z $gpu ]]; then
   echo "There is no GPU here: nvidia-smi names none and /proc/driver/nvidia lists none. Nothing was checked."

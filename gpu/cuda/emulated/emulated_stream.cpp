@@ -171,7 +171,7 @@ void emulated_stream::copy(void* to, const void* from, std::size_t bytes) {
 }
 
 void emulated_stream::copy(std::span<const copy_piece> pieces) {
-  for (const auto& piece : pieces) copy(piece.to, piece.from, piece.bytes);
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) copy(piece->to, piece->from, piece->bytes);
 }
 
 void emulated_stream::fill(void* to, std::uint8_t value, std::size_t bytes) {

@@ -78,8 +78,10 @@ std::shared_ptr<const gemm_plans::plan> gemm_plans::plan_for(const gemm_job& job
   check(cublasLtMatmulPreferenceSetAttribute(wanted.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                              sizeof workspace),
         "a product's preference");
-  // Sums in f32, also those of parts that are summed up afterwards: by itself it may hold them in y's type.
-  const std::uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  // Sums in f32, also those of parts that are summed up afterwards: by itself it may hold them in y's type. Where that
+  // is f32, they may be summed up in y, which saves a kernel.
+  const std::uint32_t sums =
+      job.y_type == model::data_type::f32 ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   check(cublasLtMatmulPreferenceSetAttribute(wanted.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
                                              sizeof sums),
         "a product's preference");

@@ -143,7 +143,36 @@ void native_stream::copy(void* to, const void* from, std::size_t bytes) {
 }
 
 void native_stream::copy(std::span<const copy_piece> pieces) {
+  if (pieces.size() > 1 && copy_in_one_call(pieces)) return;
   for (const auto& piece : pieces) copy(piece.to, piece.from, piece.bytes);
+}
+
+// A call for each piece takes the driver microseconds, in which the steps' calls wait.
+bool native_stream::copy_in_one_call([[maybe_unused]] std::span<const copy_piece> pieces) {
+#if CUDART_VERSION >= 13000
+  if (!device_->takes_batches) return false;
+  std::vector<void*> to;
+  std::vector<const void*> from;
+  std::vector<std::size_t> bytes;
+  for (const auto& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    to.push_back(piece.to);
+    from.push_back(piece.from);
+    bytes.push_back(piece.bytes);
+  }
+  if (bytes.empty()) return true;
+  cudaMemcpyAttributes way{};
+  way.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  way.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+  std::size_t from_the_first = 0;
+  device_->use();
+  if (cudaMemcpyBatchAsync(to.data(), from.data(), bytes.data(), bytes.size(), &way, &from_the_first, 1, stream_) ==
+      cudaSuccess)
+    return true;
+  (void)cudaGetLastError(); // a device that has failed says so again
+  device_->takes_batches = false;
+#endif
+  return false;
 }
 
 void native_stream::fill(void* to, std::uint8_t value, std::size_t bytes) {

@@ -6,9 +6,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +32,8 @@ public:
   std::uint32_t shared_bytes_max = 0; ///< of one thread block
   gemm_plans plans;
   std::optional<poller> polling; ///< absent: the driver calls back
+  /// The driver takes many copies in one call. Until it has refused to.
+  std::atomic<bool> takes_batches{true};
 
   /// The calling thread's calls go to this device.
   void use() const;
@@ -111,6 +115,7 @@ public:
   void launch(driver_graph& graph) override;
 
 private:
+  [[nodiscard]] bool copy_in_one_call(std::span<const copy_piece> pieces);
   std::shared_ptr<device_parts> device_;
   cudaStream_t stream_ = nullptr;
   allocation workspace_; ///< of products; taken with the first one

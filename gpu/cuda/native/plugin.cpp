@@ -9,7 +9,8 @@ extern "C" __attribute__((visibility("default"))) const godwit::gpu::cuda::plugi
   static const std::string build = build_in_words();
   static const plugin_entry entry{plugin_abi, build.c_str(), [](const cuda_options& options) {
                                     auto found = native::find_devices(options);
-                                    return make_backend(std::move(found.drivers), std::move(found.skipped));
+                                    return make_backend(std::move(found.drivers), std::move(found.skipped),
+                                                        options.small_pieces);
                                   }};
   return &entry;
 }

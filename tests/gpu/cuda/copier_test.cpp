@@ -72,12 +72,12 @@ TEST_F(DeviceCopier, ScattersAndGathersPiecesInTheirOrder) {
 }
 
 // Memory of other devices is not for its kernels.
-TEST_F(DeviceCopier, OneThatIsNotAloneLaunchesNoKernel) {
+TEST_F(DeviceCopier, OneThatCopiesByEnginesLaunchesNoKernel) {
   emulated::emulated_settings settings;
   settings.kernel_that_fails = 1;
   driver_ = emulated::make_emulated_driver(settings);
   pool_ = driver_->allocate(32 * piece, "a pool");
-  copier_ = make_device_copier(driver_, false);
+  copier_ = make_device_copier(driver_, copy_by::engines);
   pinned_ = copier_->allocate_pinned(32 * piece);
   std::memset(pinned_.get(), 7, 12 * piece);
   const auto places = device_pieces(pool_, {3, 9, 30, 0, 1, 2, 31, 12, 20, 17, 5, 7});

@@ -25,8 +25,9 @@ constexpr data_type types[] = {data_type::bf16, data_type::f16};
 
 TEST(CudaRows, EmbeddingIsTheTablesRowWidened) {
   random_source random(1);
-  for (const auto type : types) {
-    const std::uint32_t vocabulary = 33, hidden = 77;
+  for (const auto& [type, hidden] : std::vector<std::pair<data_type, std::uint32_t>>{
+           {data_type::bf16, 77}, {data_type::f16, 77}, {data_type::bf16, 2064}, {data_type::f16, 40}}) {
+    const std::uint32_t vocabulary = 33;
     const auto table = random_narrow(random, type, std::size_t{vocabulary} * hidden);
     aligned<std::uint32_t> tokens(5);
     for (auto& token : tokens) token = below(random, vocabulary);
@@ -51,7 +52,7 @@ TEST(CudaRows, EmbeddingIsTheTablesRowWidened) {
 TEST(CudaRows, NormIsOfTheSumThatItLeavesBehind) {
   random_source random(2);
   for (const auto type : types)
-    for (const std::uint32_t hidden : {8U, 61U, 256U, 2052U, 4096U})
+    for (const std::uint32_t hidden : {8U, 61U, 256U, 2052U, 4096U, 5120U, 8200U, 16384U, 16392U})
       for (int kind = 0; kind < 4; ++kind) {
         const std::uint32_t rows = 3;
         auto x = random_floats(random, std::size_t{rows} * hidden, 3);
@@ -98,7 +99,7 @@ TEST(CudaRows, NormIsOfTheSumThatItLeavesBehind) {
 
 TEST(CudaRows, NormAddsWhatDevicesBringInTheirOrderWhateverTheBatch) {
   random_source random(12);
-  for (const std::uint32_t hidden : {61U, 256U, 2056U})
+  for (const std::uint32_t hidden : {61U, 256U, 2056U, 6152U, 12296U})
     for (const std::uint32_t parts : {1U, 2U, 4U}) {
       const std::uint32_t rows = 3;
       auto x = random_floats(random, std::size_t{rows} * hidden, 3);
@@ -454,6 +455,49 @@ TEST(CudaRows, HeadsOfQueriesAndKeysAreNormedBeforeTheyTurnWhateverTheBatch) {
         job.key_norm = nullptr;
         EXPECT_THROW(launch(stream, job), std::invalid_argument);
       }
+}
+
+// Few rows are spread over blocks of threads, so many are other launches than one by one.
+TEST(CudaRows, ARowOfAThousandTurnsAsItDoesAlone) {
+  random_source random(16);
+  inline_stream stream;
+  const std::uint32_t size = 16, heads = 40, kv_heads = 4, rows = 1100, all = heads + 2 * kv_heads;
+  const auto qkv = random_floats(random, std::size_t{rows} * all * size);
+  const auto norms = random_narrow(random, data_type::bf16, size);
+  const auto cosine = random_floats(random, std::size_t{rows} * size / 2), sine = random_floats(random, cosine.size());
+  aligned<std::uint32_t> position(rows), slots(rows);
+  for (std::uint32_t row = 0; row < rows; ++row) position[row] = slots[row] = row;
+  const std::size_t of_pool = std::size_t{(rows + 15) / 16} * block_bytes(kv_heads, size) / 2;
+  for (const bool normed : {false, true}) {
+    aligned<std::uint16_t> queries(std::size_t{rows} * heads * size, 0x7FFF), pool(of_pool, 0x1234);
+    rope_job job;
+    job.kv = {pool.data(), block_bytes(kv_heads, size), kv_heads, size};
+    job.qkv = qkv.data();
+    if (normed) job.query_norm = job.key_norm = norms.data();
+    job.epsilon = 1e-5F;
+    job.cosine = cosine.data();
+    job.sine = sine.data();
+    job.positions = position.data();
+    job.slots = slots.data();
+    job.queries = queries.data();
+    job.rows = rows;
+    job.heads = heads;
+    launch(stream, job);
+    const auto together = queries, together_cached = pool;
+    std::fill(queries.begin(), queries.end(), 0x7FFF);
+    std::fill(pool.begin(), pool.end(), 0x1234);
+    job.rows = 1;
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      job.qkv = qkv.data() + std::size_t{row} * all * size;
+      job.positions = position.data() + row;
+      job.slots = slots.data() + row;
+      job.queries = queries.data() + std::size_t{row} * heads * size;
+      launch(stream, job);
+    }
+    EXPECT_EQ(std::memcmp(together.data(), queries.data(), queries.size() * 2), 0);
+    EXPECT_EQ(std::memcmp(together_cached.data(), pool.data(), pool.size() * 2), 0);
+    EXPECT_EQ(std::count(queries.begin(), queries.end(), 0x7FFF), 0);
+  }
 }
 
 TEST(CudaRows, PiecesMoveWholeAndNowhereElse) {

@@ -39,11 +39,24 @@ TEST(StepShape, BatchesAreRoundedUpToFewSizes) {
 }
 
 TEST(StepShape, PositionsAreSharedSoThatEveryMultiprocessorHasSome) {
-  // An H100 has 132. One request: as many parts as are useful; many requests: none is cut.
-  EXPECT_EQ(decode_split({1, 32'768, 32, 8, 132, 0}).parts, 64U);
-  EXPECT_EQ(decode_split({1, 1024, 32, 8, 132, 0}).parts, 4U);
-  EXPECT_EQ(decode_split({1, 100, 32, 8, 132, 0}).parts, 1U);
-  EXPECT_EQ(decode_split({128, 32'768, 32, 8, 132, 0}).parts, 1U);
+  device_properties device; // an H100
+  device.multiprocessors = 132;
+  device.shared_bytes_max = 227U << 10U;
+  const auto places = decode_places(device, 128);
+  EXPECT_EQ(places, 264U);
+  EXPECT_EQ(decode_places(device, 64), 528U);
+  // One request: as many parts as are useful and have their place at once; many requests: none is cut.
+  EXPECT_EQ(decode_split({1, 32'768, 32, 8, places, 0}).parts, 33U);
+  EXPECT_EQ(decode_split({1, 1024, 32, 8, places, 0}).parts, 4U);
+  EXPECT_EQ(decode_split({1, 100, 32, 8, places, 0}).parts, 1U);
+  EXPECT_EQ(decode_split({8, 32'768, 32, 8, places, 0}).parts, 4U);
+  EXPECT_EQ(decode_split({128, 32'768, 32, 8, places, 0}).parts, 1U);
+
+  device.multiprocessors = 108; // an A100
+  device.shared_bytes_max = 163U << 10U;
+  EXPECT_EQ(decode_places(device, 128), 108U);
+  device.shared_bytes_max = 99U << 10U; // where less is fetched ahead
+  EXPECT_EQ(decode_places(device, 128), 108U);
 }
 
 TEST(StepShape, FixedPartsAreAFunctionOfTheModelsLengthAlone) {
@@ -146,9 +159,9 @@ TEST(GraphCache, LeavesNoCaptureOpenWhenALaunchIsRefused) {
 
 TEST(StepShape, NoBatchHasMorePartsThanMemoryIsTakenForAtTheStart) {
   for (const std::uint32_t kv_heads : {1U, 2U, 8U})
-    for (const std::uint32_t multiprocessors : {1U, 4U, 132U})
+    for (const std::uint32_t places : {1U, 4U, 264U, 528U})
       for (std::uint32_t slices = 1; slices <= 600; ++slices) {
-        const decode_shape shape{slices, 1'000'000, 32, kv_heads, multiprocessors, 0};
+        const decode_shape shape{slices, 1'000'000, 32, kv_heads, places, 0};
         const auto parts = decode_split(shape).parts;
         if (parts > 1) {
           EXPECT_LE(slices * parts, decode_parts_max(shape)) << slices;

@@ -65,11 +65,19 @@ enum class notify_by : std::uint8_t {
   polling   ///< a thread asks events
 };
 
+/// Which way many small pieces of KV take between a device and page-locked memory. What is large, and what goes from
+/// one device to another, the copy engines take.
+enum class copy_by : std::uint8_t {
+  kernel, ///< a few multiprocessors wide
+  engines ///< which leave the multiprocessors to the steps
+};
+
 struct cuda_options {
   /// The first so many that can be used are started, which takes memory of each. 0: none, and it is an error all the
   /// same where none could be.
   std::uint32_t devices_max = ~0U;
   notify_by notify = notify_by::callback;
+  copy_by small_pieces = copy_by::kernel;
 };
 
 /// The CUDA devices of this process. Thread-safe; outlived by what it made.
