@@ -71,6 +71,8 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
   if (!may_grow(settings)) options.devices_max = settings.instances.count * settings.instances.tensor_parallel;
   options.notify = settings.instances.cuda_notify == notify_choice::polling ? gpu::cuda::notify_by::polling
                                                                             : gpu::cuda::notify_by::callback;
+  options.small_pieces = settings.instances.cuda_copies == copies_choice::engines ? gpu::cuda::copy_by::engines
+                                                                                  : gpu::cuda::copy_by::kernel;
   auto found = gpu::cuda::load_cuda(plugin_files(settings), options);
   if (runs_none) {
     if (found.backend) wanted = device_choice::cuda;

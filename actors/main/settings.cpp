@@ -66,6 +66,10 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
       "instances.cuda_notify", s.instances.cuda_notify,
       {{"callback", notify_choice::callback}, {"polling", notify_choice::polling}},
       {.doc = "How the end of a GPU's work becomes known: the driver calls back, or a thread asks. For comparisons."});
+  r.add("instances.cuda_copies", s.instances.cuda_copies,
+        {{"kernel", copies_choice::kernel}, {"engines", copies_choice::engines}},
+        {.doc = "On a single GPU, how small pieces of KV get to page-locked memory and back: by a kernel a few "
+                "multiprocessors wide, or by the copy engines. For comparisons."});
   r.add("instances.tensor_parallel", s.instances.tensor_parallel,
         {.doc =
              "Devices that share each instance's model, every one with a part of its heads; has to divide the model's "

@@ -17,6 +17,7 @@ namespace godwit::main {
 
 enum class device_choice : std::uint8_t { automatic, cpu, cuda };
 enum class notify_choice : std::uint8_t { callback, polling };
+enum class copies_choice : std::uint8_t { kernel, engines };
 enum class kv_choice : std::uint8_t { automatic, bf16, f32 };
 enum class batching_choice : std::uint8_t { continuous, fixed };
 enum class fabric_choice : std::uint8_t { automatic, ucx, in_process, none };
@@ -37,6 +38,7 @@ struct serve_settings {
     std::string cuda_plugin; // a file; empty: beside the program and where it is installed
     bool cuda_graphs = true;
     notify_choice cuda_notify = notify_choice::callback;
+    copies_choice cuda_copies = copies_choice::kernel;
     double memory_share = 0.9;
     std::uint32_t tensor_parallel = 1;
     std::uint32_t threads = 0; // 0: the cores, divided among the instances
