@@ -49,7 +49,7 @@ void client_call::end_handle() {
 void client_call::close(client_error_kind why) {
   if (closed_) return;
   closed_ = why;
-  if (resolver_) resolver_->cancel();
+  if (looking_) looking_->over.cancel();
   if (stream_) stream_->close();
 }
 
@@ -121,11 +121,8 @@ awaitable<client_call::failure> client_call::connect() {
   if (!numeric) {
     endpoints.emplace_back(address, url_.port);
   } else {
-    resolver_.emplace(on_);
-    const auto [ec, found] = co_await resolver_->async_resolve(url_.host, std::to_string(url_.port), as_value);
-    resolver_.reset();
-    if (ec || closed_) co_return failed(client_error_kind::resolve, ec);
-    for (const auto& entry : found) endpoints.push_back(entry.endpoint());
+    auto problem = co_await resolve(endpoints);
+    if (problem) co_return problem;
   }
   auto last = error_code();
   for (const auto& e : endpoints) {
@@ -137,6 +134,21 @@ awaitable<client_call::failure> client_call::connect() {
   if (last || closed_) co_return failed(client_error_kind::connect, last);
   stream_->get().set_option(tcp::no_delay(true), last);
   if (url_.encrypted) co_return co_await encrypt();
+  co_return std::nullopt;
+}
+
+awaitable<client_call::failure> client_call::resolve(std::vector<tcp::endpoint>& found) {
+  looking_ = std::make_shared<look_up>(on_);
+  looking_->resolver.async_resolve(url_.host, std::to_string(url_.port),
+                                   [in = looking_](const error_code& ec, const tcp::resolver::results_type& all) {
+                                     in->failed = ec;
+                                     for (const auto& entry : all) in->found.push_back(entry.endpoint());
+                                     in->over.cancel();
+                                   });
+  co_await looking_->over.async_wait(as_value);
+  const auto looked = std::exchange(looking_, {});
+  if (closed_ || looked->failed) co_return failed(client_error_kind::resolve, looked->failed);
+  found = std::move(looked->found);
   co_return std::nullopt;
 }
 

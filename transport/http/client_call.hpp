@@ -63,8 +63,18 @@ private:
   using parser = boost::beast::http::response_parser<passing_body>;
   using failure = std::optional<client_error>;
 
+  /// What the system says of a name. It does so in its own time and cannot be stopped: who waits for it may leave.
+  struct look_up {
+    explicit look_up(const executor& on) : resolver(on), over(on, timer::time_point::max()) {}
+    asio::ip::basic_resolver<tcp, executor> resolver;
+    timer over; ///< cancelled once there is an answer, or nobody waits for it any more
+    error_code failed;
+    std::vector<tcp::endpoint> found;
+  };
+
   awaitable<failure> run();
   awaitable<failure> connect();
+  awaitable<failure> resolve(std::vector<tcp::endpoint>& found);
   awaitable<failure> encrypt();
   awaitable<failure> exchange();
   awaitable<failure> read(parser& p, bool& reusable);
@@ -86,7 +96,7 @@ private:
   client_request request_;
   client_callbacks callbacks_;
   url url_;
-  std::optional<asio::ip::basic_resolver<tcp, executor>> resolver_;
+  std::shared_ptr<look_up> looking_;
   std::unique_ptr<client_stream> stream_;
   deadline deadline_;
   std::chrono::steady_clock::time_point total_at_ = std::chrono::steady_clock::time_point::max();

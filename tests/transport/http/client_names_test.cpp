@@ -1,0 +1,62 @@
+#include <godwit/transport/http/client.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include <dlfcn.h>
+#include <netdb.h>
+
+namespace godwit::transport::http::test {
+namespace {
+
+constexpr std::string_view slow_name = "slow.test";
+
+/// Nobody answers for `slow_name` until this is set.
+std::promise<void>* answered = nullptr;
+std::atomic<bool> given_up{false}; ///< or sooner
+
+} // namespace
+} // namespace godwit::transport::http::test
+
+// The system's, but for one name, whose servers are down.
+extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** result) {
+  using namespace godwit::transport::http::test;
+  if (node != nullptr && answered != nullptr && node == slow_name) {
+    answered->get_future().wait_for(std::chrono::seconds(30));
+    given_up = true;
+    return EAI_AGAIN;
+  }
+  static const auto systems = reinterpret_cast<decltype(&::getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+  return systems(node, service, hints, result);
+}
+
+namespace godwit::transport::http::test {
+
+TEST(HttpClientNames, ANameThatNobodyAnswersForEndsTheCallInItsTime) {
+  std::promise<void> answer;
+  answered = &answer;
+  {
+    client_settings settings;
+    settings.connect_timeout = std::chrono::milliseconds(50);
+    client c(settings);
+    client_request request;
+    request.url = "http://" + std::string(slow_name) + "/";
+    const auto result = c.fetch(std::move(request));
+    EXPECT_FALSE(given_up) << "the call waited for the look-up";
+    const auto* failed = std::get_if<client_error>(&result);
+    ASSERT_NE(failed, nullptr);
+    EXPECT_EQ(failed->kind, client_error_kind::timeout) << failed->message;
+    EXPECT_THAT(failed->message, testing::HasSubstr("could not connect in time"));
+    answer.set_value(); // the client waits for its look-up
+  }
+  answered = nullptr;
+}
+
+} // namespace godwit::transport::http::test
