@@ -249,6 +249,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     r.placing = false;
     release_followers(r);
     r.placed = now();
+    if (options_.on_dispatched) options_.on_dispatched(id, entry.instance);
     options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(), epoch.value());
     return true;
   }

@@ -181,6 +181,18 @@ std::optional<http::response> http_gate::without_key(const http::request& head) 
   return answer;
 }
 
+std::optional<http::response> http_gate::encoded(const http::request& head) const {
+  const auto encoding = head.fields.find("Content-Encoding");
+  if (!encoding || encoding->empty() || http::equal_without_case(*encoding, "identity")) return std::nullopt;
+  openai::api_error error;
+  error.status = 415;
+  error.message = "a body with Content-Encoding is not read; send it as it is";
+  auto answer = to_response(error);
+  answer.fields.add("Accept-Encoding", "identity");
+  share(head, answer.fields);
+  return answer;
+}
+
 void http_gate::handle(http::request request, std::shared_ptr<http::exchange> exchange) {
   if (!options_.cors_origins.empty()) {
     if (auto origin = allowed_origin(request); !origin.empty()) {

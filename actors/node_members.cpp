@@ -85,6 +85,11 @@ join_answer node::admit(const join_cluster& wish) {
   m.watch = monitor(m.member, [this, key = wish.key, who = wish.member](runtime::stop_reason why) {
     if (const auto* record = find_member(key); record != nullptr && record->member == who) remove(key, to_string(why));
   });
+  const auto same_name = [&](const auto& other) {
+    return other.member && other.key != wish.key && other.address == m.address;
+  };
+  if (std::ranges::any_of(members_, same_name))
+    options_.log.warning("there are two members called {}; give each its own --name", m.address);
   if (wish.key != own_key)
     options_.log.info("member {} joined with {} instances from id {}", m.address, m.instances, m.first.value());
   const auto answer = join_answer{m.first, m.generation_max};
@@ -117,7 +122,8 @@ void node::take_news(member_news& news) {
 void node::remove(std::uint64_t key, std::string_view why) {
   auto* m = find_member(key);
   if (m == nullptr || !m->member) return;
-  if (key != own_key) options_.log.warning("member {} is gone ({})", m->address, why);
+  if (key != own_key)
+    options_.log.warning("member {} with instances from id {} is gone ({})", m->address, m->first.value(), why);
   demonitor(m->watch);
   m->member = {};
   m->pairs.clear();

@@ -6,6 +6,7 @@
 #include "main/bench_server.hpp"
 #include "main/bench_workload.hpp"
 #include "main/load_generator.hpp"
+#include "main/output_file.hpp"
 #include "main/request_flags.hpp"
 #include "main/signals.hpp"
 
@@ -113,6 +114,8 @@ int run_bench(const bench_options& options, std::ostream& out, std::ostream& pro
   const auto asked =
       std::function<bool()>([&stopped, heard = false]() mutable { return heard = heard || (stopped && stopped()); });
   if (const auto wrong = check(options)) return fail(progress, *wrong);
+  if (same_file(options.save, options.trace))
+    return fail(progress, {2, "--trace and --save name the same file, " + options.save});
   auto plan = plan_workload(options);
   if (!plan) return fail(progress, plan.error());
   allow_many_sockets();
@@ -128,6 +131,7 @@ int run_bench(const bench_options& options, std::ostream& out, std::ostream& pro
   auto setup = bench_setup{};
   const auto context = options.context > 0 ? options.context : server->context;
   if (context >= 2) setup.shortened = workload::clamp_to_context(plan->requests, context);
+  setup.skipped = plan->skipped;
   setup.url = server->base;
   setup.model = server->model;
   setup.endpoint = options.endpoint;
@@ -202,6 +206,7 @@ void add_bench_command(CLI::App& app, command_result& result) {
   command->add_option("--vocabulary", options->vocabulary, "Prompt ids lie below this; default: ids 10 to 249")
       ->type_name("IDS");
   command->add_option("--seed", options->seed, "Of arrivals, lengths and prompts")
+      ->check(CLI::NonNegativeNumber)
       ->type_name("N")
       ->capture_default_str();
   command

@@ -80,6 +80,8 @@ std::string to_table(const bench_setup& setup, const bench_report& report) {
   if (!report.errors.empty()) out += '\n';
   if (setup.shortened > 0)
     out += fmt::format("\nnote: {} requests were shortened to the model's context\n", setup.shortened);
+  if (setup.skipped > 0)
+    out += fmt::format("\nnote: {} lines of the trace name no tokens, and were left out\n", setup.skipped);
   if (report.other_lengths > 0)
     out += fmt::format("\nnote: {} answers were not as long as asked for\n", report.other_lengths);
   if (report.usage_missing > 0)
@@ -117,6 +119,7 @@ std::string to_json(const bench_setup& setup, const bench_report& report) {
       {"failed", report.failed},
       {"unfinished", report.unfinished},
       {"shortened", setup.shortened},
+      {"skipped", setup.skipped},
       {"duration_s", report.duration_s},
       {"prompt_tokens", report.prompt_tokens},
       {"answer_tokens", report.answer_tokens},

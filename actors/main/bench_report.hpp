@@ -27,6 +27,7 @@ struct bench_setup {
   std::uint64_t seed = 0;
   std::string priority;      ///< the execution priority that requests of priority 1 asked for; empty: none
   std::size_t shortened = 0; ///< requests cut to the context
+  std::size_t skipped = 0;   ///< lines of the trace that name no tokens
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;
 };

@@ -6,12 +6,15 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace godwit::main {
@@ -26,16 +29,33 @@ constexpr std::size_t requests_default = 100;
 constexpr std::string_view lengths_default = "short";
 constexpr std::uintmax_t trace_bytes_max = 2ULL << 30U;
 
+constexpr const char* too_large = "it is larger than 2 GiB; cut it";
+
+/// A pipe, or a device: nobody knows how much there is.
+template <class Failed> expected<std::string, bench_error> read_stream(std::istream& in, const Failed& failed) {
+  std::string text;
+  std::array<char, 1 << 16> part{};
+  while (in.read(part.data(), part.size()), in.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() > trace_bytes_max) return failed(too_large);
+  }
+  if (in.bad()) return failed("it cannot be read to its end");
+  return text;
+}
+
 expected<std::string, bench_error> read_file(const std::string& path) {
   const auto failed = [&](const std::string& why) {
     return unexpected(bench_error{1, "cannot read the trace " + path + ": " + why});
   };
   auto ec = std::error_code{};
   if (std::filesystem::is_directory(path, ec)) return failed("it is a directory");
+  auto in = std::ifstream(path, std::ios::binary);
+  if (!in) return failed(std::generic_category().message(errno));
+  if (const auto kind = std::filesystem::status(path, ec); std::filesystem::exists(kind) && !is_regular_file(kind))
+    return read_stream(in, failed);
   const auto size = std::filesystem::file_size(path, ec);
   if (ec) return failed(ec.message());
-  if (size > trace_bytes_max) return failed("it is larger than 2 GiB; cut it");
-  auto in = std::ifstream(path, std::ios::binary);
+  if (size > trace_bytes_max) return failed(too_large);
   auto text = std::string(static_cast<std::size_t>(size), '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(size)))
     return failed("it cannot be opened or is shorter than it was");
@@ -55,13 +75,13 @@ std::string describe(const workload::arrival_process& process) {
   return fmt::format("Gamma with CV {:g}, {:g} requests/s", process.cv, process.rate);
 }
 
-expected<std::vector<workload::workload_request>, bench_error> read_requests(const bench_options& options) {
+expected<workload::trace, bench_error> read_requests(const bench_options& options) {
   const auto text = read_file(options.trace);
   if (!text) return unexpected(text.error());
   auto limits = workload::trace_limits{};
   if (options.requests > 0) limits.requests_max = options.requests;
   auto read = workload::read_trace(*text, limits);
-  if (read) return std::move(read->requests);
+  if (read) return std::move(*read);
   return unexpected(bench_error{1, read.error().line == 0 ? options.trace + ": " + read.error().message
                                                           : read.error().text(options.trace)});
 }
@@ -101,9 +121,10 @@ expected<bench_workload, bench_error> plan(const bench_options& options) {
   if (options.trace.empty()) {
     out.requests.resize(options.requests > 0 ? options.requests : requests_default);
   } else {
-    auto requests = read_requests(options);
-    if (!requests) return unexpected(requests.error());
-    out.requests = std::move(*requests);
+    auto read = read_requests(options);
+    if (!read) return unexpected(read.error());
+    out.requests = std::move(read->requests);
+    out.skipped = read->skipped;
     out.name = "trace " + trace;
   }
   if (!options.lengths.empty() || options.trace.empty()) {

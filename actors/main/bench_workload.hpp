@@ -16,8 +16,9 @@ struct bench_workload {
   std::vector<protocols::workload::workload_request> requests;
   std::string name;
   std::string arrivals;
-  bool scheduled = false; ///< the requests have times of their own: not all at once
-  std::string priority;   ///< the execution priority that requests of priority 1 ask for; empty: none do
+  bool scheduled = false;  ///< the requests have times of their own: not all at once
+  std::size_t skipped = 0; ///< lines of the trace that name no tokens
+  std::string priority;    ///< the execution priority that requests of priority 1 ask for; empty: none do
 };
 
 /// One line for the user: exit code 2 where the options are wrong, 1 where a file cannot be used.

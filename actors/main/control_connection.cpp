@@ -60,8 +60,10 @@ int control_connection::connect(const control_place& place) {
 
 control_connection::~control_connection() = default;
 
-void control_connection::silent(const std::string& why) {
-  std::cerr << "godwit: " << address_ << " does not answer: " << why << '\n';
+void control_connection::silent(const runtime::async::error& why) {
+  const bool lost = why.code == runtime::async::error_code::down;
+  std::cerr << "godwit: " << address_ << " does not answer: " << (lost ? "the connection is lost" : why.message)
+            << '\n';
   exit_code_ = 1;
 }
 

@@ -38,17 +38,18 @@ public:
   control_connection(const control_connection&) = delete;
   control_connection& operator=(const control_connection&) = delete;
 
-  /// Empty when the head cannot be reached or says nothing in time.
+  /// Empty when the head cannot be reached or says nothing in time. `quiet`: nothing is said of that, and it is no end.
   template <class Message>
-  [[nodiscard]] auto ask(Message message, std::chrono::nanoseconds timeout = std::chrono::seconds(10)) {
+  [[nodiscard]] auto ask(Message message, std::chrono::nanoseconds timeout = std::chrono::seconds(10),
+                         bool quiet = false) {
     using reply = typename actors::node_interface::template reply_of<Message>;
     std::optional<reply> out;
     if (!node_) return out;
     auto answer = system_->ask(node_, timeout, std::move(message));
     if (answer)
       out = std::move(*answer);
-    else
-      silent(answer.error().message);
+    else if (!quiet)
+      silent(answer.error());
     return out;
   }
   /// 0: nothing has failed; 1: the head is not there; 2: its address is none, or the files of TLS cannot be used.
@@ -56,7 +57,7 @@ public:
 
 private:
   int connect(const control_place& place);
-  void silent(const std::string& why);
+  void silent(const runtime::async::error& why);
   std::string address_;
   std::unique_ptr<runtime::actor_system> system_;
   runtime::handle<actors::node_interface> node_;

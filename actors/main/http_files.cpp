@@ -13,6 +13,11 @@ namespace {
 
 constexpr std::streamsize keys_bytes_max = 1024 * 1024;
 
+bool is_folder(const std::string& path) {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 /// Differs when a file was written, replaced, or its link leads elsewhere.
 std::string state_of(const std::vector<std::string>& paths) {
   std::string out;
@@ -54,7 +59,7 @@ http_files::~http_files() {
 std::optional<start_error> http_files::start(std::chrono::milliseconds look_every) {
   for (auto& one : watched_) {
     one.state = state_of(one.paths);
-    if (auto wrong = one.read()) return start_error{std::move(*wrong)};
+    if (auto wrong = one.read()) return start_error{std::move(*wrong), 2};
   }
   if (!watched_.empty()) thread_ = std::thread([this, look_every] { watch(look_every); });
   return std::nullopt;
@@ -62,7 +67,7 @@ std::optional<start_error> http_files::start(std::chrono::milliseconds look_ever
 
 std::optional<std::string> http_files::read_keys(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return "cannot read the API keys of " + path;
+  if (!in || is_folder(path)) return "cannot read the API keys of " + path;
   std::string text;
   text.resize(static_cast<std::size_t>(keys_bytes_max) + 1);
   in.read(text.data(), keys_bytes_max + 1);

@@ -1,5 +1,7 @@
 #include "main/http_parts.hpp"
 
+#include "main/parts.hpp"
+
 #include <godwit/actors/openai_edge.hpp>
 
 #include <chrono>
@@ -21,7 +23,7 @@ public:
     const std::lock_guard lock(mutex_);
     const auto now = std::chrono::steady_clock::now();
     if (now - began_ >= std::chrono::seconds(1)) {
-      if (unsaid_ > 0) log_.warning("closed {} more connections whose clients do not read", unsaid_);
+      if (unsaid_ > 0) log_.warning("closed {} more connections", unsaid_);
       began_ = now;
       said_ = unsaid_ = 0;
     }
@@ -43,13 +45,14 @@ private:
 } // namespace
 
 http::server_settings make_http_settings(const serve_settings& s, const runtime::log::logger& log) {
+  const auto possible = allow_connections(s.http.connections_max, "http.connections_max", log);
   http::server_settings out;
   out.threads = s.http.threads;
   out.header_bytes_max = s.http.header_bytes_max;
   out.body_bytes_max = s.http.body_bytes_max;
   out.bodies_bytes_max = s.http.bodies_bytes_max;
   out.queued_bytes_max = s.http.queued_bytes_max;
-  out.connections_max = s.http.connections_max;
+  out.connections_max = possible;
   out.connections_per_address_max = s.http.connections_per_address_max;
   out.header_timeout = s.http.header_timeout;
   out.body_timeout = s.http.body_timeout;

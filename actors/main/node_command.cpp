@@ -68,30 +68,30 @@ int run_node(node_command_options& options) {
   auto log = open_log(settings);
   if (!log) return fail(log.error(), 2);
   stop.on_hangup([&log] { reopen_log(*log); });
-  if (const auto& file = settings.runtime.ready_file; !file.empty() && !may_be_written(file))
-    return fail("runtime.ready_file: cannot write '" + file + "'", 2);
+  if (const auto& file = settings.runtime.ready_file; !file.empty())
+    if (const auto why = why_not_writable(file))
+      return fail("runtime.ready_file: cannot write '" + file + "': " + *why, 2);
   ready_file ready(settings.runtime.ready_file, *log);
   auto model = open_served_model(options.settings.model);
-  if (!model) return fail(model.error().line, 1);
+  if (!model) return fail(model.error().line, model.error().exit_code);
   auto device = choose_device(settings, log->component("device"));
   if (!device) return fail(device.error().line, 1);
   tracing records(settings, {"node", process_name(settings), options.settings.model}, log->component("trace"));
   auto started = member_process::start(settings, *head, std::move(*model), *log, &records, std::move(*device));
-  if (!started) return fail(started.error().line, 1);
+  if (!started) return fail(started.error().line, started.error().exit_code);
   auto node = std::move(*started);
   const auto told_to_stop = [&] { return stop.received(); };
-  bool stopped = false;
+  int code = 0; // told to stop
   const auto failed = [&](const std::optional<start_error>& error) {
     if (!error) return false;
-    stopped = error->line.empty();
-    if (!stopped) std::cerr << "godwit: " << error->line << '\n';
+    if (!error->line.empty()) code = fail(error->line, error->exit_code);
     return true;
   };
-  if (failed(node->wait_joined(told_to_stop))) return stopped ? 0 : 1;
+  if (failed(node->wait_joined(told_to_stop))) return code;
   std::cout << "joined " << options.join << " as " << ids(node->state(), settings.instances.count) << std::endl;
   if (failed(node->wait_ready(told_to_stop))) {
     node->leave();
-    return stopped ? 0 : 1;
+    return code;
   }
   std::cout << "ready" << std::endl;
   for (; !stop.received(); std::this_thread::sleep_for(std::chrono::milliseconds(50)))

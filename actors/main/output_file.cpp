@@ -1,6 +1,8 @@
 #include "main/output_file.hpp"
 
+#include <cerrno>
 #include <filesystem>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,11 +10,53 @@
 
 namespace godwit::main {
 
-bool may_be_written(const std::string& path) {
+namespace {
+
+std::string in_words(int error) { return std::generic_category().message(error); }
+
+/// Where links lead, though what they name may not be there.
+std::filesystem::path target_of(std::filesystem::path path) {
+  constexpr int links_max = 40; // as Linux follows
+  std::error_code failure;
+  for (int i = 0; i < links_max && std::filesystem::is_symlink(path, failure); ++i) {
+    const auto next = std::filesystem::read_symlink(path, failure);
+    if (failure) break;
+    path = path.parent_path() / next;
+  }
+  return path;
+}
+
+} // namespace
+
+std::optional<std::string> why_not_writable(const std::string& path) {
   struct stat about {};
-  if (::stat(path.c_str(), &about) == 0) return !S_ISDIR(about.st_mode) && ::access(path.c_str(), W_OK) == 0;
-  const auto folder = std::filesystem::path(path).parent_path();
-  return ::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
+  if (::stat(path.c_str(), &about) == 0) {
+    if (S_ISDIR(about.st_mode)) return "it is a folder";
+    if (::access(path.c_str(), W_OK) != 0) return in_words(errno);
+    return std::nullopt;
+  }
+  const auto target = target_of(path);
+  const auto folder = target.parent_path();
+  if (!folder.empty() && ::stat(folder.c_str(), &about) != 0 && errno == ENOENT)
+    return "there is no folder " + folder.string();
+  const int made = ::open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made < 0) return in_words(errno);
+  ::close(made);
+  ::unlink(target.c_str());
+  return std::nullopt;
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code failure;
+  if (a.empty() || b.empty()) return false;
+  const auto there = std::filesystem::status(a, failure);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) return false;
+  if (std::filesystem::equivalent(a, b, failure)) return true;
+  const auto whole = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(target_of(path)), failure);
+  };
+  const auto full = whole(a);
+  return !failure && full == whole(b) && !failure;
 }
 
 void keep_private(const std::string& path) {

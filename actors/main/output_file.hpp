@@ -1,12 +1,18 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 /// Files that commands write for their users.
 namespace godwit::main {
 
-/// Whether it looks as if the file could be written, without touching it: better before the work than after it.
-[[nodiscard]] bool may_be_written(const std::string& path);
+/// Why the file cannot be written, in some words; nothing where it can. Better before the work than after it. What is
+/// there is not touched, and nothing is left where nothing was.
+[[nodiscard]] std::optional<std::string> why_not_writable(const std::string& path);
+
+/// Whether one would overwrite the other, also where a link leads from one to the other, there or not. Of devices and
+/// pipes nobody expects otherwise, so they are not.
+[[nodiscard]] bool same_file(const std::string& a, const std::string& b);
 
 /// Makes the file, or takes it from others than its owner: a recording may hold prompts, and so does what is made of
 /// it.

@@ -9,10 +9,12 @@
 #include <godwit/transport/tls/gate.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -29,7 +31,7 @@ protocols::expected<gpu::model::model_directory, start_error> open_served_model(
     return std::move(*model);
   }
   auto model = gpu::model::open_model(std::filesystem::path(directory));
-  if (!model) return protocols::unexpected(start_error{model.error().what()});
+  if (!model) return protocols::unexpected(start_error{model.error().what(), 2});
   return std::move(*model);
 }
 
@@ -40,10 +42,16 @@ open_chat_template(const serve_settings& settings, const gpu::model::model_direc
   chat_template::source from;
   from.tokens = model.special_tokens;
   if (!path.empty()) {
+    const auto wrong = [&](const std::string& why) {
+      return protocols::unexpected(start_error{"cannot read the chat template '" + path + "': " + why, 2});
+    };
+    std::error_code failure;
+    if (std::filesystem::is_directory(path, failure)) return wrong("it is a folder");
+    errno = 0;
     std::ifstream in(path, std::ios::binary);
+    if (!in) return wrong(std::generic_category().message(errno));
     from.text.assign(std::istreambuf_iterator<char>(in), {});
-    if (!in || from.text.empty())
-      return protocols::unexpected(start_error{"cannot read the chat template '" + path + "'"});
+    if (!in || from.text.empty()) return wrong("there is nothing in it");
   } else if (model.chat_template) {
     from.text = *model.chat_template;
     from.for_tools = model.tool_template;
@@ -53,7 +61,7 @@ open_chat_template(const serve_settings& settings, const gpu::model::model_direc
   auto compiled = chat_template::compile(std::move(from));
   if (!compiled)
     return protocols::unexpected(
-        start_error{(path.empty() ? "model '" + model.name + "'" : "'" + path + "'") + ": " + compiled.error()});
+        start_error{(path.empty() ? "model '" + model.name + "'" : "'" + path + "'") + ": " + compiled.error(), 2});
   return std::make_shared<const chat_template>(*std::move(compiled));
 }
 
@@ -69,11 +77,16 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
         start_error{"the model's context length of " + std::to_string(length) + " is too small"});
   if (auto wrong = gpu::tensor_parallel::refuse_degree(model.configuration, settings.instances.tensor_parallel);
       !wrong.empty())
-    return protocols::unexpected(start_error{"--tensor-parallel: " + wrong});
+    return protocols::unexpected(start_error{"--tensor-parallel: " + wrong, 2});
+  const auto longest = model.configuration.positions_max;
+  if (const auto wanted = settings.model.context_max; wanted > longest)
+    return protocols::unexpected(start_error{"--model-context-max " + std::to_string(wanted) +
+                                                 ": the model was made for " + std::to_string(longest) + " tokens",
+                                             2});
   const bool cuda = settings.instances.device == device_choice::cuda;
   if (cuda && settings.instances.kv_type == kv_choice::f32)
     return protocols::unexpected(
-        start_error{"instances.kv_type f32 is for --device cpu; a GPU keeps KV as the weights"});
+        start_error{"instances.kv_type f32 is for --device cpu; a GPU keeps KV as the weights", 2});
   try {
     auto kv =
         cuda ? gpu::cuda::kv_geometry_of(model.configuration, *model.tensors)
@@ -156,7 +169,7 @@ make_gate(const serve_settings& settings, const runtime::log::logger& log) {
   auto gate =
       transport::tls::make_gate({files.tls_cert, files.tls_key, files.tls_ca},
                                 [to = log.component("node")](std::string_view text) { to.warning("{}", text); });
-  if (!gate) return protocols::unexpected(start_error{"cluster.tls_*: " + gate.error().message});
+  if (!gate) return protocols::unexpected(start_error{"cluster.tls_*: " + gate.error().message, 2});
   return std::move(*gate);
 }
 
@@ -182,21 +195,27 @@ std::optional<start_error> check_memory(const protocols::instance_status& instan
   const auto tokens = std::uint64_t{instance.load.blocks_total} * protocols::tokens_per_block;
   if (instance.state != protocols::instance_state::ready || tokens >= context_length) return std::nullopt;
   return start_error{"the KV cache of an instance holds " + std::to_string(tokens) +
-                     " tokens, less than one request of the model's context of " + std::to_string(context_length) +
-                     "; raise --kv-bytes or set --model-context-max " + std::to_string(tokens)};
+                         " tokens, less than one request of the model's context of " + std::to_string(context_length) +
+                         "; raise --kv-bytes or set --model-context-max " + std::to_string(tokens),
+                     2};
 }
 
-void allow_connections(std::uint32_t connections, std::string_view whose, const runtime::log::logger& log) {
-  constexpr rlim_t others = 256; // files of the model, of the log, ...
+std::uint32_t allow_connections(std::uint32_t connections, std::string_view whose, const runtime::log::logger& log) {
+  constexpr rlim_t others = 256; // files of the model, of the log, members, commands, ...
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return connections;
   if (limit.rlim_cur < limit.rlim_max) {
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
     ::getrlimit(RLIMIT_NOFILE, &limit);
   }
-  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < connections + others)
-    log.warning("this process may have {} files open, which is less than {} need", limit.rlim_cur, whose);
+  if (limit.rlim_cur == RLIM_INFINITY) return connections;
+  const auto possible = limit.rlim_cur > 2 * others ? limit.rlim_cur - others : std::max<rlim_t>(limit.rlim_cur / 2, 1);
+  if (possible >= connections) return connections;
+  log.warning(
+      "this process may have {} files open: {} is {}, and it can be {}; raise the limit (ulimit -n, LimitNOFILE)",
+      limit.rlim_cur, whose, connections, possible);
+  return static_cast<std::uint32_t>(possible);
 }
 
 } // namespace godwit::main

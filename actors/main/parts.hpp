@@ -74,8 +74,9 @@ make_gate(const serve_settings& settings, const runtime::log::logger& log);
 [[nodiscard]] std::optional<start_error> check_memory(const protocols::instance_status& instance,
                                                       std::uint32_t context_length);
 
-/// Raises what the process may have open to what the system allows it, and warns where that is less than the
-/// connections that it is to hold. `whose` is for that line.
-void allow_connections(std::uint32_t connections, std::string_view whose, const runtime::log::logger& log);
+/// Raises what the process may have open to what the system allows it. Returns how many of the connections that it is
+/// to hold it can have, beside its files and its cluster's connections; warns where that is less. `whose` is for that
+/// line.
+std::uint32_t allow_connections(std::uint32_t connections, std::string_view whose, const runtime::log::logger& log);
 
 } // namespace godwit::main

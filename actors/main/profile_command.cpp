@@ -204,19 +204,32 @@ double step_ms(const sim::latency_model& model, step_shape::part part) {
 
 } // namespace
 
+/// With less there is hardly a step that follows another one.
+constexpr std::uint32_t context_least = 64;
+
 int measure_profile(const profile_options& options, std::ostream& out, std::ostream& errors) {
   const auto fail = [&](const std::string& why) {
     errors << "godwit: " << why << '\n';
     return 1;
   };
-  if (options.device != "cpu" && options.device != "auto") {
-    fail("--device " + options.device + ": it is the CPU that can be measured; use --device cpu");
+  const auto usage = [&](const std::string& why) {
+    fail(why);
     return 2;
-  }
+  };
+  if (options.device != "cpu" && options.device != "auto")
+    return usage("--device " + options.device + ": it is the CPU that can be measured; use --device cpu");
+  if (!(options.temperature >= 0.0F && options.temperature <= 2.0F))
+    return usage("--temperature: expected a number from 0 to 2");
+  if (const auto most = gpu::cpu::usable_threads(); options.threads > most)
+    return usage(fmt::format("--threads {}: this process may use {}", options.threads, most));
+  if (options.context_max != 0 && options.context_max < context_least)
+    return usage(fmt::format("--context {}: expected at least {} tokens, or 0 for the model's own", options.context_max,
+                             context_least));
   const auto model = open_served_model(options.model);
   if (!model) return fail(model.error().line);
   // Before the minute of measuring, not after it.
-  if (!options.output.empty() && !may_be_written(options.output)) return fail(options.output + " cannot be written");
+  if (const auto& file = options.output; !file.empty())
+    if (const auto why = why_not_writable(file)) return fail("cannot write " + file + ": " + *why);
   try {
     const auto measured = measure(options, *model);
     out << (options.json ? json_of(measured) : table_of(measured));
@@ -234,13 +247,16 @@ int measure_profile(const profile_options& options, std::ostream& out, std::ostr
 }
 
 void list_profiles(std::ostream& out) {
-  out << fmt::format("{:<18} {:<28} {:>10} {:>12} {:>15}\n", "name", "device", "KV tokens", "decode (ms)",
+  const auto names = sim::profile_names();
+  std::size_t width = 0;
+  for (const auto& name : names) width = std::max(width, name.size());
+  out << fmt::format("{:<{}} {:<28} {:>10} {:>12} {:>15}\n", "name", width, "device", "KV tokens", "decode (ms)",
                      "prefill (ms)");
-  for (const auto& name : sim::profile_names()) {
+  for (const auto& name : names) {
     const auto opened = sim::open_profile(name);
     if (!opened) continue; // a test opens all of them
     const sim::latency_model model(*opened);
-    out << fmt::format("{:<18} {:<28} {:>10} {:>12.2f} {:>15.2f}\n", name, opened->device,
+    out << fmt::format("{:<{}} {:<28} {:>10} {:>12.2f} {:>15.2f}\n", name, width, opened->device,
                        std::uint64_t{opened->kv_blocks} * protocols::tokens_per_block,
                        step_ms(model, {8, 999, 1, true}), step_ms(model, {1, 0, 1000, true}));
   }

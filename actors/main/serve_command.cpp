@@ -51,15 +51,16 @@ int serve(command_settings& options) {
     return 2;
   }
   stop.on_hangup([&log] { reopen_log(*log); });
-  if (const auto& file = settings.runtime.ready_file; !file.empty() && !may_be_written(file)) {
-    std::cerr << "godwit: runtime.ready_file: cannot write '" << file << "'\n";
-    return 2;
-  }
+  if (const auto& file = settings.runtime.ready_file; !file.empty())
+    if (const auto why = why_not_writable(file)) {
+      std::cerr << "godwit: runtime.ready_file: cannot write '" << file << "': " << *why << '\n';
+      return 2;
+    }
   ready_file ready(settings.runtime.ready_file, *log);
   auto model = open_served_model(options.model);
   if (!model) {
     std::cerr << "godwit: " << model.error().line << '\n';
-    return 1;
+    return model.error().exit_code;
   }
   auto device = choose_device(settings, log->component("device"));
   if (!device) {
@@ -72,7 +73,7 @@ int serve(command_settings& options) {
                                 std::move(*device));
   if (!started) {
     std::cerr << "godwit: " << started.error().line << '\n';
-    return 1;
+    return started.error().exit_code;
   }
   auto node = std::move(*started);
   std::cout << "listening on " << node->url() << std::endl;
@@ -80,7 +81,7 @@ int serve(command_settings& options) {
   if (const auto error = node->wait_ready([&] { return stop.received(); })) {
     if (error->line.empty()) return 0; // told to stop before it was ready
     std::cerr << "godwit: " << error->line << '\n';
-    return 1;
+    return error->exit_code;
   }
   if (settings.instances.count == 0)
     std::cout << "ready for members: godwit node --join " << node->advertised() << std::endl;

@@ -84,7 +84,8 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
   auto server_settings = make_http_settings(settings_, log_.component("http"));
   server_settings.on_head =
       [gate = gate_.get()](const transport::http::request& head) -> std::optional<transport::http::response> {
-    return gate->without_key(head);
+    if (auto refused = gate->without_key(head)) return refused;
+    return gate->encoded(head);
   };
   server_settings.on_own_answer = [gate = gate_.get()](const transport::http::request& head,
                                                        transport::http::headers& of_answer) {
@@ -170,16 +171,14 @@ serving::start(const serve_settings& settings, gpu::model::model_directory model
 
 std::optional<start_error> serving::open_ports() {
   const auto http = parse_endpoint(settings_.http.listen);
-  if (!http) return start_error{"http.listen: '" + settings_.http.listen + "' is not HOST:PORT"};
+  if (!http) return start_error{"http.listen: '" + settings_.http.listen + "' is not HOST:PORT", 2};
   host_ = http->host;
   if (auto error = files_->start()) return error;
-  allow_connections(settings_.http.connections_max,
-                    "http.connections_max = " + std::to_string(settings_.http.connections_max), log_.component("http"));
   if (const auto error = server_->listen(http->host, http->port))
     return start_error{error->message + (error->in_use ? "; choose another with --listen HOST:PORT" : "")};
   if (settings_.control.listen.empty()) return std::nullopt;
   const auto control = parse_endpoint(settings_.control.listen);
-  if (!control) return start_error{"control.listen: '" + settings_.control.listen + "' is not HOST:PORT"};
+  if (!control) return start_error{"control.listen: '" + settings_.control.listen + "' is not HOST:PORT", 2};
   const auto port = system_->publish(cluster_->node(), control->host, control->port);
   if (!port)
     return start_error{"cannot open the control port " + settings_.control.listen + ": " + port.error().message +

@@ -2,15 +2,21 @@
 
 #include "main/huge_heap.hpp"
 #include "main/request_flags.hpp"
+#include "main/signals.hpp"
 #include "main/sim_policy.hpp"
 
 #include <godwit/gpu/sim/profile.hpp>
 #include <godwit/runtime/config/command_line.hpp>
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <string_view>
+
+#include <unistd.h>
 
 namespace godwit::main {
 
@@ -21,7 +27,6 @@ struct sim_flags {
   sim_options options;
   runtime::config::registry registry;
   runtime::config::problems problems;
-  std::string config_file;
 
   sim_flags() {
     options.settings = sim_defaults();
@@ -54,8 +59,8 @@ bool simulated(const runtime::config::setting& s) {
 }
 
 bool sim_flags::gather() {
-  if (!config_file.empty()) {
-    const auto found = registry.load_file(config_file);
+  if (const auto& file = options.config_file; !file.empty()) {
+    const auto found = registry.load_file(file);
     problems.insert(problems.end(), found.begin(), found.end());
   }
   if (problems.empty()) problems = registry.validate();
@@ -84,6 +89,7 @@ void add_workload_flags(CLI::App& command, bench_options& load) {
       ->type_name("FACTOR")
       ->capture_default_str();
   command.add_option("--seed", load.seed, "Of arrivals, lengths, prompts and the order of events")
+      ->check(CLI::NonNegativeNumber)
       ->type_name("N")
       ->capture_default_str();
   command
@@ -92,6 +98,31 @@ void add_workload_flags(CLI::App& command, bench_options& load) {
       ->type_name("NAME=SHARE");
   command.add_option("--slo-ttft", load.ttft_ms, "Objective for goodput: time to the first token")->type_name("MS");
   command.add_option("--slo-tpot", load.tpot_ms, "Objective for goodput: time per token after it")->type_name("MS");
+}
+
+/// Ends the run at the first SIGINT or SIGTERM, and tells somebody who looks on how far it is.
+class listener {
+public:
+  bool operator()(const actors::sim::run_progress& at) {
+    if (stop_.received()) return false;
+    const auto now = clock::now();
+    if (!seen_ || now - told_ < std::chrono::seconds(5)) return true;
+    told_ = now;
+    std::cerr << fmt::format("{:.0f} virtual s, {} requests ended, {} open\n", static_cast<double>(at.time_ns) * 1e-9,
+                             at.ended, at.submitted - at.ended);
+    return true;
+  }
+
+private:
+  using clock = std::chrono::steady_clock;
+  signals stop_;
+  const bool seen_ = ::isatty(STDERR_FILENO) == 1;
+  clock::time_point told_ = clock::now();
+};
+
+int run_and_listen(const sim_options& options) {
+  const auto listens = std::make_shared<listener>();
+  return run_sim(options, std::cout, std::cerr, [listens](const auto& at) { return (*listens)(at); });
 }
 
 } // namespace
@@ -127,7 +158,7 @@ void add_sim_command(CLI::App& app, command_result& result) {
   command->add_option("--svg", o.svg, "Write plots")->type_name("DIR");
   command->add_option("--record", o.record, "Record every message, for godwit trace (--trace-level content: whole)")
       ->type_name("FILE");
-  command->add_option("--config", f->config_file, "TOML file with settings; those of a simulation are used")
+  command->add_option("--config", o.config_file, "TOML file with settings; those of a simulation are used")
       ->type_name("FILE");
   declare(f->registry, o.settings);
   runtime::config::bind(f->registry, *command, f->problems, simulated);
@@ -137,7 +168,7 @@ void add_sim_command(CLI::App& app, command_result& result) {
     f->options.policy_told = command->count("--policy") > 0;
     result.run = [f] {
       use_huge_pages();
-      return f->gather() ? run_sim(f->options, std::cout, std::cerr) : 2;
+      return f->gather() ? run_and_listen(f->options) : 2;
     };
   });
 }

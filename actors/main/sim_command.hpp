@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -25,7 +26,8 @@ struct sim_options {
   bool policy_told = false;    ///< --policy was given
   bool migration_told = false; ///< the settings say which requests migrate, and not the policy
   std::string profile = "llama-7b-a10";
-  bench_options load; ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives
+  std::string config_file; ///< that the settings were read from; empty: none
+  bench_options load;      ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives
   std::optional<std::string> faults; ///< what goes wrong, and when
   serve_settings settings;
   std::vector<std::pair<std::string, std::string>> changed; ///< settings that are not the defaults, for the report
@@ -41,8 +43,10 @@ struct sim_options {
 /// large portions, as suits a device that copies beside its computing.
 [[nodiscard]] serve_settings sim_defaults();
 
-/// Simulates and reports. The exit code: 0 where every request was answered.
-[[nodiscard]] int run_sim(const sim_options& options, std::ostream& out, std::ostream& err);
+/// Simulates and reports. The exit code: 0 where every request was answered. `goes_on` is asked now and then; once it
+/// says no, the run ends there, and what there is of it is reported.
+[[nodiscard]] int run_sim(const sim_options& options, std::ostream& out, std::ostream& err,
+                          std::function<bool(const actors::sim::run_progress&)> goes_on = {});
 
 void add_sim_command(CLI::App& app, command_result& result);
 

@@ -44,6 +44,7 @@ json::object object_of(const sim_setup& s) {
           {"seed", s.seed},
           {"priority", s.priority.empty() ? json::value(nullptr) : json::value(s.priority)},
           {"shortened", s.shortened},
+          {"skipped", s.skipped},
           {"slo_ttft_ms", value_of(s.ttft_ms)},
           {"slo_tpot_ms", value_of(s.tpot_ms)},
           {"settings", std::move(settings)}};
@@ -76,7 +77,9 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   for (const auto& [name, text] : setup.settings) out += fmt::format("{} = {}\n", name, text);
   out += fmt::format("{} of {} requests answered", r.answered, r.requests);
   if (!r.failed.empty()) out += ", failed: " + list(r.failed);
-  if (r.unfinished > 0) out += fmt::format(", {} unfinished: the cluster hangs", r.unfinished);
+  if (r.unfinished > 0)
+    out += fmt::format(", {} unfinished: {}", r.unfinished,
+                       r.interrupted ? "the run was interrupted" : "the cluster hangs");
   out += fmt::format(", in {:.1f} virtual s\n\n", r.duration_s);
 
   out += fmt::format("{:<20}{:>11} {:>11} {:>11} {:>11} {:>11}  {:>9}\n", "latency (ms)", "mean", "P50", "P90", "P99",
@@ -111,6 +114,8 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   if (setup.shortened > 0)
     out +=
         fmt::format("\nnote: {} requests were shortened to the context of {} tokens\n", setup.shortened, setup.context);
+  if (setup.skipped > 0)
+    out += fmt::format("\nnote: {} lines of the trace name no tokens, and were left out\n", setup.skipped);
   return out;
 }
 
@@ -154,6 +159,7 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
   out["instances"] = json::object{{"mean", r.instances}, {"max", r.instances_max}, {"instance_seconds", r.instance_s}};
   out["slo_attainment"] = r.attainment;
   out["goodput_requests_per_s"] = r.goodput;
+  if (r.interrupted) out["interrupted"] = true;
   if (r.faults) {
     out["setup"].as_object()["faults"] = setup.faults;
     out["faults"] = to_object(*r.faults);

@@ -88,6 +88,7 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
     out.levels[1].name = setup.priority;
   }
   out.requests = run.requests.size();
+  out.interrupted = run.interrupted;
   for (const auto& r : run.requests) {
     const auto level = static_cast<std::size_t>(r.priority > 0 ? 1 : 0);
     all.add(setup, r);

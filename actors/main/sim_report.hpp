@@ -5,6 +5,7 @@
 
 #include <godwit/actors/sim/simulation.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -32,6 +33,7 @@ struct sim_setup {
   std::string first_level = "normal"; ///< the execution priority of the others
   std::string priority;               ///< the execution priority of requests of priority 1; empty: there are none
   std::size_t shortened = 0;
+  std::size_t skipped = 0; ///< lines of the trace that name no tokens
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;
   std::vector<std::pair<std::string, std::string>> settings; ///< that are not the defaults
@@ -59,6 +61,7 @@ struct sim_report {
   std::size_t requests = 0;
   std::size_t answered = 0;
   std::size_t unfinished = 0;
+  bool interrupted = false;                  ///< so that requests are unfinished
   std::map<std::string, std::size_t> failed; ///< by kind
   latencies times;
   std::vector<level> levels; ///< normal, then high; empty without priorities
@@ -105,6 +108,7 @@ struct sim_report {
 /// One line, without its end. The same run gives the same bytes.
 [[nodiscard]] std::string to_json(const sim_setup& setup, const sim_report& report);
 
+inline constexpr std::array plot_names{"latency.svg", "requests.svg", "memory.svg", "instances.svg"};
 /// One line for each request, with a header. With faults it says what they did to it.
 [[nodiscard]] std::string requests_csv(const actors::sim::simulation_result& run, bool with_faults = false);
 /// One line for each sample, with a header.

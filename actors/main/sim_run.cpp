@@ -10,7 +10,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <array>
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include <ostream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <sys/resource.h>
 
@@ -33,6 +35,10 @@ struct planned_sim {
   actors::sim::simulation_options run;
   sim_setup setup;
 };
+
+constexpr double day_ns = 86'400e9;
+/// An idle cluster is not free: some hundred events for each virtual second.
+constexpr double days_max = 366;
 
 std::vector<std::string> names_of(const std::vector<protocols::execution_level>& levels) {
   std::vector<std::string> out;
@@ -82,6 +88,10 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   if (!device) return wrong("--profile: " + device.error().line);
   auto load = plan_workload(options.load);
   if (!load) return unexpected(load.error());
+  if (const auto days = static_cast<double>(load->requests.back().arrival_ns) / day_ns; days > days_max)
+    return wrong(fmt::format("the last request arrives {:.0f} days after the first one, and at most {:.0f} are "
+                             "simulated; raise --rate, or play a trace faster with --rate-scale",
+                             days, days_max));
   actors::sim::fault_plan faults;
   if (options.faults) {
     auto parsed = actors::sim::parse_faults(*options.faults, options.instances);
@@ -124,6 +134,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   setup.instances = options.instances;
   setup.context = actors::sim::context_length_of(run.cluster);
   setup.shortened = workload::clamp_to_context(run.requests, setup.context);
+  setup.skipped = load->skipped;
   setup.seed = options.load.seed;
   setup.faults = options.faults.value_or("");
   if (const auto& levels = run.cluster.node.scheduler.levels; !levels.empty()) setup.first_level = levels.front().name;
@@ -135,10 +146,11 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
 }
 
 std::optional<bench_error> write(const std::filesystem::path& path, const std::string& text) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text;
   if (file.flush()) return std::nullopt;
-  return bench_error{1, "cannot write " + path.string() + "; name a file in a folder that exists"};
+  return bench_error{1, "cannot write " + path.string() + ": " + std::generic_category().message(errno)};
 }
 
 std::optional<bench_error> write_files(const sim_options& options, const sim_setup& setup,
@@ -153,39 +165,46 @@ std::optional<bench_error> write_files(const sim_options& options, const sim_set
   return std::nullopt;
 }
 
-/// One would overwrite the other. Of devices and pipes nobody expects otherwise.
-bool same_file(const std::string& a, const std::string& b) {
-  std::error_code failure;
-  if (a.empty() || b.empty()) return false;
-  const auto there = std::filesystem::status(a, failure);
-  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) return false;
-  if (std::filesystem::equivalent(a, b, failure)) return true;
-  const auto whole = [&](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), failure);
-  };
-  const auto full = whole(a);
-  return !failure && full == whole(b) && !failure;
+/// No file is written over what is read, nor over another one.
+std::optional<bench_error> check_names(const sim_options& options) {
+  using named = std::pair<const char*, std::string>;
+  const bool shipped = std::ranges::count(gpu::sim::profile_names(), options.profile) > 0;
+  std::vector<named> files{{"--trace", options.load.trace},
+                           {"--config", options.config_file},
+                           {"--profile", shipped ? std::string() : options.profile}};
+  const std::size_t read = files.size();
+  for (const auto& [flag, path] :
+       {named{"--csv", options.csv}, named{"--samples", options.samples}, named{"--record", options.record}})
+    files.emplace_back(flag, path);
+  if (!options.svg.empty())
+    for (const auto* name : plot_names)
+      files.emplace_back("--svg", (std::filesystem::path(options.svg) / name).string());
+  for (std::size_t i = read; i < files.size(); ++i)
+    if (files[i].second == "-")
+      return bench_error{2, fmt::format("{}: - is no file; standard output is /dev/stdout", files[i].first)};
+  for (std::size_t i = read; i < files.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (same_file(files[j].second, files[i].second))
+        return bench_error{
+            2, fmt::format("{} and {} name the same file, {}", files[j].first, files[i].first, files[i].second)};
+  return std::nullopt;
 }
 
 /// Whatever keeps the files from being written: better now than after an hour.
 std::optional<bench_error> check_files(const sim_options& options) {
-  const std::array<std::pair<const char*, const std::string*>, 3> files{
-      {{"--csv", &options.csv}, {"--samples", &options.samples}, {"--record", &options.record}}};
-  for (std::size_t i = 0; i < files.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (same_file(*files[j].second, *files[i].second))
-        return bench_error{
-            2, fmt::format("{} and {} name the same file, {}", files[j].first, files[i].first, *files[i].second)};
+  if (auto error = check_names(options)) return error;
   for (const auto* path : {&options.csv, &options.samples})
-    if (!path->empty() && !may_be_written(*path)) return bench_error{1, "cannot write " + *path};
+    if (const auto why = path->empty() ? std::nullopt : why_not_writable(*path))
+      return bench_error{1, "cannot write " + *path + ": " + *why};
   if (options.svg.empty()) return std::nullopt;
   std::error_code failure;
   std::filesystem::create_directories(options.svg, failure);
   if (!failure && !std::filesystem::is_directory(options.svg, failure) && !failure)
     failure = std::make_error_code(std::errc::not_a_directory);
   if (failure) return bench_error{1, "cannot write plots into " + options.svg + ": " + failure.message()};
-  if (!may_be_written((std::filesystem::path(options.svg) / "latency.svg").string()))
-    return bench_error{1, "cannot write plots into " + options.svg};
+  for (const auto* name : plot_names)
+    if (const auto why = why_not_writable((std::filesystem::path(options.svg) / name).string()))
+      return bench_error{1, "cannot write plots into " + options.svg + ": " + name + ": " + *why};
   return std::nullopt;
 }
 
@@ -207,7 +226,8 @@ serve_settings sim_defaults() {
   return s;
 }
 
-int run_sim(const sim_options& options, std::ostream& out, std::ostream& err) {
+int run_sim(const sim_options& options, std::ostream& out, std::ostream& err,
+            std::function<bool(const actors::sim::run_progress&)> goes_on) {
   const auto fail = [&err](const bench_error& error) {
     err << "godwit: " << error.message << '\n';
     return error.exit_code;
@@ -221,6 +241,7 @@ int run_sim(const sim_options& options, std::ostream& out, std::ostream& err) {
     if (!made) return fail({1, made.error().line});
     planned->run.cluster.recorder = recording = std::move(*made);
   }
+  planned->run.goes_on = std::move(goes_on);
   const auto began = std::chrono::steady_clock::now();
   const auto result = actors::sim::simulate(std::move(planned->run));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;

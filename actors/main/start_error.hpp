@@ -7,6 +7,7 @@ namespace godwit::main {
 /// Why something cannot be started: one line that says what is wrong and how to mend it.
 struct start_error {
   std::string line;
+  int exit_code = 1; ///< 2: a setting is wrong, and the same start would fail again
 };
 
 } // namespace godwit::main

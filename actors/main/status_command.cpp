@@ -7,11 +7,13 @@
 #include "main/status_json.hpp"
 #include "main/status_table.hpp"
 
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace godwit::main {
 
@@ -43,11 +45,16 @@ int explain(control_connection& head, const status_options& options) {
 int show(const status_options& options) {
   std::optional<signals> stop;
   if (options.watch) stop.emplace(); // before any thread; without it Ctrl-C ends the command as usual
-  control_connection head(options.control);
-  if (!options.request.empty()) return explain(head, options);
+  std::optional<control_connection> head(std::in_place, options.control);
+  if (!options.request.empty()) return explain(*head, options);
+  const actors::status_query query{options.requests};
   do {
-    const auto status = head.ask(actors::status_query{options.requests});
-    if (!status) return head.exit_code();
+    auto status = head->ask(query, std::chrono::seconds(10), options.watch);
+    if (!status && options.watch) { // this command stood still, or the head did
+      head.emplace(options.control);
+      status = head->ask(query);
+    }
+    if (!status) return head->exit_code();
     if (options.watch && !options.json) std::cout << "\x1b[H\x1b[2J";
     std::cout << (options.json ? status_json(*status, options.requests) + "\n" : status_table(*status)) << std::flush;
     for (int i = 0; options.watch && i < 20; ++i) {

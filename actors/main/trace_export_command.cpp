@@ -106,6 +106,7 @@ int to_collector(const export_options& o, const analysis::index& of, const std::
 }
 
 int write(const export_options& o) {
+  if (overwrites(o.files, o.output)) return 2;
   const auto recording = read_recordings(o.files);
   if (!recording) return 1;
   const analysis::index of(*recording);

@@ -1,8 +1,11 @@
 #include "main/trace_input.hpp"
 
+#include "main/output_file.hpp"
+
 #include <godwit/runtime/trace/analysis/labels.hpp>
 #include <godwit/runtime/trace/file.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -39,6 +42,13 @@ std::optional<trace::recording> read_recordings(const std::vector<std::string>& 
     parts.push_back(std::move(*part));
   }
   return parts.size() == 1 ? std::move(parts.front()) : trace::merge(std::move(parts));
+}
+
+bool overwrites(const std::vector<std::string>& files, const std::string& output) {
+  const auto read = std::ranges::find_if(files, [&](const std::string& file) { return same_file(file, output); });
+  if (read == files.end()) return false;
+  std::cerr << "godwit: --output names the recording " << analysis::harmless(*read) << "; name another file\n";
+  return true;
 }
 
 void add_recordings(CLI::App& command, std::vector<std::string>& files) {

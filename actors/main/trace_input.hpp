@@ -18,6 +18,9 @@ namespace godwit::main {
 /// Reads files and merges them, if there are several. Nothing: one of them could not be read.
 [[nodiscard]] std::optional<runtime::trace::recording> read_recordings(const std::vector<std::string>& files);
 
+/// Whether `output` would be written over one of them.
+[[nodiscard]] bool overwrites(const std::vector<std::string>& files, const std::string& output);
+
 /// The FILE arguments, of which there is at least one.
 void add_recordings(CLI::App& command, std::vector<std::string>& files);
 

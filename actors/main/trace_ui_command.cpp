@@ -75,6 +75,7 @@ int show(const ui_options& o) {
     std::cerr << "godwit: --listen: '" << o.listen << "' is not HOST:PORT\n";
     return 2;
   }
+  if (overwrites(o.files, o.output)) return 2;
   auto recording = read_recordings(o.files);
   if (!recording) return 1;
   auto page = o.page;

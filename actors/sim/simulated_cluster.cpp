@@ -222,7 +222,11 @@ member_options simulated_cluster::member_of(const std::string& name) {
   o.llumlet.node_address = name;
   o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
   o.on_state = [this, name](const member_state& state) {
-    if (!started_ && state.failures >= refusals_max) refusal_ = name + " cannot join: " + state.error;
+    if (started_) return;
+    if (state.failures >= refusals_max) refusal_ = name + " cannot join: " + state.error;
+    // What went wrong once goes wrong again: nothing of it is left to chance.
+    for (const auto& pair : state.pairs)
+      if (!pair.error.empty()) refusal_ = name + " cannot start: " + pair.error;
   };
   return o;
 }

@@ -191,6 +191,9 @@ simulated_cluster_options run::watched(simulated_cluster_options from) {
   node.frontend.home = 0;
   node.llumlet.on_preempted = [this](const preemption& what) { preempted(what); };
   node.llumlet.on_report = [this](const protocols::load_report& report) { reported(report); };
+  node.frontend.on_dispatched = [this](protocols::request_id id, protocols::instance_id to) {
+    if (auto* const r = over_ ? nullptr : find(id); r != nullptr) r->instance = to;
+  };
   node.frontend.on_claimed = [this](protocols::request_id id, protocols::epoch before) { claimed(id, before); };
   node.frontend.on_migration = [this](const protocols::migration_report& report) { migrated(report); };
   node.frontend.on_lost = [this](protocols::request_id id) { lost(id); };
@@ -215,7 +218,7 @@ simulation_result run::take() {
   sample_for_ever();
   submit_due();
   const auto all = result_.requests.size();
-  (void)cluster_.run_until([&] { return ended_ == all || hangs_; });
+  (void)cluster_.run_until([&] { return ended_ == all || hangs_ || result_.interrupted; });
   result_.samples.push_back(look());
   result_.duration_ns = now();
   result_.instances = cluster_.books();
@@ -303,7 +306,10 @@ void run::migrated(const protocols::migration_report& report) {
   }
   ++result_.migrations_committed[std::string(to_string(report.cause.what))];
   auto* const r = find(report.request);
-  if (r != nullptr) ++r->migrations;
+  if (r != nullptr) {
+    ++r->migrations;
+    r->instance = report.destination;
+  }
   if (report.stages == 0) { // it waited: nothing to copy, and no batch that it left
     ++result_.moved_waiting;
     return;
@@ -360,6 +366,7 @@ void run::sample_for_ever() {
   const bool waits = submitted_ == ended_; // for the next arrival
   if (waits) progress_ns_ = now();
   if (now() - progress_ns_ > options_.patience.count()) hangs_ = true;
+  if (options_.goes_on && !options_.goes_on({now(), ended_, submitted_})) result_.interrupted = true;
   cluster_.world().timers().call_after(options_.sample_interval, [this] { sample_for_ever(); });
 }
 

@@ -18,6 +18,7 @@ using model::json_reader;
 namespace {
 
 constexpr std::string_view format_name = "godwit-profile/1";
+constexpr std::size_t line_bytes_max = 200;
 constexpr std::size_t bytes_max = std::size_t{1} << 20;
 constexpr std::size_t points_max = 10'000;
 constexpr std::size_t entries_max = 1000;
@@ -106,12 +107,21 @@ std::vector<std::string> assumptions_of(const json_reader& top) {
   return out;
 }
 
+/// What reports have within a line.
+std::string line_of(const json_reader& part, const char* field) {
+  std::string out(part.required_text(field));
+  const bool harmless = std::ranges::none_of(out, [](unsigned char c) { return c < ' ' || c == 0x7F; });
+  if (!harmless || out.size() > line_bytes_max)
+    part.fail(field, "must be one line of at most " + std::to_string(line_bytes_max) + " bytes");
+  return out;
+}
+
 void read_model(const json_reader& part, profile& out) {
   refuse_others(part, {"name", "layers", "vocabulary", "positions_max", "weight_bytes", "kv_bytes_per_token"});
-  out.model = part.required_text("name");
+  out.model = line_of(part, "name");
   out.layers = part.count("layers", 1, 100'000);
   out.vocabulary = part.count("vocabulary", 1, 1U << 30);
-  out.positions_max = part.count("positions_max", 1, 1U << 30);
+  out.positions_max = part.count("positions_max", 2, 1U << 30); // a prompt and an answer
   out.weight_bytes = static_cast<std::uint64_t>(part.number("weight_bytes", 0, 9e15));
   out.kv_bytes_per_token = part.number("kv_bytes_per_token", 1, 1e12);
 }
@@ -125,8 +135,8 @@ profile read(std::string_view text, const std::string& file) {
   refuse_others(top, {"format", "name", "device", "source", "model", "kv_blocks", "start_ms", "step", "attention",
                       "link", "calibration", "assumptions"});
   profile out;
-  out.name = top.required_text("name");
-  out.device = top.required_text("device");
+  out.name = line_of(top, "name");
+  out.device = line_of(top, "device");
   out.source = top.required_text("source");
   read_model(top.required_object("model"), out);
   out.kv_blocks = top.count("kv_blocks", 1, 1U << 30);

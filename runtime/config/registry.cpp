@@ -231,18 +231,25 @@ bool of_a_kubernetes_service(std::string_view name, std::string_view value) {
 
 problems registry::load_environment(std::span<const std::pair<std::string, std::string>> variables) {
   auto found = problems();
-  auto known = allowed_variables_;
-  for (const auto& s : settings_) known.push_back(s.variable);
+  constexpr std::string_view prefix = "GODWIT_";
+  std::vector<std::string> known;
+  const auto knows = [&](const std::string& variable) {
+    if (variable.starts_with(prefix)) known.push_back(variable.substr(prefix.size()));
+  };
+  for (const auto& variable : allowed_variables_) knows(variable);
+  for (const auto& s : settings_) knows(s.variable);
   for (const auto& [name, text_of] : variables) {
-    if (!name.starts_with("GODWIT_")) continue;
+    if (!name.starts_with(prefix)) continue;
     if (std::find(allowed_variables_.begin(), allowed_variables_.end(), name) != allowed_variables_.end()) continue;
     const auto s =
         std::find_if(settings_.begin(), settings_.end(), [&n = name](const setting& x) { return x.variable == n; });
     // A service called godwit-fabric has the name of fabric.port, and a value that is none.
     if ((s == settings_.end() || name.ends_with("_PORT")) && of_a_kubernetes_service(name, text_of)) continue;
     if (s == settings_.end()) {
-      const auto near = nearest(name, known);
-      found.push_back("unknown environment variable " + name + (near.empty() ? "" : "; did you mean " + near + "?"));
+      // What all of them have in common makes none of them near.
+      const auto near = nearest(std::string_view(name).substr(prefix.size()), known);
+      found.push_back("unknown environment variable " + name +
+                      (near.empty() ? "" : "; did you mean " + std::string(prefix) + near + "?"));
     } else if (auto wrong = set(s->name, text_of, {source::environment, name})) {
       found.push_back(*wrong);
     }

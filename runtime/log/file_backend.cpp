@@ -24,6 +24,10 @@ std::chrono::nanoseconds system_now() {
 std::variant<spdlog::sink_ptr, open_error> open_sink(const std::string& file) {
   try {
     if (file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    // It would be made, whatever a slip of the pen says.
+    const auto folder = std::filesystem::path(file).parent_path();
+    if (std::error_code none; !folder.empty() && !std::filesystem::is_directory(folder, none))
+      return open_error{"cannot write the log file " + file + ": there is no folder " + folder.string()};
     return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
   } catch (const std::exception& e) {
     return open_error{"cannot write the log file " + file + ": " + e.what()};

@@ -160,6 +160,22 @@ TEST(HttpGate, OriginsThatAreNamedMayReadAnswersAndRefusals) {
     EXPECT_FALSE(g.ask("GET", "/health", {{"Origin", other}}).fields.contains("Access-Control-Allow-Origin")) << other;
 }
 
+TEST(HttpGate, ACompressedBodyIsRefusedBeforeItIsTakenForJson) {
+  http_gate gate([](const http::request&, const std::shared_ptr<http::exchange>&) {}, {});
+  http::request head;
+  head.method = "POST";
+  head.target = "/v1/completions";
+  EXPECT_FALSE(gate.encoded(head));
+  head.fields = {{"Content-Encoding", "identity"}};
+  EXPECT_FALSE(gate.encoded(head));
+  head.fields = {{"Content-Encoding", "gzip"}};
+  const auto refused = gate.encoded(head);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 415);
+  EXPECT_NE(refused->body.find("Content-Encoding"), std::string::npos) << refused->body;
+  EXPECT_EQ(refused->fields.find("Accept-Encoding"), "identity");
+}
+
 TEST(HttpGate, WhatIsWrittenInFullIsSoBehindTheGateToo) {
   gate_options options;
   options.cors_origins = {"*"};

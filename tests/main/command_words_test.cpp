@@ -29,16 +29,35 @@ TEST(CommandWords, AnEmptyValueIsAWordOfItsOwnAndFlagsHaveNone) {
   EXPECT_THAT(with_empty_values(app, {"--deep=", "sub"}), ElementsAre("--deep=", "sub")) << "not its option";
 }
 
+TEST(OutputFile, IsAnothersByAnyName) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("godwit_same_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto file = folder / "file", link = folder / "link", to_nothing = folder / "to_nothing";
+  std::ofstream(file) << "x";
+  std::filesystem::create_symlink("file", link);
+  std::filesystem::create_symlink("none", to_nothing);
+  EXPECT_TRUE(same_file(file, file));
+  EXPECT_TRUE(same_file(file, folder / "." / "file"));
+  EXPECT_TRUE(same_file(link, file));
+  EXPECT_TRUE(same_file(folder / "none", to_nothing)) << "once they are written";
+  EXPECT_FALSE(same_file(file, to_nothing));
+  EXPECT_FALSE(same_file(file, folder / "none"));
+  EXPECT_FALSE(same_file("", file));
+  EXPECT_FALSE(same_file("/dev/null", "/dev/null"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST(OutputFile, IsLookedAtAndNotTouched) {
   const auto folder = std::filesystem::path(testing::TempDir()) / ("godwit_output_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   const auto file = folder / "file";
-  EXPECT_TRUE(may_be_written(file));
+  EXPECT_EQ(why_not_writable(file), std::nullopt);
   EXPECT_FALSE(std::filesystem::exists(file));
-  EXPECT_FALSE(may_be_written(folder));
-  EXPECT_FALSE(may_be_written(folder / "no" / "file"));
+  EXPECT_EQ(why_not_writable(folder), "it is a folder");
+  EXPECT_EQ(why_not_writable(folder / "no" / "file"), "there is no folder " + (folder / "no").string());
+  EXPECT_NE(why_not_writable("/proc/godwit.csv"), std::nullopt) << "for root neither";
   std::ofstream(file) << "kept";
-  EXPECT_TRUE(may_be_written(file));
+  EXPECT_EQ(why_not_writable(file), std::nullopt);
   keep_private(file);
   EXPECT_EQ(std::filesystem::file_size(file), 4U);
   EXPECT_EQ(std::filesystem::status(file).permissions(),

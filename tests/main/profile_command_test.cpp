@@ -91,17 +91,29 @@ TEST_F(ProfileCommand, GivesOneJsonObjectWithTheProfileAndItsErrors) {
 TEST_F(ProfileCommand, FailsInOneLine) {
   auto wrong = options_;
   wrong.model = "/nonexistent/model";
-  EXPECT_EQ(measure_profile(wrong, out_, errors_), 1);
+  EXPECT_EQ(measure_profile(wrong, out_, errors_), 2);
   wrong = options_;
   wrong.device = "cuda";
   EXPECT_EQ(measure_profile(wrong, out_, errors_), 2) << "a word that it does not know";
   wrong = options_;
   wrong.output = "/nonexistent/profile.json";
   EXPECT_EQ(measure_profile(wrong, out_, errors_), 1);
+  wrong = options_;
+  wrong.temperature = std::nanf("");
+  EXPECT_EQ(measure_profile(wrong, out_, errors_), 2);
+  wrong = options_;
+  wrong.threads = 1024;
+  EXPECT_EQ(measure_profile(wrong, out_, errors_), 2);
+  wrong = options_;
+  wrong.context_max = 5;
+  EXPECT_EQ(measure_profile(wrong, out_, errors_), 2);
   EXPECT_EQ(out_.str(), "");
   const auto text = errors_.str();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
-  EXPECT_THAT(text, HasSubstr("godwit: /nonexistent/profile.json cannot be written"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6) << text;
+  EXPECT_THAT(text, HasSubstr("godwit: cannot write /nonexistent/profile.json: there is no folder /nonexistent\n"));
+  EXPECT_THAT(text, HasSubstr("godwit: --temperature: expected a number from 0 to 2\n"));
+  EXPECT_THAT(text, HasSubstr("godwit: --threads 1024: this process may use "));
+  EXPECT_THAT(text, HasSubstr("godwit: --context 5: expected at least 64 tokens"));
 }
 
 TEST(ProfileList, HasAllThatAreCompiledIn) {

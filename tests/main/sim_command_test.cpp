@@ -13,7 +13,9 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace godwit::main {
@@ -207,6 +209,24 @@ TEST(SimCommand, PlaysTracesOfEveryFormat) {
   }
 }
 
+TEST(SimCommand, TakesATraceFromAPipeAndSaysWhichLinesItLeftOut) {
+  const scratch folder("pipe");
+  const auto pipe = (folder.path / "trace").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writes([&] {
+    std::ofstream(pipe) << "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+                           "7,ChatGPT,250,12,262,Conversation log\n8,ChatGPT,90,0,90,API log\n"
+                           "9,ChatGPT,31,77,108,API log\n";
+  });
+  auto options = options_of("", 0, 0);
+  options.load.rate.reset();
+  options.load.trace = pipe;
+  const auto report = parse(simulate(options));
+  writes.join();
+  EXPECT_EQ(report.at("answered").as_int64(), 2);
+  EXPECT_EQ(report.at("setup").at("skipped").to_number<int>(), 1);
+}
+
 TEST(SimCommand, WritesRequestsSamplesAndPlots) {
   const scratch folder("files");
   auto options = options_of("S-S", 4, 50);
@@ -219,6 +239,8 @@ TEST(SimCommand, WritesRequestsSamplesAndPlots) {
   EXPECT_NE(result.out.find("50 of 50 requests answered"), std::string::npos) << result.out;
   const auto lines = read(options.csv);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 51);
+  EXPECT_TRUE(lines.substr(0, lines.find('\n')).ends_with(",stall_s,instance,failed")) << lines.substr(0, 300);
+  for (const auto* instance : {",0,\n", ",1,\n", ",2,\n", ",3,\n"}) EXPECT_NE(lines.find(instance), std::string::npos);
   EXPECT_TRUE(read(options.samples).starts_with("time_s,"));
   for (const auto* name : {"latency.svg", "requests.svg", "memory.svg", "instances.svg"})
     EXPECT_TRUE(read(folder.path / "plots" / name).starts_with("<svg ")) << name;
@@ -242,10 +264,68 @@ TEST(SimCommand, FindsOutBeforeTheRunThatItsFilesCannotBeWritten) {
   refused([&](auto& o) { o.csv = file + "/a.csv"; }, 1, "cannot write " + file + "/a.csv");
   refused([&](auto& o) { o.csv = there, o.samples = also; }, 2, "--csv and --samples name the same file");
   refused([&](auto& o) { o.samples = file, o.record = file; }, 2, "--samples and --record name the same file");
+  refused([&](auto& o) { o.csv = folder.path.string() + "/no/a.csv"; }, 1, "there is no folder ");
+  refused([&](auto& o) { o.csv = "-"; }, 2, "--csv: - is no file");
   EXPECT_FALSE(std::filesystem::exists(there));
+  // Nothing is written over what is read.
+  const auto trace = folder.write("trace.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-02-29 00:00:00,64,8\n");
+  const auto kept = read(trace);
+  const auto link = (folder.path / "link.csv").string();
+  std::filesystem::create_symlink("trace.csv", link);
+  for (const auto& written : {trace, link}) {
+    refused([&](auto& o) { o.load.rate.reset(), o.load.lengths.clear(), o.load.trace = trace, o.csv = written; }, 2,
+            "--trace and --csv name the same file");
+    refused([&](auto& o) { o.config_file = trace, o.samples = written; }, 2, "--config and --samples name the same");
+  }
+  const auto plotted = folder.write("memory.svg", kept);
+  refused([&](auto& o) { o.load.rate.reset(), o.load.lengths.clear(), o.load.trace = plotted, o.svg = folder.path; }, 2,
+          "--trace and --svg name the same file");
+  EXPECT_EQ(read(trace), kept);
   auto options = options_of("S-S", 4, 10);
   options.csv = options.samples = "/dev/null";
   EXPECT_EQ(simulate(options).code, 0);
+}
+
+TEST(SimCommand, ReportsWhatThereIsOfARunThatIsInterrupted) {
+  const scratch folder("interrupted");
+  auto options = options_of("S-S", 4, 4000);
+  options.load.rate = 20;
+  options.csv = (folder.path / "a.csv").string();
+  std::ostringstream out, err;
+  std::size_t asked = 0, open = 0;
+  const auto code = run_sim(options, out, err, [&](const actors::sim::run_progress& at) {
+    open = at.submitted - at.ended;
+    return ++asked < 30;
+  });
+  EXPECT_EQ(code, 1) << err.str();
+  EXPECT_EQ(asked, 30U);
+  EXPECT_GT(open, 0U);
+  const auto report = boost::json::parse(out.str());
+  EXPECT_TRUE(report.at("interrupted").as_bool());
+  EXPECT_NEAR(report.at("virtual_s").to_number<double>(), 29, 1.5);
+  const auto answered = report.at("answered").to_number<std::int64_t>();
+  EXPECT_GT(answered, 100);
+  EXPECT_EQ(answered + report.at("unfinished").to_number<std::int64_t>(), 4000);
+  const auto lines = read(options.csv);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 4001);
+}
+
+TEST(SimCommand, SaysWhyItsInstancesDoNotStart) {
+  auto options = options_of("S-S", 2, 10);
+  options.settings.instances.step_timeout = std::chrono::milliseconds(1);
+  const auto result = simulate(options);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("the instances never get ready: instance-"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("a step of its profile failed"), std::string::npos) << result.err;
+}
+
+TEST(SimCommand, SimulatesNoThousandYears) {
+  auto options = options_of("S-S", 2, 10);
+  options.load.rate = 1e-9;
+  const auto result = simulate(options);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("days after the first one, and at most 366 are simulated"), std::string::npos)
+      << result.err;
 }
 
 TEST(SimCommand, EndsRequestsByTheirDeadlineWhereThereIsOne) {

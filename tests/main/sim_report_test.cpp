@@ -182,7 +182,7 @@ TEST(SimReport, WritesALineForEachRequestAndSample) {
   const auto requests = requests_csv(run);
   EXPECT_EQ(std::count(requests.begin(), requests.end(), '\n'), 4);
   EXPECT_NE(requests.find("\n1,1,100,1,0,1.000000000,1.300000000,1.300000000,1.300000000,1,0,0.000000000,1,"
-                          "0.030000000\n"),
+                          "0.030000000,,\n"),
             std::string::npos)
       << requests;
   const auto samples = samples_csv(run);

@@ -223,6 +223,28 @@ TEST_F(HttpFront, ABenchmarkReachesItInTlsWhereItTrustsIt) {
   EXPECT_EQ(bench({"--tls-ca", own.certificate(), "--insecure"}).first, 2);
 }
 
+TEST_F(HttpFront, AFileOfASettingThatCannotBeUsedEndsTheStartWithTwo) {
+  const auto none = (folder / "none").string(), directory = folder.string();
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
+      {{"--api-key-file", none}, none},
+      {{"--api-key-file", directory}, directory},
+      {{"--chat-template", none}, "cannot read the chat template '" + none + "': No such file"},
+      {{"--chat-template", directory}, "cannot read the chat template '" + directory + "': it is a folder"},
+      {{"--tls-cert", none, "--tls-key", none}, none},
+      {{"--log-file", (folder / "no" / "log").string()}, "there is no folder " + (folder / "no").string()},
+      {{"--model-context-max", "100000"}, "--model-context-max 100000: the model was made for 2048 tokens"},
+      {{"--kv-bytes", "64KiB"}, "raise --kv-bytes"},
+      {{none}, none}};
+  for (const auto& [arguments, says] : wrong) {
+    auto all = std::vector<std::string>{"serve", "--listen", "127.0.0.1:0", "--log-level", "error"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    child_process command(godwit_program(), all);
+    EXPECT_EQ(command.wait_exit(60s), 2) << says;
+    EXPECT_THAT(command.err(), HasSubstr(says));
+    EXPECT_THAT(command.err(), testing::StartsWith("godwit: "));
+  }
+}
+
 TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {
   served head(small());
   ASSERT_TRUE(head.wait_ready()) << head.process.err();

@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <optional>
+#include <thread>
 
 namespace godwit::test {
 
@@ -158,6 +160,27 @@ TEST_F(OperatorCommands, ADrainedInstanceGivesItsRequestAwayStopsAndComesBack) {
   const auto nobody = run({"drain", "17"});
   EXPECT_EQ(nobody.code, 1);
   EXPECT_THAT(nobody.err, HasSubstr("no instance 17"));
+}
+
+// The head closes the connection of one that says nothing for cluster.connection_timeout.
+TEST_F(OperatorCommands, AWatchGoesOnAfterItHasStoodStill) {
+  served head({"--instances", "1", "--threads", "1", "--cluster-connection-timeout", "300ms",
+               "--cluster-heartbeat-interval", "50ms"});
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  child_process watch(godwit_program(), {"status", "--watch", "--json", "--control", head.control()});
+  const auto lines = [&] {
+    const auto said = watch.out();
+    return std::count(said.begin(), said.end(), '\n');
+  };
+  ASSERT_TRUE(wait_until(20s, [&] { return lines() > 0; })) << watch.err();
+  watch.signal(SIGSTOP);
+  std::this_thread::sleep_for(1500ms);
+  const auto before = lines();
+  watch.signal(SIGCONT);
+  EXPECT_TRUE(wait_until(20s, [&] { return lines() > before + 2; })) << watch.err();
+  EXPECT_EQ(watch.err(), "");
+  watch.signal(SIGTERM);
+  EXPECT_EQ(watch.wait_exit(20s), 0);
 }
 
 } // namespace godwit::test

@@ -167,7 +167,7 @@ TEST_F(TensorParallelProcesses, WhatIsRecordedOfSeveralDevicesAndOfMovesBetweenD
 
 TEST_F(TensorParallelProcesses, ADegreeThatDoesNotFitEndsTheStartWithALineThatNamesThoseThatDo) {
   served three({"--tensor-parallel", "3"});
-  EXPECT_EQ(three.process.wait_exit(20s), 1);
+  EXPECT_EQ(three.process.wait_exit(20s), 2);
   EXPECT_THAT(three.process.err(), HasSubstr("--tensor-parallel: the model's 2 KV heads cannot be divided among 3 "
                                              "devices; a tensor-parallel degree that fits: 1, 2"));
   served none({"--tensor-parallel", "0"});

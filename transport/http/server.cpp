@@ -67,6 +67,8 @@ private:
 
   awaitable<> accept(std::shared_ptr<acceptor> a);
   void admit(lane& chosen, socket s);
+  /// Has the connection closed that has waited longest for a request, of the thread where most wait. False: none does.
+  [[nodiscard]] bool make_room();
   void end_accepting(std::function<void()> then);
   void each_session(void (session::*act)());
 
@@ -141,10 +143,13 @@ void server::impl::admit(lane& chosen, socket s) {
   const auto peer = s.remote_endpoint(ec);
   if (ec) return; // it has gone already
   auto refuse = session::refusal::none;
-  if (core_->connections.load() >= settings.connections_max)
-    refuse = session::refusal::full;
-  else if (!core_->addresses.enter(peer.address(), settings.connections_per_address_max))
+  if (!core_->addresses.enter(peer.address(), settings.connections_per_address_max)) {
     refuse = session::refusal::full_address;
+  } else if (core_->connections.load() >= settings.connections_max + core_->leaving.load() && !make_room()) {
+    core_->addresses.leave(peer.address());
+    refuse = session::refusal::full;
+    if (settings.on_dropped) settings.on_dropped(to_string(peer), "there are http.connections_max, and all are in use");
+  }
   auto tls = std::shared_ptr<ssl::context>();
   {
     const auto lock = std::lock_guard(core_->tls_mutex);
@@ -167,6 +172,28 @@ void server::impl::admit(lane& chosen, socket s) {
     throw;
   }
   asio::post(chosen.thread.get(), [admitted] { admitted->start(); });
+}
+
+bool server::impl::make_room() {
+  lane* where = nullptr;
+  std::uint64_t most = 0;
+  for (const auto& l : lanes_) {
+    const auto idle = l->of_sessions.idle_count.load(), asked = l->of_sessions.to_leave.load();
+    if (idle < asked + most + 1) continue;
+    where = l.get();
+    most = idle - asked;
+  }
+  if (where == nullptr) return false;
+  where->of_sessions.to_leave.fetch_add(1);
+  core_->leaving.fetch_add(1);
+  asio::post(where->thread.get(), [&around = where->of_sessions, core = core_] {
+    if (around.idle.empty())
+      core->leaving.fetch_sub(1); // all have got requests meanwhile
+    else
+      around.idle.front()->make_way();
+    around.to_leave.fetch_sub(1);
+  });
+  return true;
 }
 
 // Everything that is admitted was posted to its lane before `then` runs, on the first lane.

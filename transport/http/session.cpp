@@ -21,7 +21,9 @@ void session::start() {
     if (self->answer_) self->answer_->gone();
     (void)self->count_body(0);
     self->deadline_.cancel();
+    self->set_idle(false);
     self->around_.sessions.erase(self.get());
+    if (self->makes_way_) self->core_->leaving.fetch_sub(1);
     if (self->refuse_ == refusal::none) self->core_->addresses.leave(self->from_);
     (self->refuse_ == refusal::none ? self->core_->connections : self->core_->refusing).fetch_sub(1);
     self->core_->drained();
@@ -253,6 +255,23 @@ void session::abort() {
 
 void session::close_if_idle() {
   if (idle()) abort();
+}
+
+void session::set_idle(bool now) {
+  if (now == waits_.has_value()) return;
+  if (now) {
+    waits_ = around_.idle.insert(around_.idle.end(), this);
+  } else {
+    around_.idle.erase(*waits_);
+    waits_.reset();
+  }
+  around_.idle_count.store(around_.idle.size(), std::memory_order_relaxed);
+}
+
+void session::make_way() {
+  set_idle(false);
+  makes_way_ = true;
+  drop("it waited for its next request, and another one came when there were http.connections_max");
 }
 
 } // namespace godwit::transport::http

@@ -11,7 +11,10 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +31,10 @@ public:
   /// What the sessions of one thread share. Outlives them.
   struct surroundings {
     std::unordered_set<session*> sessions;
-    std::array<char, 65'536> received; ///< what one has just read, until it has looked at it
+    std::list<session*> idle; ///< those that wait for a request, the longest first
+    std::atomic<std::uint64_t> idle_count{0};
+    std::atomic<std::uint64_t> to_leave{0}; ///< of the idle ones: as many are about to be closed
+    std::array<char, 65'536> received;      ///< what one has just read, until it has looked at it
   };
   enum class refusal : std::uint8_t { none, full, full_address };
 
@@ -39,6 +45,8 @@ public:
   void abort();
   /// Closes if no request is being read or answered.
   void close_if_idle();
+  /// It is idle, and somebody else needs its place: closes.
+  void make_way();
 
 private:
   using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
@@ -74,7 +82,8 @@ private:
   /// Bodies that are being received have so many bytes more. False: that is too much.
   [[nodiscard]] bool count_body(std::size_t now);
   void drop(const std::string& why);
-  [[nodiscard]] bool idle() const noexcept { return idle_ && in_.size() == 0; }
+  [[nodiscard]] bool idle() const noexcept { return waits_ && in_.size() == 0; }
+  void set_idle(bool now);
 
   /// What may lie unparsed: a head, or the requests that a client sends ahead while one is being answered.
   [[nodiscard]] std::size_t unparsed_bytes_max() const noexcept { return core_->settings.header_bytes_max + 65'536; }
@@ -94,11 +103,12 @@ private:
   bool signalled_ = false;
   bool reading_ = false;
   bool writing_ = false;
-  bool only_ends_ = false; // what is awaited ends with the socket, not with a signal
-  bool end_ = false;       // the client's end of stream, or an error
-  bool late_ = false;      // the deadline has passed
-  bool aborted_ = false;   // closed from our side
-  bool idle_ = false;      // between requests
+  bool only_ends_ = false;                             // what is awaited ends with the socket, not with a signal
+  bool end_ = false;                                   // the client's end of stream, or an error
+  bool late_ = false;                                  // the deadline has passed
+  bool aborted_ = false;                               // closed from our side
+  bool makes_way_ = false;                             // for another one
+  std::optional<std::list<session*>::iterator> waits_; // for a request
 };
 
 } // namespace godwit::transport::http

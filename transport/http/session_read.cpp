@@ -88,13 +88,16 @@ std::string explain(const error_code& ec, const server_settings& s) {
 } // namespace
 
 awaitable<bool> session::read_header(parser& p) {
-  idle_ = true;
   if (in_.size() == 0 && in_.capacity() > kept_bytes_max) in_.shrink_to_fit();
   if (core_->draining.load(std::memory_order_relaxed) && in_.size() == 0) co_return false;
   late_ = false;
   deadline_.in(core_->settings.idle_timeout);
-  if (in_.size() == 0 && !co_await more()) co_return false;
-  idle_ = false;
+  if (in_.size() == 0) {
+    set_idle(true);
+    const auto some = co_await more();
+    set_idle(false);
+    if (!some) co_return false;
+  }
   deadline_.in(core_->settings.header_timeout);
   auto begun = false;
   auto taken = std::size_t{0}; // the parser's own limit forgets the lines that it has taken

@@ -97,6 +97,8 @@ TEST(ConfigRegistry, AnUnknownNameIsAnErrorThatNamesTheNearestKnownOne) {
   EXPECT_THAT(p.settings.load_toml("zzzzzzzz = 4\n", "g.toml"), ElementsAre("g.toml:1: unknown setting zzzzzzzz"));
   EXPECT_THAT(p.settings.load_environment(variables{{"GODWIT_HTTP_PROT", "2"}, {"PATH", "/bin"}}),
               ElementsAre("unknown environment variable GODWIT_HTTP_PROT; did you mean GODWIT_HTTP_PORT?"));
+  EXPECT_THAT(p.settings.load_environment(variables{{"GODWIT_FOO", "2"}}),
+              ElementsAre("unknown environment variable GODWIT_FOO"));
   EXPECT_EQ(p.settings.nearest_flag("--prot"), "--port");
   EXPECT_EQ(p.settings.nearest_flag("--something-else-altogether"), "");
 }

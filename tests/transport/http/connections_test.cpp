@@ -176,10 +176,9 @@ TEST(HttpConnections, MoreThanAllowedAreToldSo) {
   auto s = echo_server(settings);
   auto a = raw_socket(s.port());
   auto b = std::make_unique<raw_socket>(s.port());
-  a.send(get("/echo"));
-  b->send(get("/echo"));
-  a.read_until("GET  ");
-  b->read_until("GET  ");
+  a.send(get("/hold"));
+  b->send(get("/hold"));
+  const auto first = s.held(), second = s.held();
   auto c = raw_socket(s.port());
   c.send(get("/echo"));
   EXPECT_THAT(c.read_to_end(), StartsWith("HTTP/1.1 503 Service Unavailable"));
@@ -190,6 +189,45 @@ TEST(HttpConnections, MoreThanAllowedAreToldSo) {
   d.send(get("/echo"));
   EXPECT_THAT(d.read_until("GET  "), StartsWith("HTTP/1.1 200"));
   EXPECT_EQ(s.get_server().stats().refused_total, 1U);
+}
+
+TEST(HttpConnections, WhoWaitsLongestForARequestMakesWayForANewOne) {
+  for (const std::uint32_t threads : {1U, 3U}) {
+    auto settings = server_settings();
+    settings.connections_max = 6;
+    settings.threads = threads;
+    auto dropped = std::atomic<int>(0);
+    settings.on_dropped = [&](const std::string&, const std::string& why) {
+      dropped += why.find("waited for its next request") != std::string::npos ? 1 : 0;
+    };
+    auto s = echo_server(settings);
+    auto busy = raw_socket(s.port());
+    busy.send(get("/hold"));
+    const auto held = s.held();
+    auto idle = std::vector<std::unique_ptr<raw_socket>>();
+    for (int i = 0; i < 5; ++i) {
+      idle.push_back(std::make_unique<raw_socket>(s.port()));
+      if (i % 2 == 0) continue; // it has never said anything
+      idle.back()->send(get("/echo"));
+      idle.back()->read_until("GET  ");
+    }
+    EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 6; }));
+    std::this_thread::sleep_for(50ms); // the last ones have begun to wait
+    for (int i = 0; i < 40; ++i) {     // each takes the place of one that waits, and is one itself then
+      auto another = std::make_unique<raw_socket>(s.port());
+      another->send(get("/echo"));
+      EXPECT_THAT(another->read_until("GET  "), StartsWith("HTTP/1.1 200")) << i;
+      EXPECT_LE(s.get_server().stats().connections, 12U);
+      idle.push_back(std::move(another));
+      std::this_thread::sleep_for(2ms);
+    }
+    EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections <= 6; }));
+    EXPECT_GE(dropped.load(), 39);
+    EXPECT_EQ(idle.front()->read_to_end(), "");
+    EXPECT_TRUE(idle.front()->closed());
+    held->respond({});
+    EXPECT_THAT(busy.read_until("HTTP"), StartsWith("HTTP/1.1 200")) << "who is being answered stays";
+  }
 }
 
 // As many as may come at all fail at once, each time in another way: with places that are not given back the next ones

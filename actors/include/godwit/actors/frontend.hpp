@@ -75,6 +75,8 @@ struct frontend_options {
   /// Sees each request that another instance takes over by a migration, as it does so, and the epoch that ends: reports
   /// come later. As `on_migration`. May be empty.
   std::function<void(protocols::request_id, protocols::epoch from)> on_claimed;
+  /// An instance took it that the scheduler had chosen.
+  std::function<void(protocols::request_id, protocols::instance_id)> on_dispatched;
   /// Sees each request that has lost its instance and is to be dispatched again, as `on_migration`. May be empty.
   std::function<void(protocols::request_id)> on_lost;
   runtime::log::logger log;

@@ -100,7 +100,7 @@ public:
   [[nodiscard]] cluster& actors() noexcept { return *cluster_; }
   /// Runs until every instance takes requests. False: that is never so.
   [[nodiscard]] bool start();
-  /// Why an instance was not let in, where that kept the cluster from starting. Empty: all were.
+  /// Why an instance was not let in, or could not start, where that kept the cluster from starting. Empty: all did.
   [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
   /// As world().run_until, which does not store what is recorded.
   bool run_until(const std::function<bool()>& condition, std::uint64_t steps_max = ~std::uint64_t{0});

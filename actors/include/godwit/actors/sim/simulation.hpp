@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -22,6 +23,13 @@
 /// machine.
 namespace godwit::actors::sim {
 
+/// How far a run is.
+struct run_progress {
+  std::int64_t time_ns = 0;  ///< virtual, since it began
+  std::size_t ended = 0;     ///< requests
+  std::size_t submitted = 0; ///< requests that have arrived
+};
+
 struct simulation_options {
   simulated_cluster_options cluster;
   std::vector<protocols::workload::workload_request> requests; ///< in the order of their arrivals
@@ -34,6 +42,8 @@ struct simulation_options {
   /// When no request has got a token, nor ended, for so long while some are open, the run ends, and they count as
   /// unfinished: the cluster hangs.
   std::chrono::nanoseconds patience{std::chrono::hours(1)};
+  /// Asked once each `sample_interval`. False: the run ends there, and what is open counts as unfinished. Empty: never.
+  std::function<bool(const run_progress&)> goes_on;
 };
 
 /// What became of a request. Times in ns since the run began.
@@ -47,6 +57,7 @@ struct request_record {
   std::uint32_t cached_tokens = 0; ///< of the prompt, found in the prefix cache
   std::uint8_t priority = 0;       ///< of the workload
   std::optional<failure_kind> failed;
+  std::optional<protocols::instance_id> instance; ///< that had it last
   std::uint32_t preemptions = 0;
   std::int64_t preemption_loss_ns = 0; ///< from each preemption to the next token: queueing and recomputation
   std::uint32_t migrations = 0;        ///< committed
@@ -106,6 +117,7 @@ struct simulation_result {
   instance_books instances; ///< at the end
   std::uint64_t events = 0; ///< messages that were consumed and timers that fired
   std::vector<std::string> complaints;
+  bool interrupted = false; ///< by `goes_on`
 };
 
 [[nodiscard]] simulation_result simulate(simulation_options options);

@@ -22,7 +22,8 @@ struct server_settings {
   std::uint64_t bodies_bytes_max = 1024 * 1024 * 1024;
   /// Answers waiting for one slow reader, in `exchange::write`. About 5,000 SSE events of a token each.
   std::uint64_t queued_bytes_max = 1024 * 1024;
-  /// Over it new connections are answered 503 and closed.
+  /// When there are so many and another one comes, the one that has waited longest for a request is closed; where all
+  /// are in use, the new one is answered 503 and closed.
   std::uint32_t connections_max = 16'384;
   /// Connections from one address (of IPv6: from one network of 64 bits); over it new ones are answered 429 and closed.
   /// 0: as many as from all. A proxy's clients come from one address, so it must not be small.
@@ -43,8 +44,8 @@ struct server_settings {
   std::function<response(int status, std::string message)> error_response;
   /// May add fields to such an answer while a request's body is being read; on an I/O thread, must not block.
   std::function<void(const request& head, headers& of_answer)> on_own_answer;
-  /// Told of each connection that is closed because its client does not read, for the log: on any thread, and it must
-  /// only store or write a line.
+  /// Told of each connection that is closed because its client does not read, or there are too many, for the log: on
+  /// any thread, and it must only store or write a line.
   std::function<void(const std::string& peer, const std::string& why)> on_dropped;
 };
 
