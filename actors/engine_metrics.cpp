@@ -10,6 +10,8 @@ namespace metrics = runtime::metrics;
 namespace {
 
 constexpr std::size_t engines_max = 256;
+/// Some 20 KiB of a page each.
+constexpr std::size_t gone_max = 16;
 constexpr std::array reasons{"stop", "length", "abort", "error"};
 
 std::vector<std::string> labels() { return {"model_name", "engine"}; }
@@ -105,6 +107,7 @@ void engine_metrics::adopt(const topology& news) {
       gone_.emplace(its.left, instance);
     }
   }
+  while (gone_.size() > gone_max) remove(gone_.begin()->second);
 }
 
 void engine_metrics::remove(protocols::instance_id instance) {

@@ -72,7 +72,7 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
     if (const auto begun = moving_.find({wish.request, wish.from}); begun != moving_.end())
       begun->second.claimed = begun->second.known.destination == wish.instance;
     note_ownership(wish.request, *granted, "claimed", wish.instance);
-    if (options_.on_claimed) options_.on_claimed(wish.request, wish.from);
+    if (options_.on_claimed) options_.on_claimed(wish.request, wish.from, wish.instance);
     ++counts_.moves_total;
     if (options_.metrics) options_.metrics->moves.increment();
     options_.log.request(wish.request)

@@ -136,7 +136,8 @@ bool is_direct_host(std::string_view field, std::string_view configured) {
 http_gate::http_gate(http::handler next, gate_options options) : next_(std::move(next)), options_(std::move(options)) {
   if (options_.metrics != nullptr)
     refused_ = &options_.metrics->add_counter_family(
-        "godwit_http_refused_total", "Requests that were refused for their key or their Host field.", {"reason"});
+        "godwit_http_refused_total",
+        "Requests that were refused for their key, their Host field or the encoding of their body.", {"reason"});
 }
 
 void http_gate::set_keys(std::shared_ptr<const api_keys> keys) {
@@ -181,15 +182,17 @@ std::optional<http::response> http_gate::without_key(const http::request& head) 
   return answer;
 }
 
-std::optional<http::response> http_gate::encoded(const http::request& head) const {
+std::optional<http::response> http_gate::encoded(const http::request& head) {
   const auto encoding = head.fields.find("Content-Encoding");
-  if (!encoding || encoding->empty() || http::equal_without_case(*encoding, "identity")) return std::nullopt;
+  const bool plain = !encoding || encoding->empty() || http::equal_without_case(*encoding, "identity");
+  if (plain && head.fields.count("Content-Encoding") <= 1) return std::nullopt;
   openai::api_error error;
   error.status = 415;
   error.message = "a body with Content-Encoding is not read; send it as it is";
   auto answer = to_response(error);
   answer.fields.add("Accept-Encoding", "identity");
   share(head, answer.fields);
+  if (refused_ != nullptr) refused_->with({"encoding"}).increment();
   return answer;
 }
 

@@ -89,7 +89,8 @@ join_answer node::admit(const join_cluster& wish) {
     return other.member && other.key != wish.key && other.address == m.address;
   };
   if (std::ranges::any_of(members_, same_name))
-    options_.log.warning("there are two members called {}; give each its own --name", m.address);
+    options_.log.warning(
+        "another member is called {} too, or its earlier self is not missed yet; give each its own --name", m.address);
   if (wish.key != own_key)
     options_.log.info("member {} joined with {} instances from id {}", m.address, m.instances, m.first.value());
   const auto answer = join_answer{m.first, m.generation_max};

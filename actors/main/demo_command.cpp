@@ -179,12 +179,12 @@ int perform(const demo_options& options, const serve_settings& settings, chosen_
             runtime::log::logger log, tracing& records) {
   stage out(options.json);
   auto model = open_served_model(options.model);
-  if (!model) return std::cerr << "godwit: " << model.error().line << '\n', 1;
+  if (!model) return std::cerr << "godwit: " << model.error().line << '\n', model.error().exit_code;
   auto started = serving::start(settings, std::move(*model), std::move(log), &records, {}, std::move(cuda));
-  if (!started) return std::cerr << "godwit: " << started.error().line << '\n', 1;
+  if (!started) return std::cerr << "godwit: " << started.error().line << '\n', started.error().exit_code;
   auto& node = **started;
   if (const auto error = node.wait_ready([&] { return stop.received(); }))
-    return std::cerr << "godwit: " << (error->line.empty() ? "interrupted" : error->line) << '\n', 1;
+    return std::cerr << "godwit: " << (error->line.empty() ? "interrupted" : error->line) << '\n', error->exit_code;
 
   demo_report report;
   report.model = node.model_name();

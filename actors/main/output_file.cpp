@@ -35,14 +35,17 @@ std::optional<std::string> why_not_writable(const std::string& path) {
     if (::access(path.c_str(), W_OK) != 0) return in_words(errno);
     return std::nullopt;
   }
+  if (errno != ENOENT) return in_words(errno);
   const auto target = target_of(path);
   const auto folder = target.parent_path();
   if (!folder.empty() && ::stat(folder.c_str(), &about) != 0 && errno == ENOENT)
     return "there is no folder " + folder.string();
-  const int made = ::open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  // By another name: somebody may wait for this one.
+  const auto beside = target.string() + "." + std::to_string(::getpid()) + ".new";
+  const int made = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (made < 0) return in_words(errno);
   ::close(made);
-  ::unlink(target.c_str());
+  ::unlink(beside.c_str());
   return std::nullopt;
 }
 
@@ -57,6 +60,13 @@ bool same_file(const std::string& a, const std::string& b) {
   };
   const auto full = whole(a);
   return !failure && full == whole(b) && !failure;
+}
+
+bool is_standard_output(const std::string& path) {
+  struct stat file {
+  }, output{};
+  return !path.empty() && ::stat(path.c_str(), &file) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 &&
+         S_ISREG(file.st_mode) && file.st_dev == output.st_dev && file.st_ino == output.st_ino;
 }
 
 void keep_private(const std::string& path) {

@@ -14,6 +14,9 @@ namespace godwit::main {
 /// pipes nobody expects otherwise, so they are not.
 [[nodiscard]] bool same_file(const std::string& a, const std::string& b);
 
+/// Whether standard output goes to this very file. To a pipe or a terminal it may go along with others.
+[[nodiscard]] bool is_standard_output(const std::string& path);
+
 /// Makes the file, or takes it from others than its owner: a recording may hold prompts, and so does what is made of
 /// it.
 void keep_private(const std::string& path);

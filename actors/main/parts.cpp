@@ -51,7 +51,8 @@ open_chat_template(const serve_settings& settings, const gpu::model::model_direc
     std::ifstream in(path, std::ios::binary);
     if (!in) return wrong(std::generic_category().message(errno));
     from.text.assign(std::istreambuf_iterator<char>(in), {});
-    if (!in || from.text.empty()) return wrong("there is nothing in it");
+    if (in.bad()) return wrong(std::generic_category().message(errno));
+    if (from.text.empty()) return wrong("there is nothing in it");
   } else if (model.chat_template) {
     from.text = *model.chat_template;
     from.for_tools = model.tool_template;
@@ -74,7 +75,7 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
                                                                      const gpu::model::model_directory& model) {
   if (const auto length = model.configuration.positions_max; length < 2)
     return protocols::unexpected(
-        start_error{"the model's context length of " + std::to_string(length) + " is too small"});
+        start_error{"the model's context length of " + std::to_string(length) + " is too small", 2});
   if (auto wrong = gpu::tensor_parallel::refuse_degree(model.configuration, settings.instances.tensor_parallel);
       !wrong.empty())
     return protocols::unexpected(start_error{"--tensor-parallel: " + wrong, 2});
@@ -94,7 +95,7 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
     return actors::model_identity{gpu::model::fingerprint(model.configuration, *model.tensors), std::move(kv.type),
                                   kv.block_bytes, served_context(settings, model)};
   } catch (const std::exception& failure) {
-    return protocols::unexpected(start_error{failure.what()});
+    return protocols::unexpected(start_error{failure.what(), 2});
   }
 }
 
@@ -201,7 +202,8 @@ std::optional<start_error> check_memory(const protocols::instance_status& instan
 }
 
 std::uint32_t allow_connections(std::uint32_t connections, std::string_view whose, const runtime::log::logger& log) {
-  constexpr rlim_t others = 256; // files of the model, of the log, members, commands, ...
+  // Files of the model and of the log, members, commands, and connections that are just being told 503.
+  constexpr rlim_t others = 512;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return connections;
   if (limit.rlim_cur < limit.rlim_max) {

@@ -226,7 +226,10 @@ int measure_profile(const profile_options& options, std::ostream& out, std::ostr
     return usage(fmt::format("--context {}: expected at least {} tokens, or 0 for the model's own", options.context_max,
                              context_least));
   const auto model = open_served_model(options.model);
-  if (!model) return fail(model.error().line);
+  if (!model) {
+    fail(model.error().line);
+    return model.error().exit_code;
+  }
   // Before the minute of measuring, not after it.
   if (const auto& file = options.output; !file.empty())
     if (const auto why = why_not_writable(file)) return fail("cannot write " + file + ": " + *why);

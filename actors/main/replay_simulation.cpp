@@ -133,6 +133,11 @@ replay_simulation(trace::recording recorded, const runtime::sim::replay_limits& 
   const passing_file file;
   arguments.emplace_back("--record");
   arguments.push_back(file.path());
+  // It may have been interrupted.
+  std::int64_t last = 0;
+  for (const auto& e : recorded.events) last = std::max(last, e.begin_ns);
+  arguments.emplace_back("--end-at-ns");
+  arguments.push_back(std::to_string(last));
   if (auto error = simulate(std::move(arguments))) return protocols::unexpected(std::move(*error));
   const auto again = trace::read_file(file.path());
   if (!again) return protocols::unexpected(start_error{"cannot replay: " + again.error().message});

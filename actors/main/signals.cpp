@@ -26,4 +26,6 @@ bool signals::received() {
   }
 }
 
+void signals::let_go() { pthread_sigmask(SIG_UNBLOCK, &set_, nullptr); }
+
 } // namespace godwit::main

@@ -16,6 +16,8 @@ public:
   void on_hangup(std::function<void()> act) { on_hangup_ = std::move(act); }
   /// True once for each SIGINT and SIGTERM that has come since. Does not wait.
   [[nodiscard]] bool received();
+  /// From now on they do to this thread what they do by default.
+  void let_go();
 
 private:
   std::function<void()> on_hangup_;

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include <unistd.h>
@@ -103,8 +104,14 @@ void add_workload_flags(CLI::App& command, bench_options& load) {
 /// Ends the run at the first SIGINT or SIGTERM, and tells somebody who looks on how far it is.
 class listener {
 public:
+  explicit listener(std::optional<std::int64_t> end_at_ns) : end_at_ns_(end_at_ns) {}
   bool operator()(const actors::sim::run_progress& at) {
-    if (stop_.received()) return false;
+    if (end_at_ns_ && at.clock_ns >= *end_at_ns_) return false;
+    if (!stop_) stop_.emplace(); // not before: until there is something to report they end the command as usual
+    if (stop_->received()) {
+      stop_->let_go();
+      return false;
+    }
     const auto now = clock::now();
     if (!seen_ || now - told_ < std::chrono::seconds(5)) return true;
     told_ = now;
@@ -115,13 +122,14 @@ public:
 
 private:
   using clock = std::chrono::steady_clock;
-  signals stop_;
+  const std::optional<std::int64_t> end_at_ns_;
+  std::optional<signals> stop_;
   const bool seen_ = ::isatty(STDERR_FILENO) == 1;
   clock::time_point told_ = clock::now();
 };
 
 int run_and_listen(const sim_options& options) {
-  const auto listens = std::make_shared<listener>();
+  const auto listens = std::make_shared<listener>(options.end_at_ns);
   return run_sim(options, std::cout, std::cerr, [listens](const auto& at) { return (*listens)(at); });
 }
 
@@ -158,6 +166,7 @@ void add_sim_command(CLI::App& app, command_result& result) {
   command->add_option("--svg", o.svg, "Write plots")->type_name("DIR");
   command->add_option("--record", o.record, "Record every message, for godwit trace (--trace-level content: whole)")
       ->type_name("FILE");
+  command->add_option("--end-at-ns", o.end_at_ns)->group(""); // for replays
   command->add_option("--config", o.config_file, "TOML file with settings; those of a simulation are used")
       ->type_name("FILE");
   declare(f->registry, o.settings);

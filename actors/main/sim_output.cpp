@@ -78,8 +78,8 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   out += fmt::format("{} of {} requests answered", r.answered, r.requests);
   if (!r.failed.empty()) out += ", failed: " + list(r.failed);
   if (r.unfinished > 0)
-    out += fmt::format(", {} unfinished: {}", r.unfinished,
-                       r.interrupted ? "the run was interrupted" : "the cluster hangs");
+    out += fmt::format(", {} unfinished{}", r.unfinished, r.interrupted ? "" : ": the cluster hangs");
+  if (r.interrupted) out += fmt::format(", {} not arrived: the run was interrupted", r.not_arrived);
   out += fmt::format(", in {:.1f} virtual s\n\n", r.duration_s);
 
   out += fmt::format("{:<20}{:>11} {:>11} {:>11} {:>11} {:>11}  {:>9}\n", "latency (ms)", "mean", "P50", "P90", "P99",
@@ -159,7 +159,10 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
   out["instances"] = json::object{{"mean", r.instances}, {"max", r.instances_max}, {"instance_seconds", r.instance_s}};
   out["slo_attainment"] = r.attainment;
   out["goodput_requests_per_s"] = r.goodput;
-  if (r.interrupted) out["interrupted"] = true;
+  if (r.interrupted) {
+    out["interrupted"] = true;
+    out["not_arrived"] = r.not_arrived;
+  }
   if (r.faults) {
     out["setup"].as_object()["faults"] = setup.faults;
     out["faults"] = to_object(*r.faults);

@@ -103,6 +103,8 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
     out.answer_tokens += r.answer_tokens;
     if (r.failed)
       ++out.failed[name_of(*r.failed)];
+    else if (r.arrival_ns < 0)
+      ++out.not_arrived;
     else if (r.ended_ns < 0)
       ++out.unfinished;
     if (!r.answered()) continue;

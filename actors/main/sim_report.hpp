@@ -61,7 +61,8 @@ struct sim_report {
   std::size_t requests = 0;
   std::size_t answered = 0;
   std::size_t unfinished = 0;
-  bool interrupted = false;                  ///< so that requests are unfinished
+  std::size_t not_arrived = 0; ///< when it was interrupted
+  bool interrupted = false;
   std::map<std::string, std::size_t> failed; ///< by kind
   latencies times;
   std::vector<level> levels; ///< normal, then high; empty without priorities

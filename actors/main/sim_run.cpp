@@ -165,28 +165,37 @@ std::optional<bench_error> write_files(const sim_options& options, const sim_set
   return std::nullopt;
 }
 
-/// No file is written over what is read, nor over another one.
-std::optional<bench_error> check_names(const sim_options& options) {
-  using named = std::pair<const char*, std::string>;
+struct named_file {
+  std::string flag;
+  std::string path; ///< empty: none
+};
+
+std::vector<named_file> files_read(const sim_options& options) {
   const bool shipped = std::ranges::count(gpu::sim::profile_names(), options.profile) > 0;
-  std::vector<named> files{{"--trace", options.load.trace},
-                           {"--config", options.config_file},
-                           {"--profile", shipped ? std::string() : options.profile}};
-  const std::size_t read = files.size();
-  for (const auto& [flag, path] :
-       {named{"--csv", options.csv}, named{"--samples", options.samples}, named{"--record", options.record}})
-    files.emplace_back(flag, path);
+  return {{"--trace", options.load.trace},
+          {"--config", options.config_file},
+          {"--profile", shipped ? std::string() : options.profile}};
+}
+
+std::vector<named_file> files_written(const sim_options& options) {
+  std::vector<named_file> out{{"--csv", options.csv}, {"--samples", options.samples}, {"--record", options.record}};
   if (!options.svg.empty())
-    for (const auto* name : plot_names)
-      files.emplace_back("--svg", (std::filesystem::path(options.svg) / name).string());
-  for (std::size_t i = read; i < files.size(); ++i)
-    if (files[i].second == "-")
-      return bench_error{2, fmt::format("{}: - is no file; standard output is /dev/stdout", files[i].first)};
-  for (std::size_t i = read; i < files.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (same_file(files[j].second, files[i].second))
-        return bench_error{
-            2, fmt::format("{} and {} name the same file, {}", files[j].first, files[i].first, files[i].second)};
+    for (const auto* name : plot_names) out.push_back({"--svg", (std::filesystem::path(options.svg) / name).string()});
+  return out;
+}
+
+/// No file is written over what is read, nor over another one, nor over the report.
+std::optional<bench_error> check_names(const sim_options& options) {
+  auto others = files_read(options);
+  for (auto& file : files_written(options)) {
+    if (file.path == "-") return bench_error{2, file.flag + ": - is no file"};
+    if (is_standard_output(file.path))
+      return bench_error{2, fmt::format("{} names the file that the report goes to, {}", file.flag, file.path)};
+    for (const auto& other : others)
+      if (same_file(other.path, file.path))
+        return bench_error{2, fmt::format("{} and {} name the same file, {}", other.flag, file.flag, file.path)};
+    others.push_back(std::move(file));
+  }
   return std::nullopt;
 }
 

@@ -48,13 +48,15 @@ int show(const status_options& options) {
   std::optional<control_connection> head(std::in_place, options.control);
   if (!options.request.empty()) return explain(*head, options);
   const actors::status_query query{options.requests};
+  bool told = false; // once, so that another answer is worth a second attempt
   do {
-    auto status = head->ask(query, std::chrono::seconds(10), options.watch);
-    if (!status && options.watch) { // this command stood still, or the head did
+    auto status = head->ask(query, std::chrono::seconds(10), told);
+    if (!status && told && !stop->received()) { // this command stood still, or the head did
       head.emplace(options.control);
       status = head->ask(query);
     }
     if (!status) return head->exit_code();
+    told = options.watch;
     if (options.watch && !options.json) std::cout << "\x1b[H\x1b[2J";
     std::cout << (options.json ? status_json(*status, options.requests) + "\n" : status_table(*status)) << std::flush;
     for (int i = 0; options.watch && i < 20; ++i) {

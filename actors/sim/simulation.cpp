@@ -27,7 +27,7 @@ private:
   void submit_due();
   request_record& ended(std::size_t index);
   void preempted(const preemption& what);
-  void claimed(protocols::request_id id, protocols::epoch from);
+  void claimed(protocols::request_id id, protocols::epoch from, protocols::instance_id to);
   void migrated(const protocols::migration_report& report);
   void lost(protocols::request_id id);
   void reported(const protocols::load_report& report);
@@ -194,7 +194,9 @@ simulated_cluster_options run::watched(simulated_cluster_options from) {
   node.frontend.on_dispatched = [this](protocols::request_id id, protocols::instance_id to) {
     if (auto* const r = over_ ? nullptr : find(id); r != nullptr) r->instance = to;
   };
-  node.frontend.on_claimed = [this](protocols::request_id id, protocols::epoch before) { claimed(id, before); };
+  node.frontend.on_claimed = [this](protocols::request_id id, protocols::epoch before, protocols::instance_id to) {
+    claimed(id, before, to);
+  };
   node.frontend.on_migration = [this](const protocols::migration_report& report) { migrated(report); };
   node.frontend.on_lost = [this](protocols::request_id id) { lost(id); };
   from.separate = from.separate || !options_.faults.empty();
@@ -234,6 +236,7 @@ simulation_result run::take() {
     result_.migrating_seconds += static_cast<double>(covered_ns(std::move(spans))) * 1e-9;
   for (auto* const open : probes_)
     if (open != nullptr) open->note();
+  for (auto i = submitted_; i < all; ++i) result_.requests[i].arrival_ns = -1;
   over_ = true; // what clients hear of the cluster's end is no part of the result
   return std::move(result_);
 }
@@ -283,8 +286,10 @@ void run::preempted(const preemption& what) {
   if (auto* const open = probes_[what.request.value() - 1]) open->preempted(what.answer_tokens);
 }
 
-void run::claimed(protocols::request_id id, protocols::epoch from) {
-  if (over_ || find(id) == nullptr) return;
+void run::claimed(protocols::request_id id, protocols::epoch from, protocols::instance_id to) {
+  auto* const r = over_ ? nullptr : find(id);
+  if (r == nullptr) return;
+  r->instance = to;
   if (auto* const open = probes_[id.value() - 1]) open->claimed(from);
 }
 
@@ -306,10 +311,7 @@ void run::migrated(const protocols::migration_report& report) {
   }
   ++result_.migrations_committed[std::string(to_string(report.cause.what))];
   auto* const r = find(report.request);
-  if (r != nullptr) {
-    ++r->migrations;
-    r->instance = report.destination;
-  }
+  if (r != nullptr) ++r->migrations;
   if (report.stages == 0) { // it waited: nothing to copy, and no batch that it left
     ++result_.moved_waiting;
     return;
@@ -366,7 +368,8 @@ void run::sample_for_ever() {
   const bool waits = submitted_ == ended_; // for the next arrival
   if (waits) progress_ns_ = now();
   if (now() - progress_ns_ > options_.patience.count()) hangs_ = true;
-  if (options_.goes_on && !options_.goes_on({now(), ended_, submitted_})) result_.interrupted = true;
+  if (options_.goes_on && !options_.goes_on({now(), cluster_.world().now().count(), ended_, submitted_}))
+    result_.interrupted = true;
   cluster_.world().timers().call_after(options_.sample_interval, [this] { sample_for_ever(); });
 }
 

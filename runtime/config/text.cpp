@@ -175,8 +175,8 @@ std::string real_text(double x) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   auto best = std::string();
-  // A third of the letters wrong is no slip any more; a very long word would only cost time.
-  auto limit = std::max<std::size_t>(2, word.size() / 3);
+  // A third of the letters wrong is no slip any more, of a few letters two; a very long word would only cost time.
+  auto limit = word.size() < 4 ? 1 : std::max<std::size_t>(2, word.size() / 3);
   if (word.size() > 200) return best;
   for (const auto& candidate : candidates) {
     const auto distance = edit_distance(word, candidate);

@@ -96,4 +96,27 @@ TEST(EngineMetrics, WhoHasBeenGoneLongestGivesItsPlaceToANewInstance) {
   EXPECT_THAT(page, Not(HasSubstr("model_name=\"other\"")));
 }
 
+TEST(EngineMetrics, OfThoseThatHaveLeftTheLastFewStay) {
+  runtime::metrics::registry registry;
+  engine_metrics engines(registry, "tiny", 512);
+  std::set<std::uint32_t> ids{0};
+  for (std::uint32_t id = 1; id <= 40; ++id) { // one process that is started anew again and again
+    ids.insert(id);
+    engines.adopt(there(ids));
+    engines.tokens(instance_id{id}, 1);
+    ids.erase(id);
+    engines.adopt(there(ids));
+  }
+  const auto page = registry.expose();
+  EXPECT_THAT(page, Not(HasSubstr("engine=\"24\"")));
+  EXPECT_THAT(page, HasSubstr(tokens_of("25", 1)));
+  EXPECT_THAT(page, HasSubstr(tokens_of("40", 1)));
+  EXPECT_THAT(page, HasSubstr("engine=\"0\""));
+  // One of its requests ends later: it has a place again, and is not there.
+  engines.tokens(instance_id{3}, 7);
+  EXPECT_THAT(registry.expose(), HasSubstr(tokens_of("3", 7)));
+  engines.adopt(there(ids));
+  EXPECT_THAT(registry.expose(), Not(HasSubstr("engine=\"25\"")));
+}
+
 } // namespace godwit::actors

@@ -137,6 +137,28 @@ TEST_F(ReplayOfSimulations, TheReplayStopsWhereItIsTold) {
   EXPECT_GT(result->handled, 0U);
 }
 
+TEST_F(ReplayOfSimulations, EndsWhereTheRecordedOneWasInterrupted) {
+  auto what = draw(3);
+  what.options.load.requests = 400;
+  what.options.record = file;
+  std::ostringstream out, err;
+  int asked = 0;
+  EXPECT_EQ(run_sim(what.options, out, err, [&](const actors::sim::run_progress&) { return ++asked < 12; }), 1);
+  auto recorded = trace::read_file(file);
+  ASSERT_TRUE(recorded);
+  auto& facts = recorded->processes.front().facts;
+  std::erase_if(facts, [](const auto& fact) { return fact.name.starts_with("argument:"); });
+  facts.emplace_back("argument:0", "godwit");
+  for (std::size_t i = 0; i < what.arguments.size(); ++i) {
+    auto text = what.arguments[i];
+    if (i > 0 && what.arguments[i - 1] == "--requests") text = "400";
+    facts.emplace_back("argument:" + std::to_string(i + 1), text);
+  }
+  const auto result = replay_simulation(std::move(*recorded), {});
+  ASSERT_TRUE(result) << result.error().line;
+  EXPECT_EQ(result->difference, "") << result->recorded << "; " << result->replayed;
+}
+
 TEST_F(ReplayOfSimulations, WhatWasRecordedByAnotherVersionIsRefused) {
   const auto what = draw(5);
   auto recorded = record(what.arguments, what.options);

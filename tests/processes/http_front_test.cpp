@@ -2,6 +2,7 @@
 #include "processes/support/answers.hpp"
 #include "processes/support/godwit_processes.hpp"
 #include "support/certificates.hpp"
+#include "transport/http/raw_socket.hpp"
 
 #include <godwit/transport/http/client.hpp>
 
@@ -19,6 +20,7 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -243,6 +245,22 @@ TEST_F(HttpFront, AFileOfASettingThatCannotBeUsedEndsTheStartWithTwo) {
     EXPECT_THAT(command.err(), HasSubstr(says));
     EXPECT_THAT(command.err(), testing::StartsWith("godwit: "));
   }
+}
+
+// Where there are fewer descriptors than connections may be, clients that only wait keep nobody else out.
+TEST_F(HttpFront, AFewDescriptorsAreEnoughForOperatorsToo) {
+  child_process head("/bin/bash",
+                     {"-c", "ulimit -n 200; exec \"$0\" \"$@\"", godwit_program(), "serve", "--listen", "127.0.0.1:0",
+                      "--control", "127.0.0.1:0", "--instances-threads", "1", "--cluster-connection-timeout", "10s"});
+  const auto url = head.wait_line("listening on ", 60s), control = head.wait_line("control on ", 60s);
+  ASSERT_TRUE(url && control && head.wait_line("ready: ", 60s)) << head.err();
+  EXPECT_TRUE(head.wait_log("this process may have 200 files open", 1s)) << head.err();
+  const auto port = static_cast<std::uint16_t>(std::stoi(url->substr(url->rfind(':') + 1)));
+  std::vector<std::unique_ptr<transport::http::test::raw_socket>> crowd;
+  for (int i = 0; i < 300; ++i) crowd.push_back(std::make_unique<transport::http::test::raw_socket>(port));
+  child_process status(godwit_program(), {"status", "--json", "--control", *control});
+  EXPECT_EQ(status.wait_exit(60s), 0) << status.err();
+  EXPECT_TRUE(eventually([&] { return ask(*url + "/health").status == 200; })) << "the first ones make way";
 }
 
 TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {

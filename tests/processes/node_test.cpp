@@ -372,7 +372,7 @@ TEST_F(Nodes, WhatCannotWorkEndsWithOneLineAndTheRightCode) {
   const auto page = head.status();
   ASSERT_TRUE(page);
   EXPECT_EQ(page->instances.size(), 1U);
-  expect_end({"no/such/model", "--join", head.control()}, 1, "no/such/model");
+  expect_end({"no/such/model", "--join", head.control()}, 2, "no/such/model");
 }
 
 } // namespace godwit::test

@@ -49,7 +49,10 @@ void client_call::end_handle() {
 void client_call::close(client_error_kind why) {
   if (closed_) return;
   closed_ = why;
-  if (looking_) looking_->over.cancel();
+  if (looking_) {
+    looking_->resolver.cancel(); // where it has not begun, it will not
+    looking_->over.cancel();
+  }
   if (stream_) stream_->close();
 }
 

@@ -66,9 +66,18 @@ private:
   };
 
   awaitable<> accept(std::shared_ptr<acceptor> a);
+  /// A connection that has not begun yet, and the thread that it is to have.
+  struct newcomer {
+    lane* chosen;
+    socket connection;
+    tcp::endpoint peer;
+  };
   void admit(lane& chosen, socket s);
-  /// Has the connection closed that has waited longest for a request, of the thread where most wait. False: none does.
-  [[nodiscard]] bool make_room();
+  /// In the place of the connection that has waited longest for a request, or not at all.
+  void replace_idle(newcomer made);
+  void let_in(newcomer made);
+  void turn_away(newcomer made, session::refusal why);
+  void begin(newcomer made, std::shared_ptr<ssl::context> tls, session::refusal why);
   void end_accepting(std::function<void()> then);
   void each_session(void (session::*act)());
 
@@ -126,7 +135,7 @@ awaitable<> server::impl::accept(std::shared_ptr<acceptor> a) {
     auto admitted = !ec;
     try {
       if (admitted) admit(chosen, std::move(accepted));
-    } catch (const std::exception&) { // out of memory: this client goes without, the next one may not
+    } catch (const std::exception&) { // out of memory
       admitted = false;
     }
     if (!admitted) {
@@ -140,60 +149,72 @@ awaitable<> server::impl::accept(std::shared_ptr<acceptor> a) {
 void server::impl::admit(lane& chosen, socket s) {
   const auto& settings = core_->settings;
   auto ec = error_code();
-  const auto peer = s.remote_endpoint(ec);
+  auto made = newcomer{&chosen, std::move(s), {}};
+  made.peer = made.connection.remote_endpoint(ec);
   if (ec) return; // it has gone already
-  auto refuse = session::refusal::none;
-  if (!core_->addresses.enter(peer.address(), settings.connections_per_address_max)) {
-    refuse = session::refusal::full_address;
-  } else if (core_->connections.load() >= settings.connections_max + core_->leaving.load() && !make_room()) {
-    core_->addresses.leave(peer.address());
-    refuse = session::refusal::full;
-    if (settings.on_dropped) settings.on_dropped(to_string(peer), "there are http.connections_max, and all are in use");
-  }
+  if (!core_->addresses.enter(made.peer.address(), settings.connections_per_address_max))
+    return turn_away(std::move(made), session::refusal::full_address);
+  if (core_->connections.load() >= settings.connections_max) return replace_idle(std::move(made));
+  core_->connections.fetch_add(1); // by this thread alone
+  let_in(std::move(made));
+}
+
+// Each thread knows its own sessions alone, so that of the one that has waited longest is asked.
+void server::impl::replace_idle(newcomer made) {
+  const auto where = std::min_element(lanes_.begin(), lanes_.end(), [](const auto& a, const auto& b) {
+    return a->of_sessions.idle_since.load() < b->of_sessions.idle_since.load();
+  });
+  asio::post((*where)->thread.get(), [this, &idle = (*where)->of_sessions.idle,
+                                      made = std::make_shared<newcomer>(std::move(made))] {
+    const auto found = std::find_if(idle.begin(), idle.end(), [](session* s) { return s->idle(); });
+    if (found != idle.end() && (*found)->make_way()) return let_in(std::move(*made));
+    core_->addresses.leave(made->peer.address());
+    if (core_->settings.on_dropped)
+      core_->settings.on_dropped(to_string(made->peer), "there are http.connections_max, and all are in use");
+    turn_away(std::move(*made), session::refusal::full);
+  });
+}
+
+/// It has its place.
+void server::impl::let_in(newcomer made) {
   auto tls = std::shared_ptr<ssl::context>();
   {
     const auto lock = std::lock_guard(core_->tls_mutex);
     tls = core_->tls;
   }
-  if (refuse != session::refusal::none) {
-    // A handshake only to say so would cost more than an ordinary request.
-    if (tls || core_->refusing.load() >= refusing_max) {
-      core_->refused_total.fetch_add(1);
-      return;
-    }
-  }
-  (refuse != session::refusal::none ? core_->refusing : core_->connections).fetch_add(1);
-  auto admitted = std::shared_ptr<session>();
+  const auto from = made.peer.address();
   try {
-    admitted = std::make_shared<session>(std::move(s), std::move(tls), peer, core_, chosen.of_sessions, refuse);
-  } catch (const std::exception&) {
-    if (refuse == session::refusal::none) core_->addresses.leave(peer.address());
-    (refuse != session::refusal::none ? core_->refusing : core_->connections).fetch_sub(1);
-    throw;
+    begin(std::move(made), std::move(tls), session::refusal::none);
+  } catch (const std::exception&) { // out of memory: this client goes without, the next one may not
+    core_->addresses.leave(from);
+    core_->connections.fetch_sub(1);
   }
-  asio::post(chosen.thread.get(), [admitted] { admitted->start(); });
 }
 
-bool server::impl::make_room() {
-  lane* where = nullptr;
-  std::uint64_t most = 0;
-  for (const auto& l : lanes_) {
-    const auto idle = l->of_sessions.idle_count.load(), asked = l->of_sessions.to_leave.load();
-    if (idle < asked + most + 1) continue;
-    where = l.get();
-    most = idle - asked;
+void server::impl::turn_away(newcomer made, session::refusal why) {
+  const auto encrypted = [this] {
+    const auto lock = std::lock_guard(core_->tls_mutex);
+    return core_->tls != nullptr;
+  }();
+  const auto told_max = std::clamp<std::uint64_t>(core_->settings.connections_max / 4, 1, refusing_max);
+  // A handshake only to say so would cost more than an ordinary request.
+  if (encrypted || core_->refusing.load() >= told_max) {
+    core_->refused_total.fetch_add(1);
+    return;
   }
-  if (where == nullptr) return false;
-  where->of_sessions.to_leave.fetch_add(1);
-  core_->leaving.fetch_add(1);
-  asio::post(where->thread.get(), [&around = where->of_sessions, core = core_] {
-    if (around.idle.empty())
-      core->leaving.fetch_sub(1); // all have got requests meanwhile
-    else
-      around.idle.front()->make_way();
-    around.to_leave.fetch_sub(1);
-  });
-  return true;
+  core_->refusing.fetch_add(1);
+  try {
+    begin(std::move(made), nullptr, why);
+  } catch (const std::exception&) {
+    core_->refusing.fetch_sub(1);
+  }
+}
+
+void server::impl::begin(newcomer made, std::shared_ptr<ssl::context> tls, session::refusal why) {
+  auto& on = *made.chosen;
+  auto begun =
+      std::make_shared<session>(std::move(made.connection), std::move(tls), made.peer, core_, on.of_sessions, why);
+  asio::post(on.thread.get(), [begun = std::move(begun)] { begun->start(); });
 }
 
 // Everything that is admitted was posted to its lane before `then` runs, on the first lane.

@@ -28,7 +28,6 @@ struct server_core {
   std::shared_ptr<ssl::context> tls; ///< null: in the clear
 
   std::atomic<std::uint64_t> connections{0};
-  std::atomic<std::uint64_t> leaving{0}; ///< of these, idle ones that make way for others
   std::atomic<std::uint64_t> refusing{0};
   std::atomic<std::uint64_t> exchanges{0};
   std::atomic<std::uint64_t> requests_total{0};

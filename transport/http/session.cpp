@@ -23,9 +23,9 @@ void session::start() {
     self->deadline_.cancel();
     self->set_idle(false);
     self->around_.sessions.erase(self.get());
-    if (self->makes_way_) self->core_->leaving.fetch_sub(1);
     if (self->refuse_ == refusal::none) self->core_->addresses.leave(self->from_);
-    (self->refuse_ == refusal::none ? self->core_->connections : self->core_->refusing).fetch_sub(1);
+    if (!self->makes_way_) // else another one has its place
+      (self->refuse_ == refusal::none ? self->core_->connections : self->core_->refusing).fetch_sub(1);
     self->core_->drained();
   });
 }
@@ -151,8 +151,9 @@ awaitable<> session::linger() {
 awaitable<bool> session::more() {
   const auto before = in_.size();
   while (true) {
+    if (aborted_) co_return false;
     if (in_.size() > before) co_return true;
-    if (end_ || late_ || aborted_) co_return false;
+    if (end_ || late_) co_return false;
     read_on();
     co_await event();
   }
@@ -260,18 +261,22 @@ void session::close_if_idle() {
 void session::set_idle(bool now) {
   if (now == waits_.has_value()) return;
   if (now) {
+    waits_since_ = std::chrono::steady_clock::now();
     waits_ = around_.idle.insert(around_.idle.end(), this);
   } else {
     around_.idle.erase(*waits_);
     waits_.reset();
   }
-  around_.idle_count.store(around_.idle.size(), std::memory_order_relaxed);
+  const auto none = std::chrono::steady_clock::time_point::max();
+  around_.idle_since.store(around_.idle.empty() ? none : around_.idle.front()->waits_since_);
 }
 
-void session::make_way() {
+bool session::make_way() {
+  if (!idle() || std::chrono::steady_clock::now() - waits_since_ < idle_least) return false;
   set_idle(false);
   makes_way_ = true;
   drop("it waited for its next request, and another one came when there were http.connections_max");
+  return true;
 }
 
 } // namespace godwit::transport::http

@@ -32,9 +32,9 @@ public:
   struct surroundings {
     std::unordered_set<session*> sessions;
     std::list<session*> idle; ///< those that wait for a request, the longest first
-    std::atomic<std::uint64_t> idle_count{0};
-    std::atomic<std::uint64_t> to_leave{0}; ///< of the idle ones: as many are about to be closed
-    std::array<char, 65'536> received;      ///< what one has just read, until it has looked at it
+    /// Since when the first of them does; for other threads to see. `max`: there is none.
+    std::atomic<std::chrono::steady_clock::time_point> idle_since{std::chrono::steady_clock::time_point::max()};
+    std::array<char, 65'536> received; ///< what one has just read, until it has looked at it
   };
   enum class refusal : std::uint8_t { none, full, full_address };
 
@@ -45,8 +45,12 @@ public:
   void abort();
   /// Closes if no request is being read or answered.
   void close_if_idle();
-  /// It is idle, and somebody else needs its place: closes.
-  void make_way();
+  /// Waits for a request.
+  [[nodiscard]] bool idle() const noexcept { return waits_ && in_.size() == 0; }
+  /// A client between two of its requests is not one that has gone.
+  static constexpr std::chrono::seconds idle_least{1};
+  /// Closes where it has been idle for so long. True: its place is the caller's.
+  [[nodiscard]] bool make_way();
 
 private:
   using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
@@ -82,7 +86,6 @@ private:
   /// Bodies that are being received have so many bytes more. False: that is too much.
   [[nodiscard]] bool count_body(std::size_t now);
   void drop(const std::string& why);
-  [[nodiscard]] bool idle() const noexcept { return waits_ && in_.size() == 0; }
   void set_idle(bool now);
 
   /// What may lie unparsed: a head, or the requests that a client sends ahead while one is being answered.
@@ -109,6 +112,7 @@ private:
   bool aborted_ = false;                               // closed from our side
   bool makes_way_ = false;                             // for another one
   std::optional<std::list<session*>::iterator> waits_; // for a request
+  std::chrono::steady_clock::time_point waits_since_;
 };
 
 } // namespace godwit::transport::http

@@ -166,11 +166,11 @@ bool native_stream::copy_in_one_call([[maybe_unused]] std::span<const copy_piece
   way.flags = cudaMemcpyFlagPreferOverlapWithCompute;
   std::size_t from_the_first = 0;
   device_->use();
-  if (cudaMemcpyBatchAsync(to.data(), from.data(), bytes.data(), bytes.size(), &way, &from_the_first, 1, stream_) ==
-      cudaSuccess)
-    return true;
+  const auto code =
+      cudaMemcpyBatchAsync(to.data(), from.data(), bytes.data(), bytes.size(), &way, &from_the_first, 1, stream_);
+  if (code == cudaSuccess) return true;
   (void)cudaGetLastError(); // a device that has failed says so again
-  device_->takes_batches = false;
+  if (code == cudaErrorNotSupported || code == cudaErrorCallRequiresNewerDriver) device_->takes_batches = false;
 #endif
   return false;
 }

@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
 #include <stdexcept>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace godwit::transport::http::test {
 namespace {
@@ -212,22 +215,59 @@ TEST(HttpConnections, WhoWaitsLongestForARequestMakesWayForANewOne) {
       idle.back()->read_until("GET  ");
     }
     EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 6; }));
-    std::this_thread::sleep_for(50ms); // the last ones have begun to wait
-    for (int i = 0; i < 40; ++i) {     // each takes the place of one that waits, and is one itself then
-      auto another = std::make_unique<raw_socket>(s.port());
-      another->send(get("/echo"));
-      EXPECT_THAT(another->read_until("GET  "), StartsWith("HTTP/1.1 200")) << i;
-      EXPECT_LE(s.get_server().stats().connections, 12U);
-      idle.push_back(std::move(another));
-      std::this_thread::sleep_for(2ms);
+    auto early = raw_socket(s.port()); // they are between two requests, as far as anybody knows
+    early.send(get("/echo"));
+    EXPECT_THAT(early.read_to_end(), StartsWith("HTTP/1.1 503"));
+    EXPECT_EQ(dropped.load(), 0);
+    std::this_thread::sleep_for(1200ms);
+    auto others = std::vector<std::unique_ptr<raw_socket>>();
+    for (int i = 0; i < 5; ++i) {
+      others.push_back(std::make_unique<raw_socket>(s.port()));
+      others.back()->send(get("/echo"));
+      EXPECT_THAT(others.back()->read_until("GET  "), StartsWith("HTTP/1.1 200")) << i;
+      EXPECT_LE(s.get_server().stats().connections, 6U);
     }
-    EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections <= 6; }));
-    EXPECT_GE(dropped.load(), 39);
-    EXPECT_EQ(idle.front()->read_to_end(), "");
-    EXPECT_TRUE(idle.front()->closed());
+    EXPECT_EQ(dropped.load(), 5);
+    for (const auto& one : idle) {
+      one->read_to_end();
+      EXPECT_TRUE(one->closed());
+    }
     held->respond({});
     EXPECT_THAT(busy.read_until("HTTP"), StartsWith("HTTP/1.1 200")) << "who is being answered stays";
   }
+}
+
+// Clients that come and go, ask and wait as they like: there are never more than may be, and each place comes back.
+TEST(HttpConnections, NoCrowdIsLargerThanItMayBe) {
+  auto settings = server_settings();
+  settings.connections_max = 4;
+  settings.threads = 3;
+  auto s = echo_server(settings);
+  auto over = std::atomic<bool>(false);
+  auto answers = std::atomic<int>(0);
+  auto clients = std::vector<std::thread>();
+  for (int i = 0; i < 6; ++i)
+    clients.emplace_back([&, i] {
+      for (int round = 0; !over; ++round) {
+        auto c = raw_socket(s.port());
+        for (int n = 0; n <= (i + round) % 3; ++n) {
+          if (!c.send(get("/echo"))) break;
+          if (c.read_until("HTTP/1.1 200", 100ms).starts_with("HTTP/1.1 200")) ++answers;
+          if ((i + round) % 16 == 0) std::this_thread::sleep_for(1100ms); // who may make way
+        }
+      }
+    });
+  auto most = std::uint64_t(0);
+  for (const auto end = clock::now() + 3s; clock::now() < end; std::this_thread::sleep_for(1ms))
+    most = std::max(most, s.get_server().stats().connections);
+  over = true;
+  for (auto& client : clients) client.join();
+  EXPECT_LE(most, 4U);
+  EXPECT_GT(answers.load(), 20);
+  EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 0; }));
+  auto good = raw_socket(s.port());
+  good.send(get("/echo"));
+  EXPECT_THAT(good.read_until("GET  "), StartsWith("HTTP/1.1 200"));
 }
 
 // As many as may come at all fail at once, each time in another way: with places that are not given back the next ones

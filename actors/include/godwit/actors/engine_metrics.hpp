@@ -21,8 +21,9 @@ namespace godwit::actors {
 /// A preempted or migrated request counts where it ended; of one that was moved before its first token came,
 /// `request_queue_time_seconds` has the queues of all instances that it was at.
 ///
-/// There is room for 255 instances. One that has left keeps its series, as counters should, until another needs the
-/// place: that of whoever has been gone longest. Where nobody is gone, further ones are the engine "other".
+/// There is room for 255 instances. One that has left keeps its series, so that what it counted last is read, until 16
+/// others have left or another one needs the place: that of whoever has been gone longest. Where nobody is gone,
+/// further ones are the engine "other".
 ///
 /// Used on one context at a time, the front end's.
 class engine_metrics {

@@ -72,10 +72,10 @@ struct frontend_options {
   std::shared_ptr<migration_metrics> migrations; ///< may be null
   /// Sees how each migration ended, on the front end's context. Must only store. May be empty.
   std::function<void(const protocols::migration_report&)> on_migration;
-  /// Sees each request that another instance takes over by a migration, as it does so, and the epoch that ends: reports
-  /// come later. As `on_migration`. May be empty.
-  std::function<void(protocols::request_id, protocols::epoch from)> on_claimed;
-  /// An instance took it that the scheduler had chosen.
+  /// Sees each request that another instance takes over by a migration, as it does so, the epoch that ends, and that
+  /// instance: reports come later. As `on_migration`. May be empty.
+  std::function<void(protocols::request_id, protocols::epoch from, protocols::instance_id to)> on_claimed;
+  /// Sees each request that an instance takes otherwise. As `on_migration`. May be empty.
   std::function<void(protocols::request_id, protocols::instance_id)> on_dispatched;
   /// Sees each request that has lost its instance and is to be dispatched again, as `on_migration`. May be empty.
   std::function<void(protocols::request_id)> on_lost;

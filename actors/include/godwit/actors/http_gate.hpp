@@ -54,7 +54,7 @@ public:
   /// For http::server_settings::on_head: the answer to a request that lacks a key, whose body need not be read.
   [[nodiscard]] std::optional<transport::http::response> without_key(const transport::http::request& head);
   /// For on_head too: the answer to a request whose body is compressed, say; bodies are read as they come.
-  [[nodiscard]] std::optional<transport::http::response> encoded(const transport::http::request& head) const;
+  [[nodiscard]] std::optional<transport::http::response> encoded(const transport::http::request& head);
   /// For http::server_settings::on_own_answer: who may read what the server answers by itself.
   void share(const transport::http::request& head, transport::http::headers& of_answer) const;
   /// Replaces the keys; null: none are asked for.

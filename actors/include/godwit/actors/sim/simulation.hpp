@@ -26,6 +26,7 @@ namespace godwit::actors::sim {
 /// How far a run is.
 struct run_progress {
   std::int64_t time_ns = 0;  ///< virtual, since it began
+  std::int64_t clock_ns = 0; ///< of the world, as recordings have it
   std::size_t ended = 0;     ///< requests
   std::size_t submitted = 0; ///< requests that have arrived
 };
@@ -48,7 +49,7 @@ struct simulation_options {
 
 /// What became of a request. Times in ns since the run began.
 struct request_record {
-  std::int64_t arrival_ns = 0;
+  std::int64_t arrival_ns = 0;      ///< -1: the run ended before
   std::int64_t first_token_ns = -1; ///< -1: none came
   std::int64_t last_token_ns = -1;
   std::int64_t ended_ns = -1; ///< -1: unfinished

@@ -22,8 +22,8 @@ struct server_settings {
   std::uint64_t bodies_bytes_max = 1024 * 1024 * 1024;
   /// Answers waiting for one slow reader, in `exchange::write`. About 5,000 SSE events of a token each.
   std::uint64_t queued_bytes_max = 1024 * 1024;
-  /// When there are so many and another one comes, the one that has waited longest for a request is closed; where all
-  /// are in use, the new one is answered 503 and closed.
+  /// When there are so many and another one comes, the one that has waited longest for a request is closed; where none
+  /// has waited for a second, the new one is answered 503 and closed.
   std::uint32_t connections_max = 16'384;
   /// Connections from one address (of IPv6: from one network of 64 bits); over it new ones are answered 429 and closed.
   /// 0: as many as from all. A proxy's clients come from one address, so it must not be small.
