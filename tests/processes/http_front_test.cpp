@@ -251,7 +251,7 @@ TEST_F(HttpFront, AFileOfASettingThatCannotBeUsedEndsTheStartWithTwo) {
 TEST_F(HttpFront, AFewDescriptorsAreEnoughForOperatorsToo) {
   child_process head("/bin/bash",
                      {"-c", "ulimit -n 200; exec \"$0\" \"$@\"", godwit_program(), "serve", "--listen", "127.0.0.1:0",
-                      "--control", "127.0.0.1:0", "--instances-threads", "1", "--cluster-connection-timeout", "10s"});
+                      "--control", "127.0.0.1:0", "--threads", "1", "--cluster-connection-timeout", "10s"});
   const auto url = head.wait_line("listening on ", 60s), control = head.wait_line("control on ", 60s);
   ASSERT_TRUE(url && control && head.wait_line("ready: ", 60s)) << head.err();
   EXPECT_TRUE(head.wait_log("this process may have 200 files open", 1s)) << head.err();
