@@ -22,7 +22,7 @@ protocols::step_input decode_step(const protocols::profile_point& batch) {
   const auto last = batch.blocks_each * protocols::tokens_per_block - 1;
   for (std::uint32_t i = 0; i < batch.sequences; ++i) {
     auto& slice = input.slices.emplace_back();
-    slice.request = protocols::request_id{i + 1ULL};
+    slice.request = protocols::make_request_id(protocols::nobodys_home, i + 1ULL);
     slice.first_position = last;
     slice.tokens = {0};
     slice.samples = true;

@@ -105,6 +105,9 @@ void note_ownership(protocols::request_id request, protocols::epoch epoch, std::
 
 trace::span begin_step_span(protocols::instance_id instance, const protocols::step_input& input) {
   if (!trace::recording_here()) return {};
+  const auto real = [](const protocols::step_slice& s) {
+    return protocols::home_of(s.request) != protocols::nobodys_home;
+  };
   std::size_t prefill = 0, decode = 0;
   std::string requests;
   for (std::size_t i = 0; i < input.slices.size(); ++i) {
@@ -114,9 +117,10 @@ trace::span begin_step_span(protocols::instance_id instance, const protocols::st
       ++decode;
     else
       prefill += slice.tokens.size();
-    if (i < requests_max) requests += (i == 0 ? "" : " ") + std::to_string(slice.request.value());
+    if (i < requests_max && real(slice)) requests += (i == 0 ? "" : " ") + std::to_string(slice.request.value());
   }
-  auto out = trace::begin_span("device.step", input.slices.size() == 1 ? input.slices.front().request.value() : 0);
+  const bool of_one = input.slices.size() == 1 && real(input.slices.front());
+  auto out = trace::begin_span("device.step", of_one ? input.slices.front().request.value() : 0);
   out.add("instance", std::to_string(instance.value()));
   out.add("prefill_tokens", std::to_string(prefill));
   out.add("decode_tokens", std::to_string(decode));

@@ -11,10 +11,7 @@ namespace godwit::runtime::trace {
 
 namespace {
 
-/// A client is known by where its sink lay; the newest one there counts.
-std::uint64_t number_of(const std::shared_ptr<actors::answer_sink>& sink) {
-  return reinterpret_cast<std::uintptr_t>(sink.get());
-}
+std::uint64_t number_of(const std::shared_ptr<actors::answer_sink>& sink) { return sink ? sink->number() : 0; }
 
 std::shared_ptr<actors::answer_sink> sink_of(std::uint64_t number, bool fresh) {
   auto* source = replaying();
@@ -65,6 +62,19 @@ actors::withdraw_request recorded_form<actors::withdraw_request>::read(wire_read
   std::uint64_t sink = 0;
   wire_read(in, sink);
   return actors::withdraw_request{sink_of(sink, false)};
+}
+
+void recorded_form<actors::dump_part>::write(wire_writer& out, const actors::dump_part& x) {
+  wire_write(out, x.error);
+  wire_write(out, static_cast<std::uint64_t>(x.bytes.size()));
+}
+
+actors::dump_part recorded_form<actors::dump_part>::read(wire_reader& in) {
+  actors::dump_part out;
+  std::uint64_t bytes = 0;
+  wire_read(in, out.error);
+  wire_read(in, bytes);
+  return out;
 }
 
 void recorded_form<actors::executor_outcome>::write(wire_writer& out, const actors::executor_outcome& x) {

@@ -161,16 +161,20 @@ async::expected<recording> read_file(const std::string& path, read_limits limits
   if (file.number < 0) return failure();
   constexpr std::size_t step = std::size_t{1} << 20U;
   std::vector<std::uint8_t> bytes;
+  std::size_t filled = 0;
   bool whole = false;
-  while (!whole && bytes.size() < limits.file_bytes_max) { // not mapped: somebody may cut it off meanwhile
-    const auto before = bytes.size();
-    bytes.resize(before + std::max(step, before));
-    const auto got = ::read(file.number, bytes.data() + before, bytes.size() - before);
-    bytes.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  const auto none = [&] { // so that nobody waits for the end of what is no recording
+    const auto& magic = format::magic;
+    return filled >= magic.size() && !std::equal(magic.begin(), magic.end(), bytes.begin());
+  };
+  while (!whole && filled < limits.file_bytes_max && !none()) { // not mapped: somebody may cut it off meanwhile
+    if (bytes.size() - filled < step) bytes.resize(filled + std::max(step, filled)); // a pipe gives little at a time
+    const auto got = ::read(file.number, bytes.data() + filled, bytes.size() - filled);
     if (got < 0 && errno != EINTR) return failure();
+    filled += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
     whole = got == 0;
   }
-  bytes.resize(std::min<std::uint64_t>(bytes.size(), limits.file_bytes_max));
+  bytes.resize(std::min<std::uint64_t>(filled, limits.file_bytes_max));
   auto made = read(bytes, limits, path);
   if (made && !whole)
     made->remarks.push_back("only the first " + std::to_string(bytes.size()) + " bytes were read: that is the limit");

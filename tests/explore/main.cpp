@@ -119,6 +119,7 @@ int replay(const arguments& a, const std::string& name) {
   // In this process, where a debugger is, only if somebody wants to look on.
   const bool here = options.on_event || options.record || !a.log_levels.empty();
   const auto out = here ? run(s, options) : run_apart(s, std::chrono::seconds(a.wall_limit));
+  if (events.is_open() && !events.flush()) return usage_error("cannot write all events to " + a.events);
   if (a.json) {
     std::cout << boost::json::serialize(boost::json::object{{"scenario", s.name},
                                                             {"seed", s.seed},

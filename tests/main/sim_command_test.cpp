@@ -384,6 +384,21 @@ TEST(SimCommand, SaysTheSameWhileItIsRecordedAndNothingIsMissingInTheFile) {
   EXPECT_EQ(all->fact(0, "command"), "sim");
   EXPECT_FALSE(all->fact(0, "argument:0").empty()) << "to run it again";
   EXPECT_TRUE(check_causality(runtime::trace::analysis::index(*all)).sound());
+  // Steps by which an instance measures itself are nobody's requests'.
+  const auto is_step = [&](const auto& e) {
+    return e.kind == runtime::trace::event_kind::span && all->name_of(e) == "device.step";
+  };
+  std::size_t measuring = 0, serving = 0;
+  for (const auto& e : all->events) {
+    if (!is_step(e)) continue;
+    const auto found = std::ranges::find(e.attributes, "requests", &runtime::trace::attribute::name);
+    ASSERT_NE(found, e.attributes.end());
+    ++(found->value.empty() ? measuring : serving);
+    EXPECT_TRUE(found->value.size() < 400) << found->value;
+    if (found->value.empty()) EXPECT_EQ(e.request, 0U);
+  }
+  EXPECT_GT(measuring, 5U);
+  EXPECT_GT(serving, 100U);
   // The bytes too are the same, so that two runs can be compared.
   const auto first = read(options.record);
   (void)simulate(options);

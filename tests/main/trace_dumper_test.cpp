@@ -84,6 +84,16 @@ public:
 
 } // namespace
 
+TEST(DumpPart, IsKeptInRecordingsWithoutTheRecordingThatItBrings) {
+  actors::dump_part part;
+  part.bytes = std::string(200'000, 'x');
+  runtime::wire_writer out;
+  trace::recorded_form<actors::dump_part>::write(out, part);
+  EXPECT_LT(out.bytes.size(), 64U);
+  runtime::wire_reader in(out.bytes, {});
+  EXPECT_EQ(trace::recorded_form<actors::dump_part>::read(in).bytes, "");
+}
+
 TEST_F(TraceDumper, ADumpIsARecordingOfWhatWasKept) {
   make();
   recorder->note("here", {{"a", "b"}});

@@ -108,6 +108,12 @@ TEST(FileReader, RefusesWhatIsNoRecordingAndNewerVersionsWithAdvice) {
   EXPECT_FALSE(read_file("/")) << "a directory";
 }
 
+TEST(FileReader, DoesNotReadToTheEndWhatIsNoRecording) {
+  const auto read = read_file("/dev/zero"); // there is none
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().message, HasSubstr("/dev/zero"));
+}
+
 TEST(FileReader, ReadsWhatAKilledWriterHadFlushed) {
   const streams::scratch file("killed");
   int pipe_ends[2];

@@ -4,6 +4,7 @@
 #include <godwit/protocols/messages/sampling.hpp>
 #include <godwit/protocols/messages/tokens.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -41,7 +42,13 @@ struct answer_failure {
 /// and must not throw.
 class answer_sink {
 public:
+  answer_sink() noexcept : number_(last_.fetch_add(1, std::memory_order_relaxed) + 1) {}
+  answer_sink(const answer_sink&) = delete;
+  answer_sink& operator=(const answer_sink&) = delete;
   virtual ~answer_sink() = default;
+  /// How recordings know it: no other one of this process has it, and where all sinks are made in one order, as in
+  /// simulations, it is the same in each run.
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   /// The front end has taken the request, and this is its number.
   virtual void on_accepted(protocols::request_id) {}
   /// Before the first tokens, where sampling.prompt_logprobs asks for it: of the prompt's tokens, from the second on.
@@ -52,6 +59,10 @@ public:
   [[nodiscard]] virtual bool on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) = 0;
   virtual void on_finished(protocols::finish_reason reason, const answer_usage& usage) = 0;
   virtual void on_failed(const answer_failure& failure) = 0;
+
+private:
+  static inline std::atomic<std::uint64_t> last_{0};
+  const std::uint64_t number_;
 };
 
 /// A request that a client of this process submits to the front end. The front end gives it its id.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <godwit/runtime/trace/text.hpp>
+
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -85,3 +87,9 @@ struct dump_part {
 };
 
 } // namespace godwit::actors
+
+// What it brings is a recording: kept in one, each would be twice as long as the one before.
+template <> struct godwit::runtime::trace::recorded_form<godwit::actors::dump_part> {
+  static void write(wire_writer& out, const actors::dump_part& x);
+  static actors::dump_part read(wire_reader& in);
+};

@@ -45,6 +45,9 @@ using token_id = std::int32_t;
   return request_id{(std::uint64_t{home} << 48U) | (counter & 0xFFFF'FFFF'FFFFULL)};
 }
 
+/// Of requests that nobody has sent: the steps by which an instance measures itself.
+inline constexpr std::uint16_t nobodys_home = 0xFFFF;
+
 /// Tokens per KV block, everywhere.
 inline constexpr std::uint32_t tokens_per_block = 16;
 

@@ -163,7 +163,8 @@ template <class T> std::uint64_t request_of(const T& x) noexcept {
     return 0;
 }
 
-/// Specialise for a message that stays on its node, where a recording shall keep what replay needs of it:
+/// Specialise for a message that stays on its node, where a recording shall keep what replay needs of it, or for one of
+/// which it shall keep less than all:
 ///   static void write(wire_writer&, const T&); static T read(wire_reader&);
 template <class T> struct recorded_form;
 
