@@ -5,6 +5,7 @@ import io
 import json
 import os
 import stat
+import subprocess
 import tempfile
 import unittest
 from unittest import mock
@@ -109,6 +110,24 @@ class Parsing(unittest.TestCase):
         for text in ("a,b\n1,\n", "a,b\n1\n", "a,b\n1,2,3\n", "a,b\n1,x\n", "a,b\n", ""):
             with self.subTest(text), self.assertRaises(Failed):
                 table_of(io.StringIO(text), COMMAND)
+
+
+@unittest.skipUnless(os.environ.get("GODWIT"), "GODWIT names no program")
+class TheProgram(unittest.TestCase):
+    """What godwit itself writes is what the scripts read."""
+
+    def test_its_tables_are_numbers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = os.path.join(folder, "rows.csv")
+            command = [os.environ["GODWIT"], "sim", "--json", "--instances", "2", "--lengths", "S-S", "--rate", "4",
+                       "--requests", "20", "--csv", rows]
+            said = subprocess.run(command, check=True, capture_output=True, text=True)
+            self.assertEqual(parse(said.stdout, COMMAND)["answered"], 20)
+            with open(rows, encoding="utf-8") as file:
+                table = table_of(file, COMMAND)
+        self.assertEqual(len(table), 20)
+        self.assertEqual({row["answered"] for row in table}, {1.0})
+        self.assertLessEqual({row["instance"] for row in table}, {0.0, 1.0})
 
 
 class Running(unittest.TestCase):
