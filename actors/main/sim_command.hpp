@@ -36,8 +36,8 @@ struct sim_options {
   std::string samples; ///< a file for one line per sample
   std::string svg;     ///< a folder for plots
   std::string record;  ///< a file for every message
-  std::optional<std::int64_t>
-      end_at_ns; ///< of the world's clock: where a run that is replayed was interrupted, or ended
+  /// Of the world's clock: where a run that is replayed was interrupted, or ended.
+  std::optional<std::int64_t> end_at_ns;
 };
 
 /// Defaults of simulations where they differ from those of `godwit serve`: queues without bounds and requests without a

@@ -43,7 +43,8 @@ struct simulation_options {
   /// When no request has got a token, nor ended, for so long while some are open, the run ends, and they count as
   /// unfinished: the cluster hangs.
   std::chrono::nanoseconds patience{std::chrono::hours(1)};
-  /// Asked once each `sample_interval`. False: the run ends there, and what is open counts as unfinished. Empty: never.
+  /// Asked once each `sample_interval`. False: the run ends there, and what is open counts as unfinished. Empty: it
+  /// goes on.
   std::function<bool(const run_progress&)> goes_on;
 };
 
