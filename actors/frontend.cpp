@@ -368,10 +368,11 @@ frontend::chosen frontend::choose_in_turn(const std::vector<protocols::instance_
 // asked for at once instead of waiting for each in turn.
 void frontend::fetch(const protocols::token_updates& news) {
 #if defined(__GNUC__)
-  constexpr std::size_t line = 64;
   for (const auto& update : news.updates)
-    if (const auto* r = find(update.request))
-      for (std::size_t at = 0; at < sizeof *r; at += line) __builtin_prefetch(reinterpret_cast<const char*>(r) + at);
+    if (const auto* r = find(update.request)) {
+      __builtin_prefetch(&r->ownership);
+      __builtin_prefetch(&r->cached_tokens);
+    }
   for (const auto& update : news.updates) {
     const auto* r = find(update.request);
     if (r == nullptr) continue;

@@ -136,6 +136,7 @@ void llumlet::home_down(const home& whom) {
   std::vector<protocols::request_id> theirs;
   for (const auto& [id, entry] : homes_)
     if (entry.by == whom) theirs.push_back(id);
+  std::ranges::sort(theirs); // simulated runs must not depend on hashing
   for (const auto id : theirs) {
     planner_->cancel({id, protocols::epoch{~std::uint32_t{0}}});
     settle(planner_->take_effects());
@@ -185,6 +186,7 @@ void llumlet::settle(protocols::step_effects effects) {
     if (update.first_index == 0) update.queue_ns = found->second.queued.count();
     auto& letter = letters[found->second.by];
     letter.instance = options_.id;
+    if (letter.updates.empty()) letter.updates.reserve(effects.updates.size()); // most often there is one home
     letter.updates.push_back(std::move(update));
   }
   for (auto& [whom, letter] : letters) tell(whom, std::move(letter));

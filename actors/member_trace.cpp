@@ -1,4 +1,5 @@
 #include <godwit/actors/member.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
 
 #include <utility>
 
@@ -14,7 +15,8 @@ constexpr const char* records_nothing = "it records nothing (trace.flight is off
 } // namespace
 
 trace_state member::set_trace(const trace_order& order) {
-  auto out = options_.trace ? options_.trace->set(order) : trace_state{{}, records_nothing};
+  const auto set = [&] { return options_.trace ? options_.trace->set(order) : trace_state{{}, records_nothing}; };
+  auto out = runtime::trace::input<trace_state>("trace.state", set);
   out.process = options_.address;
   return out;
 }

@@ -1,4 +1,5 @@
 #include <godwit/actors/node.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -62,7 +63,8 @@ template <class Order, class Answer> task<std::vector<Answer>> node::ask_process
 
 task<trace_answer> node::set_trace(trace_order order) {
   trace_answer out;
-  out.processes.push_back(options_.trace ? options_.trace->set(order) : trace_state{{}, records_nothing});
+  const auto set = [&] { return options_.trace ? options_.trace->set(order) : trace_state{{}, records_nothing}; };
+  out.processes.push_back(runtime::trace::input<trace_state>("trace.state", set));
   out.processes.front().process = options_.address;
   auto others = co_await ask_processes<trace_order, trace_state>(std::move(order));
   std::move(others.begin(), others.end(), std::back_inserter(out.processes));

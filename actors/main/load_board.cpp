@@ -141,25 +141,25 @@ void load_board::take(const load_report& report) {
   const auto found = instances_.find(report.instance);
   // It lay in the scheduler's mailbox while the instance went, or went down.
   if (found == instances_.end() || report.generation < found->second.generation) return;
-  auto& known = found->second.last;
+  auto& last = found->second.last;
   // An instance that was started anew counts from 0 again.
   const auto more = [&](std::uint64_t before, std::uint64_t now) {
-    return known.generation == report.generation && now >= before ? now - before : now;
+    return last.generation == report.generation && now >= before ? now - before : now;
   };
-  prompt_tokens_ += more(known.prompt_tokens_total, report.prompt_tokens_total);
-  answer_tokens_ += more(known.generated_tokens_total, report.generated_tokens_total);
-  known = report;
+  prompt_tokens_ += more(last.prompt_tokens_total, report.prompt_tokens_total);
+  answer_tokens_ += more(last.generated_tokens_total, report.generated_tokens_total);
+  last = report;
 }
 
 void load_board::adopt(const actors::topology& news) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(instances_, [&](const auto& known) { return news.find(known.first) == nullptr; });
+  std::erase_if(instances_, [&](const auto& one) { return news.find(one.first) == nullptr; });
   ready_ = draining_ = down_ = 0;
   ordered_ = news.ordered;
   for (const auto& entry : news.instances) {
-    auto& known = instances_[entry.instance];
-    known.generation = entry.generation;
-    known.ready = entry.ready;
+    auto& one = instances_[entry.instance];
+    one.generation = entry.generation;
+    one.ready = entry.ready;
     ++(!entry.ready ? down_ : entry.draining ? draining_ : ready_);
   }
 }

@@ -40,8 +40,8 @@ std::optional<std::string> why_not_writable(const std::string& path) {
   const auto folder = target.parent_path();
   if (!folder.empty() && ::stat(folder.c_str(), &about) != 0 && errno == ENOENT)
     return "there is no folder " + folder.string();
-  // By another name: somebody may wait for this one.
-  const auto beside = target.string() + "." + std::to_string(::getpid()) + ".new";
+  // By another name: somebody may wait for this one. A short one: this one may be as long as names can be.
+  const auto beside = (folder / (".godwit-" + std::to_string(::getpid()))).string();
   const int made = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (made < 0) return in_words(errno);
   ::close(made);

@@ -4,6 +4,7 @@
 
 #include "main/command.hpp"
 #include "main/sim_command.hpp"
+#include "main/sim_recording.hpp"
 
 #include <godwit/runtime/trace/analysis/labels.hpp>
 #include <godwit/runtime/trace/file.hpp>
@@ -14,6 +15,7 @@
 #include <array>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -68,7 +70,7 @@ bool same(const trace::recording& a, const event& x, const trace::recording& b, 
   return x.kind == y.kind && x.message == y.message && x.id == y.id && x.cause == y.cause && x.sender == y.sender &&
          x.receiver == y.receiver && a.name_of(x) == b.name_of(y) && x.begin_ns == y.begin_ns && x.made == y.made &&
          x.resumed == y.resumed && x.request == y.request && x.text == y.text &&
-         (x.outside || x.content == y.content) && // a client is named by where it lies in memory
+         (x.outside || x.content == y.content) && // a client's number is its process's
          x.attributes == y.attributes;
 }
 
@@ -96,8 +98,9 @@ private:
   std::string folder_;
 };
 
-/// Runs `godwit sim` with these arguments; what it prints goes nowhere. The line says why it could not.
-std::optional<start_error> simulate(std::vector<std::string> arguments) {
+/// Runs `godwit sim` with these arguments, which name a file that it records into; what it prints goes nowhere. The
+/// line says why it could not.
+std::optional<start_error> simulate(std::vector<std::string> arguments, const std::string& recorded_into) {
   CLI::App app("godwit", "godwit");
   command_result command;
   add_sim_command(app, command);
@@ -114,7 +117,8 @@ std::optional<start_error> simulate(std::vector<std::string> arguments) {
   const auto code = command.run();
   std::cout.rdbuf(screen);
   std::cerr.rdbuf(errors);
-  if (code <= 1) return std::nullopt;
+  // With 1 it may have run, and not all of its requests were answered.
+  if (code == 0 || (code == 1 && std::filesystem::exists(recorded_into))) return std::nullopt;
   const auto said = err.str();
   return start_error{"cannot replay: the recorded command failed: " + said.substr(0, said.find('\n'))};
 }
@@ -133,12 +137,11 @@ replay_simulation(trace::recording recorded, const runtime::sim::replay_limits& 
   const passing_file file;
   arguments.emplace_back("--record");
   arguments.push_back(file.path());
-  // It may have been interrupted.
-  std::int64_t last = 0;
-  for (const auto& e : recorded.events) last = std::max(last, e.begin_ns);
+  const auto interrupted = recorded.fact(0, interrupted_fact);
   arguments.emplace_back("--end-at-ns");
-  arguments.push_back(std::to_string(last));
-  if (auto error = simulate(std::move(arguments))) return protocols::unexpected(std::move(*error));
+  arguments.emplace_back(interrupted.empty() ? std::to_string(std::numeric_limits<std::int64_t>::max())
+                                             : std::string(interrupted));
+  if (auto error = simulate(std::move(arguments), file.path())) return protocols::unexpected(std::move(*error));
   const auto again = trace::read_file(file.path());
   if (!again) return protocols::unexpected(start_error{"cannot replay: " + again.error().message});
 

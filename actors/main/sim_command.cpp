@@ -101,15 +101,19 @@ void add_workload_flags(CLI::App& command, bench_options& load) {
   command.add_option("--slo-tpot", load.tpot_ms, "Objective for goodput: time per token after it")->type_name("MS");
 }
 
-/// Ends the run at the first SIGINT or SIGTERM, and tells somebody who looks on how far it is.
+/// Ends the run at the first SIGINT or SIGTERM, and tells somebody who looks on how far it is. A replay ends where what
+/// it repeats did; signals end its command as usual.
 class listener {
 public:
   explicit listener(std::optional<std::int64_t> end_at_ns) : end_at_ns_(end_at_ns) {}
+  listener(const listener&) = delete;
+  listener& operator=(const listener&) = delete;
+  ~listener() { listen_no_more(); }
   bool operator()(const actors::sim::run_progress& at) {
-    if (end_at_ns_ && at.clock_ns >= *end_at_ns_) return false;
+    if (end_at_ns_) return at.clock_ns < *end_at_ns_;
     if (!stop_) stop_.emplace(); // not before: until there is something to report they end the command as usual
     if (stop_->received()) {
-      stop_->let_go();
+      listen_no_more();
       return false;
     }
     const auto now = clock::now();
@@ -122,6 +126,12 @@ public:
 
 private:
   using clock = std::chrono::steady_clock;
+  void listen_no_more() {
+    if (!stop_) return;
+    (void)stop_->received(); // after the run's last look: there is a report all the same
+    stop_->let_go();
+    stop_.reset();
+  }
   const std::optional<std::int64_t> end_at_ns_;
   std::optional<signals> stop_;
   const bool seen_ = ::isatty(STDERR_FILENO) == 1;
@@ -129,8 +139,9 @@ private:
 };
 
 int run_and_listen(const sim_options& options) {
-  const auto listens = std::make_shared<listener>(options.end_at_ns);
-  return run_sim(options, std::cout, std::cerr, [listens](const auto& at) { return (*listens)(at); });
+  auto listens = std::make_shared<listener>(options.end_at_ns); // ends with the simulation
+  return run_sim(options, std::cout, std::cerr,
+                 [listens = std::move(listens)](const auto& at) { return (*listens)(at); });
 }
 
 } // namespace

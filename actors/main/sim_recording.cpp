@@ -40,8 +40,13 @@ void sim_recording::pump() {
   if (feed_) feed_->pump();
 }
 
-tracing::stored sim_recording::end() {
+tracing::stored sim_recording::end(std::optional<std::int64_t> interrupted_at_ns) {
   tracing::stored out;
+  if (interrupted_at_ns && recorder_) {
+    auto who = recorder_->processes().front(); // the one that has the facts
+    who.facts.push_back({std::string(interrupted_fact), std::to_string(*interrupted_at_ns)});
+    (void)file_->add_process(who);
+  }
   if (const auto result = file_->close(); !result) out.error = result.error().message;
   out.path = path_;
   out.events = file_->events();

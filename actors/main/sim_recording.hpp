@@ -8,10 +8,16 @@
 #include <godwit/protocols/expected.hpp>
 #include <godwit/runtime/trace/file_recorder.hpp>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace godwit::main {
+
+/// The fact that says when, on its clock in ns, a recorded run was interrupted; not there: it was not.
+inline constexpr std::string_view interrupted_fact = "interrupted_at_ns";
 
 /// A simulated run as a file, for `godwit sim --record`: nothing of it is lost, however fast the run is, since the run
 /// itself stores it.
@@ -23,8 +29,8 @@ public:
 
   [[nodiscard]] std::shared_ptr<runtime::trace::recorder> begin(const runtime::clock& clock) override;
   void pump() override;
-  /// When the run is over.
-  [[nodiscard]] tracing::stored end();
+  /// When the run is over. `interrupted_at_ns`: on its clock, where it was interrupted; a replay ends there too.
+  [[nodiscard]] tracing::stored end(std::optional<std::int64_t> interrupted_at_ns);
 
 private:
   sim_recording(std::string path, const serve_settings& settings, std::string profile,

@@ -88,11 +88,13 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
     out.levels[1].name = setup.priority;
   }
   out.requests = run.requests.size();
-  out.interrupted = run.interrupted;
+  out.interrupted = run.interrupted_at_ns.has_value();
+  std::array<double, 2> arrived{}; // by level; where the run was interrupted not all have
   for (const auto& r : run.requests) {
     const auto level = static_cast<std::size_t>(r.priority > 0 ? 1 : 0);
     all.add(setup, r);
     by_level[level].add(setup, r);
+    arrived[level] += r.arrival_ns >= 0 ? 1 : 0;
     if (!out.levels.empty()) {
       ++out.levels[level].requests;
       out.levels[level].answered += r.answered() ? 1 : 0;
@@ -114,12 +116,12 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   }
   out.duration_s = seconds(run.duration_ns);
   out.requests_per_s = share(static_cast<double>(out.answered), out.duration_s);
-  out.attainment = share(static_cast<double>(all.met), static_cast<double>(out.requests));
+  out.attainment = share(static_cast<double>(all.met), arrived[0] + arrived[1]);
   out.goodput = share(static_cast<double>(all.met), out.duration_s);
   out.times = all.take();
   for (std::size_t i = 0; i < out.levels.size(); ++i) {
     auto& level = out.levels[i];
-    level.attainment = share(static_cast<double>(by_level[i].met), static_cast<double>(level.requests));
+    level.attainment = share(static_cast<double>(by_level[i].met), arrived[i]);
     level.times = by_level[i].take();
   }
   out.committed = run.migrations_committed;

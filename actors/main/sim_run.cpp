@@ -202,15 +202,17 @@ std::optional<bench_error> check_names(const sim_options& options) {
 /// Whatever keeps the files from being written: better now than after an hour.
 std::optional<bench_error> check_files(const sim_options& options) {
   if (auto error = check_names(options)) return error;
+  if (!options.svg.empty()) { // first: the other files may lie in there
+    std::error_code failure;
+    std::filesystem::create_directories(options.svg, failure);
+    if (!failure && !std::filesystem::is_directory(options.svg, failure) && !failure)
+      failure = std::make_error_code(std::errc::not_a_directory);
+    if (failure) return bench_error{1, "cannot write plots into " + options.svg + ": " + failure.message()};
+  }
   for (const auto* path : {&options.csv, &options.samples})
     if (const auto why = path->empty() ? std::nullopt : why_not_writable(*path))
       return bench_error{1, "cannot write " + *path + ": " + *why};
   if (options.svg.empty()) return std::nullopt;
-  std::error_code failure;
-  std::filesystem::create_directories(options.svg, failure);
-  if (!failure && !std::filesystem::is_directory(options.svg, failure) && !failure)
-    failure = std::make_error_code(std::errc::not_a_directory);
-  if (failure) return bench_error{1, "cannot write plots into " + options.svg + ": " + failure.message()};
   for (const auto* name : plot_names)
     if (const auto why = why_not_writable((std::filesystem::path(options.svg) / name).string()))
       return bench_error{1, "cannot write plots into " + options.svg + ": " + name + ": " + *why};
@@ -262,7 +264,7 @@ int run_sim(const sim_options& options, std::ostream& out, std::ostream& err,
                      took.count(), report.events, static_cast<double>(report.events) / took.count() * 1e-6,
                      resident_mib());
   if (recording) {
-    const auto file = recording->end();
+    const auto file = recording->end(result.interrupted_at_ns);
     err << describe(file) << '\n';
     if (!file.error.empty()) return 1;
   }

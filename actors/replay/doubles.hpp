@@ -2,6 +2,7 @@
 
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/actors/provisioner.hpp>
+#include <godwit/actors/trace_control.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 #include <godwit/transport/fabric.hpp>
@@ -74,6 +75,13 @@ public:
     keep_for_replay(std::move(done));
   }
   [[nodiscard]] counters figures() const override { return {}; }
+};
+
+class replayed_trace_control final : public trace_control {
+public:
+  [[nodiscard]] trace_state set(const trace_order&) override { return {}; } // not asked: the recording has the answer
+  void dump(const dump_order&, std::function<void(dumped_file)> done) override { keep_for_replay(std::move(done)); }
+  void read(const dump_part_query&, std::function<void(dump_part)> done) override { keep_for_replay(std::move(done)); }
 };
 
 class replayed_provisioner final : public provisioner {

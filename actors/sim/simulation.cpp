@@ -220,7 +220,7 @@ simulation_result run::take() {
   sample_for_ever();
   submit_due();
   const auto all = result_.requests.size();
-  (void)cluster_.run_until([&] { return ended_ == all || hangs_ || result_.interrupted; });
+  (void)cluster_.run_until([&] { return ended_ == all || hangs_ || result_.interrupted_at_ns; });
   result_.samples.push_back(look());
   result_.duration_ns = now();
   result_.instances = cluster_.books();
@@ -368,8 +368,9 @@ void run::sample_for_ever() {
   const bool waits = submitted_ == ended_; // for the next arrival
   if (waits) progress_ns_ = now();
   if (now() - progress_ns_ > options_.patience.count()) hangs_ = true;
-  if (options_.goes_on && !options_.goes_on({now(), cluster_.world().now().count(), ended_, submitted_}))
-    result_.interrupted = true;
+  const auto clock_ns = cluster_.world().now().count();
+  if (options_.goes_on && !options_.goes_on({now(), clock_ns, ended_, submitted_}))
+    result_.interrupted_at_ns = clock_ns;
   cluster_.world().timers().call_after(options_.sample_interval, [this] { sample_for_ever(); });
 }
 

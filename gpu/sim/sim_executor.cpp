@@ -43,10 +43,6 @@ public:
     return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(usual.count()) * factor));
   }
 
-  [[nodiscard]] std::chrono::nanoseconds taken_by_copies() {
-    return copies_ ? copies_->taken() : std::chrono::nanoseconds{0};
-  }
-
   const std::shared_ptr<const latency_model> latency_;
   std::shared_ptr<copy_load> copies_; ///< null: they take nothing
   step_factors factors_;
@@ -57,26 +53,26 @@ public:
 class sim_forward final : public forward {
 public:
   sim_forward(sim_executor& owner, step_input input)
-      : owner_(owner), input_(std::move(input)), time_(owner.time_of(input_)),
-        decodes_(owner.copies_ &&
-                 std::ranges::all_of(input_.slices, [](const auto& s) { return s.tokens.size() == 1; })),
-        copied_before_(owner.taken_by_copies()) {
-    if (!owner_.tokens_->remembers()) run(); // what comes of it is known now, and so many steps are under way
+      : owner_(owner), copies_(owner.copies_.get()), remembers_(owner.tokens_->remembers()),
+        decodes_(copies_ && std::ranges::all_of(input.slices, [](const auto& s) { return s.tokens.size() == 1; })),
+        layers_(owner.info_.layers), time_(owner.time_of(input)), copied_before_(taken_by_copies()),
+        input_(std::move(input)) {
+    if (!remembers_) run(); // what comes of it is known now, and so many steps are under way
   }
   ~sim_forward() override {
     if (timer_ != 0) owner_.timers_.cancel(timer_);
   }
 
-  [[nodiscard]] std::uint32_t layers() const noexcept override { return owner_.info_.layers; }
+  [[nodiscard]] std::uint32_t layers() const noexcept override { return layers_; }
 
   void advance(std::uint32_t upto, completion done) override {
     if (upto <= at_ || upto > layers() || timer_ != 0)
       throw std::invalid_argument("layers advance one after the other");
     const auto delay = time_ * (upto - at_) / layers();
     timer_ = owner_.timers_.call_after(delay, [this, upto, done = std::move(done)]() mutable {
-      const auto more = upto == layers() ? owner_.taken_by_copies() - copied_before_ : std::chrono::nanoseconds{0};
+      const auto more = upto == layers_ ? taken_by_copies() - copied_before_ : std::chrono::nanoseconds{0};
       if (more.count() <= 0) return arrive(upto, std::move(done));
-      owner_.copies_->slowed(time_, more, decodes_);
+      copies_->slowed(time_, more, decodes_);
       time_ += more;
       output_.duration_ns = time_.count(); // where it is known already
       timer_ = owner_.timers_.call_after(
@@ -91,8 +87,8 @@ private:
   void arrive(std::uint32_t upto, completion done) {
     timer_ = 0;
     at_ = upto;
-    if (at_ == layers() && owner_.tokens_->remembers()) run();
-    done(at_ == layers() ? std::move(error_) : std::string());
+    if (at_ == layers_ && remembers_) run();
+    done(at_ == layers_ ? std::move(error_) : std::string());
   }
   void run() {
     const auto input = std::exchange(input_, {});
@@ -104,15 +100,23 @@ private:
     }
   }
 
+  [[nodiscard]] std::chrono::nanoseconds taken_by_copies() const {
+    return copies_ != nullptr ? copies_->taken() : std::chrono::nanoseconds{0};
+  }
+
+  // What an end of a step reads, side by side: among a thousand devices nothing of one is in the caches then.
   sim_executor& owner_;
-  step_input input_;
-  std::chrono::nanoseconds time_;
+  copy_load* const copies_; ///< the owner's; null: they take nothing
+  const bool remembers_;
   const bool decodes_; ///< only; asked for where copies count
-  const std::chrono::nanoseconds copied_before_;
   std::uint32_t at_ = 0;
+  const std::uint32_t layers_;
   runtime::async::timer_source::timer_id timer_ = 0;
-  step_output output_;
+  std::chrono::nanoseconds time_;
+  const std::chrono::nanoseconds copied_before_;
   std::string error_;
+  step_output output_;
+  step_input input_;
 };
 
 std::unique_ptr<forward> sim_executor::begin(step_input input) {

@@ -57,9 +57,12 @@ std::uint64_t planner::demand_of_head(std::uint64_t outstanding) const {
 // Parked ones included: a request that moves leaves with its headroom, not before.
 std::vector<std::uint32_t> planner::running_by_level() const {
   std::vector<std::uint32_t> running(std::max<std::size_t>(settings_.execution_levels.size(), 1));
-  for (const auto* lined_up : {&running_, &parked_})
-    for (const auto& [place, r] : *lined_up)
-      if (r->state == request_state::running) ++running[std::min<std::size_t>(r->execution_level, running.size() - 1)];
+  const auto count = [&running](const planned_request& r) {
+    ++running[std::min<std::size_t>(r.execution_level, running.size() - 1)];
+  };
+  for (const auto& [place, r] : running_) count(*r);
+  for (const auto& [place, r] : parked_)
+    if (r->state == request_state::running) count(*r);
   return running;
 }
 
@@ -70,12 +73,16 @@ std::uint32_t planner::answer_tokens(request_id id) const {
 
 std::vector<request_status> planner::requests() const {
   std::vector<request_status> list;
-  for (const auto* lined_up : {&running_, &waiting_, &parked_})
-    for (const auto& [place, r] : *lined_up) {
+  const auto tell = [&list](const auto& lined_up) {
+    for (const auto& [place, r] : lined_up) {
       list.emplace_back(r->id, r->epoch, r->parked ? request_state::migrating : r->state, r->priority, r->prompt_tokens,
                         r->answer_tokens(), r->blocks.size(), r->preemptions);
       list.back().execution_level = r->execution_level;
     }
+  };
+  tell(running_);
+  tell(waiting_);
+  tell(parked_);
   return list;
 }
 

@@ -36,21 +36,20 @@ std::optional<step_input> planner::plan() {
 }
 
 void planner::continue_running(draft& d, bool decodes) {
-  // In order, so that whoever is preempted lies behind the iterator's next element or beyond.
-  for (auto place = running_.begin(); place != running_.end() && d.budget() > 0;) {
-    auto& r = *place->second;
+  // In order, so that whoever is preempted lies behind.
+  for (std::size_t place = 0; place < running_.size() && d.budget() > 0;) {
+    auto& r = *running_[place].second;
     if (r.decodes() != decodes) {
       ++place;
       continue;
     }
     if (blocks_for(r.computed + 1ULL) > ledger_.total()) { // nobody left to take blocks from, ever
-      ++place;
-      end_as_too_large(r);
+      end_as_too_large(r);                                 // the next one has its place now
       continue;
     }
-    while (tokens_that_fit(r) == 0 && &r != running_.rbegin()->second) preempt(*running_.rbegin()->second, d);
+    while (tokens_that_fit(r) == 0 && &r != running_.last().second) preempt(*running_.last().second, d);
     schedule(r, d, false);
-    ++place; // only now: the next one may have been preempted
+    ++place;
   }
 }
 
@@ -66,7 +65,7 @@ bool planner::batch_is_closed() const noexcept {
 
 bool planner::outranks_running(const planned_request& r) const {
   return settings_.mode != batching_mode::static_batch && !running_.empty() &&
-         r.priority < running_.rbegin()->first.priority;
+         r.priority < running_.last().first.priority;
 }
 
 // First of all, and without tokens: it gets those by its rank, as the running requests do.
@@ -78,7 +77,7 @@ void planner::start_outranking(draft& d) {
     bool started = starts();
     if (!started && !suffices_to_preempt_for(r)) return;
     while (!started && outranks_running(r)) {
-      preempt(*running_.rbegin()->second, d);
+      preempt(*running_.last().second, d);
       started = starts();
     }
     if (!started) return;

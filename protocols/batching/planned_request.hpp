@@ -14,41 +14,43 @@ namespace godwit::protocols {
 
 /// One request inside a planner.
 struct planned_request {
-  std::uint64_t serial = 0;
+  // What each step reads or changes, side by side:
   request_id id;
-  protocols::epoch epoch;
   std::vector<token_id> tokens; ///< prompt, then answer
+  sequence_blocks blocks;
+  protocols::epoch epoch;
   std::uint32_t prompt_tokens = 0;
-  sampling_params sampling;
+  std::uint32_t computed = 0;                   ///< leading tokens whose KV is in `blocks`
+  std::uint32_t cached_tokens = 0;              ///< of the prompt, found when it first ran
+  request_state state = request_state::waiting; ///< while parked: what it was
+  std::uint8_t execution_level = 0;
+  bool started = false;       ///< has run before
+  bool in_flight = false;     ///< part of the running step
+  bool dropped = false;       ///< cancelled or superseded while in flight: leaves as the step completes
+  bool parked = false;        ///< out of queue and batch
+  bool parks = false;         ///< in flight, and is parked as the step completes
+  bool scores_prompt = false; ///< log-probabilities of the prompt are wanted, and its home does not have them yet
   stop_params stop;
+  sampling_params sampling;
+
+  // What few steps do:
+  std::uint64_t serial = 0;
   std::int32_t priority = 0;
   std::int64_t arrival_ns = 0;
   std::uint64_t cache_salt = 0;
-  std::uint8_t execution_level = 0;
   request_id sibling; ///< whose prompt is this one's
-
-  request_state state = request_state::waiting; ///< while parked: what it was
-  sequence_blocks blocks;
-  std::uint32_t computed = 0;      ///< leading tokens whose KV is in `blocks`
-  std::uint32_t cached_tokens = 0; ///< of the prompt, found when it first ran
   std::uint32_t preemptions = 0;
-  bool started = false;             ///< has run before
-  bool in_flight = false;           ///< part of the running step
-  bool dropped = false;             ///< cancelled or superseded while in flight: leaves as the step completes
-  bool parked = false;              ///< out of queue and batch
-  bool parks = false;               ///< in flight, and is parked as the step completes
   std::uint32_t drawn_from = 0;     ///< index in the answer of drawn[0]
   std::vector<sampled_token> drawn; ///< only with log-probabilities: what `tokens` does not say of the answer's end
-  bool scores_prompt = false;       ///< log-probabilities of the prompt are wanted, and its home does not have them yet
   std::vector<sampled_token> prompt_scores; ///< of prompt[1] and on, as far as it is computed
 
   planned_request(std::uint64_t number, generate_request request)
-      : serial(number), id(request.request), epoch(request.epoch), tokens(std::move(request.prompt)),
-        prompt_tokens(static_cast<std::uint32_t>(tokens.size())), sampling(std::move(request.sampling)),
-        stop(std::move(request.stop)), priority(request.priority), arrival_ns(request.arrival_ns),
-        cache_salt(request.cache_salt), execution_level(request.execution_level), sibling(request.sibling),
-        blocks(request.cache_salt), drawn_from(static_cast<std::uint32_t>(request.answer.size())),
-        scores_prompt(sampling.prompt_logprobs >= 0 && request.answer.empty()) {
+      : id(request.request), tokens(std::move(request.prompt)), blocks(request.cache_salt), epoch(request.epoch),
+        prompt_tokens(static_cast<std::uint32_t>(tokens.size())), execution_level(request.execution_level),
+        scores_prompt(request.sampling.prompt_logprobs >= 0 && request.answer.empty()), stop(std::move(request.stop)),
+        sampling(std::move(request.sampling)), serial(number), priority(request.priority),
+        arrival_ns(request.arrival_ns), cache_salt(request.cache_salt), sibling(request.sibling),
+        drawn_from(static_cast<std::uint32_t>(request.answer.size())) {
     tokens.insert(tokens.end(), request.answer.begin(), request.answer.end());
   }
 

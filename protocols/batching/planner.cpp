@@ -17,7 +17,8 @@ namespace {
 void fetch(const planned_request& r) noexcept {
 #if defined(__GNUC__)
   constexpr std::size_t line = 64;
-  for (std::size_t at = 0; at < sizeof r; at += line) __builtin_prefetch(reinterpret_cast<const char*>(&r) + at);
+  for (std::size_t at = 0; at < offsetof(planned_request, serial); at += line)
+    __builtin_prefetch(reinterpret_cast<const char*>(&r) + at);
 #endif
 }
 
@@ -99,6 +100,7 @@ step_effects planner::complete(const step_output& output) {
   const auto scored = std::ranges::count_if(in_flight_, &share::scores);
   ensure(output.scores.size() == static_cast<std::size_t>(scored), "planner: scores for each slice that wants them");
   auto effects = take_effects();
+  effects.updates.reserve(effects.updates.size() + output.tokens.size());
   release_copy_sources();
   for (const auto& part : in_flight_) fetch(*part.who);
   for (const auto& part : in_flight_) fetch_parts(*part.who);
@@ -182,6 +184,23 @@ planner::cancellation planner::drop(planned_request& r) {
 }
 
 step_effects planner::take_effects() { return std::exchange(pending_, {}); }
+
+std::vector<planner::batch::entry>::const_iterator planner::batch::place_of(const rank& who) const noexcept {
+  return std::ranges::lower_bound(entries_, who, {}, &entry::first);
+}
+
+bool planner::batch::contains(const rank& who) const noexcept {
+  const auto place = place_of(who);
+  return place != entries_.end() && place->first == who;
+}
+
+void planner::batch::emplace(const rank& who, planned_request* r) { entries_.emplace(place_of(who), who, r); }
+
+std::size_t planner::batch::erase(const rank& who) noexcept {
+  if (!contains(who)) return 0;
+  entries_.erase(place_of(who));
+  return 1;
+}
 
 planner::rank planner::rank_of(const planned_request& r) noexcept { return {r.priority, r.arrival_ns, r.serial}; }
 

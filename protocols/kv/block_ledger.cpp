@@ -3,13 +3,15 @@
 #include <godwit/protocols/ensure.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 namespace godwit::protocols {
 
 block_ledger::block_ledger(std::uint32_t blocks, bool prefix_caching, block_hash_function hash)
-    : blocks_(blocks), prefix_caching_(prefix_caching), hash_(hash) {
+    : blocks_(blocks), chains_(prefix_caching ? std::bit_ceil(std::max<std::size_t>(blocks, 1)) : 1, none),
+      prefix_caching_(prefix_caching), hash_(hash) {
   ensure(blocks < none, "block_ledger: too many blocks");
-  sealed_.reserve(prefix_caching ? blocks : 0);
   for (std::uint32_t i = 0; i < blocks; ++i) push_back(free_, i);
 }
 
@@ -68,9 +70,7 @@ std::optional<block_id> block_ledger::seal(block_id id, std::optional<block_id> 
   ensure(at(id).where == state::used && !at(id).is_sealed, "block_ledger: only a used, unsealed block can be sealed");
   if (!prefix_caching_) return std::nullopt;
   const auto hash = hash_behind(parent, tokens, salt);
-  const auto [entry, is_new] = sealed_.try_emplace(hash, id.value());
-  if (!is_new) {
-    const auto other = entry->second;
+  if (const auto other = sealed_as(hash); other != none) {
     if (!holds(blocks_[other], parent, tokens, salt)) {
       ++counters_.collisions;
       return std::nullopt;
@@ -83,6 +83,8 @@ std::optional<block_id> block_ledger::seal(block_id id, std::optional<block_id> 
   auto& sealed = at(id);
   sealed.is_sealed = true;
   sealed.hash = hash;
+  sealed.next_sealed = std::exchange(chain_of(hash), id.value());
+  ++sealed_;
   sealed.salt = salt;
   std::copy(tokens.begin(), tokens.end(), sealed.tokens.begin());
   sealed.parent = parent ? parent->value() : none;
@@ -97,10 +99,10 @@ std::optional<block_id> block_ledger::seal(block_id id, std::optional<block_id> 
 std::optional<block_id> block_ledger::find(std::optional<block_id> parent, std::span<const token_id> tokens,
                                            std::uint64_t salt) {
   if (!prefix_caching_) return std::nullopt;
-  const auto entry = sealed_.find(hash_behind(parent, tokens, salt));
-  if (entry == sealed_.end() || !holds(blocks_[entry->second], parent, tokens, salt)) return std::nullopt;
-  reference(entry->second);
-  return block_id{entry->second};
+  const auto index = sealed_as(hash_behind(parent, tokens, salt));
+  if (index == none || !holds(blocks_[index], parent, tokens, salt)) return std::nullopt;
+  reference(index);
+  return block_id{index};
 }
 
 void block_ledger::drop_cached() {
@@ -130,6 +132,16 @@ block_ledger::block& block_ledger::at(block_id id) {
 const block_ledger::block& block_ledger::at(block_id id) const {
   ensure(id.value() < blocks_.size(), "block_ledger: no such block");
   return blocks_[id.value()];
+}
+
+std::uint32_t& block_ledger::chain_of(block_hash hash) noexcept {
+  return chains_[static_cast<std::size_t>(hash) & (chains_.size() - 1)];
+}
+
+std::uint32_t block_ledger::sealed_as(block_hash hash) const noexcept {
+  auto index = chains_[static_cast<std::size_t>(hash) & (chains_.size() - 1)];
+  while (index != none && blocks_[index].hash != hash) index = blocks_[index].next_sealed;
+  return index;
 }
 
 block_hash block_ledger::hash_behind(std::optional<block_id> parent, std::span<const token_id> tokens,
@@ -183,7 +195,10 @@ void block_ledger::reference(std::uint32_t index) {
 
 void block_ledger::unseal(std::uint32_t index) {
   auto& opened = blocks_[index];
-  sealed_.erase(opened.hash);
+  auto* link = &chain_of(opened.hash);
+  while (*link != index) link = &blocks_[*link].next_sealed;
+  *link = std::exchange(opened.next_sealed, none);
+  --sealed_;
   opened.is_sealed = false;
   if (opened.parent != none) --blocks_[opened.parent].children;
   opened.parent = none;
@@ -207,8 +222,7 @@ void block_ledger::check() const {
       continue;
     }
     ++sealed_blocks;
-    const auto entry = sealed_.find(b.hash);
-    ensure(entry != sealed_.end() && entry->second == i, "block_ledger: every sealed block is found by its hash");
+    ensure(sealed_as(b.hash) == i, "block_ledger: every sealed block is found by its hash");
     const auto parent_hash = b.parent == none ? root_hash : blocks_[b.parent].hash;
     ensure(b.hash == hash_(parent_hash, b.tokens, b.salt), "block_ledger: hashes chain");
     if (b.parent == none) continue;
@@ -219,7 +233,7 @@ void block_ledger::check() const {
     ++children_used[b.parent];
   }
   ensure(used_blocks == used(), "block_ledger: each block is in exactly one state");
-  ensure(sealed_blocks == sealed_.size(), "block_ledger: the index names sealed blocks only");
+  ensure(sealed_blocks == sealed_, "block_ledger: the index names sealed blocks only");
   for (std::uint32_t i = 0; i < blocks_.size(); ++i)
     ensure(blocks_[i].children == children[i] && blocks_[i].children_used == children_used[i],
            "block_ledger: children are counted");

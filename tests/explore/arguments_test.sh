@@ -18,3 +18,23 @@ wrong "need a --seed" --faults 1
 wrong "numbers like 0,3-5" --scenario calm --seed 1 --requests 3-1
 wrong "--seeds" --seeds 0
 wrong "nonsense" nonsense
+wrong "no number of seconds" --seconds nan
+wrong "--seed" --scenario calm --seed -1
+wrong "there is no number 99: calm with seed 1" --scenario calm --seed 1 --requests 99
+wrong "has none" --scenario calm --seed 1 --faults 0
+
+"$explore" --list --json | grep -q '"scenario":"calm"' || { echo "--list --json is no JSON"; exit 1; }
+
+# Who ends it hears what was found until then, and it does not count as all clean.
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+"$explore" --seeds 100000000 --scenario calm --jobs 1 >"$said" 2>&1 &
+search=$!
+sleep 2
+kill -INT $search
+wait $search
+status=$?
+if [[ $status != 1 ]] || ! grep -q '0 broken; interrupted$' "$said"; then
+  echo "interrupted: exit $status, '$(cat "$said")'"
+  exit 1
+fi

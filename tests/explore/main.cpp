@@ -10,7 +10,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -18,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 namespace godwit::explore {
@@ -73,12 +77,24 @@ boost::json::object json_of(const effects& seen) {
   return out;
 }
 
-int list_settings() {
+int list_settings(bool json) {
+  if (json) {
+    boost::json::array out;
+    for (const auto& one : knobs()) out.emplace_back(one.name);
+    std::cout << boost::json::serialize(out) << "\n";
+    return 0;
+  }
   for (const auto& one : knobs()) std::cout << one.name << "\n";
   return 0;
 }
 
-int list() {
+int list(bool json) {
+  if (json) {
+    boost::json::array out;
+    for (const auto& one : recipes()) out.push_back({{"scenario", one.name}, {"what", one.text}});
+    std::cout << boost::json::serialize(out) << "\n";
+    return 0;
+  }
   for (const auto& one : recipes()) std::cout << one.name << std::string(14 - one.name.size(), ' ') << one.text << "\n";
   return 0;
 }
@@ -93,7 +109,15 @@ int replay(const arguments& a, const std::string& name) {
   };
   if (!part(a.faults, keep.faults) || !part(a.requests, keep.requests) || !part(a.settings, keep.settings))
     return usage_error("--faults, --requests and --settings take numbers like 0,3-5, or none");
-  const auto s = select(draw(name, *a.seed), keep);
+  const auto whole = draw(name, *a.seed);
+  for (const auto& [what, chosen, drawn] : {std::tuple{"--faults", &keep.faults, whole.faults.size()},
+                                            {"--requests", &keep.requests, whole.requests.size()},
+                                            {"--settings", &keep.settings, knobs().size()}})
+    if (*chosen && !(*chosen)->empty() && *(*chosen)->rbegin() >= drawn)
+      return usage_error(std::string(what) + ": there is no number " + std::to_string(*(*chosen)->rbegin()) + ": " +
+                         name + " with seed " + std::to_string(*a.seed) +
+                         (drawn == 0 ? " has none" : " has 0 to " + std::to_string(drawn - 1)));
+  const auto s = select(whole, keep);
   std::ofstream events;
   run_options options;
   if (!a.events.empty()) {
@@ -119,7 +143,6 @@ int replay(const arguments& a, const std::string& name) {
   // In this process, where a debugger is, only if somebody wants to look on.
   const bool here = options.on_event || options.record || !a.log_levels.empty();
   const auto out = here ? run(s, options) : run_apart(s, std::chrono::seconds(a.wall_limit));
-  if (events.is_open() && !events.flush()) return usage_error("cannot write all events to " + a.events);
   if (a.json) {
     std::cout << boost::json::serialize(boost::json::object{{"scenario", s.name},
                                                             {"seed", s.seed},
@@ -137,7 +160,29 @@ int replay(const arguments& a, const std::string& name) {
               << std::hex << out.hash << std::dec << "\n";
     std::cout << (out.broken.empty() ? "clean\n" : "BROKEN: " + out.broken + "\n  " + out.details + "\n");
   }
-  return out.broken.empty() ? 0 : 1;
+  std::cout << std::flush;
+  int code = out.broken.empty() ? 0 : 1;
+  const auto not_written = [&code](const std::string& what) {
+    std::cerr << "explore: " << what << '\n';
+    code = 1;
+  };
+  if (events.is_open() && !events.flush()) not_written("cannot write all events to " + a.events);
+  if (record) {
+    const auto closed = record->close();
+    if (!closed) not_written("cannot write all of the trace to " + a.trace + ": " + closed.error().message);
+  }
+  return code;
+}
+
+/// SIGINT or SIGTERM has come. A second one ends the process as usual.
+volatile std::sig_atomic_t interrupted = 0;
+
+void listen_to_signals() {
+  struct sigaction act {};
+  act.sa_handler = [](int) { interrupted = 1; };
+  act.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART; // poll() returns all the same
+  sigaction(SIGINT, &act, nullptr);
+  sigaction(SIGTERM, &act, nullptr);
 }
 
 class search {
@@ -145,6 +190,7 @@ public:
   search(const arguments& a, std::vector<std::string> names) : arguments_(a), names_(std::move(names)) {}
 
   int run() {
+    listen_to_signals();
     fleet_options fleet;
     fleet.processes = arguments_.jobs;
     fleet.wall_limit = std::chrono::seconds(arguments_.wall_limit);
@@ -152,7 +198,7 @@ public:
         fleet, [this] { return next(); }, [this](const scenario& s, const outcome& what) { return note(s, what); });
     const auto took = elapsed();
     report(took);
-    return failures_.empty() ? 0 : 1;
+    return failures_.empty() && interrupted == 0 ? 0 : 1;
   }
 
 private:
@@ -165,6 +211,7 @@ private:
   double elapsed() const { return std::chrono::duration<double>(steady::now() - began_).count(); }
 
   std::optional<scenario> next() {
+    if (interrupted != 0) return std::nullopt;
     if (arguments_.seconds > 0 ? elapsed() > arguments_.seconds : given_ >= arguments_.seeds) return std::nullopt;
     const auto number = given_++;
     return draw(names_[number % names_.size()], arguments_.first + number);
@@ -179,7 +226,7 @@ private:
     sum.migrations += what.moves;
     sum.redispatches += what.redispatches;
     seen_.add(what.seen);
-    if (what.broken.empty()) return true;
+    if (what.broken.empty()) return interrupted == 0;
     ++sum.failed;
     const auto known = std::find_if(failures_.begin(), failures_.end(), [&](const auto& f) {
       return f.what.broken == what.broken && f.first.name == s.name;
@@ -220,11 +267,12 @@ private:
                               {"moved", all.migrations},  {"dispatched_again", all.redispatches},
                               {"seen", json_of(seen_)},   {"failures", broken}};
       if (!failures_.empty()) out["found_after_s"] = found_after_;
+      if (interrupted != 0) out["interrupted"] = true;
       std::cout << boost::json::serialize(out) << "\n";
     } else {
       std::cout << "seen: " << list_of(seen_) << "\n";
       std::cout << all.runs << " seeds in " << seconds_text(took) << " s (" << static_cast<std::uint64_t>(rate)
-                << " a minute), " << all.failed << " broken\n";
+                << " a minute), " << all.failed << " broken" << (interrupted != 0 ? "; interrupted" : "") << "\n";
     }
   }
 
@@ -273,11 +321,15 @@ int explore(int argc, char** argv) {
   CLI::App app{"Searches for faults: clusters of the production actors on virtual time, to which bad things happen.",
                "explore"};
   app.add_option("--seeds", a.seeds, "how many scenarios")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  app.add_option("--first", a.first, "the first seed; the others follow");
+  app.add_option("--first", a.first, "the first seed; the others follow")->check(CLI::NonNegativeNumber);
   app.add_option("--seconds", a.seconds, "instead of --seeds: until so many seconds are over")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->check([](const std::string& text) {
+        return std::isfinite(std::strtod(text.c_str(), nullptr)) ? std::string() : text + " is no number of seconds";
+      });
   app.add_option("--scenario", a.scenarios, "only these; default: all in turn. --list shows them");
-  app.add_option("--seed", a.seed, "run one scenario with this seed, once, and say what happened");
+  app.add_option("--seed", a.seed, "run one scenario with this seed, once, and say what happened")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--faults", a.faults, "with --seed: only these faults, as 0,3-5 or none");
   app.add_option("--requests", a.requests, "with --seed: only these requests");
   app.add_option("--settings", a.settings, "with --seed: only these settings at their extremes");
@@ -303,8 +355,8 @@ int explore(int argc, char** argv) {
   } catch (const CLI::ParseError& wrong) {
     return usage_error(std::string(wrong.what()) + " (see --help)");
   }
-  if (a.list) return list();
-  if (a.list_settings) return list_settings();
+  if (a.list) return list(a.json);
+  if (a.list_settings) return list_settings(a.json);
   (void)calm_answers(); // before there are bugs, and processes
   plant(a.planted);
   std::vector<std::string> names;

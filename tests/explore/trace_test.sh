@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# trace_test.sh EXPLORE GODWIT: two recordings of one seed, by two processes, are the same to the last byte of each message.
+# trace_test.sh EXPLORE GODWIT: two recordings of one seed, by two processes, have the same messages, told in
+# words.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -56,6 +56,11 @@ class Profile:
         return self.capacity / earlier.capacity - 1
 
 
+def rows_of(file):
+    """Of `godwit sim --csv`; all but what a client was told is a number."""
+    return [{key: float(text) for key, text in row.items() if key != "failed"} for row in csv.DictReader(file)]
+
+
 class Bench:
     def __init__(self, asked, scratch):
         self.asked, self.scratch, self.began = asked, scratch, time.time()
@@ -120,7 +125,7 @@ class Bench:
         found = os.path.join(self.scratch, "simulated.csv")
         self.sim(one, profile, "--trace", trace, "--seed", str(seed), "--csv", found)
         with open(found, encoding="ascii", newline="") as file:
-            return [{key: float(text) for key, text in row.items() if key != "failed"} for row in csv.DictReader(file)]
+            return rows_of(file)
 
     def sim(self, one, profile, *more):
         report, _ = served.run([self.asked.godwit, "sim", "--json", "--policy", "freeness", "--profile", profile,

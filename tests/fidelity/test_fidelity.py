@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""What `./run fidelity` makes of latencies and profiles, without serving or simulating anything."""
+"""What `./run fidelity` makes of latencies and profiles, without serving anything."""
 
 import io
+import os
+import subprocess
+import tempfile
 import unittest
 from unittest import mock
 
@@ -45,6 +48,21 @@ class Latencies(unittest.TestCase):
         self.assertIsNone(latencies.compare([run(100, 90, 94)])["decode p50"]["met"])
         self.assertFalse(latencies.compare([run(100, 90, 94)])["decode mean"]["met"])
         self.assertTrue(latencies.compare([run(100, 90, 94)])["decode p99"]["met"])
+
+
+@unittest.skipUnless(os.environ.get("GODWIT"), "GODWIT names no program")
+class TheProgram(unittest.TestCase):
+    def test_what_it_simulates_has_latencies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            csv = os.path.join(folder, "rows.csv")
+            subprocess.run([os.environ["GODWIT"], "sim", "--instances", "1", "--lengths", "S-S", "--rate", "4",
+                            "--requests", "10", "--csv", csv], check=True, capture_output=True)
+            with open(csv, encoding="ascii", newline="") as file:
+                rows = fidelity.rows_of(file)
+        self.assertEqual([row["request"] for row in rows], list(range(10)))
+        found = latencies.of_simulated(rows, set(range(10)))
+        for kind in latencies.KINDS:
+            self.assertGreater(found[kind]["mean"], 0)
 
 
 class Repetitions(unittest.TestCase):

@@ -83,6 +83,40 @@ TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
   std::filesystem::remove(beside);
 }
 
+// Dumps are written by a thread beside the actors; what they are told of it comes out of the recording.
+TEST_F(Replaying, AHeadAndANodeThatWereDumpedMeanwhileComeAgain) {
+  const auto beside = file + ".node", dump = file + ".dump";
+  {
+    const auto recorded = [](const std::string& to) {
+      return patient(
+          {"--instances", "1", "--threads", "1", "--trace", to, "--trace-level", "content", "--trace-prompts"});
+    };
+    served head(recorded(file));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    joined member(head.control(), recorded(beside));
+    ASSERT_TRUE(member.wait_ready()) << member.process.err();
+    ASSERT_TRUE(head.wait_instances(2, 10s));
+    for (const auto& answer : ask_all(head.url(), mixed_questions(4, 20))) EXPECT_EQ(answer.error, "");
+    const auto level = run({"trace", "level", "--control", head.control()});
+    EXPECT_EQ(level.code, 0) << level.err;
+    EXPECT_THAT(level.out, HasSubstr("content"));
+    const auto dumped = run({"trace", "dump", "--control", head.control(), "--output", dump});
+    EXPECT_EQ(dumped.code, 0) << dumped.err;
+    for (const auto& answer : ask_all(head.url(), mixed_questions(4, 20))) EXPECT_EQ(answer.error, "");
+    member.process.signal(SIGTERM);
+    EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
+    head.process.signal(SIGTERM);
+    EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
+  }
+  for (const auto& one : {file, beside}) {
+    const auto again = run({"trace", "replay", one});
+    EXPECT_EQ(again.code, 0) << again.out << again.err;
+    EXPECT_THAT(again.out, HasSubstr("identical"));
+  }
+  std::filesystem::remove(beside);
+  std::filesystem::remove(dump);
+}
+
 TEST_F(Replaying, AHeadThatHasOrderedAProcessComesAgain) {
   {
     std::vector<std::string> arguments{"--instances", "1", "--threads", "1", "--trace", file};

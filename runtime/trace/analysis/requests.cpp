@@ -14,7 +14,8 @@ bool is_http(const index& of, position p) {
   return of[p].kind == event_kind::span && of.source().name_of(of[p]) == "http.request";
 }
 
-// An instance measures its device before it serves, with requests that nobody made and numbers that others get later.
+// An instance measures its device before it serves, with requests that nobody made; in recordings of before version
+// 0.3.10 with numbers that others get later.
 bool is_step(const index& of, position p) {
   return of[p].kind == event_kind::span && of.source().name_of(of[p]) == "device.step";
 }

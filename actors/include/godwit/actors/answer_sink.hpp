@@ -46,8 +46,8 @@ public:
   answer_sink(const answer_sink&) = delete;
   answer_sink& operator=(const answer_sink&) = delete;
   virtual ~answer_sink() = default;
-  /// How recordings know it: no other one of this process has it, and where all sinks are made in one order, as in
-  /// simulations, it is the same in each run.
+  /// How recordings know it: no other one of this process has it. Where all sinks of a process are made in one order,
+  /// as in a simulation that is the first in its process, it is the same in each run.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   /// The front end has taken the request, and this is its number.
   virtual void on_accepted(protocols::request_id) {}

@@ -101,11 +101,15 @@ public:
 private:
   using nanoseconds = std::chrono::nanoseconds;
   struct open_request {
+    // What each token reads or changes comes first, side by side (`fetch`):
+    protocols::request_ownership ownership;
+    std::shared_ptr<answer_sink> sink;
+    std::uint32_t cached_tokens = 0;
+    bool cached_known = false;
+    bool placing = false;
+
     protocols::generate_request request; ///< as submitted; the answer so far is in `ownership`
     std::string client_id;
-    std::shared_ptr<answer_sink> sink;
-    protocols::request_ownership ownership;
-    bool placing = false;
     std::uint64_t owner_generation = 0;
     runtime::handle<llumlet_interface> owner;
     protocols::instance_id owner_instance; ///< of the owner, or the one before
@@ -118,11 +122,9 @@ private:
     nanoseconds deadline{0};                      ///< 0: none
     std::vector<protocols::request_id> followers; ///< samples of the same prompt, placed once this one is
     std::uint32_t prompt_tokens = 0;
-    std::uint32_t cached_tokens = 0;
-    bool cached_known = false;
     open_request(protocols::generate_request what, std::shared_ptr<answer_sink> to,
                  protocols::request_ownership::limits bounds, std::size_t events_max)
-        : request(std::move(what)), sink(std::move(to)), ownership(bounds), trail(events_max) {}
+        : ownership(bounds), sink(std::move(to)), request(std::move(what)), trail(events_max) {}
   };
   /// An execution priority; the instruments are null without metrics.
   struct served_level {

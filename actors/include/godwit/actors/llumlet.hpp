@@ -199,7 +199,7 @@ private:
     std::chrono::nanoseconds since{0};  ///< when it came
     std::chrono::nanoseconds queued{0}; ///< before that, in other queues; and, once it is in the batch, in this one
   };
-  std::map<protocols::request_id, wanted> homes_;
+  std::unordered_map<protocols::request_id, wanted> homes_; ///< looked up for each token
   std::map<home, home_books> books_;
   runtime::handle<scheduler_interface> scheduler_;
   std::uint64_t topology_version_ = 0;

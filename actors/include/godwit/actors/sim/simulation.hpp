@@ -99,6 +99,7 @@ struct cluster_sample {
   friend bool operator==(const cluster_sample&, const cluster_sample&) = default;
 };
 
+/// What came of a simulation. Times in ns since the workload began, unless said otherwise.
 struct simulation_result {
   std::string trouble; ///< one line that says why there was no run; empty: there was
   std::vector<request_record> requests;
@@ -111,7 +112,7 @@ struct simulation_result {
   std::vector<std::int64_t> gaps_ns;             ///< of these: between the client's tokens before and after
   slowed_steps slowed;                           ///< for the sake of migrations
   double migrating_seconds = 0;                  ///< of all instances, with a migration from or to them under way
-  std::int64_t duration_ns = 0;                  ///< virtual, until the last request ended
+  std::int64_t duration_ns = 0;                  ///< virtual, until the last request ended, or the run
   double instance_seconds = 0;
   std::uint32_t instances_max = 0;
   std::map<std::string, std::uint64_t> failures; ///< of requests, by what their clients were told
@@ -119,9 +120,12 @@ struct simulation_result {
   instance_books instances; ///< at the end
   std::uint64_t events = 0; ///< messages that were consumed and timers that fired
   std::vector<std::string> complaints;
-  bool interrupted = false; ///< by `goes_on`
+  std::optional<std::int64_t> interrupted_at_ns; ///< by `goes_on`, on the world's clock; empty: it came to its end
 };
 
+/// Runs the workload on a cluster of the production actors in virtual time, until all requests have ended, the cluster
+/// hangs (`simulation_options::patience`) or `goes_on` says no. Equal options give equal results, but for what other
+/// threads do. Errors: `simulation_result::trouble`.
 [[nodiscard]] simulation_result simulate(simulation_options options);
 
 /// How long at least one of these lasts; they may be in any order. [begin, end) in ns.

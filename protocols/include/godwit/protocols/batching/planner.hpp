@@ -17,6 +17,7 @@
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace godwit::protocols {
@@ -159,6 +160,24 @@ private:
     friend auto operator<=>(const rank&, const rank&) = default;
   };
   using line = std::map<rank, planned_request*>;
+  /// The same, side by side: each step reads all of it. As far as it goes, what a map offers.
+  class batch {
+  public:
+    using entry = std::pair<rank, planned_request*>;
+    [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
+    [[nodiscard]] auto end() const noexcept { return entries_.end(); }
+    [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+    [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+    [[nodiscard]] const entry& operator[](std::size_t place) const noexcept { return entries_[place]; }
+    [[nodiscard]] const entry& last() const noexcept { return entries_.back(); }
+    [[nodiscard]] bool contains(const rank& who) const noexcept;
+    void emplace(const rank& who, planned_request* r);
+    std::size_t erase(const rank& who) noexcept; ///< how many that were, 0 or 1
+
+  private:
+    [[nodiscard]] std::vector<entry>::const_iterator place_of(const rank& who) const noexcept;
+    std::vector<entry> entries_;
+  };
   struct share { ///< of a step
     planned_request* who = nullptr;
     std::uint32_t tokens = 0;
@@ -210,7 +229,7 @@ private:
   std::unordered_map<std::uint64_t, std::unique_ptr<planned_request>> requests_; ///< by serial
   std::unordered_map<request_id, std::uint64_t> by_id_;                          ///< the current epoch's serial
   line waiting_;
-  line running_;
+  batch running_;
   line parked_;
   std::size_t parked_running_ = 0;        ///< of the parked ones, those that were in the batch: they keep their places
   std::uint32_t places_held_ = 0;         ///< for requests that come

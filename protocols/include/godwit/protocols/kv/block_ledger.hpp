@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 namespace godwit::protocols {
@@ -85,17 +84,20 @@ public:
 private:
   static constexpr std::uint32_t none = 0xFFFFFFFFU;
   enum class state : std::uint8_t { free, cached, used };
-  struct block {
+  /// Two lines of a cache, of which most calls need the first. What was used longest ago is taken next, so hardly
+  /// anything of a large pool is in the caches when it is.
+  struct alignas(64) block {
+    block_hash hash = 0;    ///< when sealed
+    std::uint64_t salt = 0; ///< as well
     std::uint32_t references = 0;
     std::uint32_t previous = none, next = none; ///< in the list of its state
+    std::uint32_t next_sealed = none;           ///< in the chain of its hash
+    std::uint32_t parent = none;                ///< when sealed
+    std::uint32_t children = 0;                 ///< sealed behind this block
+    std::uint32_t children_used = 0;            ///< of these
     state where = state::free;
     bool is_sealed = false;
-    std::uint32_t parent = none;     ///< when sealed
-    std::uint32_t children = 0;      ///< sealed behind this block
-    std::uint32_t children_used = 0; ///< of these
-    block_hash hash = 0;
-    std::uint64_t salt = 0;
-    std::array<token_id, tokens_per_block> tokens{};
+    alignas(64) std::array<token_id, tokens_per_block> tokens{};
   };
   /// Linked through `blocks_`: the oldest in front.
   struct list {
@@ -104,6 +106,9 @@ private:
 
   [[nodiscard]] block& at(block_id id);
   [[nodiscard]] const block& at(block_id id) const;
+  [[nodiscard]] std::uint32_t& chain_of(block_hash hash) noexcept;
+  /// The sealed block that goes by this hash, or none.
+  [[nodiscard]] std::uint32_t sealed_as(block_hash hash) const noexcept;
   [[nodiscard]] block_hash hash_behind(std::optional<block_id> parent, std::span<const token_id> tokens,
                                        std::uint64_t salt) const;
   [[nodiscard]] bool holds(const block& sealed, std::optional<block_id> parent, std::span<const token_id> tokens,
@@ -117,7 +122,8 @@ private:
   std::vector<block> blocks_;
   list free_;
   list cached_;
-  std::unordered_map<block_hash, std::uint32_t> sealed_;
+  std::vector<std::uint32_t> chains_; ///< of the sealed blocks: the first by some bits of the hash; a power of two
+  std::uint32_t sealed_ = 0;
   bool prefix_caching_;
   block_hash_function hash_;
   counters counters_;
