@@ -43,6 +43,7 @@ std::optional<std::string> why_not_writable(const std::string& path) {
   // By another name: somebody may wait for this one. A short one: this one may be as long as names can be.
   const auto beside = (folder / (".godwit-" + std::to_string(::getpid()))).string();
   const int made = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made < 0 && errno == EEXIST) return std::nullopt; // another one is looking, or was killed as it did
   if (made < 0) return in_words(errno);
   ::close(made);
   ::unlink(beside.c_str());

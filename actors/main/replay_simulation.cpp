@@ -98,6 +98,20 @@ private:
   std::string folder_;
 };
 
+/// Where the replay ends, on the world's clock in ns. Of a recording that is not whole, which may lack the fact too:
+/// with its last event.
+std::string end_of(const trace::recording& recorded) {
+  if (const auto interrupted = recorded.fact(0, interrupted_fact); !interrupted.empty())
+    return std::string(interrupted);
+  std::int64_t last = 0;
+  bool whole = recorded.remarks.empty();
+  for (const auto& e : recorded.events) {
+    last = std::max(last, e.begin_ns);
+    whole = whole && e.kind != event_kind::gap;
+  }
+  return std::to_string(whole ? std::numeric_limits<std::int64_t>::max() : last);
+}
+
 /// Runs `godwit sim` with these arguments, which name a file that it records into; what it prints goes nowhere. The
 /// line says why it could not.
 std::optional<start_error> simulate(std::vector<std::string> arguments, const std::string& recorded_into) {
@@ -117,6 +131,7 @@ std::optional<start_error> simulate(std::vector<std::string> arguments, const st
   const auto code = command.run();
   std::cout.rdbuf(screen);
   std::cerr.rdbuf(errors);
+  if (code == sim_interrupted) return start_error{"interrupted"};
   // With 1 it may have run, and not all of its requests were answered.
   if (code == 0 || (code == 1 && std::filesystem::exists(recorded_into))) return std::nullopt;
   const auto said = err.str();
@@ -137,12 +152,13 @@ replay_simulation(trace::recording recorded, const runtime::sim::replay_limits& 
   const passing_file file;
   arguments.emplace_back("--record");
   arguments.push_back(file.path());
-  const auto interrupted = recorded.fact(0, interrupted_fact);
   arguments.emplace_back("--end-at-ns");
-  arguments.emplace_back(interrupted.empty() ? std::to_string(std::numeric_limits<std::int64_t>::max())
-                                             : std::string(interrupted));
+  arguments.push_back(end_of(recorded));
   if (auto error = simulate(std::move(arguments), file.path())) return protocols::unexpected(std::move(*error));
   const auto again = trace::read_file(file.path());
+  if (again && !again->remarks.empty() && recorded.remarks.empty())
+    return protocols::unexpected(
+        start_error{"cannot replay: what came again was not recorded whole: " + again->remarks.front()});
   if (!again) return protocols::unexpected(start_error{"cannot replay: " + again.error().message});
 
   runtime::sim::replay_result out;

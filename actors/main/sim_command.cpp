@@ -101,19 +101,28 @@ void add_workload_flags(CLI::App& command, bench_options& load) {
   command.add_option("--slo-tpot", load.tpot_ms, "Objective for goodput: time per token after it")->type_name("MS");
 }
 
-/// Ends the run at the first SIGINT or SIGTERM, and tells somebody who looks on how far it is. A replay ends where what
-/// it repeats did; signals end its command as usual.
+/// Ends the run at the first SIGINT or SIGTERM, or where the run that is replayed ended, and tells somebody who looks
+/// on how far it is.
 class listener {
 public:
-  explicit listener(std::optional<std::int64_t> end_at_ns) : end_at_ns_(end_at_ns) {}
+  /// `interrupted` is set where a signal has come.
+  listener(std::optional<std::int64_t> end_at_ns, bool& interrupted)
+      : end_at_ns_(end_at_ns), interrupted_(interrupted) {}
   listener(const listener&) = delete;
   listener& operator=(const listener&) = delete;
-  ~listener() { listen_no_more(); }
+  ~listener() {
+    if (!stop_) return;
+    while (stop_->received()) {
+    } // after the last look: there is a report all the same
+    stop_->let_go();
+  }
   bool operator()(const actors::sim::run_progress& at) {
-    if (end_at_ns_) return at.clock_ns < *end_at_ns_;
-    if (!stop_) stop_.emplace(); // not before: until there is something to report they end the command as usual
-    if (stop_->received()) {
-      listen_no_more();
+    if (end_at_ns_ && at.clock_ns >= *end_at_ns_) return false;
+    if (!stop_ && !interrupted_) stop_.emplace(); // not before: until there is a report they end the command as usual
+    if (stop_ && stop_->received()) {
+      interrupted_ = true;
+      stop_->let_go(); // a second one ends the command
+      stop_.reset();
       return false;
     }
     const auto now = clock::now();
@@ -126,22 +135,19 @@ public:
 
 private:
   using clock = std::chrono::steady_clock;
-  void listen_no_more() {
-    if (!stop_) return;
-    (void)stop_->received(); // after the run's last look: there is a report all the same
-    stop_->let_go();
-    stop_.reset();
-  }
   const std::optional<std::int64_t> end_at_ns_;
+  bool& interrupted_;
   std::optional<signals> stop_;
   const bool seen_ = ::isatty(STDERR_FILENO) == 1;
   clock::time_point told_ = clock::now();
 };
 
 int run_and_listen(const sim_options& options) {
-  auto listens = std::make_shared<listener>(options.end_at_ns); // ends with the simulation
-  return run_sim(options, std::cout, std::cerr,
-                 [listens = std::move(listens)](const auto& at) { return (*listens)(at); });
+  bool interrupted = false;
+  auto listens = std::make_shared<listener>(options.end_at_ns, interrupted); // ends with the simulation
+  const auto code =
+      run_sim(options, std::cout, std::cerr, [listens = std::move(listens)](const auto& at) { return (*listens)(at); });
+  return interrupted && options.end_at_ns ? sim_interrupted : code;
 }
 
 } // namespace

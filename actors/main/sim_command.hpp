@@ -36,9 +36,13 @@ struct sim_options {
   std::string samples; ///< a file for one line per sample
   std::string svg;     ///< a folder for plots
   std::string record;  ///< a file for every message
-  /// Of the world's clock: where a run that is replayed was interrupted, or ended.
+  /// Of the world's clock: where a run that is replayed was interrupted; far away where it was not. Without a value it
+  /// is no replay.
   std::optional<std::int64_t> end_at_ns;
 };
+
+/// The exit code of a replayed run that a signal ended, as a shell would give it.
+inline constexpr int sim_interrupted = 130;
 
 /// Defaults of simulations where they differ from those of `godwit serve`: queues without bounds and requests without a
 /// deadline, since what is measured is how long requests wait, and migrations that copy as fast as the link allows, in

@@ -44,9 +44,9 @@ fault_report make_fault_report(const actors::sim::simulation_result& run) {
   out.early_end = run.faults.early_end;
   out.failures = run.failures;
   std::vector<double> interrupted;
-  std::size_t answered = 0, arrived = 0;
+  std::size_t answered = 0, counts = 0;
   for (const auto& r : run.requests) {
-    arrived += r.arrival_ns >= 0 ? 1 : 0;
+    counts += !run.interrupted_at_ns || r.arrival_ns >= 0 ? 1 : 0;
     answered += r.answered() ? 1 : 0;
     out.losses += r.losses;
     out.requests_lost += r.losses > 0 ? 1 : 0;
@@ -54,7 +54,7 @@ fault_report make_fault_report(const actors::sim::simulation_result& run) {
   }
   out.interrupted_ms = summarise(std::move(interrupted));
   const auto share = [](double part, double whole) { return whole > 0 ? part / whole : 0.0; };
-  out.answered_share = share(static_cast<double>(answered), static_cast<double>(arrived));
+  out.answered_share = share(static_cast<double>(answered), static_cast<double>(counts));
   out.ready_share = share(seconds(run.instances.ready_time), seconds(run.instances.wanted_time));
   out.none_s = seconds(run.instances.none_time);
   return out;

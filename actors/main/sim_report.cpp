@@ -89,12 +89,12 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   }
   out.requests = run.requests.size();
   out.interrupted = run.interrupted_at_ns.has_value();
-  std::array<double, 2> arrived{}; // by level; where the run was interrupted not all have
+  std::array<double, 2> counts{}; // by level; where the run was interrupted, of those that had arrived
   for (const auto& r : run.requests) {
     const auto level = static_cast<std::size_t>(r.priority > 0 ? 1 : 0);
     all.add(setup, r);
     by_level[level].add(setup, r);
-    arrived[level] += r.arrival_ns >= 0 ? 1 : 0;
+    counts[level] += !out.interrupted || r.arrival_ns >= 0 ? 1 : 0;
     if (!out.levels.empty()) {
       ++out.levels[level].requests;
       out.levels[level].answered += r.answered() ? 1 : 0;
@@ -116,12 +116,12 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   }
   out.duration_s = seconds(run.duration_ns);
   out.requests_per_s = share(static_cast<double>(out.answered), out.duration_s);
-  out.attainment = share(static_cast<double>(all.met), arrived[0] + arrived[1]);
+  out.attainment = share(static_cast<double>(all.met), counts[0] + counts[1]);
   out.goodput = share(static_cast<double>(all.met), out.duration_s);
   out.times = all.take();
   for (std::size_t i = 0; i < out.levels.size(); ++i) {
     auto& level = out.levels[i];
-    level.attainment = share(static_cast<double>(by_level[i].met), arrived[i]);
+    level.attainment = share(static_cast<double>(by_level[i].met), counts[i]);
     level.times = by_level[i].take();
   }
   out.committed = run.migrations_committed;

@@ -1,6 +1,7 @@
 #include "main/trace_control_command.hpp"
 
 #include "main/control_connection.hpp"
+#include "main/output_file.hpp"
 #include "main/trace_input.hpp"
 
 #include <godwit/runtime/trace/file.hpp>
@@ -86,6 +87,12 @@ int dump(const dump_options& options) {
     }
     order.last_ns = *last;
   }
+  if (options.output == "-") { // a recording is no text, and what is dumped is listed there
+    std::cerr << "godwit: --output: name a file; standard output has the list of what was dumped\n";
+    return 2;
+  }
+  if (const auto why = options.output.empty() ? std::nullopt : why_not_writable(options.output))
+    return fail("cannot write " + options.output + ": " + *why);
   control_connection head(options.control);
   const auto answer = head.ask(order, answer_timeout);
   if (!answer) return head.exit_code();

@@ -9,6 +9,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <iostream>
@@ -85,24 +86,27 @@ int replay(const replay_options& options) {
   runtime::sim::replay_limits limits;
   if (!options.until.empty()) {
     const auto id = analysis::parse_event_id(*recording, options.until);
-    if (!id) return std::cerr << "godwit: --until: no such message: " << harmless(options.until) << '\n', 2;
+    const auto is_it = [&id](const trace::event& e) { return e.id == *id; };
+    if (!id || std::ranges::none_of(recording->events, is_it))
+      return std::cerr << "godwit: --until: no such message: " << harmless(options.until) << '\n', 2;
     limits.until = *id;
   }
+  trace::recording names; // what `label` looks at
+  names.processes = recording->processes;
   if (!options.break_at.empty()) {
     if (!options.break_at.starts_with("type="))
       return std::cerr << "godwit: --break: write type=PART of a message type's name\n", 2;
     const bool stepping = debugged();
-    limits.stop_before = [part = options.break_at.substr(5), stepping](const trace::event& e, const std::string& type) {
+    limits.stop_before = [part = options.break_at.substr(5), stepping, &names](const trace::event& e,
+                                                                               const std::string& type) {
       if (type.find(part) == std::string::npos) return false;
-      std::cerr << "godwit: before message " << e.id.number << ", " << harmless(type) << '\n';
+      std::cerr << "godwit: before message " << analysis::label(names, e.id) << ", " << harmless(type) << '\n';
       if (!stepping) return true;
       std::raise(SIGTRAP);
       return false;
     };
   }
   const bool simulated = recording->fact(0, "command") == "sim";
-  trace::recording names; // what `label` looks at
-  names.processes = recording->processes;
   auto result =
       simulated ? replay_simulation(std::move(*recording), limits) : replay_node(std::move(*recording), limits);
   if (!result) return std::cerr << "godwit: " << result.error().line << '\n', 1;

@@ -68,7 +68,10 @@ void add_trace_show_command(CLI::App& trace, command_result& result) {
   auto* command = trace.add_subcommand("show", "Events one by one, those that the flags choose");
   add_recordings(*command, o->files);
   o->wanted.add_to(*command);
-  command->add_option("--limit", o->limit, "At most so many")->type_name("N")->capture_default_str();
+  command->add_option("--limit", o->limit, "At most so many")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_flag("--content", o->content, "What messages say, where it was recorded");
   command->add_flag("--json", o->json, "One JSON object");
   command->callback([o, &result] { result.run = [o] { return show(*o); }; });

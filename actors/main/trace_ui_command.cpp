@@ -9,6 +9,7 @@
 #include <godwit/runtime/trace/page_json.hpp>
 #include <godwit/transport/http/server.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -78,6 +79,12 @@ int show(const ui_options& o) {
   if (overwrites(o.files, o.output)) return 2;
   auto recording = read_recordings(o.files);
   if (!recording) return 1;
+  for (const auto request : o.page.requests)
+    if (std::ranges::none_of(recording->events, [request](const auto& e) { return e.request == request; })) {
+      std::cerr << "godwit: nothing that was recorded is about request " << request
+                << "; godwit trace list shows those that there are\n";
+      return 1;
+    }
   auto page = o.page;
   page.title = title_of(o.files);
   auto json = trace::page_json(*recording, page);

@@ -84,7 +84,6 @@ std::optional<block_id> block_ledger::seal(block_id id, std::optional<block_id> 
   sealed.is_sealed = true;
   sealed.hash = hash;
   sealed.next_sealed = std::exchange(chain_of(hash), id.value());
-  ++sealed_;
   sealed.salt = salt;
   std::copy(tokens.begin(), tokens.end(), sealed.tokens.begin());
   sealed.parent = parent ? parent->value() : none;
@@ -134,12 +133,10 @@ const block_ledger::block& block_ledger::at(block_id id) const {
   return blocks_[id.value()];
 }
 
-std::uint32_t& block_ledger::chain_of(block_hash hash) noexcept {
-  return chains_[static_cast<std::size_t>(hash) & (chains_.size() - 1)];
-}
+std::uint32_t& block_ledger::chain_of(block_hash hash) noexcept { return chains_[chain_number(hash)]; }
 
 std::uint32_t block_ledger::sealed_as(block_hash hash) const noexcept {
-  auto index = chains_[static_cast<std::size_t>(hash) & (chains_.size() - 1)];
+  auto index = chains_[chain_number(hash)];
   while (index != none && blocks_[index].hash != hash) index = blocks_[index].next_sealed;
   return index;
 }
@@ -196,9 +193,11 @@ void block_ledger::reference(std::uint32_t index) {
 void block_ledger::unseal(std::uint32_t index) {
   auto& opened = blocks_[index];
   auto* link = &chain_of(opened.hash);
-  while (*link != index) link = &blocks_[*link].next_sealed;
+  while (*link != index) {
+    ensure(*link != none, "block_ledger: a sealed block is in its chain");
+    link = &blocks_[*link].next_sealed;
+  }
   *link = std::exchange(opened.next_sealed, none);
-  --sealed_;
   opened.is_sealed = false;
   if (opened.parent != none) --blocks_[opened.parent].children;
   opened.parent = none;
@@ -233,7 +232,14 @@ void block_ledger::check() const {
     ++children_used[b.parent];
   }
   ensure(used_blocks == used(), "block_ledger: each block is in exactly one state");
-  ensure(sealed_blocks == sealed_, "block_ledger: the index names sealed blocks only");
+  std::size_t indexed = 0;
+  for (std::size_t chain = 0; chain < chains_.size(); ++chain)
+    for (auto i = chains_[chain]; i != none; i = blocks_[i].next_sealed) {
+      ensure(blocks_[i].is_sealed && chain_number(blocks_[i].hash) == chain,
+             "block_ledger: the index names sealed blocks only");
+      ensure(++indexed <= sealed_blocks, "block_ledger: chains end");
+    }
+  ensure(indexed == sealed_blocks, "block_ledger: the index names each sealed block");
   for (std::uint32_t i = 0; i < blocks_.size(); ++i)
     ensure(blocks_[i].children == children[i] && blocks_[i].children_used == children_used[i],
            "block_ledger: children are counted");

@@ -27,9 +27,9 @@ wrong "has none" --scenario calm --seed 1 --faults 0
 
 # Who ends it hears what was found until then, and it does not count as all clean.
 said=$(mktemp)
-trap 'rm -f "$said"' EXIT
 "$explore" --seeds 100000000 --scenario calm --jobs 1 >"$said" 2>&1 &
 search=$!
+trap 'kill -KILL $search 2>/dev/null; rm -f "$said"' EXIT
 sleep 2
 kill -INT $search
 wait $search

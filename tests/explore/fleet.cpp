@@ -156,6 +156,7 @@ void run_fleet(const fleet_options& options, const std::function<std::optional<s
   };
 
   for (fill(); !workers.empty() && go_on; fill()) {
+    if (options.stop && options.stop()) break;
     std::vector<pollfd> waits;
     for (const auto& one : workers) waits.push_back({one.from, POLLIN, 0});
     poll(waits.data(), waits.size(), 500);

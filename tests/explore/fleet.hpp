@@ -19,6 +19,7 @@ struct fleet_options {
   unsigned processes = 1;
   std::chrono::seconds wall_limit{60}; ///< of one run; a longer one hangs
   std::uint32_t twice_every = 17;      ///< every so many-th scenario runs twice and must do the same; 0: none
+  std::function<bool()> stop;          ///< asked twice a second; true ends all runs where they are
 };
 
 /// Runs scenarios in processes of their own, so that a crash or a hang of one is an outcome like any other.

@@ -79,9 +79,9 @@ boost::json::object json_of(const effects& seen) {
 
 int list_settings(bool json) {
   if (json) {
-    boost::json::array out;
-    for (const auto& one : knobs()) out.emplace_back(one.name);
-    std::cout << boost::json::serialize(out) << "\n";
+    boost::json::array all;
+    for (const auto& one : knobs()) all.emplace_back(one.name);
+    std::cout << boost::json::serialize(boost::json::object{{"settings", all}}) << "\n";
     return 0;
   }
   for (const auto& one : knobs()) std::cout << one.name << "\n";
@@ -90,9 +90,9 @@ int list_settings(bool json) {
 
 int list(bool json) {
   if (json) {
-    boost::json::array out;
-    for (const auto& one : recipes()) out.push_back({{"scenario", one.name}, {"what", one.text}});
-    std::cout << boost::json::serialize(out) << "\n";
+    boost::json::array all;
+    for (const auto& one : recipes()) all.push_back({{"scenario", one.name}, {"what", one.text}});
+    std::cout << boost::json::serialize(boost::json::object{{"scenarios", all}}) << "\n";
     return 0;
   }
   for (const auto& one : recipes()) std::cout << one.name << std::string(14 - one.name.size(), ' ') << one.text << "\n";
@@ -179,8 +179,12 @@ volatile std::sig_atomic_t interrupted = 0;
 
 void listen_to_signals() {
   struct sigaction act {};
-  act.sa_handler = [](int) { interrupted = 1; };
-  act.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART; // poll() returns all the same
+  act.sa_handler = [](int) {
+    interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGTERM, SIG_DFL);
+  };
+  act.sa_flags = SA_RESTART; // of what the processes write; poll() returns all the same
   sigaction(SIGINT, &act, nullptr);
   sigaction(SIGTERM, &act, nullptr);
 }
@@ -190,10 +194,10 @@ public:
   search(const arguments& a, std::vector<std::string> names) : arguments_(a), names_(std::move(names)) {}
 
   int run() {
-    listen_to_signals();
     fleet_options fleet;
     fleet.processes = arguments_.jobs;
     fleet.wall_limit = std::chrono::seconds(arguments_.wall_limit);
+    fleet.stop = [] { return interrupted != 0; };
     run_fleet(
         fleet, [this] { return next(); }, [this](const scenario& s, const outcome& what) { return note(s, what); });
     const auto took = elapsed();
@@ -211,7 +215,6 @@ private:
   double elapsed() const { return std::chrono::duration<double>(steady::now() - began_).count(); }
 
   std::optional<scenario> next() {
-    if (interrupted != 0) return std::nullopt;
     if (arguments_.seconds > 0 ? elapsed() > arguments_.seconds : given_ >= arguments_.seeds) return std::nullopt;
     const auto number = given_++;
     return draw(names_[number % names_.size()], arguments_.first + number);
@@ -226,7 +229,7 @@ private:
     sum.migrations += what.moves;
     sum.redispatches += what.redispatches;
     seen_.add(what.seen);
-    if (what.broken.empty()) return interrupted == 0;
+    if (what.broken.empty()) return true;
     ++sum.failed;
     const auto known = std::find_if(failures_.begin(), failures_.end(), [&](const auto& f) {
       return f.what.broken == what.broken && f.first.name == s.name;
@@ -357,6 +360,7 @@ int explore(int argc, char** argv) {
   }
   if (a.list) return list(a.json);
   if (a.list_settings) return list_settings(a.json);
+  if (!a.seed) listen_to_signals();
   (void)calm_answers(); // before there are bugs, and processes
   plant(a.planted);
   std::vector<std::string> names;

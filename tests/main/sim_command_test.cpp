@@ -307,6 +307,9 @@ TEST(SimCommand, ReportsWhatThereIsOfARunThatIsInterrupted) {
   const auto later = report.at("not_arrived").to_number<std::int64_t>();
   EXPECT_GT(later, 2000);
   EXPECT_EQ(answered + static_cast<std::int64_t>(open) + later, 4000);
+  const auto arrived = answered + static_cast<std::int64_t>(open);
+  EXPECT_DOUBLE_EQ(report.at("slo_attainment").to_number<double>(),
+                   static_cast<double>(answered) / static_cast<double>(arrived));
   const auto lines = read(options.csv);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 4001);
 }

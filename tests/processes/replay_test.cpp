@@ -85,11 +85,11 @@ TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
 
 // Dumps are written by a thread beside the actors; what they are told of it comes out of the recording.
 TEST_F(Replaying, AHeadAndANodeThatWereDumpedMeanwhileComeAgain) {
-  const auto beside = file + ".node", dump = file + ".dump";
+  const auto beside = file + ".node", dumps = file + ".dumps";
   {
-    const auto recorded = [](const std::string& to) {
-      return patient(
-          {"--instances", "1", "--threads", "1", "--trace", to, "--trace-level", "content", "--trace-prompts"});
+    const auto recorded = [&dumps](const std::string& to) {
+      return patient({"--instances", "1", "--threads", "1", "--trace", to, "--trace-level", "content",
+                      "--trace-prompts", "--trace-dump-dir", dumps});
     };
     served head(recorded(file));
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
@@ -100,7 +100,7 @@ TEST_F(Replaying, AHeadAndANodeThatWereDumpedMeanwhileComeAgain) {
     const auto level = run({"trace", "level", "--control", head.control()});
     EXPECT_EQ(level.code, 0) << level.err;
     EXPECT_THAT(level.out, HasSubstr("content"));
-    const auto dumped = run({"trace", "dump", "--control", head.control(), "--output", dump});
+    const auto dumped = run({"trace", "dump", "--control", head.control(), "--output", file + ".dump"});
     EXPECT_EQ(dumped.code, 0) << dumped.err;
     for (const auto& answer : ask_all(head.url(), mixed_questions(4, 20))) EXPECT_EQ(answer.error, "");
     member.process.signal(SIGTERM);
@@ -114,7 +114,8 @@ TEST_F(Replaying, AHeadAndANodeThatWereDumpedMeanwhileComeAgain) {
     EXPECT_THAT(again.out, HasSubstr("identical"));
   }
   std::filesystem::remove(beside);
-  std::filesystem::remove(dump);
+  std::filesystem::remove(file + ".dump");
+  EXPECT_GE(std::filesystem::remove_all(dumps), 3U); // the folder, and each one's
 }
 
 TEST_F(Replaying, AHeadThatHasOrderedAProcessComesAgain) {

@@ -48,9 +48,11 @@ public:
     auto e = at(where, trace::event_kind::spawned, name, at_ns, at_ns);
     e.cause = cause;
     e.receiver = id;
-    add(std::move(e));
+    begun_[id] = add(std::move(e));
     return id;
   }
+  /// The event of its start.
+  [[nodiscard]] trace::event_id start_of(trace::actor_id who) const { return begun_.at(who); }
 
   void ended(trace::actor_id who, std::int64_t at_ns) {
     auto e = at(who.process, trace::event_kind::ended, made_.actors[who], at_ns, at_ns);
@@ -208,6 +210,7 @@ private:
   std::uint64_t actors_ = 0;
   std::map<trace::event_id, std::size_t> where_;
   std::map<trace::actor_id, std::int64_t> free_;
+  std::map<trace::actor_id, trace::event_id> begun_;
 };
 
 } // namespace godwit::support

@@ -4,6 +4,7 @@
 #include <godwit/runtime/trace/analysis/requests.hpp>
 
 #include "trace/analysis/piece_writer.hpp"
+#include "trace/analysis/starts.hpp"
 
 #include <godwit/protocols/trace_context.hpp>
 
@@ -59,7 +60,7 @@ private:
   }
   /// The span that a note is an event of.
   [[nodiscard]] position host(position note) const {
-    const auto cause = of_.cause(note);
+    const auto cause = cause_past_starts(of_, note);
     return cause != nowhere && chosen_[cause] && is_span(cause) ? cause : nowhere;
   }
 
@@ -176,7 +177,7 @@ private:
   void span(piece_writer& out, position p) {
     const auto& e = of_[p];
     out.raw("{\"traceId\":\"").raw(traces_[p]).raw("\",\"spanId\":\"").raw(span_id(p)).raw("\"");
-    auto cause = of_.cause(p);
+    auto cause = cause_past_starts(of_, p);
     if (cause != nowhere && !(chosen_[cause] && is_span(cause))) cause = nowhere;
     const auto same = cause != nowhere && traces_[cause] == traces_[p];
     if (const auto client = parents_.find(p); client != parents_.end())

@@ -3,6 +3,7 @@
 #include <godwit/runtime/trace/analysis/labels.hpp>
 
 #include "trace/analysis/piece_writer.hpp"
+#include "trace/analysis/starts.hpp"
 
 #include <algorithm>
 #include <map>
@@ -93,8 +94,8 @@ private:
 
   /// The slice in which an event's message was made, if it is shown.
   [[nodiscard]] position maker(position p) const {
-    auto cause = of_.cause(p);
-    if (cause != nowhere && of_[cause].kind == event_kind::sent) cause = of_.cause(cause);
+    auto cause = cause_past_starts(of_, p);
+    if (cause != nowhere && of_[cause].kind == event_kind::sent) cause = cause_past_starts(of_, cause);
     if (cause == nowhere || !chosen_[cause]) return nowhere;
     const auto kind = of_[cause].kind;
     return kind == event_kind::delivery || kind == event_kind::span ? cause : nowhere;

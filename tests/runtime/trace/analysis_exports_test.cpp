@@ -114,6 +114,25 @@ TEST(TracePerfetto, FollowsTheTraceEventFormat) { expect_trace_event_format(scen
 
 TEST(TracePerfetto, ShowsASimulationsMomentsOneAfterTheOther) { expect_trace_event_format(scene(true)); }
 
+// What an actor sends as it starts follows from what started it, though the start itself is nothing that has a length.
+recording with_a_start() {
+  support::trace_builder b;
+  const auto here = b.process("here");
+  const auto parent = b.actor(here, "parent");
+  const auto order = b.deliver({}, {}, parent, "order", 1'000, 50'000);
+  const auto child = b.actor(here, "child", 10'000, order);
+  const auto grandchild = b.actor(here, "grandchild", 11'000, b.start_of(child));
+  (void)b.deliver(b.start_of(grandchild), grandchild, parent, "hello", 12'000, 1'000);
+  return b.finish();
+}
+
+TEST(TracePerfetto, LeadsPastTheStartsOfActors) {
+  const auto root = json::parse(perfetto(with_a_start())).as_object();
+  std::size_t arrows = 0;
+  for (const auto& value : root.at("traceEvents").as_array()) arrows += value.at("ph") == "s" ? 1 : 0;
+  EXPECT_EQ(arrows, 1U);
+}
+
 TEST(TracePerfetto, HoldsForRandomForests) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) expect_trace_event_format(support::random_forest(seed));
 }
@@ -217,6 +236,19 @@ TEST(TraceOtlp, ParentsAndLinksNameSpansThatAreThere) {
   EXPECT_EQ(clients, 5U);
   EXPECT_GT(parents, 50U);
   EXPECT_GT(links, 0U);
+}
+
+TEST(TraceOtlp, LeadsPastTheStartsOfActors) {
+  const auto spans = otlp(with_a_start());
+  std::string order, cause;
+  for (const auto& [id, span] : spans) {
+    if (span.what.at("name") == "order") order = id;
+    if (span.what.at("name") != "hello") continue;
+    if (const auto* parent = span.what.if_contains("parentSpanId")) cause = parent->as_string().c_str();
+    if (const auto* links = span.what.if_contains("links")) cause = links->at(0).at("spanId").as_string().c_str();
+  }
+  EXPECT_NE(order, "");
+  EXPECT_EQ(cause, order);
 }
 
 TEST(TraceOtlp, ARequestIsOneTraceAndItsClientsIfThereIsOne) {

@@ -106,6 +106,7 @@ private:
 
   [[nodiscard]] block& at(block_id id);
   [[nodiscard]] const block& at(block_id id) const;
+  [[nodiscard]] std::size_t chain_number(block_hash hash) const noexcept { return hash & (chains_.size() - 1); }
   [[nodiscard]] std::uint32_t& chain_of(block_hash hash) noexcept;
   /// The sealed block that goes by this hash, or none.
   [[nodiscard]] std::uint32_t sealed_as(block_hash hash) const noexcept;
@@ -123,7 +124,6 @@ private:
   list free_;
   list cached_;
   std::vector<std::uint32_t> chains_; ///< of the sealed blocks: the first by some bits of the hash; a power of two
-  std::uint32_t sealed_ = 0;
   bool prefix_caching_;
   block_hash_function hash_;
   counters counters_;
