@@ -56,6 +56,13 @@ function(godwit_library name)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
+# Of tests that wait more than they compute: a compiler that may try less takes a fifth less time.
+function(godwit_compile_quickly target)
+  if(TARGET ${target} AND NOT GODWIT_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
+    target_compile_options(${target} PRIVATE -O1 -Wno-maybe-uninitialized) # g++ 12 warns of its own optional then
+  endif()
+endfunction()
+
 # godwit_test(NAME SOURCES files... LIBS libs... [PREFIX text]): one GoogleTest executable, its cases found by CTest.
 # PREFIX: of the cases' names, for those that another executable has, too.
 function(godwit_test name)

@@ -109,8 +109,8 @@ TEST_F(OpenaiEdgeChoices, LogProbabilitiesOfALongContextStayWithinTheirBound) {
                          R"({"messages":[{"role":"user","content":"x"}],"ignore_eos":true,"logprobs":true,)"
                          R"("top_logprobs":20})");
   ASSERT_EQ(told->whole.status, 200) << told->whole.body;
-  const auto tokens = json::parse(told->whole.body).at("usage").at("completion_tokens").to_number<int>();
-  EXPECT_EQ(tokens, 100'000 / 21);
+  const auto drawn = json::parse(told->whole.body).at("usage").at("completion_tokens").to_number<int>();
+  EXPECT_EQ(drawn, 100'000 / 21);
 }
 
 TEST_F(OpenaiEdgeChoices, OfTheAnswersDrawnTheWantedNumberIsGiven) {

@@ -138,7 +138,8 @@ template <class T> constexpr message_type describe() {
 }
 } // namespace detail
 
-template <class T> inline constexpr message_type message_type_of = detail::describe<T>();
+/// Not constexpr, so that it may be compiled in one file (GODWIT_DESCRIBED_ELSEWHERE).
+template <class T> inline constinit const message_type message_type_of = detail::describe<T>();
 
 /// The answer of a handler that has nothing to say but that it is done.
 struct done {
@@ -156,3 +157,12 @@ inline constexpr bool is_unsafe_message = std::is_aggregate_v<T> && !std::is_arr
 /// For a message that holds what cannot be written as bytes: it is never sent to another node (an ask fails with
 /// error_code::unsupported, a tell is reported). At global scope.
 #define GODWIT_LOCAL_MESSAGE(T) template <> inline constexpr bool godwit::runtime::is_local_message<T> = true;
+
+/// How a message type is written, read and printed takes a compiler long, and is the same in each file that sends it.
+/// After this nobody describes it; one file has GODWIT_DESCRIBED_HERE of it. Both at global scope, after all that is
+/// said of the type (GODWIT_LOCAL_MESSAGE, trace::recorded_form).
+#define GODWIT_DESCRIBED_ELSEWHERE(T)                                                                                  \
+  extern template const godwit::runtime::message_type godwit::runtime::message_type_of<T>;
+#define GODWIT_DESCRIBED_HERE(T) template const godwit::runtime::message_type godwit::runtime::message_type_of<T>;
+
+GODWIT_DESCRIBED_ELSEWHERE(godwit::runtime::done)

@@ -97,16 +97,22 @@ private:
       static_cast<root_of*>(promise.waiter)->deliver();
       return std::noop_coroutine();
     }
-    void deliver() noexcept {
-      outcome<T> result;
+    outcome<T> take() noexcept {
       try {
-        if constexpr (std::is_void_v<T>)
+        if constexpr (std::is_void_v<T>) {
           body_.take();
-        else
-          result.value.emplace(body_.take());
+          return {};
+        } else {
+          return {nullptr, body_.take()};
+        }
       } catch (...) {
-        result.failure = std::current_exception();
+        outcome<T> failed;
+        failed.failure = std::current_exception();
+        return failed;
       }
+    }
+    void deliver() noexcept {
+      auto result = take();
       Done done = std::move(done_);
       delete this; // the frame is suspended at its end
       done(std::move(result));

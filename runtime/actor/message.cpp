@@ -1,0 +1,3 @@
+#include <godwit/runtime/message.hpp>
+
+GODWIT_DESCRIBED_HERE(godwit::runtime::done)
