@@ -3,6 +3,7 @@
 #include "main/command_words.hpp"
 
 #include "main/command.hpp"
+#include "main/signals.hpp"
 #include "main/sim_command.hpp"
 #include "main/sim_recording.hpp"
 
@@ -16,6 +17,7 @@
 #include <filesystem>
 #include <iostream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -66,6 +68,12 @@ std::vector<const event*> in_order(const trace::recording& all) {
   return out;
 }
 
+/// Notes are stored after the deliveries that they are of: behind the last one some may be missing.
+void drop_torn_end(std::vector<const event*>& torn) {
+  const auto last = std::find_if(torn.rbegin(), torn.rend(), [](const auto* e) { return e->kind == event_kind::note; });
+  if (last != torn.rend()) torn.erase(last.base(), torn.end());
+}
+
 bool same(const trace::recording& a, const event& x, const trace::recording& b, const event& y) {
   return x.kind == y.kind && x.message == y.message && x.id == y.id && x.cause == y.cause && x.sender == y.sender &&
          x.receiver == y.receiver && a.name_of(x) == b.name_of(y) && x.begin_ns == y.begin_ns && x.made == y.made &&
@@ -77,6 +85,19 @@ bool same(const trace::recording& a, const event& x, const trace::recording& b, 
 std::string describe(const trace::recording& all, const event& e) {
   return std::to_string(e.begin_ns) + " ns " + trace::analysis::in_words(all, e, all.name_of(e));
 }
+
+/// While it lives SIGINT and SIGTERM wait, so that a replay that is interrupted cleans up.
+class waiting_signals {
+public:
+  waiting_signals() = default;
+  waiting_signals(const waiting_signals&) = delete;
+  waiting_signals& operator=(const waiting_signals&) = delete;
+  ~waiting_signals() { signals_.let_go(); }
+  [[nodiscard]] bool received() { return signals_.received(); }
+
+private:
+  signals signals_;
+};
 
 /// A file in a folder of its own, both gone when this is.
 class passing_file {
@@ -98,18 +119,21 @@ private:
   std::string folder_;
 };
 
+/// Nothing is missing, neither in the middle nor at the end.
+bool whole(const trace::recording& all) {
+  return all.remarks.empty() &&
+         std::ranges::none_of(all.events, [](const auto& e) { return e.kind == event_kind::gap; });
+}
+
 /// Where the replay ends, on the world's clock in ns. Of a recording that is not whole, which may lack the fact too:
 /// with its last event.
 std::string end_of(const trace::recording& recorded) {
   if (const auto interrupted = recorded.fact(0, interrupted_fact); !interrupted.empty())
     return std::string(interrupted);
+  if (whole(recorded)) return std::to_string(std::numeric_limits<std::int64_t>::max());
   std::int64_t last = 0;
-  bool whole = recorded.remarks.empty();
-  for (const auto& e : recorded.events) {
-    last = std::max(last, e.begin_ns);
-    whole = whole && e.kind != event_kind::gap;
-  }
-  return std::to_string(whole ? std::numeric_limits<std::int64_t>::max() : last);
+  for (const auto& e : recorded.events) last = std::max(last, e.begin_ns);
+  return std::to_string(last);
 }
 
 /// Runs `godwit sim` with these arguments, which name a file that it records into; what it prints goes nowhere. The
@@ -149,22 +173,28 @@ replay_simulation(trace::recording recorded, const runtime::sim::replay_limits& 
   auto arguments = arguments_of(recorded);
   if (arguments.empty() || arguments.front() != "sim")
     return protocols::unexpected(start_error{"cannot replay: the recording does not say how it was made"});
-  const passing_file file;
+  waiting_signals stop;
+  std::optional<passing_file> file(std::in_place);
   arguments.emplace_back("--record");
-  arguments.push_back(file.path());
+  arguments.push_back(file->path());
   arguments.emplace_back("--end-at-ns");
   arguments.push_back(end_of(recorded));
-  if (auto error = simulate(std::move(arguments), file.path())) return protocols::unexpected(std::move(*error));
-  const auto again = trace::read_file(file.path());
-  if (again && !again->remarks.empty() && recorded.remarks.empty())
-    return protocols::unexpected(
-        start_error{"cannot replay: what came again was not recorded whole: " + again->remarks.front()});
+  if (auto error = simulate(std::move(arguments), file->path())) return protocols::unexpected(std::move(*error));
+  const auto again = trace::read_file(file->path());
+  file.reset();
   if (!again) return protocols::unexpected(start_error{"cannot replay: " + again.error().message});
+  if (stop.received()) return protocols::unexpected(start_error{"interrupted"});
+  const bool to_its_end = whole(recorded);
+  if (to_its_end && !whole(*again))
+    return protocols::unexpected(start_error{"cannot replay: what came again could not be recorded whole; is there "
+                                             "room in the folder for temporary files?"});
 
   runtime::sim::replay_result out;
-  const auto was = in_order(recorded);
+  auto was = in_order(recorded);
+  if (!to_its_end) drop_torn_end(was);
   const auto is = in_order(*again);
   for (std::size_t i = 0; i < std::max(was.size(), is.size()); ++i) {
+    if (i >= was.size() && !to_its_end) return out; // it was recorded no further
     if (i >= was.size() || i >= is.size() || !same(recorded, *was[i], *again, *is[i])) {
       out.difference = i >= was.size()  ? "it went on after the recording's end"
                        : i >= is.size() ? "it ended before the recording"

@@ -102,7 +102,7 @@ void add_workload_flags(CLI::App& command, bench_options& load) {
 }
 
 /// Ends the run at the first SIGINT or SIGTERM, or where the run that is replayed ended, and tells somebody who looks
-/// on how far it is.
+/// on how far it is. In a replay signals wait already, and go on to do so.
 class listener {
 public:
   /// `interrupted` is set where a signal has come.
@@ -111,7 +111,7 @@ public:
   listener(const listener&) = delete;
   listener& operator=(const listener&) = delete;
   ~listener() {
-    if (!stop_) return;
+    if (!stop_ || end_at_ns_) return;
     while (stop_->received()) {
     } // after the last look: there is a report all the same
     stop_->let_go();
@@ -121,7 +121,7 @@ public:
     if (!stop_ && !interrupted_) stop_.emplace(); // not before: until there is a report they end the command as usual
     if (stop_ && stop_->received()) {
       interrupted_ = true;
-      stop_->let_go(); // a second one ends the command
+      if (!end_at_ns_) stop_->let_go(); // a second one ends the command
       stop_.reset();
       return false;
     }

@@ -41,7 +41,7 @@ struct sim_options {
   std::optional<std::int64_t> end_at_ns;
 };
 
-/// The exit code of a replayed run that a signal ended, as a shell would give it.
+/// Of a replayed run that a signal ended; no exit code of the command.
 inline constexpr int sim_interrupted = 130;
 
 /// Defaults of simulations where they differ from those of `godwit serve`: queues without bounds and requests without a

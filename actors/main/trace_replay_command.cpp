@@ -86,7 +86,11 @@ int replay(const replay_options& options) {
   runtime::sim::replay_limits limits;
   if (!options.until.empty()) {
     const auto id = analysis::parse_event_id(*recording, options.until);
-    const auto is_it = [&id](const trace::event& e) { return e.id == *id; };
+    const bool notes = recording->fact(0, "command") == "sim"; // what a replay can stop at
+    const auto is_it = [&id, notes](const trace::event& e) {
+      using enum trace::event_kind;
+      return e.id == *id && (e.kind == delivery || e.kind == spawned || (notes && e.kind == note));
+    };
     if (!id || std::ranges::none_of(recording->events, is_it))
       return std::cerr << "godwit: --until: no such message: " << harmless(options.until) << '\n', 2;
     limits.until = *id;

@@ -6,10 +6,11 @@
 #include "main/trace_input.hpp"
 #include "main/trace_page.hpp"
 
+#include <godwit/runtime/trace/analysis/index.hpp>
+#include <godwit/runtime/trace/analysis/requests.hpp>
 #include <godwit/runtime/trace/page_json.hpp>
 #include <godwit/transport/http/server.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -79,8 +80,8 @@ int show(const ui_options& o) {
   if (overwrites(o.files, o.output)) return 2;
   auto recording = read_recordings(o.files);
   if (!recording) return 1;
-  for (const auto request : o.page.requests)
-    if (std::ranges::none_of(recording->events, [request](const auto& e) { return e.request == request; })) {
+  for (const trace::analysis::index of(*recording); const auto request : o.page.requests)
+    if (request == 0 || trace::analysis::events_of(of, request).empty()) {
       std::cerr << "godwit: nothing that was recorded is about request " << request
                 << "; godwit trace list shows those that there are\n";
       return 1;

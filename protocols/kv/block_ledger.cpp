@@ -206,6 +206,13 @@ void block_ledger::unseal(std::uint32_t index) {
 void block_ledger::check() const {
   check_list(free_, state::free);
   check_list(cached_, state::cached);
+  std::size_t indexed = 0;
+  for (std::size_t chain = 0; chain < chains_.size(); ++chain)
+    for (auto i = chains_[chain]; i != none; i = blocks_[i].next_sealed) {
+      ensure(blocks_[i].is_sealed && chain_number(blocks_[i].hash) == chain,
+             "block_ledger: the index names sealed blocks only");
+      ensure(++indexed <= blocks_.size(), "block_ledger: chains end");
+    }
   std::uint32_t used_blocks = 0;
   std::size_t sealed_blocks = 0;
   std::vector<std::uint32_t> children(blocks_.size()), children_used(blocks_.size());
@@ -232,14 +239,7 @@ void block_ledger::check() const {
     ++children_used[b.parent];
   }
   ensure(used_blocks == used(), "block_ledger: each block is in exactly one state");
-  std::size_t indexed = 0;
-  for (std::size_t chain = 0; chain < chains_.size(); ++chain)
-    for (auto i = chains_[chain]; i != none; i = blocks_[i].next_sealed) {
-      ensure(blocks_[i].is_sealed && chain_number(blocks_[i].hash) == chain,
-             "block_ledger: the index names sealed blocks only");
-      ensure(++indexed <= sealed_blocks, "block_ledger: chains end");
-    }
-  ensure(indexed == sealed_blocks, "block_ledger: the index names each sealed block");
+  ensure(indexed == sealed_blocks, "block_ledger: the index names each sealed block once");
   for (std::uint32_t i = 0; i < blocks_.size(); ++i)
     ensure(blocks_[i].children == children[i] && blocks_[i].children_used == children_used[i],
            "block_ledger: children are counted");

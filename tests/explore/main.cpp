@@ -201,8 +201,9 @@ public:
     run_fleet(
         fleet, [this] { return next(); }, [this](const scenario& s, const outcome& what) { return note(s, what); });
     const auto took = elapsed();
+    ended_early_ = interrupted != 0;
     report(took);
-    return failures_.empty() && interrupted == 0 ? 0 : 1;
+    return failures_.empty() && !ended_early_ ? 0 : 1;
   }
 
 private:
@@ -270,12 +271,12 @@ private:
                               {"moved", all.migrations},  {"dispatched_again", all.redispatches},
                               {"seen", json_of(seen_)},   {"failures", broken}};
       if (!failures_.empty()) out["found_after_s"] = found_after_;
-      if (interrupted != 0) out["interrupted"] = true;
+      if (ended_early_) out["interrupted"] = true;
       std::cout << boost::json::serialize(out) << "\n";
     } else {
       std::cout << "seen: " << list_of(seen_) << "\n";
       std::cout << all.runs << " seeds in " << seconds_text(took) << " s (" << static_cast<std::uint64_t>(rate)
-                << " a minute), " << all.failed << " broken" << (interrupted != 0 ? "; interrupted" : "") << "\n";
+                << " a minute), " << all.failed << " broken" << (ended_early_ ? "; interrupted" : "") << "\n";
     }
   }
 
@@ -285,7 +286,8 @@ private:
     const auto end = steady::now() + shrink_time_max;
     const bool alone = same_failure(run_apart(f.first, limit), f.what);
     const auto small = shrink(f.first, f.what, shrink_runs_max, [limit, end](const scenario& s) {
-      return steady::now() < end ? run_apart(s, limit) : outcome{}; // runs that hang take long to leave out
+      // Runs that hang take long to leave out; who interrupts has seen enough.
+      return steady::now() < end && interrupted == 0 ? run_apart(s, limit) : outcome{};
     });
     // What was taken for a hang by this limit is one by no other.
     const auto flag = f.what.broken == ends_promise ? " --wall-limit " + std::to_string(limit.count()) : std::string();
@@ -317,6 +319,7 @@ private:
   effects seen_;
   std::vector<failure> failures_;
   double found_after_ = 0;
+  bool ended_early_ = false; ///< by a signal
 };
 
 int explore(int argc, char** argv) {

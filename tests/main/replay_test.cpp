@@ -98,6 +98,30 @@ TEST_F(ReplayOfSimulations, AHundredRandomRunsComeAgainEventByEvent) {
   EXPECT_GT(handled, 10'000U);
 }
 
+// Of a run that was killed.
+TEST_F(ReplayOfSimulations, OfATornRecordingWhatThereIsComesAgain) {
+  auto what = draw(10);
+  what.options.load.requests = 600; // so that the file has several chunks, each of which is there or not
+  *std::ranges::find(what.arguments, "15") = "600";
+  const auto whole = record(what.arguments, what.options);
+  const auto bytes = std::filesystem::file_size(file);
+  std::uint64_t handled = 0;
+  for (const auto share : {0.9, 0.6, 0.3}) {
+    std::filesystem::resize_file(file, static_cast<std::uintmax_t>(static_cast<double>(bytes) * share));
+    auto torn = trace::read_file(file);
+    ASSERT_TRUE(torn) << torn.error().message;
+    ASSERT_FALSE(torn->remarks.empty());
+    ASSERT_FALSE(torn->processes.empty());
+    torn->processes.front().facts = whole.processes.front().facts;
+    const auto result = replay_simulation(std::move(*torn), {});
+    ASSERT_TRUE(result) << result.error().line;
+    EXPECT_EQ(result->difference, "") << share << "\n" << result->recorded << "\n" << result->replayed;
+    EXPECT_FALSE(result->complete);
+    handled += result->handled;
+  }
+  EXPECT_GT(handled, 1'000U);
+}
+
 TEST_F(ReplayOfSimulations, AnEmptyWordDoesNotEndTheCommandLine) {
   auto what = draw(7);
   for (const auto* word : {"", "--csv"}) what.arguments.insert(what.arguments.begin() + 1, word);

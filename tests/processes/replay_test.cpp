@@ -55,6 +55,11 @@ TEST_F(Replaying, ADemoWithMigrationsAndAKilledInstanceComesAgainAsItWas) {
   EXPECT_THAT(stopped.out, HasSubstr("identical so far"));
   EXPECT_EQ(run({"trace", "replay", file, "--break", "commit_move"}).code, 2);
   EXPECT_EQ(run({"trace", "replay", file, "--until", "nonsense"}).code, 2);
+  EXPECT_EQ(run({"trace", "replay", file, "--until", "99999999"}).code, 2);
+  const auto page = run({"trace", "ui", file, "--request", "99999999", "--output", file + ".html"});
+  EXPECT_EQ(page.code, 1);
+  EXPECT_THAT(page.err, HasSubstr("nothing that was recorded is about request 99999999"));
+  EXPECT_FALSE(std::filesystem::exists(file + ".html"));
 }
 
 TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
