@@ -132,7 +132,7 @@ void add_trace_diff_command(CLI::App& trace, command_result& result) {
       ->capture_default_str();
   command->add_option("--context", o->context, "So many causes above the first one")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000'000}))
       ->capture_default_str();
   command->add_flag("--json", o->json, "One JSON object");
   command->footer("Exit code: 0 where there is no difference, otherwise 1.");

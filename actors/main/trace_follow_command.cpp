@@ -98,11 +98,11 @@ void add_trace_follow_command(CLI::App& trace, command_result& result) {
   add_recordings(*command, o->files);
   command->add_option("--causes", o->limits.causes_max, "At most so many, the nearest")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000'000}))
       ->capture_default_str();
   command->add_option("--depth", o->limits.depth_max, "Effects of effects, so far")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000'000}))
       ->capture_default_str();
   command->add_option("--limit", o->limits.events_max, "At most so many effects")
       ->type_name("N")

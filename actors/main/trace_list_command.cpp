@@ -168,7 +168,7 @@ void add_trace_list_command(CLI::App& trace, command_result& result) {
   add_recordings(*command, o->files);
   command->add_option("--limit", o->limit, "At most so many actors and requests")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000'000}))
       ->capture_default_str();
   command->add_flag("--json", o->json, "One JSON object, with all of them");
   command->callback([o, &result] { result.run = [o] { return list(*o); }; });

@@ -79,7 +79,7 @@ void add_trace_sequence_command(CLI::App& trace, command_result& result) {
   command->add_flag("--all", o->all, "Every round of what is repeated, instead of one and their number");
   command->add_option("--limit", o->drawn.steps_max, "At most so many arrows and notes, the first ones")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000'000}))
       ->capture_default_str();
   command->add_flag("--json", o->json, "One JSON object")->excludes(format);
   command->callback([o, &result] { result.run = [o] { return draw(*o); }; });

@@ -70,7 +70,7 @@ void add_trace_show_command(CLI::App& trace, command_result& result) {
   o->wanted.add_to(*command);
   command->add_option("--limit", o->limit, "At most so many")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000'000}))
       ->capture_default_str();
   command->add_flag("--content", o->content, "What messages say, where it was recorded");
   command->add_flag("--json", o->json, "One JSON object");

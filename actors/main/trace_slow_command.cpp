@@ -172,7 +172,7 @@ void add_trace_slow_command(CLI::App& trace, command_result& result) {
       ->capture_default_str();
   command->add_option("--steps", o->steps, "So many steps of the waterfall, the longest ones")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000'000}))
       ->capture_default_str();
   command->add_flag("--json", o->json, "One JSON array, with all steps");
   command->callback([o, &result] { result.run = [o] { return explain(*o); }; });

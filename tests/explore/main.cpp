@@ -327,7 +327,8 @@ int explore(int argc, char** argv) {
   CLI::App app{"Searches for faults: clusters of the production actors on virtual time, to which bad things happen.",
                "explore"};
   app.add_option("--seeds", a.seeds, "how many scenarios")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  app.add_option("--first", a.first, "the first seed; the others follow")->check(CLI::NonNegativeNumber);
+  app.add_option("--first", a.first, "the first seed; the others follow")
+      ->check(CLI::Range(std::uint64_t{0}, ~std::uint64_t{0} >> 1U));
   app.add_option("--seconds", a.seconds, "instead of --seeds: until so many seconds are over")
       ->check(CLI::PositiveNumber)
       ->check([](const std::string& text) {
@@ -335,7 +336,7 @@ int explore(int argc, char** argv) {
       });
   app.add_option("--scenario", a.scenarios, "only these; default: all in turn. --list shows them");
   app.add_option("--seed", a.seed, "run one scenario with this seed, once, and say what happened")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(std::uint64_t{0}, ~std::uint64_t{0} >> 1U));
   app.add_option("--faults", a.faults, "with --seed: only these faults, as 0,3-5 or none");
   app.add_option("--requests", a.requests, "with --seed: only these requests");
   app.add_option("--settings", a.settings, "with --seed: only these settings at their extremes");
