@@ -112,8 +112,8 @@ public:
   listener& operator=(const listener&) = delete;
   ~listener() {
     if (!stop_ || end_at_ns_) return;
-    while (stop_->received()) {
-    } // after the last look: there is a report all the same
+    bool more = true; // that came after the last look: there is a report all the same
+    while (more) more = stop_->received();
     stop_->let_go();
   }
   bool operator()(const actors::sim::run_progress& at) {

@@ -6,6 +6,7 @@
 #include <godwit/protocols/ensure.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace godwit::protocols {

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,12 +32,44 @@ protected:
     file =
         (std::filesystem::path(testing::TempDir()) / ("godwit_replay_" + std::to_string(::getpid()) + ".gwt")).string();
   }
-  void TearDown() override { std::filesystem::remove(file); }
+  void TearDown() override {
+    std::filesystem::remove(file);
+    std::filesystem::remove(beside());
+  }
   static outcome run(std::vector<std::string> arguments) {
     child_process command(godwit_program(), std::move(arguments));
     const auto code = command.wait_exit(120s);
     return {code.value_or(-1), command.out(), command.err()};
   }
+  /// Into `file` and `beside()`: a head and a node beside it answer, `meanwhile` is done, and they answer once more.
+  void record_two(const std::vector<std::string>& flags, const std::function<void(served& head)>& meanwhile) {
+    const auto recorded = [&flags](const std::string& to) {
+      std::vector<std::string> all{"--instances",   "1",       "--threads",      "1", "--trace", to,
+                                   "--trace-level", "content", "--trace-prompts"};
+      all.insert(all.end(), flags.begin(), flags.end());
+      return patient(std::move(all));
+    };
+    served head(recorded(file));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    joined member(head.control(), recorded(beside()));
+    ASSERT_TRUE(member.wait_ready()) << member.process.err();
+    ASSERT_TRUE(head.wait_instances(2, 10s));
+    for (const auto& answer : ask_all(head.url(), mixed_questions(8, 60))) EXPECT_EQ(answer.error, "");
+    meanwhile(head);
+    for (const auto& answer : ask_all(head.url(), mixed_questions(4, 20))) EXPECT_EQ(answer.error, "");
+    member.process.signal(SIGTERM);
+    EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
+    head.process.signal(SIGTERM);
+    EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
+  }
+  void expect_two_come_again() {
+    for (const auto& one : {file, beside()}) {
+      const auto again = run({"trace", "replay", one});
+      EXPECT_EQ(again.code, 0) << again.out << again.err;
+      EXPECT_THAT(again.out, HasSubstr("identical"));
+    }
+  }
+  [[nodiscard]] std::string beside() const { return file + ".node"; }
   std::string file;
 };
 
@@ -63,63 +96,22 @@ TEST_F(Replaying, ADemoWithMigrationsAndAKilledInstanceComesAgainAsItWas) {
 }
 
 TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
-  const auto beside = file + ".node";
-  {
-    const auto recorded = [](const std::string& to) {
-      return patient(
-          {"--instances", "1", "--threads", "1", "--trace", to, "--trace-level", "content", "--trace-prompts"});
-    };
-    served head(recorded(file));
-    ASSERT_TRUE(head.wait_ready()) << head.process.err();
-    joined member(head.control(), recorded(beside));
-    ASSERT_TRUE(member.wait_ready()) << member.process.err();
-    ASSERT_TRUE(head.wait_instances(2, 10s));
-    for (const auto& answer : ask_all(head.url(), mixed_questions(8, 60))) EXPECT_EQ(answer.error, "");
-    member.process.signal(SIGTERM);
-    EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
-    head.process.signal(SIGTERM);
-    EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
-  }
-  for (const auto& one : {file, beside}) {
-    const auto again = run({"trace", "replay", one});
-    EXPECT_EQ(again.code, 0) << again.out << again.err;
-    EXPECT_THAT(again.out, HasSubstr("identical"));
-  }
-  std::filesystem::remove(beside);
+  record_two({}, [](served&) {});
+  expect_two_come_again();
 }
 
 // Dumps are written by a thread beside the actors; what they are told of it comes out of the recording.
 TEST_F(Replaying, AHeadAndANodeThatWereDumpedMeanwhileComeAgain) {
-  const auto beside = file + ".node", dumps = file + ".dumps";
-  {
-    const auto recorded = [&dumps](const std::string& to) {
-      return patient({"--instances", "1", "--threads", "1", "--trace", to, "--trace-level", "content",
-                      "--trace-prompts", "--trace-dump-dir", dumps});
-    };
-    served head(recorded(file));
-    ASSERT_TRUE(head.wait_ready()) << head.process.err();
-    joined member(head.control(), recorded(beside));
-    ASSERT_TRUE(member.wait_ready()) << member.process.err();
-    ASSERT_TRUE(head.wait_instances(2, 10s));
-    for (const auto& answer : ask_all(head.url(), mixed_questions(4, 20))) EXPECT_EQ(answer.error, "");
+  const auto dumps = file + ".dumps", merged = file + ".dump";
+  record_two({"--trace-dump-dir", dumps}, [&](served& head) {
     const auto level = run({"trace", "level", "--control", head.control()});
     EXPECT_EQ(level.code, 0) << level.err;
     EXPECT_THAT(level.out, HasSubstr("content"));
-    const auto dumped = run({"trace", "dump", "--control", head.control(), "--output", file + ".dump"});
+    const auto dumped = run({"trace", "dump", "--control", head.control(), "--output", merged});
     EXPECT_EQ(dumped.code, 0) << dumped.err;
-    for (const auto& answer : ask_all(head.url(), mixed_questions(4, 20))) EXPECT_EQ(answer.error, "");
-    member.process.signal(SIGTERM);
-    EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
-    head.process.signal(SIGTERM);
-    EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
-  }
-  for (const auto& one : {file, beside}) {
-    const auto again = run({"trace", "replay", one});
-    EXPECT_EQ(again.code, 0) << again.out << again.err;
-    EXPECT_THAT(again.out, HasSubstr("identical"));
-  }
-  std::filesystem::remove(beside);
-  std::filesystem::remove(file + ".dump");
+  });
+  expect_two_come_again();
+  std::filesystem::remove(merged);
   EXPECT_GE(std::filesystem::remove_all(dumps), 3U); // the folder, and each one's
 }
 
