@@ -71,8 +71,10 @@ gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t group)
   s.step_tokens = settings_.llumlet.step_tokens_max;
   s.deterministic = from.deterministic;
   s.graphs = from.cuda_graphs;
+  s.trials = from.cuda_trials;
   s.allowed = allowed_;
   s.warn = [log = log_](const std::string& line) { log.warning("{}", line); };
+  s.tell = [log = log_](const std::string& line) { log.info("{}", line); };
   return s;
 }
 

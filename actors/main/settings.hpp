@@ -37,6 +37,7 @@ struct serve_settings {
     bool deterministic = false;
     std::string cuda_plugin; // a file; empty: beside the program and where it is installed
     bool cuda_graphs = true;
+    bool cuda_trials = true;
     notify_choice cuda_notify = notify_choice::callback;
     copies_choice cuda_copies = copies_choice::kernel;
     double memory_share = 0.9;

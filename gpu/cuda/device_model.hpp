@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/driver.hpp"
+#include "cuda/product_ways.hpp"
 
 #include <godwit/gpu/cuda/cuda_backend.hpp>
 #include <godwit/gpu/model/config.hpp>
@@ -53,6 +54,8 @@ public:
   std::uint64_t bytes = 0;
   std::uint64_t left_bytes = 0; ///< on the device when the weights were there
   allocation memory;
+  /// Of all executors of the model: an answer that one of them begins another one goes on with.
+  std::shared_ptr<product_ways> ways = std::make_shared<product_ways>();
 
   [[nodiscard]] bool divided() const noexcept { return part.degree > 1; }
   [[nodiscard]] std::uint32_t qkv_columns() const noexcept {

@@ -103,7 +103,11 @@ public:
   /// In any order, or all at once: none reads or writes what another one writes.
   virtual void copy(std::span<const copy_piece> pieces) = 0;
   virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;
-  virtual void gemm(const gemm_job& job) = 0;
+  /// By the library's proposal of that number, which is the same algorithm for each product of a shape. The first is
+  /// what it thinks fastest. Throws driver_error where there is none.
+  virtual void gemm(const gemm_job& job, std::uint32_t proposal = 0) = 0;
+  /// How many algorithms the library proposes for such a product; at least one. Throws driver_error.
+  [[nodiscard]] virtual std::uint32_t gemm_proposals(const gemm_job& job) = 0;
   /// Takes what memory products need now, rather than with the first one. Throws out_of_memory.
   virtual void prepare_products() = 0;
   virtual void record(driver_event& event) = 0;

@@ -34,6 +34,12 @@ engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_se
       memory_(*model_->driver, *model_, settings_.deterministic, settings_.step_tokens), kv_(*model_),
       launches_(*model_, kv_, memory_, settings_.deterministic),
       graphs_(graphs_max, !model_->divided(), settings_.warn), stream_(std::move(stream)) {
+  if (settings_.trials && !settings_.deterministic && !model_->divided()) {
+    // What they load the driver keeps: before the KV cache takes the rest of the memory.
+    model_->ways->try_once(
+        *model_->driver, *stream_, [this] { return launches_.trials(); }, settings_.tell);
+    launches_.use(*model_->ways);
+  }
   info_.device = "cuda " + std::to_string(model_->driver->properties().index) + " " + kind();
   info_.layers = model_->config.layers;
   info_.vocabulary = model_->config.vocabulary;

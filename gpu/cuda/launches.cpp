@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace godwit::gpu::cuda {
 
@@ -14,7 +15,76 @@ void launches::product(driver_stream& to, gemm_job job, std::uint32_t rows) cons
     return launch_fixed(to, job);
   }
   job.rows = product_rows(rows);
-  to.gemm(job);
+  const auto way = ways_ != nullptr ? ways_->of(job) : 0;
+  if (way == product_ways::fixed_kernel) return launch_fixed(to, job);
+  to.gemm(job, way);
+}
+
+gemm_job launches::qkv_of(const device_layer& layer) const {
+  gemm_job job;
+  job.type = model_.type;
+  job.x = memory_.normed;
+  job.w = layer.qkv;
+  job.y = memory_.qkv;
+  job.y_type = memory_.inner_type;
+  job.columns = model_.qkv_columns();
+  job.depth = model_.config.hidden;
+  return job;
+}
+
+gemm_job launches::added_of(const void* x, const void* w, std::uint32_t depth, const void* bias) const {
+  gemm_job job;
+  job.type = model_.type;
+  job.x = x;
+  job.w = w;
+  job.y = later(bias).there ? memory_.added : memory_.residual;
+  job.columns = model_.config.hidden;
+  job.depth = depth;
+  job.accumulate = !later(bias).there;
+  return job;
+}
+
+gemm_job launches::output_of(const device_layer& layer) const {
+  return added_of(memory_.attended, layer.output, model_.config.heads * model_.config.head_size, layer.output_bias);
+}
+
+gemm_job launches::gate_up_of(const device_layer& layer) const {
+  gemm_job job;
+  job.type = model_.type;
+  job.x = memory_.normed;
+  job.w = layer.gate_up;
+  job.y = memory_.gate_up;
+  job.y_type = memory_.inner_type;
+  job.columns = 2 * model_.config.intermediate;
+  job.depth = model_.config.hidden;
+  return job;
+}
+
+gemm_job launches::down_of(const device_layer& layer) const {
+  return added_of(memory_.inner, layer.down, model_.config.intermediate, layer.down_bias);
+}
+
+gemm_job launches::head() const {
+  gemm_job job;
+  job.type = model_.type;
+  job.x = memory_.last_normed;
+  job.w = model_.head;
+  job.y = group_ ? memory_.part_logits : memory_.logits;
+  job.columns = model_.head_rows;
+  job.depth = model_.config.hidden;
+  return job;
+}
+
+std::vector<product_trial> launches::trials() const {
+  std::vector<product_trial> all{{head(), {model_.head}}};
+  all.back().job.rows = memory_.logits_rows_room();
+  for (const auto of : {&launches::qkv_of, &launches::output_of, &launches::gate_up_of, &launches::down_of}) {
+    product_trial trial{(this->*of)(model_.layers.front()), {}};
+    trial.job.rows = memory_.rows_room();
+    for (const auto& layer : model_.layers) trial.weights.push_back((this->*of)(layer).w);
+    all.push_back(std::move(trial));
+  }
+  return all;
 }
 
 void launches::embed(driver_stream& to, const step_shape& shape) const {
@@ -47,15 +117,7 @@ void launches::norm(driver_stream& to, const step_shape& shape, const void* weig
   launch(to, job);
 }
 
-void launches::add_product(driver_stream& to, const step_shape& shape, const void* x, const void* w,
-                           std::uint32_t depth, const void* bias) const {
-  gemm_job job;
-  job.x = x;
-  job.w = w;
-  job.y = later(bias).there ? memory_.added : memory_.residual;
-  job.columns = model_.config.hidden;
-  job.depth = depth;
-  job.accumulate = !later(bias).there;
+void launches::add_product(driver_stream& to, const step_shape& shape, const gemm_job& job) const {
   product(to, job, shape.rows);
   if (!group_) return;
   const std::size_t values = std::size_t{shape.rows} * model_.config.hidden;
@@ -106,14 +168,7 @@ void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t i
   const auto& c = model_.config;
   const auto& w = model_.layers[index];
   norm(to, shape, w.attention_norm, index > 0 ? later(model_.layers[index - 1].down_bias) : addition{});
-  gemm_job qkv;
-  qkv.x = memory_.normed;
-  qkv.w = w.qkv;
-  qkv.y = memory_.qkv;
-  qkv.y_type = memory_.inner_type;
-  qkv.columns = model_.qkv_columns();
-  qkv.depth = c.hidden;
-  product(to, qkv, shape.rows);
+  product(to, qkv_of(w), shape.rows);
 
   rope_job rope;
   rope.type = model_.type;
@@ -133,17 +188,10 @@ void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t i
   rope.heads = c.heads;
   launch(to, rope);
   attend(to, shape, index);
-  add_product(to, shape, memory_.attended, w.output, c.heads * c.head_size, w.output_bias);
+  add_product(to, shape, output_of(w));
 
   norm(to, shape, w.mlp_norm, later(w.output_bias));
-  gemm_job gate_up;
-  gate_up.x = memory_.normed;
-  gate_up.w = w.gate_up;
-  gate_up.y = memory_.gate_up;
-  gate_up.y_type = memory_.inner_type;
-  gate_up.columns = 2 * c.intermediate;
-  gate_up.depth = c.hidden;
-  product(to, gate_up, shape.rows);
+  product(to, gate_up_of(w), shape.rows);
   swiglu_job mlp;
   mlp.type = model_.type;
   mlp.in_type = memory_.inner_type;
@@ -153,7 +201,7 @@ void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t i
   mlp.rows = shape.rows;
   mlp.intermediate = c.intermediate;
   launch(to, mlp);
-  add_product(to, shape, memory_.inner, w.down, c.intermediate, w.down_bias);
+  add_product(to, shape, down_of(w));
 }
 
 void launches::close(driver_stream& to, const step_shape& shape) const {
@@ -173,13 +221,7 @@ void launches::logits(driver_stream& to, std::uint32_t first, std::uint32_t coun
   last.rows = count;
   last.hidden = model_.config.hidden;
   launch(to, last);
-  gemm_job head;
-  head.x = memory_.last_normed;
-  head.w = model_.head;
-  head.y = group_ ? memory_.part_logits : memory_.logits;
-  head.columns = model_.head_rows;
-  head.depth = model_.config.hidden;
-  product(to, head, count);
+  product(to, head(), count);
   if (group_) group_->all_gather(to, memory_.part_logits, memory_.all_logits, std::size_t{count} * model_.head_rows);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace godwit::gpu::cuda {
 
@@ -19,6 +20,12 @@ class launches {
 public:
   launches(const device_model& model, const kv_pool& kv, workspace& memory, bool deterministic)
       : model_(model), kv_(kv), memory_(memory), deterministic_(deterministic) {}
+
+  /// The products of a step, with the weights of all layers: to find out how they are fastest. Results go where a
+  /// step's go.
+  [[nodiscard]] std::vector<product_trial> trials() const;
+  /// Before any step: products are computed in the ways that were found.
+  void use(const product_ways& ways) noexcept { ways_ = &ways; }
 
   /// Before anything else, where the model is divided.
   void join(std::shared_ptr<group_end> group) { group_ = std::move(group); }
@@ -41,17 +48,24 @@ private:
   };
   [[nodiscard]] addition later(const void* bias) const noexcept { return {group_ || bias != nullptr, bias}; }
   void product(driver_stream& to, gemm_job job, std::uint32_t rows) const;
-  void norm(driver_stream& to, const step_shape& shape, const void* weight, addition before) const;
+  // All but the rows.
+  [[nodiscard]] gemm_job qkv_of(const device_layer& layer) const;
+  [[nodiscard]] gemm_job output_of(const device_layer& layer) const;
+  [[nodiscard]] gemm_job gate_up_of(const device_layer& layer) const;
+  [[nodiscard]] gemm_job down_of(const device_layer& layer) const;
+  [[nodiscard]] gemm_job head() const;
   /// Onto the residual stream, now or in the next norm.
-  void add_product(driver_stream& to, const step_shape& shape, const void* x, const void* w, std::uint32_t depth,
-                   const void* bias) const;
+  [[nodiscard]] gemm_job added_of(const void* x, const void* w, std::uint32_t depth, const void* bias) const;
+  void norm(driver_stream& to, const step_shape& shape, const void* weight, addition before) const;
+  void add_product(driver_stream& to, const step_shape& shape, const gemm_job& job) const;
   void attend(driver_stream& to, const step_shape& shape, std::uint32_t index) const;
 
   const device_model& model_;
   const kv_pool& kv_;
   workspace& memory_;
   bool deterministic_;
-  std::shared_ptr<group_end> group_; ///< null: the model is whole
+  std::shared_ptr<group_end> group_;   ///< null: the model is whole
+  const product_ways* ways_ = nullptr; ///< null: as the library proposes; the model's
 };
 
 } // namespace godwit::gpu::cuda

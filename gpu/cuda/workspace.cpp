@@ -56,6 +56,8 @@ void workspace::reserve(const step_shape& shape, std::uint64_t table_entries, st
                         deterministic_ ? devices * r * c.hidden * 4 : 0});
   const std::uint64_t drawn = bucket_of(logits_rows);
   const std::uint64_t group = std::min(product_rows(logits_rows), logits_rows_max);
+  rows_ = std::max(rows_, product_rows(shape.rows));
+  logits_rows_ = std::max(logits_rows_, std::min(product_rows(logits_rows), logits_rows_max));
   draws.reserve({drawn * 4, drawn * sizeof(sampling_row)});
   results.reserve({drawn * sizeof(sampled_row), drawn * top_stride * sizeof(top_entry)});
   const std::uint64_t part_bytes = group * model_.head_rows * sizeof(float);

@@ -32,6 +32,9 @@ public:
   void reserve_lists(const sampling_lists& lists);
   /// Room for block tables of so many entries together.
   void reserve_table(std::uint64_t entries);
+  /// That activations, and logits, have room for, rounded up as products' are.
+  [[nodiscard]] std::uint32_t rows_room() const noexcept { return rows_; }
+  [[nodiscard]] std::uint32_t logits_rows_room() const noexcept { return logits_rows_; }
   /// Of all that the layers' launches name.
   [[nodiscard]] std::uint64_t layers_version() const noexcept;
   /// Of all that the launches for logits name, with those for draws where one graph has both.
@@ -69,6 +72,7 @@ private:
 
   const device_model& model_;
   bool deterministic_;
+  std::uint32_t rows_ = 0, logits_rows_ = 0;
   area activations_, logits_, attention_, drawn_;
 };
 

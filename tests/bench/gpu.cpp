@@ -58,9 +58,13 @@ struct subject {
   std::string name;
   std::shared_ptr<const cuda::cuda_model> uploaded;
 
-  std::unique_ptr<executor> make(cuda::cuda_backend& on, bool deterministic, bool graphs, std::uint32_t blocks) const {
+  /// `trials`: as `godwit serve` does by default.
+  std::unique_ptr<executor> make(cuda::cuda_backend& on, bool deterministic, bool graphs, std::uint32_t blocks,
+                                 bool trials = true) const {
     cuda::cuda_executor_settings settings;
     settings.blocks = blocks;
+    settings.trials = trials;
+    settings.tell = [this](const std::string& line) { std::fprintf(stderr, "%s: %s\n", name.c_str(), line.c_str()); };
     settings.deterministic = deterministic;
     settings.graphs = graphs;
     require_room(on, "the KV cache of " + name,
@@ -207,6 +211,25 @@ void price(bench::session& session, cuda::cuda_backend& on, const subject& what,
   const auto result = bench::interleave(
       session.repetitions(), [&] { return 1e3 * device_seconds([&] { return with.run(batch, position, tokens); }, 3); },
       [&] { return 1e3 * device_seconds([&] { return without.run(batch, position, tokens); }, 3); });
+  figure f;
+  f.name = name;
+  f.value = result.ours;
+  f.unit = "ms";
+  f.reference = result.reference;
+  f.ratio = result.ratio;
+  session.add(f);
+}
+
+/// What it brings to have tried how products of few rows are fastest: times of decode steps with it and without.
+void trials(bench::session& session, cuda::cuda_backend& on, const subject& what, std::uint32_t batch) {
+  const auto name = "gpu/trials_" + what.name + "_batch_" + std::to_string(batch);
+  if (!session.wants(name)) return;
+  const auto blocks = blocks_for(batch, 513);
+  const auto tried = what.make(on, false, true, blocks), proposed = what.make(on, false, true, blocks, false);
+  bench::timed_steps with(*tried), without(*proposed);
+  const auto result = bench::interleave(
+      session.repetitions(), [&] { return 1e3 * device_seconds([&] { return with.run(batch, 512, 1); }, 3); },
+      [&] { return 1e3 * device_seconds([&] { return without.run(batch, 512, 1); }, 3); });
   figure f;
   f.name = name;
   f.value = result.ours;
@@ -366,6 +389,7 @@ int main(int argc, char** argv) {
               attempt([&] { blocks_on_their_way(session, on, *probe, what, out, each, *copies); });
       }
       // Without goals: last, for where time runs out.
+      for (const std::uint32_t batch : {1U, 8U, 32U}) attempt([&] { trials(session, on, what, batch); });
       attempt([&] { price(session, on, what, 1, 512, 1, "decode"); });
       attempt([&] { price(session, on, what, 32, 2048, 1, "batch_decode"); });
       attempt([&] { price(session, on, what, 1, 0, 2048, "prefill"); });

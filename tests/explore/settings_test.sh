@@ -6,7 +6,7 @@ drawn=$("$1" --list-settings)
 # Fixed by a scenario: the model and its shape, the device and how it computes, the number of instances, what policies
 # switch, autoscaling and how it gets processes.
 fixed='instances.count instances.device instances.threads instances.kv_type instances.isa scheduler.policy
-instances.deterministic instances.memory_share instances.cuda_plugin instances.cuda_graphs instances.cuda_notify
+instances.deterministic instances.memory_share instances.cuda_plugin instances.cuda_graphs instances.cuda_trials instances.cuda_notify
 instances.cuda_copies scheduler.migration scaling.mode scaling.provisioner scaling.command_out scaling.command_in'
 # Of the HTTP edge, which is not there.
 edge='frontend.prompts_max'

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct emulated_settings {
   std::uint32_t multiprocessors = 4;
   /// Working memory of products, for each stream that has some.
   std::uint64_t product_bytes = 4096;
+  /// How much longer a product takes by each way that is proposed; absent: it is refused when it is asked for. Empty:
+  /// there is one way.
+  std::vector<std::optional<std::uint32_t>> proposals_us = {};
   std::shared_ptr<memory_counts> counts = nullptr; ///< null: nobody counts
 };
 

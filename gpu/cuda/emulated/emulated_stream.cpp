@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <utility>
 
 namespace godwit::gpu::cuda::emulated {
@@ -188,8 +189,16 @@ void emulated_stream::prepare_products() {
   if (products_.bytes() == 0 && bytes > 0) products_ = take_memory(device_, bytes, "working memory of products");
 }
 
-void emulated_stream::gemm(const gemm_job& job) {
+std::uint32_t emulated_stream::gemm_proposals(const gemm_job&) {
+  return static_cast<std::uint32_t>(std::max<std::size_t>(1, device_->settings.proposals_us.size()));
+}
+
+void emulated_stream::gemm(const gemm_job& job, std::uint32_t proposal) {
   prepare_products();
+  const auto& delays = device_->settings.proposals_us;
+  if (proposal >= gemm_proposals(job)) throw driver_error("there is no such way to form a product");
+  const auto delay = delays.empty() ? std::optional<std::uint32_t>(0) : delays[proposal];
+  if (!delay) throw driver_error("a product cannot be formed in the way that was proposed");
   const std::size_t size = 2, y_size = model::bytes_of(job.y_type);
   if (job.type == model::data_type::f32) throw driver_error("a product of f32 matrices is not offered");
   if (job.y_type != job.type && job.y_type != model::data_type::f32)
@@ -198,7 +207,8 @@ void emulated_stream::gemm(const gemm_job& job) {
   check_device(job.x, std::size_t{job.rows} * job.depth * size, "a product's left side");
   check_device(job.w, std::size_t{job.columns} * job.depth * size, "a product's right side");
   check_device(job.y, std::size_t{job.rows} * job.columns * y_size, "a product's result");
-  add([device = device_, job] {
+  add([device = device_, job, delay = std::chrono::microseconds(*delay)] {
+    if (delay.count() > 0) std::this_thread::sleep_for(delay);
     device->memory.enter();
     multiply(job);
     device->memory.leave();

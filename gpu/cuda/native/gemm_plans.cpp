@@ -2,7 +2,10 @@
 
 #include "cuda/native/errors.hpp"
 
+#include <array>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace godwit::gpu::cuda::native {
 
@@ -10,6 +13,7 @@ namespace {
 
 /// More shapes than this mean that they do not come again.
 constexpr std::size_t plans_max = 4096;
+constexpr std::size_t proposals_max = 8;
 
 cudaDataType_t type_of(model::data_type type) {
   switch (type) {
@@ -42,7 +46,7 @@ private:
 struct gemm_plans::plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr;
-  cublasLtMatmulAlgo_t algorithm{};
+  std::vector<cublasLtMatmulAlgo_t> algorithms; ///< the one that should be fastest first
 
   plan() = default;
   plan(const plan&) = delete;
@@ -85,25 +89,32 @@ std::shared_ptr<const gemm_plans::plan> gemm_plans::plan_for(const gemm_job& job
   check(cublasLtMatmulPreferenceSetAttribute(wanted.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
                                              sizeof sums),
         "a product's preference");
-  cublasLtMatmulHeuristicResult_t best{};
+  std::array<cublasLtMatmulHeuristicResult_t, proposals_max> best{};
   int found = 0;
-  check(cublasLtMatmulAlgoGetHeuristic(handle_, made->operation, made->w, made->x, made->y, made->y, wanted.get(), 1,
-                                       &best, &found),
+  check(cublasLtMatmulAlgoGetHeuristic(handle_, made->operation, made->w, made->x, made->y, made->y, wanted.get(),
+                                       static_cast<int>(best.size()), best.data(), &found),
         "the choice of an algorithm");
-  if (found == 0)
+  for (const auto& one : std::span(best).first(static_cast<std::size_t>(found)))
+    if (one.state == CUBLAS_STATUS_SUCCESS) made->algorithms.push_back(one.algo);
+  if (made->algorithms.empty())
     throw driver_error("cuBLASLt: no algorithm for a product of " + std::to_string(job.rows) + " x " +
                        std::to_string(job.depth) + " x " + std::to_string(job.columns));
-  made->algorithm = best.algo;
   if (plans_.size() >= plans_max) plans_.clear();
   plans_[key] = made;
   return made;
 }
 
-void gemm_plans::run(const gemm_job& job, void* workspace, cudaStream_t stream) {
+std::uint32_t gemm_plans::proposals(const gemm_job& job) {
+  return static_cast<std::uint32_t>(plan_for(job)->algorithms.size());
+}
+
+void gemm_plans::run(const gemm_job& job, std::uint32_t proposal, void* workspace, cudaStream_t stream) {
   const auto chosen = plan_for(job);
+  if (proposal >= chosen->algorithms.size())
+    throw driver_error("cuBLASLt: no proposal " + std::to_string(proposal) + " for a product");
   const float one = 1, kept = job.accumulate ? 1.0F : 0.0F;
   check(cublasLtMatmul(handle_, chosen->operation, &one, job.w, chosen->w, job.x, chosen->x, &kept, job.y, chosen->y,
-                       job.y, chosen->y, &chosen->algorithm, workspace, gemm_workspace_bytes, stream),
+                       job.y, chosen->y, &chosen->algorithms[proposal], workspace, gemm_workspace_bytes, stream),
         "a product");
 }
 

@@ -185,9 +185,14 @@ void native_stream::prepare_products() {
   if (workspace_.bytes() == 0) workspace_ = take_memory(device_, gemm_workspace_bytes, "working memory of products");
 }
 
-void native_stream::gemm(const gemm_job& job) {
+void native_stream::gemm(const gemm_job& job, std::uint32_t proposal) {
   prepare_products();
-  device_->plans.run(job, workspace_.data(), stream_);
+  device_->plans.run(job, proposal, workspace_.data(), stream_);
+}
+
+std::uint32_t native_stream::gemm_proposals(const gemm_job& job) {
+  device_->use();
+  return device_->plans.proposals(job);
 }
 
 void native_stream::record(driver_event& event) {

@@ -104,7 +104,8 @@ public:
   void copy(void* to, const void* from, std::size_t bytes) override;
   void copy(std::span<const copy_piece> pieces) override;
   void fill(void* to, std::uint8_t value, std::size_t bytes) override;
-  void gemm(const gemm_job& job) override;
+  void gemm(const gemm_job& job, std::uint32_t proposal) override;
+  [[nodiscard]] std::uint32_t gemm_proposals(const gemm_job& job) override;
   void prepare_products() override;
   void record(driver_event& event) override;
   void wait(driver_event& event) override;

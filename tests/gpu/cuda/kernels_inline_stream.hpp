@@ -27,7 +27,8 @@ public:
   void copy(void*, const void*, std::size_t) override { refuse(); }
   void copy(std::span<const copy_piece>) override { refuse(); }
   void fill(void*, std::uint8_t, std::size_t) override { refuse(); }
-  void gemm(const gemm_job&) override { refuse(); }
+  void gemm(const gemm_job&, std::uint32_t) override { refuse(); }
+  std::uint32_t gemm_proposals(const gemm_job&) override { refuse(); }
   void prepare_products() override { refuse(); }
   void record(driver_event&) override { refuse(); }
   void wait(driver_event&) override { refuse(); }

@@ -52,7 +52,7 @@ public:
   /// Checks the input (positions, blocks within the pool, token ids) and throws std::invalid_argument on a caller's
   /// bug. At most one forward lives at a time.
   [[nodiscard]] virtual std::unique_ptr<forward> begin(protocols::step_input input) = 0;
-  /// K or V of one layer of one block; contiguous. Empty where a device has no such memory (sim).
+  /// K or V of one layer of one block; contiguous. Empty where a device has no such memory.
   [[nodiscard]] virtual protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) = 0;
   [[nodiscard]] virtual protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) = 0;
   /// The devices of a replica that is divided among several (gpu/tensor_parallel.hpp), in the order of their heads. A

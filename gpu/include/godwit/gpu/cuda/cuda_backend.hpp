@@ -50,6 +50,9 @@ struct cuda_executor_settings {
   bool deterministic = false;
   /// Launch decode steps as CUDA graphs.
   bool graphs = true;
+  /// Before the model's first step on its device, find out how its products of few rows are fastest; some two
+  /// seconds. Otherwise, with `deterministic` and where devices share the model, the library's first proposal does them.
+  bool trials = false;
   /// Absent: a request with a schema ends with an error.
   mask_function allowed = {};
   /// Sees all logits that are computed, on a thread of the device. For tests and tools; steps are slower with it.
@@ -57,6 +60,8 @@ struct cuda_executor_settings {
   bool logits_of_all_rows = false;
   /// One line that an operator should read; on any thread.
   std::function<void(const std::string&)> warn = {};
+  /// One line that an operator may read; likewise.
+  std::function<void(const std::string&)> tell = {};
 };
 
 /// How the end of work becomes known.
