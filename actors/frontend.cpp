@@ -100,6 +100,7 @@ void frontend::submit(submission& what) {
   if (open_.size() >= options_.requests_max) {
     const auto level = std::min<std::size_t>(what.request.execution_level, levels_.size() - 1);
     count("overloaded", levels_[level].name);
+    ++counts_.failed_total;
     // Taken, so that the submission's own end does not fail it once more.
     std::exchange(what.sink, nullptr)
         ->on_failed({failure_kind::overloaded, "the server has as many requests as it can hold"});

@@ -94,8 +94,14 @@ void global_scheduler::scale() {
   view.now_ns = now().count();
   view.ordered = ordered_;
   view.loads = loads();
-  // Down for the moment, loading, or not heard of: there, but nobody knows what it means.
-  for (const auto& [id, books] : instances_) view.starting += books.reported() ? 0U : 1U;
+  // Down for the moment or loading: there, but nobody knows what it means.
+  for (const auto& [id, books] : instances_) {
+    if (books.reported()) continue;
+    if (books.ready && books.report.sequence > 0)
+      view.silent.push_back(id);
+    else
+      ++view.starting;
+  }
   auto decision = autoscaler_.step(view); // has the mean, too
   if (const auto mode = options_.policies.scaling; options_.scale) {
     decision = mode == protocols::scaling_mode::off ? std::nullopt : options_.scale(view);

@@ -85,8 +85,10 @@ join_answer node::admit(const join_cluster& wish) {
   m.watch = monitor(m.member, [this, key = wish.key, who = wish.member](runtime::stop_reason why) {
     if (const auto* record = find_member(key); record != nullptr && record->member == who) remove(key, to_string(why));
   });
+  // Those of this process have its name.
+  const auto here = [&](std::uint64_t key) { return key == own_key || further_members_.contains(key); };
   const auto same_name = [&](const auto& other) {
-    return other.member && other.key != wish.key && other.address == m.address;
+    return other.member && other.key != wish.key && other.address == m.address && !(here(other.key) && here(wish.key));
   };
   if (std::ranges::any_of(members_, same_name))
     options_.log.warning(

@@ -14,6 +14,7 @@ protocols::provisioning_settings node::provisioning_of(const node_options& optio
   protocols::provisioning_settings s;
   s.timeout_ns = options.scheduler.scaling.provision_timeout_ns;
   s.provider = options.provisioner != nullptr;
+  s.takes_others = s.provider && options.provisioner->releases_others();
   s.here = options.provision_here;
   s.life = options.life;
   return s;

@@ -87,6 +87,7 @@ public:
     children_.start(std::move(child));
   }
   void release(const std::string& node, std::optional<protocols::instance_id>) override { children_.stop(node); }
+  [[nodiscard]] bool releases_others() const noexcept override { return false; }
 
 private:
   launch_parts parts_;

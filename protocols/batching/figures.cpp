@@ -99,6 +99,8 @@ std::vector<move_candidate> planner::move_candidates() const {
     std::vector<std::uint32_t> alone(levels.size());
     alone[level] = 1;
     c.headroom = narrowed(headroom_of(settings_.execution_levels, alone, settings_.headroom_profiled));
+    const auto& known = settings_.execution_levels;
+    c.headroom_is_profiled = level < known.size() && !known[level].headroom;
     c.last_of_level = r.state == request_state::running && levels[level] == 1;
     return c;
   };

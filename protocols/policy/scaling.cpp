@@ -35,6 +35,24 @@ std::string reason_of_total(double total, const char* relation, double bound, st
   return text;
 }
 
+/// Who leaves where one does. Null: nobody takes requests.
+const load_report* leaver_of(const std::vector<load_report>& loads) noexcept {
+  const load_report* found = nullptr;
+  // The youngest has the highest id: ids are never given twice.
+  const auto rank = [](const load_report& r) {
+    return std::tuple{r.running, std::uint64_t{r.waiting} + r.migrating, -std::int64_t{r.instance.value()}};
+  };
+  for (const auto& load : loads)
+    if (takes_requests(load) && (found == nullptr || rank(load) < rank(*found))) found = &load;
+  return found;
+}
+
+/// Without that one.
+bool others_suffice(const std::vector<load_report>& loads, const load_report& leaver, const scaling_settings& s) {
+  return s.rule == scaling_rule::total ? total_freeness_without(loads, leaver) > s.freeness_max
+                                       : mean_freeness_without(loads, leaver, s) >= s.freeness_min;
+}
+
 /// The most that one instance counts, either way.
 double cap_of(const scaling_settings& s) noexcept {
   return 2 * std::max(std::abs(s.freeness_min), std::abs(s.freeness_max));
@@ -45,7 +63,7 @@ double cap_of(const scaling_settings& s) noexcept {
 struct autoscaler::census {
   std::size_t taking = 0;
   std::size_t terminating = 0;
-  std::size_t coming = 0; ///< ordered or starting, whether waited for or not
+  std::size_t coming = 0; ///< ordered or starting, whether waited for or not, or silent
 };
 
 std::string_view to_string(scaling_mode mode) noexcept {
@@ -145,6 +163,10 @@ bool autoscaler::waits_for_instances(const scaling_view& view) noexcept {
 
 void autoscaler::follow_drain(const scaling_view& view) noexcept {
   if (!drain_) return;
+  if (std::ranges::find(view.silent, *drain_) != view.silent.end()) { // nobody knows; but it was told to stay
+    if (kept_ && decided_ && view.now_ns - *decided_ >= settings_.hold_ns) drain_.reset();
+    return;
+  }
   const auto load = std::ranges::find(view.loads, *drain_, &load_report::instance);
   const bool there = load != view.loads.end();
   // It is over when the instance is gone, or takes requests again; but the last order may still be on its way. What
@@ -171,7 +193,10 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
 
   // A new instance has to be filled by migrations before the mean says anything; so what was held begins anew.
   const bool low = mean_ < settings_.freeness_min && (!waits || drain_);
-  const bool high = mean_ > settings_.freeness_max && !waits;
+  // That the others would do without one is part of it: looked at only once, it would be so for a moment some time.
+  const auto* const leaver = mean_ > settings_.freeness_max && !by_total ? leaver_of(view.loads) : nullptr;
+  const bool high = mean_ > settings_.freeness_max && !waits &&
+                    (by_total || (leaver != nullptr && others_suffice(view.loads, *leaver, settings_)));
   if (!low) low_since_.reset();
   if (!high) high_since_.reset();
   if (low && !low_since_) low_since_ = now;
@@ -190,7 +215,7 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
     there.taking += takes_requests(load);
   }
   // What was ordered and is waited for no longer never comes; what starts, however long it takes, is there.
-  there.coming = std::size_t{view.starting} + (waits ? view.ordered : 0U);
+  there.coming = view.starting + view.silent.size() + (waits ? view.ordered : 0U);
 
   std::optional<scaling_decision> decision;
   const bool too_few = there.taking + there.coming < settings_.instances_min;
@@ -234,7 +259,8 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
   const auto all = there.taking + there.terminating + there.coming;
   if (all >= settings_.instances_max) return std::nullopt;
   decision.what = scaling_decision::kind::out;
-  while (by_total && !too_few && all + decision.count < settings_.instances_max &&
+  // What one of none holds is not known: then it is one at a time.
+  while (by_total && !too_few && there.taking > 0 && all + decision.count < settings_.instances_max &&
          total_freeness_with(loads, decision.count) < settings_.freeness_min)
     ++decision.count;
   return decision;
@@ -242,23 +268,14 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
 
 std::optional<scaling_decision> autoscaler::less(const std::vector<load_report>& loads, const census& there) const {
   if (drain_ || there.terminating > 0 || there.taking <= settings_.instances_min) return std::nullopt;
-  const load_report* victim = nullptr;
-  // The youngest has the highest id: ids are never given twice.
-  const auto rank = [](const load_report& r) {
-    return std::tuple{r.running, std::uint64_t{r.waiting} + r.migrating, -std::int64_t{r.instance.value()}};
-  };
-  for (const auto& load : loads)
-    if (takes_requests(load) && (victim == nullptr || rank(load) < rank(*victim))) victim = &load;
-  if (victim == nullptr) return std::nullopt;
-  const bool by_total = settings_.rule == scaling_rule::total;
-  const bool others_suffice = by_total ? total_freeness_without(loads, *victim) > settings_.freeness_max
-                                       : mean_freeness_without(loads, *victim, settings_) >= settings_.freeness_min;
-  if (!others_suffice) return std::nullopt;
+  const auto* const victim = leaver_of(loads);
+  if (victim == nullptr || !others_suffice(loads, *victim, settings_)) return std::nullopt;
   scaling_decision decision;
   decision.what = scaling_decision::kind::in;
   decision.instance = victim->instance;
-  decision.why = by_total ? reason_of_total(mean_, "above", settings_.freeness_max, there.taking)
-                          : reason(mean_, "above", settings_.freeness_max, settings_.hold_ns, there.taking);
+  decision.why = settings_.rule == scaling_rule::total
+                     ? reason_of_total(mean_, "above", settings_.freeness_max, there.taking)
+                     : reason(mean_, "above", settings_.freeness_max, settings_.hold_ns, there.taking);
   return decision;
 }
 

@@ -40,7 +40,8 @@ move_choice choice_of(const move_candidate& c, const load_report& source, const 
   choice.execution_level = c.execution_level;
   choice.last_of_level = c.last_of_level;
   choice.headroom_leaves = c.last_of_level ? c.headroom : 0;
-  choice.headroom_arrives = (destination.execution_levels & bit_of(c.execution_level)) == 0 ? c.headroom : 0;
+  const auto there = c.headroom_is_profiled ? destination.headroom_profiled : c.headroom;
+  choice.headroom_arrives = (destination.execution_levels & bit_of(c.execution_level)) == 0 ? there : 0;
   choice.source_before = freeness(source);
   choice.destination_before = freeness(destination);
   choice.source_after = freeness(source, -wide{choice.frees} - wide{choice.headroom_leaves}, choice.running ? -1 : 0);

@@ -1,6 +1,7 @@
 #include <godwit/protocols/provisioning/provisioning.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -200,9 +201,21 @@ void provisioning::give_up(std::uint64_t number, std::string_view why) {
   for (const auto spare : with_it) give_up(spare, "its process is not wanted any more");
 }
 
+// In this life of the head, whether it has come already or not.
+bool provisioning::was_ordered(std::string_view name) const {
+  auto prefix = name_of_order(settings_.life, 0);
+  prefix.pop_back();
+  if (!name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return error == std::errc{} && end == name.data() + name.size() && number > 0 && number <= orders_total_;
+}
+
 // Not with instances that run, nor with those that an operator has stopped.
 void provisioning::hand_back(process& p, instance_id last) {
-  if (p.returned || p.where == place::own || (p.where == place::elsewhere && !settings_.provider)) return;
+  if (p.returned || p.where == place::own) return;
+  if (p.where == place::elsewhere && !(settings_.provider && (settings_.takes_others || was_ordered(p.name)))) return;
   const auto empty = [](const instance_books& b) { return b.stopped() && b.why != leaving::by_hand; };
   if (!std::ranges::all_of(p.instances, empty)) return;
   p.returned = true;

@@ -2,6 +2,8 @@
 // instance that was ordered does not come, and what an operator's hand and a dry run mean.
 #include "actors/support/sim_cluster.hpp"
 
+#include <godwit/runtime/log/string_backend.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -188,9 +190,14 @@ TEST(Scaling, WithoutMigrationADrainWaitsForItsRequestsAndIsTakenBackWhereTheLoa
 
 TEST(Scaling, InThisProcessOneMoreInstanceIsRunByTheHeadAndGoneAgainAfterwards) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    scaled c({.seed = seed, .here = true});
+    const auto log = std::make_shared<runtime::log::string_backend>();
+    scaled c({.seed = seed, .here = true, .adjust = [&](actors::node_options& o) {
+                o.log = runtime::log::logger(log, runtime::log::level_filter(runtime::log::level::info));
+              }});
     c.load(12);
     ASSERT_TRUE(c.run_until_instances(2)) << "seed " << seed;
+    EXPECT_EQ(log->text().find("another member is called"), std::string::npos) << log->text();
+    EXPECT_NE(log->text().find("scaled out"), std::string::npos) << "it is this log";
     EXPECT_EQ(c.page().scaled_out_total, 1U);
     ASSERT_TRUE(c.cluster.run_until_ended(c.all));
     ASSERT_TRUE(c.cluster.run_until([&] { return c.instances() == 1; }));

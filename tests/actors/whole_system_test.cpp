@@ -275,6 +275,7 @@ TEST(WholeSystem, TheFrontEndHoldsABoundedNumberOfRequests) {
     EXPECT_EQ(sinks[i]->failed.has_value(), i >= 5) << i;
     EXPECT_EQ(sinks[i]->endings, 1) << i;
   }
+  EXPECT_EQ(cluster.status().requests_failed_total, 3U);
 }
 
 TEST(WholeSystem, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {

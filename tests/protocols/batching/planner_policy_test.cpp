@@ -311,8 +311,25 @@ TEST(PlannerPolicy, ACandidateSaysWhatItSharesAndWhetherItIsTheLastOfItsLevel) {
   EXPECT_EQ(all[0].blocks, 3U);
   EXPECT_EQ(all[0].frees, 1U) << "two are shared";
   EXPECT_EQ(all[0].headroom, 9U);
+  EXPECT_FALSE(all[0].headroom_is_profiled);
   EXPECT_TRUE(all[0].last_of_level);
   EXPECT_EQ(all[1].headroom, 0U);
+}
+
+TEST(PlannerPolicy, ACandidateSaysWhereItsHeadroomIsThisInstancesOwn) {
+  auto settings = settings_of(64);
+  settings.execution_levels = {{"normal", 0}, {"high", std::nullopt}};
+  settings.headroom_profiled = 7;
+  planner p{settings};
+  admit(p, request_of(1, 33, 0, 1));
+  admit(p, request_of(2, 33));
+  (void)step(p);
+  const auto all = p.move_candidates();
+  ASSERT_EQ(all.size(), 2U);
+  for (const auto& one : all) {
+    EXPECT_EQ(one.headroom, one.execution_level == 1 ? 7U : 0U);
+    EXPECT_EQ(one.headroom_is_profiled, one.execution_level == 1);
+  }
 }
 
 } // namespace

@@ -133,7 +133,83 @@ TEST(Autoscaler, NobodyLeavesWhereTheOthersWouldThenBeBelowX) {
   loads.push_back(loads[1]); // of three one may leave
   loads.back().instance = instance_id{3};
   EXPECT_DOUBLE_EQ(mean_freeness_without(loads, loads[0], settings_of()), (1060 - 675) / 15.0);
-  EXPECT_EQ(watch(scaler, 51, 51, at(0, loads)), (decisions{{51, kind::in}}));
+  EXPECT_EQ(watch(scaler, 51, 61, at(0, loads)), (decisions{{61, kind::in}})) << "that they would do has to last, too";
+}
+
+TEST(Autoscaler, NobodyLeavesWhereTheOthersWouldDoForAMomentOnly) {
+  auto loads = instances({61, 61}), less_used = loads;
+  for (auto& load : loads) {
+    load.blocks_used += 430;
+    load.blocks_total += 430;
+  }
+  for (auto& load : less_used) {
+    load.blocks_used += 410;
+    load.blocks_total += 430;
+  }
+  const auto s = settings_of();
+  ASSERT_LT(mean_freeness_without(loads, loads[0], s), 10);
+  ASSERT_GE(mean_freeness_without(less_used, less_used[0], s), 10);
+  autoscaler scaler{s};
+  EXPECT_EQ(watch(scaler, 0, 30, at(0, loads)), decisions{});
+  EXPECT_EQ(watch(scaler, 31, 31, at(0, less_used)), decisions{});
+  EXPECT_EQ(watch(scaler, 32, 60, at(0, loads)), decisions{});
+  EXPECT_EQ(watch(scaler, 61, 80, at(0, less_used)), (decisions{{71, kind::in}}));
+}
+
+TEST(Autoscaler, AnInstanceThatIsSilentIsNotWaitedFor) {
+  autoscaler scaler{settings_of()};
+  decisions all;
+  for (std::int64_t t = 0; t <= 10; ++t) {
+    auto view = at(0, instances({5, 5}));
+    if (t % 3 == 0) view.silent = {instance_id{3}}; // late again and again
+    if (t % 3 != 0) view.loads.push_back(load_with_freeness(3, 5));
+    const auto found = watch(scaler, t, t, view);
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  EXPECT_EQ(all, (decisions{{10, kind::out}}));
+}
+
+TEST(Autoscaler, WhoIsSilentIsThere) {
+  autoscaler scaler{settings_of()};
+  auto view = at(0, instances({5, 5}));
+  view.silent = {instance_id{3}, instance_id{4}};
+  EXPECT_EQ(watch(scaler, 0, 30, view), decisions{}) << "four are there";
+  auto s = settings_of();
+  s.instances_min = 3;
+  autoscaler least{s};
+  view = at(0, instances({30, 30}));
+  view.silent = {instance_id{3}};
+  EXPECT_EQ(watch(least, 0, 30, view), decisions{});
+}
+
+TEST(Autoscaler, ADrainIsNotForgottenWhileTheInstanceIsSilent) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({90, 90, 90}))), (decisions{{10, kind::in}}));
+  auto quiet = at(0, instances({90, 90}));
+  quiet.silent = {instance_id{3}};
+  EXPECT_EQ(watch(scaler, 11, 11, quiet), decisions{});
+  auto low = instances({3, 3, 3});
+  low[2].terminating = true;
+  EXPECT_EQ(watch(scaler, 12, 22, at(0, low)), (decisions{{22, kind::keep}}));
+}
+
+TEST(Autoscaler, InPlaceOfADrainedInstanceThatStaysSilentAnotherOneComes) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({90, 90}))), (decisions{{10, kind::in}}));
+  auto low = at(0, instances({3}));
+  low.silent = {instance_id{2}};
+  EXPECT_EQ(watch(scaler, 11, 32, low), (decisions{{21, kind::keep}, {32, kind::out}}));
+}
+
+TEST(Autoscaler, ByTheTotalOneInstanceMoreWhereNoneTakesRequests) {
+  auto s = settings_of();
+  s.rule = scaling_rule::total;
+  autoscaler scaler{s};
+  std::vector<scaling_decision> made;
+  for (std::int64_t t = 0; t <= 130; ++t)
+    if (auto decision = scaler.step(at(t, {}, 1))) made.push_back(*decision);
+  ASSERT_FALSE(made.empty());
+  for (const auto& decision : made) EXPECT_EQ(decision.count, 1U);
 }
 
 TEST(Autoscaler, AnIdleInstanceDoesNotHideThatTheOthersAreFull) {

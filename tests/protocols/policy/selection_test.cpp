@@ -165,6 +165,25 @@ TEST(Selection, HeadroomLeavesWithTheLastOfItsLevelAndArrivesWithTheFirst) {
   EXPECT_EQ(choice->headroom_arrives, 40U);
 }
 
+TEST(Selection, ProfiledHeadroomIsTheDestinationsOwnThere) {
+  auto source = load_of(0, 90, 3), destination = load_of(1, 0, 0);
+  source.headroom_blocks = 40;
+  destination.headroom_profiled = 5;
+  auto c = running_of(1, 20, 0, 1);
+  c.headroom = 40;
+  c.headroom_is_profiled = c.last_of_level = true;
+  auto choice = choose_move({c}, source, destination, {});
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->headroom_leaves, 40U);
+  EXPECT_EQ(choice->headroom_arrives, 5U);
+  account_move(destination, *choice, false);
+  EXPECT_EQ(destination.headroom_blocks, 5U);
+  c.headroom_is_profiled = false; // the same on every instance
+  choice = choose_move({c}, source, load_of(1, 0, 0), {});
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->headroom_arrives, 40U);
+}
+
 TEST(Selection, OneOfSeveralOfItsLevelLeavesItsHeadroomBehind) {
   auto source = load_of(0, 50, 3), destination = load_of(1, 10, 1);
   source.headroom_blocks = 30;

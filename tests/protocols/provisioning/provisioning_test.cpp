@@ -124,6 +124,24 @@ TEST_F(Provisioning, AStoppedInstanceIsStartedBeforeAProcessIsOrdered) {
   EXPECT_EQ(log.back(), "scaled out: instance 1 takes requests 1000 ms after it was ordered");
 }
 
+// Children of this process are all that it can end; a machine that somebody has joined by hand is not lost for that.
+TEST_F(Provisioning, WhoCannotTakeOthersAwayLeavesThemToBeStartedAgain) {
+  auto settings = with_provider();
+  settings.takes_others = false;
+  start(settings);
+  join(7, "gpu-7", place::elsewhere, 2, 1);
+  hear(7, {up()});
+  EXPECT_THAT(scale(wish::in, 2), ElementsAre("drain 2"));
+  EXPECT_THAT(hear(7, {down(number)}), IsEmpty()) << "and nothing is given back";
+  EXPECT_THAT(scale(wish::out), ElementsAre("start 2"));
+  hear(7, {up(number)});
+  EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-2"));
+  join(8, "scaled-2", place::elsewhere, 3, 1);
+  hear(8, {up()});
+  EXPECT_THAT(scale(wish::in, 3), ElementsAre("drain 3"));
+  EXPECT_THAT(hear(8, {down(number)}), ElementsAre("back scaled-2 of 3")) << "what it has brought it takes away";
+}
+
 TEST_F(Provisioning, ByAProvisionerOrHereOrNotAtAll) {
   start(with_provider());
   EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-1"));

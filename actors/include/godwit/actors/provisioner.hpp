@@ -25,9 +25,12 @@ public:
   /// still come.
   virtual void order(const std::string& node, std::function<void(std::string why)> failed) = 0;
   /// The process `node` is needed no more: its instance is drained and stopped, or its order was given up; one that
-  /// comes even so, later, is stopped and released once more, with its instance. A process that it did not start itself
-  /// may be left alone. What fails is logged and tried no further.
+  /// comes even so, later, is stopped and released once more, with its instance. What fails is logged and
+  /// tried no further.
   virtual void release(const std::string& node, std::optional<protocols::instance_id> instance) = 0;
+  /// Whether it takes away processes that it did not order, too. Where not, it hears of none of them: they stay, and
+  /// their stopped instances are started again before anything is ordered. Does not change.
+  [[nodiscard]] virtual bool releases_others() const noexcept { return true; }
 };
 
 } // namespace godwit::actors

@@ -35,8 +35,8 @@ struct dispatch_choice {
 ///
 /// Reports come at intervals, and say nothing of a request that is on its way; a burst would pile up on whichever
 /// instance reported the least load. So what was picked counts as load of its instance, its requests, their blocks,
-/// their headroom, until a report counts it. One that no report counts of those that come next (`reports_max`) never
-/// arrived, and counts no longer. Instances that are not ready, terminate, are stale or have no place in batch and
+/// their headroom, until a report counts it. One that none of the next eight reports counts never arrived, and
+/// counts no longer. Instances that are not ready, terminate, are stale or have no place in batch and
 /// queue are never picked. Of equals the one that was not picked for the longest time is. Same calls, same answers.
 /// Chosen by name in the configuration.
 ///

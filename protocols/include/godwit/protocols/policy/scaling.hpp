@@ -40,6 +40,9 @@ struct scaling_view {
   std::vector<load_report> loads; ///< of the instances that take requests, and of those that terminate
   std::uint32_t starting = 0;     ///< there, but not ready yet
   std::uint32_t ordered = 0;      ///< ordered from the provisioner, not there yet
+  /// Were ready when they were last heard of, which is too long ago: late, or dead. They are there, and nobody waits
+  /// for them.
+  std::vector<instance_id> silent = {};
 };
 
 struct scaling_decision {
@@ -65,15 +68,15 @@ struct scaling_decision {
 ///   Drains that an operator began, or took over, are not its business: what still drains `hold` after it was to stay
 ///   is taken for such a one. Fewer than `instances_min`: one more at once.
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
-///   of equals. Not where the others would then be below x: it would come back at once.
+///   of equals. Not where the others would then be below x, at any moment of the hold: it would come back at once.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
 ///   neither starts nor comes for `provision_timeout` is not waited for any longer, nor is what fails and starts over
 ///   and over, unless it is ready for `hold` in between; what was ordered then never comes.
-/// * `instances_max` counts all there are, those that drain and those that are ordered too.
+/// * `instances_max` counts all there are, those that drain, that are silent and that are ordered too.
 ///
 /// With the rule `total` once per `hold` is looked at what is free in all for each request, running or waiting, all
 /// that waits counted as used (Llumnix's public artifact, which looks every 10 s):
-/// * Below x: as many instances more at once as bring it to x if they were empty.
+/// * Below x: as many instances more at once as bring it to x if they were empty; one where none takes requests.
 /// * Above y: one instance less, where the others would still be above y if its requests ran there.
 /// The rest is alike.
 ///

@@ -20,8 +20,9 @@ struct move_candidate {
   std::uint8_t execution_level = 0;
   std::uint32_t blocks = 0;   ///< held, shared ones included; of one that waits: demanded. The destination needs them
   std::uint32_t frees = 0;    ///< virtual usage that leaves the source with it, headroom aside
-  std::uint32_t headroom = 0; ///< of its execution level, for all of the level's requests together
-  bool last_of_level = false; ///< no other request of its level runs here: the headroom goes with it
+  std::uint32_t headroom = 0; ///< of its execution level here, for all of the level's requests together
+  bool headroom_is_profiled = false; ///< `auto`: elsewhere it is what that instance says
+  bool last_of_level = false;        ///< no other request of its level runs here: the headroom goes with it
   /// Since it came here by migration, or since a move of it failed.
   std::int64_t settled_ns = std::numeric_limits<std::int64_t>::max();
   bool failed = false; ///< the latter

@@ -20,6 +20,7 @@ namespace godwit::protocols {
 struct provisioning_settings {
   std::int64_t timeout_ns = 600'000'000'000; ///< an ordered instance that takes no requests by then is given up
   bool provider = false;                     ///< somebody outside brings processes by order
+  bool takes_others = true;                  ///< it also takes away processes that it has not brought
   bool here = false;                         ///< where nobody does, the head's own process brings one more itself
   std::size_t orders_max = 64;               ///< open ones; autoscaling orders few at a time
   std::uint32_t spare_attempts_max = 4;      ///< of a stopped instance that was not ready in time, one after the other
@@ -42,7 +43,8 @@ struct provisioning_settings {
 /// * Everything that is ordered of a member has a number, and only what the member says of the last one counts.
 /// * What is ordered outside has a name that no other order has, of this life of the head or another.
 /// * A process is given back once for each time that it joined, after its last instance has stopped; one that an order
-///   has not led to, once for that order. Never the head's own.
+///   has not led to, once for that order. Never the head's own, nor, where the provider does not take these away, those
+///   that nobody ordered: their stopped instances are the first to be started again.
 /// * A process that comes after its order was given up is not wanted any more: its instances are stopped before they
 ///   take requests (or drained), and it is given back.
 /// * A stopped instance that is not ready in time when it is wanted is left alone for twice as long each time, and
@@ -203,6 +205,7 @@ private:
   void on(const order_failed& e);
   void on(const time_passed& e);
 
+  [[nodiscard]] bool was_ordered(std::string_view name) const;
   void scale_out();
   void scale_in(instance_id id);
   void note(process& p, instance_id id, const instance_books& before);
