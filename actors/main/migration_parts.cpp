@@ -39,6 +39,10 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
   if (!is_loopback(settings.fabric.listen))
     log.component("fabric").warning("the fabric at {} is open to other machines, and authenticates nobody",
                                     settings.fabric.listen);
+  else if (!transport::ucx::leaves_host_by_tcp_only(settings.fabric.transports))
+    log.component("fabric").warning("with fabric.transports {} UCX may listen on other interfaces than that of {}, and "
+                                    "authenticates nobody",
+                                    settings.fabric.transports, settings.fabric.listen);
   transport::ucx::settings options;
   options.listen = settings.fabric.listen;
   options.port = settings.fabric.port;

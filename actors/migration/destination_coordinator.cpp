@@ -112,6 +112,8 @@ void destination_coordinator::perform(const machine::post& e) {
                                  [&host = host(), me = self(), stage = e.stage](const transport::landing& news) {
                                    host.tell(me, landed_news{stage, news.regions, news.error});
                                  });
+  // Blocks without memory of their own: there is nothing that could land, so it has.
+  if (task_.memory->regions_per_block() == 0) feed(machine::landed{e.stage, blocks});
 }
 
 void destination_coordinator::landed(const landed_news& news) {

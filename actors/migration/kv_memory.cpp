@@ -82,8 +82,9 @@ bool kv_memory::divisible() const {
 
 void kv_memory::append_whole(std::uint32_t layer, protocols::block_id block,
                              std::vector<protocols::memory_region>& out) const {
-  auto keys = pool_->key_region(layer, block);
-  const auto values = pool_->value_region(layer, block);
+  auto& device = pool_->shards().empty() ? *pool_ : *pool_->shards().front();
+  auto keys = device.key_region(layer, block);
+  const auto values = device.value_region(layer, block);
   const bool adjacent = values.address == keys.address + keys.bytes && values.kind == keys.kind;
   if (adjacent) keys.bytes += values.bytes;
   if (keys.bytes > 0) out.push_back(keys);

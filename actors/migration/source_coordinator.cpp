@@ -13,6 +13,9 @@ using runtime::async::task;
 
 namespace {
 
+/// A third of what the fabric over UCX keeps a connection that nobody uses.
+constexpr std::chrono::seconds reach_lasts{10};
+
 constexpr const char* phase_name(protocols::migration_source::phase phase) noexcept {
   using p = protocols::migration_source::phase;
   switch (phase) {
@@ -55,7 +58,7 @@ runtime::behavior_of<source_coordinator_interface> source_coordinator::make_beha
   return {[this](protocols::pre_alloc_answer& answer) {
             if (answer.reason != migration_reason::none)
               feed(machine::refused{answer.reason});
-            else if (reached_)
+            else if (reached_ && (now() - *reached_ < reach_lasts || machine_.where() != machine::phase::reserving))
               feed(machine::reserved{answer.stage});
             else
               start(reach(answer.stage));
@@ -161,9 +164,10 @@ void source_coordinator::perform(const machine::reserve& e) {
 }
 
 // An empty send on the last stage's way, while the request still runs: a fabric that cannot be reached is found out
-// before it stands still, and no connection has to be made then.
+// before it stands still, and no connection has to be made then. Once more where the
+// copies before it took long.
 task<void> source_coordinator::reach(std::uint32_t stage) {
-  reached_ = true;
+  reached_ = now();
   auto send = [this, stage](runtime::completer<std::string> done) {
     task_.environment.fabric->send(fabric_, {transfer_, stage}, 0, {}, transport::transfer_priority::urgent,
                                    task_.environment.settings.answer_timeout, nullptr,

@@ -82,7 +82,7 @@ private:
   std::uint32_t accepted_ = 0; ///< tokens of the answer that the home had at the beginning
   runtime::handle<destination_coordinator_interface> destination_;
   std::string fabric_;   ///< the destination's address
-  bool reached_ = false; ///< over the fabric
+  std::optional<std::chrono::nanoseconds> reached_; ///< over the fabric, when that was last begun
   protocols::copy_pacer pacer_;
   std::uint64_t transfer_ = 0;
   std::vector<std::uint32_t> stage_first_; ///< by stage: the block that its landing place begins with

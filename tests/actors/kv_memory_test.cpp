@@ -137,6 +137,17 @@ TEST(KvMemory, BetweenInstancesOfOneDeviceKAndVOfALayerAreOneRegion) {
   EXPECT_EQ(kv_memory(pool(1)).common_with(4)->regions_per_block(), 8 * layers);
 }
 
+TEST(KvMemory, ADivisionIntoOnePartIsThatPart) {
+  const auto one = pool(1);
+  fill(*one);
+  const kv_memory memory(gpu::tensor_parallel::join_ranks(one->info(), {one}));
+  EXPECT_EQ(bytes_of(memory.regions(some_blocks)), expected(some_blocks));
+  const auto common = memory.common_with(1);
+  ASSERT_TRUE(common);
+  EXPECT_EQ(bytes_of(common->regions(some_blocks)), expected(some_blocks));
+  EXPECT_EQ(common->regions_per_block(), kv_memory(one).regions_per_block()) << "so they can exchange blocks";
+}
+
 // Neither degree divides the other: both cut into six.
 TEST(KvMemory, SixHeadsGoFromTwoDevicesToThree) {
   const auto two = pool(2, true, 6), three = pool(3, true, 6);

@@ -4,6 +4,8 @@
 #include "actors/support/llumlet_world.hpp"
 #include "actors/support/mover.hpp"
 
+#include <godwit/gpu/sim/sim_executor.hpp>
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -205,6 +207,53 @@ TEST(MigrationMoments, TheClientHasEnough) {
       }
     EXPECT_TRUE(ends.contains("aborted request_cancelled"));
   }
+}
+
+// docs/embedding.md, 6: a device of somebody's own that has nothing to be moved.
+TEST(MigrationMoments, BlocksWithoutMemoryOfTheirOwnHaveLandedAtOnce) {
+  struct no_memory final : gpu::executor {
+    std::shared_ptr<gpu::executor> like; ///< which has some
+    sim_cluster** running = nullptr;
+    std::unique_ptr<gpu::executor> model; ///< as long as it has stepped
+    [[nodiscard]] const gpu::executor_info& info() const noexcept override { return like->info(); }
+    [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input input) override {
+      if (!model) {
+        gpu::sim::latency_model steps;
+        steps.base_us = 10'000;
+        gpu::sim::sim_model what;
+        what.memory = gpu::sim::sim_memory::none;
+        model = gpu::sim::make_sim_executor(info(), steps, (*running)->world.timers(), what);
+      }
+      return model->begin(std::move(input));
+    }
+    [[nodiscard]] protocols::memory_region key_region(std::uint32_t, protocols::block_id) override { return {}; }
+    [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
+  };
+  sim_cluster* running = nullptr;
+  sim_cluster_options o{.instances = 2};
+  o.fabric = transport::sim::settings{.bytes_per_second = 4e6, .latency = 100us};
+  o.adjust = [&running](actors::node_options& n) {
+    n.instance.make_executor = [&running, make = n.instance.make_executor](protocols::instance_id id, auto done) {
+      make(id, [&running, done](actors::executor_outcome made) {
+        auto wrapped = std::make_shared<no_memory>();
+        wrapped->like = std::move(made.made);
+        wrapped->running = &running;
+        done({std::move(wrapped), {}});
+      });
+    };
+  };
+  sim_cluster cluster(o);
+  running = &cluster;
+  const auto sink = cluster.submit(1, 60, 100);
+  ASSERT_TRUE(cluster.run_until([&] { return sink->tokens.size() >= 10; }));
+  const auto source = cluster.instance_with(protocols::request_state::running);
+  ASSERT_TRUE(source);
+  const auto report = cluster.cluster->migrate(protocols::make_request_id(0, 1), protocols::instance_id{1 - *source});
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->committed()) << to_string(report->outcome) << " " << to_string(report->reason);
+  EXPECT_LT(report->stall_ns, std::chrono::nanoseconds(100ms).count());
+  ASSERT_TRUE(cluster.run_until_ended({sink}));
+  EXPECT_EQ(sink->tokens.size(), 100U);
 }
 
 } // namespace godwit::test

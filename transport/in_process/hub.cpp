@@ -90,7 +90,7 @@ void hub::send(std::shared_ptr<member> from, const std::string& peer, transfer_k
            peer,
            key,
            piece_cutter{first_region, std::move(regions)},
-           now + timeout,
+           now + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24)),
            std::move(keep),
            std::move(done),
            memory};

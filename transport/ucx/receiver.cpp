@@ -175,12 +175,12 @@ void receiver::copied(connection from, const wire::blocks& m, std::uint64_t writ
     return;
   }
   shared_.landed(m.what.bytes);
-  if (pulled && withdrawn)
-    shared_.call_all(shared_.table.failed(write, "withdrawn"));
-  else if (pulled)
-    found->second.unsettled.emplace(m.number, write);
-  else
+  if (!pulled)
     shared_.call_all(shared_.table.landed(write));
+  else if (withdrawn)
+    shared_.call_all(shared_.table.failed(write, "withdrawn"));
+  else if (!found->second.unsettled.emplace(m.number, write).second)
+    shared_.call_all(shared_.table.failed(write, "a second offer of the same number"));
   if (found == peers_.end()) return;
   note(found->second, pulled ? found->second.pulled : found->second.landed, m);
   if (found->second.urgent) send_receipts(from, found->second);
@@ -346,8 +346,11 @@ bool receiver::run(pull& next) {
     scatter(next.from, next.what, place, staged, who.urgent, true);
     return true;
   }
+  if (!who.unsettled.emplace(number, place.write).second) {
+    fail(next.from, next.what, place.write, "a second offer of the same number");
+    return true;
+  }
   shared_.landed(bytes);
-  who.unsettled.emplace(number, place.write);
   note(who, who.pulled, next.what);
   if (who.urgent) send_receipts(next.from, who);
   return true;

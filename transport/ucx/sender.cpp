@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 #include <unistd.h>
 
@@ -135,7 +136,7 @@ void sender::send_piece(const link_key& where, link& to, std::uint64_t name, ord
   if (from.device) bytes_max = std::min(bytes_max, shared_.copies->sending().bytes());
   m.what = from.cutter.next({bytes_max, regions_per_piece, runs_per_piece}, memory);
   const auto sent = from.device ? std::nullopt : std::optional{now};
-  to.open.emplace(m.number, open_piece{name, m.what.bytes, from.device, sent, {}});
+  to.open.emplace(m.number, open_piece{name, m.what.bytes, from.device, m.offered, sent, {}});
   to.window_used += m.what.bytes;
   ++from.pieces_open;
   if (from.device)
@@ -368,8 +369,12 @@ std::string sender::settle(link& of, const wire::receipts& m, time now) {
     return {};
   }
   if (m.what != wire::fate::pulled) return "a receipt that is the sender's to give";
-  for (const auto number : m.numbers)
+  std::unordered_set<std::uint64_t> named;
+  for (const auto number : m.numbers) {
     if (auto wrong = answerable(of, number); !wrong.empty()) return wrong;
+    if (!of.open.at(number).offered) return "says that it has read what was not offered";
+    if (!named.insert(number).second) return "says twice in a message that it has read the same";
+  }
   wire::receipts confirmed, gone;
   confirmed.what = wire::fate::confirmed;
   gone.what = wire::fate::void_;

@@ -47,6 +47,7 @@ private:
     std::uint64_t order = 0;
     std::uint64_t bytes = 0;
     bool staged = false;           ///< of a device
+    bool offered = false;          ///< for the receiver to read
     std::optional<time> sent = {}; ///< before that nobody can have an answer to it
     pinned_piece memory = {};      ///< which the receiver reads
   };

@@ -4,6 +4,8 @@
 
 #include <ucs/config/global_opts.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
@@ -104,6 +106,21 @@ bool has_ipv4(const std::string& device) {
 
 } // namespace
 
+bool leaves_host_by_tcp_only(std::string_view transports) noexcept {
+  constexpr std::array<std::string_view, 8> of_one_host{"self", "posix", "sysv", "cma", "knem", "xpmem", "sm", "shm"};
+  bool tcp = false;
+  while (!transports.empty()) {
+    const auto end = std::min(transports.find(','), transports.size());
+    const auto one = transports.substr(0, end);
+    if (one == "tcp")
+      tcp = true;
+    else if (std::ranges::find(of_one_host, one) == of_one_host.end())
+      return false;
+    transports.remove_prefix(std::min(end + 1, transports.size()));
+  }
+  return tcp;
+}
+
 std::string library_version() { return std::string("UCX ") + ucp_get_version_string(); }
 
 /// A message on its way out; lives until UCX does not read it any more.
@@ -129,9 +146,10 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
       check(status, std::string(name) + "=" + value);
     };
     set("TLS", options_.transports);
-    // By itself UCX's tcp also listens on every other interface of the host. Other transports name their devices
-    // otherwise, so they keep their choice.
-    if (options_.transports == "tcp")
+    // By itself UCX's tcp also listens on every other interface of the host. Other transports of networks name their
+    // devices otherwise, so they keep their choice.
+    const bool only_tcp = leaves_host_by_tcp_only(options_.transports);
+    if (only_tcp)
       if (const auto device = device_of(options_.listen); !device.empty()) {
         // Its tcp takes the interface's IPv4 address wherever there is one, and 1.13 writes an IPv6 peer's address
         // over the end of what it keeps an IPv4 one in: the process dies with its first connection.
@@ -148,7 +166,7 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
     // Otherwise its tcp connects and says its first word within one call, and the process is aborted (an assertion of
     // tcp_ep.c) where the peer ends in between. And a host that falls silent right then would hold this thread.
     set("CONN_NB", "y");
-    if (options_.port != 0 && options_.transports == "tcp") {
+    if (options_.port != 0 && only_tcp) {
       // Where its tcp waits for the connections that a connection over the listener makes.
       set("PORT_RANGE", std::to_string(options_.port + 2) + "-" + std::to_string(options_.port + ports_of_fabric - 1));
       set("REUSEADDR", "y"); // of its listener: a process that was just killed held the port

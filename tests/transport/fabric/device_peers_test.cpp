@@ -85,31 +85,39 @@ TEST(FabricDevicePeers, OneThatAnswersNothingButThatItLivesLosesTheConnection) {
 
 // Otherwise a peer that reads nothing could say that all has landed, and keep what lies in its stream.
 TEST(FabricDevicePeers, OneThatSaysThatWhatIsStillInTheStreamHasLandedLosesTheConnection) {
-  one_piece_to_send here(60s);
-  const auto a = ucx::make_fabric(here.settings);
-  const deaf_listener deaf;
-  ASSERT_NE(deaf.port(), 0);
-  listening_liar l;
-  l.lives = true;
-  l.pull = false;
-  l.stream_port = deaf.port();
-  const auto sent = send(*a, l.address(), {1, 1}, 0, here.from.regions(), transfer_priority::bulk, 60s);
-  std::uint64_t last = 0;
-  auto since = clock::now();
-  ASSERT_TRUE(l.until([&] { // nothing more goes out: what was sent last is not out
-    const auto count = a->figures().messages_sent;
-    if (count != last) since = clock::now();
-    last = count;
-    return last != 0 && clock::now() - since > 500ms;
-  }));
-  ASSERT_LT(last, 40U);
-  wire::receipts early;
-  early.what = wire::fate::landed;
-  early.numbers = {last};
-  l.say(early);
-  EXPECT_TRUE(l.until([&] { return l.closed; }));
-  EXPECT_THAT(sent->next().value_or(""), HasSubstr("landed what was not sent to its end"));
-  l.worker.stop();
+  struct kind {
+    wire::fate what;
+    const char* why;
+  };
+  for (const auto& kind : {kind{wire::fate::landed, "landed what was not sent to its end"},
+                           kind{wire::fate::pulled, "read what was not offered"}}) {
+    SCOPED_TRACE(kind.why);
+    one_piece_to_send here(60s);
+    const auto a = ucx::make_fabric(here.settings);
+    const deaf_listener deaf;
+    ASSERT_NE(deaf.port(), 0);
+    listening_liar l;
+    l.lives = true;
+    l.pull = false;
+    l.stream_port = deaf.port();
+    const auto sent = send(*a, l.address(), {1, 1}, 0, here.from.regions(), transfer_priority::bulk, 60s);
+    std::uint64_t last = 0;
+    auto since = clock::now();
+    ASSERT_TRUE(l.until([&] { // nothing more goes out: what was sent last is not out
+      const auto count = a->figures().messages_sent;
+      if (count != last) since = clock::now();
+      last = count;
+      return last != 0 && clock::now() - since > 500ms;
+    }));
+    ASSERT_LT(last, 40U);
+    wire::receipts early;
+    early.what = kind.what;
+    early.numbers = {last};
+    l.say(early);
+    EXPECT_TRUE(l.until([&] { return l.closed; }));
+    EXPECT_THAT(sent->next().value_or(""), HasSubstr(kind.why));
+    l.worker.stop();
+  }
 }
 
 // A stream that does not come to the end of a piece holds memory that others wait for: only for `peer_timeout`.

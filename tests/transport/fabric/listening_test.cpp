@@ -68,13 +68,23 @@ std::uint16_t some_port(int which) { return static_cast<std::uint16_t>(12'000 + 
 } // namespace
 
 TEST(UcxFabric, ListensOnItsOwnInterfaceOnly) {
-  ucx::settings settings;
-  settings.listen = "127.0.0.1";
-  const auto fabric = ucx::make_fabric(settings);
-  const auto addresses = listening_at("/proc/self/net/tcp");
-  EXPECT_FALSE(addresses.empty());
-  for (const auto& address : addresses) EXPECT_EQ(address, "0100007F") << "not 127.0.0.1";
-  EXPECT_TRUE(listening_at("/proc/self/net/tcp6").empty());
+  for (const char* transports : {"tcp", "tcp,self", "posix,sysv,cma,tcp"}) {
+    ucx::settings settings;
+    settings.listen = "127.0.0.1";
+    settings.transports = transports;
+    const auto fabric = ucx::make_fabric(settings);
+    const auto addresses = listening_at("/proc/self/net/tcp");
+    EXPECT_FALSE(addresses.empty());
+    for (const auto& address : addresses) EXPECT_EQ(address, "0100007F") << "not 127.0.0.1, with " << transports;
+    EXPECT_TRUE(listening_at("/proc/self/net/tcp6").empty());
+  }
+}
+
+TEST(UcxFabric, KnowsWhereOnlyTcpLeavesTheHost) {
+  for (const char* so : {"tcp", "tcp,self", "sm,tcp", "posix,sysv,cma,tcp"})
+    EXPECT_TRUE(ucx::leaves_host_by_tcp_only(so)) << so;
+  for (const char* not_so : {"", "self", "posix,sysv", "tcp,rc", "all", "rc", "^tcp", "tcp,ib"})
+    EXPECT_FALSE(ucx::leaves_host_by_tcp_only(not_so)) << not_so;
 }
 
 TEST(UcxFabric, WithAFixedPortItListensThereAndAtThoseBehindItOnly) {
@@ -117,13 +127,16 @@ TEST(UcxFabric, TellsTheAddressThatItIsToAdvertise) {
 
 // UCX 1.13 would abort the process at its first connection.
 TEST(UcxFabric, RefusesIpv6WhereTheInterfaceHasIpv4Too) {
-  ucx::settings settings;
-  settings.listen = "::1";
-  try {
-    const auto fabric = ucx::make_fabric(settings);
-    GTEST_SKIP() << "the loopback interface has no IPv4 here";
-  } catch (const std::runtime_error& refused) {
-    EXPECT_NE(std::string(refused.what()).find("IPv6"), std::string::npos) << refused.what();
+  for (const char* transports : {"tcp", "tcp,self"}) {
+    ucx::settings settings;
+    settings.listen = "::1";
+    settings.transports = transports;
+    try {
+      const auto fabric = ucx::make_fabric(settings);
+      GTEST_SKIP() << "the loopback interface has no IPv4 here";
+    } catch (const std::runtime_error& refused) {
+      EXPECT_NE(std::string(refused.what()).find("IPv6"), std::string::npos) << refused.what();
+    }
   }
 }
 

@@ -68,9 +68,9 @@ public:
   virtual void post(transfer_key key, std::vector<protocols::memory_region> regions, std::shared_ptr<void> keep,
                     std::function<void(landing)> on_landed) = 0;
 
-  /// Ends a posting: once this has returned, messages for the key are refused and `on_landed` is not called for what
-  /// they bring. `done` when no write can land in its regions any more: soon, and in bounded time where the peer is
-  /// dead or stopped. Unknown key: at once.
+  /// Ends a posting: once this has returned, messages for the key are refused; `on_landed` may still be called for what
+  /// had landed before, until `done`. `done` when no write can land in its regions any more: soon, and in bounded time
+  /// where the peer is dead or stopped. Unknown key: at once.
   virtual void withdraw(transfer_key key, std::function<void()> done) = 0;
 
   /// Sends `regions` into [first_region, ...) of the posting `key` at `peer`.

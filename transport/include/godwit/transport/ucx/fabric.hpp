@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 /// The fabric between processes, over UCX (docs/design/fabric.md has the measurements behind the choices).
 namespace godwit::transport::ucx {
@@ -39,7 +40,8 @@ struct settings {
   /// What peers are told instead of `listen`, an address of the same family; empty: `listen`. Whatever is in between
   /// has to hand on these ports as they are.
   std::string advertise = {};
-  /// What UCX may use for messages (its own variable UCX_TLS names the same list).
+  /// What UCX may use for messages (its own variable UCX_TLS names the same list). Where more than TCP leaves the host
+  /// (`leaves_host_by_tcp_only`), UCX chooses the interfaces by itself, and may listen on others than that of `listen`.
   std::string transports = "tcp";
   /// Between processes of one host the receiver reads the blocks straight out of the sender's memory, where the kernel
   /// lets it (the same user, ptrace allowed). Otherwise they travel as messages.
@@ -84,6 +86,8 @@ struct settings {
 /// Throws std::runtime_error where UCX cannot start: no such transport, no such address.
 [[nodiscard]] std::shared_ptr<fabric> make_fabric(settings options = {});
 
+/// Whether a list of UCX's transports has tcp, and besides only such as do not leave the host ("tcp,self,sysv").
+[[nodiscard]] bool leaves_host_by_tcp_only(std::string_view transports) noexcept;
 /// "UCX 1.13.1"
 [[nodiscard]] std::string library_version();
 /// The memory that UCX itself would send and receive over these transports: "host", "host, cuda". Device memory takes
