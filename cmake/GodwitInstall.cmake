@@ -9,6 +9,7 @@ endif()
 foreach(folder protocols runtime transport gpu actors)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} OPTIONAL)
 endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(EXPORT godwit NAMESPACE godwit:: FILE godwitTargets.cmake DESTINATION ${godwit_package_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/godwitConfig.cmake.in ${PROJECT_BINARY_DIR}/godwitConfig.cmake
                               INSTALL_DESTINATION ${godwit_package_dir})

@@ -89,7 +89,7 @@ member_process::~member_process() {
   connector_.reset();
   {
     const std::lock_guard lock(board_->mutex);
-    board_->state = {}; // handles must not outlive the system
+    board_->state = {}; // nobody is told anything any more
   }
   member_ = {};
   if (records_ != nullptr) records_->settle();

@@ -62,6 +62,10 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
              "File of the CUDA plug-in. Empty: libgodwit_cuda.so beside the program, or in ../lib/godwit from there."});
   r.add("instances.cuda_graphs", s.instances.cuda_graphs,
         {.doc = "On GPUs, launch steps that only decode as CUDA graphs."});
+  r.add("instances.cuda_trials", s.instances.cuda_trials,
+        {.doc = "On GPUs, before a model's first step, try which of cuBLASLt's algorithms, or the kernel of the "
+                "deterministic mode, is fastest at its products of up to 64 rows; some two seconds. Not with "
+                "--deterministic, nor where devices share the model."});
   r.add(
       "instances.cuda_notify", s.instances.cuda_notify,
       {{"callback", notify_choice::callback}, {"polling", notify_choice::polling}},
@@ -158,8 +162,9 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .max = 10'000'000,
          .extreme = "3"});
   r.add("frontend.attempts_max", s.frontend.attempts_max,
-        {.doc = "How often one request is dispatched before its client gets an error. More than one only where "
-                "instances die.",
+        {.doc =
+             "How often in a row a request is given to an instance that brings no token of it before its client gets "
+             "an error (in all at most 16 times as often). More than one only where instances die.",
          .unit = "attempts",
          .min = 1,
          .max = 10'000});
@@ -237,7 +242,10 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
          .min = 1,
          .max = hour_ms});
   r.add("migration.stage_timeout", s.migration.stage_timeout,
-        {.doc = "Longest time of a bulk stage, and of waiting for the end of a step. The request runs on meanwhile.",
+        {.doc =
+             "Longest time of a bulk stage, and of waiting for the end of a step. The request runs on meanwhile. As "
+             "all of migration, the same in all processes of a cluster: a destination ends what lasts longer than its "
+             "own settings let it.",
          .unit = "ms",
          .min = 1,
          .max = hour_ms});
@@ -299,7 +307,8 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
              "Address that the others are told instead of fabric.listen, where they know this machine by another one; "
              "fabric.port has to come through as it is. Empty: fabric.listen."});
   r.add("fabric.transports", s.fabric.transports,
-        {.doc = "UCX transports that messages between processes may take, as in UCX_TLS: tcp, rc, ..."});
+        {.doc = "UCX transports that messages between processes may take, as in UCX_TLS: tcp, rc, ... With others of a "
+                "network than tcp UCX chooses its interfaces by itself, whatever fabric.listen is."});
   r.add("fabric.cross_memory", s.fabric.cross_memory,
         {.doc =
              "Between processes of one machine blocks are copied straight out of the sender's memory, which is mapped, "
@@ -493,8 +502,8 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
       return "fabric.listen: '" + settings.fabric.listen +
              "' is no address that other processes can be told, such as 127.0.0.1 or this machine's own";
     const auto six = [](const std::string& address) { return address.find(':') != std::string::npos; };
-    if (settings.fabric.port != 0 && settings.fabric.transports != "tcp")
-      return "fabric.port: only where fabric.transports is tcp can the ports be fixed";
+    if (settings.fabric.port != 0 && !transport::ucx::leaves_host_by_tcp_only(settings.fabric.transports))
+      return "fabric.port: only where fabric.transports leave the host by tcp alone can the ports be fixed";
     const auto& told = settings.fabric.advertise;
     if (!told.empty() && (!is_address(told) || six(told) != six(settings.fabric.listen)))
       return "fabric.advertise: '" + told + "' is no address of the family of fabric.listen, " +

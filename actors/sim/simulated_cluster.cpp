@@ -217,7 +217,9 @@ member_options simulated_cluster::member_of(const std::string& name) {
   o.model = made_of_.identity;
   o.backoff_min = made_of_.backoff_min;
   o.backoff_max = made_of_.backoff_max;
+  o.settled_after = made_of_.settled_after;
   o.load_timeout = made_of_.load_timeout;
+  o.log = made_of_.log;
   o.llumlet = made_of_.llumlet;
   o.llumlet.node_address = name;
   o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);

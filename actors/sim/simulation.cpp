@@ -3,9 +3,11 @@
 #include "sim/simulated_process.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 namespace godwit::actors::sim {
@@ -170,6 +172,18 @@ nanoseconds head_stands_still(const fault_plan& faults) {
   return out;
 }
 
+/// Whoever runs the simulation may watch the same.
+template <class Signature, class Watch> void also(std::function<Signature>& hook, Watch watch) {
+  if (!hook) {
+    hook = std::move(watch);
+    return;
+  }
+  hook = [watch = std::move(watch), theirs = std::move(hook)](const auto&... what) {
+    watch(what...);
+    theirs(what...);
+  };
+}
+
 run::run(simulation_options options)
     : options_(std::move(options)), vocabulary_(std::max(1U, options_.cluster.device.vocabulary)),
       seed_(options_.cluster.seed), probes_(options_.requests.size()), cluster_(watched(std::move(options_.cluster))) {
@@ -189,16 +203,16 @@ simulated_cluster_options run::watched(simulated_cluster_options from) {
   const auto all = static_cast<std::uint32_t>(options_.requests.size());
   node.frontend.requests_max = std::max(node.frontend.requests_max, all);
   node.frontend.home = 0;
-  node.llumlet.on_preempted = [this](const preemption& what) { preempted(what); };
-  node.llumlet.on_report = [this](const protocols::load_report& report) { reported(report); };
-  node.frontend.on_dispatched = [this](protocols::request_id id, protocols::instance_id to) {
+  also(node.llumlet.on_preempted, [this](const preemption& what) { preempted(what); });
+  also(node.llumlet.on_report, [this](const protocols::load_report& report) { reported(report); });
+  also(node.frontend.on_dispatched, [this](protocols::request_id id, protocols::instance_id to) {
     if (auto* const r = over_ ? nullptr : find(id); r != nullptr) r->instance = to;
-  };
-  node.frontend.on_claimed = [this](protocols::request_id id, protocols::epoch before, protocols::instance_id to) {
+  });
+  also(node.frontend.on_claimed, [this](protocols::request_id id, protocols::epoch before, protocols::instance_id to) {
     claimed(id, before, to);
-  };
-  node.frontend.on_migration = [this](const protocols::migration_report& report) { migrated(report); };
-  node.frontend.on_lost = [this](protocols::request_id id) { lost(id); };
+  });
+  also(node.frontend.on_migration, [this](const protocols::migration_report& report) { migrated(report); });
+  also(node.frontend.on_lost, [this](protocols::request_id id) { lost(id); });
   from.separate = from.separate || !options_.faults.empty();
   return from;
 }
@@ -376,6 +390,16 @@ void run::sample_for_ever() {
 
 } // namespace
 
-simulation_result simulate(simulation_options options) { return run(std::move(options)).take(); }
+simulation_result simulate(simulation_options options) {
+  std::optional<run> one;
+  try {
+    one.emplace(std::move(options));
+  } catch (const std::invalid_argument& wrong) {
+    simulation_result out;
+    out.trouble = wrong.what();
+    return out;
+  }
+  return one->take();
+}
 
 } // namespace godwit::actors::sim

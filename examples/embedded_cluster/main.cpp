@@ -1,11 +1,13 @@
 // godwit inside a program of one's own: two instances of the built-in model, requests without HTTP.
-// The second request loses its instance half-way and still gives the text of the first.
+// The second request moves to the other instance while it is answered, the third one loses its instance half-way, and
+// both give the text of the first.
 #include <godwit/actors/cluster.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/runtime/actor_system.hpp>
 #include <godwit/runtime/machine.hpp>
+#include <godwit/transport/in_process/fabric.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -29,6 +31,10 @@ class answer final : public actors::answer_sink {
 public:
   explicit answer(std::shared_ptr<const gpu::model::tokenizer> tokens) : decoder_(std::move(tokens)) {}
 
+  void on_accepted(protocols::request_id id) override {
+    const std::lock_guard lock(mutex_);
+    id_ = id;
+  }
   bool on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) override {
     const std::lock_guard lock(mutex_);
     if (ends_with_stop_token) tokens = tokens.first(tokens.size() - 1);
@@ -43,6 +49,11 @@ public:
   void on_finished(protocols::finish_reason, const actors::answer_usage&) override { end({}); }
   void on_failed(const actors::answer_failure& failure) override { end(failure.message); }
 
+  // Once eight tokens are there.
+  protocols::request_id id() {
+    const std::lock_guard lock(mutex_);
+    return id_;
+  }
   // True once eight tokens are there; false when that takes too long.
   bool wait_begun() { return begun_.get_future().wait_for(60s) == std::future_status::ready; }
   // The text, or nothing with a line on stderr.
@@ -69,6 +80,7 @@ private:
   std::mutex mutex_;
   gpu::model::incremental_decoder decoder_;
   std::string text_;
+  protocols::request_id id_;
   std::size_t count_ = 0;
   bool begun_told_ = false;
   std::promise<void> begun_;
@@ -112,6 +124,7 @@ int run() {
   }
   const auto weights = gpu::cpu::pack_model(model->configuration, *model->tensors);
 
+  runtime::actor_system system; // first: the fabric, which the options hold, ends before it
   actors::node_options options;
   options.model = model->name;
   options.instances = 2;
@@ -131,8 +144,10 @@ int run() {
         done(std::move(made));
       };
 
-  runtime::actor_system system;
-  actors::cluster cluster(system, options);
+  // Requests can move while they run: KV blocks go from one instance's memory to the other's.
+  options.llumlet.migration.fabric = transport::in_process::make_fabric(transport::in_process::make_hub());
+
+  actors::cluster cluster(system, std::move(options));
   if (!cluster.gate()->wait_ready(2, 60s)) {
     std::fputs("the instances did not get ready\n", stderr);
     return 1;
@@ -145,6 +160,20 @@ int run() {
   if (!expected) return 1;
   std::printf("%.*s%s\n\n", static_cast<int>(prompt.size()), prompt.data(), expected->c_str());
 
+  const auto moved = submit(cluster, *model, prompt);
+  if (!moved || !moved->wait_begun()) return 1;
+  if (const auto from = busy_instance(cluster)) {
+    const auto report = cluster.migrate(moved->id(), protocols::instance_id{1 - from->value()});
+    if (report && report->committed())
+      std::printf("moved to instance %u in %u stages, and stood still for %.1f ms\n", report->destination.value(),
+                  report->stages, static_cast<double>(report->stall_ns) * 1e-6);
+    else
+      std::puts("it had ended before it could move");
+  }
+  const auto moved_text = moved->wait_text();
+  if (!moved_text) return 1;
+  std::puts(*moved_text == *expected ? "and the answer is the same\n" : "but the answer differs\n");
+
   const auto disturbed = submit(cluster, *model, prompt);
   if (!disturbed || !disturbed->wait_begun()) return 1;
   if (const auto victim = busy_instance(cluster)) {
@@ -154,7 +183,7 @@ int run() {
   const auto text = disturbed->wait_text();
   if (!text) return 1;
   std::puts(*text == *expected ? "and the answer is the same" : "but the answer differs");
-  return *text == *expected ? 0 : 1;
+  return *moved_text == *expected && *text == *expected ? 0 : 1;
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace godwit::test {
@@ -72,6 +73,31 @@ TEST(Simulation, IsTheSameBySeedAndAnotherByAnother) {
   EXPECT_EQ(first.stalls_ns, again.stalls_ns);
   EXPECT_EQ(first.instance_seconds, again.instance_seconds);
   EXPECT_NE(first.requests, simulate(small(4)).requests);
+}
+
+TEST(Simulation, WhoeverRunsItMayWatchWhatItWatches) {
+  auto options = small();
+  std::size_t reports = 0, dispatched = 0, preempted = 0, moved = 0;
+  auto& node = options.cluster.node;
+  node.llumlet.on_report = [&](const protocols::load_report&) { ++reports; };
+  node.llumlet.on_preempted = [&](const actors::preemption&) { ++preempted; };
+  node.frontend.on_dispatched = [&](protocols::request_id, protocols::instance_id) { ++dispatched; };
+  node.frontend.on_migration = [&](const protocols::migration_report& report) { moved += report.committed() ? 1 : 0; };
+  const auto requests = options.requests.size();
+  const auto result = simulate(std::move(options));
+  EXPECT_GT(reports, requests);
+  EXPECT_GE(dispatched, requests);
+  EXPECT_GT(preempted, 0U);
+  EXPECT_EQ(moved, sum(result.migrations_committed));
+  EXPECT_EQ(result.requests, simulate(small()).requests) << "and changes nothing";
+}
+
+TEST(Simulation, OptionsThatCannotBeUsedAreTroubleAndNothingWorse) {
+  auto options = small();
+  options.cluster.node.scheduler.policies.dispatch = "nobody";
+  const auto result = simulate(std::move(options));
+  EXPECT_NE(result.trouble.find("nobody"), std::string::npos) << result.trouble;
+  EXPECT_TRUE(result.requests.empty());
 }
 
 TEST(Simulation, AnswersEveryRequestInFullOrSaysWhyNot) {

@@ -35,12 +35,14 @@ public:
 
   [[nodiscard]] const std::shared_ptr<frontend_gate>& gate() const noexcept { return gate_; }
   [[nodiscard]] const runtime::handle<node_interface>& node() const noexcept { return node_; }
-  /// Blocks (a simulation runs meanwhile).
+  // From any thread but the host's; errors: the node does not answer in time, or is gone.
+  /// Blocks, up to half a minute (a simulation runs meanwhile).
   [[nodiscard]] runtime::async::expected<protocols::cluster_status> status(bool with_requests = false);
-  /// Moves a request and waits until that has ended. Blocks (a simulation runs meanwhile).
+  /// Moves a request and waits until that has ended: blocks as long as the settings of migrations let one take, and a
+  /// minute more (a simulation runs meanwhile). One that was refused or broken off is no error: its report says why.
   [[nodiscard]] runtime::async::expected<protocols::migration_report> migrate(protocols::request_id request,
                                                                               protocols::instance_id to);
-  /// For drills.
+  /// For drills. Nothing happens where there is no such instance.
   void kill(protocols::instance_id id);
 
 private:

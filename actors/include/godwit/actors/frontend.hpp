@@ -54,7 +54,7 @@ struct frontend_options {
   /// Between two attempts to place a request; doubles up to the maximum.
   std::chrono::nanoseconds retry_pause{std::chrono::milliseconds(10)};
   std::chrono::nanoseconds retry_pause_max{std::chrono::milliseconds(200)};
-  /// Owners in a row that bring no token, before the client gets an error.
+  /// Owners in a row that bring no token, before the client gets an error; in all at most 16 times as many.
   std::uint32_t attempts_max = 16;
   /// From a request's arrival to its end, where its client says nothing. 0: none.
   std::chrono::nanoseconds request_timeout{0};

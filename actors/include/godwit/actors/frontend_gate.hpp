@@ -24,6 +24,8 @@ public:
   [[nodiscard]] bool submit(std::vector<std::shared_ptr<submission>> what);
   /// From now on there is no front end.
   void close();
+  /// Its client is gone. Posts and returns: calls may come until the front end has read it; from then on none, and no
+  /// ending either.
   void withdraw(std::shared_ptr<answer_sink> sink);
   /// True while some instance takes requests.
   [[nodiscard]] bool ready() const;

@@ -38,6 +38,7 @@ struct preemption {
   operator protocols::request_id() const noexcept { return request; }
 };
 
+/// With a `node` or a `member` above it, that fills in the first six and `load_timeout`.
 struct llumlet_options {
   protocols::instance_id id;
   std::uint64_t generation = 1;

@@ -56,7 +56,7 @@ struct member_options {
   /// Longest time for an instance to load its model.
   std::chrono::nanoseconds load_timeout{std::chrono::minutes(30)};
   instance_options instance;            ///< `id` is filled in
-  llumlet_options llumlet;              ///< `id`, `generation`, `instance` and the like are filled in
+  llumlet_options llumlet;              ///< what says whose it is, and `load_timeout`, are filled in
   std::shared_ptr<trace_control> trace; ///< of this process; null: it records nothing
   /// Told every change, on the member's context; must only post or store. May be empty.
   std::function<void(const member_state&)> on_state;

@@ -40,7 +40,7 @@ struct node_options {
   /// Longest time for an instance to load its model.
   std::chrono::nanoseconds load_timeout{std::chrono::minutes(30)};
   instance_options instance; ///< `id` is filled in
-  llumlet_options llumlet;   ///< `id`, `generation` and `instance` are filled in
+  llumlet_options llumlet;   ///< what says whose it is, and `load_timeout`, are filled in
   scheduler_options scheduler;
   frontend_options frontend;
   /// Where autoscaling gets processes from once there is no stopped instance to start. Null: this process runs one

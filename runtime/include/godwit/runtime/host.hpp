@@ -51,7 +51,7 @@ public:
   }
 
   /// Asks from outside the actors and waits for the answer: blocks the thread (a simulation runs meanwhile), for
-  /// `async::longest_wait` at most. Never from an actor's handler.
+  /// `async::longest_wait` at most. Thread-safe; never from an actor's handler.
   template <class Interface, class Message>
   auto ask(const handle<Interface>& to, std::chrono::nanoseconds timeout, Message&& message) {
     using content = std::remove_cvref_t<Message>;
@@ -68,6 +68,7 @@ public:
     static_assert(Interface::template accepts<content>, "the receiver does not understand this message");
     send(to.ref(), detail::draft::of<content>(std::forward<Message>(message)));
   }
+  /// Thread-safe. It ends after the messages that are there already; `killed` does not wait for these.
   template <class Interface> void stop(const handle<Interface>& whom, stop_reason reason = stop_reason::shutdown) {
     stop_actor(whom.ref(), reason);
   }

@@ -45,8 +45,10 @@ struct simulated_cluster_options {
   std::uint64_t seed = 0;
   std::uint32_t instances = 1; ///< from the start, ready at once
   gpu::sim::profile device;    ///< of every instance
-  /// What `godwit serve` would be told. Filled in: version, model, identity, how instances are made, the fabric and the
-  /// provisioner. A KV byte of the settings (migration.portion_bytes) is one of the device, as in reality.
+  /// What `godwit serve` would be told. Filled in: version, model, identity and address, how instances are made and how
+  /// many, the fabric and the provisioner; `members_max` and `load_timeout` are raised where they would be in the way,
+  /// and an unset `migration.settings.copy_share` is that of a device's copy engines. Functions of yours are called as
+  /// always. A KV byte of the settings (migration.portion_bytes) is one of the device, as in reality.
   node_options node;
   std::shared_ptr<run_recorder> recorder; ///< null: nobody records
   /// Each instance is a process of its own, which can fail, with links that can break. Otherwise all actors live in one
@@ -91,6 +93,7 @@ struct simulated_process;
 /// The processes are called `head` and `instance-0`, `instance-1`, ...; those that autoscaling orders as it calls them.
 class simulated_cluster {
 public:
+  /// Throws std::invalid_argument where the node's options cannot be used.
   explicit simulated_cluster(simulated_cluster_options options);
   simulated_cluster(const simulated_cluster&) = delete;
   simulated_cluster& operator=(const simulated_cluster&) = delete;

@@ -125,7 +125,8 @@ struct simulation_result {
 
 /// Runs the workload on a cluster of the production actors in virtual time, until all requests have ended, the cluster
 /// hangs (`simulation_options::patience`) or `goes_on` says no. Equal options give equal results, but for what other
-/// threads do. Errors: `simulation_result::trouble`.
+/// threads do. Errors: `simulation_result::trouble`, options that cannot be used among them. `frontend.requests_max` is
+/// at least the number of requests; `frontend.home` is 0.
 [[nodiscard]] simulation_result simulate(simulation_options options);
 
 /// How long at least one of these lasts; they may be in any order. [begin, end) in ns.
