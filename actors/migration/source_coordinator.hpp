@@ -81,7 +81,7 @@ private:
 
   std::uint32_t accepted_ = 0; ///< tokens of the answer that the home had at the beginning
   runtime::handle<destination_coordinator_interface> destination_;
-  std::string fabric_;   ///< the destination's address
+  std::string fabric_;                              ///< the destination's address
   std::optional<std::chrono::nanoseconds> reached_; ///< over the fabric, when that was last begun
   protocols::copy_pacer pacer_;
   std::uint64_t transfer_ = 0;

@@ -51,7 +51,8 @@ struct cuda_executor_settings {
   /// Launch decode steps as CUDA graphs.
   bool graphs = true;
   /// Before the model's first step on its device, find out how its products of few rows are fastest; some two
-  /// seconds. Otherwise, with `deterministic` and where devices share the model, the library's first proposal does them.
+  /// seconds. Otherwise, with `deterministic` and where devices share the model, the library's first proposal does
+  /// them.
   bool trials = false;
   /// Absent: a request with a schema ends with an error.
   mask_function allowed = {};
