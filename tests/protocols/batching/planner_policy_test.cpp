@@ -321,8 +321,10 @@ TEST(PlannerPolicy, ACandidateSaysWhereItsHeadroomIsThisInstancesOwn) {
   settings.execution_levels = {{"normal", 0}, {"high", std::nullopt}};
   settings.headroom_profiled = 7;
   planner p{settings};
-  admit(p, request_of(1, 33, 0, 1));
-  admit(p, request_of(2, 33));
+  admit(p, request_of(1, 20, 0, 1));
+  (void)step(p);
+  admit(p, request_of(2, 20));
+  (void)step(p);
   (void)step(p);
   const auto all = p.move_candidates();
   ASSERT_EQ(all.size(), 2U);
