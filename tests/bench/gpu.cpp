@@ -211,13 +211,7 @@ void price(bench::session& session, cuda::cuda_backend& on, const subject& what,
   const auto result = bench::interleave(
       session.repetitions(), [&] { return 1e3 * device_seconds([&] { return with.run(batch, position, tokens); }, 3); },
       [&] { return 1e3 * device_seconds([&] { return without.run(batch, position, tokens); }, 3); });
-  figure f;
-  f.name = name;
-  f.value = result.ours;
-  f.unit = "ms";
-  f.reference = result.reference;
-  f.ratio = result.ratio;
-  session.add(f);
+  session.add(told(name, result, "ms"));
 }
 
 /// What it brings to have tried how products of few rows are fastest: times of decode steps with it and without.
@@ -230,13 +224,7 @@ void trials(bench::session& session, cuda::cuda_backend& on, const subject& what
   const auto result = bench::interleave(
       session.repetitions(), [&] { return 1e3 * device_seconds([&] { return with.run(batch, 512, 1); }, 3); },
       [&] { return 1e3 * device_seconds([&] { return without.run(batch, 512, 1); }, 3); });
-  figure f;
-  f.name = name;
-  f.value = result.ours;
-  f.unit = "ms";
-  f.reference = result.reference;
-  f.ratio = result.ratio;
-  session.add(f);
+  session.add(told(name, result, "ms"));
 }
 
 /// GB/s of blocks on their way out of the pool or into it, against one large copy of page-locked memory: all of them in
