@@ -20,16 +20,20 @@ void launches::product(driver_stream& to, gemm_job job, std::uint32_t rows) cons
   to.gemm(job, way);
 }
 
-gemm_job launches::qkv_of(const device_layer& layer) const {
+gemm_job launches::of_normed(const void* w, void* y, std::uint32_t columns) const {
   gemm_job job;
   job.type = model_.type;
   job.x = memory_.normed;
-  job.w = layer.qkv;
-  job.y = memory_.qkv;
+  job.w = w;
+  job.y = y;
   job.y_type = memory_.inner_type;
-  job.columns = model_.qkv_columns();
+  job.columns = columns;
   job.depth = model_.config.hidden;
   return job;
+}
+
+gemm_job launches::qkv_of(const device_layer& layer) const {
+  return of_normed(layer.qkv, memory_.qkv, model_.qkv_columns());
 }
 
 gemm_job launches::added_of(const void* x, const void* w, std::uint32_t depth, const void* bias) const {
@@ -49,15 +53,7 @@ gemm_job launches::output_of(const device_layer& layer) const {
 }
 
 gemm_job launches::gate_up_of(const device_layer& layer) const {
-  gemm_job job;
-  job.type = model_.type;
-  job.x = memory_.normed;
-  job.w = layer.gate_up;
-  job.y = memory_.gate_up;
-  job.y_type = memory_.inner_type;
-  job.columns = 2 * model_.config.intermediate;
-  job.depth = model_.config.hidden;
-  return job;
+  return of_normed(layer.gate_up, memory_.gate_up, 2 * model_.config.intermediate);
 }
 
 gemm_job launches::down_of(const device_layer& layer) const {

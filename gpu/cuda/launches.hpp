@@ -49,6 +49,7 @@ private:
   [[nodiscard]] addition later(const void* bias) const noexcept { return {group_ || bias != nullptr, bias}; }
   void product(driver_stream& to, gemm_job job, std::uint32_t rows) const;
   // All but the rows.
+  [[nodiscard]] gemm_job of_normed(const void* w, void* y, std::uint32_t columns) const;
   [[nodiscard]] gemm_job qkv_of(const device_layer& layer) const;
   [[nodiscard]] gemm_job output_of(const device_layer& layer) const;
   [[nodiscard]] gemm_job gate_up_of(const device_layer& layer) const;
