@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -24,7 +25,8 @@
 
 /// A device that has memory and copies, and nothing else: for tests of what moves a device's memory.
 ///
-/// Its addresses trap when the host touches them, as a GPU's do. A second mapping of the same pages, which only the
+/// Its addresses trap when the host touches them, as a GPU's do (but for one that is `reachable`, as by an adapter of the
+/// network that knows devices). A second mapping of the same pages, which only the
 /// copier and the tests' own looks use, is where the bytes are.
 namespace godwit::testing {
 
@@ -35,19 +37,21 @@ namespace godwit::testing {
 
 class fake_device : public std::enable_shared_from_this<fake_device> {
 public:
+  explicit fake_device(bool reachable = false) : reachable_(reachable) {}
+
   /// Zeroed; at the device's address. Given back with the last copy of the pointer: what is copied later is found out.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) {
     const auto size = (std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096;
     const int file = ::memfd_create("fake-device", MFD_CLOEXEC);
     if (file < 0 || ::ftruncate(file, static_cast<off_t>(size)) != 0) broken("no memory");
-    auto* const trap = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, file, 0);
+    auto* const trap = ::mmap(nullptr, size, reachable_ ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, 0);
     auto* const view = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     ::close(file);
     if (trap == MAP_FAILED || view == MAP_FAILED) broken("no address space");
     auto* const address = static_cast<std::byte*>(trap);
     {
       const std::lock_guard lock{mutex_};
-      pieces_[address] = {static_cast<std::byte*>(view), size};
+      pieces_[address] = {static_cast<std::byte*>(view), size, ++last_id_};
     }
     return {address, [self = shared_from_this(), size, view](std::byte* back) {
               {
@@ -65,7 +69,7 @@ public:
     if (trap == MAP_FAILED) broken("no address space");
     const std::lock_guard lock{mutex_};
     auto* const address = static_cast<std::byte*>(trap);
-    pieces_[address] = {view, bytes};
+    pieces_[address] = {view, bytes, ++last_id_};
     return {address, [self = shared_from_this(), bytes](std::byte* back) {
               {
                 const std::lock_guard guard{self->mutex_};
@@ -82,17 +86,33 @@ public:
     if (found == pieces_.begin()) broken("memory that is not the device's");
     --found;
     const auto offset = static_cast<std::size_t>(address - found->first);
-    if (offset + bytes > found->second.second) broken("memory that is not the device's, or not any more");
-    return found->second.first + offset;
+    if (offset + bytes > found->second.bytes) broken("memory that is not the device's, or not any more");
+    return found->second.view + offset;
   }
   [[nodiscard]] std::byte* view(const protocols::memory_region& region) const {
     if (region.kind != protocols::memory_kind::device) broken("a region of another kind");
     return view(region.address, region.bytes);
   }
 
+  [[nodiscard]] std::optional<protocols::memory_extent> extent(const std::byte* address) const {
+    const std::lock_guard lock{mutex_};
+    const auto after = pieces_.upper_bound(const_cast<std::byte*>(address));
+    if (after == pieces_.begin()) return std::nullopt;
+    const auto& [start, piece] = *std::prev(after);
+    if (address >= start + piece.bytes) return std::nullopt;
+    return protocols::memory_extent{piece.id, start, piece.bytes};
+  }
+
 private:
+  struct piece {
+    std::byte* view = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t id = 0;
+  };
+  bool reachable_;
   mutable std::mutex mutex_;
-  std::map<std::byte*, std::pair<std::byte*, std::size_t>> pieces_;
+  std::map<std::byte*, piece> pieces_;
+  std::uint64_t last_id_ = 0;
 };
 
 /// Copies on threads of its own, in any order, after any time, and fails when it is told to. What it is given wrongly
@@ -117,6 +137,9 @@ public:
   }
 
   [[nodiscard]] std::string name() const override { return "fake device"; }
+  [[nodiscard]] std::optional<protocols::memory_extent> extent(const std::byte* address) const override {
+    return device_->extent(address);
+  }
   [[nodiscard]] std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
     if (pinned_refused) return {};
     auto* const made = static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));

@@ -46,6 +46,9 @@ public:
   ~device_copies();
 
   [[nodiscard]] bool present() const noexcept { return options_.copier != nullptr; }
+  [[nodiscard]] std::optional<protocols::memory_extent> extent(const std::byte* address) const {
+    return present() ? options_.copier->extent(address) : std::nullopt;
+  }
   [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return options_.patience; }
   /// Two rings: what is sent waits for the network, what arrives for the device alone. Only where present.
   [[nodiscard]] pinned_ring& sending() { return *sending_; }

@@ -40,6 +40,7 @@ public:
   [[nodiscard]] bool ended() const noexcept { return ended_; }
   /// The next piece; `from` gets its memory, without regions of 0 bytes.
   [[nodiscard]] piece next(const piece_limits& limits, std::vector<protocols::memory_region>& from);
+  [[nodiscard]] const std::vector<protocols::memory_region>& regions() const noexcept { return regions_; }
   [[nodiscard]] std::uint64_t bytes_total() const noexcept { return bytes_total_; }
 
 private:

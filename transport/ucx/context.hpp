@@ -2,6 +2,7 @@
 
 #include "fabric/device_copies.hpp"
 #include "fabric/postings.hpp"
+#include "ucx/exposed_memory.hpp"
 #include "ucx/notices.hpp"
 #include "ucx/stream_listener.hpp"
 #include "ucx/worker.hpp"
@@ -24,6 +25,8 @@ using time = std::chrono::steady_clock::time_point;
 struct faults {
   std::atomic<int> corrupt_pieces{0}; ///< so many pieces get a wrong bit as they arrive
   std::atomic<bool> old_version{false};
+  std::atomic<bool> reads_by_messages{false}; ///< UCX reads over any transport
+  std::atomic<bool> devices_are_hosts{false}; ///< what is a device's, UCX reaches as if it were the host's
 };
 
 /// What the two halves of a fabric share. On the fabric's thread only, but for the table and the counters.
@@ -36,6 +39,8 @@ struct context {
   /// Writes that end with a copy of device memory which is under way, and whether they were withdrawn since.
   std::map<std::uint64_t, bool> copying;
   worker* messages = nullptr;
+  exposed_memory* exposed = nullptr; ///< nullptr: UCX reads nothing, here or there
+  bool exposes_host = false;         ///< not devices' memory alone
   boost::asio::io_context* io = nullptr;
   stream_listener* streams = nullptr; ///< nullptr: blocks travel as messages of UCX
   std::function<void()> wake;         ///< something can go on
@@ -44,7 +49,7 @@ struct context {
   /// To be called outside of UCX, in order.
   std::deque<std::function<void()>> calls;
 
-  std::atomic<std::uint64_t> bytes_sent{0}, bytes_landed{0}, messages_sent{0}, messages_landed{0}, failed{0},
+  std::atomic<std::uint64_t> bytes_sent{0}, bytes_landed{0}, bytes_read{0}, messages_sent{0}, messages_landed{0}, failed{0},
       sends_open{0}, connections{0};
 
   void call_all(std::vector<std::function<void()>> more) {

@@ -29,8 +29,10 @@ core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(opt
   // Nobody else holds the copier: only who sees to its copies knows when it can go.
   copies_ = std::make_unique<device_copies>(std::exchange(shared_.options.device, {}), [this] { submit([] {}); });
   shared_.copies = copies_.get();
-  worker_ = std::make_unique<worker>(shared_.options, static_cast<worker::events&>(*this));
+  worker_ = std::make_unique<worker>(shared_.options, static_cast<worker::events&>(*this),
+                                     shared_.broken->reads_by_messages);
   shared_.messages = worker_.get();
+  if (worker_->reads() != reach::nobody) expose_memory();
   shared_.address = to_string(
       ucx::address{options.advertise.empty() ? options.listen : options.advertise, worker_->port(), shared_.identity});
   shared_.io = &io_;
@@ -42,6 +44,23 @@ core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(opt
     schedule();
     io_.run();
   });
+}
+
+void core::expose_memory() {
+  const bool trusting = shared_.broken->devices_are_hosts;
+  shared_.exposes_host = shared_.options.reads == remote_reading::always;
+  exposed_ = std::make_unique<exposed_memory>(
+      worker_->context(),
+      [this, devices = trusting || worker_->knows_devices()](
+          const protocols::memory_region& region) -> std::optional<protocols::memory_extent> {
+        if (region.kind == protocols::memory_kind::device) return devices ? copies_->extent(region.address) : std::nullopt;
+        const auto& shared = shared_.options.shared_memory;
+        const auto found = shared_.exposes_host && shared ? shared(region.address) : std::nullopt;
+        if (!found) return std::nullopt;
+        return protocols::memory_extent{found->id, found->address, found->bytes};
+      },
+      trusting);
+  shared_.exposed = exposed_.get();
 }
 
 void core::listen_for_streams() {
@@ -134,6 +153,7 @@ fabric::counters core::figures() const {
   counters out;
   out.bytes_sent = shared_.bytes_sent;
   out.bytes_landed = shared_.bytes_landed;
+  out.bytes_read = shared_.bytes_read;
   out.messages_sent = shared_.messages_sent;
   out.messages_landed = shared_.messages_landed;
   out.refused = shared_.table.refused_count();
@@ -221,7 +241,7 @@ void core::sleep() {
 }
 
 void core::set_timer() {
-  const bool soon = sender_.busy();
+  const bool soon = sender_.busy() || receiver_.reading();
   if (timed_ && (soon_ || !soon)) return;
   timed_ = true;
   soon_ = soon;
@@ -237,6 +257,7 @@ void core::set_timer() {
       return schedule();
     }
     waits_ = false;
+    if (exposed_) exposed_->forget_gone();
     receiver_.tick(now);
     sender_.tick(now);
     schedule();

@@ -37,6 +37,7 @@ private:
   void lost(connection which, const std::string& reason) override;
 
   void listen_for_streams();
+  void expose_memory();
   /// Runs `command` on the thread.
   void submit(std::function<void()> command);
   void turn();      ///< does what there is to do, then goes on or to sleep
@@ -50,6 +51,7 @@ private:
   boost::asio::io_context io_{1};
   std::unique_ptr<device_copies> copies_;
   std::unique_ptr<worker> worker_;
+  std::unique_ptr<exposed_memory> exposed_;
   std::unique_ptr<stream_listener> streams_;
   boost::asio::posix::stream_descriptor events_{io_};
   boost::asio::steady_timer timer_{io_};

@@ -1,5 +1,7 @@
 #include "ucx/cross_memory.hpp"
 
+#include "ucx/common_parts.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,39 +14,12 @@ namespace godwit::transport::ucx {
 
 namespace {
 
+using pairs = common_parts<wire::remote_span>;
+
 // The kernel takes 1024 (IOV_MAX); fewer cost nothing measurable.
 constexpr std::size_t spans_per_call = 256;
 /// Files of one process: instances that it has had. With more all are mapped anew.
 constexpr std::size_t files_max = 64;
-
-/// Goes along two lists of places at once, cut wherever either has an end.
-class pairs {
-public:
-  struct pair {
-    std::uint64_t from = 0; ///< an address in the other process
-    std::byte* into = nullptr;
-    std::size_t bytes = 0; ///< 0: there are no more
-  };
-  pairs(const std::vector<wire::remote_span>& from, const std::vector<protocols::memory_region>& into)
-      : from_(from), into_(into) {}
-  pair next() {
-    while (source_ < from_.size() && from_at_ == from_[source_].bytes) ++source_, from_at_ = 0;
-    while (target_ < into_.size() && into_at_ == into_[target_].bytes) ++target_, into_at_ = 0;
-    if (source_ == from_.size() || target_ == into_.size()) return {};
-    const auto part = std::min<std::uint64_t>(from_[source_].bytes - from_at_, into_[target_].bytes - into_at_);
-    const pair out{from_[source_].address + from_at_, into_[target_].address + into_at_,
-                   static_cast<std::size_t>(part)};
-    from_at_ += part;
-    into_at_ += part;
-    return out;
-  }
-
-private:
-  const std::vector<wire::remote_span>& from_;
-  const std::vector<protocols::memory_region>& into_;
-  std::size_t source_ = 0, target_ = 0;
-  std::uint64_t from_at_ = 0, into_at_ = 0;
-};
 
 bool inside(const wire::mapping& whole, const wire::remote_span& span) {
   return span.address >= whole.address && span.address - whole.address <= whole.bytes &&
@@ -56,7 +31,7 @@ std::string read_by_kernel(std::uint64_t pid, pairs places) {
   for (;;) {
     std::size_t count = 0, bytes = 0;
     while (count < spans_per_call) {
-      const auto [from, into, part] = places.next();
+      const auto [from, into, part, span] = places.next();
       if (part == 0) break;
       here[count] = {into, part};
       there[count] = {reinterpret_cast<void*>(from), part};

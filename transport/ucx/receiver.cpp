@@ -10,13 +10,24 @@ namespace {
 /// Offers of one connection that wait to be read, or were read and wait for the sender's word. Its window allows far
 /// fewer.
 constexpr std::size_t pulls_max = 4096;
-constexpr std::size_t spans_max = 4096;
+/// What UCX reads at a time, of all connections, and of bulk alone.
+constexpr std::size_t reads_max = 64;
+constexpr std::size_t bulk_reads_max = 48;
 constexpr std::size_t receipts_per_window = 2;
 /// Messages of a connection that wait for memory, in windows of ours; its sender's may be another.
 constexpr std::size_t parked_windows = 4;
 /// No pull begins later in a turn: what lies in caches is read in larger parts than what does not, and messages wait
 /// for the same time.
 constexpr auto reading_time = std::chrono::microseconds(50);
+
+/// What is wrong with a list of spans that has to have so many bytes.
+template <class Span> std::string compare(const std::vector<Span>& spans, std::uint64_t bytes) {
+  for (const auto& span : spans) {
+    if (span.bytes > bytes) return "more memory than announced";
+    bytes -= span.bytes;
+  }
+  return bytes == 0 ? "" : "less memory than announced";
+}
 } // namespace
 
 void receiver::connected(connection from, time now) { peers_[from].heard = now; }
@@ -52,9 +63,13 @@ void receiver::greet(connection from, peer& who, const wire::hello& m) {
   if (m.to != shared_.identity) return reject(from, who, "the fabric at this address is another one");
   who.greeted = true;
   who.urgent = m.urgent;
-  if (shared_.options.cross_memory && can_read(m.pid, m.probe, m.from)) who.memory.emplace(m.pid);
+  const bool of_this_host = can_read(m.pid, m.probe, m.from);
+  if (shared_.options.cross_memory && of_this_host) who.memory.emplace(m.pid);
+  who.reads =
+      shared_.exposed != nullptr && (of_this_host || shared_.messages->reads() == reach::network);
   wire::welcome answer;
   answer.pull = who.memory ? 1 : 0;
+  answer.reads = who.reads ? 1 : 0;
   if (!who.memory && shared_.streams != nullptr) {
     answer.stream_port = shared_.streams->port();
     answer.stream_token = shared_.streams->expect(from);
@@ -71,10 +86,11 @@ void receiver::reject(connection from, peer& who, const std::string& reason) {
   shared_.messages->send(from, wire::encode(answer), {}, {}, {});
 }
 
-void receiver::refuse(connection to, std::uint64_t number, const std::string& reason) {
+void receiver::refuse(connection to, std::uint64_t number, const std::string& reason, bool unreadable) {
   wire::refusal answer;
   answer.number = number;
   answer.reason = reason;
+  answer.unreadable = unreadable;
   shared_.messages->send(to, wire::encode(answer), {}, {}, {});
 }
 
@@ -84,8 +100,8 @@ bool receiver::arrived_well(const wire::blocks& m, const std::vector<protocols::
   return !m.summed || wire::checksum(bytes) == m.sum;
 }
 
-bool receiver::admit(connection from, const wire::blocks& m, postings::admission& place) {
-  place = shared_.table.admit(m.key, m.what);
+bool receiver::admit(connection from, const wire::blocks& m, postings::admission& place, bool copied) {
+  place = shared_.table.admit(m.key, m.what, copied);
   if (!place.error.empty()) {
     refuse(from, m.number, place.error);
     return false;
@@ -155,19 +171,18 @@ void receiver::scatter(connection from, const wire::blocks& m, const postings::a
   shared_.copying.emplace(place.write, false);
   shared_.copies->scatter(staged, place.into, urgent, {place.keep},
                           [this, from, m, write = place.write, pulled](const std::string& error) {
-                            copied(from, m, write, pulled, error);
+                            copied(from, m, write, pulled, error.empty() ? "" : "copying to the device: " + error);
                           });
 }
 
 void receiver::copied(connection from, const wire::blocks& m, std::uint64_t write, bool pulled,
-                      const std::string& error) {
+                      const std::string& wrong, bool unreadable) {
   const bool withdrawn = shared_.copying.at(write);
   shared_.copying.erase(write);
   const auto found = peers_.find(from);
-  if (!error.empty()) {
-    const auto reason = "copying to the device: " + error;
-    shared_.call_all(shared_.table.failed(write, reason));
-    if (found != peers_.end()) refuse(from, m.number, reason);
+  if (!wrong.empty()) {
+    shared_.call_all(shared_.table.failed(write, wrong));
+    if (found != peers_.end()) refuse(from, m.number, wrong, unreadable);
     return;
   }
   if (pulled && found == peers_.end()) {
@@ -189,6 +204,8 @@ void receiver::copied(connection from, const wire::blocks& m, std::uint64_t writ
 bool receiver::withdrawn(std::uint64_t write) {
   if (const auto found = shared_.copying.find(write); found != shared_.copying.end()) {
     found->second = true;
+    if (const auto read = reads_.find(write); read != reads_.end())
+      read->second.withdrawn = std::chrono::steady_clock::now();
     return true;
   }
   for (const auto which : streams_)
@@ -295,38 +312,96 @@ void receiver::give_up(connection which, const std::string& reason, bool gone) {
 }
 
 std::string receiver::queue(connection from, peer& who, const wire::blocks& m, std::string_view payload) {
-  if (!who.memory) return "an offer of memory that cannot be read";
-  pull next{from, m, {}, {}};
-  if (payload.size() % sizeof(wire::remote_span) != 0 || payload.size() / sizeof(wire::remote_span) > spans_max)
-    return "a list of the wrong size";
-  next.spans.resize(payload.size() / sizeof(wire::remote_span));
-  if (!payload.empty()) std::memcpy(next.spans.data(), payload.data(), payload.size());
-  std::uint64_t left = m.what.bytes;
-  for (const auto& span : next.spans) {
-    if (span.bytes > left) return "more memory than announced";
-    left -= span.bytes;
+  if (m.keyed ? !who.reads : !who.memory) return "an offer of memory that cannot be read";
+  pull next{from, m, {}, {}, {}};
+  std::string wrong;
+  if (m.keyed) {
+    auto list = wire::unpack_keyed(payload);
+    if (!list) return "a list with keys that is none";
+    next.keyed = std::move(*list);
+    wrong = compare(next.keyed.spans, m.what.bytes);
+  } else {
+    if (payload.size() % sizeof(wire::remote_span) != 0 || payload.size() / sizeof(wire::remote_span) > wire::spans_max)
+      return "a list of the wrong size";
+    next.spans.resize(payload.size() / sizeof(wire::remote_span));
+    if (!payload.empty()) std::memcpy(next.spans.data(), payload.data(), payload.size());
+    wrong = compare(next.spans, m.what.bytes);
   }
-  if (left != 0) return "less memory than announced";
+  if (!wrong.empty()) return wrong;
   if (who.queued + who.unsettled.size() >= pulls_max) return "too many offers";
   ++who.queued;
   (who.urgent ? urgent_ : bulk_).push_back(std::move(next));
   return {};
 }
 
-bool receiver::run(pull& next) {
-  auto& who = peers_.at(next.from);
-  const auto number = next.what.number;
+bool receiver::place_pull(pull& next, bool copied) {
   bool wanted = true;
   if (!next.place) {
-    wanted = admit(next.from, next.what, next.place.emplace());
+    wanted = admit(next.from, next.what, next.place.emplace(), copied);
   } else if (!shared_.table.writing(next.place->write)) {
-    refuse(next.from, number, "no posting " + to_string(next.what.key) + " any more");
+    refuse(next.from, next.what.number, "no posting " + to_string(next.what.key) + " any more");
     wanted = false;
   }
-  if (!wanted) {
-    --who.queued;
-    return true;
+  if (!wanted) --peers_.at(next.from).queued;
+  return wanted;
+}
+
+bool receiver::run_remote(pull& next) {
+  auto& who = peers_.at(next.from);
+  const auto& m = next.what;
+  if (reads_.size() >= (who.urgent ? reads_max : bulk_reads_max)) return false;
+  if (!place_pull(next, true)) return true;
+  auto& place = *next.place;
+  const bool device = on_device(place.into);
+  // Only the host adds up. All of a posting lies in memory of one kind, if not in one piece of it.
+  std::shared_ptr<const exposed> target;
+  bool direct = !device;
+  if (device && !m.summed) {
+    direct = true;
+    for (const auto& region : place.into) {
+      target = shared_.exposed->find(region);
+      direct = direct && target != nullptr;
+    }
   }
+  const auto staged = direct ? nullptr : shared_.copies->arriving().take(who.urgent);
+  if (!direct && !staged) return false;
+  --who.queued;
+  pulls_first_ = false;
+  shared_.copying.emplace(place.write, false);
+  reads_.emplace(place.write, remote_read{next.from, who.urgent, std::chrono::steady_clock::now()});
+  remote_reads::order order;
+  order.from = std::move(next.keyed);
+  order.into = place.into;
+  if (staged)
+    order.into = {{staged.get(), static_cast<std::size_t>(m.what.bytes), protocols::memory_kind::pinned}};
+  if (target) order.type = target->type();
+  order.keep = std::make_shared<std::pair<std::shared_ptr<void>, pinned_piece>>(place.keep, staged);
+  order.ended = [this, from = next.from, m, place, staged](const std::string& error) {
+    read_ended(from, m, place, staged, error);
+  };
+  shared_.messages->read(next.from, std::move(order));
+  return true;
+}
+
+void receiver::read_ended(connection from, const wire::blocks& m, const postings::admission& place,
+                          const pinned_piece& staged, const std::string& error) {
+  const bool urgent = reads_.at(place.write).urgent;
+  reads_.erase(place.write);
+  if (error.empty()) shared_.bytes_read += m.what.bytes;
+  auto wrong = error.empty() ? std::string() : "reading the sender's memory: " + error;
+  if (wrong.empty() && staged && !shared_.copying.at(place.write)) {
+    shared_.copying.erase(place.write);
+    return scatter(from, m, place, staged, urgent, true);
+  }
+  if (wrong.empty() && !on_device(place.into) && !arrived_well(m, place.into)) wrong = "a wrong checksum";
+  copied(from, m, place.write, true, wrong, !error.empty());
+}
+
+bool receiver::run(pull& next) {
+  if (next.what.keyed) return run_remote(next);
+  if (!place_pull(next, false)) return true;
+  auto& who = peers_.at(next.from);
+  const auto number = next.what.number;
   auto& place = *next.place;
   const bool device = on_device(place.into);
   const auto staged = device ? shared_.copies->arriving().take(who.urgent) : nullptr;
@@ -391,6 +466,8 @@ bool receiver::lost(connection which, const std::string& reason) {
     used = std::erase_if(*queue, [&](const pull& one) { return over(one.from, one.place ? &*one.place : nullptr); }) !=
                0 ||
            used;
+  // These end with the connection, which is being closed.
+  used = std::ranges::any_of(reads_, [which](const auto& one) { return one.second.from == which; }) || used;
   if (shared_.streams != nullptr) shared_.streams->forget(which);
   streams_.erase(which);
   peers_.erase(found);
@@ -474,7 +551,13 @@ void receiver::tick(time now) {
     const bool late = who.staged && now - who.staged_since > shared_.options.peer_timeout;
     if (late && !shared_.copies->arriving().free(false)) gone.emplace_back(which, "it is too slow with a piece");
   }
-  for (const auto& [which, reason] : gone) give_up(which, reason);
+  for (const auto& [write, read] : reads_) {
+    const bool late = now - read.since > shared_.options.peer_timeout ||
+                      (read.withdrawn && now - *read.withdrawn > shared_.options.peer_timeout / 3);
+    if (late && peers_.contains(read.from)) gone.emplace_back(read.from, "it does not let itself be read");
+  }
+  for (const auto& [which, reason] : gone)
+    if (peers_.contains(which)) give_up(which, reason);
 }
 
 } // namespace godwit::transport::ucx

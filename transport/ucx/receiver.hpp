@@ -24,6 +24,9 @@ namespace godwit::transport::ucx {
 /// buffer, offered memory is read, so is what a stream has brought. So a withdrawal is over as soon as this thread has
 /// come to it, whatever the peer does.
 ///
+/// What UCX reads for us (`remote_reads`) is written by others meanwhile. It ends when the peer goes on or its connection
+/// has been closed by force, which a withdrawal has it be where it takes too long.
+///
 /// Into a device's memory it goes by way of a page-locked piece: what this thread has written there, a copy brings to
 /// its place, which ends by itself and soon, whatever the peer does. Only then it counts, and a withdrawal waits for
 /// it.
@@ -47,6 +50,7 @@ public:
   [[nodiscard]] bool midway(time since) const;
   void tick(time now);
   [[nodiscard]] bool busy() const { return !urgent_.empty() || !bulk_.empty(); } ///< with pulls
+  [[nodiscard]] bool reading() const { return !reads_.empty(); }                 ///< by UCX
 
 private:
   struct peer {
@@ -54,6 +58,7 @@ private:
     bool rejected = false;
     bool urgent = false;
     std::optional<cross_memory> memory; ///< nothing: it cannot be read
+    bool reads = false;                 ///< UCX reads its memory for us
     time heard;
     std::size_t queued = 0;                           ///< pulls
     std::map<std::uint64_t, std::uint64_t> unsettled; ///< number -> write: read, and not confirmed
@@ -70,7 +75,15 @@ private:
     connection from = 0;
     wire::blocks what;
     std::vector<wire::remote_span> spans;
+    wire::keyed_list keyed; ///< of an offer for UCX to read
     std::optional<postings::admission> place; ///< admitted, and waits for memory
+  };
+  /// What UCX reads.
+  struct remote_read {
+    connection from = 0;
+    bool urgent = false;
+    time since;
+    std::optional<time> withdrawn = {};
   };
   /// A message for a device that waits for page-locked memory. A connection may have four windows of ours of them: it
   /// ends with more, and they with it or with their posting.
@@ -97,6 +110,12 @@ private:
   void settle(peer& who, const wire::receipts& m);
   /// False: it waits for memory.
   [[nodiscard]] bool run(pull& next);
+  /// False: it was refused. `copied`: it is written by others than this thread.
+  [[nodiscard]] bool place_pull(pull& next, bool copied);
+  /// By UCX. False: it waits, for memory or for others to end.
+  [[nodiscard]] bool run_remote(pull& next);
+  void read_ended(connection from, const wire::blocks& m, const postings::admission& place, const pinned_piece& staged,
+                  const std::string& error);
   [[nodiscard]] bool run_first(std::deque<pull>& queue);
   /// Pulls, until it is so late or what is left waits for memory. True: there is more.
   [[nodiscard]] bool run_pulls(time until);
@@ -106,13 +125,15 @@ private:
   /// Its bytes are in `staged`; now they go where they belong.
   void scatter(connection from, const wire::blocks& m, const postings::admission& place, const pinned_piece& staged,
                bool urgent, bool pulled);
-  void copied(connection from, const wire::blocks& m, std::uint64_t write, bool pulled, const std::string& error);
+  /// `wrong`: empty, or why what was written is not right.
+  void copied(connection from, const wire::blocks& m, std::uint64_t write, bool pulled, const std::string& wrong,
+              bool unreadable = false);
   /// Admitted; or it cannot be, or has no room in a piece of page-locked memory, which it needs: then it is refused.
   /// What counts is where it goes: between a question and the admission somebody may post that key.
-  [[nodiscard]] bool admit(connection from, const wire::blocks& m, postings::admission& place);
+  [[nodiscard]] bool admit(connection from, const wire::blocks& m, postings::admission& place, bool copied = false);
   /// The posting is dead, and the sender hears of it.
   void fail(connection from, const wire::blocks& m, std::uint64_t write, const std::string& reason);
-  void refuse(connection to, std::uint64_t number, const std::string& reason);
+  void refuse(connection to, std::uint64_t number, const std::string& reason, bool unreadable = false);
   static void note(peer& who, std::vector<std::uint64_t>& receipts, const wire::blocks& m);
   void send_receipts(connection to, peer& who);
   [[nodiscard]] bool arrived_well(const wire::blocks& m, const std::vector<protocols::memory_region>& bytes);
@@ -121,6 +142,7 @@ private:
   std::unordered_map<connection, peer> peers_;
   std::deque<pull> urgent_, bulk_;
   std::deque<parked_message> parked_urgent_, parked_bulk_;
+  std::map<std::uint64_t, remote_read> reads_; ///< by the write
   std::set<connection> streams_; ///< connections that have one
   connection streaming_ = 0;     ///< whose is being read
   connection last_bulk_ = 0;

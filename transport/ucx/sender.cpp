@@ -88,7 +88,7 @@ std::string sender::open_link(const link_key& name, time now) {
   hello.from = shared_.identity;
   hello.to = where->identity;
   hello.urgent = name.second;
-  if (shared_.options.cross_memory) {
+  if (shared_.options.cross_memory || shared_.exposed != nullptr) {
     hello.pid = static_cast<std::uint64_t>(::getpid());
     // Page-locked memory is not always such as another process can read: the kernel refuses a device's mappings.
     hello.probe = reinterpret_cast<std::uint64_t>(
@@ -111,38 +111,92 @@ bool sender::fill(const link_key& where, link& to, time now) {
       continue;
     }
     if (to.window_used >= shared_.options.window_bytes || to.open.size() >= 1024) return false;
-    const bool streamed = to.stream && found->second.cutter.bytes_total() > message_at_most;
-    if (found->second.device && !may_stage(to)) {
+    const auto how = way_of(to, found->second);
+    const bool staged = found->second.device && how != way::keyed_offer;
+    if (staged && !may_stage(to)) {
       to.starved = true;
       return false;
     }
-    if (streamed && !found->second.device && to.stream->full()) return to.stream->writable();
+    if (how == way::stream && !staged && to.stream->full()) return to.stream->writable();
     if (!to.urgent && sent++ == bulk_per_turn) return true;
     if (to.open.empty()) to.heard = to.pinged = now; // it owes us something from now on
     to.used = now;
-    send_piece(where, to, name, found->second, streamed, now);
+    send_piece(where, to, name, found->second, how, now);
     if (found->second.cutter.ended()) to.queue.pop_front();
   }
   return false;
 }
 
-void sender::send_piece(const link_key& where, link& to, std::uint64_t name, order& from, bool streamed, time now) {
+sender::way sender::way_of(const link& to, order& from) const {
+  if (from.cutter.bytes_total() <= message_at_most) return way::message;
+  if (to.reads && (from.device || !to.pull) && readable(from)) return way::keyed_offer;
+  return to.pull ? way::offer : to.stream ? way::stream : way::message;
+}
+
+bool sender::readable(order& from) const {
+  if (from.readable) return !from.readable->empty();
+  auto& found = from.readable.emplace();
+  if (from.device ? shared_.options.checksum : !shared_.exposes_host) return false; // only the host adds up
+  for (const auto& region : from.cutter.regions()) {
+    if (!found.empty() && found.back()->holds(region)) continue;
+    auto memory = region.bytes == 0 ? nullptr : shared_.exposed->find(region);
+    if (memory && std::ranges::find(found, memory) == found.end()) found.push_back(memory);
+    if ((region.bytes != 0 && !memory) || found.size() > wire::keys_max) {
+      found.clear();
+      return false;
+    }
+  }
+  return !found.empty();
+}
+
+void sender::send_piece(const link_key& where, link& to, std::uint64_t name, order& from, way how, time now) {
   std::vector<protocols::memory_region> memory;
   wire::blocks m;
-  m.offered = to.pull && from.cutter.bytes_total() > message_at_most;
+  m.keyed = how == way::keyed_offer;
+  m.offered = m.keyed || how == way::offer;
   m.number = ++to.last_number;
   m.key = from.key;
-  auto bytes_max = m.offered || streamed ? shared_.options.bytes_per_pull : shared_.options.bytes_per_message;
+  auto bytes_max = how == way::message ? shared_.options.bytes_per_message : shared_.options.bytes_per_pull;
   if (from.device) bytes_max = std::min(bytes_max, shared_.copies->sending().bytes());
   m.what = from.cutter.next({bytes_max, regions_per_piece, runs_per_piece}, memory);
-  const auto sent = from.device ? std::nullopt : std::optional{now};
-  to.open.emplace(m.number, open_piece{name, m.what.bytes, from.device, m.offered, sent, {}});
+  const bool staged = from.device && !m.keyed;
+  const auto sent = staged ? std::nullopt : std::optional{now};
+  auto& open = to.open.emplace(m.number, open_piece{name, m.what.bytes, staged, m.offered, sent}).first->second;
+  if (m.keyed) open.held = std::make_shared<std::pair<decltype(from.keep), decltype(from.readable)>>(from.keep, from.readable);
   to.window_used += m.what.bytes;
   ++from.pieces_open;
-  if (from.device)
-    stage(where, to, {++last_stage_, name, std::move(m), streamed, false, {}, {}}, std::move(memory));
+  if (m.keyed)
+    offer_keyed(to, std::move(m), memory, from);
+  else if (staged)
+    stage(where, to, {++last_stage_, name, std::move(m), how == way::stream, false, {}, {}}, std::move(memory));
   else
-    transmit(to, m, std::move(memory), streamed, from.keep);
+    transmit(to, m, std::move(memory), how == way::stream, from.keep);
+}
+
+void sender::offer_keyed(link& to, wire::blocks m, const std::vector<protocols::memory_region>& memory,
+                         const order& from) {
+  if (shared_.options.checksum) {
+    m.summed = true;
+    m.sum = wire::checksum(memory);
+  }
+  ++shared_.messages_sent;
+  wire::keyed_list list;
+  std::vector<const exposed*> used;
+  for (const auto& region : memory) {
+    const auto of = std::ranges::find_if(*from.readable, [&](const auto& one) { return one->holds(region); })->get();
+    const auto key = static_cast<std::uint32_t>(std::ranges::find(used, of) - used.begin());
+    if (key == used.size()) {
+      used.push_back(of);
+      list.keys.push_back(of->key());
+    }
+    const auto address = reinterpret_cast<std::uint64_t>(region.address);
+    auto* const last = list.spans.empty() ? nullptr : &list.spans.back();
+    if (last != nullptr && last->key == key && last->address + last->bytes == address)
+      last->bytes += region.bytes;
+    else
+      list.spans.push_back({address, region.bytes, key});
+  }
+  shared_.messages->send(to.channel, wire::encode(m), wire::pack_keyed(list), {}, {});
 }
 
 void sender::transmit(link& to, const wire::blocks& piece, std::vector<protocols::memory_region> memory, bool streamed,
@@ -315,6 +369,7 @@ std::string sender::received(connection from, const wire::message& m, time now) 
   if (const auto* welcome = std::get_if<wire::welcome>(&m)) {
     if (of.ready || of.connecting) return "a second welcome";
     of.pull = welcome->pull != 0 && shared_.options.cross_memory;
+    of.reads = welcome->reads != 0 && shared_.exposed != nullptr;
     of.ready = of.pull || shared_.streams == nullptr || welcome->stream_port == 0;
     if (!of.ready) open_stream(name, of, *welcome);
     return {};
@@ -325,6 +380,7 @@ std::string sender::received(connection from, const wire::message& m, time now) 
   if (const auto* refusal = std::get_if<wire::refusal>(&m)) {
     if (auto wrong = answerable(of, refusal->number); !wrong.empty()) return wrong;
     of.answered = now;
+    if (refusal->unreadable) of.reads = false;
     piece_done(of, refusal->number, refusal->reason.empty() ? "refused" : refusal->reason);
     return {};
   }
@@ -440,6 +496,8 @@ void sender::drop(link_key name, const std::string& reason) {
   auto gone = std::move(found->second);
   links_.erase(found);
   by_connection_.erase(gone.channel);
+  for (auto& [number, piece] : gone.open)
+    if (piece.held) shared_.messages->hold(gone.channel, std::move(piece.held));
   for (const auto& [number, piece] : gone.open) finish(piece.order, reason);
   for (const auto order : gone.queue) finish(order, reason);
 }
@@ -451,7 +509,9 @@ bool sender::may_be_read(const link_key& where, std::uint64_t name) const {
   const auto found = links_.find(where);
   if (found == links_.end() || found->second.pull || found->second.local) return false;
   return std::any_of(found->second.open.begin(), found->second.open.end(),
-                     [name](const auto& piece) { return piece.second.order == name && !piece.second.staged; });
+                     [name](const auto& piece) {
+                       return piece.second.order == name && !piece.second.staged && !piece.second.offered;
+                     });
 }
 
 // A peer that gives signs of life and no answers would keep its window, and pieces in its stream, for good.

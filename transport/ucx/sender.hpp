@@ -23,6 +23,8 @@ struct order {
   std::function<void(std::string)> done;
   std::uint32_t pieces_open = 0;
   bool device = false; ///< its memory
+  /// What UCX can read all of it by; empty: it cannot. Nothing: not looked at yet.
+  std::optional<std::vector<std::shared_ptr<const exposed>>> readable = {};
 };
 
 /// The sending half. Urgent sends have a connection of their own to each peer, so that they do not stand in a queue
@@ -50,6 +52,9 @@ private:
     bool offered = false;          ///< for the receiver to read
     std::optional<time> sent = {}; ///< before that nobody can have an answer to it
     pinned_piece memory = {};      ///< which the receiver reads
+    /// What UCX may read for the receiver until it has answered, or the connection is closed: it is not to be given
+    /// back before, whatever has become of the order.
+    std::shared_ptr<void> held = {};
   };
   /// Of a device, on its way into page-locked memory. They leave in their order.
   struct staged_piece {
@@ -67,6 +72,7 @@ private:
     bool urgent = false;
     bool ready = false;
     bool pull = false;
+    bool reads = false; ///< UCX, over there
     std::shared_ptr<stream_socket::protocol::socket> connecting;
     std::unique_ptr<stream_writer> stream;
     bool local = false; ///< to ourselves
@@ -87,7 +93,14 @@ private:
   /// Ready once it is there, or cannot be had.
   void open_stream(const link_key& name, link& to, const wire::welcome& m);
   [[nodiscard]] bool fill(const link_key& where, link& to, time now);
-  void send_piece(const link_key& where, link& to, std::uint64_t name, order& from, bool streamed, time now);
+  /// How a piece goes: what it has, over a stream or as a message, or where it lies, for the receiver to read or to
+  /// have UCX read.
+  enum class way : std::uint8_t { message, stream, offer, keyed_offer };
+  [[nodiscard]] way way_of(const link& to, order& from) const;
+  /// Looks whether UCX can read all of it.
+  [[nodiscard]] bool readable(order& from) const;
+  void send_piece(const link_key& where, link& to, std::uint64_t name, order& from, way how, time now);
+  void offer_keyed(link& to, wire::blocks m, const std::vector<protocols::memory_region>& memory, const order& from);
   void transmit(link& to, const wire::blocks& m, std::vector<protocols::memory_region> memory, bool streamed,
                 std::shared_ptr<void> keep);
   [[nodiscard]] bool may_stage(const link& to) const;

@@ -7,19 +7,20 @@ namespace godwit::transport::ucx::wire {
 
 namespace {
 
-enum class kind : std::uint8_t { hello = 1, welcome, rejection, data, offer, receipts, refusal, ping, pong };
+enum class kind : std::uint8_t { hello = 1, welcome, rejection, data, offer, receipts, refusal, ping, pong, keyed_offer };
 constexpr std::size_t text_max = 1024;
 constexpr std::size_t runs_max = 64;
 
 class writer {
 public:
+  writer() = default;
   explicit writer(kind k) { put(k); }
   template <class T> void put(T value) {
     static_assert(std::is_trivially_copyable_v<T>);
     out_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
-  void text(std::string_view value) {
-    value = value.substr(0, text_max);
+  void text(std::string_view value) { bytes(value.substr(0, text_max)); }
+  void bytes(std::string_view value) {
     put(static_cast<std::uint16_t>(value.size()));
     out_.append(value);
   }
@@ -42,9 +43,10 @@ public:
     left_.remove_prefix(sizeof value);
     return value;
   }
-  std::string text() {
+  std::string text() { return bytes(text_max); }
+  std::string bytes(std::size_t max) {
     const auto size = get<std::uint16_t>();
-    if (failed_ || size > text_max || size > left_.size()) {
+    if (failed_ || size > max || size > left_.size()) {
       failed_ = true;
       return {};
     }
@@ -76,6 +78,7 @@ struct encoder {
   std::string operator()(const welcome& m) const {
     writer out(kind::welcome);
     out.put(m.pull);
+    out.put(m.reads);
     out.put(m.stream_port);
     out.put(m.stream_token);
     return out.take();
@@ -86,7 +89,7 @@ struct encoder {
     return out.take();
   }
   std::string operator()(const blocks& m) const {
-    writer out(m.offered ? kind::offer : kind::data);
+    writer out(!m.offered ? kind::data : m.keyed ? kind::keyed_offer : kind::offer);
     out.put(m.number);
     out.put(m.key.id);
     out.put(m.key.generation);
@@ -100,7 +103,7 @@ struct encoder {
       out.put(run.bytes);
       out.put(run.count);
     }
-    if (m.offered) {
+    if (m.offered && !m.keyed) {
       out.put(m.within.id);
       out.put(m.within.file);
       out.put(m.within.address);
@@ -119,6 +122,7 @@ struct encoder {
     writer out(kind::refusal);
     out.put(m.number);
     out.text(m.reason);
+    out.put(static_cast<std::uint8_t>(m.unreadable));
     return out.take();
   }
   std::string operator()(const ping& m) const { return writer(m.answer ? kind::pong : kind::ping).take(); }
@@ -141,9 +145,10 @@ message read_hello(reader& in, bool& enough) {
   return m;
 }
 
-message read_blocks(reader& in, bool offered) {
+message read_blocks(reader& in, kind how) {
   blocks m;
-  m.offered = offered;
+  m.offered = how != kind::data;
+  m.keyed = how == kind::keyed_offer;
   m.number = in.get<std::uint64_t>();
   m.key.id = in.get<std::uint64_t>();
   m.key.generation = in.get<std::uint32_t>();
@@ -160,7 +165,7 @@ message read_blocks(reader& in, bool offered) {
     run.count = in.get<std::uint32_t>();
     m.what.sizes.push_back(run);
   }
-  if (offered) {
+  if (how == kind::offer) {
     m.within.id = in.get<std::uint64_t>();
     m.within.file = in.get<std::int32_t>();
     m.within.address = in.get<std::uint64_t>();
@@ -188,13 +193,15 @@ std::optional<message> decode(std::string_view bytes) {
   reader in(bytes);
   bool enough = false;
   message out;
-  switch (in.get<kind>()) {
+  const auto what = in.get<kind>();
+  switch (what) {
   case kind::hello:
     out = read_hello(in, enough);
     break;
   case kind::welcome: {
     welcome m;
     m.pull = in.get<std::uint8_t>();
+    m.reads = in.get<std::uint8_t>();
     m.stream_port = in.get<std::uint16_t>();
     m.stream_token = in.get<std::uint64_t>();
     out = m;
@@ -207,10 +214,9 @@ std::optional<message> decode(std::string_view bytes) {
     break;
   }
   case kind::data:
-    out = read_blocks(in, false);
-    break;
   case kind::offer:
-    out = read_blocks(in, true);
+  case kind::keyed_offer:
+    out = read_blocks(in, what);
     break;
   case kind::receipts:
     out = read_receipts(in);
@@ -219,6 +225,7 @@ std::optional<message> decode(std::string_view bytes) {
     refusal m;
     m.number = in.get<std::uint64_t>();
     m.reason = in.text();
+    m.unreadable = in.get<std::uint8_t>() != 0;
     out = m;
     break;
   }
@@ -232,6 +239,39 @@ std::optional<message> decode(std::string_view bytes) {
     return std::nullopt;
   }
   if (!in.complete() && !enough) return std::nullopt;
+  return out;
+}
+
+std::string pack_keyed(const keyed_list& list) {
+  writer out;
+  out.put(static_cast<std::uint16_t>(list.keys.size()));
+  for (const auto& key : list.keys) out.bytes(key);
+  out.put(static_cast<std::uint16_t>(list.spans.size()));
+  for (const auto& span : list.spans) {
+    out.put(span.address);
+    out.put(span.bytes);
+    out.put(span.key);
+  }
+  return out.take();
+}
+
+std::optional<keyed_list> unpack_keyed(std::string_view payload) {
+  reader in(payload);
+  keyed_list out;
+  const auto keys = in.get<std::uint16_t>();
+  if (keys > keys_max) return std::nullopt;
+  for (std::uint16_t i = 0; i < keys && !in.failed(); ++i) out.keys.push_back(in.bytes(key_bytes_max));
+  const auto spans = in.get<std::uint16_t>();
+  if (spans > spans_max) return std::nullopt;
+  for (std::uint16_t i = 0; i < spans && !in.failed(); ++i) {
+    keyed_span span;
+    span.address = in.get<std::uint64_t>();
+    span.bytes = in.get<std::uint64_t>();
+    span.key = in.get<std::uint32_t>();
+    if (span.key >= keys) return std::nullopt;
+    out.spans.push_back(span);
+  }
+  if (!in.complete()) return std::nullopt;
   return out;
 }
 

@@ -16,7 +16,7 @@
 namespace godwit::transport::ucx::wire {
 
 inline constexpr std::uint64_t magic = 0x67'6f'64'77'69'74'46'42; // "godwitFB": another byte order reads otherwise
-inline constexpr std::uint32_t version = 4;
+inline constexpr std::uint32_t version = 5;
 inline constexpr std::size_t header_bytes_max = 4096;
 
 /// The first message of a connection, from the side that will send blocks.
@@ -29,7 +29,8 @@ struct hello {
   bool urgent = false;     ///< what it brings goes before that of others
 };
 struct welcome {
-  std::uint8_t pull = 0; ///< the receiver can read the sender's memory
+  std::uint8_t pull = 0;  ///< the receiver can read the sender's memory
+  std::uint8_t reads = 0; ///< it has UCX read it, where the offer has keys
   /// Otherwise, where a stream for blocks may be connected to, and what to say there; 0: nowhere.
   std::uint16_t stream_port = 0;
   std::uint64_t stream_token = 0;
@@ -45,9 +46,11 @@ struct mapping {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
 };
-/// Some bytes of a transfer: as payload, or where they lie (then the payload is a list of `remote_span`).
+/// Some bytes of a transfer: as payload, or where they lie: then the payload is a list of `remote_span`, or, of an offer
+/// with keys, what `pack_keyed` makes.
 struct blocks {
   bool offered = false;
+  bool keyed = false;       ///< UCX is to read them; of an offer
   std::uint64_t number = 0; ///< of the message, within the connection
   transfer_key key;
   piece what;
@@ -59,6 +62,23 @@ struct remote_span {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
 };
+/// Memory of the sender that UCX may read, by its key for that (`ucp_rkey_pack`), an index into those of the offer.
+struct keyed_span {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t key = 0;
+};
+struct keyed_list {
+  std::vector<std::string> keys;
+  std::vector<keyed_span> spans;
+};
+inline constexpr std::size_t keys_max = 16; ///< of an offer
+inline constexpr std::size_t key_bytes_max = 4096;
+inline constexpr std::size_t spans_max = 4096; ///< of an offer of either kind
+[[nodiscard]] std::string pack_keyed(const keyed_list& list);
+/// Nothing for anything that `pack_keyed` does not make within these bounds.
+[[nodiscard]] std::optional<keyed_list> unpack_keyed(std::string_view payload);
+
 /// What became of messages. `landed`: payloads are in place. `pulled`: offered memory has been read; `confirmed` is the
 /// sender's answer that it had not been given up before, without which it does not count; `void_` that it had.
 enum class fate : std::uint8_t { landed = 1, pulled, confirmed, void_ };
@@ -69,6 +89,7 @@ struct receipts {
 struct refusal {
   std::uint64_t number = 0;
   std::string reason;
+  bool unreadable = false; ///< what the offer has keys for could not be read: offer no more of it
 };
 /// A sign of life is asked for, or given.
 struct ping {

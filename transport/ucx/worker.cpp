@@ -121,6 +121,25 @@ bool leaves_host_by_tcp_only(std::string_view transports) noexcept {
   return tcp;
 }
 
+reach reads_by(std::string_view transports) noexcept {
+  constexpr std::array<std::string_view, 10> of_network{"all",  "ib", "rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "dc",
+                                                        "dc_x", "dc_mlx5"};
+  constexpr std::array<std::string_view, 9> of_one_host{"cma", "knem", "xpmem", "sm", "shm", "cuda_ipc", "cuda",
+                                                         "rocm_ipc", "rocm"};
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  const bool copies_by_itself = major > 1 || minor >= 16;
+  auto out = reach::nobody;
+  while (!transports.empty()) {
+    const auto end = std::min(transports.find(','), transports.size());
+    const auto one = transports.substr(0, end);
+    if (std::ranges::find(of_network, one) != of_network.end()) return reach::network;
+    if (copies_by_itself && std::ranges::find(of_one_host, one) != of_one_host.end()) out = reach::host;
+    transports.remove_prefix(std::min(end + 1, transports.size()));
+  }
+  return out;
+}
+
 std::string library_version() { return std::string("UCX ") + ucp_get_version_string(); }
 
 /// A message on its way out; lives until UCX does not read it any more.
@@ -134,7 +153,7 @@ struct worker::sending {
   std::shared_ptr<void> keep;
 };
 
-worker::worker(const settings& options, events& to) : options_(options), to_(to) {
+worker::worker(const settings& options, events& to, bool reads_by_messages) : options_(options), to_(to) {
   try {
     if (!options_.log_level.empty())
       check(ucs_global_opts_set_value("LOG_LEVEL", options_.log_level.c_str()), "log level " + options_.log_level);
@@ -171,12 +190,20 @@ worker::worker(const settings& options, events& to) : options_(options), to_(to)
       set("PORT_RANGE", std::to_string(options_.port + 2) + "-" + std::to_string(options_.port + ports_of_fabric - 1));
       set("REUSEADDR", "y"); // of its listener: a process that was just killed held the port
     }
+    reads_ = reads_by_messages ? reach::network : reads_by(options_.transports);
+    if (options_.reads == remote_reading::never ||
+        (options_.reads == remote_reading::devices && memory_types(options_.transports) == "host"))
+      reads_ = reach::nobody;
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
     parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+    if (reads_ != reach::nobody) parameters.features |= UCP_FEATURE_RMA;
+    if (reads_ != reach::nobody && !reads_by_messages)
+      (void)ucp_config_modify(config, "PROTO_EMULATION_ENABLE", "n"); // from 1.21 on: it fails instead
     const auto status = ucp_init(&parameters, config, &context_);
     ucp_config_release(config);
     check(status, "no transport of \"" + options_.transports + "\" works here");
+    ask_for_devices();
     ucp_worker_params_t single{};
     single.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     single.thread_mode = UCS_THREAD_MODE_SINGLE;
@@ -235,6 +262,13 @@ void worker::listen(const std::string& host, std::uint16_t port) {
   check(ucp_listener_query(listener_, &attributes), "port");
   // the port is at the same place for both families
   port_ = ntohs(reinterpret_cast<const sockaddr_in&>(attributes.sockaddr).sin_port);
+}
+
+void worker::ask_for_devices() {
+  ucp_context_attr_t found{};
+  found.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  knows_devices_ = ucp_context_query(context_, &found) == UCS_OK &&
+                   (found.memory_types & ~(std::uint64_t{1} << static_cast<unsigned>(UCS_MEMORY_TYPE_HOST))) != 0;
 }
 
 connection worker::add(ucp_ep_params_t& parameters, std::string peer) {
@@ -361,10 +395,23 @@ void worker::ended(std::list<sending>::iterator which) {
   sending_.erase(which);
 }
 
+void worker::read(connection from, remote_reads::order what) {
+  const auto found = endpoints_.find(from);
+  if (found == endpoints_.end() || found->second.failed)
+    reading_.refuse(std::move(what), "the sender is gone");
+  else
+    reading_.begin(found->second.handle, std::move(what));
+}
+
 // What it still says is not told: nobody knows it any more.
 void worker::close(connection which) {
   to_close_.push_back(which);
   if (const auto found = endpoints_.find(which); found != endpoints_.end()) found->second.failed = true;
+}
+
+void worker::hold(connection which, std::shared_ptr<void> what) {
+  if (const auto found = endpoints_.find(which); found != endpoints_.end())
+    found->second.held.push_back(std::move(what));
 }
 
 std::string worker::peer(connection which) const {
@@ -388,19 +435,22 @@ void worker::reap() {
     const auto found = endpoints_.find(which);
     if (found == endpoints_.end()) continue;
     const auto handle = found->second.handle;
+    closing_.push_front({this, closing_.end(), std::move(found->second.held)});
+    auto& closing = closing_.front();
+    closing.self = closing_.begin();
     endpoints_.erase(found);
     by_handle_.erase(handle);
     ucp_request_param_t how{};
     how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     how.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    how.user_data = this;
-    how.cb.send = [](void* request, ucs_status_t, void* self) {
-      --static_cast<worker*>(self)->closing_;
+    how.user_data = &closing;
+    how.cb.send = [](void* request, ucs_status_t, void* which) {
+      auto* closed = static_cast<struct closing*>(which);
       ucp_request_free(request);
+      closed->owner->closing_.erase(closed->self);
     };
-    ++closing_;
     auto* request = ucp_ep_close_nbx(handle, &how);
-    if (request == nullptr || UCS_PTR_IS_ERR(request)) --closing_;
+    if (request == nullptr || UCS_PTR_IS_ERR(request)) closing_.erase(closing.self);
   }
 }
 
@@ -412,16 +462,16 @@ bool worker::progress() {
     any = true;
     reap();
   }
-  return any;
+  return reading_.run() || any;
 }
 
-bool worker::arm() { return ucp_worker_arm(worker_) == UCS_OK; }
+bool worker::arm() { return !reading_.due() && ucp_worker_arm(worker_) == UCS_OK; }
 
 void worker::stop() {
   for (const auto& entry : endpoints_) to_close_.push_back(entry.first);
   reap();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while ((closing_ != 0 || !sending_.empty()) && std::chrono::steady_clock::now() < until) {
+  while ((!closing_.empty() || !sending_.empty() || !reading_.empty()) && std::chrono::steady_clock::now() < until) {
     if (progress() || !arm()) continue;
     pollfd readable{event_fd_, POLLIN, 0};
     ::poll(&readable, 1, 20);

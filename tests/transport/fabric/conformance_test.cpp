@@ -1,6 +1,7 @@
 // What every fabric promises, tried on all of them.
 #include "transport/fabric/peer_process.hpp"
 #include "transport/fabric/rig.hpp"
+#include "ucx/core.hpp"
 
 #include <godwit/runtime/async/timer_thread.hpp>
 #include <godwit/transport/in_process/fabric.hpp>
@@ -34,6 +35,8 @@ struct kind {
   two_fabrics (*make)(const device_memory& device);
   bool from_device = false, to_device = false; ///< where the memory is
   bool shared = false;                         ///< the host's can be mapped
+  bool reachable = false;                      ///< the device's can be read by UCX
+  bool read = false;                           ///< and is, or the host's is
 };
 
 ucx::settings ucx_settings(way how, bool checksum, const device_memory& device) {
@@ -71,6 +74,26 @@ template <bool checksum = false> two_fabrics ucx_mapped(const device_memory& dev
   };
   return {make(), make()};
 }
+/// Whose memory UCX reads: what is a device's as well, which lies in the host's.
+std::shared_ptr<fabric> reading_fabric(bool checksum, const device_memory& device, bool reads = true,
+                                       bool reaches_devices = true) {
+  auto options = ucx_settings(way::remote_reads, checksum, device);
+  options.shared_memory = [](const std::byte* address) { return pages()->find(address); };
+  if (!reads) options.reads = ucx::remote_reading::never;
+  const auto broken = std::make_shared<ucx::faults>();
+  broken->reads_by_messages = true;
+  broken->devices_are_hosts = reaches_devices;
+  return std::make_shared<ucx::core>(options, broken);
+}
+template <bool checksum = false> two_fabrics ucx_reads(const device_memory& device) {
+  return {reading_fabric(checksum, device), reading_fabric(checksum, device)};
+}
+template <bool a, bool b> two_fabrics ucx_one_reads(const device_memory& device) {
+  return {reading_fabric(false, device, a), reading_fabric(false, device, b)};
+}
+two_fabrics ucx_reads_hosts_alone(const device_memory& device) {
+  return {reading_fabric(false, device, true, false), reading_fabric(false, device, true, false)};
+}
 two_fabrics ucx_self(const device_memory& device) {
   ucx::settings options;
   options.device = device;
@@ -95,6 +118,16 @@ const kind kinds[] = {
     {"ucx_messages", ucx_pair<messages, messages>},
     {"ucx_checksums", ucx_pair<read, streams, true>},
     {"ucx_self", ucx_self},
+    {"ucx_reads", ucx_reads<>, false, false, true, false, true},
+    {"ucx_reads_checksums", ucx_reads<true>, false, false, true, false, true},
+    {"ucx_sender_alone_would_be_read", ucx_one_reads<true, false>, false, false, true},
+    {"ucx_receiver_alone_would_read", ucx_one_reads<false, true>, false, false, true},
+    {"ucx_reads_device", ucx_reads<>, true, true, false, true, true},
+    {"ucx_reads_device_unreachable", ucx_reads_hosts_alone, true, true},
+    {"ucx_reads_checksums_device", ucx_reads<true>, true, true, false, true},
+    {"ucx_reads_to_device", ucx_reads<>, false, true, true, true, true},
+    {"ucx_reads_to_device_unreachable", ucx_reads_hosts_alone, false, true, true, false, true},
+    {"ucx_reads_from_device", ucx_reads<>, true, false, true, true, true},
     {"in_process_device", in_process_pair, true, true},
     {"in_process_to_device", in_process_pair, false, true},
     {"in_process_from_device", in_process_self, true, false},
@@ -133,7 +166,7 @@ protected:
   block_memory memory(bool device, std::size_t count, std::size_t bytes, unsigned char fill = 0) const {
     return block_memory(count, bytes, fill, device ? device_ : nullptr, GetParam().shared ? pages() : nullptr);
   }
-  std::shared_ptr<fake_device> device_ = std::make_shared<fake_device>();
+  std::shared_ptr<fake_device> device_ = std::make_shared<fake_device>(GetParam().reachable);
   std::shared_ptr<godwit::testing::fake_copier> copier_;
   std::shared_ptr<void> world_;
   std::shared_ptr<fabric> a_, b_;
@@ -156,6 +189,7 @@ TEST_P(Fabric, BytesArriveExactlyAndNowhereElse) {
   EXPECT_TRUE(same(from, to));
   EXPECT_TRUE(to.holes_untouched(9));
   EXPECT_TRUE(withdraw(*b_, {1, 1}));
+  EXPECT_EQ(b_->figures().bytes_read != 0, GetParam().read);
 }
 
 TEST_P(Fabric, PartsMayComeInAnyOrder) {

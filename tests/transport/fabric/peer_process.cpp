@@ -1,6 +1,7 @@
 #include "transport/fabric/peer_process.hpp"
 
 #include "transport/fabric/rig.hpp"
+#include "ucx/core.hpp"
 
 #include <godwit/transport/ucx/fabric.hpp>
 
@@ -22,8 +23,8 @@ namespace {
 
 constexpr auto argument = "--as-fabric-peer=";
 
-char to_digit(const setup& what) { return static_cast<char>('0' + static_cast<int>(what.how) + (what.device ? 4 : 0)); }
-setup from_digit(char digit) { return {static_cast<way>((digit - '0') % 4), digit - '0' >= 4}; }
+char to_digit(const setup& what) { return static_cast<char>('0' + static_cast<int>(what.how) + (what.device ? ways : 0)); }
+setup from_digit(char digit) { return {static_cast<way>((digit - '0') % ways), digit - '0' >= ways}; }
 
 /// What the second process does until its input ends.
 int serve(setup what) {
@@ -37,7 +38,7 @@ int serve(setup what) {
   const side here(what);
   auto options = here.settings();
   options.peer_timeout = std::chrono::milliseconds(1000);
-  const auto mine = ucx::make_fabric(options);
+  const auto mine = here.make(options);
   say(mine->address());
   std::string line;
   while (std::getline(std::cin, line)) {
@@ -89,27 +90,35 @@ const char* name(way how) {
   return how == way::cross_memory ? "cross_memory"
          : how == way::streams    ? "streams"
          : how == way::messages   ? "messages"
-                                  : "mapped";
+         : how == way::mapped     ? "mapped"
+                                  : "remote_reads";
 }
 
 ucx::settings settings_for(way how) {
   ucx::settings out;
   out.cross_memory = how == way::cross_memory || how == way::mapped;
   out.streams = how == way::streams;
+  if (how == way::remote_reads) out.reads = ucx::remote_reading::always;
   return out;
 }
 
 std::string name(const setup& what) { return std::string(name(what.how)) + (what.device ? "_device" : ""); }
 
 side::side(setup what) : settings_(settings_for(what.how)) {
-  if (what.how == way::mapped) {
+  if (what.how == way::mapped || what.how == way::remote_reads) {
     pages_ = std::make_shared<shared_pages>();
     settings_.shared_memory = [pages = pages_](const std::byte* address) { return pages->find(address); };
   }
   if (!what.device) return;
-  device_ = std::make_shared<fake_device>();
+  device_ = std::make_shared<fake_device>(what.how == way::remote_reads);
   copier_ = std::make_shared<godwit::testing::fake_copier>(device_, 1, std::chrono::microseconds(50));
   settings_.device.copier = copier_;
+}
+
+std::shared_ptr<fabric> side::make(const ucx::settings& options) const {
+  const auto broken = std::make_shared<ucx::faults>();
+  broken->reads_by_messages = broken->devices_are_hosts = options.reads == ucx::remote_reading::always;
+  return std::make_shared<ucx::core>(options, broken);
 }
 
 peer_process::peer_process(setup what) {

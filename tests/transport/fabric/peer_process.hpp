@@ -11,9 +11,10 @@
 
 namespace godwit::transport::testing {
 
-/// How blocks travel over UCX: read by the receiver, over a TCP connection of their own, as messages, or out of memory
-/// that the receiver has mapped.
-enum class way { cross_memory, streams, messages, mapped };
+/// How blocks travel over UCX: read by the receiver, over a TCP connection of their own, as messages, out of memory
+/// that the receiver has mapped, or read by UCX itself.
+enum class way { cross_memory, streams, messages, mapped, remote_reads };
+inline constexpr int ways = 5;
 [[nodiscard]] const char* name(way how);
 [[nodiscard]] ucx::settings settings_for(way how);
 
@@ -29,6 +30,8 @@ class side {
 public:
   explicit side(setup what);
   [[nodiscard]] const ucx::settings& settings() const { return settings_; }
+  /// Where UCX reads it does so over TCP, and takes what is a device's for the host's, whose memory it is.
+  [[nodiscard]] std::shared_ptr<fabric> make(const ucx::settings& options) const;
   [[nodiscard]] block_memory blocks(std::size_t count, std::size_t bytes) const {
     return block_memory(count, bytes, 0, device_, pages_);
   }

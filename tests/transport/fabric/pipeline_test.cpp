@@ -42,7 +42,7 @@ protected:
 TEST_P(FabricPipeline, ASmallWindowGetsItsReceiptsAtOnce) {
   auto small = options();
   small.window_bytes = 4096;
-  const auto a = ucx::make_fabric(small), b = ucx::make_fabric(options());
+  const auto a = here_.make(small), b = here_.make(options());
   auto from = here_.blocks(count, bytes);
   auto to = here_.blocks(count, bytes);
   from.scribble(1);
@@ -57,7 +57,7 @@ TEST_P(FabricPipeline, ASmallWindowGetsItsReceiptsAtOnce) {
 TEST_P(FabricPipeline, AMessageLargerThanASegmentArrives) {
   auto large = options();
   large.bytes_per_message = 1 << 20;
-  const auto a = ucx::make_fabric(large), b = ucx::make_fabric(options());
+  const auto a = here_.make(large), b = here_.make(options());
   auto from = here_.blocks(5, 1'300'001);
   auto to = here_.blocks(5, 1'300'001);
   from.scribble(1);
@@ -68,7 +68,7 @@ TEST_P(FabricPipeline, AMessageLargerThanASegmentArrives) {
 }
 
 TEST_P(FabricPipeline, AWithdrawalConcernsOneOfManyTransfersUnderWay) {
-  const auto a = ucx::make_fabric(options()), b = ucx::make_fabric(options());
+  const auto a = here_.make(options()), b = here_.make(options());
   const lists from(here_, true), to(here_, false);
   for (std::uint32_t round = 0; round < 12; ++round) {
     std::vector<std::shared_ptr<answers<std::string>>> sent;
@@ -95,7 +95,9 @@ TEST_P(FabricPipeline, AWithdrawalConcernsOneOfManyTransfersUnderWay) {
 }
 
 TEST_P(FabricPipeline, AReceiverThatIsKilledAnswersEverySend) {
-  const auto mine = ucx::make_fabric(options());
+  if (GetParam().how == way::remote_reads)
+    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (worker.hpp); an adapter sends none";
+  const auto mine = here_.make(options());
   const lists from(here_, true);
   for (std::uint32_t round = 0; round < 4; ++round) {
     peer_process peer(GetParam());
@@ -117,7 +119,7 @@ TEST_P(FabricPipeline, AReceiverThatIsKilledAnswersEverySend) {
 }
 
 TEST_P(FabricPipeline, ASenderThatIsKilledLeavesNoWriteInAnyPosting) {
-  const auto mine = ucx::make_fabric(options());
+  const auto mine = here_.make(options());
   const lists to(here_, false);
   for (std::uint32_t round = 0; round < 4; ++round) {
     peer_process peer(GetParam());
@@ -141,8 +143,8 @@ TEST_P(FabricPipeline, ASenderThatIsKilledLeavesNoWriteInAnyPosting) {
 
 INSTANTIATE_TEST_SUITE_P(Ucx, FabricPipeline,
                          ::testing::Values(setup{way::cross_memory}, setup{way::streams}, setup{way::messages},
-                                           setup{way::mapped}, setup{way::cross_memory, true},
-                                           setup{way::streams, true}, setup{way::messages, true}),
+                                           setup{way::mapped}, setup{way::remote_reads}, setup{way::cross_memory, true},
+                                           setup{way::streams, true}, setup{way::messages, true}, setup{way::remote_reads, true}),
                          [](const auto& each) { return name(each.param); });
 
 } // namespace

@@ -88,6 +88,7 @@ public:
   struct counters {
     std::uint64_t bytes_sent = 0; ///< acknowledged by the peer
     std::uint64_t bytes_landed = 0;
+    std::uint64_t bytes_read = 0; ///< of those, out of the sender's memory by the network itself
     std::uint64_t messages_sent = 0;
     std::uint64_t messages_landed = 0;
     std::uint64_t refused = 0; ///< messages for which there was no place

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <godwit/protocols/messages/memory_extent.hpp>
 #include <godwit/protocols/messages/memory_region.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,14 @@ public:
   /// Page-locked host memory, 64-byte aligned, given back with the last copy of the pointer; it holds what it needs of
   /// the copier. Null where there is none left.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) = 0;
+
+  /// What was allocated around an address of a device of this process, as long as it is there; so that a network's
+  /// adapter can be told of it once, where it reaches such memory by itself. Nothing where that is not known: blocks
+  /// then go by the copies below.
+  [[nodiscard]] virtual std::optional<memory_extent> extent(const std::byte* address) const {
+    (void)address;
+    return std::nullopt;
+  }
 
   /// Device regions, one behind the other, into `into`: pinned, of as many bytes as they have together.
   virtual void gather(std::vector<memory_region> from, memory_region into, copy_urgency urgency, completion done) = 0;

@@ -27,6 +27,13 @@ struct link_end {
   std::uint32_t left_out = 0; ///< ends before this one that were not told
 };
 
+/// Whose memory UCX itself reads out of the sender, as an adapter can that does RDMA, instead of its being sent.
+enum class remote_reading : std::uint8_t {
+  devices, ///< devices', as far as the UCX at hand knows them (GPUDirect RDMA, CUDA IPC): `transports` have to name that
+  always,  ///< that, and the host's where it is shared_memory
+  never
+};
+
 /// See settings::port.
 inline constexpr std::uint16_t ports_of_fabric = 10;
 
@@ -53,6 +60,8 @@ struct settings {
   /// belong; UCX carries what is said about them. Otherwise, and where the other side does not want it or `transports`
   /// is more than "tcp", they are messages of UCX.
   bool streams = true;
+  /// Both sides have to want it, each for what it sends. What UCX does not reach goes the other ways.
+  remote_reading reads = remote_reading::devices;
   /// Bytes that are read out of a sender at once, and that travel together over a stream. Other work waits for so long.
   std::size_t bytes_per_pull = std::size_t{512} << 10;
   /// Bytes of a message that carries blocks. Above what one segment of the transport takes, UCX copies once more.
@@ -90,8 +99,7 @@ struct settings {
 [[nodiscard]] bool leaves_host_by_tcp_only(std::string_view transports) noexcept;
 /// "UCX 1.13.1"
 [[nodiscard]] std::string library_version();
-/// The memory that UCX itself would send and receive over these transports: "host", "host, cuda". Device memory takes
-/// the way through page-locked pieces in either case.
+/// The memory that UCX itself would send and receive over these transports: "host", "host, cuda".
 [[nodiscard]] std::string memory_types(const std::string& transports);
 
 } // namespace godwit::transport::ucx

@@ -1,0 +1,69 @@
+#include "ucx/exposed_memory.hpp"
+
+#include "ucx/wire.hpp"
+
+namespace godwit::transport::ucx {
+
+namespace {
+/// Pieces of memory that are told of at a time; blocks of others take other ways.
+constexpr std::size_t known_max = 64;
+} // namespace
+
+std::shared_ptr<const exposed> exposed::make(ucp_context_h context, const protocols::memory_extent& whole) {
+  const std::shared_ptr<exposed> made(new exposed);
+  made->context_ = context;
+  made->whole_ = whole;
+  ucp_mem_map_params_t wanted{};
+  wanted.field_mask =
+      UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_PROT;
+  wanted.address = whole.address;
+  wanted.length = whole.bytes;
+  // Nobody needs to write it from outside.
+  wanted.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_READ;
+  if (ucp_mem_map(context, &wanted, &made->handle_) != UCS_OK) return nullptr;
+  ucp_mem_attr_t attributes{};
+  attributes.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE;
+  if (ucp_mem_query(made->handle_, &attributes) != UCS_OK) return nullptr;
+  made->type_ = attributes.mem_type;
+  void* packed = nullptr;
+  std::size_t bytes = 0;
+  if (ucp_rkey_pack(context, made->handle_, &packed, &bytes) != UCS_OK) return nullptr;
+  made->key_.assign(static_cast<const char*>(packed), bytes);
+  ucp_rkey_buffer_release(packed);
+  return bytes <= wire::key_bytes_max ? made : nullptr;
+}
+
+exposed::~exposed() {
+  if (handle_ != nullptr) (void)ucp_mem_unmap(context_, handle_);
+}
+
+bool exposed::holds(const protocols::memory_region& region) const noexcept {
+  return region.address >= whole_.address && region.address + region.bytes <= whole_.address + whole_.bytes;
+}
+
+std::shared_ptr<const exposed> exposed_memory::find(const protocols::memory_region& region) {
+  const auto whole = find_(region);
+  if (!whole || whole->id == 0) return nullptr;
+  const bool device = region.kind == protocols::memory_kind::device;
+  auto& known = device ? device_ : host_;
+  auto found = known.find(whole->id);
+  if (found == known.end()) {
+    if (known.size() >= known_max) forget_gone();
+    if (known.size() >= known_max) return nullptr;
+    auto memory = exposed::make(context_, *whole);
+    if (memory && device && !trusting_ && memory->type() == UCS_MEMORY_TYPE_HOST) memory.reset();
+    found = known.emplace(whole->id, entry{{whole->address, 0, region.kind}, std::move(memory)}).first;
+  }
+  const auto& memory = found->second.memory;
+  return memory && memory->holds(region) ? memory : nullptr;
+}
+
+void exposed_memory::forget_gone() {
+  for (auto* known : {&host_, &device_})
+    std::erase_if(*known, [this](const auto& one) {
+      const auto now = find_(one.second.first);
+      return !now || now->id != one.first;
+    });
+}
+
+} // namespace godwit::transport::ucx

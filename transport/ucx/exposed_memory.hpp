@@ -1,0 +1,68 @@
+#pragma once
+
+#include <godwit/protocols/messages/memory_extent.hpp>
+#include <godwit/protocols/messages/memory_region.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <ucp/api/ucp.h>
+
+namespace godwit::transport::ucx {
+
+/// Memory that UCX was told of, as a whole, and may read for others until the last holder of this lets go of it: on the
+/// fabric's thread, or when that has ended.
+class exposed {
+public:
+  /// Null where UCX does not take it.
+  [[nodiscard]] static std::shared_ptr<const exposed> make(ucp_context_h context, const protocols::memory_extent& whole);
+  exposed(const exposed&) = delete;
+  exposed& operator=(const exposed&) = delete;
+  ~exposed();
+
+  [[nodiscard]] bool holds(const protocols::memory_region& region) const noexcept;
+  [[nodiscard]] const std::string& key() const noexcept { return key_; } ///< for others
+  [[nodiscard]] ucs_memory_type_t type() const noexcept { return type_; }
+
+private:
+  exposed() = default;
+  ucp_context_h context_ = nullptr;
+  ucp_mem_h handle_ = nullptr;
+  protocols::memory_extent whole_;
+  std::string key_;
+  ucs_memory_type_t type_ = UCS_MEMORY_TYPE_HOST;
+};
+
+/// What of this process's memory UCX was told of, so that it is told once. On the fabric's thread.
+///
+/// A device's memory counts only where UCX itself says that it is not the host's: one that does not know devices takes
+/// any address, and reads it as if it were.
+class exposed_memory {
+public:
+  using finder = std::function<std::optional<protocols::memory_extent>(const protocols::memory_region&)>;
+  /// `trusting`: a device's memory that UCX takes for the host's is such. For tests, whose devices have that.
+  exposed_memory(ucp_context_h context, finder find, bool trusting)
+      : context_(context), find_(std::move(find)), trusting_(trusting) {}
+
+  /// Null: UCX does not reach it, or nobody knows where it begins and ends.
+  [[nodiscard]] std::shared_ptr<const exposed> find(const protocols::memory_region& region);
+  /// Lets go of what its owner has given back.
+  void forget_gone();
+  [[nodiscard]] std::size_t count() const noexcept { return host_.size() + device_.size(); }
+
+private:
+  struct entry {
+    protocols::memory_region first; ///< a region in it, of no bytes: to ask whether it is there still
+    std::shared_ptr<const exposed> memory; ///< null: UCX does not take it
+  };
+  ucp_context_h context_;
+  finder find_;
+  bool trusting_;
+  std::map<std::uint64_t, entry> host_, device_; ///< by the id
+};
+
+} // namespace godwit::transport::ucx
