@@ -49,6 +49,7 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
   options.advertise = settings.fabric.advertise;
   options.transports = settings.fabric.transports;
   options.cross_memory = settings.fabric.cross_memory;
+  options.reads = settings.fabric.remote_reads;
   options.shared_memory = gpu::find_shared_memory;
   options.checksum = settings.fabric.checksum;
   options.busy_poll = settings.fabric.busy_poll;
@@ -64,8 +65,11 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
   };
   try {
     if (options.device.copier)
-      log.component("fabric").info("KV of {} goes through page-locked memory; UCX itself would take: {}",
-                                   options.device.copier->name(), transport::ucx::memory_types(options.transports));
+      log.component("fabric").info("KV of {} {}; UCX knows memory of: {}", options.device.copier->name(),
+                                   transport::ucx::reads_devices(options)
+                                       ? "is read by UCX itself where the other side can have it read"
+                                       : "goes through page-locked memory",
+                                   transport::ucx::memory_types(options.transports));
     auto made = transport::ucx::make_fabric(std::move(options));
     log.component("fabric").debug("{} at {}", transport::ucx::library_version(), made->address());
     return made;

@@ -314,6 +314,14 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
              "Between processes of one machine blocks are copied straight out of the sender's memory, which is mapped, "
              "or read where it cannot be, as far as the kernel lets us (same user, ptrace allowed). Otherwise they "
              "travel as messages."});
+  r.add("fabric.remote_reads", s.fabric.remote_reads,
+        {{"auto", transport::ucx::remote_reading::devices},
+         {"always", transport::ucx::remote_reading::always},
+         {"never", transport::ucx::remote_reading::never}},
+        {.doc = "Whose blocks UCX reads out of the sender's memory by itself, where fabric.transports names what can on "
+                "both sides (rc or dc for InfiniBand and RoCE; cuda_ipc from UCX 1.16 on). auto: a GPU's, if UCX was "
+                "built for it. always: those of CPUs as well. never: blocks are sent, a GPU's by way of page-locked "
+                "memory."});
   r.add("fabric.checksum", s.fabric.checksum,
         {.doc = "Verify a checksum of what lands. Finds broken memory and networks; costs a pass over the blocks at "
                 "each side."});

@@ -6,6 +6,7 @@
 #include <godwit/protocols/policy/selection.hpp>
 #include <godwit/runtime/config/registry.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
+#include <godwit/transport/ucx/fabric.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -148,6 +149,7 @@ struct serve_settings {
     std::string advertise;
     std::string transports = "tcp";
     bool cross_memory = true;
+    transport::ucx::remote_reading remote_reads = transport::ucx::remote_reading::devices;
     bool checksum = false;
     bool busy_poll = false;
   } fabric;

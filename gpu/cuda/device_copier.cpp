@@ -1,11 +1,13 @@
 #include "cuda/device_copier.hpp"
 
 #include "cuda/kernels.hpp"
+#include "cuda/kv_extents.hpp"
 
 #include <algorithm>
 #include <array>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace godwit::gpu::cuda {
@@ -68,6 +70,10 @@ public:
   [[nodiscard]] std::string name() const override {
     const auto& device = driver_->properties();
     return "cuda " + std::to_string(device.index) + " (" + device.name + ")";
+  }
+
+  [[nodiscard]] std::optional<protocols::memory_extent> extent(const std::byte* address) const override {
+    return kv_extent::around(address);
   }
 
   [[nodiscard]] std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {

@@ -3,6 +3,7 @@
 #include "cuda/device_model.hpp"
 #include "cuda/driver.hpp"
 #include "cuda/kernels.hpp"
+#include "cuda/kv_extents.hpp"
 
 #include <godwit/gpu/cuda/cuda_backend.hpp>
 
@@ -38,6 +39,7 @@ private:
   std::uint32_t layers_, kv_heads_, head_size_, blocks_ = 0;
   std::uint64_t block_stride_;
   allocation memory_;
+  kv_extent extent_; ///< goes before its memory
 };
 
 } // namespace godwit::gpu::cuda

@@ -3,6 +3,7 @@
 #include "actors/support/cpu_model.hpp"
 #include "actors/support/device_pool.hpp"
 #include "actors/support/two_hosts.hpp"
+#include "ucx/core.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
@@ -20,7 +21,8 @@ namespace {
 
 /// A device of its own for each host.
 struct device_host {
-  std::shared_ptr<testing::fake_device> device = std::make_shared<testing::fake_device>();
+  explicit device_host(bool reachable = false) : device(std::make_shared<testing::fake_device>(reachable)) {}
+  std::shared_ptr<testing::fake_device> device;
   std::shared_ptr<testing::fake_copier> copier =
       std::make_shared<testing::fake_copier>(device, 1, std::chrono::microseconds(100));
 
@@ -39,7 +41,10 @@ struct device_host {
       settings.cross_memory = where == place::cross_memory || where == place::two_processes;
       settings.streams = where == place::streams;
       settings.device = memory;
-      out.llumlet.migration.fabric = transport::ucx::make_fabric(settings);
+      if (where == place::remote_reads) settings.reads = transport::ucx::remote_reading::always;
+      const auto broken = std::make_shared<transport::ucx::faults>();
+      broken->reads_by_messages = broken->devices_are_hosts = where == place::remote_reads;
+      out.llumlet.migration.fabric = std::make_shared<transport::ucx::core>(settings, broken);
     }
     auto& planner = out.llumlet.planner;
     planner.context_length = 512;
@@ -86,13 +91,17 @@ class DeviceMigration : public ::testing::TestWithParam<place> {};
 
 TEST_P(DeviceMigration, RequestsThatMoveAllTheTimeGiveTheSameTokens) {
   if (!embedded_cpu_model().packed) GTEST_SKIP() << "built without the embedded model";
-  const device_host first, second;
+  const bool read = GetParam() == place::remote_reads;
+  const device_host first(read), second(read);
   bool made = false;
   expect_moves_change_nothing(
       GetParam(), [&](place where) { return (std::exchange(made, true) ? second : first).make(where); }, requests(), 4);
   if (GetParam() == place::one_fabric) {
     EXPECT_GT(first.copier->copied, 0U);
     EXPECT_EQ(first.copier->gathered, 0U) << "no way by the host";
+  } else if (read) {
+    EXPECT_EQ(first.copier->gathered, 0U) << "no way by page-locked memory";
+    EXPECT_EQ(first.copier->scattered, 0U);
   } else {
     EXPECT_GT(first.copier->gathered, 0U);
     EXPECT_GT(first.copier->scattered, 0U);
@@ -101,7 +110,7 @@ TEST_P(DeviceMigration, RequestsThatMoveAllTheTimeGiveTheSameTokens) {
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceMigration,
                          ::testing::Values(place::one_fabric, place::cross_memory, place::streams, place::messages,
-                                           place::two_processes),
+                                           place::two_processes, place::remote_reads),
                          [](const auto& each) { return to_string(each.param); });
 
 } // namespace godwit::test

@@ -65,7 +65,8 @@ public:
 
   /// Addresses of the device for memory that is there already: what its owner computes with is what is copied.
   [[nodiscard]] std::shared_ptr<std::byte> adopt(std::byte* view, std::size_t bytes) {
-    auto* const trap = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    auto* const trap =
+        reachable_ ? view : ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (trap == MAP_FAILED) broken("no address space");
     const std::lock_guard lock{mutex_};
     auto* const address = static_cast<std::byte*>(trap);
@@ -75,7 +76,7 @@ public:
                 const std::lock_guard guard{self->mutex_};
                 self->pieces_.erase(back);
               }
-              ::munmap(back, bytes);
+              if (!self->reachable_) ::munmap(back, bytes);
             }};
   }
 

@@ -140,6 +140,11 @@ reach reads_by(std::string_view transports) noexcept {
   return out;
 }
 
+bool reads_devices(const settings& options) {
+  return options.reads != remote_reading::never && reads_by(options.transports) != reach::nobody &&
+         memory_types(options.transports) != "host";
+}
+
 std::string library_version() { return std::string("UCX ") + ucp_get_version_string(); }
 
 /// A message on its way out; lives until UCX does not read it any more.
@@ -190,9 +195,9 @@ worker::worker(const settings& options, events& to, bool reads_by_messages) : op
       set("PORT_RANGE", std::to_string(options_.port + 2) + "-" + std::to_string(options_.port + ports_of_fabric - 1));
       set("REUSEADDR", "y"); // of its listener: a process that was just killed held the port
     }
-    reads_ = reads_by_messages ? reach::network : reads_by(options_.transports);
-    if (options_.reads == remote_reading::never ||
-        (options_.reads == remote_reading::devices && memory_types(options_.transports) == "host"))
+    if (options_.reads != remote_reading::never)
+      reads_ = reads_by_messages ? reach::network : reads_by(options_.transports);
+    if (options_.reads == remote_reading::devices && !reads_by_messages && !reads_devices(options_))
       reads_ = reach::nobody;
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;

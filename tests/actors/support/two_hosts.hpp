@@ -37,10 +37,11 @@ enum class place {
   cross_memory,
   streams,
   messages,
-  two_processes
+  two_processes,
+  remote_reads ///< UCX reads what is to be sent
 };
 [[nodiscard]] inline const char* to_string(place where) {
-  const char* const names[] = {"one_fabric", "cross_memory", "streams", "messages", "two_processes"};
+  const char* const names[] = {"one_fabric", "cross_memory", "streams", "messages", "two_processes", "remote_reads"};
   return names[static_cast<int>(where)];
 }
 

@@ -1,5 +1,6 @@
 #include "cuda/device_copier.hpp"
 #include "cuda/emulated/emulated_driver.hpp"
+#include "cuda/kv_extents.hpp"
 
 #include <godwit/gpu/event.hpp>
 
@@ -69,6 +70,24 @@ TEST_F(DeviceCopier, ScattersAndGathersPiecesInTheirOrder) {
     EXPECT_TRUE(std::equal(sent.begin() + 6 * piece, sent.begin() + 7 * piece, bytes + 2 * piece));
     std::ranges::copy(sent, bytes);
   }
+}
+
+// For adapters of a network, which are told of a KV cache as a whole.
+TEST_F(DeviceCopier, KnowsWhereAKvCacheBeginsAndEndsAsLongAsItIsThere) {
+  EXPECT_FALSE(copier_->extent(pool_.data())) << "not one";
+  auto extent = std::make_optional<kv_extent>(pool_.data() + piece, 4 * piece);
+  const auto found = copier_->extent(pool_.data() + 3 * piece);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->address, pool_.data() + piece);
+  EXPECT_EQ(found->bytes, 4 * piece);
+  EXPECT_FALSE(copier_->extent(pool_.data() + 5 * piece));
+  EXPECT_FALSE(copier_->extent(pool_.data()));
+  extent = kv_extent(pool_.data() + piece, 4 * piece); // where the one before was
+  const auto again = copier_->extent(pool_.data() + piece);
+  ASSERT_TRUE(again);
+  EXPECT_NE(again->id, found->id);
+  extent.reset();
+  EXPECT_FALSE(copier_->extent(pool_.data() + piece));
 }
 
 // Memory of other devices is not for its kernels.

@@ -101,6 +101,7 @@ public:
       greeting = *hello;
       ucx::wire::welcome answer;
       answer.pull = pull ? 1 : 0;
+      answer.reads = reads ? 1 : 0;
       answer.stream_port = stream_port;
       say(answer);
     } else if (std::holds_alternative<ucx::wire::ping>(*m) && lives) {
@@ -119,6 +120,7 @@ public:
     });
   }
   bool pull = true;              ///< says that it reads the sender's memory
+  bool reads = false;            ///< or has UCX read it
   bool lives = false;            ///< gives signs of life
   std::uint16_t stream_port = 0; ///< where it says that it takes streams
   std::optional<ucx::wire::hello> greeting;

@@ -101,5 +101,7 @@ struct settings {
 [[nodiscard]] std::string library_version();
 /// The memory that UCX itself would send and receive over these transports: "host", "host, cuda".
 [[nodiscard]] std::string memory_types(const std::string& transports);
+/// Whether a fabric with these settings has UCX read devices' memory, as far as this side goes (`settings::reads`).
+[[nodiscard]] bool reads_devices(const settings& options);
 
 } // namespace godwit::transport::ucx
