@@ -192,6 +192,18 @@ TEST_P(Fabric, BytesArriveExactlyAndNowhereElse) {
   EXPECT_EQ(b_->figures().bytes_read != 0, GetParam().read);
 }
 
+TEST_P(Fabric, TheLongestTimeoutIsLong) {
+  auto from = source(3, 1000), to = target(3, 1000);
+  from.scribble(1);
+  post(*b_, {1, 1}, to.regions());
+  EXPECT_EQ(send(*a_, b_->address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, std::chrono::nanoseconds::max(),
+                 from.owner())
+                ->next(),
+            "");
+  EXPECT_TRUE(withdraw(*b_, {1, 1}));
+  EXPECT_TRUE(same(from, to));
+}
+
 TEST_P(Fabric, PartsMayComeInAnyOrder) {
   auto from = source(40, 20'000);
   auto to = target(40, 20'000);

@@ -236,6 +236,31 @@ TEST(FabricPeers, MemoryThatIsNotThereIsAnErrorOfThatPosting) {
   l.worker.stop();
 }
 
+// The first one may have been read, and waits for its sender's word by its number.
+TEST(FabricPeers, ASecondOfferOfTheSameNumberEndsThatPosting) {
+  const auto b = make(true, false, std::make_shared<ucx::faults>());
+  block_memory to(2, 1000, 9);
+  const auto keep = std::make_shared<int>(0);
+  const auto landed = post(*b, {1, 1}, to.regions(), keep);
+  liar l(b->address());
+  l.greet();
+  const std::vector<std::byte> bytes(1000, std::byte{7});
+  const wire::remote_span span{reinterpret_cast<std::uint64_t>(bytes.data()), bytes.size()};
+  for (std::uint32_t region = 0; region < 2; ++region) {
+    wire::blocks offer;
+    offer.offered = true;
+    offer.number = 5;
+    offer.key = {1, 1};
+    offer.what = {region, 0, 1000, {{1000, 1}}};
+    l.say(wire::encode(offer), {reinterpret_cast<const char*>(&span), sizeof span});
+  }
+  EXPECT_TRUE(l.until([&] { return landed->count() != 0; }));
+  EXPECT_THAT(landed->next().value_or(landing{}).error, HasSubstr("a second offer"));
+  EXPECT_TRUE(withdraw(*b, {1, 1}));
+  EXPECT_EQ(keep.use_count(), 1);
+  l.worker.stop();
+}
+
 TEST(FabricWire, EveryMessageComesBackAndNoDamageIsMistaken) {
   wire::blocks blocks;
   blocks.number = 3;
@@ -248,8 +273,10 @@ TEST(FabricWire, EveryMessageComesBackAndNoDamageIsMistaken) {
   auto offer = blocks;
   offer.offered = true;
   offer.within = {1, 2, 3, 4};
+  auto keyed = blocks;
+  keyed.offered = keyed.keyed = true;
   const wire::message messages[] = {hello, wire::welcome{1}, wire::rejection{"no"}, blocks,
-                                    offer, receipts,         wire::refusal{1, "x"}, wire::ping{true}};
+                                    offer, keyed, receipts,  wire::refusal{1, "x", true}, wire::ping{true}};
   std::mt19937 random(3);
   for (const auto& m : messages) {
     const auto text = wire::encode(m);
