@@ -293,5 +293,21 @@ TEST(FabricWire, EveryMessageComesBackAndNoDamageIsMistaken) {
   }
 }
 
+TEST(FabricWire, AListWithKeysComesBackAndNoDamageIsMistaken) {
+  const auto text = wire::pack_keyed({{"one", "", "three"}, {{1, 2, 0}, {3, 4, 2}, {5, 0, 1}}});
+  const auto back = wire::unpack_keyed(text);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(wire::pack_keyed(*back), text);
+  for (std::size_t cut = 0; cut < text.size(); ++cut) EXPECT_FALSE(wire::unpack_keyed(text.substr(0, cut))) << cut;
+  EXPECT_FALSE(wire::unpack_keyed(text + "x"));
+  std::mt19937 random(3);
+  for (int i = 0; i < 20'000; ++i) {
+    auto damaged = text;
+    for (auto n = 1 + random() % 3; n != 0; --n) damaged[random() % damaged.size()] = static_cast<char>(random());
+    if (const auto list = wire::unpack_keyed(damaged))
+      for (const auto& span : list->spans) EXPECT_LT(span.key, list->keys.size());
+  }
+}
+
 } // namespace
 } // namespace godwit::transport::testing
