@@ -76,6 +76,8 @@ public:
     return kv_extent::around(address);
   }
 
+  void enter() override { driver_->enter(); }
+
   [[nodiscard]] std::shared_ptr<std::byte> allocate_pinned(std::size_t bytes) override {
     try {
       auto memory = std::make_shared<held_memory>(

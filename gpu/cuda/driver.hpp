@@ -36,6 +36,7 @@ struct device_properties {
   std::uint64_t memory_bytes = 0;
   std::uint64_t l2_bytes = 0;
   std::uint32_t shared_bytes_max = 0; ///< of one block, when asked for
+  bool remote_writes_ordered = false; ///< what an adapter has written is seen by kernels that begin afterwards
 };
 
 /// A point in a stream's work. Belongs to one device; may be recorded again and again. Its last recording counts.
@@ -136,6 +137,8 @@ struct memory_state {
 class driver {
 public:
   virtual ~driver() = default;
+  /// Makes the device the calling thread's, for libraries that ask for that.
+  virtual void enter() {}
   [[nodiscard]] virtual const device_properties& properties() const noexcept = 0;
   [[nodiscard]] virtual memory_state memory() = 0;
   /// Device memory, 256-byte aligned, not zeroed. Throws out_of_memory, with `purpose` in the line, before the driver

@@ -22,10 +22,10 @@ registry& known() {
 
 } // namespace
 
-kv_extent::kv_extent(std::byte* address, std::size_t bytes) : address_(address) {
+kv_extent::kv_extent(std::byte* address, std::size_t bytes, bool takes_writes) : address_(address) {
   auto& to = known();
   const std::lock_guard lock(to.mutex);
-  to.all[address] = {id_ = ++to.last_id, address, bytes};
+  to.all[address] = {id_ = ++to.last_id, address, bytes, takes_writes};
 }
 
 kv_extent::kv_extent(kv_extent&& other) noexcept

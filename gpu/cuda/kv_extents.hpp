@@ -13,7 +13,8 @@ namespace godwit::gpu::cuda {
 class kv_extent {
 public:
   kv_extent() noexcept = default;
-  kv_extent(std::byte* address, std::size_t bytes);
+  /// `takes_writes`: see protocols::memory_extent.
+  kv_extent(std::byte* address, std::size_t bytes, bool takes_writes);
   kv_extent(kv_extent&& other) noexcept;
   kv_extent& operator=(kv_extent&& other) noexcept;
   ~kv_extent();

@@ -45,8 +45,9 @@ std::uint32_t kv_pool::wanted(const cuda_executor_settings& settings) const {
 
 void kv_pool::take(std::uint32_t blocks) {
   auto& from = *model_.driver;
+  extent_ = {};
   memory_ = from.allocate(block_bytes() * blocks, "a KV cache of " + std::to_string(blocks) + " blocks");
-  extent_ = kv_extent(memory_.data(), memory_.bytes());
+  extent_ = kv_extent(memory_.data(), memory_.bytes(), from.properties().remote_writes_ordered);
   blocks_ = blocks;
   const auto stream = from.make_stream(stream_priority::high);
   stream->fill(memory_.data(), 0, memory_.bytes());

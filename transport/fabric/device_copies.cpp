@@ -107,6 +107,17 @@ device_copies::device_copies(device_memory options, std::function<void()> wake)
   arriving_ = ring();
 }
 
+pinned_ring* device_copies::reading() {
+  if (!reading_ && !reading_failed_ && present())
+    try {
+      reading_ = std::make_unique<pinned_ring>(*options_.copier, options_.pieces, options_.urgent_pieces,
+                                               options_.bytes_per_piece);
+    } catch (const std::runtime_error&) {
+      reading_failed_ = true;
+    }
+  return reading_.get();
+}
+
 // A device that does not end its copies would hold up whoever destroys its copier, frees page-locked memory or lets go
 // of what the copies hold. None of that may happen on the copier's own threads, nor wait on the fabric's.
 device_copies::~device_copies() {
@@ -119,9 +130,10 @@ device_copies::~device_copies() {
     std::shared_ptr<post_box> box;
     std::uint64_t open = 0;
     std::shared_ptr<protocols::memory_copier> copier;
-    std::unique_ptr<pinned_ring> sending, arriving; // they go before the copier
+    std::unique_ptr<pinned_ring> sending, arriving, reading; // they go before the copier
   };
-  auto* const left = new rest{box_, open_, std::move(options_.copier), std::move(sending_), std::move(arriving_)};
+  auto* const left = new rest{box_, open_, std::move(options_.copier), std::move(sending_), std::move(arriving_),
+                              std::move(reading_)};
   try {
     std::thread([left] {
       const std::unique_ptr<rest> mine(left);

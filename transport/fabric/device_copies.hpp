@@ -49,10 +49,16 @@ public:
   [[nodiscard]] std::optional<protocols::memory_extent> extent(const std::byte* address) const {
     return present() ? options_.copier->extent(address) : std::nullopt;
   }
+  void enter() const {
+    if (present()) options_.copier->enter();
+  }
   [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return options_.patience; }
   /// Two rings: what is sent waits for the network, what arrives for the device alone. Only where present.
   [[nodiscard]] pinned_ring& sending() { return *sending_; }
   [[nodiscard]] pinned_ring& arriving() { return *arriving_; }
+  /// A third one, for what the network reads by itself, and waits for as what is sent does. Made when it is first asked
+  /// for; null where there is no memory for it.
+  [[nodiscard]] pinned_ring* reading();
 
   /// The memory's bytes to the beginning of the piece. `then` runs by `run`, and so does that of the others.
   void gather(regions from, const pinned_piece& into, bool urgent, owners keep, ended then);
@@ -76,7 +82,8 @@ private:
   [[nodiscard]] protocols::memory_copier::completion begin(owners held, ended then);
 
   device_memory options_;
-  std::unique_ptr<pinned_ring> sending_, arriving_;
+  std::unique_ptr<pinned_ring> sending_, arriving_, reading_;
+  bool reading_failed_ = false;
   std::shared_ptr<post_box> box_;
   std::uint64_t open_ = 0;                            ///< begun, and their end not told
   std::uint64_t direct_bulk_ = 0, direct_urgent_ = 0; ///< open ones from a device to a device

@@ -36,7 +36,8 @@ struct context {
   std::string address;
   postings table;
   device_copies* copies = nullptr;
-  /// Writes that end with a copy of device memory which is under way, and whether they were withdrawn since.
+  /// Writes that end with a copy of device memory which is under way, or with what UCX reads, and whether they were
+  /// withdrawn since.
   std::map<std::uint64_t, bool> copying;
   worker* messages = nullptr;
   exposed_memory* exposed = nullptr; ///< nullptr: UCX reads nothing, here or there

@@ -29,10 +29,11 @@ core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(opt
   // Nobody else holds the copier: only who sees to its copies knows when it can go.
   copies_ = std::make_unique<device_copies>(std::exchange(shared_.options.device, {}), [this] { submit([] {}); });
   shared_.copies = copies_.get();
+  if (shared_.options.reads != remote_reading::never && may_read(shared_.options.transports)) copies_->enter();
   worker_ = std::make_unique<worker>(shared_.options, static_cast<worker::events&>(*this),
                                      shared_.broken->reads_by_messages);
   shared_.messages = worker_.get();
-  if (worker_->reads() != reach::nobody) expose_memory();
+  if (worker_->reads()) expose_memory();
   shared_.address = to_string(
       ucx::address{options.advertise.empty() ? options.listen : options.advertise, worker_->port(), shared_.identity});
   shared_.io = &io_;
@@ -40,6 +41,7 @@ core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(opt
   if (options.streams && options.transports == "tcp") listen_for_streams();
   events_.assign(worker_->event_fd());
   thread_ = std::thread([this] {
+    if (exposed_) copies_->enter();
     const auto work = asio::make_work_guard(io_);
     schedule();
     io_.run();
@@ -51,13 +53,13 @@ void core::expose_memory() {
   shared_.exposes_host = shared_.options.reads == remote_reading::always;
   exposed_ = std::make_unique<exposed_memory>(
       worker_->context(),
-      [this, devices = trusting || worker_->knows_devices()](
+      [this, devices = trusting || worker_->reads_devices()](
           const protocols::memory_region& region) -> std::optional<protocols::memory_extent> {
         if (region.kind == protocols::memory_kind::device) return devices ? copies_->extent(region.address) : std::nullopt;
         const auto& shared = shared_.options.shared_memory;
         const auto found = shared_.exposes_host && shared ? shared(region.address) : std::nullopt;
         if (!found) return std::nullopt;
-        return protocols::memory_extent{found->id, found->address, found->bytes};
+        return protocols::memory_extent{found->id, found->address, found->bytes, true};
       },
       trusting);
   shared_.exposed = exposed_.get();
@@ -83,7 +85,6 @@ void core::listen_for_streams() {
 core::~core() {
   asio::post(io_, [this] { stop(); });
   thread_.join();
-  events_.release(); // UCX closes it
 }
 
 void core::stop() {
@@ -91,6 +92,11 @@ void core::stop() {
   sender_.stop();
   worker_->stop();
   copies_->finish();
+  sender_.forget();
+  exposed_.reset();
+  shared_.exposed = nullptr;
+  events_.release(); // UCX closes it
+  worker_->destroy(); // what has not ended by now writes no more either
   shared_.call_all(shared_.table.close_all());
   run_calls();
   io_.stop();
@@ -118,7 +124,7 @@ void core::withdraw(transfer_key key, std::function<void()> done) {
   auto calls = shared_.table.close(key, std::move(done), &writes);
   submit([this, calls = std::move(calls), writes = std::move(writes)]() mutable {
     // Writes are made by this thread, so none is under way: these only wait for their senders' word. But a copy to a
-    // device ends by itself.
+    // device ends by itself, and so does what UCX reads.
     for (const auto write : writes)
       if (!receiver_.withdrawn(write)) shared_.call_all(shared_.table.failed(write, "withdrawn"));
     shared_.call_all(std::move(calls));
@@ -219,7 +225,7 @@ void core::turn() {
   shared_.connections = worker_->connections();
   const bool worked = happened || copied || pulls || copies;
   if (worked) polls_.worked(began, std::chrono::steady_clock::now());
-  if (worker_->connections() != 0 || sender_.busy()) set_timer();
+  if (worker_->connections() != 0 || sender_.busy() || receiver_.reading() || lets_go()) set_timer();
   const auto& options = shared_.options;
   const bool polling = options.busy_poll || polls_.open(now) || receiver_.midway(now - options.poll_midway);
   if (!worked && !polling) return sleep();
@@ -258,6 +264,7 @@ void core::set_timer() {
     }
     waits_ = false;
     if (exposed_) exposed_->forget_gone();
+    worker_->let_go(now);
     receiver_.tick(now);
     sender_.tick(now);
     schedule();

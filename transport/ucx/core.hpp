@@ -38,6 +38,8 @@ private:
 
   void listen_for_streams();
   void expose_memory();
+  /// Something is held that is to be let go of in time.
+  [[nodiscard]] bool lets_go() const { return worker_->holds() || (exposed_ && exposed_->count() != 0); }
   /// Runs `command` on the thread.
   void submit(std::function<void()> command);
   void turn();      ///< does what there is to do, then goes on or to sleep

@@ -2,6 +2,8 @@
 
 #include "ucx/wire.hpp"
 
+#include <utility>
+
 namespace godwit::transport::ucx {
 
 namespace {
@@ -9,9 +11,10 @@ namespace {
 constexpr std::size_t known_max = 64;
 } // namespace
 
-std::shared_ptr<const exposed> exposed::make(ucp_context_h context, const protocols::memory_extent& whole) {
+std::shared_ptr<const exposed> exposed::make(std::shared_ptr<ucp_context> context,
+                                             const protocols::memory_extent& whole) {
   const std::shared_ptr<exposed> made(new exposed);
-  made->context_ = context;
+  made->context_ = std::move(context);
   made->whole_ = whole;
   ucp_mem_map_params_t wanted{};
   wanted.field_mask =
@@ -20,21 +23,21 @@ std::shared_ptr<const exposed> exposed::make(ucp_context_h context, const protoc
   wanted.length = whole.bytes;
   // Nobody needs to write it from outside.
   wanted.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_READ;
-  if (ucp_mem_map(context, &wanted, &made->handle_) != UCS_OK) return nullptr;
+  if (ucp_mem_map(made->context_.get(), &wanted, &made->handle_) != UCS_OK) return nullptr;
   ucp_mem_attr_t attributes{};
   attributes.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE;
   if (ucp_mem_query(made->handle_, &attributes) != UCS_OK) return nullptr;
   made->type_ = attributes.mem_type;
   void* packed = nullptr;
   std::size_t bytes = 0;
-  if (ucp_rkey_pack(context, made->handle_, &packed, &bytes) != UCS_OK) return nullptr;
+  if (ucp_rkey_pack(made->context_.get(), made->handle_, &packed, &bytes) != UCS_OK) return nullptr;
   made->key_.assign(static_cast<const char*>(packed), bytes);
   ucp_rkey_buffer_release(packed);
   return bytes <= wire::key_bytes_max ? made : nullptr;
 }
 
 exposed::~exposed() {
-  if (handle_ != nullptr) (void)ucp_mem_unmap(context_, handle_);
+  if (handle_ != nullptr) (void)ucp_mem_unmap(context_.get(), handle_);
 }
 
 bool exposed::holds(const protocols::memory_region& region) const noexcept {

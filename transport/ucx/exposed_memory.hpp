@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <ucp/api/ucp.h>
 
@@ -19,7 +20,8 @@ namespace godwit::transport::ucx {
 class exposed {
 public:
   /// Null where UCX does not take it.
-  [[nodiscard]] static std::shared_ptr<const exposed> make(ucp_context_h context, const protocols::memory_extent& whole);
+  [[nodiscard]] static std::shared_ptr<const exposed> make(std::shared_ptr<ucp_context> context,
+                                                           const protocols::memory_extent& whole);
   exposed(const exposed&) = delete;
   exposed& operator=(const exposed&) = delete;
   ~exposed();
@@ -27,10 +29,12 @@ public:
   [[nodiscard]] bool holds(const protocols::memory_region& region) const noexcept;
   [[nodiscard]] const std::string& key() const noexcept { return key_; } ///< for others
   [[nodiscard]] ucs_memory_type_t type() const noexcept { return type_; }
+  /// What is written from outside is seen by whatever its device begins afterwards.
+  [[nodiscard]] bool takes_writes() const noexcept { return whole_.takes_writes; }
 
 private:
   exposed() = default;
-  ucp_context_h context_ = nullptr;
+  std::shared_ptr<ucp_context> context_;
   ucp_mem_h handle_ = nullptr;
   protocols::memory_extent whole_;
   std::string key_;
@@ -45,8 +49,8 @@ class exposed_memory {
 public:
   using finder = std::function<std::optional<protocols::memory_extent>(const protocols::memory_region&)>;
   /// `trusting`: a device's memory that UCX takes for the host's is such. For tests, whose devices have that.
-  exposed_memory(ucp_context_h context, finder find, bool trusting)
-      : context_(context), find_(std::move(find)), trusting_(trusting) {}
+  exposed_memory(std::shared_ptr<ucp_context> context, finder find, bool trusting)
+      : context_(std::move(context)), find_(std::move(find)), trusting_(trusting) {}
 
   /// Null: UCX does not reach it, or nobody knows where it begins and ends.
   [[nodiscard]] std::shared_ptr<const exposed> find(const protocols::memory_region& region);
@@ -59,7 +63,7 @@ private:
     protocols::memory_region first; ///< a region in it, of no bytes: to ask whether it is there still
     std::shared_ptr<const exposed> memory; ///< null: UCX does not take it
   };
-  ucp_context_h context_;
+  std::shared_ptr<ucp_context> context_;
   finder find_;
   bool trusting_;
   std::map<std::uint64_t, entry> host_, device_; ///< by the id

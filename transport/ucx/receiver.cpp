@@ -63,13 +63,10 @@ void receiver::greet(connection from, peer& who, const wire::hello& m) {
   if (m.to != shared_.identity) return reject(from, who, "the fabric at this address is another one");
   who.greeted = true;
   who.urgent = m.urgent;
-  const bool of_this_host = can_read(m.pid, m.probe, m.from);
-  if (shared_.options.cross_memory && of_this_host) who.memory.emplace(m.pid);
-  who.reads =
-      shared_.exposed != nullptr && (of_this_host || shared_.messages->reads() == reach::network);
+  if (shared_.options.cross_memory && can_read(m.pid, m.probe, m.from)) who.memory.emplace(m.pid);
   wire::welcome answer;
   answer.pull = who.memory ? 1 : 0;
-  answer.reads = who.reads ? 1 : 0;
+  answer.reads = shared_.exposed != nullptr ? 1 : 0;
   if (!who.memory && shared_.streams != nullptr) {
     answer.stream_port = shared_.streams->port();
     answer.stream_token = shared_.streams->expect(from);
@@ -223,6 +220,9 @@ bool receiver::withdrawn(std::uint64_t write) {
   for (auto* queue : {&urgent_, &bulk_})
     if (!queue->empty() && queue->front().place && queue->front().place->write == write)
       queue->front().place->keep.reset();
+  for (auto& [which, who] : peers_)
+    if (!who.keyed.empty() && who.keyed.front().place && who.keyed.front().place->write == write)
+      who.keyed.front().place->keep.reset();
   return false;
 }
 
@@ -312,7 +312,7 @@ void receiver::give_up(connection which, const std::string& reason, bool gone) {
 }
 
 std::string receiver::queue(connection from, peer& who, const wire::blocks& m, std::string_view payload) {
-  if (m.keyed ? !who.reads : !who.memory) return "an offer of memory that cannot be read";
+  if (m.keyed ? shared_.exposed == nullptr : !who.memory) return "an offer of memory that cannot be read";
   pull next{from, m, {}, {}, {}};
   std::string wrong;
   if (m.keyed) {
@@ -328,54 +328,59 @@ std::string receiver::queue(connection from, peer& who, const wire::blocks& m, s
     wrong = compare(next.spans, m.what.bytes);
   }
   if (!wrong.empty()) return wrong;
-  if (who.queued + who.unsettled.size() >= pulls_max) return "too many offers";
+  if (who.queued + who.keyed.size() + who.unsettled.size() >= pulls_max) return "too many offers";
+  if (m.keyed) {
+    who.keyed.push_back(std::move(next));
+    return {};
+  }
   ++who.queued;
   (who.urgent ? urgent_ : bulk_).push_back(std::move(next));
   return {};
 }
 
 bool receiver::place_pull(pull& next, bool copied) {
-  bool wanted = true;
-  if (!next.place) {
-    wanted = admit(next.from, next.what, next.place.emplace(), copied);
-  } else if (!shared_.table.writing(next.place->write)) {
-    refuse(next.from, next.what.number, "no posting " + to_string(next.what.key) + " any more");
-    wanted = false;
-  }
-  if (!wanted) --peers_.at(next.from).queued;
-  return wanted;
+  if (!next.place) return admit(next.from, next.what, next.place.emplace(), copied);
+  if (shared_.table.writing(next.place->write)) return true;
+  refuse(next.from, next.what.number, "no posting " + to_string(next.what.key) + " any more");
+  return false;
 }
 
-bool receiver::run_remote(pull& next) {
-  auto& who = peers_.at(next.from);
+// Each connection has as many reads as are free besides, at most: a sender that stands still keeps what it has.
+bool receiver::may_read_more(const peer& who) const {
+  const auto most = who.urgent ? reads_max : bulk_reads_max;
+  return reads_.size() < most && who.reading < most - reads_.size();
+}
+
+bool receiver::run_remote(peer& who, pull& next) {
   const auto& m = next.what;
-  if (reads_.size() >= (who.urgent ? reads_max : bulk_reads_max)) return false;
+  if (!may_read_more(who)) return false;
   if (!place_pull(next, true)) return true;
   auto& place = *next.place;
   const bool device = on_device(place.into);
-  // Only the host adds up. All of a posting lies in memory of one kind, if not in one piece of it.
+  // Only the host adds up. All of a posting is memory of one kind, if not in one piece.
   std::shared_ptr<const exposed> target;
-  bool direct = !device;
-  if (device && !m.summed) {
-    direct = true;
-    for (const auto& region : place.into) {
-      target = shared_.exposed->find(region);
-      direct = direct && target != nullptr;
-    }
+  bool direct = !device || !m.summed;
+  for (std::size_t i = 0; device && direct && i < place.into.size(); ++i) {
+    target = shared_.exposed->find(place.into[i]);
+    direct = target != nullptr && target->takes_writes();
   }
-  const auto staged = direct ? nullptr : shared_.copies->arriving().take(who.urgent);
-  if (!direct && !staged) return false;
-  --who.queued;
-  pulls_first_ = false;
+  auto* const ring = direct ? nullptr : shared_.copies->reading();
+  if (!direct && ring == nullptr) {
+    fail(next.from, m, place.write, "no page-locked memory for what is to be read");
+    return true;
+  }
+  const auto loan = static_cast<std::uint32_t>(who.loan.use_count()) - 1;
+  const auto piece = ring != nullptr && loan < ring->free_count(who.urgent) ? ring->take(who.urgent) : nullptr;
+  if (ring != nullptr && !piece) return false;
+  const pinned_piece staged = piece ? pinned_piece{piece.get(), [piece, loan = who.loan](std::byte*) {}} : pinned_piece{};
   shared_.copying.emplace(place.write, false);
   reads_.emplace(place.write, remote_read{next.from, who.urgent, std::chrono::steady_clock::now()});
+  ++who.reading;
   remote_reads::order order;
   order.from = std::move(next.keyed);
   order.into = place.into;
-  if (staged)
-    order.into = {{staged.get(), static_cast<std::size_t>(m.what.bytes), protocols::memory_kind::pinned}};
-  if (target) order.type = target->type();
-  order.keep = std::make_shared<std::pair<std::shared_ptr<void>, pinned_piece>>(place.keep, staged);
+  if (staged) order.into = {{staged.get(), static_cast<std::size_t>(m.what.bytes), protocols::memory_kind::pinned}};
+  if (target && direct) order.type = target->type();
   order.ended = [this, from = next.from, m, place, staged](const std::string& error) {
     read_ended(from, m, place, staged, error);
   };
@@ -383,11 +388,23 @@ bool receiver::run_remote(pull& next) {
   return true;
 }
 
+bool receiver::start_reads() {
+  bool any = false;
+  for (const bool urgent : {true, false})
+    for (auto& [which, who] : peers_)
+      while (who.urgent == urgent && !who.keyed.empty() && run_remote(who, who.keyed.front())) {
+        who.keyed.pop_front();
+        any = true;
+      }
+  return any;
+}
+
 void receiver::read_ended(connection from, const wire::blocks& m, const postings::admission& place,
                           const pinned_piece& staged, const std::string& error) {
   const bool urgent = reads_.at(place.write).urgent;
   reads_.erase(place.write);
-  if (error.empty()) shared_.bytes_read += m.what.bytes;
+  if (const auto found = peers_.find(from); found != peers_.end()) --found->second.reading;
+  if (error.empty() && !shared_.copying.at(place.write)) shared_.bytes_read += m.what.bytes;
   auto wrong = error.empty() ? std::string() : "reading the sender's memory: " + error;
   if (wrong.empty() && staged && !shared_.copying.at(place.write)) {
     shared_.copying.erase(place.write);
@@ -398,9 +415,11 @@ void receiver::read_ended(connection from, const wire::blocks& m, const postings
 }
 
 bool receiver::run(pull& next) {
-  if (next.what.keyed) return run_remote(next);
-  if (!place_pull(next, false)) return true;
   auto& who = peers_.at(next.from);
+  if (!place_pull(next, false)) {
+    --who.queued;
+    return true;
+  }
   const auto number = next.what.number;
   auto& place = *next.place;
   const bool device = on_device(place.into);
@@ -466,6 +485,8 @@ bool receiver::lost(connection which, const std::string& reason) {
     used = std::erase_if(*queue, [&](const pull& one) { return over(one.from, one.place ? &*one.place : nullptr); }) !=
                0 ||
            used;
+  used = used || !found->second.keyed.empty();
+  for (const auto& one : found->second.keyed) (void)over(one.from, one.place ? &*one.place : nullptr);
   // These end with the connection, which is being closed.
   used = std::ranges::any_of(reads_, [which](const auto& one) { return one.second.from == which; }) || used;
   if (shared_.streams != nullptr) shared_.streams->forget(which);
@@ -518,6 +539,7 @@ bool receiver::work() {
   const bool pulls_first = pulls_first_;
   if (!pulls_first) unpark();
   const bool pulls = run_pulls(until);
+  const bool started = start_reads();
   if (pulls_first) unpark();
   if (!streams_first_) reading = read_streams();
   // A receipt costs a system call here, one there, and the answer to it: they wait for company while more arrives,
@@ -529,7 +551,7 @@ bool receiver::work() {
     owed = owed || !who.landed.empty() || !who.pulled.empty();
     who.news = false;
   }
-  return pulls || owed || reading;
+  return pulls || started || owed || reading;
 }
 
 bool receiver::midway(time since) const {

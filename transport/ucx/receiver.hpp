@@ -42,7 +42,7 @@ public:
   void arrived(connection of, std::shared_ptr<stream_socket> stream);
   /// True: something was under way over it.
   bool lost(connection which, const std::string& reason);
-  /// Of a write whose posting is withdrawn. True: a copy to a device is under way, which will end it.
+  /// Of a write whose posting is withdrawn. True: a copy to a device, or what UCX reads, is under way and will end it.
   [[nodiscard]] bool withdrawn(std::uint64_t write);
   /// A pull, or some short ones, and the receipts that are due. True: there is more.
   bool work();
@@ -53,14 +53,24 @@ public:
   [[nodiscard]] bool reading() const { return !reads_.empty(); }                 ///< by UCX
 
 private:
+  struct pull {
+    connection from = 0;
+    wire::blocks what;
+    std::vector<wire::remote_span> spans;
+    wire::keyed_list keyed; ///< of an offer for UCX to read
+    std::optional<postings::admission> place; ///< admitted, and waits for memory
+  };
   struct peer {
     bool greeted = false;
     bool rejected = false;
     bool urgent = false;
     std::optional<cross_memory> memory; ///< nothing: it cannot be read
-    bool reads = false;                 ///< UCX reads its memory for us
     time heard;
     std::size_t queued = 0;                           ///< pulls
+    std::deque<pull> keyed;                           ///< for UCX to read, in their order
+    std::size_t reading = 0;                          ///< of these, being read
+    /// Held by each page-locked piece that is read into.
+    std::shared_ptr<void> loan = std::make_shared<char>();
     std::map<std::uint64_t, std::uint64_t> unsettled; ///< number -> write: read, and not confirmed
     std::vector<std::uint64_t> landed, pulled;        ///< receipts to send
     std::uint64_t unreported = 0;                     ///< bytes of those
@@ -70,13 +80,6 @@ private:
     std::shared_ptr<void> staged_keep; ///< of the memory where it belongs
     time staged_since;                 ///< it has the piece
     std::uint64_t parked = 0;          ///< bytes
-  };
-  struct pull {
-    connection from = 0;
-    wire::blocks what;
-    std::vector<wire::remote_span> spans;
-    wire::keyed_list keyed; ///< of an offer for UCX to read
-    std::optional<postings::admission> place; ///< admitted, and waits for memory
   };
   /// What UCX reads.
   struct remote_read {
@@ -112,8 +115,11 @@ private:
   [[nodiscard]] bool run(pull& next);
   /// False: it was refused. `copied`: it is written by others than this thread.
   [[nodiscard]] bool place_pull(pull& next, bool copied);
+  [[nodiscard]] bool may_read_more(const peer& who) const;
   /// By UCX. False: it waits, for memory or for others to end.
-  [[nodiscard]] bool run_remote(pull& next);
+  [[nodiscard]] bool run_remote(peer& who, pull& next);
+  /// Has UCX read what can be read now. True: some of it.
+  [[nodiscard]] bool start_reads();
   void read_ended(connection from, const wire::blocks& m, const postings::admission& place, const pinned_piece& staged,
                   const std::string& error);
   [[nodiscard]] bool run_first(std::deque<pull>& queue);

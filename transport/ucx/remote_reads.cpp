@@ -47,9 +47,13 @@ void remote_reads::part_ended(reading& of, ucs_status_t status) {
   if (--of.parts != 0) return;
   for (auto* key : of.keys) ucp_rkey_destroy(key);
   auto& owner = *of.owner;
-  of.what.keep.reset();
   owner.ended_.emplace_back(std::move(of.what.ended), std::move(of.error));
   owner.open_.erase(of.self);
+}
+
+void remote_reads::forget() {
+  open_.clear(); // its keys went with the worker, whose memory they are
+  ended_.clear();
 }
 
 bool remote_reads::run() {

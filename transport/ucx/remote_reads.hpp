@@ -19,15 +19,16 @@ namespace godwit::transport::ucx {
 /// What UCX reads for us out of other processes' memory (`ucp_get_nbx`): an adapter of the network does where one can.
 ///
 /// Each ends once, by `run`, and nothing of it writes any more by then. One whose endpoint has failed or was closed by
-/// force ends with an error; otherwise it takes as long as the peer. On the worker's thread.
+/// force ends with an error; otherwise it takes as long as the peer. What has not ended goes with the worker. On its
+/// thread.
 class remote_reads {
 public:
   struct order {
     wire::keyed_list from;
     std::vector<protocols::memory_region> into;          ///< as many bytes as `from` has
     ucs_memory_type_t type = UCS_MEMORY_TYPE_UNKNOWN;    ///< of `into`; unknown: UCX finds out
-    std::shared_ptr<void> keep;                          ///< of that memory
-    std::function<void(const std::string& error)> ended; ///< empty: the bytes are in place
+    /// Empty: the bytes are in place. Holds that memory.
+    std::function<void(const std::string& error)> ended;
   };
   remote_reads() = default;
   remote_reads(const remote_reads&) = delete;
@@ -35,6 +36,8 @@ public:
 
   void begin(ucp_ep_h from, order what);
   void refuse(order what, std::string error) { ended_.emplace_back(std::move(what.ended), std::move(error)); }
+  /// What has not ended, once the worker is gone: nobody is told.
+  void forget();
   /// Tells what has ended. True where anything has.
   bool run();
   [[nodiscard]] bool due() const noexcept { return !ended_.empty(); } ///< there is something to tell

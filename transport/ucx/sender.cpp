@@ -26,6 +26,8 @@ constexpr std::size_t bytes_per_write = std::size_t{256} << 10;
 constexpr auto urgent_burst = std::chrono::milliseconds(20);
 // What is not larger goes as a message in any case: that is less work than to have it read.
 constexpr std::uint64_t message_at_most = 4096;
+// A peer whose UCX could not read is not asked to for so long: what is wrong is seldom mended, and each try costs a send.
+constexpr auto unreadable_for = std::chrono::minutes(10);
 
 // Neighbours in memory become one part.
 void join_neighbours(std::vector<protocols::memory_region>& regions) {
@@ -88,7 +90,7 @@ std::string sender::open_link(const link_key& name, time now) {
   hello.from = shared_.identity;
   hello.to = where->identity;
   hello.urgent = name.second;
-  if (shared_.options.cross_memory || shared_.exposed != nullptr) {
+  if (shared_.options.cross_memory) {
     hello.pid = static_cast<std::uint64_t>(::getpid());
     // Page-locked memory is not always such as another process can read: the kernel refuses a device's mappings.
     hello.probe = reinterpret_cast<std::uint64_t>(
@@ -111,7 +113,7 @@ bool sender::fill(const link_key& where, link& to, time now) {
       continue;
     }
     if (to.window_used >= shared_.options.window_bytes || to.open.size() >= 1024) return false;
-    const auto how = way_of(to, found->second);
+    const auto how = way_of(to, found->second, now);
     const bool staged = found->second.device && how != way::keyed_offer;
     if (staged && !may_stage(to)) {
       to.starved = true;
@@ -127,10 +129,20 @@ bool sender::fill(const link_key& where, link& to, time now) {
   return false;
 }
 
-sender::way sender::way_of(const link& to, order& from) const {
+sender::way sender::way_of(link& to, order& from, time now) {
   if (from.cutter.bytes_total() <= message_at_most) return way::message;
-  if (to.reads && (from.device || !to.pull) && readable(from)) return way::keyed_offer;
+  if (to.reads && (from.device || !to.pull) && readable(from) && read_there(to, now)) return way::keyed_offer;
   return to.pull ? way::offer : to.stream ? way::stream : way::message;
+}
+
+bool sender::read_there(link& to, time now) {
+  if (const auto failed = unreadable_.find(to.peer); failed != unreadable_.end()) {
+    if (now < failed->second) return false;
+    unreadable_.erase(failed);
+  }
+  // What a connection goes over may be settled a little after its first words.
+  if (!to.read && to.read_asked++ < 8) to.read = shared_.messages->reads(to.channel);
+  return to.read;
 }
 
 bool sender::readable(order& from) const {
@@ -380,7 +392,7 @@ std::string sender::received(connection from, const wire::message& m, time now) 
   if (const auto* refusal = std::get_if<wire::refusal>(&m)) {
     if (auto wrong = answerable(of, refusal->number); !wrong.empty()) return wrong;
     of.answered = now;
-    if (refusal->unreadable) of.reads = false;
+    if (refusal->unreadable) not_readable(of.peer, now);
     piece_done(of, refusal->number, refusal->reason.empty() ? "refused" : refusal->reason);
     return {};
   }
@@ -405,6 +417,11 @@ void sender::open_stream(const link_key& name, link& to, const wire::welcome& m)
               std::make_unique<stream_writer>(std::make_shared<stream_socket>(std::move(*socket), shared_.wake), token);
         shared_.wake();
       });
+}
+
+void sender::not_readable(const std::string& peer, time now) {
+  if (unreadable_.size() >= shared_.options.connections_max) unreadable_.clear();
+  unreadable_[peer] = now + unreadable_for;
 }
 
 // Every number is answered once, after it was sent.
@@ -496,6 +513,9 @@ void sender::drop(link_key name, const std::string& reason) {
   auto gone = std::move(found->second);
   links_.erase(found);
   by_connection_.erase(gone.channel);
+  // An adapter that could not read may have ended the connection.
+  const bool read = std::ranges::any_of(gone.open, [](const auto& piece) { return piece.second.held != nullptr; });
+  if (read) not_readable(gone.peer, std::chrono::steady_clock::now());
   for (auto& [number, piece] : gone.open)
     if (piece.held) shared_.messages->hold(gone.channel, std::move(piece.held));
   for (const auto& [number, piece] : gone.open) finish(piece.order, reason);

@@ -42,6 +42,7 @@ public:
   bool work(time now);
   void tick(time now);
   void stop();
+  void forget() { links_.clear(); } ///< after that: what it has on loan
   [[nodiscard]] bool busy() const { return !orders_.empty(); }
 
 private:
@@ -72,7 +73,9 @@ private:
     bool urgent = false;
     bool ready = false;
     bool pull = false;
-    bool reads = false; ///< UCX, over there
+    bool reads = false; ///< UCX over there would
+    bool read = false;  ///< and can
+    int read_asked = 0; ///< how often that was looked at
     std::shared_ptr<stream_socket::protocol::socket> connecting;
     std::unique_ptr<stream_writer> stream;
     bool local = false; ///< to ourselves
@@ -96,7 +99,9 @@ private:
   /// How a piece goes: what it has, over a stream or as a message, or where it lies, for the receiver to read or to
   /// have UCX read.
   enum class way : std::uint8_t { message, stream, offer, keyed_offer };
-  [[nodiscard]] way way_of(const link& to, order& from) const;
+  [[nodiscard]] way way_of(link& to, order& from, time now);
+  /// Whether UCX over there reads what has keys: it says so, the connection is such, and it was not found that it fails.
+  [[nodiscard]] bool read_there(link& to, time now);
   /// Looks whether UCX can read all of it.
   [[nodiscard]] bool readable(order& from) const;
   void send_piece(const link_key& where, link& to, std::uint64_t name, order& from, way how, time now);
@@ -113,6 +118,7 @@ private:
   [[nodiscard]] bool copy_on_device(link& to, std::uint64_t name, order& from, bool into_device);
   void copied(std::uint64_t name, std::uint64_t write, std::uint64_t bytes, const std::string& error);
   void piece_done(link& of, std::uint64_t number, const std::string& error);
+  void not_readable(const std::string& peer, time now);
   /// Answered by the peer: the error where it cannot have been.
   [[nodiscard]] static std::string answerable(const link& of, std::uint64_t number);
   [[nodiscard]] std::string settle(link& of, const wire::receipts& m, time now);
@@ -130,6 +136,7 @@ private:
   std::map<std::uint64_t, order> orders_;
   std::map<link_key, link> links_;
   std::unordered_map<connection, link_key> by_connection_;
+  std::map<std::string, time> unreadable_; ///< peers that could not read, until then
   std::uint64_t last_order_ = 0;
   std::uint64_t last_stage_ = 0;
   std::uint64_t urgent_open_ = 0; ///< urgent orders

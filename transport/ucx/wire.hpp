@@ -72,8 +72,8 @@ struct keyed_list {
   std::vector<std::string> keys;
   std::vector<keyed_span> spans;
 };
-inline constexpr std::size_t keys_max = 16; ///< of an offer
-inline constexpr std::size_t key_bytes_max = 4096;
+inline constexpr std::size_t keys_max = 4; ///< of an offer
+inline constexpr std::size_t key_bytes_max = 2048;
 inline constexpr std::size_t spans_max = 4096; ///< of an offer of either kind
 [[nodiscard]] std::string pack_keyed(const keyed_list& list);
 /// Nothing for anything that `pack_keyed` does not make within these bounds.

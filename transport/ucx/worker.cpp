@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
@@ -21,6 +23,8 @@ namespace godwit::transport::ucx {
 namespace {
 
 constexpr unsigned message_id = 1;
+/// What has been offered over a connection is held for so long after its end.
+constexpr auto held_for = std::chrono::seconds(1);
 /// Messages to one peer that UCX has not passed on yet: far more than an honest one ever leaves lying.
 constexpr std::size_t unsent_max = 16 * 1024;
 // A message of `bytes_per_message` with its headers. Both sides must have the same: UCX aborts a receiver that gets a
@@ -121,28 +125,51 @@ bool leaves_host_by_tcp_only(std::string_view transports) noexcept {
   return tcp;
 }
 
-reach reads_by(std::string_view transports) noexcept {
-  constexpr std::array<std::string_view, 10> of_network{"all",  "ib", "rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "dc",
-                                                        "dc_x", "dc_mlx5"};
-  constexpr std::array<std::string_view, 9> of_one_host{"cma", "knem", "xpmem", "sm", "shm", "cuda_ipc", "cuda",
-                                                         "rocm_ipc", "rocm"};
+namespace {
+/// Transports of adapters, and such as reach one host alone: there UCX before 1.21 may read by messages all the same.
+constexpr std::array<std::string_view, 9> of_adapters{"rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "dc", "dc_x", "dc_mlx5", "ib"};
+constexpr std::array<std::string_view, 8> of_neighbours{"cma", "knem", "xpmem", "sm", "shm", "cuda_ipc", "cuda", "rocm_ipc"};
+
+/// That UCX reads without messages of its own, or fails. (It takes the setting, and any other, before it knows it.)
+bool can_forbid_messages() {
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);
-  const bool copies_by_itself = major > 1 || minor >= 16;
-  auto out = reach::nobody;
+  return major > 1 || (major == 1 && minor >= 21);
+}
+
+bool among(const auto& names, std::string_view one) { return std::ranges::find(names, one) != names.end(); }
+} // namespace
+
+bool may_read(std::string_view transports) noexcept {
+  if (transports.starts_with('^')) return false;
   while (!transports.empty()) {
     const auto end = std::min(transports.find(','), transports.size());
     const auto one = transports.substr(0, end);
-    if (std::ranges::find(of_network, one) != of_network.end()) return reach::network;
-    if (copies_by_itself && std::ranges::find(of_one_host, one) != of_one_host.end()) out = reach::host;
+    if (one == "all" || among(of_adapters, one) || among(of_neighbours, one)) return true;
     transports.remove_prefix(std::min(end + 1, transports.size()));
   }
-  return out;
+  return false;
+}
+
+// Lines like "#   lane[1]:  5:rc_mlx5/mlx5_0:1.0 md[4]  -> md[4]/ib/sysdev[255] rma_bw#0 am".
+bool reads_by_lane(std::string_view endpoint, bool no_messages) noexcept {
+  while (!endpoint.empty()) {
+    const auto end = std::min(endpoint.find('\n'), endpoint.size());
+    auto line = endpoint.substr(0, end);
+    endpoint.remove_prefix(std::min(end + 1, endpoint.size()));
+    if (line.find("lane[") == std::string_view::npos || line.find(" rma") == std::string_view::npos) continue;
+    const auto slash = line.find('/');
+    if (slash == std::string_view::npos) continue;
+    const auto before = line.find_last_of(" :", slash);
+    const auto transport = line.substr(before + 1, slash - before - 1);
+    if (among(of_adapters, transport) || (no_messages && among(of_neighbours, transport))) return true;
+  }
+  return false;
 }
 
 bool reads_devices(const settings& options) {
-  return options.reads != remote_reading::never && reads_by(options.transports) != reach::nobody &&
-         memory_types(options.transports) != "host";
+  if (options.reads == remote_reading::never || options.checksum || !may_read(options.transports)) return false;
+  return can_forbid_messages() && memory_types(options.transports) != "host";
 }
 
 std::string library_version() { return std::string("UCX ") + ucp_get_version_string(); }
@@ -158,7 +185,8 @@ struct worker::sending {
   std::shared_ptr<void> keep;
 };
 
-worker::worker(const settings& options, events& to, bool reads_by_messages) : options_(options), to_(to) {
+worker::worker(const settings& options, events& to, bool reads_by_messages)
+    : options_(options), to_(to), reads_by_messages_(reads_by_messages) {
   try {
     if (!options_.log_level.empty())
       check(ucs_global_opts_set_value("LOG_LEVEL", options_.log_level.c_str()), "log level " + options_.log_level);
@@ -195,24 +223,24 @@ worker::worker(const settings& options, events& to, bool reads_by_messages) : op
       set("PORT_RANGE", std::to_string(options_.port + 2) + "-" + std::to_string(options_.port + ports_of_fabric - 1));
       set("REUSEADDR", "y"); // of its listener: a process that was just killed held the port
     }
-    if (options_.reads != remote_reading::never)
-      reads_ = reads_by_messages ? reach::network : reads_by(options_.transports);
-    if (options_.reads == remote_reading::devices && !reads_by_messages && !reads_devices(options_))
-      reads_ = reach::nobody;
+    reads_ = options_.reads == remote_reading::always ? reads_by_messages || may_read(options_.transports)
+                                                      : ucx::reads_devices(options_);
+    no_messages_ = reads_ && !reads_by_messages && can_forbid_messages();
+    if (no_messages_) set("PROTO_EMULATION_ENABLE", "n");
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
     parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-    if (reads_ != reach::nobody) parameters.features |= UCP_FEATURE_RMA;
-    if (reads_ != reach::nobody && !reads_by_messages)
-      (void)ucp_config_modify(config, "PROTO_EMULATION_ENABLE", "n"); // from 1.21 on: it fails instead
-    const auto status = ucp_init(&parameters, config, &context_);
+    if (reads_) parameters.features |= UCP_FEATURE_RMA;
+    ucp_context_h context = nullptr;
+    const auto status = ucp_init(&parameters, config, &context);
     ucp_config_release(config);
     check(status, "no transport of \"" + options_.transports + "\" works here");
+    context_ = {context, [](ucp_context_h back) { ucp_cleanup(back); }};
     ask_for_devices();
     ucp_worker_params_t single{};
     single.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     single.thread_mode = UCS_THREAD_MODE_SINGLE;
-    check(ucp_worker_create(context_, &single, &worker_), "creating a worker");
+    check(ucp_worker_create(context_.get(), &single, &worker_), "creating a worker");
     check(ucp_worker_get_efd(worker_, &event_fd_), "event file descriptor");
     ucp_am_handler_param_t handler{};
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -235,8 +263,8 @@ worker::~worker() {
 }
 
 void worker::destroy() noexcept {
-  std::vector<std::shared_ptr<void>>
-      held; // what did not end in time ends now, on whatever thread: users' is let go here
+  // What did not end in time ends now, on whatever thread: users' is let go here.
+  std::vector<std::shared_ptr<void>> held;
   for (auto& one : sending_) held.push_back(std::move(one.keep));
   if (listener_ != nullptr) {
     // A peer that connects right now must not find one without the other.
@@ -247,7 +275,13 @@ void worker::destroy() noexcept {
   } else if (worker_ != nullptr) {
     ucp_worker_destroy(worker_);
   }
-  if (context_ != nullptr) ucp_cleanup(context_);
+  listener_ = nullptr;
+  worker_ = nullptr;
+  endpoints_.clear();
+  by_handle_.clear();
+  held_.clear();
+  reading_.forget();
+  context_.reset(); // what UCX was told of may hold it for longer
 }
 
 void worker::listen(const std::string& host, std::uint16_t port) {
@@ -272,8 +306,24 @@ void worker::listen(const std::string& host, std::uint16_t port) {
 void worker::ask_for_devices() {
   ucp_context_attr_t found{};
   found.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  knows_devices_ = ucp_context_query(context_, &found) == UCS_OK &&
-                   (found.memory_types & ~(std::uint64_t{1} << static_cast<unsigned>(UCS_MEMORY_TYPE_HOST))) != 0;
+  constexpr auto host = std::uint64_t{1} << static_cast<unsigned>(UCS_MEMORY_TYPE_HOST);
+  reads_devices_ =
+      no_messages_ && ucp_context_query(context_.get(), &found) == UCS_OK && (found.memory_types & ~host) != 0;
+}
+
+bool worker::reads(connection which) const {
+  const auto found = endpoints_.find(which);
+  if (!reads_ || found == endpoints_.end() || found->second.failed) return false;
+  if (reads_by_messages_) return true;
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  auto* const into = ::open_memstream(&text, &bytes);
+  if (into == nullptr) return false;
+  ucp_ep_print_info(found->second.handle, into);
+  std::fclose(into);
+  const bool out = reads_by_lane({text, bytes}, no_messages_);
+  std::free(text);
+  return out;
 }
 
 connection worker::add(ucp_ep_params_t& parameters, std::string peer) {
@@ -440,23 +490,26 @@ void worker::reap() {
     const auto found = endpoints_.find(which);
     if (found == endpoints_.end()) continue;
     const auto handle = found->second.handle;
-    closing_.push_front({this, closing_.end(), std::move(found->second.held)});
-    auto& closing = closing_.front();
-    closing.self = closing_.begin();
+    if (!found->second.held.empty())
+      held_.emplace_back(std::chrono::steady_clock::now() + held_for, std::move(found->second.held));
     endpoints_.erase(found);
     by_handle_.erase(handle);
     ucp_request_param_t how{};
     how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     how.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    how.user_data = &closing;
-    how.cb.send = [](void* request, ucs_status_t, void* which) {
-      auto* closed = static_cast<struct closing*>(which);
+    how.user_data = this;
+    how.cb.send = [](void* request, ucs_status_t, void* self) {
+      --static_cast<worker*>(self)->closing_;
       ucp_request_free(request);
-      closed->owner->closing_.erase(closed->self);
     };
+    ++closing_;
     auto* request = ucp_ep_close_nbx(handle, &how);
-    if (request == nullptr || UCS_PTR_IS_ERR(request)) closing_.erase(closing.self);
+    if (request == nullptr || UCS_PTR_IS_ERR(request)) --closing_;
   }
+}
+
+void worker::let_go(std::chrono::steady_clock::time_point now) {
+  while (!held_.empty() && held_.front().first <= now) held_.pop_front();
 }
 
 bool worker::progress() {
@@ -476,7 +529,7 @@ void worker::stop() {
   for (const auto& entry : endpoints_) to_close_.push_back(entry.first);
   reap();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while ((!closing_.empty() || !sending_.empty() || !reading_.empty()) && std::chrono::steady_clock::now() < until) {
+  while ((closing_ != 0 || !sending_.empty() || !reading_.empty()) && std::chrono::steady_clock::now() < until) {
     if (progress() || !arm()) continue;
     pollfd readable{event_fd_, POLLIN, 0};
     ::poll(&readable, 1, 20);

@@ -4,7 +4,9 @@
 
 #include <godwit/transport/ucx/fabric.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -21,12 +23,14 @@ namespace godwit::transport::ucx {
 /// A number of ours for an endpoint, never used twice.
 using connection = std::uint64_t;
 
-/// Whose memory these transports of UCX read without the other process's doing. UCX reads over others as well, by
-/// messages, which brings nothing; and where whoever reads dies, 1.13 takes answers that wait for what they are not
-/// (`ucp_request_memory_dereg`), and the process with them. What reaches one host alone counts from 1.16 on: before,
-/// UCX has only such transports read that copy small parts as well.
-enum class reach : std::uint8_t { nobody, host, network };
-[[nodiscard]] reach reads_by(std::string_view transports) noexcept;
+/// Whether a list of UCX's transports names such as may read memory without the other process's doing.
+///
+/// UCX reads over the rest as well, by messages of its own. That brings nothing; and 1.13 ends the process of one that is
+/// read so when the other one goes meanwhile (docs/design/fabric.md, "Remote reads"). From 1.21 on it can be forbidden.
+[[nodiscard]] bool may_read(std::string_view transports) noexcept;
+/// Whether what UCX says of an endpoint (`ucp_ep_print_info`) has a lane on which memory is read like that.
+/// `no_messages`: UCX was forbidden to read by messages, and so does not where it says that it reads.
+[[nodiscard]] bool reads_by_lane(std::string_view endpoint, bool no_messages) noexcept;
 
 /// One UCX worker with its listener and endpoints. Everything on one thread, which calls `progress`; it is destroyed by
 /// whoever has ended that one.
@@ -48,7 +52,7 @@ public:
     ~events() = default;
   };
 
-  /// `reads_by_messages`: over any transport, as `reads_by` says better not to. For tests.
+  /// `reads_by_messages`: over any transport, as `may_read` says better not to. For tests.
   worker(const settings& options, events& to, bool reads_by_messages = false);
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
@@ -56,11 +60,13 @@ public:
 
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] int event_fd() const noexcept { return event_fd_; }
-  [[nodiscard]] ucp_context_h context() const noexcept { return context_; }
-  /// Whose memory `read` reads.
-  [[nodiscard]] reach reads() const noexcept { return reads_; }
-  /// Whether UCX says that it reaches memory of devices.
-  [[nodiscard]] bool knows_devices() const noexcept { return knows_devices_; }
+  [[nodiscard]] const std::shared_ptr<ucp_context>& context() const noexcept { return context_; }
+  /// Whether `read` can be used at all.
+  [[nodiscard]] bool reads() const noexcept { return reads_; }
+  /// Whether the other side of this connection can have its memory read by us, or we ours by it, without messages.
+  [[nodiscard]] bool reads(connection which) const;
+  /// Whether UCX says that it reaches memory of devices, and reads it by itself or not at all.
+  [[nodiscard]] bool reads_devices() const noexcept { return reads_devices_; }
 
   /// 0: not a usable address. That nobody is there is told later, as a loss.
   [[nodiscard]] connection connect(const std::string& host, std::uint16_t port);
@@ -70,8 +76,11 @@ public:
   /// Reads memory of the other side, of which it has sent the keys.
   void read(connection from, remote_reads::order what);
   void close(connection which);
-  /// Until the connection is closed, after which nobody can read by way of it.
+  /// Until a second after the connection is closed: UCX takes a while to end what lies under it.
   void hold(connection which, std::shared_ptr<void> what);
+  /// Lets go of what was held for long enough.
+  void let_go(std::chrono::steady_clock::time_point now);
+  [[nodiscard]] bool holds() const noexcept { return !held_.empty(); }
   /// HOST:PORT of the other side; empty once it is closed.
   [[nodiscard]] std::string peer(connection which) const;
 
@@ -82,6 +91,8 @@ public:
   [[nodiscard]] std::size_t connections() const noexcept { return endpoints_.size(); }
   /// Closes all and waits until nothing is being sent or read, for a second at most.
   void stop();
+  /// Ends what is left: nothing is sent, read or written any more by UCX. `event_fd` is closed.
+  void destroy() noexcept;
 
 private:
   struct sending;
@@ -92,12 +103,6 @@ private:
     std::vector<std::shared_ptr<void>> held; ///< until it is closed
     bool failed = false;    ///< or closed by us: nothing more is sent to it, or told of it
   };
-  /// An endpoint, and what is held until it is gone.
-  struct closing {
-    worker* owner = nullptr;
-    std::list<closing>::iterator self;
-    std::vector<std::shared_ptr<void>> held;
-  };
   void ended(std::list<sending>::iterator which);
   static void on_request(ucp_conn_request_h request, void* self);
   static void on_error(void* self, ucp_ep_h which, ucs_status_t status);
@@ -106,12 +111,11 @@ private:
   [[nodiscard]] connection add(ucp_ep_params_t& parameters, std::string peer);
   void listen(const std::string& host, std::uint16_t port);
   void ask_for_devices();
-  void destroy() noexcept;
   void reap();
 
   const settings options_;
   events& to_;
-  ucp_context_h context_ = nullptr;
+  std::shared_ptr<ucp_context> context_;
   ucp_worker_h worker_ = nullptr;
   ucp_listener_h listener_ = nullptr;
   int event_fd_ = -1;
@@ -123,10 +127,13 @@ private:
   std::vector<std::pair<connection, std::string>> lost_;
   std::vector<connection> fresh_;
   std::list<sending> sending_;
+  std::size_t closing_ = 0;
+  std::deque<std::pair<std::chrono::steady_clock::time_point, std::vector<std::shared_ptr<void>>>> held_; ///< from then on
   remote_reads reading_;
-  reach reads_ = reach::nobody;
-  bool knows_devices_ = false;
-  std::list<closing> closing_;
+  const bool reads_by_messages_;
+  bool reads_ = false;
+  bool no_messages_ = false; ///< UCX reads by itself or not at all
+  bool reads_devices_ = false;
 };
 
 } // namespace godwit::transport::ucx

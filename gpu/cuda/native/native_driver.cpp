@@ -39,9 +39,13 @@ public:
     properties_.l2_bytes = static_cast<std::uint64_t>(found.l2CacheSize);
     properties_.shared_bytes_max = static_cast<std::uint32_t>(found.sharedMemPerBlockOptin);
     parts_->shared_bytes_max = properties_.shared_bytes_max;
+    properties_.remote_writes_ordered =
+        attribute(cudaDevAttrGPUDirectRDMAWritesOrdering, index) >= cudaGPUDirectRDMAWritesOrderingOwner;
   }
 
   [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }
+
+  void enter() override { parts_->use(); }
 
   [[nodiscard]] memory_state memory() override { return memory_of(*parts_); }
 

@@ -75,17 +75,18 @@ TEST_F(DeviceCopier, ScattersAndGathersPiecesInTheirOrder) {
 // For adapters of a network, which are told of a KV cache as a whole.
 TEST_F(DeviceCopier, KnowsWhereAKvCacheBeginsAndEndsAsLongAsItIsThere) {
   EXPECT_FALSE(copier_->extent(pool_.data())) << "not one";
-  auto extent = std::make_optional<kv_extent>(pool_.data() + piece, 4 * piece);
+  auto extent = std::make_optional<kv_extent>(pool_.data() + piece, 4 * piece, true);
   const auto found = copier_->extent(pool_.data() + 3 * piece);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->address, pool_.data() + piece);
   EXPECT_EQ(found->bytes, 4 * piece);
   EXPECT_FALSE(copier_->extent(pool_.data() + 5 * piece));
   EXPECT_FALSE(copier_->extent(pool_.data()));
-  extent = kv_extent(pool_.data() + piece, 4 * piece); // where the one before was
+  extent = kv_extent(pool_.data() + piece, 4 * piece, false); // where the one before was
   const auto again = copier_->extent(pool_.data() + piece);
   ASSERT_TRUE(again);
   EXPECT_NE(again->id, found->id);
+  EXPECT_TRUE(found->takes_writes && !again->takes_writes);
   extent.reset();
   EXPECT_FALSE(copier_->extent(pool_.data() + piece));
 }

@@ -96,7 +96,7 @@ TEST_P(FabricPipeline, AWithdrawalConcernsOneOfManyTransfersUnderWay) {
 
 TEST_P(FabricPipeline, AReceiverThatIsKilledAnswersEverySend) {
   if (GetParam().how == way::remote_reads)
-    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (worker.hpp); an adapter sends none";
+    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
   const auto mine = here_.make(options());
   const lists from(here_, true);
   for (std::uint32_t round = 0; round < 4; ++round) {

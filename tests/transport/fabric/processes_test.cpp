@@ -64,7 +64,7 @@ TEST_P(FabricProcesses, BlocksGoToAnotherProcessAndBack) {
 
 TEST_P(FabricProcesses, AReceiverThatIsKilledIsNoticedSoon) {
   if (GetParam().how == way::remote_reads)
-    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (worker.hpp); an adapter sends none";
+    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
   const auto mine = make();
   auto from = memory();
   from.scribble(1);
@@ -113,7 +113,7 @@ TEST_P(FabricProcesses, ASenderThatIsKilledLeavesNoWriteBehind) {
 
 TEST_P(FabricProcesses, AReceiverThatStandsStillTimesOutAndIsReachedAgainLater) {
   if (GetParam().how == way::remote_reads)
-    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (worker.hpp); an adapter sends none";
+    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
   const auto mine = make();
   auto from = memory();
   from.scribble(1);
@@ -146,7 +146,7 @@ TEST_P(FabricProcesses, AReceiverThatStandsStillTimesOutAndIsReachedAgainLater) 
 // Sizes around what the sockets take, so that some sends end with their last pieces still to be written.
 TEST_P(FabricProcesses, MemoryThatIsUsedAgainAfterATimeoutDoesNotArrive) {
   if (GetParam().how == way::remote_reads)
-    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (worker.hpp); an adapter sends none";
+    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
   auto options = here_.settings();
   options.window_bytes = std::size_t{64} << 20; // the sockets are the bound
   const auto mine = here_.make(options);
@@ -176,7 +176,7 @@ TEST_P(FabricProcesses, MemoryThatIsUsedAgainAfterATimeoutDoesNotArrive) {
 
 TEST_P(FabricProcesses, ASenderThatStandsStillDoesNotDelayAWithdrawal) {
   if (GetParam().how == way::remote_reads)
-    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (worker.hpp); an adapter sends none";
+    GTEST_SKIP() << "a third of peer_timeout, and then its connection is closed: the next test";
   const auto mine = make(20s); // it is not missed meanwhile
   auto to = memory();
   peer_process peer(GetParam());

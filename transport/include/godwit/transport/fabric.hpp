@@ -77,8 +77,8 @@ public:
   ///
   /// `done("")`: every byte has landed there, as the receiver says. Otherwise one line of what went wrong: no such
   /// posting, wrong sizes, peer gone, timed out; part of it may have landed. Exactly once, at the latest after
-  /// `timeout`. `keep` is held until the memory is not read any more, or, once the send has failed, until whatever is
-  /// still read of it can only be thrown away.
+  /// `timeout`. `keep` is held until the memory is not read any more, which may be after `done` where that was an error;
+  /// what is read then is thrown away, so the bytes may change, but the memory has to be there.
   virtual void send(const std::string& peer, transfer_key key, std::uint32_t first_region,
                     std::vector<protocols::memory_region> regions, transfer_priority priority,
                     std::chrono::nanoseconds timeout, std::shared_ptr<void> keep,
@@ -88,7 +88,7 @@ public:
   struct counters {
     std::uint64_t bytes_sent = 0; ///< acknowledged by the peer
     std::uint64_t bytes_landed = 0;
-    std::uint64_t bytes_read = 0; ///< of those, out of the sender's memory by the network itself
+    std::uint64_t bytes_read = 0; ///< out of senders' memory by the network itself
     std::uint64_t messages_sent = 0;
     std::uint64_t messages_landed = 0;
     std::uint64_t refused = 0; ///< messages for which there was no place

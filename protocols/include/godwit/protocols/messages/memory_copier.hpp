@@ -46,11 +46,15 @@ public:
 
   /// What was allocated around an address of a device of this process, as long as it is there; so that a network's
   /// adapter can be told of it once, where it reaches such memory by itself. Nothing where that is not known: blocks
-  /// then go by the copies below.
+  /// then go by the copies below. Thread-safe; called often.
   [[nodiscard]] virtual std::optional<memory_extent> extent(const std::byte* address) const {
     (void)address;
     return std::nullopt;
   }
+
+  /// Lets the calling thread, a fabric's, work with the device by other libraries than ours, which look for what it has
+  /// chosen (CUDA's current context).
+  virtual void enter() {}
 
   /// Device regions, one behind the other, into `into`: pinned, of as many bytes as they have together.
   virtual void gather(std::vector<memory_region> from, memory_region into, copy_urgency urgency, completion done) = 0;

@@ -11,6 +11,8 @@ struct memory_extent {
   std::uint64_t id = 0; ///< of this memory, never used twice by its allocator; 0: none
   std::byte* address = nullptr;
   std::size_t bytes = 0;
+  /// What a network's adapter has written is seen by whatever the memory's device begins afterwards.
+  bool takes_writes = true;
 };
 
 } // namespace godwit::protocols

@@ -60,7 +60,7 @@ struct settings {
   /// belong; UCX carries what is said about them. Otherwise, and where the other side does not want it or `transports`
   /// is more than "tcp", they are messages of UCX.
   bool streams = true;
-  /// Both sides have to want it, each for what it sends. What UCX does not reach goes the other ways.
+  /// Both sides have to want it. What UCX does not reach without messages of its own goes the other ways.
   remote_reading reads = remote_reading::devices;
   /// Bytes that are read out of a sender at once, and that travel together over a stream. Other work waits for so long.
   std::size_t bytes_per_pull = std::size_t{512} << 10;
@@ -101,7 +101,8 @@ struct settings {
 [[nodiscard]] std::string library_version();
 /// The memory that UCX itself would send and receive over these transports: "host", "host, cuda".
 [[nodiscard]] std::string memory_types(const std::string& transports);
-/// Whether a fabric with these settings has UCX read devices' memory, as far as this side goes (`settings::reads`).
+/// Whether a fabric with these settings has UCX read devices' memory, as far as this side goes (`settings::reads`): UCX
+/// has to know such memory, and to be one that can be forbidden to read by messages (1.21).
 [[nodiscard]] bool reads_devices(const settings& options);
 
 } // namespace godwit::transport::ucx
