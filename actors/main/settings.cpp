@@ -318,10 +318,11 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
         {{"auto", transport::ucx::remote_reading::devices},
          {"always", transport::ucx::remote_reading::always},
          {"never", transport::ucx::remote_reading::never}},
-        {.doc = "Whose blocks UCX reads out of the sender's memory by itself, where fabric.transports names what can on "
-                "both sides (rc or dc for InfiniBand and RoCE; cuda_ipc). auto: a GPU's, if UCX was built for it and is "
-                "1.21 or newer. always: those of CPUs as well. never: blocks are sent, a GPU's by way of page-locked "
-                "memory."}); // what of it was never seen: docs/design/fabric.md
+        {.doc =
+             "Whose blocks UCX reads out of the sender's memory by itself, where fabric.transports names what can on "
+             "both sides (rc or dc for InfiniBand and RoCE; cuda_ipc). auto: a GPU's, if UCX was built for it and is "
+             "1.21 or newer. always: those of CPUs as well. never: blocks are sent, a GPU's by way of page-locked "
+             "memory."}); // what of it was never seen: docs/design/fabric.md
   r.add("fabric.checksum", s.fabric.checksum,
         {.doc = "Verify a checksum of what lands. Finds broken memory and networks; costs a pass over the blocks at "
                 "each side."});

@@ -25,9 +25,9 @@
 
 /// A device that has memory and copies, and nothing else: for tests of what moves a device's memory.
 ///
-/// Its addresses trap when the host touches them, as a GPU's do (but for one that is `reachable`, as by an adapter of the
-/// network that knows devices). A second mapping of the same pages, which only the
-/// copier and the tests' own looks use, is where the bytes are.
+/// Its addresses trap when the host touches them, as a GPU's do (but for one that is `reachable`, as by an adapter of
+/// the network that knows devices). A second mapping of the same pages, which only the copier and the tests' own looks
+/// use, is where the bytes are.
 namespace godwit::testing {
 
 [[noreturn]] inline void broken(const std::string& what) {

@@ -108,8 +108,7 @@ device_copies::device_copies(device_memory options, std::function<void()> wake)
 }
 
 pinned_ring* device_copies::reading() {
-  if (!reading_ && !reading_failed_ && present())
-    try {
+  if (!reading_ && !reading_failed_ && present()) try {
       reading_ = std::make_unique<pinned_ring>(*options_.copier, options_.pieces, options_.urgent_pieces,
                                                options_.bytes_per_piece);
     } catch (const std::runtime_error&) {
@@ -132,8 +131,8 @@ device_copies::~device_copies() {
     std::shared_ptr<protocols::memory_copier> copier;
     std::unique_ptr<pinned_ring> sending, arriving, reading; // they go before the copier
   };
-  auto* const left = new rest{box_, open_, std::move(options_.copier), std::move(sending_), std::move(arriving_),
-                              std::move(reading_)};
+  auto* const left =
+      new rest{box_, open_, std::move(options_.copier), std::move(sending_), std::move(arriving_), std::move(reading_)};
   try {
     std::thread([left] {
       const std::unique_ptr<rest> mine(left);

@@ -50,8 +50,8 @@ struct context {
   /// To be called outside of UCX, in order.
   std::deque<std::function<void()>> calls;
 
-  std::atomic<std::uint64_t> bytes_sent{0}, bytes_landed{0}, bytes_read{0}, messages_sent{0}, messages_landed{0}, failed{0},
-      sends_open{0}, connections{0};
+  std::atomic<std::uint64_t> bytes_sent{0}, bytes_landed{0}, bytes_read{0}, messages_sent{0}, messages_landed{0},
+      failed{0}, sends_open{0}, connections{0};
 
   void call_all(std::vector<std::function<void()>> more) {
     for (auto& function : more) calls.push_back(std::move(function));

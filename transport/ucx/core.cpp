@@ -30,8 +30,8 @@ core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(opt
   copies_ = std::make_unique<device_copies>(std::exchange(shared_.options.device, {}), [this] { submit([] {}); });
   shared_.copies = copies_.get();
   if (shared_.options.reads != remote_reading::never && may_read(shared_.options.transports)) copies_->enter();
-  worker_ = std::make_unique<worker>(shared_.options, static_cast<worker::events&>(*this),
-                                     shared_.broken->reads_by_messages);
+  worker_ =
+      std::make_unique<worker>(shared_.options, static_cast<worker::events&>(*this), shared_.broken->reads_by_messages);
   shared_.messages = worker_.get();
   if (worker_->reads()) expose_memory();
   shared_.address = to_string(
@@ -55,7 +55,8 @@ void core::expose_memory() {
       worker_->context(),
       [this, devices = trusting || worker_->reads_devices()](
           const protocols::memory_region& region) -> std::optional<protocols::memory_extent> {
-        if (region.kind == protocols::memory_kind::device) return devices ? copies_->extent(region.address) : std::nullopt;
+        if (region.kind == protocols::memory_kind::device)
+          return devices ? copies_->extent(region.address) : std::nullopt;
         const auto& shared = shared_.options.shared_memory;
         const auto found = shared_.exposes_host && shared ? shared(region.address) : std::nullopt;
         if (!found) return std::nullopt;
@@ -95,7 +96,7 @@ void core::stop() {
   sender_.forget();
   exposed_.reset();
   shared_.exposed = nullptr;
-  events_.release(); // UCX closes it
+  events_.release();  // UCX closes it
   worker_->destroy(); // what has not ended by now writes no more either
   shared_.call_all(shared_.table.close_all());
   run_calls();

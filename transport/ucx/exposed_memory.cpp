@@ -17,8 +17,7 @@ std::shared_ptr<const exposed> exposed::make(std::shared_ptr<ucp_context> contex
   made->context_ = std::move(context);
   made->whole_ = whole;
   ucp_mem_map_params_t wanted{};
-  wanted.field_mask =
-      UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_PROT;
+  wanted.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_PROT;
   wanted.address = whole.address;
   wanted.length = whole.bytes;
   // Nobody needs to write it from outside.

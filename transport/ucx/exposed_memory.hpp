@@ -60,7 +60,7 @@ public:
 
 private:
   struct entry {
-    protocols::memory_region first; ///< a region in it, of no bytes: to ask whether it is there still
+    protocols::memory_region first;        ///< a region in it, of no bytes: to ask whether it is there still
     std::shared_ptr<const exposed> memory; ///< null: UCX does not take it
   };
   std::shared_ptr<ucp_context> context_;

@@ -372,7 +372,8 @@ bool receiver::run_remote(peer& who, pull& next) {
   const auto loan = static_cast<std::uint32_t>(who.loan.use_count()) - 1;
   const auto piece = ring != nullptr && loan < ring->free_count(who.urgent) ? ring->take(who.urgent) : nullptr;
   if (ring != nullptr && !piece) return false;
-  const pinned_piece staged = piece ? pinned_piece{piece.get(), [piece, loan = who.loan](std::byte*) {}} : pinned_piece{};
+  const pinned_piece staged =
+      piece ? pinned_piece{piece.get(), [piece, loan = who.loan](std::byte*) {}} : pinned_piece{};
   shared_.copying.emplace(place.write, false);
   reads_.emplace(place.write, remote_read{next.from, who.urgent, std::chrono::steady_clock::now()});
   ++who.reading;

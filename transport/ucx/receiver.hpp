@@ -24,8 +24,8 @@ namespace godwit::transport::ucx {
 /// buffer, offered memory is read, so is what a stream has brought. So a withdrawal is over as soon as this thread has
 /// come to it, whatever the peer does.
 ///
-/// What UCX reads for us (`remote_reads`) is written by others meanwhile. It ends when the peer goes on or its connection
-/// has been closed by force, which a withdrawal has it be where it takes too long.
+/// What UCX reads for us (`remote_reads`) is written by others meanwhile. It ends when the peer goes on or its
+/// connection has been closed by force, which a withdrawal has it be where it takes too long.
 ///
 /// Into a device's memory it goes by way of a page-locked piece: what this thread has written there, a copy brings to
 /// its place, which ends by itself and soon, whatever the peer does. Only then it counts, and a withdrawal waits for
@@ -57,7 +57,7 @@ private:
     connection from = 0;
     wire::blocks what;
     std::vector<wire::remote_span> spans;
-    wire::keyed_list keyed; ///< of an offer for UCX to read
+    wire::keyed_list keyed;                   ///< of an offer for UCX to read
     std::optional<postings::admission> place; ///< admitted, and waits for memory
   };
   struct peer {
@@ -66,9 +66,9 @@ private:
     bool urgent = false;
     std::optional<cross_memory> memory; ///< nothing: it cannot be read
     time heard;
-    std::size_t queued = 0;                           ///< pulls
-    std::deque<pull> keyed;                           ///< for UCX to read, in their order
-    std::size_t reading = 0;                          ///< of these, being read
+    std::size_t queued = 0;  ///< pulls
+    std::deque<pull> keyed;  ///< for UCX to read, in their order
+    std::size_t reading = 0; ///< of these, being read
     /// Held by each page-locked piece that is read into.
     std::shared_ptr<void> loan = std::make_shared<char>();
     std::map<std::uint64_t, std::uint64_t> unsettled; ///< number -> write: read, and not confirmed
@@ -149,8 +149,8 @@ private:
   std::deque<pull> urgent_, bulk_;
   std::deque<parked_message> parked_urgent_, parked_bulk_;
   std::map<std::uint64_t, remote_read> reads_; ///< by the write
-  std::set<connection> streams_; ///< connections that have one
-  connection streaming_ = 0;     ///< whose is being read
+  std::set<connection> streams_;               ///< connections that have one
+  connection streaming_ = 0;                   ///< whose is being read
   connection last_bulk_ = 0;
   bool streams_first_ = false; ///< in this turn
   bool pulls_first_ = false;   ///< parked messages were the last to get a piece

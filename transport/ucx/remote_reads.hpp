@@ -25,8 +25,8 @@ class remote_reads {
 public:
   struct order {
     wire::keyed_list from;
-    std::vector<protocols::memory_region> into;          ///< as many bytes as `from` has
-    ucs_memory_type_t type = UCS_MEMORY_TYPE_UNKNOWN;    ///< of `into`; unknown: UCX finds out
+    std::vector<protocols::memory_region> into;       ///< as many bytes as `from` has
+    ucs_memory_type_t type = UCS_MEMORY_TYPE_UNKNOWN; ///< of `into`; unknown: UCX finds out
     /// Empty: the bytes are in place. Holds that memory.
     std::function<void(const std::string& error)> ended;
   };

@@ -26,7 +26,8 @@ constexpr std::size_t bytes_per_write = std::size_t{256} << 10;
 constexpr auto urgent_burst = std::chrono::milliseconds(20);
 // What is not larger goes as a message in any case: that is less work than to have it read.
 constexpr std::uint64_t message_at_most = 4096;
-// A peer whose UCX could not read is not asked to for so long: what is wrong is seldom mended, and each try costs a send.
+// A peer whose UCX could not read is not asked to for so long: what is wrong is seldom mended, and each try costs a
+// send.
 constexpr auto unreadable_for = std::chrono::minutes(10);
 
 // Neighbours in memory become one part.
@@ -174,7 +175,8 @@ void sender::send_piece(const link_key& where, link& to, std::uint64_t name, ord
   const bool staged = from.device && !m.keyed;
   const auto sent = staged ? std::nullopt : std::optional{now};
   auto& open = to.open.emplace(m.number, open_piece{name, m.what.bytes, staged, m.offered, sent}).first->second;
-  if (m.keyed) open.held = std::make_shared<std::pair<decltype(from.keep), decltype(from.readable)>>(from.keep, from.readable);
+  if (m.keyed)
+    open.held = std::make_shared<std::pair<decltype(from.keep), decltype(from.readable)>>(from.keep, from.readable);
   to.window_used += m.what.bytes;
   ++from.pieces_open;
   if (m.keyed)
@@ -528,10 +530,9 @@ void sender::drop(link_key name, const std::string& reason) {
 bool sender::may_be_read(const link_key& where, std::uint64_t name) const {
   const auto found = links_.find(where);
   if (found == links_.end() || found->second.pull || found->second.local) return false;
-  return std::any_of(found->second.open.begin(), found->second.open.end(),
-                     [name](const auto& piece) {
-                       return piece.second.order == name && !piece.second.staged && !piece.second.offered;
-                     });
+  return std::any_of(found->second.open.begin(), found->second.open.end(), [name](const auto& piece) {
+    return piece.second.order == name && !piece.second.staged && !piece.second.offered;
+  });
 }
 
 // A peer that gives signs of life and no answers would keep its window, and pieces in its stream, for good.

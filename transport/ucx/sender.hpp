@@ -100,7 +100,8 @@ private:
   /// have UCX read.
   enum class way : std::uint8_t { message, stream, offer, keyed_offer };
   [[nodiscard]] way way_of(link& to, order& from, time now);
-  /// Whether UCX over there reads what has keys: it says so, the connection is such, and it was not found that it fails.
+  /// Whether UCX over there reads what has keys: it says so, the connection is such, and it was not found that it
+  /// fails.
   [[nodiscard]] bool read_there(link& to, time now);
   /// Looks whether UCX can read all of it.
   [[nodiscard]] bool readable(order& from) const;

@@ -7,7 +7,18 @@ namespace godwit::transport::ucx::wire {
 
 namespace {
 
-enum class kind : std::uint8_t { hello = 1, welcome, rejection, data, offer, receipts, refusal, ping, pong, keyed_offer };
+enum class kind : std::uint8_t {
+  hello = 1,
+  welcome,
+  rejection,
+  data,
+  offer,
+  receipts,
+  refusal,
+  ping,
+  pong,
+  keyed_offer
+};
 constexpr std::size_t text_max = 1024;
 constexpr std::size_t runs_max = 64;
 

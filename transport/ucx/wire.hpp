@@ -46,8 +46,8 @@ struct mapping {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
 };
-/// Some bytes of a transfer: as payload, or where they lie: then the payload is a list of `remote_span`, or, of an offer
-/// with keys, what `pack_keyed` makes.
+/// Some bytes of a transfer: as payload, or where they lie: then the payload is a list of `remote_span`, or, of an
+/// offer with keys, what `pack_keyed` makes.
 struct blocks {
   bool offered = false;
   bool keyed = false;       ///< UCX is to read them; of an offer

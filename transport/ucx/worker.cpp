@@ -127,8 +127,10 @@ bool leaves_host_by_tcp_only(std::string_view transports) noexcept {
 
 namespace {
 /// Transports of adapters, and such as reach one host alone: there UCX before 1.21 may read by messages all the same.
-constexpr std::array<std::string_view, 9> of_adapters{"rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "dc", "dc_x", "dc_mlx5", "ib"};
-constexpr std::array<std::string_view, 8> of_neighbours{"cma", "knem", "xpmem", "sm", "shm", "cuda_ipc", "cuda", "rocm_ipc"};
+constexpr std::array<std::string_view, 9> of_adapters{"rc", "rc_v", "rc_x",    "rc_verbs", "rc_mlx5",
+                                                      "dc", "dc_x", "dc_mlx5", "ib"};
+constexpr std::array<std::string_view, 8> of_neighbours{"cma", "knem",     "xpmem", "sm",
+                                                        "shm", "cuda_ipc", "cuda",  "rocm_ipc"};
 
 /// That UCX reads without messages of its own, or fails. (It takes the setting, and any other, before it knows it.)
 bool can_forbid_messages() {

@@ -25,8 +25,9 @@ using connection = std::uint64_t;
 
 /// Whether a list of UCX's transports names such as may read memory without the other process's doing.
 ///
-/// UCX reads over the rest as well, by messages of its own. That brings nothing; and 1.13 ends the process of one that is
-/// read so when the other one goes meanwhile (docs/design/fabric.md, "Remote reads"). From 1.21 on it can be forbidden.
+/// UCX reads over the rest as well, by messages of its own. That brings nothing; and 1.13 ends the process of one that
+/// is read so when the other one goes meanwhile (docs/design/fabric.md, "Remote reads"). From 1.21 on it can be
+/// forbidden.
 [[nodiscard]] bool may_read(std::string_view transports) noexcept;
 /// Whether what UCX says of an endpoint (`ucp_ep_print_info`) has a lane on which memory is read like that.
 /// `no_messages`: UCX was forbidden to read by messages, and so does not where it says that it reads.
@@ -99,9 +100,9 @@ private:
   struct endpoint {
     ucp_ep_h handle = nullptr;
     std::string peer;
-    std::size_t unsent = 0;                   ///< messages on their way out
+    std::size_t unsent = 0;                  ///< messages on their way out
     std::vector<std::shared_ptr<void>> held; ///< until it is closed
-    bool failed = false;    ///< or closed by us: nothing more is sent to it, or told of it
+    bool failed = false;                     ///< or closed by us: nothing more is sent to it, or told of it
   };
   void ended(std::list<sending>::iterator which);
   static void on_request(ucp_conn_request_h request, void* self);
@@ -128,7 +129,8 @@ private:
   std::vector<connection> fresh_;
   std::list<sending> sending_;
   std::size_t closing_ = 0;
-  std::deque<std::pair<std::chrono::steady_clock::time_point, std::vector<std::shared_ptr<void>>>> held_; ///< from then on
+  std::deque<std::pair<std::chrono::steady_clock::time_point, std::vector<std::shared_ptr<void>>>>
+      held_; ///< from then on
   remote_reads reading_;
   const bool reads_by_messages_;
   bool reads_ = false;

@@ -196,8 +196,8 @@ TEST_P(Fabric, TheLongestTimeoutIsLong) {
   auto from = source(3, 1000), to = target(3, 1000);
   from.scribble(1);
   post(*b_, {1, 1}, to.regions());
-  EXPECT_EQ(send(*a_, b_->address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, std::chrono::nanoseconds::max(),
-                 from.owner())
+  EXPECT_EQ(send(*a_, b_->address(), {1, 1}, 0, from.regions(), transfer_priority::bulk,
+                 std::chrono::nanoseconds::max(), from.owner())
                 ->next(),
             "");
   EXPECT_TRUE(withdraw(*b_, {1, 1}));

@@ -275,8 +275,8 @@ TEST(FabricWire, EveryMessageComesBackAndNoDamageIsMistaken) {
   offer.within = {1, 2, 3, 4};
   auto keyed = blocks;
   keyed.offered = keyed.keyed = true;
-  const wire::message messages[] = {hello, wire::welcome{1}, wire::rejection{"no"}, blocks,
-                                    offer, keyed, receipts,  wire::refusal{1, "x", true}, wire::ping{true}};
+  const wire::message messages[] = {hello, wire::welcome{1}, wire::rejection{"no"},       blocks,          offer,
+                                    keyed, receipts,         wire::refusal{1, "x", true}, wire::ping{true}};
   std::mt19937 random(3);
   for (const auto& m : messages) {
     const auto text = wire::encode(m);

@@ -23,7 +23,9 @@ namespace {
 
 constexpr auto argument = "--as-fabric-peer=";
 
-char to_digit(const setup& what) { return static_cast<char>('0' + static_cast<int>(what.how) + (what.device ? ways : 0)); }
+char to_digit(const setup& what) {
+  return static_cast<char>('0' + static_cast<int>(what.how) + (what.device ? ways : 0));
+}
 setup from_digit(char digit) { return {static_cast<way>((digit - '0') % ways), digit - '0' >= ways}; }
 
 /// What the second process does until its input ends.

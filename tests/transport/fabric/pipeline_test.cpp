@@ -96,7 +96,8 @@ TEST_P(FabricPipeline, AWithdrawalConcernsOneOfManyTransfersUnderWay) {
 
 TEST_P(FabricPipeline, AReceiverThatIsKilledAnswersEverySend) {
   if (GetParam().how == way::remote_reads)
-    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
+    GTEST_SKIP()
+        << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
   const auto mine = here_.make(options());
   const lists from(here_, true);
   for (std::uint32_t round = 0; round < 4; ++round) {
@@ -144,7 +145,8 @@ TEST_P(FabricPipeline, ASenderThatIsKilledLeavesNoWriteInAnyPosting) {
 INSTANTIATE_TEST_SUITE_P(Ucx, FabricPipeline,
                          ::testing::Values(setup{way::cross_memory}, setup{way::streams}, setup{way::messages},
                                            setup{way::mapped}, setup{way::remote_reads}, setup{way::cross_memory, true},
-                                           setup{way::streams, true}, setup{way::messages, true}, setup{way::remote_reads, true}),
+                                           setup{way::streams, true}, setup{way::messages, true},
+                                           setup{way::remote_reads, true}),
                          [](const auto& each) { return name(each.param); });
 
 } // namespace

@@ -64,7 +64,8 @@ TEST_P(FabricProcesses, BlocksGoToAnotherProcessAndBack) {
 
 TEST_P(FabricProcesses, AReceiverThatIsKilledIsNoticedSoon) {
   if (GetParam().how == way::remote_reads)
-    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
+    GTEST_SKIP()
+        << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
   const auto mine = make();
   auto from = memory();
   from.scribble(1);
@@ -113,7 +114,8 @@ TEST_P(FabricProcesses, ASenderThatIsKilledLeavesNoWriteBehind) {
 
 TEST_P(FabricProcesses, AReceiverThatStandsStillTimesOutAndIsReachedAgainLater) {
   if (GetParam().how == way::remote_reads)
-    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
+    GTEST_SKIP()
+        << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
   const auto mine = make();
   auto from = memory();
   from.scribble(1);
@@ -146,7 +148,8 @@ TEST_P(FabricProcesses, AReceiverThatStandsStillTimesOutAndIsReachedAgainLater) 
 // Sizes around what the sockets take, so that some sends end with their last pieces still to be written.
 TEST_P(FabricProcesses, MemoryThatIsUsedAgainAfterATimeoutDoesNotArrive) {
   if (GetParam().how == way::remote_reads)
-    GTEST_SKIP() << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
+    GTEST_SKIP()
+        << "UCX 1.13 can abort where whoever reads by its messages goes (docs/design/fabric.md); an adapter sends none";
   auto options = here_.settings();
   options.window_bytes = std::size_t{64} << 20; // the sockets are the bound
   const auto mine = here_.make(options);
@@ -165,8 +168,9 @@ TEST_P(FabricProcesses, MemoryThatIsUsedAgainAfterATimeoutDoesNotArrive) {
     ASSERT_EQ(send(*mine, peer.address(), {1000 + id, 1}, 0, marker.regions())->next(), "");
     ASSERT_TRUE(hears(peer, "landed right"));
     peer.signal(SIGSTOP);
-    ASSERT_EQ(send(*mine, peer.address(), {id, 1}, 0, from.regions(), transfer_priority::bulk, 150ms, from.owner())->next(),
-              "timed out");
+    ASSERT_EQ(
+        send(*mine, peer.address(), {id, 1}, 0, from.regions(), transfer_priority::bulk, 150ms, from.owner())->next(),
+        "timed out");
     from.scribble(5000 + id);
     peer.signal(SIGCONT);
     const auto heard = peer.hear(200);
@@ -225,7 +229,8 @@ TEST_P(FabricProcesses, ASenderThatStandsStillForGoodHoldsUpAWithdrawalForABound
 INSTANTIATE_TEST_SUITE_P(Ucx, FabricProcesses,
                          ::testing::Values(setup{way::cross_memory}, setup{way::streams}, setup{way::messages},
                                            setup{way::mapped}, setup{way::remote_reads}, setup{way::cross_memory, true},
-                                           setup{way::streams, true}, setup{way::messages, true}, setup{way::remote_reads, true}),
+                                           setup{way::streams, true}, setup{way::messages, true},
+                                           setup{way::remote_reads, true}),
                          [](const auto& each) { return name(each.param); });
 
 } // namespace

@@ -51,13 +51,15 @@ protected:
 };
 
 TEST(RemoteReadsLanes, AreThoseOfTransportsThatReadWithoutTheOtherProcess) {
-  for (const auto* none : {"", "tcp", "tcp,self,sysv,posix", "^tcp", "^rc,dc"}) EXPECT_FALSE(ucx::may_read(none)) << none;
+  for (const auto* none : {"", "tcp", "tcp,self,sysv,posix", "^tcp", "^rc,dc"})
+    EXPECT_FALSE(ucx::may_read(none)) << none;
   for (const auto* some : {"tcp,rc", "dc_mlx5,cuda_copy", "all", "tcp,cma", "cuda_ipc"})
     EXPECT_TRUE(ucx::may_read(some)) << some;
-  const std::string tcp = "#               lane[0]:  1:tcp/eth0.0 md[1]      -> md[1]/tcp/sysdev[255] rma_bw#0 am am_bw#0 wireup\n",
-                    rc = "#               lane[1]:  5:rc_mlx5/mlx5_0:1.0 md[4] -> md[4]/ib/sysdev[0] rma#0 rma_bw#1 am_bw#1\n",
-                    messages = "#               lane[2]:  5:rc_mlx5/mlx5_0:1.0 md[4] -> md[4]/ib/sysdev[0] am am_bw#0\n",
-                    ipc = "#               lane[3]:  7:cuda_ipc/cuda.0 md[5] -> md[5]/cuda_ipc/sysdev[0] rma_bw#2";
+  const std::string
+      tcp = "#               lane[0]:  1:tcp/eth0.0 md[1]      -> md[1]/tcp/sysdev[255] rma_bw#0 am am_bw#0 wireup\n",
+      rc = "#               lane[1]:  5:rc_mlx5/mlx5_0:1.0 md[4] -> md[4]/ib/sysdev[0] rma#0 rma_bw#1 am_bw#1\n",
+      messages = "#               lane[2]:  5:rc_mlx5/mlx5_0:1.0 md[4] -> md[4]/ib/sysdev[0] am am_bw#0\n",
+      ipc = "#               lane[3]:  7:cuda_ipc/cuda.0 md[5] -> md[5]/cuda_ipc/sysdev[0] rma_bw#2";
   EXPECT_FALSE(ucx::reads_by_lane("", true));
   EXPECT_FALSE(ucx::reads_by_lane("# UCP endpoint\n" + tcp + messages, true));
   EXPECT_TRUE(ucx::reads_by_lane(tcp + rc, false));
@@ -74,7 +76,8 @@ TEST_F(RemoteReads, BlocksAreSentWhereTheConnectionHasNoSuchLane) {
     auto from = here_.blocks(8, 65536), to = here_.blocks(8, 65536);
     from.scribble(1);
     post(*b, {1, 1}, to.regions());
-    EXPECT_EQ(send(*a, b->address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, 10s, from.owner())->next(), "");
+    EXPECT_EQ(send(*a, b->address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, 10s, from.owner())->next(),
+              "");
     EXPECT_TRUE(withdraw(*b, {1, 1}));
     EXPECT_TRUE(same(from, to));
     EXPECT_EQ(b->figures().bytes_read, 0U) << transports;
@@ -142,16 +145,14 @@ TEST_F(RemoteReads, ASenderWhoseMemoryCannotBeReadSendsIt) {
   b.pull = false;
   b.reads = true;
   auto from = here_.blocks(2, 65536);
-  const auto first =
-      send(*a, b.address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, 10s, from.owner());
+  const auto first = send(*a, b.address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, 10s, from.owner());
   const auto offered = offer(b);
   ASSERT_TRUE(offered);
   EXPECT_TRUE(offered->offered && offered->keyed);
   b.say(ucx::wire::refusal{offered->number, "could not", true});
   (void)b.until([&] { return first->count() != 0; });
   EXPECT_EQ(first->next(), "could not");
-  const auto second =
-      send(*a, b.address(), {2, 1}, 0, from.regions(), transfer_priority::bulk, 10s, from.owner());
+  const auto second = send(*a, b.address(), {2, 1}, 0, from.regions(), transfer_priority::bulk, 10s, from.owner());
   const auto sent = offer(b, 1);
   ASSERT_TRUE(sent);
   EXPECT_FALSE(sent->offered);

@@ -77,8 +77,8 @@ public:
   ///
   /// `done("")`: every byte has landed there, as the receiver says. Otherwise one line of what went wrong: no such
   /// posting, wrong sizes, peer gone, timed out; part of it may have landed. Exactly once, at the latest after
-  /// `timeout`. `keep` is held until the memory is not read any more, which may be after `done` where that was an error;
-  /// what is read then is thrown away, so the bytes may change, but the memory has to be there.
+  /// `timeout`. `keep` is held until the memory is not read any more, which may be after `done` where that was an
+  /// error; what is read then is thrown away, so the bytes may change, but the memory has to be there.
   virtual void send(const std::string& peer, transfer_key key, std::uint32_t first_region,
                     std::vector<protocols::memory_region> regions, transfer_priority priority,
                     std::chrono::nanoseconds timeout, std::shared_ptr<void> keep,
