@@ -19,7 +19,10 @@ scheduler_metrics::scheduler_metrics(runtime::metrics::registry& registry)
           "godwit_scheduler_marks_total",
           "Pairs of instances marked for migration, counted when they were not paired the round before.", {"policy"})),
       scaling(registry.add_counter_family("godwit_scaling_decisions_total",
-                                          "Decisions of autoscaling; dry ones are only said.", {"decision", "dry"})) {}
+                                          "Decisions of autoscaling; dry ones are only said.", {"decision", "dry"})) {
+  for (const auto what : {protocols::scaling_decision::kind::out, protocols::scaling_decision::kind::in})
+    for (const auto* dry : {"false", "true"}) (void)scaling.with({std::string(to_string(what)), dry});
+}
 
 global_scheduler::global_scheduler(runtime::actor_context context, scheduler_options options)
     : actor(context), options_(std::move(options)), dispatcher_(dispatcher_called(options_.policies.dispatch)),

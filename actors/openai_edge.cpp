@@ -158,9 +158,12 @@ openai_edge::openai_edge(std::shared_ptr<frontend_gate> gate, edge_options optio
   for (std::uint32_t id = 0; id < options_.model.tokens->size(); ++id)
     longest_token_ =
         std::max(longest_token_, options_.model.tokens->bytes(static_cast<protocols::token_id>(id)).size());
-  if (options_.metrics != nullptr)
+  if (options_.metrics != nullptr) {
     answers_ = &options_.metrics->add_counter_family(
         "godwit_http_answers_total", "Answers to completions, and refusals of what was asked.", {"status"});
+    for (const auto* status : {"200", "400", "404", "429", "500", "503"})
+      (void)answers_->with({status}); // at 0 from the start, or a rate would miss the first one
+  }
   if (options_.large_bytes > 0) worker_ = std::make_shared<edge_worker>(large_waiting_max);
 }
 

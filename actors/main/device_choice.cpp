@@ -86,6 +86,10 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
   }
   if (wanted == device_choice::cuda)
     return protocols::unexpected(start_error{"--device cuda: " + found.why_not + "; --device cpu does without"});
+  if (!found.plugin_missing && driver_is_there()) {
+    log.warning("the CPU serves, beside a GPU: {}", found.why_not);
+    return chosen_device{};
+  }
   return the_cpu(found.why_not, !found.plugin_missing || driver_is_there(), log);
 }
 

@@ -9,6 +9,8 @@
 #include <memory>
 #include <string_view>
 
+#include <unistd.h>
+
 namespace godwit::main {
 
 namespace {
@@ -59,6 +61,8 @@ protocols::expected<actors::failpoints, std::string> parse_failpoints(const std:
     }
     if (action == "kill")
       made.signal = SIGKILL;
+    else if (action == "stop" && ::getpid() == 1)
+      return unexpected(std::string("'stop' does nothing to the first process of a container; start it with an init"));
     else if (action == "stop")
       made.signal = SIGSTOP;
     else
@@ -67,7 +71,10 @@ protocols::expected<actors::failpoints, std::string> parse_failpoints(const std:
   return actors::failpoints{[traps](std::string_view place) {
     const auto found = traps->find(place);
     if (found == traps->end()) return;
-    if (found->second.passes_left.fetch_sub(1) == 1) (void)std::raise(found->second.signal);
+    if (found->second.passes_left.fetch_sub(1) != 1) return;
+    // The first process of a container gets neither from itself.
+    if (::getpid() == 1 && found->second.signal == SIGKILL) ::_exit(128 + SIGKILL);
+    (void)std::raise(found->second.signal);
   }};
 }
 

@@ -108,7 +108,7 @@ void load_board::add(runtime::metrics::registry& metrics, kind what, const char*
     runtime::metrics::registry::samples out;
     each_ready([&](const load_report& report) {
       if (const auto value = read(report); !std::isnan(value))
-        out.push_back({{{"instance", std::to_string(report.instance.value())}}, value});
+        out.push_back({{{"engine", std::to_string(report.instance.value())}}, value});
     });
     return out;
   };

@@ -104,7 +104,7 @@ member_process::start(const serve_settings& settings, const endpoint& head, gpu:
   if (!identity) return protocols::unexpected(identity.error());
   auto gate = make_gate(settings, log);
   if (!gate) return protocols::unexpected(gate.error());
-  auto fabric = make_fabric(settings, true, log, cuda);
+  auto fabric = make_fabric(settings, head.host, log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
   auto out = std::unique_ptr<member_process>(new member_process(settings, head, std::move(model), std::move(*identity),
                                                                 std::move(*fabric), std::move(*gate), std::move(log),

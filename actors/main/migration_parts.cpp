@@ -14,8 +14,9 @@
 namespace godwit::main {
 
 protocols::expected<std::shared_ptr<transport::fabric>, start_error>
-make_fabric(const serve_settings& settings, bool reaches_others, const runtime::log::logger& log,
+make_fabric(const serve_settings& settings, const std::string& met_at, const runtime::log::logger& log,
             const std::shared_ptr<gpu::cuda::cuda_backend>& cuda) {
+  const bool reaches_others = !met_at.empty();
   auto backend = settings.fabric.backend;
   if (backend == fabric_choice::automatic) backend = reaches_others ? fabric_choice::ucx : fabric_choice::in_process;
   if (backend == fabric_choice::none) return std::shared_ptr<transport::fabric>{};
@@ -31,10 +32,9 @@ make_fabric(const serve_settings& settings, bool reaches_others, const runtime::
     return protocols::unexpected(start_error{std::string("the fabric cannot reach the GPU's memory: ") +
                                              failure.what() + "; fabric.backend none does without migrations"});
   }
-  const auto control = parse_endpoint(settings.control.listen);
-  if (is_loopback(settings.fabric.listen) && control && !is_loopback(control->host))
-    log.component("fabric").warning("fabric.listen is {}: instances on other machines can join, and cannot exchange "
-                                    "requests with this one",
+  if (is_loopback(settings.fabric.listen) && !met_at.empty() && !is_loopback(met_at))
+    log.component("fabric").warning("fabric.listen is {}: this process cannot exchange requests with instances on "
+                                    "other machines",
                                     settings.fabric.listen);
   if (!is_loopback(settings.fabric.listen))
     log.component("fabric").warning("the fabric at {} is open to other machines, and authenticates nobody",

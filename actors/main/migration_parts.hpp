@@ -15,10 +15,11 @@
 /// What a process's instances need for live migrations, made of the settings.
 namespace godwit::main {
 
-/// The fabric that the settings ask for. `reaches_others`: instances of other processes may take part. `cuda`: their KV
-/// lies on its devices; null: in the host's memory. An error where it cannot be opened.
+/// The fabric that the settings ask for. `met_at`: the host of the control port by which instances of other processes
+/// take part; empty: there are none. `cuda`: their KV lies on its devices; null: in the host's memory. An error where it
+/// cannot be opened.
 [[nodiscard]] protocols::expected<std::shared_ptr<transport::fabric>, start_error>
-make_fabric(const serve_settings& settings, bool reaches_others, const runtime::log::logger& log,
+make_fabric(const serve_settings& settings, const std::string& met_at, const runtime::log::logger& log,
             const std::shared_ptr<gpu::cuda::cuda_backend>& cuda = {});
 
 [[nodiscard]] actors::migration_environment make_migration(const serve_settings& settings,

@@ -89,13 +89,23 @@ int run_node(node_command_options& options) {
   };
   if (failed(node->wait_joined(told_to_stop))) return code;
   std::cout << "joined " << options.join << " as " << ids(node->state(), settings.instances.count) << std::endl;
-  if (failed(node->wait_ready(told_to_stop))) {
+  bool served = false; // by the first of its instances
+  const auto wait = [&] {
+    const bool takes = takes_requests(node->state());
+    ready.set(takes);
+    served = served || takes;
+    return stop.received();
+  };
+  const bool not_ready = failed(node->wait_ready(wait));
+  if (not_ready && (code != 0 || !served)) {
+    ready.set(false);
     node->leave();
     return code;
   }
-  std::cout << "ready" << std::endl;
-  for (; !stop.received(); std::this_thread::sleep_for(std::chrono::milliseconds(50)))
-    ready.set(takes_requests(node->state()));
+  if (!not_ready) {
+    std::cout << "ready" << std::endl;
+    while (!wait()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   ready.set(false);
   // Whoever is told to by a head that scales has drained already, or ends with it.
   if (options.parent == 0) {
@@ -115,7 +125,7 @@ int run_node(node_command_options& options) {
 bool concerns_members(const runtime::config::setting& s) {
   for (const char* table : {"http.", "control.", "frontend.", "scaling."})
     if (s.name.starts_with(table)) return false;
-  for (const char* name : {"model.name", "scheduler.policy", "scheduler.migration", "scheduler.migration_interval",
+  for (const char* name : {"model.name", "model.chat_template", "scheduler.policy", "scheduler.migration", "scheduler.migration_interval",
                            "scheduler.migrate_below", "scheduler.migrate_above", "scheduler.stale_after",
                            "runtime.drain_delay", "log.load_interval", "trace.slow_request"})
     if (s.name == name) return false;

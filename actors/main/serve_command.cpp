@@ -78,21 +78,31 @@ int serve(command_settings& options) {
   auto node = std::move(*started);
   std::cout << "listening on " << node->url() << std::endl;
   if (!node->control().empty()) std::cout << "control on " << node->control() << std::endl;
-  if (const auto error = node->wait_ready([&] { return stop.received(); })) {
-    if (error->line.empty()) return 0; // told to stop before it was ready
+  bool served = false; // by members, or by the first of its own instances
+  const auto error = node->wait_ready([&] {
+    const bool takes = node->takes_requests();
+    ready.set(takes);
+    served = served || takes;
+    return stop.received();
+  });
+  if (error && !error->line.empty()) {
     std::cerr << "godwit: " << error->line << '\n';
     return error->exit_code;
   }
-  if (settings.instances.count == 0)
-    std::cout << "ready for members: godwit node --join " << node->advertised() << std::endl;
-  else
-    std::cout << "ready: " << node->model_name() << " on " << settings.instances.count
-              << (settings.instances.count == 1 ? " instance" : " instances") << std::endl;
-  serve_until(*node, settings, *log, stop, ready);
+  if (error && !served) return 0; // told to stop before it was ready
+  if (!error) {
+    if (settings.instances.count == 0)
+      std::cout << "ready for members: godwit node --join " << node->advertised() << std::endl;
+    else
+      std::cout << "ready: " << node->model_name() << " on " << settings.instances.count
+                << (settings.instances.count == 1 ? " instance" : " instances") << std::endl;
+    serve_until(*node, settings, *log, stop, ready);
+  }
   ready.set(false);
-  const auto hurry = [&] { return stop.received(); };
+  bool hurried = false; // by the second signal, whatever it comes in
+  const auto hurry = [&] { return hurried = hurried || stop.received(); };
   if (settings.runtime.drain_delay.count() > 0) {
-    std::cout << "going on, but unwell; a second signal ends that" << std::endl;
+    std::cout << "going on, but unwell; a second signal ends it at once" << std::endl;
     node->linger(settings.runtime.drain_delay, hurry);
   }
   std::cout << "draining; a second signal ends it at once" << std::endl;

@@ -158,7 +158,8 @@ serving::start(const serve_settings& settings, gpu::model::model_directory model
   if (!chat) return protocols::unexpected(chat.error());
   auto gate = make_gate(settings, log);
   if (!gate) return protocols::unexpected(gate.error());
-  auto fabric = make_fabric(settings, !settings.control.listen.empty(), log, cuda);
+  const auto control = parse_endpoint(settings.control.listen);
+  auto fabric = make_fabric(settings, control ? control->host : settings.control.listen, log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
   auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*chat),
                                                   std::move(*fabric), std::move(*gate), std::move(log), records,

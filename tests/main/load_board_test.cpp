@@ -44,15 +44,15 @@ TEST(LoadBoard, ShowsVirtualUsageAndFreenessButNoFreenessOfAnInstanceThatDrains)
   report.running = 4;
   board.take(report);
   const auto before = metrics.expose();
-  EXPECT_THAT(before, HasSubstr("godwit_instance_virtual_usage_blocks{instance=\"3\"} 60\n"));
-  EXPECT_THAT(before, HasSubstr("godwit_instance_freeness{instance=\"3\"} 10\n"));
-  EXPECT_THAT(before, HasSubstr("godwit_instance_terminating{instance=\"3\"} 0\n"));
+  EXPECT_THAT(before, HasSubstr("godwit_instance_virtual_usage_blocks{engine=\"3\"} 60\n"));
+  EXPECT_THAT(before, HasSubstr("godwit_instance_freeness{engine=\"3\"} 10\n"));
+  EXPECT_THAT(before, HasSubstr("godwit_instance_terminating{engine=\"3\"} 0\n"));
   report.terminating = true;
   ++report.sequence;
   board.take(report);
   const auto draining = metrics.expose();
   EXPECT_THAT(draining, Not(HasSubstr("godwit_instance_freeness{")));
-  EXPECT_THAT(draining, HasSubstr("godwit_instance_terminating{instance=\"3\"} 1\n"));
+  EXPECT_THAT(draining, HasSubstr("godwit_instance_terminating{engine=\"3\"} 1\n"));
 }
 
 TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
@@ -113,7 +113,7 @@ TEST(LoadBoard, ShowsNothingOfAnInstanceThatIsDownUntilItReportsAgain) {
   board.adopt(there({down(3)}));
   board.take(busy(3, 1, 11)); // which lay in the scheduler's mailbox
   EXPECT_THAT(metrics.expose(), Not(HasSubstr("engine=\"3\"")));
-  EXPECT_THAT(metrics.expose(), Not(HasSubstr("instance=\"3\"")));
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("engine=\"3\"")));
   EXPECT_EQ(board.all().running, 0U);
   board.adopt(there({ready(3, 2)}));
   board.take(busy(3, 1, 10));
@@ -129,7 +129,7 @@ TEST(LoadBoard, ALateReportOfAnInstanceThatIsGoneDoesNotBringItBack) {
   board.take(busy(3, 1, 12));
   board.adopt(there({ready(1)}));
   board.take(busy(3, 1, 12));
-  EXPECT_THAT(metrics.expose(), Not(HasSubstr("instance=\"3\"")));
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("engine=\"3\"")));
   EXPECT_EQ(board.all().running, 0U);
 }
 

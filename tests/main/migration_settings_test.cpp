@@ -90,7 +90,7 @@ TEST(FabricSettings, UcxsLogLevelIsThatOfItsOwnVariableWhereThereIsOne) {
     EXPECT_EQ(ucs_global_opts_set_value("LOG_LEVEL", "info"), UCS_OK); // UCX has read its variable long ago
     serve_settings settings;
     settings.fabric.backend = fabric_choice::ucx;
-    EXPECT_TRUE(make_fabric(settings, false, {}));
+    EXPECT_TRUE(make_fabric(settings, "", {}));
     ::unsetenv("UCX_LOG_LEVEL");
     return ucs_global_opts.log_component.log_level;
   };

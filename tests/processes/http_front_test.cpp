@@ -271,7 +271,7 @@ TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {
   ASSERT_TRUE(eventually([&] { // the last report comes a moment later
     page = ask(head.url() + "/metrics").body;
     const auto running = page.find("vllm:num_requests_running{");
-    return value_of(page, "godwit_instance_steps_total{instance=\"0\"}") > 0 && running != std::string::npos &&
+    return value_of(page, "godwit_instance_steps_total{engine=\"0\"}") > 0 && running != std::string::npos &&
            page.compare(page.find("} ", running), 4, "} 0\n") == 0;
   }));
   const auto names = names_on(page);
@@ -396,7 +396,7 @@ TEST_F(HttpFront, HostileClientsHurtNobodyAndLeaveNothing) {
       [&] {
         page = ask(head.url() + "/metrics").body;
         return value_of(page, "godwit_requests_open") == 0 && value_of(page, "godwit_http_connections") == 1 &&
-               value_of(page, "godwit_instance_kv_blocks_used{instance=\"0\"}") == 0;
+               value_of(page, "godwit_instance_kv_blocks_used{engine=\"0\"}") == 0;
       },
       30s))
       << page;
