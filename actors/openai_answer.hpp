@@ -104,7 +104,7 @@ struct openai_choice_options {
   protocols::openai::tool_format tools = protocols::openai::tool_format::none; ///< how calls are written
   protocols::openai::tool_parser::options calls;
   bool told_by_calls = true;   ///< an answer with calls ends with `tool_calls`
-  std::string id;              ///< of the answer, for the calls' ids
+  std::string id;              ///< no other answer's, for the calls' ids
   bool short_call_ids = false; ///< Mistral's templates take no others back
 };
 

@@ -520,6 +520,8 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   if (format.span) format.span->name_answer(id);
   const auto answer = std::make_shared<openai_answer>(exchange, std::move(format));
 
+  // A client's own id may come again, with the next turn of the same conversation.
+  const auto calls_id = new_id("");
   std::vector<std::shared_ptr<openai_choice>> choices;
   std::vector<std::shared_ptr<submission>> submissions;
   for (std::size_t i = 0; i < what.prompts.size(); ++i) {
@@ -527,7 +529,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
     for (std::uint32_t sample = 0; sample < what.drawn; ++sample) {
       const auto index = static_cast<std::uint32_t>(choices.size());
       auto text = text_of(what, i, index);
-      text.id = id;
+      text.id = calls_id;
       choices.push_back(std::make_shared<openai_choice>(answer, std::move(text)));
       auto one = submission_of(what, i, sample);
       one->client_id = id;

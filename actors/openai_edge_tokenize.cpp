@@ -10,6 +10,11 @@ namespace godwit::actors {
 namespace openai = protocols::openai;
 namespace http = transport::http;
 
+namespace {
+/// An answer of some ten MB.
+constexpr std::size_t tokens_told_max = std::size_t{1} << 20;
+} // namespace
+
 void openai_edge::tokenize(const http::request& request, const exchange_ptr& exchange) {
   const auto parsed = openai::parse_tokenize(request.body, options_.model.defaults, options_.limits);
   if (!parsed) return refuse(parsed.error(), exchange);
@@ -22,6 +27,11 @@ void openai_edge::tokenize(const http::request& request, const exchange_ptr& exc
                                          text_prompt(text, {parsed->prompt, {}}));
   if (!prompt) return refuse(prompt.error(), exchange);
   const auto& tokens = *prompt;
+  if (tokens.size() > tokens_told_max)
+    return refuse(openai::invalid_value(parsed->chat ? "messages" : "prompt",
+                                        "It has " + std::to_string(tokens.size()) + " tokens; at most " +
+                                            std::to_string(tokens_told_max) + " are told."),
+                  exchange);
   std::optional<std::vector<std::string>> strings;
   if (parsed->with_strings) {
     strings.emplace();

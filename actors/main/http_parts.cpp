@@ -81,13 +81,16 @@ std::vector<runtime::metrics::registry::registration> add_http_metrics(runtime::
   gauge("godwit_http_connections", "Connections that are open.", &http::server_stats::connections);
   gauge("godwit_http_requests_open", "Requests that are being answered.", &http::server_stats::exchanges);
   counter("godwit_http_requests_total", "Requests read.", &http::server_stats::requests_total);
-  counter("godwit_http_rejected_total", "Requests that were malformed, too large or too late.",
+  counter("godwit_http_rejected_total",
+          "Requests that were answered before they were read: malformed, too large, too late, refused with their body "
+          "unread.",
           &http::server_stats::rejected_total);
   counter("godwit_http_connections_refused_total", "Connections over the bounds, of all or of one address.",
           &http::server_stats::refused_total);
   counter("godwit_http_handshakes_failed_total", "TLS handshakes that failed or took too long.",
           &http::server_stats::handshakes_failed_total);
-  counter("godwit_http_disconnects_total", "Clients that went away before their answer was complete.",
+  counter("godwit_http_disconnects_total",
+          "Connections that ended, by either side, while an answer was being streamed.",
           &http::server_stats::disconnects_total);
   counter("godwit_http_slow_readers_total", "Connections closed because their clients did not read.",
           &http::server_stats::slow_readers_total);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <map>
 
 namespace godwit::protocols::grammar {
@@ -84,6 +85,7 @@ term_id value_text(term_table& terms, const json::value& value) {
                                       value_text(terms, member.value())}));
     return list('{', '}', parts);
   case json::kind::double_: {
+    if (!std::isfinite(value.get_double())) return term_table::nothing; // 1e400
     std::array<char, 64> text{};
     const auto end = std::to_chars(text.data(), text.data() + text.size(), value.get_double()).ptr;
     return terms.literal({text.data(), static_cast<std::size_t>(end - text.data())});

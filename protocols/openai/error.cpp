@@ -20,6 +20,12 @@ api_error make(int status, std::string message, std::string type, std::string pa
 
 constexpr auto invalid = "invalid_request_error";
 
+/// What a client has sent, as far as it helps.
+std::string shown(std::string_view text) {
+  constexpr std::size_t bytes_max = 256;
+  return text.size() <= bytes_max ? std::string(text) : std::string(text.substr(0, bytes_max)) + "...";
+}
+
 void append_or_null(std::string& out, std::string_view text) {
   if (text.empty())
     out += "null";
@@ -48,11 +54,11 @@ api_error context_length_exceeded(std::uint64_t prompt_tokens, std::uint64_t con
 api_error unauthorised(std::string message) { return make(401, std::move(message), invalid, {}, "invalid_api_key"); }
 
 api_error model_not_found(std::string_view model) {
-  return make(404, "The model '" + std::string{model} + "' does not exist.", invalid, "model", "model_not_found");
+  return make(404, "The model '" + shown(model) + "' does not exist.", invalid, "model", "model_not_found");
 }
 
 api_error not_found(std::string_view path) {
-  return make(404, "There is nothing at '" + std::string{path} + "'.", invalid, {}, "not_found");
+  return make(404, "There is nothing at '" + shown(path) + "'.", invalid, {}, "not_found");
 }
 
 api_error method_not_allowed(std::string_view method, std::string_view allowed) {

@@ -124,7 +124,7 @@ json::value parse_body(std::string_view body, std::size_t bytes_max, std::size_t
   json::error_code ec;
   const auto read = checker.write_some(false, body.data(), body.size(), ec);
   if (!checker.handler().repeated.empty())
-    fail_body("The key '" + checker.handler().repeated + "' occurs twice in one object.");
+    fail_body("The key '" + checker.handler().repeated.substr(0, 64) + "' occurs twice in one object.");
   if (ec == json::error::too_deep)
     fail_body("The body is nested deeper than " + std::to_string(depth_max) + " levels.");
   if (!ec && read < body.size()) ec = json::error::extra_data;

@@ -29,19 +29,23 @@ role parse_role(json_reader& message) {
   fail(invalid_value(path, "'" + path + "' must be 'system', 'developer', 'user', 'assistant' or 'tool'."));
 }
 
-std::string parse_part(const json::value& value, const std::string& path) {
+std::string parse_part(const json::value& value, const std::string& path, role who, common_request& into) {
   if (!value.is_object()) fail_type(path, "an object", value);
   json_reader part{value.get_object(), path};
   const auto type = part.text("type");
   if (!type) fail(invalid_value(part.path_of("type"), "'" + part.path_of("type") + "' is required."));
-  if (*type != "text") fail(unsupported(part.path_of("type"), "Only parts of type 'text' are supported."));
-  auto text = part.text("text");
-  if (!text) fail(invalid_value(part.path_of("text"), "'" + part.path_of("text") + "' is required."));
+  const bool refusal = who == role::assistant && *type == "refusal"; // as it was answered
+  if (*type != "text" && !refusal) fail(unsupported(part.path_of("type"), "Only parts of type 'text' are supported."));
+  const auto* const name = refusal ? "refusal" : "text";
+  auto text = part.text(name);
+  if (!text) fail(invalid_value(part.path_of(name), "'" + part.path_of(name) + "' is required."));
+  if (who != role::assistant)
+    for (auto& unknown : part.unasked()) into.unknown.push_back(std::move(unknown));
   return *std::move(text);
 }
 
 /// A string, or an array of text parts, which are joined by line feeds (as vLLM does for templates that take strings).
-std::string parse_content(json_reader& message, role who) {
+std::string parse_content(json_reader& message, role who, common_request& into) {
   const auto path = message.path_of("content");
   const auto* value = message.value("content");
   if (value == nullptr) {
@@ -54,7 +58,7 @@ std::string parse_content(json_reader& message, role who) {
   std::string joined;
   for (std::size_t i = 0; i < parts->size(); ++i) {
     if (i > 0) joined += '\n';
-    joined += parse_part((*parts)[i], path + "[" + std::to_string(i) + "]");
+    joined += parse_part((*parts)[i], path + "[" + std::to_string(i) + "]", who, into);
   }
   return joined;
 }
@@ -115,7 +119,7 @@ std::vector<chat_message> parse_messages(json_reader& body, const request_limits
     refuse_unsupported_message(reader, limits, into);
     chat_message message;
     message.who = parse_role(reader);
-    message.content = parse_content(reader, message.who);
+    message.content = parse_content(reader, message.who, into);
     if (const auto type = reader.text("type"); type && *type != "text" && *type != "message") // evaluation harnesses
       fail(unsupported(reader.path_of("type"), "Only messages of type 'message' or 'text' are supported."));
     message.name = reader.text("name").value_or("");

@@ -101,7 +101,8 @@ void read_response_format(json_reader& body, wishes& all, common_request& into) 
     fail(invalid_value("response_format.type",
                        "'response_format.type' must be 'text', 'json_object' or 'json_schema'."));
   }
-  static_cast<void>(reader.value("json_schema"));
+  if (reader.value("json_schema") != nullptr && *type != "json_schema")
+    fail(invalid_value("response_format.json_schema", "'response_format.json_schema' needs the type 'json_schema'."));
   for (auto& unknown : reader.unasked()) into.unknown.push_back(std::move(unknown));
 }
 

@@ -133,6 +133,7 @@ void check_references(const json::value& in, const std::string& path, const func
 json::object arguments_of(const function_tool& tool, const std::string& path) {
   check_references(tool.parameters, path, tool);
   auto out = tool.parameters.get_object();
+  out.erase("nullable"); // arguments are an object
   const auto* type = out.if_contains("type");
   if (type == nullptr) {
     out["type"] = "object";
@@ -215,6 +216,9 @@ void parse_tools(json_reader& body, const request_limits& limits, template_value
   parse_choice(body, tools, into);
   into.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
   const bool forced = into.choice == tool_choice::required || into.choice == tool_choice::named;
+  if (!tools.empty() && into.choice == tool_choice::automatic && !into.sampling.json_schema.empty())
+    fail(invalid_value("tool_choice", "An answer that follows a schema cannot call tools: with 'response_format' (or "
+                                      "'structured_outputs', 'guided_...') 'tool_choice' has to be 'none'."));
   if (!forced) return;
   if (into.stop.ignore_eos)
     fail(invalid_value("ignore_eos", "'ignore_eos' and 'tool_choice' contradict each other: the answer ends where its "

@@ -32,6 +32,9 @@ std::size_t maybe_begun(std::string_view text, std::string_view marker) {
 
 tool_format tool_format_of(std::string_view text) noexcept {
   const auto has = [&](std::string_view what) { return text.find(what) != std::string_view::npos; };
+  // Newer Mistral's, Qwen3-Coder's, GLM's: the same markers around calls that are written otherwise.
+  for (const auto* unread : {"[ARGS]", "<function=", "<arg_key>"})
+    if (has(unread)) return tool_format::none;
   if (has(hermes_start)) return tool_format::hermes;
   if (has(mistral_start)) return tool_format::mistral;
   if (has(python_tag) || has("\"parameters\": ")) return tool_format::llama;

@@ -59,7 +59,6 @@ constexpr known_parameter chat_parameters[] = {
 constexpr known_parameter message_parameters[] = {
     {"function_call", neutral::none},
     {"audio", neutral::none},
-    {"annotations", neutral::empty},
 };
 
 bool is_text(const json::value& value, std::string_view text) {

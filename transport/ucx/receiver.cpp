@@ -366,7 +366,9 @@ bool receiver::run_remote(peer& who, pull& next) {
   }
   auto* const ring = direct ? nullptr : shared_.copies->reading();
   if (!direct && ring == nullptr) {
-    fail(next.from, m, place.write, "no page-locked memory for what is to be read");
+    const std::string reason = "no page-locked memory for what is to be read";
+    shared_.call_all(shared_.table.failed(place.write, reason));
+    refuse(next.from, m.number, reason, true);
     return true;
   }
   const auto loan = static_cast<std::uint32_t>(who.loan.use_count()) - 1;

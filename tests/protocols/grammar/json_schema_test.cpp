@@ -57,6 +57,8 @@ TEST(JsonSchema, AnyValueIsAnyJson) {
   check({"true", {"1"}, {""}});
 }
 
+TEST(JsonSchema, NumbersThatAreNoneCannotBeAnswered) { check({R"({"enum":[1e400,2]})", {"2"}, {"inf", "1e400"}}); }
+
 TEST(JsonSchema, ObjectsHaveTheirPropertiesInOrder) {
   check({R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"type":"null"}},
             "required":["b"],"additionalProperties":false})",

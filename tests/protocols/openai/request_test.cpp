@@ -151,6 +151,29 @@ TEST(ApiRequest, WhatIsNotSupportedIsListedWhereThatIsWanted) {
   EXPECT_FALSE(parse_completion(R"({"prompt":"p","temperature":-1})", {}, lists)) << "what is supported must be right";
 }
 
+TEST(ChatRequest, NamesWhatPartsHaveBesides) {
+  const auto parsed = parse_chat(
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{}}],"annotations":[1]}],
+          "stream":true,"stream_options":{"continuous_usage_stats":true}})",
+      {}, limits());
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_THAT(parsed->unknown,
+              testing::UnorderedElementsAre("messages[0].content[0].cache_control", "messages[0].annotations"));
+  EXPECT_FALSE(parsed->continuous_usage) << "usage was not asked for";
+  EXPECT_EQ(parse_chat(R"({"messages":[{"role":"user","content":"a"}],
+                           "stream":true,"stream_options":{"continuous_usage_stats":1}})",
+                       {}, limits())
+                .error()
+                .param,
+            "stream_options.continuous_usage_stats");
+  const auto answered = parse_chat(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","annotations":[{}],
+      "content":[{"type":"refusal","refusal":"no"},{"type":"text","text":"but","annotations":[]}]}]})",
+                                   {}, limits());
+  ASSERT_TRUE(answered) << answered.error().message;
+  EXPECT_EQ(answered->messages[1].content, "no\nbut");
+  EXPECT_THAT(answered->unknown, ElementsAre());
+}
+
 TEST(ChatRequest, TakesWhatOtherServersAnsweredAndHarnessesSend) {
   const auto parsed = parse_chat(R"({"messages":[{"role":"user","content":"hi","type":"text"},
       {"role":"assistant","content":"yes","reasoning":"because","provider":{"a":1},"tool_calls":[
@@ -282,6 +305,8 @@ INSTANTIATE_TEST_SUITE_P(
                     fault{R"({"messages":[{"role":"user"}]})", "messages[0].content", "required"},
                     fault{R"({"messages":[{"role":"user","content":3}]})", "messages[0].content", "not a number"},
                     fault{R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{}}]}]})",
+                          "messages[0].content[0].type", "'text'"},
+                    fault{R"({"messages":[{"role":"user","content":[{"type":"refusal","refusal":"x"}]}]})",
                           "messages[0].content[0].type", "'text'"},
                     fault{R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
                           "messages[0].content[0].text", "required"},

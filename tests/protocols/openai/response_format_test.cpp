@@ -78,6 +78,17 @@ TEST(ResponseFormat, NamesThePlaceThatIsWrong) {
             "400 ignore_eos: ");
 }
 
+TEST(ResponseFormat, ASchemaBesideAnotherTypeIsNotDropped) {
+  for (const auto* type : {"json_object", "text"}) {
+    const auto parsed =
+        parse_chat(std::string(R"({"messages":[{"role":"user","content":"a"}],"response_format":{"type":")") + type +
+                       R"(","json_schema":{"schema":{}}}})",
+                   {}, {});
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error().param, "response_format.json_schema");
+  }
+}
+
 TEST(ResponseFormat, ASchemaHasABound) {
   request_limits limits;
   limits.schema_bytes_max = 100;

@@ -78,6 +78,9 @@ TEST(ToolParser, WhatIsNoCallStaysText) {
   for (const std::string answer : {"{\"x\": 1}", "Just {\"name\": \"f\", \"parameters\": {}}", "{", " {\"name\"", "7"})
     expect(tool_format::llama, answer, {answer, {}});
   expect(tool_format::mistral, "[TOOL_CALLS] none today", {"[TOOL_CALLS] none today", {}});
+  for (const std::string elsewhere : {"[TOOL_CALLS]name[ARGS]{}", "<tool_call><function=f>", "<tool_call>f<arg_key>a"})
+    EXPECT_EQ(tool_format_of(elsewhere), tool_format::none) << elsewhere;
+  EXPECT_EQ(tool_format_of("{{ '<tool_call>' }}"), hermes);
   const std::string endless = "<tool_call>{\"arguments\": {\"a\": \"" + std::string(40'000, 'x');
   EXPECT_EQ(parse(hermes, endless, 50), (told{endless, {}}));
 }

@@ -91,10 +91,12 @@ TEST(Tools, ReferencesOfAToolMeanItsOwnDefinitions) {
 }
 
 TEST(Tools, ArgumentsAreAnObject) {
-  for (const auto* parameters : {"{}", R"({"type":["object","null"]})", R"({"properties":{"a":{}}})"}) {
+  for (const auto* parameters :
+       {"{}", R"({"type":["object","null"]})", R"({"properties":{"a":{}}})", R"({"type":"object","nullable":true})"}) {
     const auto parsed = with_parameters(parameters, named_f);
     ASSERT_TRUE(parsed) << parsed.error().message;
     EXPECT_EQ(testing_support::string_at(testing_support::read(parsed->sampling.json_schema), "/type"), "object");
+    EXPECT_EQ(parsed->sampling.json_schema.find("nullable"), std::string::npos);
   }
   EXPECT_FALSE(with_parameters(R"({"type":"integer"})", named_f));
 }
@@ -117,6 +119,8 @@ TEST(Tools, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":{"type":"function","function":{"name":"other"}})")), "tool_choice");
   EXPECT_EQ(param(chat(R"("tool_choice":"required")")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":"required","response_format":{"type":"json_object"})")), "tool_choice");
+  EXPECT_EQ(param(with_tools(R"(,"response_format":{"type":"json_object"})")), "tool_choice");
+  EXPECT_EQ(param(with_tools(R"(,"tool_choice":"none","response_format":{"type":"json_object"})")), "(none)");
   std::string many;
   for (int i = 0; i < 129; ++i)
     many +=
