@@ -64,13 +64,14 @@ make_fabric(const serve_settings& settings, const std::string& met_at, const run
       fabric.warning("the connection with {} was closed: {}{}", end.peer, end.reason, more);
   };
   try {
-    if (options.device.copier)
-      log.component("fabric").info("KV of {} {}; UCX knows memory of: {}", options.device.copier->name(),
-                                   transport::ucx::reads_devices(options)
+    auto asked = options; // what UCX finds is asked when the fabric's thread works with the device
+    auto made = transport::ucx::make_fabric(std::move(options));
+    if (asked.device.copier)
+      log.component("fabric").info("KV of {} {}; UCX knows memory of: {}", asked.device.copier->name(),
+                                   transport::ucx::reads_devices(asked)
                                        ? "is read by UCX itself where the other side can have it read"
                                        : "goes through page-locked memory",
-                                   transport::ucx::memory_types(options.transports));
-    auto made = transport::ucx::make_fabric(std::move(options));
+                                   transport::ucx::memory_types(asked.transports));
     log.component("fabric").debug("{} at {}", transport::ucx::library_version(), made->address());
     return made;
   } catch (const std::exception& failure) {

@@ -16,8 +16,8 @@
 namespace godwit::main {
 
 /// The fabric that the settings ask for. `met_at`: the host of the control port by which instances of other processes
-/// take part; empty: there are none. `cuda`: their KV lies on its devices; null: in the host's memory. An error where it
-/// cannot be opened.
+/// take part; empty: there are none. `cuda`: their KV lies on its devices; null: in the host's memory. An error where
+/// it cannot be opened.
 [[nodiscard]] protocols::expected<std::shared_ptr<transport::fabric>, start_error>
 make_fabric(const serve_settings& settings, const std::string& met_at, const runtime::log::logger& log,
             const std::shared_ptr<gpu::cuda::cuda_backend>& cuda = {});

@@ -217,8 +217,9 @@ void parse_tools(json_reader& body, const request_limits& limits, template_value
   into.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
   const bool forced = into.choice == tool_choice::required || into.choice == tool_choice::named;
   if (!tools.empty() && into.choice == tool_choice::automatic && !into.sampling.json_schema.empty())
-    fail(invalid_value("tool_choice", "An answer that follows a schema cannot call tools: with 'response_format' (or "
-                                      "'structured_outputs', 'guided_...') 'tool_choice' has to be 'none'."));
+    fail(invalid_value(body.value("response_format") != nullptr ? "response_format" : "tool_choice",
+                       "An answer that follows a schema cannot call tools: with 'response_format' (or "
+                       "'structured_outputs', 'guided_...') leave out 'tools', or say 'tool_choice': 'none'."));
   if (!forced) return;
   if (into.stop.ignore_eos)
     fail(invalid_value("ignore_eos", "'ignore_eos' and 'tool_choice' contradict each other: the answer ends where its "

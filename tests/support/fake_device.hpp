@@ -105,14 +105,14 @@ public:
   }
 
 private:
-  struct piece {
+  struct held_piece {
     std::byte* view = nullptr;
     std::size_t bytes = 0;
     std::uint64_t id = 0;
   };
   bool reachable_;
   mutable std::mutex mutex_;
-  std::map<std::byte*, piece> pieces_;
+  std::map<std::byte*, held_piece> pieces_;
   std::uint64_t last_id_ = 0;
 };
 

@@ -19,6 +19,8 @@ namespace asio = boost::asio;
 namespace {
 constexpr auto busy_tick = std::chrono::milliseconds(10); ///< how late a deadline may be met
 constexpr auto idle_tick = std::chrono::milliseconds(1000);
+constexpr auto lonely_tick =
+    std::chrono::milliseconds(10'000); ///< without connections: until freed memory is let go of
 } // namespace
 
 core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(options.poll_before_sleep) {
@@ -93,11 +95,11 @@ void core::stop() {
   sender_.stop();
   worker_->stop();
   copies_->finish();
-  sender_.forget();
-  exposed_.reset();
-  shared_.exposed = nullptr;
   events_.release();  // UCX closes it
-  worker_->destroy(); // what has not ended by now writes no more either
+  worker_->destroy(); // what has not ended by now reads and writes no more either
+  sender_.forget();
+  shared_.exposed = nullptr;
+  exposed_.reset();
   shared_.call_all(shared_.table.close_all());
   run_calls();
   io_.stop();
@@ -249,10 +251,14 @@ void core::sleep() {
 
 void core::set_timer() {
   const bool soon = sender_.busy() || receiver_.reading();
-  if (timed_ && (soon_ || !soon)) return;
+  const bool alone = worker_->connections() == 0 && !worker_->holds();
+  const std::chrono::steady_clock::duration wait = soon    ? std::chrono::steady_clock::duration(busy_tick)
+                                                   : alone ? lonely_tick
+                                                           : idle_tick;
+  if (timed_ && wait_ <= wait) return;
   timed_ = true;
-  soon_ = soon;
-  timer_.expires_after(soon ? std::chrono::steady_clock::duration(busy_tick) : idle_tick); // ends the slower one
+  wait_ = wait;
+  timer_.expires_after(wait); // ends the slower one
   timer_.async_wait([this](boost::system::error_code error) {
     if (error || stopped_) return;
     timed_ = false;

@@ -39,7 +39,7 @@ private:
   void listen_for_streams();
   void expose_memory();
   /// Something is held that is to be let go of in time.
-  [[nodiscard]] bool lets_go() const { return worker_->holds() || (exposed_ && exposed_->count() != 0); }
+  [[nodiscard]] bool lets_go() const { return worker_->holds() || (exposed_ && exposed_->any()); }
   /// Runs `command` on the thread.
   void submit(std::function<void()> command);
   void turn();      ///< does what there is to do, then goes on or to sleep
@@ -62,8 +62,8 @@ private:
   bool scheduled_ = false;
   bool watching_ = false;
   bool timed_ = false;
-  bool soon_ = false;  ///< the timer is that of open sends
-  bool waits_ = false; ///< the timer was late, and its work was put off once
+  std::chrono::steady_clock::duration wait_{0}; ///< the timer's
+  bool waits_ = false;                          ///< the timer was late, and its work was put off once
   bool stopped_ = false;
   poll_window polls_;
   std::thread thread_; ///< last: starts when the rest is there

@@ -2,6 +2,7 @@
 
 #include "ucx/wire.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace godwit::transport::ucx {
@@ -58,6 +59,11 @@ std::shared_ptr<const exposed> exposed_memory::find(const protocols::memory_regi
   }
   const auto& memory = found->second.memory;
   return memory && memory->holds(region) ? memory : nullptr;
+}
+
+bool exposed_memory::any() const noexcept {
+  const auto held = [](const auto& one) { return one.second.memory != nullptr; };
+  return std::ranges::any_of(host_, held) || std::ranges::any_of(device_, held);
 }
 
 void exposed_memory::forget_gone() {

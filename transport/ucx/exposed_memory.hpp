@@ -56,7 +56,8 @@ public:
   [[nodiscard]] std::shared_ptr<const exposed> find(const protocols::memory_region& region);
   /// Lets go of what its owner has given back.
   void forget_gone();
-  [[nodiscard]] std::size_t count() const noexcept { return host_.size() + device_.size(); }
+  [[nodiscard]] std::size_t count() const noexcept { return host_.size() + device_.size(); } ///< looked at
+  [[nodiscard]] bool any() const noexcept;                                                   ///< that UCX holds
 
 private:
   struct entry {

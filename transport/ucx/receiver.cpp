@@ -66,7 +66,7 @@ void receiver::greet(connection from, peer& who, const wire::hello& m) {
   if (shared_.options.cross_memory && can_read(m.pid, m.probe, m.from)) who.memory.emplace(m.pid);
   wire::welcome answer;
   answer.pull = who.memory ? 1 : 0;
-  answer.reads = shared_.exposed != nullptr ? 1 : 0;
+  if (shared_.exposed != nullptr) answer.reads = shared_.messages->forbids_messages() ? 2 : 1;
   if (!who.memory && shared_.streams != nullptr) {
     answer.stream_port = shared_.streams->port();
     answer.stream_token = shared_.streams->expect(from);
@@ -200,9 +200,15 @@ void receiver::copied(connection from, const wire::blocks& m, std::uint64_t writ
 
 bool receiver::withdrawn(std::uint64_t write) {
   if (const auto found = shared_.copying.find(write); found != shared_.copying.end()) {
+    const auto read = reads_.find(write);
+    if (read != reads_.end() && read->second.staged) { // its place is not written
+      read->second.dead = true;
+      read->second.place.keep.reset();
+      shared_.copying.erase(found);
+      return false;
+    }
     found->second = true;
-    if (const auto read = reads_.find(write); read != reads_.end())
-      read->second.withdrawn = std::chrono::steady_clock::now();
+    if (read != reads_.end()) read->second.withdrawn = std::chrono::steady_clock::now();
     return true;
   }
   for (const auto which : streams_)
@@ -330,7 +336,11 @@ std::string receiver::queue(connection from, peer& who, const wire::blocks& m, s
   if (!wrong.empty()) return wrong;
   if (who.queued + who.keyed.size() + who.unsettled.size() >= pulls_max) return "too many offers";
   if (m.keyed) {
-    who.keyed.push_back(std::move(next));
+    who.reads = who.reads || shared_.messages->reads(from, shared_.messages->forbids_messages());
+    if (who.reads)
+      who.keyed.push_back(std::move(next));
+    else
+      refuse(from, m.number, "UCX reads nothing over this connection", true);
     return {};
   }
   ++who.queued;
@@ -377,41 +387,59 @@ bool receiver::run_remote(peer& who, pull& next) {
   const pinned_piece staged =
       piece ? pinned_piece{piece.get(), [piece, loan = who.loan](std::byte*) {}} : pinned_piece{};
   shared_.copying.emplace(place.write, false);
-  reads_.emplace(place.write, remote_read{next.from, who.urgent, std::chrono::steady_clock::now()});
+  reads_.emplace(place.write,
+                 remote_read{next.from, who.urgent, staged != nullptr, std::chrono::steady_clock::now(), place});
   ++who.reading;
   remote_reads::order order;
   order.from = std::move(next.keyed);
   order.into = place.into;
   if (staged) order.into = {{staged.get(), static_cast<std::size_t>(m.what.bytes), protocols::memory_kind::pinned}};
   if (target && direct) order.type = target->type();
-  order.ended = [this, from = next.from, m, place, staged](const std::string& error) {
-    read_ended(from, m, place, staged, error);
+  order.ended = [this, from = next.from, m, write = place.write, staged](const std::string& error) {
+    read_ended(from, m, write, staged, error);
   };
+  place.keep.reset(); // `reads_` has it
   shared_.messages->read(next.from, std::move(order));
   return true;
 }
 
-bool receiver::start_reads() {
+// One of each connection in turn, beginning behind the one that was last served.
+bool receiver::start_reads(time until) {
+  if (shared_.exposed == nullptr) return false;
   bool any = false;
-  for (const bool urgent : {true, false})
-    for (auto& [which, who] : peers_)
-      while (who.urgent == urgent && !who.keyed.empty() && run_remote(who, who.keyed.front())) {
+  for (const bool urgent : {true, false}) {
+    std::vector<connection> waiting;
+    for (const auto& [which, who] : peers_)
+      if (who.urgent == urgent && !who.keyed.empty()) waiting.push_back(which);
+    std::ranges::sort(waiting);
+    std::ranges::rotate(waiting, std::ranges::upper_bound(waiting, last_read_));
+    for (bool more = true; more;) {
+      more = false;
+      for (const auto which : waiting) {
+        auto& who = peers_.at(which);
+        if (who.keyed.empty() || !run_remote(who, who.keyed.front())) continue;
         who.keyed.pop_front();
-        any = true;
+        last_read_ = which;
+        any = more = true;
+        if (std::chrono::steady_clock::now() >= until) return true;
       }
+    }
+  }
   return any;
 }
 
-void receiver::read_ended(connection from, const wire::blocks& m, const postings::admission& place,
-                          const pinned_piece& staged, const std::string& error) {
-  const bool urgent = reads_.at(place.write).urgent;
-  reads_.erase(place.write);
+void receiver::read_ended(connection from, const wire::blocks& m, std::uint64_t write, const pinned_piece& staged,
+                          const std::string& error) {
+  const auto read = std::move(reads_.at(write));
+  reads_.erase(write);
+  const auto& place = read.place;
   if (const auto found = peers_.find(from); found != peers_.end()) --found->second.reading;
+  if (read.dead) return refuse(from, m.number, "no posting " + to_string(m.key) + " any more");
   if (error.empty() && !shared_.copying.at(place.write)) shared_.bytes_read += m.what.bytes;
   auto wrong = error.empty() ? std::string() : "reading the sender's memory: " + error;
-  if (wrong.empty() && staged && !shared_.copying.at(place.write)) {
+  if (wrong.empty() && staged) {
     shared_.copying.erase(place.write);
-    return scatter(from, m, place, staged, urgent, true);
+    return scatter(from, m, place, staged, read.urgent, true);
   }
   if (wrong.empty() && !on_device(place.into) && !arrived_well(m, place.into)) wrong = "a wrong checksum";
   copied(from, m, place.write, true, wrong, !error.empty());
@@ -542,7 +570,7 @@ bool receiver::work() {
   const bool pulls_first = pulls_first_;
   if (!pulls_first) unpark();
   const bool pulls = run_pulls(until);
-  const bool started = start_reads();
+  const bool started = start_reads(std::max(until, std::chrono::steady_clock::now()));
   if (pulls_first) unpark();
   if (!streams_first_) reading = read_streams();
   // A receipt costs a system call here, one there, and the answer to it: they wait for company while more arrives,

@@ -69,6 +69,7 @@ private:
     std::size_t queued = 0;  ///< pulls
     std::deque<pull> keyed;  ///< for UCX to read, in their order
     std::size_t reading = 0; ///< of these, being read
+    bool reads = false;      ///< the connection is such that they can be
     /// Held by each page-locked piece that is read into.
     std::shared_ptr<void> loan = std::make_shared<char>();
     std::map<std::uint64_t, std::uint64_t> unsettled; ///< number -> write: read, and not confirmed
@@ -85,8 +86,11 @@ private:
   struct remote_read {
     connection from = 0;
     bool urgent = false;
+    bool staged = false; ///< into page-locked memory, not where it belongs
     time since;
+    postings::admission place = {}; ///< where it belongs
     std::optional<time> withdrawn = {};
+    bool dead = false; ///< nobody waits for it: withdrawn, and of page-locked memory alone
   };
   /// A message for a device that waits for page-locked memory. A connection may have four windows of ours of them: it
   /// ends with more, and they with it or with their posting.
@@ -119,8 +123,8 @@ private:
   /// By UCX. False: it waits, for memory or for others to end.
   [[nodiscard]] bool run_remote(peer& who, pull& next);
   /// Has UCX read what can be read now. True: some of it.
-  [[nodiscard]] bool start_reads();
-  void read_ended(connection from, const wire::blocks& m, const postings::admission& place, const pinned_piece& staged,
+  [[nodiscard]] bool start_reads(time until);
+  void read_ended(connection from, const wire::blocks& m, std::uint64_t write, const pinned_piece& staged,
                   const std::string& error);
   [[nodiscard]] bool run_first(std::deque<pull>& queue);
   /// Pulls, until it is so late or what is left waits for memory. True: there is more.
@@ -152,6 +156,7 @@ private:
   std::set<connection> streams_;               ///< connections that have one
   connection streaming_ = 0;                   ///< whose is being read
   connection last_bulk_ = 0;
+  connection last_read_ = 0;   ///< of those of which UCX reads
   bool streams_first_ = false; ///< in this turn
   bool pulls_first_ = false;   ///< parked messages were the last to get a piece
 };

@@ -13,8 +13,14 @@ void remote_reads::begin(ucp_ep_h from, order what) {
   made.parts = 1; // this call's, so that the last one cannot end within it
   auto status = UCS_OK;
   for (const auto& key : made.what.from.keys) {
+    // UCX believes what it is given: which kinds of memory there are, and that a key is as long as it says.
+    constexpr std::size_t kind_at = 8, padding = std::size_t{64} * 256;
+    if (key.size() <= kind_at || static_cast<unsigned char>(key[kind_at]) >= UCS_MEMORY_TYPE_LAST) {
+      status = UCS_ERR_INVALID_PARAM;
+      break;
+    }
     ucp_rkey_h unpacked = nullptr;
-    status = ucp_ep_rkey_unpack(from, key.data(), &unpacked);
+    status = ucp_ep_rkey_unpack(from, (key + std::string(padding, '\0')).data(), &unpacked);
     if (status != UCS_OK) break;
     made.keys.push_back(unpacked);
   }

@@ -28,7 +28,10 @@ constexpr auto urgent_burst = std::chrono::milliseconds(20);
 constexpr std::uint64_t message_at_most = 4096;
 // A peer whose UCX could not read is not asked to for so long: what is wrong is seldom mended, and each try costs a
 // send.
-constexpr auto unreadable_for = std::chrono::minutes(10);
+// The next time twice as long.
+constexpr auto unreadable_for = std::chrono::minutes(10), unreadable_most = std::chrono::minutes(24 * 60);
+constexpr auto lanes_settled = std::chrono::seconds(5);
+constexpr auto lanes_looked_at = std::chrono::milliseconds(50);
 
 // Neighbours in memory become one part.
 void join_neighbours(std::vector<protocols::memory_region>& regions) {
@@ -132,17 +135,21 @@ bool sender::fill(const link_key& where, link& to, time now) {
 
 sender::way sender::way_of(link& to, order& from, time now) {
   if (from.cutter.bytes_total() <= message_at_most) return way::message;
-  if (to.reads && (from.device || !to.pull) && readable(from) && read_there(to, now)) return way::keyed_offer;
+  // A device's memory only where UCX does not read by messages: it would, where an adapter does not reach that.
+  if (to.reads > (from.device ? 1 : 0) && (from.device || !to.pull) && read_there(to, now) && readable(from))
+    return way::keyed_offer;
   return to.pull ? way::offer : to.stream ? way::stream : way::message;
 }
 
 bool sender::read_there(link& to, time now) {
   if (const auto failed = unreadable_.find(to.peer); failed != unreadable_.end()) {
-    if (now < failed->second) return false;
-    unreadable_.erase(failed);
+    if (now < failed->second.until) return false;
   }
   // What a connection goes over may be settled a little after its first words.
-  if (!to.read && to.read_asked++ < 8) to.read = shared_.messages->reads(to.channel);
+  if (!to.read && now - to.made < lanes_settled && now - to.read_asked > lanes_looked_at) {
+    to.read_asked = now;
+    to.read = shared_.messages->reads(to.channel, to.reads > 1);
+  }
   return to.read;
 }
 
@@ -383,7 +390,7 @@ std::string sender::received(connection from, const wire::message& m, time now) 
   if (const auto* welcome = std::get_if<wire::welcome>(&m)) {
     if (of.ready || of.connecting) return "a second welcome";
     of.pull = welcome->pull != 0 && shared_.options.cross_memory;
-    of.reads = welcome->reads != 0 && shared_.exposed != nullptr;
+    of.reads = shared_.exposed != nullptr ? welcome->reads : std::uint8_t{0};
     of.ready = of.pull || shared_.streams == nullptr || welcome->stream_port == 0;
     if (!of.ready) open_stream(name, of, *welcome);
     return {};
@@ -423,7 +430,10 @@ void sender::open_stream(const link_key& name, link& to, const wire::welcome& m)
 
 void sender::not_readable(const std::string& peer, time now) {
   if (unreadable_.size() >= shared_.options.connections_max) unreadable_.clear();
-  unreadable_[peer] = now + unreadable_for;
+  auto& known = unreadable_.try_emplace(peer, trouble{now, unreadable_for}).first->second;
+  if (now < known.until) return; // more of what was under way then
+  known.until = now + known.next;
+  known.next = std::min(2 * known.next, unreadable_most);
 }
 
 // Every number is answered once, after it was sent.

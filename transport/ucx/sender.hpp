@@ -73,9 +73,9 @@ private:
     bool urgent = false;
     bool ready = false;
     bool pull = false;
-    bool reads = false; ///< UCX over there would
-    bool read = false;  ///< and can
-    int read_asked = 0; ///< how often that was looked at
+    std::uint8_t reads = 0; ///< UCX over there would (wire::welcome)
+    bool read = false;      ///< and can
+    time read_asked;        ///< when that was looked at
     std::shared_ptr<stream_socket::protocol::socket> connecting;
     std::unique_ptr<stream_writer> stream;
     bool local = false; ///< to ourselves
@@ -137,7 +137,11 @@ private:
   std::map<std::uint64_t, order> orders_;
   std::map<link_key, link> links_;
   std::unordered_map<connection, link_key> by_connection_;
-  std::map<std::string, time> unreadable_; ///< peers that could not read, until then
+  struct trouble {
+    time until;
+    std::chrono::minutes next{0}; ///< for how long the next time
+  };
+  std::map<std::string, trouble> unreadable_; ///< peers that could not read
   std::uint64_t last_order_ = 0;
   std::uint64_t last_stage_ = 0;
   std::uint64_t urgent_open_ = 0; ///< urgent orders

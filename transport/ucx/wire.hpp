@@ -29,8 +29,9 @@ struct hello {
   bool urgent = false;     ///< what it brings goes before that of others
 };
 struct welcome {
-  std::uint8_t pull = 0;  ///< the receiver can read the sender's memory
-  std::uint8_t reads = 0; ///< it has UCX read it, where the offer has keys
+  std::uint8_t pull = 0; ///< the receiver can read the sender's memory
+  /// It has UCX read it, where the offer has keys: 1; and one that reads by itself or not at all: 2.
+  std::uint8_t reads = 0;
   /// Otherwise, where a stream for blocks may be connected to, and what to say there; 0: nowhere.
   std::uint16_t stream_port = 0;
   std::uint64_t stream_token = 0;

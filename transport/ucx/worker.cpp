@@ -132,12 +132,15 @@ constexpr std::array<std::string_view, 9> of_adapters{"rc", "rc_v", "rc_x",    "
 constexpr std::array<std::string_view, 8> of_neighbours{"cma", "knem",     "xpmem", "sm",
                                                         "shm", "cuda_ipc", "cuda",  "rocm_ipc"};
 
-/// That UCX reads without messages of its own, or fails. (It takes the setting, and any other, before it knows it.)
-bool can_forbid_messages() {
+/// Of the UCX that is loaded. It is not asked by trying a setting: older ones take any.
+bool version_at_least(unsigned major_wanted, unsigned minor_wanted) {
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);
-  return major > 1 || (major == 1 && minor >= 21);
+  return major > major_wanted || (major == major_wanted && minor >= minor_wanted);
 }
+
+/// That UCX reads without messages of its own, or fails.
+bool can_forbid_messages() { return version_at_least(1, 21); }
 
 bool among(const auto& names, std::string_view one) { return std::ranges::find(names, one) != names.end(); }
 } // namespace
@@ -216,19 +219,27 @@ worker::worker(const settings& options, events& to, bool reads_by_messages)
       }
     // Blocks go out of the memory in which they lie, without a copy by UCX.
     set("ZCOPY_THRESH", "8K");
-    set("RX_SEG_SIZE", std::to_string(bytes_per_segment)); // of its tcp, whose prefix this call does not know
+    // Of its tcp, whose prefix this call does not know before 1.15, and asks for later.
+    const auto set_tcp = [&](const std::string& name, const std::string& value) {
+      set(((version_at_least(1, 15) ? "TCP_" : "") + name).c_str(), value);
+    };
+    set_tcp("RX_SEG_SIZE", std::to_string(bytes_per_segment));
     // Otherwise its tcp connects and says its first word within one call, and the process is aborted (an assertion of
     // tcp_ep.c) where the peer ends in between. And a host that falls silent right then would hold this thread.
-    set("CONN_NB", "y");
+    set_tcp("CONN_NB", "y");
     if (options_.port != 0 && only_tcp) {
       // Where its tcp waits for the connections that a connection over the listener makes.
-      set("PORT_RANGE", std::to_string(options_.port + 2) + "-" + std::to_string(options_.port + ports_of_fabric - 1));
-      set("REUSEADDR", "y"); // of its listener: a process that was just killed held the port
+      set_tcp("PORT_RANGE",
+              std::to_string(options_.port + 2) + "-" + std::to_string(options_.port + ports_of_fabric - 1));
+      set(version_at_least(1, 15) ? "TCP_CM_REUSEADDR" : "REUSEADDR", "y"); // a process just killed held the port
     }
     reads_ = options_.reads == remote_reading::always ? reads_by_messages || may_read(options_.transports)
                                                       : ucx::reads_devices(options_);
     no_messages_ = reads_ && !reads_by_messages && can_forbid_messages();
-    if (no_messages_) set("PROTO_EMULATION_ENABLE", "n");
+    if (no_messages_)
+      set("PROTO_EMULATION_ENABLE", "n");
+    else if (reads_)
+      set("PROTO_ENABLE", "n"); // from 1.16 on: these read by messages over connections that tell of errors
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
     parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -313,7 +324,9 @@ void worker::ask_for_devices() {
       no_messages_ && ucp_context_query(context_.get(), &found) == UCS_OK && (found.memory_types & ~host) != 0;
 }
 
-bool worker::reads(connection which) const {
+bool worker::forbids_messages() const noexcept { return no_messages_ || (reads_ && reads_by_messages_); }
+
+bool worker::reads(connection which, bool no_messages) const {
   const auto found = endpoints_.find(which);
   if (!reads_ || found == endpoints_.end() || found->second.failed) return false;
   if (reads_by_messages_) return true;
@@ -323,7 +336,7 @@ bool worker::reads(connection which) const {
   if (into == nullptr) return false;
   ucp_ep_print_info(found->second.handle, into);
   std::fclose(into);
-  const bool out = reads_by_lane({text, bytes}, no_messages_);
+  const bool out = reads_by_lane({text, bytes}, no_messages);
   std::free(text);
   return out;
 }

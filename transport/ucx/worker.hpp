@@ -64,8 +64,10 @@ public:
   [[nodiscard]] const std::shared_ptr<ucp_context>& context() const noexcept { return context_; }
   /// Whether `read` can be used at all.
   [[nodiscard]] bool reads() const noexcept { return reads_; }
-  /// Whether the other side of this connection can have its memory read by us, or we ours by it, without messages.
-  [[nodiscard]] bool reads(connection which) const;
+  /// Whether UCX reads by itself here, or not at all.
+  [[nodiscard]] bool forbids_messages() const noexcept;
+  /// Whether memory can be read over this connection without messages; `no_messages`: by one whose UCX forbids them.
+  [[nodiscard]] bool reads(connection which, bool no_messages) const;
   /// Whether UCX says that it reaches memory of devices, and reads it by itself or not at all.
   [[nodiscard]] bool reads_devices() const noexcept { return reads_devices_; }
 

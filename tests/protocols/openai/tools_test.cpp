@@ -119,7 +119,8 @@ TEST(Tools, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":{"type":"function","function":{"name":"other"}})")), "tool_choice");
   EXPECT_EQ(param(chat(R"("tool_choice":"required")")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":"required","response_format":{"type":"json_object"})")), "tool_choice");
-  EXPECT_EQ(param(with_tools(R"(,"response_format":{"type":"json_object"})")), "tool_choice");
+  EXPECT_EQ(param(with_tools(R"(,"response_format":{"type":"json_object"})")), "response_format");
+  EXPECT_EQ(param(with_tools(R"(,"guided_regex":"a+")")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":"none","response_format":{"type":"json_object"})")), "(none)");
   std::string many;
   for (int i = 0; i < 129; ++i)

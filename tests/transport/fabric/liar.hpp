@@ -101,7 +101,7 @@ public:
       greeting = *hello;
       ucx::wire::welcome answer;
       answer.pull = pull ? 1 : 0;
-      answer.reads = reads ? 1 : 0;
+      answer.reads = reads ? 2 : 0;
       answer.stream_port = stream_port;
       say(answer);
     } else if (std::holds_alternative<ucx::wire::ping>(*m) && lives) {

@@ -139,6 +139,28 @@ TEST_F(RemoteReads, ListsThatAreNoneEndTheConnection) {
   }
 }
 
+// UCX would believe them.
+TEST_F(RemoteReads, KeysThatAreNoneAreRefusedAndOthersGoOn) {
+  const auto b = here_.make(options());
+  auto to = here_.blocks(4, 8192);
+  std::uint64_t id = 0;
+  liar a(b->address());
+  a.greet();
+  for (const auto& key : {std::string(), std::string("short"), std::string(9, '\xff'), std::string(40, '\xff')}) {
+    const auto landed = post(*b, {id + 1, 1}, to.part(id, 1));
+    ++id;
+    ucx::wire::blocks m = message(id, 8192);
+    m.offered = m.keyed = true;
+    a.say(ucx::wire::encode(m), ucx::wire::pack_keyed({{key}, {{4096, 8192, 0}}}));
+    EXPECT_TRUE(a.until([&] { return a.count_of<ucx::wire::refusal>() == id; }));
+    EXPECT_TRUE(std::get<ucx::wire::refusal>(a.heard.back()).unreadable);
+    EXPECT_THAT(landed->next().value_or(landing{}).error, HasSubstr("reading the sender's memory"));
+    EXPECT_TRUE(withdraw(*b, {id, 1}));
+  }
+  EXPECT_TRUE(to.all(0));
+  EXPECT_FALSE(a.closed);
+}
+
 TEST_F(RemoteReads, ASenderWhoseMemoryCannotBeReadSendsIt) {
   const auto a = here_.make(options());
   listening_liar b;

@@ -28,7 +28,7 @@ void bind(registry& settings, App& app, problems& found, const std::function<boo
                             std::function<void(std::int64_t)>([put](std::int64_t n) { put(n > 0 ? "true" : "false"); }),
                             s.declared.doc)
           ->check([](const std::string& text) { // CLI11 would make a number of any word, and throw where it cannot
-            std::string small = text; // as from a file or a variable
+            std::string small = text;           // as from a file or a variable
             for (auto& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
             for (const auto* word : {"true", "on", "yes", "1", "false", "off", "no", "0"})
               if (small == word) return std::string();
