@@ -91,6 +91,8 @@ private:
     std::shared_ptr<void> loan = std::make_shared<char>();
   };
   using link_key = std::pair<std::string, bool>;
+  /// What is not larger goes as a message in any case: that is less work than to have it read.
+  static constexpr std::uint64_t message_at_most = 4096;
 
   [[nodiscard]] std::string open_link(const link_key& name, time now);
   /// Ready once it is there, or cannot be had.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ucx/lanes.hpp"
 #include "ucx/remote_reads.hpp"
 
 #include <godwit/transport/ucx/fabric.hpp>
@@ -22,16 +23,6 @@ namespace godwit::transport::ucx {
 
 /// A number of ours for an endpoint, never used twice.
 using connection = std::uint64_t;
-
-/// Whether a list of UCX's transports names such as may read memory without the other process's doing.
-///
-/// UCX reads over the rest as well, by messages of its own. That brings nothing; and 1.13 ends the process of one that
-/// is read so when the other one goes meanwhile (docs/design/fabric.md, "Remote reads"). From 1.21 on it can be
-/// forbidden.
-[[nodiscard]] bool may_read(std::string_view transports) noexcept;
-/// Whether what UCX says of an endpoint (`ucp_ep_print_info`) has a lane on which memory is read like that.
-/// `no_messages`: UCX was forbidden to read by messages, and so does not where it says that it reads.
-[[nodiscard]] bool reads_by_lane(std::string_view endpoint, bool no_messages) noexcept;
 
 /// One UCX worker with its listener and endpoints. Everything on one thread, which calls `progress`; it is destroyed by
 /// whoever has ended that one.
@@ -102,9 +93,9 @@ private:
   struct endpoint {
     ucp_ep_h handle = nullptr;
     std::string peer;
-    std::size_t unsent = 0;                  ///< messages on their way out
-    std::vector<std::shared_ptr<void>> held; ///< until it is closed
-    bool failed = false;                     ///< or closed by us: nothing more is sent to it, or told of it
+    std::size_t unsent = 0;                       ///< messages on their way out
+    std::vector<std::shared_ptr<void>> held = {}; ///< until it is closed
+    bool failed = false;                          ///< or closed by us: nothing more is sent to it, or told of it
   };
   void ended(std::list<sending>::iterator which);
   static void on_request(ucp_conn_request_h request, void* self);
