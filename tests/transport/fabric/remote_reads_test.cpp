@@ -37,6 +37,12 @@ protected:
     const std::lock_guard lock(mutex_);
     return ends_.empty() ? std::string() : ends_.front();
   }
+  /// An offer of 8 KiB.
+  static ucx::wire::blocks keyed(std::uint64_t id) {
+    auto m = message(id, 8192);
+    m.offered = m.keyed = true;
+    return m;
+  }
   static std::optional<ucx::wire::blocks> offer(listening_liar& at, std::size_t index = 0) {
     std::optional<ucx::wire::blocks> found;
     (void)at.until([&] {
@@ -94,11 +100,7 @@ TEST_F(RemoteReads, AnOfferToAFabricThatDoesNotReadEndsTheConnection) {
   post(*b, {1, 1}, to.regions());
   liar a(b->address());
   a.greet();
-  ucx::wire::blocks m;
-  m.offered = m.keyed = true;
-  m.number = 1;
-  m.key = {1, 1};
-  m.what = {0, 0, 8192, {{8192, 1}}};
+  const auto m = keyed(1);
   a.say(ucx::wire::encode(m), ucx::wire::pack_keyed({{"a key"}, {{4096, 8192, 0}}}));
   EXPECT_TRUE(a.until([&] { return a.closed; }));
   EXPECT_THAT(ended(), HasSubstr("cannot be read"));
@@ -127,11 +129,7 @@ TEST_F(RemoteReads, ListsThatAreNoneEndTheConnection) {
     post(*b, {1, 1}, to.regions());
     liar a(b->address());
     a.greet();
-    ucx::wire::blocks m;
-    m.offered = m.keyed = true;
-    m.number = 1;
-    m.key = {1, 1};
-    m.what = {0, 0, 8192, {{8192, 1}}};
+    const auto m = keyed(1);
     a.say(ucx::wire::encode(m), payload);
     EXPECT_TRUE(a.until([&] { return a.closed; }));
     EXPECT_THAT(ended(), HasSubstr(what));
@@ -149,8 +147,7 @@ TEST_F(RemoteReads, KeysThatAreNoneAreRefusedAndOthersGoOn) {
   for (const auto& key : {std::string(), std::string("short"), std::string(9, '\xff'), std::string(40, '\xff')}) {
     const auto landed = post(*b, {id + 1, 1}, to.part(id, 1));
     ++id;
-    ucx::wire::blocks m = message(id, 8192);
-    m.offered = m.keyed = true;
+    const auto m = keyed(id);
     a.say(ucx::wire::encode(m), ucx::wire::pack_keyed({{key}, {{4096, 8192, 0}}}));
     EXPECT_TRUE(a.until([&] { return a.count_of<ucx::wire::refusal>() == id; }));
     EXPECT_TRUE(std::get<ucx::wire::refusal>(a.heard.back()).unreadable);

@@ -29,8 +29,7 @@ struct link_end {
 
 /// Whose memory UCX itself reads out of the sender, as an adapter can that does RDMA, instead of its being sent.
 enum class remote_reading : std::uint8_t {
-  devices, ///< devices', as far as the UCX at hand knows them (GPUDirect RDMA, CUDA IPC): `transports` have to name
-           ///< that
+  devices, ///< devices', where UCX knows them and `transports` name what reaches them (GPUDirect RDMA, CUDA IPC)
   always,  ///< that, and the host's where it is shared_memory
   never
 };
