@@ -101,6 +101,7 @@ void frontend::submit(submission& what) {
     const auto level = std::min<std::size_t>(what.request.execution_level, levels_.size() - 1);
     count("overloaded", levels_[level].name);
     ++counts_.failed_total;
+    const runtime::trace::foreign_call client;
     // Taken, so that the submission's own end does not fail it once more.
     std::exchange(what.sink, nullptr)
         ->on_failed({failure_kind::overloaded, "the server has as many requests as it can hold"});
@@ -124,7 +125,10 @@ void frontend::submit(submission& what) {
   r.arrived = now();
   r.prompt_tokens = prompt_tokens;
   by_sink_[r.sink.get()] = id;
-  r.sink->on_accepted(id);
+  {
+    const runtime::trace::foreign_call client;
+    r.sink->on_accepted(id);
+  }
   r.client_id = std::move(what.client_id);
   if (!r.client_id.empty()) by_client_[r.client_id].push_back(id);
   if (options_.metrics) {
@@ -416,12 +420,16 @@ void frontend::take_one(protocols::token_update& update) {
   }
   if (!accepted.fresh.empty()) {
     // A prompt of one token has none, and its client is told so.
-    if (accepted.first_index == 0 && (!update.prompt_scores.empty() || r->request.sampling.prompt_logprobs >= 0))
+    if (accepted.first_index == 0 && (!update.prompt_scores.empty() || r->request.sampling.prompt_logprobs >= 0)) {
+      const runtime::trace::foreign_call client;
       r->sink->on_prompt_scores(std::move(update.prompt_scores));
+    }
     observe_tokens(*r, accepted.fresh.size(), nanoseconds{update.queue_ns});
     const auto sink = r->sink;
-    const bool goes_on = runtime::trace::input<bool>(
-        "client.wants", [&] { return sink->on_tokens(accepted.fresh, accepted.finish == finish_reason::stop); });
+    const bool goes_on = runtime::trace::input<bool>("client.wants", [&] {
+      const runtime::trace::foreign_call client;
+      return sink->on_tokens(accepted.fresh, accepted.finish == finish_reason::stop);
+    });
     if (!goes_on) {
       if (accepted.finish == finish_reason::none && r->owner)
         tell(r->owner, protocols::cancel_request{update.request, update.epoch});
@@ -499,6 +507,7 @@ void frontend::finish(protocols::request_id id, finish_reason reason) {
   options_.log.request(id).debug("finished ({}) after {} tokens", to_string(reason), usage.answer_tokens);
   ++counts_.finished_total;
   forget(id, reason == finish_reason::length ? "length" : "stop");
+  const runtime::trace::foreign_call client;
   sink->on_finished(reason, usage);
 }
 
@@ -513,6 +522,7 @@ void frontend::fail(protocols::request_id id, failure_kind kind, std::string mes
                        : kind == failure_kind::timed_out ? "timed_out"
                                                          : "error";
   forget(id, outcome);
+  const runtime::trace::foreign_call client;
   sink->on_failed({kind, std::move(message)});
 }
 

@@ -80,9 +80,11 @@ void openai_answer::set_choices(const std::vector<std::shared_ptr<openai_choice>
   running_ = choices.size();
 }
 
-void openai_answer::client_gone() {
+void openai_answer::client_gone() { withdraw_all_but(nullptr); }
+
+void openai_answer::withdraw_all_but(const openai_choice* one) {
   for (const auto& weak : choices_)
-    if (auto choice = weak.lock()) options_.withdraw(std::move(choice));
+    if (auto choice = weak.lock(); choice && choice.get() != one) options_.withdraw(std::move(choice));
 }
 
 void openai_answer::begin_stream() {
@@ -212,14 +214,14 @@ void openai_answer::respond() {
   exchange_->respond(std::move(out));
 }
 
-void openai_answer::failed(const answer_failure& failure) {
+void openai_answer::failed(const openai_choice& who, const answer_failure& failure) {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(over_, true)) return;
     if (options_.span) options_.span->failed(failure.message);
     write_failure(describe(failure, options_.retry_after_s));
   }
-  client_gone(); // nobody waits for the other choices
+  withdraw_all_but(&who); // nobody waits for the other choices
 }
 
 void openai_answer::write_failure(const openai::api_error& error) {
@@ -375,6 +377,6 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   answer_->choice_finished(*this);
 }
 
-void openai_choice::on_failed(const answer_failure& failure) { answer_->failed(failure); }
+void openai_choice::on_failed(const answer_failure& failure) { answer_->failed(*this, failure); }
 
 } // namespace godwit::actors

@@ -59,9 +59,10 @@ public:
                          const protocols::openai::usage& so_far);
   [[nodiscard]] bool over();
   void choice_finished(const openai_choice& who);
-  void failed(const answer_failure& failure);
+  void failed(const openai_choice& who, const answer_failure& failure);
 
 private:
+  void withdraw_all_but(const openai_choice* one);
   void begin_stream();
   void write_failure(const protocols::openai::api_error& error);
   void finish();

@@ -66,9 +66,10 @@ constexpr std::size_t large_waiting_max = 32;
 /// An answer without `max_tokens` is counted as if it had so many.
 constexpr std::uint64_t usual_answer_tokens = 4096;
 
+/// The types that protocols::openai's own errors of these statuses have.
 std::string_view type_of(int status) {
-  if (status == 503) return "service_unavailable_error";
-  return status >= 500 ? "internal_server_error" : "invalid_request_error";
+  if (status == 429) return "rate_limit_error";
+  return status >= 500 ? "server_error" : "invalid_request_error";
 }
 
 /// The field X-Request-Id names a request whose body does not. What could not be named so is no error, since

@@ -69,20 +69,24 @@ void openai_edge::debug_recording(const http::request& request, const exchange_p
     busy.fields.add("Retry-After", "1");
     return exchange->respond(std::move(busy));
   }
-  if (debug_thread_.joinable()) debug_thread_.join(); // it ends, having nothing more to do
   const auto write = [this, query = request.query, exchange] {
+    http::response answer;
     try {
       runtime::trace::page_json_options page;
       page.live = true;
       page.title = options_.model.name;
       page.events_max = number_in(query, "events", events_max, events_max);
       const std::chrono::milliseconds last(number_in(query, "last_ms", last_ms_default, last_ms_max));
-      exchange->respond(fresh("application/json", runtime::trace::page_json(options_.debug_recording(last), page)));
+      answer = fresh("application/json", runtime::trace::page_json(options_.debug_recording(last), page));
     } catch (const std::exception& failure) { // no memory for it
-      exchange->respond(openai_error_response(500, failure.what()));
+      answer = openai_error_response(500, failure.what());
     }
-    debug_busy_ = false;
+    debug_busy_ = false; // whoever has the answer may ask again
+    exchange->respond(std::move(answer));
   };
+  // The thread before, which has only its answer to give, may be done before it stands in debug_thread_.
+  const std::lock_guard lock(debug_mutex_);
+  if (debug_thread_.joinable()) debug_thread_.join();
   try {
     debug_thread_ = std::thread(write);
   } catch (const std::system_error& failure) { // no more threads for this process

@@ -4,6 +4,8 @@
 #include "main/parts.hpp"
 #include "main/scheduling_settings.hpp"
 
+#include <godwit/runtime/trace/analysis/labels.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -17,7 +19,7 @@ std::vector<std::string> execution_level_names(const serve_settings& settings) {
 }
 
 std::string served_name(const serve_settings& settings, const gpu::model::model_directory& model) {
-  return settings.model.name.empty() ? model.name : settings.model.name;
+  return settings.model.name.empty() ? runtime::trace::analysis::valid_utf8(model.name) : settings.model.name;
 }
 
 actors::node_options make_head_options(const serve_settings& settings, const gpu::model::model_directory& model,

@@ -122,7 +122,7 @@ struct serve_settings {
   struct {
     std::string name; // of this process; empty: host and process id
     std::chrono::milliseconds heartbeat_interval{100};
-    std::chrono::milliseconds connection_timeout{500};
+    std::chrono::milliseconds connection_timeout{2000};
     std::chrono::milliseconds rejoin_pause_max{5'000};
     std::string tls_cert;
     std::string tls_key;

@@ -4,6 +4,7 @@
 #include "main/output_file.hpp"
 #include "main/trace_input.hpp"
 
+#include <godwit/runtime/trace/analysis/labels.hpp>
 #include <godwit/runtime/trace/file.hpp>
 
 #include <spdlog/fmt/fmt.h>
@@ -19,6 +20,7 @@
 namespace godwit::main {
 
 namespace trace = runtime::trace;
+using trace::analysis::harmless; // what other processes say
 
 namespace {
 
@@ -27,7 +29,7 @@ constexpr std::chrono::seconds answer_timeout{20};
 constexpr std::uint64_t dump_bytes_max = std::uint64_t{4} << 30U;
 
 int fail(const std::string& line) {
-  std::cerr << "godwit: " << line << '\n';
+  std::cerr << "godwit: " << harmless(line) << '\n';
   return 1;
 }
 
@@ -47,7 +49,7 @@ int set_level(const level_options& options) {
       code = fail(process.process + ": " + process.error);
       continue;
     }
-    std::cout << process.process << ": " << process.level;
+    std::cout << harmless(process.process) << ": " << harmless(process.level);
     if (process.lost > 0) std::cout << ", " << process.lost << " events were lost so far";
     std::cout << '\n';
   }
@@ -103,7 +105,7 @@ int dump(const dump_options& options) {
       code = fail(file.process + ": " + file.error);
       continue;
     }
-    std::cout << file.process << ": " << file.events << " events in " << file.path << std::endl;
+    std::cout << harmless(file.process) << ": " << file.events << " events in " << harmless(file.path) << std::endl;
     if (options.output.empty()) continue;
     const auto bytes = fetch(head, file);
     if (!bytes) return 1;

@@ -113,7 +113,7 @@ int replay(const replay_options& options) {
   const bool simulated = recording->fact(0, "command") == "sim";
   auto result =
       simulated ? replay_simulation(std::move(*recording), limits) : replay_node(std::move(*recording), limits);
-  if (!result) return std::cerr << "godwit: " << result.error().line << '\n', 1;
+  if (!result) return std::cerr << "godwit: " << harmless(result.error().line) << '\n', 1;
   const auto at = analysis::label(names, result->at);
   std::cout << (options.json ? json_text(to_json(*result, at)) + "\n" : to_text(*result, at));
   return result->difference.empty() ? 0 : 1;

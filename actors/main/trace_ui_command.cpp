@@ -30,6 +30,7 @@ struct ui_options {
   std::vector<std::string> files;
   std::string listen = "127.0.0.1:0";
   std::string output;
+  std::vector<std::string> requests;
   trace::page_json_options page;
 };
 
@@ -80,13 +81,15 @@ int show(const ui_options& o) {
   if (overwrites(o.files, o.output)) return 2;
   auto recording = read_recordings(o.files);
   if (!recording) return 1;
-  for (const trace::analysis::index of(*recording); const auto request : o.page.requests)
-    if (request == 0 || trace::analysis::events_of(of, request).empty()) {
-      std::cerr << "godwit: nothing that was recorded is about request " << request
-                << "; godwit trace list shows those that there are\n";
-      return 1;
-    }
   auto page = o.page;
+  if (!o.requests.empty()) {
+    const auto all = trace::analysis::model_requests(trace::analysis::index(*recording));
+    for (const auto& text : o.requests) {
+      const auto found = request_named(all, text);
+      if (!found) return 1;
+      page.requests.push_back(found->id);
+    }
+  }
   page.title = title_of(o.files);
   auto json = trace::page_json(*recording, page);
   recording.reset(); // may be large, and is not needed any more
@@ -150,9 +153,10 @@ void add_trace_ui_command(CLI::App& trace, command_result& result) {
       ->type_name("FILE.html")
       ->excludes(listen);
   command
-      ->add_option("--request", o->page.requests,
-                   "Only what is about this model request and what led to it; may be given again")
-      ->type_name("NUMBER");
+      ->add_option("--request", o->requests,
+                   "Only what is about this model request and what led to it: a number or client's id (cmpl-...), last "
+                   "or slowest; may be given again")
+      ->type_name("REQUEST");
   command->add_option("--events-max", o->page.events_max, "The newest so many events; the page says what is left out")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{5'000'000}))

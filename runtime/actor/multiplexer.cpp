@@ -1,10 +1,13 @@
 #include "actor/multiplexer.hpp"
 
 #include <caf/io/abstract_broker.hpp>
+#include <caf/io/basp/header.hpp>
+#include <caf/io/basp/message_type.hpp>
 #include <caf/io/doorman.hpp>
 #include <caf/io/network/acceptor_impl.hpp>
 #include <caf/io/network/scribe_impl.hpp>
 #include <caf/make_counted.hpp>
+#include <caf/message_id.hpp>
 #include <caf/policy/tcp.hpp>
 
 #include <algorithm>
@@ -19,6 +22,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -34,6 +38,35 @@ constexpr rlim_t numbers_max = 1U << 16U;
 
 /// Ours are of a few MB at most: a request that moves, with a long context and all its log-probabilities.
 constexpr std::size_t message_bytes_max = std::size_t{256} << 20U;
+
+/// Of a message that is announced, so much takes memory before it has come.
+constexpr std::size_t piece_bytes_max = std::size_t{1} << 20U;
+
+/// What CAF's headers say of what follows them (caf/io/basp/header.hpp), in network byte order.
+struct basp_header {
+  explicit basp_header(const char* bytes)
+      : operation(static_cast<std::uint8_t>(bytes[0])), payload_bytes(static_cast<std::uint32_t>(number(bytes + 4, 4))),
+        data(number(bytes + 8, 8)) {}
+  std::uint8_t operation;
+  std::uint32_t payload_bytes;
+  std::uint64_t data;
+
+  /// CAF 0.17 dies of a handshake that says nothing, and of a message that is marked as one of its streams.
+  [[nodiscard]] bool is_deadly() const {
+    using caf::io::basp::message_type;
+    const auto is = [this](message_type what) { return operation == static_cast<std::uint8_t>(what); };
+    const bool greets = is(message_type::server_handshake) || is(message_type::client_handshake);
+    const bool speaks = is(message_type::direct_message) || is(message_type::routed_message);
+    return (greets && payload_bytes == 0) || (speaks && caf::make_message_id(data).is_stream_message());
+  }
+
+private:
+  static std::uint64_t number(const char* bytes, int count) {
+    std::uint64_t out = 0;
+    for (int i = 0; i < count; ++i) out = out << 8U | static_cast<std::uint8_t>(bytes[i]);
+    return out;
+  }
+};
 
 /// One that was accepted and has not said a word for so long is closed when another one comes: CAF would keep it.
 constexpr auto quiet_max = std::chrono::seconds(5);
@@ -140,20 +173,59 @@ public:
   }
   ~bounded_scribe() override { open_->closes(stream_.fd()); }
   void configure_read(caf::io::receive_policy::config what) override {
-    if (what.second > message_bytes_max) { // CAF finds the connection ended, or what it reads too short
-      ::shutdown(stream_.fd(), SHUT_RDWR);
+    if (what.second > message_bytes_max) {
+      refuse();
       what = caf::io::receive_policy::exactly(1);
     }
-    scribe_impl::configure_read(what);
+    announced_ = what.second;
+    read_ahead();
   }
   bool consume(caf::execution_unit* context, const void* bytes, std::size_t count) override {
     if (!std::exchange(speaks_, true)) open_->speaks(stream_.fd());
-    return scribe_impl::consume(context, bytes, count);
+    if (refused_) return true; // until the end shows
+    if (collected_.size() + count < announced_) {
+      const auto* piece = static_cast<const char*>(bytes);
+      collected_.insert(collected_.end(), piece, piece + count);
+      read_ahead();
+      return true;
+    }
+    if (!collected_.empty()) {
+      collected_.insert(collected_.end(), rd_buf().begin(), rd_buf().begin() + static_cast<std::ptrdiff_t>(count));
+      rd_buf().swap(collected_);
+      count = rd_buf().size();
+      collected_ = {};
+    }
+    if (std::exchange(at_header_, false)) {
+      const basp_header header(rd_buf().data());
+      if (header.is_deadly()) {
+        refuse();
+        return true;
+      }
+      at_header_ = header.payload_bytes == 0;
+    } else {
+      at_header_ = true;
+    }
+    return scribe_impl::consume(context, rd_buf().data(), count);
   }
   void accepted() { open_->accepted(stream_.fd()); }
 
 private:
+  /// CAF finds the connection ended.
+  void refuse() {
+    refused_ = true;
+    ::shutdown(stream_.fd(), SHUT_RDWR);
+  }
+  /// CAF fills with zeros what is to be read next.
+  void read_ahead() {
+    scribe_impl::configure_read(
+        caf::io::receive_policy::exactly(std::min(announced_ - collected_.size(), piece_bytes_max)));
+  }
+
   std::shared_ptr<open_connections> open_;
+  std::size_t announced_ = caf::io::basp::header_size; ///< bytes of the header or payload that is read
+  std::vector<char> collected_;                        ///< of it, where it is more than a piece
+  bool at_header_ = true;                              ///< else a header's payload
+  bool refused_ = false;
   bool speaks_ = false;
 };
 

@@ -6,9 +6,12 @@
 #include "actor/protocol.hpp"
 #include "actor/references.hpp"
 
+#include <caf/attachable.hpp>
 #include <caf/exit_reason.hpp>
 #include <caf/make_actor.hpp>
 
+#include <memory>
+#include <mutex>
 #include <utility>
 
 namespace godwit::runtime::detail {
@@ -60,19 +63,49 @@ void hand_over(engine& e, caf::mailbox_element& x, const std::function<void(answ
   take(value);
 }
 
+/// Tells who asks an actor of another node that it is gone: the node may just fall silent. Hangs on that actor, which may
+/// live long, until it is taken off.
+class far_end final : public caf::attachable {
+public:
+  far_end(caf::strong_actor_ptr asker, caf::message_id id) : asker_(std::move(asker)), id_(id) {}
+  static void take_off(const actor_ref& from, const caf::actor_control_block* asker) {
+    block(from)->get()->detach(token{kind, asker});
+  }
+  void actor_exited(const caf::error&, caf::execution_unit*) override {
+    asker_->enqueue(nullptr, id_, caf::make_message(caf::make_error(caf::sec::request_receiver_down)), nullptr);
+  }
+  bool matches(const token& what) override { return what.subtype == kind && what.ptr == asker_.get(); }
+
+private:
+  static constexpr std::size_t kind = 0x676f6477; // none of CAF's
+  caf::strong_actor_ptr asker_;
+  caf::message_id id_;
+};
+
 /// Calls a function with the answer.
 class answer_taker final : public caf::monitorable_actor {
 public:
-  answer_taker(caf::actor_config& config, engine& e, std::function<void(answer&)> take)
-      : caf::monitorable_actor(config), engine_(e), take_(std::move(take)) {}
+  /// `far`: whom it asks, where that is an actor of another node.
+  answer_taker(caf::actor_config& config, engine& e, std::function<void(answer&)> take, actor_ref far)
+      : caf::monitorable_actor(config), engine_(e), far_(std::move(far)), take_(std::move(take)) {}
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* where) override {
-    if (!message->mid.is_response() || !take_) return;
-    hand_over(engine_, *message, std::exchange(take_, nullptr));
+    if (!message->mid.is_response()) return;
+    std::function<void(answer&)> take;
+    {
+      const std::lock_guard lock{mutex_}; // an answer, and the end of its connection
+      take = std::exchange(take_, nullptr);
+    }
+    if (!take) return;
+    const caf::strong_actor_ptr here{ctrl()};
+    if (far_) far_end::take_off(far_, here.get());
+    hand_over(engine_, *message, take);
     cleanup(caf::exit_reason::normal, where); // nobody finds it in the registry any more
   }
 
 private:
   engine& engine_;
+  const actor_ref far_;
+  std::mutex mutex_;
   std::function<void(answer&)> take_;
 };
 
@@ -93,12 +126,7 @@ caf::strong_actor_ptr send_request(engine& e, const actor_ref& to, draft message
   auto ptr = caf::make_actor<Asker, caf::strong_actor_ptr>(e.system().next_actor_id(), e.system().node(), &e.system(),
                                                            config, std::forward<Args>(args)...);
   const auto id = request_id_of(async::wait_id{0, 1});
-  if (e.elsewhere(to)) { // another node may just fall silent
-    block(to)->get()->attach_functor([ptr, id](const caf::error&) {
-      ptr->enqueue(nullptr, id.response_id(), caf::make_message(caf::make_error(caf::sec::request_receiver_down)),
-                   nullptr);
-    });
-  }
+  if (e.elsewhere(to)) block(to)->get()->attach(std::make_unique<far_end>(ptr, id.response_id()));
   l->sender = ptr;
   l->mid = id;
   if (e.recorded() && e.recorded()->on() && e.elsewhere(to)) e.tracer->leaves(*l, ptr.get(), *block(to));
@@ -119,12 +147,14 @@ void ask_from_outside(engine& e, const actor_ref& to, draft message, const std::
     hand_over(e, *answer_in, take);
   else
     fail(take, async::error{async::error_code::timeout, "no answer in time"});
+  if (e.elsewhere(to)) far_end::take_off(to, ptr.get());
   asker.cleanup(caf::exit_reason::normal, nullptr); // nobody finds it in the registry any more
 }
 
 void ask_and_go_on(engine& e, const actor_ref& to, draft message, std::function<void(answer&)> take) {
   async::error failure;
-  if (!send_request<answer_taker>(e, to, std::move(message), failure, e, take)) fail(take, failure);
+  const auto far = to && e.elsewhere(to) ? to : actor_ref{};
+  if (!send_request<answer_taker>(e, to, std::move(message), failure, e, take, far)) fail(take, failure);
 }
 
 } // namespace godwit::runtime::detail

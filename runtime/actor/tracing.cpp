@@ -58,10 +58,10 @@ void tracing::made(stamp& mark) {
   auto& m = core_->at();
   if (!m.book) return;
   m.now.process = m.handling ? m.now.process : process_;
-  mark.id = m.book->next++;
+  mark.id = core_->new_number(m);
   mark.cause = m.current;
   mark.cause_process = process_;
-  mark.outside = !m.handling;
+  mark.outside = !m.handling || m.foreign;
 }
 
 trace::event tracing::birth() {
@@ -96,8 +96,9 @@ caf::mailbox_element_ptr tracing::queued(caf::mailbox_element_ptr message, std::
     // That somebody is gone, or will not answer, is said by whoever comes first to the end of an actor: it depends on
     // other threads, and must not shift the numbers of what its handler makes.
     // So it is with results of callbacks, which a device may give at once where it is stopped.
-    if (mark->id != 0 && is_beside(*message, l)) {
-      auto* book = core_->at().book;
+    auto& m = core_->at();
+    if (mark->id != 0 && !m.foreign && is_beside(*message, l)) {
+      auto* book = m.book;
       --book->next;
       mark->id = book->next_beside++;
     }

@@ -5,15 +5,16 @@
 namespace godwit::runtime::async {
 
 abort_token::wait_operation::~wait_operation() {
-  if (!id_ || !state_ || !state_->owner) return;
-  state_->owner->forget(id_);
+  if (!id_) return;
+  scope_->forget(id_); // also one that was aborted, whose turn in the scope is still to come
   std::erase(state_->waiting, id_);
 }
 
 void abort_token::wait_operation::await_suspend(std::coroutine_handle<> frame) {
   frame_ = frame;
   if (!state_ || !state_->owner) return; // nobody will abort
-  id_ = state_->owner->park(*this);
+  scope_ = state_->owner; // which this outlives in no case; the source may go before
+  id_ = scope_->park(*this);
   state_->waiting.push_back(id_);
 }
 

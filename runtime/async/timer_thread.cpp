@@ -28,10 +28,11 @@ timer_source::timer_id timer_thread::call_after(std::chrono::nanoseconds delay, 
 }
 
 bool timer_thread::cancel(timer_id id) {
+  decltype(due_)::node_type gone; // what the function holds goes without the lock: it may have timers of its own
   const std::lock_guard lock{mutex_};
   const auto found = times_.find(id);
   if (found == times_.end()) return false;
-  due_.erase(key{found->second, id});
+  gone = due_.extract(key{found->second, id});
   times_.erase(found);
   return true;
 }
@@ -52,6 +53,7 @@ void timer_thread::run() {
     times_.erase(first.key().second);
     lock.unlock();
     first.mapped()();
+    first = {};
     lock.lock();
   }
 }

@@ -3,6 +3,7 @@
 
 #include "config/describe.hpp"
 #include "config/text.hpp"
+#include "log/escape.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -177,6 +178,10 @@ std::optional<std::string> registry::set(std::string_view name, std::string_view
     return (by.where.empty() ? "" : by.where + ": ") + "unknown setting " + std::string(name) +
            (near.empty() ? "" : "; did you mean " + near + "?");
   }
+  // As in a file: these words stand in metrics, logs and JSON.
+  std::string valid;
+  log::append_escaped(valid, text, log::escape::nothing);
+  if (valid != text) return (by.where.empty() ? s->name : by.where) + ": \"" + valid + "\" is not UTF-8";
   const auto parsed = parse_value(*s, text);
   // A choice that is none is told with the names, so that it needs no look into the manual.
   if (!parsed || s->put(*parsed, true)) {

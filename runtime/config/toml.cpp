@@ -25,7 +25,7 @@ struct entry {
 void flatten(const toml::table& table, const std::string& prefix, std::vector<entry>& out) {
   for (const auto& [key, node] : table) {
     const auto name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
-    if (const auto* inner = node.as_table())
+    if (const auto* inner = node.as_table(); inner && !inner->empty())
       flatten(*inner, name, out);
     else
       out.push_back({name, key.source().begin.line, &node});
@@ -193,7 +193,10 @@ problems registry::load_toml(std::string_view text_of, const std::string& name) 
     const auto where = name + ":" + std::to_string(e.line);
     const auto complain = [&](std::string what) { found.emplace_back(e.line, std::move(what)); };
     auto* s = find_mutable(e.name);
-    if (s == nullptr) {
+    const auto within = [&e](const setting& one) { return one.name.starts_with(e.name + "."); };
+    if (e.node->is_table() && std::ranges::any_of(settings_, within)) {
+      // an empty table of ours
+    } else if (s == nullptr) {
       complain(set(e.name, "", {source::file, where}).value_or("")); // names the nearest
     } else if (const auto v = to_value(*s, *e.node); !v) {
       complain(where + ": " + e.name + " is " + shown(*e.node) + ", which is not " + expected_text(*s));

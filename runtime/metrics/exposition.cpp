@@ -1,5 +1,7 @@
 #include "metrics/exposition.hpp"
 
+#include "log/escape.hpp"
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -11,9 +13,12 @@ namespace {
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-// HELP escapes backslash and newline; a label's value the quote as well.
+// HELP escapes backslash and newline; a label's value the quote as well. Prometheus refuses all where one value is no
+// UTF-8.
 void append_escaped(std::string& out, std::string_view text, bool quotes) {
-  for (const char c : text) {
+  std::string valid;
+  log::append_escaped(valid, text, log::escape::nothing);
+  for (const char c : valid) {
     if (c == '\\')
       out.append("\\\\");
     else if (c == '\n')

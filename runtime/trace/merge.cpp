@@ -5,6 +5,7 @@
 #include <godwit/runtime/trace/file.hpp>
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -50,6 +51,7 @@ public:
     sort_events(made_);
     const auto twice = std::unique(made_.events.begin(), made_.events.end());
     made_.events.erase(twice, made_.events.end());
+    if (shared_) tell_of_two_runs();
     return std::move(made_);
   }
 
@@ -63,6 +65,7 @@ private:
       group_.push_back(no_group);
       return fresh;
     }
+    shared_ = true;
     auto& known = made_.processes[which];
     if (known.name.empty()) known.name = said.name;
     if (known.started_unix_ns == 0) known.started_unix_ns = said.started_unix_ns;
@@ -70,6 +73,27 @@ private:
       if (std::none_of(known.facts.begin(), known.facts.end(), [&](const auto& f) { return f.name == fact.name; }))
         known.facts.push_back(std::move(fact));
     return which;
+  }
+
+  // Two parts of one process have the same events under the same numbers. All simulations have one key: theirs may be
+  // two runs, whose events nobody could tell apart in what is made of them.
+  void tell_of_two_runs() {
+    using what = std::tuple<event_id, event_kind, message_kind, std::uint32_t, actor_id>;
+    std::vector<what> all;
+    all.reserve(made_.events.size());
+    for (const auto& e : made_.events)
+      if (e.kind != event_kind::gap) all.emplace_back(e.id, e.kind, e.message, e.name, e.receiver);
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    std::vector<std::size_t> events(made_.processes.size());
+    for (std::size_t i = 1; i < all.size(); ++i)
+      if (std::get<0>(all[i]) == std::get<0>(all[i - 1])) ++events[std::get<0>(all[i]).process];
+    for (std::size_t p = 0; p < events.size(); ++p)
+      if (events[p] > 0)
+        made_.remarks.push_back("process " + (made_.processes[p].name.empty() ? std::to_string(p) : made_.processes[p].name) +
+                                " has " + std::to_string(events[p]) +
+                                " numbers that stand for two events each: these are recordings of different runs, which "
+                                "do not belong together");
   }
 
   std::uint32_t name(std::string&& text) {
@@ -119,6 +143,7 @@ private:
   }
 
   recording made_;
+  bool shared_ = false; // two parts are of one process
   std::unordered_map<std::uint64_t, std::uint32_t> keys_;
   std::unordered_map<std::string, std::uint32_t> names_;
   std::vector<std::uint32_t> group_; // by process

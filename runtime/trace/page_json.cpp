@@ -171,13 +171,16 @@ private:
     return actors_.of(who);
   }
 
-  /// One entry [event, ...] for each chosen event that `has` something; `rest` writes what follows its index.
+  /// One entry [event, ...] for each chosen event that `has` something; `rest` writes what follows its index. Asked from
+  /// the last event on: where there is room for some only, it is the newest.
   template <class Has, class Rest> void sparse(std::string_view name, Has has, Rest rest) {
     ((out_ += ",\"") += name) += "\":[";
+    std::vector<bool> wanted(chosen_.indexes.size());
+    for (auto i = wanted.size(); i-- > 0;) wanted[i] = has(from_.events[chosen_.indexes[i]]);
     bool first = true;
-    for (std::size_t i = 0; i < chosen_.indexes.size(); ++i) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]) continue;
       const auto& e = from_.events[chosen_.indexes[i]];
-      if (!has(e)) continue;
       out_ += first ? "[" : ",[";
       first = false;
       append(out_, i);

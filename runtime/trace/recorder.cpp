@@ -197,6 +197,10 @@ void input_is_missing(std::string_view name) {
 
 } // namespace detail
 
+foreign_call::foreign_call() noexcept : before_(std::exchange(detail::here.foreign, true)) {}
+
+foreign_call::~foreign_call() { detail::here.foreign = before_; }
+
 because_of::because_of(const span& cause) noexcept : core_(cause.core_) {
   if (core_) before_ = std::exchange(core_->at().current, cause.number_);
 }

@@ -45,6 +45,7 @@ struct moment {
   std::uint64_t current = 0;   ///< the cause of what is made now
   std::int64_t last_end = 0;   ///< of the delivery before, in the same run of the actor
   bool handling = false;       ///< an actor's message
+  bool foreign = false;        ///< ... and just now what a replay leaves out (trace::foreign_call)
   bool pending = false;        ///< `now` is to be written
   bool whole = false;          ///< with its content, which is in book->whole
   bool kept = false;           ///< it passes the filter
@@ -85,7 +86,7 @@ public:
   [[nodiscard]] std::int64_t now_ns() const noexcept { return ticks_.now_ns(); }
   [[nodiscard]] const runtime::clock& clock() const noexcept { return ticks_.clock(); }
   [[nodiscard]] std::uint64_t new_number(moment& m) noexcept {
-    if (m.book) return m.book->next++;
+    if (m.book) return m.foreign ? m.book->next_beside++ : m.book->next++;
     miss();
     return 0;
   }

@@ -91,7 +91,7 @@ TEST_F(Replaying, ADemoWithMigrationsAndAKilledInstanceComesAgainAsItWas) {
   EXPECT_EQ(run({"trace", "replay", file, "--until", "99999999"}).code, 2);
   const auto page = run({"trace", "ui", file, "--request", "99999999", "--output", file + ".html"});
   EXPECT_EQ(page.code, 1);
-  EXPECT_THAT(page.err, HasSubstr("nothing that was recorded is about request 99999999"));
+  EXPECT_THAT(page.err, HasSubstr("the recording has no request '99999999'"));
   EXPECT_FALSE(std::filesystem::exists(file + ".html"));
 }
 

@@ -17,7 +17,7 @@ function readHash() {
   for (const name of Object.keys(empty)) if (given.has(name)) state[name] = given.get(name);
   if (!Object.hasOwn(views, state.view)) state.view = 'topology';
   if (state.event) state.node = ''; // the panel has room for one
-  for (const end of ['from', 'to']) if (!/^-?\d{0,18}$/.test(state[end])) state[end] = '';
+  for (const end of ['from', 'to']) if (!/^(-?\d{1,18})?$/.test(state[end])) state[end] = '';
 }
 
 // Whether the address changes, so that drawing is still to come.
@@ -80,7 +80,7 @@ function showFilters(model) {
 function tabKeys(event) {
   const tabs = Object.keys(views);
   const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-  if (!step) return;
+  if (!step || event.altKey || event.ctrlKey || event.metaKey) return; // the browser's
   const next = tabs[(tabs.indexOf(state.view) + step + tabs.length) % tabs.length];
   go({view: next});
   byId(`tab-${next}`).focus();

@@ -141,7 +141,7 @@ const sequence = {
 
   key(event) {
     const i = this.list[this.rows.at] ?? this.picked; // what is chosen may be no row here
-    if (i < 0 || !['c', 'e'].includes(event.key) || event.ctrlKey || event.metaKey) return false;
+    if (i < 0 || !['c', 'e'].includes(event.key) || event.ctrlKey || event.metaKey || event.altKey) return false;
     const to = event.key === 'c' ? this.model.rowCause(i) : this.model.firstEffect(i);
     if (to >= 0) go({event: this.model.id(to)});
     return true;

@@ -2,11 +2,13 @@
 
 function duration(ns) {
   const n = Math.abs(ns);
+  const minutes = Math.floor(n / 6e10);
+  const s = Math.floor((n % 6e10) / 1e9); // as of a clock: never 60
   if (n < 1e3) return `${Math.round(ns)} ns`;
   if (n < 1e6) return `${digits(ns / 1e3)} µs`;
   if (n < 1e9) return `${digits(ns / 1e6)} ms`;
   if (n < 6e10) return `${digits(ns / 1e9)} s`;
-  return `${Math.floor(ns / 6e10)} min ${digits((ns % 6e10) / 1e9)} s`;
+  return `${ns < 0 ? '-' : ''}${minutes} min ${s} s`;
 }
 
 const digits = (x) => (Math.abs(x) < 10 ? x.toFixed(2) : Math.abs(x) < 100 ? x.toFixed(1) : x.toFixed(0));

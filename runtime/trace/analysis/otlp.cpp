@@ -7,6 +7,7 @@
 #include "trace/analysis/starts.hpp"
 
 #include <godwit/protocols/trace_context.hpp>
+#include <godwit/runtime/message.hpp>
 
 #include <algorithm>
 #include <map>
@@ -37,6 +38,7 @@ public:
   otlp_writer(const index& of, const std::vector<position>& events, const otlp_options& options, const sink& out)
       : of_(of), events_(events), options_(options), sink_(out), chosen_(of.size()) {
     for (const auto p : events) chosen_[p] = true;
+    for (const auto& process : of.source().processes) keys_.push_back(process.key ^ run_of(process));
   }
 
   void run() {
@@ -54,6 +56,15 @@ public:
   }
 
 private:
+  /// All simulations have one key; in a collector their spans must not be each other's.
+  [[nodiscard]] static std::uint64_t run_of(const process& who) {
+    std::string run;
+    for (const auto& fact : who.facts) {
+      if (fact.name == "command" && fact.value != "sim") return 0;
+      if (fact.name.starts_with("argument:")) (run += fact.value) += '\0';
+    }
+    return run.empty() ? 0 : runtime::detail::fnv1a(run);
+  }
   [[nodiscard]] bool is_span(position p) const {
     const auto kind = of_[p].kind;
     return kind == event_kind::delivery || kind == event_kind::span || kind == event_kind::sent;
@@ -112,22 +123,27 @@ private:
   }
   [[nodiscard]] std::string trace_of(std::uint64_t request) const {
     if (const auto found = clients_.find(request); found != clients_.end()) return found->second;
-    return hex(mix(of_.source().processes.front().key)) + hex(mix(request));
+    return hex(mix(keys_.front())) + hex(mix(request));
   }
   [[nodiscard]] std::string own_trace(position p) const { return hex(mix(~key(p))) + hex(mix(of_[p].id.number)); }
-  [[nodiscard]] std::uint64_t key(position p) const { return of_.source().processes[of_[p].id.process].key; }
+  [[nodiscard]] std::uint64_t key(position p) const { return keys_[of_[p].id.process]; }
   [[nodiscard]] std::string span_id(position p) const {
     if (const auto found = told_.find(p); found != told_.end()) return found->second;
     return hex(mix(mix(key(p)) ^ of_[p].id.number));
   }
 
   bool write(std::span<const position> spans) {
+    if (options_.spans_max == 0) return write(spans, sink_);
     std::string whole;
     const sink collect = [&whole](std::string_view piece) {
       whole += piece;
       return true;
     };
-    piece_writer out(collect);
+    return write(spans, collect) && sink_(whole);
+  }
+
+  bool write(std::span<const position> spans, const sink& to) {
+    piece_writer out(to);
     out.raw("{\"resourceSpans\":[");
     for (std::size_t i = 0; i < spans.size();) {
       const auto process = of_[spans[i]].id.process;
@@ -136,13 +152,12 @@ private:
       for (auto first = true; i < spans.size() && of_[spans[i]].id.process == process; ++i, first = false) {
         out.raw(first ? "" : ",");
         span(out, spans[i]);
-        out.pass_on();
+        if (!out.pass_on()) return false;
       }
       out.raw("]}]}");
     }
     out.raw("]}\n");
-    out.flush();
-    return sink_(whole);
+    return out.flush();
   }
 
   static void attribute(piece_writer& out, std::string_view name, std::string_view value) {
@@ -197,8 +212,13 @@ private:
           .raw("\",\"spanId\":\"")
           .raw(span_id(cause))
           .raw("\"}]");
-    if (e.kind == event_kind::delivery && e.message == message_kind::failure)
-      out.raw(",\"status\":{\"code\":").number(status_error).raw("}");
+    const auto error = attribute_of(e, "error");
+    const bool failed_at_server = is_http(p) && attribute_of(e, "status").starts_with('5'); // semantic conventions
+    if ((e.kind == event_kind::delivery && e.message == message_kind::failure) || !error.empty() || failed_at_server) {
+      out.raw(",\"status\":{\"code\":").number(status_error);
+      if (!error.empty()) out.raw(",\"message\":").string(error);
+      out.raw("}");
+    }
     out.raw("}");
   }
 
@@ -242,6 +262,7 @@ private:
   const otlp_options& options_;
   const sink& sink_;
   std::vector<bool> chosen_;
+  std::vector<std::uint64_t> keys_; ///< by process
   std::vector<std::string> traces_;
   std::map<std::uint64_t, std::string> clients_; ///< traces that clients began, by model request
   std::map<position, std::string> parents_;      ///< their spans

@@ -142,7 +142,9 @@ private:
       out_.raw(",\"dur\":").microseconds(length(p));
     out_.raw(",\"cat\":\"").raw(to_string(e.kind)).raw("\",\"name\":").string(short_name(of_.source(), e));
     out_.raw(",\"args\":{\"event\":").string(label(of_.source(), e.id));
-    if (of_.about(p) != 0) out_.raw(",\"request\":\"").number(of_.about(p)).raw("\"");
+    // One with several answers has all their numbers as an attribute.
+    if (of_.about(p) != 0 && attribute_of(e, "request").empty())
+      out_.raw(",\"request\":\"").number(of_.about(p)).raw("\"");
     if (e.kind == event_kind::delivery) {
       out_.raw(",\"from\":").string(label(of_.source(), e.sender));
       out_.raw(",\"kind\":\"")
@@ -152,7 +154,7 @@ private:
       out_.raw(",\"bytes\":").number(e.bytes).raw(",\"depth\":").number(e.depth);
       if (!e.text.empty()) out_.raw(",\"content\":").string(e.text);
     }
-    std::set<std::string_view> names{"event", "request"};
+    std::set<std::string_view> names{"event"};
     for (const auto& a : e.attributes)
       if (names.insert(a.name).second) out_.raw(",").string(a.name).raw(":").string(a.value);
     out_.raw("}}");

@@ -62,6 +62,19 @@ void add_beginning(const index& of, position root, std::vector<position>& out) {
   }
 }
 
+/// How the answer ended: "200", and where that was not all there is to say, what else there is. A stream has the status
+/// of its beginning, however it ends.
+std::string outcome_of(const event& http) {
+  std::string out(attribute_of(http, "status"));
+  if (out.empty() && !attribute_of(http, "abandoned").empty()) out = "abandoned";
+  const auto add = [&out](std::string_view what) {
+    if (!what.empty()) (out += out.empty() ? "" : ", ") += what;
+  };
+  if (const auto outcome = attribute_of(http, "outcome"); outcome != "complete") add(outcome);
+  add(attribute_of(http, "error"));
+  return out;
+}
+
 void add_http(const index& of, position p, std::map<std::uint64_t, model_request>& all) {
   auto ids = numbers_in(attribute_of(of[p], "request"));
   if (ids.empty() && of[p].request != 0) ids.push_back(of[p].request);
@@ -71,8 +84,7 @@ void add_http(const index& of, position p, std::map<std::uint64_t, model_request
     r.http = p;
     r.client_id = attribute_of(of[p], "client_id");
     r.target = attribute_of(of[p], "target");
-    r.outcome = attribute_of(of[p], "status");
-    if (r.outcome.empty() && !attribute_of(of[p], "abandoned").empty()) r.outcome = "abandoned";
+    r.outcome = outcome_of(of[p]);
   }
 }
 

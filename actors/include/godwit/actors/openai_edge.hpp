@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -143,7 +144,8 @@ private:
   std::atomic<bool> draining_{false};
   std::atomic<bool> unwell_{false};
   std::atomic<bool> debug_busy_{false}; ///< a recording is being made, by...
-  std::thread debug_thread_;            ///< ... this one; touched only by whoever made it busy
+  std::mutex debug_mutex_;
+  std::thread debug_thread_; ///< ... this one; touched under the mutex
   runtime::metrics::family<runtime::metrics::counter>* answers_ = nullptr;
   std::shared_ptr<edge_worker> worker_; ///< null: there is none. Last: its jobs use the others
 };

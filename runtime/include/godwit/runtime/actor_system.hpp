@@ -21,7 +21,7 @@ struct actor_system_settings {
   policy_kind policy = policy_kind::sharing;
   bool network = false; ///< may publish and reach actors of other nodes
   std::chrono::milliseconds heartbeat_interval{100};
-  std::chrono::milliseconds connection_timeout{500}; ///< a node silent for so long is taken for dead
+  std::chrono::milliseconds connection_timeout{2000}; ///< a node silent for so long is taken for dead
   std::chrono::milliseconds shutdown_grace{2000};    ///< for actors to end when the system goes, before they are killed
   report_function report;                            ///< default: standard error
   /// Connections to other nodes go through it (transport::tls::make_gate: in TLS, and both sides show who they are).

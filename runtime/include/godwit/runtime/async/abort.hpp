@@ -35,6 +35,7 @@ public:
 
   private:
     std::shared_ptr<detail::abort_state> state_;
+    scope* scope_ = nullptr; ///< where it waits
     std::coroutine_handle<> frame_;
     wait_id id_;
   };

@@ -212,6 +212,19 @@ template <class T, class Get> T input(std::string_view name, Get&& get) {
   return value;
 }
 
+/// While it lives, what this thread sends comes from outside, though a handler runs: around a handler's calls of code
+/// that a replay leaves out, as clients' sinks, since the replay cannot make these messages again.
+class foreign_call {
+public:
+  foreign_call() noexcept;
+  foreign_call(const foreign_call&) = delete;
+  foreign_call& operator=(const foreign_call&) = delete;
+  ~foreign_call();
+
+private:
+  bool before_;
+};
+
 /// While it lives, what this thread sends has that span as its cause. For threads that are no actor's.
 class because_of {
 public:

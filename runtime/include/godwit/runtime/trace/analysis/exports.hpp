@@ -20,7 +20,7 @@ using sink = std::function<bool(std::string_view piece)>;
 void to_perfetto(const index& of, const std::vector<position>& events, const sink& out);
 
 struct otlp_options {
-  std::size_t spans_max = 0; ///< in one request to a collector; 0: all in one
+  std::size_t spans_max = 0; ///< in one request to a collector; 0: all in one, in pieces
   std::string service_name = "godwit";
 };
 
