@@ -63,8 +63,8 @@ void hand_over(engine& e, caf::mailbox_element& x, const std::function<void(answ
   take(value);
 }
 
-/// Tells who asks an actor of another node that it is gone: the node may just fall silent. Hangs on that actor, which may
-/// live long, until it is taken off.
+/// Tells who asks an actor of another node that it is gone: the node may just fall silent. Hangs on that actor, which
+/// may live long, until it is taken off.
 class far_end final : public caf::attachable {
 public:
   far_end(caf::strong_actor_ptr asker, caf::message_id id) : asker_(std::move(asker)), id_(id) {}

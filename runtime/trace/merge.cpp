@@ -90,10 +90,11 @@ private:
       if (std::get<0>(all[i]) == std::get<0>(all[i - 1])) ++events[std::get<0>(all[i]).process];
     for (std::size_t p = 0; p < events.size(); ++p)
       if (events[p] > 0)
-        made_.remarks.push_back("process " + (made_.processes[p].name.empty() ? std::to_string(p) : made_.processes[p].name) +
-                                " has " + std::to_string(events[p]) +
-                                " numbers that stand for two events each: these are recordings of different runs, which "
-                                "do not belong together");
+        made_.remarks.push_back(
+            "process " + (made_.processes[p].name.empty() ? std::to_string(p) : made_.processes[p].name) + " has " +
+            std::to_string(events[p]) +
+            " numbers that stand for two events each: these are recordings of different runs, which "
+            "do not belong together");
   }
 
   std::uint32_t name(std::string&& text) {

@@ -11,10 +11,12 @@
 
 #include <cerrno>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <arpa/inet.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -367,6 +369,120 @@ TEST(Network, AStrangerThatAnnouncesALotIsLeft) {
   ::close(stranger);
   actor_system b{networked()};
   EXPECT_TRUE(b.remote<remote_interface>("127.0.0.1", *port));
+}
+
+/// A header of CAF's: 32 bytes.
+std::string header(std::uint8_t operation, std::uint32_t payload_bytes, std::uint64_t data) {
+  std::string out(32, '\0');
+  out[0] = static_cast<char>(operation);
+  for (int i = 0; i < 4; ++i) out[static_cast<std::size_t>(7 - i)] = static_cast<char>(payload_bytes >> (8 * i));
+  for (int i = 0; i < 8; ++i) out[static_cast<std::size_t>(15 - i)] = static_cast<char>(data >> (8 * i));
+  return out;
+}
+
+// CAF 0.17 dies of them, on whichever side it is.
+TEST(Network, WhatCafWouldDieOfEndsTheConnection) {
+  auto settings = networked();
+  settings.connection_timeout = 1h; // which is not why
+  actor_system a{settings};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  constexpr std::uint64_t upstream = std::uint64_t{2} << 60U, downstream = std::uint64_t{3} << 60U;
+  for (const auto& packet : {header(0, 0, 0), header(1, 0, 0), header(2, 8, upstream | 7), header(2, 8, downstream | 7),
+                             header(3, 8, downstream | 7)}) {
+    const int stranger = connect_to(*port);
+    ASSERT_EQ(::send(stranger, packet.data(), packet.size(), 0), static_cast<ssize_t>(packet.size()));
+    EXPECT_TRUE(ends(stranger, 20s));
+    ::close(stranger);
+  }
+  actor_system b{networked()};
+  const auto r = b.remote<remote_interface>("127.0.0.1", *port);
+  ASSERT_TRUE(r) << to_string(r.error());
+  EXPECT_EQ(*b.ask(*r, 20s, question{way::value, 40}), number{42});
+}
+
+// A server that is none of ours, to whoever connects to it.
+TEST(Network, AGreetingThatSaysNothingIsAnError) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(listener, 8), 0);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  std::thread server([listener] {
+    for (int fd = 0; (fd = ::accept(listener, nullptr, nullptr)) >= 0;) {
+      const auto packet = header(0, 0, 3);
+      (void)::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL);
+      (void)ends(fd, 20s);
+      ::close(fd);
+    }
+  });
+  {
+    actor_system b{networked()};
+    EXPECT_FALSE(b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 2s));
+  }
+  ::shutdown(listener, SHUT_RDWR);
+  server.join();
+  ::close(listener);
+}
+
+// What strangers announce takes memory as it comes, and nobody waits while it is filled with zeros.
+TEST(Network, ManyWhoAnnounceALotTakeLittle) {
+  actor_system a{networked()};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  actor_system b{networked()};
+  const auto r = b.remote<remote_interface>("127.0.0.1", *port);
+  ASSERT_TRUE(r) << to_string(r.error());
+  EXPECT_EQ(*b.ask(*r, 20s, question{way::value, 40}), number{42});
+  const auto before = ::mallinfo2();
+  std::vector<int> strangers;
+  const auto packet = header(1, 250U << 20U, 0);
+  for (int i = 0; i < 8; ++i) {
+    strangers.push_back(connect_to(*port));
+    ASSERT_EQ(::send(strangers.back(), packet.data(), packet.size(), 0), static_cast<ssize_t>(packet.size()));
+  }
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(*b.ask(*r, 20s, question{way::value, 40}), number{42});
+  const auto after = ::mallinfo2();
+  EXPECT_LT(after.uordblks + after.hblkhd, before.uordblks + before.hblkhd + (std::size_t{100} << 20U));
+  for (const auto fd : strangers) ::close(fd);
+}
+
+TEST(Network, AMessageOfSeveralPiecesArrivesAsItWas) {
+  actor_system a{networked()};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  actor_system b{networked()};
+  const auto r = b.remote<remote_interface>("127.0.0.1", *port);
+  ASSERT_TRUE(r) << to_string(r.error());
+  for (const std::size_t bytes : {(1U << 20U) - 200U, 1U << 20U, (1U << 20U) + 1U, 5U << 20U, 17U << 20U, 10U}) {
+    greet large;
+    for (std::size_t i = 0; i < bytes; ++i) large.name += static_cast<char>('a' + i % 23);
+    const auto wanted = large.name + "!";
+    const auto back = b.ask(*r, 60s, std::move(large));
+    ASSERT_TRUE(back) << to_string(back.error());
+    EXPECT_TRUE(back->name == wanted) << bytes;
+  }
+}
+
+// One who asks from outside leaves nothing with the actor of another node, which may live for long.
+TEST(Network, AsksFromOutsideLeaveNothingBehind) {
+  actor_system a{networked()};
+  actor_system b{networked()};
+  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  ASSERT_TRUE(port);
+  const auto r = b.remote<remote_interface>("127.0.0.1", *port);
+  ASSERT_TRUE(r) << to_string(r.error());
+  const auto ask = [&](int times) {
+    for (int i = 0; i < times; ++i) ASSERT_EQ(*b.ask(*r, 20s, question{way::value, 40}), number{42});
+    EXPECT_FALSE(b.ask(*r, 1ms, question{way::never, 1}));
+  };
+  ask(500);
+  const auto before = ::mallinfo2().uordblks;
+  ask(2000);
+  EXPECT_LT(::mallinfo2().uordblks, before + std::size_t{100'000});
 }
 
 /// CAF's first word, which comes when the connection was accepted.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -139,6 +140,22 @@ TEST(Abort, IsSeenAtOnceAndNeverSuspendsAfterwards) {
   };
   owner.start(body(token), [](outcome<void>) {});
   EXPECT_TRUE(done);
+}
+
+// The first to resume drops the second, whose turn was to come, and the source is gone by then.
+TEST(Abort, AWaiterThatIsDroppedBeforeItsTurnIsNotWoken) {
+  scope owner;
+  auto source = std::make_unique<abort_source>(owner);
+  int live = 0;
+  auto body = [&](abort_token t) -> task<void> { (void)co_await race(wait_for(t, 1, live), wait_for(t, 2, live)); };
+  owner.start(body(source->token()), [](outcome<void> o) { EXPECT_FALSE(o.failure); });
+  EXPECT_EQ(live, 2);
+  source->abort();
+  source.reset();
+  owner.run_ready();
+  EXPECT_EQ(live, 0);
+  EXPECT_EQ(owner.roots(), 0U);
+  EXPECT_EQ(owner.waits(), 0U);
 }
 
 TEST(Abort, ATokenOutlivesItsSource) {

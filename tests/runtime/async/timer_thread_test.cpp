@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -37,6 +38,30 @@ TEST(TimerThread, DropsWhatIsCancelledOrLeftOver) {
     timers.call_after(1h, [&] { ++calls; });
   }
   EXPECT_EQ(calls, 0);
+}
+
+// What a function holds may have timers of its own, which it cancels as it goes.
+TEST(TimerThread, WhatAFunctionHoldsMayUseTheTimersAsItGoes) {
+  struct job {
+    timer_thread& timers;
+    std::promise<void>& gone;
+    ~job() {
+      timers.cancel(timers.call_after(1h, [] {}));
+      gone.set_value();
+    }
+  };
+  timer_thread timers;
+  for (const bool cancelled : {false, true}) {
+    std::promise<void> gone;
+    auto held = std::make_shared<job>(timers, gone);
+    const auto id = timers.call_after(cancelled ? 1h : 0ns, [held] { (void)held; });
+    auto ended = gone.get_future();
+    held.reset();
+    if (cancelled) {
+      EXPECT_TRUE(timers.cancel(id));
+    }
+    ASSERT_EQ(ended.wait_for(20s), std::future_status::ready);
+  }
 }
 
 void wait_until_past(const timer_thread& timers, std::chrono::nanoseconds time) {

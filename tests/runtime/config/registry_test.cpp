@@ -154,6 +154,25 @@ TEST(ConfigRegistry, AValueOfTheWrongTypeIsRefusedWithWhatIsExpected) {
   EXPECT_EQ(p.model, "tiny");
 }
 
+// It stands in metrics, logs and JSON; a file of it would not be read back.
+TEST(ConfigRegistry, WhatIsNotUtf8IsRefused) {
+  auto p = program();
+  const auto by = origin{source::environment, "GODWIT_X"};
+  EXPECT_EQ(p.settings.set("model",
+                           "b\xff"
+                           "ad",
+                           by),
+            "GODWIT_X: \"b\xEF\xBF\xBD"
+            "ad\" is not UTF-8");
+  EXPECT_EQ(p.settings.set("model", "b\xc3\xa4r", by), std::nullopt);
+}
+
+TEST(ConfigRegistry, AnEmptyTableThatNobodyKnowsIsTold) {
+  auto p = program();
+  EXPECT_THAT(p.settings.load_toml("[scheduler]\n[nosuch]\n", "g.toml"),
+              ElementsAre(HasSubstr("g.toml:2: unknown setting nosuch")));
+}
+
 TEST(ConfigRegistry, WhatIsNoNumberInAFileIsWithinNoBounds) {
   auto p = program();
   EXPECT_THAT(p.settings.load_toml("[scheduler]\nfactor = nan\n", "g.toml"),

@@ -43,6 +43,18 @@ TEST(Metrics, LabelValuesAreEscaped) {
   EXPECT_THAT(r.expose(), HasSubstr("answers_total{model=\"a\\\"b\\\\c\\nd\",status=\"200\"} 1\n"));
 }
 
+// Prometheus refuses a whole page for it.
+TEST(Metrics, WhatIsNotUtf8InALabelIsReplaced) {
+  auto r = registry();
+  r.add_counter_family("c_total", "help \xff", {"name"})
+      .with({"b\xff"
+             "ad"})
+      .increment();
+  EXPECT_THAT(r.expose(), HasSubstr("# HELP c_total help \xEF\xBF\xBD\n"));
+  EXPECT_THAT(r.expose(), HasSubstr("c_total{name=\"b\xEF\xBF\xBD"
+                                    "ad\"} 1"));
+}
+
 TEST(Metrics, AHistogramFamilyPutsLeAfterItsLabels) {
   auto r = registry();
   r.add_histogram_family("h", "H.", {"kind"}, {1}).with({"x"}).observe(2);

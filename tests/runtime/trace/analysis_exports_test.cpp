@@ -4,8 +4,11 @@
 #include <godwit/runtime/trace/analysis/selection.hpp>
 
 #include <boost/json.hpp>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -145,6 +148,17 @@ TEST(TracePerfetto, StopsWhenTheSinkHasEnough) {
   EXPECT_EQ(pieces, 2);
 }
 
+TEST(TracePerfetto, AnHttpRequestOfSeveralAnswersHasAllTheirNumbers) {
+  auto r = support::served({1, 1, 2});
+  for (auto& e : r.events)
+    if (r.name_of(e) == "http.request") {
+      std::erase_if(e.attributes, [](const auto& a) { return a.name == "request"; });
+      e.request = 1;
+      e.attributes.emplace_back("request", "1 2 3");
+    }
+  EXPECT_THAT(perfetto(r), testing::HasSubstr(R"("request":"1 2 3")"));
+}
+
 struct otlp_span {
   json::object what;
   std::string resource;
@@ -155,7 +169,7 @@ std::map<std::string, otlp_span> otlp(const recording& r, std::size_t spans_max 
   std::map<std::string, otlp_span> out;
   otlp_options options;
   options.spans_max = spans_max;
-  to_otlp(x, select(x, {}), options, [&](std::string_view piece) {
+  const auto take = [&](std::string_view piece) {
     const auto root = json::parse(piece).as_object();
     std::size_t spans = 0;
     for (const auto& resource : root.at("resourceSpans").as_array()) {
@@ -171,7 +185,11 @@ std::map<std::string, otlp_span> otlp(const recording& r, std::size_t spans_max 
       EXPECT_LE(spans, spans_max);
     }
     return true;
-  });
+  };
+  std::string whole;
+  const auto collect = [&whole](std::string_view piece) { return whole += piece, true; };
+  to_otlp(x, select(x, {}), options, spans_max > 0 ? sink(take) : sink(collect));
+  if (spans_max == 0) take(whole);
   return out;
 }
 
@@ -323,6 +341,72 @@ TEST(TraceOtlp, ATraceparentThatIsNoneIsNotTaken) {
 TEST(TraceOtlp, ComesInPiecesForACollector) {
   const auto r = scene();
   EXPECT_EQ(otlp(r, 7).size(), otlp(r).size());
+}
+
+// A recording's text is many times as large as the recording.
+TEST(TraceOtlp, IsNeverWholeInMemoryForAFile) {
+  support::served_settings settings;
+  settings.requests = 40;
+  const auto r = support::served(settings);
+  const index x(r);
+  std::size_t pieces = 0, largest = 0;
+  to_otlp(x, select(x, {}), {}, [&](std::string_view piece) {
+    ++pieces;
+    largest = std::max(largest, piece.size());
+    return true;
+  });
+  EXPECT_GT(pieces, 3U);
+  EXPECT_LT(largest, 128U * 1024);
+  pieces = 0;
+  to_otlp(x, select(x, {}), {}, [&](std::string_view) { return ++pieces, false; });
+  EXPECT_EQ(pieces, 1U) << "it goes on though the sink has enough";
+}
+
+TEST(TraceOtlp, AnHttpRequestThatFailedHasTheStatusOfAnError) {
+  auto r = support::served({4, 1, 2});
+  const std::vector<std::vector<attribute>> ends{{{"status", "200"}, {"outcome", "complete"}},
+                                                 {{"status", "200"}, {"error", "its time is over"}},
+                                                 {{"status", "504"}},
+                                                 {{"status", "429"}}};
+  std::size_t next = 0;
+  for (auto& e : r.events)
+    if (r.name_of(e) == "http.request") {
+      std::erase_if(e.attributes, [](const auto& a) { return a.name == "status"; });
+      e.attributes.insert(e.attributes.end(), ends.at(next).begin(), ends.at(next).end());
+      ++next;
+    }
+  ASSERT_EQ(next, ends.size());
+  std::multiset<std::string> told;
+  for (const auto& [id, span] : otlp(r))
+    if (span.what.at("name") == "http.request") {
+      const auto* status = span.what.if_contains("status");
+      told.insert(status ? json::serialize(*status) : "none");
+    }
+  EXPECT_EQ(told, (std::multiset<std::string>{"none", "none", R"({"code":2})",
+                                              R"({"code":2,"message":"its time is over"})"}));
+}
+
+// All simulations have one key.
+TEST(TraceOtlp, SpansOfTwoSimulationsHaveIdsOfTheirOwn) {
+  auto one = support::served({1, 1, 2});
+  for (auto& e : one.events) std::erase_if(e.attributes, [](const auto& a) { return a.name == "traceparent"; });
+  one.processes.front().facts = {{"command", "sim"}, {"argument:0", "sim"}, {"argument:1", "--seed=1"}};
+  auto other = one;
+  other.processes.front().facts.back().value = "--seed=2";
+  auto served = one;
+  served.processes.front().facts.front().value = "serve";
+  auto again = served;
+  again.processes.front().facts.back().value = "--port=1";
+  const auto ids = [](const recording& r) {
+    std::set<std::string> out;
+    for (const auto& [id, span] : otlp(r)) out.insert(id);
+    return out;
+  };
+  EXPECT_EQ(ids(one), ids(one));
+  std::set<std::string> both;
+  std::ranges::set_intersection(ids(one), ids(other), std::inserter(both, both.end()));
+  EXPECT_EQ(both, std::set<std::string>{});
+  EXPECT_EQ(ids(served), ids(again)) << "a server's key is its own";
 }
 
 } // namespace

@@ -130,6 +130,26 @@ TEST(TraceRequests, AreFoundByNumberClientIdLastAndSlowest) {
   EXPECT_EQ(find_request(all, "3")->outcome, "200");
 }
 
+// A stream has the status of its beginning, however it ends.
+TEST(TraceRequests, AnOutcomeSaysHowTheAnswerEnded) {
+  auto r = support::served({4, 1, 2});
+  const std::vector<std::vector<attribute>> ends{{{"status", "200"}, {"outcome", "complete"}},
+                                                 {{"status", "200"}, {"outcome", "disconnected"}},
+                                                 {{"status", "200"}, {"outcome", "complete"}, {"error", "late"}},
+                                                 {{"abandoned", "true"}}};
+  std::size_t next = 0;
+  for (auto& e : r.events)
+    if (r.name_of(e) == "http.request") {
+      std::erase_if(e.attributes, [](const auto& a) { return a.name == "status"; });
+      e.attributes.insert(e.attributes.end(), ends.at(next).begin(), ends.at(next).end());
+      ++next;
+    }
+  const index x(r);
+  std::multiset<std::string> told;
+  for (const auto& request : model_requests(x)) told.insert(request.outcome);
+  EXPECT_EQ(told, (std::multiset<std::string>{"200", "200, disconnected", "200, late", "abandoned"}));
+}
+
 TEST(TraceSelection, CombinesItsConditions) {
   const auto r = everything();
   const index x(r);

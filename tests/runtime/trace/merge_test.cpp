@@ -299,6 +299,17 @@ TEST(Merge, SaysSoWhereNoClockCanBeRight) {
   EXPECT_THAT(merged.remarks, Contains(HasSubstr("cannot have arrived when they did")));
 }
 
+// All simulations have one key: their events would be one another's.
+TEST(Merge, SaysSoWhereTwoRunsHaveOneKey) {
+  cluster run({{0, 1, false}, {0, 1, false}});
+  run.talk(0, 1, second);
+  auto one = merge(run.parts());
+  EXPECT_THAT(merge({one, one}).remarks, IsEmpty()) << "the same run twice is one";
+  auto other = one;
+  for (auto& e : other.events) e.message = message_kind::answer;
+  EXPECT_THAT(merge({one, other}).remarks, Contains(HasSubstr("recordings of different runs")));
+}
+
 TEST(Merge, OfNothingIsNothing) {
   const auto merged = merge({});
   EXPECT_TRUE(merged.events.empty());
