@@ -1,11 +1,15 @@
 #include "cpu/control_group.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <sched.h>
 
 namespace godwit::gpu::cpu {
 
@@ -98,6 +102,18 @@ std::optional<std::uint32_t> group_processors(const fs::path& root) {
     look(number_in(group / "cpu.cfs_quota_us"), number_in(group / "cpu.cfs_period_us"));
   if (!least) return std::nullopt;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(*least, UINT32_MAX));
+}
+
+std::optional<std::uint32_t> allowed_processors() {
+  constexpr std::size_t processors_max = std::size_t{1} << 20U;
+  for (std::size_t count = CPU_SETSIZE; count <= processors_max; count *= 2) { // the kernel's own sets may be larger
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(count), [](cpu_set_t* one) { CPU_FREE(one); });
+    const auto bytes = CPU_ALLOC_SIZE(count);
+    if (set && ::sched_getaffinity(0, bytes, set.get()) == 0)
+      return static_cast<std::uint32_t>(CPU_COUNT_S(bytes, set.get()));
+    if (errno != EINVAL) break;
+  }
+  return std::nullopt;
 }
 
 } // namespace godwit::gpu::cpu

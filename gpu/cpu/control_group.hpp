@@ -17,4 +17,8 @@ namespace godwit::gpu::cpu {
 /// stops all of them for the rest of each period. Absent without a limit.
 [[nodiscard]] std::optional<std::uint32_t> group_processors(const std::filesystem::path& root = "/");
 
+/// The processors that the calling thread may run on, as taskset, cpusets of containers and AllowedCPUs= say it. Absent
+/// where the system does not tell.
+[[nodiscard]] std::optional<std::uint32_t> allowed_processors();
+
 } // namespace godwit::gpu::cpu

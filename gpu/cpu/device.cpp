@@ -42,8 +42,8 @@ std::uint32_t checked_threads(std::uint32_t wanted) {
 } // namespace
 
 std::uint32_t usable_threads() {
-  return std::clamp(std::min(std::thread::hardware_concurrency(), group_processors().value_or(threads_max)), 1U,
-                    threads_max);
+  const auto processors = std::min(std::thread::hardware_concurrency(), allowed_processors().value_or(threads_max));
+  return std::clamp(std::min(processors, group_processors().value_or(threads_max)), 1U, threads_max);
 }
 
 void work_queue::push(const std::shared_ptr<lane>& to, item next) {

@@ -1,6 +1,7 @@
 #include "cpu/packing.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -34,15 +35,20 @@ std::size_t packed_offset(storage kind, std::uint32_t row, std::uint32_t k, std:
   return panel + std::size_t{k / 2} * 32 + unit_offset(kind, row % lanes, k % 2);
 }
 
-/// bf16 stays bf16: pairs move as 32-bit words.
+/// bf16 stays bf16: pairs move as 32-bit words, 16 of each row at a time, or each row's line would be fetched for every
+/// pair.
 void pack_bf16_panel(std::span<const source_row, lanes> rows, std::uint32_t depth, std::byte* out) noexcept {
-  for (std::uint32_t k = 0; k < round_up(depth, tile_depth); k += 2, out += 64)
-    for (std::uint32_t c = 0; c < lanes; ++c) {
-      std::uint32_t pair = 0;
-      if (rows[c].data != nullptr && k < depth)
-        std::memcpy(&pair, rows[c].data + std::size_t{k} * 2, k + 1 < depth ? 4 : 2);
-      std::memcpy(out + c * 4, &pair, 4);
-    }
+  constexpr std::uint32_t pairs = tile_depth / 2;
+  for (std::uint32_t k = 0; k < depth; k += tile_depth, out += std::size_t{pairs} * lanes * 4) {
+    const std::size_t bytes = std::size_t{std::min(tile_depth, depth - k)} * 2;
+    std::array<std::array<std::uint32_t, pairs>, lanes> read{};
+    for (std::uint32_t c = 0; c < lanes; ++c)
+      if (rows[c].data != nullptr) std::memcpy(read[c].data(), rows[c].data + std::size_t{k} * 2, bytes);
+    std::array<std::array<std::uint32_t, lanes>, pairs> turned;
+    for (std::uint32_t pair = 0; pair < pairs; ++pair)
+      for (std::uint32_t c = 0; c < lanes; ++c) turned[pair][c] = read[c][pair];
+    std::memcpy(out, turned.data(), sizeof turned);
+  }
 }
 
 } // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <utility>
 
 namespace godwit::gpu::cuda {
 
@@ -68,28 +70,22 @@ void sampling_input::draw(const protocols::step_slice& slice, std::uint32_t voca
   row.counts_count = size_of(counts) - row.counts_first;
 }
 
+// Each token once; where it is penalised for having been in the prompt alone, with a count of zero.
 void sampling_input::count_tokens(const protocols::step_slice& slice, std::uint32_t vocabulary) {
-  const auto first = counts.size();
-  seen_ = slice.generated;
-  std::sort(seen_.begin(), seen_.end());
-  for (auto at = seen_.begin(); at != seen_.end();) {
-    const auto end = std::upper_bound(at, seen_.end(), *at);
-    if (known(*at, vocabulary)) counts.push_back({static_cast<std::uint32_t>(*at), static_cast<float>(end - at)});
-    at = end;
-  }
-  if (slice.sampling.repetition_penalty == 1.0F) return;
-  const auto generated = counts.size();
-  const auto before = [](const token_count& a, const token_count& b) { return a.id < b.id; };
-  seen_ = slice.prompt;
-  std::sort(seen_.begin(), seen_.end());
-  seen_.erase(std::unique(seen_.begin(), seen_.end()), seen_.end());
-  for (const auto id : seen_) {
-    if (!known(id, vocabulary)) continue;
-    const token_count entry{static_cast<std::uint32_t>(id), 0};
-    if (!std::binary_search(counts.begin() + static_cast<std::ptrdiff_t>(first),
-                            counts.begin() + static_cast<std::ptrdiff_t>(generated), entry, before))
-      counts.push_back(entry);
-  }
+  constexpr std::uint32_t in_prompt = 1U << 31U;
+  if (times_.size() < vocabulary) times_.resize(vocabulary);
+  using tokens = std::span<const protocols::token_id>;
+  const tokens generated = slice.generated;
+  const tokens prompt = slice.sampling.repetition_penalty == 1.0F ? tokens() : tokens(slice.prompt);
+  for (const auto id : prompt)
+    if (known(id, vocabulary)) times_[static_cast<std::uint32_t>(id)] = in_prompt;
+  for (const auto id : generated)
+    if (known(id, vocabulary)) ++times_[static_cast<std::uint32_t>(id)];
+  for (const auto list : {generated, prompt})
+    for (const auto id : list) {
+      const auto times = known(id, vocabulary) ? std::exchange(times_[static_cast<std::uint32_t>(id)], 0U) : 0U;
+      if (times != 0) counts.push_back({static_cast<std::uint32_t>(id), static_cast<float>(times & ~in_prompt)});
+    }
 }
 
 void sampling_input::score(protocols::token_id token, std::int32_t top) {

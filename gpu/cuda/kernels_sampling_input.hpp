@@ -28,8 +28,8 @@ struct sampling_input {
   void score(protocols::token_id token, std::int32_t top);
 
 private:
-  std::vector<protocols::token_id> seen_;
   void count_tokens(const protocols::step_slice& slice, std::uint32_t vocabulary);
+  std::vector<std::uint32_t> times_; ///< by token; zero between slices
 };
 
 } // namespace godwit::gpu::cuda

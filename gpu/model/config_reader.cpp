@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string_view>
 
 namespace godwit::gpu::model {
 
@@ -50,13 +52,18 @@ void read_architecture(const json_reader& in, config& out) {
   out.architecture = name;
 }
 
+/// It stands in the configuration itself or, in newer files, with what else is said of rotation.
+void refuse_partial_rotation(const json_reader& in) {
+  if (in.number("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0)
+    in.fail("partial_rotary_factor", "rotating part of a head is not supported; supported: 1");
+}
+
 void refuse_what_would_be_wrong(const json_reader& in) {
   if (in.has("quantization_config"))
     in.fail("quantization_config", "quantized weights are not supported; supported: bfloat16, float16, float32");
   if (const auto act = in.text("hidden_act"); act && *act != "silu")
     in.fail("hidden_act", in_quotes(*act) + " is not supported; supported: \"silu\"");
-  if (in.number("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0)
-    in.fail("partial_rotary_factor", "rotating part of a head is not supported; supported: 1");
+  refuse_partial_rotation(in);
 }
 
 void read_sizes(const json_reader& in, config& out) {
@@ -84,16 +91,33 @@ void read_sizes(const json_reader& in, config& out) {
   out.rms_norm_epsilon = in.number("rms_norm_eps", 0.0, 1.0, 1e-6);
 }
 
+/// Who adds the older object to a newer file means something by it.
+void refuse_two_rotations(const json_reader& in, const json_reader& newer) {
+  const auto older = in.object("rope_scaling");
+  if (!older) return;
+  for (const auto& field : older->fields()) {
+    const std::string_view name(field.key().data(), field.key().size());
+    const auto* same = newer.find(name == "type" ? "rope_type" : name);
+    if (!field.value().is_null() && (!same || *same != field.value()))
+      older->fail(name, "differs from \"rope_parameters\", which is what counts; leave \"rope_scaling\" out or change "
+                        "\"rope_parameters\"");
+  }
+}
+
 /// Older files: rope_theta beside rope_scaling {"type" or "rope_type"}; newer ones: all of it in rope_parameters.
 void read_rope(const json_reader& in, config& out) {
   constexpr double theta_max = 1e12;
   out.rope.theta = in.number("rope_theta", 1.0, theta_max, out.rope.theta);
   auto scaling = in.object("rope_parameters");
+  if (scaling) refuse_two_rotations(in, *scaling);
   if (!scaling) scaling = in.object("rope_scaling");
   if (!scaling) return;
   out.rope.theta = scaling->number("rope_theta", 1.0, theta_max, out.rope.theta);
-  const auto newer = scaling->text("rope_type");
-  const auto kind = newer ? newer : scaling->text("type");
+  refuse_partial_rotation(*scaling);
+  const auto newer = scaling->text("rope_type"), older = scaling->text("type");
+  if (newer && older && *newer != *older)
+    scaling->fail("type", in_quotes(*older) + " is not what \"rope_type\" says, " + in_quotes(*newer));
+  const auto kind = newer ? newer : older;
   if (!kind) scaling->fail("rope_type", "is missing; supported: \"default\", \"linear\", \"llama3\"");
   if (*kind == "default") return;
   constexpr double factor_max = 1e6;
@@ -126,7 +150,28 @@ void read_extras(const json_reader& in, config& out) {
   out.tied_embeddings = in.flag("tie_word_embeddings", false);
 }
 
+/// Which layers use the window, where the file says it of each (newer Qwen2 and Qwen3 files): all (true) or none.
+std::optional<bool> windowed_layers(const json_reader& in, const config& out) {
+  const auto* types = in.array("layer_types");
+  if (!types) return std::nullopt;
+  if (types->size() != out.layers)
+    in.fail("layer_types", "has " + std::to_string(types->size()) + " entries for " + std::to_string(out.layers) +
+                               " layers (num_hidden_layers)");
+  const auto count = [types](std::string_view kind) {
+    return static_cast<std::size_t>(std::count_if(types->begin(), types->end(), [kind](const json::value& one) {
+      const auto* text = one.if_string();
+      return text != nullptr && std::string_view(text->data(), text->size()) == kind;
+    }));
+  };
+  const auto whole = count("full_attention"), windowed = count("sliding_attention");
+  if (whole + windowed != types->size() || (whole != 0 && windowed != 0))
+    in.fail("layer_types", "layers that differ are not supported; supported: all \"full_attention\" or all "
+                           "\"sliding_attention\"");
+  return windowed != 0;
+}
+
 void read_window(const json_reader& in, config& out) {
+  const auto windowed = windowed_layers(in, out);
   if (out.kind == family::mistral) {
     if (in.has("sliding_window"))
       out.sliding_window = in.count("sliding_window", 1, positions_limit);
@@ -135,14 +180,19 @@ void read_window(const json_reader& in, config& out) {
   } else if (out.kind != family::llama && in.flag("use_sliding_window", false) &&
              (in.has("sliding_window") || !in.has_key("sliding_window"))) {
     const auto window = in.count("sliding_window", 1, positions_limit, 4096);
-    // In Qwen2 and Qwen3 only the layers from max_window_layers on use the window. Both as transformers has them.
+    // In Qwen2 and Qwen3 only the layers from max_window_layers on use the window, unless the file says it of each.
+    // Both as transformers has them.
     const auto first = in.count("max_window_layers", 0, positions_limit, 28);
-    if (first == 0)
+    if (windowed.value_or(first == 0))
       out.sliding_window = window;
-    else if (first < out.layers)
+    else if (!windowed && first < out.layers)
       in.fail("max_window_layers", "a sliding window in some layers only is not supported; supported: 0 (all layers) "
                                    "or num_hidden_layers (none)");
   }
+  if (windowed && *windowed != out.sliding_window.has_value())
+    in.fail("layer_types", *windowed ? "calls for a sliding window, and \"sliding_window\" (with "
+                                       "\"use_sliding_window\") gives none"
+                                     : "calls for no sliding window, and \"sliding_window\" gives one");
 }
 
 void read_type(const json_reader& in, config& out, bool& given) {

@@ -1,10 +1,15 @@
 #include "model/json_reader.hpp"
 #include "model/safetensors.hpp"
+#include "model/tensor_list.hpp"
 #include "model/text_map.hpp"
 
 #include <boost/json/object.hpp>
 
 #include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace godwit::gpu::model {
 
@@ -26,14 +31,55 @@ public:
   std::uint64_t total_bytes() const noexcept override { return total_bytes_; }
 
   void add(named_tensor tensor) {
-    if (!tensor.unsupported.empty()) return;
+    if (!tensor.unsupported.empty()) {
+      unsupported_.insert_or_assign(std::move(tensor.name), std::move(tensor.unsupported));
+      return;
+    }
     total_bytes_ += tensor.view.bytes;
     tensors_.insert_or_assign(std::move(tensor.name), std::move(tensor.view));
   }
 
+  /// `file`: the one that says which tensors there are.
+  void check(const config& configuration, const std::string& file) const {
+    std::set<std::string_view> needed;
+    const auto needs = tensors_of(configuration);
+    for (const auto& need : needs) {
+      needed.insert(need.name);
+      const auto* view = find(need.name);
+      const auto calls = "config.json calls for " + spell(need.shape);
+      if (const auto other = unsupported_.find(need.name); !view && other != unsupported_.end())
+        throw model_error(file, in_quotes(need.name) + " is of type " + in_quotes(other->second) +
+                                    "; supported: BF16, F16, F32");
+      if (!view) throw model_error(file, in_quotes(need.name) + " is missing; " + calls);
+      if (view->shape != need.shape)
+        throw model_error(file, in_quotes(need.name) + ": shape is " + spell(view->shape) + ", but " + calls);
+    }
+    std::set<std::string_view> others;
+    const auto look = [&](std::string_view name) {
+      // Older files keep the rotation's frequencies, which are computed here.
+      const bool of_a_layer = name.starts_with("model.layers.") && !name.ends_with(".rotary_emb.inv_freq");
+      if (of_a_layer && !needed.contains(name)) others.insert(name);
+    };
+    for (const auto& [name, view] : tensors_) look(name);
+    for (const auto& [name, type] : unsupported_) look(name);
+    if (!others.empty())
+      throw model_error(file,
+                        in_quotes(*others.begin()) +
+                            (others.size() > 1 ? " and " + std::to_string(others.size() - 1) + " more are" : " is") +
+                            " in the file, and config.json calls for no such tensor (its flags of biases, "
+                            "num_hidden_layers, architectures)");
+  }
+
 private:
+  static std::string spell(const std::vector<std::uint64_t>& shape) {
+    std::string text = "[";
+    for (const auto dimension : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(dimension);
+    return text + "]";
+  }
+
   std::shared_ptr<const file_source> files_;
   text_map<tensor_view> tensors_;
+  text_map<std::string> unsupported_; ///< with their types
   std::uint64_t total_bytes_ = 0;
 };
 
@@ -56,10 +102,11 @@ shard_map read_index(std::span<const std::byte> bytes) {
 
 } // namespace
 
-std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> files) {
+std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> files, const config& configuration) {
   auto out = std::make_shared<mapped_weights>(files);
   if (const auto bytes = files->find(single_file)) {
     for (auto& tensor : read_safetensors(*bytes, single_file)) out->add(std::move(tensor));
+    out->check(configuration, single_file);
     return out;
   }
   const auto index = files->find(index_file);
@@ -68,7 +115,9 @@ std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> f
                       std::string("has neither ") + single_file + " nor " + index_file + "; only safetensors are read");
   for (auto& [shard, expected] : read_index(*index)) {
     const auto bytes = files->find(shard);
-    if (!bytes) throw model_error(index_file, "weight_map: there is no file " + in_quotes(shard));
+    if (!bytes)
+      throw model_error(index_file, "weight_map: there is no file " + in_quotes(shard) +
+                                        (shard.find('/') == std::string::npos ? "" : "; shards lie beside the index"));
     for (auto& tensor : read_safetensors(*bytes, in_quotes(shard))) {
       const auto wanted = expected.find(tensor.name);
       if (wanted == expected.end()) continue;
@@ -78,6 +127,7 @@ std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> f
     for (const auto& [tensor, found] : expected)
       if (!found) throw model_error(index_file, "weight_map: " + in_quotes(tensor) + " is not in " + in_quotes(shard));
   }
+  out->check(configuration, index_file);
   return out;
 }
 

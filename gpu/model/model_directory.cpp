@@ -135,8 +135,7 @@ model_directory open_or_throw(const std::shared_ptr<const file_source>& files) {
                                             ", but vocab_size in config.json is " +
                                             std::to_string(out.configuration.vocabulary));
   read_tokenizer_config(*files, out);
-  out.tensors = read_weights(files);
-  check_tensors(out.configuration, *out.tensors, "model.safetensors");
+  out.tensors = read_weights(files, out.configuration);
   if (!type_given) out.configuration.type = out.tensors->find("model.embed_tokens.weight")->type;
   return out;
 }

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <span>
 #include <stdexcept>
+#include <utility>
 
 namespace godwit::gpu::model {
 
@@ -70,25 +73,24 @@ float logprob_of(float logit, float highest, float log_sum) {
 
 void sampler::penalise(std::span<float> logits, const protocols::step_slice& slice) {
   const auto& sampling = slice.sampling;
-  const auto for_each_count = [&](auto&& tokens, auto&& apply) {
-    seen_.assign(tokens.begin(), tokens.end());
-    std::sort(seen_.begin(), seen_.end());
-    for (auto first = seen_.begin(); first != seen_.end();) {
-      const auto last = std::upper_bound(first, seen_.end(), *first);
-      if (*first >= 0 && static_cast<std::size_t>(*first) < logits.size())
-        apply(logits[static_cast<std::size_t>(*first)], static_cast<float>(last - first));
-      first = last;
-    }
+  if (counts_.size() < logits.size()) counts_.resize(logits.size());
+  // Each token once, with how often it is there; the counts are zero again behind it.
+  const auto for_each_count = [&](std::initializer_list<std::span<const token_id>> lists, auto&& apply) {
+    const auto known = [&](token_id id) { return id >= 0 && static_cast<std::size_t>(id) < logits.size(); };
+    for (const auto& list : lists)
+      for (const auto id : list)
+        if (known(id)) ++counts_[static_cast<std::size_t>(id)];
+    for (const auto& list : lists)
+      for (const auto id : list)
+        if (const auto times = known(id) ? std::exchange(counts_[static_cast<std::size_t>(id)], 0U) : 0U; times != 0)
+          apply(logits[static_cast<std::size_t>(id)], static_cast<float>(times));
   };
-  if (sampling.repetition_penalty != 1.0F) {
-    auto both = slice.prompt;
-    both.insert(both.end(), slice.generated.begin(), slice.generated.end());
-    for_each_count(both, [&](float& logit, float) {
+  if (sampling.repetition_penalty != 1.0F)
+    for_each_count({slice.prompt, slice.generated}, [&](float& logit, float) {
       logit = logit > 0.0F ? logit / sampling.repetition_penalty : logit * sampling.repetition_penalty;
     });
-  }
   if (sampling.frequency_penalty != 0.0F || sampling.presence_penalty != 0.0F)
-    for_each_count(slice.generated, [&](float& logit, float times) {
+    for_each_count({slice.generated}, [&](float& logit, float times) {
       logit -= sampling.frequency_penalty * times;
       logit -= sampling.presence_penalty;
     });

@@ -1,19 +1,6 @@
 #include "model/tensor_list.hpp"
 
-#include "model/json_reader.hpp"
-#include "model/safetensors.hpp"
-
 namespace godwit::gpu::model {
-
-namespace {
-
-std::string spell(const std::vector<std::uint64_t>& shape) {
-  std::string text = "[";
-  for (const auto dimension : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(dimension);
-  return text + "]";
-}
-
-} // namespace
 
 std::vector<tensor_need> tensors_of(const config& c) {
   std::vector<tensor_need> all;
@@ -43,19 +30,6 @@ std::vector<tensor_need> tensors_of(const config& c) {
   all.push_back({"model.norm.weight", {hidden}, tensor_role::norm});
   if (!c.tied_embeddings) all.push_back({"lm_head.weight", {c.vocabulary, hidden}, tensor_role::head});
   return all;
-}
-
-void check_tensors(const config& configuration, const weights& tensors, const std::string& file) {
-  for (const auto& need : tensors_of(configuration)) {
-    const auto* view = tensors.find(need.name);
-    if (!view)
-      throw model_error(file, in_quotes(need.name) +
-                                  " is missing, or its type is none of BF16, F16, F32; config.json calls for " +
-                                  spell(need.shape));
-    if (view->shape != need.shape)
-      throw model_error(file, in_quotes(need.name) + ": shape is " + spell(view->shape) +
-                                  ", but config.json calls for " + spell(need.shape));
-  }
 }
 
 } // namespace godwit::gpu::model

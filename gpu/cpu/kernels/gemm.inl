@@ -3,15 +3,23 @@
 /// How far ahead of the reader weights are fetched, in bytes; found by measuring (docs/design/kernels.md).
 inline constexpr std::size_t prefetch_bytes = 4096;
 
-/// Rows x Panels outputs. The sums live in registers; each weight is loaded once for all rows.
+/// Tiles that are done for all rows before the next ones, so that activations of many rows stay in the second-level
+/// cache: 32 KB for 8 rows.
+inline constexpr std::uint32_t tiles_per_pass = 32;
+/// Fewer rows stay there anyway, and each pass reads and writes the sums once more.
+inline constexpr std::uint32_t rows_for_passes = 17;
+
+/// Rows x Panels outputs. The sums live in registers; each weight is loaded once for all rows. `goes_on`: behind what
+/// lies in `y`, of the tiles before.
 template <class Values, int Rows, int Panels, bool Stream>
 GODWIT_INLINE void product_block(const float* a, std::size_t a_stride, const typename Values::element* w,
-                                 std::size_t panel_stride, std::uint32_t tiles, float* y, std::size_t y_stride) {
+                                 std::size_t panel_stride, std::uint32_t tiles, float* y, std::size_t y_stride,
+                                 bool goes_on = false) {
   vec sum[Rows][Panels];
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
-    for (int c = 0; c < Panels; ++c) sum[r][c] = zero();
+    for (int c = 0; c < Panels; ++c) sum[r][c] = goes_on ? load(y + r * y_stride + c * 16) : zero();
   for (std::uint32_t tile = 0; tile < tiles; ++tile, a += a_stride, w += 512) {
     vec even[Rows][Panels], odd[Rows][Panels];
 #pragma GCC unroll 16
@@ -47,40 +55,64 @@ GODWIT_INLINE void product_block(const float* a, std::size_t a_stride, const typ
     for (int c = 0; c < Panels; ++c) store(y + r * y_stride + c * 16, sum[r][c]);
 }
 
+/// Tiles of a product's depth.
+struct tile_range {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
 /// All rows of one group of panels.
 template <class Values, int Panels>
-void product_panels(const gemm_job& job, const float* a, const typename Values::element* w, float* y) {
+void product_panels(const gemm_job& job, tile_range tiles, const float* a, const typename Values::element* w,
+                    float* y) {
   const std::size_t panel = std::size_t(job.depth) * 16;
-  const std::uint32_t tiles = job.depth / 32;
+  w += std::size_t(tiles.first) * 512;
   for (std::uint32_t top = 0; top < job.rows; top += 16, a += std::size_t(16) * job.depth) {
     const std::uint32_t tall = job.rows - top < 16 ? job.rows - top : 16;
+    const std::size_t stride = std::size_t(tall) * 32;
+    const float* const from = a + tiles.first * stride;
+    const bool goes_on = tiles.first != 0;
+    const auto rows = [&]<int Rows>(std::uint32_t r) {
+      product_block<Values, Rows, Panels, false>(from + r * 32, stride, w, panel, tiles.count,
+                                                 y + (top + r) * job.y_stride, job.y_stride, goes_on);
+    };
     std::uint32_t r = 0;
-    for (; r + rows_per_block <= tall; r += rows_per_block)
-      product_block<Values, rows_per_block, Panels, false>(a + r * 32, tall * 32, w, panel, tiles,
-                                                           y + (top + r) * job.y_stride, job.y_stride);
-    for (; r < tall; ++r)
-      product_block<Values, 1, Panels, false>(a + r * 32, tall * 32, w, panel, tiles, y + (top + r) * job.y_stride,
-                                              job.y_stride);
+    for (; r + rows_per_block <= tall; r += rows_per_block) rows.template operator()<rows_per_block>(r);
+    // What is left over loads each weight once, too.
+    if constexpr (rows_per_block > 3)
+      if (tall - r == 3) rows.template operator()<3>(r), r += 3;
+    if constexpr (rows_per_block > 2)
+      if (tall - r == 2) rows.template operator()<2>(r), r += 2;
+    for (; r < tall; ++r) rows.template operator()<1>(r);
   }
 }
 
-template <class Values> void product(const gemm_job& job, const float* a) {
+template <class Values> void product_rows(const gemm_job& job, tile_range tiles, const float* a) {
   const auto* w = static_cast<const typename Values::element*>(job.w);
   const std::size_t panel = std::size_t(job.depth) * 16;
   std::uint32_t done = 0;
-  if (job.rows == 1) {
-    // One row is bound by memory: several panels at once are several streams for the prefetchers.
-    for (; done + panels_single <= job.panels; done += panels_single)
-      product_block<Values, 1, panels_single, true>(a, 32, w + done * panel, panel, job.depth / 32, job.y + done * 16,
-                                                    0);
-    for (; done < job.panels; ++done)
-      product_block<Values, 1, 1, true>(a, 32, w + done * panel, panel, job.depth / 32, job.y + done * 16, 0);
+  for (; done + panels_per_block <= job.panels; done += panels_per_block)
+    product_panels<Values, panels_per_block>(job, tiles, a, w + done * panel, job.y + done * 16);
+  if constexpr (panels_per_block > 1)
+    for (; done < job.panels; ++done) product_panels<Values, 1>(job, tiles, a, w + done * panel, job.y + done * 16);
+}
+
+template <class Values> void product(const gemm_job& job, const float* a) {
+  const std::uint32_t tiles = job.depth / 32;
+  if (job.rows > 1) {
+    const auto pass = job.rows < rows_for_passes ? tiles : tiles_per_pass;
+    for (std::uint32_t first = 0; first < tiles; first += pass)
+      product_rows<Values>(job, {first, tiles - first < pass ? tiles - first : pass}, a);
     return;
   }
-  for (; done + panels_per_block <= job.panels; done += panels_per_block)
-    product_panels<Values, panels_per_block>(job, a, w + done * panel, job.y + done * 16);
-  if constexpr (panels_per_block > 1)
-    for (; done < job.panels; ++done) product_panels<Values, 1>(job, a, w + done * panel, job.y + done * 16);
+  // One row is bound by memory: several panels at once are several streams for the prefetchers.
+  const auto* w = static_cast<const typename Values::element*>(job.w);
+  const std::size_t panel = std::size_t(job.depth) * 16;
+  std::uint32_t done = 0;
+  for (; done + panels_single <= job.panels; done += panels_single)
+    product_block<Values, 1, panels_single, true>(a, 32, w + done * panel, panel, tiles, job.y + done * 16, 0);
+  for (; done < job.panels; ++done)
+    product_block<Values, 1, 1, true>(a, 32, w + done * panel, panel, tiles, job.y + done * 16, 0);
 }
 
 [[maybe_unused]] void gemm_vectors(storage kind, const gemm_job& job) {

@@ -1,11 +1,16 @@
 #include "cpu/control_group.hpp"
 #include "gpu/model/model_files.hpp"
 
+#include <godwit/gpu/cpu/cpu_device.hpp>
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+
+#include <sched.h>
 
 namespace godwit::gpu::cpu {
 namespace {
@@ -80,6 +85,22 @@ TEST_F(ControlGroup, VersionOneHasATreeForEachKind) {
   write("sys/fs/cgroup/cpu,cpuacct/pod/one/cpu.cfs_quota_us", "200000");
   write("sys/fs/cgroup/cpu,cpuacct/pod/one/cpu.cfs_period_us", "100000");
   EXPECT_EQ(group_processors(root()), 2U);
+}
+
+// As in a container that has some processors of a large machine: more threads than these wait for each other.
+TEST(AllowedProcessors, AreThoseThatAThreadMayRunOn) {
+  std::thread([] {
+    cpu_set_t before;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+    EXPECT_EQ(allowed_processors(), static_cast<std::uint32_t>(CPU_COUNT(&before)));
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (std::size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i)
+      if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(allowed_processors(), 1U);
+    EXPECT_EQ(usable_threads(), 1U);
+  }).join();
 }
 
 } // namespace

@@ -282,6 +282,27 @@ TEST(ModelConfig, Qwen3WithAWindowInSomeLayersIsRefused) {
   EXPECT_THAT(error_of(files), HasSubstr("config.json: max_window_layers: "));
 }
 
+// What newer files say of each layer counts, not from which layer on.
+TEST(ModelConfig, LayerTypesSayWhichLayersHaveAWindow) {
+  const auto with = [](const std::string& types, const std::string& window = "32") {
+    auto files = small_qwen3();
+    add_head_norms(files);
+    replace(files, "config.json", R"("use_sliding_window": false)",
+            R"("use_sliding_window": true, "layer_types": )" + types);
+    replace(files, "config.json", R"("sliding_window": null)", R"("sliding_window": )" + window);
+    return files;
+  };
+  EXPECT_EQ(open_config(with(R"(["sliding_attention"])")).sliding_window, 32U);
+  EXPECT_FALSE(open_config(with(R"(["full_attention"])")).sliding_window);
+  EXPECT_THAT(error_of(with(R"(["sliding_attention"])", "null")), HasSubstr("layer_types: calls for a sliding window"));
+  EXPECT_THAT(error_of(with(R"(["linear_attention"])")), HasSubstr("layer_types: layers that differ"));
+  EXPECT_THAT(error_of(with(R"(["full_attention", "sliding_attention"])")),
+              HasSubstr("layer_types: has 2 entries for 1"));
+  auto mixed = with(R"(["full_attention", "sliding_attention"])");
+  replace(mixed, "config.json", R"("num_hidden_layers": 1)", R"("num_hidden_layers": 2)");
+  EXPECT_THAT(error_of(mixed), HasSubstr("layer_types: layers that differ"));
+}
+
 TEST(ModelConfig, WhatIsNotSupportedIsNamedTogetherWithWhatIs) {
   EXPECT_THAT(error_with("LlamaForCausalLM", "FalconForCausalLM"),
               AllOf(HasSubstr("config.json: architectures: \"FalconForCausalLM\""), HasSubstr("Qwen3ForCausalLM")));
@@ -294,6 +315,19 @@ TEST(ModelConfig, WhatIsNotSupportedIsNamedTogetherWithWhatIs) {
               AllOf(HasSubstr("torch_dtype"), HasSubstr("bfloat16")));
   EXPECT_THAT(error_with(R"("rope_scaling": null)", R"("partial_rotary_factor": 0.5)"),
               HasSubstr("partial_rotary_factor"));
+}
+
+TEST(ModelConfig, RotationThatContradictsItselfIsRefused) {
+  const auto with = [](const std::string& rope) { return error_with(R"("rope_scaling": null)", rope); };
+  EXPECT_THAT(with(R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5})"),
+              HasSubstr("rope_parameters.partial_rotary_factor"));
+  EXPECT_THAT(with(R"("rope_parameters": {"rope_type": "default"}, "rope_scaling": {"type": "linear", "factor": 4.0})"),
+              HasSubstr("rope_scaling.type: differs from \"rope_parameters\""));
+  EXPECT_EQ(with(R"("rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4},
+                    "rope_scaling": {"type": "linear", "factor": 4.0})"),
+            "");
+  EXPECT_THAT(with(R"("rope_scaling": {"rope_type": "default", "type": "linear", "factor": 4.0})"),
+              HasSubstr("rope_scaling.type: \"linear\" is not what \"rope_type\" says, \"default\""));
 }
 
 TEST(ModelConfig, MissingWrongAndAbsurdFieldsAreNamed) {

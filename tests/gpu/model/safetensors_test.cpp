@@ -95,7 +95,41 @@ TEST(Safetensors, AMissingOrMisshapenTensorIsNamedWithWhatIsWanted) {
   files = small_model();
   tests::replace(files, "model.safetensors", "model.norm.weight\":{\"dtype\":\"F32\"",
                  "model.norm.weight\":{\"dtype\":\"I32\"");
-  EXPECT_THAT(error_of(files), HasSubstr("\"model.norm.weight\" is missing, or its type is none of"));
+  EXPECT_THAT(error_of(files), HasSubstr("\"model.norm.weight\" is of type \"I32\"; supported: BF16, F16, F32"));
+}
+
+// As one without attention_bias: true, which would be another model.
+TEST(Safetensors, ATensorOfALayerThatNothingCallsForIsNamed) {
+  const auto with = [](const std::string& name, bool another = false) {
+    auto files = small_model();
+    auto& bytes = files["model.safetensors"];
+    std::uint64_t size = 0;
+    std::memcpy(&size, bytes.data(), sizeof size);
+    std::string header(reinterpret_cast<const char*>(bytes.data()) + sizeof size, size);
+    const auto data = bytes.size() - sizeof size - size;
+    std::string more = ",\"" + name + R"(":{"dtype":"F32","shape":[2],"data_offsets":[)" + std::to_string(data) + "," +
+                       std::to_string(data + 8) + "]}";
+    if (another)
+      more += R"(,"model.layers.1.mlp.up_proj.weight":{"dtype":"F64","shape":[1],"data_offsets":[)" +
+              std::to_string(data + 8) + "," + std::to_string(data + 16) + "]}";
+    header.insert(header.rfind('}'), more);
+    std::vector<std::byte> made(sizeof size);
+    size = header.size();
+    std::memcpy(made.data(), &size, sizeof size);
+    const auto text = std::as_bytes(std::span(header));
+    made.insert(made.end(), text.begin(), text.end());
+    made.insert(made.end(), bytes.end() - static_cast<std::ptrdiff_t>(data), bytes.end());
+    made.resize(made.size() + (another ? 16 : 8));
+    bytes = std::move(made);
+    return error_of(files);
+  };
+  EXPECT_THAT(with("model.layers.0.self_attn.q_proj.bias"),
+              HasSubstr("model.safetensors: \"model.layers.0.self_attn.q_proj.bias\" is in the file, and config.json "
+                        "calls for no such tensor"));
+  EXPECT_THAT(with("model.layers.0.self_attn.q_norm.weight", true),
+              HasSubstr("\"model.layers.0.self_attn.q_norm.weight\" and 1 more are in the file"));
+  EXPECT_EQ(with("model.layers.0.self_attn.rotary_emb.inv_freq"), "");
+  EXPECT_EQ(with("lm_head.weight"), "") << "tied embeddings are often stored twice";
 }
 
 TEST(Safetensors, ShardsAreReadByTheIndex) {
@@ -124,7 +158,7 @@ TEST(Safetensors, ShardsAreReadByTheIndex) {
   set_index(map + R"(, "ghost": "part-2.safetensors")");
   EXPECT_THAT(error_of(files), HasSubstr("\"ghost\" is not in \"part-2.safetensors\""));
   set_index(map + R"(, "ghost": "../../etc/passwd")");
-  EXPECT_THAT(error_of(files), HasSubstr("there is no file \"../../etc/passwd\""));
+  EXPECT_THAT(error_of(files), HasSubstr("there is no file \"../../etc/passwd\"; shards lie beside the index"));
   set_index(map + R"(, "ghost": 3)");
   EXPECT_THAT(error_of(files), HasSubstr("ghost: must be a string"));
 }

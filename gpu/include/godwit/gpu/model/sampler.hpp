@@ -58,7 +58,7 @@ private:
   std::vector<float> raw_;
   std::vector<float> weights_;
   std::vector<candidate> candidates_;
-  std::vector<protocols::token_id> seen_;
+  std::vector<std::uint32_t> counts_; ///< by token; zero between draws
 };
 
 } // namespace godwit::gpu::model
