@@ -13,9 +13,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -324,6 +326,81 @@ void notifications(bench::session& session, const std::vector<std::filesystem::p
   session.add(f);
 }
 
+/// All figures, those with goals first, for where time runs out. One that cannot be measured leaves the others alone.
+class benchmark {
+public:
+  benchmark(bench::session& session, cuda::cuda_backend& on, std::vector<std::filesystem::path> files)
+      : session_(session), on_(on), files_(std::move(files)), probe_(on.make_probe(0)) {}
+
+  /// Whether all could be measured, or had no room. One model at a time is on the device.
+  bool run() {
+    for (const std::uint32_t batch : {1U, 8U, 32U}) attention_behind(batch, 32'768);
+    for (const std::uint32_t batch : {8U, 32U}) attention_behind(batch, 8192);
+    attempt([&] { held_to_goals(open_subject(on_, "1b")); });
+    attempt([&] {
+      const auto what = open_subject(on_, "8b");
+      held_to_goals(what);
+      all_blocks(what, on_);
+      for_orientation(what);
+      attempt([&] { blocks_by_engines(what); });
+    });
+    attempt([&] { for_orientation(open_subject(on_, "1b")); });
+    attention_behind(1, 8192);
+    for (const std::uint32_t rows : {1U, 4U, 16U, 64U}) attempt([&] { few_rows(session_, *probe_, rows); });
+    for (const bool polling : {false, true}) attempt([&] { notifications(session_, files_, polling); });
+    return !failed_;
+  }
+
+private:
+  template <class F> void attempt(F measure) {
+    try {
+      measure();
+    } catch (const no_room& reason) {
+      std::fprintf(stderr, "bench_gpu: skipped: %s\n", reason.what());
+    } catch (const std::exception& failure) {
+      std::fprintf(stderr, "bench_gpu: %s\n", failure.what());
+      failed_ = true;
+    }
+  }
+  void attention_behind(std::uint32_t batch, std::uint32_t context) {
+    attempt([&] { attention(session_, *probe_, batch, context); });
+  }
+  void held_to_goals(const subject& what) {
+    attempt([&] { decode(session_, on_, *probe_, what, 1, 512); });
+    attempt([&] { decode(session_, on_, *probe_, what, 1, 32'000); });
+    attempt([&] { decode(session_, on_, *probe_, what, 32, 2048); });
+    attempt([&] { prefill(session_, on_, *probe_, what, 512); });
+    attempt([&] { prefill(session_, on_, *probe_, what, 2048); });
+    attempt([&] { launches(session_, on_, what, true); });
+  }
+  /// Without goals.
+  void for_orientation(const subject& what) {
+    attempt([&] { launches(session_, on_, what, false); });
+    for (const std::uint32_t batch : {1U, 8U, 32U}) attempt([&] { trials(session_, on_, what, batch); });
+    attempt([&] { price(session_, on_, what, 1, 512, 1, "decode"); });
+    attempt([&] { price(session_, on_, what, 32, 2048, 1, "batch_decode"); });
+    attempt([&] { price(session_, on_, what, 1, 0, 2048, "prefill"); });
+  }
+  void all_blocks(const subject& what, cuda::cuda_backend& copies) {
+    for (const std::size_t each : {0U, 16U}) // of 64 KiB, a piece of the fabric's 1 MiB
+      for (const bool out : {true, false})
+        attempt([&] { blocks_on_their_way(session_, on_, *probe_, what, out, each, copies); });
+  }
+  void blocks_by_engines(const subject& what) {
+    cuda::cuda_options engines;
+    engines.small_pieces = cuda::copy_by::engines;
+    const auto other = cuda::load_cuda(files_, engines);
+    if (!other.backend) throw std::runtime_error(other.why_not);
+    all_blocks(what, *other.backend);
+  }
+
+  bench::session& session_;
+  cuda::cuda_backend& on_;
+  std::vector<std::filesystem::path> files_;
+  std::unique_ptr<cuda::cuda_probe> probe_;
+  bool failed_ = false;
+};
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -337,52 +414,9 @@ int main(int argc, char** argv) {
     std::printf("{\"skipped\": \"%s\", \"bench\": \"gpu\"}\n", reason.c_str());
     return 0;
   }
-  auto& on = *loaded.backend;
-  const auto device = on.devices().front();
+  const auto device = loaded.backend->devices().front();
   std::fprintf(stderr, "bench_gpu: %s, %llu MiB free\n", device.name.c_str(),
                static_cast<unsigned long long>(device.free_bytes >> 20U));
-  bool failed = false;
-  const auto attempt = [&](const std::function<void()>& measure) {
-    try {
-      measure();
-    } catch (const no_room& reason) {
-      std::fprintf(stderr, "bench_gpu: skipped: %s\n", reason.what());
-    } catch (const std::exception& failure) {
-      std::fprintf(stderr, "bench_gpu: %s\n", failure.what());
-      failed = true;
-    }
-  };
-  const auto probe = on.make_probe(0);
-  for (const std::uint32_t batch : {1U, 8U, 32U})
-    for (const std::uint32_t context : {8192U, 32768U}) attempt([&] { attention(session, *probe, batch, context); });
-  for (const std::uint32_t rows : {1U, 4U, 16U, 64U}) attempt([&] { few_rows(session, *probe, rows); });
-  for (const std::string name : {"1b", "8b"})
-    attempt([&] {
-      const auto what = open_subject(on, name);
-      attempt([&] { decode(session, on, *probe, what, 1, 512); });
-      attempt([&] { decode(session, on, *probe, what, 1, 32'000); });
-      attempt([&] { decode(session, on, *probe, what, 32, 2048); });
-      attempt([&] { prefill(session, on, *probe, what, 512); });
-      attempt([&] { prefill(session, on, *probe, what, 2048); });
-      attempt([&] { launches(session, on, what, true); });
-      attempt([&] { launches(session, on, what, false); });
-      if (name == "8b") {
-        cuda::cuda_options engines;
-        engines.small_pieces = cuda::copy_by::engines;
-        const auto other = cuda::load_cuda(files, engines);
-        if (!other.backend) throw std::runtime_error(other.why_not);
-        for (auto* copies : {&on, other.backend.get()})
-          for (const std::size_t each : {0U, 16U}) // of 64 KiB, a piece of the fabric's 1 MiB
-            for (const bool out : {true, false})
-              attempt([&] { blocks_on_their_way(session, on, *probe, what, out, each, *copies); });
-      }
-      // Without goals: last, for where time runs out.
-      for (const std::uint32_t batch : {1U, 8U, 32U}) attempt([&] { trials(session, on, what, batch); });
-      attempt([&] { price(session, on, what, 1, 512, 1, "decode"); });
-      attempt([&] { price(session, on, what, 32, 2048, 1, "batch_decode"); });
-      attempt([&] { price(session, on, what, 1, 0, 2048, "prefill"); });
-    });
-  attempt([&] { notifications(session, files, false); });
-  attempt([&] { notifications(session, files, true); });
-  return failed ? 1 : session.result();
+  const bool measured = benchmark(session, *loaded.backend, files).run();
+  return measured ? session.result() : 1;
 }

@@ -87,8 +87,8 @@ chmod +x "$out/run-checks.sh"
   git -C "$source" log -1 --format=', commit %h of %cs' 2>/dev/null || echo
 } >"$out/version.txt"
 
-# By what is there, what says most first: name, seconds, whether it may skip everything on a GPU, command. The limits
-# leave room for several checks on a machine that ends a command after ten minutes.
+# By what is there, what says most first: name, seconds (LEAST-MOST where --limit leaves it LEAST: it says little in less),
+# whether it may skip everything on a GPU, command. For a machine that ends a command after ten minutes, docs/gpu-validation.md.
 has() { [[ -x $out/bin/$1 ]]; }
 check() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4"; }
 # After an illegal access a process has no GPU any more: each suite in its own, so that one hides no other's results.
@@ -102,7 +102,9 @@ tests_of() {
   done < <(suites "$1")
   ((found)) || check "$1" 120 must "$1"
 }
-sanitizer() { check "${2%% *} of ${1%_test}" 540 must "compute-sanitizer --tool $2 --error-exitcode 1 bin/$1"; }
+sanitizer() { check "${2%% *} of ${1%_test}" 150-540 must "compute-sanitizer --tool $2 --error-exitcode 1 bin/$1"; }
+# cuBLASLt tries calls that fail, which memcheck would count.
+memcheck() { sanitizer "$1" "memcheck --report-api-errors no"; }
 {
   echo "# check, seconds it may take, must or may, command (run in this folder, with bin/ in PATH, lib/ found, and how many GPUs there are in GPUS)"
   for name in "${programs[@]}"; do
@@ -115,20 +117,19 @@ sanitizer() { check "${2%% *} of ${1%_test}" 540 must "compute-sanitizer --tool 
     check "divided demo (four GPUs, NCCL)" 120 may "((GPUS >= 4)) || { echo 'skipped: fewer than four GPUs'; exit 77; }; \
 godwit demo --device cuda --deterministic --tensor-parallel 2 --json"
   fi
-  if has bench_gpu; then check "bench_gpu" 300 must "bench_gpu --json"; fi
+  if has bench_gpu; then check "bench_gpu" 180-300 must "bench_gpu --json"; fi
   # In one process instances do not take turns on the device: these are the lines to judge by.
-  if has bench_migration; then
-    check "bench_migration in one process" 480 must "bench_migration --cuda --json in_process"
-    check "bench_migration of two" 480 must "bench_migration --cuda --json --two-processes"
-  fi
-  if has bench_gpu_kernels; then check "bench_gpu_kernels" 300 must "bench_gpu_kernels"; fi
-  check "bench reference (PyTorch, Triton)" 300 may "python3 bench/reference.py"
+  if has bench_migration; then check "bench_migration in one process" 150-480 must "bench_migration --cuda --json in_process"; fi
   for name in "${programs[@]}"; do
-    [[ $name == *_test && $name != gpu_migration_test ]] || continue
-    # cuBLASLt tries calls that fail, which memcheck would count.
-    sanitizer "$name" "memcheck --report-api-errors no"
-    if [[ $name != gpu_plugin_test ]]; then sanitizer "$name" racecheck; fi
+    [[ $name == *_test && $name != gpu_plugin_test && $name != gpu_migration_test ]] || continue
+    memcheck "$name"
+    sanitizer "$name" synccheck
+    sanitizer "$name" racecheck
   done
+  if has gpu_plugin_test; then memcheck gpu_plugin_test; fi
+  if has bench_gpu_kernels; then check "bench_gpu_kernels" 300 must "bench_gpu_kernels"; fi
+  if has bench_migration; then check "bench_migration of two" 150-480 must "bench_migration --cuda --json --two-processes"; fi
+  check "bench reference (PyTorch, Triton)" 300 may "python3 bench/reference.py"
 } >"$out/checks.tsv"
 
 cat >"$out/README.md" <<END
@@ -138,13 +139,15 @@ cat >"$out/README.md" <<END
     ./run-checks.sh                      # all of them
     ./run-checks.sh --only _test         # those with this text in their names
     ./run-checks.sh --only bench_gpu --limit 240
+    ./run-checks.sh --budget 560 --limit 60   # a first look where a command is ended after ten minutes
 
 The report is results/YYYY-MM-DD-DEVICE[-TEXT].md, and beside it a .tar.gz of all output; both are written anew after every
 check, so that what was found is there where a machine ends the whole. Put the report into docs/gpu-results/ of the
 repository.
 
-The checks take half an hour at most, those under compute-sanitizer, which come last, as long again. A borrowed machine may
-end a command after ten minutes: then run some at a time, with --only, and with a --limit for each that leaves room.
+The checks come in the order of what they say, and take some half an hour, those under compute-sanitizer as long again.
+With --budget the script ends by itself in that many seconds, and the report says what a next call has to take up. After an
+illegal access or the like the tests of that suite run one by one, and the first that fails under compute-sanitizer.
 
 What the machine needs:
 

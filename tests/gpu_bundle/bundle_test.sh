@@ -18,7 +18,10 @@ play() { # NAME LINE EXIT
 
 mkdir -p "$folder/build/bin" "$folder/smi"
 play gpu_good_test '[  PASSED  ] 3 tests.' 0
-play gpu_absent_test '[  SKIPPED ] Gpu.Works: no such device
+play gpu_absent_test '[ RUN      ] Gpu.Works
+/source/device_test.hpp:70: Skipped
+no such device
+[  SKIPPED ] Gpu.Works (0 ms)
 [  PASSED  ] 0 tests.' 0
 play gpu_empty_test '[  PASSED  ] 0 tests.' 0
 play gpu_bad_test '[  FAILED  ] Gpu.IsRight' 1
@@ -36,6 +39,8 @@ for file in README.md run-checks.sh checks.tsv version.txt bin/gpu_good_test bin
 done
 expect 'glibc' "$bundle/README.md"
 expect 'compute-sanitizer --tool racecheck --error-exitcode 1 bin/gpu_good_test' "$bundle/checks.tsv"
+[[ $(sed -n 's/^\([a-z]*\) of gpu_good\t.*/\1/p' "$bundle/checks.tsv" | xargs) == "memcheck synccheck racecheck" ]] ||
+  fail "not memcheck, synccheck, racecheck: $(cat "$bundle/checks.tsv")"
 
 # One that is too large is packed.
 GODWIT_BUNDLE_MAX=$(($(du -sb "$bundle" | cut -f1) - 1)) "$scripts/bundle.sh" "$folder/build" "$folder/packed" "${programs[@]}" >"$folder/said" 2>&1
@@ -56,6 +61,7 @@ checks() {
   ((got == wanted)) || fail "exit code $got instead of $wanted: $(cat "$folder/said")"
 }
 report() { echo "$folder"/results/*.md; }
+whole_report() { echo "$folder"/results/*-Paper-GPU-9000.md; } # of a run of all checks
 
 if ! compgen -G '/proc/driver/nvidia/gpus/*' >/dev/null && ! command -v nvidia-smi >/dev/null; then
   checks 1
@@ -63,7 +69,7 @@ if ! compgen -G '/proc/driver/nvidia/gpus/*' >/dev/null && ! command -v nvidia-s
   expect '0 passed, 0 failed, [0-9]+ skipped' "$folder/said"
   expect 'no-gpu.md' <(report)
   lines=$(grep -c '^| .*| skipped | 0 | - | skipped: no GPU |$' "$(report)")
-  ((lines == 19)) || fail "$lines checks are 'skipped: no GPU'"
+  ((lines == 24)) || fail "$lines checks are 'skipped: no GPU'"
   rm -r "$folder/results"
 fi
 
@@ -73,16 +79,16 @@ chmod +x "$folder/smi/nvidia-smi"
 PATH=$folder/smi:$PATH
 # A sanitizer that is there: the checks under it run.
 # shellcheck disable=SC2016
-printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ] || [ "$1" = memcheck ] || [ "$1" = racecheck ] || [ "$1" = no ] || [ "$1" = 1 ]; do shift; done\nexec "$@"\n' >"$folder/smi/compute-sanitizer"
+printf '#!/bin/sh\nwhile [ "${1#bin/}" = "$1" ]; do shift; done\nexec "$@"\n' >"$folder/smi/compute-sanitizer"
 chmod +x "$folder/smi/compute-sanitizer"
 checks 1 --only gpu_
 expect '^gpu_good_test +passed +3 tests' "$folder/said"
 expect '^racecheck of gpu_good +passed +3 tests' "$folder/said"
 # What is there for the GPU alone must not skip everything where there is one.
-expect '^gpu_absent_test +FAILED +it found no GPU: .*no such device' "$folder/said"
+expect '^gpu_absent_test +FAILED +it found no GPU: no such device$' "$folder/said"
 expect '^gpu_bad_test +FAILED +\[  FAILED  \] Gpu.IsRight' "$folder/said"
 expect '^gpu_empty_test +FAILED +no test of that name' "$folder/said"
-expect '4 passed, 12 failed, 1 skipped' "$folder/said"
+expect '5 passed, 16 failed, 1 skipped' "$folder/said"
 expect 'Paper-GPU-9000-gpu_.md' <(report)
 expect '^\| gpu_bad_test \| FAILED \| [0-9]+ \| 1 \|' "$(report)"
 expect '^# Paper GPU 9000, 20[0-9]{2}-' "$(report)"
@@ -93,12 +99,12 @@ expect '^gpu_suites_test: All/Two +FAILED +\[  FAILED  \] --gtest_filter=All/Two
 expect '^gpu_suites_test: OnSome/Divided +skipped +skipped: ' "$folder/said" # several GPUs are not what it is about
 expect '1 passed, 1 failed, 1 skipped' "$folder/said"
 checks 0 --only good
-expect '3 passed, 0 failed, 0 skipped' "$folder/said"
+expect '4 passed, 0 failed, 0 skipped' "$folder/said"
 "$folder/packed/run-checks.sh" --results "$folder/unpacked" --only good >"$folder/said" 2>&1 || fail "unpacked, it fails: $(cat "$folder/said")"
-expect '3 passed, 0 failed, 0 skipped' "$folder/said"
+expect '4 passed, 0 failed, 0 skipped' "$folder/said"
 sed -i 's/^\(.*gpu_absent.*\t[0-9]*\t\)must/\1may/' "$bundle/checks.tsv"
 checks 1 --only absent # nothing passed
-expect '^gpu_absent_test +skipped +skipped: .*no such device' "$folder/said"
+expect '^gpu_absent_test +skipped +skipped: no such device$' "$folder/said"
 # A check's whole name means that one, and there may be several.
 checks 0 --only gpu_good_test --only 'racecheck of gpu_good'
 expect '2 passed, 0 failed, 0 skipped' "$folder/said"
@@ -109,6 +115,15 @@ checks 2 --nonsense
 checks 0 --list
 expect '^memcheck of gpu_bad$' "$folder/said"
 checks 2 --limit 0
+checks 2 --budget none
+# What says little in less keeps its time, and nothing gets more than its own.
+checks 0 --list --limit 60
+expect '^    at most 60 s: gpu_good_test$' "$folder/said"
+expect '^    at most 180 s: bench_gpu ' "$folder/said"
+expect '^    at most 150 s: compute-sanitizer --tool memcheck .*gpu_good_test$' "$folder/said"
+checks 0 --list --limit 1000
+expect '^    at most 120 s: gpu_good_test$' "$folder/said"
+expect '^    at most 300 s: bench_gpu ' "$folder/said"
 
 # GPUs are counted as programs see them.
 cp "$bundle/checks.tsv" "$folder/checks.tsv"
@@ -148,7 +163,7 @@ if ((EUID != 0)); then
   chmod -R a-w "$folder/packed"
   "$folder/packed/run-checks.sh" --results "$folder/elsewhere" --only good >"$folder/said" 2>&1 || fail "read-only, it fails: $(cat "$folder/said")"
   chmod -R u+w "$folder/packed"
-  expect '3 passed, 0 failed, 0 skipped' "$folder/said"
+  expect '4 passed, 0 failed, 0 skipped' "$folder/said"
 fi
 
 # A benchmark that misses a goal has failed, and its figures are told.
@@ -166,6 +181,127 @@ expect 'UNFINISHED: 1 of 2' "$folder/before_slow"
 expect '1 passed, 1 failed, 0 skipped' "$folder"/results/*-Paper-GPU-9000-slow.md
 tar -xzOf "$folder"/results/*-Paper-GPU-9000-slow.tar.gz --wildcards '*second.log' >"$folder/said"
 expect '^begun' "$folder/said"
+
+# program NAME: one in the bundle, its lines from stdin.
+program() {
+  { echo '#!/bin/sh' && cat; } >"$bundle/bin/$1"
+  chmod +x "$bundle/bin/$1"
+}
+
+# With a budget it ends by itself, says what had no time, and how to go on with that.
+printf 'a slow one: second\t100\tmust\tslow\na third\t9\tmust\ttrue\na slow fourth\t9\tmust\ttrue\n' >"$bundle/checks.tsv"
+begin=$SECONDS
+checks 1 --budget 24
+((SECONDS - begin <= 24)) || fail "it took $((SECONDS - begin)) s of 24"
+expect '^a slow one: second +FAILED +took longer than ([5-9]|1[0-2]) s' "$folder/said"
+expect '^a slow fourth +no time ' "$folder/said"
+expect "0 passed, 1 failed, 0 skipped, 2 without time" "$(whole_report)"
+expect "^    run-checks.sh --only 'a slow one: second' --only 'a third' --only 'a slow fourth'$" "$(whole_report)"
+if grep -q UNFINISHED "$(whole_report)"; then fail "what had no time is said to be unfinished"; fi
+
+# A program that stood still once has little time for its other suites, another one has its own.
+program gpu_still_test <<'END'
+echo '[ RUN      ] Gpu.Stops'
+sleep 100
+END
+printf 'still: one\t1\tmust\tgpu_still_test\nstill: two\t100\tmust\tgpu_still_test 2\nother\t100\tmust\tsleep 3\n' >"$bundle/checks.tsv"
+GODWIT_AGAIN_MAX=2 checks 1
+expect '^still: one +FAILED +took longer than 1 s, in Gpu.Stops$' "$folder/said"
+expect '^still: two +FAILED +took longer than 2 s, in Gpu.Stops$' "$folder/said"
+expect '^other +passed' "$folder/said"
+
+# After a fault the suite's tests run one by one, the first that fails so under the sanitizer, and the driver has its say.
+program gpu_fault_test <<'END'
+case $* in
+*list*) printf 'Gpu.\n  IllegalIsRefused\n  Faults\n  IsRight/0  # GetParam() = 1\n' ;;
+*Gpu.\**)
+  printf '[ RUN      ] Gpu.IllegalIsRefused\n[       OK ] Gpu.IllegalIsRefused (1 ms)\n[ RUN      ] Gpu.Faults\n'
+  printf 'kernel rows: an illegal memory access was encountered\n[  FAILED  ] Gpu.Faults\n'
+  exit 1
+  ;;
+*Faults*) exit 1 ;;
+esac
+END
+program gpu_dies_test <<'END'
+case $* in
+*list*) printf 'Gpu.\n  Dies\n' ;;
+*) kill -SEGV $$ ;;
+esac
+END
+cat >"$folder/smi/compute-sanitizer" <<'END'
+#!/bin/sh
+echo '========= COMPUTE-SANITIZER'
+case $* in
+*Gpu.Faults*) printf '========= Invalid __global__ read of size 4 bytes\n=========     at rows+0x10 in kernels_rows.cpp:12\n' ;;
+*) echo '========= Error: Device not supported. Please refer to the documentation' ;;
+esac
+exit 1
+END
+printf '#!/bin/sh\necho "usb 1-1: new"; echo "NVRM: Xid (PCI:0000:00:1e): 31"\n' >"$folder/smi/dmesg"
+chmod +x "$folder/smi/dmesg"
+printf "fault\t9\tmust\tgpu_fault_test --gtest_filter='Gpu.*'\ndies\t9\tmust\tgpu_dies_test\nbad\t9\tmust\tgpu_bad_test\n" >"$bundle/checks.tsv"
+checks 1
+expect '^fault +FAILED +kernel rows: an illegal memory access' "$folder/said"
+expect '^fault, one by one +- +2 pass alone, not Gpu.Faults$' "$folder/said"
+expect '^memcheck of Gpu.Faults +- +Invalid __global__ read of size 4 bytes at rows.0x10 in kernels_rows.cpp:12$' "$folder/said"
+expect '^dies +FAILED +died of SIGSEGV' "$folder/said"
+expect '^dies, one by one +- +0 pass alone, not Gpu.Dies$' "$folder/said"
+expect '^0 passed, 3 failed, 0 skipped$' "$folder/said" # only checks count
+if grep -q '^bad, one by one' "$folder/said"; then fail "a failure that is no fault is looked into"; fi
+expect '^=========     at rows' "$(whole_report)"
+expect '^NVRM: Xid' "$(whole_report)"
+if grep -q 'usb' "$(whole_report)"; then fail "what has nothing to do with the GPU is told"; fi
+
+# A sanitizer that does not know the device is no failure of what it looks at.
+printf 'memcheck of it\t9\tmust\tcompute-sanitizer bin/gpu_good_test\nit\t9\tmust\tgpu_good_test\n' >"$bundle/checks.tsv"
+checks 0
+expect '^memcheck of it +skipped +skipped: .*Device not supported' "$folder/said"
+
+# A loopback interface that is down is told of, and raised where that is allowed.
+mkdir -p "$folder/interfaces/lo"
+for tool in ip ifconfig; do printf '#!/bin/sh\nexit 1\n' >"$folder/smi/$tool" && chmod +x "$folder/smi/$tool"; done
+echo 0x8 >"$folder/interfaces/lo/flags"
+GODWIT_INTERFACES=$folder/interfaces checks 0
+expect '^the loopback interface is down, and' "$(whole_report)"
+printf '#!/bin/sh\n[ "$*" = "link set lo up" ] && echo 0x9 >"%s/interfaces/lo/flags"\n' "$folder" >"$folder/smi/ip"
+GODWIT_INTERFACES=$folder/interfaces checks 0
+expect '^the loopback interface was down, and is up now' "$(whole_report)"
+GODWIT_INTERFACES=$folder/interfaces checks 0
+if grep -q loopback "$(whole_report)"; then fail "an interface that is up is told of"; fi
+
+# What ends it ends the check that runs, all of it, and the report says so.
+within_10_s() {
+  local i
+  for ((i = 0; i < 100; i++)); do
+    if "$@"; then return 0; fi
+    sleep 0.1
+  done
+  return 1
+}
+are_gone() { ! ps -o stat= -p "$*" | grep -qv '^Z'; } # or nobody has asked yet how they ended
+program gpu_long_test <<END
+sleep 100 & # a child
+echo \$\$ \$! >$folder/pids
+wait
+END
+printf 'long\t100\tmust\tgpu_long_test; true\nnever\t9\tmust\ttrue\n' >"$bundle/checks.tsv"
+for signal in TERM INT; do
+  rm -f "$folder/pids"
+  # Not as a command in the background, for which bash has SIGINT ignored.
+  python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
+    "$bundle/run-checks.sh" --results "$folder/results" >"$folder/said" 2>&1 &
+  runner=$!
+  within_10_s test -s "$folder/pids" || fail "nothing was begun: $(cat "$folder/said")"
+  kill -"$signal" $runner
+  got=0
+  wait $runner || got=$?
+  ((got == 128 + $(kill -l $signal))) || fail "exit code $got after SIG$signal: $(cat "$folder/said")"
+  read -ra pids <"$folder/pids"
+  within_10_s are_gone "${pids[@]}" || fail "processes go on after SIG$signal: $(ps -fp "${pids[*]}")"
+  expect "^long +FAILED +ended by SIG$signal" "$folder/said"
+  expect "^UNFINISHED: 1 of 2 checks have run; then came SIG$signal" "$(whole_report)"
+  expect "^    run-checks.sh --only 'long' --only 'never'$" "$(whole_report)"
+done
 
 # The real program finds everything in the bundle but what every machine has.
 if [[ -n ${1:-} && ! -x $1 ]]; then

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What PyTorch and Triton take for the attention that `bench gpu` measures, on the same device and shapes.
 
-One JSON object on stdout: {"device", "torch", "triton", "figures": [...]}, or {"skipped": reason} where PyTorch or a
-GPU is missing. A figure: name, batch, context, milliseconds (median), gigabytes_per_second (K and V read once) or
-teraflops. Exit code 0 in both cases, 1 where a kernel's result is wrong, 2 for wrong arguments.
+JSON objects on stdout, one a line: {"device", "torch", "triton"}, then each figure as soon as it is measured, at last
+{"results_agree"}; or {"skipped": reason} alone where PyTorch or a GPU is missing. A figure: name, batch, context,
+milliseconds (median), gigabytes_per_second (K and V read once) or teraflops. Exit code 0 in both cases, 1 where a
+kernel's result is wrong, 2 for wrong arguments.
 
   sdpa_decode    scaled_dot_product_attention, one query a sequence, K and V contiguous
   sdpa_prefill   the same, causal, a whole prompt
@@ -37,8 +38,12 @@ def arguments():
     return a
 
 
+def tell(**line):
+    print(json.dumps(line), flush=True)
+
+
 def skip(reason):
-    print(json.dumps({"skipped": reason}))
+    tell(skipped=reason)
     sys.exit(0)
 
 
@@ -166,7 +171,11 @@ def triton_decode(query, keys, values, table, context, splits):
 def main():
     torch.manual_seed(1)
     device = ARGS.device
-    figures = []
+    tell(
+        device=torch.cuda.get_device_name(0) if device == "cuda" else "cpu",
+        torch=torch.__version__,
+        triton=getattr(triton, "__version__", None),
+    )
     wrong = False
     size, heads, kv_heads = ARGS.head_size, ARGS.heads, ARGS.kv_heads
     for batch in ARGS.batch:
@@ -177,10 +186,7 @@ def main():
                 keys = torch.randn(batch, kv_heads, context, size, dtype=TYPE, device=device)
                 values = torch.randn(batch, kv_heads, context, size, dtype=TYPE, device=device)
                 ms = milliseconds(lambda: attention(query, keys, values))
-                figures.append(
-                    {"name": "sdpa_decode", **figure, "milliseconds": ms,
-                     "gigabytes_per_second": bandwidth(batch, context, ms)}
-                )  # fmt: skip
+                tell(name="sdpa_decode", **figure, milliseconds=ms, gigabytes_per_second=bandwidth(batch, context, ms))
                 if triton is not None and device == "cuda":
                     blocks = -(-context // BLOCK)
                     order = torch.randperm(batch * blocks, device=device)
@@ -201,36 +207,21 @@ def main():
                     if (got.float() - expected.float()).abs().max().item() > 0.02:
                         wrong = True
                     ms = milliseconds(lambda: triton_decode(flat, paged_keys, paged_values, table, context, splits))
-                    figures.append(
-                        {"name": "triton_decode", **figure, "milliseconds": ms, "splits": splits,
-                         "gigabytes_per_second": bandwidth(batch, context, ms)}
-                    )  # fmt: skip
+                    tell(name="triton_decode", **figure, milliseconds=ms, splits=splits,
+                         gigabytes_per_second=bandwidth(batch, context, ms))  # fmt: skip
             except RuntimeError as failure:  # out of memory is one
-                figures.append({"name": "decode", **figure, "error": str(failure).splitlines()[0]})
+                tell(name="decode", **figure, error=str(failure).splitlines()[0])
     for context in ARGS.context:
         try:
             query = torch.randn(1, heads, context, size, dtype=TYPE, device=device)
             keys = torch.randn(1, kv_heads, context, size, dtype=TYPE, device=device)
             values = torch.randn(1, kv_heads, context, size, dtype=TYPE, device=device)
             ms = milliseconds(lambda: attention(query, keys, values, causal=True))
-            figures.append(
-                {"name": "sdpa_prefill", "batch": 1, "context": context, "milliseconds": ms,
-                 "teraflops": 2 * heads * size * context * (context + 1) / ms * 1e-9}
-            )  # fmt: skip
+            tell(name="sdpa_prefill", batch=1, context=context, milliseconds=ms,
+                 teraflops=2 * heads * size * context * (context + 1) / ms * 1e-9)  # fmt: skip
         except RuntimeError as failure:
-            figures.append({"name": "sdpa_prefill", "batch": 1, "context": context,
-                            "error": str(failure).splitlines()[0]})  # fmt: skip
-    print(
-        json.dumps(
-            {
-                "device": torch.cuda.get_device_name(0) if device == "cuda" else "cpu",
-                "torch": torch.__version__,
-                "triton": getattr(triton, "__version__", None),
-                "results_agree": not wrong,
-                "figures": figures,
-            }
-        )
-    )
+            tell(name="sdpa_prefill", batch=1, context=context, error=str(failure).splitlines()[0])
+    tell(results_agree=not wrong)
     return 1 if wrong else 0
 
 

@@ -213,8 +213,9 @@ void measure_bystanders(session& out, const served_model& model, setup where) {
     if (out.wants("migration/" + name + suffix)) measure(out, model, where, share, one_core, name, suffix);
   };
   run(shape{}.copy_share, false, "bystander_step");
+  if (model.on_gpu()) return; // which copies by itself: the others are about the host's threads that do
   run(shape{}.copy_share, true, "bystander_step_one_core");
-  if (!model.on_gpu()) run(quick_share, false, "bystander_step_quick_copy");
+  run(quick_share, false, "bystander_step_quick_copy");
 }
 
 } // namespace godwit::bench

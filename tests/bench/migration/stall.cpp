@@ -201,15 +201,12 @@ void measure_stalls(session& out, const served_model& model, setup where) {
   how.third_instance = true;
   world all(model, how, where);
   std::vector<double> doublings, stalls, added;
-  // The longest first: it touches all the memory that the others use.
-  std::vector<length_result> results(wanted.size());
+  // The longest first: it touches all the memory that the others use. Each is told at once, for where time runs out.
   for (std::size_t i = wanted.size(); i-- > 0;) {
     std::fprintf(stderr, "bench_migration: %s, %u tokens\n", to_string(where), wanted[i]);
-    results[i] = measure_length(all, wanted[i], out.repetitions());
-  }
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    to.report(wanted[i], results[i]);
-    const auto& live = results[i].live;
+    const auto result = measure_length(all, wanted[i], out.repetitions());
+    to.report(wanted[i], result);
+    const auto& live = result.live;
     doublings.push_back(std::log2(live.median_of([](const sample& s) { return static_cast<double>(s.length); })));
     stalls.push_back(live.median_of([](const sample& s) { return s.stall / s.step; }));
     added.push_back(live.median_of([](const sample& s) { return (s.stall - s.control) / s.step; }));

@@ -12,6 +12,8 @@
 #include <memory>
 #include <new>
 #include <random>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,8 +34,12 @@ namespace godwit::gpu::cuda::testing {
 #if defined(GODWIT_KERNELS_NATIVE)
 inline void* allocate(std::size_t bytes) {
   void* memory = nullptr;
-  if (bytes != 0 && cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped) != cudaSuccess)
-    throw std::bad_alloc();
+  if (bytes == 0) return memory;
+  // Behind a kernel that failed it is that kernel's error, not a lack of memory.
+  if (const auto status = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+      status != cudaSuccess)
+    throw std::runtime_error("no page-locked memory of " + std::to_string(bytes) +
+                             " bytes: " + cudaGetErrorName(status) + ", " + cudaGetErrorString(status));
   return memory; // unified addresses: the same on both sides
 }
 inline void release(void* memory) {
