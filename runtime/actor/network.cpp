@@ -84,8 +84,13 @@ async::expected<caf::strong_actor_ptr> network::connect(const std::string& host,
             },
             [&](caf::error& why) { out = std::move(why); });
   } while (!out && out.error() == caf::sec::connection_timeout && std::chrono::steady_clock::now() < deadline);
-  if (!out) return async::error{async::error_code::down, system().render(out.error())};
-  return std::move(*out);
+  if (out) return std::move(*out);
+  const auto is = [&why = out.error()](caf::sec what) { return why == what; };
+  if (is(caf::sec::connection_timeout))
+    return async::error{async::error_code::down, "it accepts connections and says nothing"};
+  if (is(caf::sec::malformed_basp_message) || is(caf::sec::incompatible_versions))
+    return async::error{async::error_code::down, "what listens there is no process of godwit"};
+  return async::error{async::error_code::down, system().render(out.error())};
 }
 
 } // namespace godwit::runtime::detail

@@ -248,6 +248,35 @@ test('c and e and the marks go across the border of a process', async () => {
   await done();
 });
 
+test('keys with Alt, Ctrl or Meta are the browser\'s', async () => {
+  const { page, opened, done } = await open(across(), '#view=sequence&event=1.3');
+  await opened();
+  const press = (where, key, held) => page.evaluate(([selector, k, h]) => {
+    const pressed = new KeyboardEvent('keydown', { key: k, bubbles: true, cancelable: true, ...h });
+    document.querySelector(selector).dispatchEvent(pressed);
+    return pressed.defaultPrevented;
+  }, [where, key, held]);
+  for (const held of [{ altKey: true }, { ctrlKey: true }, { metaKey: true }]) {
+    await press('#tab-sequence', 'ArrowLeft', held);
+    assert.equal(await press('.messages', 'c', held), false);
+    await settled(page);
+    assert.equal(await inHash(page, 'view'), 'sequence');
+    assert.equal(await inHash(page, 'event'), '1.3');
+  }
+  await press('#tab-sequence', 'ArrowLeft', {});
+  await page.waitForFunction(() => location.hash.includes('view=requests'));
+  await done();
+});
+
+test('times that are none are left out, and minutes have no 60 seconds', async () => {
+  const { page, opened, done } = await open(talk(), '#view=sequence&from=-&to=-');
+  await opened();
+  assert.ok(!(await page.locator('body').innerText()).includes('NaN'));
+  await done();
+  const { duration } = new Function(`${part('units')}; return {duration};`)();
+  assert.deepEqual([119.97e9, 60e9, -61.5e9, 59.5e9].map(duration), ['1 min 59 s', '1 min 0 s', '-1 min 1 s', '59.5 s']);
+});
+
 test('a link in the head of the sequence is followed with Enter', async () => {
   const { page, opened, done } = await open(talk(), '#view=sequence&event=0.3');
   await opened();

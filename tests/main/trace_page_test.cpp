@@ -84,6 +84,20 @@ TEST(TracePageJson, KeepsTheNewestEventsAndCountsTheOthers) {
     EXPECT_EQ(number(page, "cause", far.at(0).to_number<std::size_t>()), -1);
 }
 
+// As of the events.
+TEST(TracePageJson, KeepsTheNewestContentsWhereThereIsRoomForSome) {
+  auto from = scene();
+  for (auto& e : from.events) e.text = std::string(100, 'x');
+  trace::page_json_options options;
+  options.texts_max = 1000;
+  const auto page = page_of(from, options);
+  const auto& contents = page.at("contents").as_array();
+  ASSERT_EQ(contents.size(), 10U);
+  for (std::size_t i = 0; i < 10; ++i)
+    EXPECT_EQ(contents.at(i).at(0).to_number<std::size_t>(), from.events.size() - 10 + i);
+  EXPECT_EQ(page.at("texts_left_out").to_number<std::size_t>(), from.events.size() - 10);
+}
+
 TEST(TracePageJson, AChosenRequestComesWithWhatLedToIt) {
   const auto from = scene();
   trace::page_json_options options;

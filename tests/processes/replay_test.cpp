@@ -2,6 +2,8 @@
 #include "processes/support/answers.hpp"
 #include "processes/support/godwit_processes.hpp"
 
+#include <godwit/transport/http/client.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,6 +100,28 @@ TEST_F(Replaying, ADemoWithMigrationsAndAKilledInstanceComesAgainAsItWas) {
 TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
   record_two({}, [](served&) {});
   expect_two_come_again();
+}
+
+// What a client's own time ends, and what is turned away, is told out of the front end's handlers.
+TEST_F(Replaying, RequestsThatFailedComeAgain) {
+  {
+    served head(patient({"--instances", "1", "--threads", "1", "--trace", file, "--trace-level", "content",
+                         "--trace-prompts", "--queue-max", "1", "--llumlet-sequences-max", "1"}));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    const auto late = R"("max_tokens":2000,"ignore_eos":true,"timeout":0.3})";
+    transport::http::client client;
+    for (const std::string more : {"", R"("n":3,"temperature":1,)", R"("stream":true,)"})
+      (void)client.fetch({"POST", head.url() + "/v1/completions", {}, R"({"prompt":"a",)" + more + late});
+    std::size_t turned_away = 0;
+    for (const auto& answer : ask_all(head.url(), mixed_questions(12, 60)))
+      turned_away += answer.error.empty() ? 0 : 1;
+    EXPECT_GT(turned_away, 0U);
+    head.process.signal(SIGTERM);
+    EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
+  }
+  const auto again = run({"trace", "replay", file});
+  EXPECT_EQ(again.code, 0) << again.out << again.err;
+  EXPECT_THAT(again.out, HasSubstr("identical"));
 }
 
 // Dumps are written by a thread beside the actors; what they are told of it comes out of the recording.
