@@ -32,6 +32,7 @@ enum class node_kind : std::uint8_t {
   test,      // parts: operand, arguments...; name, negated
   unary,     // parts: operand; name: "-", "+", "not"
   binary,    // parts: left, right; name: the operator
+  joined,    // parts: the operands of ~
   compare,   // parts: operands; argument_names: the operators between them
   both,      // and
   either,    // or
@@ -39,12 +40,13 @@ enum class node_kind : std::uint8_t {
   // statements
   block,        // parts: statements
   output,       // parts: expression
-  if_,          // parts: condition, then, else (or null)
+  if_,          // parts: condition, then, condition, then, ..., and the block of `else` where there is one
   for_,         // targets; parts: iterable, filter (or null), body, else (or null)
   set,          // targets; parts: value
   set_block,    // targets; parts: body, filter (or null) of the variable block_text_name
-  macro,        // name, targets: parameters; parts: body, then a default for each parameter (null: none)
-  call_block,   // targets: parameters; parts: body, call
+  macro,        // name, targets: parameters; parts: body, then a default for each parameter (null: none);
+                // argument_names: which of varargs, kwargs and caller the body reads
+  call_block,   // as a macro without a name; the last part is the call
   filter_block, // parts: body, filter of the variable block_text_name
   break_,
   continue_,

@@ -16,6 +16,32 @@ const value* call_arguments::get(std::size_t place, std::string_view name) const
   return place < positional.size() ? &positional[place] : named_as(name);
 }
 
+const value* call_arguments::path(std::size_t place) const {
+  const auto* given = get(place, "attribute");
+  return given != nullptr && !given->is(value::kind::none) ? given : nullptr;
+}
+
+void interpreter::check_arguments(std::string_view function, const call_arguments& with,
+                                  std::string_view parameters) const {
+  if (parameters == "*") return;
+  const auto next = [](std::string_view& rest) {
+    const auto end = std::min(rest.find(' '), rest.size());
+    const auto word = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    return word;
+  };
+  std::size_t count = 0;
+  for (auto rest = parameters; !rest.empty(); ++count) static_cast<void>(next(rest));
+  if (with.positional.size() + with.named.size() > count) fail(std::string(function) + "() has too many arguments");
+  for (const auto& [name, held] : with.named) {
+    std::size_t place = 0;
+    auto rest = parameters;
+    while (!rest.empty() && next(rest) != name) ++place;
+    if (place < with.positional.size()) fail(std::string(function) + "() has two arguments '" + name + "'");
+    if (place == count) fail(std::string(function) + "() takes no argument '" + name.substr(0, 60) + "'");
+  }
+}
+
 call_arguments interpreter::arguments(const node& what, scope& in) {
   call_arguments out;
   const auto first = what.parts.size() - what.argument_names.size();
@@ -29,7 +55,10 @@ call_arguments interpreter::arguments(const node& what, scope& in) {
     } else if (name == "**") {
       if (!given.is(value::kind::dict)) fail("what stands after ** is no dict");
       charge(given.entries().size());
-      for (const auto& entry : given.entries()) out.named.emplace_back(entry.key.bytes(), entry.held);
+      for (const auto& entry : given.entries()) {
+        charge_bytes(entry.key.size());
+        out.named.emplace_back(entry.key.bytes(), entry.held);
+      }
     } else {
       out.named.emplace_back(name, std::move(given));
     }
@@ -146,11 +175,23 @@ value interpreter::evaluate_unary(const node& what, scope& in) {
     if (!minus) return of;
     if (of.as_integer() == INT64_MIN) fail("a number is out of range");
     return value(-of.as_integer());
+  case value::kind::large:
+    return minus ? value(-static_cast<double>(of.as_large())) : of;
   case value::kind::real:
     return minus ? value(-of.as_real()) : of;
   default:
     fail("only numbers have a sign");
   }
+}
+
+value interpreter::evaluate_joined(const node& what, scope& in) {
+  text out;
+  for (const auto& part : what.parts) {
+    const auto next = evaluate(*part, in);
+    line_ = what.line;
+    show(out, next);
+  }
+  return make(std::move(out));
 }
 
 value interpreter::evaluate_compare(const node& what, scope& in) {

@@ -55,7 +55,7 @@ template <letter_case How> value cased(interpreter& machine, const value& of, ca
 
 value join(interpreter& machine, const value& of, call_arguments& with) {
   const auto* separator = with.get(0, "d");
-  const auto* path = with.get(1, "attribute");
+  const auto* path = with.path(1);
   text out;
   bool first = true;
   for (const auto& item : machine.iterate(of)) {
@@ -81,12 +81,15 @@ value as_integer(interpreter& machine, const value& of, call_arguments& with) {
   const auto* given = with.get(0, "default");
   const auto fallback = given != nullptr ? *given : value(std::int64_t{0});
   double number = 0;
-  if (of.is(kind::integer)) return of;
+  if (of.is(kind::integer) || of.is(kind::large)) return of;
   if (of.is(kind::boolean)) return value(std::int64_t{of.as_boolean()});
   if (of.is(kind::real)) {
     number = of.as_real();
   } else if (of.is(kind::string)) {
-    if (const auto whole = parse_integer(of.as_text().bytes())) return value(*whole);
+    const auto* base = with.get(1, "base");
+    machine.charge(of.as_text().size() / 8);
+    if (const auto whole = parse_integer(of.as_text().bytes(), base != nullptr ? machine.integer(*base, "a base") : 10))
+      return value(*whole);
     const auto real = parse_real(of.as_text().bytes());
     if (!real) return fallback;
     number = *real;
@@ -97,24 +100,41 @@ value as_integer(interpreter& machine, const value& of, call_arguments& with) {
   return value(static_cast<std::int64_t>(number));
 }
 
-value as_real(interpreter&, const value& of, call_arguments& with) {
+value as_real(interpreter& machine, const value& of, call_arguments& with) {
   const auto* given = with.get(0, "default");
   if (of.is(kind::real)) return of;
   if (of.is(kind::integer)) return value(static_cast<double>(of.as_integer()));
+  if (of.is(kind::large)) return value(static_cast<double>(of.as_large()));
   if (of.is(kind::boolean)) return value(of.as_boolean() ? 1.0 : 0.0);
-  if (of.is(kind::string))
+  if (of.is(kind::string)) {
+    machine.charge(of.as_text().size() / 8);
     if (const auto real = parse_real(of.as_text().bytes())) return value(*real);
+  }
   return given != nullptr ? *given : value(0.0);
 }
 
 value absolute(interpreter& machine, const value& of, call_arguments&) {
   if (of.is(kind::real)) return value(std::abs(of.as_real()));
+  if (of.is(kind::large)) return of;
   const auto number = machine.integer(of, "the argument of abs");
   if (number == INT64_MIN) machine.fail("a number is out of range");
   return value(number < 0 ? -number : number);
 }
 
+/// An integer to a power of ten; halves to the even side.
+value to_tens(interpreter& machine, std::int64_t number, std::int64_t power) {
+  std::int64_t unit = 1;
+  for (; power > 0; --power) unit *= 10;
+  const auto rest = number % unit;
+  auto out = number - rest;
+  const auto doubled = 2 * std::abs(rest);
+  if (doubled > unit || (doubled == unit && out / unit % 2 != 0))
+    if (__builtin_add_overflow(out, number < 0 ? -unit : unit, &out)) machine.fail("a number is out of range");
+  return value(out);
+}
+
 value rounded(interpreter& machine, const value& of, call_arguments& with) {
+  if (of.is(kind::large)) return of;
   auto number = of.is(kind::real) ? of.as_real() : static_cast<double>(machine.integer(of, "the argument of round"));
   const auto* digits = with.get(0, "precision");
   const auto* method = with.get(1, "method");
@@ -124,11 +144,11 @@ value rounded(interpreter& machine, const value& of, call_arguments& with) {
   const auto scale = std::pow(10.0, static_cast<double>(places));
   if (how == "ceil") return value(std::ceil(number * scale) / scale);
   if (how == "floor") return value(std::floor(number * scale) / scale);
+  if (!of.is(kind::real)) return to_tens(machine, machine.integer(of, "the argument of round"), -places);
   if (places < 0) {
     const auto unit = std::pow(10.0, static_cast<double>(-places));
     return value(std::nearbyint(number / unit) * unit);
   }
-  if (of.is(kind::integer)) return of;
   // As Python: the binary value itself is rounded (2.675 lies below its decimals), not a product that is rounded
   // already.
   std::array<char, 350> digits_of{};
@@ -172,6 +192,7 @@ value indent(interpreter& machine, const value& of, call_arguments& with) {
     if (count < 0 || count > 1000) machine.fail("the width must be from 0 to 1000");
     by = text(std::string(static_cast<std::size_t>(count), ' '), true);
   }
+  machine.charge(all.size() / 8);
   text out;
   std::size_t from = 0;
   for (bool begins = true; from <= all.size(); begins = false) {
@@ -179,7 +200,7 @@ value indent(interpreter& machine, const value& of, call_arguments& with) {
     const bool wanted =
         begins ? first != nullptr && machine.truth(*first) : end > from || (blank != nullptr && machine.truth(*blank));
     if (wanted) {
-      machine.charge_bytes(by.size());
+      machine.charge_copies(by);
       out.append(by);
     }
     out.append(all, from, std::min(end + 1, all.size()));
@@ -190,6 +211,7 @@ value indent(interpreter& machine, const value& of, call_arguments& with) {
 
 value format(interpreter& machine, const value& of, call_arguments& with) {
   const auto& pattern = machine.string(of, "a format");
+  machine.charge(pattern.size() / 8);
   text out;
   std::size_t next = 0;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -209,12 +231,15 @@ value format(interpreter& machine, const value& of, call_arguments& with) {
     if (then == 's')
       machine.show(out, given);
     else if (then == 'd')
-      out.append(std::to_string(machine.integer(given, "a value for %d")), true);
+      out.append(given.is(kind::large) ? std::to_string(given.as_large())
+                                       : std::to_string(machine.integer(given, "a value for %d")),
+                 true);
     else if (then == 'r')
       machine.show_quoted(out, given);
     else
       machine.fail("format knows %s, %d and %r only");
   }
+  if (next < with.positional.size() || !with.named.empty()) machine.fail("format has too many values");
   return machine.make(std::move(out));
 }
 
@@ -222,46 +247,43 @@ value to_json(interpreter& machine, const value& of, call_arguments& with) { ret
 
 } // namespace
 
-filter_function find_filter(std::string_view name) {
-  struct known {
-    std::string_view name;
-    filter_function function;
-  };
-  static constexpr known table[] = {
-      {"abs", absolute},
-      {"capitalize", cased<letter_case::capitalized>},
-      {"count", length},
-      {"d", otherwise},
-      {"default", otherwise},
-      {"e", escape},
-      {"escape", escape},
-      {"float", as_real},
-      {"format", format},
-      {"indent", indent},
-      {"int", as_integer},
-      {"join", join},
-      {"length", length},
-      {"lower", cased<letter_case::lower>},
-      {"replace", replace},
-      {"round", rounded},
-      {"safe", as_it_is},
-      {"string", as_string},
-      {"title", cased<letter_case::words>},
-      {"tojson", to_json},
-      {"trim", trim},
-      {"upper", cased<letter_case::upper>},
+const known_filter* find_filter(std::string_view name) {
+  static constexpr known_filter table[] = {
+      {"abs", absolute, ""},
+      {"capitalize", cased<letter_case::capitalized>, ""},
+      {"count", length, ""},
+      {"d", otherwise, "default_value boolean"},
+      {"default", otherwise, "default_value boolean"},
+      {"e", escape, ""},
+      {"escape", escape, ""},
+      {"float", as_real, "default"},
+      {"format", format, "*"},
+      {"indent", indent, "width first blank"},
+      {"int", as_integer, "default base"},
+      {"join", join, "d attribute"},
+      {"length", length, ""},
+      {"lower", cased<letter_case::lower>, ""},
+      {"replace", replace, "old new count"},
+      {"round", rounded, "precision method"},
+      {"safe", as_it_is, ""},
+      {"string", as_string, ""},
+      {"title", cased<letter_case::words>, ""},
+      {"tojson", to_json, "ensure_ascii indent separators sort_keys"},
+      {"trim", trim, "chars"},
+      {"upper", cased<letter_case::upper>, ""},
   };
   for (const auto& one : table)
-    if (one.name == name) return one.function;
+    if (one.name == name) return &one;
   return find_list_filter(name);
 }
 
 value interpreter::filter(std::string_view name, const value& of, call_arguments& with) {
   const depth_guard deeper(*this);
   charge(1);
-  const auto function = find_filter(name);
-  if (function == nullptr) fail("there is no filter '" + std::string(name.substr(0, 60)) + "'");
-  return function(*this, of, with);
+  const auto* known = find_filter(name);
+  if (known == nullptr) fail("there is no filter '" + std::string(name.substr(0, 60)) + "'");
+  check_arguments(name, with, known->parameters);
+  return known->function(*this, of, with);
 }
 
 } // namespace godwit::protocols::jinja

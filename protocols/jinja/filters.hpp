@@ -6,10 +6,14 @@
 
 namespace godwit::protocols::jinja {
 
-using filter_function = value (*)(interpreter& machine, const value& of, call_arguments& with);
+struct known_filter {
+  std::string_view name;
+  value (*function)(interpreter& machine, const value& of, call_arguments& with);
+  std::string_view parameters; ///< as in interpreter::check_arguments
+};
 
 /// Null where there is none of this name.
-[[nodiscard]] filter_function find_filter(std::string_view name);
-[[nodiscard]] filter_function find_list_filter(std::string_view name);
+[[nodiscard]] const known_filter* find_filter(std::string_view name);
+[[nodiscard]] const known_filter* find_list_filter(std::string_view name);
 
 } // namespace godwit::protocols::jinja

@@ -26,6 +26,14 @@ std::vector<dict_entry> entries_of(interpreter& machine, const value& of) {
   return out;
 }
 
+std::string_view parameters_of(std::string_view function) {
+  if (function == "range") return "start stop step";
+  if (function == "raise_exception") return "message";
+  if (function == "strftime_now") return "format";
+  if (function == "joiner") return "sep";
+  return "*";
+}
+
 } // namespace
 
 value interpreter::call(const value& callee, call_arguments& with) {
@@ -38,6 +46,7 @@ value interpreter::call(const value& callee, call_arguments& with) {
   case object::kind::macro:
     return call_macro(thing, with);
   case object::kind::joiner:
+    check_arguments("a joiner", with, "");
     return thing.index++ == 0 ? value::markup({}) : thing.held[0];
   case object::kind::loop:
     fail("recursive loops are not supported");
@@ -47,6 +56,7 @@ value interpreter::call(const value& callee, call_arguments& with) {
 }
 
 value interpreter::call_function(std::string_view name, call_arguments& with) {
+  check_arguments(name, with, parameters_of(name));
   const auto argument = [&](std::size_t place, std::string_view called) -> const value& {
     const auto* given = with.get(place, called);
     if (given == nullptr) fail(std::string(name) + "() lacks its argument '" + std::string(called) + "'");
@@ -58,6 +68,7 @@ value interpreter::call_function(std::string_view name, call_arguments& with) {
   }
   if (name == "strftime_now") {
     const auto& format = string(argument(0, "format"), "the format");
+    charge(format.size());
     return make(text(time_text(options_.now_s, format.bytes()), format.all_markup()));
   }
   if (name == "range") {
@@ -82,6 +93,7 @@ value interpreter::call_function(std::string_view name, call_arguments& with) {
     return make(std::move(items));
   }
   if (name == "namespace" || name == "dict") {
+    if (with.positional.size() > 1) fail(std::string(name) + "() has too many arguments");
     std::vector<dict_entry> entries;
     if (!with.positional.empty()) entries = entries_of(*this, with.positional[0]);
     for (auto& [key, held] : with.named) entries.push_back({text(key, false), std::move(held)}); // ** may bring any
@@ -97,35 +109,42 @@ value interpreter::call_function(std::string_view name, call_arguments& with) {
     joiner.held.push_back(separator != nullptr ? *separator : value::markup(", "));
     return make_object(std::move(joiner));
   }
-  if (with.positional.empty()) fail("cycler() has nothing to go through");
+  if (with.positional.empty() || !with.named.empty()) fail("cycler() goes through its arguments without a name");
   object cycler(object::kind::cycler);
   cycler.held = with.positional;
   return make_object(std::move(cycler));
 }
 
 value interpreter::loop_attribute(const object& loop, std::string_view name) {
-  const auto& items = loop.items.items();
   const auto at = loop.index;
   if (name == "index") return number(at + 1);
   if (name == "index0") return number(at);
-  if (name == "revindex") return number(items.size() - at);
-  if (name == "revindex0") return number(items.size() - at - 1);
+  if (name == "revindex") return number(loop.count - at);
+  if (name == "revindex0") return number(loop.count - at - 1);
   if (name == "first") return value(at == 0);
-  if (name == "last") return value(at + 1 == items.size());
-  if (name == "length") return number(items.size());
+  if (name == "last") return value(at + 1 == loop.count);
+  if (name == "length") return number(loop.count);
   if (name == "depth") return number(1); // it counts recursive loops, which are not supported
   if (name == "depth0") return number(0);
-  if (name == "previtem") return at > 0 ? items[at - 1] : value();
-  if (name == "nextitem") return at + 1 < items.size() ? items[at + 1] : value();
+  if (loop.items.is(kind::list)) {
+    const auto& items = loop.items.items();
+    if (name == "previtem") return at > 0 ? items[at - 1] : value();
+    if (name == "nextitem") return at + 1 < items.size() ? items[at + 1] : value();
+  }
   return {};
 }
 
 value interpreter::call_method(const value& of, std::string_view name, call_arguments& with) {
   charge(1);
   if (of.is(kind::string)) return string_method(of, name, with);
+  const auto copy = [&] {
+    check_arguments(name, with, "");
+    return of;
+  };
   if (of.is(kind::list)) {
     const auto* what = with.get(0, "value");
     if ((name == "index" || name == "count") && what != nullptr) {
+      check_arguments(name, with, "value");
       std::size_t count = 0;
       for (std::size_t i = 0; i < of.items().size(); ++i) {
         if (!equal(of.items()[i], *what)) continue;
@@ -135,20 +154,22 @@ value interpreter::call_method(const value& of, std::string_view name, call_argu
       if (name == "index") fail("the list has no such item");
       return number(count);
     }
-    if (name == "copy") return of;
+    if (name == "copy") return copy();
     for (const std::string_view changing : {"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"})
       if (name == changing) fail("lists cannot be changed ('" + std::string(name) + "'); use +");
   }
   if (of.is(kind::dict)) {
     if (name == "get") {
+      check_arguments(name, with, "key default");
       const auto* key = with.get(0, "key");
       const auto* otherwise = with.get(1, "default");
       if (key == nullptr) fail("get() lacks its key");
-      charge(1 + of.entries().size() / 8);
+      if (key->is(kind::string)) charge_lookup(of.entries().size(), key->as_text().size());
       const auto* found = key->is(kind::string) ? of.find(key->as_text().bytes()) : nullptr;
       return found != nullptr ? *found : otherwise != nullptr ? *otherwise : value(none_t{});
     }
     if (name == "items" || name == "keys" || name == "values") {
+      check_arguments(name, with, "");
       std::vector<value> out;
       charge(2 * of.entries().size());
       for (const auto& entry : of.entries()) {
@@ -161,7 +182,7 @@ value interpreter::call_method(const value& of, std::string_view name, call_argu
       }
       return make(std::move(out));
     }
-    if (name == "copy") return of;
+    if (name == "copy") return copy();
     for (const std::string_view changing : {"update", "pop", "popitem", "clear", "setdefault"})
       if (name == changing) fail("dicts cannot be changed ('" + std::string(name) + "')");
   }
@@ -177,6 +198,7 @@ value interpreter::call_method(const value& of, std::string_view name, call_argu
       thing.held = with.positional;
       return value(!same);
     }
+    if (thing.type == object::kind::cycler && (name == "next" || name == "reset")) check_arguments(name, with, "");
     if (thing.type == object::kind::cycler && name == "next") return thing.held[thing.index++ % thing.held.size()];
     if (thing.type == object::kind::cycler && name == "reset") {
       thing.index = 0;

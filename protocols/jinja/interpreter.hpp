@@ -17,9 +17,6 @@ namespace godwit::protocols::jinja {
 struct scope {
   const scope* parent = nullptr;
   std::vector<std::pair<std::string_view, value>> own;
-
-  [[nodiscard]] const value* find(std::string_view name) const;
-  void set(std::string_view name, value to);
 };
 
 struct object {
@@ -29,7 +26,8 @@ struct object {
   std::string_view name;                                 ///< of a function, macro or method
   std::vector<std::pair<std::string, value>> attributes; ///< of a namespace
   std::vector<value> held;                               ///< a loop's or cycler's items, a method's object
-  value items;                                           ///< a loop's: a list
+  value items;                                           ///< a loop's: a list, until the loop ends
+  std::size_t count = 0;                                 ///< of a loop's items
   std::size_t index = 0;                                 ///< a loop's or cycler's place
   const node* code = nullptr;                            ///< a macro's
   const scope* around = nullptr;                         ///< a macro's
@@ -42,6 +40,8 @@ struct call_arguments {
   [[nodiscard]] const value* named_as(std::string_view name) const;
   /// The argument at a place or of a name; null where there is neither.
   [[nodiscard]] const value* get(std::size_t place, std::string_view name) const;
+  /// The argument `attribute`, of filters that look into the items; null where there is none, or none.
+  [[nodiscard]] const value* path(std::size_t place) const;
 };
 
 /// An expression in the words of an error.
@@ -76,6 +76,10 @@ public:
   // The budget.
   void charge(std::uint64_t steps);
   void charge_bytes(std::uint64_t bytes);
+  /// Before a text is copied.
+  void charge_copies(const text& of, std::uint64_t times = 1);
+  /// Before a name is compared with `among` others, one after the other.
+  void charge_lookup(std::size_t among, std::size_t name_bytes);
   [[nodiscard]] const render_limits& limits() const noexcept { return options_.limits; }
   [[noreturn]] void fail(std::string message, bool raised = false) const {
     jinja::fail(line_, std::move(message), raised);
@@ -105,6 +109,9 @@ public:
   [[nodiscard]] value attribute(const value& of, std::string_view name);
   [[nodiscard]] value attribute_path(const value& of, const value& path);
 
+  /// Fails where a function is given what it has no parameter for. `parameters`: their names, a blank between them;
+  /// "*": whatever comes.
+  void check_arguments(std::string_view function, const call_arguments& with, std::string_view parameters) const;
   [[nodiscard]] value call(const value& callee, call_arguments& with);
   [[nodiscard]] value call_method(const value& of, std::string_view name, call_arguments& with);
   [[nodiscard]] value filter(std::string_view name, const value& of, call_arguments& with);
@@ -119,19 +126,22 @@ private:
 
   // Statements.
   flow execute(const node& what, scope& in, text& out);
+  flow execute_if(const node& what, scope& in, text& out);
   flow execute_for(const node& what, scope& in, text& out);
   void execute_call_block(const node& what, scope& in, text& out);
-  [[nodiscard]] text captured(const node& body, scope& in);
   void assign(const std::vector<std::string>& targets, value to, scope& in);
   void bind(const std::vector<std::string>& targets, const value& item, scope& in);
   void emit(text& out, const text& bytes);
   [[nodiscard]] scope& new_scope(const scope* parent);
+  [[nodiscard]] const value* find(const scope& in, std::string_view name);
+  void set(scope& in, std::string_view name, value to);
 
   // Expressions.
   [[nodiscard]] value evaluate(const node& what, scope& in);
   [[nodiscard]] value evaluate_item(const node& what, scope& in);
   [[nodiscard]] value evaluate_slice(const node& what, scope& in);
   [[nodiscard]] value evaluate_call(const node& what, scope& in);
+  [[nodiscard]] value evaluate_joined(const node& what, scope& in);
   [[nodiscard]] value evaluate_compare(const node& what, scope& in);
   [[nodiscard]] value evaluate_unary(const node& what, scope& in);
   [[nodiscard]] call_arguments arguments(const node& what, scope& in);

@@ -13,6 +13,8 @@ constexpr std::array<std::string_view, 27> signs{"**", "//", "==", "!=", "<=", "
                                                  "/",  "%",  "~",  "<",  ">",  "=",  "(", ")", "[",
                                                  "]",  "{",  "}",  ",",  ":",  ".",  "|", ";", "!"};
 
+constexpr std::size_t name_bytes_max = 250; ///< names are compared without a count of their bytes
+
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool starts_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
@@ -185,11 +187,25 @@ private:
   void name() {
     auto end = at_;
     while (end < source_.size() && (starts_name(source_[end]) || is_digit(source_[end]))) ++end;
+    if (end - at_ > name_bytes_max) fail(line_, "a name is longer than " + std::to_string(name_bytes_max) + " bytes");
     add(token_kind::name, source_.substr(at_, end - at_));
     at_ = end;
   }
 
+  /// 0x1F, 0o17, 0b11; false where there is none.
+  bool prefixed_number() {
+    constexpr std::string_view marks = "xXoObB";
+    if (source_[at_] != '0' || at_ + 1 >= source_.size() || marks.find(source_[at_ + 1]) == std::string_view::npos)
+      return false;
+    auto end = at_ + 2;
+    while (end < source_.size() && (is_digit(source_[end]) || starts_name(source_[end]))) ++end;
+    add(token_kind::integer, source_.substr(at_, end - at_));
+    at_ = end;
+    return true;
+  }
+
   void number() {
+    if (prefixed_number()) return;
     auto end = at_;
     std::string digits;
     const auto take = [&] {

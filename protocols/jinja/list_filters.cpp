@@ -65,10 +65,10 @@ value sorted(interpreter& machine, std::vector<std::pair<value, value>> keyed, b
 }
 
 value sort(interpreter& machine, const value& of, call_arguments& with) {
-  const auto* path = with.get(2, "attribute");
+  const auto* path = with.path(2);
   std::vector<std::pair<value, value>> keyed;
   for (auto& item : machine.iterate(of)) {
-    auto key = path != nullptr && !path->is(kind::none) ? machine.attribute_path(item, *path) : item;
+    auto key = path != nullptr ? machine.attribute_path(item, *path) : item;
     keyed.emplace_back(std::move(key), std::move(item));
   }
   return sorted(machine, std::move(keyed), !flag(machine, with, 1, "case_sensitive"),
@@ -91,7 +91,7 @@ value sort_dict(interpreter& machine, const value& of, call_arguments& with) {
 }
 
 value unique(interpreter& machine, const value& of, call_arguments& with) {
-  const auto* path = with.get(1, "attribute");
+  const auto* path = with.path(1);
   const bool ignore_case = !flag(machine, with, 0, "case_sensitive");
   std::vector<value> keys;
   std::vector<value> out;
@@ -123,12 +123,19 @@ call_arguments rest(interpreter& machine, const call_arguments& with, std::size_
   return out;
 }
 
+/// Jinja's map and select take whatever is false as empty.
+std::vector<value> items_or_none(interpreter& machine, const value& of) {
+  return machine.truth(of) ? machine.iterate(of) : std::vector<value>{};
+}
+
 value map(interpreter& machine, const value& of, call_arguments& with) {
   std::vector<value> out;
-  const auto* path = with.named_as("attribute");
+  const auto items = items_or_none(machine, of);
+  const auto* path = with.positional.empty() ? with.named_as("attribute") : nullptr;
   const auto* instead = with.named_as("default");
-  if (path == nullptr && with.positional.empty()) machine.fail("map lacks the name of a filter");
-  for (const auto& item : machine.iterate(of)) {
+  if (path != nullptr) machine.check_arguments("map", with, "attribute default");
+  if (path == nullptr && with.positional.empty() && !items.empty()) machine.fail("map lacks the name of a filter");
+  for (const auto& item : items) {
     if (path != nullptr) {
       auto found = machine.attribute_path(item, *path);
       out.push_back(!found.defined() && instead != nullptr ? *instead : std::move(found));
@@ -142,9 +149,10 @@ value map(interpreter& machine, const value& of, call_arguments& with) {
 
 template <bool Wanted, bool OfAttribute> value select(interpreter& machine, const value& of, call_arguments& with) {
   constexpr std::size_t at = OfAttribute ? 1 : 0;
-  if (OfAttribute && with.positional.empty()) machine.fail("the name of the attribute is missing");
+  auto items = items_or_none(machine, of);
+  if (OfAttribute && with.positional.empty() && !items.empty()) machine.fail("the name of the attribute is missing");
   std::vector<value> out;
-  for (auto& item : machine.iterate(of)) {
+  for (auto& item : items) {
     const auto tested = OfAttribute ? machine.attribute_path(item, with.positional[0]) : item;
     bool holds = false;
     if (with.positional.size() > at) {
@@ -159,7 +167,7 @@ template <bool Wanted, bool OfAttribute> value select(interpreter& machine, cons
 }
 
 value sum(interpreter& machine, const value& of, call_arguments& with) {
-  const auto* path = with.get(0, "attribute");
+  const auto* path = with.path(0);
   const auto* start = with.get(1, "start");
   auto out = start != nullptr ? *start : value(std::int64_t{0});
   for (const auto& item : machine.iterate(of))
@@ -168,7 +176,7 @@ value sum(interpreter& machine, const value& of, call_arguments& with) {
 }
 
 template <bool Largest> value extreme(interpreter& machine, const value& of, call_arguments& with) {
-  const auto* path = with.get(1, "attribute");
+  const auto* path = with.path(1);
   const bool ignore_case = !flag(machine, with, 0, "case_sensitive");
   value best;
   value best_key;
@@ -205,32 +213,28 @@ value batch(interpreter& machine, const value& of, call_arguments& with) {
 
 } // namespace
 
-filter_function find_list_filter(std::string_view name) {
-  struct known {
-    std::string_view name;
-    filter_function function;
-  };
-  static constexpr known table[] = {
-      {"batch", batch},
-      {"dictsort", sort_dict},
-      {"first", first},
-      {"items", items},
-      {"last", last},
-      {"list", list},
-      {"map", map},
-      {"max", extreme<true>},
-      {"min", extreme<false>},
-      {"reject", select<false, false>},
-      {"rejectattr", select<false, true>},
-      {"reverse", reversed},
-      {"select", select<true, false>},
-      {"selectattr", select<true, true>},
-      {"sort", sort},
-      {"sum", sum},
-      {"unique", unique},
+const known_filter* find_list_filter(std::string_view name) {
+  static constexpr known_filter table[] = {
+      {"batch", batch, "linecount fill_with"},
+      {"dictsort", sort_dict, "case_sensitive by reverse"},
+      {"first", first, ""},
+      {"items", items, ""},
+      {"last", last, ""},
+      {"list", list, ""},
+      {"map", map, "*"},
+      {"max", extreme<true>, "case_sensitive attribute"},
+      {"min", extreme<false>, "case_sensitive attribute"},
+      {"reject", select<false, false>, "*"},
+      {"rejectattr", select<false, true>, "*"},
+      {"reverse", reversed, ""},
+      {"select", select<true, false>, "*"},
+      {"selectattr", select<true, true>, "*"},
+      {"sort", sort, "reverse case_sensitive attribute"},
+      {"sum", sum, "attribute start"},
+      {"unique", unique, "case_sensitive attribute"},
   };
   for (const auto& one : table)
-    if (one.name == name) return one.function;
+    if (one.name == name) return &one;
   return nullptr;
 }
 

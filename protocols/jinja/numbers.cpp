@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
 namespace godwit::protocols::jinja {
 
@@ -26,6 +25,28 @@ result power(std::int64_t base, std::int64_t exponent) {
   for (; exponent > 0; --exponent) // at most 63 rounds
     if (__builtin_mul_overflow(out, base, &out)) return out_of_range();
   return value(out);
+}
+
+std::string_view trimmed(std::string_view bytes) {
+  bytes = bytes.substr(0, trimmed_end(bytes));
+  return bytes.substr(trimmed_begin(bytes));
+}
+
+/// Which base a letter behind a 0 stands for; 0: none.
+std::int64_t base_of(char letter) {
+  switch (letter) {
+  case 'x':
+  case 'X':
+    return 16;
+  case 'o':
+  case 'O':
+    return 8;
+  case 'b':
+  case 'B':
+    return 2;
+  default:
+    return 0;
+  }
 }
 
 } // namespace
@@ -77,20 +98,34 @@ std::string show_real(double number) {
   return out;
 }
 
-std::optional<std::int64_t> parse_integer(std::string_view bytes) {
-  bytes = bytes.substr(0, trimmed_end(bytes));
-  bytes.remove_prefix(trimmed_begin(bytes));
-  if (bytes.starts_with('+')) bytes.remove_prefix(1);
+std::optional<std::int64_t> parse_integer(std::string_view bytes, std::int64_t base) {
+  if (base != 0 && (base < 2 || base > 36)) return std::nullopt;
+  bytes = trimmed(bytes);
+  std::string digits;
+  if (bytes.starts_with('+') || bytes.starts_with('-')) {
+    if (bytes[0] == '-') digits = "-";
+    bytes.remove_prefix(1);
+  }
+  const auto marked = bytes.starts_with('0') && bytes.size() > 1 ? base_of(bytes[1]) : 0;
+  const bool prefixed = marked != 0 && (base == 0 || base == marked);
+  if (prefixed) bytes.remove_prefix(bytes.substr(2).starts_with('_') ? 3 : 2);
+  if (base == 0) base = prefixed ? marked : 10;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] != '_')
+      digits += bytes[i];
+    else if (i == 0 || i + 1 == bytes.size() || bytes[i + 1] == '_')
+      return std::nullopt;
+  }
   std::int64_t out = 0;
-  const auto [at, problem] = std::from_chars(bytes.data(), bytes.data() + bytes.size(), out);
-  if (bytes.empty() || problem != std::errc{} || at != bytes.data() + bytes.size()) return std::nullopt;
+  const auto* end = digits.data() + digits.size();
+  const auto [at, problem] = std::from_chars(digits.data(), end, out, static_cast<int>(base));
+  if (bytes.empty() || bytes[0] == '-' || problem != std::errc{} || at != end) return std::nullopt;
   return out;
 }
 
 std::optional<double> parse_real(std::string_view bytes) {
-  bytes = bytes.substr(0, trimmed_end(bytes));
-  bytes.remove_prefix(trimmed_begin(bytes));
-  if (bytes.starts_with('+')) bytes.remove_prefix(1);
+  bytes = trimmed(bytes);
+  if (bytes.starts_with('+') && !bytes.starts_with("+-")) bytes.remove_prefix(1);
   double out = 0;
   const auto [at, problem] = std::from_chars(bytes.data(), bytes.data() + bytes.size(), out);
   if (bytes.empty() || problem != std::errc{} || at != bytes.data() + bytes.size()) return std::nullopt;

@@ -17,8 +17,11 @@ namespace godwit::protocols::jinja {
 
 /// As Python's repr: the shortest text that gives the number back, always with a point or an exponent.
 [[nodiscard]] std::string show_real(double number);
+/// The whole text, white space around it aside; none beyond int64. As Python's int(): with single underscores between
+/// the digits and, where it fits the base, 0x, 0o or 0b in front; base 0 goes by these. None for other bases than 0 and
+/// 2 to 36.
+[[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view bytes, std::int64_t base = 10);
 /// The whole text, white space around it aside.
-[[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view bytes);
 [[nodiscard]] std::optional<double> parse_real(std::string_view bytes);
 
 } // namespace godwit::protocols::jinja

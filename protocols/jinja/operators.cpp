@@ -1,5 +1,6 @@
 #include "jinja/interpreter.hpp"
 #include "jinja/numbers.hpp"
+#include "jinja/search.hpp"
 #include "jinja/unicode.hpp"
 
 #include <algorithm>
@@ -13,25 +14,28 @@ namespace {
 
 using kind = value::kind;
 
-bool is_number(const value& of) { return of.is(kind::boolean) || of.is(kind::integer) || of.is(kind::real); }
+bool is_real(const value& of) { return of.is(kind::real) || of.is(kind::large); }
+bool is_number(const value& of) { return of.is(kind::boolean) || of.is(kind::integer) || is_real(of); }
 
 double real_of(const value& of) {
   if (of.is(kind::real)) return of.as_real();
+  if (of.is(kind::large)) return static_cast<double>(of.as_large());
   return of.is(kind::boolean) ? (of.as_boolean() ? 1.0 : 0.0) : static_cast<double>(of.as_integer());
 }
 
 std::int64_t whole_of(const value& of) { return of.is(kind::boolean) ? (of.as_boolean() ? 1 : 0) : of.as_integer(); }
 
 const char* name_of(const value& of) {
-  constexpr const char* names[] = {"an undefined value", "none",   "a boolean", "an integer", "a float",
-                                   "a string",           "a list", "a dict",    "an object"};
+  constexpr const char* names[] = {
+      "an undefined value", "none",   "a boolean", "an integer", "a large integer", "a float",
+      "a string",           "a list", "a dict",    "an object"};
   return names[static_cast<std::size_t>(of.type())];
 }
 
 } // namespace
 
 value interpreter::make(text bytes) {
-  charge_bytes(bytes.size() + bytes.runs().size() * sizeof(text::run));
+  charge_copies(bytes);
   return {std::move(bytes)};
 }
 
@@ -44,6 +48,7 @@ value interpreter::make(std::vector<value> items) {
 
 value interpreter::make_dict(std::vector<dict_entry> entries) {
   charge(entries.size());
+  for (const auto& entry : entries) charge_copies(entry.key);
   auto out = value::dict(std::move(entries));
   if (out.depth() > limits().nesting_max) fail("dicts are nested too deeply");
   return out;
@@ -64,6 +69,8 @@ bool interpreter::truth(const value& of) const {
     return of.as_boolean();
   case kind::integer:
     return of.as_integer() != 0;
+  case kind::large:
+    return true;
   case kind::real:
     return of.as_real() != 0.0;
   case kind::string:
@@ -86,7 +93,7 @@ text interpreter::shown(const value& of) {
 
 void interpreter::show(text& out, const value& of) {
   if (of.is(kind::string)) {
-    charge_bytes(of.as_text().size());
+    charge_copies(of.as_text());
     out.append(of.as_text());
   } else if (of.is(kind::undefined)) {
     // nothing
@@ -97,8 +104,9 @@ void interpreter::show(text& out, const value& of) {
 
 bool interpreter::equal(const value& a, const value& b) {
   charge(1);
+  if (a.is(kind::large) && b.is(kind::large)) return a.as_large() == b.as_large();
   if (is_number(a) && is_number(b)) {
-    if (a.is(kind::real) || b.is(kind::real)) return real_of(a) == real_of(b);
+    if (is_real(a) || is_real(b)) return real_of(a) == real_of(b);
     return whole_of(a) == whole_of(b);
   }
   if (a.type() != b.type()) return false;
@@ -112,7 +120,8 @@ bool interpreter::equal(const value& a, const value& b) {
   case kind::dict:
     if (a.entries().size() != b.entries().size()) return false;
     for (const auto& entry : a.entries()) {
-      charge(1 + b.entries().size() / 8);
+      charge(1);
+      charge_lookup(b.entries().size(), entry.key.size());
       const auto* other = b.find(entry.key.bytes());
       if (other == nullptr || !equal(entry.held, *other)) return false;
     }
@@ -127,14 +136,15 @@ bool interpreter::equal(const value& a, const value& b) {
 int interpreter::order(const value& a, const value& b, bool ignore_case) {
   charge(1);
   const auto three_way = [](const auto& x, const auto& y) { return x < y ? -1 : y < x ? 1 : 0; };
+  if (a.is(kind::large) && b.is(kind::large)) return three_way(a.as_large(), b.as_large());
   if (is_number(a) && is_number(b)) {
-    if (a.is(kind::real) || b.is(kind::real)) return three_way(real_of(a), real_of(b));
+    if (is_real(a) || is_real(b)) return three_way(real_of(a), real_of(b));
     return three_way(whole_of(a), whole_of(b));
   }
   if (a.is(kind::string) && b.is(kind::string)) {
     const auto& x = a.as_text().bytes();
     const auto& y = b.as_text().bytes();
-    charge((x.size() + y.size()) / 64);
+    charge((x.size() + y.size()) / (ignore_case ? 8 : 64));
     return ignore_case ? three_way(lower_case(x), lower_case(y)) : three_way(x, y);
   }
   if (a.is(kind::list) && b.is(kind::list)) {
@@ -152,13 +162,14 @@ bool interpreter::contains(const value& in, const value& what) {
   case kind::string:
     if (!what.is(kind::string)) fail(std::string("only a string can be in a string, not ") + name_of(what));
     charge(1 + in.as_text().size() / 16);
-    return in.as_text().bytes().find(what.as_text().bytes()) != std::string::npos;
+    return find_first(in.as_text().bytes(), what.as_text().bytes()) != std::string::npos;
   case kind::list:
     for (const auto& item : in.items())
       if (equal(item, what)) return true;
     return false;
   case kind::dict:
-    charge(1 + in.entries().size() / 8);
+    charge(1);
+    if (what.is(kind::string)) charge_lookup(in.entries().size(), what.as_text().size());
     return what.is(kind::string) && in.find(what.as_text().bytes()) != nullptr;
   case kind::object:
     if (in.as_object()->type == object::kind::name_space && what.is(kind::string))
@@ -210,7 +221,7 @@ std::vector<value> interpreter::iterate(const value& over) {
 value interpreter::attribute(const value& of, std::string_view name) {
   charge(1);
   if (of.is(kind::dict)) {
-    charge(of.entries().size() / 8);
+    charge_lookup(of.entries().size(), name.size());
     const auto* found = of.find(name);
     return found != nullptr ? *found : value();
   }
@@ -218,7 +229,8 @@ value interpreter::attribute(const value& of, std::string_view name) {
   const auto& thing = *of.as_object();
   if (thing.type == object::kind::loop) return loop_attribute(thing, name);
   if (thing.type == object::kind::macro && name == "name") return value::markup(std::string(thing.name));
-  charge(thing.attributes.size() / 8);
+  if (thing.type == object::kind::cycler && name == "current") return thing.held[thing.index % thing.held.size()];
+  charge_lookup(thing.attributes.size(), name.size());
   for (const auto& [known, held] : thing.attributes)
     if (known == name) return held;
   return {};
@@ -231,6 +243,7 @@ value interpreter::attribute_path(const value& of, const value& path) {
     return of.items()[static_cast<std::size_t>(at)];
   }
   const std::string_view all = string(path, "an attribute").bytes();
+  charge(all.size() / 8);
   auto at = of;
   for (std::size_t from = 0; from <= all.size();) {
     const auto end = std::min(all.find('.', from), all.size());
@@ -245,11 +258,6 @@ value interpreter::attribute_path(const value& of, const value& path) {
 }
 
 value interpreter::binary(std::string_view name, const value& left, const value& right) {
-  if (name == "~") {
-    auto out = shown(left);
-    show(out, right);
-    return make(std::move(out));
-  }
   const auto cannot = [&]() -> value {
     fail("'" + std::string(name) + "' cannot be applied to " + name_of(left) + " and " + name_of(right));
   };
@@ -273,10 +281,11 @@ value interpreter::binary(std::string_view name, const value& left, const value&
       fail("a value is repeated too often");
     const auto total = size * static_cast<std::uint64_t>(times);
     if (what.is(kind::string)) {
-      charge_bytes(total);
-      charge(size > 0 ? static_cast<std::uint64_t>(times) / 8 : 0);
+      if (size == 0) return what;
+      charge_copies(what.as_text(), static_cast<std::uint64_t>(times));
+      charge(static_cast<std::uint64_t>(times) * what.as_text().runs().size() / 8);
       text out;
-      for (std::int64_t i = 0; i < times && size > 0; ++i) out.append(what.as_text());
+      for (std::int64_t i = 0; i < times; ++i) out.append(what.as_text());
       return {std::move(out)};
     }
     charge(total);
@@ -286,7 +295,7 @@ value interpreter::binary(std::string_view name, const value& left, const value&
     return make(std::move(items));
   }
   if (!is_number(left) || !is_number(right)) return cannot();
-  const bool real = left.is(kind::real) || right.is(kind::real);
+  const bool real = is_real(left) || is_real(right);
   auto result =
       real ? calculate(name, real_of(left), real_of(right)) : calculate(name, whole_of(left), whole_of(right));
   if (!result) fail(result.error());

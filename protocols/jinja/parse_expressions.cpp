@@ -1,7 +1,8 @@
+#include "jinja/numbers.hpp"
 #include "jinja/parser.hpp"
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 namespace godwit::protocols::jinja {
@@ -15,13 +16,17 @@ bool is_reserved(std::string_view word) {
   return false;
 }
 
-template <class Number> Number parse_number(const token& from) {
-  Number out{};
-  const auto* end = from.text.data() + from.text.size();
-  const auto [at, problem] = std::from_chars(from.text.data(), end, out);
-  if (problem != std::errc{} || at != end)
-    fail(from.line, "the number " + from.text.substr(0, 40) + " is out of range");
-  return out;
+/// 0x, 0o and 0b in front tell the base.
+std::int64_t integer_of(const token& from) {
+  const auto number = parse_integer(from.text, 0);
+  if (!number) fail(from.line, "the number " + from.text.substr(0, 40) + " is none or out of range");
+  return *number;
+}
+
+double real_of(const token& from) {
+  const auto number = parse_real(from.text);
+  if (!number) fail(from.line, "the number " + from.text.substr(0, 40) + " is out of range");
+  return *number;
 }
 
 } // namespace
@@ -170,6 +175,11 @@ node_ptr parser::comparison() {
     parts.push_back(sum());
   }
   if (parts.empty()) return first;
+  const auto is_none = [](const node_ptr& of) {
+    return of->kind == node_kind::constant && of->constant.is(value::kind::none);
+  };
+  if (std::ranges::any_of(parts, is_none))
+    for (const auto& part : parts) compares_with_none(*part);
   auto out = make(node_kind::compare, at);
   out->argument_names = std::move(names);
   return with(std::move(out), std::move(parts));
@@ -187,14 +197,15 @@ node_ptr parser::sum() {
 }
 
 node_ptr parser::joined() {
-  auto out = product();
-  while (sees("~")) {
-    auto next = make(node_kind::binary, line());
-    next->name = take().text;
-    auto right = product();
-    out = with(std::move(next), parts_of(std::move(out), std::move(right)));
+  const auto at = line();
+  auto first = product();
+  if (!sees("~")) return first;
+  auto parts = parts_of(std::move(first));
+  while (skip("~")) {
+    if (parts.size() >= limits_.chain_max) fail(line(), "too many values are joined by '~'");
+    parts.push_back(product());
   }
-  return out;
+  return with(make(node_kind::joined, at), std::move(parts));
 }
 
 node_ptr parser::product() {
@@ -245,12 +256,12 @@ node_ptr parser::primary() {
   }
   case token_kind::integer: {
     auto out = make(node_kind::constant, next.line);
-    out->constant = value(parse_number<std::int64_t>(take()));
+    out->constant = value(integer_of(take()));
     return out;
   }
   case token_kind::real: {
     auto out = make(node_kind::constant, next.line);
-    out->constant = value(parse_number<double>(take()));
+    out->constant = value(real_of(take()));
     return out;
   }
   case token_kind::name: {
@@ -266,7 +277,7 @@ node_ptr parser::primary() {
     else {
       out->kind = node_kind::name;
       out->name = next.text;
-      names_.insert(next.text);
+      names_.read.insert(next.text);
     }
     return out;
   }
@@ -303,7 +314,9 @@ node_ptr parser::literal_dict() {
   while (!skip("}")) {
     if (!parts.empty()) expect(",");
     if (skip("}")) break;
-    parts.push_back(expression());
+    const auto& key = *parts.emplace_back(expression());
+    if (key.kind == node_kind::constant && !key.constant.is(value::kind::string))
+      fail(key.line, "a key of a dict must be a string");
     expect(":");
     parts.push_back(expression());
   }
@@ -316,7 +329,7 @@ node_ptr parser::members(node_ptr of) {
     if (skip(".")) {
       if (peek().kind == token_kind::integer) {
         auto index = make(node_kind::constant, at);
-        index->constant = value(parse_number<std::int64_t>(take()));
+        index->constant = value(integer_of(take()));
         of = with(make(node_kind::item, at), parts_of(std::move(of), std::move(index)));
         continue;
       }
@@ -377,10 +390,19 @@ node_ptr parser::filters(node_ptr of) {
   }
 }
 
+void parser::compares_with_none(const node& what) {
+  if (what.kind == node_kind::name || what.kind == node_kind::attribute)
+    names_.compared_with_none.insert(what.name);
+  else if (what.kind == node_kind::item && what.parts[1]->kind == node_kind::constant &&
+           what.parts[1]->constant.is(value::kind::string))
+    names_.compared_with_none.insert(what.parts[1]->constant.as_text().bytes());
+}
+
 node_ptr parser::test(node_ptr of) {
   auto out = make(node_kind::test, line());
   out->negated = skip_word("not");
   out->name = identifier("the name of a test");
+  if (out->name == "none") compares_with_none(*of);
   auto parts = parts_of(std::move(of));
   const auto kind = peek().kind;
   if (sees("(")) {

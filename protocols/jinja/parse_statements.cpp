@@ -78,22 +78,23 @@ node_ptr parser::statement() {
 node_ptr parser::if_statement() {
   const level here(*this);
   const auto at = line();
-  auto condition = expression_list(true);
-  expect(token_kind::block_end, "'%}'");
-  auto then = block({"elif", "else", "endif"});
-  take();
-  node_ptr otherwise;
-  if (skip_word("elif")) {
-    otherwise = if_statement();
-  } else if (skip_word("else")) {
+  std::vector<node_ptr> parts;
+  do {
+    if (parts.size() / 2 >= limits_.chain_max) fail(line(), "an 'if' has too many branches");
+    parts.push_back(expression_list(true));
     expect(token_kind::block_end, "'%}'");
-    otherwise = block({"endif"});
+    parts.push_back(block({"elif", "else", "endif"}));
+    take();
+  } while (skip_word("elif"));
+  if (skip_word("else")) {
+    expect(token_kind::block_end, "'%}'");
+    parts.push_back(block({"endif"}));
     end_of_block("endif");
   } else {
     take();
     expect(token_kind::block_end, "'%}'");
   }
-  return with(make(node_kind::if_, at), parts_of(std::move(condition), std::move(then), std::move(otherwise)));
+  return with(make(node_kind::if_, at), std::move(parts));
 }
 
 std::vector<std::string> parser::targets(bool attributes) {
@@ -103,7 +104,7 @@ std::vector<std::string> parser::targets(bool attributes) {
     if (!out.empty() && peek().kind != token_kind::name) break; // a comma at the end
     auto name = identifier("a variable");
     if (attributes && skip(".")) {
-      names_.insert(name);
+      names_.read.insert(name);
       name += "." + identifier("an attribute");
     }
     out.push_back(std::move(name));
@@ -172,6 +173,22 @@ void parser::parameters(node& into, std::vector<node_ptr>& defaults) {
   }
 }
 
+namespace {
+
+bool reads(const node& of, std::string_view name) {
+  if (of.kind == node_kind::name && of.name == name) return true;
+  return std::ranges::any_of(of.parts, [&](const node_ptr& part) { return part && reads(*part, name); });
+}
+
+std::vector<std::string> special_names_in(const node& body) {
+  std::vector<std::string> out;
+  for (const auto* name : {"varargs", "kwargs", "caller"})
+    if (reads(body, name)) out.emplace_back(name);
+  return out;
+}
+
+} // namespace
+
 node_ptr parser::macro_statement() {
   auto out = make(node_kind::macro, line());
   out->name = identifier("the name of a macro");
@@ -182,6 +199,7 @@ node_ptr parser::macro_statement() {
   parts[0] = block({"endmacro"});
   loops_ = loops;
   end_of_block("endmacro");
+  out->argument_names = special_names_in(*parts[0]);
   return with(std::move(out), std::move(parts));
 }
 
@@ -196,6 +214,7 @@ node_ptr parser::call_statement() {
   parts[0] = block({"endcall"});
   loops_ = loops;
   end_of_block("endcall");
+  out->argument_names = special_names_in(*parts[0]);
   parts.push_back(std::move(call));
   return with(std::move(out), std::move(parts));
 }

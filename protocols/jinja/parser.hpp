@@ -13,10 +13,10 @@
 namespace godwit::protocols::jinja {
 
 /// Makes a template's tree of its tokens: expressions in parse_expressions.cpp, statements in parse_statements.cpp.
-/// `names` receives the variables that it reads. Throws `failure`.
+/// `names` receives what it asks about. Throws `failure`.
 class parser {
 public:
-  parser(std::vector<token> tokens, const source_limits& limits, std::set<std::string, std::less<>>& names)
+  parser(std::vector<token> tokens, const source_limits& limits, compiled_template::names& names)
       : tokens_(std::move(tokens)), limits_(limits), names_(names) {}
 
   [[nodiscard]] node_ptr whole();
@@ -97,12 +97,13 @@ private:
   node_ptr filter_statement();
   void parameters(node& into, std::vector<node_ptr>& defaults);
   std::vector<std::string> targets(bool attributes);
+  void compares_with_none(const node& what);
   [[nodiscard]] node_ptr hole() const;
   void end_of_block(std::string_view word);
 
   std::vector<token> tokens_;
   const source_limits& limits_;
-  std::set<std::string, std::less<>>& names_;
+  compiled_template::names& names_;
   std::size_t at_ = 0;
   std::uint32_t depth_ = 0;
   std::uint32_t loops_ = 0; ///< for statements that are open here

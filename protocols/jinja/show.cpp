@@ -66,6 +66,8 @@ public:
       return out.append(of.as_boolean() ? "true" : "false", true);
     case kind::integer:
       return out.append(std::to_string(of.as_integer()), true);
+    case kind::large:
+      return out.append(std::to_string(of.as_large()), true);
     case kind::real:
       return real(out, of.as_real());
     case kind::string:
@@ -124,7 +126,7 @@ private:
   }
 
   void string(text& out, const text& of) {
-    machine_.charge_bytes(of.size());
+    machine_.charge_copies(of);
     out.append("\"", true);
     std::size_t from = 0;
     for (const auto& run : of.runs()) {
@@ -187,11 +189,14 @@ void interpreter::show_quoted(text& out, const value& of) {
     return out.append(of.as_boolean() ? "True" : "False", true);
   case kind::integer:
     return out.append(std::to_string(of.as_integer()), true);
+  case kind::large:
+    return out.append(std::to_string(of.as_large()), true);
   case kind::real:
     return out.append(show_real(of.as_real()), true);
   case kind::string: {
     const auto& bytes = of.as_text();
-    charge_bytes(bytes.size());
+    charge_copies(bytes);
+    charge(bytes.size() / 16);
     const bool doubled = bytes.bytes().find('\'') != std::string::npos && bytes.bytes().find('"') == std::string::npos;
     const std::string_view quote = doubled ? "\"" : "'";
     out.append(quote, true);

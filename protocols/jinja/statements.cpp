@@ -1,23 +1,33 @@
 #include "jinja/interpreter.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace godwit::protocols::jinja {
 
-const value* scope::find(std::string_view name) const {
-  for (const auto* at = this; at != nullptr; at = at->parent)
+const value* interpreter::find(const scope& in, std::string_view name) {
+  std::size_t among = 0;
+  const value* found = nullptr;
+  for (const auto* at = &in; at != nullptr && found == nullptr; at = at->parent) {
+    among += at->own.size() + 1;
     for (const auto& [known, held] : at->own)
-      if (known == name) return &held;
-  return nullptr;
+      if (known == name) {
+        found = &held;
+        break;
+      }
+  }
+  charge_lookup(among, name.size());
+  return found;
 }
 
-void scope::set(std::string_view name, value to) {
-  for (auto& [known, held] : own)
+void interpreter::set(scope& in, std::string_view name, value to) {
+  charge_lookup(in.own.size(), name.size());
+  for (auto& [known, held] : in.own)
     if (known == name) {
       held = std::move(to);
       return;
     }
-  own.emplace_back(name, std::move(to));
+  in.own.emplace_back(name, std::move(to));
 }
 
 interpreter::interpreter(const render_options& options, const variables& given) : options_(options) {
@@ -26,9 +36,9 @@ interpreter::interpreter(const render_options& options, const variables& given) 
        {"range", "namespace", "dict", "raise_exception", "strftime_now", "joiner", "cycler"}) {
     object function(object::kind::function);
     function.name = name;
-    globals_->set(name, make_object(std::move(function)));
+    set(*globals_, name, make_object(std::move(function)));
   }
-  for (const auto& [name, held] : given) globals_->set(name, held);
+  for (const auto& [name, held] : given) set(*globals_, name, held);
 }
 
 interpreter::~interpreter() {
@@ -65,17 +75,19 @@ void interpreter::charge_bytes(std::uint64_t bytes) {
     fail("the template makes more than " + std::to_string(limits().bytes_max) + " bytes of text");
 }
 
+void interpreter::charge_copies(const text& of, std::uint64_t times) {
+  charge_bytes(times * (of.size() + of.runs().size() * sizeof(text::run)));
+}
+
+void interpreter::charge_lookup(std::size_t among, std::size_t name_bytes) {
+  charge(among * (1 + name_bytes / 64) / 8);
+}
+
 void interpreter::emit(text& out, const text& bytes) {
   if (out.size() + bytes.size() > limits().output_bytes_max)
     fail("the template writes more than " + std::to_string(limits().output_bytes_max) + " bytes");
-  charge_bytes(bytes.size());
+  charge_copies(bytes);
   out.append(bytes);
-}
-
-text interpreter::captured(const node& body, scope& in) {
-  text out;
-  static_cast<void>(execute(body, in, out)); // break and continue do not leave a block: the parser sees to it
-  return out;
 }
 
 interpreter::flow interpreter::execute(const node& what, scope& in, text& out) {
@@ -92,28 +104,30 @@ interpreter::flow interpreter::execute(const node& what, scope& in, text& out) {
     emit(out, shows.is(value::kind::string) ? shows.as_text() : shown(shows));
     return flow::on;
   }
-  case node_kind::if_: {
-    const auto* branch = truth(evaluate(*what.parts[0], in)) ? what.parts[1].get() : what.parts[2].get();
-    return branch != nullptr ? execute(*branch, in, out) : flow::on;
-  }
+  case node_kind::if_:
+    return execute_if(what, in, out);
   case node_kind::for_:
     return execute_for(what, in, out);
   case node_kind::set:
     assign(what.targets, evaluate(*what.parts[0], in), in);
     return flow::on;
   case node_kind::set_block: {
-    auto block = make(captured(*what.parts[0], new_scope(&in)));
+    text written;
+    if (const auto next = execute(*what.parts[0], new_scope(&in), written); next != flow::on) return next;
+    auto block = make(std::move(written));
     if (what.parts[1]) {
       auto& inner = new_scope(&in);
-      inner.set(block_text_name, std::move(block));
+      set(inner, block_text_name, std::move(block));
       block = evaluate(*what.parts[1], inner);
     }
     assign(what.targets, std::move(block), in);
     return flow::on;
   }
   case node_kind::filter_block: {
+    text written;
+    if (const auto next = execute(*what.parts[0], new_scope(&in), written); next != flow::on) return next;
     auto& inner = new_scope(&in);
-    inner.set(block_text_name, make(captured(*what.parts[0], new_scope(&in))));
+    set(inner, block_text_name, make(std::move(written)));
     emit(out, shown(evaluate(*what.parts[1], inner)));
     return flow::on;
   }
@@ -122,7 +136,7 @@ interpreter::flow interpreter::execute(const node& what, scope& in, text& out) {
     macro.name = what.name;
     macro.code = &what;
     macro.around = &in;
-    in.set(what.name, make_object(std::move(macro)));
+    set(in, what.name, make_object(std::move(macro)));
     return flow::on;
   }
   case node_kind::call_block:
@@ -135,6 +149,13 @@ interpreter::flow interpreter::execute(const node& what, scope& in, text& out) {
   default:
     fail("not a statement");
   }
+}
+
+interpreter::flow interpreter::execute_if(const node& what, scope& in, text& out) {
+  std::size_t at = 0;
+  while (at + 1 < what.parts.size() && !truth(evaluate(*what.parts[at], in))) at += 2;
+  if (at >= what.parts.size()) return flow::on;
+  return execute(*what.parts[std::min(at + 1, what.parts.size() - 1)], in, out);
 }
 
 void interpreter::execute_call_block(const node& what, scope& in, text& out) {
@@ -150,22 +171,23 @@ void interpreter::execute_call_block(const node& what, scope& in, text& out) {
 }
 
 void interpreter::bind(const std::vector<std::string>& targets, const value& item, scope& in) {
-  if (targets.size() == 1) return in.set(targets[0], item);
+  if (targets.size() == 1) return set(in, targets[0], item);
   const auto parts = iterate(item);
   if (parts.size() != targets.size())
     fail(std::to_string(parts.size()) + " values for " + std::to_string(targets.size()) + " variables");
-  for (std::size_t i = 0; i < parts.size(); ++i) in.set(targets[i], parts[i]);
+  for (std::size_t i = 0; i < parts.size(); ++i) set(in, targets[i], parts[i]);
 }
 
 void interpreter::assign(const std::vector<std::string>& targets, value to, scope& in) {
   if (targets.empty()) return; // {% do %}
   const auto set_one = [&](const std::string& target, value one) {
     const auto dot = target.find('.');
-    if (dot == std::string::npos) return in.set(target, std::move(one));
-    const auto* found = in.find(std::string_view(target).substr(0, dot));
+    if (dot == std::string::npos) return set(in, target, std::move(one));
+    const auto* found = find(in, std::string_view(target).substr(0, dot));
     if (found == nullptr || !found->is(value::kind::object) || found->as_object()->type != object::kind::name_space)
       fail("attributes can be set on namespaces only, not on '" + target.substr(0, dot) + "'");
     auto& attributes = found->as_object()->attributes;
+    charge_lookup(attributes.size(), target.size());
     for (auto& [known, held] : attributes)
       if (known == std::string_view(target).substr(dot + 1)) {
         held = std::move(one);
@@ -181,65 +203,78 @@ void interpreter::assign(const std::vector<std::string>& targets, value to, scop
 }
 
 interpreter::flow interpreter::execute_for(const node& what, scope& in, text& out) {
-  auto items = iterate(evaluate(*what.parts[0], in));
+  auto items = evaluate(*what.parts[0], in);
+  if (!items.is(value::kind::list)) items = value(iterate(items)); // a list is gone through as it is
   auto& inner = new_scope(&in);
   if (what.parts[1]) {
     std::vector<value> kept;
-    for (auto& item : items) {
+    for (const auto& item : items.items()) {
       bind(what.targets, item, inner);
-      if (truth(evaluate(*what.parts[1], inner))) kept.push_back(std::move(item));
+      if (truth(evaluate(*what.parts[1], inner))) kept.push_back(item);
     }
-    items = std::move(kept);
+    items = value(std::move(kept));
   }
-  if (items.empty()) {
-    inner.own.clear();
-    return what.parts[3] ? execute(*what.parts[3], inner, out) : flow::on;
-  }
-  object state(object::kind::loop);
-  const auto loop = make_object(std::move(state));
+  const auto loop = make_object(object(object::kind::loop));
   auto& place = *loop.as_object();
-  place.items = value(std::move(items)); // never shown to the template as a whole
-  const auto& list = place.items.items();
-  for (place.index = 0; place.index < list.size(); ++place.index) {
+  place.items = items;
+  place.count = items.items().size();
+  bool finished = false; // a round
+  for (; place.index < place.count; ++place.index) {
     charge(1);
     inner.own.clear(); // what one round sets, the next does not see
-    inner.set("loop", loop);
-    bind(what.targets, list[place.index], inner);
-    if (execute(*what.parts[2], inner, out) == flow::stop) break;
+    set(inner, "loop", loop);
+    bind(what.targets, items.items()[place.index], inner);
+    const auto next = execute(*what.parts[2], inner, out);
+    if (next == flow::stop) break;
+    finished = finished || next == flow::on;
   }
-  return flow::on;
+  place.items = value(); // the object lives on until the rendering ends
+  if (place.index > 0 && place.index == place.count) --place.index;
+  if (finished || !what.parts[3]) return flow::on;
+  inner.own.clear();
+  return execute(*what.parts[3], inner, out);
 }
 
 value interpreter::call_macro(const object& macro, call_arguments& with) {
   if (calls_ >= limits().calls_max) fail("macros call each other more than " + std::to_string(calls_) + " levels deep");
   ++calls_;
   const auto& code = *macro.code;
+  const auto& parameters = code.targets;
+  const auto reads = [&](std::string_view name) {
+    return std::ranges::find(code.argument_names, name) != code.argument_names.end();
+  };
+  charge(with.positional.size() + with.named.size() * (1 + parameters.size() / 4));
   auto& inner = new_scope(macro.around);
-  for (std::size_t i = 0; i < code.targets.size(); ++i) {
-    const auto* given = with.get(i, code.targets[i]);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto* given = with.get(i, parameters[i]);
     const auto* otherwise = code.parts[i + 1].get();
     if (given != nullptr)
-      inner.set(code.targets[i], *given);
+      set(inner, parameters[i], *given);
     else
-      inner.set(code.targets[i], otherwise != nullptr ? evaluate(*otherwise, inner) : value());
+      set(inner, parameters[i], otherwise != nullptr ? evaluate(*otherwise, inner) : value());
   }
   std::vector<value> further;
-  for (std::size_t i = code.targets.size(); i < with.positional.size(); ++i) further.push_back(with.positional[i]);
+  for (std::size_t i = parameters.size(); i < with.positional.size(); ++i) further.push_back(with.positional[i]);
+  if (!further.empty() && !reads("varargs")) fail(std::string(macro.name) + "() has too many arguments");
+  value caller;
   std::vector<dict_entry> unknown;
   for (auto& [name, held] : with.named) {
-    if (name == "caller") {
-      inner.set("caller", held);
+    const auto at = static_cast<std::size_t>(std::ranges::find(parameters, name) - parameters.begin());
+    if (at < parameters.size() && at >= with.positional.size()) continue; // bound above
+    if (name == "caller" && reads("caller")) {
+      caller = held;
       continue;
     }
-    bool known = false;
-    for (const auto& target : code.targets) known = known || target == name;
-    if (!known) unknown.push_back({text(name, false), held});
+    if (!reads("kwargs")) fail(std::string(macro.name) + "() takes no argument '" + name.substr(0, 60) + "'");
+    unknown.push_back({text(name, false), held});
   }
-  inner.set("varargs", make(std::move(further)));
-  inner.set("kwargs", make_dict(std::move(unknown)));
-  auto out = make(captured(*code.parts[0], inner));
+  if (std::ranges::find(parameters, "caller") == parameters.end()) set(inner, "caller", std::move(caller));
+  set(inner, "varargs", make(std::move(further)));
+  set(inner, "kwargs", make_dict(std::move(unknown)));
+  text written;
+  static_cast<void>(execute(*code.parts[0], inner, written)); // the parser keeps break and continue within
   --calls_;
-  return out;
+  return make(std::move(written));
 }
 
 value interpreter::evaluate(const node& what, scope& in) {
@@ -250,7 +285,7 @@ value interpreter::evaluate(const node& what, scope& in) {
   case node_kind::constant:
     return what.constant;
   case node_kind::name: {
-    const auto* found = in.find(what.name);
+    const auto* found = find(in, what.name);
     return found != nullptr ? *found : value();
   }
   case node_kind::list: {
@@ -301,6 +336,8 @@ value interpreter::evaluate(const node& what, scope& in) {
     line_ = what.line;
     return binary(what.name, left, right);
   }
+  case node_kind::joined:
+    return evaluate_joined(what, in);
   case node_kind::compare:
     return evaluate_compare(what, in);
   case node_kind::both: {

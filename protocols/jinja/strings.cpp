@@ -1,10 +1,20 @@
 #include "jinja/strings.hpp"
 
+#include "jinja/search.hpp"
 #include "jinja/unicode.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace godwit::protocols::jinja {
+
+namespace {
+
+bool has_cases(std::string_view character) {
+  return upper_case(character) != character || lower_case(character) != character;
+}
+
+} // namespace
 
 text stripped(const text& from, bool left, bool right, std::optional<std::string_view> of) {
   const std::string_view all = from.bytes();
@@ -15,19 +25,16 @@ text stripped(const text& from, bool left, bool right, std::optional<std::string
     if (left) begin = std::min(trimmed_begin(all), end);
     return from.slice(begin, end);
   }
-  // Whole characters: the set is cut into them.
-  const auto has = [&](std::string_view character) {
-    for (std::size_t at = 0; at < of->size(); at += character_bytes(*of, at))
-      if (of->substr(at, character_bytes(*of, at)) == character) return true;
-    return false;
-  };
-  while (left && begin < end && has(all.substr(begin, character_bytes(all, begin))))
+  std::set<std::string_view> characters;
+  for (std::size_t at = 0; at < of->size(); at += character_bytes(*of, at))
+    characters.insert(of->substr(at, character_bytes(*of, at)));
+  while (left && begin < end && characters.contains(all.substr(begin, character_bytes(all, begin))))
     begin += character_bytes(all, begin);
   while (right && end > begin) {
     auto at = end - 1;
     while (at > begin && end - at < 4 && (static_cast<unsigned char>(all[at]) & 0xc0U) == 0x80U) --at;
     if (character_bytes(all, at) != end - at) at = end - 1;
-    if (!has(all.substr(at, end - at))) break;
+    if (!characters.contains(all.substr(at, end - at))) break;
     end = at;
   }
   return from.slice(begin, end);
@@ -48,7 +55,7 @@ text replaced(const text& in, std::string_view what, const text& by, std::size_t
     }
   } else {
     for (; count > 0; --count) {
-      const auto found = all.find(what, from);
+      const auto found = find_first(all, what, from);
       if (found == std::string_view::npos) break;
       out.append(in, from, found);
       out.append(by);
@@ -65,7 +72,7 @@ std::vector<text> split(const text& what, std::string_view at, std::size_t count
   if (!from_right) {
     std::size_t from = 0;
     for (; count > 0; --count) {
-      const auto found = all.find(at, from);
+      const auto found = find_first(all, at, from);
       if (found == std::string_view::npos) break;
       out.push_back(what.slice(from, found));
       from = found + at.size();
@@ -73,12 +80,15 @@ std::vector<text> split(const text& what, std::string_view at, std::size_t count
     out.push_back(what.slice(from, all.size()));
     return out;
   }
+  if (at.size() > all.size()) return {what};
+  const auto all_mirrored = mirrored(all);
+  const auto at_mirrored = mirrored(at);
   auto end = all.size();
-  for (; count > 0 && end >= at.size(); --count) {
-    const auto found = all.rfind(at, end - at.size());
+  for (; count > 0; --count) {
+    const auto found = find_first(all_mirrored, at_mirrored, all.size() - end);
     if (found == std::string_view::npos) break;
-    out.push_back(what.slice(found + at.size(), end));
-    end = found;
+    out.push_back(what.slice(all.size() - found, end));
+    end = all.size() - found - at.size();
   }
   out.push_back(what.slice(0, end));
   std::reverse(out.begin(), out.end());
@@ -106,13 +116,23 @@ std::vector<text> split_lines(const text& what, bool keep_ends) {
   const std::string_view all = what.bytes();
   std::vector<text> out;
   for (std::size_t from = 0; from < all.size();) {
-    const auto end = std::min(all.find_first_of("\n\r", from), all.size());
-    auto next = std::min(end + 1, all.size());
-    if (end < all.size() && all[end] == '\r' && next < all.size() && all[next] == '\n') ++next;
+    auto end = from;
+    while (end < all.size() && line_end_at(all, end) == 0) end += character_bytes(all, end);
+    const auto next = end < all.size() ? end + line_end_at(all, end) : end;
     out.push_back(what.slice(from, keep_ends ? next : end));
     from = next;
   }
   return out;
+}
+
+std::size_t count_lines(std::string_view bytes) noexcept {
+  std::size_t count = 1;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto end = line_end_at(bytes, at);
+    count += end > 0 ? 1 : 0;
+    at += end > 0 ? end : character_bytes(bytes, at);
+  }
+  return count;
 }
 
 text in_case(const text& what, letter_case how) {
@@ -132,9 +152,7 @@ text in_case(const text& what, letter_case how) {
       const auto length = character_bytes(part, at);
       const auto character = part.substr(at, length);
       bytes += begins ? upper_case(character) : lower_case(character);
-      const auto c = static_cast<unsigned char>(character[0]);
-      const bool letter = c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-      begins = how == letter_case::title ? !letter
+      begins = how == letter_case::title ? !has_cases(character)
                : how == letter_case::words
                    ? space_at(part, at) > 0 || std::string_view("-({[<").find(part[at]) != std::string_view::npos
                    : false;

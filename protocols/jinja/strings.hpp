@@ -19,8 +19,10 @@ namespace godwit::protocols::jinja {
 /// At runs of white space; none at the ends.
 [[nodiscard]] std::vector<text> split_words(const text& what, std::size_t count);
 [[nodiscard]] std::vector<text> split_lines(const text& what, bool keep_ends);
+/// How many lines that makes, or one more.
+[[nodiscard]] std::size_t count_lines(std::string_view bytes) noexcept;
 
-/// title: a capital after whatever is no letter; words: after white space and opening brackets only.
+/// title: a capital after whatever has no two cases; words: after white space and opening brackets only.
 enum class letter_case : unsigned char { upper, lower, capitalized, title, words };
 [[nodiscard]] text in_case(const text& what, letter_case how);
 

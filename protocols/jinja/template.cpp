@@ -15,10 +15,10 @@ expected<compiled_template, error> compiled_template::compile(std::string source
                                 std::to_string(limits.bytes_max),
                             1, false});
   try {
-    auto names = std::make_shared<std::set<std::string, std::less<>>>();
+    auto found = std::make_shared<names>();
     compiled_template out;
-    out.root_ = parser(tokenize(source), limits, *names).whole();
-    out.names_ = std::move(names);
+    out.root_ = parser(tokenize(source), limits, *found).whole();
+    out.names_ = std::move(found);
     out.source_ = std::make_shared<const std::string>(std::move(source));
     return out;
   } catch (failure& failed) {

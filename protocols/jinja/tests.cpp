@@ -16,7 +16,9 @@ bool is_function(const value& of) {
 /// Tests of the value alone; nothing where there is none of this name.
 std::optional<bool> plain_test(interpreter& machine, std::string_view name, const value& of) {
   const auto letters = [&]() -> std::string_view {
-    return of.is(kind::string) ? std::string_view(of.as_text().bytes()) : std::string_view();
+    if (!of.is(kind::string)) return {};
+    machine.charge(of.as_text().size() / 8);
+    return of.as_text().bytes();
   };
   if (name == "defined") return of.defined();
   if (name == "undefined") return !of.defined();
@@ -24,13 +26,13 @@ std::optional<bool> plain_test(interpreter& machine, std::string_view name, cons
   if (name == "boolean") return of.is(kind::boolean);
   if (name == "true") return of.is(kind::boolean) && of.as_boolean();
   if (name == "false") return of.is(kind::boolean) && !of.as_boolean();
-  if (name == "integer") return of.is(kind::integer);
+  if (name == "integer") return of.is(kind::integer) || of.is(kind::large);
   if (name == "float") return of.is(kind::real);
-  if (name == "number") return of.is(kind::integer) || of.is(kind::real) || of.is(kind::boolean);
+  if (name == "number") return of.is(kind::integer) || of.is(kind::large) || of.is(kind::real) || of.is(kind::boolean);
   if (name == "string") return of.is(kind::string);
   if (name == "mapping") return of.is(kind::dict);
-  if (name == "sequence") return of.is(kind::string) || of.is(kind::list) || of.is(kind::dict);
-  if (name == "iterable") return of.is(kind::string) || of.is(kind::list) || of.is(kind::dict) || !of.defined();
+  if (name == "sequence" || name == "iterable")
+    return of.is(kind::string) || of.is(kind::list) || of.is(kind::dict) || !of.defined();
   if (name == "callable") return is_function(of);
   if (name == "odd") return machine.integer(of, "what is tested for odd") % 2 != 0;
   if (name == "even") return machine.integer(of, "what is tested for even") % 2 == 0;
@@ -50,9 +52,16 @@ bool compares(std::string_view name) {
 
 bool interpreter::test(std::string_view name, const value& of, call_arguments& with) {
   charge(1);
-  if (const auto plain = plain_test(*this, name, of)) return *plain;
-  if (name == "filter") return of.is(value::kind::string) && find_filter(of.as_text().bytes()) != nullptr;
+  if (name == "filter") {
+    check_arguments(name, with, "");
+    return of.is(value::kind::string) && find_filter(of.as_text().bytes()) != nullptr;
+  }
+  if (const auto plain = plain_test(*this, name, of)) {
+    check_arguments(name, with, "");
+    return *plain;
+  }
   if (!compares(name)) fail("there is no test '" + std::string(name.substr(0, 60)) + "'");
+  check_arguments(name, with, "other");
   if (with.positional.empty()) fail("the test '" + std::string(name) + "' lacks its argument");
   const auto& other = with.positional[0];
   if (name == "eq" || name == "equalto" || name == "==") return equal(of, other);

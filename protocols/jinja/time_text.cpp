@@ -35,25 +35,31 @@ std::string time_text(std::int64_t unix_time_s, std::string_view format) {
   const auto hour = time.hours().count();
   std::string out;
   for (std::size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%' || i + 1 == format.size()) {
+    const bool bare = format.substr(i).starts_with("%-");
+    const auto at = i + (bare ? 2 : 1); // of the letter
+    if (format[i] != '%' || at >= format.size()) {
       out += format[i];
       continue;
     }
-    switch (format[++i]) {
+    const auto number = [&](std::int64_t of, std::size_t width, char fill = '0') {
+      out += digits(of, bare ? 0 : width, fill);
+    };
+    const auto composed = [&](std::string_view of) { out += time_text(unix_time_s, of); };
+    switch (format[at]) {
     case 'Y':
-      out += digits(y, 4);
+      number(y, 4);
       break;
     case 'y':
-      out += digits(y % 100, 2);
+      number(y % 100, 2);
       break;
     case 'm':
-      out += digits(month, 2);
+      number(month, 2);
       break;
     case 'd':
-      out += digits(month_day, 2);
+      number(month_day, 2);
       break;
     case 'e':
-      out += digits(month_day, 2, ' ');
+      number(month_day, 2, ' ');
       break;
     case 'b':
       out += months[month - 1].substr(0, 3);
@@ -68,36 +74,50 @@ std::string time_text(std::int64_t unix_time_s, std::string_view format) {
       out += days[week_day];
       break;
     case 'H':
-      out += digits(hour, 2);
+      number(hour, 2);
       break;
     case 'I':
-      out += digits(hour % 12 == 0 ? 12 : hour % 12, 2);
+      number(hour % 12 == 0 ? 12 : hour % 12, 2);
       break;
     case 'M':
-      out += digits(time.minutes().count(), 2);
+      number(time.minutes().count(), 2);
       break;
     case 'S':
-      out += digits(time.seconds().count(), 2);
+      number(time.seconds().count(), 2);
       break;
     case 'p':
       out += hour < 12 ? "AM" : "PM";
       break;
     case 'j':
-      out += digits((day - sys_days(date.year() / January / 1)).count() + 1, 3);
+      number((day - sys_days(date.year() / January / 1)).count() + 1, 3);
       break;
     case 'F':
-      out += digits(y, 4) + "-" + digits(month, 2) + "-" + digits(month_day, 2);
+      composed("%Y-%m-%d");
       break;
     case 'T':
-      out += digits(hour, 2) + ":" + digits(time.minutes().count(), 2) + ":" + digits(time.seconds().count(), 2);
+    case 'X':
+      composed("%H:%M:%S");
+      break;
+    case 'D':
+    case 'x':
+      composed("%m/%d/%y");
+      break;
+    case 'R':
+      composed("%H:%M");
+      break;
+    case 'c':
+      composed("%a %b %e %H:%M:%S %Y");
+      break;
+    case 'Z':
+    case 'z':
       break;
     case '%':
       out += '%';
       break;
     default:
-      out += '%';
-      out += format[i];
+      out += format.substr(i, at + 1 - i);
     }
+    i = at;
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include <godwit/protocols/jinja/value.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 
 namespace godwit::protocols::jinja {
@@ -10,6 +11,13 @@ value::value(std::vector<value> items) {
   for (const auto& item : items) body->depth = std::max(body->depth, item.depth() + 1);
   body->items = std::move(items);
   data_ = std::shared_ptr<const list_body>(std::move(body));
+}
+
+value value::whole(std::uint64_t number) {
+  if (number <= INT64_MAX) return {static_cast<std::int64_t>(number)};
+  value out;
+  out.data_ = number;
+  return out;
 }
 
 value value::dict(std::vector<dict_entry> entries) {

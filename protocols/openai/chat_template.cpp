@@ -1,9 +1,11 @@
 #include <godwit/protocols/openai/chat_template.hpp>
 
+#include "jinja/search.hpp"
 #include "openai/json_value.hpp"
 
 #include <boost/json/parse.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace godwit::protocols::openai {
@@ -39,11 +41,17 @@ role shown_role(role who, bool knows_developers) {
   return who == role::developer && !knows_developers ? role::system : who;
 }
 
+/// What a template is ready for.
+struct ways {
+  bool knows_developers = false;
+  bool knows_none = false; ///< as the content of who only calls; others would show the word, or fail
+};
+
 /// A message as templates expect it. A role is one of five words, of which we know that they are harmless.
-value template_value(const chat_message& message, bool knows_developers) {
+value template_value(const chat_message& message, ways known) {
   std::vector<jinja::dict_entry> out;
-  add(out, "role", value::markup(std::string(to_string(shown_role(message.who, knows_developers)))));
-  add(out, "content", text_of(message.content));
+  add(out, "role", value::markup(std::string(to_string(shown_role(message.who, known.knows_developers)))));
+  add(out, "content", message.only_calls && known.knows_none ? value(jinja::none_t{}) : text_of(message.content));
   if (!message.name.empty()) add(out, "name", text_of(message.name));
   if (!message.reasoning.empty()) add(out, "reasoning_content", text_of(message.reasoning));
   if (!message.tool_call_id.empty()) add(out, "tool_call_id", text_of(message.tool_call_id));
@@ -53,6 +61,25 @@ value template_value(const chat_message& message, bool knows_developers) {
     add(out, "tool_calls", value(std::move(calls)));
   }
   return value::dict(std::move(out));
+}
+
+/// The whole prompt; `variables` are the tokens that the model's files name.
+expected<jinja::text, jinja::error> rendered(const jinja::compiled_template& chosen, jinja::variables variables,
+                                             const chat_request& request, ways known, std::int64_t now_s) {
+  std::vector<value> messages;
+  messages.reserve(request.messages.size());
+  for (const auto& message : request.messages) messages.push_back(template_value(message, known));
+  variables.insert(variables.end(), request.template_variables.begin(), request.template_variables.end());
+  variables.insert(variables.end(), request.template_hints.begin(), request.template_hints.end());
+  variables.emplace_back("messages", value(std::move(messages)));
+  variables.emplace_back("add_generation_prompt", value(request.add_generation_prompt));
+  // As transformers has it: there, and none.
+  const auto or_none = [](const value& given) { return given.defined() ? given : value(jinja::none_t{}); };
+  variables.emplace_back("tools", or_none(request.tools));
+  variables.emplace_back("documents", or_none(request.documents));
+  jinja::render_options options;
+  options.now_s = now_s;
+  return chosen.render(variables, options);
 }
 
 api_error refused(const jinja::error& why) {
@@ -72,26 +99,6 @@ std::vector<prompt_piece> pieces_of(const jinja::text& text, std::size_t size) {
   return out;
 }
 
-/// Where the last `what` in `text` ends; npos: it is not there. Linear, whatever the two are (Knuth, Morris, Pratt,
-/// from the end), as both are a stranger's.
-std::size_t end_of_last_match(std::string_view text, std::string_view what) {
-  if (what.empty()) return text.size();
-  if (what.size() > text.size()) return std::string::npos;
-  const auto from_end = [](std::string_view of, std::size_t i) { return of[of.size() - 1 - i]; };
-  std::vector<std::size_t> border(what.size(), 0); // of what's last i + 1 bytes
-  for (std::size_t i = 1, length = 0; i < what.size(); ++i) {
-    while (length > 0 && from_end(what, i) != from_end(what, length)) length = border[length - 1];
-    if (from_end(what, i) == from_end(what, length)) ++length;
-    border[i] = length;
-  }
-  for (std::size_t i = 0, length = 0; i < text.size(); ++i) {
-    while (length > 0 && from_end(text, i) != from_end(what, length)) length = border[length - 1];
-    if (from_end(text, i) == from_end(what, length)) ++length;
-    if (length == what.size()) return text.size() - 1 - i + what.size();
-  }
-  return std::string::npos;
-}
-
 /// The text with what the template itself wrote made unlike any message, which is UTF-8: a short message must not be
 /// found within a marker.
 std::string content_of(const jinja::text& text) {
@@ -106,11 +113,14 @@ std::string content_of(const jinja::text& text) {
 
 /// Where the last message's text ends in the prompt; npos where the template changed it.
 std::size_t end_of_last(std::string_view prompt, std::string_view last) {
-  const auto at = end_of_last_match(prompt, last);
-  if (at != std::string::npos) return at;
+  const auto end_of = [&](std::string_view what) {
+    const auto at = jinja::find_last(prompt, what);
+    return at == std::string::npos ? at : at + what.size();
+  };
+  if (const auto end = end_of(last); end != std::string::npos) return end;
   const auto begin = last.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return std::string::npos;
-  return end_of_last_match(prompt, last.substr(begin, last.find_last_not_of(" \t\r\n") + 1 - begin));
+  return end_of(last.substr(begin, last.find_last_not_of(" \t\r\n") + 1 - begin));
 }
 
 } // namespace
@@ -176,22 +186,13 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
     return out;
   }
   const auto& chosen = request.tools.defined() && compiled_->for_tools ? *compiled_->for_tools : compiled_->plain;
-  const bool knows_developers = chosen.source().find("developer") != std::string::npos;
-  std::vector<value> messages;
-  messages.reserve(request.messages.size());
-  for (const auto& message : request.messages) messages.push_back(template_value(message, knows_developers));
-  auto variables = compiled_->tokens;
-  variables.insert(variables.end(), request.template_variables.begin(), request.template_variables.end());
-  variables.insert(variables.end(), request.template_hints.begin(), request.template_hints.end());
-  variables.emplace_back("messages", value(std::move(messages)));
-  variables.emplace_back("add_generation_prompt", value(request.add_generation_prompt));
-  // As transformers has it: there, and none.
-  const auto or_none = [](const value& given) { return given.defined() ? given : value(jinja::none_t{}); };
-  variables.emplace_back("tools", or_none(request.tools));
-  variables.emplace_back("documents", or_none(request.documents));
-  jinja::render_options options;
-  options.now_s = now_s;
-  const auto text = chosen.render(variables, options);
+  ways known{chosen.source().find("developer") != std::string::npos, chosen.asks_for_none("content")};
+  auto text = rendered(chosen, compiled_->tokens, request, known, now_s);
+  // It may ask in one place and not in another.
+  const auto calls_only = [](const chat_message& message) { return message.only_calls; };
+  if (!text && !text.error().raised && std::exchange(known.knows_none, false) &&
+      std::ranges::any_of(request.messages, calls_only))
+    text = rendered(chosen, compiled_->tokens, request, known, now_s);
   if (!text) return unexpected(refused(text.error()));
   auto size = text->size();
   if (request.continue_final_message) {

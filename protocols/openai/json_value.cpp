@@ -21,7 +21,7 @@ jinja::value to_template_value(const json::value& of) {
   case json::kind::int64:
     return std::int64_t{of.get_int64()};
   case json::kind::uint64:
-    return static_cast<double>(of.get_uint64()); // beyond int64
+    return jinja::value::whole(of.get_uint64());
   case json::kind::double_:
     return of.get_double();
   case json::kind::string:

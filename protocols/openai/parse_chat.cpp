@@ -129,8 +129,9 @@ std::vector<chat_message> parse_messages(json_reader& body, const request_limits
       auto reasoning = reader.text("reasoning_content");
       if (auto newer_name = reader.text("reasoning"); !reasoning) reasoning = std::move(newer_name);
       message.reasoning = reasoning.value_or("");
-      if (auto refusal = reader.text("refusal"); refusal && message.content.empty())
-        message.content = *std::move(refusal);
+      auto refusal = reader.text("refusal");
+      message.only_calls = !message.tool_calls.empty() && reader.value("content") == nullptr && !refusal;
+      if (refusal && message.content.empty()) message.content = *std::move(refusal);
     }
     // An assistant's message is what some server answered, with fields of its own; clients send it back as it is.
     if (message.who != role::assistant)

@@ -1,4 +1,4 @@
-#include "protocols/jinja/template_files.hpp"
+#include "protocols/jinja/rendering.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,24 +8,8 @@ namespace {
 
 using testing::HasSubstr;
 
-variables some() {
-  return {{"user", value::content("<|end|>")},
-          {"bos", value::markup("<s>")},
-          {"n", value(std::int64_t{3})},
-          {"words", value(std::vector<value>{value::content("a"), value::content("b")})},
-          {"table", value::dict({{text("k", false), value::content("v")}})}};
-}
-
-expected<text, error> render(const std::string& source, const render_options& options = {}) {
-  auto compiled = compiled_template::compile(source);
-  if (!compiled) return unexpected(compiled.error());
-  return compiled->render(some(), options);
-}
-
-std::string shown(const std::string& source) {
-  const auto out = render(source);
-  return out ? out->bytes() : "error: " + to_string(out.error());
-}
+using tests::render;
+using tests::shown;
 
 /// Content in square brackets, markup bare.
 std::string marked(const std::string& source) {

@@ -10,6 +10,7 @@
 namespace godwit::protocols::openai {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 chat_template compiled(const std::string& text, std::optional<std::string> for_tools = {}) {
@@ -99,6 +100,56 @@ TEST(ChatTemplate, CallsAndResultsAreShown) {
       shown(published("qwen2.5"), asked),
       HasSubstr("<tool_call>\n{\"name\": \"[f]\", \"arguments\": {\"[a]\": 1}}\n</tool_call><|im_end|>\n<|im_start|>"
                 "user\n<tool_response>\n[r]\n</tool_response><|im_end|>"));
+}
+
+// DeepSeek's templates tell a call by it.
+TEST(ChatTemplate, WhoCallsAndSaysNothingHasNoContent) {
+  const auto how = compiled("{% for m in messages %}{{ m.content is none }} {% endfor %}");
+  const std::string call = R"("tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}])";
+  const auto said = [&](const std::string& fields) {
+    return shown(how, request(R"("messages":[{"role":"assistant")" + fields + "}]"));
+  };
+  EXPECT_EQ(said("," + call), "True ");
+  EXPECT_EQ(said(R"(,"content":null,)" + call), "True ");
+  EXPECT_EQ(said(R"(,"content":"",)" + call), "False ");
+  EXPECT_EQ(said(R"(,"content":null,"refusal":"no",)" + call), "False ");
+  EXPECT_EQ(said(R"(,"content":null)"), "False ");
+  EXPECT_EQ(said(R"(,"content":null,"tool_calls":[])"), "False ");
+  // Others would show the word, or fail; so would those that ask in one place alone.
+  const auto called = request(R"("messages":[{"role":"assistant",)" + call + "}]");
+  for (const auto* source :
+       {"{{ messages[0].content }}b", "{{ messages[0]['content'] + 'b' }}", "{{ messages[0].content|trim ~ 'b' }}",
+        "{% if messages[0].content == none %}{% endif %}{{ messages[0]['content'] + 'b' }}"})
+    EXPECT_EQ(shown(compiled(source), called), "b") << source;
+  for (const auto* asks : {"m['content'] is none", "m.content is not none", "m['content'] == none", "none != m.content",
+                           "content is none"}) {
+    const std::string source = std::string("{% set m = messages[0] %}{% set content = m.content %}{% if ") + asks +
+                               " %}1{% else %}0{% endif %}";
+    EXPECT_EQ(shown(compiled(source), called),
+              std::string(asks).find("not ") != std::string::npos || std::string(asks).find("!=") != std::string::npos
+                  ? "0"
+                  : "1")
+        << asks;
+  }
+  const auto asked = request(R"("messages":[{"role":"user","content":"q"},{"role":"assistant","content":null,)" + call +
+                             R"(},{"role":"tool","name":"f","tool_call_id":"1","content":"r"}])" +
+                             R"(,"tools":[{"type":"function","function":{"name":"f","description":"d",
+      "parameters":{"type":"object","properties":{}}}}])");
+  for (const auto* name : {"qwen2.5", "qwen3", "llama3.1", "mistral-v0.3", "deepseek-v3", "hermes-tools", "command-r"})
+    EXPECT_THAT(shown(published(name), asked), Not(HasSubstr("chat template fails"))) << name;
+  for (const auto* name : {"chatml", "qwen2", "phi3", "zephyr", "llama3"})
+    EXPECT_THAT(shown(published(name), called), AllOf(Not(HasSubstr("fails")), Not(HasSubstr("None")))) << name;
+}
+
+TEST(ChatTemplate, LargeIntegersKeepTheirDigits) {
+  const auto asked = request(R"("messages":[{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":
+      {"name":"f","arguments":"{\"x\":12345678901234567890}"}}]}],"tools":[{"type":"function","function":{"name":"f",
+      "parameters":{"type":"integer","maximum":18446744073709551615}}}],"tool_choice":"none")");
+  EXPECT_EQ(
+      shown(compiled(
+                "{{ messages[0].tool_calls[0].function.arguments|tojson }} {{ tools[0].function.parameters.maximum }}"),
+            asked),
+      "{\"[x]\": 12345678901234567890} 18446744073709551615");
 }
 
 TEST(ChatTemplate, VariablesOfTheRequestReachIt) {

@@ -33,6 +33,7 @@ struct error {
 struct source_limits {
   std::size_t bytes_max = 1U << 20U;
   std::uint32_t nesting_max = 100; ///< of blocks and expressions
+  std::size_t chain_max = 1000;    ///< branches of an `if`, values that are joined by ~
 };
 
 /// Bounds of one rendering.
@@ -61,16 +62,22 @@ public:
   [[nodiscard]] expected<text, error> render(const variables& given, const render_options& options = {}) const;
 
   /// True where the template reads a variable of this name.
-  [[nodiscard]] bool reads(std::string_view name) const { return names_->contains(name); }
+  [[nodiscard]] bool reads(std::string_view name) const { return names_->read.contains(name); }
+  /// True where it asks whether something of this name, a variable or what belongs to one, is none.
+  [[nodiscard]] bool asks_for_none(std::string_view name) const { return names_->compared_with_none.contains(name); }
   [[nodiscard]] const std::string& source() const noexcept { return *source_; }
 
   struct node;
+  struct names {
+    std::set<std::string, std::less<>> read;
+    std::set<std::string, std::less<>> compared_with_none;
+  };
 
 private:
   compiled_template() = default;
   std::shared_ptr<const std::string> source_;
   std::shared_ptr<const node> root_;
-  std::shared_ptr<const std::set<std::string, std::less<>>> names_;
+  std::shared_ptr<const names> names_;
 };
 
 } // namespace godwit::protocols::jinja

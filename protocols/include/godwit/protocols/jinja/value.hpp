@@ -36,7 +36,7 @@ struct none_t {
 /// A value of a template. Cheap to copy; strings, lists and dicts are shared and immutable.
 class value {
 public:
-  enum class kind : std::uint8_t { undefined, none, boolean, integer, real, string, list, dict, object };
+  enum class kind : std::uint8_t { undefined, none, boolean, integer, large, real, string, list, dict, object };
 
   value() = default; ///< undefined
   value(none_t none) : data_(none) {}
@@ -48,6 +48,8 @@ public:
   value(std::shared_ptr<object> thing) : data_(std::move(thing)) {}
   value(const char*) = delete; ///< say whether it is markup: content() or markup()
 
+  /// An integer: `large` beyond int64, which has its digits when it is shown and is a float in calculations.
+  [[nodiscard]] static value whole(std::uint64_t number);
   /// What a conversation brings.
   [[nodiscard]] static value content(std::string bytes) { return {text(std::move(bytes), false)}; }
   /// What may become special tokens.
@@ -62,6 +64,7 @@ public:
   // Each only where type() says so.
   [[nodiscard]] bool as_boolean() const { return std::get<bool>(data_); }
   [[nodiscard]] std::int64_t as_integer() const { return std::get<std::int64_t>(data_); }
+  [[nodiscard]] std::uint64_t as_large() const { return std::get<std::uint64_t>(data_); }
   [[nodiscard]] double as_real() const { return std::get<double>(data_); }
   [[nodiscard]] const text& as_text() const { return *std::get<std::shared_ptr<const text>>(data_); }
   [[nodiscard]] const std::vector<value>& items() const {
@@ -77,7 +80,7 @@ public:
   [[nodiscard]] std::uint32_t depth() const noexcept;
 
 private:
-  std::variant<undefined_t, none_t, bool, std::int64_t, double, std::shared_ptr<const text>,
+  std::variant<undefined_t, none_t, bool, std::int64_t, std::uint64_t, double, std::shared_ptr<const text>,
                std::shared_ptr<const list_body>, std::shared_ptr<const dict_body>, std::shared_ptr<object>>
       data_;
 };

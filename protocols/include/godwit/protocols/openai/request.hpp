@@ -110,6 +110,7 @@ struct chat_message {
   std::string reasoning;                  ///< an assistant's `reasoning_content`, for templates that show it
   std::vector<chat_tool_call> tool_calls; ///< an assistant's
   std::string tool_call_id;               ///< which call a tool's message answers
+  bool only_calls = false;                ///< an assistant's that has `tool_calls` and no content, not an empty one
   chat_message() = default;
   chat_message(role from, std::string text) : who(from), content(std::move(text)) {}
   friend bool operator==(const chat_message&, const chat_message&) = default;
