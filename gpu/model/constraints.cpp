@@ -6,12 +6,15 @@
 #include <godwit/protocols/grammar/json_schema.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 namespace godwit::gpu::model {
 
@@ -19,6 +22,11 @@ namespace grammar = protocols::grammar;
 using protocols::token_id;
 
 namespace {
+
+/// For so many steps a grammar does not go: the instances of a process share its constraints, and their steps are not
+/// equally long.
+constexpr std::size_t steps_kept = 8;
+constexpr std::size_t requests_of_step_max = 65'536; ///< seen once each, they end a step, too
 
 /// How far an answer has been followed.
 struct progress {
@@ -31,15 +39,29 @@ struct progress {
 
 /// One schema with all that is kept for it.
 struct held_grammar {
-  std::mutex mutex; ///< of everything but `bytes` and `used`
+  std::mutex mutex; ///< of everything but what is under constraints::parts::mutex, and `bytes`
   std::optional<std::string> error;
+  std::optional<grammar::text_grammar> compiled;
   std::optional<token_masks> masks;
+  constraint_counts before; ///< of masks that are kept no longer
   std::unordered_map<std::uint64_t, progress> requests;
   std::uint64_t clock = 0;
   std::uint64_t replays = 0;
   std::size_t tokens_held = 0; ///< of all requests
   std::atomic<std::size_t> bytes{0};
-  std::uint64_t used = 0; ///< under constraints::parts::mutex
+  // Under constraints::parts::mutex:
+  std::uint64_t used = 0;
+  std::uint64_t refused = 0;   ///< when there was no room for it; 0: there was
+  std::size_t bytes_least = 0; ///< as it was compiled, without anything kept for answers
+
+  void forget_answers() {
+    requests.clear();
+    tokens_held = 0;
+  }
+  void count_bytes() {
+    bytes.store(masks->memory_bytes() + requests.size() * sizeof(progress) + tokens_held * sizeof(token_id),
+                std::memory_order_relaxed);
+  }
 };
 
 } // namespace
@@ -56,9 +78,21 @@ struct constraints::parts {
   std::unordered_map<std::string, std::shared_ptr<held_grammar>> grammars;
   std::uint64_t clock = 0;
   constraint_counts gone; ///< of grammars that are kept no longer
+  /// The requests of the step that goes on, as far as can be seen: it ends when one of them comes again.
+  std::unordered_set<std::uint64_t> of_step;
+  std::array<std::uint64_t, steps_kept> steps_began{}; ///< the latest first
 
-  std::shared_ptr<held_grammar> find(const std::string& schema);
-  void compile(held_grammar& into, const std::string& schema) const;
+  void begin_call(std::uint64_t request);
+  /// A step of late has used it, so the next one may.
+  [[nodiscard]] bool in_use(const held_grammar& one) const noexcept { return one.used >= steps_began.back(); }
+  /// Drops what is not in use, the longest unused first, while too much is kept.
+  void drop_unused(std::vector<std::shared_ptr<held_grammar>>& dropped);
+  void count_as_gone(const std::vector<std::shared_ptr<held_grammar>>& dropped);
+  std::shared_ptr<held_grammar> find(const std::string& schema, std::uint64_t request);
+  void compile(held_grammar& into, const std::string& schema);
+  /// Whether a newly compiled one may stay; those in use do not go for it.
+  [[nodiscard]] bool admit(held_grammar& one, std::size_t bytes);
+  void start_anew(held_grammar& one) const;
   /// So that no other request tries it again.
   [[noreturn]] static void give_up(held_grammar& on);
   /// What was found out elsewhere step by step, each within its bound, has to be found out here at once.
@@ -109,31 +143,35 @@ void constraints::parts::add(constraint_counts& sum, held_grammar& of) {
   const std::lock_guard lock(of.mutex);
   if (!of.masks) return;
   sum.grammars += 1;
-  sum.masks += of.masks->counts().masks;
-  sum.walks += of.masks->counts().walks;
+  sum.masks += of.before.masks + of.masks->counts().masks;
+  sum.walks += of.before.walks + of.masks->counts().walks;
   sum.replays += of.replays;
 }
 
-std::shared_ptr<held_grammar> constraints::parts::find(const std::string& schema) {
-  std::vector<std::shared_ptr<held_grammar>> dropped;
-  std::shared_ptr<held_grammar> out;
-  {
-    const std::lock_guard lock(mutex);
-    auto& entry = grammars[schema];
-    const bool added = !entry;
-    if (added) entry = std::make_shared<held_grammar>();
-    entry->used = ++clock;
-    out = entry;
-    std::size_t bytes = 0;
-    for (const auto& [text, held] : grammars) bytes += held->bytes.load(std::memory_order_relaxed) + text.size();
-    while (grammars.size() > 1 && (bytes > limits.bytes_max || grammars.size() > limits.grammars_max)) {
-      const auto oldest = std::ranges::min_element(grammars, {}, [](const auto& one) { return one.second->used; });
-      if (oldest->second == out) break;
-      bytes -= std::min(bytes, oldest->second->bytes.load(std::memory_order_relaxed) + oldest->first.size());
-      dropped.push_back(std::move(oldest->second));
-      grammars.erase(oldest);
-    }
+void constraints::parts::begin_call(std::uint64_t request) {
+  ++clock;
+  if (of_step.size() < requests_of_step_max && of_step.insert(request).second) return;
+  of_step = {request};
+  std::shift_right(steps_began.begin(), steps_began.end(), 1);
+  steps_began.front() = clock;
+}
+
+void constraints::parts::drop_unused(std::vector<std::shared_ptr<held_grammar>>& dropped) {
+  const auto size_of = [](const auto& one) {
+    return one.second->bytes.load(std::memory_order_relaxed) + one.first.size();
+  };
+  std::size_t bytes = 0;
+  for (const auto& one : grammars) bytes += size_of(one);
+  while (bytes > limits.bytes_max || grammars.size() > limits.grammars_max) {
+    const auto oldest = std::ranges::min_element(grammars, {}, [](const auto& one) { return one.second->used; });
+    if (oldest == grammars.end() || in_use(*oldest->second)) return;
+    bytes -= std::min(bytes, size_of(*oldest));
+    dropped.push_back(std::move(oldest->second));
+    grammars.erase(oldest);
   }
+}
+
+void constraints::parts::count_as_gone(const std::vector<std::shared_ptr<held_grammar>>& dropped) {
   for (const auto& one : dropped) {
     constraint_counts sum;
     add(sum, *one);
@@ -143,24 +181,89 @@ std::shared_ptr<held_grammar> constraints::parts::find(const std::string& schema
     gone.walks += sum.walks;
     gone.replays += sum.replays;
   }
+}
+
+std::shared_ptr<held_grammar> constraints::parts::find(const std::string& schema, std::uint64_t request) {
+  std::vector<std::shared_ptr<held_grammar>> dropped;
+  std::shared_ptr<held_grammar> out, largest;
+  {
+    const std::lock_guard lock(mutex);
+    begin_call(request);
+    auto& entry = grammars[schema];
+    // There may be room by now.
+    if (!entry || (entry->refused != 0 && entry->refused < steps_began.back()))
+      entry = std::make_shared<held_grammar>();
+    entry->used = clock;
+    out = entry;
+    drop_unused(dropped);
+    // All that is left is in use: then what grew most for its answers is made again from what was compiled.
+    std::size_t bytes = 0, most = 0;
+    for (const auto& [text, held] : grammars) {
+      const auto its = held->bytes.load(std::memory_order_relaxed);
+      bytes += its + text.size();
+      if (held == out || its <= held->bytes_least + most) continue;
+      most = its - held->bytes_least;
+      largest = held;
+    }
+    if (bytes <= limits.bytes_max) largest.reset();
+  }
+  if (largest) {
+    const std::unique_lock lock(largest->mutex, std::try_to_lock);
+    if (lock.owns_lock() && largest->masks) start_anew(*largest);
+  }
+  count_as_gone(dropped);
   return out;
 }
 
-void constraints::parts::compile(held_grammar& into, const std::string& schema) const {
-  auto made = grammar::compile_schema(schema);
-  if (made)
-    into.masks.emplace(std::move(*made), trie, ends, vocabulary, limits);
+void constraints::parts::start_anew(held_grammar& one) const {
+  one.before.masks += one.masks->counts().masks;
+  one.before.walks += one.masks->counts().walks;
+  one.masks.emplace(*one.compiled, trie, ends, vocabulary, limits);
+  one.forget_answers();
+  one.count_bytes();
+}
+
+bool constraints::parts::admit(held_grammar& one, std::size_t bytes) {
+  // The rest is for what is kept for answers.
+  const auto compiled_max = limits.bytes_max / 4 * 3;
+  const std::lock_guard lock(mutex);
+  std::size_t others = 0;
+  for (const auto& [text, held] : grammars)
+    if (in_use(*held) && held.get() != &one) others += held->bytes_least + text.size();
+  const bool fits = others + bytes <= compiled_max;
+  if (fits)
+    one.bytes_least = bytes;
   else
+    one.refused = clock;
+  return fits;
+}
+
+void constraints::parts::compile(held_grammar& into, const std::string& schema) {
+  auto made = grammar::compile_schema(schema);
+  if (!made) {
     into.error = "the schema cannot be followed: " + (made.error().path.empty() ? "" : made.error().path + ": ") +
                  made.error().message;
+    return;
+  }
+  into.compiled.emplace(std::move(*made));
+  into.masks.emplace(*into.compiled, trie, ends, vocabulary, limits);
+  if (const auto bytes = into.masks->memory_bytes(); !admit(into, bytes)) {
+    into.error = "there is no room for the schema now: compiled it takes " + std::to_string(bytes >> 10U) +
+                 " KiB, and those of the other requests have most of the " + std::to_string(limits.bytes_max >> 20U) +
+                 " MiB for all; give it fewer or shorter texts and patterns, or try again";
+    into.masks.reset();
+    into.compiled.reset();
+    return;
+  }
+  into.count_bytes();
 }
 
 void constraints::parts::give_up(held_grammar& on) {
   on.error = "the schema is too complex: finding the tokens that may follow takes too long; give it fewer or less "
              "ambiguous patterns and alternatives";
   on.masks.reset();
-  on.requests.clear();
-  on.tokens_held = 0;
+  on.compiled.reset();
+  on.forget_answers();
   on.bytes.store(0, std::memory_order_relaxed);
   throw std::runtime_error(*on.error);
 }
@@ -170,10 +273,7 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
     in.tokens_held -= one->second.tokens.size();
     in.requests.erase(one);
   };
-  if (in.masks->renew()) {
-    in.requests.clear();
-    in.tokens_held = 0;
-  }
+  if (in.masks->renew()) in.forget_answers();
   const auto key = slice.request.value();
   auto found = in.requests.find(key);
   if (found == in.requests.end()) {
@@ -224,7 +324,7 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
 std::shared_ptr<const token_mask> constraints::allowed(const protocols::step_slice& slice) {
   if (slice.generated.size() != slice.sample_index)
     throw std::runtime_error("a step lacks the answer so far, which a constrained answer needs");
-  const auto held = parts_->find(slice.sampling.json_schema);
+  const auto held = parts_->find(slice.sampling.json_schema, slice.request.value());
   const std::lock_guard lock(held->mutex);
   if (!held->masks && !held->error) parts_->compile(*held, slice.sampling.json_schema);
   if (held->error) throw std::runtime_error(*held->error);
@@ -239,9 +339,7 @@ std::shared_ptr<const token_mask> constraints::allowed(const protocols::step_sli
   auto mask = held->masks->at(answer.at);
   if (held->masks->too_much()) parts_->give_up(*held);
   answer.anew = false;
-  held->bytes.store(held->masks->memory_bytes() + held->requests.size() * sizeof(progress) +
-                        held->tokens_held * sizeof(token_id),
-                    std::memory_order_relaxed);
+  held->count_bytes();
   if (held->masks->exhausted()) throw std::runtime_error("the schema is too complex to be followed further");
   return mask;
 }

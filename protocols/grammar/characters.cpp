@@ -66,8 +66,24 @@ term_id hex(term_table& terms, std::uint8_t low, std::uint8_t high) {
 
 } // namespace
 
+character_set::character_set(std::vector<range> all) : ranges_(std::move(all)) {
+  if (ranges_.empty()) return;
+  std::ranges::sort(ranges_, {}, &range::first);
+  auto end = ranges_.begin();
+  for (auto next = end + 1; next != ranges_.end(); ++next)
+    if (next->first <= end->last + 1)
+      end->last = std::max(end->last, next->last);
+    else
+      *++end = *next;
+  ranges_.erase(end + 1, ranges_.end());
+}
+
 void character_set::add(char32_t first, char32_t last) {
   if (first > last) return;
+  if (ranges_.empty() || ranges_.back().last + 1 < first) {
+    ranges_.push_back({first, last});
+    return;
+  }
   std::vector<range> out;
   bool placed = false;
   for (const auto& r : ranges_) {
@@ -87,7 +103,9 @@ void character_set::add(char32_t first, char32_t last) {
 }
 
 void character_set::add(const character_set& other) {
-  for (const auto& r : other.ranges_) add(r.first, r.last);
+  auto all = std::move(ranges_);
+  all.insert(all.end(), other.ranges_.begin(), other.ranges_.end());
+  *this = character_set(std::move(all));
 }
 
 character_set character_set::complement() const {
@@ -108,7 +126,8 @@ character_set character_set::without(const character_set& other) const {
 }
 
 bool character_set::contains(char32_t c) const noexcept {
-  return std::ranges::any_of(ranges_, [c](const range& r) { return r.first <= c && c <= r.last; });
+  const auto at = std::ranges::lower_bound(ranges_, c, {}, &range::last);
+  return at != ranges_.end() && at->first <= c;
 }
 
 namespace {
@@ -125,6 +144,7 @@ std::u32string key_of(char32_t kind, const character_set& set) {
 } // namespace
 
 term_id utf8_of(term_table& terms, const character_set& set) {
+  terms.spend(1 + set.ranges().size());
   const auto key = key_of(U'u', set);
   if (const auto known = terms.made(key); known != term_table::nothing) return known;
   std::vector<term_id> parts;
@@ -133,6 +153,7 @@ term_id utf8_of(term_table& terms, const character_set& set) {
 }
 
 term_id in_json_string(term_table& terms, const character_set& set) {
+  terms.spend(1 + set.ranges().size());
   const auto key = key_of(U'j', set);
   if (const auto known = terms.made(key); known != term_table::nothing) return known;
   character_set escaped(0, 0x1F);

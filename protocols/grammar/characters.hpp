@@ -18,6 +18,8 @@ public:
   };
   character_set() = default;
   character_set(char32_t first, char32_t last) { add(first, last); }
+  /// Of ranges in any order, none of them backwards.
+  explicit character_set(std::vector<range> all);
   void add(char32_t first, char32_t last);
   void add(const character_set& other);
   [[nodiscard]] character_set complement() const;

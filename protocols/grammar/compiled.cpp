@@ -1,6 +1,5 @@
 #include "grammar/compiled.hpp"
 
-#include <map>
 #include <utility>
 
 namespace godwit::protocols::grammar {
@@ -11,12 +10,13 @@ void classify_bytes(compiled& grammar) {
   std::array<std::uint16_t, 256> of{};
   std::uint16_t count = 1;
   for (const auto& set : grammar.terms.sets()) {
-    std::map<std::pair<std::uint16_t, bool>, std::uint16_t> parts;
+    std::array<std::uint16_t, 512> parts{}; // by class, and inside or outside of the set; 0: none yet
+    count = 0;
     for (unsigned b = 0; b < 256; ++b) {
-      const auto key = std::pair(of[b], holds(set, static_cast<std::uint8_t>(b)));
-      of[b] = parts.emplace(key, static_cast<std::uint16_t>(parts.size())).first->second;
+      auto& part = parts[2U * of[b] + (holds(set, static_cast<std::uint8_t>(b)) ? 1U : 0U)];
+      if (part == 0) part = ++count;
+      of[b] = static_cast<std::uint16_t>(part - 1U);
     }
-    count = static_cast<std::uint16_t>(parts.size());
   }
   grammar.representatives.assign(count, 0);
   for (unsigned b = 256; b-- > 0;) {

@@ -27,6 +27,10 @@ bool format_implies(std::string_view format, std::string_view pattern) noexcept 
                              [&](const implication& one) { return one.format == format && one.pattern == pattern; });
 }
 
+std::string_view without_look_around(std::string_view pattern) noexcept {
+  return pattern == R"(^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$)" ? R"(^[+-]?(\d+\.?\d*|\.\d+)$)" : pattern;
+}
+
 std::optional<std::string> pattern_of_format(std::string_view format) {
   // Years from 0001 on; every month has the days it has.
   const std::string year = "(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})";

@@ -14,5 +14,7 @@ namespace godwit::protocols::grammar {
 /// True for the patterns with look-around that zod writes beside a format: whatever has the format, as it is written
 /// here, matches them.
 [[nodiscard]] bool format_implies(std::string_view format, std::string_view pattern) noexcept;
+/// The same texts by a pattern without look-around, for Pydantic's decimals; every other pattern as it is.
+[[nodiscard]] std::string_view without_look_around(std::string_view pattern) noexcept;
 
 } // namespace godwit::protocols::grammar

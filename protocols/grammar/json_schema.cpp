@@ -10,6 +10,7 @@
 #include <boost/json/parse.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace godwit::protocols::grammar {
@@ -48,6 +49,7 @@ expected<text_grammar, schema_error> compile_schema(std::string_view text, const
   if (text.size() > limits.bytes_max)
     return unexpected(schema_error{"", "a schema may have " + std::to_string(limits.bytes_max) +
                                            " bytes, this one has " + std::to_string(text.size())});
+  std::shared_ptr<compiled> out;
   try {
     json::parse_options options;
     options.max_depth = 2 * limits.depth_max + 8;
@@ -55,7 +57,8 @@ expected<text_grammar, schema_error> compile_schema(std::string_view text, const
     const auto document = json::parse({text.data(), text.size()}, why, {}, options);
     if (why) return unexpected(schema_error{"", "it is not JSON: " + why.message()});
 
-    auto out = std::make_shared<compiled>(term_table(limits.terms_max));
+    out = std::make_shared<compiled>(term_table(limits.terms_max));
+    out->terms.limit_work(limits.grammar_work_max);
     if (document.is_array())
       out->start = one_of(out->terms, document.get_array(), limits);
     else if (document.is_string())
@@ -67,12 +70,17 @@ expected<text_grammar, schema_error> compile_schema(std::string_view text, const
       return unexpected(schema_error{"", "a $ref leads back to itself without anything in between"});
     classify_bytes(*out);
     out->terms.forget_made();
+    out->terms.limit_work(std::numeric_limits<std::uint64_t>::max()); // automata have bounds of their own
     return text_grammar(std::move(out));
   } catch (const schema_fault& fault) {
     return unexpected(fault.error);
   } catch (const too_complex&) {
-    return unexpected(schema_error{"", "it is too complex: its grammar would have more than " +
-                                           std::to_string(limits.terms_max) + " parts"});
+    const bool work = out->terms.work() > limits.grammar_work_max;
+    return unexpected(schema_error{"", work ? "it is too complex: putting its grammar together takes more than " +
+                                                  std::to_string(limits.grammar_work_max) +
+                                                  " steps; its texts and patterns are too many or too long"
+                                            : "it is too complex: its grammar would have more than " +
+                                                  std::to_string(limits.terms_max) + " parts"});
   }
 }
 

@@ -11,6 +11,7 @@ namespace json = boost::json;
 
 namespace {
 
+constexpr std::size_t double_digits = 15;                     ///< that a double holds, whatever they are
 constexpr std::uint64_t whole_max = 999'999'999'999'999'999U; // integer_digits_max nines
 
 term_id digit(term_table& terms, int first, int last) {
@@ -57,14 +58,15 @@ struct fraction_maker {
   term_table& terms;
   const number_bound* low;
   const number_bound* high;
+  std::size_t digits_max = fraction_digits_max;
 
   [[nodiscard]] bool may_end(std::size_t at, bool above, bool below) const {
     return (!above || (at >= low->fraction.size() && !low->exclusive)) &&
            (!below || at < high->fraction.size() || !high->exclusive);
   }
   [[nodiscard]] term_id more(std::size_t at, bool above, bool below) const {
-    if (at >= fraction_digits_max) return term_table::nothing;
-    const auto left = static_cast<std::uint32_t>(fraction_digits_max - at);
+    if (at >= digits_max) return term_table::nothing;
+    const auto left = static_cast<std::uint32_t>(digits_max - at);
     if (above && at >= low->fraction.size() && !low->exclusive) above = false;
     if (!above && !below) return terms.repeat(digit(terms, 0, 9), 1, left);
     const int l = above ? (at < low->fraction.size() ? low->fraction[at] - '0' : 0) : -1;
@@ -91,18 +93,32 @@ struct fraction_maker {
   }
 };
 
-/// Decimals without sign.
-term_id magnitudes(term_table& terms, const number_bound& low, const std::optional<number_bound>& high) {
+std::size_t digits_of(std::uint64_t whole) { return whole == 0 ? 0 : std::to_string(whole).size(); }
+
+/// Decimals without sign. `exact`: only those of so few digits that no two of them are one double.
+term_id magnitudes(term_table& terms, const number_bound& low, const std::optional<number_bound>& high, bool exact) {
   if (high && high->whole < low.whole) return term_table::nothing;
+  const auto behind = [&](std::uint64_t whole) -> std::size_t {
+    return exact ? double_digits - std::min(double_digits, digits_of(whole)) : fraction_digits_max;
+  };
   const auto number = [&](std::uint64_t whole, const number_bound* above, const number_bound* below) {
-    return terms.sequence(whole_between(terms, whole, whole), fraction_maker{terms, above, below}.whole());
+    if (exact && digits_of(whole) > double_digits) return term_table::nothing;
+    return terms.sequence(whole_between(terms, whole, whole),
+                          fraction_maker{terms, above, below, behind(whole)}.whole());
   };
   if (high && high->whole == low.whole) return number(low.whole, &low, &*high);
   const auto last = high ? high->whole : whole_max + 1;
   std::vector<term_id> parts{number(low.whole, &low, nullptr)};
-  if (last > low.whole + 1)
+  if (last > low.whole + 1 && !exact)
     parts.push_back(
         terms.sequence(whole_between(terms, low.whole + 1, last - 1), fraction_maker{terms, nullptr, nullptr}.whole()));
+  std::uint64_t end = 1; // one above the wholes of so many digits
+  for (std::size_t digits = 0; exact && digits <= double_digits; ++digits, end *= 10) {
+    const auto first = std::max(low.whole + 1, end / 10), most = std::min(last - 1, end - 1);
+    if (first <= most)
+      parts.push_back(terms.sequence(whole_between(terms, first, most),
+                                     fraction_maker{terms, nullptr, nullptr, double_digits - digits}.whole()));
+  }
   if (high) parts.push_back(number(high->whole, nullptr, &*high));
   return terms.choice(parts);
 }
@@ -179,13 +195,15 @@ term_id integers_between(term_table& terms, const std::optional<number_bound>& l
   return terms.choice(parts);
 }
 
+namespace {
+
 term_id numbers_between(term_table& terms, const std::optional<number_bound>& low,
-                        const std::optional<number_bound>& high) {
+                        const std::optional<number_bound>& high, bool exact) {
   const number_bound zero;
   std::vector<term_id> parts;
   if (!high || !high->negative) {
     const bool from_zero = !low || low->negative;
-    parts.push_back(magnitudes(terms, from_zero ? zero : *low, high));
+    parts.push_back(magnitudes(terms, from_zero ? zero : *low, high, exact));
   }
   if (!low || low->negative) {
     std::optional<number_bound> largest;
@@ -193,9 +211,19 @@ term_id numbers_between(term_table& terms, const std::optional<number_bound>& lo
     auto smallest = high && high->negative ? mirrored(*high) : zero;
     if (!high || !high->negative) smallest.exclusive = true; // no -0
     if (high && is_zero(*high)) smallest.exclusive = true;
-    parts.push_back(terms.sequence(terms.byte('-'), magnitudes(terms, smallest, largest)));
+    parts.push_back(terms.sequence(terms.byte('-'), magnitudes(terms, smallest, largest, exact)));
   }
   return terms.choice(parts);
+}
+
+} // namespace
+
+term_id numbers_between(term_table& terms, const std::optional<number_bound>& low,
+                        const std::optional<number_bound>& high) {
+  // A reader takes a decimal for the nearest double, which may be an exclusive bound itself.
+  if ((low && low->exclusive) || (high && high->exclusive))
+    if (const auto all = numbers_between(terms, low, high, true); all != term_table::nothing) return all;
+  return numbers_between(terms, low, high, false);
 }
 
 } // namespace godwit::protocols::grammar

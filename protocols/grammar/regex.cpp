@@ -256,7 +256,10 @@ private:
   character_set bracket() {
     ++at_;
     const bool negated = take('^');
-    character_set set;
+    std::vector<character_set::range> all;
+    const auto add = [&all](const character_set& more) {
+      all.insert(all.end(), more.ranges().begin(), more.ranges().end());
+    };
     while (!take(']')) {
       if (end()) fail("an unfinished '['");
       const auto first = member();
@@ -264,17 +267,18 @@ private:
         ++at_;
         const auto last = member();
         if (!single(first) || !single(last)) { // beside a class the '-' is itself, as everybody reads it
-          set.add(first);
-          set.add('-', '-');
-          set.add(last);
+          add(first);
+          all.push_back({'-', '-'});
+          add(last);
           continue;
         }
         if (first.ranges()[0].first > last.ranges()[0].first) fail("a range that is none");
-        set.add(first.ranges()[0].first, last.ranges()[0].first);
+        all.push_back({first.ranges()[0].first, last.ranges()[0].first});
       } else {
-        set.add(first);
+        add(first);
       }
     }
+    const character_set set(std::move(all));
     return negated ? set.complement() : set;
   }
   static bool single(const character_set& set) {
@@ -327,6 +331,7 @@ expected<term_id, std::string> compile_pattern(term_table& terms, std::string_vi
   if (pattern.size() > pattern_bytes_max)
     return unexpected(std::string("a pattern may have " + std::to_string(pattern_bytes_max) + " bytes, this one has " +
                                   std::to_string(pattern.size())));
+  terms.spend(pattern.size());
   try {
     return pattern_parser(terms, characters_of(pattern), context).parse();
   } catch (const refused& fault) {
@@ -345,6 +350,7 @@ std::optional<term_id> matches_of_length(term_table& terms, term_id matches, std
   context.around = counted.repeat(one, 0, unlimited);
   const auto all = compile_pattern(counted, pattern, context);
   if (!all) return std::nullopt;
+  terms.spend(counted.work() + *all);
   const auto lengths = lengths_of(counted, *all);
   if (lengths.least >= least && lengths.most <= most) return matches;
   const auto of = terms.at(matches), count = counted.at(*all);

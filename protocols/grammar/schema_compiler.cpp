@@ -1,12 +1,15 @@
 #include "grammar/schema_compiler.hpp"
 
 #include "grammar/characters.hpp"
+#include "grammar/compiled.hpp"
 #include "grammar/formats.hpp"
 #include "grammar/regex.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <utility>
 
 namespace godwit::protocols::grammar {
@@ -49,6 +52,10 @@ constexpr std::array<keyword, 23> known{{{"type", ""},
                                          {"exclusiveMinimum", "number"},
                                          {"exclusiveMaximum", "number"}}};
 
+constexpr std::size_t names_per_node = 32; ///< that are compared in the time that work on a node takes
+/// Of looking for a pattern in all values of an enum, in terms looked up.
+constexpr std::size_t search_work = 1U << 18U;
+constexpr std::string_view search_too_complex = "it is too complex to be looked for in the values of enum or const";
 constexpr double counted_max = 1e9; ///< characters, items
 /// Terms looked up for names that take as long as one value copied; measured, rounded.
 constexpr std::size_t terms_per_value = 3;
@@ -98,6 +105,23 @@ bool holds_for_names(const json::value& schema) {
   });
 }
 
+bool asks_for_nothing(const json::value& schema) {
+  if (!schema.is_object()) return schema == true;
+  return std::ranges::all_of(schema.get_object(),
+                             [&](const auto& field) { return says_nothing(field, schema.get_object()); });
+}
+
+/// Of numbers: below 0, 0 or above it, as `a` is less, equal or greater.
+int compare(const json::value& a, const json::value& b) {
+  const auto number = [](const json::value& of) -> long double { // holds every int64, uint64 and double
+    return of.is_int64()    ? static_cast<long double>(of.get_int64())
+           : of.is_uint64() ? static_cast<long double>(of.get_uint64())
+                            : static_cast<long double>(of.get_double());
+  };
+  const auto one = number(a), other = number(b);
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
 bool only_integers(const json::object& schema) {
   const auto* type = schema.if_contains("type");
   if (type == nullptr) return false;
@@ -109,6 +133,27 @@ bool only_integers(const json::object& schema) {
 bool is_by_format(const json::value& format, const json::value* pattern) {
   return pattern != nullptr && pattern->is_string() && format.is_string() &&
          format_implies(text_of(format.get_string()), text_of(pattern->get_string()));
+}
+
+/// Finds a pattern in texts, with bounded work for all of them together.
+expected<std::shared_ptr<automaton>, std::string> search_for(std::string_view pattern) {
+  try {
+    auto made = std::make_shared<compiled>(term_table(search_work));
+    auto& terms = made->terms;
+    terms.limit_work(search_work);
+    pattern_context context;
+    context.character = [&terms](const character_set& set) { return utf8_of(terms, set); };
+    context.around = terms.repeat(utf8_of(terms, {0, highest_character}), 0, unlimited);
+    auto start = compile_pattern(terms, pattern, context);
+    if (!start) return unexpected(start.error());
+    made->start = *start;
+    classify_bytes(*made);
+    auto out = std::make_shared<automaton>(text_grammar(std::move(made)));
+    out->limit_work(search_work);
+    return out;
+  } catch (const too_complex&) {
+    return unexpected(std::string(search_too_complex));
+  }
 }
 
 } // namespace
@@ -126,6 +171,10 @@ bool says_nothing(const json::key_value_pair& field, const json::object& among) 
   if (name == "minProperties") return said.is_number() && said.to_number<double>() == 0;
   if (name == "multipleOf") return said.is_number() && said.to_number<double>() == 1 && only_integers(among);
   return name == "propertyNames" && holds_for_names(said);
+}
+
+bool means_something(const json::key_value_pair& field, const json::object& among) {
+  return !says_nothing(field, among) || (field.key() == "discriminator" && among.contains("oneOf"));
 }
 
 bool is_nullable(const json::object& schema) {
@@ -150,7 +199,7 @@ void schema_compiler::count_schema(const std::string& path) {
 void schema_compiler::count_work(std::size_t nodes, const std::string& path) {
   work_ += nodes;
   if (work_ > limits_.work_max)
-    fail(path, "too much to put together for allOf, oneOf, a $ref with other keywords or additionalProperties");
+    fail(path, "too much to put together for allOf, anyOf, oneOf, a $ref with other keywords or additionalProperties");
 }
 
 term_id schema_compiler::compile(std::vector<term_id>& rules) {
@@ -267,27 +316,44 @@ term_id schema_compiler::alternatives(const object& from, std::string_view name,
   const auto& all = list.get_array();
   if (all.size() > limits_.alternatives_max)
     fail(place, "more than " + std::to_string(limits_.alternatives_max) + " alternatives");
-  if (name == "oneOf")
-    for (std::size_t i = 0; i < all.size(); ++i)
-      for (std::size_t k = 0; k < i; ++k)
-        if (!exclusive(all[k], all[i], place, 0))
+  object rest;
+  bool tagged = false;
+  for (std::size_t i = 0; name == "oneOf" && i < all.size(); ++i)
+    for (std::size_t k = 0; k < i && !tagged; ++k)
+      if (!exclusive(all[k], all[i], place, 0)) {
+        // A tag that has a default is not required (Pydantic); it tells the alternatives apart where it stands.
+        tagged = told_apart(from, all, place);
+        if (!tagged)
           fail(place, "alternatives " + std::to_string(k) + " and " + std::to_string(i) +
                           " may both hold for one value, as far as can be seen; tell them apart by their type or by a "
                           "required property with different constants, or use anyOf");
-  object rest;
+      }
   for (const auto& field : from)
-    if (const std::string_view key(field.key().data(), field.key().size()); key != name && !says_nothing(field, from))
+    if (const std::string_view key(field.key().data(), field.key().size()); key != name && means_something(field, from))
       rest.insert(field);
+  if (name == "oneOf") {
+    rest.erase("discriminator");
+    if (tagged) {
+      object tag;
+      tag["required"] = json::array{from.at("discriminator").at("propertyName")};
+      rest = merged(rest, tag, path, depth + 1);
+    }
+  }
   std::vector<term_id> parts;
+  std::optional<term_id> alone; // of `rest`, for all alternatives that ask for nothing more
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto here = below(place, i);
-    if (rest.empty() || all[i].is_bool()) {
-      parts.push_back(rest.empty() || !all[i].get_bool() ? schema(all[i], here, depth + 1)
-                                                         : keywords(rest, path, depth + 1));
+    if (rest.empty() || all[i] == false) {
+      parts.push_back(schema(all[i], here, depth + 1));
       continue;
     }
-    if (!all[i].is_object()) fail(here, "a schema must be an object or a boolean");
+    if (!all[i].is_object() && !all[i].is_bool()) fail(here, "a schema must be an object or a boolean");
     count_schema(path);
+    if (asks_for_nothing(all[i])) {
+      if (all[i].is_object()) check_keywords(all[i].get_object(), here);
+      if (!alone) parts.push_back(alone.emplace(keywords(rest, path, depth + 1)));
+      continue;
+    }
     parts.push_back(
         keywords(merged(rest, without_references(all[i], here, depth + 1), here, depth + 1), here, depth + 1));
   }
@@ -312,22 +378,70 @@ term_id schema_compiler::listed(const object& from, const std::string& path) {
     const auto type = type_name(*one);
     return !types.empty() && !types.contains(type) && !(type == "integer" && types.contains("number"));
   });
+  keep_valid(allowed, from, path);
   for (const auto& field : from) {
     const std::string_view name(field.key().data(), field.key().size());
     if (name == "enum" || name == "const" || name == "type" || says_nothing(field, from)) continue;
+    const auto* word = find_keyword(name);
+    if (word->type == "string" || word->type == "number") continue; // only what keeps it is left
     // A keyword about another type says nothing about these values.
-    const auto about = find_keyword(name)->type;
-    if (std::ranges::none_of(allowed, [&](const value* one) {
-          const auto type = type_name(*one);
-          return type == about || (type == "integer" && about == "number");
-        }))
-      continue;
+    const auto about = word->type;
+    if (std::ranges::none_of(allowed, [&](const value* one) { return type_name(*one) == about; })) continue;
     fail(below(path, name), "'" + std::string(name) + "' beside enum or const is not supported");
   }
   std::vector<term_id> parts;
   for (const auto* one : allowed) parts.push_back(value_text(terms_, *one));
   const auto all = terms_.choice(parts);
-  return parts.size() > 1 ? new_rule(all) : all;
+  // What follows a long text is joined to each of its characters.
+  constexpr std::size_t text_max = 64;
+  const bool is_long = std::ranges::any_of(allowed, [](const value* one) {
+    return one->is_structured() || (one->is_string() && one->get_string().size() > text_max);
+  });
+  return parts.size() > 1 || (parts.size() == 1 && is_long) ? new_rule(all) : all;
+}
+
+void schema_compiler::keep_valid(std::vector<const value*>& listed, const object& from, const std::string& path) {
+  const auto said = [&](std::string_view name) {
+    const auto* bound = from.if_contains(name);
+    if (bound != nullptr && !bound->is_number()) fail(below(path, name), "it must be a number");
+    return bound;
+  };
+  if (std::ranges::any_of(listed, [](const value* one) { return one->is_number(); })) {
+    const auto *least = said("minimum"), *above = said("exclusiveMinimum"), *most = said("maximum"),
+               *under = said("exclusiveMaximum");
+    std::erase_if(listed, [&](const value* one) {
+      return one->is_number() &&
+             ((least != nullptr && compare(*one, *least) < 0) || (above != nullptr && compare(*one, *above) <= 0) ||
+              (most != nullptr && compare(*one, *most) > 0) || (under != nullptr && compare(*one, *under) >= 0));
+    });
+  }
+  if (std::ranges::none_of(listed, [](const value* one) { return one->is_string(); })) return;
+  const auto least = count_of(from, "minLength", 0, path), most = count_of(from, "maxLength", unlimited, path);
+  std::erase_if(listed, [&](const value* one) {
+    const auto length = one->is_string() ? characters_of(text_of(one->get_string())).size() : 0;
+    return one->is_string() && (length < least || length > most);
+  });
+  const auto* pattern = from.if_contains("pattern");
+  if (pattern == nullptr) return;
+  const auto place = below(path, "pattern");
+  if (!pattern->is_string()) fail(place, "it must be a string");
+  const auto text = without_look_around(text_of(pattern->get_string()));
+  auto known = searches_.find(text);
+  if (known == searches_.end()) {
+    auto made = search_for(text);
+    if (!made) fail(place, made.error());
+    terms_.spend(2 * (*made)->work()); // it was copied, too
+    known = searches_.emplace(text, std::move(*made)).first;
+  }
+  auto& search = *known->second;
+  const auto before = search.work();
+  std::erase_if(listed, [&](const value* one) {
+    if (!one->is_string()) return false;
+    terms_.spend(one->get_string().size());
+    return !search.may_end(search.advance(search.start(), text_of(one->get_string())));
+  });
+  terms_.spend(search.work() - before);
+  if (search.exhausted()) fail(place, std::string(search_too_complex));
 }
 
 term_id schema_compiler::typed(std::string_view type, const object& from, const std::string& path, std::size_t depth) {
@@ -349,18 +463,22 @@ term_id schema_compiler::string_of(const object& from, const std::string& path) 
   const std::string name = by_format ? "format" : "pattern";
   const auto& said = by_format ? *format : *pattern;
   if (!said.is_string()) fail(below(path, name), "it must be a string");
-  std::string text(text_of(said.get_string()));
+  std::string text(without_look_around(text_of(said.get_string())));
   if (by_format) {
     const auto of = pattern_of_format(text);
     if (!of) return any_string(terms_, least, most);
     text = *of;
   }
-  pattern_context context;
-  context.character = [this](const character_set& set) { return in_json_string(terms_, set); };
-  context.around = terms_.repeat(any_json_character(terms_), 0, unlimited);
-  auto compiled = compile_pattern(terms_, text, context);
-  if (!compiled) fail(below(path, name), compiled.error());
-  auto matches = *compiled;
+  auto known = patterns_.find(text);
+  if (known == patterns_.end()) {
+    pattern_context context;
+    context.character = [this](const character_set& set) { return in_json_string(terms_, set); };
+    context.around = terms_.repeat(any_json_character(terms_), 0, unlimited);
+    auto compiled = compile_pattern(terms_, text, context);
+    if (!compiled) fail(below(path, name), compiled.error());
+    known = patterns_.emplace(text, *compiled).first;
+  }
+  auto matches = known->second;
   if (lengths) {
     const auto within = matches_of_length(terms_, matches, text, least, most);
     if (!within && pattern == nullptr) return any_string(terms_, least, most);
@@ -452,11 +570,21 @@ term_id schema_compiler::object_of(const object& from, const std::string& path, 
     bool required;
   };
   std::vector<property> all;
+  std::size_t letters = 0;
+  const auto check_name = [&](std::string_view name) {
+    letters += name.size();
+    if (letters > limits_.name_bytes_max || name.size() > 256)
+      fail(below(path, "properties"),
+           "names of more than 256 bytes, or of more than " + std::to_string(limits_.name_bytes_max) + " together");
+    if (all.size() >= limits_.properties_max)
+      fail(below(path, "properties"), "more than " + std::to_string(limits_.properties_max) + " properties");
+  };
   if (const auto* properties = from.if_contains("properties")) {
     const auto place = below(path, "properties");
     if (!properties->is_object()) fail(place, "it must be an object");
     for (const auto& field : properties->get_object()) {
       std::string name(field.key().data(), field.key().size());
+      check_name(name);
       const auto of = schema(field.value(), below(place, name), depth + 1);
       all.push_back({std::move(name), of, false});
     }
@@ -476,30 +604,25 @@ term_id schema_compiler::object_of(const object& from, const std::string& path, 
     for (std::size_t i = 0; i < required->get_array().size(); ++i) {
       const auto& name = required->get_array()[i];
       if (!name.is_string()) fail(below(place, i), "it must be a string");
+      count_work(1 + all.size() / names_per_node, below(place, i));
       auto found = std::ranges::find(all, text_of(name.get_string()), &property::name);
       if (found == all.end()) {
         if (named && additional == term_table::nothing)
           fail(below(place, i), "'" + std::string(text_of(name.get_string()).substr(0, 64)) +
                                     "' is not among the properties, and additionalProperties forbids others");
+        check_name(text_of(name.get_string()));
         all.push_back({std::string(text_of(name.get_string())), named ? additional : any_value(), false});
         found = all.end() - 1;
       }
       found->required = true;
     }
   }
-  if (all.size() > limits_.properties_max)
-    fail(below(path, "properties"), "more than " + std::to_string(limits_.properties_max) + " properties");
 
   const auto space = white_space(terms_), close = terms_.byte('}');
   const auto comma = terms_.sequence(terms_.byte(','), space), end = terms_.sequence(space, close);
   std::vector<std::string> names;
   for (const auto& one : all) names.push_back(one.name);
   auto other = term_table::nothing;
-  std::size_t letters = 0;
-  for (const auto& name : names) letters += name.size();
-  if (letters > limits_.name_bytes_max || std::ranges::any_of(names, [](const auto& n) { return n.size() > 256; }))
-    fail(below(path, "properties"),
-         "names of more than 256 bytes, or of more than " + std::to_string(limits_.name_bytes_max) + " together");
   // Each character of a name parts all others from it.
   auto before = terms_.work();
   const auto spent = [&] {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -28,6 +29,8 @@ struct schema_fault {
 [[nodiscard]] std::string below(const std::string& path, std::size_t index);
 /// True for a keyword that, with this value and among the others of its schema, says nothing about what is valid.
 [[nodiscard]] bool says_nothing(const boost::json::key_value_pair& field, const boost::json::object& among);
+/// True for those that say something, and for what tells a oneOf's alternatives apart.
+[[nodiscard]] bool means_something(const boost::json::key_value_pair& field, const boost::json::object& among);
 /// OpenAPI 3.0's "or null".
 [[nodiscard]] bool is_nullable(const boost::json::object& schema);
 [[nodiscard]] inline std::string_view text_of(const boost::json::string& s) { return {s.data(), s.size()}; }
@@ -53,6 +56,8 @@ private:
   [[nodiscard]] term_id alternatives(const object& from, std::string_view name, const std::string& path,
                                      std::size_t depth);
   [[nodiscard]] term_id listed(const object& from, const std::string& path);
+  /// Of the listed values those that the keywords about strings and numbers allow.
+  void keep_valid(std::vector<const value*>& listed, const object& from, const std::string& path);
   [[nodiscard]] term_id typed(std::string_view type, const object& from, const std::string& path, std::size_t depth);
   [[nodiscard]] term_id string_of(const object& from, const std::string& path);
   [[nodiscard]] term_id number_of(const object& from, const std::string& path, bool integer);
@@ -74,6 +79,12 @@ private:
   /// True where no value can be valid by both.
   [[nodiscard]] bool exclusive(const value& a, const value& b, const std::string& path, std::size_t depth);
 
+  /// True where the discriminator's property is a different constant in each of the alternatives, all of them objects.
+  [[nodiscard]] bool told_apart(const object& from, const boost::json::array& all, const std::string& path);
+  /// What a property of an object may be; empty: not a list of constants, or it may be no object.
+  [[nodiscard]] std::vector<const value*> constants_of(const value& of, std::string_view property,
+                                                       const std::string& path);
+
   [[nodiscard]] term_id new_rule(term_id body);
   [[noreturn]] void fail(std::string path, std::string message) const;
   /// Counts a subschema, and work that references and allOf cause; a schema that means too much of it is refused.
@@ -86,6 +97,8 @@ private:
   std::vector<term_id> rules_;
   std::map<std::string, std::uint32_t, std::less<>> references_; ///< by pointer
   std::deque<std::pair<std::uint32_t, std::string>> open_;       ///< rules whose bodies are still to be compiled
+  std::map<std::string, term_id, std::less<>> patterns_;         ///< by their text: what matches within a JSON string
+  std::map<std::string, std::shared_ptr<automaton>, std::less<>> searches_; ///< by pattern: finds it in a plain text
   term_id any_ = term_table::nothing;
   std::size_t schemas_ = 0;
   std::size_t work_ = 0;

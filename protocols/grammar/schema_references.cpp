@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
 namespace godwit::protocols::grammar {
 
@@ -27,13 +28,16 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-/// Values within a value.
+constexpr std::size_t bytes_per_node = 64; ///< of text that is copied in the time that work on a node takes
+
+/// Values within a value, long texts as several.
 std::size_t size_of(const json::value& of) {
   std::size_t size = 1;
+  if (of.is_string()) size += of.get_string().size() / bytes_per_node;
   if (of.is_array())
     for (const auto& each : of.get_array()) size += size_of(each);
   if (of.is_object())
-    for (const auto& each : of.get_object()) size += size_of(each.value());
+    for (const auto& each : of.get_object()) size += size_of(each.value()) + each.key().size() / bytes_per_node;
   return size;
 }
 
@@ -142,8 +146,9 @@ json::object schema_compiler::without_references(const value& from, const std::s
     return or_null(std::move(other), types);
   }
   object out;
+  count_work(from.get_object().size(), path);
   for (const auto& field : from.get_object())
-    if (!says_nothing(field, from.get_object())) {
+    if (means_something(field, from.get_object())) {
       count_work(size_of(field.value()), path);
       out.insert(field);
     }
@@ -283,10 +288,9 @@ bool schema_compiler::exclusive(const value& a, const value& b, const std::strin
           return true;
   }
   const auto values = [](const object& of) {
-    json::array out;
-    if (const auto* constant = of.if_contains("const")) return json::array{*constant};
-    if (const auto* list = of.if_contains("enum"); list != nullptr && list->is_array()) out = list->get_array();
-    return out;
+    if (const auto* constant = of.if_contains("const")) return std::span(constant, 1);
+    const auto* list = of.if_contains("enum");
+    return list != nullptr && list->is_array() ? std::span(list->get_array()) : std::span<const value>();
   };
   const auto mine = values(one), theirs = values(other);
   count_work(mine.size() + theirs.size() + mine.size() * theirs.size() / compared_per_node, path);
@@ -294,7 +298,7 @@ bool schema_compiler::exclusive(const value& a, const value& b, const std::strin
     return std::ranges::none_of(mine, [&](const value& each) {
       return std::ranges::any_of(theirs, [&](const value& one_of) { return same_value(each, one_of); });
     });
-  const auto kinds = [&](const object& of, const json::array& listed) {
+  const auto kinds = [&](const object& of, std::span<const value> listed) {
     std::set<std::string, std::less<>> out;
     if (of.contains("type")) return types_of(of, path);
     for (const auto& each : listed)
@@ -337,6 +341,55 @@ bool schema_compiler::exclusive(const value& a, const value& b, const std::strin
     }
   }
   return false;
+}
+
+std::vector<const json::value*> schema_compiler::constants_of(const value& of, std::string_view property,
+                                                              const std::string& path) {
+  constexpr std::size_t looks_max = 16;
+  std::vector<const value*> out, open{&of};
+  bool is_object = false;
+  for (std::size_t looks = 0; !open.empty() && looks < looks_max; ++looks) {
+    const auto* at = open.back();
+    open.pop_back();
+    count_work(16, path);
+    if (!at->is_object()) continue;
+    const auto& schema = at->get_object();
+    if (is_nullable(schema)) return {};
+    if (const auto* to = schema.if_contains("$ref"); to != nullptr && to->is_string())
+      open.push_back(&target(text_of(to->get_string()), path));
+    if (const auto* list = schema.if_contains("allOf"); list != nullptr && list->is_array())
+      for (const auto& each : list->get_array()) {
+        if (open.size() >= looks_max) break;
+        open.push_back(&each);
+      }
+    if (const auto* type = schema.if_contains("type"); type != nullptr && *type == "object") is_object = true;
+    const auto* properties = schema.if_contains("properties");
+    const auto* tag =
+        properties != nullptr && properties->is_object() ? properties->get_object().if_contains(property) : nullptr;
+    if (tag == nullptr || !tag->is_object() || !out.empty() || is_nullable(tag->get_object())) continue;
+    if (const auto* constant = tag->get_object().if_contains("const"))
+      out.push_back(constant);
+    else if (const auto* list = tag->get_object().if_contains("enum"); list != nullptr && list->is_array())
+      for (const auto& each : list->get_array()) out.push_back(&each);
+  }
+  count_work(out.size(), path);
+  return is_object ? out : std::vector<const value*>{};
+}
+
+bool schema_compiler::told_apart(const object& from, const json::array& all, const std::string& path) {
+  const auto* by = from.if_contains("discriminator");
+  const auto* name = by != nullptr && by->is_object() ? by->get_object().if_contains("propertyName") : nullptr;
+  if (name == nullptr || !name->is_string()) return false;
+  std::vector<const value*> known;
+  for (const auto& each : all) {
+    const auto tags = constants_of(each, text_of(name->get_string()), path);
+    if (tags.empty()) return false;
+    count_work(tags.size() * (1 + known.size() / compared_per_node), path);
+    for (const auto* tag : tags)
+      if (std::ranges::any_of(known, [&](const value* other) { return same_value(*tag, *other); })) return false;
+    known.insert(known.end(), tags.begin(), tags.end());
+  }
+  return true;
 }
 
 } // namespace godwit::protocols::grammar

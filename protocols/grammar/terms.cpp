@@ -67,7 +67,7 @@ term_id term_table::intern(const term& t) {
 
 term_id term_table::bytes(const byte_set& set) {
   if (set == byte_set{}) return nothing;
-  const auto [place, added] = set_index_.emplace(set, static_cast<std::uint32_t>(sets_.size()));
+  const auto [place, added] = set_index_.try_emplace(set, static_cast<std::uint32_t>(sets_.size()));
   if (added) sets_.push_back(set);
   return intern({term::kind::bytes, false, place->second, 0, 0, 0});
 }
@@ -82,6 +82,10 @@ term_id term_table::sequence(term_id first, term_id second) {
   if (first == nothing || second == nothing) return nothing;
   if (first == empty) return second;
   if (second == empty) return first;
+  const auto joined = [this](term_id a, term_id b) {
+    return intern({term::kind::sequence, terms_[a].nullable && terms_[b].nullable, a, b, 0, 0});
+  };
+  if (terms_[first].what != term::kind::sequence) return joined(first, second);
   // A loop, since sequences are as long as texts.
   std::vector<term_id> front;
   while (terms_[first].what == term::kind::sequence) {
@@ -89,10 +93,7 @@ term_id term_table::sequence(term_id first, term_id second) {
     first = terms_[first].b;
   }
   front.push_back(first);
-  for (; !front.empty(); front.pop_back()) {
-    const bool nullable = terms_[front.back()].nullable && terms_[second].nullable;
-    second = intern({term::kind::sequence, nullable, front.back(), second, 0, 0});
-  }
+  for (; !front.empty(); front.pop_back()) second = joined(front.back(), second);
   return second;
 }
 

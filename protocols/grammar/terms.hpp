@@ -66,7 +66,11 @@ public:
   explicit term_table(std::size_t terms_max);
 
   [[nodiscard]] term_id bytes(const byte_set& set);
-  [[nodiscard]] term_id byte(std::uint8_t value) { return bytes(byte_range(value, value)); }
+  [[nodiscard]] term_id byte(std::uint8_t value) {
+    auto& known = single_[value];
+    if (known == nothing) known = bytes(byte_range(value, value));
+    return known;
+  }
   [[nodiscard]] term_id literal(std::string_view text);
   [[nodiscard]] term_id sequence(term_id first, term_id second);
   [[nodiscard]] term_id sequence(std::initializer_list<term_id> all);
@@ -95,6 +99,11 @@ public:
   /// too_complex.
   [[nodiscard]] std::uint64_t work() const noexcept { return work_; }
   void limit_work(std::uint64_t work_max) noexcept { work_max_ = work_max; }
+  /// Counts work that makes few terms, by those who do it (sets of characters put together, patterns read).
+  void spend(std::size_t work) {
+    work_ += work;
+    if (work_ > work_max_) throw too_complex{};
+  }
 
 private:
   [[nodiscard]] term_id intern(const term& t);
@@ -102,10 +111,6 @@ private:
   [[nodiscard]] std::size_t hash_of(const term& t) const noexcept;
   [[nodiscard]] bool same(const term& a, const term& b) const noexcept;
   void grow();
-  void spend(std::size_t work) {
-    work_ += work;
-    if (work_ > work_max_) throw too_complex{};
-  }
 
   std::size_t terms_max_;
   std::uint64_t work_ = 0;
@@ -115,7 +120,8 @@ private:
   std::vector<byte_set> sets_;
   std::map<byte_set, std::uint32_t> set_index_;
   std::map<std::u32string, term_id> made_;
-  std::vector<term_id> slots_; ///< open addressing; `nothing` marks a free one
+  std::array<term_id, 256> single_{}; ///< of each byte
+  std::vector<term_id> slots_;        ///< open addressing; `nothing` marks a free one
 };
 
 } // namespace godwit::protocols::grammar

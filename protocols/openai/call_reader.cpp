@@ -1,7 +1,6 @@
 #include "openai/call_reader.hpp"
 
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -59,6 +58,37 @@ struct cursor {
   }
 };
 
+/// An object's member as it is written, of the last one with this name; `text` is an object.
+std::string_view written(std::string_view text, std::string_view name) {
+  std::string_view out;
+  cursor in{text};
+  std::string key;
+  static_cast<void>(in.sign('{'));
+  while (in.string(key) && in.sign(':')) {
+    while (is_space(text[in.at])) ++in.at;
+    const auto from = in.at;
+    bool quoted = false;
+    for (std::size_t depth = 0; in.at < text.size(); ++in.at) {
+      const char c = text[in.at];
+      if (quoted) {
+        if (c == '\\') ++in.at;
+        quoted = c != '"';
+      } else if (c == '"') {
+        quoted = true;
+      } else if (c == '{' || c == '[') {
+        ++depth;
+      } else if (c == ',' || c == '}' || c == ']') {
+        if (depth == 0) break;
+        if (c != ',') --depth;
+      }
+    }
+    if (key == name) out = text.substr(from, in.at - from);
+    if (!in.sign(',')) break;
+  }
+  while (!out.empty() && is_space(out.back())) out.remove_suffix(1);
+  return out;
+}
+
 call_head whole_call(std::string_view text, bool required) {
   call_reader reader;
   call_head out;
@@ -82,7 +112,9 @@ call_head whole_call(std::string_view text, bool required) {
   if (arguments == nullptr || arguments->is_null()) {
     out.arguments = "{}";
   } else if (arguments->is_object()) {
-    out.arguments = json::serialize(*arguments);
+    // As the model wrote it, as everywhere: 1.0 is not 1E0.
+    const std::string_view key = value.get_object().contains("arguments") ? "arguments" : "parameters";
+    out.arguments = written(text.substr(0, out.bytes), key);
   } else if (arguments->is_string()) { // an object once more as text
     out.arguments.assign(arguments->get_string().data(), arguments->get_string().size());
     const auto inner = json::parse(out.arguments, problem, {}, options);

@@ -70,9 +70,29 @@ void append_chat_logprobs(std::string& out, const std::vector<token_choice>& tok
   out += R"(,"refusal":null})";
 }
 
+/// A token as a completion names it: its text, or `bytes:\xc3` where it is no whole UTF-8 (as OpenAI does), since all
+/// such tokens would have one name.
+std::string token_name(const token_text& token) {
+  constexpr std::string_view replacement = "\xEF\xBF\xBD", digits = "0123456789abcdef";
+  const auto replacements = [&](std::string_view text) {
+    std::size_t count = 0;
+    for (auto at = text.find(replacement); at != text.npos; at = text.find(replacement, at + 1)) ++count;
+    return count;
+  };
+  auto name = json_string(token.bytes);
+  if (replacements(name) == replacements(token.bytes)) return name;
+  std::string bytes = "bytes:";
+  for (const char byte : token.bytes) {
+    bytes += "\\x";
+    bytes += digits[static_cast<unsigned char>(byte) >> 4U];
+    bytes += digits[static_cast<unsigned char>(byte) & 15U];
+  }
+  return json_string(bytes);
+}
+
 void append_completion_logprobs(std::string& out, const std::vector<token_choice>& tokens) {
   out += R"({"tokens":)";
-  append_list(out, tokens, [&](const token_choice& token) { append_json_string(out, token.chosen.bytes); });
+  append_list(out, tokens, [&](const token_choice& token) { out += token_name(token.chosen); });
   out += R"(,"token_logprobs":)";
   append_list(out, tokens, [&](const token_choice& token) {
     if (token.first)
@@ -87,14 +107,16 @@ void append_completion_logprobs(std::string& out, const std::vector<token_choice
       return;
     }
     // The chosen token is among them, if need be in addition (OpenAI: "up to logprobs + 1 elements"). No key twice.
+    // Of several tokens with one text the chosen one counts, else the most probable.
     std::vector<std::string> keys;
+    const auto chosen = token_name(token.chosen);
     const auto add = [&](const token_text& entry) {
-      auto key = json_string(entry.bytes);
+      auto key = token_name(entry);
       for (const auto& known : keys)
         if (known == key) return;
       out += keys.empty() ? "" : ",";
       out += key + ':';
-      append_json_number(out, entry.logprob);
+      append_json_number(out, key == chosen ? token.chosen.logprob : entry.logprob);
       keys.push_back(std::move(key));
     };
     out += '{';

@@ -205,6 +205,62 @@ TEST(Constraints, AnAutomatonThatGrowsTooLargeIsMadeAnewAndNothingChanges) {
   EXPECT_LT(most, 64U << 20U);
 }
 
+/// Schemas that take half a MiB each, compiled.
+std::string large_schema(std::uint32_t number) {
+  return R"({"const":")" + std::to_string(number) + std::string(12'000, 'x') + "\"}";
+}
+
+// More grammars than fit would be compiled at every step, one after the other.
+TEST(Constraints, WhatABatchUsesIsCompiledOnceAndWhatDoesNotFitIsRefused) {
+  constraint_limits limits;
+  limits.bytes_max = 4U << 20U;
+  rig with(limits);
+  constexpr std::uint32_t requests = 14;
+  std::vector<std::vector<token_id>> answers(requests);
+  std::size_t refused = 0;
+  for (int step = 0; step < 40; ++step)
+    for (std::uint32_t i = 0; i < requests; ++i) {
+      if (answers[i].empty() != (step == 0)) continue; // it ended
+      try {
+        (void)with.masks.allowed(slice_of(large_schema(i), answers[i], i));
+        answers[i].push_back(step == 0 ? '"' : step == 1 ? static_cast<token_id>(std::to_string(i)[0]) : 'x');
+        if (step == 1 && i > 9) answers[i].push_back(static_cast<token_id>(std::to_string(i)[1]));
+      } catch (const std::runtime_error& why) {
+        EXPECT_EQ(step, 0) << why.what();
+        EXPECT_EQ(std::string(why.what()).rfind("there is no room for the schema now", 0), 0U) << why.what();
+        ++refused;
+      }
+    }
+  EXPECT_GT(refused, 0U);
+  EXPECT_LT(refused, requests - 2);
+  EXPECT_EQ(with.masks.counts().grammars, requests - refused);
+  EXPECT_EQ(with.masks.counts().replays, 0U);
+  EXPECT_LE(with.masks.memory_bytes(), 4U << 20U);
+  // The others have ended: there is room.
+  for (int step = 0; step < 10; ++step) (void)with.masks.allowed(slice_of(R"({"type":"null"})", {}, 100));
+  EXPECT_TRUE(with.masks.allowed(slice_of(large_schema(requests - 1), {}, 101))->allows('"'));
+}
+
+TEST(Constraints, WhereAllIsInUseWhatGrewIsMadeAgainAndNothingChanges) {
+  constraint_limits limits;
+  limits.bytes_max = 1U << 20U;
+  rig tight(limits), wide;
+  std::vector<std::vector<token_id>> answers(8);
+  std::mt19937 random(3);
+  std::size_t most = 0;
+  for (int step = 0; step < 300; ++step)
+    for (std::uint32_t i = 0; i < answers.size(); ++i) {
+      const auto schema = R"({"type":"string","maxLength":)" + std::to_string(10'000 + i) + "}";
+      const auto mask = tight.masks.allowed(slice_of(schema, answers[i], i));
+      ASSERT_EQ(mask->words, wide.masks.allowed(slice_of(schema, answers[i], i))->words);
+      answers[i].push_back(step == 0 ? '"' : static_cast<token_id>('a' + random() % 26));
+      most = std::max(most, tight.masks.memory_bytes());
+    }
+  EXPECT_EQ(tight.masks.counts().grammars, answers.size());
+  EXPECT_GT(tight.masks.counts().replays, 0U);
+  EXPECT_LT(most, 3U << 19U);
+}
+
 TEST(Constraints, AfterTheEndThereIsOnlyTheEnd) {
   rig with;
   const std::string schema = R"({"type":"null"})";

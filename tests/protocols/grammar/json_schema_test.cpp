@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace godwit::protocols::grammar {
@@ -420,6 +423,71 @@ TEST(JsonSchema, WhatCannotBeFinishedIsNotBegun) {
   EXPECT_EQ(run.advance(run.start(), '['), dead);
 }
 
+// As Pydantic writes a union of models with `kind: Literal["cat"] = "cat"`.
+TEST(JsonSchema, ADiscriminatorThatHasADefaultTellsAlternativesApart) {
+  const std::string definitions =
+      R"("$defs":{"Cat":{"properties":{"kind":{"const":"cat","default":"cat","type":"string"},"lives":{"type":"integer"}},"required":["lives"],"type":"object"},)"
+      R"("Dog":{"properties":{"kind":{"enum":["dog","puppy"],"default":"dog","type":"string"},"friend":{"anyOf":[{"$ref":"#/$defs/Pet"},{"type":"null"}]}},"type":"object"},)"
+      R"("Pet":{"discriminator":{"mapping":{"cat":"#/$defs/Cat","dog":"#/$defs/Dog"},"propertyName":"kind"},"oneOf":[{"$ref":"#/$defs/Cat"},{"$ref":"#/$defs/Dog"}]}})";
+  const std::vector<std::string_view> allowed{R"({"kind":"cat","lives":9})", R"({"kind":"dog"})",
+                                              R"({"kind":"puppy","friend":{"kind":"cat","lives":1}})"};
+  const std::vector<std::string_view> forbidden{R"({"lives":9})", "{}", R"({"kind":"cat"})", R"({"kind":"cow"})",
+                                                R"({"kind":"dog","lives":9})"};
+  for (const auto* root :
+       {R"("$ref":"#/$defs/Pet")", R"("$ref":"#/$defs/Pet","type":"object")",
+        R"("oneOf":[{"$ref":"#/$defs/Cat"},{"$ref":"#/$defs/Dog"}],"discriminator":{"propertyName":"kind"})"})
+    check({"{" + std::string(root) + "," + definitions + "}", allowed, forbidden});
+  const std::string by_kind = R"(],"discriminator":{"propertyName":"kind"}})";
+  for (const auto* second :
+       {R"({"type":"object","properties":{"kind":{"const":"a"}}})", R"({"type":"object","properties":{"kind":{}}})",
+        R"({"properties":{"kind":{"const":"b"}}})", R"({"type":"object"})",
+        R"({"type":["object","null"],"properties":{"kind":{"const":"b"}}})",
+        R"({"type":"object","properties":{"kind":{"const":"b"}},"nullable":true})"})
+    EXPECT_NE(fault_of(R"({"oneOf":[{"type":"object","nullable":true,"properties":{"kind":{"enum":["a","c"]}}},)" +
+                       std::string(second) + by_kind)
+                  .find("may both hold"),
+              std::string::npos)
+        << second;
+}
+
+TEST(JsonSchema, PydanticsDecimalsAreNumbersOrTheirText) {
+  check({R"({"anyOf":[{"type":"number"},{"type":"string","pattern":"^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$"}]})",
+         {"1", "-1.5", R"("1")", R"("-0012.50")", R"("+.5")", R"("7.")"},
+         {R"("")", R"("+")", R"("-.")", R"(".")", R"("1e5")", R"("1.2.3")"}});
+}
+
+TEST(JsonSchema, NoDoubleOfADecimalIsItsExclusiveBound) {
+  check({R"({"type":"number","exclusiveMaximum":1})",
+         {"0.999999999999999", "-123456789012345", "-1.5", "0", "-99999999999999.9"},
+         {"0.99999999999999999", "0.9999999999999999", "1", "1.0", "-99999999999999.99", "-1234567890123456"}});
+  check({R"({"type":"number","exclusiveMinimum":0.5,"maximum":123456.25})",
+         {"0.500000000000001", "1", "9.5", "99999.0000000001", "123456.25", "100000"},
+         {"0.5", "0.50000000000000001", "123456.3", "123457"}});
+  check({R"({"type":"number","exclusiveMinimum":0})", {"0.000000000000001", "999999999999999"}, {"0", "0.0", "-1"}});
+  check({R"({"type":"number","exclusiveMinimum":1e16,"maximum":2e16})", {"10000000000000002"}, {"10000000000000000"}});
+  check({R"({"type":"number","maximum":1})", {"0.99999999999999999", "1.0"}, {"1.1"}});
+  for (const auto* text : {"0.999999999999999", "0.500000000000001"})
+    EXPECT_TRUE(std::strtod(text, nullptr) != 1 && std::strtod(text, nullptr) != 0.5);
+}
+
+TEST(JsonSchema, WhatStandsBesideAnEnumChoosesAmongItsValues) {
+  check({R"({"enum":["a","bb","ccc",7,null],"minLength":2,"maxLength":2})",
+         {"\"bb\"", "7", "null"},
+         {"\"a\"", "\"ccc\""}});
+  check({R"({"enum":["é","éé"],"maxLength":1})", {"\"é\""}, {"\"éé\""}});
+  check({R"({"enum":[1,2.5,18446744073709551615,-3,"x"],"exclusiveMinimum":1,"maximum":18446744073709551614})",
+         {"2.5", "\"x\""},
+         {"1", "-3", "18446744073709551615"}});
+  check({R"({"enum":["ab","b\"a","x"],"pattern":"a$"})", {R"("b\"a")"}, {"\"ab\"", "\"x\""}});
+  check({R"({"const":"2024-01-01","type":"string","format":"date"})", {"\"2024-01-01\""}, {"\"2024-01-02\""}});
+  check({R"({"allOf":[{"enum":["a","bb"]},{"minLength":2}]})", {"\"bb\""}, {"\"a\""}});
+  EXPECT_EQ(fault_of(R"({"const":"a","minLength":2})"), ": no text can fulfil it");
+  EXPECT_EQ(fault_of(R"({"enum":["a"],"pattern":"(a"})"),
+            "pattern: the pattern has an unfinished group at character 3");
+  EXPECT_EQ(fault_of(R"({"enum":[1],"minimum":"0"})"), "minimum: it must be a number");
+  check({R"({"enum":[1],"pattern":"(?=a)b"})", {"1"}, {"2"}});
+}
+
 TEST(JsonSchema, WhatIsNotSupportedIsNamed) {
   EXPECT_EQ(fault_of(R"({"properties":{"a":{"type":"array","uniqueItems":true}}})"),
             "properties.a.uniqueItems: the keyword 'uniqueItems' is not supported");
@@ -458,8 +526,7 @@ TEST(JsonSchema, WhatIsNotSupportedIsNamed) {
             "required[0]: 'b' is not among the properties, and additionalProperties forbids others");
   EXPECT_EQ(fault_of(R"({"minLength":"3","type":"string"})"), "minLength: it must be an integer from 0 to 1000000000");
   EXPECT_EQ(fault_of(R"({"exclusiveMinimum":true,"type":"integer"})"), "exclusiveMinimum: it must be a number");
-  EXPECT_EQ(fault_of(R"({"enum":["a"],"minLength":2})"),
-            "minLength: 'minLength' beside enum or const is not supported");
+  EXPECT_EQ(fault_of(R"({"enum":[["a"]],"minItems":2})"), "minItems: 'minItems' beside enum or const is not supported");
   EXPECT_EQ(fault_of(R"({"oneOf":[{"type":"integer"},{"type":"number"}]})").substr(0, 34),
             "oneOf: alternatives 0 and 1 may bo");
   EXPECT_EQ(fault_of("12"), ": a schema must be an object or a boolean");
@@ -523,6 +590,73 @@ TEST(JsonSchema, NamesThatOthersMustNotBearAreBoundedWork) {
   };
   EXPECT_EQ(fault_of(lists(2, 500)), "none");
   EXPECT_NE(fault_of(lists(100, 500)).find("too much to put together"), std::string::npos);
+}
+
+std::string times(std::string_view text, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += (i > 0 ? "," : "") + std::string(text);
+  return "[" + out + "]";
+}
+
+/// A class of so many characters that do not touch each other.
+std::string separate_characters(int count) {
+  std::string out = "[";
+  for (int i = 0; i < count; ++i) {
+    const auto c = static_cast<unsigned>(0x4E00 + 2 * i);
+    out += {static_cast<char>(0xE0U | c >> 12U), static_cast<char>(0x80U | (c >> 6U & 0x3FU)),
+            static_cast<char>(0x80U | (c & 0x3FU))};
+  }
+  return out + "]";
+}
+
+double processor_seconds(std::string_view schema) {
+  const auto before = std::clock();
+  static_cast<void>(compile_schema(schema));
+  return static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+}
+
+// Each took 1.2 to 180 s of a processor; now about 0.1 s at most. The bound leaves room for slow machines and
+// sanitizers.
+TEST(JsonSchema, SmallSchemasThatMeanMuchWorkAreCompiledOrRefusedSoon) {
+  const auto pattern = "\"pattern\":\"" + separate_characters(1350) + "\"";
+  const auto constant = [](std::size_t size) { return "\"const\":\"" + std::string(size, 'x') + "\""; };
+  const auto items = [](const std::string& of, std::string_view beside, int count) {
+    return "{\"$defs\":{\"q\":{" + of +
+           "}},\"prefixItems\":" + times(R"({"$ref":"#/$defs/q",)" + std::string(beside) + "}", count) + "}";
+  };
+  const auto trues = "\"anyOf\":" + times("true", 1024) + ",";
+  const std::vector<std::string> compiled{
+      "{" + trues + pattern + "}",
+      "{\"anyOf\":" + times("{}", 1024) + "," + pattern + "}",
+      "{\"anyOf\":" + times(R"({"type":"string"})", 1024) + "," + pattern + "}",
+      "{" + trues + constant(50'000) + "}",
+      items(pattern, R"("type":"string")", 1000),
+      items("\"anyOf\":" + times("true", 500) + "," + constant(30'000), R"("type":"string")", 10),
+  };
+  for (const auto& schema : compiled) {
+    EXPECT_EQ(fault_of(schema), "none") << schema.substr(0, 60);
+    EXPECT_LT(processor_seconds(schema), 0.9) << schema.substr(0, 60);
+  }
+  const std::string steps = "putting its grammar together takes more than 4194304 steps";
+  const std::vector<std::pair<std::string, std::string>> refused{
+      {"{\"anyOf\":" + times(R"({"type":"string"})", 500) + "," + constant(50'000) + "}", steps},
+      {items(constant(30'000), R"("type":"string")", 700), steps},
+      {items("\"pattern\":\"^" + std::string(4000, 'x') + "$\"", R"("maxLength":4000)", 1000), steps},
+      {items(trues + constant(30'000), R"("type":"string")", 10), "more than 8192 subschemas in all"},
+      {"{\"anyOf\":" + times(R"({"type":"null"})", 1000) + "," + constant(45'000) + "}", "too much to put together"},
+  };
+  for (const auto& [schema, why] : refused) {
+    EXPECT_NE(fault_of(schema).find(why), std::string::npos) << fault_of(schema);
+    EXPECT_LT(processor_seconds(schema), 3.0) << schema.substr(0, 60);
+  }
+}
+
+TEST(JsonSchema, AnAlternativeThatAsksForNothingIsWhatStandsBeside) {
+  check({R"({"type":"string","anyOf":[{"const":"a"},true,{"description":"any"}],"maxLength":2})",
+         {"\"zz\""},
+         {"1", "\"zzz\""}});
+  check({R"({"type":"string","anyOf":[false,{"const":"a"}]})", {"\"a\""}, {"\"b\""}});
+  EXPECT_EQ(fault_of(R"({"type":"string","anyOf":[{"$id":"x"}]})"), "anyOf[0].$id: '$id' is supported at the top only");
 }
 
 TEST(JsonSchema, ALongChainOfReferencesIsFollowedToItsEnd) {

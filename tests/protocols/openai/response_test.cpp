@@ -99,12 +99,49 @@ TEST(Logprobs, OfACompletionNameTheChosenTokenAmongTheTopOnes) {
       read(R"({"tokens":["b"],"token_logprobs":[-2],"top_logprobs":[{"a":-0.25,"c":-1,"b":-2}],"text_offset":[4]})"));
 }
 
+TEST(Logprobs, OfACompletionTellTokensApartThatAreNoWholeCharacters) {
+  auto answer = choice_of("x", "length");
+  token_choice token;
+  token.chosen = {"\xC3", -2.0F};
+  token.top = {{"\xE2\x80", -0.25F}, {"a\xF0", -1.0F}, {"\xEF\xBF\xBD", -1.5F}};
+  answer.logprobs = {token};
+  const auto object = read(completion_object(head, {answer}, {}));
+  EXPECT_EQ(object.at_pointer("/choices/0/logprobs/tokens"), read(R"(["bytes:\\xc3"])"));
+  EXPECT_EQ(object.at_pointer("/choices/0/logprobs/top_logprobs"),
+            read(R"([{"bytes:\\xe2\\x80":-0.25,"bytes:\\x61\\xf0":-1,"\ufffd":-1.5,"bytes:\\xc3":-2}])"));
+  // Two tokens of one text: the chosen one's.
+  token.chosen = {"a", -3.0F};
+  token.top = {{"a", -0.5F}, {"b", -1.0F}};
+  answer.logprobs = {token};
+  EXPECT_EQ(read(completion_object(head, {answer}, {})).at_pointer("/choices/0/logprobs/top_logprobs"),
+            read(R"([{"a":-3,"b":-1}])"));
+}
+
 TEST(Models, AreListed) {
   EXPECT_EQ(
       read(models_object({{"tiny", 5, "godwit", 1024}})),
       read(
           R"({"object":"list","data":[{"id":"tiny","object":"model","created":5,"owned_by":"godwit","root":"tiny","parent":null,"max_model_len":1024}]})"));
   EXPECT_EQ(read(models_object({})), read(R"({"object":"list","data":[]})"));
+}
+
+TEST(Models, TellWhereTheirFilesAreUnderTheirOwnName) {
+  const model_card card{"tiny", 5, "godwit", 1024, "/models/tiny-v2"};
+  EXPECT_EQ(read(model_object(card)).at("root"), "/models/tiny-v2");
+  EXPECT_EQ(read(model_object(card)).at("id"), "tiny");
+  EXPECT_EQ(read(models_object({card})).at_pointer("/data/0/root"), "/models/tiny-v2");
+}
+
+TEST(PromptLogprobs, HaveTheRankOfATokenAmongTheTopAndNoneOutsideOfIt) {
+  const prompt_token within{7, {"b", -1.0F}, {{5, {"a", -0.5F}}, {7, {"b", -1.0F}}}};
+  const prompt_token outside{9, {"z", -8.0F}, {{5, {"a", -0.5F}}}};
+  EXPECT_EQ(
+      read(prompt_logprobs_list({within, outside})),
+      read(R"([null,)"
+           R"({"7":{"logprob":-1,"rank":2,"decoded_token":"b"},"5":{"logprob":-0.5,"rank":1,"decoded_token":"a"}},)"
+           R"({"9":{"logprob":-8,"rank":null,"decoded_token":"z"},)"
+           R"("5":{"logprob":-0.5,"rank":1,"decoded_token":"a"}}])"));
+  EXPECT_EQ(read(prompt_logprobs_list({})), read("[null]")) << "a prompt of one token";
 }
 
 TEST(ApiError, HasTheFourFieldsOfOpenAi) {
@@ -134,6 +171,16 @@ TEST(ApiError, ATooLongPromptGivesBothNumbers) {
   EXPECT_NE(error.message.find("1024"), std::string::npos);
   EXPECT_EQ(error.code, "context_length_exceeded");
   EXPECT_EQ(error.param, "messages");
+}
+
+TEST(ApiError, RepeatsOnlySoMuchOfTheClientsWords) {
+  const std::string most(256, 'x'), longer(100'000, 'x');
+  EXPECT_EQ(model_not_found(most).message, "The model '" + most + "' does not exist.");
+  EXPECT_EQ(model_not_found(longer).message, "The model '" + most + "...' does not exist.");
+  EXPECT_EQ(not_found(longer).message, "There is nothing at '" + most + "...'.");
+  const auto unknown = unknown_parameter(longer);
+  EXPECT_EQ(unknown.param, longer.substr(0, 64));
+  EXPECT_EQ(unknown.message, "Unknown parameter: '" + longer.substr(0, 64) + "'.");
 }
 
 TEST(ChatTemplate, FramesMessagesAndOpensTheAnswer) {

@@ -60,7 +60,7 @@ TEST(ToolParser, HermesCallsStandBetweenText) {
          "\"arguments\": {\"x\": null}}\n</tool_call>\n",
          {"Let me see.\n", {"f({})", "g({\"x\": null})"}});
   expect(hermes, "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call> done",
-         {" done", {"f({\"a\":1})"}});
+         {" done", {"f({\"a\": 1})"}});
   expect(hermes, "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}</tool_call>",
          {"", {"f({\"a\": 1})"}});
   expect(hermes, "<tool_call>{\"name\": \"f\"}</tool_call>", {"", {"f({})"}});
@@ -128,7 +128,7 @@ TEST(ToolParser, LlamaCallsAreTheWholeAnswer) {
   expect(tool_format::llama, R"({"name": "h", "parameters": {"a": 1}})",
          {R"({"name": "h", "parameters": {"a": 1}})", {}}, known);
   expect(tool_format::llama, R"({"name": "g", "parameters": {"a": 1}})", {"", {R"(g({"a": 1}))"}}, known);
-  expect(tool_format::llama, R"({"parameters": {"a": 1}, "name": "g"})", {"", {R"(g({"a":1}))"}}, known);
+  expect(tool_format::llama, R"({"parameters": {"a": 1}, "name": "g"})", {"", {R"(g({"a": 1}))"}}, known);
   expect(tool_format::llama,
          "<|python_tag|>{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}",
          {"", {"f({})", "g({})"}});
@@ -163,6 +163,16 @@ TEST(ToolParser, ATemplateTellsTheFormat) {
   EXPECT_EQ(tool_format_of("{{- \"[TOOL_CALLS] [\" }}"), tool_format::mistral);
   EXPECT_EQ(tool_format_of("{{- \"<|python_tag|>\" + tool_call.name }}"), tool_format::llama);
   EXPECT_EQ(tool_format_of("{{ bos_token }}[INST]"), tool_format::none);
+}
+
+TEST(ToolParser, ArgumentsAreAsTheModelWroteThemWhereverTheyStand) {
+  const auto hermes = tool_format::hermes;
+  expect(hermes, R"(<tool_call>{"arguments": {"a": 1.0, "b": [1e2, "},\"{"] }, "name": "f"}</tool_call>)",
+         {"", {R"(f({"a": 1.0, "b": [1e2, "},\"{"] }))"}});
+  expect(hermes, R"(<tool_call>{"id": {"arguments": 1}, "argum\u0065nts" : {"x": 2.50} , "name": "f"}</tool_call>)",
+         {"", {R"(f({"x": 2.50}))"}});
+  expect(hermes, R"(<tool_call>{"name": "f", "id": 7, "parameters": {"x": 1.0}}</tool_call>)",
+         {"", {R"(f({"x": 1.0}))"}});
 }
 
 } // namespace

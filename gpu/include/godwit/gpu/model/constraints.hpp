@@ -22,7 +22,9 @@ struct token_mask {
   }
 };
 
-/// Bounds of what is kept; beyond them the longest unused goes, and is made again when needed.
+/// Bounds of what is kept; beyond them the longest unused goes, and is made again when needed. What the latest steps
+/// used stays as it was compiled, since it would have to be compiled again at every step: a schema that does not fit
+/// beside it is refused.
 struct constraint_limits {
   std::size_t grammars_max = 256;
   std::size_t bytes_max = std::size_t{256} << 20U; ///< of all grammars with their masks
@@ -63,7 +65,7 @@ public:
   ~constraints();
 
   /// For a slice whose sampling is constrained. Throws std::runtime_error with one line: a schema that does not
-  /// compile, an answer so far that is outside of it, a schema that explodes.
+  /// compile, an answer so far that is outside of it, a schema that explodes or finds no room.
   [[nodiscard]] std::shared_ptr<const token_mask> allowed(const protocols::step_slice& slice);
 
   [[nodiscard]] constraint_counts counts() const;

@@ -4,6 +4,7 @@
 #include <godwit/protocols/grammar/automaton.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,10 +26,13 @@ struct schema_limits {
   std::size_t properties_max = 512;    ///< of one object
   std::size_t alternatives_max = 1024; ///< of one enum, anyOf or oneOf
   std::size_t name_bytes_max = 8192;   ///< of one object's properties
-  /// Values copied and compared for allOf, oneOf and $ref with other keywords, terms made for names that are none of
-  /// the declared ones.
+  /// Values (and 64 bytes of text as one) copied and compared for allOf, oneOf and $ref with other keywords, terms made
+  /// for names that are none of the declared ones.
   std::size_t work_max = 1U << 19U;
   std::size_t terms_max = 1U << 19U; ///< of the grammar; about 32 bytes each
+  /// Terms looked up, alternatives put together, ranges of characters and bytes of patterns read, be it again and
+  /// again.
+  std::uint64_t grammar_work_max = std::uint64_t{1} << 22U;
 };
 
 /// Compiles what sampling_params::json_schema says:
