@@ -92,13 +92,18 @@ void read_sizes(const json_reader& in, config& out) {
 }
 
 /// Who adds the older object to a newer file means something by it.
+bool are_equal(const boost::json::value& a, const boost::json::value& b) {
+  return a.is_number() && b.is_number() ? a.to_number<double>() == b.to_number<double>() : a == b;
+}
+
 void refuse_two_rotations(const json_reader& in, const json_reader& newer) {
   const auto older = in.object("rope_scaling");
   if (!older) return;
   for (const auto& field : older->fields()) {
     const std::string_view name(field.key().data(), field.key().size());
     const auto* same = newer.find(name == "type" ? "rope_type" : name);
-    if (!field.value().is_null() && (!same || *same != field.value()))
+    if (!same) same = newer.find(name);
+    if (!field.value().is_null() && (!same || !are_equal(*same, field.value())))
       older->fail(name, "differs from \"rope_parameters\", which is what counts; leave \"rope_scaling\" out or change "
                         "\"rope_parameters\"");
   }

@@ -207,7 +207,8 @@ END
 printf 'still: one\t1\tmust\tgpu_still_test\nstill: two\t100\tmust\tgpu_still_test 2\nother\t100\tmust\tsleep 3\n' >"$bundle/checks.tsv"
 GODWIT_AGAIN_MAX=2 checks 1
 expect '^still: one +FAILED +took longer than 1 s, in Gpu.Stops$' "$folder/said"
-expect '^still: two +FAILED +took longer than 2 s, in Gpu.Stops$' "$folder/said"
+expect '^still: two +FAILED +took longer than 2 s, in Gpu.Stops; no more, since it stood still before$' "$folder/said"
+expect "^    run-checks.sh --only 'still: two'$" "$(whole_report)"
 expect '^other +passed' "$folder/said"
 
 # After a fault the suite's tests run one by one, the first that fails so under the sanitizer, and the driver has its say.
@@ -217,6 +218,7 @@ case $* in
 *Gpu.\**)
   printf '[ RUN      ] Gpu.IllegalIsRefused\n[       OK ] Gpu.IllegalIsRefused (1 ms)\n[ RUN      ] Gpu.Faults\n'
   printf 'kernel rows: an illegal memory access was encountered\n[  FAILED  ] Gpu.Faults\n'
+  seq -f 'and so on: an illegal memory access was encountered, line %g' 5000 # as every test after it says
   exit 1
   ;;
 *Faults*) exit 1 ;;

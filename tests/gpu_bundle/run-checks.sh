@@ -60,7 +60,7 @@ done
 
 # One line a check: name, seconds it may take (LEAST-MOST where --limit leaves it LEAST), "must" or "may" be skipped where
 # there is a GPU, command. Tabs between them.
-names=() limits=() needs=() commands=()
+names=() limits=() fulls=() needs=() commands=()
 only=$(IFS=+; printf '%s' "${wanted[*]}")
 is_name() { cut -f1 "$here/checks.tsv" | grep -qxF -- "$1"; }
 # Whether a check of this name is one of those wanted.
@@ -76,6 +76,7 @@ while IFS=$'\t' read -r name limit need command; do
   if [[ -z $name || $name == \#* ]] || ! is_wanted "$name"; then continue; fi
   least=1
   if [[ $limit == *-* ]]; then least=${limit%-*} limit=${limit#*-}; fi
+  fulls+=("$limit")
   if [[ -n $limit_max ]] && ((limit_max < limit)); then limit=$((limit_max > least ? limit_max : least)); fi
   names+=("$name") limits+=("$limit") needs+=("$need") commands+=("$command")
 done <"$here/checks.tsv"
@@ -324,14 +325,16 @@ lacks() {
     echo "no GPU"
   elif [[ $1 == compute-sanitizer* ]] && ! command -v compute-sanitizer >/dev/null; then
     echo "compute-sanitizer is not installed"
-  elif [[ $1 == python3* ]] && ! LD_LIBRARY_PATH=$MACHINES_LIBRARIES timeout 60 python3 -c 'import torch' 2>/dev/null; then
-    echo "PyTorch is not installed"
+  elif [[ $1 == python3* ]] && ! command -v python3 >/dev/null; then
+    echo "Python is not installed"
   fi
 }
 
 fault='illegal|misaligned|unspecified launch|bad_alloc'
 died() { (($1 > 128 && $1 < 160)); }
-is_fault() { died "$1" || without_names "$2" | grep -qiE "$fault"; }
+fault_in() { without_names "$1" | grep -m1 -iE "$fault"; }
+# Not by the exit code of fault_in: grep is ended by SIGPIPE where another one needs no more.
+is_fault() { died "$1" || [[ -n $(fault_in "$2") ]]; }
 following_max=180 # seconds of a whole run for what comes after faults, of which the sanitizer has the last
 sanitizer_max=60
 
@@ -339,9 +342,11 @@ sanitizer_max=60
 # then the first that fails so under compute-sanitizer.
 follow_fault() {
   local name=$1 command=$2 program=${2%% *} started=$SECONDS log tests test seconds alone=0 bad=() left_out=0 words
-  ((following_max > sanitizer_max)) || return
+  local skipping=0
+  seconds=$(grant 20)
+  ((following_max > sanitizer_max && seconds > 0)) || return
   log=$logs/$(slug "$name")-one-by-one.log
-  mapfile -t tests < <(cd "$home" && timeout 20 bash -c "$command --gtest_list_tests" 2>/dev/null |
+  mapfile -t tests < <(cd "$home" && timeout "$seconds" bash -c "$command --gtest_list_tests" 2>/dev/null |
     awk '/^[^ ]+\.( |$)/ {suite = $1} /^  [^ ]/ {print suite $1}')
   for test in ${tests[@]+"${tests[@]}"}; do
     seconds=$(grant 20)
@@ -351,9 +356,16 @@ follow_fault() {
     fi
     bounded "$seconds" "$program --gtest_filter='$test'" "$work/one.log"
     cat "$work/one.log" >>"$log"
-    if ((status == 0)); then alone=$((alone + 1)); else bad+=("$test"); fi
+    if ((status != 0)); then
+      bad+=("$test")
+    elif grep -q '^\[  SKIPPED \]' "$work/one.log"; then
+      skipping=$((skipping + 1))
+    else
+      alone=$((alone + 1))
+    fi
   done
   words="$alone pass alone"
+  ((skipping == 0)) || words+=", $skipping skipped"
   ((${#bad[@]} == 0)) || words+=", not ${bad[*]}"
   ((left_out == 0)) || words+=", no time for $left_out"
   row "$name, one by one" - $((SECONDS - started)) - "$words"
@@ -373,8 +385,10 @@ follow_fault() {
 declare -A stood_still=()
 again_max=${GODWIT_AGAIN_MAX:-20} # for the test of this script
 
+# run_check NAME LIMIT FULL NEED COMMAND: what had less than FULL and was not ready is told as what had too little time.
 run_check() {
-  local name=$1 limit=$2 need=$3 command=$4 program=${4%% *} log status started took words tests missed seconds
+  local name=$1 limit=$2 full=$3 need=$4 command=$5 program=${5%% *} log status started took words tests missed seconds
+  local others
   words=$(lacks "$command")
   if [[ -n $words ]]; then
     note "$name" skipped 0 - "skipped: $words"
@@ -410,16 +424,21 @@ run_check() {
   elif ((status == 0)) && [[ $tests == 0 ]]; then
     note "$name" FAILED $took 0 "no test of that name"
   elif ((status == 0)); then
-    note "$name" passed $took 0 "${tests:+$tests tests}"
+    words=${tests:+$tests tests}
+    others=$(sed -n 's/^\[  SKIPPED \] \([0-9]*\) tests*, .*/\1/p' "$log" | head -1)
+    [[ -z $others ]] || words+=", $others skipped: $(skip_reason "$log")"
+    note "$name" passed $took 0 "$words"
   elif [[ $command == compute-sanitizer* ]] && grep -qi 'device not supported' "$log"; then
     note "$name" skipped $took "$status" "skipped: $(first_reason 'device not supported' "$log")"
   elif ((status == 124)) || ((status == 137 && took >= seconds)); then
-    [[ $program != *_test ]] || stood_still[$program]=yes
     words=$(sed -n 's/^\[ RUN      \] //p' "$log" | tail -1)
-    if ((seconds < limit)); then rest+=("$name"); fi
-    note "$name" FAILED $took "$status" "took longer than $seconds s${words:+, in $words}"
+    words="took longer than $seconds s${words:+, in $words}"
+    if [[ -n ${stood_still[$program]:-} ]]; then words+="; no more, since it stood still before"; fi
+    [[ $program != *_test ]] || stood_still[$program]=yes
+    if ((seconds < full)); then rest+=("$name"); fi
+    note "$name" FAILED $took "$status" "$words"
   else
-    words=$(without_names "$log" | grep -m1 -iE "$fault" | cut -c1-160 | tr '|' '/')
+    words=$(fault_in "$log" | cut -c1-160 | tr '|' '/')
     [[ -n $words ]] || words=$(first_reason '\[  FAILED  \]|error|cannot|ERROR|not found' "$log")
     missed=$(grep -c '"ok": false' "$log")
     if [[ -z $words ]] && ((missed > 0)); then words="goals missed: $missed"; fi
@@ -465,7 +484,7 @@ machine=$(
 )
 for i in "${!names[@]}"; do
   [[ -z $gpu ]] || save # what is cut off with all else is at least not taken for one that was not begun
-  run_check "${names[i]}" "${limits[i]}" "${needs[i]}" "${commands[i]}"
+  run_check "${names[i]}" "${limits[i]}" "${fulls[i]}" "${needs[i]}" "${commands[i]}"
   finished=$((finished + 1))
   if [[ -n $ended ]]; then
     rest+=("${names[@]:i+1}")

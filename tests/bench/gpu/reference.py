@@ -3,8 +3,9 @@
 
 JSON objects on stdout, one a line: {"device", "torch", "triton"}, then each figure as soon as it is measured, at last
 {"results_agree"}; or {"skipped": reason} alone where PyTorch or a GPU is missing. A figure: name, batch, context,
-milliseconds (median), gigabytes_per_second (K and V read once) or teraflops. Exit code 0 in both cases, 1 where a
-kernel's result is wrong, 2 for wrong arguments.
+milliseconds (median), gigabytes_per_second (K and V read once) or teraflops; or error, where it could not be measured.
+Exit code 0 in both cases, also where a figure lacks memory, 1 where a kernel's result is wrong or one fails, 2 for
+wrong arguments.
 
   sdpa_decode    scaled_dot_product_attention, one query a sequence, K and V contiguous
   sdpa_prefill   the same, causal, a whole prompt
@@ -64,6 +65,7 @@ except ImportError:
 
 TYPE = torch.bfloat16
 BLOCK = 16
+NO_MEMORY = getattr(torch.cuda, "OutOfMemoryError", RuntimeError)  # before PyTorch 1.13 nothing says which it was
 
 
 def milliseconds(work):
@@ -176,7 +178,7 @@ def main():
         torch=torch.__version__,
         triton=getattr(triton, "__version__", None),
     )
-    wrong = False
+    wrong, failed = False, False
     size, heads, kv_heads = ARGS.head_size, ARGS.heads, ARGS.kv_heads
     for batch in ARGS.batch:
         for context in ARGS.context:
@@ -209,7 +211,8 @@ def main():
                     ms = milliseconds(lambda: triton_decode(flat, paged_keys, paged_values, table, context, splits))
                     tell(name="triton_decode", **figure, milliseconds=ms, splits=splits,
                          gigabytes_per_second=bandwidth(batch, context, ms))  # fmt: skip
-            except RuntimeError as failure:  # out of memory is one
+            except RuntimeError as failure:
+                failed = failed or not isinstance(failure, NO_MEMORY)
                 tell(name="decode", **figure, error=str(failure).splitlines()[0])
     for context in ARGS.context:
         try:
@@ -220,9 +223,10 @@ def main():
             tell(name="sdpa_prefill", batch=1, context=context, milliseconds=ms,
                  teraflops=2 * heads * size * context * (context + 1) / ms * 1e-9)  # fmt: skip
         except RuntimeError as failure:
+            failed = failed or not isinstance(failure, NO_MEMORY)
             tell(name="sdpa_prefill", batch=1, context=context, error=str(failure).splitlines()[0])
     tell(results_agree=not wrong)
-    return 1 if wrong else 0
+    return 1 if wrong or failed else 0
 
 
 if __name__ == "__main__":
