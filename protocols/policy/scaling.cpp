@@ -140,6 +140,7 @@ void autoscaler::set_mode(scaling_mode mode) noexcept {
 void autoscaler::forget() noexcept {
   low_since_.reset();
   high_since_.reset();
+  few_since_.reset();
 }
 
 bool autoscaler::waits_for_instances(const scaling_view& view) noexcept {
@@ -219,7 +220,10 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
 
   std::optional<scaling_decision> decision;
   const bool too_few = there.taking + there.coming < settings_.instances_min;
-  if (too_few && !waits && (!decided_ || held(decided_)))
+  if (!too_few) few_since_.reset();
+  if (too_few && !few_since_) few_since_ = now;
+  // A scheduler that has just come up does not see yet who is about to join again.
+  if (too_few && !waits && held(decided_ ? decided_ : few_since_))
     decision = more(view.loads, there);
   else if (lasts(low_since_))
     decision = more(view.loads, there);

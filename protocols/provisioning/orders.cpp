@@ -85,8 +85,12 @@ void provisioning::fail(std::string why) {
 }
 
 void provisioning::scale_in(instance_id id) {
-  if (const auto* books = find(id); books != nullptr && books->why != leaving::no) return;
-  if (const auto why = why_not_drain(id); !why.empty())
+  const auto* books = find(id);
+  if (books != nullptr && books->why != leaving::no) return;
+  auto why = why_not_drain(id);
+  // It took requests when that was decided: one less there is already.
+  if (why.empty() && !books->says_ready()) why = numbered(id) + " is not ready";
+  if (!why.empty())
     fail("cannot scale in: " + why);
   else
     drain(id, leaving::scaled_in);
@@ -124,6 +128,7 @@ void provisioning::scale_out() {
   open_order order;
   order.number = ++orders_total_;
   order.at_ns = now_;
+  order.ids_known = ids_known_;
   if (spare.found) {
     order.spare = *spare.found;
   } else {
@@ -150,9 +155,11 @@ void provisioning::scale_out() {
 void provisioning::fulfil(const process& p, instance_id id, bool just_now) {
   auto order = std::ranges::find_if(orders_, [&](const auto& o) { return o.name.empty() && o.spare == id; });
   if (order == orders_.end()) order = std::ranges::find(orders_, std::optional(p.key), &open_order::bound);
-  if (order == orders_.end() && just_now && p.where == place::elsewhere) // perhaps it was started under another name
-    order = std::ranges::find_if(
-        orders_, [&](const auto& o) { return !o.name.empty() && o.key == 0 && !o.bound && p.joined_ns >= o.at_ns; });
+  // Perhaps it was started under another name; but not who was there before, and has only joined again.
+  if (order == orders_.end() && just_now && p.where == place::elsewhere && !p.late)
+    order = std::ranges::find_if(orders_, [&](const auto& o) {
+      return !o.name.empty() && o.key == 0 && !o.bound && p.first.value() >= o.ids_known;
+    });
   if (order == orders_.end()) return;
   ++scaled_out_;
   failure_said_.clear();
@@ -170,7 +177,8 @@ void provisioning::give_up(std::uint64_t number, std::string_view why) {
   auto text = "gave up " + (order.name.empty() ? numbered(order.spare) : order.name) + " after " +
               milliseconds(now_ - order.at_ns) + ": " + std::string(why);
   if (order.name.empty()) {
-    if (auto* books = find(order.spare); books != nullptr && !keeper_of(order.spare)->leaves) {
+    if (auto* books = find(order.spare);
+        books != nullptr && books->why != leaving::by_hand && !keeper_of(order.spare)->leaves) {
       const auto pause = later(0, settings_.timeout_ns, books->attempts);
       books->left_alone_until_ns = later(now_, settings_.timeout_ns, books->attempts);
       ++books->attempts;
@@ -182,6 +190,9 @@ void provisioning::give_up(std::uint64_t number, std::string_view why) {
     return fail(std::move(text));
   }
   fail(std::move(text));
+  if (const auto* p = order.bound ? find(*order.bound) : nullptr;
+      p != nullptr && std::ranges::find(p->instances, leaving::by_hand, &instance_books::why) != p->instances.end())
+    return; // its process is an operator's by now
   given_up_.push_back(order.name);
   if (given_up_.size() > given_up_max) given_up_.pop_front();
   if (order.key != 0)

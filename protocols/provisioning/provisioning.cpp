@@ -60,7 +60,7 @@ void provisioning::on(const process_joined& e) {
   p.name = e.name;
   p.where = e.where;
   p.first = e.first;
-  p.joined_ns = now_;
+  ids_known_ = std::max(ids_known_, e.first.value() + e.instances);
   p.instances.resize(e.instances);
   const auto comes_for = [&](const open_order& o) {
     if (o.name.empty() || o.bound || p.where == place::own) return false;
@@ -159,11 +159,17 @@ std::string provisioning::why_not_drain(instance_id id) const {
   const auto* books = find(id);
   if (books == nullptr) return "there is no " + numbered(id);
   if (books->stopped()) return numbered(id) + " is stopped";
-  if (!books->said.ready || books->said.stopped) return numbered(id) + " is not ready";
   for (const auto& [first, p] : processes_)
     for (const auto& other : p.instances)
       if (&other != books && other.takes_requests()) return {};
-  return numbered(id) + " is the last one that takes requests";
+  return numbered(id) +
+         (books->says_ready() ? " is the last one that takes requests" : " is not ready, and no other takes requests");
+}
+
+// One that loads, or fails and starts over and over, its member stops at once.
+void provisioning::drain_by_hand(instance_id id) {
+  drain(id, leaving::by_hand);
+  if (const auto* order = order_for(id)) give_up(order->number, "an operator stops it");
 }
 
 // Nothing of it is to be started any more, and what is not ready has nothing to get rid of. What is ready drains when
@@ -176,7 +182,7 @@ void provisioning::note_leaving(process& p) {
   for (const auto number : spares) give_up(number, "its process leaves");
   for (std::size_t i = 0; i < p.instances.size(); ++i) {
     auto& books = p.instances[i];
-    if (books.stopped() || (books.said.ready && !books.said.stopped)) continue;
+    if (books.stopped() || books.says_ready()) continue;
     if (books.drains())
       books.why = leaving::by_hand;
     else
@@ -199,7 +205,7 @@ void provisioning::on(const drain_wanted& e) {
     else if (auto why = why_not_drain(e.instance); !why.empty())
       out_.emplace_back(refuse{std::move(why)});
     else
-      drain(e.instance, leaving::by_hand);
+      drain_by_hand(e.instance);
     return;
   }
   if (!drains && !books->stopped()) {

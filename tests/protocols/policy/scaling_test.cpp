@@ -261,13 +261,40 @@ TEST(Autoscaler, FewerThanTheLeastAreNotWaitedFor) {
   auto s = settings_of();
   s.instances_min = 2;
   autoscaler scaler{s};
-  const auto decision = scaler.step(at(0, instances({30})));
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, instances({90, 90, 90}))), (decisions{{10, kind::in}}));
+  EXPECT_EQ(watch(scaler, 11, 29, at(0, instances({30, 30}))), decisions{});
+  const auto decision = scaler.step(at(30, instances({30})));
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->what, kind::out);
   EXPECT_EQ(decision->why, "1 instance, at least 2 wanted");
-  EXPECT_FALSE(scaler.step(at(1, instances({30}), 0, 1)));
-  EXPECT_FALSE(scaler.step(at(1, instances({30}))));
-  EXPECT_TRUE(scaler.step(at(10, instances({30})))) << "the order was lost";
+  EXPECT_FALSE(scaler.step(at(31, instances({30}), 0, 1)));
+  EXPECT_FALSE(scaler.step(at(31, instances({30}))));
+  EXPECT_TRUE(scaler.step(at(40, instances({30})))) << "the order was lost";
+}
+
+// A head without instances of its own, whose members have not found it again yet.
+TEST(Autoscaler, BeforeItHasDecidedAnythingFewerThanTheLeastHaveToLastForAHold) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 9, at(0, {})), decisions{});
+  EXPECT_EQ(watch(scaler, 10, 20, at(0, instances({30}))), decisions{}) << "they have joined";
+  EXPECT_EQ(watch(scaler, 21, 30, at(0, {})), decisions{}) << "and are cut off for a moment";
+  EXPECT_EQ(watch(scaler, 31, 40, at(0, instances({30}))), decisions{});
+  EXPECT_EQ(watch(scaler, 41, 61, at(0, {})), (decisions{{51, kind::out}, {61, kind::out}}))
+      << "the least of freeness, too, would order no sooner";
+  autoscaler restarted{settings_of()};
+  (void)restarted.step(at(0, {}));
+  const auto decision = restarted.step(at(10, {}));
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->why, "0 instances, at least 1 wanted");
+}
+
+TEST(Autoscaler, WhatHoldsBeforeItIsSwitchedOnIsNoReasonToOrderAtOnce) {
+  autoscaler scaler{settings_of(scaling_mode::off)};
+  EXPECT_EQ(watch(scaler, 0, 50, at(0, {})), decisions{});
+  scaler.set_mode(scaling_mode::on);
+  EXPECT_EQ(watch(scaler, 51, 61, at(0, {})), (decisions{{61, kind::out}}));
+  scaler.set_mode(scaling_mode::dry_run);
+  EXPECT_EQ(watch(scaler, 62, 72, at(0, {})), (decisions{{72, kind::out}}));
 }
 
 TEST(Autoscaler, WhileAnInstanceIsOrderedOrStartsNothingElseIsDecided) {
@@ -319,6 +346,13 @@ TEST(Autoscaler, BesideOneThatNeverStartsOthersAreWaitedFor) {
   EXPECT_EQ(watch(scaler, 171, 190, at(0, instances({5, 5, 5}), 1)), decisions{}) << "and was waited for since 111";
   EXPECT_EQ(watch(scaler, 191, 221, at(0, instances({5, 5, 5}), 1)), (decisions{{221, kind::out}}));
   EXPECT_EQ(watch(scaler, 222, 300, at(0, instances({5, 5, 5}), 2)), decisions{}) << "the next one as well";
+}
+
+TEST(Autoscaler, WhatIsOrderedInPlaceOfOneThatFailedIsWaitedForAnew) {
+  autoscaler scaler{settings_of()};
+  EXPECT_EQ(watch(scaler, 0, 90, at(0, instances({5, 5}), 1)), decisions{});
+  EXPECT_EQ(watch(scaler, 91, 200, at(0, instances({5, 5}), 0, 1)), decisions{}) << "no more are awaited than before";
+  EXPECT_EQ(watch(scaler, 201, 201, at(0, instances({5, 5}), 0, 1)), (decisions{{201, kind::out}}));
 }
 
 TEST(Autoscaler, WhatStartsLongAfterAnotherWasReadyIsWaitedForAnew) {
@@ -547,7 +581,10 @@ TEST(AutoscalerByTotal, FewerThanTheLeastAreNotWaitedFor) {
   auto s = by_total();
   s.instances_min = 3;
   autoscaler scaler{s};
-  const auto decision = scaler.step(at(0, {with_free(1, 10, 500)}));
+  EXPECT_EQ(watch(scaler, 0, 10, at(0, {with_free(1, 10, 500)})), (decisions{{10, kind::out}}));
+  EXPECT_EQ(watch(scaler, 11, 22, at(0, {with_free(1, 300, 10), with_free(2, 300, 10), with_free(3, 300, 10)})),
+            decisions{});
+  const auto decision = scaler.step(at(23, {with_free(1, 10, 500)}));
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->count, 1U);
 }

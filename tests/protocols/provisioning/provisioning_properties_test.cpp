@@ -114,6 +114,8 @@ public:
     case 5:
       if (random.below(6) == 0 && members.size() > 1)
         leave(std::next(members.begin(), some(members.size() - 1) + 1)->first);
+      else if (random.below(4) == 0 && !gone.empty())
+        join_again();
       break;
     default:
       if (!members.empty()) move(std::next(members.begin(), some(members.size()))->second);
@@ -152,7 +154,7 @@ public:
       }
   }
 
-  std::uint64_t late = 0, reordered = 0;
+  std::uint64_t late = 0, reordered = 0, returned = 0;
   std::uint64_t given_back = 0, given_up = 0;
   std::optional<provisioning> books;
 
@@ -172,17 +174,18 @@ private:
 
   // --- what happens
 
-  void join(const std::string& name, place where, std::uint32_t count, std::uint32_t running, std::uint64_t key = 0) {
+  void join(const std::string& name, place where, std::uint32_t count, std::uint32_t running, std::uint64_t key = 0,
+            std::optional<std::uint32_t> first = {}) {
     member_model m;
     m.key = where == place::own ? 0 : key != 0 ? key : ++next_key;
     m.name = name;
     m.where = where;
-    m.first = next_instance;
+    m.first = first.value_or(next_instance);
     m.instances.resize(count);
     m.heard.resize(count);
     m.numbers.resize(count);
     m.by_hand.resize(count);
-    next_instance += count;
+    if (!first) next_instance += count;
     for (std::uint32_t i = 0; i < count; ++i) {
       m.instances[i].broken = random.below(4) == 0;
       if (i < running) m.instances[i].now = member_model::instance::state::loading;
@@ -195,9 +198,20 @@ private:
     feed(joined);
   }
   void leave(std::uint64_t key) {
+    gone.push_back(std::move(members.at(key)));
     members.erase(key);
     wanted_again.erase(key);
     feed(provisioning::process_left{key});
+  }
+  /// With the ids that it had.
+  void join_again() {
+    const auto at = gone.begin() + static_cast<std::ptrdiff_t>(some(gone.size()));
+    const auto m = std::move(*at);
+    gone.erase(at);
+    if (members.contains(m.key)) return;
+    const auto count = static_cast<std::uint32_t>(m.instances.size());
+    join(m.name, m.where, count, static_cast<std::uint32_t>(random.below(count + 1)), m.key, m.first);
+    ++returned;
   }
   /// Each fate that an order may have, late ones too.
   void provide() {
@@ -313,7 +327,9 @@ private:
       ++given_up;
       const auto came = came_for.find(g.name);
       const auto m = came == came_for.end() ? members.end() : members.find(came->second);
-      if (m != members.end()) m->second.given_back = true; // with it
+      if (m == members.end()) return;
+      m->second.given_back = true; // with it
+      EXPECT_TRUE(std::ranges::none_of(m->second.by_hand, [](bool b) { return b; })) << "an operator stopped it";
       return;
     }
     auto* m = keeper_of(*g.instance);
@@ -357,6 +373,7 @@ private:
   std::int64_t now = 0;
   std::map<std::uint64_t, member_model> members;
   std::vector<awaited_order> awaited; ///< by the provisioner
+  std::vector<member_model> gone;
   std::set<std::string> names, cancelled;
   std::map<std::string, std::uint64_t> came_for; ///< key of the process that came for the order of this name
   std::set<std::uint64_t> wanted_again;
@@ -368,7 +385,7 @@ private:
 };
 
 void run(std::uint64_t seeds, bool provider, bool here) {
-  std::uint64_t out = 0, in = 0, late = 0, crossed = 0, back = 0, up = 0;
+  std::uint64_t out = 0, in = 0, late = 0, crossed = 0, back = 0, up = 0, returned = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     provisioning_world w(seed, provider, here);
@@ -378,6 +395,7 @@ void run(std::uint64_t seeds, bool provider, bool here) {
     in += w.books->scaled_in_total();
     late += w.late;
     crossed += w.reordered;
+    returned += w.returned;
     back += w.given_back;
     up += w.given_up;
   }
@@ -388,6 +406,7 @@ void run(std::uint64_t seeds, bool provider, bool here) {
     EXPECT_GT(late, seeds / 4);
     EXPECT_GT(back, seeds);
     EXPECT_GT(up, seeds);
+    EXPECT_GT(returned, seeds / 2);
   }
 }
 

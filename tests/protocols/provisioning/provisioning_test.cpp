@@ -312,6 +312,47 @@ TEST_F(Provisioning, AProcessUnderAnotherNameIsTheOneThatWasOrderedIfItCameLater
   EXPECT_EQ(books->orders(), 0U);
 }
 
+// It lost its connection, say, while the machine that was ordered takes minutes to come.
+TEST_F(Provisioning, AProcessThatWasKnownBeforeTheOrderAndJoinsAgainIsNotTheOneThatWasOrdered) {
+  start(with_provider());
+  join(5, "somebody", place::elsewhere, 2);
+  hear(5, {up()});
+  now += second;
+  EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-1"));
+  now += second;
+  feed(provisioning::process_left{5});
+  join(5, "somebody", place::elsewhere, 2);
+  hear(5, {loading()});
+  hear(5, {up(0, 2)});
+  EXPECT_EQ(books->orders(), 1U);
+  EXPECT_EQ(books->scaled_out_total(), 0U);
+  EXPECT_THAT(feed(provisioning::order_failed{1, "no machine is left"}), ElementsAre("back scaled-1"));
+  EXPECT_THAT(books->failure(), HasSubstr("no machine is left"));
+}
+
+TEST_F(Provisioning, AProcessUnderAnotherNameThatLosesItsConnectionMeanwhileIsStillTheOneThatWasOrdered) {
+  start(with_provider());
+  scale(wish::out);
+  join(6, "somewhere", place::elsewhere, 2);
+  hear(6, {loading()});
+  feed(provisioning::process_left{6});
+  now += second;
+  join(6, "somewhere", place::elsewhere, 2);
+  hear(6, {up()});
+  EXPECT_EQ(books->orders(), 0U);
+  EXPECT_EQ(books->scaled_out_total(), 1U);
+}
+
+TEST_F(Provisioning, AProcessThatIsNotWantedAnyMoreIsNotTheOneThatWasOrderedSince) {
+  start(with_provider());
+  scale(wish::out);
+  wait(10 * second);
+  EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-2"));
+  join(7, "scaled-1", place::elsewhere, 2);
+  EXPECT_THAT(hear(7, {up()}), ElementsAre("drain 2"));
+  EXPECT_EQ(books->orders(), 1U);
+}
+
 TEST_F(Provisioning, ADrainedInstanceStopsAndItsProcessIsGivenBackOnce) {
   start(with_provider());
   join(7, "process-7", place::elsewhere, 2, 2);
@@ -436,7 +477,55 @@ TEST_F(Provisioning, WhatCannotBeDrainedIsRefused) {
   EXPECT_THAT(by_hand(0), ElementsAre("no: instance 0 is stopped"));
   EXPECT_THAT(by_hand(0, false), ElementsAre("go on 0"));
   hear(head, {loading(number), up()});
-  EXPECT_THAT(by_hand(0), ElementsAre("no: instance 0 is not ready"));
+  EXPECT_THAT(scale(wish::in, 0), IsEmpty());
+  EXPECT_EQ(books->failure(), "cannot scale in: instance 0 is not ready");
+  hear(head, {loading(number), loading()});
+  EXPECT_THAT(by_hand(0), ElementsAre("no: instance 0 is not ready, and no other takes requests"));
+}
+
+// Its model does not load, or it fails and starts over and over.
+TEST_F(Provisioning, AnOperatorStopsWhatIsNotReady) {
+  start(with_provider());
+  join(7, "process-7", place::elsewhere, 2);
+  hear(7, {loading()});
+  EXPECT_THAT(by_hand(2), ElementsAre("drain 2"));
+  EXPECT_TRUE(books->draining(instance_id{2}));
+  EXPECT_THAT(hear(7, {up()}), IsEmpty()) << "before the order reached it";
+  EXPECT_TRUE(books->draining(instance_id{2}));
+  EXPECT_THAT(hear(7, {down(number)}), IsEmpty()) << "nor is it given back";
+  EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-1")) << "nor started again";
+  EXPECT_THAT(by_hand(2, false), ElementsAre("go on 2"));
+  EXPECT_THAT(by_hand(2), ElementsAre("drain 2")) << "though its last news call it stopped";
+  EXPECT_THAT(hear(7, {down(number - 1)}), IsEmpty());
+  EXPECT_TRUE(books->draining(instance_id{2})) << "old news";
+}
+
+TEST_F(Provisioning, AnOrderForASpareThatAnOperatorStopsHasComeToNothing) {
+  start({}, 1);
+  EXPECT_THAT(scale(wish::out), ElementsAre("start 1"));
+  hear(head, {up(), loading(number)});
+  now += second;
+  EXPECT_THAT(by_hand(1), ElementsAre("drain 1"));
+  EXPECT_EQ(books->orders(), 0U);
+  EXPECT_EQ(books->failure(), "gave up instance 1 after 1000 ms: an operator stops it");
+  hear(head, {up(), down(number)});
+  EXPECT_THAT(scale(wish::out), IsEmpty()) << "it is not started again";
+  EXPECT_THAT(by_hand(1, false), ElementsAre("go on 1"));
+}
+
+TEST_F(Provisioning, AProcessWhoseInstanceAnOperatorStopsIsNotGivenBackWithItsOrder) {
+  start(with_provider());
+  scale(wish::out);
+  join(7, "scaled-1", place::elsewhere, 2);
+  hear(7, {loading()});
+  EXPECT_THAT(by_hand(2), ElementsAre("drain 2"));
+  EXPECT_THAT(hear(7, {down(number)}), IsEmpty());
+  EXPECT_THAT(wait(10 * second), IsEmpty());
+  EXPECT_EQ(books->orders(), 0U);
+  EXPECT_THAT(books->failure(), HasSubstr("gave up scaled-1"));
+  EXPECT_THAT(by_hand(2, false), ElementsAre("go on 2"));
+  EXPECT_THAT(hear(7, {up(number)}), IsEmpty());
+  EXPECT_FALSE(books->draining(instance_id{2}));
 }
 
 // What a member says of an earlier order crosses the next one.

@@ -66,7 +66,8 @@ struct scaling_decision {
 ///   the others are full. It is the freeness that normal requests meet: the headroom of others counts as used.
 /// * Below x for `hold`: the drain that this autoscaler began is taken back; where there is none, one instance more.
 ///   Drains that an operator began, or took over, are not its business: what still drains `hold` after it was to stay
-///   is taken for such a one. Fewer than `instances_min`: one more at once.
+///   is taken for such a one. Fewer than `instances_min`: one more at once; where nothing has been decided yet, after
+///   `hold`, since members that a head before had may be about to join again.
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
 ///   of equals. Not where the others would then be below x, at any moment of the hold: it would come back at once.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
@@ -104,7 +105,7 @@ private:
 
   scaling_settings settings_;
   double mean_ = 0;
-  std::optional<std::int64_t> low_since_, high_since_;
+  std::optional<std::int64_t> low_since_, high_since_, few_since_;
   std::optional<std::int64_t> decided_;
   std::optional<std::int64_t> looked_;
   std::optional<instance_id> drain_; ///< begun by this one

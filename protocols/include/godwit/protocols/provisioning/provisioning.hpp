@@ -50,7 +50,8 @@ struct provisioning_settings {
 /// * A stopped instance that is not ready in time when it is wanted is left alone for twice as long each time, and
 /// after
 ///   `spare_attempts_max` until somebody starts it by hand or its process joins anew.
-/// * What an operator stops, autoscaling neither starts nor gives back.
+/// * What an operator stops, autoscaling neither starts nor gives back; an order to start it has come to nothing.
+/// * A process that the head knew before an order was made comes for it under its name only.
 /// * In a process that leaves nothing is started, until an operator wants one of its instances after all.
 class provisioning {
 public:
@@ -74,7 +75,7 @@ public:
     std::uint64_t key = 0;
     std::string name;
     place where = place::elsewhere;
-    instance_id first;
+    instance_id first; ///< the same whenever it joins; whoever joins for the first time has higher ones than all before
     std::uint32_t instances = 0;
   };
   struct process_news { ///< of all its instances
@@ -174,14 +175,14 @@ private:
     [[nodiscard]] bool up_to_date() const noexcept { return said.order >= number; }
     [[nodiscard]] bool stopped() const noexcept { return said.stopped && up_to_date(); }
     [[nodiscard]] bool drains() const noexcept { return why != leaving::no || (said.draining && up_to_date()); }
-    [[nodiscard]] bool takes_requests() const noexcept { return said.ready && !said.stopped && !drains(); }
+    [[nodiscard]] bool says_ready() const noexcept { return said.ready && !said.stopped; }
+    [[nodiscard]] bool takes_requests() const noexcept { return says_ready() && !drains(); }
   };
   struct process {
     std::uint64_t key = 0;
     std::string name;
     place where = place::elsewhere;
     instance_id first;
-    std::int64_t joined_ns = 0;
     bool late = false;     ///< nobody wants it any more
     bool returned = false; ///< given back
     bool leaves = false;   ///< ends by itself
@@ -194,7 +195,8 @@ private:
     std::uint64_t key = 0;              ///< under which this process runs it; 0: it does not
     std::optional<std::uint64_t> bound; ///< the process that came for it
     std::int64_t at_ns = 0;
-    bool there = false; ///< to be seen in the topology, but takes no requests yet
+    std::uint32_t ids_known = 0; ///< when it was made: whoever has lower ones was known already
+    bool there = false;          ///< to be seen in the topology, but takes no requests yet
   };
 
   void on(const process_joined& e);
@@ -217,6 +219,7 @@ private:
   void hand_back(process& p, instance_id last);
   void changed();
   void drain(instance_id id, leaving why);
+  void drain_by_hand(instance_id id);
   void go_on(instance_id id);
   void fail(std::string why);
   [[nodiscard]] std::string why_not_drain(instance_id id) const;
@@ -239,6 +242,7 @@ private:
   std::unordered_map<std::uint64_t, instance_id> by_key_;
   std::vector<open_order> orders_;   ///< oldest first
   std::deque<std::string> given_up_; ///< names whose processes nobody wants any more, the last ones
+  std::uint32_t ids_known_ = 0;      ///< all that anybody has had are lower
   std::uint64_t orders_total_ = 0, numbers_ = 0, scaled_out_ = 0, scaled_in_ = 0;
   std::string failure_, failure_said_;
 };
