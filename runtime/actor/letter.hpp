@@ -17,7 +17,7 @@ struct stamp {
   std::int64_t queued = 0; ///< ticks; of a message that leaves its process: the process's key, as a number
   std::uint32_t depth = 0; ///< of the mailbox, when it was queued
   std::uint16_t cause_process = 0;
-  bool outside = false; ///< made by a thread that handled no message
+  bool outside = false; ///< made by a thread that handled no message, or by foreign code that it called
   bool counted = false; ///< in the mailbox's depth
 };
 

@@ -193,7 +193,7 @@ public:
       collected_.insert(collected_.end(), rd_buf().begin(), rd_buf().begin() + static_cast<std::ptrdiff_t>(count));
       rd_buf().swap(collected_);
       count = rd_buf().size();
-      collected_ = {};
+      collected_ = std::vector<char>(); // without what it held
     }
     if (std::exchange(at_header_, false)) {
       const basp_header header(rd_buf().data());

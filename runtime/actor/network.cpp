@@ -86,8 +86,9 @@ async::expected<caf::strong_actor_ptr> network::connect(const std::string& host,
   } while (!out && out.error() == caf::sec::connection_timeout && std::chrono::steady_clock::now() < deadline);
   if (out) return std::move(*out);
   const auto is = [&why = out.error()](caf::sec what) { return why == what; };
-  if (is(caf::sec::connection_timeout))
-    return async::error{async::error_code::down, "it accepts connections and says nothing"};
+  if (is(caf::sec::connection_timeout)) // behind a gate nobody has waited for a word
+    return async::error{async::error_code::down, gate_ ? "it accepts connections and says nothing"
+                                                       : "it does not greet as a process of godwit would"};
   if (is(caf::sec::malformed_basp_message) || is(caf::sec::incompatible_versions))
     return async::error{async::error_code::down, "what listens there is no process of godwit"};
   return async::error{async::error_code::down, system().render(out.error())};

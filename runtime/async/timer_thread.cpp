@@ -13,6 +13,10 @@ timer_thread::~timer_thread() {
   }
   changed_.notify_all();
   thread_.join();
+  while (!due_.empty()) { // one by one, for what they hold may have timers of its own
+    const auto dropped = due_.extract(due_.begin());
+    times_.erase(dropped.key().second);
+  }
 }
 
 std::chrono::nanoseconds timer_thread::now() const noexcept { return std::chrono::steady_clock::now() - start_; }
@@ -21,6 +25,7 @@ timer_source::timer_id timer_thread::call_after(std::chrono::nanoseconds delay, 
   const auto time = now() + std::max(bounded_wait(delay), std::chrono::nanoseconds{0});
   const std::lock_guard lock{mutex_};
   const auto id = ++last_;
+  if (ending_) return id; // its time would not come any more; the function goes when the caller's lock is gone
   due_.emplace(key{time, id}, std::move(function));
   times_.emplace(id, time);
   if (due_.begin()->first.second == id) changed_.notify_all();

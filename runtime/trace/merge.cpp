@@ -82,7 +82,7 @@ private:
     std::vector<what> all;
     all.reserve(made_.events.size());
     for (const auto& e : made_.events)
-      if (e.kind != event_kind::gap) all.emplace_back(e.id, e.kind, e.message, e.name, e.receiver);
+      if (e.kind != event_kind::gap && e.id.number != 0) all.emplace_back(e.id, e.kind, e.message, e.name, e.receiver);
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     std::vector<std::size_t> events(made_.processes.size());

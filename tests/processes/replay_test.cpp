@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <unistd.h>
@@ -110,11 +111,14 @@ TEST_F(Replaying, RequestsThatFailedComeAgain) {
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
     const auto late = R"("max_tokens":2000,"ignore_eos":true,"timeout":0.3})";
     transport::http::client client;
-    for (const std::string more : {"", R"("n":3,"temperature":1,)", R"("stream":true,)"})
-      (void)client.fetch({"POST", head.url() + "/v1/completions", {}, R"({"prompt":"a",)" + more + late});
+    for (const std::string more : {"", R"("n":3,"temperature":1,)", R"("stream":true,)"}) {
+      const auto answer = client.fetch({"POST", head.url() + "/v1/completions", {}, R"({"prompt":"a",)" + more + late});
+      const auto* const said = std::get_if<transport::http::client_answer>(&answer);
+      ASSERT_TRUE(said) << "no answer";
+      EXPECT_NE(said->body.find("timeout"), std::string::npos) << said->body.substr(0, 1000);
+    }
     std::size_t turned_away = 0;
-    for (const auto& answer : ask_all(head.url(), mixed_questions(12, 60)))
-      turned_away += answer.error.empty() ? 0 : 1;
+    for (const auto& answer : ask_all(head.url(), mixed_questions(12, 60))) turned_away += answer.error.empty() ? 0 : 1;
     EXPECT_GT(turned_away, 0U);
     head.process.signal(SIGTERM);
     EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();

@@ -38,7 +38,9 @@ public:
   otlp_writer(const index& of, const std::vector<position>& events, const otlp_options& options, const sink& out)
       : of_(of), events_(events), options_(options), sink_(out), chosen_(of.size()) {
     for (const auto p : events) chosen_[p] = true;
-    for (const auto& process : of.source().processes) keys_.push_back(process.key ^ run_of(process));
+    const auto& processes = of.source().processes;
+    const auto run = processes.empty() ? 0 : run_of(processes.front());
+    for (const auto& process : processes) keys_.push_back(process.key ^ run);
   }
 
   void run() {
@@ -56,12 +58,14 @@ public:
   }
 
 private:
-  /// All simulations have one key; in a collector their spans must not be each other's.
-  [[nodiscard]] static std::uint64_t run_of(const process& who) {
+  /// The processes of all simulations have the same keys; in a collector their spans must not be each other's. The
+  /// first process alone says which simulation it is.
+  [[nodiscard]] static std::uint64_t run_of(const process& first) {
     std::string run;
-    for (const auto& fact : who.facts) {
-      if (fact.name == "command" && fact.value != "sim") return 0;
-      if (fact.name.starts_with("argument:")) (run += fact.value) += '\0';
+    for (const auto& fact : first.facts) {
+      if (fact.name == "command" && fact.value != "sim" && fact.value != "explore") return 0;
+      if (fact.name.starts_with("argument:") || fact.name == "scenario" || fact.name == "seed")
+        (run += fact.value) += '\0';
     }
     return run.empty() ? 0 : runtime::detail::fnv1a(run);
   }
@@ -212,8 +216,10 @@ private:
           .raw("\",\"spanId\":\"")
           .raw(span_id(cause))
           .raw("\"}]");
-    const auto error = attribute_of(e, "error");
-    const bool failed_at_server = is_http(p) && attribute_of(e, "status").starts_with('5'); // semantic conventions
+    // By the semantic conventions what a client did wrong is no error of the server's.
+    const auto status = is_http(p) ? attribute_of(e, "status") : std::string_view();
+    const auto error = status.starts_with('4') ? std::string_view() : std::string_view(attribute_of(e, "error"));
+    const bool failed_at_server = status.starts_with('5');
     if ((e.kind == event_kind::delivery && e.message == message_kind::failure) || !error.empty() || failed_at_server) {
       out.raw(",\"status\":{\"code\":").number(status_error);
       if (!error.empty()) out.raw(",\"message\":").string(error);

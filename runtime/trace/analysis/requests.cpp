@@ -3,6 +3,7 @@
 #include <godwit/runtime/trace/analysis/labels.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 
@@ -100,6 +101,15 @@ void add_submission(const index& of, model_request& r) {
   }
 }
 
+/// What the home notes as it gives a request up, with its outcome; all other notes of ownership are of one that goes
+/// on.
+bool is_last_note(const index& of, position p) {
+  if (of[p].kind != event_kind::note || of.source().name_of(of[p]) != "ownership") return false;
+  const auto what = attribute_of(of[p], "what");
+  constexpr std::array<std::string_view, 6> others{"refused", "dispatched", "lost", "claimed", "reclaimed", "disowned"};
+  return !what.empty() && std::ranges::find(others, what) == others.end();
+}
+
 } // namespace
 
 std::vector<std::uint64_t> numbers_in(std::string_view text) {
@@ -116,6 +126,7 @@ std::vector<std::uint64_t> numbers_in(std::string_view text) {
 
 std::vector<model_request> model_requests(const index& of) {
   std::map<std::uint64_t, model_request> all;
+  std::map<std::uint64_t, std::int64_t> over; // when they were
   for (position p = 0; p < of.size(); ++p) {
     if (is_http(of, p)) add_http(of, p, all);
     const auto id = of.about(p);
@@ -131,6 +142,7 @@ std::vector<model_request> model_requests(const index& of) {
     r.last = p;
     r.begin_ns = std::min(r.begin_ns, of.queued(p));
     r.end_ns = std::max(r.end_ns, of.end(p));
+    if (is_last_note(of, p)) over[id] = of.cause(p) == nowhere ? of.end(p) : of.end(of.cause(p));
   }
   std::vector<model_request> out;
   for (auto& [id, r] : all) {
@@ -140,6 +152,8 @@ std::vector<model_request> model_requests(const index& of) {
       if (r.first == nowhere) r.first = r.last = r.http;
     } else {
       add_submission(of, r);
+      // Somebody may ask for its history long after.
+      if (const auto end = over.find(id); end != over.end()) r.end_ns = std::min(r.end_ns, end->second);
     }
     out.push_back(std::move(r));
   }

@@ -7,9 +7,11 @@
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/runtime/actor_system.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -372,11 +374,12 @@ TEST(Network, AStrangerThatAnnouncesALotIsLeft) {
 }
 
 /// A header of CAF's: 32 bytes.
-std::string header(std::uint8_t operation, std::uint32_t payload_bytes, std::uint64_t data) {
+std::string header(std::uint8_t operation, std::uint32_t payload_bytes, std::uint64_t data, std::uint64_t to = 0) {
   std::string out(32, '\0');
   out[0] = static_cast<char>(operation);
   for (int i = 0; i < 4; ++i) out[static_cast<std::size_t>(7 - i)] = static_cast<char>(payload_bytes >> (8 * i));
   for (int i = 0; i < 8; ++i) out[static_cast<std::size_t>(15 - i)] = static_cast<char>(data >> (8 * i));
+  for (int i = 0; i < 8; ++i) out[static_cast<std::size_t>(31 - i)] = static_cast<char>(to >> (8 * i));
   return out;
 }
 
@@ -385,11 +388,16 @@ TEST(Network, WhatCafWouldDieOfEndsTheConnection) {
   auto settings = networked();
   settings.connection_timeout = 1h; // which is not why
   actor_system a{settings};
-  const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
+  const auto published = a.spawn<far>();
+  const auto port = a.publish(published, "127.0.0.1", 0);
   ASSERT_TRUE(port);
   constexpr std::uint64_t upstream = std::uint64_t{2} << 60U, downstream = std::uint64_t{3} << 60U;
-  for (const auto& packet : {header(0, 0, 0), header(1, 0, 0), header(2, 8, upstream | 7), header(2, 8, downstream | 7),
-                             header(3, 8, downstream | 7)}) {
+  constexpr std::uint64_t version = 3; // of CAF 0.17's protocol
+  const auto to = published.id();
+  const std::string content(16, '\0');
+  for (const auto& packet :
+       {header(0, 0, version), header(1, 0, 0), header(2, 16, upstream | 7, to) + content,
+        header(2, 16, downstream | 7, to) + content, header(3, 16, downstream | 7, to) + content}) {
     const int stranger = connect_to(*port);
     ASSERT_EQ(::send(stranger, packet.data(), packet.size(), 0), static_cast<ssize_t>(packet.size()));
     EXPECT_TRUE(ends(stranger, 20s));
@@ -401,8 +409,8 @@ TEST(Network, WhatCafWouldDieOfEndsTheConnection) {
   EXPECT_EQ(*b.ask(*r, 20s, question{way::value, 40}), number{42});
 }
 
-// A server that is none of ours, to whoever connects to it.
-TEST(Network, AGreetingThatSaysNothingIsAnError) {
+/// A server that is none of ours, which greets whoever connects to it, until `meanwhile` has returned.
+void with_server_that_says(const std::string& greeting, const std::function<void(std::uint16_t port)>& meanwhile) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -411,21 +419,33 @@ TEST(Network, AGreetingThatSaysNothingIsAnError) {
   ASSERT_EQ(::listen(listener, 8), 0);
   socklen_t size = sizeof address;
   ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  std::thread server([listener] {
+  std::thread server([&] {
     for (int fd = 0; (fd = ::accept(listener, nullptr, nullptr)) >= 0;) {
-      const auto packet = header(0, 0, 3);
-      (void)::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL);
+      (void)::send(fd, greeting.data(), greeting.size(), MSG_NOSIGNAL);
       (void)ends(fd, 20s);
       ::close(fd);
     }
   });
-  {
-    actor_system b{networked()};
-    EXPECT_FALSE(b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 2s));
-  }
+  meanwhile(ntohs(address.sin_port));
   ::shutdown(listener, SHUT_RDWR);
   server.join();
   ::close(listener);
+}
+
+TEST(Network, AGreetingThatSaysNothingIsAnError) {
+  with_server_that_says(header(0, 0, 3), [](std::uint16_t port) {
+    actor_system b{networked()};
+    EXPECT_FALSE(b.remote<remote_interface>("127.0.0.1", port, 2s));
+  });
+}
+
+TEST(Network, AGreetingThatIsShorterThanOneOfOursIsNoSilence) {
+  with_server_that_says("220 ESMTP\r\n", [](std::uint16_t port) {
+    actor_system b{networked()};
+    const auto r = b.remote<remote_interface>("127.0.0.1", port, 2s);
+    ASSERT_FALSE(r);
+    EXPECT_THAT(to_string(r.error()), testing::HasSubstr("does not greet as a process of godwit would"));
+  });
 }
 
 // What strangers announce takes memory as it comes, and nobody waits while it is filled with zeros.

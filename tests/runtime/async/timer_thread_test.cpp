@@ -62,6 +62,13 @@ TEST(TimerThread, WhatAFunctionHoldsMayUseTheTimersAsItGoes) {
     }
     ASSERT_EQ(ended.wait_for(20s), std::future_status::ready);
   }
+  std::promise<void> gone;
+  auto ended = gone.get_future();
+  {
+    timer_thread left;
+    left.call_after(1h, [held = std::make_shared<job>(left, gone)] { (void)held; });
+  }
+  EXPECT_EQ(ended.wait_for(0s), std::future_status::ready) << "left over";
 }
 
 void wait_until_past(const timer_thread& timers, std::chrono::nanoseconds time) {

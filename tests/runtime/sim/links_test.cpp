@@ -1,5 +1,7 @@
 #include "runtime/sim/node_actors.hpp"
 
+#include <godwit/runtime/actor_system.hpp>
+
 #include <numeric>
 
 namespace godwit::runtime::test {
@@ -16,6 +18,13 @@ protected:
   }
   handle<near_interface> near;
 };
+
+TEST(LinkSettings, SilenceIsNoticedAsInProduction) {
+  const actor_system_settings production;
+  const sim::detection_settings simulated;
+  EXPECT_EQ(simulated.least, production.connection_timeout);
+  EXPECT_EQ(simulated.most, production.connection_timeout + production.heartbeat_interval);
+}
 
 TEST_F(Links, AShortCutDelaysAndLosesNothing) {
   world.network().cut("a", "b");
@@ -166,7 +175,7 @@ TEST(LinksOfThree, ACutBetweenTwoConcernsNobodyElse) {
   auto a = one.spawn<near_actor>(*one.remote<far_interface>("head", *port), seen_one);
   auto b = two.spawn<near_actor>(*two.remote<far_interface>("head", *port), seen_two);
   world.network().cut("one", "head");
-  world.run_for(2s);
+  world.run_for(3s);
   EXPECT_EQ(seen_one.downs.size(), 1U);
   EXPECT_TRUE(seen_two.downs.empty());
   EXPECT_EQ(*two.ask(b, 1s, question{way::value, 1}), number{3});

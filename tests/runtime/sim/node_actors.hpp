@@ -114,10 +114,11 @@ private:
   std::chrono::nanoseconds patience_;
 };
 
-/// Two nodes, `a` with an actor and `b` with its handle.
+/// Two nodes, `a` with an actor and `b` with its handle, that notice each other's silence in 500 to 600 ms.
 class two_nodes : public ::testing::Test {
 protected:
   explicit two_nodes(std::uint64_t seed = 1) : world(seed) {
+    world.network().set_detection({std::chrono::milliseconds(500), std::chrono::milliseconds(600)});
     a = make("a");
     b = make("b");
     far = a->spawn<far_actor>(&told);

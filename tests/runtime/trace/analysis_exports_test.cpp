@@ -367,7 +367,7 @@ TEST(TraceOtlp, AnHttpRequestThatFailedHasTheStatusOfAnError) {
   const std::vector<std::vector<attribute>> ends{{{"status", "200"}, {"outcome", "complete"}},
                                                  {{"status", "200"}, {"error", "its time is over"}},
                                                  {{"status", "504"}},
-                                                 {{"status", "429"}}};
+                                                 {{"status", "429"}, {"error", "the queue is full"}}};
   std::size_t next = 0;
   for (auto& e : r.events)
     if (r.name_of(e) == "http.request") {
@@ -386,27 +386,37 @@ TEST(TraceOtlp, AnHttpRequestThatFailedHasTheStatusOfAnError) {
                                               R"({"code":2,"message":"its time is over"})"}));
 }
 
-// All simulations have one key.
+// The processes of all simulations have the same keys, and the first alone tells the run.
 TEST(TraceOtlp, SpansOfTwoSimulationsHaveIdsOfTheirOwn) {
-  auto one = support::served({1, 1, 2});
-  for (auto& e : one.events) std::erase_if(e.attributes, [](const auto& a) { return a.name == "traceparent"; });
-  one.processes.front().facts = {{"command", "sim"}, {"argument:0", "sim"}, {"argument:1", "--seed=1"}};
-  auto other = one;
-  other.processes.front().facts.back().value = "--seed=2";
-  auto served = one;
-  served.processes.front().facts.front().value = "serve";
-  auto again = served;
-  again.processes.front().facts.back().value = "--port=1";
   const auto ids = [](const recording& r) {
     std::set<std::string> out;
     for (const auto& [id, span] : otlp(r)) out.insert(id);
     return out;
   };
-  EXPECT_EQ(ids(one), ids(one));
-  std::set<std::string> both;
-  std::ranges::set_intersection(ids(one), ids(other), std::inserter(both, both.end()));
-  EXPECT_EQ(both, std::set<std::string>{});
-  EXPECT_EQ(ids(served), ids(again)) << "a server's key is its own";
+  for (auto one : {support::served({1, 1, 2}), support::random_forest(1)}) {
+    for (auto& e : one.events) std::erase_if(e.attributes, [](const auto& a) { return a.name == "traceparent"; });
+    one.processes.front().facts = {{"command", "sim"}, {"argument:0", "sim"}, {"argument:1", "--seed=1"}};
+    auto other = one;
+    other.processes.front().facts.back().value = "--seed=2";
+    auto found = one;
+    found.processes.front().facts = {{"command", "explore"}, {"scenario", "calm"}, {"seed", "1"}};
+    auto next = found;
+    next.processes.front().facts.back().value = "2";
+    auto served = one;
+    served.processes.front().facts.front().value = "serve";
+    auto again = served;
+    again.processes.front().facts.back().value = "--port=1";
+    EXPECT_EQ(ids(one), ids(one));
+    std::set<std::string> all;
+    std::size_t spans = 0;
+    for (const auto& r : {one, other, found, next, served}) {
+      const auto own = ids(r);
+      spans += own.size();
+      all.insert(own.begin(), own.end());
+    }
+    EXPECT_EQ(all.size(), spans);
+    EXPECT_EQ(ids(served), ids(again)) << "a server's key is its own";
+  }
 }
 
 } // namespace

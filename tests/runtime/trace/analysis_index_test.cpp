@@ -150,6 +150,25 @@ TEST(TraceRequests, AnOutcomeSaysHowTheAnswerEnded) {
   EXPECT_EQ(told, (std::multiset<std::string>{"200", "200, disconnected", "200, late", "abandoned"}));
 }
 
+// Without HTTP: somebody asks for its history long after.
+TEST(TraceRequests, OneIsOverWhenItsHomeGivesItUp) {
+  support::trace_builder b;
+  b.process("p");
+  const auto home = b.actor(0, "frontend"), other = b.actor(0, "llumlet");
+  support::sending about;
+  about.request = 7;
+  const auto begun = b.deliver({}, other, home, "submit_request", 1'000, 10, about);
+  b.note(begun, home, "ownership", 1'005, {{"request", "7"}, {"what", "dispatched"}}, 7);
+  const auto last = b.deliver(begun, other, home, "token_updates", 5'000, 20, about);
+  b.note(last, home, "ownership", 5'010, {{"request", "7"}, {"what", "finished"}}, 7);
+  b.deliver({}, other, home, "history_query", 900'000, 10, about);
+  const auto r = b.finish();
+  const index x(r);
+  const auto all = model_requests(x);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].end_ns, x.end(x.find(last)));
+}
+
 TEST(TraceSelection, CombinesItsConditions) {
   const auto r = everything();
   const index x(r);

@@ -23,8 +23,8 @@ struct link_settings {
 /// How long a node that hears nothing takes to give its peer up; drawn between the two. The defaults are what
 /// actor_system_settings gives: `connection_timeout`, looked at every `heartbeat_interval`.
 struct detection_settings {
-  std::chrono::nanoseconds least = std::chrono::milliseconds{500};
-  std::chrono::nanoseconds most = std::chrono::milliseconds{600};
+  std::chrono::nanoseconds least = std::chrono::milliseconds{2000};
+  std::chrono::nanoseconds most = std::chrono::milliseconds{2100};
 };
 
 /// The network between the systems of a world, and its faults.
