@@ -5,6 +5,8 @@
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
+#include <exception>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,9 @@ namespace {
 constexpr std::chrono::seconds seconds_between_looks{1}; // at deadlines
 
 double seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double>(t).count(); }
+
+/// What a client says of the tokens that it got; kept in recordings.
+enum class client_wish : std::uint8_t { nothing_more, more, none_since_it_threw };
 
 } // namespace
 
@@ -91,6 +96,21 @@ void frontend::on_stop() {
   while (!open_.empty()) fail(open_.begin()->first, failure_kind::unavailable, "the server is shutting down");
 }
 
+template <class Call> bool frontend::tell_client(protocols::request_id id, const char* what, const Call& call) {
+  try {
+    const runtime::trace::foreign_call client;
+    call();
+    return true;
+  } catch (...) {
+    const auto why = runtime::detail::describe(std::current_exception()).message;
+    if (options_.log.enabled(runtime::log::level::error))
+      options_.log.request(id).error("its sink threw in {}, and is not called any more: {}", what, why);
+    else
+      context().report(std::string("a sink threw in ") + what + ", and is not called any more: " + why);
+    return false;
+  }
+}
+
 frontend::open_request* frontend::find(protocols::request_id id) {
   const auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : found->second;
@@ -101,10 +121,11 @@ void frontend::submit(submission& what) {
     const auto level = std::min<std::size_t>(what.request.execution_level, levels_.size() - 1);
     count("overloaded", levels_[level].name);
     ++counts_.failed_total;
-    const runtime::trace::foreign_call client;
     // Taken, so that the submission's own end does not fail it once more.
-    std::exchange(what.sink, nullptr)
-        ->on_failed({failure_kind::overloaded, "the server has as many requests as it can hold"});
+    const auto sink = std::exchange(what.sink, nullptr);
+    tell_client({}, "on_failed", [&] {
+      sink->on_failed({failure_kind::overloaded, "the server has as many requests as it can hold"});
+    });
     return;
   }
   // 16 bits of home, 12 of incarnation, 36 of counter: ids stay unique over restarts of this actor.
@@ -125,10 +146,9 @@ void frontend::submit(submission& what) {
   r.arrived = now();
   r.prompt_tokens = prompt_tokens;
   by_sink_[r.sink.get()] = id;
-  {
-    const runtime::trace::foreign_call client;
-    r.sink->on_accepted(id);
-  }
+  const bool accepts = runtime::trace::input<bool>(
+      "client.accepts", [&] { return tell_client(id, "on_accepted", [&] { r.sink->on_accepted(id); }); });
+  if (!accepts) return abandon(id);
   r.client_id = std::move(what.client_id);
   if (!r.client_id.empty()) by_client_[r.client_id].push_back(id);
   if (options_.metrics) {
@@ -162,12 +182,17 @@ void frontend::withdraw(const answer_sink* sink) {
 task<void> frontend::place(protocols::request_id id) {
   const auto deadline = now() + options_.placement_timeout;
   auto pause = options_.retry_pause;
-  std::vector<protocols::instance_id> full; // refused for their queues since the last pause
-  bool beside = true;                       // its sibling, which is tried once
-  chosen failed;                            // what the scheduler decided and came to nothing
+  std::vector<protocols::instance_id> full;  // refused for their queues since the last pause
+  std::vector<protocols::instance_id> small; // refused since their whole pools hold less
+  std::uint64_t largest = 0;                 // of these, in blocks
+  bool beside = true;                        // its sibling, which is tried once
+  chosen failed;                             // what the scheduler decided and came to nothing
   for (;;) {
     auto* r = find(id);
     if (r == nullptr) co_return;
+    // Once taken, a request is not turned away, whatever becomes of its instance, and does not compete for places with
+    // those that are new.
+    const bool taken_before = !r->ownership.answer().empty() || r->placed != nanoseconds{0};
     dispatch_query query{static_cast<std::uint32_t>(r->request.prompt.size() + r->ownership.answer().size()),
                          r->request.stop.max_tokens, r->request.priority};
     query.execution_level = r->request.execution_level;
@@ -178,23 +203,30 @@ task<void> frontend::place(protocols::request_id id) {
       choice.entry = *neighbour;
       choice.why.policy = "sibling";
       choice.why.candidates = 1;
-    } else if (full.empty()) {
+    } else if (full.empty() && small.empty()) {
       query.failed = std::exchange(failed.number, 0);
       query.failed_at = failed.decided;
       choice = co_await choose(query);
       r = find(id);
       if (r == nullptr) co_return;
     } else { // the scheduler's news is older than the refusal
-      choice = choose_in_turn(full, "retry");
-      choice.overloaded = !choice.entry;
+      auto avoided = small;
+      avoided.insert(avoided.end(), full.begin(), full.end());
+      choice = choose_in_turn(avoided, "retry");
+      choice.overloaded = !choice.entry && !full.empty();
+      if (!choice.entry && full.empty() && !taken_before) { // of those that there are, none is large enough
+        fail(id, failure_kind::too_long,
+             "the request needs more KV blocks than the instance's " + std::to_string(largest) +
+                 "; start the server with a larger KV cache");
+        co_return;
+      }
     }
-    const auto& entry = choice.entry;
-    // Once taken, a request is not turned away, whatever becomes of its instance; one that was not can come again
-    // later.
-    if (choice.overloaded && r->ownership.answer().empty() && r->placed == nanoseconds{0}) {
+    if (choice.overloaded && !taken_before) { // it can come again later
       fail(id, failure_kind::overloaded, "every queue is full");
       co_return;
     }
+    if (choice.overloaded && full.empty()) choice = choose_in_turn(small, "retry");
+    const auto& entry = choice.entry;
     if (entry) {
       const auto epoch = r->ownership.dispatch(entry->instance);
       if (!epoch) {
@@ -208,6 +240,7 @@ task<void> frontend::place(protocols::request_id id) {
       auto order = generate_order{r->request, runtime::handle<home_interface>{self()}};
       order.request.epoch = *epoch;
       order.request.answer = r->ownership.answer();
+      order.request.taken_before = taken_before;
       order.dispatch = choice.number;
       const auto answer = co_await ask(entry->llumlet, options_.ask_timeout, std::move(order));
       if (!answer && choice.number > 0) failed = choice;
@@ -220,6 +253,11 @@ task<void> frontend::place(protocols::request_id id) {
       if (answer && answer->reason == refusal::queue_full) {
         full.push_back(entry->instance);
         if (now() < deadline) continue; // another one may have room
+      }
+      if (answer && answer->reason == refusal::never_fits) {
+        small.push_back(entry->instance);
+        largest = std::max(largest, answer->limit);
+        if (now() < deadline) continue;
       }
     } else if (choice.number > 0) {
       failed = choice; // one of us has older news than the other
@@ -276,15 +314,11 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
          "the request's " + std::to_string(r.prompt_tokens) + " tokens leave no room in the model's context of " +
              std::to_string(answer->limit) + " tokens");
     return true;
-  case refusal::never_fits:
-    fail(id, failure_kind::too_long,
-         "the request needs more KV blocks than the instance's " + std::to_string(answer->limit) +
-             "; start the server with a larger KV cache");
-    return true;
   case refusal::invalid:
     fail(id, failure_kind::invalid, "the instance cannot run this request");
     return true;
   case refusal::none:
+  case refusal::never_fits:
   case refusal::queue_full:
   case refusal::duplicate:
   case refusal::not_ready:
@@ -419,20 +453,24 @@ void frontend::take_one(protocols::token_update& update) {
     r->cached_tokens = update.cached_tokens;
   }
   if (!accepted.fresh.empty()) {
-    // A prompt of one token has none, and its client is told so.
-    if (accepted.first_index == 0 && (!update.prompt_scores.empty() || r->request.sampling.prompt_logprobs >= 0)) {
-      const runtime::trace::foreign_call client;
-      r->sink->on_prompt_scores(std::move(update.prompt_scores));
-    }
     observe_tokens(*r, accepted.fresh.size(), nanoseconds{update.queue_ns});
+    // A prompt of one token has none, and its client is told so.
+    const bool scores =
+        accepted.first_index == 0 && (!update.prompt_scores.empty() || r->request.sampling.prompt_logprobs >= 0);
     const auto sink = r->sink;
-    const bool goes_on = runtime::trace::input<bool>("client.wants", [&] {
-      const runtime::trace::foreign_call client;
-      return sink->on_tokens(accepted.fresh, accepted.finish == finish_reason::stop);
+    const auto wish = runtime::trace::input<client_wish>("client.wants", [&] {
+      bool goes_on = false;
+      const bool told = tell_client(update.request, "on_tokens", [&] {
+        if (scores) sink->on_prompt_scores(std::move(update.prompt_scores));
+        goes_on = sink->on_tokens(accepted.fresh, accepted.finish == finish_reason::stop);
+      });
+      if (!told) return client_wish::none_since_it_threw;
+      return goes_on ? client_wish::more : client_wish::nothing_more;
     });
-    if (!goes_on) {
+    if (wish != client_wish::more) {
       if (accepted.finish == finish_reason::none && r->owner)
         tell(r->owner, protocols::cancel_request{update.request, update.epoch});
+      if (wish == client_wish::none_since_it_threw) return abandon(update.request);
       finish(update.request, finish_reason::stop);
       return;
     }
@@ -507,8 +545,7 @@ void frontend::finish(protocols::request_id id, finish_reason reason) {
   options_.log.request(id).debug("finished ({}) after {} tokens", to_string(reason), usage.answer_tokens);
   ++counts_.finished_total;
   forget(id, reason == finish_reason::length ? "length" : "stop");
-  const runtime::trace::foreign_call client;
-  sink->on_finished(reason, usage);
+  tell_client(id, "on_finished", [&] { sink->on_finished(reason, usage); });
 }
 
 void frontend::fail(protocols::request_id id, failure_kind kind, std::string message) {
@@ -522,8 +559,12 @@ void frontend::fail(protocols::request_id id, failure_kind kind, std::string mes
                        : kind == failure_kind::timed_out ? "timed_out"
                                                          : "error";
   forget(id, outcome);
-  const runtime::trace::foreign_call client;
-  sink->on_failed({kind, std::move(message)});
+  tell_client(id, "on_failed", [&] { sink->on_failed({kind, std::move(message)}); });
+}
+
+void frontend::abandon(protocols::request_id id) {
+  ++counts_.failed_total;
+  forget(id, "error");
 }
 
 void frontend::forget(protocols::request_id id, const char* outcome) {

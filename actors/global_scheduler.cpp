@@ -5,6 +5,7 @@
 #include <godwit/protocols/policy/freeness.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -203,12 +204,18 @@ void global_scheduler::decide_all() {
 dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   protocols::dispatch_demand demand;
   demand.tokens = query.prompt_tokens;
-  demand.priority = query.priority;
   demand.execution_level = query.execution_level;
   if (query.execution_level < options_.levels.size()) demand.headroom = options_.levels[query.execution_level].headroom;
   // It was counted as load where it never came to, and who tries again soon fills a queue by itself.
   if (query.failed > dispatches_from_) dispatcher_->take_back(query.failed_at, query.failed - dispatches_from_, demand);
-  if (auto picked = dispatcher_->pick(demand)) {
+  using lack = protocols::dispatcher::lack;
+  std::optional<protocols::dispatch_choice> picked;
+  auto why = lack::sense;
+  const bool decided = guarded("the dispatch policy", [&] {
+    picked = dispatcher_->pick(demand);
+    if (!picked) why = dispatcher_->why_none();
+  });
+  if (picked) {
     const auto* const found = find(picked->instance);
     if (found == nullptr) return {};
     auto decision = dispatch_decision{picked->instance, found->generation};
@@ -216,12 +223,21 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
     decision.why = std::move(picked->why);
     return decision;
   }
-  using lack = protocols::dispatcher::lack;
   dispatch_decision none;
-  const auto why = dispatcher_->why_none();
   none.overloaded = why == lack::full;
-  none.stale = why == lack::stale;
+  none.stale = why == lack::stale || why == lack::sense; // homes dispatch without it
+  if (decided && why == lack::sense) blame("the dispatch policy", "it chose what is no place, or not eligible");
   return none;
+}
+
+void global_scheduler::blame(std::string_view what, std::string why) {
+  auto& said = blamed_[std::string(what)];
+  if (said == why) return;
+  said = std::move(why);
+  if (options_.log.enabled(runtime::log::level::error))
+    options_.log.error("{} failed: {}", what, said);
+  else
+    context().report(std::string(what) + " failed: " + said);
 }
 
 } // namespace godwit::actors

@@ -24,9 +24,11 @@ task<void> global_scheduler::run_rounds() {
     co_await sleep_for(options_.migration_interval);
     ++rounds_;
     if (options_.metrics) options_.metrics->rounds.increment();
-    expire();
-    pair_up();
-    scale();
+    guarded("a round", [this] { // the next one may go better
+      expire();
+      pair_up();
+      scale();
+    });
   }
 }
 
@@ -48,8 +50,10 @@ void global_scheduler::pair_up() {
     settings.policy = migration_policy::none; // drains go on
   const auto before = std::exchange(marked_, {});
   const auto known = loads();
-  marked_ =
-      options_.pair ? options_.pair(known, settings, rounds_) : protocols::pair_instances(known, settings, rounds_);
+  guarded("the pairing", [&] {
+    marked_ =
+        options_.pair ? options_.pair(known, settings, rounds_) : protocols::pair_instances(known, settings, rounds_);
+  });
   note_pairing(rounds_, settings.policy, before, marked_, known);
   const auto is_source = [this](protocols::instance_id id) {
     return std::any_of(marked_.begin(), marked_.end(), [id](const auto& pair) { return pair.source == id; });
@@ -104,7 +108,8 @@ void global_scheduler::scale() {
   }
   auto decision = autoscaler_.step(view); // has the mean, too
   if (const auto mode = options_.policies.scaling; options_.scale) {
-    decision = mode == protocols::scaling_mode::off ? std::nullopt : options_.scale(view);
+    decision.reset();
+    if (mode != protocols::scaling_mode::off) guarded("the autoscaling", [&] { decision = options_.scale(view); });
     if (decision) decision->dry = mode == protocols::scaling_mode::dry_run;
   }
   if (!decision) return;

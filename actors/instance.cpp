@@ -28,7 +28,9 @@ task<instance_facts> instance::load() {
     options_.make_executor(options_.id, [done](executor_outcome made) { done(std::move(made)); });
   });
   if (!outcome) throw std::runtime_error(outcome.error().message);
-  if (!outcome->made) throw std::runtime_error(outcome->error);
+  if (!outcome->made)
+    throw std::runtime_error(outcome->error.empty() ? "make_executor gave neither an executor nor an error"
+                                                    : outcome->error);
   stop_shards(runtime::stop_reason::shutdown); // of a model that was loaded before
   executor_ = std::move(outcome->made);
   spawn_shards();

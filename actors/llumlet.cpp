@@ -1,8 +1,10 @@
 #include "migration/kv_memory.hpp"
 
 #include <godwit/actors/llumlet.hpp>
+#include <godwit/runtime/message.hpp>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -69,8 +71,16 @@ task<void> llumlet::bring_up() {
   planner_.emplace(std::move(settings));
   if (options_.migration.fabric && facts_.executor)
     memory_ = std::make_shared<const kv_memory>(std::exchange(facts_.executor, nullptr));
+  kv_kind_ =
+      runtime::detail::fnv1a(memory_ ? facts_.kv_layout : "none of instance " + std::to_string(options_.id.value()));
   options_.log.info("instance {}: {}, {} KV blocks of {} tokens, context {}", options_.id.value(), facts_.device,
                     facts_.blocks, protocols::tokens_per_block, planner_->settings().context_length);
+  const auto tokens = std::uint64_t{facts_.blocks} * protocols::tokens_per_block;
+  if (tokens < planner_->settings().context_length)
+    options_.log.warning(
+        "instance {}: its KV cache holds {} tokens; a request that grows beyond them ends with an error "
+        "there, though the context has {}",
+        options_.id.value(), tokens, planner_->settings().context_length);
   if (options_.node) tell(options_.node, instance_ready{options_.id, options_.generation});
   start(heartbeat());
 }
@@ -228,6 +238,7 @@ protocols::load_report llumlet::load() {
   report.dispatched = dispatched_;
   report.ready = planner_.has_value();
   report.terminating = terminating_;
+  report.kv_kind = kv_kind_;
   return report;
 }
 

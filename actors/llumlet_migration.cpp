@@ -279,7 +279,7 @@ migration_opened llumlet::open(open_migration& wish) {
     return migration_opened{migration_reason::destination_busy};
   if (wish.blocks > planner_->ledger().available()) return migration_opened{migration_reason::destination_full};
   // One without KV joins the queue.
-  if (wish.blocks == 0 && planner_->load().waiting >= planner_->settings().waiting_max)
+  if (wish.blocks == 0 && planner_->waiting() >= planner_->settings().waiting_max)
     return migration_opened{migration_reason::destination_full};
   auto memory = memory_->common_with(wish.devices);
   if (!memory) return migration_opened{migration_reason::incompatible};

@@ -24,7 +24,7 @@ void llumlet::take_mark(migration_mark& order) {
   // The destination tells of what came to it, but the mark's report may be older than that.
   forget_deliveries();
   for (const auto& sent : delivered_)
-    if (sent.to == fresh.order.to) account_move(fresh.destination, sent.what, false);
+    if (sent.to == fresh.order.to) account_arrival(fresh.destination, sent.what);
   mark_ = std::move(fresh);
   if (!std::exchange(moving_, true)) start(move_marked());
 }
@@ -58,7 +58,7 @@ task<void> llumlet::move_marked() {
     forget_deliveries();
     delivered_.push_back({now(), to, *choice});
     // A mark that came meanwhile has its numbers from before this arrival.
-    if (mark_ && mark_->order.to == to) account_move(mark_->destination, *choice, false);
+    if (mark_ && mark_->order.to == to) account_arrival(mark_->destination, *choice);
   }
   moving_ = false;
 }

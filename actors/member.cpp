@@ -149,9 +149,12 @@ task<void> member::leave() {
 void member::pass_on(const topology& news) {
   if (!head_ || news.version <= topology_.version) return; // without one: of a head that was given up
   // Members reach each other by way of the head, which alone sees that one is gone.
+  auto entry = news.instances.begin(); // both are by id
   for (const auto& before : topology_.instances) {
-    const auto* entry = news.find(before.instance);
-    if (before.llumlet && (entry == nullptr || entry->llumlet != before.llumlet)) host().declare_down(before.llumlet);
+    while (entry != news.instances.end() && entry->instance < before.instance) ++entry;
+    const bool stays =
+        entry != news.instances.end() && entry->instance == before.instance && entry->llumlet == before.llumlet;
+    if (before.llumlet && !stays) host().declare_down(before.llumlet);
   }
   topology_ = news;
   for (const auto& p : pairs_)

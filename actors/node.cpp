@@ -149,17 +149,19 @@ topology node::view() const {
   out.version = version_;
   out.scheduler = scheduler_;
   out.frontend = frontend_;
+  instance_list::entries instances;
   for (const auto& m : members_) {
     if (!m.member) continue;
     for (std::uint32_t i = 0; i < m.instances; ++i) {
       const auto& p = m.pairs[i];
       if (p.stopped) continue;
       const auto id = protocols::instance_id{m.first.value() + i};
-      out.instances.emplace_back(id, p.generation, p.ready && p.llumlet, p.llumlet);
+      instances.emplace_back(id, p.generation, p.ready && p.llumlet, p.llumlet);
       // Told to drain, which its member may not have heard yet.
-      out.instances.back().draining = provisioning_.draining(id);
+      instances.back().draining = provisioning_.draining(id);
     }
   }
+  out.instances = std::move(instances);
   out.ordered = provisioning_.ordered();
   return out;
 }

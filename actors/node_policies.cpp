@@ -4,7 +4,10 @@
 #include <godwit/protocols/policy/scaling.hpp>
 
 #include <algorithm>
+#include <exception>
+#include <string>
 #include <utility>
+#include <vector>
 
 // Options and policies: what can be used; and policies by name, which survive the scheduler, and what befell a request.
 namespace godwit::actors {
@@ -23,18 +26,62 @@ template <class Names> bool among(const Names& known, std::string_view name) {
   return std::find(known.begin(), known.end(), name) != known.end();
 }
 
+/// Empty where the embedder's factory gives one, or none is asked for.
+std::string cannot_make(const scheduler_options& options, std::string_view name) {
+  const auto own = options.dispatchers.find(name);
+  if (own == options.dispatchers.end()) return {};
+  const auto who = "the dispatch policy '" + own->first + "'";
+  if (!own->second) return "nothing makes " + who;
+  try {
+    if (own->second()) return {};
+  } catch (...) {
+    return who + " cannot be made: " + runtime::detail::describe(std::current_exception()).message;
+  }
+  return "what makes " + who + " gave none";
+}
+
+/// "normal=0, high=auto".
+std::string said(const std::vector<protocols::execution_level>& levels) {
+  std::string out;
+  for (const auto& one : levels)
+    out += (out.empty() ? "" : ", ") + one.name + "=" + (one.headroom ? std::to_string(*one.headroom) : "auto");
+  return out;
+}
+
+/// Who says nothing of execution levels has one.
+std::vector<protocols::execution_level> or_normal(std::vector<protocols::execution_level> levels) {
+  if (levels.empty()) levels.push_back({"normal", 0});
+  return levels;
+}
+
+std::string levels_differ(const node_options& options, bool runs_instances) {
+  const auto levels = or_normal(options.scheduler.levels);
+  if (const auto theirs = or_normal(options.llumlet.planner.execution_levels); runs_instances && theirs != levels)
+    return "the execution levels of scheduler.levels (" + said(levels) +
+           ") are not those of llumlet.planner.execution_levels (" + said(theirs) + ")";
+  auto names = options.frontend.execution_levels;
+  if (names.empty()) names.emplace_back("normal");
+  if (std::ranges::equal(names, levels, {}, {}, &protocols::execution_level::name)) return {};
+  std::string list;
+  for (const auto& name : names) list += (list.empty() ? "" : ", ") + name;
+  return "the execution levels of scheduler.levels (" + said(levels) +
+         ") are not those of frontend.execution_levels (" + list + ")";
+}
+
 } // namespace
 
 std::string node_options::validate() const {
-  if ((std::max(instances, capacity) > 0 || provision_here) && !instance.make_executor)
+  const bool runs_instances = std::max(instances, capacity) > 0 || provision_here;
+  if (runs_instances && !instance.make_executor)
     return "nothing makes the executors of its instances (instance.make_executor)";
   for (const auto& [name, make] : scheduler.dispatchers) {
-    if (!make) return "nothing makes the dispatch policy '" + name + "'";
     if (among(protocols::dispatcher_names(), name))
       return "a built-in dispatch policy is called '" + name + "' already";
+    if (auto wrong = cannot_make(scheduler, name); !wrong.empty()) return wrong;
   }
   if (const auto known = scheduler.dispatcher_names(); !among(known, scheduler.policies.dispatch))
     return unknown("dispatch policy", scheduler.policies.dispatch, known);
+  if (auto wrong = levels_differ(*this, runs_instances); !wrong.empty()) return wrong;
   auto planner = llumlet.planner;
   planner.blocks = std::max(planner.blocks, 1U); // the device says
   if (planner.context_length == 0) planner.context_length = 2;
@@ -54,6 +101,8 @@ policy_answer node::set_policies(const policy_order& order) {
   if (!order.dispatch.empty()) {
     const auto known = options_.scheduler.dispatcher_names();
     if (!among(known, order.dispatch)) return refuse(unknown("dispatch policy", order.dispatch, known));
+    if (order.dispatch != current.dispatch)
+      if (auto wrong = cannot_make(options_.scheduler, order.dispatch); !wrong.empty()) return refuse(std::move(wrong));
     wanted.dispatch = order.dispatch;
   }
   if (!order.migration.empty()) {

@@ -2,6 +2,7 @@
 
 #include "main/loader.hpp"
 
+#include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/cpu/kv_geometry.hpp>
 #include <godwit/gpu/cuda/kv_geometry.hpp>
 #include <godwit/gpu/model/fingerprint.hpp>
@@ -15,7 +16,6 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <sys/resource.h>
@@ -179,7 +179,7 @@ runtime::actor_system_settings make_system_settings(const serve_settings& settin
                                                     const runtime::log::logger& log, tracing* records) {
   runtime::actor_system_settings runs;
   runs.worker_threads = settings.runtime.worker_threads != 0 ? settings.runtime.worker_threads
-                                                             : std::clamp(std::thread::hardware_concurrency(), 2U, 8U);
+                                                             : std::clamp(gpu::cpu::usable_threads(), 2U, 8U);
   runs.network = network;
   if (records != nullptr) runs.recorder = records->recorder();
   runs.heartbeat_interval = settings.cluster.heartbeat_interval;

@@ -183,7 +183,8 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
   r.add("frontend.prompts_max", s.frontend.prompts_max,
         {.doc = "Prompts in one call of /v1/completions.", .unit = "prompts", .min = 1, .max = 65'536});
   r.add("runtime.worker_threads", s.runtime.worker_threads,
-        {.doc = "Threads that run actors. 0: the cores, at least 2, at most 8. Models compute on threads of their own.",
+        {.doc = "Threads that run actors. 0: the cores that it may use, at least 2, at most 8. Models compute on "
+                "threads of their own.",
          .unit = "threads",
          .min = 0,
          .max = 1024});

@@ -11,6 +11,7 @@ void planner::check(std::span<const block_id> held) const {
   ledger_.check();
   std::vector<std::uint32_t> references(ledger_.total());
   std::size_t dropped = 0, parked_running = 0;
+  std::uint64_t waiting_blocks = 0;
   for (const auto& [serial, r] : requests_) {
     const bool waits = waiting_.contains(rank_of(*r));
     const bool runs = running_.contains(rank_of(*r));
@@ -31,11 +32,13 @@ void planner::check(std::span<const block_id> held) const {
     ensure(!r->keeps_logprobs() || r->drawn_from + r->drawn.size() == r->answer_tokens(),
            "planner: what was drawn is kept to the answer's end");
     dropped += r->dropped ? 1 : 0;
+    waiting_blocks += waits ? blocks_to_start(*r) : 0;
     parked_running += is_parked && r->state == request_state::running ? 1 : 0;
     for (const auto block : r->blocks.table()) ++references[block.value()];
   }
   ensure(waiting_.size() + running_.size() + parked_.size() + dropped == requests_.size(),
          "planner: no request is lost");
+  ensure(waiting_blocks == waiting_blocks_, "planner: what the queue needs is counted");
   ensure(parked_running == parked_running_, "planner: parked requests that keep places are counted");
   ensure(places_taken() <= settings_.running_max, "planner: no more places are taken than there are");
   ensure(by_id_.size() + dropped == requests_.size(), "planner: every request is found by its id");

@@ -32,9 +32,7 @@ load_report planner::load() const {
   const auto outstanding = blocks_outstanding();
   report.queued_blocks = narrowed(outstanding + demand_of_head(outstanding));
   report.outstanding_blocks = narrowed(outstanding);
-  std::uint64_t needed = 0;
-  for (const auto& [place, r] : waiting_) needed += blocks_to_reserve(*r);
-  report.waiting_blocks = narrowed(needed);
+  report.waiting_blocks = narrowed(waiting_blocks_);
   const auto levels = running_by_level();
   report.headroom_blocks = narrowed(headroom_of(settings_.execution_levels, levels, settings_.headroom_profiled));
   report.headroom_profiled = settings_.headroom_profiled;
@@ -100,6 +98,8 @@ std::vector<move_candidate> planner::move_candidates() const {
     alone[level] = 1;
     c.headroom = narrowed(headroom_of(settings_.execution_levels, alone, settings_.headroom_profiled));
     const auto& known = settings_.execution_levels;
+    c.blocks_most = narrowed(blocks_for(
+        std::min<std::uint64_t>(std::uint64_t{r.prompt_tokens} + r.stop.max_tokens, settings_.context_length)));
     c.headroom_is_profiled = level < known.size() && !known[level].headroom;
     c.last_of_level = r.state == request_state::running && levels[level] == 1;
     return c;

@@ -47,10 +47,8 @@ void planner::set_aside(planned_request& r, step_effects& effects) {
   effects.parked.push_back(r.id); // also of one that is: whoever asks again is answered again
   if (std::exchange(r.parked, true)) return;
   r.parks = false;
-  waiting_.erase(rank_of(r));
+  leave_queue(r);
   if (running_.erase(rank_of(r)) > 0) ++parked_running_;
-  // A step that failed may have left blocks for tokens that it did not compute.
-  r.blocks.truncate(ledger_, r.computed);
   parked_.emplace(rank_of(r), &r);
 }
 
@@ -92,7 +90,7 @@ bool planner::unpark(request_id id, epoch from, epoch to) {
     --parked_running_;
     running_.emplace(rank_of(*r), r);
   } else {
-    waiting_.emplace(rank_of(*r), r);
+    join_queue(*r);
   }
   return true;
 }
@@ -173,7 +171,7 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
     running_.emplace(rank_of(r), &r);
   } else {
     r.state = moved.state == request_state::preempted ? request_state::preempted : request_state::waiting;
-    waiting_.emplace(rank_of(r), &r);
+    join_queue(r);
   }
   if (const auto end = end_of(r); end != finish_reason::none) // by this instance's context length, or its last update
     finish(r, update_of(r, {}, end), pending_);               // was lost

@@ -4,6 +4,7 @@
 #include <godwit/protocols/ensure.hpp>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -48,7 +49,7 @@ void planner::continue_running(draft& d, bool decodes) {
       continue;
     }
     while (tokens_that_fit(r) == 0 && &r != running_.last().second) preempt(*running_.last().second, d);
-    schedule(r, d, false);
+    schedule(r, d);
     ++place;
   }
 }
@@ -86,18 +87,23 @@ void planner::start_outranking(draft& d) {
 
 // Would r start if all that it outranks were gone? Otherwise they would lose their blocks for nothing.
 bool planner::suffices_to_preempt_for(const planned_request& r) const {
-  std::unordered_map<block_id, std::uint32_t> references;
   std::uint64_t kept = blocks_to_reserve(r);
-  for (const auto& [place, running] : running_) {
-    if (place.priority > r.priority) {
-      for (const auto block : running->blocks.table()) ++references[block];
-    } else {
-      kept += blocks_to_reserve(*running);
-    }
+  std::uint64_t room = ledger_.available();
+  std::uint64_t held = 0;
+  const auto is_outranked = [&r](const batch::entry& running) { return running.first.priority > r.priority; };
+  for (const auto& running : running_) {
+    if (is_outranked(running))
+      held += running.second->blocks.size();
+    else
+      kept += blocks_to_reserve(*running.second);
   }
   for (const auto& [place, parked] : parked_)
     if (parked->state == request_state::running) kept += blocks_to_reserve(*parked);
-  std::uint64_t room = ledger_.available();
+  if (kept > room + held) return false; // even if nothing of theirs is shared
+  std::unordered_map<block_id, std::uint32_t> references;
+  for (const auto& running : running_)
+    if (is_outranked(running))
+      for (const auto block : running.second->blocks.table()) ++references[block];
   for (const auto& [block, count] : references) room += ledger_.references(block) == count ? 1 : 0;
   return kept <= room;
 }
@@ -144,11 +150,31 @@ std::uint32_t planner::take_up_prefix(planned_request& r) {
   return r.prompt_tokens;
 }
 
+// The head of line may lack memory for many steps, and a long prefix takes longer to look up than all the rest of a
+// step. Where nothing was cached or taken up since the last time, and no more of the prefix is known, another lookup
+// would find the same and change nothing: the prefix's cached blocks are those that would be evicted last already.
+bool planner::lacks_memory_as_before(const planned_request& r, std::uint64_t outstanding) const {
+  const auto& then = shortage_;
+  if (then.serial != r.serial || r.sibling != request_id{}) return false;
+  if (then.cache_version != ledger_.cache_version() || then.prefix_cached > ledger_.cached()) return false;
+  const auto behind = std::span{r.tokens}.subspan(then.prefix_tokens);
+  if (behind.size() >= tokens_per_block && ledger_.knows(then.prefix_end, behind.first(tokens_per_block), r.cache_salt))
+    return false; // there is more of it now
+  return !running_.empty() && then.needed + outstanding > ledger_.available();
+}
+
 // Without a share of the step now (`schedules` false), nothing is copied for it either.
 bool planner::start(planned_request& r, draft& d, bool schedules) {
   ensure(r.computed == 0 && r.blocks.size() == 0, "planner: a request starts from nothing");
   const auto outstanding = blocks_outstanding();
+  if (lacks_memory_as_before(r, outstanding)) return false;
+  shortage found;
+  found.serial = r.serial;
+  const auto available = ledger_.available();
   auto matched = take_up_prefix(r);
+  if (matched > 0) found.prefix_end = r.blocks.table().back();
+  found.prefix_tokens = matched;
+  found.prefix_cached = available - ledger_.available();
   // The last token is always computed, for its logits; where its block is shared, in a copy of that block.
   const bool matches_all = matched == r.total();
   const bool scheduled = schedules && d.budget() > 0;
@@ -164,9 +190,13 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
     r.blocks.truncate(ledger_, matched);
   }
   if (!room()) {
+    found.needed = blocks_to_reserve(r) + (available - ledger_.available());
     r.blocks.release(ledger_);
+    found.cache_version = ledger_.cache_version();
+    shortage_ = found;
     return false;
   }
+  shortage_ = {};
   r.computed = matched;
   if (copies) {
     r.computed = matched - 1;
@@ -182,23 +212,31 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
     pending_.begun.push_back(r.id);
   }
   r.state = request_state::running;
-  waiting_.erase(rank_of(r));
+  leave_queue(r);
   running_.emplace(rank_of(r), &r);
-  if (scheduled) schedule(r, d, copies);
+  if (scheduled) schedule(r, d);
   return true;
 }
 
-void planner::schedule(planned_request& r, draft& d, bool copied) {
+void planner::schedule(planned_request& r, draft& d) {
   const auto tokens = std::min({r.remaining(), d.budget(), tokens_that_fit(r)});
   if (tokens == 0) return; // keeps its blocks and waits for more
   ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{tokens}), "planner: tokens that fit have blocks");
-  d.add({&r, tokens, copied});
+  d.add({&r, tokens});
 }
 
 void planner::preempt(planned_request& victim, draft& d) {
   d.withdraw(victim);
   d.preempted = true;
-  requeue(victim, pending_);
+  ++victim.preemptions;
+  ++totals_.preemptions_total;
+  pending_.preempted.push_back(victim.id);
+  victim.blocks.release(ledger_);
+  victim.computed = 0;
+  if (victim.scores_missing()) victim.prompt_scores.clear();
+  victim.state = request_state::preempted;
+  running_.erase(rank_of(victim));
+  join_queue(victim);
 }
 
 std::uint32_t planner::tokens_that_fit(const planned_request& r) const {
@@ -206,13 +244,17 @@ std::uint32_t planner::tokens_that_fit(const planned_request& r) const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(positions - r.computed, r.remaining()));
 }
 
-std::uint64_t planner::blocks_to_reserve(const planned_request& r) const {
+std::uint64_t planner::blocks_to_start(const planned_request& r) const {
   // Continuous: what is known now, and the first token drawn. Static: to the end, since nobody of a batch may be
   // preempted.
   auto tokens = std::uint64_t{r.total()} + 1;
   if (settings_.mode == batching_mode::static_batch)
     tokens = std::min<std::uint64_t>(std::uint64_t{r.prompt_tokens} + r.stop.max_tokens, settings_.context_length);
-  const auto blocks = blocks_for(tokens);
+  return blocks_for(tokens);
+}
+
+std::uint64_t planner::blocks_to_reserve(const planned_request& r) const {
+  const auto blocks = blocks_to_start(r);
   return blocks > r.blocks.size() ? blocks - r.blocks.size() : 0;
 }
 

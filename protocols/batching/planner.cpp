@@ -55,7 +55,7 @@ admission planner::admit(generate_request request) {
   if (const auto end = end_of(r); end != finish_reason::none) // whose last update was lost with its owner
     finish(r, update_of(r, {}, end), pending_);
   else
-    waiting_.emplace(rank_of(r), &r);
+    join_queue(r);
   return {id, owner_epoch, refusal::none, 0};
 }
 
@@ -89,7 +89,7 @@ refusal planner::judge(const generate_request& request, bool queues, std::uint64
   limit = settings_.blocks;
   if (blocks_for(request.prompt.size() + request.answer.size()) > limit) return refusal::never_fits;
   limit = settings_.waiting_max;
-  if (queues && waiting_.size() + parked_waiting() >= limit) return refusal::queue_full;
+  if (queues && !request.taken_before && waiting_.size() + parked_waiting() >= limit) return refusal::queue_full;
   limit = 0;
   return refusal::none;
 }
@@ -148,21 +148,6 @@ step_effects planner::complete(const step_output& output) {
   }
   ++totals_.steps_total;
   return effects;
-}
-
-void planner::abandon_step() {
-  ensure(step_in_flight(), "planner: there is a step to abandon");
-  release_copy_sources();
-  for (const auto& part : std::exchange(in_flight_, {})) {
-    auto& r = *part.who;
-    r.in_flight = false;
-    if (r.dropped) {
-      remove(r, pending_);
-      continue;
-    }
-    if (part.copied) requeue(r, pending_); // its copied block may hold nothing
-    if (r.parks) set_aside(r, pending_);
-  }
 }
 
 planner::cancellation planner::cancel(const cancel_request& order) {
@@ -229,23 +214,21 @@ void planner::finish(planned_request& r, token_update update, step_effects& effe
 void planner::remove(planned_request& r, step_effects& effects) {
   r.blocks.release(ledger_);
   effects.gone.push_back(r.id);
-  waiting_.erase(rank_of(r));
+  leave_queue(r);
   running_.erase(rank_of(r));
   if (parked_.erase(rank_of(r)) > 0 && r.state == request_state::running) --parked_running_;
   if (const auto known = by_id_.find(r.id); known != by_id_.end() && known->second == r.serial) by_id_.erase(known);
   requests_.erase(r.serial);
 }
 
-void planner::requeue(planned_request& r, step_effects& effects) {
-  ++r.preemptions;
-  ++totals_.preemptions_total;
-  effects.preempted.push_back(r.id);
-  r.blocks.release(ledger_);
-  r.computed = 0;
-  if (r.scores_missing()) r.prompt_scores.clear();
-  r.state = request_state::preempted;
-  running_.erase(rank_of(r));
+// Every report says what the queue needs, so that is counted here: the queue may be long.
+void planner::join_queue(planned_request& r) {
   waiting_.emplace(rank_of(r), &r);
+  waiting_blocks_ += blocks_to_start(r);
+}
+
+void planner::leave_queue(planned_request& r) {
+  if (waiting_.erase(rank_of(r)) > 0) waiting_blocks_ -= blocks_to_start(r);
 }
 
 void planner::release_copy_sources() {

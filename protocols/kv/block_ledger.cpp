@@ -54,6 +54,7 @@ void block_ledger::release(block_id id) {
   if (released.parent != none) --blocks_[released.parent].children_used;
   released.where = state::cached;
   push_back(cached_, id.value());
+  ++cache_version_;
 }
 
 std::optional<block_ledger::write_order> block_ledger::writable(block_id id) {
@@ -69,6 +70,7 @@ std::optional<block_id> block_ledger::seal(block_id id, std::optional<block_id> 
                                            std::span<const token_id> tokens, std::uint64_t salt) {
   ensure(at(id).where == state::used && !at(id).is_sealed, "block_ledger: only a used, unsealed block can be sealed");
   if (!prefix_caching_) return std::nullopt;
+  ensure(!parent || at(*parent).where == state::used, "block_ledger: a parent is used");
   const auto hash = hash_behind(parent, tokens, salt);
   if (const auto other = sealed_as(hash); other != none) {
     if (!holds(blocks_[other], parent, tokens, salt)) {
@@ -97,31 +99,27 @@ std::optional<block_id> block_ledger::seal(block_id id, std::optional<block_id> 
 
 std::optional<block_id> block_ledger::find(std::optional<block_id> parent, std::span<const token_id> tokens,
                                            std::uint64_t salt) {
-  if (!prefix_caching_) return std::nullopt;
-  const auto index = sealed_as(hash_behind(parent, tokens, salt));
-  if (index == none || !holds(blocks_[index], parent, tokens, salt)) return std::nullopt;
+  ensure(!parent || at(*parent).where == state::used, "block_ledger: a parent is used");
+  const auto index = sealed_behind(parent, tokens, salt);
+  if (index == none) return std::nullopt;
   reference(index);
   return block_id{index};
 }
 
-void block_ledger::drop_cached() {
-  while (cached_.size > 0) {
-    const auto index = cached_.front;
-    remove(cached_, index);
-    unseal(index);
-    blocks_[index].where = state::free;
-    push_back(free_, index);
-  }
+bool block_ledger::knows(std::optional<block_id> parent, std::span<const token_id> tokens, std::uint64_t salt) const {
+  return sealed_behind(parent, tokens, salt) != none;
+}
+
+std::uint32_t block_ledger::sealed_behind(std::optional<block_id> parent, std::span<const token_id> tokens,
+                                          std::uint64_t salt) const {
+  if (!prefix_caching_) return none;
+  const auto index = sealed_as(hash_behind(parent, tokens, salt));
+  return index != none && holds(blocks_[index], parent, tokens, salt) ? index : none;
 }
 
 std::uint32_t block_ledger::references(block_id id) const { return at(id).references; }
 
 bool block_ledger::sealed(block_id id) const { return at(id).is_sealed; }
-
-std::optional<block_hash> block_ledger::hash_of(block_id id) const {
-  if (!at(id).is_sealed) return std::nullopt;
-  return at(id).hash;
-}
 
 block_ledger::block& block_ledger::at(block_id id) {
   ensure(id.value() < blocks_.size(), "block_ledger: no such block");
@@ -145,7 +143,7 @@ block_hash block_ledger::hash_behind(std::optional<block_id> parent, std::span<c
                                      std::uint64_t salt) const {
   ensure(tokens.size() == tokens_per_block, "block_ledger: only full blocks have a hash");
   if (!parent) return hash_(root_hash, tokens, salt);
-  ensure(at(*parent).is_sealed && at(*parent).where == state::used, "block_ledger: a parent is sealed and used");
+  ensure(at(*parent).is_sealed, "block_ledger: a parent is sealed");
   return hash_(at(*parent).hash, tokens, salt);
 }
 
@@ -184,6 +182,7 @@ void block_ledger::reference(std::uint32_t index) {
   auto& taken = blocks_[index];
   if (taken.where == state::cached) {
     remove(cached_, index);
+    ++cache_version_;
     taken.where = state::used;
     if (taken.parent != none) ++blocks_[taken.parent].children_used;
   }

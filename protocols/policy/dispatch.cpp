@@ -88,8 +88,10 @@ dispatcher::picked_load dispatcher::picked(instance_id instance) const noexcept 
 
 std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   const auto& places = counts_headroom() && demand.headroom != 0U ? seen_by(demand) : places_;
-  const auto found = find(places);
-  if (found.best == finding::none) return std::nullopt;
+  const auto found = find(places, demand);
+  // Whoever derives from this may err; the books must not.
+  found_wrong_ = found.best != finding::none && (found.best >= places.size() || !eligible(places[found.best]));
+  if (found.best == finding::none || found_wrong_) return std::nullopt;
   const auto blocks = blocks_for(std::uint64_t{demand.tokens} + 1); // and the token that comes next
   dispatch_choice choice;
   choice.instance = reports_[found.best].instance;
@@ -188,7 +190,7 @@ const std::vector<dispatcher::place>& dispatcher::seen_by(const dispatch_demand&
   return seen_;
 }
 
-dispatcher::finding dispatcher::find(const std::vector<place>& places) {
+dispatcher::finding dispatcher::find(const std::vector<place>& places, const dispatch_demand&) {
   finding found;
   found.runner_up = not_eligible;
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -214,7 +216,7 @@ dispatcher::lack dispatcher::why_none() const noexcept {
       if (answer == lack::not_ready) answer = lack::stale;
       continue;
     }
-    if (!is_full(i)) return lack::none;
+    if (!is_full(i)) return found_wrong_ ? lack::sense : lack::none;
     answer = lack::full;
   }
   return answer;

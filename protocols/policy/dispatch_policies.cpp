@@ -61,7 +61,7 @@ public:
   [[nodiscard]] std::string_view name() const noexcept override { return "power_of_two"; }
 
 private:
-  [[nodiscard]] finding find(const std::vector<place>& places) override {
+  [[nodiscard]] finding find(const std::vector<place>& places, const dispatch_demand&) override {
     finding found;
     for (const auto& p : places) found.candidates += eligible(p) ? 1 : 0;
     if (found.candidates == 0) return found;

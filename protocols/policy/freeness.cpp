@@ -21,6 +21,10 @@ double freeness(const load_report& load, std::int64_t blocks_more, std::int64_t 
   return left / std::max(running, 1.0);
 }
 
+bool has_memory_left(const load_report& load) noexcept {
+  return std::uint64_t{load.blocks_used} + load.queued_blocks < load.blocks_total;
+}
+
 double finite(double freeness) noexcept {
   if (std::isnan(freeness)) return -freeness_bound;
   return std::clamp(freeness, -freeness_bound, freeness_bound);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
+#include <map>
 #include <utility>
 
 namespace godwit::protocols {
@@ -28,9 +29,7 @@ bool has_requests(const load_report& r) noexcept { return std::uint64_t{r.runnin
 
 /// And demands all that is free or more, so that it does not start before somebody leaves. What is kept free as
 /// headroom keeps nobody from starting.
-bool head_waits(const load_report& r) noexcept {
-  return r.waiting > 0 && std::uint64_t{r.blocks_used} + r.queued_blocks >= r.blocks_total;
-}
+bool head_waits(const load_report& r) noexcept { return r.waiting > 0 && !has_memory_left(r); }
 
 class rules {
 public:
@@ -59,7 +58,7 @@ public:
   }
 
   [[nodiscard]] bool go_together(const node& source, const node& destination) const noexcept {
-    if (source.load->terminating) return destination.freeness > 0;
+    if (source.load->terminating) return has_memory_left(*destination.load);
     return destination.freeness > s_.destination_above && source.freeness < destination.freeness;
   }
 
@@ -99,12 +98,10 @@ migration_cause::kind mark_cause(const load_report& source) noexcept {
   return head_waits(source) ? migration_cause::kind::defrag : migration_cause::kind::freeness;
 }
 
-std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads, const pairing_settings& settings,
-                                           std::uint64_t round) {
-  std::vector<node> nodes;
-  nodes.reserve(loads.size());
-  for (const auto& load : loads) nodes.push_back({load.instance, freeness(load), &load});
+namespace {
 
+/// Of instances of one kind.
+std::vector<migration_pair> pair_kind(std::vector<node>& nodes, const pairing_settings& settings, std::uint64_t round) {
   const rules is{settings};
   std::vector<node*> leaving;
   std::vector<node*> sources;
@@ -131,8 +128,10 @@ std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads
   };
   // Whoever terminates comes first and is content with less: where all others are busy, with one that is a source.
   if (!leaving.empty()) {
-    auto hosts = destinations;
-    std::ranges::copy_if(sources, std::back_inserter(hosts), [](const node* n) { return rules::has_places(*n->load); });
+    std::vector<node*> hosts;
+    for (const auto* all : {&destinations, &sources})
+      std::ranges::copy_if(*all, std::back_inserter(hosts),
+                           [](const node* n) { return rules::has_places(*n->load) && has_memory_left(*n->load); });
     std::ranges::sort(hosts, freer);
     std::ranges::rotate(leaving, leaving.begin() + static_cast<std::ptrdiff_t>(round % leaving.size()));
     pair_up(leaving, hosts);
@@ -141,6 +140,20 @@ std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads
     std::erase_if(destinations, taken);
   }
   pair_up(sources, destinations);
+  return result;
+}
+
+} // namespace
+
+std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads, const pairing_settings& settings,
+                                           std::uint64_t round) {
+  std::map<std::uint64_t, std::vector<node>> kinds;
+  for (const auto& load : loads) kinds[load.kv_kind].push_back({load.instance, freeness(load), &load});
+  std::vector<migration_pair> result;
+  for (auto& [kind, nodes] : kinds) {
+    auto pairs = pair_kind(nodes, settings, round);
+    result.insert(result.end(), pairs.begin(), pairs.end());
+  }
   return result;
 }
 

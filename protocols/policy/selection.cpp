@@ -26,25 +26,28 @@ bool is_stuck(const load_report& load) noexcept {
          load.places_taken() >= load.running_max;
 }
 
+/// Moved into a smaller pool, it could grow out of it, and would end there.
+bool may_outgrow(const move_candidate& c, const load_report& source, const load_report& destination) noexcept {
+  return c.blocks_most > destination.blocks_total && destination.blocks_total < source.blocks_total;
+}
+
 bool has_queue_place(const load_report& load) noexcept {
   return load.waiting_max == 0 || load.waiting < load.waiting_max;
 }
 
 move_choice choice_of(const move_candidate& c, const load_report& source, const load_report& destination) {
+  const bool runs = c.state == request_state::running;
+  const auto headroom_leaves = c.last_of_level ? c.headroom : 0;
   move_choice choice;
   choice.request = c.request;
   choice.epoch = c.epoch;
-  choice.running = c.state == request_state::running;
   choice.blocks = c.blocks;
-  choice.frees = c.frees;
   choice.execution_level = c.execution_level;
-  choice.last_of_level = c.last_of_level;
-  choice.headroom_leaves = c.last_of_level ? c.headroom : 0;
   const auto there = c.headroom_is_profiled ? destination.headroom_profiled : c.headroom;
   choice.headroom_arrives = (destination.execution_levels & bit_of(c.execution_level)) == 0 ? there : 0;
   choice.source_before = freeness(source);
   choice.destination_before = freeness(destination);
-  choice.source_after = freeness(source, -wide{choice.frees} - wide{choice.headroom_leaves}, choice.running ? -1 : 0);
+  choice.source_after = freeness(source, -wide{c.frees} - wide{headroom_leaves}, runs ? -1 : 0);
   choice.destination_after = freeness(destination, wide{choice.blocks} + wide{choice.headroom_arrives}, 1);
   return choice;
 }
@@ -72,7 +75,7 @@ std::optional<move_choice> choose_move(const std::vector<move_candidate>& candid
   const move_candidate* found = nullptr;
   const move_candidate* head = nullptr;
   for (const auto& c : candidates) {
-    if (!settled(c)) continue;
+    if (!settled(c) || may_outgrow(c, source, destination)) continue;
     const bool runs = c.state == request_state::running;
     if (c.head_of_line) head = &c;
     if (!runs && (!c.head_of_line || destination.waiting > 0 || !(source.terminating || is_stuck(source)))) continue;
@@ -84,24 +87,16 @@ std::optional<move_choice> choose_move(const std::vector<move_candidate>& candid
   }
   // Into the queue there, as long as nobody waits for memory there already: the next round knows a freer one, perhaps.
   if (!best && head != nullptr && source.terminating && has_queue_place(destination) &&
-      head->blocks <= destination.blocks_total && freeness(destination) > 0)
+      head->blocks <= destination.blocks_total && has_memory_left(destination))
     best = choice_of(*head, source, destination);
   return best;
 }
 
-void account_move(load_report& load, const move_choice& moved, bool leaves) noexcept {
-  const auto take = [](std::uint32_t& from, std::uint32_t what) { from -= std::min(from, what); };
-  if (!leaves) {
-    load.blocks_used += moved.blocks;
-    load.headroom_blocks += moved.headroom_arrives;
-    load.execution_levels |= bit_of(moved.execution_level);
-    ++load.running;
-    return;
-  }
-  take(moved.running ? load.blocks_used : load.queued_blocks, moved.frees);
-  take(moved.running ? load.running : load.waiting, 1);
-  take(load.headroom_blocks, moved.headroom_leaves);
-  if (moved.last_of_level) load.execution_levels &= ~bit_of(moved.execution_level);
+void account_arrival(load_report& load, const move_choice& moved) noexcept {
+  load.blocks_used += moved.blocks;
+  load.headroom_blocks += moved.headroom_arrives;
+  load.execution_levels |= bit_of(moved.execution_level);
+  ++load.running;
 }
 
 } // namespace godwit::protocols

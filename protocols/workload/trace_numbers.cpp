@@ -24,6 +24,11 @@ std::optional<std::int64_t> integer(std::string_view text, std::int64_t max) {
   return value;
 }
 
+std::int64_t days_of(std::int64_t year, std::int64_t month) {
+  if (month == 2) return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28;
+  return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
+}
+
 // Days since 1970 in the Gregorian calendar: years are counted from March, so that the leap day comes last.
 std::int64_t days_since_1970(std::int64_t year, std::int64_t month, std::int64_t day) {
   const auto y = month <= 2 ? year - 1 : year;
@@ -74,8 +79,8 @@ std::optional<std::int64_t> parse_date_time_ns(std::string_view text) {
   const auto seconds_end = std::min(rest.find_first_not_of("0123456789."), rest.size());
   const auto seconds_ns = parse_decimal_ns(rest.substr(0, seconds_end), second_ns);
   const auto offset_s = parse_offset_s(rest.substr(seconds_end));
-  if (!year || *year < 1970 || !month || *month == 0 || !day || *day == 0 || !hour || !minute || !seconds_ns ||
-      *seconds_ns >= 61 * second_ns || !offset_s)
+  if (!year || *year < 1970 || !month || *month == 0 || !day || *day == 0 || *day > days_of(*year, *month) || !hour ||
+      !minute || !seconds_ns || *seconds_ns >= 61 * second_ns || !offset_s)
     return std::nullopt;
   const auto seconds = days_since_1970(*year, *month, *day) * 86400 + *hour * 3600 + *minute * 60 - *offset_s;
   return seconds * second_ns + *seconds_ns;

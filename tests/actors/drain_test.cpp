@@ -221,7 +221,7 @@ TEST(Drain, WhatCannotBeDrainedIsSaidInALine) {
   ASSERT_TRUE(run_until_stopped(cluster, 0));
   EXPECT_EQ(drain(cluster, 1), "instance 1 is the last one that takes requests");
   ASSERT_EQ(drain(cluster, 0, false), "");
-  EXPECT_EQ(drain(cluster, 0), "instance 0 is not ready");
+  EXPECT_EQ(drain(cluster, 0), "") << "it loads, and stops at once";
 }
 
 TEST(Drain, ItHappensWithoutASchedulerAndWithoutMigrationsToo) {
@@ -305,22 +305,18 @@ TEST(Drain, OrderedTakenBackAndOrderedAgainItStopsOnlyWhenItIsEmptySinceTheLastO
 }
 
 // Its death, its restart and the order to drain cross each other.
-TEST(Drain, OrderedWhileItDiesItStopsOrStaysAsTheHeadSays) {
-  int begun = 0;
+TEST(Drain, OrderedWhileItDiesItStops) {
   for (std::uint64_t steps = 0; steps < 60; ++steps) {
     SCOPED_TRACE("after " + std::to_string(steps) + " messages");
     sim_cluster cluster(slow(1 + steps % 3, 2));
     cluster.cluster->kill(instance_id{0});
     for (std::uint64_t i = 0; i < steps; ++i) (void)cluster.world.step();
-    const bool drains = drain(cluster, 0).empty();
-    begun += drains ? 1 : 0;
+    EXPECT_EQ(drain(cluster, 0), "");
     cluster.run_for(2s);
     const auto view = cluster.cluster->gate()->view();
-    EXPECT_EQ(entry(view, 0) == nullptr, drains);
-    EXPECT_EQ(view.instances.size(), drains ? 1U : 2U);
+    EXPECT_EQ(entry(view, 0), nullptr);
+    EXPECT_EQ(view.instances.size(), 1U);
   }
-  EXPECT_GT(begun, 3);
-  EXPECT_LT(begun, 57);
 }
 
 TEST(Drain, WhereItsProcessLeavesItStopsWhateverBecomesOfItMeanwhile) {

@@ -43,7 +43,8 @@ namespace {
 
 topology there(const std::set<std::uint32_t>& ids) {
   topology out;
-  for (const auto id : ids) out.instances.emplace_back(instance_id{id}, 1, true, runtime::handle<llumlet_interface>{});
+  for (const auto id : ids)
+    out.instances.edit().emplace_back(instance_id{id}, 1, true, runtime::handle<llumlet_interface>{});
   return out;
 }
 

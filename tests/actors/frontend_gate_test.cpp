@@ -17,7 +17,7 @@ TEST(FrontendGate, TheLongestWaitThatThereIsEndsWithTheLastInstance) {
   frontend_gate gate{host};
   topology news;
   news.version = 1;
-  news.instances.emplace_back(
+  news.instances.edit().emplace_back(
       protocols::instance_id{0}, 1, true,
       host.spawn<godwit::test::idle_llumlet>(std::make_shared<godwit::test::idle_llumlet::journal>()));
   std::thread later{[&] {

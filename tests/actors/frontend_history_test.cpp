@@ -62,7 +62,8 @@ protected:
       llumlets[i] = system.spawn<idle_llumlet>(journals[i]);
     }
     news = {};
-    for (std::uint32_t i = 0; i < instances; ++i) news.instances.emplace_back(instance_id{i}, 1, true, llumlets[i]);
+    for (std::uint32_t i = 0; i < instances; ++i)
+      news.instances.edit().emplace_back(instance_id{i}, 1, true, llumlets[i]);
     announce();
   }
   ~FrontendHistory() override {
@@ -211,7 +212,7 @@ TEST_F(FrontendHistory, ADeadSchedulerCostsNothing) {
 }
 
 TEST_F(FrontendHistory, AnInstanceThatDrainsGetsNoRequestsInTurn) {
-  news.instances[1].draining = true;
+  news.instances.edit()[1].draining = true;
   announce();
   for (int i = 0; i < 4; ++i) submit("a");
   EXPECT_EQ(journals[0]->admitted.size(), 2U);
@@ -221,7 +222,7 @@ TEST_F(FrontendHistory, AnInstanceThatDrainsGetsNoRequestsInTurn) {
 
 TEST_F(FrontendHistory, ADecisionForAnInstanceThatDrainsIsAskedForAgain) {
   decide(1);
-  news.instances[1].draining = true;
+  news.instances.edit()[1].draining = true;
   announce();
   submit("a");
   world.run_for(100ms);
@@ -261,7 +262,8 @@ TEST_F(FrontendHistory, ARequestWithTokensTriesEachInstanceAgainWhoseQueueWasFul
   system.tell(home, updates);
   world.run_for(1ms);
   for (auto& journal : journals) journal->answer = protocols::refusal::queue_full;
-  news.instances.erase(news.instances.begin());
+  auto& entries = news.instances.edit();
+  entries.erase(entries.begin());
   announce();
   world.run_for(2s);
   EXPECT_FALSE(history("a").owned);
@@ -277,7 +279,8 @@ TEST_F(FrontendHistory, ARequestThatWasTakenIsNotTurnedAwayWhenItsInstanceIsLost
   const auto sink = submit("a");
   ASSERT_EQ(history("a").instance, instance_id{0});
   for (auto& journal : journals) journal->answer = protocols::refusal::queue_full;
-  news.instances.erase(news.instances.begin());
+  auto& entries = news.instances.edit();
+  entries.erase(entries.begin());
   announce();
   world.run_for(2s);
   EXPECT_FALSE(sink->failed);
@@ -286,10 +289,41 @@ TEST_F(FrontendHistory, ARequestThatWasTakenIsNotTurnedAwayWhenItsInstanceIsLost
   EXPECT_EQ(history("a").instance, instance_id{2});
 }
 
+TEST_F(FrontendHistory, ARequestThatWasTakenDoesNotCompeteForPlacesInQueues) {
+  submit("a");
+  ASSERT_EQ(history("a").instance, instance_id{0});
+  EXPECT_FALSE(journals[0]->admitted.at(0).taken_before);
+  decisions->answer = {};
+  decisions->answer.overloaded = true;
+  auto& entries = news.instances.edit();
+  entries.erase(entries.begin());
+  news.scheduler = scheduler;
+  announce();
+  world.run_for(1s);
+  EXPECT_TRUE(history("a").owned) << "whatever the scheduler says";
+  EXPECT_TRUE(journals[1]->admitted.size() + journals[2]->admitted.size() == 1);
+  for (const auto& journal : {journals[1], journals[2]})
+    for (const auto& order : journal->admitted) EXPECT_TRUE(order.taken_before);
+}
+
+TEST_F(FrontendHistory, AnInstanceWhoseWholePoolIsTooSmallIsAvoided) {
+  journals[0]->answer = journals[1]->answer = protocols::refusal::never_fits;
+  const auto sink = submit("a");
+  world.run_for(1s);
+  EXPECT_FALSE(sink->failed);
+  EXPECT_EQ(history("a").instance, instance_id{2});
+  journals[2]->answer = protocols::refusal::never_fits;
+  const auto other = submit("b");
+  world.run_for(1s);
+  ASSERT_TRUE(other->failed) << "all are";
+  EXPECT_EQ(other->failed->kind, actors::failure_kind::too_long);
+  EXPECT_THAT(other->failed->message, testing::HasSubstr("larger KV cache"));
+}
+
 TEST_F(FrontendHistory, ALossAndTheDispatchAfterItAreTold) {
   submit("a");
-  news.instances[0].llumlet = {};
-  news.instances[0].ready = false;
+  news.instances.edit()[0].llumlet = {};
+  news.instances.edit()[0].ready = false;
   announce();
   world.run_for(1s);
   const auto told = history("a");
@@ -331,7 +365,7 @@ TEST_F(FrontendHistory, MigrationsAreCountedByTheirCause) {
 TEST_F(FrontendHistory, ADrainingInstanceMayStillGiveAndReclaimAndFinishAClaim) {
   submit("a");
   const auto before = history("a");
-  for (auto& entry : news.instances) entry.draining = true;
+  for (auto& entry : news.instances.edit()) entry.draining = true;
   announce();
   EXPECT_TRUE(history("a").owned) << "draining is no loss";
   const auto kept = system.ask(home, 1s, protocols::reclaim_request{before.request, before.epoch});

@@ -87,6 +87,14 @@ TEST(InstanceStart, WhyItFailsIsLoggedOnceForEachReasonAndShownUntilItIsReady) {
   EXPECT_EQ(c.status().last_error, "");
 }
 
+TEST(InstanceStart, AnOutcomeThatIsEmptyIsNamed) {
+  one_instance c({""});
+  c.world.run_for(50ms);
+  EXPECT_EQ(c.status().last_error, "make_executor gave neither an executor nor an error");
+  c.world.run_for(100ms);
+  EXPECT_EQ(c.status().state, instance_state::ready);
+}
+
 TEST(InstanceStart, PlannerSettingsThatDoNotFitTheDeviceAreNamed) {
   one_instance c({});
   c.info.positions_max = 1;
@@ -130,9 +138,70 @@ TEST(ClusterOptions, WhatCannotBeUsedIsToldByTheConstructor) {
             "");
   EXPECT_EQ(why_not([](auto& o) { o.scheduler.dispatchers["mine"] = nullptr; }),
             "cluster: nothing makes the dispatch policy 'mine'");
+  EXPECT_EQ(why_not([](auto& o) { o.scheduler.dispatchers["mine"] = [] { return nullptr; }; }),
+            "cluster: what makes the dispatch policy 'mine' gave none");
+  EXPECT_EQ(why_not([](auto& o) {
+              o.scheduler.dispatchers["mine"] = []() -> std::unique_ptr<protocols::dispatcher> {
+                throw std::runtime_error("no weights file");
+              };
+            }),
+            "cluster: the dispatch policy 'mine' cannot be made: no weights file");
   EXPECT_EQ(
       why_not([](auto& o) { o.scheduler.dispatchers["infaas"] = [] { return protocols::make_dispatcher("infaas"); }; }),
       "cluster: a built-in dispatch policy is called 'infaas' already");
+}
+
+// Each of the three counts levels by itself: where they differ, a request of one is another one to the next.
+TEST(ClusterOptions, ExecutionLevelsAreTheSameEverywhere) {
+  const auto all = [](actors::node_options& o) {
+    o.scheduler.levels = o.llumlet.planner.execution_levels = {{"normal", 0}, {"high", std::nullopt}};
+    o.frontend.execution_levels = {"normal", "high"};
+  };
+  EXPECT_EQ(why_not(all), "");
+  EXPECT_EQ(why_not([&](auto& o) {
+              all(o);
+              o.frontend.execution_levels.clear();
+            }),
+            "cluster: the execution levels of scheduler.levels (normal=0, high=auto) are not those of "
+            "frontend.execution_levels (normal)");
+  EXPECT_EQ(why_not([&](auto& o) {
+              all(o);
+              o.llumlet.planner.execution_levels[1].headroom = 8;
+            }),
+            "cluster: the execution levels of scheduler.levels (normal=0, high=auto) are not those of "
+            "llumlet.planner.execution_levels (normal=0, high=8)");
+  EXPECT_EQ(why_not([&](auto& o) {
+              all(o);
+              o.llumlet.planner.execution_levels.clear(); // of members' instances they have their own
+              o.instances = 0;
+            }),
+            "");
+}
+
+TEST(ClusterPolicies, OneThatCannotBeMadeIsRefusedAndTheOldOneStays) {
+  runtime::sim::world world{1};
+  runtime::sim::system system{world};
+  actors::node_options o;
+  o.instances = 0;
+  bool makes = true;
+  o.scheduler.dispatchers["mine"] = [&] { return makes ? protocols::make_dispatcher("infaas") : nullptr; };
+  actors::cluster cluster(system, std::move(o));
+  world.run_for(10ms);
+  makes = false;
+  actors::policy_order order;
+  order.dispatch = "mine";
+  const auto answer = system.ask(cluster.node(), 1s, order);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->error, "what makes the dispatch policy 'mine' gave none");
+  EXPECT_EQ(answer->now.dispatch, "freeness");
+  const auto status = cluster.status();
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->scheduling.dispatch_policy, "freeness");
+  makes = true;
+  const auto next = system.ask(cluster.node(), 1s, order);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->error, "");
+  EXPECT_EQ(next->now.dispatch, "mine");
 }
 
 // A `godwit node` joins an embedder's head, and embedders of different versions do not join each other.

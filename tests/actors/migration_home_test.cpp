@@ -58,8 +58,8 @@ protected:
   void announce(std::uint64_t version, bool second_there) {
     actors::topology news;
     news.version = version;
-    news.instances.emplace_back(instance_id{0}, 1, true, llumlets[0]);
-    if (second_there) news.instances.emplace_back(instance_id{1}, 5, version > 1, llumlets[1]);
+    news.instances.edit().emplace_back(instance_id{0}, 1, true, llumlets[0]);
+    if (second_there) news.instances.edit().emplace_back(instance_id{1}, 5, version > 1, llumlets[1]);
     system.tell(home, news);
     world.run_for(1ms);
   }
@@ -176,7 +176,7 @@ TEST_F(MigrationHome, AMigrationWhoseSourceIsLostIsCountedByItsHome) {
   prepare(1, protocols::migration_cause::kind::drain);
   actors::topology news; // without instance 0
   news.version = 2;
-  news.instances.emplace_back(instance_id{1}, 5, true, llumlets[1]);
+  news.instances.edit().emplace_back(instance_id{1}, 5, true, llumlets[1]);
   system.tell(home, news);
   world.run_for(1s);
   ASSERT_EQ(noted.size(), 1U);
@@ -196,7 +196,7 @@ TEST_F(MigrationHome, AMigrationThatCommittedIsCountedSoAlthoughItsSourceIsLost)
   EXPECT_TRUE(claim(1, 2, {12}).granted);
   actors::topology news;
   news.version = 2;
-  news.instances.emplace_back(instance_id{1}, 5, true, llumlets[1]);
+  news.instances.edit().emplace_back(instance_id{1}, 5, true, llumlets[1]);
   system.tell(home, news);
   world.run_for(1s);
   ASSERT_EQ(noted.size(), 1U);
@@ -222,7 +222,7 @@ TEST_F(MigrationHome, AMigrationThatCommittedIsCountedSoAlthoughBothItsRequestAn
   send(2, 3, {13});
   actors::topology news; // without instance 0
   news.version = 2;
-  news.instances.emplace_back(instance_id{1}, 5, true, llumlets[1]);
+  news.instances.edit().emplace_back(instance_id{1}, 5, true, llumlets[1]);
   system.tell(home, news);
   world.run_for(1s);
   ASSERT_EQ(noted.size(), 1U);
@@ -235,7 +235,7 @@ TEST_F(MigrationHome, AMigrationIsCountedThoughItsRequestHasMovedOnBeforeItsSour
   prepare(2, protocols::migration_cause::kind::manual); // the next one
   actors::topology news;
   news.version = 2;
-  news.instances.emplace_back(instance_id{1}, 5, true, llumlets[1]);
+  news.instances.edit().emplace_back(instance_id{1}, 5, true, llumlets[1]);
   system.tell(home, news);
   world.run_for(1s);
   ASSERT_EQ(noted.size(), 1U);

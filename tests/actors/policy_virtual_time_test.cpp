@@ -138,6 +138,7 @@ TEST(PolicyVirtualTime, AHighPriorityRequestDecodesAtMostFivePercentSlowerThanAl
     s.adjust = [](actors::node_options& n) {
       n.llumlet.planner.execution_levels = {{"normal", 0U}, {"high", std::nullopt}};
       n.scheduler.levels = n.llumlet.planner.execution_levels;
+      n.frontend.execution_levels = {"normal", "high"};
       n.llumlet.profile.enabled = true;
     };
     sim_cluster cluster(options_of(s));
@@ -176,6 +177,7 @@ TEST(PolicyVirtualTime, HighPriorityRequestsShareTheInstanceThatKeepsRoomForThem
     s.adjust = [](actors::node_options& n) {
       n.llumlet.planner.execution_levels = {{"normal", 0U}, {"high", 40U}};
       n.scheduler.levels = n.llumlet.planner.execution_levels;
+      n.frontend.execution_levels = {"normal", "high"};
     };
     sim_cluster cluster(options_of(s));
     std::vector<stamped> all;

@@ -3,6 +3,7 @@
 #include "actors/support/idle_llumlet.hpp"
 
 #include <godwit/actors/global_scheduler.hpp>
+#include <godwit/runtime/log/string_backend.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
 #include <godwit/runtime/sim/world.hpp>
 
@@ -14,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -70,6 +72,31 @@ private:
   [[nodiscard]] double score(double rating) const noexcept override { return rating; }
 };
 
+/// One that chooses as it is told.
+class own_choice final : public protocols::dispatcher {
+public:
+  using function = std::function<std::size_t(std::size_t places, const protocols::dispatch_demand& demand)>;
+  explicit own_choice(function choose) : choose_(std::move(choose)) {}
+  [[nodiscard]] std::string_view name() const noexcept override { return "own_choice"; }
+
+private:
+  [[nodiscard]] double rate(const load_report&, const picked_load&) const noexcept override { return 0; }
+  [[nodiscard]] double score(double rating) const noexcept override { return rating; }
+  [[nodiscard]] finding find(const std::vector<place>& places, const protocols::dispatch_demand& demand) override {
+    finding out;
+    out.best = choose_(places.size(), demand);
+    out.candidates = static_cast<std::uint32_t>(places.size());
+    return out;
+  }
+  function choose_;
+};
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
 class Scheduler : public testing::Test {
 protected:
   void start(std::uint32_t count, const std::function<void(actors::scheduler_options&)>& adjust = {},
@@ -80,12 +107,14 @@ protected:
     actors::scheduler_options o;
     o.metrics = std::make_shared<actors::scheduler_metrics>(*metrics);
     o.on_report = [this](const load_report& report) { seen.push_back(report.instance.value()); };
+    lines = std::make_shared<runtime::log::string_backend>();
+    o.log = runtime::log::logger(lines, runtime::log::level_filter(runtime::log::level::error));
     if (adjust) adjust(o);
     scheduler = system->spawn<actors::global_scheduler>(std::move(o));
     for (std::uint32_t i = 0; i < count; ++i) {
       journals.push_back(std::make_shared<idle_llumlet::journal>());
       llumlets.emplace_back(system->spawn<idle_llumlet>(journals.back()));
-      news.instances.emplace_back(instance_id{i}, 1, true, llumlets.back());
+      news.instances.edit().emplace_back(instance_id{i}, 1, true, llumlets.back());
     }
     announce();
   }
@@ -151,6 +180,15 @@ protected:
     return answer ? answer->scheduling : protocols::scheduling_status{};
   }
 
+  /// With a policy that chooses like this.
+  void start_choosing(std::uint32_t count, const own_choice::function& choose) {
+    start(count, [&](auto& o) {
+      o.dispatchers["own_choice"] = [choose] { return std::make_unique<own_choice>(choose); };
+      o.policies.dispatch = "own_choice";
+    });
+  }
+
+  std::shared_ptr<runtime::log::string_backend> lines;
   std::unique_ptr<runtime::metrics::registry> metrics;
   std::unique_ptr<runtime::sim::world> world;
   std::unique_ptr<runtime::sim::system> system;
@@ -265,7 +303,7 @@ TEST_F(Scheduler, ItsDecisionsAreNumberedAboveThoseOfItsPredecessor) {
   auto heard = load(0, 0, 0);
   heard.dispatched = last;
   report(heard);
-  news.instances.pop_back();
+  news.instances.edit().pop_back();
   announce();
   const auto next = decide();
   EXPECT_GT(next.number, last);
@@ -348,15 +386,93 @@ TEST_F(Scheduler, AnAutoscalerOfOnesOwnIsAskedUnlessScalingIsOff) {
   EXPECT_EQ(status().scaling_last, "out (dry run): 2 are too few");
 }
 
+// Whoever embeds it may err; what the others do must not end with that.
+TEST_F(Scheduler, APairingThatThrowsPairsNobodyInThatRoundAndTheNextOneGoesOn) {
+  int asked = 0;
+  bool throws = false;
+  start(2, [&](auto& o) {
+    o.pair = [&](const std::vector<load_report>&, const protocols::pairing_settings&, std::uint64_t) {
+      ++asked;
+      if (throws) throw std::runtime_error("no such table");
+      return std::vector<protocols::migration_pair>{{instance_id{0}, instance_id{1}}};
+    };
+  });
+  const auto loads = {load(0, 10, 1), load(1, 10, 1)};
+  run_with(loads, 250ms);
+  EXPECT_EQ(status().pairs.size(), 1U);
+  throws = true;
+  run_with(loads, 400ms);
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(status().rounds_total, 3U);
+  EXPECT_TRUE(status().pairs.empty());
+  ASSERT_FALSE(journals[0]->marks.empty());
+  EXPECT_FALSE(journals[0]->marks.back().destination) << "unmarked";
+  EXPECT_EQ(count_of(lines->text(), "the pairing failed: no such table"), 1U) << lines->text();
+  throws = false;
+  run_with(loads, 200ms);
+  EXPECT_EQ(asked, 4);
+  EXPECT_EQ(status().pairs.size(), 1U);
+}
+
+TEST_F(Scheduler, AnAutoscalerThatThrowsIsAskedAgainTheNextRound) {
+  int asked = 0;
+  start(1, [&](auto& o) {
+    o.policies.scaling = protocols::scaling_mode::dry_run;
+    o.scale = [&](const protocols::scaling_view&) -> std::optional<protocols::scaling_decision> {
+      if (++asked < 3) throw std::runtime_error("the forecast is not there");
+      protocols::scaling_decision one;
+      one.why = "it is";
+      return one;
+    };
+  });
+  run_with({load(0, 10, 1)}, 650ms);
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(status().rounds_total, 3U);
+  EXPECT_EQ(status().scaling_last, "out (dry run): it is");
+  EXPECT_EQ(count_of(lines->text(), "the autoscaling failed: the forecast is not there"), 1U) << lines->text();
+}
+
+// Homes then dispatch in turn, and need not wait until the policy has thought better of it.
+TEST_F(Scheduler, ADispatchPolicyThatThrowsHasHomesDispatchWithoutItUntilItDoesNot) {
+  bool throws = true;
+  start_choosing(2, [&](std::size_t, const protocols::dispatch_demand&) -> std::size_t {
+    if (throws) throw std::runtime_error("no such table");
+    return 1;
+  });
+  for (std::uint32_t i = 0; i < 2; ++i) report(load(i, 10, 1));
+  for (int i = 0; i < 3; ++i) {
+    const auto none = decide();
+    EXPECT_FALSE(none.found);
+    EXPECT_TRUE(none.stale);
+    EXPECT_FALSE(none.overloaded);
+  }
+  EXPECT_EQ(count_of(lines->text(), "the dispatch policy failed: no such table"), 1U) << lines->text();
+  throws = false;
+  EXPECT_EQ(decide().instance, instance_id{1});
+}
+
+TEST_F(Scheduler, AChoiceThatIsNoneIsNotFollowed) {
+  std::size_t choice = 7;
+  start_choosing(2, [&](std::size_t, const protocols::dispatch_demand&) { return choice; });
+  for (std::uint32_t i = 0; i < 2; ++i) report(load(i, 10, 1));
+  EXPECT_TRUE(decide().stale);
+  EXPECT_TRUE(decide().stale);
+  EXPECT_EQ(count_of(lines->text(), "the dispatch policy failed: it chose what is no place, or not eligible"), 1U)
+      << lines->text();
+  choice = ~std::size_t{0}; // "none, for now": homes ask again
+  EXPECT_FALSE(decide().found);
+  EXPECT_FALSE(decide().stale);
+}
+
 // A restarted pair counts its reports from one again.
 TEST_F(Scheduler, TheFirstReportOfANewGenerationCounts) {
   start(1);
   sequence = 1000;
   report(load(0, 1, 1));
-  news.instances[0].ready = false;
+  news.instances.edit()[0].ready = false;
   announce();
-  news.instances[0].ready = true;
-  news.instances[0].generation = 2;
+  news.instances.edit()[0].ready = true;
+  news.instances.edit()[0].generation = 2;
   announce();
   sequence = 0;
   auto first = load(0, 1, 1);
@@ -367,10 +483,10 @@ TEST_F(Scheduler, TheFirstReportOfANewGenerationCounts) {
 
 TEST_F(Scheduler, AnInstanceThatHasJustBecomeReadyIsNotSilent) {
   start(2, [](auto& o) { o.stale_after = 1s; });
-  news.instances[1].ready = false;
+  news.instances.edit()[1].ready = false;
   announce();
   run_with({load(0, 30, 3)}, 5s);
-  news.instances[1].ready = true;
+  news.instances.edit()[1].ready = true;
   announce();
   run_with({load(0, 30, 3)}, 500ms); // and one round
   EXPECT_TRUE(picked().contains(1));
@@ -421,7 +537,7 @@ TEST_F(Scheduler, FullQueuesAndNoInstancesAreNotStale) {
   report(full);
   auto none = decide();
   EXPECT_TRUE(!none.found && none.overloaded && !none.stale);
-  news.instances.clear();
+  news.instances.edit().clear();
   announce();
   none = decide();
   EXPECT_TRUE(!none.found && !none.overloaded && !none.stale);
@@ -431,12 +547,12 @@ TEST_F(Scheduler, AnInstanceThatTheHeadDrainsIsNotPickedEvenBeforeItSaysSo) {
   start(2);
   report(load(0, 0, 0));
   report(load(1, 30, 3));
-  news.instances[0].draining = true;
+  news.instances.edit()[0].draining = true;
   announce();
   EXPECT_EQ(picked(), std::set<std::uint32_t>{1});
   report(load(0, 0, 0));
   EXPECT_EQ(picked(), std::set<std::uint32_t>{1});
-  news.instances[0].draining = false;
+  news.instances.edit()[0].draining = false;
   announce();
   EXPECT_TRUE(picked().contains(0));
 }
@@ -513,7 +629,7 @@ TEST_F(Scheduler, PausedOrWithoutAPolicyOnlyInstancesThatDrainAreMarked) {
     run_with({full, leaving, idle}, 1000ms);
     EXPECT_EQ(journals[0]->marks.size(), 1U);
   }
-  news.instances[1].draining = true;
+  news.instances.edit()[1].draining = true;
   announce();
   run_with({full, leaving, idle}, 400ms);
   ASSERT_FALSE(journals[1]->marks.empty());
@@ -564,11 +680,11 @@ TEST_F(Scheduler, AutoscalingWaitsForInstancesThatStart) {
     o.policies.scaling = protocols::scaling_mode::dry_run;
     o.scaling.hold_ns = std::chrono::nanoseconds(1s).count();
   });
-  news.instances[1].ready = false;
+  news.instances.edit()[1].ready = false;
   announce();
   run_with({load(0, 63, 10)}, 3000ms);
   EXPECT_EQ(status().scaling_last, "");
-  news.instances.pop_back();
+  news.instances.edit().pop_back();
   announce();
   run_with({load(0, 63, 10)}, 1500ms);
   EXPECT_THAT(status().scaling_last, HasSubstr("out (dry run)"));

@@ -63,7 +63,7 @@ TEST(SimNodes, AMemberWhoseLinkIsCutLosesNoRequestAndComesBack) {
     ASSERT_FALSE(all_ended(sinks)) << "the cut comes in the middle";
     cluster.world.network().cut("head", "process-1");
     cluster.network->cut("process-0", "process-1");
-    cluster.run_for(2s);
+    cluster.run_for(3s);
     EXPECT_EQ(cluster.cluster->gate()->view().instances.size(), 1U) << "it is taken for dead";
     cluster.world.network().heal("head", "process-1");
     cluster.network->heal("process-0", "process-1");

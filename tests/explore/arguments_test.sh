@@ -30,7 +30,11 @@ said=$(mktemp)
 "$explore" --seeds 100000000 --scenario calm --jobs 1 >"$said" 2>&1 &
 search=$!
 trap 'kill -KILL $search 2>/dev/null; rm -f "$said"' EXIT
-sleep 2
+for ((tenths = 0; ; tenths++)); do # until a process of its own runs seeds
+  ! grep -qs "^PPid:[[:space:]]*$search\$" /proc/[0-9]*/status || break
+  ((tenths < 600)) || { echo "the search did not begin within 60 s"; exit 1; }
+  sleep 0.1
+done
 kill -INT $search
 wait $search
 status=$?

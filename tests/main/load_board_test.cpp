@@ -138,7 +138,7 @@ TEST(LoadBoard, CountsInstancesByState) {
   load_board board(metrics);
   EXPECT_THAT(metrics.expose(), HasSubstr("godwit_instances{state=\"ready\"} 0\n"));
   auto news = there({ready(0), ready(1), ready(2), down(3), ready(4)});
-  news.instances.back().draining = true;
+  news.instances.edit().back().draining = true;
   news.ordered = 2;
   board.adopt(news);
   const auto page = metrics.expose();

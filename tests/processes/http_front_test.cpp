@@ -94,6 +94,18 @@ std::set<std::string> names_on(const std::string& page) {
   return out;
 }
 
+/// A file below docs.
+std::string documentation(const std::string& path) {
+  std::ifstream in(std::string(GODWIT_SOURCE_DIR) + "/docs/" + path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::set<std::string> found_in(const std::string& text, const std::regex& what) {
+  std::set<std::string> out;
+  for (std::sregex_iterator at(text.begin(), text.end(), what), end; at != end; ++at) out.insert(at->str());
+  return out;
+}
+
 /// A connection that sends what it is told.
 class raw {
 public:
@@ -263,7 +275,7 @@ TEST_F(HttpFront, AFewDescriptorsAreEnoughForOperatorsToo) {
   EXPECT_TRUE(eventually([&] { return ask(*url + "/health").status == 200; })) << "the first ones make way";
 }
 
-TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {
+TEST_F(HttpFront, EveryNameOfTheDashboardOfTheGuideAndOfVllmIsExported) {
   served head(small());
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   ASSERT_EQ(ask(head.url() + "/v1/completions", {{"Content-Type", "application/json"}}, completion).status, 200);
@@ -304,10 +316,7 @@ TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {
                            "process_max_fds"})
     EXPECT_TRUE(names.contains(name)) << name;
 
-  std::ifstream in(std::string(GODWIT_SOURCE_DIR) + "/docs/grafana/godwit.json");
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  const auto dashboard = boost::json::parse(text).as_object();
-  const std::regex metric("(vllm:|godwit_)[a-z0-9_]+");
+  const auto dashboard = boost::json::parse(documentation("grafana/godwit.json")).as_object();
   std::set<std::string> used;
   std::function<void(const boost::json::value&)> walk = [&](const boost::json::value& v) {
     if (const auto* array = v.if_array())
@@ -315,17 +324,20 @@ TEST_F(HttpFront, EveryNameOfTheDashboardAndOfVllmIsExported) {
     const auto* object = v.if_object();
     if (object == nullptr) return;
     for (const auto& [key, inner] : *object) {
-      if ((key == "expr" || key == "query") && inner.is_string()) {
-        const std::string expression(inner.as_string());
-        for (std::sregex_iterator at(expression.begin(), expression.end(), metric), end; at != end; ++at)
-          used.insert(at->str());
-      }
+      if ((key == "expr" || key == "query") && inner.is_string())
+        used.merge(found_in(std::string(inner.as_string()), std::regex("(vllm:|godwit_)[a-z0-9_]+")));
       walk(inner);
     }
   };
   walk(dashboard);
   EXPECT_GE(used.size(), 20U);
   for (const auto& name : used) EXPECT_TRUE(names.contains(name)) << name << " is on the dashboard only";
+
+  auto documented = found_in(documentation("serving.md"), std::regex("\\bgodwit_[a-z0-9_]+"));
+  documented.erase("godwit_");     // as in godwit_*
+  documented.erase("godwit_cuda"); // a target of the build
+  EXPECT_GE(documented.size(), 15U);
+  for (const auto& name : documented) EXPECT_TRUE(names.contains(name)) << name << " is in docs/serving.md only";
 
   const auto model = page.substr(page.find("vllm:generation_tokens_total{model_name=\"") + 41);
   const auto name = model.substr(0, model.find('"'));

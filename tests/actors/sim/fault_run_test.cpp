@@ -65,6 +65,7 @@ std::uint32_t least_ready(const simulation_result& result) {
 void expect_all_answered(const simulation_options& options, const simulation_result& result) {
   EXPECT_EQ(result.trouble, "");
   EXPECT_TRUE(result.complaints.empty()) << result.complaints.front();
+  ASSERT_EQ(result.requests.size(), options.requests.size());
   for (std::size_t i = 0; i < result.requests.size(); ++i) {
     const auto& r = result.requests[i];
     EXPECT_TRUE(r.answered()) << i;
@@ -162,6 +163,7 @@ TEST(SimulatedFaults, AnInstanceThatCrashesForGoodStaysAway) {
 
 TEST(SimulatedFaults, AMachineThatVanishesIsMissedAfterTheTimeOfDetection) {
   auto options = served("vanish:instance-1@20s+10s");
+  options.cluster.processes.detection = {500ms, 600ms};
   const auto soon = all_answered(options);
   options.cluster.processes.detection = {3s, 3s};
   const auto late = all_answered(options);
@@ -299,12 +301,16 @@ TEST(SimulatedFaults, HitInstancesWhileAutoscalingBringsAndTakesOthers) {
   auto options = served("crash:instance-0@20s+10s,crash:instance-1@25s,random:10/min");
   auto& scaling = options.cluster.node.scheduler.scaling;
   options.cluster.node.scheduler.policies.scaling = protocols::scaling_mode::on;
-  scaling.freeness_min = 2;
-  scaling.freeness_max = 8;
+  scaling.freeness_min = 80;
+  scaling.freeness_max = 200;
   scaling.instances_min = 1;
   scaling.instances_max = 6;
   scaling.hold_ns = 500'000'000;
-  (void)all_answered(options);
+  const auto result = all_answered(options);
+  EXPECT_FALSE(result.faults.struck.empty());
+  const auto [fewest, most] = std::ranges::minmax(result.samples, {}, &actors::sim::cluster_sample::instances);
+  EXPECT_GT(most.instances, options.cluster.instances) << "it brought some";
+  EXPECT_LT(fewest.instances, most.instances) << "and took some";
 }
 
 TEST(SimulatedFaults, WhatAutoscalingGaveBackCannotBeStruckNorCutOff) {

@@ -216,7 +216,7 @@ void llumlet_world::announce(bool with_scheduler, std::uint32_t without) {
   news.version = ++version_;
   if (with_scheduler) news.scheduler = scheduler_;
   for (std::uint32_t i = 0; i < llumlets.size(); ++i)
-    if (i != without) news.instances.emplace_back(protocols::instance_id{i}, 1, true, llumlets[i]);
+    if (i != without) news.instances.edit().emplace_back(protocols::instance_id{i}, 1, true, llumlets[i]);
   for (const auto& llumlet : llumlets) system->tell(llumlet, news);
 }
 

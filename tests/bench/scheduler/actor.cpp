@@ -83,7 +83,7 @@ void measure_asks(session& out) {
   const reported_cluster cluster{10};
   actors::topology news;
   news.version = 1;
-  for (const auto& load : cluster.loads()) news.instances.emplace_back(load.instance, 1, true, nullptr);
+  for (const auto& load : cluster.loads()) news.instances.edit().emplace_back(load.instance, 1, true, nullptr);
   actors::scheduler_options options;
   options.stale_after = 1h; // nobody reports again
   auto scheduler = system.spawn<actors::global_scheduler>(std::move(options));

@@ -221,6 +221,15 @@ test('both priorities pass through the client, and a level that is not there is 
   );
 });
 
+test('as many tokens become text again as the context has, and no more', async () => {
+  const detokenize = (count) =>
+    fetch(`${url}/detokenize`, { method: 'POST', body: JSON.stringify({ tokens: Array(count).fill(5) }) });
+  assert.equal((await detokenize(contextLength)).status, 200);
+  const refused = await detokenize(contextLength + 1);
+  assert.equal(refused.status, 400);
+  assert.equal((await refused.json()).error.param, 'tokens');
+});
+
 test('a prompt longer than the context is 400 with both numbers', async () => {
   const long = 'word '.repeat(contextLength + 100);
   await rejects(client.completions.create({ model, prompt: long, max_tokens: 1 }), 400, (e) => {

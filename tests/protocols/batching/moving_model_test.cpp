@@ -166,11 +166,6 @@ private:
       for (const auto& slice : e.step->slices) ASSERT_FALSE(homes_.at(slice.request.value()).parked) << "planned";
       return;
     }
-    if (below(20) == 0) {
-      e.planner.abandon_step();
-      e.step.reset();
-      return take(number, e.planner.take_effects());
-    }
     auto output = e.model.run(*e.step);
     auto drawn = output.tokens.begin();
     for (const auto& slice : e.step->slices)

@@ -63,8 +63,6 @@ private:
     default:
       if (!planner_.step_in_flight())
         plan();
-      else if (below(20) == 0)
-        abandon();
       else
         complete();
     }
@@ -201,13 +199,6 @@ private:
     for (const auto id : effects.gone) leaving_.erase(id.value());
     ASSERT_TRUE(leaving_.empty()) << "cancelled requests leave with the step";
     take(effects);
-  }
-
-  void abandon() {
-    planner_.abandon_step();
-    step_.reset();
-    for (const auto id : planner_.take_effects().gone) leaving_.erase(id.value());
-    ASSERT_TRUE(leaving_.empty());
   }
 
   void take(const step_effects& effects) {

@@ -37,9 +37,8 @@ generate_request request_of(std::uint64_t id, std::size_t prompt, std::int32_t p
   return request;
 }
 
-/// Plans one step and runs it; whom it was for, in order.
-std::vector<std::uint64_t> step(planner& p) {
-  const auto input = p.plan();
+/// Runs a step, if there is one; whom it was for, in order.
+std::vector<std::uint64_t> run(planner& p, const std::optional<step_input>& input) {
   std::vector<std::uint64_t> ids;
   if (!input) return ids;
   step_output output;
@@ -52,6 +51,8 @@ std::vector<std::uint64_t> step(planner& p) {
   p.check();
   return ids;
 }
+
+std::vector<std::uint64_t> step(planner& p) { return run(p, p.plan()); }
 
 void admit(planner& p, generate_request request) { ASSERT_TRUE(p.admit(std::move(request)).accepted()); }
 
@@ -181,7 +182,7 @@ TEST(PlannerPolicy, WithMemoryToSpareNobodyWaitsBehindALowerPriorityAndNobodyTak
         request.stop.max_tokens = 1 + random() % 20;
         admit(p, std::move(request));
       }
-      (void)p.plan();
+      const auto planned = p.plan();
       std::int32_t lowest = -1, first_waiting = 1000;
       for (const auto& r : p.requests())
         if (r.state == request_state::running)
@@ -189,8 +190,7 @@ TEST(PlannerPolicy, WithMemoryToSpareNobodyWaitsBehindALowerPriorityAndNobodyTak
         else
           first_waiting = std::min(first_waiting, r.priority);
       ASSERT_LE(lowest, first_waiting);
-      if (p.step_in_flight()) p.abandon_step();
-      (void)step(p);
+      (void)run(p, planned);
     }
     // Each came once, and went past one of each lower priority at most.
     ASSERT_LE(p.load().preemptions_total, 60U * 3);

@@ -149,6 +149,9 @@ TEST(Planner, RefusesWithAReasonAndTheLimit) {
   const auto full = p.admit(request_of(3, 5));
   EXPECT_EQ(full.reason, refusal::queue_full);
   EXPECT_EQ(full.limit, 2U);
+  auto taken_before = request_of(4, 5);
+  taken_before.taken_before = true;
+  EXPECT_EQ(reason_of(p, taken_before), refusal::none) << "no queue is full for it";
   p.check();
 }
 
@@ -387,17 +390,6 @@ TEST(Planner, CancelLeavesALaterEpochAlone) {
   EXPECT_EQ(p.cancel({request_id{1}, epoch{3}}), planner::cancellation::freed);
 }
 
-TEST(Planner, AFailedStepIsPlannedAgain) {
-  planner p{settings_of(8)};
-  (void)p.admit(request_of(1, 20, 5));
-  const auto failed = p.plan().value();
-  p.abandon_step();
-  auto again = p.plan().value();
-  EXPECT_GT(again.step, failed.step) << "a late completion of the failed one is recognised";
-  again.step = failed.step;
-  EXPECT_EQ(again, failed);
-}
-
 TEST(Planner, APrefixIsComputedOnce) {
   planner p{settings_of(16)};
   auto first = request_of(1, 40, 1);
@@ -449,17 +441,6 @@ TEST(Planner, APromptWhollyKnownStartsEvenWhereThereIsNoRoomForACopy) {
   EXPECT_TRUE(p.complete(output_of(step)).updates.at(0).finished());
 }
 
-TEST(Planner, AFailedStepWithACopyStartsThatRequestAnew) {
-  planner p{settings_of(16)};
-  (void)p.admit(request_of(1, 32, 1));
-  (void)p.complete(output_of(*p.plan()));
-  (void)p.admit(request_of(1, 32, 2));
-  ASSERT_EQ(p.plan()->copies.size(), 1U);
-  p.abandon_step();
-  p.check();
-  EXPECT_EQ(p.plan()->copies.size(), 1U) << "the copy is made again";
-}
-
 TEST(Planner, BlocksHeldOutsideMakeRequestsWaitNotFail) {
   planner p{settings_of(3)};
   std::vector<block_id> held;
@@ -479,8 +460,6 @@ TEST(Planner, AStaticBatchRunsToItsEndBeforeTheNextIsFormed) {
   (void)p.admit(request_of(1, 4, 1));
   (void)p.admit(request_of(2, 4, 4));
   (void)p.admit(request_of(3, 4, 1));
-  EXPECT_THAT(requests_of(*p.plan()), ElementsAre(1, 2));
-  p.abandon_step();
   std::vector<std::vector<std::uint64_t>> steps;
   while (const auto step = p.plan()) {
     steps.push_back(requests_of(*step));
@@ -514,7 +493,6 @@ TEST(Planner, ReportsItsLoad) {
 TEST(Planner, MisuseIsABug) {
   planner p{settings_of(8)};
   EXPECT_THROW((void)p.complete({}), contract_violation);
-  EXPECT_THROW(p.abandon_step(), contract_violation);
   (void)p.admit(request_of(1, 4));
   const auto step = p.plan().value();
   EXPECT_THROW((void)p.plan(), contract_violation);

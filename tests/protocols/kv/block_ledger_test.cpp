@@ -163,20 +163,23 @@ TEST(BlockLedger, WithoutPrefixCachingNothingIsSealed) {
   EXPECT_EQ(ledger.cached(), 0U);
 }
 
-TEST(BlockLedger, DropsCachedBlocksOnRequest) {
-  block_ledger ledger{2};
+TEST(BlockLedger, KnowsContentsBehindACachedBlockWithoutTakingThemUp) {
+  block_ledger ledger{3};
   const auto parent = *ledger.allocate();
   const auto child = *ledger.allocate();
   ASSERT_TRUE(ledger.seal(parent, std::nullopt, sixteen(0), 0));
   ASSERT_TRUE(ledger.seal(child, parent, sixteen(16), 0));
   ledger.release(child);
-  ledger.drop_cached();
-  ledger.check();
-  EXPECT_TRUE(ledger.sealed(parent));
-  EXPECT_FALSE(ledger.find(parent, sixteen(16), 0));
   ledger.release(parent);
-  ledger.drop_cached();
-  EXPECT_EQ(ledger.cached(), 0U);
+  const auto version = ledger.cache_version();
+  EXPECT_TRUE(ledger.knows(std::nullopt, sixteen(0), 0));
+  EXPECT_TRUE(ledger.knows(parent, sixteen(16), 0));
+  EXPECT_FALSE(ledger.knows(parent, sixteen(16), 1));
+  EXPECT_FALSE(ledger.knows(child, sixteen(16), 0));
+  EXPECT_EQ(ledger.cached(), 2U);
+  EXPECT_EQ(ledger.cache_version(), version);
+  ASSERT_TRUE(ledger.find(std::nullopt, sixteen(0), 0));
+  EXPECT_NE(ledger.cache_version(), version);
   ledger.check();
 }
 

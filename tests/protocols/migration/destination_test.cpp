@@ -197,5 +197,33 @@ TEST(MigrationDestination, WhatTheSourceSaysAndSendsRenewsTheLease) {
   EXPECT_EQ(m.where(), phase::receiving);
 }
 
+TEST(MigrationDestination, AskingForRoomRenewsTheLease) {
+  auto m = receiving();
+  for (int time = 0; time < 2; ++time) { // a repeated question says as well that the source is there
+    const auto before = std::get<5>(m.state());
+    EXPECT_TRUE(has<destination::set_lease>(m.step(destination::asked_room{1, 4, 6})));
+    EXPECT_TRUE(m.step(destination::lease_expired{before}).empty());
+  }
+  EXPECT_EQ(m.where(), phase::receiving);
+}
+
+TEST(MigrationDestination, AfterTheCommitThereIsNoRoomToAskFor) {
+  auto m = receiving();
+  EXPECT_FALSE(has<destination::close>(m.step(destination::committed{4}))) << "nothing has landed";
+  const auto effects = m.step(destination::asked_room{1, 4, 6});
+  EXPECT_EQ(all<destination::answer_room>(effects).at(0).reason, reason::incompatible);
+  EXPECT_FALSE(has<destination::reserve>(effects));
+  EXPECT_FALSE(all<destination::answer_commit>(effects).at(0).adopted);
+  EXPECT_TRUE(has<destination::close>(effects));
+}
+
+// Two notices of one stage may overtake each other.
+TEST(MigrationDestination, WhatHasLandedStaysLanded) {
+  auto m = receiving();
+  (void)m.step(destination::landed{0, 2});
+  (void)m.step(destination::landed{0, 1});
+  EXPECT_TRUE(has<destination::close>(m.step(destination::committed{2})));
+}
+
 } // namespace
 } // namespace godwit::protocols

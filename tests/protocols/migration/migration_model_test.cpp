@@ -67,7 +67,7 @@ TEST(MigrationModel, EveryPlantedBugIsFoundByAShortestCounterexample) {
     const auto bounds = case_for(static_cast<mutant>(i));
     const auto result = explore(bounds, {.states_max = 1'000'000});
     seconds += result.seconds;
-    EXPECT_NE(result.broken, "") << bounds.name << ": not found in " << result.states << " states";
+    EXPECT_EQ(result.broken, promise_broken_by(bounds.bug)) << bounds.name << ": " << result.states << " states";
     if (result.broken.empty()) continue;
     ++found;
     shown += "\nplanted: " + bounds.name + "\nfound after " + std::to_string(result.states) + " states, " +

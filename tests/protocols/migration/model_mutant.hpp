@@ -55,5 +55,7 @@ enum class mutant : std::uint8_t {
 };
 
 [[nodiscard]] std::string_view to_string(mutant bug);
+/// What its shortest counterexample ends in.
+[[nodiscard]] std::string_view promise_broken_by(mutant bug);
 
 } // namespace godwit::protocols::model

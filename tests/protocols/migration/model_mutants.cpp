@@ -61,47 +61,71 @@ migration_destination::effects rules::step_destination(byte m, migration_destina
   return effects;
 }
 
-std::string_view to_string(mutant bug) {
-  constexpr std::array<std::string_view, static_cast<std::size_t>(mutant::count)> names{
-      "none",
-      "the source resumes by itself when its commit is unanswered",
-      "the source frees the request together with the commit",
-      "the commit leaves out the block that is being written",
-      "the source overlooks a preemption",
-      "the source does not resume after a refusal",
-      "the source does not release what has moved",
-      "the source has no timers",
-      "the destination leaks the blocks of a failed receive",
-      "the destination receives without a lease",
-      "the destination adopts before all blocks have landed",
-      "the destination counts what landed in the last stage only",
-      "the destination frees blocks before their landing places are closed",
-      "the fabric says closed while writes can still land",
-      "the destination frees what its llumlet has adopted",
-      "a parked request decodes on",
-      "a llumlet frees a parked request while the last copy still reads it",
-      "a llumlet ignores the death of a coordinator that had its request parked",
-      "a llumlet ignores the death of a coordinator that had blocks reserved",
-      "a llumlet frees the blocks of a dead coordinator under open landing places",
-      "the destination decodes under the old epoch",
-      "the source goes on under the old epoch",
-      "the destination takes the request without asking the home",
-      "a claim without an answer waits for ever",
-      "a reclaim without an answer waits for ever",
-      "a llumlet gives up a request without telling the home",
-      "a llumlet ignores the death of the home",
-      "the home grants both claim and reclaim",
-      "the home does not raise the epoch for a claim",
-      "the home drops the tail that comes with a claim",
-      "the home ignores that a request is disowned",
-      "the home refuses a claim that it granted before",
-      "the home refuses a reclaim that it granted before",
-      "the home grants a claim of an instance that is gone",
-      "the home grants a claim of a request that has ended",
-      "the home cancels at the owner before",
-      "the home forgets requests that had moved when their instance is lost",
-      "a new home grants a claim of a request that it does not know"};
-  return names.at(static_cast<std::size_t>(bug));
+namespace {
+
+struct planted {
+  std::string_view name;
+  std::string_view breaks;
+};
+
+planted about(mutant bug) {
+  constexpr auto stranger = "an instance decodes a request that is not its own, and nobody will tell it";
+  constexpr auto no_end = "a request never ends";
+  constexpr auto no_blocks = "a request decodes without the blocks of its KV";
+  constexpr auto wrong_kv = "a request decodes on KV that is not its own, or not complete";
+  constexpr auto parked = "a request stays parked for ever";
+  constexpr auto source_waits = "a source coordinator waits for ever";
+  constexpr auto destination_waits = "a destination coordinator waits for ever";
+  constexpr auto reservation = "a reservation outlives its migration";
+  constexpr auto open_landing = "a landing place is open over blocks that were given back or handed over";
+  constexpr auto gap = "tokens are missing although no link was cut";
+  constexpr auto two_owners = "a request has two owners whose tokens the home accepts";
+  constexpr std::array<planted, static_cast<std::size_t>(mutant::count)> all{
+      {{"none", ""},
+       {"the source resumes by itself when its commit is unanswered", stranger},
+       {"the source frees the request together with the commit", no_end},
+       {"the commit leaves out the block that is being written", no_blocks},
+       {"the source overlooks a preemption", wrong_kv},
+       {"the source does not resume after a refusal", parked},
+       {"the source does not release what has moved", parked},
+       {"the source has no timers", source_waits},
+       {"the destination leaks the blocks of a failed receive", reservation},
+       {"the destination receives without a lease", destination_waits},
+       {"the destination adopts before all blocks have landed", wrong_kv},
+       {"the destination counts what landed in the last stage only", wrong_kv},
+       {"the destination frees blocks before their landing places are closed", open_landing},
+       {"the fabric says closed while writes can still land", open_landing},
+       {"the destination frees what its llumlet has adopted", no_blocks},
+       {"a parked request decodes on", gap},
+       {"a llumlet frees a parked request while the last copy still reads it", wrong_kv},
+       {"a llumlet ignores the death of a coordinator that had its request parked", parked},
+       {"a llumlet ignores the death of a coordinator that had blocks reserved", reservation},
+       {"a llumlet frees the blocks of a dead coordinator under open landing places", open_landing},
+       {"the destination decodes under the old epoch", stranger},
+       {"the source goes on under the old epoch", stranger},
+       {"the destination takes the request without asking the home", stranger},
+       {"a claim without an answer waits for ever", destination_waits},
+       {"a reclaim without an answer waits for ever", source_waits},
+       {"a llumlet gives up a request without telling the home", no_end},
+       {"a llumlet ignores the death of the home", stranger},
+       {"the home grants both claim and reclaim", two_owners},
+       {"the home does not raise the epoch for a claim", stranger},
+       {"the home drops the tail that comes with a claim", gap},
+       {"the home ignores that a request is disowned", no_end},
+       {"the home refuses a claim that it granted before", no_end},
+       {"the home refuses a reclaim that it granted before", no_end},
+       {"the home grants a claim of an instance that is gone", no_end},
+       {"the home grants a claim of a request that has ended", wrong_kv},
+       {"the home cancels at the owner before", stranger},
+       {"the home forgets requests that had moved when their instance is lost", no_end},
+       {"a new home grants a claim of a request that it does not know", stranger}}};
+  return all.at(static_cast<std::size_t>(bug));
 }
+
+} // namespace
+
+std::string_view to_string(mutant bug) { return about(bug).name; }
+
+std::string_view promise_broken_by(mutant bug) { return about(bug).breaks; }
 
 } // namespace godwit::protocols::model

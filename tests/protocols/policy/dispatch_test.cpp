@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace godwit::protocols {
@@ -25,6 +27,28 @@ load_report with_headroom(load_report report, std::uint32_t blocks) {
   report.execution_levels = 0b10;
   return report;
 }
+
+/// A policy as an embedder may have: finds what it is told to, and keeps what it was asked.
+class own_finder final : public dispatcher {
+public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "own_finder"; }
+  std::size_t best = 0;
+  std::vector<dispatch_demand> asked;
+  static constexpr auto none = finding::none;
+
+private:
+  [[nodiscard]] double rate(const load_report& r, const picked_load&) const noexcept override { return r.blocks_used; }
+  [[nodiscard]] double score(double rating) const noexcept override { return rating; }
+  [[nodiscard]] finding find(const std::vector<place>& places, const dispatch_demand& demand) override {
+    asked.push_back(demand);
+    EXPECT_EQ(places.size(), reports().size());
+    for (std::size_t i = 0; i < places.size(); ++i)
+      EXPECT_EQ(eligible(places[i]), reports()[i].ready) << "place " << i << " is that of another report";
+    finding out;
+    out.best = best;
+    return out;
+  }
+};
 
 // --- all policies
 
@@ -208,9 +232,43 @@ TEST(Dispatch, WithoutARunnerUpTheScoreStandsForIt) {
   }
 }
 
-// --- freeness
+// What a policy of one's own finds comes from outside: it must not reach beyond the books.
+TEST(DispatchOfOnesOwn, WhatIsNoPlaceOrNotEligibleIsNotFollowed) {
+  own_finder policy;
+  for (std::uint32_t i = 1; i <= 3; ++i) {
+    auto report = load_of(i);
+    report.ready = i != 2;
+    policy.report(report);
+  }
+  for (const std::size_t wrong : {std::size_t{1}, std::size_t{3}, std::size_t{1'000'000'000}, ~std::size_t{1}}) {
+    policy.best = wrong;
+    EXPECT_FALSE(policy.pick(tokens(10))) << wrong;
+    EXPECT_EQ(policy.why_none(), lack::sense) << wrong;
+  }
+  policy.best = own_finder::none; // it may want to wait
+  EXPECT_FALSE(policy.pick(tokens(10)));
+  EXPECT_EQ(policy.why_none(), lack::none);
+  policy.best = 2;
+  const auto choice = policy.pick(tokens(10));
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->instance, instance_id{3});
+  EXPECT_EQ(choice->number, 1U) << "nothing was counted before";
+  EXPECT_EQ(policy.why_none(), lack::none);
+}
+
+TEST(DispatchOfOnesOwn, SeesTheRequestThatItChoosesFor) {
+  own_finder policy;
+  policy.report(load_of(1));
+  EXPECT_TRUE(policy.pick({.tokens = 700, .execution_level = 1, .headroom = 5}));
+  ASSERT_EQ(policy.asked.size(), 1U);
+  EXPECT_EQ(policy.asked[0].tokens, 700U);
+  EXPECT_EQ(policy.asked[0].execution_level, 1U);
+}
 
 // Llumnix section 4.4.3: each request goes to the instance with the highest freeness.
+
+// --- freeness
+
 TEST(DispatchByFreeness, GoesToTheInstanceWithTheHighestFreeness) {
   const auto policy = make_dispatcher("freeness");
   policy->report(load_with_freeness(1, 5));

@@ -95,6 +95,28 @@ TEST(Pairing, ADestinationIsReadyAndHasPlaces) {
   EXPECT_EQ(pair_instances({source, other}, {}), pairs{}) << "the queue has no place";
 }
 
+TEST(Pairing, OnlyInstancesThatCanTakeEachOthersKvArePaired) {
+  auto source = load_with_freeness(1, 0), freest = load_with_freeness(2, 90), other = load_with_freeness(3, 20);
+  source.kv_kind = other.kv_kind = 7;
+  freest.kv_kind = 8;
+  EXPECT_EQ(pair_instances({source, freest, other}, {}), pairs{pair_of(1, 3)});
+  source.terminating = true;
+  EXPECT_EQ(pair_instances({source, freest, other}, {}), pairs{pair_of(1, 3)});
+  auto second = load_with_freeness(4, 1);
+  second.kv_kind = 8;
+  EXPECT_EQ(pair_instances({second, source, freest, other}, {}), (pairs{pair_of(1, 3), pair_of(4, 2)}));
+}
+
+TEST(Pairing, HeadroomKeepsNoTerminatingInstanceFromGettingEmpty) {
+  auto leaving = load_with_freeness(1, 500);
+  leaving.terminating = true;
+  auto first = load_of(2), second = load_of(3);
+  first.headroom_blocks = 2 * first.blocks_total;
+  second.queued_blocks = second.blocks_total;
+  ASSERT_LT(freeness(first), freeness(second));
+  EXPECT_EQ(pair_instances({leaving, second, first}, {}), pairs{pair_of(1, 2)}) << "3 has no memory";
+}
+
 TEST(Pairing, ASourceIsReadyOrTerminates) {
   auto source = load_with_freeness(1, 0);
   source.ready = false;

@@ -1,3 +1,5 @@
+#include "departures.hpp"
+
 #include <godwit/protocols/policy/freeness.hpp>
 #include <godwit/protocols/policy/selection.hpp>
 
@@ -161,8 +163,9 @@ TEST(Selection, HeadroomLeavesWithTheLastOfItsLevelAndArrivesWithTheFirst) {
   c.last_of_level = true;
   const auto choice = choose_move({c}, alone, load_of(1, 0, 0), {});
   ASSERT_TRUE(choice);
-  EXPECT_EQ(choice->headroom_leaves, 40U);
   EXPECT_EQ(choice->headroom_arrives, 40U);
+  account_departure(alone, c);
+  EXPECT_DOUBLE_EQ(choice->source_after, freeness(alone));
 }
 
 TEST(Selection, ProfiledHeadroomIsTheDestinationsOwnThere) {
@@ -174,9 +177,8 @@ TEST(Selection, ProfiledHeadroomIsTheDestinationsOwnThere) {
   c.headroom_is_profiled = c.last_of_level = true;
   auto choice = choose_move({c}, source, destination, {});
   ASSERT_TRUE(choice);
-  EXPECT_EQ(choice->headroom_leaves, 40U);
   EXPECT_EQ(choice->headroom_arrives, 5U);
-  account_move(destination, *choice, false);
+  account_arrival(destination, *choice);
   EXPECT_EQ(destination.headroom_blocks, 5U);
   c.headroom_is_profiled = false; // the same on every instance
   choice = choose_move({c}, source, load_of(1, 0, 0), {});
@@ -194,10 +196,10 @@ TEST(Selection, OneOfSeveralOfItsLevelLeavesItsHeadroomBehind) {
   c.last_of_level = false;
   const auto choice = choose_move({c}, source, destination, {});
   ASSERT_TRUE(choice);
-  EXPECT_EQ(choice->headroom_leaves, 0U);
   EXPECT_EQ(choice->headroom_arrives, 30U);
-  account_move(source, *choice, true);
-  account_move(destination, *choice, false);
+  account_departure(source, c);
+  account_arrival(destination, *choice);
+  EXPECT_DOUBLE_EQ(choice->source_after, freeness(source));
   EXPECT_EQ(source.headroom_blocks, 30U) << "the other one keeps it";
   EXPECT_EQ(source.execution_levels, 0b11U);
   EXPECT_EQ(destination.headroom_blocks, 30U);
@@ -207,10 +209,10 @@ TEST(Selection, OneOfSeveralOfItsLevelLeavesItsHeadroomBehind) {
   c.last_of_level = true;
   const auto next = choose_move({c}, source, destination, {});
   ASSERT_TRUE(next);
-  EXPECT_EQ(next->headroom_leaves, 30U);
   EXPECT_EQ(next->headroom_arrives, 0U) << "its level is there already";
-  account_move(source, *next, true);
-  account_move(destination, *next, false);
+  account_departure(source, c);
+  account_arrival(destination, *next);
+  EXPECT_DOUBLE_EQ(next->source_after, freeness(source));
   EXPECT_EQ(source.headroom_blocks, 0U);
   EXPECT_EQ(source.execution_levels, 0b01U);
   EXPECT_EQ(destination.headroom_blocks, 30U);
@@ -228,6 +230,19 @@ TEST(Selection, ATerminatingSourceGetsRidOfAllThatFitsWhateverThatDoesToThePair)
 }
 
 // Or the first destination that is marked would get all of a long queue, before its report says so.
+TEST(Selection, NothingGoesWhereItCouldGrowOutOfThePool) {
+  auto source = load_of(0, 60, 6), destination = load_of(1, 0, 0);
+  auto c = running_of(1, 10);
+  c.blocks_most = destination.blocks_total + 1;
+  EXPECT_TRUE(choose_move({c}, source, destination, {})) << "nor could it stay";
+  destination.blocks_total = 50;
+  EXPECT_FALSE(choose_move({c}, source, destination, {}));
+  source.terminating = true;
+  EXPECT_FALSE(choose_move({c}, source, destination, {}));
+  c.blocks_most = 50;
+  EXPECT_TRUE(choose_move({c}, source, destination, {}));
+}
+
 TEST(Selection, ATerminatingSourceGivesOfItsQueueNoMoreThanTheDestinationHasRoomFor) {
   auto source = load_of(0, 60, 4, 30);
   source.terminating = true;
@@ -237,7 +252,7 @@ TEST(Selection, ATerminatingSourceGivesOfItsQueueNoMoreThanTheDestinationHasRoom
   std::uint64_t moved = 0;
   while (const auto choice = choose_move({head_of(moved + 1, 30)}, source, destination, {})) {
     ASSERT_LT(moved, 50U);
-    account_move(destination, *choice, false);
+    account_arrival(destination, *choice);
     ++moved;
   }
   EXPECT_EQ(moved, 2U);
@@ -301,8 +316,8 @@ protected:
       if (!choice) continue;
       ++choices;
       auto source = pair.source, destination = pair.destination;
-      account_move(source, *choice, true);
-      account_move(destination, *choice, false);
+      account_departure(source, candidate_of(*choice, pair.candidates));
+      account_arrival(destination, *choice);
       check(pair, *choice, source, destination);
     }
     EXPECT_GT(choices, at_least) << "the pairs do not reach what they are for";
@@ -332,7 +347,8 @@ TEST_F(SelectionModel, AMovedRequestIsNeverChosenToMoveBackAtOnce) {
 TEST_F(SelectionModel, AMoveConservesTheVirtualUsageOfThePairWhereThereIsNoHeadroom) {
   for_each_choice(5000, [](const random_pair& pair, const move_choice& choice, const load_report& source,
                            const load_report& destination) {
-    const auto raised = choice.frees - choice.blocks; // of a head of line that lacks a place, not memory
+    const auto raised =
+        candidate_of(choice, pair.candidates).frees - choice.blocks; // of a head of line that lacks a place, not memory
     ASSERT_EQ(virtual_usage(pair.source) + virtual_usage(pair.destination),
               virtual_usage(source) + virtual_usage(destination) + raised);
     ASSERT_LE(destination.blocks_used + destination.queued_blocks, destination.blocks_total);
@@ -362,8 +378,8 @@ TEST_F(SelectionModel, APairThatIsMarkedForEverComesToRest) {
       }
       idle = 0;
       ASSERT_LT(++moves, 1000U) << "seed " << seed;
-      account_move(*from, *choice, true);
-      account_move(*to, *choice, false);
+      account_departure(*from, candidate_of(*choice, *here));
+      account_arrival(*to, *choice);
       std::erase_if(*here, [&](const auto& c) { return c.request == choice->request; });
       other->push_back(running_of(choice->request.value(), choice->blocks));
     }

@@ -56,6 +56,13 @@ TEST(Trace, OfMooncakeIsSortedAndKeepsItsPrefixHashes) {
   EXPECT_EQ(read->requests, expected);
 }
 
+TEST(Trace, OfAzureMayBeOfALeapDay) {
+  const auto read = read_trace("TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                               "2024-02-28 23:59:59,1,2\n2024-02-29 00:00:00,1,2\n2024-03-01 00:00:00,1,2\n");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->requests, (std::vector{request(0, 1, 2), request(1000, 1, 2), request(86'401'000, 1, 2)}));
+}
+
 TEST(Trace, OfAzureMayCarryZoneAndCarriageReturns) {
   const auto read = read_trace("\xEF\xBB\xBFTIMESTAMP,ContextTokens,GeneratedTokens\r\n"
                                "2024-05-10 02:00:00.000001+02:00,10,20\r\n2024-05-10T00:00:01Z,11,21\r\n");
@@ -100,6 +107,9 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_case{azure, "the trace holds no requests"},
         wrong_case{azure + "2023-11-16 18:15:46,1,2\n2023-11-16 25:15:46,1,2\n", "t:3:1: expected a time"},
         wrong_case{azure + "2023-13-16 18:15:46,1,2\n", "t:2:1: expected a time"},
+        wrong_case{azure + "2023-02-29 18:15:46,1,2\n", "t:2:1: expected a time"},
+        wrong_case{azure + "2100-02-29 18:15:46,1,2\n", "t:2:1: expected a time"},
+        wrong_case{azure + "2023-11-31 18:15:46,1,2\n", "t:2:1: expected a time"},
         wrong_case{azure + "2023-11-16 18:15:46+2,1,2\n", "t:2:1: expected a time"},
         wrong_case{azure + "2023-11-16 18:15:46,-1,2\n", "t:2:21: expected a number of tokens, found \"-1\""},
         wrong_case{azure + "2023-11-16 18:15:46,1,\x01\n", "t:2:23: expected a number of tokens, found \"?\""},

@@ -39,7 +39,7 @@ struct answer_failure {
 /// Takes the tokens of one request as they are accepted by its home, on the front end actor's context (on_failed on any
 /// thread, where there is no front end). Calls come in this order: on_accepted, if the request is taken, on_tokens any
 /// number of times, then exactly one of on_finished and on_failed; none after the sink was withdrawn. Must not block
-/// and must not throw.
+/// and must not throw: the request of a sink that throws ends there, it is not called again, and the log says so.
 class answer_sink {
 public:
   answer_sink() noexcept : number_(last_.fetch_add(1, std::memory_order_relaxed) + 1) {}
@@ -73,7 +73,11 @@ struct submission {
   submission(const submission&) = delete;
   submission& operator=(const submission&) = delete;
   ~submission() {
-    if (sink) sink->on_failed({failure_kind::unavailable, "the front end is restarting or shutting down"});
+    if (!sink) return;
+    try {
+      sink->on_failed({failure_kind::unavailable, "the front end is restarting or shutting down"});
+    } catch (...) { // it may not; but that is no reason to end the process of all others
+    }
   }
   protocols::generate_request request; ///< id, epoch, answer and arrival are the front end's business
   std::string client_id;               ///< what the client knows the request by; for the log

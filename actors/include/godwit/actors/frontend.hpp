@@ -89,8 +89,8 @@ struct frontend_options {
 ///
 /// Invariants: a request's sink gets each token of the answer once and in order, whichever instances produced it; a
 /// request whose owner is lost is dispatched again with its prompt and the tokens so far; each submitted request ends
-/// with exactly one on_finished or on_failed, or is withdrawn. Ends in bounded time: placing has a deadline, dispatches
-/// are bounded in number.
+/// with exactly one on_finished or on_failed, or is withdrawn, or ends without where its sink throws, which is nobody
+/// else's business. Ends in bounded time: placing has a deadline, dispatches are bounded in number.
 class frontend final : public runtime::actor<frontend_interface> {
 public:
   frontend(runtime::actor_context context, frontend_options options);
@@ -205,6 +205,11 @@ private:
   void observe_tokens(open_request& r, std::size_t count, nanoseconds queued);
   void finish(protocols::request_id id, protocols::finish_reason reason);
   void fail(protocols::request_id id, failure_kind kind, std::string message);
+  /// Calls a client's sink. False where that threw: the sink is not called again, only its own request ends, and the
+  /// log says so, or where there is none the system's report function.
+  template <class Call> bool tell_client(protocols::request_id id, const char* what, const Call& call);
+  /// Ends a request whose sink threw.
+  void abandon(protocols::request_id id);
   /// The last that is done for a request.
   void forget(protocols::request_id id, const char* outcome);
   void count(const char* outcome, const std::string& level);

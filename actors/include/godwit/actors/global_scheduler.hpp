@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -46,16 +47,18 @@ struct scheduler_options {
   std::uint32_t queries_max = 65'536;
   /// Dispatch policies of one's own beside the built-in ones, by names that these do not have: `policies.dispatch` and
   /// operators may name them. Each call makes a new one, never null; same calls, same answers, as
-  /// protocols::dispatcher promises.
+  /// protocols::dispatcher promises. Called once more before it is used, to see that; while one throws, homes dispatch
+  /// without it.
   std::map<std::string, std::function<std::unique_ptr<protocols::dispatcher>()>, std::less<>> dispatchers;
   /// In the place of protocols::pair_instances, whose promises it keeps: called once a round, with the policy in force
-  /// (paused: `none`). A function of its arguments only; must not throw. Empty: that one.
+  /// (paused: `none`). A function of its arguments only; must not throw (then nobody is paired in this round, and the
+  /// log says why). Empty: that one.
   std::function<std::vector<protocols::migration_pair>(const std::vector<protocols::load_report>& loads,
                                                        const protocols::pairing_settings& settings,
                                                        std::uint64_t round)>
       pair;
   /// In the place of protocols::autoscaler, and asked once a round unless the mode is `off`; `dry` is filled in. Goes
-  /// by the view's time; must not throw. Empty: that one.
+  /// by the view's time; must not throw (as `pair`). Empty: that one.
   std::function<std::optional<protocols::scaling_decision>(const protocols::scaling_view& view)> scale;
   runtime::handle<node_interface> node; ///< carries out what autoscaling wants; filled in by the node
   /// Sees every report of every instance, on the scheduler's context; for metrics. Must only store. May be empty.
@@ -124,6 +127,18 @@ private:
   [[nodiscard]] dispatch_decision decide(const dispatch_query& query);
   /// Finds the instances that are silent for too long.
   void expire();
+  /// Calls what an embedder may have written. What it throws ends nothing but this call, whose result is then false.
+  template <class Call> bool guarded(std::string_view what, const Call& call) {
+    try {
+      call();
+      return true;
+    } catch (...) {
+      blame(what, runtime::detail::describe(std::current_exception()).message);
+      return false;
+    }
+  }
+  /// Says why, in the log, or where there is none to the system's report function; once while it is the same.
+  void blame(std::string_view what, std::string why);
 
   // global_scheduler_rounds.cpp:
   runtime::async::task<void> run_rounds();
@@ -146,7 +161,8 @@ private:
   std::vector<protocols::migration_pair> marked_;
   std::uint64_t rounds_ = 0, marks_ = 0;
   std::string scaling_last_;
-  std::string dry_said_; ///< the last dry decision in the log, without its numbers
+  std::string dry_said_;                                   ///< the last dry decision in the log, without its numbers
+  std::map<std::string, std::string, std::less<>> blamed_; ///< what failed, and why it did last
 };
 
 } // namespace godwit::actors

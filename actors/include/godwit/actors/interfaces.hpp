@@ -49,10 +49,54 @@ struct instance_entry {
   [[nodiscard]] bool takes_requests() const noexcept { return ready && !draining && llumlet; }
 };
 
+/// The entries of a topology. Everybody keeps one, of as many entries as there are instances; copies within a process
+/// share them, so that all of them together stay linear.
+class instance_list {
+public:
+  using entries = std::vector<instance_entry>;
+
+  instance_list() = default;
+  instance_list(entries all) : all_(std::make_shared<const entries>(std::move(all))) {}
+
+  [[nodiscard]] const entries& all() const noexcept {
+    static const entries none;
+    return all_ ? *all_ : none;
+  }
+  [[nodiscard]] auto begin() const noexcept { return all().begin(); }
+  [[nodiscard]] auto end() const noexcept { return all().end(); }
+  [[nodiscard]] std::size_t size() const noexcept { return all().size(); }
+  [[nodiscard]] bool empty() const noexcept { return all().empty(); }
+  [[nodiscard]] const instance_entry& operator[](std::size_t place) const noexcept { return all()[place]; }
+  /// Entries of its own, to be changed before the list is copied again.
+  [[nodiscard]] entries& edit() {
+    auto own = std::make_shared<entries>(all());
+    auto& out = *own;
+    all_ = std::move(own);
+    return out;
+  }
+
+private:
+  std::shared_ptr<const entries> all_;
+};
+
+} // namespace godwit::actors
+
+/// As the vector.
+template <> struct godwit::runtime::wire_format<godwit::actors::instance_list> {
+  static void write(wire_writer& out, const actors::instance_list& x) { wire_write(out, x.all()); }
+  static void read(wire_reader& in, actors::instance_list& x) {
+    actors::instance_list::entries all;
+    wire_read(in, all);
+    x = std::move(all);
+  }
+};
+
+namespace godwit::actors {
+
 /// Who is there. The node tells it to everybody whenever it changes; an older version never replaces a newer one.
 struct topology {
   std::uint64_t version = 0;
-  std::vector<instance_entry> instances; ///< by id; without those that are stopped by order
+  instance_list instances; ///< by id; without those that are stopped by order
   runtime::handle<scheduler_interface> scheduler;
   runtime::handle<frontend_interface> frontend;
   std::uint32_t ordered = 0; ///< instances that autoscaling has ordered and that are not among these yet

@@ -210,6 +210,7 @@ private:
   std::chrono::nanoseconds started_{0};
   bool stepping_ = false;
   std::shared_ptr<const kv_memory> memory_; // null without a fabric
+  std::uint64_t kv_kind_ = 0;               // of load reports
   std::map<protocols::request_id, outgoing> outgoing_;
   std::map<protocols::migration_id, incoming> incoming_;
   std::uint32_t adopting_ = 0; // came in, and wait for their home's word

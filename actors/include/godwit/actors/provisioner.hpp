@@ -12,7 +12,8 @@ namespace godwit::actors {
 /// there are used up: what autoscaling knows of the world outside the cluster.
 ///
 /// The node calls it on its own context, so nothing here may block. An order has succeeded when an instance of a
-/// process that joined after it takes requests; the node gives up waiting by itself.
+/// process that joined after it takes requests, one that the head had not known before or that has the order's name;
+/// the node gives up waiting by itself.
 class provisioner {
 public:
   provisioner() = default;

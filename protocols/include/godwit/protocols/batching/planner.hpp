@@ -90,8 +90,6 @@ public:
   [[nodiscard]] std::optional<step_input> plan();
   /// The step that ran. `output.tokens` has one token per slice with `samples`, in their order.
   [[nodiscard]] step_effects complete(const step_output& output);
-  /// The step failed and counts as never run. Its requests stay and are planned again (the caller decides how often).
-  void abandon_step();
 
   enum class cancellation : std::uint8_t { unknown, freed, freed_after_step };
   /// Drops a request whose epoch is not later than the named one. No update is sent for it; it is named in `gone` once
@@ -136,7 +134,10 @@ public:
   [[nodiscard]] bool idle() const noexcept { return requests_.empty(); }
   /// True when `plan` may have something to run.
   [[nodiscard]] bool has_work() const noexcept { return !waiting_.empty() || !running_.empty(); }
-  /// The figures of a report; instance, generation, sequence and ready are the caller's to fill in.
+  /// How many requests are in the queue.
+  [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size(); }
+  /// The figures of a report, O(running requests); instance, generation, sequence and ready are the caller's to fill
+  /// in.
   [[nodiscard]] load_report load() const;
   /// Tokens of the request's answer so far; 0 where it is not here.
   [[nodiscard]] std::uint32_t answer_tokens(request_id id) const;
@@ -181,12 +182,20 @@ private:
   struct share { ///< of a step
     planned_request* who = nullptr;
     std::uint32_t tokens = 0;
-    bool copied = false; ///< a block of it is copied before the step
     bool prefill = false;
     bool samples = false;
     bool scores = false;
   };
   class draft;
+  /// Why the head of line did not start, for as long as that is so.
+  struct shortage {
+    std::uint64_t serial = 0; ///< of the request; 0: nobody's
+    std::uint64_t cache_version = 0;
+    std::optional<block_id> prefix_end; ///< the last block of what is known of it
+    std::uint32_t prefix_tokens = 0;    ///< that are known
+    std::uint32_t prefix_cached = 0;    ///< blocks of these that nobody uses
+    std::uint64_t needed = 0;           ///< blocks, those that it would take up from the cached ones included
+  };
 
   [[nodiscard]] static rank rank_of(const planned_request& r) noexcept;
   [[nodiscard]] refusal judge(const generate_request& request, bool queues, std::uint64_t& limit) const;
@@ -203,16 +212,20 @@ private:
   bool start(planned_request& r, draft& d, bool schedules);
   [[nodiscard]] planned_request* sibling_of(const planned_request& r) const;
   [[nodiscard]] bool waits_for_sibling(const planned_request& r) const;
+  [[nodiscard]] bool lacks_memory_as_before(const planned_request& r, std::uint64_t outstanding) const;
   std::uint32_t take_up_prefix(planned_request& r);
   [[nodiscard]] bool outranks_running(const planned_request& r) const;
   [[nodiscard]] bool suffices_to_preempt_for(const planned_request& r) const;
   [[nodiscard]] bool batch_is_closed() const noexcept;
   [[nodiscard]] std::uint64_t demand_of_head(std::uint64_t outstanding) const;
   [[nodiscard]] std::vector<std::uint32_t> running_by_level() const;
-  void schedule(planned_request& r, draft& d, bool copied);
+  void schedule(planned_request& r, draft& d);
   void preempt(planned_request& victim, draft& d);
-  void requeue(planned_request& r, step_effects& effects);
+  void join_queue(planned_request& r);
+  void leave_queue(planned_request& r); ///< no effect where it is not in it
   [[nodiscard]] std::uint32_t tokens_that_fit(const planned_request& r) const;
+  /// What a request needs that has nothing yet. Does not change while it waits.
+  [[nodiscard]] std::uint64_t blocks_to_start(const planned_request& r) const;
   [[nodiscard]] std::uint64_t blocks_to_reserve(const planned_request& r) const;
   [[nodiscard]] std::uint64_t blocks_outstanding() const;
   [[nodiscard]] step_slice slice_of(const planned_request& r, const share& part) const;
@@ -229,6 +242,8 @@ private:
   std::unordered_map<std::uint64_t, std::unique_ptr<planned_request>> requests_; ///< by serial
   std::unordered_map<request_id, std::uint64_t> by_id_;                          ///< the current epoch's serial
   line waiting_;
+  std::uint64_t waiting_blocks_ = 0; ///< that all of them need to start
+  shortage shortage_;
   batch running_;
   line parked_;
   std::size_t parked_running_ = 0;        ///< of the parked ones, those that were in the batch: they keep their places

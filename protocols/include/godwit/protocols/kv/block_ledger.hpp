@@ -63,8 +63,8 @@ public:
   /// The sealed block of these contents behind `parent` (used), with a reference for the caller.
   [[nodiscard]] std::optional<block_id> find(std::optional<block_id> parent, std::span<const token_id> tokens,
                                              std::uint64_t salt);
-  /// Forgets all cached blocks (new weights, a drill). Used ones stay sealed.
-  void drop_cached();
+  /// Whether `find` would find it once `parent`, which may be cached, is used.
+  [[nodiscard]] bool knows(std::optional<block_id> parent, std::span<const token_id> tokens, std::uint64_t salt) const;
 
   [[nodiscard]] bool prefix_caching() const noexcept { return prefix_caching_; }
   [[nodiscard]] std::uint32_t total() const noexcept { return static_cast<std::uint32_t>(blocks_.size()); }
@@ -72,10 +72,10 @@ public:
   [[nodiscard]] std::uint32_t cached() const noexcept { return cached_.size; }
   /// Blocks that `allocate` can still give: free and cached ones.
   [[nodiscard]] std::uint32_t available() const noexcept { return free_.size + cached_.size; }
+  /// While it is the same, cached blocks have only become fewer, in the order of their eviction.
+  [[nodiscard]] std::uint64_t cache_version() const noexcept { return cache_version_; }
   [[nodiscard]] std::uint32_t references(block_id block) const;
   [[nodiscard]] bool sealed(block_id block) const;
-  /// The hash a sealed block goes by.
-  [[nodiscard]] std::optional<block_hash> hash_of(block_id block) const;
   [[nodiscard]] const counters& figures() const noexcept { return counters_; }
 
   /// Verifies every invariant, O(blocks); for tests and drills. Throws contract_violation.
@@ -110,6 +110,9 @@ private:
   [[nodiscard]] std::uint32_t& chain_of(block_hash hash) noexcept;
   /// The sealed block that goes by this hash, or none.
   [[nodiscard]] std::uint32_t sealed_as(block_hash hash) const noexcept;
+  /// The sealed block of these contents, or none.
+  [[nodiscard]] std::uint32_t sealed_behind(std::optional<block_id> parent, std::span<const token_id> tokens,
+                                            std::uint64_t salt) const;
   [[nodiscard]] block_hash hash_behind(std::optional<block_id> parent, std::span<const token_id> tokens,
                                        std::uint64_t salt) const;
   [[nodiscard]] bool holds(const block& sealed, std::optional<block_id> parent, std::span<const token_id> tokens,
@@ -123,6 +126,7 @@ private:
   std::vector<block> blocks_;
   list free_;
   list cached_;
+  std::uint64_t cache_version_ = 0;
   std::vector<std::uint32_t> chains_; ///< of the sealed blocks: the first by some bits of the hash; a power of two
   bool prefix_caching_;
   block_hash_function hash_;

@@ -33,6 +33,8 @@ struct load_report {
   std::uint32_t headroom_blocks = 0;    ///< virtual usage of execution priorities: what is kept free for them
   std::uint32_t headroom_profiled = 0;  ///< what `auto` headroom means on this instance, kept or not
   std::uint32_t execution_levels = 0;   ///< bit i: requests of level i run (of level 31 or higher: bit 31)
+  /// Instances of the same kind can take over each other's KV. One without a way to move blocks has a kind of its own.
+  std::uint64_t kv_kind = 0;
   /// Number of the last dispatch that reached the instance: the report counts those up to it, and none after it. All
   /// bits set: it does not say, and is taken to count all.
   std::uint64_t dispatched = ~std::uint64_t{0};
@@ -51,7 +53,7 @@ struct load_report {
   auto fields() {
     return std::tie(instance, generation, sequence, ready, terminating, blocks_total, blocks_used, blocks_cached,
                     waiting, waiting_max, running, running_max, places_kept, migrating, queued_blocks,
-                    outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels,
+                    outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels, kv_kind,
                     dispatched, steps_total, preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total,
                     prompt_tokens_total, generated_tokens_total);
   }

@@ -19,7 +19,6 @@ namespace godwit::protocols {
 /// dispatched (dispatch_queue), not where.
 struct dispatch_demand {
   std::uint32_t tokens = 0; ///< prompt and answer so far
-  std::int32_t priority = 0;
   std::uint8_t execution_level = 0;
   /// Blocks that this level keeps free around it; empty: what each instance found by profiling itself.
   std::optional<std::uint32_t> headroom = 0;
@@ -68,7 +67,8 @@ public:
     none,      ///< something can
     not_ready, ///< no instance is ready, or those that are terminate
     stale,     ///< those that are ready have been silent for too long
-    full       ///< those that are ready and not stale have full queues
+    full,      ///< those that are ready and not stale have full queues
+    sense      ///< something can, but the last `find` chose what is no place, or not eligible
   };
   [[nodiscard]] lack why_none() const noexcept;
 
@@ -92,7 +92,7 @@ public:
 
 protected:
   /// How good an instance is; more is better, always finite. Asked of eligible instances after each change of theirs,
-  /// and by `counts_headroom` for each request of a level that has headroom.
+  /// and by `counts_headroom` for each request of a level that has headroom. Knows no request: `find` does.
   [[nodiscard]] virtual double rate(const load_report& report, const picked_load& picked) const noexcept = 0;
   /// Whether the rating depends on headroom.
   [[nodiscard]] virtual bool counts_headroom() const noexcept { return false; }
@@ -110,7 +110,11 @@ protected:
     std::uint32_t candidates = 0;
     static constexpr std::size_t none = ~std::size_t{0};
   };
-  [[nodiscard]] virtual finding find(const std::vector<place>& places);
+  /// The choice for this request, by default the best rating. `places[i]` is that of `reports()[i]`, its rating perhaps
+  /// as a request of this level sees it; valid until the call returns. `best` is the index of an eligible place, or
+  /// `none`, where no instance is to take the request for now; anything else is not followed (lack::sense). A function
+  /// of its arguments, the reports and the calls before.
+  [[nodiscard]] virtual finding find(const std::vector<place>& places, const dispatch_demand& demand);
 
   [[nodiscard]] static bool better(const place& a, const place& b) noexcept {
     return a.rating != b.rating ? a.rating > b.rating : a.picked_last < b.picked_last;
@@ -149,6 +153,7 @@ private:
   std::vector<place> seen_; ///< kept for its memory
   std::unordered_map<instance_id, std::size_t> index_;
   std::uint64_t picks_ = 0;
+  bool found_wrong_ = false; ///< by the last `find`
 };
 
 /// Null when no policy has this name. The score of each is what `dispatch_reason` gives.

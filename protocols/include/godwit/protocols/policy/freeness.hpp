@@ -21,6 +21,9 @@ namespace godwit::protocols {
 /// The same of an instance as it would be with so many blocks and running requests more, or less.
 [[nodiscard]] double freeness(const load_report& load, std::int64_t blocks_more, std::int64_t running_more) noexcept;
 
+/// Whether requests have left anything of the pool, kept free as headroom or not.
+[[nodiscard]] bool has_memory_left(const load_report& load) noexcept;
+
 /// Beyond all that pools of this world can say.
 inline constexpr double freeness_bound = 1e12;
 /// For messages and people: within +-freeness_bound. What is not a number becomes the lower end.

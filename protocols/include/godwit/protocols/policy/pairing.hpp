@@ -39,12 +39,13 @@ struct migration_pair {
 /// No instance is in two pairs. Ascending by source's freeness, then by id; those that terminate come first, in turn by
 /// `round`, or one whose requests fit nowhere would keep the others from the only destination.
 ///
+/// * Instances of different `kv_kind` are never paired: each kind is paired by itself, one after the other.
 /// * A source has requests, and is ready or terminates. By `freeness` it has less than `source_below`; by `defrag` its
 ///   head of line demands all that is free or more. (Its freeness is at most 0 then; but headroom alone, which keeps
 ///   nobody from starting, makes no such source.)
 /// * A terminating instance is a source unless by `never`, no destination, and content with any destination that
-///   has memory left over (freeness above 0), `destination_above` or not, be it a source otherwise: it has to get empty
-///   while others are busy.
+///   has memory left over, kept free as headroom or not, `destination_above` or not, be it a source otherwise: it has
+///   to get empty while others are busy.
 /// * A destination is ready and has places in queue and batch. But for those that terminate it is no source.
 /// * The source's freeness is below the destination's, whatever the thresholds say.
 ///

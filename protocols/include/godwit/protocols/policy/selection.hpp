@@ -18,9 +18,10 @@ struct move_candidate {
   bool head_of_line = false;                    ///< the first of those that wait
   std::int32_t priority = 0;
   std::uint8_t execution_level = 0;
-  std::uint32_t blocks = 0;   ///< held, shared ones included; of one that waits: demanded. The destination needs them
-  std::uint32_t frees = 0;    ///< virtual usage that leaves the source with it, headroom aside
-  std::uint32_t headroom = 0; ///< of its execution level here, for all of the level's requests together
+  std::uint32_t blocks = 0; ///< held, shared ones included; of one that waits: demanded. The destination needs them
+  std::uint32_t blocks_most = 0;     ///< that it may come to need, to its end
+  std::uint32_t frees = 0;           ///< virtual usage that leaves the source with it, headroom aside
+  std::uint32_t headroom = 0;        ///< of its execution level here, for all of the level's requests together
   bool headroom_is_profiled = false; ///< `auto`: elsewhere it is what that instance says
   bool last_of_level = false;        ///< no other request of its level runs here: the headroom goes with it
   /// Since it came here by migration, or since a move of it failed.
@@ -42,13 +43,9 @@ struct move_choice {
   protocols::epoch epoch;
   double source_before = 0, destination_before = 0; ///< freeness
   double source_after = 0, destination_after = 0;   ///< as expected once it has moved
-  bool running = false;
-  std::uint32_t blocks = 0;           ///< what it will hold at the destination ...
-  std::uint32_t frees = 0;            ///< ... and what is free at the source once it has left
-  std::uint32_t headroom_leaves = 0;  ///< that the source need not keep any more
-  std::uint32_t headroom_arrives = 0; ///< that the destination will have to keep
+  std::uint32_t blocks = 0;                         ///< what it will hold at the destination
+  std::uint32_t headroom_arrives = 0;               ///< that the destination will have to keep
   std::uint8_t execution_level = 0;
-  bool last_of_level = false;
 };
 
 /// The request that a marked source should move next (Llumnix section 4.4.3).
@@ -65,7 +62,8 @@ struct move_choice {
                                                      const load_report& source, const load_report& destination,
                                                      const selection_settings& settings);
 
-/// Makes of a report what it would say once this request has left, or arrived. For the next choice within one round.
-void account_move(load_report& load, const move_choice& moved, bool leaves) noexcept;
+/// Makes of the destination's report what it would say once this request has arrived. For the next choice within one
+/// round.
+void account_arrival(load_report& load, const move_choice& moved) noexcept;
 
 } // namespace godwit::protocols

@@ -1,0 +1,96 @@
+// How a head ends with requests running (docs/serving.md): it finishes them, cuts them off in time, or ends at once.
+#include "processes/support/answers.hpp"
+#include "processes/support/godwit_processes.hpp"
+
+#include <godwit/transport/http/client.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace godwit::test {
+
+namespace http = transport::http;
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+using testing::Each;
+using testing::Field;
+using testing::HasSubstr;
+
+namespace {
+
+class Shutdown : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
+  }
+  [[nodiscard]] static std::vector<std::string> with_drain_timeout(const std::string& time) {
+    return {"--instances", "1", "--threads", "1", "--no-trace-flight", "--drain-timeout", time};
+  }
+  /// More than any machine answers in the seconds that these tests take.
+  [[nodiscard]] static std::vector<question> long_questions() { return mixed_questions(40, 1900); }
+  /// Who were cut off know it: no answer looks complete.
+  static void expect_nobody_finished(round_of_answers& round) {
+    EXPECT_TRUE(round.wait_ended(10s));
+    const auto answers = round.answers();
+    EXPECT_THAT(answers, Each(Field("finish", &streamed_answer::finish, "")));
+    EXPECT_THAT(answers, Each(Field("error", &streamed_answer::error, testing::Not(""))));
+  }
+};
+
+} // namespace
+
+TEST_F(Shutdown, WithTimeEnoughRunningRequestsHaveTheirWholeAnswersAndNoNewOneIsTaken) {
+  served head(with_drain_timeout("120s"));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  const auto questions = mixed_questions(6, 600);
+  const auto calm = ask_all(head.url(), questions);
+  for (const auto& answer : calm) ASSERT_EQ(answer.tokens.size(), 600U) << answer.error;
+
+  round_of_answers round(head.url(), questions);
+  ASSERT_TRUE(round.wait_tokens(questions.size() * 2, 30s));
+  head.process.signal(SIGTERM);
+  ASSERT_TRUE(head.process.wait_line("draining", 10s));
+  ASSERT_LT(round.tokens(), questions.size() * 600) << "they ended before the test began";
+  http::client client;
+  const auto late = client.fetch({"GET", head.url() + "/health", {}, {}});
+  const auto* const answered = std::get_if<http::client_answer>(&late);
+  EXPECT_TRUE(answered == nullptr || answered->status == 503);
+
+  EXPECT_TRUE(round.wait_ended(120s));
+  EXPECT_EQ(head.process.wait_exit(30s), 0) << head.process.err();
+  EXPECT_EQ(round.answers(), calm);
+}
+
+TEST_F(Shutdown, WithoutTimeEnoughRunningRequestsAreCutOff) {
+  served head(with_drain_timeout("1s"));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  round_of_answers round(head.url(), long_questions());
+  ASSERT_TRUE(round.wait_tokens(20, 30s));
+  const auto begun = steady_clock::now();
+  head.process.signal(SIGTERM);
+  EXPECT_EQ(head.process.wait_exit(15s), 1) << head.process.err();
+  EXPECT_GE(steady_clock::now() - begun, 900ms) << "they have their time";
+  EXPECT_THAT(head.process.err(), HasSubstr("running requests were cut off"));
+  expect_nobody_finished(round);
+}
+
+TEST_F(Shutdown, ASecondSignalEndsItAtOnce) {
+  served head(with_drain_timeout("120s"));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  round_of_answers round(head.url(), long_questions());
+  ASSERT_TRUE(round.wait_tokens(20, 30s));
+  head.process.signal(SIGTERM);
+  ASSERT_TRUE(head.process.wait_line("draining", 10s)); // or the two might be one
+  head.process.signal(SIGTERM);
+  EXPECT_EQ(head.process.wait_exit(15s), 1) << head.process.err();
+  EXPECT_THAT(head.process.err(), HasSubstr("running requests were cut off"));
+  expect_nobody_finished(round);
+}
+
+} // namespace godwit::test
