@@ -22,9 +22,9 @@ struct named_tensor {
 /// that tensors lie within the file, do not overlap and leave no hole. Throws model_error. Views point into `bytes`.
 [[nodiscard]] std::vector<named_tensor> read_safetensors(std::span<const std::byte> bytes, const std::string& file);
 
-/// All tensors of model.safetensors, or of the shards that model.safetensors.index.json names. Throws model_error unless
-/// every tensor that the configuration calls for is there with its shape, and the layers have no others: a bias or a norm
-/// that is left out would make another model of it, in silence.
+/// All tensors of model.safetensors, or of the shards that model.safetensors.index.json names. Throws model_error
+/// unless every tensor that the configuration calls for is there with its shape, and the layers have no others: a bias
+/// or a norm that is left out would make another model of it, in silence.
 [[nodiscard]] std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> files,
                                                           const config& configuration);
 

@@ -13,8 +13,8 @@ namespace godwit::runtime::detail {
 /// a connection by its descriptor, and forgets one that has ended only after the messages that came before, when its
 /// workers get to them. A connection that is accepted meanwhile mostly has the same descriptor: it would be forgotten
 /// instead, and all actors beyond it would be down for this side while it stays open.
-/// And what one message may take is bounded, and takes memory as it comes: CAF fills as many bytes as a stranger's first
-/// packet seems to announce, up to 4 GB, with zeros before it reads on. Packets that CAF would die of end their
+/// And what one message may take is bounded, and takes memory as it comes: CAF fills as many bytes as a stranger's
+/// first packet seems to announce, up to 4 GB, with zeros before it reads on. Packets that CAF would die of end their
 /// connection.
 ///
 /// With a gate, whoever connects goes through it before CAF hears of the connection. Whoever then says nothing for 5 s

@@ -13,7 +13,7 @@ abort_token::wait_operation::~wait_operation() {
 void abort_token::wait_operation::await_suspend(std::coroutine_handle<> frame) {
   frame_ = frame;
   if (!state_ || !state_->owner) return; // nobody will abort
-  scope_ = state_->owner; // which this outlives in no case; the source may go before
+  scope_ = state_->owner;                // which this outlives in no case; the source may go before
   id_ = scope_->park(*this);
   state_->waiting.push_back(id_);
 }

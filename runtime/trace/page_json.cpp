@@ -171,8 +171,8 @@ private:
     return actors_.of(who);
   }
 
-  /// One entry [event, ...] for each chosen event that `has` something; `rest` writes what follows its index. Asked from
-  /// the last event on: where there is room for some only, it is the newest.
+  /// One entry [event, ...] for each chosen event that `has` something; `rest` writes what follows its index. Asked
+  /// from the last event on: where there is room for some only, it is the newest.
   template <class Has, class Rest> void sparse(std::string_view name, Has has, Rest rest) {
     ((out_ += ",\"") += name) += "\":[";
     std::vector<bool> wanted(chosen_.indexes.size());

@@ -22,8 +22,8 @@ struct actor_system_settings {
   bool network = false; ///< may publish and reach actors of other nodes
   std::chrono::milliseconds heartbeat_interval{100};
   std::chrono::milliseconds connection_timeout{2000}; ///< a node silent for so long is taken for dead
-  std::chrono::milliseconds shutdown_grace{2000};    ///< for actors to end when the system goes, before they are killed
-  report_function report;                            ///< default: standard error
+  std::chrono::milliseconds shutdown_grace{2000}; ///< for actors to end when the system goes, before they are killed
+  report_function report;                         ///< default: standard error
   /// Connections to other nodes go through it (transport::tls::make_gate: in TLS, and both sides show who they are).
   /// Null: in the clear, with anybody. Must not be another system's.
   std::shared_ptr<async::connection_gate> gate;
