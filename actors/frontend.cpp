@@ -2,6 +2,7 @@
 
 #include "recorded_decisions.hpp"
 
+#include <godwit/protocols/ensure.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
@@ -17,6 +18,21 @@ using protocols::refusal;
 using runtime::async::task;
 
 namespace {
+
+bool is_contract_violation(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const protocols::contract_violation&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+std::string larger_pool_wanted(std::uint64_t largest) {
+  return "the request needs more KV blocks than the instance's " + std::to_string(largest) +
+         "; start the server with a larger KV cache";
+}
 
 constexpr std::chrono::seconds seconds_between_looks{1}; // at deadlines
 
@@ -102,8 +118,10 @@ template <class Call> bool frontend::tell_client(protocols::request_id id, const
     call();
     return true;
   } catch (...) {
-    const auto why = runtime::detail::describe(std::current_exception()).message;
-    if (options_.log.enabled(runtime::log::level::error))
+    const auto thrown = std::current_exception();
+    const auto why = runtime::detail::describe(thrown).message;
+    // One of ours that found its books wrong is a fault like any other, whose trace is kept.
+    if (options_.log.enabled(runtime::log::level::error) && !is_contract_violation(thrown))
       options_.log.request(id).error("its sink threw in {}, and is not called any more: {}", what, why);
     else
       context().report(std::string("a sink threw in ") + what + ", and is not called any more: " + why);
@@ -214,10 +232,9 @@ task<void> frontend::place(protocols::request_id id) {
       avoided.insert(avoided.end(), full.begin(), full.end());
       choice = choose_in_turn(avoided, "retry");
       choice.overloaded = !choice.entry && !full.empty();
-      if (!choice.entry && full.empty() && !taken_before) { // of those that there are, none is large enough
-        fail(id, failure_kind::too_long,
-             "the request needs more KV blocks than the instance's " + std::to_string(largest) +
-                 "; start the server with a larger KV cache");
+      // Of those that there are, none is large enough.
+      if (!choice.entry && full.empty() && !taken_before && !others_come(small)) {
+        fail(id, failure_kind::too_long, larger_pool_wanted(largest));
         co_return;
       }
     }
@@ -264,12 +281,21 @@ task<void> frontend::place(protocols::request_id id) {
     }
     full.clear();
     if (now() >= deadline) {
-      fail(id, failure_kind::unavailable, "no instance took the request in time");
+      if (small.empty())
+        fail(id, failure_kind::unavailable, "no instance took the request in time");
+      else
+        fail(id, failure_kind::too_long, larger_pool_wanted(largest));
       co_return;
     }
     co_await sleep_for(pause);
     pause = std::min(pause * 2, options_.retry_pause_max);
   }
+}
+
+bool frontend::others_come(const std::vector<protocols::instance_id>& than) const {
+  return std::ranges::any_of(topology_.instances, [&](const instance_entry& entry) {
+    return !entry.ready && !entry.draining && std::ranges::find(than, entry.instance) == than.end();
+  });
 }
 
 bool frontend::settle(protocols::request_id id, const instance_entry& entry, protocols::epoch epoch,

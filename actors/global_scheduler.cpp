@@ -205,7 +205,10 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   protocols::dispatch_demand demand;
   demand.tokens = query.prompt_tokens;
   demand.execution_level = query.execution_level;
-  if (query.execution_level < options_.levels.size()) demand.headroom = options_.levels[query.execution_level].headroom;
+  if (const auto count = options_.levels.size(); count > 0) { // beyond the last one counts as the last, as everywhere
+    demand.execution_level = static_cast<std::uint8_t>(std::min<std::size_t>(query.execution_level, count - 1));
+    demand.headroom = options_.levels[demand.execution_level].headroom;
+  }
   // It was counted as load where it never came to, and who tries again soon fills a queue by itself.
   if (query.failed > dispatches_from_) dispatcher_->take_back(query.failed_at, query.failed - dispatches_from_, demand);
   using lack = protocols::dispatcher::lack;

@@ -64,7 +64,7 @@ void note_dispatch(const dispatch_query& query, const dispatch_decision& chosen,
     out.emplace_back("candidates", std::to_string(chosen.why.candidates));
   } else {
     out.emplace_back("chosen", chosen.overloaded ? "none: every queue is full"
-                               : chosen.stale    ? "none: reports are old"
+                               : chosen.stale    ? "none: reports are old, or the policy failed"
                                                  : "none: no instance takes requests");
   }
   trace::note("decision.dispatch", std::move(out));

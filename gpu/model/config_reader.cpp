@@ -91,11 +91,11 @@ void read_sizes(const json_reader& in, config& out) {
   out.rms_norm_epsilon = in.number("rms_norm_eps", 0.0, 1.0, 1e-6);
 }
 
-/// Who adds the older object to a newer file means something by it.
 bool are_equal(const boost::json::value& a, const boost::json::value& b) {
   return a.is_number() && b.is_number() ? a.to_number<double>() == b.to_number<double>() : a == b;
 }
 
+/// Who adds the older object to a newer file means something by it.
 void refuse_two_rotations(const json_reader& in, const json_reader& newer) {
   const auto older = in.object("rope_scaling");
   if (!older) return;

@@ -6,13 +6,12 @@
 #include <godwit/protocols/grammar/json_schema.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -20,13 +19,9 @@ namespace godwit::gpu::model {
 
 namespace grammar = protocols::grammar;
 using protocols::token_id;
+using std::chrono::nanoseconds;
 
 namespace {
-
-/// For so many steps a grammar does not go: the instances of a process share its constraints, and their steps are not
-/// equally long.
-constexpr std::size_t steps_kept = 8;
-constexpr std::size_t requests_of_step_max = 65'536; ///< seen once each, they end a step, too
 
 /// How far an answer has been followed.
 struct progress {
@@ -50,9 +45,10 @@ struct held_grammar {
   std::size_t tokens_held = 0; ///< of all requests
   std::atomic<std::size_t> bytes{0};
   // Under constraints::parts::mutex:
-  std::uint64_t used = 0;
-  std::uint64_t refused = 0;   ///< when there was no room for it; 0: there was
-  std::size_t bytes_least = 0; ///< as it was compiled, without anything kept for answers
+  std::uint64_t used = 0; ///< by which call
+  nanoseconds used_at{};
+  std::optional<nanoseconds> refused_at; ///< there was no room for it
+  std::size_t bytes_least = 0;           ///< as it was compiled, without anything kept for answers
 
   void forget_answers() {
     requests.clear();
@@ -78,20 +74,22 @@ struct constraints::parts {
   std::unordered_map<std::string, std::shared_ptr<held_grammar>> grammars;
   std::uint64_t clock = 0;
   constraint_counts gone; ///< of grammars that are kept no longer
-  /// The requests of the step that goes on, as far as can be seen: it ends when one of them comes again.
-  std::unordered_set<std::uint64_t> of_step;
-  std::array<std::uint64_t, steps_kept> steps_began{}; ///< the latest first
 
-  void begin_call(std::uint64_t request);
+  [[nodiscard]] nanoseconds now() const {
+    return limits.now ? limits.now() : std::chrono::steady_clock::now().time_since_epoch();
+  }
   /// A step of late has used it, so the next one may.
-  [[nodiscard]] bool in_use(const held_grammar& one) const noexcept { return one.used >= steps_began.back(); }
+  [[nodiscard]] bool in_use(const held_grammar& one, nanoseconds at) const noexcept {
+    return at - one.used_at < limits.kept_for;
+  }
   /// Drops what is not in use, the longest unused first, while too much is kept.
-  void drop_unused(std::vector<std::shared_ptr<held_grammar>>& dropped);
+  void drop_unused(nanoseconds at, std::vector<std::shared_ptr<held_grammar>>& dropped);
   void count_as_gone(const std::vector<std::shared_ptr<held_grammar>>& dropped);
-  std::shared_ptr<held_grammar> find(const std::string& schema, std::uint64_t request);
-  void compile(held_grammar& into, const std::string& schema);
+  /// `begun`: for an answer that has tokens. It is never refused.
+  std::shared_ptr<held_grammar> find(const std::string& schema, bool begun);
+  void compile(held_grammar& into, const std::string& schema, bool begun);
   /// Whether a newly compiled one may stay; those in use do not go for it.
-  [[nodiscard]] bool admit(held_grammar& one, std::size_t bytes);
+  [[nodiscard]] bool admit(held_grammar& one, std::size_t bytes, bool begun);
   void start_anew(held_grammar& one) const;
   /// So that no other request tries it again.
   [[noreturn]] static void give_up(held_grammar& on);
@@ -148,15 +146,7 @@ void constraints::parts::add(constraint_counts& sum, held_grammar& of) {
   sum.replays += of.replays;
 }
 
-void constraints::parts::begin_call(std::uint64_t request) {
-  ++clock;
-  if (of_step.size() < requests_of_step_max && of_step.insert(request).second) return;
-  of_step = {request};
-  std::shift_right(steps_began.begin(), steps_began.end(), 1);
-  steps_began.front() = clock;
-}
-
-void constraints::parts::drop_unused(std::vector<std::shared_ptr<held_grammar>>& dropped) {
+void constraints::parts::drop_unused(nanoseconds at, std::vector<std::shared_ptr<held_grammar>>& dropped) {
   const auto size_of = [](const auto& one) {
     return one.second->bytes.load(std::memory_order_relaxed) + one.first.size();
   };
@@ -164,7 +154,7 @@ void constraints::parts::drop_unused(std::vector<std::shared_ptr<held_grammar>>&
   for (const auto& one : grammars) bytes += size_of(one);
   while (bytes > limits.bytes_max || grammars.size() > limits.grammars_max) {
     const auto oldest = std::ranges::min_element(grammars, {}, [](const auto& one) { return one.second->used; });
-    if (oldest == grammars.end() || in_use(*oldest->second)) return;
+    if (oldest == grammars.end() || in_use(*oldest->second, at)) return;
     bytes -= std::min(bytes, size_of(*oldest));
     dropped.push_back(std::move(oldest->second));
     grammars.erase(oldest);
@@ -183,19 +173,20 @@ void constraints::parts::count_as_gone(const std::vector<std::shared_ptr<held_gr
   }
 }
 
-std::shared_ptr<held_grammar> constraints::parts::find(const std::string& schema, std::uint64_t request) {
+std::shared_ptr<held_grammar> constraints::parts::find(const std::string& schema, bool begun) {
   std::vector<std::shared_ptr<held_grammar>> dropped;
   std::shared_ptr<held_grammar> out, largest;
   {
     const std::lock_guard lock(mutex);
-    begin_call(request);
+    const auto at = now();
     auto& entry = grammars[schema];
     // There may be room by now.
-    if (!entry || (entry->refused != 0 && entry->refused < steps_began.back()))
+    if (!entry || (entry->refused_at && (begun || at - *entry->refused_at >= limits.kept_for)))
       entry = std::make_shared<held_grammar>();
-    entry->used = clock;
+    entry->used = ++clock;
+    entry->used_at = at;
     out = entry;
-    drop_unused(dropped);
+    drop_unused(at, dropped);
     // All that is left is in use: then what grew most for its answers is made again from what was compiled.
     std::size_t bytes = 0, most = 0;
     for (const auto& [text, held] : grammars) {
@@ -223,22 +214,23 @@ void constraints::parts::start_anew(held_grammar& one) const {
   one.count_bytes();
 }
 
-bool constraints::parts::admit(held_grammar& one, std::size_t bytes) {
+bool constraints::parts::admit(held_grammar& one, std::size_t bytes, bool begun) {
   // The rest is for what is kept for answers.
   const auto compiled_max = limits.bytes_max / 4 * 3;
   const std::lock_guard lock(mutex);
+  const auto at = now();
   std::size_t others = 0;
   for (const auto& [text, held] : grammars)
-    if (in_use(*held) && held.get() != &one) others += held->bytes_least + text.size();
-  const bool fits = others + bytes <= compiled_max;
+    if (in_use(*held, at) && held.get() != &one) others += held->bytes_least + text.size();
+  const bool fits = begun || others + bytes <= compiled_max;
   if (fits)
     one.bytes_least = bytes;
   else
-    one.refused = clock;
+    one.refused_at = at;
   return fits;
 }
 
-void constraints::parts::compile(held_grammar& into, const std::string& schema) {
+void constraints::parts::compile(held_grammar& into, const std::string& schema, bool begun) {
   auto made = grammar::compile_schema(schema);
   if (!made) {
     into.error = "the schema cannot be followed: " + (made.error().path.empty() ? "" : made.error().path + ": ") +
@@ -247,7 +239,7 @@ void constraints::parts::compile(held_grammar& into, const std::string& schema) 
   }
   into.compiled.emplace(std::move(*made));
   into.masks.emplace(*into.compiled, trie, ends, vocabulary, limits);
-  if (const auto bytes = into.masks->memory_bytes(); !admit(into, bytes)) {
+  if (const auto bytes = into.masks->memory_bytes(); !admit(into, bytes, begun)) {
     into.error = "there is no room for the schema now: compiled it takes " + std::to_string(bytes >> 10U) +
                  " KiB, and those of the other requests have most of the " + std::to_string(limits.bytes_max >> 20U) +
                  " MiB for all; give it fewer or shorter texts and patterns, or try again";
@@ -324,9 +316,10 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
 std::shared_ptr<const token_mask> constraints::allowed(const protocols::step_slice& slice) {
   if (slice.generated.size() != slice.sample_index)
     throw std::runtime_error("a step lacks the answer so far, which a constrained answer needs");
-  const auto held = parts_->find(slice.sampling.json_schema, slice.request.value());
+  const bool begun = !slice.generated.empty();
+  const auto held = parts_->find(slice.sampling.json_schema, begun);
   const std::lock_guard lock(held->mutex);
-  if (!held->masks && !held->error) parts_->compile(*held, slice.sampling.json_schema);
+  if (!held->masks && !held->error) parts_->compile(*held, slice.sampling.json_schema, begun);
   if (held->error) throw std::runtime_error(*held->error);
   auto& answer = parts_->follow(*held, slice);
   if (answer.ended) {

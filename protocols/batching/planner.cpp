@@ -130,7 +130,8 @@ step_effects planner::complete(const step_output& output) {
       auto update = update_of(r, {}, finish_reason::error);
       update.error = r.sampling.constrained()
                          ? "no token can be drawn that keeps the answer within its schema: the schema is too complex, "
-                           "the device was given no vocabulary, or every token is forbidden"
+                           "there is no room for it beside those of other requests now, the device was given no "
+                           "vocabulary, or every token is forbidden"
                          : "no token can be drawn: the model's logits are not numbers, or every token is forbidden";
       finish(r, std::move(update), effects);
       continue;

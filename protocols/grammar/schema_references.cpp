@@ -253,7 +253,7 @@ json::object schema_compiler::merged(const object& a, const object& b, const std
         *mine = theirs;
       else if (theirs.is_bool() && !theirs.get_bool())
         *mine = false;
-    } else {
+    } else if (name != "discriminator") { // a hint: of two the first will do
       both("put together");
     }
   }

@@ -320,6 +320,25 @@ TEST_F(FrontendHistory, AnInstanceWhoseWholePoolIsTooSmallIsAvoided) {
   EXPECT_THAT(other->failed->message, testing::HasSubstr("larger KV cache"));
 }
 
+TEST_F(FrontendHistory, ALargerInstanceThatStartsIsWaitedFor) {
+  journals[0]->answer = journals[1]->answer = protocols::refusal::never_fits;
+  news.instances.edit()[2].ready = false;
+  announce();
+  const auto sink = submit("a");
+  world.run_for(2s);
+  EXPECT_FALSE(sink->failed);
+  news.instances.edit()[2].ready = true;
+  announce();
+  world.run_for(1s);
+  EXPECT_EQ(history("a").instance, instance_id{2});
+  news.instances.edit()[2].ready = false;
+  news.instances.edit()[2].llumlet = {};
+  announce(); // 2 is lost, and the others are too small for good
+  world.run_for(1h);
+  ASSERT_TRUE(sink->failed);
+  EXPECT_EQ(sink->failed->kind, actors::failure_kind::too_long);
+}
+
 TEST_F(FrontendHistory, ALossAndTheDispatchAfterItAreTold) {
   submit("a");
   news.instances.edit()[0].llumlet = {};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,7 @@ namespace {
 
 namespace grammar = protocols::grammar;
 using protocols::token_id;
+using namespace std::chrono_literals;
 
 /// Every byte, pieces of JSON, words, spaces and halves of characters; two ends and an id without text behind them.
 std::vector<std::string> vocabulary(std::uint32_t seed, std::size_t words) {
@@ -214,11 +216,13 @@ std::string large_schema(std::uint32_t number) {
 TEST(Constraints, WhatABatchUsesIsCompiledOnceAndWhatDoesNotFitIsRefused) {
   constraint_limits limits;
   limits.bytes_max = 4U << 20U;
+  std::chrono::nanoseconds time{};
+  limits.now = [&time] { return time; };
   rig with(limits);
   constexpr std::uint32_t requests = 14;
   std::vector<std::vector<token_id>> answers(requests);
   std::size_t refused = 0;
-  for (int step = 0; step < 40; ++step)
+  for (int step = 0; step < 40; ++step, time += 1s)
     for (std::uint32_t i = 0; i < requests; ++i) {
       if (answers[i].empty() != (step == 0)) continue; // it ended
       try {
@@ -236,9 +240,35 @@ TEST(Constraints, WhatABatchUsesIsCompiledOnceAndWhatDoesNotFitIsRefused) {
   EXPECT_EQ(with.masks.counts().grammars, requests - refused);
   EXPECT_EQ(with.masks.counts().replays, 0U);
   EXPECT_LE(with.masks.memory_bytes(), 4U << 20U);
-  // The others have ended: there is room.
-  for (int step = 0; step < 10; ++step) (void)with.masks.allowed(slice_of(R"({"type":"null"})", {}, 100));
-  EXPECT_TRUE(with.masks.allowed(slice_of(large_schema(requests - 1), {}, 101))->allows('"'));
+  // One that began elsewhere goes on, whether its schema was refused a moment ago or not.
+  time -= 1s;
+  EXPECT_THROW((void)with.masks.allowed(slice_of(large_schema(requests), {}, 100)), std::runtime_error);
+  for (const std::uint32_t i : {requests, requests + 1})
+    EXPECT_NO_THROW((void)with.masks.allowed(slice_of(large_schema(i), {'"'}, 100 + i)));
+  // The others have ended: there is room, without anything else having happened.
+  time += 2s;
+  for (int step = 0; step < 2; ++step)
+    EXPECT_TRUE(with.masks.allowed(slice_of(large_schema(requests + 2), {}, 101))->allows('"'));
+  EXPECT_LE(with.masks.memory_bytes(), 4U << 20U);
+}
+
+TEST(Constraints, WhatManyUsedOnceDoesNotKeepOthersOutForLong) {
+  constraint_limits limits;
+  limits.bytes_max = 4U << 20U;
+  std::chrono::nanoseconds time{};
+  limits.now = [&time] { return time; };
+  rig with(limits);
+  std::size_t refused = 0;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    try {
+      (void)with.masks.allowed(slice_of(large_schema(i), {}, i));
+    } catch (const std::runtime_error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0U);
+  time += 2s;
+  EXPECT_NO_THROW((void)with.masks.allowed(slice_of(large_schema(30), {}, 30)));
 }
 
 TEST(Constraints, WhereAllIsInUseWhatGrewIsMadeAgainAndNothingChanges) {

@@ -448,6 +448,13 @@ TEST(JsonSchema, ADiscriminatorThatHasADefaultTellsAlternativesApart) {
                   .find("may both hold"),
               std::string::npos)
         << second;
+  // Two that stand in each other's way are hints all the same.
+  const std::string two =
+      R"("oneOf":[{"type":"object","properties":{"a":{"const":1}},"required":["a"]},{"type":"null"}])";
+  check({R"({"allOf":[{)" + two + R"(,"discriminator":{"propertyName":"a"}},{)" + two +
+             R"(,"discriminator":{"propertyName":"b"}}]})",
+         {R"({"a":1})", "null"},
+         {R"({"a":2})"}});
 }
 
 TEST(JsonSchema, PydanticsDecimalsAreNumbersOrTheirText) {

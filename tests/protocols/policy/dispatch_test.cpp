@@ -265,10 +265,9 @@ TEST(DispatchOfOnesOwn, SeesTheRequestThatItChoosesFor) {
   EXPECT_EQ(policy.asked[0].execution_level, 1U);
 }
 
-// Llumnix section 4.4.3: each request goes to the instance with the highest freeness.
-
 // --- freeness
 
+// Llumnix section 4.4.3: each request goes to the instance with the highest freeness.
 TEST(DispatchByFreeness, GoesToTheInstanceWithTheHighestFreeness) {
   const auto policy = make_dispatcher("freeness");
   policy->report(load_with_freeness(1, 5));

@@ -229,7 +229,6 @@ TEST(Selection, ATerminatingSourceGetsRidOfAllThatFitsWhateverThatDoesToThePair)
   EXPECT_EQ(chosen({running_of(1, 10), head_of(2, 40)}, source, destination), 1U) << "who can run there goes first";
 }
 
-// Or the first destination that is marked would get all of a long queue, before its report says so.
 TEST(Selection, NothingGoesWhereItCouldGrowOutOfThePool) {
   auto source = load_of(0, 60, 6), destination = load_of(1, 0, 0);
   auto c = running_of(1, 10);
@@ -243,6 +242,7 @@ TEST(Selection, NothingGoesWhereItCouldGrowOutOfThePool) {
   EXPECT_TRUE(choose_move({c}, source, destination, {}));
 }
 
+// Or the first destination that is marked would get all of a long queue, before its report says so.
 TEST(Selection, ATerminatingSourceGivesOfItsQueueNoMoreThanTheDestinationHasRoomFor) {
   auto source = load_of(0, 60, 4, 30);
   source.terminating = true;

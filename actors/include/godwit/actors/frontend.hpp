@@ -204,6 +204,8 @@ private:
   [[nodiscard]] const served_level& level_of(const open_request& r) const noexcept;
   void observe_tokens(open_request& r, std::size_t count, nanoseconds queued);
   void finish(protocols::request_id id, protocols::finish_reason reason);
+  /// Whether an instance is starting that is none of these.
+  [[nodiscard]] bool others_come(const std::vector<protocols::instance_id>& than) const;
   void fail(protocols::request_id id, failure_kind kind, std::string message);
   /// Calls a client's sink. False where that threw: the sink is not called again, only its own request ends, and the
   /// log says so, or where there is none the system's report function.

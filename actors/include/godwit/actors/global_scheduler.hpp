@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/actors/interfaces.hpp>
+#include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/protocols/policy/dispatch_queue.hpp>
 #include <godwit/protocols/policy/headroom.hpp>
@@ -127,11 +128,14 @@ private:
   [[nodiscard]] dispatch_decision decide(const dispatch_query& query);
   /// Finds the instances that are silent for too long.
   void expire();
-  /// Calls what an embedder may have written. What it throws ends nothing but this call, whose result is then false.
+  /// Calls what an embedder may have written. What it throws ends nothing but this call, whose result is then false;
+  /// but for what says that the books themselves are wrong.
   template <class Call> bool guarded(std::string_view what, const Call& call) {
     try {
       call();
       return true;
+    } catch (const protocols::contract_violation&) {
+      throw;
     } catch (...) {
       blame(what, runtime::detail::describe(std::current_exception()).message);
       return false;

@@ -4,8 +4,10 @@
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,10 +24,12 @@ struct token_mask {
   }
 };
 
-/// Bounds of what is kept; beyond them the longest unused goes, and is made again when needed. What the latest steps
-/// used stays as it was compiled, since it would have to be compiled again at every step: a schema that does not fit
-/// beside it is refused.
+/// Bounds of what is kept; beyond them the longest unused goes, and is made again when needed. What was used of late
+/// stays as it was compiled, since it would have to be compiled again at every step: a schema that does not fit beside
+/// it is refused at the first token of an answer. Who has begun is never refused, here or elsewhere.
 struct constraint_limits {
+  std::chrono::nanoseconds kept_for = std::chrono::seconds(2); ///< since the last use; longer than most steps
+  std::function<std::chrono::nanoseconds()> now;               ///< empty: the machine's steady clock
   std::size_t grammars_max = 256;
   std::size_t bytes_max = std::size_t{256} << 20U; ///< of all grammars with their masks
   std::size_t requests_max = 1024;                 ///< of one grammar
@@ -65,7 +69,7 @@ public:
   ~constraints();
 
   /// For a slice whose sampling is constrained. Throws std::runtime_error with one line: a schema that does not
-  /// compile, an answer so far that is outside of it, a schema that explodes or finds no room.
+  /// compile, an answer so far that is outside of it, a schema that explodes or, for a first token, finds no room.
   [[nodiscard]] std::shared_ptr<const token_mask> allowed(const protocols::step_slice& slice);
 
   [[nodiscard]] constraint_counts counts() const;

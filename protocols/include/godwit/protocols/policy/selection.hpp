@@ -55,7 +55,7 @@ struct move_choice {
 /// * Only one that fits, beside what the destination's own queue demands, and whose move makes the worse of the two
 /// better by `gain_min`: moving it back would then be a loss, so that nothing goes to and fro.
 /// * A terminating source gets rid of all that fits, whatever that does to the pair, the head of line into the
-/// destination's queue if need be, as long as the destination's freeness is above 0; only what failed before waits for
+/// destination's queue if need be, as long as the destination has memory left; only what failed before waits for
 /// its turn.
 /// Empty: none.
 [[nodiscard]] std::optional<move_choice> choose_move(const std::vector<move_candidate>& candidates,
