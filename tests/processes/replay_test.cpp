@@ -111,11 +111,13 @@ TEST_F(Replaying, RequestsThatFailedComeAgain) {
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
     const auto late = R"("max_tokens":2000,"ignore_eos":true,"timeout":0.3})";
     transport::http::client client;
-    for (const std::string more : {"", R"("n":3,"temperature":1,)", R"("stream":true,)"}) {
+    const std::vector<std::pair<std::string, std::string>> ends{
+        {"", "timeout"}, {R"("n":3,"temperature":1,)", "overloaded"}, {R"("stream":true,)", "timeout"}};
+    for (const auto& [more, code] : ends) {
       const auto answer = client.fetch({"POST", head.url() + "/v1/completions", {}, R"({"prompt":"a",)" + more + late});
       const auto* const said = std::get_if<transport::http::client_answer>(&answer);
       ASSERT_TRUE(said) << "no answer";
-      EXPECT_NE(said->body.find("timeout"), std::string::npos) << said->body.substr(0, 1000);
+      EXPECT_NE(said->body.find("\"code\":\"" + code), std::string::npos) << said->body.substr(0, 1000);
     }
     std::size_t turned_away = 0;
     for (const auto& answer : ask_all(head.url(), mixed_questions(12, 60))) turned_away += answer.error.empty() ? 0 : 1;

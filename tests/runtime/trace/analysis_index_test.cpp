@@ -166,7 +166,9 @@ TEST(TraceRequests, OneIsOverWhenItsHomeGivesItUp) {
   const index x(r);
   const auto all = model_requests(x);
   ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(all[0].end_ns, x.end(x.find(last)));
+  const auto updates = std::ranges::find(r.events, "token_updates", [&](const auto& e) { return r.name_of(e); });
+  ASSERT_NE(updates, r.events.end());
+  EXPECT_EQ(all[0].end_ns, updates->end_ns);
 }
 
 TEST(TraceSelection, CombinesItsConditions) {
