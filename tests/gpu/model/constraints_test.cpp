@@ -212,13 +212,18 @@ std::string large_schema(std::uint32_t number) {
   return R"({"const":")" + std::to_string(number) + std::string(12'000, 'x') + "\"}";
 }
 
-// More grammars than fit would be compiled at every step, one after the other.
-TEST(Constraints, WhatABatchUsesIsCompiledOnceAndWhatDoesNotFitIsRefused) {
+/// Room for six of them or so, by a clock of the test's own.
+constraint_limits four_mib_by(const std::chrono::nanoseconds& time) {
   constraint_limits limits;
   limits.bytes_max = 4U << 20U;
-  std::chrono::nanoseconds time{};
   limits.now = [&time] { return time; };
-  rig with(limits);
+  return limits;
+}
+
+// More grammars than fit would be compiled at every step, one after the other.
+TEST(Constraints, WhatABatchUsesIsCompiledOnceAndWhatDoesNotFitIsRefused) {
+  std::chrono::nanoseconds time{};
+  rig with(four_mib_by(time));
   constexpr std::uint32_t requests = 14;
   std::vector<std::vector<token_id>> answers(requests);
   std::size_t refused = 0;
@@ -253,11 +258,8 @@ TEST(Constraints, WhatABatchUsesIsCompiledOnceAndWhatDoesNotFitIsRefused) {
 }
 
 TEST(Constraints, WhatManyUsedOnceDoesNotKeepOthersOutForLong) {
-  constraint_limits limits;
-  limits.bytes_max = 4U << 20U;
   std::chrono::nanoseconds time{};
-  limits.now = [&time] { return time; };
-  rig with(limits);
+  rig with(four_mib_by(time));
   std::size_t refused = 0;
   for (std::uint32_t i = 0; i < 20; ++i) {
     try {
