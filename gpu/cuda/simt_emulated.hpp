@@ -116,8 +116,8 @@ template <class Type> void multiply_add(float (&d)[4], const std::uint32_t (&a)[
 
 inline void load_transposed(std::uint32_t (&r)[4], const void* p) {
   emulator::check_shared(p, 16);
-  emulator::check_aligned(p, 16);
-  const auto* all = emulator::meet(emulator::meeting::load_matrix, p, 16);
+  const words4 row = load16(p);
+  const auto* all = emulator::meet(emulator::meeting::load_matrix, &row, sizeof row);
   for (std::uint32_t matrix = 0; matrix < 4; ++matrix) {
     std::uint16_t values[2];
     for (std::uint32_t i = 0; i < 2; ++i)
@@ -129,8 +129,8 @@ inline void load_transposed(std::uint32_t (&r)[4], const void* p) {
 
 inline void load_matrices(std::uint32_t (&r)[4], const void* p) {
   emulator::check_shared(p, 16);
-  emulator::check_aligned(p, 16);
-  const auto* all = emulator::meet(emulator::meeting::load_matrix, p, 16);
+  const words4 row = load16(p);
+  const auto* all = emulator::meet(emulator::meeting::load_matrix, &row, sizeof row);
   for (std::uint32_t matrix = 0; matrix < 4; ++matrix)
     std::memcpy(&r[matrix], all + (std::size_t{matrix} * 8 + lane() / 4) * 64 + std::size_t{lane() % 4} * 4, 4);
 }
@@ -150,9 +150,7 @@ inline float float_of(std::uint32_t x) { return std::bit_cast<float>(x); }
 
 template <class Number> Number add_shared(Number* p, Number n) {
   emulator::check_shared(p, sizeof *p);
-  const Number before = *p;
-  *p += n;
-  return before;
+  return __atomic_fetch_add(p, n, __ATOMIC_RELAXED);
 }
 
 /// Runs on the stream; every launch in its own order, the same in every run of a test. Throws driver_error for a block

@@ -1,12 +1,14 @@
 #include "cuda/simt_emulator.hpp"
 
 #include "cuda/simt_fiber.hpp"
+#include "cuda/simt_races.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,26 +78,40 @@ private:
 class block;
 thread_local block* running = nullptr;
 /// Kept from one launch to the next: a stack costs three system calls.
-thread_local std::vector<std::unique_ptr<thread_state>> spare_threads;
+struct spare_stacks {
+  std::vector<std::unique_ptr<thread_state>> all;
+  ~spare_stacks() {
+    const unwatched now;
+    all.clear();
+  }
+};
+thread_local spare_stacks spare;
 
 /// One block at a time; its stacks serve the next one, too.
 class block {
 public:
   block(const shape& wanted, std::uint64_t seed, const std::function<void()>& body)
-      : shape_(wanted), body_(body), order_(seed), threads_(std::exchange(spare_threads, {})),
+      : shape_(wanted), body_(body), order_(seed), threads_(std::exchange(spare.all, {})),
         warps_(wanted.threads / lanes) {
     while (threads_.size() < wanted.threads) threads_.push_back(std::make_unique<thread_state>());
-    // The memory ends where the kernel's does, so that what runs over it meets the guard.
-    memory_.resize(wanted.shared_bytes + guard_bytes + 128);
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-    shared_ = memory_.data() + (128 - address % 128) % 128;
+    allot_memory();
   }
 
-  ~block() { spare_threads = std::move(threads_); }
+  ~block() {
+    follows(&ended_);
+    // After a kernel's error some of its threads have not ended.
+    for (std::uint32_t i = 0; i < shape_.threads; ++i)
+      if (threads_[i]->now != thread_state::state::ended) threads_[i]->stack.give_up();
+    const unwatched now;
+    spare.all = std::move(threads_);
+  }
   block(const block&) = delete;
   block& operator=(const block&) = delete;
 
+  /// Nothing orders a block's threads after those of the block before: they see the launch.
   void run(const std::uint32_t (&index)[3]) {
+    const unwatched now;
+    if constexpr (sees_races) allot_memory();
     std::fill(memory_.begin(), memory_.end(), guard);
     std::fill(shared_, shared_ + shape_.shared_bytes, poison);
     ready_.clear();
@@ -126,17 +142,81 @@ public:
       fail("something was written behind the block's shared memory");
   }
 
-  [[nodiscard]] thread_state& thread() { return *threads_[current_]; }
+  [[nodiscard]] thread_state& running_thread() {
+    const unwatched now;
+    return *threads_[current_];
+  }
   [[nodiscard]] const shape& whole() const { return shape_; }
   [[nodiscard]] std::byte* memory() { return shared_; }
 
   void barrier() {
-    if (++at_barrier_ < shape_.threads) return wait(thread_state::state::waits_for_block);
-    at_barrier_ = 0;
-    for (std::uint32_t i = 0; i < shape_.threads; ++i) wake(i, thread_state::state::waits_for_block);
+    void* const order = &barriers_[barrier_ % 2];
+    precedes(order);
+    if (!arrives_last()) wait(thread_state::state::waits_for_block);
+    follows(order);
   }
 
   const std::byte* meet(meeting kind, const void* mine, std::size_t bytes) {
+    const auto [slots, complete] = lay_down(kind, mine, bytes);
+    // Only sync_warp orders memory; the others hand over what was laid down, and nothing else.
+    if (kind == meeting::sync) precedes(slots);
+    if (!complete) wait(thread_state::state::waits_for_warp);
+    if (kind == meeting::sync) follows(slots);
+    return slots;
+  }
+
+  /// The running thread's oldest group of copies, if it has more of them than `pending`.
+  std::optional<std::vector<background_copy>> oldest_group(std::size_t pending) {
+    const unwatched now;
+    auto& groups = threads_[current_]->groups;
+    if (groups.size() <= pending) return std::nullopt;
+    auto oldest = std::move(groups.front());
+    groups.erase(groups.begin());
+    return oldest;
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    const unwatched now;
+    const auto& where = threads_[current_]->where;
+    throw kernel_error("block (" + std::to_string(where.block[0]) + ", " + std::to_string(where.block[1]) + ", " +
+                       std::to_string(where.block[2]) + "), thread " + std::to_string(where.thread) + ": " + what);
+  }
+
+private:
+  void allot_memory() {
+    // The memory ends where the kernel's does, so that what runs over it meets the guard.
+    memory_ = std::vector<std::byte>(shape_.shared_bytes + guard_bytes + 128);
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    shared_ = memory_.data() + (128 - address % 128) % 128;
+  }
+
+  static void enter_thread(void* self) { static_cast<block*>(self)->run_thread(); }
+  void run_thread() {
+    auto& self = running_thread();
+    try {
+      body_();
+    } catch (...) {
+      const unwatched now;
+      failure_ = std::current_exception();
+    }
+    precedes(&ended_);
+    const unwatched now;
+    self.now = thread_state::state::ended;
+    ++ended_;
+  }
+
+  [[nodiscard]] bool arrives_last() {
+    const unwatched now;
+    if (++at_barrier_ < shape_.threads) return false;
+    at_barrier_ = 0;
+    ++barrier_;
+    for (std::uint32_t i = 0; i < shape_.threads; ++i) wake(i, thread_state::state::waits_for_block);
+    return true;
+  }
+
+  /// Where the warp's lanes lay down what they bring, and whether this is the last of them.
+  std::pair<std::byte*, bool> lay_down(meeting kind, const void* mine, std::size_t bytes) {
+    const unwatched now;
     const std::uint32_t self = current_;
     auto& warp = warps_[self / lanes];
     if (bytes > slot_bytes) fail("more than a slot");
@@ -147,43 +227,31 @@ public:
     } else if (warp.kind != kind || warp.bytes != bytes) {
       fail(std::string("lanes of a warp meet in ") + name_of(warp.kind) + " and in " + name_of(kind));
     }
-    auto& slots = warp.slots[warp.filling];
-    if (bytes != 0) std::memcpy(slots.data() + self % lanes * slot_bytes, mine, bytes);
-    if (++warp.arrived < lanes) {
-      wait(thread_state::state::waits_for_warp);
-    } else {
-      warp.arrived = 0;
-      const std::uint32_t first = self / lanes * lanes;
-      for (std::uint32_t i = first; i < first + lanes; ++i) wake(i, thread_state::state::waits_for_warp);
-    }
-    return slots.data();
-  }
-
-  [[noreturn]] void fail(const std::string& what) const {
-    const auto& where = threads_[current_]->where;
-    throw kernel_error("block (" + std::to_string(where.block[0]) + ", " + std::to_string(where.block[1]) + ", " +
-                       std::to_string(where.block[2]) + "), thread " + std::to_string(where.thread) + ": " + what);
-  }
-
-private:
-  static void enter_thread(void* self) { static_cast<block*>(self)->run_thread(); }
-  void run_thread() {
-    const std::uint32_t own = current_;
-    try {
-      body_();
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
-    threads_[own]->now = thread_state::state::ended;
-    ++ended_;
+    auto* slots = warp.slots[warp.filling].data();
+    if (bytes != 0) std::memcpy(slots + self % lanes * slot_bytes, mine, bytes);
+    if (++warp.arrived < lanes) return {slots, false};
+    warp.arrived = 0;
+    const std::uint32_t first = self / lanes * lanes;
+    for (std::uint32_t i = first; i < first + lanes; ++i) wake(i, thread_state::state::waits_for_warp);
+    return {slots, true};
   }
 
   void wait(thread_state::state what) {
-    auto& self = *threads_[current_];
-    self.now = what;
-    if (ready_.empty()) return self.stack.leave();
-    choose();
-    self.stack.pass_to(threads_[current_]->stack);
+    fiber *own = nullptr, *next = nullptr;
+    {
+      const unwatched now;
+      auto& self = *threads_[current_];
+      self.now = what;
+      own = &self.stack;
+      if (!ready_.empty()) {
+        choose();
+        next = &threads_[current_]->stack;
+      }
+    }
+    if (next != nullptr)
+      own->pass_to(*next);
+    else
+      own->leave();
   }
   /// One of those that may run becomes the current one.
   void choose() {
@@ -221,6 +289,9 @@ private:
   std::uint32_t current_ = 0;
   std::uint32_t ended_ = 0;
   std::uint32_t at_barrier_ = 0;
+  std::size_t barrier_ = 0;
+  /// Where a barrier's order is known by; two in turn, or who is quick would be ordered before who is slow to leave.
+  std::array<std::byte, 2> barriers_{};
   std::exception_ptr failure_;
 };
 
@@ -229,13 +300,12 @@ block& current() {
   return *running;
 }
 
-void perform(std::vector<background_copy>& copies) {
+void perform(const std::vector<background_copy>& copies) {
   for (const auto& copy : copies)
     if (copy.from != nullptr)
       std::memcpy(copy.to, copy.from, 16);
     else
       std::memset(copy.to, 0, 16);
-  copies.clear();
 }
 
 } // namespace
@@ -255,14 +325,17 @@ void run(const shape& wanted, std::uint64_t seed, const std::function<void()>& b
   block own(wanted, seed, body);
   struct guard_running {
     explicit guard_running(block* now) { running = now; }
-    ~guard_running() { running = nullptr; }
+    ~guard_running() {
+      const unwatched now;
+      running = nullptr;
+    }
   } const guard_of_running(&own);
   for (std::uint32_t z = 0; z < wanted.grid[2]; ++z)
     for (std::uint32_t y = 0; y < wanted.grid[1]; ++y)
       for (std::uint32_t x = 0; x < wanted.grid[0]; ++x) own.run({x, y, z});
 }
 
-const place& here() { return current().thread().where; }
+const place& here() { return current().running_thread().where; }
 const shape& whole() { return current().whole(); }
 std::byte* shared_memory() { return current().memory(); }
 void barrier() { current().barrier(); }
@@ -270,21 +343,18 @@ const std::byte* meet(meeting kind, const void* mine, std::size_t bytes) { retur
 
 void copy_later(void* to, const void* from) {
   std::memset(to, static_cast<int>(poison), 16);
-  current().thread().open.push_back({to, from});
+  const unwatched now;
+  current().running_thread().open.push_back({to, from});
 }
 
 void commit_later() {
-  auto& self = current().thread();
-  self.groups.push_back(std::move(self.open));
-  self.open.clear();
+  const unwatched now;
+  auto& self = current().running_thread();
+  self.groups.push_back(std::exchange(self.open, {}));
 }
 
 void wait_later(std::size_t pending) {
-  auto& groups = current().thread().groups;
-  while (groups.size() > pending) {
-    perform(groups.front());
-    groups.erase(groups.begin());
-  }
+  while (const auto group = current().oldest_group(pending)) perform(*group);
 }
 
 void check_aligned(const void* p, std::size_t bytes) {

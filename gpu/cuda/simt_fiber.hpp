@@ -23,6 +23,8 @@ public:
   void enter();
   /// From the body: back to `enter`'s caller.
   void leave();
+  /// From the owner's stack, of a body that is not to go on: tells the thread sanitizer that all it did is over.
+  void give_up();
   /// From the body: straight on to another one's.
   void pass_to(fiber& next);
 

@@ -1,6 +1,7 @@
 #include "cuda/simt.hpp"
 
 #include "kernels_inline_stream.hpp"
+#include "kernels_races.hpp"
 
 #include <gtest/gtest.h>
 
@@ -140,6 +141,7 @@ TEST(Simt, ABlockHasNoMoreSharedMemoryThanItsDevice) {
 TEST(Simt, GridsThatCudaRefusesAreRefused) {
   inline_stream stream;
   std::uint32_t ran = 0;
+  const testing::expected_races expected;
   const auto launch = [&](simt::size3 grid) { simt::launch(stream, "test", &counts, grid, 32, 0, &ran); };
   for (const simt::size3 grid : {simt::size3{0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {1, 65536, 1}, {1, 1, 65536}})
     EXPECT_THROW(launch(grid), simt::emulator::kernel_error);
@@ -158,6 +160,7 @@ TEST(Simt, ThreadsOfABlockMeetAtBarriers) {
 }
 
 TEST(Simt, AMissingBarrierShows) {
+  const testing::expected_races expected;
   inline_stream stream;
   std::vector<std::uint32_t> out(96);
   simt::launch(stream, "test", &forgets_the_barrier, {}, 96, 96 * 4, out.data());
@@ -168,6 +171,7 @@ TEST(Simt, AMissingBarrierShows) {
 
 TEST(Simt, OrdersBelongToTheirSeeds) {
   const auto order = [](std::uint64_t seed) {
+    const testing::expected_races expected;
     std::vector<std::uint32_t> seen;
     simt::emulator::shape shape;
     shape.threads = 64;
@@ -207,6 +211,7 @@ TEST(Simt, CopiesInTheBackgroundArriveAfterTheWaitAndTheBarrier) {
   std::vector<float> in(64 * 4, 1.0F), out(64);
   simt::launch(stream, "test", &copies, {}, 64, 64 * 16, in.data(), out.data(), 0);
   for (std::uint32_t i = 0; i < 64; ++i) EXPECT_EQ(out[i], i == 4 ? 0.0F : 1.0F);
+  const testing::expected_races expected;
   for (int kind = 1; kind <= 2; ++kind) {
     simt::launch(stream, "test", &copies, {}, 64, 64 * 16, in.data(), out.data(), kind);
     std::uint32_t wrong = 0;
