@@ -37,6 +37,7 @@ struct device_properties {
   std::uint64_t l2_bytes = 0;
   std::uint32_t shared_bytes_max = 0; ///< of one block, when asked for
   bool remote_writes_ordered = false; ///< what an adapter has written is seen by kernels that begin afterwards
+  bool loads_late = false;            ///< code is loaded when it is first used, while all streams may stand still
 };
 
 /// A point in a stream's work. Belongs to one device; may be recorded again and again. Its last recording counts.

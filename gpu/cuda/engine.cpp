@@ -4,6 +4,7 @@
 #include "cuda/step_arrays.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -33,12 +34,18 @@ engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_se
     : model_(std::move(model)), settings_(settings),
       memory_(*model_->driver, *model_, settings_.deterministic, settings_.step_tokens), kv_(*model_),
       launches_(*model_, kv_, memory_, settings_.deterministic),
-      graphs_(graphs_max, !model_->divided(), settings_.warn), stream_(std::move(stream)) {
+      graphs_(graphs_max, !model_->divided(), settings_.warn), stream_(std::move(stream)),
+      uploads_(model_->driver->make_stream(stream_priority::high)), uploaded_(model_->driver->make_event()) {
   if (settings_.trials && !settings_.deterministic && !model_->divided()) {
     // What they load the driver keeps: before the KV cache takes the rest of the memory.
     model_->ways->try_once(
-        *model_->driver, *stream_, [this] { return launches_.trials(); }, settings_.tell);
+        *model_->driver, *stream_, [this] { return launches_.trials(); }, std::chrono::steady_clock::now,
+        settings_.tell);
     launches_.use(*model_->ways);
+  }
+  if (model_->driver->properties().loads_late) { // likewise
+    launches_.load(*stream_);
+    stream_->synchronize();
   }
   info_.device = "cuda " + std::to_string(model_->driver->properties().index) + " " + kind();
   info_.layers = model_->config.layers;
@@ -102,6 +109,7 @@ void engine::notify(reaction then) {
 }
 
 prepared_step engine::begin(protocols::step_input input) {
+  thread_.expect(); // it wakes up while the step is planned
   prepared_step step;
   step.plan = cpu::plan_step(std::move(input), model_->config, kv_.blocks(), settings_.logits_of_all_rows);
   step.shape = shape_of(step.plan, *model_, settings_.deterministic);
@@ -160,11 +168,14 @@ void engine::run_layers(const prepared_step& step, std::uint32_t first, std::uin
 void engine::finish(const prepared_step& step) {
   const std::uint32_t count = logits_rows(step.plan);
   if (count == 0) return;
-  // The layers are under way: what it takes to know the draws' limits is done beside them.
+  // The layers are under way: what it takes to know the draws' limits is done beside them, and its upload. Nothing
+  // reads what was there: the step before has ended.
   if (draws())
-    draws_.upload(*stream_, step.plan, model_->config.vocabulary, settings_.allowed, memory_);
+    draws_.upload(*uploads_, step.plan, model_->config.vocabulary, settings_.allowed, memory_);
   else
-    draw_arrays::upload_rows(*stream_, step.plan, memory_);
+    draw_arrays::upload_rows(*uploads_, step.plan, memory_);
+  uploads_->record(*uploaded_);
+  stream_->wait(*uploaded_);
   if (settings_.graphs && step.shape.decodes_only && count <= logits_rows_max && !settings_.logits_tap) {
     const std::uint32_t padded = bucket_of(count);
     graphs_.run(*stream_, {graph_key::part::logits, padded, 0}, memory_.logits_version(), [&](driver_stream& to) {
@@ -209,9 +220,11 @@ void engine::tap_logits(const prepared_step& step, std::uint32_t first, std::uin
 }
 
 void engine::drain() noexcept {
-  try {
-    stream_->synchronize();
-  } catch (const driver_error&) { // the step's completion says so
+  for (auto* one : {uploads_.get(), stream_.get()}) {
+    try {
+      one->synchronize();
+    } catch (const driver_error&) { // the step's completion says so
+    }
   }
 }
 

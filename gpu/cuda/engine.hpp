@@ -101,6 +101,9 @@ private:
   std::vector<interval> intervals_;
   std::size_t intervals_used_ = 0;
   std::unique_ptr<driver_stream> stream_;
+  /// What the draws read comes beside the layers: behind them, the device would do nothing else meanwhile.
+  std::unique_ptr<driver_stream> uploads_;
+  std::unique_ptr<driver_event> uploaded_;
   std::atomic<bool> busy_{false};
   executor_info info_;
   host_thread thread_; // goes first

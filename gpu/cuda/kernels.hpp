@@ -237,11 +237,10 @@ struct sampling_job {
   sampled_row* sampled = nullptr; ///< [count]
   top_entry* top = nullptr;       ///< [count][top_stride]
   std::uint32_t top_stride = 0;   ///< at least every row's logprobs and scores_top
-  void* scratch = nullptr;        ///< sampling_scratch_bytes(vocabulary) for each of min(count, sampling_rows_at_once)
+  std::uint32_t rows_at_once = 1; ///< at most so many rows run side by side, a multiprocessor each
+  void* scratch = nullptr;        ///< sampling_scratch_bytes(vocabulary) for each of min(count, rows_at_once)
   bool exact_always = false;      ///< tests: form every sum in the CPU's order
 };
-/// Rows that run side by side; bounds the scratch.
-inline constexpr std::uint32_t sampling_rows_at_once = 64;
 /// For one row: 1.5 MB for 128 thousand tokens.
 [[nodiscard]] std::uint64_t sampling_scratch_bytes(std::uint32_t vocabulary) noexcept;
 void launch(driver_stream& stream, const sampling_job& job);

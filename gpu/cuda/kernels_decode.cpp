@@ -90,8 +90,12 @@ GODWIT_DEVICE void absorb_part(const attention_job& job, const query_tile& tile,
 /// Eight threads a row; thread k of a row has its elements k, k + 8, ...
 inline constexpr std::uint32_t threads_per_row = decode_threads / query_rows;
 
+/// Blocks of threads that a multiprocessor has registers for: as many as have shared memory there on an H100, which is
+/// what decode_places counts with.
+template <int Size> inline constexpr int held_at_once = Size <= 64 ? 4 : Size <= 80 ? 3 : 2;
+
 template <class Type, int Size, int Stages>
-GODWIT_KERNEL(decode_threads, 2)
+GODWIT_KERNEL(decode_threads, held_at_once<Size>)
 decode(attention_job job, part_places places) {
   query_tile tile;
   const auto index = simt::block_index();

@@ -38,20 +38,26 @@ template <class Out> GODWIT_DEVICE void put(const gemm_job& job, std::uint32_t r
 
 inline constexpr std::uint32_t narrow_threads = segments * simt::warp_size;
 
-/// 16 columns for 8 * Tiles rows.
-template <class Type, class Out, int Tiles> GODWIT_KERNEL(narrow_threads, 1) few_rows(gemm_job job) {
-  constexpr std::uint32_t rows = 8 * Tiles, depth_at_once = 8 / (Tiles > 2 ? 2 : 1);
+/// 16 * High columns for 8 * Tiles rows; a warp has a segment of the depth.
+template <class Type, class Out, int Tiles, int High>
+GODWIT_KERNEL(narrow_threads, Tiles > 2 ? 1 : 2)
+few_rows(gemm_job job) {
+  constexpr std::uint32_t rows = 8 * Tiles, columns = 16 * High, depth_at_once = Tiles > 1 ? 4 : 8;
   const std::uint32_t g = simt::lane() / 4, t = simt::lane() % 4, segment = simt::warp();
-  const std::uint32_t column = simt::block_index().x * 16, row = simt::block_index().y * rows;
+  // Neighbouring blocks share their columns of w.
+  const std::uint32_t row = simt::block_index().x * rows, column = simt::block_index().y * columns;
   const std::uint32_t length = segment_depth(job.depth), first = segment * length;
   const std::uint32_t last = first + length < job.depth ? first + length : job.depth;
   const simt::words4 none{0, 0, 0, 0};
 
-  const auto* w = static_cast<const Type*>(job.w);
-  const bool has[2] = {column + g < job.columns, column + g + 8 < job.columns};
-  const Type* weights[2];
+  const Type* weights[2 * High];
+  bool has[2 * High];
   GODWIT_UNROLL
-  for (int i = 0; i < 2; ++i) weights[i] = w + std::uint64_t{has[i] ? column + g + i * 8 : 0} * job.depth + t * 8;
+  for (int i = 0; i < 2 * High; ++i) {
+    const std::uint32_t own = column + g + i * 8;
+    has[i] = own < job.columns;
+    weights[i] = static_cast<const Type*>(job.w) + std::uint64_t{has[i] ? own : 0} * job.depth + t * 8;
+  }
   const Type* tokens[Tiles];
   bool is[Tiles];
   GODWIT_UNROLL
@@ -59,36 +65,36 @@ template <class Type, class Out, int Tiles> GODWIT_KERNEL(narrow_threads, 1) few
     is[i] = row + i * 8 + g < job.rows;
     tokens[i] = static_cast<const Type*>(job.x) + std::uint64_t{is[i] ? row + i * 8 + g : 0} * job.depth + t * 8;
   }
-  float sums[Tiles][4] = {};
+  float sums[High][Tiles][4] = {};
   for (std::uint32_t k = first; k < last; k += group_depth * depth_at_once) {
-    simt::words4 held[depth_at_once][2];
+    // All loads are under way before the first is used. Zeros behind the segment's end: what they add is nothing.
+    simt::words4 held[depth_at_once][2 * High], token[depth_at_once][Tiles];
     GODWIT_UNROLL
     for (std::uint32_t u = 0; u < depth_at_once; ++u) {
       const std::uint32_t at = k + u * group_depth;
+      const bool there = at < last && at + t * 8 < job.depth;
       GODWIT_UNROLL
-      for (int i = 0; i < 2; ++i)
-        held[u][i] = has[i] && at < last && at + t * 8 < job.depth ? simt::load16_once(weights[i] + at) : none;
+      for (int i = 0; i < 2 * High; ++i) held[u][i] = has[i] && there ? simt::load16_once(weights[i] + at) : none;
+      GODWIT_UNROLL
+      for (int i = 0; i < Tiles; ++i) token[u][i] = is[i] && there ? simt::load16(tokens[i] + at) : none;
     }
     GODWIT_UNROLL
-    for (std::uint32_t u = 0; u < depth_at_once; ++u) {
-      const std::uint32_t at = k + u * group_depth;
-      if (at >= last) break; // the same for all lanes
-      GODWIT_UNROLL
-      for (int i = 0; i < Tiles; ++i) {
-        const simt::words4 token = is[i] && at + t * 8 < job.depth ? simt::load16(tokens[i] + at) : none;
-        multiply_group<Type>(sums[i], held[u][0], held[u][1], token);
-      }
-    }
+    for (std::uint32_t u = 0; u < depth_at_once; ++u) GODWIT_UNROLL
+    for (int h = 0; h < High; ++h) GODWIT_UNROLL
+    for (int i = 0; i < Tiles; ++i) multiply_group<Type>(sums[h][i], held[u][2 * h], held[u][2 * h + 1], token[u][i]);
   }
-  auto* all = reinterpret_cast<float*>(simt::shared()); // [segment][row][16 columns]
+  auto* all = reinterpret_cast<float*>(simt::shared()); // [segment][row][column]
   GODWIT_UNROLL
+  for (int h = 0; h < High; ++h) GODWIT_UNROLL
   for (int i = 0; i < Tiles; ++i) GODWIT_UNROLL
-  for (int k = 0; k < 4; ++k) all[(segment * rows + i * 8 + t * 2 + k % 2) * 16 + g + k / 2 * 8] = sums[i][k];
+  for (int k = 0; k < 4; ++k)
+    all[(segment * rows + i * 8 + t * 2 + k % 2) * columns + h * 16 + g + k / 2 * 8] = sums[h][i][k];
   simt::sync_block();
-  for (std::uint32_t i = simt::thread_index(); i < rows * 16; i += narrow_threads) {
+  for (std::uint32_t i = simt::thread_index(); i < rows * columns; i += narrow_threads) {
     float sum = all[i];
-    for (std::uint32_t s = 1; s < segments; ++s) sum = simt::add(sum, all[s * rows * 16 + i]);
-    if (row + i / 16 < job.rows && column + i % 16 < job.columns) put<Out>(job, row + i / 16, column + i % 16, sum);
+    for (std::uint32_t s = 1; s < segments; ++s) sum = simt::add(sum, all[s * rows * columns + i]);
+    if (row + i / columns < job.rows && column + i % columns < job.columns)
+      put<Out>(job, row + i / columns, column + i % columns, sum);
   }
 }
 
@@ -175,12 +181,22 @@ template <class Type, class Out, int Across, int High> GODWIT_KERNEL(wide_thread
   // What the other kernel adds of segments that are empty is zero.
   if (left != of_segment) end_segment(segment == 0);
   GODWIT_UNROLL
-  for (int h = 0; h < High; ++h) GODWIT_UNROLL
-  for (int n = 0; n < 4; ++n) GODWIT_UNROLL
-  for (int k = 0; k < 4; ++k) {
-    const std::uint32_t to_row = row + own_row + n * 8 + t * 2 + k % 2;
-    const std::uint32_t to_column = column + own_column + h * 16 + g + k / 2 * 8;
-    if (to_row < job.rows && to_column < job.columns) put<Out>(job, to_row, to_column, whole[h][n][k]);
+  for (int h = 0; h < High; ++h) {
+    const auto each = [&](const auto& use) {
+      GODWIT_UNROLL
+      for (int n = 0; n < 4; ++n) GODWIT_UNROLL
+      for (int k = 0; k < 4; ++k) {
+        const std::uint32_t to_row = row + own_row + n * 8 + t * 2 + k % 2;
+        const std::uint32_t to_column = column + own_column + h * 16 + g + k / 2 * 8;
+        if (to_row < job.rows && to_column < job.columns)
+          use(static_cast<Out*>(job.y) + std::uint64_t{to_row} * job.columns + to_column, n, k);
+      }
+    };
+    float before[4][4] = {}; // all on their way before the first is added to
+    if (job.accumulate) each([&](const Out* y, int n, int k) { before[n][k] = simt::widen(*y); });
+    each([&](Out* y, int n, int k) {
+      *y = simt::narrow<Out>(job.accumulate ? simt::add(before[n][k], whole[h][n][k]) : whole[h][n][k]);
+    });
   }
 }
 
@@ -191,10 +207,11 @@ constexpr std::uint32_t few_rows_max = 64;
 /// Tiles that keep a large GPU's processors busy; smaller ones serve where there would be fewer.
 constexpr std::uint32_t tiles_wanted = 132;
 
-template <class Type, class Out, int Tiles> void launch_few(driver_stream& stream, const gemm_job& job) {
-  simt::launch(stream, "fixed product, few rows", &few_rows<Type, Out, Tiles>,
-               {pieces(job.columns, 16), pieces(job.rows, 8 * Tiles), 1}, narrow_threads,
-               std::size_t{segments} * 8 * Tiles * 16 * sizeof(float), job);
+template <class Type, class Out, int Tiles, int High> void launch_few(driver_stream& stream, const gemm_job& job) {
+  constexpr std::uint32_t rows = 8 * Tiles, columns = 16 * High;
+  simt::launch(stream, "fixed product, few rows", &few_rows<Type, Out, Tiles, High>,
+               {pieces(job.rows, rows), pieces(job.columns, columns), 1}, narrow_threads,
+               std::size_t{segments} * rows * columns * sizeof(float), job);
 }
 
 template <class Type, class Out, int Across, int High> void launch_many(driver_stream& stream, const gemm_job& job) {
@@ -205,9 +222,9 @@ template <class Type, class Out, int Across, int High> void launch_many(driver_s
 }
 
 template <class Type, class Out> void launch_typed(driver_stream& stream, const gemm_job& job) {
-  if (job.rows <= 8) return launch_few<Type, Out, 1>(stream, job);
-  if (job.rows <= 16) return launch_few<Type, Out, 2>(stream, job);
-  if (job.rows <= few_rows_max) return launch_few<Type, Out, 4>(stream, job);
+  if (job.rows <= 8) return launch_few<Type, Out, 1, 1>(stream, job);
+  if (job.rows <= 16) return launch_few<Type, Out, 2, 1>(stream, job);
+  if (job.rows <= few_rows_max) return launch_few<Type, Out, 4, 2>(stream, job);
   if (std::uint64_t{pieces(job.rows, 128)} * pieces(job.columns, 96) >= tiles_wanted)
     return launch_many<Type, Out, 2, 3>(stream, job);
   launch_many<Type, Out, 4, 1>(stream, job);
@@ -220,7 +237,7 @@ template <class Type, class Out> void launch_typed(driver_stream& stream, const 
 void launch_fixed(driver_stream& stream, const gemm_job& job) {
   if (job.rows == 0 || job.columns == 0) return;
   require(job.columns % 8 == 0 && job.depth % 8 == 0, "a product has multiples of 8 columns and of 8 in depth");
-  require(job.columns <= 64 * 65535U, "too many columns");
+  require(job.columns <= (job.rows <= fixed::few_rows_max ? 16 : 64) * 65535U, "too many columns"); // a grid's second
   require(!job.accumulate || job.y_type == data_type::f32, "only sums in f32 are added to");
   with_type(job.type, [&](auto type) {
     using element = decltype(type);

@@ -137,8 +137,9 @@ void launch(driver_stream& stream, const sampling_job& job) {
   if (job.count == 0) return;
   require(job.vocabulary != 0 && job.vocabulary <= vocabulary_max, "a vocabulary has at most 524,287 tokens");
   require(job.logits_stride % 4 == 0, "rows of logits begin at multiples of 16 bytes");
+  require(job.rows_at_once != 0, "sampling is of at least one row at once");
   simt::launch(stream, "sampling", &sampling::sample,
-               {job.count < sampling_rows_at_once ? job.count : sampling_rows_at_once, 1, 1}, sampling::threads,
+               {job.count < job.rows_at_once ? job.count : job.rows_at_once, 1, 1}, sampling::threads,
                sizeof(sampling::board), job, sampling_scratch_bytes(job.vocabulary));
 }
 

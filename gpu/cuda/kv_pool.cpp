@@ -49,7 +49,7 @@ void kv_pool::take(std::uint32_t blocks) {
   memory_ = from.allocate(block_bytes() * blocks, "a KV cache of " + std::to_string(blocks) + " blocks");
   extent_ = kv_extent(memory_.data(), memory_.bytes(), from.properties().remote_writes_ordered);
   blocks_ = blocks;
-  const auto stream = from.make_stream(stream_priority::high);
+  const auto stream = from.make_stream(stream_priority::low); // other instances' steps go on meanwhile
   stream->fill(memory_.data(), 0, memory_.bytes());
   stream->synchronize();
 }

@@ -65,7 +65,7 @@ gemm_job launches::head() const {
   job.type = model_.type;
   job.x = memory_.last_normed;
   job.w = model_.head;
-  job.y = group_ ? memory_.part_logits : memory_.logits;
+  job.y = model_.divided() ? memory_.part_logits : memory_.logits;
   job.columns = model_.head_rows;
   job.depth = model_.config.hidden;
   return job;
@@ -251,6 +251,7 @@ void launches::draw(driver_stream& to, std::uint32_t first, std::uint32_t count)
   job.sampled = memory_.results.device<sampled_row>(workspace::sampled) + first;
   job.top = memory_.results.device<top_entry>(workspace::top) + std::uint64_t{first} * memory_.top_stride;
   job.top_stride = memory_.top_stride;
+  job.rows_at_once = memory_.sampling_rows;
   job.scratch = memory_.sampling_scratch;
   launch(to, job);
 }

@@ -27,7 +27,13 @@ public:
   /// Before any step: products are computed in the ways that were found.
   void use(const product_ways& ways) noexcept { ways_ = &ways; }
 
-  /// Before anything else, where the model is divided.
+  /// Launches everything once, over padding, so that its code is loaded: kernels for the model's type and sizes, and
+  /// the products of each number of rows that there is memory for. Overwrites a step's memory; needs no KV cache.
+  /// Problem: code that is loaded in the middle of serving may wait for all streams of the device, those of other
+  /// instances too.
+  void load(driver_stream& to) const;
+
+  /// Before any step, where the model is divided.
   void join(std::shared_ptr<group_end> group) { group_ = std::move(group); }
 
   void embed(driver_stream& to, const step_shape& shape) const;
@@ -46,7 +52,7 @@ private:
     bool there = false;
     const void* bias = nullptr;
   };
-  [[nodiscard]] addition later(const void* bias) const noexcept { return {group_ || bias != nullptr, bias}; }
+  [[nodiscard]] addition later(const void* bias) const noexcept { return {model_.divided() || bias != nullptr, bias}; }
   void product(driver_stream& to, gemm_job job, std::uint32_t rows) const;
   // All but the rows.
   [[nodiscard]] gemm_job of_normed(const void* w, void* y, std::uint32_t columns) const;
@@ -65,7 +71,7 @@ private:
   const kv_pool& kv_;
   workspace& memory_;
   bool deterministic_;
-  std::shared_ptr<group_end> group_;   ///< null: the model is whole
+  std::shared_ptr<group_end> group_;   ///< null: the model is whole, or its parts have not met yet
   const product_ways* ways_ = nullptr; ///< null: as the library proposes; the model's
 };
 

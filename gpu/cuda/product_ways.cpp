@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
-#include <optional>
+#include <utility>
 
 namespace godwit::gpu::cuda {
 
@@ -22,27 +23,28 @@ public:
   stopwatch(driver& on, driver_stream& stream)
       : stream_(stream), l2_bytes_(on.properties().l2_bytes), begin_(on.make_event(true)), end_(on.make_event(true)) {}
 
-  /// Seconds of one product; absent: it cannot be had this way.
-  std::optional<double> time(const product_trial& trial, std::uint32_t way) {
+  /// Some of the product, one after the other. Null: it cannot be had this way.
+  std::unique_ptr<driver_graph> prepare(const product_trial& trial, std::uint32_t way) {
     try {
       run(trial, way, 1); // its code is loaded, which a capture cannot do
       // As a graph, which is what decode steps are: by itself each is launched more slowly than a small one takes.
-      const auto count = launches_for(trial);
-      const auto graph = capture(trial, way, count);
-      stream_.launch(*graph);
-      stream_.record(*begin_);
-      stream_.launch(*graph);
-      stream_.record(*end_);
-      end_->synchronize();
-      const double seconds = end_->milliseconds_since(*begin_) / 1e3;
-      spent_ += seconds;
-      return seconds / count;
+      auto graph = capture(trial, way, launches_for(trial));
+      stream_.launch(*graph); // what cannot be launched shows now
+      return graph;
     } catch (const driver_error&) {
       stream_.synchronize(); // throws where the device has failed
-      return std::nullopt;
+      return nullptr;
     }
   }
-  [[nodiscard]] double spent() const noexcept { return spent_; }
+  /// Seconds that it takes.
+  double time(driver_graph& graph) {
+    stream_.launch(graph); // so that the one that is timed waits for nothing
+    stream_.record(*begin_);
+    stream_.launch(graph);
+    stream_.record(*end_);
+    end_->synchronize();
+    return end_->milliseconds_since(*begin_) / 1e3;
+  }
 
 private:
   /// Enough that the first weights have left the cache when they come again, where they are enough for that.
@@ -78,28 +80,27 @@ private:
   std::uint64_t l2_bytes_;
   std::unique_ptr<driver_event> begin_, end_;
   std::size_t next_ = 0;
-  double spent_ = 0;
 };
 
 /// Of `proposals` of the library's and the fixed kernel, the fastest; of none that can be had, the first.
 std::uint32_t fastest_of(stopwatch& watch, const product_trial& trial, std::uint32_t proposals) {
   struct candidate {
     std::uint32_t way;
-    std::optional<double> seconds;
+    std::unique_ptr<driver_graph> graph;
+    double seconds;
   };
   std::vector<candidate> all;
-  for (std::uint32_t way = 0; way < proposals; ++way) all.push_back({way, {}});
-  all.push_back({product_ways::fixed_kernel, {}});
-  for (int round = 0; round < rounds; ++round) {
-    std::erase_if(all, [&](const candidate& one) { return round > 0 && !one.seconds; });
-    for (auto& one : all) {
-      const auto took = watch.time(trial, one.way);
-      if (took) one.seconds = std::min(*took, one.seconds.value_or(*took));
-    }
-  }
+  const auto add = [&](std::uint32_t way) {
+    if (auto graph = watch.prepare(trial, way))
+      all.push_back({way, std::move(graph), std::numeric_limits<double>::infinity()});
+  };
+  for (std::uint32_t way = 0; way < proposals; ++way) add(way);
+  add(product_ways::fixed_kernel);
+  for (int round = 0; round < rounds; ++round)
+    for (auto& one : all) one.seconds = std::min(one.seconds, watch.time(*one.graph));
   const candidate* best = nullptr;
   for (const auto& one : all)
-    if (one.seconds && (best == nullptr || *one.seconds < *best->seconds * worth_it)) best = &one;
+    if (best == nullptr || one.seconds < best->seconds * worth_it) best = &one;
   return best != nullptr ? best->way : 0;
 }
 
@@ -114,21 +115,24 @@ std::string product_ways::summary::in_words() const {
 }
 
 void product_ways::try_once(driver& on, driver_stream& stream,
-                            const std::function<std::vector<product_trial>()>& trials,
+                            const std::function<std::vector<product_trial>()>& trials, const clock& now,
                             const std::function<void(const std::string&)>& tell) {
   std::call_once(once_, [&] {
-    const auto found = try_all(on, stream, trials());
+    const auto found = try_all(on, stream, trials(), now);
     if (tell) tell(found.in_words());
   });
 }
 
-product_ways::summary product_ways::try_all(driver& on, driver_stream& stream, std::span<const product_trial> trials) {
+product_ways::summary product_ways::try_all(driver& on, driver_stream& stream, std::span<const product_trial> trials,
+                                            const clock& now) {
   summary out;
+  // Not the device's time alone: code that is loaded, captures and the making of graphs take longer than products do.
+  const auto begun = now();
   stopwatch watch(on, stream);
   for (std::uint32_t rows = 1; rows <= rows_max; rows *= 2)
     for (auto trial : trials) {
       if (rows > trial.job.rows || trial.weights.empty()) continue;
-      if (watch.spent() >= std::chrono::duration<double>(time_max).count()) break;
+      if (now() - begun >= time_max) break;
       trial.job.rows = rows;
       trial.job.w = trial.weights.front();
       const auto chosen = fastest_of(watch, trial, stream.gemm_proposals(trial.job));
@@ -137,7 +141,7 @@ product_ways::summary product_ways::try_all(driver& on, driver_stream& stream, s
       out.by_fixed += chosen == fixed_kernel ? 1 : 0;
       out.others += chosen != fixed_kernel && chosen != 0 ? 1 : 0;
     }
-  out.seconds = watch.spent();
+  out.seconds = std::chrono::duration<double>(now() - begun).count();
   return out;
 }
 

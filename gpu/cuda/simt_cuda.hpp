@@ -149,8 +149,14 @@ GODWIT_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
 GODWIT_DEVICE float float_of(std::uint32_t x) { return __uint_as_float(x); }
 
 GODWIT_DEVICE std::uint32_t add_shared(std::uint32_t* p, std::uint32_t n) { return atomicAdd(p, n); }
-GODWIT_DEVICE std::uint64_t add_shared(std::uint64_t* p, std::uint64_t n) {
-  return atomicAdd(reinterpret_cast<unsigned long long*>(p), static_cast<unsigned long long>(n));
+/// Shared memory adds 32 bits by itself; 64 would be a loop of compare and swap, which waits for other threads'. Each
+/// addition to the lower half that overflows carries one, so the sum is right once all are done.
+GODWIT_DEVICE void add_shared(std::uint64_t* p, std::uint64_t n) {
+  auto* halves = reinterpret_cast<std::uint32_t*>(p);
+  const auto low = static_cast<std::uint32_t>(n);
+  const std::uint32_t carry = atomicAdd(halves, low) > ~low ? 1 : 0;
+  const std::uint32_t high = static_cast<std::uint32_t>(n >> 32U) + carry;
+  if (high != 0) atomicAdd(halves + 1, high);
 }
 
 /// Throws driver_error when the driver refuses.

@@ -40,7 +40,8 @@ attention_split decode_split(const decode_shape& shape) noexcept {
 }
 
 std::uint32_t decode_places(const device_properties& device, std::uint32_t head_size) {
-  // Of its shared memory a multiprocessor keeps 1 KiB for each block, and gives a single one all the rest.
+  // Of its shared memory a multiprocessor keeps 1 KiB for each block, and gives a single one all the rest. There are
+  // registers for as many (`held_at_once` in kernels_decode.cpp).
   constexpr std::uint64_t kept = 1024, most = 4;
   const std::uint64_t all = device.shared_bytes_max + kept;
   const auto each = decode_shared_bytes(head_size, device.shared_bytes_max) + kept;
@@ -75,6 +76,14 @@ step_shape shape_of(const cpu::step_plan& plan, const device_model& model, bool 
   if (shape.single_slices == 0) return shape;
   if (shape.decodes_only) shape.single_slices = shape.rows;
   shape.single_positions_max = length_bucket(single_positions, model.config.positions_max);
+  shape.split = split_of(shape, model, deterministic);
+  return shape;
+}
+
+step_shape shape_of_padding(const device_model& model, std::uint32_t positions, bool deterministic) {
+  step_shape shape;
+  shape.rows = shape.single_slices = shape.long_slices = shape.long_rows_max = 1;
+  shape.single_positions_max = shape.long_positions_max = positions;
   shape.split = split_of(shape, model, deterministic);
   return shape;
 }

@@ -51,6 +51,9 @@ struct decode_shape {
 /// `decodes_only` steps are padded to their bucket.
 [[nodiscard]] step_shape shape_of(const cpu::step_plan& plan, const device_model& model, bool deterministic);
 
+/// Of a step that does nothing: a row of padding with a slice of each kind, divided as one that sees `positions`.
+[[nodiscard]] step_shape shape_of_padding(const device_model& model, std::uint32_t positions, bool deterministic);
+
 /// Of steps of up to `tokens`, to take memory for; of decodes of up to 64 requests.
 [[nodiscard]] step_shape largest_shape(const device_model& model, std::uint32_t tokens, bool deterministic);
 

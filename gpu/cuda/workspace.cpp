@@ -8,6 +8,14 @@ namespace {
 
 /// A list that grows with every token of an answer does not move with every few of them.
 constexpr std::uint64_t list_bytes_least = 64U << 10U;
+/// Scratch of rows that are drawn from side by side, at most.
+constexpr std::uint64_t sampling_bytes_max = 256U << 20U;
+
+/// A multiprocessor draws from a row.
+std::uint32_t sampling_rows_of(const device_properties& device, std::uint32_t vocabulary) {
+  const std::uint64_t fit = std::max<std::uint64_t>(1, sampling_bytes_max / sampling_scratch_bytes(vocabulary));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(device.multiprocessors, fit));
+}
 
 /// Products are added by the norm that follows: a bias comes with them, or other devices' parts.
 bool adds_later(const device_model& model) {
@@ -28,8 +36,9 @@ workspace::workspace(driver& from, const device_model& model, bool deterministic
       draws(from, area::kind::twin, "a step's draws", model.divided()),
       lists(from, area::kind::twin, "what limits a step's draws", model.divided()),
       results(from, area::kind::twin, "a step's results", model.divided()),
-      inner_type(deterministic ? model::data_type::f32 : model.type), model_(model), deterministic_(deterministic),
-      activations_(from, area::kind::device, "a step", model.divided()),
+      inner_type(deterministic ? model::data_type::f32 : model.type),
+      sampling_rows(sampling_rows_of(from.properties(), model.config.vocabulary)), model_(model),
+      deterministic_(deterministic), activations_(from, area::kind::device, "a step", model.divided()),
       logits_(from, area::kind::device, "logits", model.divided()),
       attention_(from, area::kind::device, "attention", model.divided()),
       drawn_(from, area::kind::device, "a step's draws", model.divided()) {
@@ -64,7 +73,7 @@ void workspace::reserve(const step_shape& shape, std::uint64_t table_entries, st
   logits_.reserve({group * c.hidden * size, devices == 0 ? 0 : part_bytes, devices * part_bytes});
   if (model_.part.rank == 0)
     drawn_.reserve({group * model_.logits_stride * sizeof(float),
-                    std::min<std::uint64_t>(group, sampling_rows_at_once) * sampling_scratch_bytes(c.vocabulary)});
+                    std::min<std::uint64_t>(group, sampling_rows) * sampling_scratch_bytes(c.vocabulary)});
   attention_job job;
   job.type = model_.type;
   job.kv.kv_heads = c.kv_heads;

@@ -58,14 +58,15 @@ public:
   float* added = nullptr;    ///< [rows][hidden]; null where products are added to the residual stream at once
   float* gathered =
       nullptr; ///< [devices][rows][hidden], in deterministic mode: each device's `added`; null: one device
-  void* last_normed = nullptr;  ///< [logits rows][hidden]
-  float* part_logits = nullptr; ///< [logits rows][head rows]; null: one device
-  float* all_logits = nullptr;  ///< [devices][logits rows][head rows]; likewise
-  float* logits = nullptr;      ///< [logits rows][logits stride]; null: another device draws
-  void* sampling_scratch = nullptr;
+  void* last_normed = nullptr;      ///< [logits rows][hidden]
+  float* part_logits = nullptr;     ///< [logits rows][head rows]; null: one device
+  float* all_logits = nullptr;      ///< [devices][logits rows][head rows]; likewise
+  float* logits = nullptr;          ///< [logits rows][logits stride]; null: another device draws
+  void* sampling_scratch = nullptr; ///< of `sampling_rows` rows, or of fewer logits rows
   float* attention_scratch = nullptr;
   model::data_type inner_type; ///< of products that a kernel reads next
   std::uint32_t top_stride = 0;
+  std::uint32_t sampling_rows; ///< that are drawn from side by side
 
 private:
   void place();

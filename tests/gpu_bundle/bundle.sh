@@ -153,7 +153,7 @@ What the machine needs:
 
 * x86-64 Linux with bash, coreutils and glibc ${glibc#GLIBC_} or newer; where its libstdc++ lacks $(cat "$out/cxx.version")
   the one in lib/cxx is taken, which wants glibc ${glibc_cxx#GLIBC_};
-* NVIDIA's driver for CUDA ${library:+${library##*.} }or newer, and a GPU of compute capability 8.0 or higher;
+* NVIDIA's driver for CUDA ${library:+${library##*.} }or newer, or its package cuda-compat for that, and a GPU of compute capability 8.0 or higher;
 * ${library:-libcublasLt} (540 MB, so not here): of a CUDA toolkit, or of Python's package nvidia-cublas. Where it is not
   found: ./run-checks.sh --cublas FOLDER;
 * for the checks under compute-sanitizer that tool, which is part of the toolkit; for the comparisons PyTorch and Triton.

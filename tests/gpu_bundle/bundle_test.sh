@@ -147,11 +147,23 @@ printf '#!/bin/sh\necho "version GLIBC_2.99 not found"; exit 1\n' >"$bundle/bin/
 checks 1 --only gpu_bad_test
 expect '^gpu_bad_test +FAILED +version GLIBC_2.99 not found' "$folder/said"
 
-# A driver that is too old is told of once.
+# A driver that is too old for the programs' runtime ends it at once, with one line, unless NVIDIA's cuda-compat is there.
 printf 'libcublasLt.so.13' >"$bundle/cublas.name"
 sed -i '2s/^/case "$*" in "") echo "| NVIDIA-SMI 550.1  Driver Version: 550.1  CUDA Version: 12.4 |";; esac\n/' "$folder/smi/nvidia-smi"
-checks 0 --only good
-expect "^this machine's driver is for CUDA 12, and the programs want 13" "$folder/said"
+mkdir -p "$folder/local/cuda-12.9/compat" # too old as well
+touch "$folder/local/cuda-12.9/compat/libcuda.so.1"
+export GODWIT_CUDA_FOLDERS=$folder/local
+checks 1 --only good
+expect "^this machine's driver is for CUDA 12, and the programs want 13: install" "$folder/said"
+[[ $(wc -l <"$folder/said") == 1 ]] || fail "more is said than that: $(cat "$folder/said")"
+mkdir -p "$folder/local/cuda-13.0/compat"
+touch "$folder/local/cuda-13.0/compat/libcuda.so.1"
+# shellcheck disable=SC2016 # for the shell that runs the check
+printf 'compat\t9\tmust\techo $LD_LIBRARY_PATH | grep "^%s/local/cuda-13.0/compat:"\n' "$folder" >"$bundle/checks.tsv"
+checks 0 --only compat
+expect '^compat +passed' "$folder/said"
+cp "$folder/checks.tsv" "$bundle/checks.tsv"
+unset GODWIT_CUDA_FOLDERS
 sed -i 's/12\.4/13.0/' "$folder/smi/nvidia-smi"
 checks 0 --only good
 if grep -q "^this machine's driver" "$folder/said"; then fail "a driver that is new enough is told of"; fi

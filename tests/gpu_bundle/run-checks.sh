@@ -463,11 +463,18 @@ if loopback_is_down; then
   fi
 fi
 
-# A driver that is too old for the runtime within the programs: they would say one by one that there is no GPU. A machine
-# may have NVIDIA's package for that, cuda-compat.
+# A driver that is too old for the runtime within the programs: none of them would find a GPU. NVIDIA's package cuda-compat
+# brings a newer one beside it.
 wanted_cuda=${library##*.} driver_cuda=$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9]*\)\..*/\1/p' | head -1)
 if [[ $wanted_cuda =~ ^[0-9]+$ && -n $driver_cuda ]] && ((driver_cuda < wanted_cuda)); then
-  warn "this machine's driver is for CUDA $driver_cuda, and the programs want $wanted_cuda: where they find no GPU, it takes a newer driver, or a bundle made with an older toolkit"
+  folders=${GODWIT_CUDA_FOLDERS:-/usr/local} # for the test of this script
+  compat=$(compgen -G "$folders/cuda-$wanted_cuda*/compat/libcuda.so.1" | sort -V | tail -1)
+  if [[ -z $compat ]]; then
+    echo "this machine's driver is for CUDA $driver_cuda, and the programs want $wanted_cuda: install a newer driver or NVIDIA's package cuda-compat-$wanted_cuda-0, or make the bundle with a toolkit $driver_cuda" >&2
+    exit 1
+  fi
+  LD_LIBRARY_PATH=${compat%/*}:$LD_LIBRARY_PATH
+  warn "this machine's driver is for CUDA $driver_cuda, and the programs want $wanted_cuda: they have $compat"
 fi
 
 if [[ -z $gpu ]]; then

@@ -21,6 +21,7 @@ public:
     properties_.multiprocessors = settings.multiprocessors;
     properties_.memory_bytes = settings.memory_bytes;
     properties_.shared_bytes_max = settings.shared_bytes_max;
+    properties_.loads_late = settings.loads_late;
   }
 
   [[nodiscard]] const device_properties& properties() const noexcept override { return properties_; }

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,23 @@ namespace godwit::gpu::cuda::emulated {
 struct memory_counts {
   std::atomic<std::uint64_t> taken{0};
   std::atomic<std::uint64_t> given_back{0};
+};
+
+/// Names of the kernels and products that have run. Thread-safe.
+class used_code {
+public:
+  void add(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    names_.insert(name);
+  }
+  [[nodiscard]] std::set<std::string> names() const {
+    const std::lock_guard lock(mutex_);
+    return names_;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::set<std::string> names_;
 };
 
 struct emulated_settings {
@@ -35,6 +54,9 @@ struct emulated_settings {
   /// there is one way.
   std::vector<std::optional<std::uint32_t>> proposals_us = {};
   std::shared_ptr<memory_counts> counts = nullptr; ///< null: nobody counts
+  bool loads_late = false;                         ///< as device_properties says; to load takes no time here
+  std::shared_ptr<used_code> used = nullptr;       ///< null: nobody asks
+  std::uint32_t copy_us = 0;                       ///< that each copy takes longer
 };
 
 /// A GPU made of threads: a thread for each stream, memory of its own, which only those threads can touch.

@@ -149,6 +149,7 @@ std::shared_ptr<device_state> emulated_stream::copied_owner(const void* address,
 
 void emulated_stream::run(std::string kernel, std::function<void()> body) {
   add([device = device_, kernel = std::move(kernel), body = std::move(body)] {
+    device->count_use(kernel);
     if (device->next_kernel_fails()) return device->fail("kernel " + kernel + ": made to fail");
     device->memory.enter();
     try {
@@ -161,8 +162,9 @@ void emulated_stream::run(std::string kernel, std::function<void()> body) {
 }
 
 void emulated_stream::copy(void* to, const void* from, std::size_t bytes) {
-  add([into = copied_owner(to, bytes, "a copy to memory that is"),
+  add([copy_us = device_->settings.copy_us, into = copied_owner(to, bytes, "a copy to memory that is"),
        out_of = copied_owner(from, bytes, "a copy from memory that is"), to, from, bytes] {
+    if (copy_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(copy_us));
     for (const auto& device : {into, out_of})
       if (device) device->memory.enter();
     std::memmove(to, from, bytes);
@@ -209,6 +211,8 @@ void emulated_stream::gemm(const gemm_job& job, std::uint32_t proposal) {
   check_device(job.y, std::size_t{job.rows} * job.columns * y_size, "a product's result");
   add([device = device_, job, delay = std::chrono::microseconds(*delay)] {
     if (delay.count() > 0) std::this_thread::sleep_for(delay);
+    device->count_use("product of " + std::to_string(job.rows) + " x " + std::to_string(job.columns) + " x " +
+                      std::to_string(job.depth));
     device->memory.enter();
     multiply(job);
     device->memory.leave();

@@ -59,6 +59,9 @@ public:
   void count_given_back() const {
     if (settings.counts) ++settings.counts->given_back;
   }
+  void count_use(const std::string& code) const {
+    if (settings.used) settings.used->add(code);
+  }
   [[nodiscard]] std::uint64_t next_seed() { return settings.seed + streams_++; }
 
 private:

@@ -39,6 +39,7 @@ public:
     properties_.l2_bytes = static_cast<std::uint64_t>(found.l2CacheSize);
     properties_.shared_bytes_max = static_cast<std::uint32_t>(found.sharedMemPerBlockOptin);
     parts_->shared_bytes_max = properties_.shared_bytes_max;
+    properties_.loads_late = true; // the default; not to do so loads all of cuBLASLt
     properties_.remote_writes_ordered =
         attribute(cudaDevAttrGPUDirectRDMAWritesOrdering, index) >= cudaGPUDirectRDMAWritesOrderingOwner;
   }

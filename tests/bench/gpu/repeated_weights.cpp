@@ -38,12 +38,16 @@ repeated_weights::repeated_weights(const gpu::model::config& c) {
   numbers_.resize(largest);
   // Small numbers of both signs; a stretch of a million of them again and again.
   std::mt19937 engine(1);
-  std::vector<std::uint16_t> some(std::size_t{1} << 20U);
+  std::vector<std::uint16_t> some(1'048'573); // a prime: no two rows of a matrix are the same
   for (auto& bits : some) bits = static_cast<std::uint16_t>(0x3C00U + engine() % 0x80U + (engine() % 2 << 15U));
   const std::size_t stretch = some.size() * 2;
   for (std::size_t at = 0; at < largest; at += stretch)
     std::memcpy(numbers_.data() + at, some.data(), std::min(stretch, largest - at));
   for (auto& [name, view] : views_) view.data = numbers_.data();
+  // 8 of both signs: a token's own row of the head, which is its embedding, is to be as far from it as any other.
+  final_norm_.resize(c.hidden);
+  for (auto& bits : final_norm_) bits = static_cast<std::uint16_t>(0x4100U + (engine() % 2 << 15U));
+  views_.find("model.norm.weight")->second.data = reinterpret_cast<const std::byte*>(final_norm_.data());
 }
 
 void repeated_weights::add(const std::string& name, std::vector<std::uint64_t> shape) {

@@ -21,7 +21,10 @@ step_times timed_steps::run(std::uint32_t batch, std::uint32_t position, std::ui
       slice.tokens.push_back(static_cast<protocols::token_id>((position + i) * 7919U % executor_.info().vocabulary));
     for (std::uint32_t i = 0; i < blocks; ++i) slice.blocks.emplace_back(r * blocks + i);
     slice.samples = true;
-    slice.sampling.temperature = 0;
+    slice.sampling.temperature = temperature_;
+    slice.sampling.top_p = top_p_;
+    slice.sampling.seed = r;
+    slice.sample_index = static_cast<std::uint32_t>(steps_);
   }
   const auto begun = std::chrono::steady_clock::now();
   const auto pass = executor_.begin(std::move(input));

@@ -12,16 +12,19 @@ struct step_times {
   double device = 0; ///< from its first work to its last
 };
 
-/// Requests side by side on an executor, over blocks in their order, greedy. What lies in the KV cache does not matter
-/// for the time.
+/// Requests side by side on an executor, over blocks in their order. What lies in the KV cache does not matter for the
+/// time.
 class timed_steps {
 public:
-  explicit timed_steps(gpu::executor& on) : executor_(on) {}
+  /// `temperature` 0: greedy.
+  explicit timed_steps(gpu::executor& on, float temperature = 0, float top_p = 1)
+      : executor_(on), temperature_(temperature), top_p_(top_p) {}
   /// `batch` requests, each fed `tokens` tokens from `position` on. Throws std::runtime_error.
   step_times run(std::uint32_t batch, std::uint32_t position, std::uint32_t tokens);
 
 private:
   gpu::executor& executor_;
+  float temperature_, top_p_;
   std::uint64_t steps_ = 0;
 };
 

@@ -108,6 +108,22 @@ TEST_F(EmulatedGpu, ThatIsLateGivesTheSameTokens) {
   }
 }
 
+// What draws read comes beside the layers, which are over long before it is there.
+TEST_F(EmulatedGpu, WhoseCopiesAreSlowDrawsAsTheStepSays) {
+  const auto tokens = some_tokens(12, 101, 3);
+  emulated::emulated_settings settings;
+  settings.copy_us = 10'000;
+  make(settings);
+  const auto executor = make_executor();
+  for (std::uint64_t step = 1; step <= 7; ++step) {
+    auto slice = slice_of(tokens, step == 1 ? 0 : 2 + step, step == 1 ? 4 : 1, blocks{0});
+    const protocols::token_id only = step % 2 == 0 ? 17 : 70;
+    for (protocols::token_id id = 0; id < 101; ++id)
+      if (id != only) slice.forbidden.push_back(id);
+    EXPECT_EQ(run_step(*executor, step, {slice}).tokens.at(0).id, only) << step;
+  }
+}
+
 TEST_F(EmulatedGpu, ThatIsFullRefusesAStepAndServesTheNext) {
   emulated::emulated_settings settings;
   settings.memory_bytes = std::uint64_t{3} << 20U;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 
 namespace godwit::gpu::cuda {
 
@@ -74,7 +75,8 @@ TEST(CudaGemm, MultipliesOddShapes) {
                                             {130, 136, 96},
                                             {77, 8, 24},
                                             {1, 16, 4104}, // a segment in several passes
-                                            {10, 16, 4104}})
+                                            {10, 16, 4104},
+                                            {40, 40, 2056}})
     for (const auto type : {data_type::bf16, data_type::f16}) {
       product p(random, type, rows, columns, depth);
       launch_fixed(stream, p.job);
@@ -91,6 +93,17 @@ TEST(CudaGemm, MultipliesOddShapes) {
       launch_fixed(stream, p.job);
       p.expect_right();
     }
+}
+
+TEST(CudaGemm, MoreColumnsThanAGridTakesAreRefused) {
+  inline_stream stream;
+  gemm_job job;
+  job.depth = 8;
+  for (const std::uint32_t rows : {1U, 16U, 64U, 65U}) {
+    job.rows = rows;
+    job.columns = (rows <= 64 ? 16 : 64) * 65535U + 8;
+    EXPECT_THROW(launch_fixed(stream, job), std::invalid_argument) << rows;
+  }
 }
 
 TEST(CudaGemm, BigTilesMultiplyToo) {

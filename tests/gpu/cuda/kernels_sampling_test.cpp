@@ -35,7 +35,8 @@ struct drawn_rows {
 };
 
 /// One launch for rows of one vocabulary.
-drawn_rows run(const std::vector<std::vector<float>>& logits, const sampling_input& input, bool exact_always = false) {
+drawn_rows run(const std::vector<std::vector<float>>& logits, const sampling_input& input, bool exact_always = false,
+               std::uint32_t rows_at_once = 64) {
   const auto size = static_cast<std::uint32_t>(logits.front().size());
   const std::uint32_t stride = (size + 3) / 4 * 4;
   const auto copy = [](const auto& from) {
@@ -56,8 +57,7 @@ drawn_rows run(const std::vector<std::vector<float>>& logits, const sampling_inp
                                   static_cast<std::uint32_t>(std::max(0, row.scores_top))});
   aligned<sampled_row> sampled(rows.size());
   aligned<top_entry> top(rows.size() * result.top_stride);
-  aligned<std::uint8_t> scratch(
-      std::min<std::size_t>(rows.size(), sampling_rows_at_once) * sampling_scratch_bytes(size), 0xFF);
+  aligned<std::uint8_t> scratch(std::min<std::size_t>(rows.size(), rows_at_once) * sampling_scratch_bytes(size), 0xFF);
   sampling_job job;
   job.logits = all.data();
   job.logits_stride = stride;
@@ -71,6 +71,7 @@ drawn_rows run(const std::vector<std::vector<float>>& logits, const sampling_inp
   job.sampled = sampled.data();
   job.top = top.data();
   job.top_stride = result.top_stride;
+  job.rows_at_once = rows_at_once;
   job.scratch = scratch.data();
   job.exact_always = exact_always;
   inline_stream stream;
@@ -222,6 +223,23 @@ TEST(CudaSampling, DrawsThemWithEverySumInTheCpusOrder) {
 TEST(CudaSampling, DrawsThemFromVocabulariesWhoseListsAreLong) {
   random_source random(3);
   compare(random, 9000, 24, false);
+}
+
+TEST(CudaSampling, FewerRowsAtOnceDrawTheSame) {
+  random_source random(7);
+  std::vector<std::vector<float>> logits;
+  sampling_input input;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    logits.push_back(random_logits(random, 100));
+    input.add(i);
+    input.draw(random_slice(random, 100), 100, nullptr);
+  }
+  const auto right = run(logits, input);
+  for (const std::uint32_t at_once : {1U, 3U, 200U}) {
+    const auto got = run(logits, input, false, at_once);
+    for (std::uint32_t i = 0; i < 20; ++i)
+      EXPECT_EQ(got.rows[i].token, right.rows[i].token) << at_once << ", row " << i;
+  }
 }
 
 // Numbers that fall on a border between two tokens, as near as floating point goes.

@@ -45,6 +45,8 @@ TEST(StepShape, PositionsAreSharedSoThatEveryMultiprocessorHasSome) {
   const auto places = decode_places(device, 128);
   EXPECT_EQ(places, 264U);
   EXPECT_EQ(decode_places(device, 64), 528U);
+  EXPECT_EQ(decode_places(device, 80), 396U);
+  EXPECT_EQ(decode_places(device, 96), 264U);
   // One request: as many parts as are useful and have their place at once; many requests: none is cut.
   EXPECT_EQ(decode_split({1, 32'768, 32, 8, places, 0}).parts, 33U);
   EXPECT_EQ(decode_split({1, 1024, 32, 8, places, 0}).parts, 4U);

@@ -250,6 +250,7 @@ private:
         job.sampled = sampled.as<sampled_row>();
         job.top = top.as<top_entry>();
         job.top_stride = 20;
+        job.rows_at_once = many;
         job.scratch = scratch.as<void>();
         tell("sampling " + std::to_string(many) + " x 128256, " + kind, time([&] { launch(stream_, job); }),
              4.0 * many * vocabulary, 0);
