@@ -3,6 +3,8 @@
 #include "recorded_decisions.hpp"
 
 #include <godwit/protocols/ensure.hpp>
+#include <godwit/protocols/kv/prefix_marks.hpp>
+#include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
@@ -66,6 +68,9 @@ frontend_metrics::frontend_metrics(runtime::metrics::registry& registry, const s
       total_seconds(registry.add_histogram_family("godwit_request_seconds", "From a request's arrival to its end.",
                                                   {"execution_priority"},
                                                   runtime::metrics::exponential_bounds(0.001, 2, 20))) {
+  // At 0 from the start, or a rate would miss the first one.
+  for (const auto policy : protocols::dispatcher_names()) (void)dispatches.with({std::string(policy)});
+  for (const auto* policy : {"bypass", "retry", "sibling"}) (void)dispatches.with({policy});
   if (!model.empty()) engines = std::make_unique<engine_metrics>(registry, model, context_length);
 }
 
@@ -81,6 +86,8 @@ frontend::frontend(runtime::actor_context context, frontend_options options)
     one.first_token_seconds = &options_.metrics->first_token_seconds.with({name});
     one.inter_token_seconds = &options_.metrics->inter_token_seconds.with({name});
     one.total_seconds = &options_.metrics->total_seconds.with({name});
+    for (const auto* outcome : {"stop", "length", "cancelled", "timed_out", "overloaded", "error"})
+      (void)options_.metrics->requests.with({outcome, name});
   }
 }
 
@@ -224,7 +231,8 @@ task<void> frontend::place(protocols::request_id id) {
     } else if (full.empty() && small.empty()) {
       query.failed = std::exchange(failed.number, 0);
       query.failed_at = failed.decided;
-      choice = co_await choose(query);
+      query.prefix = protocols::prefix_marks(r->request.prompt, r->request.cache_salt);
+      choice = co_await choose(std::move(query));
       r = find(id);
       if (r == nullptr) co_return;
     } else { // the scheduler's news is older than the refusal
@@ -395,7 +403,7 @@ task<void> frontend::expire_at(nanoseconds wake) {
 
 task<frontend::chosen> frontend::choose(dispatch_query query) {
   if (topology_.scheduler) {
-    auto decision = co_await ask(topology_.scheduler, options_.decision_timeout, query);
+    auto decision = co_await ask(topology_.scheduler, options_.decision_timeout, std::move(query));
     if (decision && !decision->stale) {
       chosen out;
       out.overloaded = decision->overloaded;

@@ -2,11 +2,13 @@
 
 #include "recorded_decisions.hpp"
 
+#include <godwit/protocols/kv/prefix_marks.hpp>
 #include <godwit/protocols/policy/freeness.hpp>
 
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -23,6 +25,8 @@ scheduler_metrics::scheduler_metrics(runtime::metrics::registry& registry)
                                           "Decisions of autoscaling; dry ones are only said.", {"decision", "dry"})) {
   for (const auto what : {protocols::scaling_decision::kind::out, protocols::scaling_decision::kind::in})
     for (const auto* dry : {"false", "true"}) (void)scaling.with({std::string(to_string(what)), dry});
+  using why = protocols::migration_cause::kind;
+  for (const auto what : {why::freeness, why::defrag, why::drain}) (void)marks.with({std::string(to_string(what))});
 }
 
 global_scheduler::global_scheduler(runtime::actor_context context, scheduler_options options)
@@ -181,7 +185,7 @@ scheduler_view global_scheduler::view() const {
 task<dispatch_decision> global_scheduler::stand_in_line(dispatch_query query) {
   const auto stand = [this, &query](runtime::completer<dispatch_decision> done) {
     if (line_.empty()) tell(self(), decide_queued{}); // behind all that are in the mailbox now
-    const auto too_many = line_.push(query.priority, query.arrival_ns, {query, std::move(done)});
+    const auto too_many = line_.push(query.priority, query.arrival_ns, {std::move(query), std::move(done)});
     if (!too_many) return;
     dispatch_decision full;
     full.overloaded = true;
@@ -205,6 +209,7 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   protocols::dispatch_demand demand;
   demand.tokens = query.prompt_tokens;
   demand.execution_level = query.execution_level;
+  demand.prefix = std::span(query.prefix).first(std::min(query.prefix.size(), protocols::prefix_marks_max));
   if (const auto count = options_.levels.size(); count > 0) { // beyond the last one counts as the last, as everywhere
     demand.execution_level = static_cast<std::uint8_t>(std::min<std::size_t>(query.execution_level, count - 1));
     demand.headroom = options_.levels[demand.execution_level].headroom;

@@ -1,6 +1,6 @@
 #include <godwit/protocols/policy/dispatch.hpp>
 
-#include <godwit/protocols/kv/block_hash.hpp>
+#include <godwit/protocols/kv/prefix_marks.hpp>
 
 #include <algorithm>
 #include <cassert>
@@ -49,10 +49,12 @@ bool dispatcher::report(const load_report& report) {
     const bool restarted = report.generation != reports_[index].generation;
     reports_[index] = report;
     accounts_[index].stale = false;
-    if (restarted)
+    if (restarted) {
       accounts_[index] = account{};
-    else
+      prefixes_.forget(report.instance);
+    } else {
       accounts_[index].settle(report);
+    }
   }
   refresh(index);
   return true;
@@ -66,6 +68,7 @@ void dispatcher::remove(instance_id instance) {
   places_.erase(places_.begin() + offset);
   accounts_.erase(accounts_.begin() + offset);
   index_.erase(instance);
+  prefixes_.forget(instance);
   for (auto i = index; i < reports_.size(); ++i) index_[reports_[i].instance] = i;
 }
 
@@ -88,6 +91,7 @@ dispatcher::picked_load dispatcher::picked(instance_id instance) const noexcept 
 
 std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   const auto& places = counts_headroom() && demand.headroom != 0U ? seen_by(demand) : places_;
+  look_for_prefix(demand);
   const auto found = find(places, demand);
   // Whoever derives from this may err; the books must not.
   found_wrong_ = found.best != finding::none && (found.best >= places.size() || !eligible(places[found.best]));
@@ -96,13 +100,16 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   dispatch_choice choice;
   choice.instance = reports_[found.best].instance;
   choice.why.policy = name();
-  choice.why.score = score(places[found.best].rating);
+  choice.why.score = score(found.rating.value_or(places[found.best].rating));
   choice.why.runner_up = score(found.runner_up);
   choice.why.candidates = found.candidates;
   choice.why.blocks = blocks;
+  for (const auto& known : known_)
+    if (known.place == found.best) choice.why.prefix_tokens = known.tokens;
 
   auto& books = accounts_[found.best];
   const auto& report = reports_[found.best];
+  prefixes_.sent(report.instance, demand.prefix, report.blocks_total / (tokens_per_mark / tokens_per_block));
   picked_load load;
   load.requests = 1;
   load.blocks = blocks;
@@ -190,6 +197,14 @@ const std::vector<dispatcher::place>& dispatcher::seen_by(const dispatch_demand&
   return seen_;
 }
 
+void dispatcher::look_for_prefix(const dispatch_demand& demand) {
+  known_.clear();
+  if (demand.prefix.empty() || !looks_at_prefixes()) return;
+  for (const auto& match : prefixes_.find(demand.prefix))
+    if (const auto index = at(match.instance); index != finding::none)
+      known_.push_back({index, match.marks * tokens_per_mark});
+}
+
 dispatcher::finding dispatcher::find(const std::vector<place>& places, const dispatch_demand&) {
   finding found;
   found.runner_up = not_eligible;
@@ -205,6 +220,15 @@ dispatcher::finding dispatcher::find(const std::vector<place>& places, const dis
     }
   }
   if (found.candidates == 1) found.runner_up = places[found.best].rating;
+  // Of equals.
+  std::uint32_t most = 0;
+  const double best = found.candidates > 0 ? places[found.best].rating : not_eligible;
+  for (const auto& known : known_) {
+    if (best == not_eligible || places[known.place].rating != best || known.tokens < most) continue;
+    if (known.tokens == most && !better(places[known.place], places[found.best])) continue;
+    most = known.tokens;
+    found.best = known.place;
+  }
   return found;
 }
 
@@ -228,6 +252,7 @@ void dispatcher::take_over(const dispatcher& before) {
   accounts_ = before.accounts_;
   index_ = before.index_;
   picks_ = before.picks_;
+  prefixes_ = before.prefixes_;
   for (std::size_t i = 0; i < reports_.size(); ++i) refresh(i);
 }
 

@@ -32,14 +32,17 @@ private:
   [[nodiscard]] double score(double rating) const noexcept override { return rating; }
 };
 
+std::uint64_t blocks_wanted(const load_report& r, std::uint64_t picked) noexcept {
+  return std::uint64_t{r.blocks_used} + r.outstanding_blocks + r.waiting_blocks + picked;
+}
+
 class by_memory final : public dispatcher {
 public:
   [[nodiscard]] std::string_view name() const noexcept override { return "infaas"; }
 
 private:
   [[nodiscard]] double rate(const load_report& r, const picked_load& picked) const noexcept override {
-    const auto blocks = std::uint64_t{r.blocks_used} + r.outstanding_blocks + r.waiting_blocks + picked.blocks;
-    return -static_cast<double>(blocks) / std::max(r.blocks_total, 1U);
+    return -static_cast<double>(blocks_wanted(r, picked.blocks)) / std::max(r.blocks_total, 1U);
   }
   [[nodiscard]] double score(double rating) const noexcept override { return 0.0 - rating; }
 };
@@ -61,6 +64,7 @@ public:
   [[nodiscard]] std::string_view name() const noexcept override { return "power_of_two"; }
 
 private:
+  [[nodiscard]] bool looks_at_prefixes() const noexcept override { return false; }
   [[nodiscard]] finding find(const std::vector<place>& places, const dispatch_demand&) override {
     finding found;
     for (const auto& p : places) found.candidates += eligible(p) ? 1 : 0;
@@ -92,8 +96,29 @@ public:
   [[nodiscard]] std::string_view name() const noexcept override { return "round_robin"; }
 
 private:
+  [[nodiscard]] bool looks_at_prefixes() const noexcept override { return false; }
   [[nodiscard]] double rate(const load_report&, const picked_load&) const noexcept override { return 0; }
   [[nodiscard]] double score(double rating) const noexcept override { return rating; }
+};
+
+class by_cache final : public dispatcher {
+public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "cache_aware"; }
+
+private:
+  [[nodiscard]] double rate(const load_report& r, const picked_load& picked) const noexcept override {
+    return -static_cast<double>(blocks_wanted(r, picked.blocks));
+  }
+  [[nodiscard]] double score(double rating) const noexcept override { return 0.0 - rating; }
+  [[nodiscard]] finding find(const std::vector<place>& places, const dispatch_demand& demand) override {
+    weighed_ = places;
+    for (auto& candidate : weighed_) candidate.rating -= demand.tokens;
+    for (const auto& known : known_prefixes()) weighed_[known.place].rating += known.tokens;
+    auto found = dispatcher::find(weighed_, demand);
+    if (found.best != finding::none) found.rating = weighed_[found.best].rating;
+    return found;
+  }
+  std::vector<place> weighed_; ///< kept for its memory
 };
 
 } // namespace
@@ -104,11 +129,12 @@ std::unique_ptr<dispatcher> make_dispatcher(std::string_view name, std::uint64_t
   if (name == "least_requests") return std::make_unique<by_requests>();
   if (name == "power_of_two") return std::make_unique<of_two>(seed);
   if (name == "round_robin") return std::make_unique<in_turn>();
+  if (name == "cache_aware") return std::make_unique<by_cache>();
   return nullptr;
 }
 
 std::vector<std::string_view> dispatcher_names() {
-  return {"freeness", "infaas", "least_requests", "power_of_two", "round_robin"};
+  return {"freeness", "infaas", "least_requests", "power_of_two", "round_robin", "cache_aware"};
 }
 
 } // namespace godwit::protocols

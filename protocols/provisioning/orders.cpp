@@ -173,6 +173,7 @@ void provisioning::give_up(std::uint64_t number, std::string_view why) {
   if (found == orders_.end()) return; // it came
   const auto order = *found;
   orders_.erase(found);
+  ++given_up_total_;
   changed();
   auto text = "gave up " + (order.name.empty() ? numbered(order.spare) : order.name) + " after " +
               milliseconds(now_ - order.at_ns) + ": " + std::string(why);

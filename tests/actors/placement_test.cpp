@@ -65,4 +65,23 @@ TEST(Placement, QuickRequestsAreSharedOutEvenly) {
   }
 }
 
+// What was said before is in the cache of the instance that said it.
+TEST(Placement, AConversationStaysWhereItBegan) {
+  for (const char* policy : {"freeness", "cache_aware"}) {
+    sim_cluster_options o;
+    o.instances = 4;
+    o.policy = policy;
+    o.blocks = 256;
+    sim_cluster cluster(std::move(o));
+    cluster.run_for(20ms);
+    for (std::uint32_t turn = 0; turn < 4; ++turn) {
+      const auto sink = cluster.submit(1, 100 + 80 * turn, 8); // each prompt is the beginning of the next
+      ASSERT_TRUE(cluster.run_until_ended({sink}));
+      cluster.run_for(50ms);
+      // All full blocks of the prompt before it.
+      EXPECT_EQ(sink->usage.cached_tokens, turn == 0 ? 0 : (100 + 80 * (turn - 1)) / 16 * 16) << policy << ' ' << turn;
+    }
+  }
+}
+
 } // namespace godwit::test

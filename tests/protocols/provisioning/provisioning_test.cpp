@@ -170,6 +170,7 @@ TEST_F(Provisioning, AnOrderThatDoesNotComeEndsAtItsTimeAndIsGivenBackOnce) {
   EXPECT_EQ(books->failure(), "gave up scaled-1 after 10000 ms: it is not there in time");
   EXPECT_THAT(wait(10 * second), IsEmpty());
   EXPECT_THAT(feed(provisioning::order_failed{1, "too late"}), IsEmpty());
+  EXPECT_EQ(books->given_up_total(), 1U);
 }
 
 TEST_F(Provisioning, WhatTheProvisionerCannotBringIsGivenUpAtOnce) {

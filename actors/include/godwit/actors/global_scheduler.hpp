@@ -112,7 +112,8 @@ private:
   struct query_in_line {
     dispatch_query query;
     runtime::completer<dispatch_decision> done;
-    query_in_line(dispatch_query what, runtime::completer<dispatch_decision> how) : query(what), done(std::move(how)) {}
+    query_in_line(dispatch_query what, runtime::completer<dispatch_decision> how)
+        : query(std::move(what)), done(std::move(how)) {}
   };
 
   [[nodiscard]] std::unique_ptr<protocols::dispatcher> dispatcher_called(const std::string& name) const;

@@ -7,6 +7,7 @@
 #include <godwit/actors/trace_messages.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/protocols/batching/step.hpp>
+#include <godwit/protocols/kv/block_hash.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/request.hpp>
@@ -153,12 +154,14 @@ struct dispatch_query {
   /// The last decision for this request, which came to nothing: it did not get there. 0: none, or it did.
   std::uint64_t failed = 0;
   protocols::instance_id failed_at;
+  /// Its prompt's beginnings (kv/prefix_marks.hpp), for who looks where their KV may be.
+  std::vector<protocols::block_hash> prefix;
 
   dispatch_query() = default;
   dispatch_query(std::uint32_t prompt, std::uint32_t answer_max, std::int32_t level)
       : prompt_tokens(prompt), answer_tokens_max(answer_max), priority(level) {}
   auto fields() {
-    return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, failed, failed_at);
+    return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, failed, failed_at, prefix);
   }
 };
 

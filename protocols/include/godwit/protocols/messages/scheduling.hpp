@@ -16,18 +16,21 @@ namespace godwit::protocols {
 
 /// Why an instance was chosen for a request. What the score counts depends on the policy: freeness in blocks per
 /// running request ("freeness"), share of the KV pool ("infaas"), requests ("least_requests", "power_of_two"), nothing
-/// ("round_robin"). Two more are the home's own: "bypass", in turn while the scheduler is away, and "retry", in turn
-/// among the others after the chosen instance had no place in its queue. They count nothing either.
+/// ("round_robin"), blocks held and tokens to be computed ("cache_aware"). Two more are the home's own: "bypass", in
+/// turn while the scheduler is away, and "retry", in turn among the others after the chosen instance had no place in
+/// its queue. They count nothing either.
 struct dispatch_reason {
   std::string policy;
   double score = 0;             ///< of the chosen instance, without this request
   double runner_up = 0;         ///< of the next best one; the same where there is none
   std::uint32_t candidates = 0; ///< instances that could have been chosen
   std::uint32_t blocks = 0;     ///< that the request demands
+  std::uint32_t prefix_tokens =
+      0; ///< of its prompt's beginning, that the instance was sent before; 0 too: not looked for
 
   dispatch_reason() = default;
   friend bool operator==(const dispatch_reason&, const dispatch_reason&) = default;
-  auto fields() { return std::tie(policy, score, runner_up, candidates, blocks); }
+  auto fields() { return std::tie(policy, score, runner_up, candidates, blocks, prefix_tokens); }
 };
 
 /// One thing that befell a request, for `godwit status --request`.

@@ -3,12 +3,14 @@
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/scheduling.hpp>
+#include <godwit/protocols/policy/prefix_index.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +24,8 @@ struct dispatch_demand {
   std::uint8_t execution_level = 0;
   /// Blocks that this level keeps free around it; empty: what each instance found by profiling itself.
   std::optional<std::uint32_t> headroom = 0;
+  /// The beginnings of its prompt (kv/prefix_marks.hpp); empty: nobody looks for them. Valid while the call lasts.
+  std::span<const block_hash> prefix = {};
 };
 
 struct dispatch_choice {
@@ -36,11 +40,12 @@ struct dispatch_choice {
 /// instance reported the least load. So what was picked counts as load of its instance, its requests, their blocks,
 /// their headroom, until a report counts it. One that none of the next eight reports counts never arrived, and
 /// counts no longer. Instances that are not ready, terminate, are stale or have no place in batch and
-/// queue are never picked. Of equals the one that was not picked for the longest time is. Same calls, same answers.
-/// Chosen by name in the configuration.
+/// queue are never picked. Of equals the one is that was sent most of the prompt's beginning and may have its KV still
+/// (prefix_index), and of these the one that was not picked for the longest time. Same calls, same answers. Chosen by
+/// name in the configuration.
 ///
-/// A pick looks at 16 bytes of each instance and allocates nothing; one of a level with headroom looks at their reports
-/// too. A report costs the same however many there are.
+/// A pick looks at 16 bytes of each instance, one of a level with headroom at their reports too, and at what is
+/// remembered of its prompt's beginnings. A report costs the same however many there are.
 class dispatcher {
 public:
   virtual ~dispatcher() = default;
@@ -106,7 +111,8 @@ protected:
   /// What was found among the eligible.
   struct finding {
     std::size_t best = none;
-    double runner_up = 0; ///< rating
+    double runner_up = 0;              ///< rating
+    std::optional<double> rating = {}; ///< of the best, where this request sees another one than its place has
     std::uint32_t candidates = 0;
     static constexpr std::size_t none = ~std::size_t{0};
   };
@@ -115,6 +121,14 @@ protected:
   /// `none`, where no instance is to take the request for now; anything else is not followed (lack::sense). A function
   /// of its arguments, the reports and the calls before.
   [[nodiscard]] virtual finding find(const std::vector<place>& places, const dispatch_demand& demand);
+  /// Whether `find` asks for `known_prefixes`.
+  [[nodiscard]] virtual bool looks_at_prefixes() const noexcept { return true; }
+  struct known_prefix {
+    std::size_t place = 0; ///< its index
+    std::uint32_t tokens = 0;
+  };
+  /// Within `find`: the places whose instances were sent the beginning of this request's prompt, and how much of it.
+  [[nodiscard]] const std::vector<known_prefix>& known_prefixes() const noexcept { return known_; }
 
   [[nodiscard]] static bool better(const place& a, const place& b) noexcept {
     return a.rating != b.rating ? a.rating > b.rating : a.picked_last < b.picked_last;
@@ -140,6 +154,7 @@ private:
     /// Those that this report counts are its own now.
     void settle(const load_report& report) noexcept;
   };
+  void look_for_prefix(const dispatch_demand& demand);
   /// The places as a request of a level with headroom sees them.
   [[nodiscard]] const std::vector<place>& seen_by(const dispatch_demand& demand);
   [[nodiscard]] std::size_t at(instance_id instance) const noexcept;
@@ -152,6 +167,8 @@ private:
   std::vector<account> accounts_;
   std::vector<place> seen_; ///< kept for its memory
   std::unordered_map<instance_id, std::size_t> index_;
+  prefix_index prefixes_;
+  std::vector<known_prefix> known_; ///< of the request of this pick
   std::uint64_t picks_ = 0;
   bool found_wrong_ = false; ///< by the last `find`
 };
@@ -168,6 +185,9 @@ private:
 /// * "power_of_two": the one with fewer requests of two drawn at random (Mitzenmacher, 2001). `seed` is of no use to
 ///   others.
 /// * "round_robin": in turn.
+/// * "cache_aware": the least cost, which is the blocks in use or asked for and the tokens of this request that are to
+///   be computed: all but those of its prompt that were sent there before (NVIDIA Dynamo's router has it so, with a
+///   weight for blocks to be computed, which is 16 here).
 [[nodiscard]] std::unique_ptr<dispatcher> make_dispatcher(std::string_view name, std::uint64_t seed = 0);
 /// The default first.
 [[nodiscard]] std::vector<std::string_view> dispatcher_names();

@@ -153,6 +153,8 @@ public:
   [[nodiscard]] std::optional<std::int64_t> oldest_order() const noexcept;
   [[nodiscard]] std::uint64_t scaled_out_total() const noexcept { return scaled_out_; }
   [[nodiscard]] std::uint64_t scaled_in_total() const noexcept { return scaled_in_; }
+  /// Orders that failed, whose instance or process did not come in time, or that are not wanted any more.
+  [[nodiscard]] std::uint64_t given_up_total() const noexcept { return given_up_total_; }
   /// Why the last wish of autoscaling came to nothing. Empty: it did not, or not yet.
   [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
 
@@ -243,7 +245,7 @@ private:
   std::vector<open_order> orders_;   ///< oldest first
   std::deque<std::string> given_up_; ///< names whose processes nobody wants any more, the last ones
   std::uint32_t ids_known_ = 0;      ///< all that anybody has had are lower
-  std::uint64_t orders_total_ = 0, numbers_ = 0, scaled_out_ = 0, scaled_in_ = 0;
+  std::uint64_t orders_total_ = 0, numbers_ = 0, scaled_out_ = 0, scaled_in_ = 0, given_up_total_ = 0;
   std::string failure_, failure_said_;
 };
 
