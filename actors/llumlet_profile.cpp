@@ -50,7 +50,9 @@ task<std::optional<std::uint32_t>> llumlet::profile_headroom(protocols::planner_
       const auto began = now();
       const auto output = co_await ask(options_.instance, options_.step_timeout, std::move(input));
       if (!output) {
-        give_up("a step of its profile failed: " + output.error().message);
+        give_up(output.error().code == runtime::async::error_code::timeout
+                    ? "a step of its profile took longer than instances.step_timeout"
+                    : "a step of its profile failed: " + output.error().message);
         co_return std::nullopt;
       }
       if (std::exchange(warm, true)) times.push_back(now() - began);

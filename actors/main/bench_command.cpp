@@ -46,9 +46,7 @@ int fail(std::ostream& to, const bench_error& error) {
 }
 
 std::optional<bench_error> check(const bench_options& options) {
-  const auto positive = [](const std::optional<double>& x) { return !x || (*x > 0.0 && std::isfinite(*x)); };
-  if (!positive(options.ttft_ms)) return bench_error{2, "--slo-ttft: expected milliseconds above 0"};
-  if (!positive(options.tpot_ms)) return bench_error{2, "--slo-tpot: expected milliseconds above 0"};
+  if (auto wrong = wrong_objective(options)) return bench_error{2, std::move(*wrong)};
   if (!(options.temperature >= 0.0 && options.temperature <= 2.0))
     return bench_error{2, "--temperature: expected a number from 0 to 2"};
   // A day, so that milliseconds fit anywhere.
@@ -205,10 +203,7 @@ void add_bench_command(CLI::App& app, command_result& result) {
       ->type_name("TOKENS");
   command->add_option("--vocabulary", options->vocabulary, "Prompt ids lie below this; default: ids 10 to 249")
       ->type_name("IDS");
-  command->add_option("--seed", options->seed, "Of arrivals, lengths and prompts")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N")
-      ->capture_default_str();
+  add_seed_flag(*command, options->seed, "Of arrivals, lengths and prompts");
   command
       ->add_option("--priority-share", options->priority_share,
                    "This share of the requests, at random, asks for this execution priority and goes first (extensions "
@@ -219,10 +214,7 @@ void add_bench_command(CLI::App& app, command_result& result) {
       ->capture_default_str();
   command->add_flag("--ignore-eos,!--no-ignore-eos", options->ignore_eos,
                     "Answers run to their full length (default; an extension of the API)");
-  command->add_option("--slo-ttft", options->ttft_ms, "Objective for goodput: time to the first token")
-      ->type_name("MS");
-  command->add_option("--slo-tpot", options->tpot_ms, "Objective for goodput: time per token after it")
-      ->type_name("MS");
+  add_objective_flags(*command, *options);
   command->add_option("--warmup", options->warmup, "Requests before the counted ones")
       ->type_name("N")
       ->capture_default_str();

@@ -26,13 +26,14 @@ struct bench_options {
   std::string lengths; ///< empty: those of the trace, or `short` without one
   std::string trace;   ///< a file; empty: all is drawn
   bench_arrivals arrivals = bench_arrivals::unless_told;
-  std::size_t requests = 0;      ///< 0: 100, or the whole trace
-  std::optional<double> rate;    ///< requests/s; 0, infinite or (without a trace) absent: all at once
-  std::optional<double> cv;      ///< of drawn gaps
-  double scale = 1.0;            ///< how many times as fast a trace is played
-  std::uint32_t concurrency = 0; ///< requests in flight at most; 0: no bound
-  std::uint32_t context = 0;     ///< lengths are cut to it; 0: what the server says of its model
-  std::uint32_t vocabulary = 0;  ///< prompt ids lie below it; 0: within 10 .. 249
+  std::size_t requests = 0;           ///< 0: 100, or the whole trace
+  std::optional<double> rate;         ///< requests/s; 0, infinite or (without a trace) absent: all at once
+  std::optional<double> cv;           ///< of drawn gaps
+  double scale = 1.0;                 ///< how many times as fast a trace is played
+  std::string scale_flag = "--scale"; ///< as the command calls it
+  std::uint32_t concurrency = 0;      ///< requests in flight at most; 0: no bound
+  std::uint32_t context = 0;          ///< lengths are cut to it; 0: what the server says of its model
+  std::uint32_t vocabulary = 0;       ///< prompt ids lie below it; 0: within 10 .. 249
   std::uint64_t seed = 0;
   std::string priority_share; ///< "NAME=SHARE": of the requests, with this execution priority; empty: none are sent
 

@@ -146,9 +146,12 @@ std::optional<std::string> contradiction(const bench_options& options) {
   if (!workload::arrival_process{options.rate.value_or(0.0), 1.0}.valid())
     return "--rate: expected requests per second, 0 or inf for all at once";
   if (!workload::arrival_process{0.0, options.cv.value_or(1.0)}.valid()) return "--cv: expected a number from 0 to 100";
-  if (!(options.scale > 0.0) || !std::isfinite(options.scale)) return "--scale: expected a number above 0";
-  if (options.trace.empty() && options.scale != 1.0) return "--scale plays a trace faster; it needs --trace FILE";
-  if (options.rate && options.scale != 1.0) return "--rate and --scale both set the speed of a trace; give one of them";
+  if (!(options.scale > 0.0) || !std::isfinite(options.scale))
+    return options.scale_flag + ": expected a number above 0";
+  if (options.trace.empty() && options.scale != 1.0)
+    return options.scale_flag + " plays a trace faster; it needs --trace FILE";
+  if (options.rate && options.scale != 1.0)
+    return "--rate and " + options.scale_flag + " both set the speed of a trace; give one of them";
   if (options.trace.empty() && options.arrivals == bench_arrivals::trace)
     return "--arrivals trace are those of a trace; it needs --trace FILE";
   if (!options.trace.empty() && !options.lengths.empty() && draws_arrivals(options))

@@ -41,10 +41,10 @@ bool records(const runtime::config::setting& s) {
   return s.name == "trace.level" || s.name == "trace.prompts" || s.name == "trace.file_bytes_max";
 }
 
-/// How soon failures are noticed, and what is done about them.
-bool fails(const runtime::config::setting& s) {
+/// How soon processes that fail are noticed, and come back: without faults there is one process.
+bool joins_processes(const runtime::config::setting& s) {
   return s.name == "cluster.heartbeat_interval" || s.name == "cluster.connection_timeout" ||
-         s.name == "cluster.rejoin_pause_max" || s.name == "instances.step_timeout";
+         s.name == "cluster.rejoin_pause_max";
 }
 
 /// The settings that a simulation has: what it is about, and nothing of sockets, processes and devices. The policies
@@ -55,8 +55,18 @@ bool simulated(const runtime::config::setting& s) {
     if (s.name == other) return false;
   for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet."})
     if (s.name.starts_with(table)) return true;
-  return records(s) || fails(s) || s.name == "model.context_max" || s.name == "frontend.attempts_max" ||
-         s.name == "frontend.placement_timeout" || s.name == "frontend.request_timeout";
+  for (const std::string_view one :
+       {"model.context_max", "instances.step_timeout", "instances.restart_backoff_min", "instances.restart_backoff_max",
+        "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
+    if (s.name == one) return true;
+  return records(s) || joins_processes(s);
+}
+
+/// What this run lacks for a setting of simulations to do anything. Empty: nothing.
+std::string lacks(const sim_options& options, const runtime::config::setting& s) {
+  if (joins_processes(s) && !options.faults) return "is of processes that fail; it needs --faults SPEC";
+  if (records(s) && options.record.empty()) return "is of a recording; it needs --record FILE";
+  return {};
 }
 
 bool sim_flags::gather() {
@@ -64,13 +74,25 @@ bool sim_flags::gather() {
     const auto found = registry.load_file(file);
     problems.insert(problems.end(), found.begin(), found.end());
   }
+  using runtime::config::source;
   if (problems.empty()) problems = registry.validate();
+  for (const auto& s : registry.settings())
+    if (auto what = lacks(options, s); s.set_by.from == source::flag && !what.empty())
+      problems.push_back(s.flag + " " + what);
   for (const auto& line : problems) std::cerr << "godwit: " << line << '\n';
   const auto* const migration = registry.find("scheduler.migration");
-  options.migration_told = migration->set_by.from != runtime::config::source::built_in;
-  for (const auto& s : registry.settings())
-    if (auto text = registry.text(s); simulated(s) && !records(s) && text != s.default_text)
+  options.migration_told = migration->set_by.from != source::built_in;
+  std::string of_no_use;
+  for (const auto& s : registry.settings()) {
+    auto text = registry.text(s);
+    if (text == s.default_text || s.name == "scheduler.policy") continue; // that is the report's policy
+    if (!simulated(s) || !lacks(options, s).empty())
+      of_no_use += (of_no_use.empty() ? "" : ", ") + s.name;
+    else if (!records(s))
       options.changed.emplace_back(s.name, std::move(text));
+  }
+  if (problems.empty() && !of_no_use.empty())
+    std::cerr << "godwit: " << options.config_file << ": this run has no use for " << of_no_use << '\n';
   return problems.empty();
 }
 
@@ -86,19 +108,16 @@ void add_workload_flags(CLI::App& command, bench_options& load) {
       ->type_name("N")
       ->check(CLI::Range(std::size_t{0}, std::size_t{10'000'000}))
       ->capture_default_str();
+  load.scale_flag = "--rate-scale";
   command.add_option("--rate-scale,--scale", load.scale, "Play a trace this many times as fast")
       ->type_name("FACTOR")
       ->capture_default_str();
-  command.add_option("--seed", load.seed, "Of arrivals, lengths, prompts and the order of events")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N")
-      ->capture_default_str();
+  add_seed_flag(command, load.seed, "Of arrivals, lengths, prompts and the order of events");
   command
       .add_option("--priority-share", load.priority_share,
                   "This share of the requests, at random, has this execution priority and goes first")
       ->type_name("NAME=SHARE");
-  command.add_option("--slo-ttft", load.ttft_ms, "Objective for goodput: time to the first token")->type_name("MS");
-  command.add_option("--slo-tpot", load.tpot_ms, "Objective for goodput: time per token after it")->type_name("MS");
+  add_objective_flags(command, load);
 }
 
 /// Ends the run at the first SIGINT or SIGTERM, or where the run that is replayed ended, and tells somebody who looks

@@ -93,7 +93,7 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
       "\n{:<20}{:.3f} requests/s, {:.1f} tokens/s; {} prompt tokens ({:.1f} % cached), {} answer tokens\n",
       "throughput", r.requests_per_s, r.duration_s > 0 ? r.answer_tokens / r.duration_s : 0.0, r.prompt_tokens,
       r.prompt_tokens > 0 ? 100.0 * r.cached_tokens / r.prompt_tokens : 0.0, r.answer_tokens);
-  out += fmt::format("{:<20}{} of {} requests, {:.1f} s lost\n", "preemptions", r.preemptions, r.preempted, r.loss_s);
+  out += fmt::format("{:<20}{}, of {} requests, {:.1f} s lost\n", "preemptions", r.preemptions, r.preempted, r.loss_s);
   out += fmt::format("{:<20}{} committed", "migrations", r.migrations);
   if (r.moved_waiting > 0) out += fmt::format(" ({} of requests that waited)", r.moved_waiting);
   if (!r.committed.empty()) out += ": " + list(r.committed);
@@ -102,9 +102,12 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   if (setup.copies_slow_steps && r.slowed_steps > 0)
     out += fmt::format("\n{:<20}{} that decode while KV leaves or arrives, by {:.2f} %, at most {:.2f} %",
                        "slower steps", r.slowed_steps, 100 * r.slowed_by, 100 * r.slowed_by_max);
-  out +=
-      fmt::format("\n{:<20}{:.1f} % used, {:.2f} % fragmented (at most {:.2f} %, {:.1f} % of the time)\n", "memory",
-                  100 * r.used_share, 100 * r.fragmented_share, 100 * r.fragmented_share_max, 100 * r.fragmented_time);
+  out += fmt::format("\n{:<20}", "memory");
+  if (const auto& m = r.memory)
+    out += fmt::format("{:.1f} % used, {:.2f} % fragmented (at most {:.2f} %, {:.1f} % of the time)\n", 100 * m->used,
+                       100 * m->fragmented, 100 * m->fragmented_max, 100 * m->fragmented_time);
+  else
+    out += fmt::format("- (the run has fewer than {} samples)\n", memory_samples_min);
   out += fmt::format("{:<20}{:.2f} on average, at most {}; {:.0f} instance-seconds\n", "instances", r.instances,
                      r.instances_max, r.instance_s);
   if (setup.ttft_ms || setup.tpot_ms)
@@ -152,10 +155,12 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
   if (setup.copies_slow_steps)
     out["migrations"].as_object()["slowed_steps"] =
         json::object{{"count", r.slowed_steps}, {"mean", r.slowed_by}, {"max", r.slowed_by_max}};
-  out["memory"] = json::object{{"used_share", r.used_share},
-                               {"fragmented_share", r.fragmented_share},
-                               {"fragmented_share_max", r.fragmented_share_max},
-                               {"fragmented_time", r.fragmented_time}};
+  const auto m = r.memory.value_or(sim_report::memory_shares{});
+  const auto known = [&r](double share) { return r.memory ? json::value(share) : json::value(nullptr); };
+  out["memory"] = json::object{{"used_share", known(m.used)},
+                               {"fragmented_share", known(m.fragmented)},
+                               {"fragmented_share_max", known(m.fragmented_max)},
+                               {"fragmented_time", known(m.fragmented_time)}};
   out["instances"] = json::object{{"mean", r.instances}, {"max", r.instances_max}, {"instance_seconds", r.instance_s}};
   out["slo_attainment"] = r.attainment;
   out["goodput_requests_per_s"] = r.goodput;

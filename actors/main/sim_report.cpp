@@ -40,7 +40,9 @@ struct times_of_all {
 double share(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
 
 // A sample holds until the next one.
-void add_samples(const simulation_result& run, sim_report& out) {
+std::optional<sim_report::memory_shares> memory_of(const simulation_result& run) {
+  if (run.samples.size() <= memory_samples_min) return std::nullopt; // the last one is the end
+  sim_report::memory_shares out;
   double time = 0, used = 0, fragmented = 0, some = 0;
   for (std::size_t i = 0; i + 1 < run.samples.size(); ++i) {
     const auto& s = run.samples[i];
@@ -51,11 +53,12 @@ void add_samples(const simulation_result& run, sim_report& out) {
     used += lasts * share(static_cast<double>(s.blocks_used), memory);
     fragmented += lasts * of_no_use;
     some += s.fragmented.blocks > 0 ? lasts : 0.0;
-    out.fragmented_share_max = std::max(out.fragmented_share_max, of_no_use);
+    out.fragmented_max = std::max(out.fragmented_max, of_no_use);
   }
-  out.used_share = share(used, time);
-  out.fragmented_share = share(fragmented, time);
+  out.used = share(used, time);
+  out.fragmented = share(fragmented, time);
   out.fragmented_time = share(some, time);
+  return out;
 }
 
 } // namespace
@@ -138,7 +141,7 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   out.slowed_steps = run.slowed.count;
   out.slowed_by = share(ms(run.slowed.more.count()), ms(run.slowed.alone.count()));
   out.slowed_by_max = run.slowed.most;
-  add_samples(run, out);
+  out.memory = memory_of(run);
   out.instance_s = run.instance_seconds;
   out.instances = share(run.instance_seconds, out.duration_s);
   out.instances_max = run.instances_max;

@@ -18,7 +18,7 @@ namespace godwit::main {
 
 /// What a simulation was, for the head of its report.
 struct sim_setup {
-  std::string policy; ///< as it was asked for
+  std::string policy; ///< as it was asked for; where a file said the dispatch alone, that
   std::string dispatch;
   std::string migration;
   std::string scaling;
@@ -50,6 +50,13 @@ struct sim_report {
     latency_stats decode_ms;  ///< of a token after the first, on average over its request; of requests of two and more
     latency_stats loss_ms;    ///< by preemptions, of every request: 0 for those never preempted
     latency_stats stall_ms;   ///< for migrations, of every request
+  };
+  /// Of the KV memory, over the time of the run.
+  struct memory_shares {
+    double used = 0;            ///< on average
+    double fragmented = 0;      ///< on average
+    double fragmented_max = 0;  ///< at most
+    double fragmented_time = 0; ///< of the time, in which any is
   };
   struct level {
     std::string name;
@@ -88,12 +95,8 @@ struct sim_report {
   double slowed_by = 0;                           ///< share of these steps' time without it, together
   double slowed_by_max = 0;                       ///< of one of them
 
-  // Over the time of the run:
-  double used_share = 0;           ///< of the memory, on average
-  double fragmented_share = 0;     ///< of the memory, on average
-  double fragmented_share_max = 0; ///< of the memory
-  double fragmented_time = 0;      ///< share of the time in which any is
-  double instances = 0;            ///< on average
+  std::optional<memory_shares> memory; ///< nothing: too few samples to tell
+  double instances = 0;                ///< on average
   std::uint32_t instances_max = 0;
   double instance_s = 0; ///< the cost
 
@@ -102,6 +105,9 @@ struct sim_report {
   std::optional<fault_report> faults;
   std::uint64_t events = 0;
 };
+
+/// Of fewer samples that hold for a while (one a virtual second) a report says nothing about memory.
+inline constexpr std::size_t memory_samples_min = 10;
 
 [[nodiscard]] sim_report make_report(const sim_setup& setup, const actors::sim::simulation_result& run);
 

@@ -2,6 +2,7 @@
 #include "main/migration_parts.hpp"
 #include "main/output_file.hpp"
 #include "main/parts.hpp"
+#include "main/request_flags.hpp"
 #include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
 #include "main/sim_recording.hpp"
@@ -51,7 +52,6 @@ actors::node_options node_of(const serve_settings& settings) {
   actors::node_options n;
   n.llumlet = make_llumlet_options(settings, settings.model.context_max, {}, make_migration(settings, nullptr, {}), {});
   n.scheduler = make_scheduler_options(settings, {});
-  n.frontend.requests_max = settings.frontend.requests_max;
   n.frontend.attempts_max = settings.frontend.attempts_max;
   n.frontend.placement_timeout = settings.frontend.placement_timeout;
   n.frontend.request_timeout = settings.frontend.request_timeout;
@@ -72,16 +72,16 @@ actors::sim::process_settings processes_of(const serve_settings& settings) {
 
 expected<std::uint8_t, bench_error> level_called(const std::string& name,
                                                  const std::vector<protocols::execution_level>& levels) {
-  for (std::size_t i = 0; i < levels.size(); ++i)
+  for (std::size_t i = 1; i < levels.size(); ++i)
     if (levels[i].name == name) return static_cast<std::uint8_t>(i);
+  if (!levels.empty() && levels.front().name == name)
+    return unexpected(bench_error{2, "--priority-share: " + name + " is what requests have anyway; name a higher one"});
   return unexpected(bench_error{2, "--priority-share: priorities.execution has no level called '" + name + "'"});
 }
 
 expected<planned_sim, bench_error> plan(const sim_options& options) {
   const auto wrong = [](std::string what) { return unexpected(bench_error{2, std::move(what)}); };
-  const auto positive = [](const std::optional<double>& x) { return !x || (*x > 0.0 && std::isfinite(*x)); };
-  if (!positive(options.load.ttft_ms)) return wrong("--slo-ttft: expected milliseconds above 0");
-  if (!positive(options.load.tpot_ms)) return wrong("--slo-tpot: expected milliseconds above 0");
+  if (auto what = wrong_objective(options.load)) return wrong(std::move(*what));
   const auto bundle = find_bundle(options.policy);
   if (!bundle) return wrong("--policy: " + bundle.error());
   auto device = gpu::sim::open_profile(options.profile);
@@ -102,8 +102,8 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   auto settings = options.settings;
   settings.debug.failpoints.clear(); // of real processes: they would stop or kill this one
   // A file may say another dispatcher than that of the policy that nobody has named.
-  if (options.policy_told || settings.scheduler.policy == serve_settings{}.scheduler.policy)
-    settings.scheduler.policy = bundle->dispatch;
+  const bool dispatch_told = !options.policy_told && settings.scheduler.policy != serve_settings{}.scheduler.policy;
+  if (!dispatch_told) settings.scheduler.policy = bundle->dispatch;
   if (!options.migration_told) settings.scheduler.migration = bundle->migration;
   planned_sim out;
   auto& run = out.run;
@@ -123,7 +123,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   if (!run.faults.empty()) run.patience += settings.frontend.placement_timeout;
 
   auto& setup = out.setup;
-  setup.policy = options.policy;
+  setup.policy = dispatch_told ? settings.scheduler.policy : options.policy;
   setup.dispatch = settings.scheduler.policy;
   setup.migration = to_string(settings.scheduler.migration);
   setup.scaling = to_string(settings.scaling.mode);
@@ -229,7 +229,6 @@ double resident_mib() {
 serve_settings sim_defaults() {
   serve_settings s;
   s.llumlet.queue_max = 1'000'000;
-  s.frontend.requests_max = 10'000'000;
   s.frontend.placement_timeout = std::chrono::hours(1);
   s.frontend.request_timeout = std::chrono::milliseconds(0);
   s.migration.portion_bytes = std::uint64_t{1} << 30U;

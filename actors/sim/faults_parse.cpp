@@ -41,18 +41,21 @@ std::optional<std::pair<Number, std::string_view>> number_and_rest(std::string_v
   return std::pair{value, std::string_view(stop, static_cast<std::size_t>(end - stop))};
 }
 
-std::optional<nanoseconds> parse_time(std::string_view text) {
+expected<nanoseconds, std::string> parse_time(std::string_view text) {
+  const auto bad = [text](const char* what) { return wrong("'" + std::string(text) + "' is " + what); };
+  constexpr auto no_time = "no time; write a number with ns, ms, s, min or h, as in 120s";
   constexpr std::array<std::pair<std::string_view, nanoseconds>, 5> units{
       {{"ns", 1ns}, {"ms", 1ms}, {"s", 1s}, {"min", 1min}, {"h", 1h}}};
   const auto read = number_and_rest<long double>(text); // a double has not all nanoseconds of a thousand hours
-  if (!read) return std::nullopt;
+  if (!read) return bad(no_time);
   for (const auto& [name, unit] : units) {
     if (name != read->second) continue;
     const auto time_ns = read->first * static_cast<long double>(unit.count());
-    if (time_ns > static_cast<long double>(nanoseconds(fault_time_max).count())) return std::nullopt;
+    if (time_ns > static_cast<long double>(nanoseconds(fault_time_max).count()))
+      return bad("longer than any run; write at most 10000h");
     return nanoseconds(std::llround(time_ns));
   }
-  return std::nullopt;
+  return bad(no_time);
 }
 
 struct span {
@@ -63,16 +66,14 @@ struct span {
 /// START[+DURATION]
 expected<span, std::string> parse_span(std::string_view text) {
   const auto plus = text.find('+');
-  const auto bad = [](std::string_view time) {
-    return wrong("'" + std::string(time) + "' is no time; write a number with ns, ms, s, min or h, as in 120s");
-  };
   span out;
-  const auto from = parse_time(text.substr(0, plus));
-  if (!from) return bad(text.substr(0, plus));
+  auto from = parse_time(text.substr(0, plus));
+  if (!from) return wrong(std::move(from.error()));
   out.from = *from;
   if (plus == std::string_view::npos) return out;
-  out.lasts = parse_time(text.substr(plus + 1));
-  if (!out.lasts) return bad(text.substr(plus + 1));
+  auto lasts = parse_time(text.substr(plus + 1));
+  if (!lasts) return wrong(std::move(lasts.error()));
+  out.lasts = *lasts;
   if (out.lasts->count() == 0) return wrong("it lasts no time; leave +DURATION out for what is never mended");
   return out;
 }

@@ -43,6 +43,7 @@ void simulated_cluster::start_separate(const std::string& name) {
 void simulated_cluster::run_member(simulated_process& process) {
   const auto& name = process.name;
   process.member = {};
+  process.instance.reset();
   process.system.reset(); // of an earlier process on this machine nothing stays
   network_.thaw(name);
   process.system = make_system(name);
@@ -55,8 +56,12 @@ void simulated_cluster::run_member(simulated_process& process) {
   o.rejoin_min = std::min(o.rejoin_min, o.rejoin_max);
   o.instance = made_of_.instance;
   o.llumlet.migration.fabric = network_.make_fabric(name, process.system->timers());
-  o.instance.make_executor =
-      factory_on(*process.devices, process.system->timers(), std::make_shared<bool>(false), o.llumlet.migration.fabric);
+  o.instance.make_executor = [&process, make = factory_on(*process.devices, process.system->timers(),
+                                                          std::make_shared<bool>(false), o.llumlet.migration.fabric)](
+                                 protocols::instance_id which, std::function<void(executor_outcome)> done) {
+    process.instance = which;
+    make(which, std::move(done));
+  };
   process.member = process.system->spawn<member>(std::move(o));
 }
 
@@ -95,6 +100,10 @@ void simulated_cluster::crash(const std::string& process, runtime::sim::crash_ki
   if (found == nullptr || !found->runs()) return;
   found->system->crash(how);
   network_.freeze(process); // its fabric goes with it
+  if (!found->instance) return;
+  settle();
+  gone_.insert(*found->instance);
+  count_present();
 }
 
 void simulated_cluster::restart(const std::string& process) {
@@ -114,14 +123,26 @@ void simulated_cluster::heal(const std::string& a, const std::string& b) {
 
 void simulated_cluster::freeze(const std::string& process) {
   if (!runs(process)) return;
-  (process == head_name ? *system_ : *find(process)->system).freeze();
+  stand_still(process, true);
   network_.freeze(process);
 }
 
 void simulated_cluster::thaw(const std::string& process) {
   if (!runs(process)) return;
-  (process == head_name ? *system_ : *find(process)->system).thaw();
+  stand_still(process, false);
   network_.thaw(process);
+}
+
+void simulated_cluster::stand_still(const std::string& process, bool frozen) {
+  const bool head = process == head_name;
+  auto& system = head ? *system_ : *find(process)->system;
+  if (frozen)
+    system.freeze();
+  else
+    system.thaw();
+  if (!head) return;
+  count_times();
+  head_frozen_ = frozen;
 }
 
 void simulated_cluster::slow_down(const std::string& process, double times) {

@@ -244,21 +244,35 @@ void simulated_cluster::stop_process(const std::string& name) {
 }
 
 void simulated_cluster::adopt(const topology& news) {
-  count_times();
-  books_ = books();
-  counted_ = world_.now();
-  books_.present = static_cast<std::uint32_t>(news.instances.size());
-  books_.ready = 0;
+  std::erase_if(gone_, [&](auto instance) { return news.find(instance) == nullptr; }); // it does not come back
+  announced_.clear();
+  for (const auto& entry : news.instances) announced_.emplace_back(entry.instance, entry.takes_requests());
+  settle();
   books_.ordered = news.ordered;
+  count_present();
+}
+
+void simulated_cluster::settle() {
+  count_times();
+  books_.paid_s = books().paid_s;
+  counted_ = world_.now();
+}
+
+void simulated_cluster::count_present() {
   present_.clear();
-  for (const auto& entry : news.instances) {
-    present_.push_back(entry.instance);
-    if (entry.takes_requests()) ++books_.ready;
+  books_.ready = 0;
+  for (const auto& [instance, ready] : announced_) {
+    if (gone_.contains(instance)) continue;
+    present_.push_back(instance);
+    if (ready) ++books_.ready;
   }
+  books_.present = static_cast<std::uint32_t>(present_.size());
+  books_.most = std::max(books_.most, books_.present + books_.ordered);
 }
 
 instance_books simulated_cluster::books() const {
   auto out = books_;
+  out.ready = taking();
   const auto since = std::chrono::duration<double>(world_.now() - counted_).count();
   out.paid_s += since * (out.present + out.ordered);
   add_times(out);
@@ -268,8 +282,8 @@ instance_books simulated_cluster::books() const {
 void simulated_cluster::add_times(instance_books& books) const {
   const auto since = world_.now() - times_counted_;
   books.wanted_time += since * wanted_;
-  books.ready_time += since * books.ready;
-  if (books.ready == 0) books.none_time += since;
+  books.ready_time += since * taking();
+  if (taking() == 0) books.none_time += since;
 }
 
 void simulated_cluster::count_times() {
@@ -280,6 +294,7 @@ void simulated_cluster::count_times() {
 void simulated_cluster::reset_costs() {
   count_times();
   books_.paid_s = 0;
+  books_.most = books_.present + books_.ordered;
   books_.wanted_time = books_.ready_time = books_.none_time = nanoseconds{0};
   counted_ = world_.now();
 }

@@ -6,6 +6,7 @@
 #include <godwit/runtime/sim/world.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace godwit::actors::sim {
@@ -21,7 +22,8 @@ struct simulated_process {
   std::unique_ptr<device_timers> devices;       // outlive the executors in the system
   std::unique_ptr<runtime::sim::system> system; ///< crashed: it is down
   runtime::handle<member_interface> member;
-  bool released = false; ///< by autoscaling; it is about to end
+  std::optional<protocols::instance_id> instance; ///< the last one that it has started
+  bool released = false;                          ///< by autoscaling; it is about to end
 
   [[nodiscard]] bool runs() const noexcept {
     return system && system->state() != runtime::sim::system::state_type::crashed;

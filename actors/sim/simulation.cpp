@@ -239,6 +239,7 @@ simulation_result run::take() {
   result_.duration_ns = now();
   result_.instances = cluster_.books();
   result_.instance_seconds = result_.instances.paid_s;
+  result_.instances_max = result_.instances.most;
   result_.slowed = cluster_.slowed();
   if (faults_) {
     faults_->stop();
@@ -361,7 +362,6 @@ cluster_sample run::look() {
     s.blocks_headroom += load.headroom_blocks;
   }
   s.fragmented = fragmentation_of(here);
-  result_.instances_max = std::max(result_.instances_max, s.instances);
   return s;
 }
 

@@ -285,6 +285,8 @@ TEST(BenchCommand, IsChosenOnTheCommandLine) {
   EXPECT_THROW(wrong.parse("bench --trace x --arrivals uniform"), CLI::ParseError);
   EXPECT_THROW(wrong.parse("bench --endpoint embeddings"), CLI::ParseError);
   EXPECT_THROW(wrong.parse("bench --requests 0"), CLI::ParseError);
+  EXPECT_THROW(wrong.parse("bench --seed 18446744073709551616"), CLI::ParseError);
+  EXPECT_THROW(wrong.parse("bench --slo-ttft 500h"), CLI::ParseError);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
+#include "main/usage_error.hpp"
 
 #include <godwit/gpu/sim/profile.hpp>
 #include <godwit/runtime/trace/analysis/check.hpp>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <string>
 
@@ -30,6 +32,25 @@ struct outcome {
 outcome simulate(const sim_options& options) {
   std::ostringstream out, err;
   const auto code = run_sim(options, out, err);
+  return {code, out.str(), err.str()};
+}
+
+/// The command as it is typed.
+outcome typed(const std::string& line) {
+  CLI::App app("godwit", "godwit");
+  command_result command;
+  add_sim_command(app, command);
+  try {
+    app.parse("sim " + line);
+  } catch (const CLI::ParseError& wrong) {
+    return {2, "", explain(app, wrong) + "\n"};
+  }
+  std::ostringstream out, err;
+  auto* const screen = std::cout.rdbuf(out.rdbuf());
+  auto* const errors = std::cerr.rdbuf(err.rdbuf());
+  const auto code = command.run();
+  std::cout.rdbuf(screen);
+  std::cerr.rdbuf(errors);
   return {code, out.str(), err.str()};
 }
 
@@ -133,6 +154,7 @@ TEST(SimCommand, TakesNoFailpointsAndAnotherDispatcherFromTheSettings) {
   options.settings.scheduler.policy = "round_robin"; // as a file may say
   const auto report = parse(simulate(options));
   EXPECT_EQ(report.at("setup").at("dispatch").as_string(), "round_robin");
+  EXPECT_EQ(report.at("setup").at("policy").as_string(), "round_robin") << "it is no Llumnix any more";
   options.policy_told = true;
   options.policy = "infaas++";
   EXPECT_EQ(parse(simulate(options)).at("setup").at("dispatch").as_string(), "infaas");
@@ -320,7 +342,8 @@ TEST(SimCommand, SaysWhyItsInstancesDoNotStart) {
   const auto result = simulate(options);
   EXPECT_EQ(result.code, 1);
   EXPECT_NE(result.err.find("the instances never get ready: instance-"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("a step of its profile failed"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("a step of its profile took longer than instances.step_timeout"), std::string::npos)
+      << result.err;
 }
 
 TEST(SimCommand, SimulatesNoThousandYears) {
@@ -356,12 +379,79 @@ TEST(SimCommand, RefusesWhatItDoesNotKnowWithOneLine) {
   refused([](auto& o) { o.profile = "b200"; }, "--profile: ");
   refused([](auto& o) { o.load.lengths = "X-X"; }, "--lengths: ");
   refused([](auto& o) { o.load.priority_share = "urgent=0.5"; }, "urgent");
+  refused([](auto& o) { o.load.priority_share = "normal=0.3"; },
+          "--priority-share: normal is what requests have anyway; name a higher one");
   refused([](auto& o) { o.policy = "llumnix-base", o.load.priority_share = "hihg=0.1"; }, "'hihg'");
   refused([](auto& o) { o.load.ttft_ms = 0; }, "--slo-ttft");
   refused([](auto& o) { o.load.trace = "/nowhere/trace.csv", o.load.rate.reset(), o.load.cv = 4; }, "--cv is of drawn");
   auto missing = options_of("S-S", 4, 10);
   missing.load.trace = "/nowhere/trace.csv";
   EXPECT_EQ(simulate(missing).code, 1);
+}
+
+// What changed the run is in its report, and what did not is not.
+TEST(SimCommand, NamesTheSettingsOfAFileThatChangedTheRunAndThoseThatDidNot) {
+  const scratch folder("settings");
+  const std::string toml = "[instances]\nrestart_backoff_min = \"1s\"\nrestart_backoff_max = \"2s\"\n"
+                           "[frontend]\nrequests_max = 3\n[cluster]\nconnection_timeout = \"9s\"\n"
+                           "[trace]\nlevel = \"content\"\n[llumlet]\nsequences_max = 64\n";
+  const auto file = folder.write("sim.toml", toml);
+  const std::string small = "--json --instances 2 --lengths S-S --rate 4 --requests 40 --config '" + file + "'";
+  const auto settings = [](const outcome& result) {
+    EXPECT_EQ(result.code, 0) << result.err;
+    std::string names;
+    const auto report = boost::json::parse(result.out);
+    for (const auto& [name, text] : report.at("setup").at("settings").as_object())
+      names += std::string(name) + "=" + std::string(text.as_string()) + " ";
+    return names;
+  };
+  const std::string always =
+      "instances.restart_backoff_min=1s instances.restart_backoff_max=2s llumlet.sequences_max=64 ";
+  const auto calm = typed(small);
+  EXPECT_EQ(settings(calm), always);
+  EXPECT_TRUE(calm.err.starts_with("godwit: " + file + ": this run has no use for ")) << calm.err;
+  const auto first = calm.err.substr(0, calm.err.find('\n'));
+  for (const auto* name : {"frontend.requests_max", "cluster.connection_timeout", "trace.level"})
+    EXPECT_NE(first.find(name), std::string::npos) << first;
+  const auto faulty = typed(small + " --faults crash:instance-0@100h --record " + (folder.path / "s.gwt").string());
+  EXPECT_EQ(settings(faulty), always + "cluster.connection_timeout=9s ");
+  EXPECT_TRUE(faulty.err.starts_with("godwit: " + file + ": this run has no use for frontend.requests_max\n"))
+      << faulty.err;
+  EXPECT_EQ(typed("--json --instances 2 --lengths S-S --rate 4 --requests 4").err.find("no use"), std::string::npos);
+}
+
+TEST(SimCommand, RefusesWordsThatMeanNothingWithOneLine) {
+  const auto refused = [](const std::string& line, const std::string& says) {
+    const auto result = typed(line);
+    EXPECT_EQ(result.code, 2) << line;
+    EXPECT_EQ(result.out, "");
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_LT(result.err.size(), 200U);
+  };
+  for (const auto* flag :
+       {"--cluster-connection-timeout 9s", "--cluster-heartbeat-interval 1s", "--cluster-rejoin-pause-max 1s"})
+    refused(flag, "is of processes that fail; it needs --faults SPEC");
+  refused("--trace-level content", "--trace-level is of a recording; it needs --record FILE");
+  refused("--trace-prompts", "--trace-prompts is of a recording; it needs --record FILE");
+  for (const auto* seed : {"18446744073709551616", "-1", "1e3", "0x10", "1.5", "x"})
+    refused("--seed " + std::string(seed), "--seed: expected a whole number from 0 to 18446744073709551615");
+  for (const auto* time : {"500 parsecs", "ms", "x", "500h"})
+    refused("--slo-ttft '" + std::string(time) + "'", "--slo-ttft: expected milliseconds above 0, or a time such as");
+  refused("--slo-tpot 0s", "--slo-tpot: expected milliseconds above 0, or a time such as 500ms");
+  refused("--rate-scale 2", "--rate-scale plays a trace faster; it needs --trace FILE");
+  refused("--faults crash:instance-0@100000h", "'100000h' is longer than any run; write at most 10000h");
+}
+
+TEST(SimCommand, TakesEverySeedOf64BitsAndObjectivesInMillisecondsOrWithTheirUnit) {
+  const std::string small = "--json --instances 1 --lengths S-S --rate 4 --requests 4 ";
+  const auto setup = [&](const std::string& more) {
+    return boost::json::parse(typed(small + more).out).at("setup").as_object();
+  };
+  EXPECT_EQ(setup("--seed 18446744073709551615").at("seed").to_number<std::uint64_t>(), ~std::uint64_t{0});
+  EXPECT_EQ(setup("--seed 010").at("seed").to_number<std::uint64_t>(), 10U);
+  for (const auto* time : {"500", "500ms", "0.5s", "500.0"})
+    EXPECT_EQ(setup("--slo-ttft " + std::string(time)).at("slo_ttft_ms").as_double(), 500) << time;
 }
 
 TEST(SimPolicy, KnowsThePapersNamesAndEveryDispatcher) {

@@ -125,12 +125,34 @@ TEST(SimReport, CountsOnlyRequestsThatMeetEveryObjective) {
 
 TEST(SimReport, WeighsSamplesByTheTimeForWhichTheyHold) {
   auto run = three();
-  run.samples = {sample_at(0, 100, 0), sample_at(1000, 200, 20), sample_at(1500, 0, 40), sample_at(2000, 7, 7)};
-  const auto report = make_report({}, run);
-  EXPECT_DOUBLE_EQ(report.used_share, (1.0 * 0.5 + 0.5 * 1.0) / 2);
-  EXPECT_DOUBLE_EQ(report.fragmented_share, (0.5 * 0.1 + 0.5 * 0.2) / 2);
-  EXPECT_DOUBLE_EQ(report.fragmented_share_max, 0.2);
-  EXPECT_DOUBLE_EQ(report.fragmented_time, 0.5);
+  for (std::int64_t time = 0; time < 1000; time += 125) run.samples.push_back(sample_at(time, 100, 0));
+  for (const auto& s : {sample_at(1000, 200, 20), sample_at(1500, 0, 40), sample_at(2000, 7, 7)})
+    run.samples.push_back(s);
+  const auto memory = make_report({}, run).memory;
+  ASSERT_TRUE(memory);
+  EXPECT_DOUBLE_EQ(memory->used, (1.0 * 0.5 + 0.5 * 1.0) / 2);
+  EXPECT_DOUBLE_EQ(memory->fragmented, (0.5 * 0.1 + 0.5 * 0.2) / 2);
+  EXPECT_DOUBLE_EQ(memory->fragmented_max, 0.2);
+  EXPECT_DOUBLE_EQ(memory->fragmented_time, 0.5);
+}
+
+TEST(SimReport, SaysNothingOfMemoryThatItHasHardlySeen) {
+  auto run = three();
+  for (std::int64_t time = 0; time <= 9000; time += 1000) run.samples.push_back(sample_at(time, 100, 50));
+  const auto few = make_report({}, run);
+  EXPECT_FALSE(few.memory);
+  EXPECT_NE(to_table({}, few).find("memory              - (the run has fewer than 10 samples)\n"), std::string::npos);
+  const auto json = boost::json::parse(to_json({}, few));
+  for (const auto* name : {"used_share", "fragmented_share", "fragmented_share_max", "fragmented_time"})
+    EXPECT_TRUE(json.at("memory").at(name).is_null()) << name;
+  run.samples.push_back(sample_at(9500, 100, 50)); // the end
+  EXPECT_DOUBLE_EQ(boost::json::parse(to_json({}, make_report({}, run))).at("memory").at("used_share").as_double(),
+                   0.5);
+}
+
+TEST(SimReport, DoesNotCallPreemptionsAShareOfRequests) {
+  const auto text = to_table({}, make_report({}, three()));
+  EXPECT_NE(text.find("preemptions         2, of 1 requests, "), std::string::npos) << text;
 }
 
 TEST(SimReport, OfNothingIsZeroEverywhere) {

@@ -5,8 +5,10 @@ The same binary and the same arguments give the same bytes.
 """
 
 import argparse
+import errno
 import os
 import sys
+import tempfile
 import time
 
 import migration
@@ -62,19 +64,35 @@ def head(quick, seed):
     return "\n".join(lines)
 
 
+SEED_MAX = 2**63 - 1  # those that follow it are of 64 bits, too
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"paper: {message}; see ./run paper --help\n")
+
+
+def whole(least, most):
+    def parse(text):
+        if not text.isascii() or not text.isdigit() or len(text) > len(str(most)) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}")
+        return int(text)
+    return parse
+
+
 def main():
-    parser = argparse.ArgumentParser(prog="./run paper", description="the evaluation of the Llumnix paper, simulated")
+    parser = Parser(prog="./run paper", description="the evaluation of the Llumnix paper, simulated")
     parser.add_argument("--quick", action="store_true", help="2,000 requests a run at most, one seed, fewer points: a minute or two")
     parser.add_argument("--output", metavar="DIR", help="for evaluation.md and its plots (docs; with --quick build/paper)")
-    parser.add_argument("--seed", type=int, default=1, help="the first of every simulation's seeds")
+    parser.add_argument("--seed", type=whole(0, SEED_MAX), default=1, help="the first of every simulation's seeds")
     parser.add_argument("--figures", metavar="N,...", help="write these anew into the page that is there, and leave the others")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="simulations at a time")
+    parser.add_argument("--jobs", type=whole(1, 1024), default=len(os.sched_getaffinity(0)), help="simulations at a time")
     parser.add_argument("--godwit", required=True, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     output = asked.output or os.path.join(root, *(("build", "paper") if asked.quick else ("docs",)))
     began = time.time()
-    sim, scale = Simulator(asked.godwit, asked.seed, max(1, asked.jobs)), Scale(asked.quick)
+    sim, scale = Simulator(asked.godwit, asked.seed, asked.jobs), Scale(asked.quick)
     try:
         figures = chosen(asked.figures, output, asked.quick, asked.seed)
     except ValueError as wrong:
@@ -114,10 +132,23 @@ def parts_of(text):
 
 
 def write(sim, scale, output, done, figures=frozenset()):
-    """The page and its plots, below `output`; the page is written last, once everything is known. Its path."""
-    folder = os.path.join(output, "evaluation")
-    os.makedirs(folder, exist_ok=True)
-    page = os.path.join(output, "evaluation.md")
+    """The page and its plots, below `output`, all at once when everything is known: whatever ends this earlier leaves what was
+    there. The path of the page."""
+    page, plots = os.path.join(output, "evaluation.md"), os.path.join(output, "evaluation")
+    os.makedirs(plots, exist_ok=True)
+    if os.path.isdir(page):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), page)
+    with tempfile.TemporaryDirectory(prefix=".paper-", dir=output) as scratch:
+        text = simulated(sim, scale, page, scratch, done, figures)
+        with open(os.path.join(scratch, "page"), "w", encoding="utf-8") as file:
+            file.write(text)
+        for name in sorted(os.listdir(scratch)):
+            os.replace(os.path.join(scratch, name), page if name == "page" else os.path.join(plots, name))
+    return page
+
+
+def simulated(sim, scale, page, folder, done, figures):
+    """The text of the page; its plots go into `folder`."""
     parts, top = {}, head(scale.quick, sim.seed)
     if figures:
         with open(page, encoding="utf-8") as file:
@@ -128,10 +159,7 @@ def write(sim, scale, output, done, figures=frozenset()):
             continue
         parts[number] = section(sim, scale, folder).rstrip("\n")
         done(parts[number].splitlines()[0].lstrip("# "))
-    whole = [top, *(parts[number] for number in SECTIONS)]
-    with open(page, "w", encoding="utf-8") as file:
-        file.write("\n\n".join(whole) + "\n")
-    return page
+    return "\n\n".join([top, *(parts[number] for number in SECTIONS)]) + "\n"
 
 
 if __name__ == "__main__":
@@ -139,5 +167,7 @@ if __name__ == "__main__":
         main()
     except Failed as why_not:
         sys.exit(f"paper: a simulation failed: {why_not}")
+    except OSError as why_not:
+        sys.exit(f"paper: {why_not.filename}: {why_not.strerror}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -274,6 +275,31 @@ class Plots(unittest.TestCase):
             self.assertTrue(0 <= x <= float(root.get("width")) and 0 <= y <= float(root.get("height")), point)
 
 
+class CommandLine(unittest.TestCase):
+    def said(self, code, *arguments):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paper.py")
+        done = subprocess.run([sys.executable, "-B", script, "--godwit", "/nowhere/godwit", *arguments], check=False,
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (code, "", 1), done.stderr)
+        return done.stderr
+
+    def test_what_is_wrong_is_said_in_one_line_before_anything_runs(self):
+        for seed in ("-1", "1.5", "x", "", "9223372036854775808", "9" * 5000):
+            with self.subTest(seed[:20]):
+                self.assertIn("--seed: expected a whole number from 0 to 9223372036854775807", self.said(2, "--seed", seed))
+        self.assertIn("--jobs: expected a whole number from 1 to 1024", self.said(2, "--jobs", "0"))
+        self.assertIn("--ouptut", self.said(2, "--ouptut", "x"))
+
+    def test_a_folder_that_cannot_be_made_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            blocked = os.path.join(folder, "file")
+            with open(blocked, "w", encoding="ascii"):
+                pass
+            self.assertIn(f"paper: {blocked}", self.said(1, "--output", blocked))
+            os.makedirs(os.path.join(folder, "evaluation.md"))
+            self.assertIn("evaluation.md: Is a directory", self.said(1, "--output", folder))
+
+
 class Page(unittest.TestCase):
     def written(self, quick, change=lambda found: found):
         folder = tempfile.TemporaryDirectory()
@@ -351,6 +377,30 @@ class Page(unittest.TestCase):
             for other in ((quick, 2), (not quick, 1)):
                 with self.subTest(quick=quick, other=other), self.assertRaisesRegex(ValueError, "another --seed or --quick"):
                     paper.chosen("13", folder, *other)
+
+    def test_what_ends_it_early_leaves_what_was_there(self):
+        folder = self.written(True)
+
+        def files():
+            found = {}
+            for where, _, names in os.walk(folder):
+                for name in names:
+                    with open(os.path.join(where, name), "rb") as file:
+                        found[os.path.join(where, name)] = file.read()
+            return found
+
+        class Interrupted(Invented):
+            SLOWER = {name: 2 * slower for name, slower in Invented.SLOWER.items()}
+
+            def all(self, *arguments, **more):
+                if self.runs > 30:  # figures 3 and 4 are there
+                    raise KeyboardInterrupt
+                return super().all(*arguments, **more)
+
+        before = files()
+        with self.assertRaises(KeyboardInterrupt):
+            paper.write(Interrupted(), paper.Scale(True), folder, lambda _: None)
+        self.assertEqual(files(), before)
 
     def test_the_same_runs_give_the_same_bytes(self):
         both = []

@@ -218,6 +218,29 @@ TEST(SimulatedFaults, AFrozenHeadGoesOnWithItsRequests) {
   EXPECT_EQ(result.samples.back().ready, 3U);
 }
 
+// Its last word was that all take requests; it lets nobody to them.
+TEST(SimulatedFaults, WhileTheHeadStandsStillNoInstanceTakesRequests) {
+  const auto result = all_answered(served("freeze:head@20s+30s"));
+  EXPECT_GE(result.instances.none_time, 30s);
+  EXPECT_LT(result.instances.none_time, 40s);
+  EXPECT_GE(result.instances.wanted_time - result.instances.ready_time, 3 * 30s);
+  EXPECT_EQ(least_ready(result), 0U);
+}
+
+// It is back before anybody has missed the process that it had.
+TEST(SimulatedFaults, AMachineThatVanishesAndIsBackSoonCountsOnce) {
+  auto options = served("vanish:instance-1@20s+500ms");
+  options.cluster.device.start_ms = 500;
+  options.cluster.processes.detection = {5s, 5s};
+  const auto result = all_answered(options);
+  EXPECT_EQ(result.instances_max, 3U);
+  EXPECT_EQ(std::ranges::max(result.samples, {}, &actors::sim::cluster_sample::instances).instances, 3U);
+  EXPECT_LE(result.instance_seconds, 3 * static_cast<double>(result.duration_ns) * 1e-9);
+  const auto down = result.instances.wanted_time - result.instances.ready_time;
+  EXPECT_GE(down, 1s) << "down for 0.5 s, and 0.5 s to load";
+  EXPECT_LT(down, 3s);
+}
+
 TEST(SimulatedFaults, AHeadThatStandsStillForHoursIsWaitedFor) {
   const auto result = all_answered(served("freeze:head@20s+30h"));
   EXPECT_EQ(result.samples.back().ready, 3U);

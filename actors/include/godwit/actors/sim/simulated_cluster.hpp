@@ -14,7 +14,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace godwit::actors::sim {
@@ -62,9 +64,10 @@ struct simulated_cluster_options {
 
 /// How many instances there are, and what they have cost.
 struct instance_books {
-  std::uint32_t present = 0; ///< not stopped; they may be loading, or draining
-  std::uint32_t ready = 0;   ///< take requests
+  std::uint32_t present = 0; ///< not stopped, and their process there; they may be loading, or draining
+  std::uint32_t ready = 0;   ///< take requests: none does while the head stands still
   std::uint32_t ordered = 0; ///< by autoscaling, and not there yet
+  std::uint32_t most = 0;    ///< present and ordered, at once
   double paid_s = 0;         ///< instance-seconds until now: from the order, or the start, to the end
   // Until now, added up over the instances:
   std::chrono::nanoseconds wanted_time{0}; ///< of all that were started and not released, down or not
@@ -107,7 +110,7 @@ public:
   [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
   /// As world().run_until, which does not store what is recorded.
   bool run_until(const std::function<bool()>& condition, std::uint64_t steps_max = ~std::uint64_t{0});
-  /// From now on instance-seconds count anew.
+  /// From now on times, instance-seconds and the most instances count anew.
   void reset_costs();
   [[nodiscard]] instance_books books() const;
   [[nodiscard]] const slowed_steps& slowed() const noexcept { return *slowed_; }
@@ -136,6 +139,10 @@ public:
 private:
   class processes;
   void adopt(const topology& news);
+  /// Adds what was paid and the times until now to the books, before what they count changes.
+  void settle();
+  /// By what the head last said, but for those whose process is gone and not missed yet.
+  void count_present();
   void start_process(const std::string& name);
   void stop_process(const std::string& name);
   /// A system in this world.
@@ -148,13 +155,17 @@ private:
   void run_member(simulated_process& process);
   void stop_separate(const std::string& name);
   void end_processes();
+  /// One that runs.
+  void stand_still(const std::string& process, bool frozen);
   /// `steps` are the device's timers, `loads` those of its process. `weights`: the process has them, so another start
   /// of its instance takes no time; null: each one takes its time. What goes through `fabric` may take from steps.
   [[nodiscard]] executor_factory factory_on(runtime::timer_source& steps, runtime::timer_source& loads,
                                             std::shared_ptr<bool> weights,
                                             const std::shared_ptr<transport::fabric>& fabric);
   [[nodiscard]] node_options filled_in(node_options node, std::uint32_t context);
-  /// Adds the time since the last call to the books, before what they count changes.
+  /// How many take requests now.
+  [[nodiscard]] std::uint32_t taking() const noexcept { return head_frozen_ ? 0 : books_.ready; }
+  /// The same of the times alone.
   void count_times();
   void add_times(instance_books& books) const;
 
@@ -177,7 +188,10 @@ private:
   bool started_ = false;                                               ///< instances load from now on
   std::chrono::nanoseconds report_interval_{0};
   std::uint64_t keys_ = 0;
+  std::vector<std::pair<protocols::instance_id, bool>> announced_; ///< as last heard: which, and whether it is ready
+  std::set<protocols::instance_id> gone_;                          ///< of crashed processes; the head may not know yet
   std::vector<protocols::instance_id> present_;
+  bool head_frozen_ = false;
   instance_books books_;
   std::chrono::nanoseconds counted_{0}; ///< until when they are
 };
