@@ -76,11 +76,13 @@ engine_metrics::engine_metrics(metrics::registry& registry, std::string model, s
       request_generation_tokens_(registry.add_histogram_family("vllm:request_generation_tokens",
                                                                "Tokens generated for requests that ended.", labels(),
                                                                count_bounds(context_length), engines_max)),
+      request_max_generation_tokens_(registry.add_histogram_family(
+          "vllm:request_max_num_generation_tokens", "As vllm:request_generation_tokens: each sample is a request here.",
+          labels(), count_bounds(context_length), engines_max)),
       request_max_tokens_(registry.add_histogram_family("vllm:request_params_max_tokens",
                                                         "Tokens that requests which ended asked for at most.", labels(),
                                                         count_bounds(context_length), engines_max)) {
   (void)of(protocols::instance_id{0}); // so that the names are there before the first request
-  for (const auto* reason : {"stop", "length", "abort"}) (void)success_.with({model_, "0", reason});
 }
 
 engine_metrics::series& engine_metrics::of(protocols::instance_id instance) {
@@ -107,14 +109,17 @@ void engine_metrics::adopt(const topology& news) {
       gone_.emplace(its.left, instance);
     }
   }
+  for (const auto& entry : news.instances)
+    if (entry.ready) (void)of(entry.instance); // at 0 from the start, or a rate would miss the first event
   while (gone_.size() > gone_max) remove(gone_.begin()->second);
 }
 
 void engine_metrics::remove(protocols::instance_id instance) {
   const std::vector<std::string> values{model_, std::to_string(instance.value())};
   for (auto* family : {&prompt_tokens_, &generation_tokens_}) family->remove(values);
-  for (auto* family : {&first_token_, &inter_token_, &per_output_token_, &queue_, &prefill_, &decode_, &inference_,
-                       &latency_, &request_prompt_tokens_, &request_generation_tokens_, &request_max_tokens_})
+  for (auto* family :
+       {&first_token_, &inter_token_, &per_output_token_, &queue_, &prefill_, &decode_, &inference_, &latency_,
+        &request_prompt_tokens_, &request_generation_tokens_, &request_max_generation_tokens_, &request_max_tokens_})
     family->remove(values);
   for (const auto* reason : reasons) success_.remove({values[0], values[1], reason});
   gone_.erase(places_.at(instance).left);
@@ -124,6 +129,7 @@ void engine_metrics::remove(protocols::instance_id instance) {
 engine_metrics::series engine_metrics::called(std::string engine) {
   const std::vector<std::string> values{model_, std::move(engine)};
   series s;
+  for (const auto* reason : reasons) (void)success_.with({values[0], values[1], reason});
   s.prompt_tokens = &prompt_tokens_.with(values);
   s.generation_tokens = &generation_tokens_.with(values);
   s.first_token = &first_token_.with(values);
@@ -136,6 +142,7 @@ engine_metrics::series engine_metrics::called(std::string engine) {
   s.latency = &latency_.with(values);
   s.request_prompt_tokens = &request_prompt_tokens_.with(values);
   s.request_generation_tokens = &request_generation_tokens_.with(values);
+  s.request_max_generation_tokens = &request_max_generation_tokens_.with(values);
   s.request_max_tokens = &request_max_tokens_.with(values);
   return s;
 }
@@ -172,6 +179,7 @@ void engine_metrics::ended(const ended_request& request) {
   s.inference->observe(request.prefill_seconds + request.decode_seconds);
   s.request_prompt_tokens->observe(request.prompt_tokens);
   s.request_generation_tokens->observe(request.answer_tokens);
+  s.request_max_generation_tokens->observe(request.answer_tokens);
   s.request_max_tokens->observe(request.tokens_max);
 }
 

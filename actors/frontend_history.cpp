@@ -124,14 +124,15 @@ void frontend::remember(const protocols::migration_report& report) {
     return;
   }
   const auto* ended = ended_.find(report.request);
-  if (ended == nullptr) return;
+  // An order that came after its end is nothing that befell it.
+  if (ended == nullptr || report.reason == protocols::migration_reason::request_unknown) return;
   event.at_ns = ended->age_ns;
   static_cast<void>(ended_.add(report.request, std::move(event), options_.events_max));
 }
 
 void frontend::remember_dispatch(open_request& r, protocols::epoch epoch, protocols::dispatch_reason why) {
   if (options_.metrics) options_.metrics->dispatches.with({why.policy}).increment();
-  note_ownership(r.request.request, epoch, "dispatched", r.owner_instance);
+  note_ownership(r.request.request, epoch, "dispatched", r.owner_instance, r.client_id);
   request_event event{request_event::kind::dispatched, (now() - r.arrived).count(), r.owner_instance, epoch};
   event.dispatch = std::move(why);
   r.trail.add(std::move(event));

@@ -115,9 +115,14 @@ task<protocols::migration_report> frontend::migrate(migrate_request order) {
   }
   const auto* r = find(report.request);
   const auto* entry = topology_.find(order.to);
+  const bool placed = r != nullptr && !r->placing && r->owner && r->ownership.owner();
+  if (placed && known == 1) {
+    report.source = *r->ownership.owner();
+    report.epoch = r->ownership.current_epoch();
+  }
   if (known > 1)
     report.reason = migration_reason::request_ambiguous;
-  else if (r == nullptr || r->placing || !r->owner || !r->ownership.owner())
+  else if (!placed)
     report.reason = migration_reason::request_unknown;
   else if (entry == nullptr || !entry->takes_requests())
     report.reason = migration_reason::destination_not_ready;
@@ -125,8 +130,6 @@ task<protocols::migration_report> frontend::migrate(migrate_request order) {
     note(report);
     co_return report;
   }
-  report.source = *r->ownership.owner();
-  report.epoch = r->ownership.current_epoch();
   const auto ordered = now();
   auto command = migrate_order{report.request, report.epoch, order.to, entry->llumlet};
   auto answer = co_await ask(r->owner, options_.migration_timeout, std::move(command));

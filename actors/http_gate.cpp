@@ -1,5 +1,8 @@
 #include <godwit/actors/http_gate.hpp>
 
+#include "access_log.hpp"
+#include "passing_exchange.hpp"
+
 #include <godwit/protocols/openai/error.hpp>
 
 #include <algorithm>
@@ -35,6 +38,7 @@ http::response to_response(const openai::api_error& error) {
   http::response out;
   out.status = error.status;
   out.body = to_json(error);
+  out.error = error.message;
   return out;
 }
 
@@ -46,29 +50,20 @@ void share_with(http::headers& fields, const std::string& origin) {
 }
 
 /// Says so in whatever is answered.
-class shared_answer final : public http::exchange {
+class shared_answer final : public passing_exchange {
 public:
   shared_answer(std::shared_ptr<http::exchange> inner, std::string origin)
-      : inner_(std::move(inner)), origin_(std::move(origin)) {}
+      : passing_exchange(std::move(inner)), origin_(std::move(origin)) {}
   void respond(http::response answer) override {
     share_with(answer.fields, origin_);
-    inner_->respond(std::move(answer));
+    inner().respond(std::move(answer));
   }
   void begin_stream(int status, http::headers fields) override {
     share_with(fields, origin_);
-    inner_->begin_stream(status, std::move(fields));
+    inner().begin_stream(status, std::move(fields));
   }
-  void write(std::string chunk) override { inner_->write(std::move(chunk)); }
-  void write_in_full(std::string chunk) override { inner_->write_in_full(std::move(chunk)); }
-  void finish() override { inner_->finish(); }
-  void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override {
-    inner_->keep_alive_every(interval, std::move(bytes));
-  }
-  void on_close(std::function<void()> gone) override { inner_->on_close(std::move(gone)); }
-  [[nodiscard]] bool closed() const override { return inner_->closed(); }
 
 private:
-  std::shared_ptr<http::exchange> inner_;
   std::string origin_;
 };
 
@@ -134,10 +129,13 @@ bool is_direct_host(std::string_view field, std::string_view configured) {
 }
 
 http_gate::http_gate(http::handler next, gate_options options) : next_(std::move(next)), options_(std::move(options)) {
-  if (options_.metrics != nullptr)
-    refused_ = &options_.metrics->add_counter_family(
-        "godwit_http_refused_total",
-        "Requests that were refused for their key, their Host field or the encoding of their body.", {"reason"});
+  if (options_.clock) log_ = std::make_shared<access_log>(options_.log, options_.clock);
+  if (options_.metrics == nullptr) return;
+  refused_ = &options_.metrics->add_counter_family(
+      "godwit_http_refused_total",
+      "Requests that were refused for their key, their Host field or the encoding of their body.", {"reason"});
+  for (const auto* reason : {"key", "host", "encoding"})
+    (void)refused_->with({reason}); // at 0 from the start, or a rate would miss the first one
 }
 
 void http_gate::set_keys(std::shared_ptr<const api_keys> keys) {
@@ -166,6 +164,15 @@ void http_gate::share(const http::request& head, http::headers& of_answer) const
 void http_gate::refuse(http::exchange& exchange, const char* reason, http::response answer) {
   if (refused_ != nullptr) refused_->with({reason}).increment();
   exchange.respond(std::move(answer));
+}
+
+std::optional<http::response> http_gate::refuse_head(const http::request& head) {
+  if (auto refused = without_key(head)) return refused;
+  return encoded(head);
+}
+
+void http_gate::rejected(const std::string& peer, const http::request* head, const http::response& answer) const {
+  if (log_) log_->refused(peer, head, answer);
 }
 
 std::optional<http::response> http_gate::without_key(const http::request& head) {
@@ -197,6 +204,7 @@ std::optional<http::response> http_gate::encoded(const http::request& head) {
 }
 
 void http_gate::handle(http::request request, std::shared_ptr<http::exchange> exchange) {
+  if (log_) exchange = log_->watch(request, std::move(exchange));
   if (!options_.cors_origins.empty()) {
     if (auto origin = allowed_origin(request); !origin.empty()) {
       exchange = std::make_shared<shared_answer>(std::move(exchange), std::move(origin));
@@ -212,6 +220,7 @@ void http_gate::handle(http::request request, std::shared_ptr<http::exchange> ex
       answer.status = 403;
       answer.content_type = "text/plain";
       answer.body = "Ask for this page by the server's address or as localhost.\n";
+      answer.error = "its Host field is neither an address nor localhost";
       return refuse(*exchange, "host", std::move(answer));
     }
   }

@@ -36,7 +36,7 @@ runtime::behavior_of<node_interface> node::make_behavior() {
           [this](migrate_request& order) { return respond(migrate(std::move(order))); },
           [this](join_cluster& wish) { return admit(wish); },
           [this](member_news& news) { take_news(news); },
-          [this](leave_cluster& notice) { remove(notice.key, "it leaves"); },
+          [this](leave_cluster& notice) { leave(notice.key); },
           [this](policy_order& order) { return set_policies(order); },
           [this](history_query& query) { return respond(history(std::move(query))); },
           [this](drain_instance& order) { return drain(order); },
@@ -202,6 +202,9 @@ void node::announce_now() {
   for (const auto& m : members_)
     if (m.member) tell(m.member, news); // and they their llumlets
   if (options_.on_topology) options_.on_topology(news);
+  if (options_.metrics)
+    options_.metrics->members.set(static_cast<double>(
+        std::ranges::count_if(members_, [this](const auto& m) { return m.member && is_elsewhere(m.key); })));
 }
 
 } // namespace godwit::actors

@@ -12,7 +12,21 @@ namespace {
 /// Processes whose ids are kept for their return. A forgotten one gets fresh ids, which does no harm.
 constexpr std::size_t remembered_max = 4096;
 
+/// Of a member that was told to end, and says so.
+constexpr std::string_view leaves = "it leaves";
+
 } // namespace
+
+cluster_metrics::cluster_metrics(runtime::metrics::registry& registry)
+    : members(registry.add_gauge("godwit_members", "Processes that have joined this one.")),
+      members_lost(
+          registry.add_counter("godwit_members_lost_total",
+                               "Processes that had joined and were lost, without having said that they leave.")),
+      orders_given_up(registry.add_counter("godwit_scaling_failures_total",
+                                           "Instances that were ordered and given up: they failed, did not come in "
+                                           "time, or were not wanted any more.")) {}
+
+void node::leave(std::uint64_t key) { remove(key, leaves); }
 
 node::member_record* node::find_member(std::uint64_t key) {
   const auto found = std::find_if(members_.begin(), members_.end(), [key](const auto& m) { return m.key == key; });
@@ -86,9 +100,9 @@ join_answer node::admit(const join_cluster& wish) {
     if (const auto* record = find_member(key); record != nullptr && record->member == who) remove(key, to_string(why));
   });
   // Those of this process have its name.
-  const auto here = [&](std::uint64_t key) { return key == own_key || further_members_.contains(key); };
   const auto same_name = [&](const auto& other) {
-    return other.member && other.key != wish.key && other.address == m.address && !(here(other.key) && here(wish.key));
+    return other.member && other.key != wish.key && other.address == m.address &&
+           (is_elsewhere(other.key) || is_elsewhere(wish.key));
   };
   if (std::ranges::any_of(members_, same_name))
     options_.log.warning(
@@ -126,12 +140,16 @@ void node::remove(std::uint64_t key, std::string_view why) {
   auto* m = find_member(key);
   if (m == nullptr || !m->member) return;
   if (key != own_key)
-    options_.log.warning("member {} with instances from id {} is gone ({})", m->address, m->first.value(), why);
+    options_.log.write(why == leaves ? runtime::log::level::info : runtime::log::level::warning,
+                       "member {} with instances from id {} is gone ({})", m->address, m->first.value(), why);
+  if (options_.metrics && why != leaves && is_elsewhere(key)) options_.metrics->members_lost.increment();
   demonitor(m->watch);
   m->member = {};
   m->pairs.clear();
   if (!decide(protocols::provisioning::process_left{key}).told) announce();
 }
+
+bool node::is_elsewhere(std::uint64_t key) const { return key != own_key && !further_members_.contains(key); }
 
 void node::kill(protocols::instance_id id) {
   if (const auto* m = keeper_of(id)) tell(m->member, kill_instance{id});

@@ -31,8 +31,10 @@ void node::carry_out(scaling_wish wish) {
 
 node::decided node::decide(const provisioning::event& what) {
   decided out;
+  const auto given_up = provisioning_.given_up_total();
   for (auto& effect : provisioning_.step(what, now().count()))
     std::visit([this, &out](auto& e) { perform(e, out); }, effect);
+  if (options_.metrics) options_.metrics->orders_given_up.increment(provisioning_.given_up_total() - given_up);
   watch_orders();
   return out;
 }

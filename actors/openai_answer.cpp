@@ -218,7 +218,6 @@ void openai_answer::failed(const openai_choice& who, const answer_failure& failu
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(over_, true)) return;
-    if (options_.span) options_.span->failed(failure.message);
     write_failure(describe(failure, options_.retry_after_s));
   }
   withdraw_all_but(&who); // nobody waits for the other choices
@@ -226,6 +225,7 @@ void openai_answer::failed(const openai_choice& who, const answer_failure& failu
 
 void openai_answer::write_failure(const openai::api_error& error) {
   if (streaming_) { // the status line has gone; the error is an event of its own
+    if (options_.span) options_.span->failed(error.message);
     exchange_->write(openai::sse_event(to_json(error)) + std::string(openai::sse_done()));
     exchange_->finish();
     return;
@@ -236,6 +236,7 @@ void openai_answer::write_failure(const openai::api_error& error) {
   out.fields.add("X-Request-Id", options_.head.id);
   if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
   out.body = to_json(error);
+  out.error = error.message;
   exchange_->respond(std::move(out));
 }
 

@@ -27,6 +27,7 @@ http::response to_response(const openai::api_error& error) {
   if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
   if (!error.allow.empty()) out.fields.add("Allow", error.allow);
   out.body = to_json(error);
+  out.error = error.message;
   return out;
 }
 
@@ -193,26 +194,27 @@ void openai_edge::handle(http::request request, exchange_ptr exchange) {
   if (!worker_->post(std::move(job))) refuse(openai::overloaded(options_.retry_after_s), exchange);
 }
 
+// Looking at recordings is not recorded.
 void openai_edge::serve_any(const http::request& request, exchange_ptr exchange) {
   std::string allowed;
   for (const auto& r : routes()) {
     const bool matches = r.below ? request.target.starts_with(r.path) : request.target == r.path;
     if (!matches || (r.debug && !options_.debug_recording)) continue;
     if (r.method.empty() || request.method == r.method) {
-      serve(r, request, std::move(exchange));
-      return;
+      if (r.debug) return (this->*r.serve)(request, exchange);
+      return recorded(request, std::move(exchange), [&](const exchange_ptr& e) { (this->*r.serve)(request, e); });
     }
     allowed += (allowed.empty() ? "" : ", ") + std::string{r.method};
   }
   const auto error =
       allowed.empty() ? openai::not_found(request.target) : openai::method_not_allowed(request.method, allowed);
-  refuse(error, exchange);
+  recorded(request, std::move(exchange), [&](const exchange_ptr& e) { refuse(error, e); });
 }
 
-// Looking at recordings is not recorded.
-void openai_edge::serve(const route& to, const http::request& request, exchange_ptr exchange) {
-  const bool records = options_.recorder && options_.recorder->level() != runtime::trace::level::off && !to.debug;
-  if (!records) return (this->*to.serve)(request, exchange);
+void openai_edge::recorded(const http::request& request, exchange_ptr exchange,
+                           const std::function<void(const exchange_ptr&)>& serve) {
+  const bool records = options_.recorder && options_.recorder->level() != runtime::trace::level::off;
+  if (!records) return serve(exchange);
   const auto n = traces_.fetch_add(1) * 3;
   auto answered = trace_context_of(request).value_or(protocols::trace_context{});
   if (answered.trace.empty())
@@ -221,7 +223,7 @@ void openai_edge::serve(const route& to, const http::request& request, exchange_
   answered.flags = 1; // it was recorded
   const auto span = std::make_shared<request_span>(options_.recorder, request, answered, options_.on_ended);
   const exchange_ptr traced = std::make_shared<traced_exchange>(std::move(exchange), span);
-  span->because([&] { (this->*to.serve)(request, traced); });
+  span->because([&] { serve(traced); });
 }
 
 void openai_edge::models(const http::request& request, const exchange_ptr& exchange) {

@@ -62,6 +62,7 @@ void note_dispatch(const dispatch_query& query, const dispatch_decision& chosen,
     out.emplace_back("score", text(chosen.why.score));
     out.emplace_back("runner_up", text(chosen.why.runner_up));
     out.emplace_back("candidates", std::to_string(chosen.why.candidates));
+    out.emplace_back("prefix_tokens", std::to_string(chosen.why.prefix_tokens));
   } else {
     out.emplace_back("chosen", chosen.overloaded ? "none: every queue is full"
                                : chosen.stale    ? "none: reports are old, or the policy failed"
@@ -93,14 +94,16 @@ void note_scaling(const protocols::scaling_decision& decision, const std::vector
 }
 
 void note_ownership(protocols::request_id request, protocols::epoch epoch, std::string_view what,
-                    protocols::instance_id instance) {
+                    protocols::instance_id instance, std::string_view client_id) {
   if (!trace::recording_here()) return;
-  trace::note("ownership",
-              {{"request", std::to_string(request.value())},
-               {"epoch", std::to_string(epoch.value())},
-               {"what", std::string(what)},
-               {"instance", std::to_string(instance.value())}},
-              request.value());
+  constexpr std::size_t client_id_max = 256; // a recording should not grow with what clients send
+  std::vector<trace::attribute> out{{"request", std::to_string(request.value())},
+                                    {"epoch", std::to_string(epoch.value())},
+                                    {"what", std::string(what)},
+                                    {"instance", std::to_string(instance.value())}};
+  // Its HTTP span, which has it too, is stored when it ends: a dump may be about one that does not.
+  if (!client_id.empty()) out.emplace_back("client_id", std::string(client_id.substr(0, client_id_max)));
+  trace::note("ownership", std::move(out), request.value());
 }
 
 trace::span begin_step_span(protocols::instance_id instance, const protocols::step_input& input) {

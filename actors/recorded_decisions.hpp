@@ -25,7 +25,7 @@ void note_pairing(std::uint64_t round, protocols::migration_policy policy,
 void note_scaling(const protocols::scaling_decision& decision, const std::vector<protocols::load_report>& loads);
 /// `ownership`: how that of a request changed at its home.
 void note_ownership(protocols::request_id request, protocols::epoch epoch, std::string_view what,
-                    protocols::instance_id instance);
+                    protocols::instance_id instance, std::string_view client_id = {});
 
 /// `device.step`, from now until it ends.
 [[nodiscard]] runtime::trace::span begin_step_span(protocols::instance_id instance, const protocols::step_input& input);

@@ -80,7 +80,7 @@ void request_span::end(std::string_view outcome) {
 }
 
 traced_exchange::traced_exchange(std::shared_ptr<http::exchange> inner, std::shared_ptr<request_span> span)
-    : inner_(std::move(inner)), span_(std::move(span)) {}
+    : passing_exchange(std::move(inner)), span_(std::move(span)) {}
 
 // Without an answer it is the server's to say so.
 traced_exchange::~traced_exchange() { span_->end("dropped"); }
@@ -88,38 +88,29 @@ traced_exchange::~traced_exchange() { span_->end("dropped"); }
 void traced_exchange::respond(http::response answer) {
   answer.fields.set(header, span_->traceparent());
   span_->status(answer.status);
+  if (!answer.error.empty()) span_->failed(answer.error);
   // Ended first: who has the answer may look for the span at once.
-  span_->end(inner_->closed() ? "disconnected" : "complete");
-  inner_->respond(std::move(answer));
+  span_->end(inner().closed() ? "disconnected" : "complete");
+  inner().respond(std::move(answer));
 }
 
 void traced_exchange::begin_stream(int status, http::headers fields) {
   fields.set(header, span_->traceparent());
   span_->status(status);
-  inner_->begin_stream(status, std::move(fields));
-}
-
-void traced_exchange::write(std::string chunk) { inner_->write(std::move(chunk)); }
-
-void traced_exchange::write_in_full(std::string chunk) { inner_->write_in_full(std::move(chunk)); }
-
-void traced_exchange::keep_alive_every(std::chrono::milliseconds interval, std::string bytes) {
-  inner_->keep_alive_every(interval, std::move(bytes));
+  inner().begin_stream(status, std::move(fields));
 }
 
 void traced_exchange::finish() {
-  span_->end(inner_->closed() ? "disconnected" : "complete");
-  inner_->finish();
+  span_->end(inner().closed() ? "disconnected" : "complete");
+  inner().finish();
 }
 
 void traced_exchange::on_close(std::function<void()> gone) {
-  inner_->on_close([span = span_, gone = std::move(gone)] {
+  inner().on_close([span = span_, gone = std::move(gone)] {
     if (gone) span->because(gone);
     span->end("disconnected");
   });
 }
-
-bool traced_exchange::closed() const { return inner_->closed(); }
 
 std::shared_ptr<request_span> span_of(const http::exchange& exchange) {
   const auto* traced = dynamic_cast<const traced_exchange*>(&exchange);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "passing_exchange.hpp"
+
 #include <godwit/actors/openai_edge.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/trace_context.hpp>
@@ -54,22 +56,17 @@ private:
 };
 
 /// An exchange whose answer is watched: it names its trace, and ends the request's span.
-class traced_exchange final : public transport::http::exchange {
+class traced_exchange final : public passing_exchange {
 public:
   traced_exchange(std::shared_ptr<transport::http::exchange> inner, std::shared_ptr<request_span> span);
   ~traced_exchange() override;
   void respond(transport::http::response answer) override;
   void begin_stream(int status, transport::http::headers fields) override;
-  void write(std::string chunk) override;
-  void write_in_full(std::string chunk) override;
   void finish() override;
-  void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override;
   void on_close(std::function<void()> gone) override;
-  [[nodiscard]] bool closed() const override;
   [[nodiscard]] const std::shared_ptr<request_span>& span() const noexcept { return span_; }
 
 private:
-  std::shared_ptr<transport::http::exchange> inner_;
   std::shared_ptr<request_span> span_;
 };
 

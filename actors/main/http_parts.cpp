@@ -3,10 +3,10 @@
 #include "main/parts.hpp"
 
 #include <godwit/actors/openai_edge.hpp>
+#include <godwit/runtime/log/line_budget.hpp>
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 
 namespace godwit::main {
@@ -20,26 +20,15 @@ class bounded_log {
 public:
   explicit bounded_log(runtime::log::logger log) : log_(std::move(log)) {}
   void dropped(const std::string& peer, const std::string& why) {
-    const std::lock_guard lock(mutex_);
-    const auto now = std::chrono::steady_clock::now();
-    if (now - began_ >= std::chrono::seconds(1)) {
-      if (unsaid_ > 0) log_.warning("closed {} more connections", unsaid_);
-      began_ = now;
-      said_ = unsaid_ = 0;
-    }
-    if (said_++ < lines_max)
-      log_.warning("closed the connection of {}: {}", peer, why);
-    else
-      ++unsaid_;
+    const auto before = lines_.take(std::chrono::steady_clock::now().time_since_epoch());
+    if (!before) return;
+    if (*before > 0) log_.warning("closed {} more connections", *before);
+    log_.warning("closed the connection of {}: {}", peer, why);
   }
 
 private:
-  static constexpr int lines_max = 10;
   runtime::log::logger log_;
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point began_;
-  int said_ = 0;
-  int unsaid_ = 0;
+  runtime::log::line_budget lines_{10};
 };
 
 } // namespace
@@ -89,8 +78,7 @@ std::vector<runtime::metrics::registry::registration> add_http_metrics(runtime::
           &http::server_stats::refused_total);
   counter("godwit_http_handshakes_failed_total", "TLS handshakes that failed or took too long.",
           &http::server_stats::handshakes_failed_total);
-  counter("godwit_http_disconnects_total",
-          "Connections that ended, by either side, while an answer was being streamed.",
+  counter("godwit_http_disconnects_total", "Clients that went away before their answer was complete, streamed or not.",
           &http::server_stats::disconnects_total);
   counter("godwit_http_slow_readers_total", "Connections closed because their clients did not read.",
           &http::server_stats::slow_readers_total);

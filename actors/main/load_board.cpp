@@ -52,6 +52,16 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
         add("ordered", ordered_);
         return out;
       }));
+  registrations_.push_back(metrics.add_callback_counters(
+      "godwit_instance_restarts_total", "How often the instance was started anew, since its first start.", [this] {
+        runtime::metrics::registry::samples out;
+        const std::lock_guard lock(mutex_);
+        for (const auto& [id, one] : instances_) {
+          const auto restarts = one.generation == 0 ? 0 : one.generation - 1;
+          out.push_back({{{"engine", std::to_string(id.value())}}, static_cast<double>(restarts)});
+        }
+        return out;
+      }));
   if (!facts_.model.empty()) add_vllm(metrics);
 }
 
@@ -72,6 +82,24 @@ void load_board::add_vllm(runtime::metrics::registry& metrics) {
            [](const load_report& r) { return static_cast<double>(r.prefix_query_tokens_total); });
   add_vllm(metrics, kind::counter, "vllm:prefix_cache_hits_total", "Of these, found.",
            [](const load_report& r) { return static_cast<double>(r.prefix_hit_tokens_total); });
+  add_vllm(metrics, kind::counter, "vllm:prompt_tokens_cached_total", "As vllm:prefix_cache_hits_total.",
+           [](const load_report& r) { return static_cast<double>(r.prefix_hit_tokens_total); });
+  registrations_.push_back(
+      metrics.add_callback_gauges("vllm:num_requests_waiting_by_reason",
+                                  "As vllm:num_requests_waiting; nothing waits for anything but room.", [this] {
+                                    runtime::metrics::registry::samples out;
+                                    each_ready([&](const load_report& report) {
+                                      const auto add = [&](const char* reason, double value) {
+                                        out.push_back({{{"model_name", facts_.model},
+                                                        {"engine", std::to_string(report.instance.value())},
+                                                        {"reason", reason}},
+                                                       value});
+                                      };
+                                      add("capacity", report.waiting);
+                                      add("deferred", 0);
+                                    });
+                                    return out;
+                                  }));
   registrations_.push_back(
       metrics.add_callback_gauges("vllm:cache_config_info", "The KV cache, in the labels; always 1.", [this] {
         runtime::metrics::registry::samples out;

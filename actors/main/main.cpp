@@ -6,6 +6,7 @@
 #include "main/migrate_command.hpp"
 #include "main/model_command.hpp"
 #include "main/node_command.hpp"
+#include "main/output_file.hpp"
 #include "main/policy_command.hpp"
 #include "main/profile_command.hpp"
 #include "main/serve_command.hpp"
@@ -55,13 +56,13 @@ int run(int count, char** arguments) {
   } catch (const CLI::CallForHelp&) {
     for (const auto* chosen : app.get_subcommands())
       if (const auto deeper = chosen->get_subcommands(); !deeper.empty())
-        return std::cout << deeper.front()->help("godwit " + chosen->get_name()), 0;
+        return std::cout << deeper.front()->help("godwit " + chosen->get_name()), godwit::main::all_written(0);
     const auto chosen = app.get_subcommands();
     std::cout << (chosen.empty() ? app.help() : chosen.front()->help("godwit"));
-    return 0;
+    return godwit::main::all_written(0);
   } catch (const CLI::CallForVersion&) {
     std::cout << app.version() << '\n';
-    return 0;
+    return godwit::main::all_written(0);
   } catch (const CLI::ParseError& error) {
     std::cerr << "godwit: " << godwit::main::explain(app, error) << '\n';
     return 2;
@@ -69,9 +70,7 @@ int run(int count, char** arguments) {
   const auto code = command.run();
   // What these print is no result, and whoever waited for "ready" may have gone since.
   if (app.got_subcommand("serve") || app.got_subcommand("node")) return code;
-  if (std::cout.flush() || code != 0) return code;
-  std::cerr << "godwit: cannot write all of the output\n";
-  return 1;
+  return godwit::main::all_written(code);
 }
 
 } // namespace

@@ -57,7 +57,9 @@ make_fabric(const serve_settings& settings, const std::string& met_at, const run
   options.device = std::move(device);
   options.on_end = [fabric = log.component("fabric")](const transport::ucx::link_end& end) {
     const auto more = end.left_out == 0 ? std::string() : fmt::format(" ({} more before it)", end.left_out);
-    if (end.gone)
+    if (end.goes_on)
+      fabric.warning("{}: {}{}", end.peer, end.reason, more);
+    else if (end.gone)
       fabric.info("the connection with {} is gone, with transfers under way or waiting for it: {}{}", end.peer,
                   end.reason, more);
     else

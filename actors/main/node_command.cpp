@@ -9,6 +9,8 @@
 #include "main/signals.hpp"
 #include "main/tracing.hpp"
 
+#include <godwit/runtime/version.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -57,7 +59,7 @@ int run_node(node_command_options& options) {
   if (!options.settings.gather()) return 2;
   if (options.settings.print_config) {
     std::cout << options.settings.text();
-    return 0;
+    return all_written(0);
   }
   auto& settings = options.settings.values;
   if (options.join.empty()) return fail("--join HOST:PORT is missing: the control port of a 'godwit serve'", 2);
@@ -88,7 +90,9 @@ int run_node(node_command_options& options) {
     return true;
   };
   if (failed(node->wait_joined(told_to_stop))) return code;
-  std::cout << "joined " << options.join << " as " << ids(node->state(), settings.instances.count) << std::endl;
+  const life_lines life(settings, *log);
+  life.tell("joined " + options.join + " as " + ids(node->state(), settings.instances.count),
+            {{"version", std::string(runtime::version())}});
   bool served = false; // by the first of its instances
   const auto wait = [&] {
     const bool takes = takes_requests(node->state());
@@ -103,19 +107,20 @@ int run_node(node_command_options& options) {
     return code;
   }
   if (!not_ready) {
-    std::cout << "ready" << std::endl;
+    life.tell("ready");
     while (!wait()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   ready.set(false);
   // Whoever is told to by a head that scales has drained already, or ends with it.
   if (options.parent == 0) {
-    std::cout << "draining; a second signal ends that" << std::endl;
+    life.tell("draining; a second signal ends that");
     (void)node->drain(settings.runtime.drain_timeout, told_to_stop);
   }
-  std::cout << "leaving" << std::endl;
+  life.tell("leaving");
   node->leave();
   node.reset();
-  if (const auto file = records.end()) std::cout << describe(*file) << std::endl;
+  if (const auto file = records.end()) life.tell(describe(*file));
+  life.tell("ended");
   log->flush();
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <iostream>
 #include <system_error>
 
 #include <fcntl.h>
@@ -78,6 +79,12 @@ void keep_private(const std::string& path) {
   if (descriptor < 0) return; // whoever writes to it will say so
   (void)::fchmod(descriptor, 0600);
   ::close(descriptor);
+}
+
+int all_written(int code) {
+  if (std::cout.flush() || code != 0) return code;
+  std::cerr << "godwit: cannot write all of the output\n";
+  return 1;
 }
 
 } // namespace godwit::main

@@ -21,4 +21,7 @@ namespace godwit::main {
 /// it.
 void keep_private(const std::string& path);
 
+/// `code`, or 1 and a line on standard error where what was printed could not all be written.
+[[nodiscard]] int all_written(int code);
+
 } // namespace godwit::main

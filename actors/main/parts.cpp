@@ -71,6 +71,19 @@ std::uint32_t served_context(const serve_settings& settings, const gpu::model::m
   return settings.model.context_max == 0 ? longest : std::min(longest, settings.model.context_max);
 }
 
+namespace {
+
+std::optional<start_error> too_small_a_cache(std::uint64_t tokens, std::uint32_t context_length) {
+  if (tokens >= context_length) return std::nullopt;
+  return start_error{"the KV cache of an instance holds " + std::to_string(tokens) +
+                         " tokens, less than one request of the model's context of " + std::to_string(context_length) +
+                         "; raise --kv-bytes" +
+                         (tokens < 2 ? "" : " or set --model-context-max " + std::to_string(tokens)),
+                     2};
+}
+
+} // namespace
+
 protocols::expected<actors::model_identity, start_error> identity_of(const serve_settings& settings,
                                                                      const gpu::model::model_directory& model) {
   if (const auto length = model.configuration.positions_max; length < 2)
@@ -92,8 +105,12 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
     auto kv =
         cuda ? gpu::cuda::kv_geometry_of(model.configuration, *model.tensors)
              : gpu::cpu::kv_geometry_of(model.configuration, *model.tensors, precision_of(settings.instances.kv_type));
+    const auto context = served_context(settings, model);
+    if (const auto bytes = settings.instances.kv_bytes; bytes != 0) // or it is seen when the instance is ready
+      if (auto wrong = too_small_a_cache(bytes / kv.block_bytes * protocols::tokens_per_block, context))
+        return protocols::unexpected(std::move(*wrong));
     return actors::model_identity{gpu::model::fingerprint(model.configuration, *model.tensors), std::move(kv.type),
-                                  kv.block_bytes, served_context(settings, model)};
+                                  kv.block_bytes, context};
   } catch (const std::exception& failure) {
     return protocols::unexpected(start_error{failure.what(), 2});
   }
@@ -193,12 +210,8 @@ runtime::actor_system_settings make_system_settings(const serve_settings& settin
 }
 
 std::optional<start_error> check_memory(const protocols::instance_status& instance, std::uint32_t context_length) {
-  const auto tokens = std::uint64_t{instance.load.blocks_total} * protocols::tokens_per_block;
-  if (instance.state != protocols::instance_state::ready || tokens >= context_length) return std::nullopt;
-  return start_error{"the KV cache of an instance holds " + std::to_string(tokens) +
-                         " tokens, less than one request of the model's context of " + std::to_string(context_length) +
-                         "; raise --kv-bytes or set --model-context-max " + std::to_string(tokens),
-                     2};
+  if (instance.state != protocols::instance_state::ready) return std::nullopt;
+  return too_small_a_cache(std::uint64_t{instance.load.blocks_total} * protocols::tokens_per_block, context_length);
 }
 
 std::uint32_t allow_connections(std::uint32_t connections, std::string_view whose, const runtime::log::logger& log) {

@@ -21,6 +21,7 @@ std::string plural(std::uint64_t n, const char* what) { return fmt::format("{} {
 std::string score_of(const std::string& policy, double score) {
   if (policy == "freeness") return fmt::format("F {:.2f}", score);
   if (policy == "infaas") return fmt::format("{:.1f} % of its KV blocks used", 100 * score);
+  if (policy == "cache_aware") return fmt::format("cost {:.0f}", score);
   if (policy == "least_requests" || policy == "power_of_two") return fmt::format("{:.0f} requests", score);
   return {};
 }
@@ -36,6 +37,7 @@ std::string why(const protocols::dispatch_reason& d) {
   }
   out += fmt::format("; {}", plural(d.candidates, "candidate"));
   if (d.blocks > 0) out += fmt::format(", it demands {}", plural(d.blocks, "block"));
+  if (d.prefix_tokens > 0) out += fmt::format(", and was sent the first {} tokens before", d.prefix_tokens);
   return out;
 }
 
@@ -60,7 +62,9 @@ std::string why(const migration_cause& c) {
 }
 
 std::string tell(const protocols::migration_report& m) {
-  auto out = fmt::format("{} from instance {} to {} {}", m.committed() ? "moved" : "not moved", m.source.value(),
+  const bool known = m.epoch != protocols::epoch{}; // where it was
+  auto out = fmt::format("{}{} to {}{} {}", m.committed() ? "moved" : "not moved",
+                         known ? fmt::format(" from instance {}", m.source.value()) : "", known ? "" : "instance ",
                          m.destination.value(), why(m.cause));
   if (!m.committed()) out += fmt::format(": {} ({})", to_string(m.outcome), to_string(m.reason));
   if (m.committed() && m.stages == 0) out += "; it waited, so there was nothing to copy";
@@ -104,11 +108,9 @@ json::object object_of(const request_event& e) {
   }
   out["instance"] = e.instance.value();
   if (e.what == request_event::kind::dispatched)
-    out["why"] = json::object{{"policy", e.dispatch.policy},
-                              {"score", e.dispatch.score},
-                              {"runner_up", e.dispatch.runner_up},
-                              {"candidates", e.dispatch.candidates},
-                              {"kv_blocks", e.dispatch.blocks}};
+    out["why"] = json::object{{"policy", e.dispatch.policy},       {"score", e.dispatch.score},
+                              {"runner_up", e.dispatch.runner_up}, {"candidates", e.dispatch.candidates},
+                              {"kv_blocks", e.dispatch.blocks},    {"prefix_tokens", e.dispatch.prefix_tokens}};
   return out;
 }
 

@@ -10,6 +10,8 @@
 #include "main/signals.hpp"
 #include "main/tracing.hpp"
 
+#include <godwit/runtime/version.hpp>
+
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -42,7 +44,7 @@ int serve(command_settings& options) {
   if (!options.gather()) return 2;
   if (options.print_config) {
     std::cout << options.text();
-    return 0;
+    return all_written(0);
   }
   auto& settings = options.values;
   auto log = open_log(settings);
@@ -76,8 +78,10 @@ int serve(command_settings& options) {
     return started.error().exit_code;
   }
   auto node = std::move(*started);
-  std::cout << "listening on " << node->url() << std::endl;
-  if (!node->control().empty()) std::cout << "control on " << node->control() << std::endl;
+  const life_lines life(settings, *log);
+  life.tell("listening on " + node->url(),
+            {{"version", std::string(runtime::version())}, {"model", node->model_name()}});
+  if (!node->control().empty()) life.tell("control on " + node->control());
   bool served = false; // by members, or by the first of its own instances
   const auto error = node->wait_ready([&] {
     const bool takes = node->takes_requests();
@@ -92,24 +96,25 @@ int serve(command_settings& options) {
   if (error && !served) return 0; // told to stop before it was ready
   if (!error) {
     if (settings.instances.count == 0)
-      std::cout << "ready for members: godwit node --join " << node->advertised() << std::endl;
+      life.tell("ready for members: godwit node --join " + node->advertised());
     else
-      std::cout << "ready: " << node->model_name() << " on " << settings.instances.count
-                << (settings.instances.count == 1 ? " instance" : " instances") << std::endl;
+      life.tell("ready: " + node->model_name() + " on " + std::to_string(settings.instances.count) +
+                (settings.instances.count == 1 ? " instance" : " instances"));
     serve_until(*node, settings, *log, stop, ready);
   }
   ready.set(false);
   bool hurried = false; // by the second signal, whatever it comes in
   const auto hurry = [&] { return hurried = hurried || stop.received(); };
   if (settings.runtime.drain_delay.count() > 0) {
-    std::cout << "going on, but unwell; a second signal ends it at once" << std::endl;
+    life.tell("going on, but unwell; a second signal ends it at once");
     node->linger(settings.runtime.drain_delay, hurry);
   }
-  std::cout << "draining; a second signal ends it at once" << std::endl;
+  life.tell("draining; a second signal ends it at once");
   const bool drained = node->drain(settings.runtime.drain_timeout, hurry);
-  if (!drained) std::cerr << "godwit: running requests were cut off\n";
+  if (!drained) life.warn("running requests were cut off");
   node.reset();
-  if (const auto file = records.end()) std::cout << describe(*file) << std::endl;
+  if (const auto file = records.end()) life.tell(describe(*file));
+  life.tell("ended");
   log->flush();
   return drained ? 0 : 1;
 }

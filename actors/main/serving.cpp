@@ -80,12 +80,15 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
       [edge = edge_.get()](transport::http::request request, std::shared_ptr<transport::http::exchange> exchange) {
         edge->handle(std::move(request), std::move(exchange));
       },
-      actors::gate_options{settings_.http.cors_allowed_origins, http ? http->host : "", &metrics_});
+      actors::gate_options{settings_.http.cors_allowed_origins, http ? http->host : "", &metrics_,
+                           log_.component("http"), std::make_shared<const runtime::steady_clock>()});
   auto server_settings = make_http_settings(settings_, log_.component("http"));
-  server_settings.on_head =
-      [gate = gate_.get()](const transport::http::request& head) -> std::optional<transport::http::response> {
-    if (auto refused = gate->without_key(head)) return refused;
-    return gate->encoded(head);
+  server_settings.on_head = [gate = gate_.get()](const transport::http::request& head) {
+    return gate->refuse_head(head);
+  };
+  server_settings.on_rejected = [gate = gate_.get()](const std::string& peer, const transport::http::request* head,
+                                                     const transport::http::response& answer) {
+    gate->rejected(peer, head, answer);
   };
   server_settings.on_own_answer = [gate = gate_.get()](const transport::http::request& head,
                                                        transport::http::headers& of_answer) {
@@ -108,6 +111,7 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.provisioner = processes_;
   while (processes_ && o.life == 0) o.life = static_cast<std::uint32_t>(runtime::entropy());
   if (records_ != nullptr) o.trace = records_->control();
+  o.metrics = std::make_shared<actors::cluster_metrics>(metrics_);
   o.on_topology = [board = board_.get()](const actors::topology& news) { board->adopt(news); };
 
   o.frontend.random_seed = runtime::entropy();

@@ -1,5 +1,6 @@
 #include "main/settings.hpp"
 
+#include "main/logging.hpp"
 #include "main/migration_parts.hpp"
 #include "main/scheduling_settings.hpp"
 #include "main/trace_settings.hpp"
@@ -169,7 +170,8 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .min = 1,
          .max = 10'000});
   r.add("frontend.placement_timeout", s.frontend.placement_timeout,
-        {.doc = "How long a request waits for an instance that takes it, when there is none; then 503.",
+        {.doc = "How long a request that was let in waits for an instance that takes it, when the one that was to, or "
+                "had it, is gone; then 503. New requests get the 503 at once while no instance is ready.",
          .unit = "ms",
          .min = 1,
          .max = hour_ms});
@@ -447,7 +449,8 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
                 "them is trusted, so it is the cluster's own, and not the world's.",
          .flag = "--cluster-tls-ca"});
   r.add("log.levels", s.log.levels,
-        {.doc = "trace, debug, info, warning, error or off; for single components too: warning,http=debug.",
+        {.doc = "trace, debug, info, warning, error or off; for single components too: warning,http=debug. These are " +
+                log_components() + ".",
          .flag = "--log-level"});
   r.add("log.format", s.log.format, {{"text", log_format::text}, {"json", log_format::json}},
         {.doc = "text, or json: one object a line.", .flag = "--log-format"});
@@ -531,6 +534,8 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
     if (settings.model.context_max == 1) return "model.context_max: 1 leaves no room for an answer; 0 or at least 2";
     const auto levels = runtime::log::level_filter::parse(settings.log.levels);
     if (const auto* wrong = std::get_if<runtime::log::level_error>(&levels)) return "log.levels: " + wrong->message;
+    if (const auto wrong = wrong_component(std::get<runtime::log::level_filter>(levels)); !wrong.empty())
+      return "log.levels: " + wrong;
     const auto& advertised = settings.control.advertise;
     in6_addr v6{};
     if (advertised.find_first_of("[]:/ ") != std::string::npos && ::inet_pton(AF_INET6, advertised.c_str(), &v6) != 1)

@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include <unistd.h>
+
 namespace godwit::main {
 
 namespace {
@@ -48,6 +50,7 @@ int show(const status_options& options) {
   std::optional<control_connection> head(std::in_place, options.control);
   if (!options.request.empty()) return explain(*head, options);
   const actors::status_query query{options.requests};
+  const bool clears = options.watch && !options.json && ::isatty(STDOUT_FILENO) == 1;
   bool told = false; // once, so that another answer is worth a second attempt
   do {
     auto status = head->ask(query, std::chrono::seconds(10), told);
@@ -57,7 +60,7 @@ int show(const status_options& options) {
     }
     if (!status) return head->exit_code();
     told = options.watch;
-    if (options.watch && !options.json) std::cout << "\x1b[H\x1b[2J";
+    if (clears) std::cout << "\x1b[H\x1b[2J";
     std::cout << (options.json ? status_json(*status, options.requests) + "\n" : status_table(*status)) << std::flush;
     for (int i = 0; options.watch && i < 20; ++i) {
       if (stop->received()) return 0;

@@ -236,6 +236,8 @@ actors::trace_state trace_dumper::set(const actors::trace_order& order) {
       keep.requests = order.requests;
       keep.sample = order.sample;
       recorder_->set_filter(keep);
+      const std::lock_guard lock(mutex_);
+      keeps_ = keep.everything() ? std::string() : describe_filter(keep);
     }
     const bool was_on = recorder_->level() != trace::level::off;
     if (!was_on) recorder_->set_level(*level); // so that the switch itself is recorded, either way
@@ -250,6 +252,7 @@ actors::trace_state trace_dumper::set(const actors::trace_order& order) {
   }
   out.level = to_string(recorder_->level());
   const std::lock_guard lock(mutex_);
+  if (!keeps_.empty()) out.level += ", of " + keeps_;
   out.lost = file_ != nullptr ? file_->lost() : recorder_->lost();
   return out;
 }

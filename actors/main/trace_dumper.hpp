@@ -57,6 +57,7 @@ private:
   dump_settings settings_;
   runtime::log::logger log_;
   std::mutex mutex_;
+  std::string keeps_; ///< the choice of messages that holds; empty: all
   std::condition_variable settled_;
   std::deque<std::function<void()>> jobs_; ///< bounded
   bool busy_ = false;

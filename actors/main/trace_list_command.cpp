@@ -72,8 +72,13 @@ std::string began(const analysis::index& of) {
 std::string processes_text(const analysis::index& of, const overview& o) {
   std::string out;
   const auto& r = of.source();
+  std::size_t silent = 0; // each command that asks the head is a process, which records nothing
   for (std::size_t i = 0; i < r.processes.size(); ++i) {
     const auto& p = r.processes[i];
+    if (p.name.empty() && p.facts.empty() && o.by_process[i] == 0) {
+      ++silent;
+      continue;
+    }
     out +=
         fmt::format("process {} {}: {} events", i, p.name.empty() ? "(nameless)" : harmless(p.name), o.by_process[i]);
     for (const auto& fact : p.facts)
@@ -81,6 +86,8 @@ std::string processes_text(const analysis::index& of, const overview& o) {
         out += fmt::format(", {} {}", harmless(fact.name), analysis::shortened(harmless(fact.value), 60));
     out += '\n';
   }
+  if (silent > 0)
+    out += fmt::format("{} more {} that recorded nothing\n", silent, silent == 1 ? "process" : "processes");
   return out;
 }
 

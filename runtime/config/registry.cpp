@@ -1,3 +1,4 @@
+#include <godwit/runtime/config/command_line.hpp>
 #include <godwit/runtime/config/nearest.hpp>
 #include <godwit/runtime/config/registry.hpp>
 
@@ -88,6 +89,15 @@ std::string bounds_text(const setting& s) {
   if (min) return "at least " + number_text(s, *min) + unit_after(s);
   if (max) return "at most " + number_text(s, *max) + unit_after(s);
   return "";
+}
+
+std::string placeholder(const setting& s) {
+  if (s.kind == value_kind::duration) return "TIME"; // which has its unit with it
+  if (s.kind == value_kind::bytes) return "SIZE";
+  std::string names;
+  for (const auto& one : s.choices) names += (names.empty() ? "" : "|") + one;
+  if (!names.empty()) return names;
+  return s.declared.unit.empty() ? "VALUE" : s.declared.unit;
 }
 
 std::optional<value> parse_value(const setting& s, std::string_view text) {
@@ -214,7 +224,11 @@ registry& registry::allow_variable(std::string name) {
 problems registry::validate() const {
   auto found = problems();
   for (const auto& rule : rules_)
-    if (auto wrong = rule()) found.push_back(*wrong);
+    if (auto wrong = rule()) {
+      // "http.listen: ..." is what a variable or a flag says, under a name of its own.
+      const auto* s = find(std::string_view(*wrong).substr(0, wrong->find_first_of(": ")));
+      found.push_back(*wrong + (s == nullptr || s->set_by.where.empty() ? "" : " (from " + s->set_by.where + ")"));
+    }
   return found;
 }
 

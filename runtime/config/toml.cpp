@@ -7,10 +7,12 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <system_error>
 
 namespace godwit::runtime::config {
 
@@ -168,13 +170,16 @@ std::string cell(std::string_view text) {
 } // namespace
 
 problems registry::load_file(const std::filesystem::path& path) {
+  errno = 0;
   auto in = std::ifstream(path, std::ios::binary);
   auto text_of = std::ostringstream();
   if (!in || !(text_of << in.rdbuf())) {
+    const auto why = errno;
     auto ec = std::error_code();
     // An empty file makes << fail too.
     if (std::filesystem::is_regular_file(path, ec) && std::filesystem::file_size(path, ec) == 0) return {};
-    return {"cannot read the configuration file " + path.string()};
+    return {"cannot read the configuration file " + path.string() +
+            (why == 0 ? std::string() : ": " + std::generic_category().message(why))};
   }
   return load_toml(text_of.str(), path.string());
 }

@@ -1,11 +1,16 @@
 #include <godwit/runtime/log/level.hpp>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
 namespace godwit::runtime::log {
 
 namespace {
+
+bool is_within(std::string_view component, std::string_view whole) noexcept {
+  return component.starts_with(whole) && (component.size() == whole.size() || component[whole.size()] == '.');
+}
 
 constexpr std::array<std::string_view, 6> names{"trace", "debug", "info", "warning", "error", "off"};
 
@@ -54,14 +59,18 @@ level level_filter::of(std::string_view component) const noexcept {
   auto best = rest_;
   auto longest = std::size_t{0};
   for (const auto& [prefix, l] : components_) {
-    const auto holds =
-        component.starts_with(prefix) && (component.size() == prefix.size() || component[prefix.size()] == '.');
     // Of two entries for the same component the later one holds.
-    if (!holds || prefix.size() < longest) continue;
+    if (!is_within(component, prefix) || prefix.size() < longest) continue;
     best = l;
     longest = prefix.size();
   }
   return best;
+}
+
+std::string level_filter::unknown(std::span<const std::string_view> known) const {
+  for (const auto& [name, l] : components_)
+    if (std::ranges::none_of(known, [&n = name](auto one) { return is_within(n, one); })) return name;
+  return {};
 }
 
 } // namespace godwit::runtime::log

@@ -23,6 +23,7 @@ TEST(EngineMetrics, TellOfARequestFromItsFirstStepOn) {
   EXPECT_THAT(page, HasSubstr("vllm:request_decode_time_seconds_sum" + labels + "4\n"));
   EXPECT_THAT(page, HasSubstr("vllm:request_inference_time_seconds_sum" + labels + "6\n"));
   EXPECT_THAT(page, HasSubstr("vllm:e2e_request_latency_seconds_sum" + labels + "7\n"));
+  EXPECT_THAT(page, HasSubstr("vllm:request_max_num_generation_tokens_sum" + labels + "20\n"));
 }
 
 // Labels are bounded; a dashboard that looks for its model finds the others under it all the same.
@@ -95,6 +96,17 @@ TEST(EngineMetrics, WhoHasBeenGoneLongestGivesItsPlaceToANewInstance) {
   EXPECT_THAT(page, HasSubstr(tokens_of("1002", 2)));
   EXPECT_THAT(page, HasSubstr(tokens_of("other", 8)));
   EXPECT_THAT(page, Not(HasSubstr("model_name=\"other\"")));
+}
+
+TEST(EngineMetrics, AreThereAtZeroAsSoonAsTheInstanceIsReady) {
+  runtime::metrics::registry registry;
+  engine_metrics engines(registry, "tiny", 512);
+  engines.adopt(there({4}));
+  const auto page = registry.expose();
+  EXPECT_THAT(page, HasSubstr(tokens_of("4", 0)));
+  for (const auto* reason : {"stop", "length", "abort", "error"})
+    EXPECT_THAT(page, HasSubstr("vllm:request_success_total{model_name=\"tiny\",engine=\"4\",finished_reason=\"" +
+                                std::string(reason) + "\"} 0\n"));
 }
 
 TEST(EngineMetrics, OfThoseThatHaveLeftTheLastFewStay) {

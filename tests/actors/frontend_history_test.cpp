@@ -4,6 +4,7 @@
 #include "actors/support/recording_sink.hpp"
 
 #include <godwit/actors/frontend.hpp>
+#include <godwit/protocols/kv/prefix_marks.hpp>
 #include <godwit/runtime/sim/world.hpp>
 
 #include <gmock/gmock.h>
@@ -172,6 +173,22 @@ TEST_F(FrontendHistory, TheSchedulerIsToldThePrioritiesAndItsReasonIsKept) {
   EXPECT_EQ(told.events[0].instance, instance_id{1});
   EXPECT_EQ(told.events[0].dispatch.policy, "freeness");
   EXPECT_EQ(told.events[0].dispatch.score, 12.5);
+}
+
+TEST_F(FrontendHistory, TheSchedulerIsToldTheBeginningsOfThePromptAndNotThePrompt) {
+  decide(1);
+  auto one = std::make_shared<actors::submission>();
+  one->request.prompt.assign(200, 5);
+  one->request.cache_salt = 9;
+  one->request.stop.max_tokens = 100;
+  one->client_id = "long";
+  one->sink = std::make_shared<recording_sink>();
+  const auto prompt = one->request.prompt;
+  system.tell(home, actors::submit_request{std::move(one)});
+  world.run_for(1ms);
+  ASSERT_EQ(decisions->asked.size(), 1U);
+  EXPECT_EQ(decisions->asked[0].prefix, protocols::prefix_marks(prompt, 9));
+  EXPECT_EQ(decisions->asked[0].prefix.size(), 3U);
 }
 
 TEST_F(FrontendHistory, WithoutASchedulerRequestsGoToInstancesInTurn) {
@@ -417,6 +434,31 @@ TEST_F(FrontendHistory, AMigrationWhoseReportComesAfterTheEndIsToldToo) {
   finish(open, {10});
   migrate(open, 0, 1, protocols::migration_outcome::aborted);
   EXPECT_EQ(history("a").events.size(), 2U);
+}
+
+TEST_F(FrontendHistory, AnOrderThatComesAfterTheEndIsNoneOfItsHistory) {
+  submit("a");
+  const auto open = history("a");
+  finish(open, {10});
+  actors::migrate_request order;
+  order.request = open.request;
+  order.to = protocols::instance_id{1};
+  const auto report = system.ask(home, 1s, order);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->reason, protocols::migration_reason::request_unknown);
+  EXPECT_EQ(history("a").events.size(), 1U);
+}
+
+TEST_F(FrontendHistory, AnOrderToNobodyNamesWhereTheRequestIs) {
+  submit("a");
+  actors::migrate_request order;
+  order.request = history("a").request;
+  order.to = protocols::instance_id{7};
+  const auto report = system.ask(home, 1s, order);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->reason, protocols::migration_reason::destination_not_ready);
+  EXPECT_EQ(report->source, history("a").instance);
+  EXPECT_EQ(report->epoch, history("a").epoch);
 }
 
 TEST_F(FrontendHistory, AClientThatGoesAwayLeavesAHistoryThatSaysSo) {

@@ -153,7 +153,7 @@ TEST(HttpGate, OriginsThatAreNamedMayReadAnswersAndRefusals) {
   head.method = "POST";
   head.target = "/v1/chat/completions";
   head.fields = origin;
-  const auto early = g.gate.without_key(head);
+  const auto early = g.gate.refuse_head(head);
   ASSERT_TRUE(early);
   EXPECT_EQ(early->fields.find("Access-Control-Allow-Origin"), "https://app.example");
   for (const auto* other : {"https://evil.example", "https://app.example.evil.example", "http://app.example", "null"})
@@ -165,11 +165,11 @@ TEST(HttpGate, ACompressedBodyIsRefusedBeforeItIsTakenForJson) {
   http::request head;
   head.method = "POST";
   head.target = "/v1/completions";
-  EXPECT_FALSE(gate.encoded(head));
+  EXPECT_FALSE(gate.refuse_head(head));
   head.fields = {{"Content-Encoding", "identity"}};
-  EXPECT_FALSE(gate.encoded(head));
+  EXPECT_FALSE(gate.refuse_head(head));
   head.fields = {{"Content-Encoding", "gzip"}};
-  const auto refused = gate.encoded(head);
+  const auto refused = gate.refuse_head(head);
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->status, 415);
   EXPECT_NE(refused->body.find("Content-Encoding"), std::string::npos) << refused->body;

@@ -3,6 +3,7 @@
 #include "actors/support/sim_cluster.hpp"
 
 #include <godwit/actors/member.hpp>
+#include <godwit/runtime/log/string_backend.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,6 +27,8 @@ public:
   explicit joinable(std::uint64_t seed, std::uint32_t head_instances = 1)
       : cluster({.seed = seed, .instances = head_instances, .adjust = [this](actors::node_options& n) {
                    n.identity = {"0123456789abcdef", "f32", 4096, n.llumlet.planner.context_length};
+                   n.metrics = counts = std::make_shared<actors::cluster_metrics>(registry);
+                   n.log = runtime::log::logger(lines, {});
                    head_options = n;
                  }}) {
     head = cluster.cluster->node();
@@ -83,6 +86,9 @@ public:
   std::map<std::uint64_t, actors::member_state> states;
   std::set<life> lives;
   int searches = 0;
+  runtime::metrics::registry registry;
+  std::shared_ptr<actors::cluster_metrics> counts;
+  std::shared_ptr<runtime::log::string_backend> lines = std::make_shared<runtime::log::string_backend>();
   sim_cluster cluster;
 };
 
@@ -154,6 +160,27 @@ private:
 };
 
 } // namespace
+
+TEST(Membership, WhoIsLostIsCountedAndWarnedOfWhoLeavesIsNot) {
+  joinable c(5);
+  const auto lost = c.cluster.system->spawn<silent_member>();
+  ASSERT_TRUE(c.cluster.system->ask(
+      c.head, 5s, actors::join_cluster{c.head_options.version, 77, "there", 1, c.head_options.identity, lost}));
+  const auto leaving = c.start(c.options(8));
+  ASSERT_TRUE(c.run_until_ready(8));
+  c.cluster.run_for(10ms);
+  EXPECT_EQ(c.counts->members.value(), 2.0);
+  ASSERT_TRUE(c.cluster.system->ask(leaving, 10s, actors::retire{}));
+  c.cluster.run_for(10ms);
+  EXPECT_EQ(c.counts->members.value(), 1.0);
+  EXPECT_EQ(c.counts->members_lost.value(), 0U);
+  EXPECT_THAT(c.lines->text(), AllOf(HasSubstr("is gone (it leaves)"), testing::Not(HasSubstr("warning"))));
+  c.cluster.system->stop(lost, runtime::stop_reason::killed);
+  c.cluster.run_for(10ms);
+  EXPECT_EQ(c.counts->members.value(), 0.0);
+  EXPECT_EQ(c.counts->members_lost.value(), 1U);
+  EXPECT_THAT(c.lines->text(), HasSubstr("warning"));
+}
 
 TEST(Membership, AMembersInstancesGetTheirOwnIdsAndServe) {
   joinable c(1, 2);

@@ -110,9 +110,8 @@ TEST_F(EdgeTrace, ARequestsMessagesFollowFromItsSpan) {
 TEST_F(EdgeTrace, TheSpanSaysWhatBecameOfIt) {
   (void)complete(short_answer);
   (void)complete(R"({"prompt":["A","B"],"max_tokens":3,"stream":true})");
-  (void)begin("GET", "/nothing");
   const auto all = requests();
-  ASSERT_EQ(all.size(), 2U) << "an unknown target is no request";
+  ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].at("method"), "POST");
   EXPECT_EQ(all[0].at("status"), "200");
   EXPECT_EQ(all[0].at("outcome"), "complete");
@@ -121,6 +120,30 @@ TEST_F(EdgeTrace, TheSpanSaysWhatBecameOfIt) {
   ASSERT_EQ(ended.size(), 2U);
   EXPECT_EQ(ended[0].client_id, "cmpl-mine");
   EXPECT_GT(ended[0].took.count(), 0);
+}
+
+TEST_F(EdgeTrace, TheSpanOfARefusalSaysWhatTheClientWasTold) {
+  (void)begin("POST", "/v1/completions", R"({"prompt":""})");
+  (void)begin("POST", "/v1/completions", R"({"prompt":"A","model":"another"})");
+  (void)begin("GET", "/nothing");
+  const auto all = requests();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].at("status"), "400");
+  EXPECT_EQ(all[0].at("error"), "the prompt has no tokens");
+  EXPECT_EQ(all[1].at("status"), "404");
+  EXPECT_THAT(all[1].at("error"), testing::HasSubstr("another"));
+  EXPECT_EQ(all[2].at("target"), "/nothing");
+  EXPECT_EQ(all[2].at("status"), "404");
+  EXPECT_TRUE(all[2].contains("error"));
+}
+
+TEST_F(EdgeTrace, ARequestThatIsOpenIsFoundByItsClientsName) {
+  const auto exchange = begin("POST", "/v1/completions", R"({"prompt":"A","max_tokens":400,"request_id":"mine"})");
+  cluster->run_for(std::chrono::milliseconds(10));
+  ASSERT_FALSE(exchange->complete);
+  const auto all = recorder->snapshot();
+  const trace::analysis::index index(all);
+  EXPECT_TRUE(trace::analysis::find_request(trace::analysis::model_requests(index), "cmpl-mine"));
 }
 
 TEST_F(EdgeTrace, AClientThatGoesAwayEndsTheSpanAndIsTheCauseOfTheWithdrawal) {

@@ -229,6 +229,18 @@ void trials(bench::session& session, cuda::cuda_backend& on, const subject& what
   session.add(told(name, result, "ms"));
 }
 
+/// What draws cost: times of decode steps whose requests draw from the most probable tokens, and of greedy ones.
+void draws(bench::session& session, cuda::cuda_backend& on, const subject& what, std::uint32_t batch) {
+  const auto name = "gpu/sampled_" + what.name + "_batch_" + std::to_string(batch);
+  if (!session.wants(name)) return;
+  const auto runner = what.make(on, false, true, blocks_for(batch, 513));
+  bench::timed_steps drawn(*runner, 0.8F, 0.95F), greedy(*runner);
+  const auto result = bench::interleave(
+      session.repetitions(), [&] { return 1e3 * device_seconds([&] { return drawn.run(batch, 512, 1); }, 3); },
+      [&] { return 1e3 * device_seconds([&] { return greedy.run(batch, 512, 1); }, 3); });
+  session.add(told(name, result, "ms"));
+}
+
 /// GB/s of blocks on their way out of the pool or into it, against one large copy of page-locked memory: all of them in
 /// one copy, or `each` in copies one behind the other, as the fabric's pieces, whose ends are told one by one. By the
 /// copiers of `copies`, whatever they do by default, or by engines for comparison.
@@ -376,6 +388,7 @@ private:
   /// Without goals.
   void for_orientation(const subject& what) {
     attempt([&] { launches(session_, on_, what, false); });
+    for (const std::uint32_t batch : {1U, 32U}) attempt([&] { draws(session_, on_, what, batch); });
     for (const std::uint32_t batch : {1U, 8U, 32U}) attempt([&] { trials(session_, on_, what, batch); });
     attempt([&] { price(session_, on_, what, 1, 512, 1, "decode"); });
     attempt([&] { price(session_, on_, what, 32, 2048, 1, "batch_decode"); });

@@ -55,6 +55,15 @@ TEST(LoadBoard, ShowsVirtualUsageAndFreenessButNoFreenessOfAnInstanceThatDrains)
   EXPECT_THAT(draining, HasSubstr("godwit_instance_terminating{engine=\"3\"} 1\n"));
 }
 
+TEST(LoadBoard, CountsRestartsAlsoOfInstancesThatAreDown) {
+  runtime::metrics::registry metrics;
+  load_board board(metrics);
+  board.adopt(there({ready(0), down(3, 4)}));
+  const auto page = metrics.expose();
+  EXPECT_THAT(page, HasSubstr("godwit_instance_restarts_total{engine=\"0\"} 0\n"));
+  EXPECT_THAT(page, HasSubstr("godwit_instance_restarts_total{engine=\"3\"} 3\n"));
+}
+
 TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
   runtime::metrics::registry metrics;
   load_board board(metrics, {"tiny", "bfloat16", true});
@@ -72,11 +81,14 @@ TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
   const std::string labels = "{model_name=\"tiny\",engine=\"3\"} ";
   EXPECT_THAT(page, HasSubstr("vllm:num_requests_running" + labels + "4\n"));
   EXPECT_THAT(page, HasSubstr("vllm:num_requests_waiting" + labels + "7\n"));
+  EXPECT_THAT(
+      page, HasSubstr("vllm:num_requests_waiting_by_reason{model_name=\"tiny\",engine=\"3\",reason=\"capacity\"} 7\n"));
   EXPECT_THAT(page, HasSubstr("vllm:kv_cache_usage_perc" + labels + "0.25\n"));
   EXPECT_THAT(page, HasSubstr("# TYPE vllm:num_preemptions_total counter\n"));
   EXPECT_THAT(page, HasSubstr("vllm:num_preemptions_total" + labels + "2\n"));
   EXPECT_THAT(page, HasSubstr("vllm:prefix_cache_queries_total" + labels + "50\n"));
   EXPECT_THAT(page, HasSubstr("vllm:prefix_cache_hits_total" + labels + "16\n"));
+  EXPECT_THAT(page, HasSubstr("vllm:prompt_tokens_cached_total" + labels + "16\n"));
   EXPECT_THAT(page, HasSubstr("vllm:cache_config_info{block_size=\"16\",cache_dtype=\"bfloat16\","
                               "enable_prefix_caching=\"True\",engine=\"3\",num_gpu_blocks=\"100\"} 1\n"));
   EXPECT_EQ(metrics.expose().find("model_name=\"\""), std::string::npos);
@@ -112,8 +124,8 @@ TEST(LoadBoard, ShowsNothingOfAnInstanceThatIsDownUntilItReportsAgain) {
   EXPECT_EQ(board.all().running, 12U);
   board.adopt(there({down(3)}));
   board.take(busy(3, 1, 11)); // which lay in the scheduler's mailbox
-  EXPECT_THAT(metrics.expose(), Not(HasSubstr("engine=\"3\"")));
-  EXPECT_THAT(metrics.expose(), Not(HasSubstr("engine=\"3\"")));
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("model_name=\"tiny\",engine=\"3\"")));
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("godwit_instance_requests_running{engine=\"3\"")));
   EXPECT_EQ(board.all().running, 0U);
   board.adopt(there({ready(3, 2)}));
   board.take(busy(3, 1, 10));

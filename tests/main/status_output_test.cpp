@@ -216,6 +216,8 @@ TEST(RequestStory, SaysWhyAMigrationDidNotHappen) {
   EXPECT_THAT(request_story(h), HasSubstr(": refused (destination_full)\n"));
   m.cause = {};
   EXPECT_THAT(request_story(h), HasSubstr("not moved from instance 0 to 1 by hand"));
+  m.epoch = {}; // nobody knows where it was
+  EXPECT_THAT(request_story(h), HasSubstr("not moved to instance 1 by hand"));
   m.outcome = protocols::migration_outcome::committed;
   EXPECT_THAT(request_story(h), HasSubstr("; it waited, so there was nothing to copy"));
 }

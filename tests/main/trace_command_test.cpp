@@ -244,6 +244,16 @@ TEST_F(TraceCommand, SaysWhatACollectorAnsweredThatRefuses) {
   EXPECT_TRUE(is_harmless(said.errors));
 }
 
+// Each `godwit status` is a process that the head met.
+TEST_F(TraceCommand, ProcessesThatRecordedNothingAreCountedInOneLine) {
+  auto r = *trace::read_file(path("run.gwt"));
+  for (int i = 0; i < 3; ++i) r.processes.emplace_back();
+  write("met.gwt", r);
+  const auto text = run("trace list " + path("met.gwt")).out;
+  EXPECT_NE(text.find("3 more processes that recorded nothing\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("nameless"), std::string::npos) << text;
+}
+
 TEST_F(TraceCommand, MergesFilesOfOneRun) {
   const auto whole = trace::read_file(path("run.gwt"));
   ASSERT_TRUE(whole);

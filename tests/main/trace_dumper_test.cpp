@@ -209,7 +209,9 @@ TEST_F(TraceDumper, SwitchesWhatIsRecordedAndSaysWhatIs) {
   order.replaces = true;
   order.types = {"token_updates"};
   order.sample = 0.5;
-  EXPECT_EQ(dumper->set(order).level, "content");
+  EXPECT_EQ(dumper->set(order).level, "content, of type=token_updates sample=0.5");
+  EXPECT_EQ(dumper->set({}).level, "content, of type=token_updates sample=0.5")
+      << "what holds is told to who only asks";
   order.sample = 2;
   EXPECT_NE(dumper->set(order).error, "");
   const auto all = recorder->snapshot();

@@ -248,6 +248,7 @@ TEST_F(HttpFront, AFileOfASettingThatCannotBeUsedEndsTheStartWithTwo) {
       {{"--log-file", (folder / "no" / "log").string()}, "there is no folder " + (folder / "no").string()},
       {{"--model-context-max", "100000"}, "--model-context-max 100000: the model was made for 2048 tokens"},
       {{"--kv-bytes", "64KiB"}, "raise --kv-bytes"},
+      {{"--kv-bytes", "1KiB"}, "raise --kv-bytes"},
       {{none}, none}};
   for (const auto& [arguments, says] : wrong) {
     auto all = std::vector<std::string>{"serve", "--listen", "127.0.0.1:0", "--log-level", "error"};
@@ -257,6 +258,13 @@ TEST_F(HttpFront, AFileOfASettingThatCannotBeUsedEndsTheStartWithTwo) {
     EXPECT_THAT(command.err(), HasSubstr(says));
     EXPECT_THAT(command.err(), testing::StartsWith("godwit: "));
   }
+}
+
+TEST_F(HttpFront, AConfigurationThatCannotBePrintedIsAFailure) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  child_process command("/bin/bash", {"-c", "exec '" + godwit_program() + "' serve --print-config > /dev/full"});
+  EXPECT_EQ(command.wait_exit(60s), 1);
+  EXPECT_THAT(command.err(), HasSubstr("cannot write all of the output"));
 }
 
 // Where there are fewer descriptors than connections may be, clients that only wait keep nobody else out.

@@ -157,6 +157,14 @@ TEST_F(OperatorCommands, ADrainedInstanceGivesItsRequestAwayStopsAndComesBack) {
     break;
   }
 
+  const auto waited = run({"drain", "1", "--wait=60s", "--json"});
+  EXPECT_EQ(waited.code, 0) << waited.err;
+  EXPECT_EQ(waited.out, "{\"instance\":1,\"state\":\"stopped\"}\n");
+  const auto back = run({"drain", "1", "--undo", "--wait"});
+  EXPECT_EQ(back.code, 0) << back.err;
+  EXPECT_EQ(back.out, "instance 1 is ready\n");
+  EXPECT_EQ(run({"drain", "1", "--wait=soon"}).code, 2);
+
   const auto nobody = run({"drain", "17"});
   EXPECT_EQ(nobody.code, 1);
   EXPECT_THAT(nobody.err, HasSubstr("no instance 17"));

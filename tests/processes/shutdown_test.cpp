@@ -4,11 +4,13 @@
 
 #include <godwit/transport/http/client.hpp>
 
+#include <boost/json.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <csignal>
+#include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -44,6 +46,22 @@ protected:
 };
 
 } // namespace
+
+TEST_F(Shutdown, AJsonLogHasTheStagesOfItsLifeAndNothingIsWrittenBesides) {
+  child_process head(godwit_program(), {"serve", "--instances", "1", "--threads", "1", "--listen", "127.0.0.1:0",
+                                        "--control", "", "--log-format", "json"});
+  ASSERT_TRUE(head.wait_log("ready: default on 1 instance", 60s)) << head.err();
+  head.signal(SIGTERM);
+  ASSERT_EQ(head.wait_exit(20s), 0);
+  EXPECT_EQ(head.out(), "");
+  std::istringstream lines(head.err());
+  for (std::string line; std::getline(lines, line);) {
+    boost::system::error_code wrong;
+    EXPECT_TRUE(boost::json::parse(line, wrong).is_object()) << line;
+  }
+  for (const auto* part : {"listening on http://127.0.0.1:", "\"version\"", "draining", "\"ended\""})
+    EXPECT_THAT(head.err(), HasSubstr(part));
+}
 
 TEST_F(Shutdown, WithTimeEnoughRunningRequestsHaveTheirWholeAnswersAndNoNewOneIsTaken) {
   served head(with_drain_timeout("120s"));

@@ -40,6 +40,13 @@ done < <(grep -oIE '\bdocs/[A-Za-z_/]+\.md' -- "${text[@]}" | sort -u || true)
 while read -r line; do report "names a page outside the repository: $line"; done \
   < <(grep -nIE '(DESIGN|STYLE)\.md|spec/[a-z-]+\.md' -- "${text[@]}" | cut -c1-160 || true)
 
+# log.levels takes the names that lines of the log bear, and no others.
+names=actors/main/logging.cpp
+while IFS=: read -r file name; do
+  case $file in runtime/* | transport/* | gpu/* | actors/*) ;; *) continue ;; esac
+  grep -qF "$name" "$names" || report "a component that log.levels does not know: $file, $name; $names lists them"
+done < <(grep -oIE 'component\("[a-z_]+"' -- "${text[@]}" | sed 's/component(//' | sort -u || true)
+
 for page in "${text[@]}"; do
   [[ $page == *.md ]] || continue
   while read -r link; do

@@ -128,6 +128,7 @@ awaitable<bool> session::reject(int status, std::string message) {
 
 awaitable<bool> session::reject(response answer) {
   (refuse_ != refusal::none ? core_->refused_total : core_->rejected_total).fetch_add(1, std::memory_order_relaxed);
+  if (refuse_ == refusal::none && core_->settings.on_rejected) core_->settings.on_rejected(peer_, head_, answer);
   late_ = false;
   auto bytes = serialize(answer, {11, false, false}, false);
   const auto sent = co_await send(std::move(bytes));

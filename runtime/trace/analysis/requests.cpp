@@ -142,6 +142,7 @@ std::vector<model_request> model_requests(const index& of) {
     r.last = p;
     r.begin_ns = std::min(r.begin_ns, of.queued(p));
     r.end_ns = std::max(r.end_ns, of.end(p));
+    if (r.client_id.empty() && of[p].kind == event_kind::note) r.client_id = attribute_of(of[p], "client_id");
     if (is_last_note(of, p)) over[id] = of.cause(p) == nowhere ? of.end(p) : of.end(of.cause(p));
   }
   std::vector<model_request> out;

@@ -3,14 +3,14 @@
 // the field. What a field does to the answer is looked at in effects.test.js.
 export const supported = [
   { field: 'model', at: 'ch', note: 'the served one; another is 404', own: true },
-  { field: 'prompt', at: 'c', value: [[1, 2, 3], [4, 5]], wrong: [[]], note: 'text, texts, token ids, or lists of ids' },
+  { field: 'prompt', at: 'c', value: [[1, 2, 3], [4, 5]], wrong: [[]], note: 'text, texts, token ids, or lists of ids; up to `frontend.prompts_max` (64)' },
   { field: 'messages', at: 'h', value: [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }], wrong: [[]], note: 'roles system, developer, user, assistant, tool; content as text or text parts' },
   { field: 'max_tokens', at: 'ch', value: 2, wrong: [-1, 1.5, 'many'], note: 'completions: 16 by default, 0 with `echo`; chat: what the context has room for' },
   { field: 'max_completion_tokens', at: 'ch', value: 2, wrong: [0], note: 'the newer name, which wins' },
   { field: 'temperature', at: 'ch', value: 0.3, wrong: [-1, 2.5], note: '0 to 2; 0 is greedy' },
   { field: 'top_p', at: 'ch', value: 0.5, wrong: [0, 2], note: '' },
-  { field: 'n', at: 'ch', value: 2, wrong: [0, 129], note: 'the answers share the KV of the prompt; answer i has `seed` + i' },
-  { field: 'best_of', at: 'c', value: 2, wrong: [0, 1000], note: 'the `n` of them whose tokens are the most probable on average; not streamed above `n`' },
+  { field: 'n', at: 'ch', value: 2, wrong: [0, 129], note: 'up to 128 answers, over all the prompts; those of a prompt share its KV; answer i has `seed` + i' },
+  { field: 'best_of', at: 'c', value: 2, wrong: [0, 1000], note: 'the `n` of them whose tokens are the most probable on average; bounded as `n`; not streamed above it' },
   { field: 'stop', at: 'ch', value: ['a', 'b', 'c', 'd', 'e'], wrong: [17, [''], Array(65).fill('a'), 'a'.repeat(1025)], note: 'up to 64' },
   { field: 'seed', at: 'ch', value: 7, wrong: ['x'], note: 'the same text for the same seed, wherever it runs; -1: any' },
   { field: 'presence_penalty', at: 'ch', value: 0.5, wrong: [3], note: '-2 to 2' },

@@ -4,12 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
 namespace godwit::runtime::config {
 namespace {
 
 struct program {
   std::uint16_t port = 8000;
   bool migrate = true;
+  std::chrono::milliseconds patience{30'000};
+  std::uint64_t pool = 1 << 20;
+  int where = 0;
   registry settings;
   CLI::App app;
   problems found;
@@ -17,6 +24,9 @@ struct program {
   program() {
     settings.add("http.port", port, {.doc = "Where clients connect.", .min = 1, .max = 65535, .flag = "--port"});
     settings.add("scheduler.migrate", migrate, {.doc = "Whether requests move."});
+    settings.add("http.patience", patience, {.doc = "How long to wait.", .unit = "ms"});
+    settings.add("memory.pool", pool, {.doc = "Its size.", .unit = "bytes"});
+    settings.add("device", where, {{"auto", 0}, {"cpu", 1}}, {.doc = "Where it runs."});
     bind(settings, app, found);
   }
   void parse(std::vector<std::string> words) {
@@ -60,9 +70,23 @@ TEST(ConfigCommandLine, ASwitchTakesTrueAndFalseAndNothingElse) {
   EXPECT_TRUE(p.migrate);
 }
 
-TEST(ConfigCommandLine, TheHelpTextHasDocAndDefault) {
+TEST(ConfigCommandLine, TheHelpTextHasDocDefaultAndWhatMayBeGiven) {
   auto p = program();
-  EXPECT_THAT(p.app.help(), testing::AllOf(testing::HasSubstr("Where clients connect."), testing::HasSubstr("8000")));
+  using testing::HasSubstr;
+  const auto help = p.app.help();
+  EXPECT_THAT(help, AllOf(HasSubstr("Where clients connect."), HasSubstr("8000")));
+  EXPECT_THAT(help, HasSubstr("--scheduler-migrate or --no-scheduler-migrate [true]"));
+  EXPECT_THAT(help, testing::Not(HasSubstr("{false}")));
+  EXPECT_THAT(help, HasSubstr("--http-patience TIME"));
+  EXPECT_THAT(help, HasSubstr("--memory-pool SIZE"));
+  EXPECT_THAT(help, HasSubstr("--device auto|cpu"));
+}
+
+TEST(ConfigCommandLine, TheDenialOfASwitchIsChecked) {
+  auto p = program();
+  p.parse({"--no-scheduler-migrate=false"});
+  EXPECT_TRUE(p.migrate);
+  EXPECT_THROW(p.parse({"--no-scheduler-migrate=perhaps"}), CLI::ParseError);
 }
 
 } // namespace

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string_view>
+
 namespace godwit::runtime::log {
 namespace {
 
@@ -19,6 +22,12 @@ level_filter filter(std::string_view text) {
 
 std::shared_ptr<string_backend> memory(format f = format::text) {
   return std::make_shared<string_backend>([] { return 1'500ms; }, f);
+}
+
+TEST(LogLevels, AComponentThatNobodyHasIsFound) {
+  constexpr std::array<std::string_view, 2> known{"http", "node"};
+  EXPECT_EQ(filter("debug,http=info,node.member=trace").unknown(known), "");
+  EXPECT_EQ(filter("http=info,https=debug").unknown(known), "https");
 }
 
 TEST(LogLevels, HoldForTheirComponentAndWhatIsBelowIt) {

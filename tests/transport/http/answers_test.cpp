@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
 
 namespace godwit::transport::http::test {
 namespace {
@@ -122,6 +125,27 @@ TEST(HttpAnswers, ARequestMayBeRefusedBeforeItsBodyIsRead) {
   auto other = raw_socket(s.port());
   other.send("POST /echo HTTP/1.1\r\nHost: t\r\nAuthorization: x\r\nContent-Length: 4\r\n\r\nping");
   EXPECT_THAT(other.read_until("ping"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpAnswers, WhatTheHandlerDoesNotSeeIsToldToTheLog) {
+  server_settings settings;
+  settings.body_bytes_max = 10;
+  std::mutex mutex;
+  std::vector<std::string> told;
+  settings.on_rejected = [&](const std::string& peer, const request* head, const response& answer) {
+    const std::lock_guard lock(mutex);
+    told.push_back((head == nullptr ? "?" : head->target) + " " + std::to_string(answer.status));
+    EXPECT_THAT(peer, StartsWith("127.0.0.1:"));
+  };
+  auto s = echo_server(std::move(settings));
+  auto large = raw_socket(s.port());
+  large.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 11\r\n\r\n");
+  EXPECT_THAT(large.read_to_end(), StartsWith("HTTP/1.1 413 "));
+  auto broken = raw_socket(s.port());
+  broken.send("nonsense\r\n\r\n");
+  EXPECT_THAT(broken.read_to_end(), StartsWith("HTTP/1.1 400 "));
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(told, testing::ElementsAre("/echo 413", "? 400"));
 }
 
 TEST(HttpAnswers, FieldsMayBeAddedToTheServersOwn) {

@@ -44,6 +44,7 @@ public:
     runtime::metrics::histogram* latency = nullptr;
     runtime::metrics::histogram* request_prompt_tokens = nullptr;
     runtime::metrics::histogram* request_generation_tokens = nullptr;
+    runtime::metrics::histogram* request_max_generation_tokens = nullptr;
     runtime::metrics::histogram* request_max_tokens = nullptr;
   };
   /// The reference lives until the next call.
@@ -85,6 +86,7 @@ private:
   runtime::metrics::family<runtime::metrics::histogram>& latency_;
   runtime::metrics::family<runtime::metrics::histogram>& request_prompt_tokens_;
   runtime::metrics::family<runtime::metrics::histogram>& request_generation_tokens_;
+  runtime::metrics::family<runtime::metrics::histogram>& request_max_generation_tokens_;
   runtime::metrics::family<runtime::metrics::histogram>& request_max_tokens_;
   struct place {
     series of;

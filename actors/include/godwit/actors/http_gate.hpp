@@ -1,6 +1,8 @@
 #pragma once
 
 #include <godwit/protocols/expected.hpp>
+#include <godwit/runtime/clock.hpp>
+#include <godwit/runtime/log/logger.hpp>
 #include <godwit/runtime/metrics/registry.hpp>
 #include <godwit/transport/http/exchange.hpp>
 
@@ -34,7 +36,11 @@ struct gate_options {
   std::vector<std::string> cors_origins;
   std::string host;                              ///< that the server listens on, as configured
   runtime::metrics::registry* metrics = nullptr; ///< may be null
+  runtime::log::logger log;
+  std::shared_ptr<const runtime::clock> clock; ///< null: requests are not logged
 };
+
+class access_log;
 
 /// What stands before the endpoint's routes: keys, browsers' rules, and names that lead here by a trick.
 ///
@@ -43,6 +49,7 @@ struct gate_options {
 ///   point here after it was loaded (DNS rebinding) has another name; 403.
 /// * With `cors_origins`, preflight requests are answered, and answers say who may read them. Not those below /debug,
 ///   which may hold prompts: no other page reads them.
+/// * With a clock, the log has a line for each request (debug) or for each that is refused (info, ten a second).
 ///
 /// Thread-safe; must outlive the server that calls it.
 class http_gate {
@@ -51,16 +58,20 @@ public:
 
   /// An http::handler.
   void handle(transport::http::request request, std::shared_ptr<transport::http::exchange> exchange);
-  /// For http::server_settings::on_head: the answer to a request that lacks a key, whose body need not be read.
-  [[nodiscard]] std::optional<transport::http::response> without_key(const transport::http::request& head);
-  /// For on_head too: the answer to a request whose body is compressed, say; bodies are read as they come.
-  [[nodiscard]] std::optional<transport::http::response> encoded(const transport::http::request& head);
+  /// For http::server_settings::on_head: the answer to a request that lacks a key, or whose body is compressed, say
+  /// (bodies are read as they come); its body need not be read.
+  [[nodiscard]] std::optional<transport::http::response> refuse_head(const transport::http::request& head);
+  /// For http::server_settings::on_rejected: logs it.
+  void rejected(const std::string& peer, const transport::http::request* head,
+                const transport::http::response& answer) const;
   /// For http::server_settings::on_own_answer: who may read what the server answers by itself.
   void share(const transport::http::request& head, transport::http::headers& of_answer) const;
   /// Replaces the keys; null: none are asked for.
   void set_keys(std::shared_ptr<const api_keys> keys);
 
 private:
+  [[nodiscard]] std::optional<transport::http::response> without_key(const transport::http::request& head);
+  [[nodiscard]] std::optional<transport::http::response> encoded(const transport::http::request& head);
   [[nodiscard]] std::shared_ptr<const api_keys> keys() const;
   /// The origin to name in the answer; empty: it may not read it.
   [[nodiscard]] std::string allowed_origin(const transport::http::request& request) const;
@@ -68,6 +79,7 @@ private:
 
   const transport::http::handler next_;
   const gate_options options_;
+  std::shared_ptr<access_log> log_; ///< null: nothing is logged
   mutable std::mutex mutex_;
   std::shared_ptr<const api_keys> keys_;
   runtime::metrics::family<runtime::metrics::counter>* refused_ = nullptr;

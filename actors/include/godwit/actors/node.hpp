@@ -10,6 +10,7 @@
 #include <godwit/actors/trace_control.hpp>
 #include <godwit/protocols/provisioning/provisioning.hpp>
 #include <godwit/runtime/actor.hpp>
+#include <godwit/runtime/metrics/registry.hpp>
 #include <godwit/runtime/version.hpp>
 
 #include <chrono>
@@ -22,6 +23,14 @@
 #include <vector>
 
 namespace godwit::actors {
+
+/// What the head counts of its cluster.
+struct cluster_metrics {
+  explicit cluster_metrics(runtime::metrics::registry& registry);
+  runtime::metrics::gauge& members;
+  runtime::metrics::counter& members_lost;
+  runtime::metrics::counter& orders_given_up;
+};
 
 struct node_options {
   std::string version{runtime::version()}; ///< must be equal throughout a cluster
@@ -52,6 +61,7 @@ struct node_options {
   std::shared_ptr<trace_control> trace; ///< of this process; null: it records nothing
   /// Told every new topology, on the node's context; must only post or store.
   std::function<void(const topology&)> on_topology;
+  std::shared_ptr<cluster_metrics> metrics; ///< may be null
   runtime::log::logger log;
 
   /// What is wrong with them, in one line, as far as that can be seen before a device is there; empty when they can be
@@ -109,6 +119,9 @@ private:
   [[nodiscard]] member_record* remember(const join_cluster& wish);
   void take_news(member_news& news);
   void remove(std::uint64_t key, std::string_view why);
+  void leave(std::uint64_t key);
+  /// Another process's.
+  [[nodiscard]] bool is_elsewhere(std::uint64_t key) const;
   [[nodiscard]] member_record* find_member(std::uint64_t key);
 
   // node_policies.cpp:

@@ -93,7 +93,9 @@ private:
   using exchange_ptr = std::shared_ptr<transport::http::exchange>;
   struct route;
   void serve_any(const transport::http::request& request, exchange_ptr exchange);
-  void serve(const route& to, const transport::http::request& request, exchange_ptr exchange);
+  /// Calls `serve` with the exchange, which the recording has as a span where there is one.
+  void recorded(const transport::http::request& request, exchange_ptr exchange,
+                const std::function<void(const exchange_ptr&)>& serve);
   [[nodiscard]] static const std::vector<route>& routes();
   void models(const transport::http::request& request, const exchange_ptr& exchange);
   void completion(const transport::http::request& request, const exchange_ptr& exchange);

@@ -8,6 +8,9 @@
 
 namespace godwit::runtime::config {
 
+/// What stands for the value of a setting in help texts: "TIME", "bf16|f32", "tokens".
+[[nodiscard]] std::string placeholder(const setting& s);
+
 /// Adds every setting of `registry` to `app` as a flag; values that are wrong are appended to `found`.
 ///
 /// `App` is CLI::App; a template, so that this header needs no CLI11. Both arguments must outlive the parsing.
@@ -23,22 +26,25 @@ void bind(registry& settings, App& app, problems& found, const std::function<boo
     const auto dot = s.name.find_last_of('.');
     const auto group = dot == std::string::npos ? std::string("Settings") : "Settings: " + s.name.substr(0, dot);
     if (s.kind == value_kind::boolean) {
-      const auto names = s.flag + ",!--no-" + s.flag.substr(2);
-      app.add_flag_function(names,
-                            std::function<void(std::int64_t)>([put](std::int64_t n) { put(n > 0 ? "true" : "false"); }),
-                            s.declared.doc)
-          ->check([](const std::string& text) { // CLI11 would make a number of any word, and throw where it cannot
-            std::string small = text;           // as from a file or a variable
-            for (auto& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-            for (const auto* word : {"true", "on", "yes", "1", "false", "off", "no", "0"})
-              if (small == word) return std::string();
-            return '"' + text + "\" is not true or false";
-          })
-          ->group(group);
+      const auto is_word = [](const std::string& text) { // CLI11 would make a number of any word, and throw otherwise
+        std::string small = text;                        // as from a file or a variable
+        for (auto& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        for (const auto* word : {"true", "on", "yes", "1", "false", "off", "no", "0"})
+          if (small == word) return std::string();
+        return '"' + text + "\" is not true or false";
+      };
+      const auto add = [&](const std::string& flag, bool yes) {
+        const auto told = [put, yes](std::int64_t n) { put((n > 0) == yes ? "true" : "false"); };
+        return app.add_flag_function(flag, std::function<void(std::int64_t)>(told), s.declared.doc)->check(is_word);
+      };
+      // Not two names of one flag, of which CLI11's help shows that the second is "{false}", whatever the default.
+      const auto no = "--no-" + s.flag.substr(2);
+      add(s.flag, true)->option_text("or " + no + " [" + s.default_text + "]")->group(group);
+      add(no, false)->group("");
     } else {
       app.add_option_function(s.flag, std::function<void(const std::string&)>(put), s.declared.doc)
           ->default_str(s.default_text)
-          ->type_name(s.declared.unit.empty() ? "VALUE" : s.declared.unit)
+          ->type_name(placeholder(s))
           ->group(group);
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,8 @@ public:
   explicit level_filter(level all) : rest_(all) {}
   [[nodiscard]] static std::variant<level_filter, level_error> parse(std::string_view text);
   [[nodiscard]] level of(std::string_view component) const noexcept;
+  /// The first of those named that is none of `known`, nor below one; empty: there is none.
+  [[nodiscard]] std::string unknown(std::span<const std::string_view> known) const;
 
 private:
   level rest_ = level::info;

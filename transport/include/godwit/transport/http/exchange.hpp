@@ -25,6 +25,7 @@ struct response {
   std::string content_type = "application/json"; ///< empty: no Content-Type
   headers fields;
   std::string body;
+  std::string error = {}; ///< of an answer that refuses: why, for logs and recordings; not sent
 };
 
 /// The answer to one request.
