@@ -108,8 +108,10 @@ async::expected<async::descriptor> await_words(async::descriptor connection,
                                                std::chrono::steady_clock::time_point deadline) {
   pollfd one{connection.get(), POLLIN, 0};
   if (poll_until(deadline, &one, 1) <= 0) return down("it accepts connections and says nothing");
-  if (char word = 0; ::recv(connection.get(), &word, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-    return down("it leaves without a word; perhaps it speaks TLS, or has no descriptors left");
+  char word = 0;
+  const auto read = ::recv(connection.get(), &word, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (read == 0) return down("it leaves without a word; perhaps it speaks TLS, or has no descriptors left");
+  if (read < 0 && errno != EAGAIN) return down("it leaves without a word: " + std::generic_category().message(errno));
   return connection;
 }
 

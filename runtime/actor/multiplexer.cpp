@@ -1,14 +1,17 @@
 #include "actor/multiplexer.hpp"
 
+#include "actor/packets.hpp"
+
+#include <caf/exit_reason.hpp>
 #include <caf/io/abstract_broker.hpp>
 #include <caf/io/basp/header.hpp>
-#include <caf/io/basp/message_type.hpp>
+#include <caf/io/basp_broker.hpp>
 #include <caf/io/doorman.hpp>
 #include <caf/io/network/acceptor_impl.hpp>
 #include <caf/io/network/scribe_impl.hpp>
 #include <caf/make_counted.hpp>
-#include <caf/message_id.hpp>
 #include <caf/policy/tcp.hpp>
+#include <caf/send.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -39,34 +42,11 @@ constexpr rlim_t numbers_max = 1U << 16U;
 /// Ours are of a few MB at most: a request that moves, with a long context and all its log-probabilities.
 constexpr std::size_t message_bytes_max = std::size_t{256} << 20U;
 
+/// So much waits to be written besides what is being written: who takes nothing and asks on is closed.
+constexpr std::size_t unsent_bytes_max = message_bytes_max;
+
 /// Of a message that is announced, so much takes memory before it has come.
 constexpr std::size_t piece_bytes_max = std::size_t{1} << 20U;
-
-/// What CAF's headers say of what follows them (caf/io/basp/header.hpp), in network byte order.
-struct basp_header {
-  explicit basp_header(const char* bytes)
-      : operation(static_cast<std::uint8_t>(bytes[0])), payload_bytes(static_cast<std::uint32_t>(number(bytes + 4, 4))),
-        data(number(bytes + 8, 8)) {}
-  std::uint8_t operation;
-  std::uint32_t payload_bytes;
-  std::uint64_t data;
-
-  /// CAF 0.17 dies of a handshake that says nothing, and of a message that is marked as one of its streams.
-  [[nodiscard]] bool is_deadly() const {
-    using caf::io::basp::message_type;
-    const auto is = [this](message_type what) { return operation == static_cast<std::uint8_t>(what); };
-    const bool greets = is(message_type::server_handshake) || is(message_type::client_handshake);
-    const bool speaks = is(message_type::direct_message) || is(message_type::routed_message);
-    return (greets && payload_bytes == 0) || (speaks && caf::make_message_id(data).is_stream_message());
-  }
-
-private:
-  static std::uint64_t number(const char* bytes, int count) {
-    std::uint64_t out = 0;
-    for (int i = 0; i < count; ++i) out = out << 8U | static_cast<std::uint8_t>(bytes[i]);
-    return out;
-  }
-};
 
 /// One that was accepted and has not said a word for so long is closed when another one comes: CAF would keep it.
 constexpr auto quiet_max = std::chrono::seconds(5);
@@ -195,21 +175,32 @@ public:
       count = rd_buf().size();
       collected_ = std::vector<char>(); // without what it held
     }
-    if (std::exchange(at_header_, false)) {
-      const basp_header header(rd_buf().data());
-      if (header.is_deadly()) {
-        refuse();
-        return true;
-      }
-      at_header_ = header.payload_bytes == 0;
-    } else {
-      at_header_ = true;
+    if (!harmless(count)) {
+      refuse();
+      return true;
     }
     return scribe_impl::consume(context, rd_buf().data(), count);
+  }
+  void flush() override {
+    if (wr_buf().size() > unsent_bytes_max) refuse();
+    if (refused_)
+      wr_buf() = std::vector<char>();
+    else
+      scribe_impl::flush();
   }
   void accepted() { open_->accepted(stream_.fd()); }
 
 private:
+  /// Of the header or payload that was read.
+  bool harmless(std::size_t count) {
+    if (!std::exchange(at_header_, false)) {
+      at_header_ = true;
+      return is_harmless(header_, {rd_buf().data(), count});
+    }
+    header_ = packet_header(rd_buf().data());
+    at_header_ = header_.payload_bytes == 0;
+    return header_.is_harmless();
+  }
   /// CAF finds the connection ended.
   void refuse() {
     refused_ = true;
@@ -224,7 +215,8 @@ private:
   std::shared_ptr<open_connections> open_;
   std::size_t announced_ = caf::io::basp::header_size; ///< bytes of the header or payload that is read
   std::vector<char> collected_;                        ///< of it, where it is more than a piece
-  bool at_header_ = true;                              ///< else a header's payload
+  packet_header header_;                               ///< the last one
+  bool at_header_ = true;                              ///< else its payload
   bool refused_ = false;
   bool speaks_ = false;
 };
@@ -268,8 +260,21 @@ private:
     auto scribe = loop_.make_scribe(plain.release());
     scribe->accepted();
     const auto handle = scribe->hdl();
+    forget_gone();
     parent()->add_scribe(std::move(scribe));
     return doorman::new_connection(&loop_, handle);
+  }
+
+  /// CAF keeps an actor for each node that ever was connected. Whoever has no connection any more gets a new one when
+  /// it comes back.
+  void forget_gone() {
+    auto* const broker = dynamic_cast<caf::io::basp_broker*>(parent());
+    if (broker == nullptr) return;
+    std::erase_if(broker->spawn_servers, [broker](const auto& one) {
+      if (broker->instance.tbl().lookup(one.first)) return false;
+      caf::anon_send_exit(one.second, caf::exit_reason::kill);
+      return true;
+    });
   }
 
   multiplexer& loop_;

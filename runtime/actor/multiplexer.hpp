@@ -13,9 +13,10 @@ namespace godwit::runtime::detail {
 /// a connection by its descriptor, and forgets one that has ended only after the messages that came before, when its
 /// workers get to them. A connection that is accepted meanwhile mostly has the same descriptor: it would be forgotten
 /// instead, and all actors beyond it would be down for this side while it stays open.
-/// And what one message may take is bounded, and takes memory as it comes: CAF fills as many bytes as a stranger's
-/// first packet seems to announce, up to 4 GB, with zeros before it reads on. Packets that CAF would die of end their
-/// connection.
+/// And the bytes of one message are bounded, and take memory as they come: CAF fills as many as a stranger's first
+/// packet seems to announce, up to 4 GB, with zeros before it reads on. What waits to be written to one peer is bounded
+/// too. Packets that systems of godwit do not send (packets.hpp) end their connection: CAF dies of some, and gives
+/// others whatever memory they ask for. What it keeps of nodes that are gone is let go of when the next one comes.
 ///
 /// With a gate, whoever connects goes through it before CAF hears of the connection. Whoever then says nothing for 5 s
 /// is closed when another one comes, and who comes when no descriptor is left at once.

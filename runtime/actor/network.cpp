@@ -5,6 +5,7 @@
 
 #include <godwit/runtime/machine.hpp>
 
+#include <caf/actor_ostream.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <caf/scoped_actor.hpp>
 
@@ -28,7 +29,8 @@ caf::node_id unique_node() {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     if (i % sizeof bits == 0) bits = entropy();
-    drawn.at(i) = static_cast<std::uint8_t>(bits >> (i % sizeof bits * 8));
+    const auto byte = static_cast<std::uint8_t>(bits >> (i % sizeof bits * 8));
+    drawn.at(i) = byte == '>' ? 0 : byte; // or it might look like the beginning of a message's types (packets.cpp)
   }
   return caf::make_node_id(static_cast<std::uint32_t>(::getpid()), drawn);
 }
@@ -37,6 +39,12 @@ caf::node_id unique_node() {
 void network::init(caf::actor_system_config& config) {
   middleman::init(config);
   caf::net::middleman::set_node(system(), unique_node());
+}
+
+// CAF prints what its own actors do not expect, which strangers may send them; standard output is not theirs.
+void network::start() {
+  middleman::start();
+  caf::actor_ostream::redirect_all(system(), "/dev/null");
 }
 
 network::~network() {
@@ -89,6 +97,9 @@ async::expected<caf::strong_actor_ptr> network::connect(const std::string& host,
   if (is(caf::sec::connection_timeout)) // behind a gate nobody has waited for a word
     return async::error{async::error_code::down, gate_ ? "it accepts connections and says nothing"
                                                        : "it does not greet as a process of godwit would"};
+  if (is(caf::sec::disconnect_during_handshake))
+    return async::error{async::error_code::down,
+                        "the connection ended before it had greeted as a process of godwit would"};
   if (is(caf::sec::malformed_basp_message) || is(caf::sec::incompatible_versions))
     return async::error{async::error_code::down, "what listens there is no process of godwit"};
   return async::error{async::error_code::down, system().render(out.error())};

@@ -26,6 +26,7 @@ public:
       : middleman(system), gate_(std::move(gate)), multiplexer_(&system, gate_.get()) {}
   ~network() override;
   void init(caf::actor_system_config& config) override;
+  void start() override;
   /// Connections say their last words first. Each of CAF and, after it, the gate has a second for that.
   void stop() override;
   caf::io::network::multiplexer& backend() override { return multiplexer_; }

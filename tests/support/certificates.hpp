@@ -39,15 +39,16 @@ using certificate_ptr = std::unique_ptr<X509, decltype(&X509_free)>;
 
 inline key_ptr make_key() { return {EVP_EC_gen("P-256"), EVP_PKEY_free}; }
 
-/// For an hour. `names` as in "DNS:localhost,IP:127.0.0.1", or empty; without an issuer it signs itself.
+/// For an hour, from a minute ago, or for one that begins in `from_s` seconds. `names` as in
+/// "DNS:localhost,IP:127.0.0.1", or empty; without an issuer it signs itself.
 inline certificate_ptr make_certificate(const std::string& subject, EVP_PKEY* key, const std::string& names = {},
-                                        X509* issuer = nullptr, EVP_PKEY* issuer_key = nullptr) {
+                                        X509* issuer = nullptr, EVP_PKEY* issuer_key = nullptr, long from_s = -60) {
   static long serial = 0;
   certificate_ptr out{X509_new(), X509_free};
   X509_set_version(out.get(), 2);
   ASN1_INTEGER_set(X509_get_serialNumber(out.get()), ++serial);
-  X509_gmtime_adj(X509_getm_notBefore(out.get()), -60);
-  X509_gmtime_adj(X509_getm_notAfter(out.get()), 3600);
+  X509_gmtime_adj(X509_getm_notBefore(out.get()), from_s);
+  X509_gmtime_adj(X509_getm_notAfter(out.get()), from_s + 3660);
   X509_set_pubkey(out.get(), key);
   auto* called = X509_get_subject_name(out.get());
   X509_NAME_add_entry_by_txt(called, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(subject.c_str()), -1,
@@ -109,10 +110,10 @@ public:
   [[nodiscard]] std::string key_of(const std::string& subject) const { return folder_.file(subject + ".key"); }
 
   /// Writes both files of `subject`, or writes them anew. `names` as in "DNS:localhost,IP:127.0.0.1".
-  void sign(const std::string& subject, const std::string& names) const {
+  void sign(const std::string& subject, const std::string& names, long from_s = -60) const {
     const auto key = make_key();
     write_pem(certificate_of(subject),
-              make_certificate(subject, key.get(), names, certificate_.get(), key_.get()).get());
+              make_certificate(subject, key.get(), names, certificate_.get(), key_.get(), from_s).get());
     write_pem(key_of(subject), key.get());
   }
 

@@ -1,5 +1,7 @@
 #include "tls/context.hpp"
 
+#include "tls/peer.hpp"
+
 #include <boost/asio/ssl/verify_mode.hpp>
 
 #include <openssl/err.h>
@@ -79,11 +81,17 @@ const context_ptr& identity::current(const warning_function& tell) {
   if (auto made = make_context(files_)) {
     made_ = std::move(*made);
     used_ = told_ = std::move(now);
+    if (const auto wrong = out_of_date(); !wrong.empty()) tell(wrong);
   } else if (now != told_) {
     told_ = std::move(now);
     tell(made.error().message + "; what was read before stays in use");
   }
   return made_;
+}
+
+std::string identity::out_of_date() const {
+  const auto wrong = tls::out_of_date(made_->native_handle());
+  return wrong.empty() ? wrong : "the certificate " + files_.certificate + " " + wrong + ": others will refuse it";
 }
 
 std::string check(const node_files& files) {

@@ -31,6 +31,8 @@ public:
   /// Looks whether the files have changed. While they cannot be used, it stays with what it has, says so once for each
   /// change, and tries again with the next call.
   [[nodiscard]] const context_ptr& current(const warning_function& tell);
+  /// That the certificate is not valid at this time, so that others will refuse it; empty: it is.
+  [[nodiscard]] std::string out_of_date() const;
 
 private:
   identity(node_files files, std::string state, context_ptr made)

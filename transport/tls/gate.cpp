@@ -33,11 +33,14 @@ constexpr auto connect_slack = std::chrono::milliseconds(100);
 
 async::error down(std::string why) { return async::error{async::error_code::down, std::move(why)}; }
 
+// Unlike getpeername, also of one that has reset the connection. The kernel wants the size of such an address.
 tcp::endpoint peer_of(int socket) {
-  tcp::endpoint peer;
-  auto size = static_cast<socklen_t>(peer.capacity());
-  if (::getpeername(socket, peer.data(), &size) == 0) peer.resize(size); // else it has left
-  return peer;
+  int family = 0;
+  socklen_t size = sizeof family;
+  if (::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0) return {};
+  tcp::endpoint peer(family == AF_INET6 ? tcp::v6() : tcp::v4(), 0);
+  size = static_cast<socklen_t>(peer.size());
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERNAME, peer.data(), &size) == 0 ? peer : tcp::endpoint();
 }
 
 std::string words_of(const tcp::endpoint& peer) {
@@ -109,6 +112,7 @@ void gate::let_in(descriptor socket, entered take, std::shared_ptr<handshake> pl
                  raw = made->get()](const std::string& why) mutable {
                   place.reset();
                   if (over_) return raw->end();
+                  if (why == tunnel::unsaid) return;
                   if (!why.empty()) return turned_away(words_of(peer), why);
                   auto plain = raw->start();
                   if (plain.get() < 0) return turned_away(words_of(peer), "no descriptors are left");
@@ -162,9 +166,14 @@ async::expected<std::shared_ptr<tunnel>> gate::make_tunnel(descriptor socket) {
 
 void gate::turned_away(const std::string& peer, std::string_view why) {
   const auto now = steady_clock::now();
-  if (now - told_ < told_every) return;
+  if (now - told_ < told_every) {
+    ++left_out_;
+    return;
+  }
   told_ = now;
-  warn("turned away " + peer + ": " + std::string(why));
+  const auto before = std::exchange(left_out_, 0);
+  warn("turned away " + peer + ": " + std::string(why) +
+       (before == 0 ? std::string() : " (and " + std::to_string(before) + " others before it)"));
 }
 
 // What a handler throws, as where memory is short, is not the end of the others; its connection's other side hears no
@@ -215,6 +224,7 @@ void gate::end_tunnels(bool (*which)(const tunnel&)) {
 async::expected<std::shared_ptr<async::connection_gate>> make_gate(node_files files, warning_function tell) {
   auto own = identity::load(std::move(files));
   if (!own) return std::move(own).error();
+  if (const auto wrong = own->out_of_date(); tell && !wrong.empty()) tell(wrong);
   return std::shared_ptr<async::connection_gate>(std::make_shared<gate>(std::move(*own), std::move(tell)));
 }
 

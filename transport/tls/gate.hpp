@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <map>
 #include <memory>
@@ -52,6 +53,7 @@ private:
   identity identity_;
   warning_function tell_;
   std::chrono::steady_clock::time_point told_;
+  std::uint64_t left_out_ = 0; ///< who was turned away since and not told of
   std::set<std::weak_ptr<tunnel>, std::owner_less<>> tunnels_;
   bool over_ = false;
 

@@ -60,7 +60,10 @@ void tunnel::opened(const error_code& error) {
   limit_.cancel();
   const auto done = std::exchange(done_, {});
   if (!error && !late_) return done({});
-  auto why = late_ ? std::string("nothing was said in time") : explain(error, net_.native_handle());
+  auto* const native = net_.native_handle();
+  auto why = late_                      ? std::string("nothing was said in time")
+             : has_said_nothing(native) ? std::string(unsaid)
+                                        : explain(error, native);
   end();
   done(std::move(why));
 }

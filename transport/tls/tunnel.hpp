@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace godwit::transport::tls {
@@ -27,6 +28,8 @@ public:
   enum class side : bool { accepts, connects };
   /// Gets what went wrong; empty: nothing.
   using ready = std::function<void(std::string)>;
+  /// Of one that left before it said a word, as checks of health do.
+  static constexpr std::string_view unsaid = "it left without a word";
 
   tunnel(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& with);
 

@@ -20,7 +20,7 @@ namespace {
 constexpr auto busy_tick = std::chrono::milliseconds(10); ///< how late a deadline may be met
 constexpr auto idle_tick = std::chrono::milliseconds(1000);
 constexpr auto lonely_tick =
-    std::chrono::milliseconds(10'000); ///< without connections: until freed memory is let go of
+    std::chrono::milliseconds(10'000); ///< without connections: until freed memory is let go of, and the silent
 } // namespace
 
 core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(options.poll_before_sleep) {
@@ -64,7 +64,12 @@ void core::expose_memory() {
         if (!found) return std::nullopt;
         return protocols::memory_extent{found->id, found->address, found->bytes, true};
       },
-      trusting);
+      trusting,
+      [this](const std::string& why) {
+        shared_.ends.tell_once("exposed", why, here(),
+                               "UCX cannot have memory of this side read (" + why + "); its blocks go other ways",
+                               std::chrono::steady_clock::now());
+      });
   shared_.exposed = exposed_.get();
 }
 
@@ -190,11 +195,25 @@ void core::received(connection from, std::string_view header, std::string_view p
   worker_->close(from);
 }
 
-void core::lost(connection which, const std::string& reason) {
+void core::lost(connection which, const std::string& reason, bool gone) {
   // What nobody uses, its maker closes: that is no news.
   const bool received = receiver_.lost(which, reason);
-  const bool sent = sender_.lost(which, reason);
-  if (received || sent) shared_.tell_end(which, reason, true);
+  const bool sent = sender_.lost(which, reason, gone);
+  if (received || sent || !gone) shared_.tell_end(which, reason, gone);
+}
+
+std::string core::here() const { return shared_.options.listen + ":" + std::to_string(worker_->port()); }
+
+// Whoever says nothing UCX keeps, and nobody hears of it.
+void core::end_silent(time now) {
+  const auto ended = worker_->end_silent();
+  short_ = ended != 0;
+  if (short_)
+    shared_.ends.tell({here(),
+                       "descriptors run short: " + std::to_string(ended) +
+                           " connections over which nothing was ever said were closed",
+                       false, 0, true},
+                      now);
 }
 
 bool core::run_calls() {
@@ -228,7 +247,7 @@ void core::turn() {
   shared_.connections = worker_->connections();
   const bool worked = happened || copied || pulls || copies;
   if (worked) polls_.worked(began, std::chrono::steady_clock::now());
-  if (worker_->connections() != 0 || sender_.busy() || receiver_.reading() || lets_go()) set_timer();
+  set_timer();
   const auto& options = shared_.options;
   const bool polling = options.busy_poll || polls_.open(now) || receiver_.midway(now - options.poll_midway);
   if (!worked && !polling) return sleep();
@@ -251,7 +270,7 @@ void core::sleep() {
 
 void core::set_timer() {
   const bool soon = sender_.busy() || receiver_.reading();
-  const bool alone = worker_->connections() == 0 && !worker_->holds();
+  const bool alone = worker_->connections() == 0 && !worker_->holds() && !short_;
   const std::chrono::steady_clock::duration wait = soon    ? std::chrono::steady_clock::duration(busy_tick)
                                                    : alone ? lonely_tick
                                                            : idle_tick;
@@ -272,6 +291,7 @@ void core::set_timer() {
     waits_ = false;
     if (exposed_) exposed_->forget_gone();
     worker_->let_go(now);
+    end_silent(now);
     receiver_.tick(now);
     sender_.tick(now);
     schedule();

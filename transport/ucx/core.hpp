@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 
 namespace godwit::transport::ucx {
@@ -34,12 +35,12 @@ public:
 private:
   void connected(connection from) override;
   void received(connection from, std::string_view header, std::string_view payload) override;
-  void lost(connection which, const std::string& reason) override;
+  void lost(connection which, const std::string& reason, bool gone) override;
 
   void listen_for_streams();
   void expose_memory();
-  /// Something is held that is to be let go of in time.
-  [[nodiscard]] bool lets_go() const { return worker_->holds() || (exposed_ && exposed_->any()); }
+  void end_silent(time now);
+  [[nodiscard]] std::string here() const; ///< HOST:PORT, for notices
   /// Runs `command` on the thread.
   void submit(std::function<void()> command);
   void turn();      ///< does what there is to do, then goes on or to sleep
@@ -64,6 +65,7 @@ private:
   bool timed_ = false;
   std::chrono::steady_clock::duration wait_{0}; ///< the timer's
   bool waits_ = false;                          ///< the timer was late, and its work was put off once
+  bool short_ = false;                          ///< of descriptors, when it was looked
   bool stopped_ = false;
   poll_window polls_;
   std::thread thread_; ///< last: starts when the rest is there

@@ -3,6 +3,7 @@
 #include "ucx/wire.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace godwit::transport::ucx {
@@ -13,7 +14,11 @@ constexpr std::size_t known_max = 64;
 } // namespace
 
 std::shared_ptr<const exposed> exposed::make(std::shared_ptr<ucp_context> context,
-                                             const protocols::memory_extent& whole) {
+                                             const protocols::memory_extent& whole, std::string& why) {
+  const auto fails = [&why](ucs_status_t status) {
+    if (status != UCS_OK) why = ucs_status_string(status);
+    return status != UCS_OK;
+  };
   const std::shared_ptr<exposed> made(new exposed);
   made->context_ = std::move(context);
   made->whole_ = whole;
@@ -23,17 +28,19 @@ std::shared_ptr<const exposed> exposed::make(std::shared_ptr<ucp_context> contex
   wanted.length = whole.bytes;
   // Nobody needs to write it from outside.
   wanted.prot = UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE | UCP_MEM_MAP_PROT_REMOTE_READ;
-  if (ucp_mem_map(made->context_.get(), &wanted, &made->handle_) != UCS_OK) return nullptr;
+  if (fails(ucp_mem_map(made->context_.get(), &wanted, &made->handle_))) return nullptr;
   ucp_mem_attr_t attributes{};
   attributes.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE;
-  if (ucp_mem_query(made->handle_, &attributes) != UCS_OK) return nullptr;
+  if (fails(ucp_mem_query(made->handle_, &attributes))) return nullptr;
   made->type_ = attributes.mem_type;
   void* packed = nullptr;
   std::size_t bytes = 0;
-  if (ucp_rkey_pack(made->context_.get(), made->handle_, &packed, &bytes) != UCS_OK) return nullptr;
+  if (fails(ucp_rkey_pack(made->context_.get(), made->handle_, &packed, &bytes))) return nullptr;
   made->key_.assign(static_cast<const char*>(packed), bytes);
   ucp_rkey_buffer_release(packed);
-  return bytes <= wire::key_bytes_max ? made : nullptr;
+  if (bytes <= wire::key_bytes_max) return made;
+  why = "a key of " + std::to_string(bytes) + " bytes";
+  return nullptr;
 }
 
 exposed::~exposed() {
@@ -53,17 +60,17 @@ std::shared_ptr<const exposed> exposed_memory::find(const protocols::memory_regi
   if (found == known.end()) {
     if (known.size() >= known_max) forget_gone();
     if (known.size() >= known_max) return nullptr;
-    auto memory = exposed::make(context_, *whole);
-    if (memory && device && !trusting_ && memory->type() == UCS_MEMORY_TYPE_HOST) memory.reset();
+    std::string why;
+    auto memory = exposed::make(context_, *whole, why);
+    if (memory && device && !trusting_ && memory->type() == UCS_MEMORY_TYPE_HOST) {
+      memory.reset();
+      why = "it takes a device's for the host's";
+    }
+    if (!memory && tell_) tell_(why);
     found = known.emplace(whole->id, entry{{whole->address, 0, region.kind}, std::move(memory)}).first;
   }
   const auto& memory = found->second.memory;
   return memory && memory->holds(region) ? memory : nullptr;
-}
-
-bool exposed_memory::any() const noexcept {
-  const auto held = [](const auto& one) { return one.second.memory != nullptr; };
-  return std::ranges::any_of(host_, held) || std::ranges::any_of(device_, held);
 }
 
 void exposed_memory::forget_gone() {

@@ -19,9 +19,9 @@ namespace godwit::transport::ucx {
 /// fabric's thread, or when that has ended.
 class exposed {
 public:
-  /// Null where UCX does not take it.
+  /// Null where UCX does not take it, and in `why` its words.
   [[nodiscard]] static std::shared_ptr<const exposed> make(std::shared_ptr<ucp_context> context,
-                                                           const protocols::memory_extent& whole);
+                                                           const protocols::memory_extent& whole, std::string& why);
   exposed(const exposed&) = delete;
   exposed& operator=(const exposed&) = delete;
   ~exposed();
@@ -49,15 +49,16 @@ class exposed_memory {
 public:
   using finder = std::function<std::optional<protocols::memory_extent>(const protocols::memory_region&)>;
   /// `trusting`: a device's memory that UCX takes for the host's is such. For tests, whose devices have that.
-  exposed_memory(std::shared_ptr<ucp_context> context, finder find, bool trusting)
-      : context_(std::move(context)), find_(std::move(find)), trusting_(trusting) {}
+  /// `tell`: why UCX does not take memory that it was told of.
+  exposed_memory(std::shared_ptr<ucp_context> context, finder find, bool trusting,
+                 std::function<void(const std::string&)> tell = {})
+      : context_(std::move(context)), find_(std::move(find)), trusting_(trusting), tell_(std::move(tell)) {}
 
   /// Null: UCX does not reach it, or nobody knows where it begins and ends.
   [[nodiscard]] std::shared_ptr<const exposed> find(const protocols::memory_region& region);
   /// Lets go of what its owner has given back.
   void forget_gone();
   [[nodiscard]] std::size_t count() const noexcept { return host_.size() + device_.size(); } ///< looked at
-  [[nodiscard]] bool any() const noexcept;                                                   ///< that UCX holds
 
 private:
   struct entry {
@@ -67,6 +68,7 @@ private:
   std::shared_ptr<ucp_context> context_;
   finder find_;
   bool trusting_;
+  std::function<void(const std::string&)> tell_;
   std::map<std::uint64_t, entry> host_, device_; ///< by the id
 };
 

@@ -7,6 +7,7 @@ namespace godwit::transport::ucx {
 namespace {
 constexpr auto window = std::chrono::seconds(10);
 constexpr std::uint32_t told_max = 10;
+constexpr std::size_t known_max = 1024;
 } // namespace
 
 void notices::tell(link_end what, time now) {
@@ -21,6 +22,12 @@ void notices::tell(link_end what, time now) {
   }
   what.left_out = std::exchange(left_out_, 0);
   to_(what);
+}
+
+void notices::tell_once(std::string_view what, const std::string& whom, const std::string& peer, std::string text,
+                        time now) {
+  if (known_.size() >= known_max) known_.clear();
+  if (known_.emplace(what, whom).second) tell({peer, std::move(text), false, 0, true}, now);
 }
 
 } // namespace godwit::transport::ucx

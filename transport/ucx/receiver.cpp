@@ -52,6 +52,10 @@ std::string receiver::received(connection from, const wire::message& m, std::str
   return "a message that does not belong here";
 }
 
+bool receiver::is_of_this_host(const std::string& address) const {
+  return address.starts_with(shared_.options.listen + ":");
+}
+
 void receiver::greet(connection from, peer& who, const wire::hello& m) {
   if (m.version != wire::version)
     return reject(from, who,
@@ -60,7 +64,14 @@ void receiver::greet(connection from, peer& who, const wire::hello& m) {
   if (m.to != shared_.identity) return reject(from, who, "the fabric at this address is another one");
   who.greeted = true;
   who.urgent = m.urgent;
-  if (shared_.options.cross_memory && can_read(m.pid, m.probe, m.from)) who.memory.emplace(m.pid);
+  if (shared_.options.cross_memory && can_read(m.pid, m.probe, m.from))
+    who.memory.emplace(m.pid);
+  else if (shared_.options.cross_memory && m.pid != 0 && is_of_this_host(shared_.messages->peer(from)))
+    shared_.ends.tell_once(
+        "memory", m.from, shared_.messages->peer(from),
+        "its memory cannot be read though it is on this host (another user, container or ptrace_scope); "
+        "blocks go over the network",
+        std::chrono::steady_clock::now());
   wire::welcome answer;
   answer.pull = who.memory ? 1 : 0;
   if (shared_.exposed != nullptr) answer.reads = shared_.messages->forbids_messages() ? 2 : 1;

@@ -100,6 +100,8 @@ private:
     postings::admission place;
     std::string payload;
   };
+  /// Whoever has our own address.
+  [[nodiscard]] bool is_of_this_host(const std::string& address) const;
   void greet(connection from, peer& who, const wire::hello& m);
   void reject(connection from, peer& who, const std::string& reason);
   [[nodiscard]] std::string place(connection from, peer& who, const wire::blocks& m, std::string_view payload);

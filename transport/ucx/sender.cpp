@@ -331,7 +331,7 @@ std::string sender::received(connection from, const wire::message& m, time now) 
   if (const auto* refusal = std::get_if<wire::refusal>(&m)) {
     if (auto wrong = answerable(of, refusal->number); !wrong.empty()) return wrong;
     of.answered = now;
-    if (refusal->unreadable) not_readable(of.peer, now);
+    if (refusal->unreadable) not_readable(of.peer, refusal->reason, now);
     piece_done(of, refusal->number, refusal->reason.empty() ? "refused" : refusal->reason);
     return {};
   }
@@ -344,18 +344,24 @@ void sender::open_stream(const link_key& name, link& to, const wire::welcome& m)
   boost::system::error_code wrong;
   const auto host = boost::asio::ip::make_address(where->host, wrong);
   const auto socket = to.connecting = std::make_shared<stream_socket::protocol::socket>(*shared_.io);
-  socket->async_connect(
-      {host, m.stream_port}, [this, name, socket, token = m.stream_token](boost::system::error_code error) {
-        const auto found = links_.find(name);
-        if (found == links_.end() || found->second.connecting != socket) return; // given up meanwhile
-        auto& made = found->second;
-        made.connecting.reset();
-        made.ready = true;               // without a stream where it cannot be had: then blocks travel as messages
-        if (!error && socket->is_open()) // `tick` closes one that takes too long
-          made.stream =
-              std::make_unique<stream_writer>(std::make_shared<stream_socket>(std::move(*socket), shared_.wake), token);
-        shared_.wake();
-      });
+  socket->async_connect({host, m.stream_port}, [this, name, socket, token = m.stream_token,
+                                                port = m.stream_port](boost::system::error_code error) {
+    const auto found = links_.find(name);
+    if (found == links_.end() || found->second.connecting != socket) return; // given up meanwhile
+    auto& made = found->second;
+    made.connecting.reset();
+    made.ready = true; // without a stream where it cannot be had: then blocks travel as messages
+    const bool late = error == boost::asio::error::operation_aborted || !socket->is_open(); // by `tick`
+    if (!error && !late)
+      made.stream =
+          std::make_unique<stream_writer>(std::make_shared<stream_socket>(std::move(*socket), shared_.wake), token);
+    else
+      shared_.ends.tell_once("stream", name.first, shared_.messages->peer(made.channel),
+                             "no stream to port " + std::to_string(port) + " there (" +
+                                 (late ? "no answer in time" : error.message()) + "); blocks go as UCX messages",
+                             std::chrono::steady_clock::now());
+    shared_.wake();
+  });
 }
 
 // Every number is answered once, after it was sent.
@@ -401,6 +407,8 @@ void sender::piece_done(link& of, std::uint64_t number, const std::string& error
   const auto ended = found->second;
   of.open.erase(found);
   of.window_used -= ended.bytes;
+  if (const auto known = unreadable_.find(of.peer); ended.held && error.empty() && known != unreadable_.end())
+    known->second.next = unreadable_for;
   const auto order = orders_.find(ended.order);
   if (order == orders_.end()) return; // timed out before
   --order->second.pieces_open;
@@ -432,24 +440,25 @@ void sender::finish(std::uint64_t name, const std::string& error) {
   });
 }
 
-bool sender::lost(connection which, const std::string& reason) {
+bool sender::lost(connection which, const std::string& reason, bool gone_there) {
   const auto found = by_connection_.find(which);
   if (found == by_connection_.end()) return false;
   const auto& gone = links_.at(found->second);
   const bool used = !gone.open.empty() || !gone.queue.empty();
-  drop(found->second, reason);
+  drop(found->second, reason, gone_there);
   return used;
 }
 
-void sender::drop(link_key name, const std::string& reason) {
+void sender::drop(link_key name, const std::string& reason, bool gone_there) {
   const auto found = links_.find(name);
   if (found == links_.end()) return;
   auto gone = std::move(found->second);
   links_.erase(found);
   by_connection_.erase(gone.channel);
-  // An adapter that could not read may have ended the connection.
+  // An adapter that could not read may have ended the connection. Where this side did, for silence say, it has not.
   const bool read = std::ranges::any_of(gone.open, [](const auto& piece) { return piece.second.held != nullptr; });
-  if (read) not_readable(gone.peer, std::chrono::steady_clock::now());
+  if (read && gone_there)
+    not_readable(gone.peer, "the connection ended meanwhile: " + reason, std::chrono::steady_clock::now());
   for (auto& [number, piece] : gone.open)
     if (piece.held) shared_.messages->hold(gone.channel, std::move(piece.held));
   for (const auto& [number, piece] : gone.open) finish(piece.order, reason);

@@ -36,8 +36,8 @@ public:
   void submit(order what, time now);
   [[nodiscard]] bool knows(connection which) const { return by_connection_.contains(which); }
   [[nodiscard]] std::string received(connection from, const wire::message& m, time now);
-  /// True: something was under way over it.
-  bool lost(connection which, const std::string& reason);
+  /// True: something was under way over it. `gone`: UCX says that the other side is.
+  bool lost(connection which, const std::string& reason, bool gone_there = false);
   /// Fills the windows; copies one piece of what goes to this fabric itself. True: there is more of that.
   bool work(time now);
   void tick(time now);
@@ -93,6 +93,9 @@ private:
   using link_key = std::pair<std::string, bool>;
   /// What is not larger goes as a message in any case: that is less work than to have it read.
   static constexpr std::uint64_t message_at_most = 4096;
+  /// A peer whose UCX could not read is not asked to for so long, the next time for twice as long, up to a day: what is
+  /// wrong is seldom mended, and each try costs a send. Once it has read again, for so long again.
+  static constexpr std::chrono::minutes unreadable_for{10};
 
   [[nodiscard]] std::string open_link(const link_key& name, time now);
   /// Ready once it is there, or cannot be had.
@@ -121,7 +124,7 @@ private:
   [[nodiscard]] bool copy_on_device(link& to, std::uint64_t name, order& from, bool into_device);
   void copied(std::uint64_t name, std::uint64_t write, std::uint64_t bytes, const std::string& error);
   void piece_done(link& of, std::uint64_t number, const std::string& error);
-  void not_readable(const std::string& peer, time now);
+  void not_readable(const std::string& peer, const std::string& reason, time now);
   /// Answered by the peer: the error where it cannot have been.
   [[nodiscard]] static std::string answerable(const link& of, std::uint64_t number);
   [[nodiscard]] std::string settle(link& of, const wire::receipts& m, time now);
@@ -133,7 +136,7 @@ private:
   /// True: it takes more.
   [[nodiscard]] bool write_stream(link& to, time now);
   void give_up(const link_key& name, const std::string& reason, bool peer_gone = false); ///< tells, closes and drops
-  void drop(link_key name, const std::string& reason);
+  void drop(link_key name, const std::string& reason, bool gone_there = false);
 
   context& shared_;
   std::map<std::uint64_t, order> orders_;

@@ -1,5 +1,7 @@
 #include "ucx/sender.hpp"
 
+#include "ucx/address.hpp"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -8,9 +10,7 @@
 namespace godwit::transport::ucx {
 
 namespace {
-// A peer whose UCX could not read is not asked to for so long, the next time for twice as long: what is wrong is seldom
-// mended, and each try costs a send.
-constexpr auto unreadable_for = std::chrono::minutes(10), unreadable_most = std::chrono::minutes(24 * 60);
+constexpr auto unreadable_most = std::chrono::minutes(24 * 60);
 constexpr auto lanes_settled = std::chrono::seconds(5);
 constexpr auto lanes_looked_at = std::chrono::milliseconds(50);
 } // namespace
@@ -76,11 +76,16 @@ void sender::offer_keyed(link& to, wire::blocks m, const std::vector<protocols::
   shared_.messages->send(to.channel, wire::encode(m), wire::pack_keyed(list), {}, {});
 }
 
-void sender::not_readable(const std::string& peer, time now) {
+void sender::not_readable(const std::string& peer, const std::string& reason, time now) {
   if (unreadable_.size() >= shared_.options.connections_max) unreadable_.clear();
   auto& known = unreadable_.try_emplace(peer, trouble{now, unreadable_for}).first->second;
   if (now < known.until) return; // more of what was under way then
   known.until = now + known.next;
+  const auto where = parse_address(peer);
+  shared_.ends.tell_once("reads", peer, where ? where->host + ":" + std::to_string(where->port) : peer,
+                         "its UCX could not read memory of this side (" + reason + "); blocks go other ways for " +
+                             std::to_string(known.next.count()) + " minutes",
+                         now);
   known.next = std::min(2 * known.next, unreadable_most);
 }
 

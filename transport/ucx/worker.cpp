@@ -1,6 +1,7 @@
 #include "ucx/worker.hpp"
 
 #include "ucx/async_thread.hpp"
+#include "ucx/silent_sockets.hpp"
 
 #include <ucs/config/global_opts.h>
 
@@ -84,7 +85,7 @@ std::string device_of(const std::string& spelt) {
   ::ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return {};
   std::string found;
-  const bool loopback = host == "::1" || host.starts_with("127."); // all of 127/8 is on the loopback interface
+  const bool loopback = host == "::1" || host.starts_with("127."); // all of 127/8 is there
   for (const auto* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
     if (one->ifa_addr == nullptr) continue;
     char text[INET6_ADDRSTRLEN] = {};
@@ -98,14 +99,43 @@ std::string device_of(const std::string& spelt) {
   return found;
 }
 
-bool has_ipv4(const std::string& device) {
+/// Empty: it has none.
+std::string first_ipv4(const std::string& device) {
   ::ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return false;
-  bool found = false;
-  for (const auto* one = all; one != nullptr && !found; one = one->ifa_next)
-    found = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET && device_named(one->ifa_name) == device;
+  if (::getifaddrs(&all) != 0) return {};
+  std::string found;
+  for (const auto* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET || device_named(one->ifa_name) != device)
+      continue;
+    char text[INET_ADDRSTRLEN] = {};
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text, sizeof text);
+    found = text;
+  }
   ::freeifaddrs(all);
   return found;
+}
+
+/// The interface at which UCX's tcp is to listen; empty: at all, as `listen` says. It takes the interface's first IPv4
+/// address wherever there is one, and all interfaces where it is told of none: throws where that is not what `listen`
+/// says, since others would reach it where they should not, or not where they are told to.
+std::string interface_of(const std::string& listen) {
+  sockaddr_storage address;
+  socklen_t size = 0;
+  if (!parse(listen, 0, address, size) || listen == "0.0.0.0" || canonical(listen) == "::") return {};
+  auto device = device_of(listen);
+  if (device.empty())
+    throw std::runtime_error("no interface of this machine has the address " + listen +
+                             ", so that UCX would listen at all of them; listen at an address of one");
+  const auto first = first_ipv4(device);
+  // And 1.13 writes an IPv6 peer's address over the end of what it keeps an IPv4 one in: the process dies with its
+  // first connection.
+  if (!first.empty() && address.ss_family == AF_INET6)
+    throw std::runtime_error("UCX reaches IPv6 only over an interface without IPv4 addresses, and " + device +
+                             ", which has " + listen + ", has some; listen at one of these");
+  if (!first.empty() && first != listen)
+    throw std::runtime_error("UCX listens at an interface's first IPv4 address only, that of " + device + " is " +
+                             first + ", and not " + listen + "; listen at " + first);
+  return device;
 }
 
 } // namespace
@@ -143,6 +173,9 @@ worker::worker(const settings& options, events& to, bool reads_by_messages)
   try {
     if (!options_.log_level.empty())
       check(ucs_global_opts_set_value("LOG_LEVEL", options_.log_level.c_str()), "log level " + options_.log_level);
+    // Other transports of networks name their devices otherwise, so they keep their choice.
+    const bool only_tcp = leaves_host_by_tcp_only(options_.transports);
+    const auto device = only_tcp ? interface_of(options_.listen) : std::string();
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "reading the configuration");
     const auto set = [&](const char* name, const std::string& value) {
@@ -151,20 +184,8 @@ worker::worker(const settings& options, events& to, bool reads_by_messages)
       check(status, std::string(name) + "=" + value);
     };
     set("TLS", options_.transports);
-    // By itself UCX's tcp also listens on every other interface of the host. Other transports of networks name their
-    // devices otherwise, so they keep their choice.
-    const bool only_tcp = leaves_host_by_tcp_only(options_.transports);
-    if (only_tcp)
-      if (const auto device = device_of(options_.listen); !device.empty()) {
-        // Its tcp takes the interface's IPv4 address wherever there is one, and 1.13 writes an IPv6 peer's address
-        // over the end of what it keeps an IPv4 one in: the process dies with its first connection.
-        if (options_.listen.find(':') != std::string::npos && has_ipv4(device)) {
-          ucp_config_release(config);
-          throw std::runtime_error("UCX reaches IPv6 only over an interface without IPv4 addresses, and " + device +
-                                   ", which has " + options_.listen + ", has some; listen at one of these");
-        }
-        set("NET_DEVICES", device);
-      }
+    // By itself UCX's tcp also listens on every other interface of the host.
+    if (!device.empty()) set("NET_DEVICES", device);
     // Blocks go out of the memory in which they lie, without a copy by UCX.
     set("ZCOPY_THRESH", "8K");
     // Of its tcp, whose prefix this call does not know before 1.15, and asks for later.
@@ -201,6 +222,7 @@ worker::worker(const settings& options, events& to, bool reads_by_messages)
     ucp_worker_params_t single{};
     single.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     single.thread_mode = UCS_THREAD_MODE_SINGLE;
+    const auto before = listening_ports();
     check(ucp_worker_create(context_.get(), &single, &worker_), "creating a worker");
     check(ucp_worker_get_efd(worker_, &event_fd_), "event file descriptor");
     ucp_am_handler_param_t handler{};
@@ -212,6 +234,9 @@ worker::worker(const settings& options, events& to, bool reads_by_messages)
     handler.flags = UCP_AM_FLAG_WHOLE_MSG;
     check(ucp_worker_set_am_recv_handler(worker_, &handler), "message handler");
     listen(options_.listen, options_.port);
+    ports_ = listening_ports(); // that of its tcp UCX does not tell
+    for (const auto others : before) ports_.erase(others);
+    ports_.insert(port_);
   } catch (...) {
     destroy();
     throw;
@@ -338,7 +363,7 @@ void worker::on_error(void* self, ucp_ep_h which, ucs_status_t status) {
   auto& failed = me.endpoints_.at(found->second);
   if (failed.failed) return;
   failed.failed = true;
-  me.lost_.emplace_back(found->second, ucs_status_string(status));
+  me.lost_.push_back({found->second, ucs_status_string(status)});
 }
 
 ucs_status_t worker::on_message(void* self, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
@@ -363,7 +388,7 @@ void worker::send(connection to, std::string header, std::string owned,
   if (found == endpoints_.end() || found->second.failed) return;
   if (found->second.unsent >= unsent_max) {
     found->second.failed = true;
-    lost_.emplace_back(to, "it reads nothing of what it is sent");
+    lost_.push_back({to, "it reads nothing of what it is sent", false});
     return;
   }
   ++found->second.unsent;
@@ -403,7 +428,7 @@ void worker::send(connection to, std::string header, std::string owned,
     ended(out.self);
     if (request != nullptr && !found->second.failed) {
       found->second.failed = true;
-      lost_.emplace_back(to, ucs_status_string(UCS_PTR_STATUS(request)));
+      lost_.push_back({to, ucs_status_string(UCS_PTR_STATUS(request))});
     }
   }
 }
@@ -443,9 +468,9 @@ void worker::reap() {
   for (const auto made : fresh) to_.connected(made);
   auto lost = std::move(lost_);
   lost_.clear();
-  for (const auto& [which, reason] : lost) {
+  for (const auto& [which, reason, gone] : lost) {
     to_close_.push_back(which);
-    to_.lost(which, reason);
+    to_.lost(which, reason, gone);
   }
   auto closed = std::move(to_close_);
   to_close_.clear();
@@ -479,14 +504,21 @@ bool worker::progress() {
   bool any = false;
   // Bounded, so that commands and timers get their turn.
   for (int i = 0; i < 2 && ucp_worker_progress(worker_) != 0; ++i) any = true;
-  if (!lost_.empty() || !to_close_.empty() || !fresh_.empty()) {
+  if (due()) {
     any = true;
     reap();
   }
   return reading_.run() || any;
 }
 
-bool worker::arm() { return !reading_.due() && ucp_worker_arm(worker_) == UCS_OK; }
+bool worker::arm() { return !due() && !reading_.due() && ucp_worker_arm(worker_) == UCS_OK; }
+
+std::size_t worker::end_silent() {
+  if (!descriptors_run_short()) return 0;
+  std::size_t ended = 0;
+  run_on_async_thread([&] { ended = ucx::end_silent(ports_, options_.connect_timeout); });
+  return ended;
+}
 
 void worker::stop() {
   for (const auto& entry : endpoints_) to_close_.push_back(entry.first);

@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,8 +38,9 @@ public:
     virtual void connected(connection from) = 0;
     /// Within UCX: nothing may be closed here (`close` waits until it can), sending is fine.
     virtual void received(connection from, std::string_view header, std::string_view payload) = 0;
-    /// Gone. Not called for those that we closed.
-    virtual void lost(connection which, const std::string& reason) = 0;
+    /// Not called for those that `close` closed. `gone`: UCX says that the other side is; else it takes nothing of what
+    /// it is sent, and the connection is ended for that.
+    virtual void lost(connection which, const std::string& reason, bool gone) = 0;
 
   protected:
     ~events() = default;
@@ -78,6 +80,8 @@ public:
   /// HOST:PORT of the other side; empty once it is closed.
   [[nodiscard]] std::string peer(connection which) const;
 
+  /// Ends connections of which nobody has ever said a word, where descriptors run short: how many.
+  std::size_t end_silent();
   /// True: something happened, or may at once.
   bool progress();
   /// True: the event fd will become readable with the next event. False: there is one already.
@@ -106,6 +110,8 @@ private:
   void listen(const std::string& host, std::uint16_t port);
   void ask_for_devices();
   void reap();
+  /// There is something for it to do.
+  [[nodiscard]] bool due() const noexcept { return !lost_.empty() || !to_close_.empty() || !fresh_.empty(); }
 
   const settings options_;
   events& to_;
@@ -114,11 +120,17 @@ private:
   ucp_listener_h listener_ = nullptr;
   int event_fd_ = -1;
   std::uint16_t port_ = 0;
+  std::set<std::uint16_t> ports_; ///< at which UCX listens
   connection last_ = 0;
   std::unordered_map<connection, endpoint> endpoints_;
   std::unordered_map<ucp_ep_h, connection> by_handle_;
   std::vector<connection> to_close_;
-  std::vector<std::pair<connection, std::string>> lost_;
+  struct loss {
+    connection which;
+    std::string reason;
+    bool gone = true;
+  };
+  std::vector<loss> lost_;
   std::vector<connection> fresh_;
   std::list<sending> sending_;
   std::size_t closing_ = 0;

@@ -439,6 +439,39 @@ TEST(Network, AGreetingThatSaysNothingIsAnError) {
   });
 }
 
+TEST(Network, OneThatResetsTheConnectionIsNamedInTheSystemsWords) {
+  sockaddr_in address{};
+  const int listener = listen_in_vain(5, address);
+  std::thread resets([listener] {
+    const int fd = ::accept(listener, nullptr, nullptr);
+    const linger at_once{1, 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    ::close(fd);
+  });
+  actor_system b{networked()};
+  const auto r = b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 2s);
+  resets.join();
+  ::close(listener);
+  ASSERT_FALSE(r);
+  EXPECT_THAT(to_string(r.error()), testing::HasSubstr("Connection reset by peer"));
+}
+
+TEST(Network, AGreetingThatIsCutOffIsNoneOfOurs) {
+  sockaddr_in address{};
+  const int listener = listen_in_vain(8, address);
+  std::thread cuts([listener] {
+    const int fd = ::accept(listener, nullptr, nullptr);
+    (void)::send(fd, "\0\0\0", 3, MSG_NOSIGNAL);
+    ::close(fd);
+  });
+  actor_system b{networked()};
+  const auto r = b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 2s);
+  cuts.join();
+  ::close(listener);
+  ASSERT_FALSE(r);
+  EXPECT_THAT(to_string(r.error()), testing::HasSubstr("before it had greeted as a process of godwit would"));
+}
+
 TEST(Network, AGreetingThatIsShorterThanOneOfOursIsNoSilence) {
   with_server_that_says("220 ESMTP\r\n", [](std::uint16_t port) {
     actor_system b{networked()};

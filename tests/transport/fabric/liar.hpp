@@ -38,7 +38,7 @@ public:
   void received(ucx::connection, std::string_view header, std::string_view) override {
     if (const auto m = ucx::wire::decode(header)) heard.push_back(*m);
   }
-  void lost(ucx::connection, const std::string&) override { closed = true; }
+  void lost(ucx::connection, const std::string&, bool) override { closed = true; }
   void say(const std::string& header, const std::string& payload = {}) { worker.send(to, header, payload, {}, {}); }
   /// `readable`: names this process as one whose memory can be read.
   void greet(bool readable = true, bool urgent = false) {
@@ -110,7 +110,7 @@ public:
       heard.push_back(*m);
     }
   }
-  void lost(ucx::connection, const std::string&) override { closed = true; }
+  void lost(ucx::connection, const std::string&, bool) override { closed = true; }
   void say(const ucx::wire::message& m) { worker.send(to, ucx::wire::encode(m), {}, {}, {}); }
   bool until(const std::function<bool()>& condition) {
     return eventually([&] {

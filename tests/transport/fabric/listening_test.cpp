@@ -140,6 +140,23 @@ TEST(UcxFabric, RefusesIpv6WhereTheInterfaceHasIpv4Too) {
   }
 }
 
+// It would listen at the interface's first address, or at all of the machine's.
+TEST(UcxFabric, RefusesAnAddressAtWhichUcxWouldNotListen) {
+  const auto refusal = [](const char* address) -> std::string {
+    ucx::settings settings;
+    settings.listen = address;
+    try {
+      (void)ucx::make_fabric(settings);
+    } catch (const std::runtime_error& refused) {
+      return refused.what();
+    }
+    return {};
+  };
+  EXPECT_NE(refusal("127.0.0.5").find("listen at 127.0.0.1"), std::string::npos) << refusal("127.0.0.5");
+  EXPECT_NE(refusal("192.0.2.1").find("no interface of this machine has the address 192.0.2.1"), std::string::npos);
+  EXPECT_EQ(refusal("0.0.0.0"), "");
+}
+
 // UCX has one for the whole process, which may use it for something else as well.
 TEST(UcxFabric, LeavesUcxsLogLevelWhereItIsAskedTo) {
   const auto level = [] { return ucs_global_opts.log_component.log_level; };

@@ -175,6 +175,27 @@ TEST_F(RemoteReads, ASenderWhoseMemoryCannotBeReadSendsIt) {
   const auto sent = offer(b, 1);
   ASSERT_TRUE(sent);
   EXPECT_FALSE(sent->offered);
+  EXPECT_THAT(ended(), HasSubstr("could not read memory of this side (could not)"));
+}
+
+// That a peer is silent for a while says nothing of its adapter.
+TEST_F(RemoteReads, APeerThatWasLeftForItsSilenceIsAskedToReadAgain) {
+  auto impatient = options();
+  impatient.peer_timeout = 300ms;
+  const auto a = here_.make(impatient);
+  listening_liar b;
+  b.pull = false;
+  b.reads = true;
+  auto from = here_.blocks(2, 65536);
+  const auto first = send(*a, b.address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, 10s, from.owner());
+  const auto offered = offer(b);
+  ASSERT_TRUE(offered);
+  EXPECT_TRUE(offered->keyed);
+  EXPECT_EQ(first->next(), "the peer does not answer");
+  const auto second = send(*a, b.address(), {2, 1}, 0, from.regions(), transfer_priority::bulk, 10s, from.owner());
+  const auto again = offer(b, 1);
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->keyed);
 }
 
 // Whatever has become of the send: an adapter does not ask.
@@ -226,7 +247,7 @@ TEST_F(RemoteReads, OnesThatArriveAreBesideOthersForWhichThereIsNoPlace) {
 struct deaf final : ucx::worker::events {
   void connected(ucx::connection) override {}
   void received(ucx::connection, std::string_view, std::string_view) override {}
-  void lost(ucx::connection, const std::string&) override {}
+  void lost(ucx::connection, const std::string&, bool) override {}
 };
 
 TEST_F(RemoteReads, MemoryIsToldOfOnceAndForgottenWithItsOwner) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <list>
+#include <mutex>
 
 namespace godwit::transport::testing {
 namespace {
@@ -90,6 +91,36 @@ TEST(FabricStreams, BytesForNobodyAreRefusedAndThrownAway) {
   EXPECT_EQ(refusal->number, 1U);
   EXPECT_THAT(refusal->reason, HasSubstr("no posting"));
   l.worker.stop();
+}
+
+// As where a firewall lets UCX's ports pass and not this one: that is slower, and nobody would know.
+TEST(FabricStreams, OneThatCannotBeHadIsToldOnceAndBlocksGoAsMessages) {
+  std::mutex mutex;
+  std::vector<ucx::link_end> told;
+  ucx::settings options;
+  options.on_end = [&](const ucx::link_end& what) {
+    const std::lock_guard lock(mutex);
+    told.push_back(what);
+  };
+  listening_liar b;
+  b.pull = false;
+  b.stream_port = 1; // nobody listens there
+  {
+    const auto a = ucx::make_fabric(options);
+    block_memory from(1, 100'000);
+    for (const auto priority : {transfer_priority::urgent, transfer_priority::bulk}) {
+      b.heard.clear();
+      (void)send(*a, b.address(), {1, 1}, 0, from.regions(), priority);
+      ASSERT_TRUE(b.until([&] { return !b.heard.empty(); }));
+      const auto* piece = std::get_if<ucx::wire::blocks>(&b.heard.front());
+      ASSERT_NE(piece, nullptr);
+      EXPECT_FALSE(piece->offered);
+    }
+  }
+  std::erase_if(told, [](const auto& what) { return !what.goes_on; });
+  ASSERT_EQ(told.size(), 1U) << "of both connections";
+  EXPECT_EQ(told[0].reason, "no stream to port 1 there (Connection refused); blocks go as UCX messages");
+  EXPECT_EQ(told[0].peer, "127.0.0.1:" + std::to_string(b.worker.port()));
 }
 
 TEST(FabricStreams, GarbageClosesTheConnection) {

@@ -27,7 +27,10 @@ class end_of_a_line final : public ucx::worker::events {
 public:
   void connected(ucx::connection) override {}
   void received(ucx::connection, std::string_view, std::string_view) override { ++heard; }
-  void lost(ucx::connection which, const std::string& reason) override { losses.emplace_back(which, reason); }
+  void lost(ucx::connection which, const std::string& reason, bool gone) override {
+    losses.emplace_back(which, reason);
+    EXPECT_FALSE(gone) << "it did not go";
+  }
   void go_on() {
     while (worker.progress()) {
     }
@@ -55,6 +58,7 @@ TEST(UcxWorker, APeerThatTakesNothingIsLostOnceTooManyMessagesWaitForIt) {
 
   mine.worker.send(to, "one too many", {}, {}, keep);
   EXPECT_THAT(mine.losses, IsEmpty()) << "not within the call";
+  EXPECT_FALSE(mine.worker.arm()) << "whoever sleeps would hear of it with the next event only";
   mine.worker.send(to, "nothing more is sent to it", {}, {}, keep);
   EXPECT_EQ(static_cast<std::size_t>(keep.use_count()), 1 + unsent_max);
   EXPECT_TRUE(mine.until([&] { return !mine.losses.empty(); }));

@@ -174,6 +174,58 @@ TEST_F(NetworkTls, WhoShowsNoCertificateOrSpeaksAnOlderTlsHearsNothing) {
   EXPECT_THAT(warning("turned away 127.0.0.1:"), HasSubstr("peer did not return a certificate"));
 }
 
+TEST_F(NetworkTls, WhoseCertificateIsRefusedIsTold) {
+  own_.sign("old", "IP:127.0.0.1", -7200);
+  actor_system a{networked(files(own_, "old"))};
+  EXPECT_THAT(warning("the certificate "), HasSubstr("has expired")) << "before anybody comes";
+  const auto port = publish(a);
+  actor_system b{networked()};
+  EXPECT_THAT(refusal(b, "127.0.0.1", port, 5s), HasSubstr("certificate has expired")) << "the server's";
+  EXPECT_THAT(warning("turned away 127.0.0.1:"), HasSubstr("it refuses this side's certificate"));
+}
+
+TEST_F(NetworkTls, ACertificateThatIsNotValidIsToldOfWhenItIsRead) {
+  actor_system a{networked()};
+  const auto port = publish(a);
+  own_.sign("node", "IP:127.0.0.1", 3600);
+  actor_system b{networked(std::nullopt)};
+  (void)refusal(b, "127.0.0.1", port, 1s);
+  EXPECT_THAT(warning("the certificate "), HasSubstr("is not valid yet"));
+}
+
+// As checks of health do, and scans of ports.
+TEST_F(NetworkTls, WhoLeavesWithoutAWordIsNoNewsAndOthersAreNamedAndCounted) {
+  actor_system a{networked()};
+  const auto port = publish(a);
+  const linger at_once{1, 0};
+  for (const bool resets : {false, true}) {
+    const int silent = connect_to(port);
+    if (resets) ::setsockopt(silent, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    ::close(silent);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const int noisy = connect_to(port);
+    ASSERT_EQ(::send(noisy, "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
+    EXPECT_TRUE(ends(noisy, 20s));
+    ::close(noisy);
+  }
+  EXPECT_THAT(warning("turned away "), testing::StartsWith("turned away 127.0.0.1:"));
+  std::this_thread::sleep_for(1100ms);
+  const int resets = connect_to(port);
+  ASSERT_EQ(::send(resets, "\x16\x03", 2, 0), 2);
+  std::this_thread::sleep_for(100ms);
+  ::setsockopt(resets, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  ::close(resets);
+  for (int i = 0; i < 1000; ++i, std::this_thread::sleep_for(10ms)) {
+    const std::lock_guard lock(mutex_);
+    if (warnings_.size() > 1) break;
+  }
+  const std::lock_guard lock(mutex_);
+  ASSERT_EQ(warnings_.size(), 2U) << testing::PrintToString(warnings_);
+  EXPECT_THAT(warnings_[1], testing::StartsWith("turned away 127.0.0.1:"));
+  EXPECT_THAT(warnings_[1], testing::EndsWith("(and 2 others before it)"));
+}
+
 TEST_F(NetworkTls, AServerOfAnotherAuthorityIsNotSpokenTo) {
   actor_system a{networked(files(foreign_, "node"))};
   const auto port = publish(a);

@@ -27,8 +27,9 @@ struct node_files {
 /// Empty, or one line that names the file that cannot be used and why.
 [[nodiscard]] std::string check(const node_files& files);
 
-/// Told, in words, of peers that were turned away (at most once a second), and of files that have changed and cannot be
-/// used. On a thread of the gate's.
+/// Told, in words, of peers that were turned away (at most once a second, then with the number of those before), of
+/// files that have changed and cannot be used, and of a certificate of this side that is not valid when it is read. Who
+/// leaves without a word is no news. On a thread of the gate's, or the caller's while a gate is made.
 using warning_function = std::function<void(std::string_view)>;
 
 /// A gate for one actor system (actor_system_settings::gate). A peer that is accepted has 3 s for its handshake; 1024

@@ -16,15 +16,17 @@
 /// The fabric between processes, over UCX (docs/design/fabric.md has the measurements behind the choices).
 namespace godwit::transport::ucx {
 
-/// A connection that ended because of the other side.
+/// What whoever runs a fabric may want to know: a connection that ended because of the other side, or blocks that go a
+/// slower way than they were to.
 struct link_end {
-  std::string peer;   ///< HOST:PORT
+  std::string peer;   ///< HOST:PORT; of what concerns all of them, this side's
   std::string reason; ///< "no hello"
   /// The other side went, as a killed process does, or was not there, while something was under way or waited for the
   /// connection. Otherwise it did wrong, or did not
   /// answer, and this side closed the connection.
   bool gone = false;
-  std::uint32_t left_out = 0; ///< ends before this one that were not told
+  std::uint32_t left_out = 0; ///< before this one, that were not told
+  bool goes_on = false;       ///< nothing ended
 };
 
 /// Whose memory UCX itself reads out of the sender, as an adapter can that does RDMA, instead of its being sent.
