@@ -128,6 +128,7 @@ bool openai_answer::add(const openai_choice& who, openai::choice piece, const op
   auto& whole = whole_[who.index()];
   whole.index = piece.index;
   whole.text += piece.text;
+  whole.reasoning += piece.reasoning;
   for (auto& call : piece.calls) {
     if (call.index == whole.calls.size())
       whole.calls.push_back(std::move(call));
@@ -245,7 +246,8 @@ openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choic
       decoder_(options_.tokens, options_.skip_special_tokens,
                options_.goes_on ? gpu::model::incremental_decoder::start::continuation
                                 : gpu::model::incremental_decoder::start::text),
-      matcher_(options_.stop_strings, options_.include_stop), calls_(options_.tools, options_.calls) {
+      matcher_(options_.stop_strings, options_.include_stop), thoughts_(options_.reasoning),
+      calls_(options_.tools, options_.calls) {
   used_.prompt_tokens = options_.prompt_tokens;
   characters_ = count_characters(options_.echo);
 }
@@ -302,8 +304,9 @@ openai::token_choice openai_choice::describe(const protocols::sampled_token& tok
   return out;
 }
 
-openai::choice openai_choice::piece(openai::tool_parser::emission said) {
+openai::choice openai_choice::piece(openai::tool_parser::emission said, std::string reasoning) {
   openai::choice out;
+  out.reasoning = std::move(reasoning);
   out.index = options_.index;
   if (!options_.echo.empty()) said.text.insert(0, std::exchange(options_.echo, {}));
   out.text = std::move(said.text);
@@ -346,9 +349,11 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
     text += emitted.text;
     if (emitted.matched) stop_string_ = matcher_.stops()[*emitted.matched];
   }
-  auto said = calls_.push(text);
-  const bool says = !said.empty() || !logprobs_.empty();
-  const bool wanted = says ? answer_->add(*this, piece(std::move(said)), used_) : !answer_->over();
+  auto parts = thoughts_.push(text);
+  auto said = calls_.push(parts.text);
+  const bool says = !said.empty() || !parts.reasoning.empty() || !logprobs_.empty();
+  const bool wanted =
+      says ? answer_->add(*this, piece(std::move(said), std::move(parts.reasoning)), used_) : !answer_->over();
   return wanted && !stop_string_;
 }
 
@@ -364,11 +369,14 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   }
   used_.prompt_tokens = usage.prompt_tokens;
   used_.cached_tokens = usage.cached_tokens;
-  auto said = calls_.push(tail);
+  auto parts = thoughts_.push(tail);
+  auto last_parts = thoughts_.finish();
+  parts.reasoning += last_parts.reasoning;
+  auto said = calls_.push(parts.text + last_parts.text);
   auto rest = calls_.finish();
   said.text += rest.text;
   said.calls.insert(said.calls.end(), rest.calls.begin(), rest.calls.end());
-  auto last = piece(std::move(said));
+  auto last = piece(std::move(said), std::move(parts.reasoning));
   last.finish_reason = reason == protocols::finish_reason::length && !stop_string_ ? "length" : "stop";
   if (last.finish_reason == "stop" && options_.told_by_calls && calls_.calls() > 0) last.finish_reason = "tool_calls";
   if (options_.only_prompt) last.finish_reason = "length";

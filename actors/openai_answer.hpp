@@ -3,6 +3,7 @@
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
 #include <godwit/protocols/openai/error.hpp>
+#include <godwit/protocols/openai/reasoning_splitter.hpp>
 #include <godwit/protocols/openai/response.hpp>
 #include <godwit/protocols/openai/stop_matcher.hpp>
 #include <godwit/protocols/openai/tool_parser.hpp>
@@ -96,10 +97,12 @@ struct openai_choice_options {
   std::vector<protocols::token_id> stop_token_ids; ///< the client's own, named as stop_reason
   std::uint32_t min_tokens = 0;                    ///< stop strings count from here on
   bool logprobs = false;
-  bool tells_end = false;                  ///< ... that of the end-of-sequence token, too
-  bool prompt_logprobs = false;            ///< vLLM's, of the whole answer
-  bool only_prompt = false;                ///< what is drawn is left out
-  std::string echo;                        ///< text before the answer
+  bool tells_end = false;       ///< ... that of the end-of-sequence token, too
+  bool prompt_logprobs = false; ///< vLLM's, of the whole answer
+  bool only_prompt = false;     ///< what is drawn is left out
+  std::string echo;             ///< text before the answer
+  /// Whether what is thought is told apart, and how the answer begins.
+  protocols::openai::reasoning_splitter::start reasoning = protocols::openai::reasoning_splitter::start::off;
   std::vector<protocols::token_id> prompt; ///< where its tokens' log-probabilities are told
   std::uint32_t prompt_tokens = 0;
   protocols::openai::tool_format tools = protocols::openai::tool_format::none; ///< how calls are written
@@ -125,7 +128,7 @@ public:
   [[nodiscard]] double mean_logprob() const noexcept;
 
 private:
-  [[nodiscard]] protocols::openai::choice piece(protocols::openai::tool_parser::emission said);
+  [[nodiscard]] protocols::openai::choice piece(protocols::openai::tool_parser::emission said, std::string reasoning);
   void told_later(std::vector<protocols::sampled_token> scores);
   [[nodiscard]] protocols::openai::token_choice describe(const protocols::sampled_token& token,
                                                          std::uint32_t offset) const;
@@ -134,6 +137,7 @@ private:
   openai_choice_options options_;
   gpu::model::incremental_decoder decoder_;
   protocols::openai::stop_matcher matcher_;
+  protocols::openai::reasoning_splitter thoughts_;
   protocols::openai::tool_parser calls_;
   std::vector<protocols::openai::token_choice> logprobs_; // not sent yet
   std::optional<std::string> stop_string_;

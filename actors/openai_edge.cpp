@@ -432,6 +432,18 @@ void openai_edge::call_tools(const openai::chat_request& request, openai_choice_
   text.told_by_calls = request.choice == tool_choice::required; // as OpenAI has it
 }
 
+// Where the answer is bound to a grammar there is nothing but the answer.
+void openai_edge::tell_reasoning(const std::vector<protocols::token_id>& prompt, openai_choice_options& text) const {
+  constexpr std::size_t marker_tokens_max = 16; // with the white space behind it
+  const auto& tokens = *options_.model.tokens;
+  std::string end;
+  for (auto i = prompt.size() - std::min(prompt.size(), marker_tokens_max); i < prompt.size(); ++i)
+    end += tokens.bytes(prompt[i]);
+  text.reasoning = openai::reasoning_splitter::behind(end);
+  const auto marker = tokens.find("<think>");
+  if (marker && tokens.is_special(*marker)) text.skip_special_tokens = false;
+}
+
 openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt, std::uint32_t index) const {
   const auto& common = *what.common;
   openai_choice_options text;
@@ -447,6 +459,8 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
   if (ends_turn && what.template_stops.empty() && options_.model.chat->writes(openai::chatml_end))
     text.stop_strings.emplace_back(openai::chatml_end);
   if (what.chat != nullptr) call_tools(*what.chat, text);
+  if (what.chat != nullptr && options_.model.tells_reasoning && common.sampling.json_schema.empty())
+    tell_reasoning(what.prompts[prompt], text);
   text.include_stop = common.include_stop_str_in_output;
   text.stop_token_ids = common.stop.stop_token_ids;
   text.min_tokens = common.stop.min_tokens;

@@ -134,6 +134,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   defaults.top_k = model.configuration.default_top_k.value_or(defaults.top_k);
   defaults.min_p = model.configuration.default_min_p.value_or(defaults.min_p);
   defaults.repetition_penalty = model.configuration.default_repetition_penalty.value_or(defaults.repetition_penalty);
+  o.model.tells_reasoning = settings_.model.reasoning_parser != reasoning_format::none;
   o.limits.body_bytes_max = settings_.http.body_bytes_max;
   o.limits.lists_unsupported = settings_.http.ignore_unsupported;
   o.limits.prompts_max = settings_.frontend.prompts_max;

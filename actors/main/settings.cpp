@@ -34,6 +34,16 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
         {.doc = "File with the chat template (Jinja) to use in place of the model directory's. Empty: the model's own, "
                 "or ChatML where it has none.",
          .flag = "--chat-template"});
+  r.add("model.reasoning_parser", s.model.reasoning_parser,
+        {{"none", reasoning_format::none},
+         {"think", reasoning_format::think},
+         {"qwen3", reasoning_format::think},
+         {"deepseek_r1", reasoning_format::think}},
+        {.doc =
+             "How a model that thinks before it answers marks that, so that chats tell it as reasoning_content: think, "
+             "between <think> and </think>; qwen3 and deepseek_r1 are other names of it. none: it is part of the "
+             "answer's text.",
+         .flag = "--reasoning-parser"});
 
   r.add("instances.count", s.instances.count,
         {.doc =
@@ -295,9 +305,10 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
         {.doc = "How KV blocks travel. auto: ucx where other processes can join, in_process otherwise. none: requests "
                 "do not migrate."});
   r.add("fabric.listen", s.fabric.listen,
-        {.doc = "Address that the other processes' blocks come to. It authenticates nobody, and who "
-                "reaches it can run code as this user: keep it on loopback or on a network that is trusted. Over tcp "
-                "UCX reaches IPv6 only from an interface without IPv4."});
+        {.doc =
+             "Address that the other processes' blocks come to. It authenticates nobody, and who "
+             "reaches it can run code as this user: keep it on loopback or on a network that is trusted. Over tcp "
+             "UCX reaches IPv6 only from an interface without IPv4, and of IPv4 only the interface's first address."});
   r.add("fabric.port", s.fabric.port,
         {.doc =
              "For a firewall: the first of the ten ports that are to be open between the machines of a cluster. Each "

@@ -22,6 +22,7 @@ enum class copies_choice : std::uint8_t { kernel, engines };
 enum class kv_choice : std::uint8_t { automatic, bf16, f32 };
 enum class batching_choice : std::uint8_t { continuous, fixed };
 enum class fabric_choice : std::uint8_t { automatic, ucx, in_process, none };
+enum class reasoning_format : std::uint8_t { none, think };
 enum class log_format : std::uint8_t { text, json };
 enum class provisioner_choice : std::uint8_t { in_process, process, command };
 
@@ -31,6 +32,7 @@ struct serve_settings {
     std::string name;              // as clients call the model; empty: the directory's name
     std::uint32_t context_max = 0; // tokens; 0: what the model was made for
     std::string chat_template;     // a file; empty: the model's own
+    reasoning_format reasoning_parser = reasoning_format::none;
   } model;
   struct {
     std::uint32_t count = 1;

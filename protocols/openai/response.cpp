@@ -213,10 +213,14 @@ std::string chat_object(const response_head& head, const std::vector<choice>& ch
   append_list(out, choices, [&](const choice& one) {
     append_index(out, one.index);
     out += R"(,"message":{"role":"assistant","content":)";
-    if (one.text.empty() && !one.calls.empty())
+    if (one.text.empty() && !(one.calls.empty() && one.reasoning.empty()))
       out += "null";
     else
       append_json_string(out, one.text);
+    if (!one.reasoning.empty()) {
+      out += R"(,"reasoning_content":)";
+      append_json_string(out, one.reasoning);
+    }
     if (!one.calls.empty()) {
       out += ',';
       append_tool_calls(out, one.calls, true);
@@ -293,7 +297,13 @@ std::string chunk_writer::delta(const choice& added, const usage& so_far) const 
   if (endpoint_ == endpoint::chat) {
     append_index(out, added.index);
     out += R"(,"delta":{)";
-    const bool content = !added.text.empty() || (added.finish_reason.empty() && added.calls.empty());
+    const bool reasons = !added.reasoning.empty();
+    const bool content = !added.text.empty() || (added.finish_reason.empty() && added.calls.empty() && !reasons);
+    if (reasons) {
+      out += R"("reasoning_content":)";
+      append_json_string(out, added.reasoning);
+      if (content || !added.calls.empty()) out += ',';
+    }
     if (content) {
       out += R"("content":)";
       append_json_string(out, added.text);

@@ -70,7 +70,8 @@ std::size_t count(const std::string& in, const std::string& what) {
 
 /// An answer of one choice that is fed with text.
 struct answer_under_test {
-  explicit answer_under_test(bool stream, openai::tool_format format, bool by_calls = true, bool short_ids = false)
+  explicit answer_under_test(bool stream, openai::tool_format format, bool by_calls = true, bool short_ids = false,
+                             openai::reasoning_splitter::start reasoning = openai::reasoning_splitter::start::off)
       : tokens(embedded_tokens()) {
     actors::openai_answer_options how;
     how.endpoint = openai::chunk_writer::endpoint::chat;
@@ -83,6 +84,7 @@ struct answer_under_test {
     text.calls.function = "weather";
     text.told_by_calls = by_calls;
     text.short_call_ids = short_ids;
+    text.reasoning = reasoning;
     text.id = "chatcmpl-1";
     choice = std::make_shared<actors::openai_choice>(answer, std::move(text));
     answer->set_choices({choice});
@@ -169,6 +171,37 @@ TEST(OpenaiAnswerTools, ACutCallEndsByLength) {
   EXPECT_THAT(one.exchange->whole.body, HasSubstr(R"("arguments":"{\"ci"})"));
   EXPECT_THAT(one.exchange->whole.body, HasSubstr("\"finish_reason\":\"length\""));
   EXPECT_THAT(one.exchange->whole.body, HasSubstr("\"content\":null"));
+}
+
+TEST(OpenaiAnswerReasoning, WhatIsThoughtIsToldApartAndCallsAreOfTheAnswer) {
+  answer_under_test one(false, openai::tool_format::hermes, true, false, openai::reasoning_splitter::start::answer);
+  if (!one.tokens) GTEST_SKIP();
+  one.say(std::string("<think>\nNo <tool_call> yet.\n</think>\n\n") + two_calls);
+  const auto& body = one.exchange->whole.body;
+  EXPECT_THAT(
+      body,
+      HasSubstr(R"("content":"Let me see.\n","reasoning_content":"No <tool_call> yet.","tool_calls":[{"id":"call_)"));
+  EXPECT_THAT(body, HasSubstr("\"finish_reason\":\"tool_calls\""));
+}
+
+TEST(OpenaiAnswerReasoning, StreamsTellItAsItComes) {
+  answer_under_test one(true, openai::tool_format::none, true, false, openai::reasoning_splitter::start::thinking);
+  if (!one.tokens) GTEST_SKIP();
+  one.say("Hm, so what.\n</think>\nIt is 5.");
+  const auto& body = one.exchange->body;
+  EXPECT_GT(count(body, R"("delta":{"reasoning_content":")"), 2U) << body;
+  EXPECT_GT(count(body, R"("delta":{"content":")"), 1U) << body;
+  EXPECT_THAT(body, Not(HasSubstr("think")));
+  const auto thought = body.rfind("reasoning_content"), said = body.find(R"("delta":{"content":")", body.find("Hm"));
+  EXPECT_LT(thought, said) << "one after the other";
+}
+
+TEST(OpenaiAnswerReasoning, AnAnswerThatIsCutWhileItThinksHasNoContent) {
+  answer_under_test one(false, openai::tool_format::none, true, false, openai::reasoning_splitter::start::answer);
+  if (!one.tokens) GTEST_SKIP();
+  one.say("<think>Let me see", protocols::finish_reason::length);
+  EXPECT_THAT(one.exchange->whole.body, HasSubstr(R"("content":null,"reasoning_content":"Let me see")"));
+  EXPECT_THAT(one.exchange->whole.body, HasSubstr("\"finish_reason\":\"length\""));
 }
 
 TEST(OpenaiAnswerTools, ANamedFunctionsAnswerIsItsArguments) {

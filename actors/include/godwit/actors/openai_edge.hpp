@@ -40,7 +40,8 @@ struct served_model {
   /// How conversations are told to it; never null.
   std::shared_ptr<const protocols::openai::chat_template> chat =
       std::make_shared<const protocols::openai::chat_template>();
-  std::string root = {}; ///< told with it: where its files are; empty: its name
+  bool tells_reasoning = false; ///< what it thinks between <think> and </think> is `reasoning_content` of chats
+  std::string root = {};        ///< told with it: where its files are; empty: its name
 };
 
 /// What is known of an HTTP request when its answer has ended.
@@ -113,6 +114,7 @@ private:
 
   [[nodiscard]] std::optional<protocols::openai::api_error>
   admissible(const protocols::openai::common_request& request) const;
+  void tell_reasoning(const std::vector<protocols::token_id>& prompt, openai_choice_options& text) const;
   [[nodiscard]] protocols::expected<std::vector<protocols::token_id>, protocols::openai::api_error>
   chat_prompt(const protocols::openai::chat_request& request, bool has_to_fit) const;
   [[nodiscard]] std::vector<protocols::token_id> text_prompt(const protocols::openai::completion_request& request,
