@@ -93,7 +93,7 @@ public:
   block(const shape& wanted, std::uint64_t seed, const std::function<void()>& body)
       : shape_(wanted), body_(body), order_(seed), threads_(std::exchange(spare.all, {})),
         warps_(wanted.threads / lanes) {
-    while (threads_.size() < wanted.threads) threads_.push_back(std::make_unique<thread_state>());
+    while (threads_.size() < sets * wanted.threads) threads_.push_back(std::make_unique<thread_state>());
     allot_memory();
   }
 
@@ -101,7 +101,7 @@ public:
     follows(&ended_);
     // After a kernel's error some of its threads have not ended.
     for (std::uint32_t i = 0; i < shape_.threads; ++i)
-      if (threads_[i]->now != thread_state::state::ended) threads_[i]->stack.give_up();
+      if (at(i).now != thread_state::state::ended) at(i).stack.give_up();
     const unwatched now;
     spare.all = std::move(threads_);
   }
@@ -111,6 +111,8 @@ public:
   /// Nothing orders a block's threads after those of the block before: they see the launch.
   void run(const std::uint32_t (&index)[3]) {
     const unwatched now;
+    precedes(&set_);
+    set_ = (set_ + 1) % sets;
     if constexpr (sees_races) allot_memory();
     std::fill(memory_.begin(), memory_.end(), guard);
     std::fill(shared_, shared_ + shape_.shared_bytes, poison);
@@ -118,7 +120,7 @@ public:
     ended_ = at_barrier_ = 0;
     for (auto& warp : warps_) warp.arrived = 0;
     for (std::uint32_t i = 0; i < shape_.threads; ++i) {
-      auto& thread = *threads_[i];
+      auto& thread = at(i);
       thread.where = {i, {index[0], index[1], index[2]}};
       thread.now = thread_state::state::runs;
       thread.open.clear();
@@ -128,14 +130,14 @@ public:
     }
     while (!ready_.empty()) {
       choose();
-      threads_[current_]->stack.enter();
+      at(current_).stack.enter();
       if (failure_) std::rethrow_exception(failure_);
     }
     if (ended_ != shape_.threads) throw kernel_error(describe_stuck());
-    for (const auto& thread : threads_)
-      if (std::any_of(thread->groups.begin(), thread->groups.end(), [](const auto& group) { return !group.empty(); }) ||
-          !thread->open.empty())
-        fail("thread " + std::to_string(thread->where.thread) + " ended with copies under way");
+    for (std::uint32_t i = 0; i < shape_.threads; ++i)
+      if (std::any_of(at(i).groups.begin(), at(i).groups.end(), [](const auto& group) { return !group.empty(); }) ||
+          !at(i).open.empty())
+        fail("thread " + std::to_string(i) + " ended with copies under way");
     const auto* end = shared_ + shape_.shared_bytes;
     if (std::any_of(end, static_cast<const std::byte*>(memory_.data() + memory_.size()),
                     [](std::byte b) { return b != guard; }))
@@ -144,7 +146,7 @@ public:
 
   [[nodiscard]] thread_state& running_thread() {
     const unwatched now;
-    return *threads_[current_];
+    return at(current_);
   }
   [[nodiscard]] const shape& whole() const { return shape_; }
   [[nodiscard]] std::byte* memory() { return shared_; }
@@ -168,7 +170,7 @@ public:
   /// The running thread's oldest group of copies, if it has more of them than `pending`.
   std::optional<std::vector<background_copy>> oldest_group(std::size_t pending) {
     const unwatched now;
-    auto& groups = threads_[current_]->groups;
+    auto& groups = at(current_).groups;
     if (groups.size() <= pending) return std::nullopt;
     auto oldest = std::move(groups.front());
     groups.erase(groups.begin());
@@ -177,12 +179,14 @@ public:
 
   [[noreturn]] void fail(const std::string& what) const {
     const unwatched now;
-    const auto& where = threads_[current_]->where;
+    const auto& where = at(current_).where;
     throw kernel_error("block (" + std::to_string(where.block[0]) + ", " + std::to_string(where.block[1]) + ", " +
                        std::to_string(where.block[2]) + "), thread " + std::to_string(where.thread) + ": " + what);
   }
 
 private:
+  [[nodiscard]] thread_state& at(std::uint32_t thread) const { return *threads_[set_ * shape_.threads + thread]; }
+
   void allot_memory() {
     // The memory ends where the kernel's does, so that what runs over it meets the guard.
     memory_ = std::vector<std::byte>(shape_.shared_bytes + guard_bytes + 128);
@@ -192,6 +196,7 @@ private:
 
   static void enter_thread(void* self) { static_cast<block*>(self)->run_thread(); }
   void run_thread() {
+    follows(&set_);
     auto& self = running_thread();
     try {
       body_();
@@ -240,12 +245,12 @@ private:
     fiber *own = nullptr, *next = nullptr;
     {
       const unwatched now;
-      auto& self = *threads_[current_];
+      auto& self = at(current_);
       self.now = what;
       own = &self.stack;
       if (!ready_.empty()) {
         choose();
-        next = &threads_[current_]->stack;
+        next = &at(current_).stack;
       }
     }
     if (next != nullptr)
@@ -261,7 +266,7 @@ private:
     ready_.pop_back();
   }
   void wake(std::uint32_t index, thread_state::state from) {
-    auto& thread = *threads_[index];
+    auto& thread = at(index);
     if (thread.now != from) return;
     thread.now = thread_state::state::runs;
     ready_.push_back(index);
@@ -270,14 +275,18 @@ private:
   [[nodiscard]] std::string describe_stuck() const {
     std::uint32_t block_waits = 0, warp_waits = 0;
     for (std::uint32_t i = 0; i < shape_.threads; ++i) {
-      block_waits += threads_[i]->now == thread_state::state::waits_for_block;
-      warp_waits += threads_[i]->now == thread_state::state::waits_for_warp;
+      block_waits += at(i).now == thread_state::state::waits_for_block;
+      warp_waits += at(i).now == thread_state::state::waits_for_warp;
     }
     return "of " + std::to_string(shape_.threads) + " threads " + std::to_string(ended_) + " have ended, " +
            std::to_string(block_waits) + " wait at a barrier of the block and " + std::to_string(warp_waits) +
            " for lanes of their warp";
   }
 
+  /// A stack is one thread to the sanitizer, block after block. So that a block's threads are others than those of the
+  /// block before, two sets take turns.
+  static constexpr std::uint32_t sets = sees_races ? 2 : 1;
+  std::uint32_t set_ = 0;
   shape shape_;
   const std::function<void()>& body_;
   shuffler order_;

@@ -93,6 +93,7 @@ struct fiber::machine {
 #endif
 #if defined(__SANITIZE_THREAD__)
   void* tsan = nullptr;
+  bool ended = true;
 #endif
 };
 
@@ -148,14 +149,6 @@ fiber::~fiber() {
 }
 
 void fiber::start(void (*body)(void*), void* argument) {
-#if defined(__SANITIZE_THREAD__)
-  // Another thread of a kernel than the one that had the stack before, and nothing orders the two: the sanitizer
-  // forgets what is known of memory that is mapped anew.
-  if (machine_->tsan != nullptr) __tsan_destroy_fiber(machine_->tsan);
-  if (::mmap(machine_->stack, stack_bytes, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-    throw std::bad_alloc();
-#endif
   machine_->body = body;
   machine_->argument = argument;
 #if defined(__SANITIZE_ADDRESS__)
@@ -178,7 +171,10 @@ void fiber::start(void (*body)(void*), void* argument) {
   machine_->fake = nullptr;
 #endif
 #if defined(__SANITIZE_THREAD__)
-  machine_->tsan = __tsan_create_fiber(0);
+  // One that did not end has calls on its stack still, as the sanitizer sees it.
+  if (machine_->tsan != nullptr && !machine_->ended) __tsan_destroy_fiber(std::exchange(machine_->tsan, nullptr));
+  if (machine_->tsan == nullptr) machine_->tsan = __tsan_create_fiber(0);
+  machine_->ended = false;
 #endif
 }
 
@@ -258,6 +254,9 @@ GODWIT_UNWATCHED void fiber::begin() {
   owner::of_this_thread().arrived(nullptr);
 #endif
   self->machine_->body(self->machine_->argument);
+#if defined(__SANITIZE_THREAD__)
+  self->machine_->ended = true;
+#endif
   self->leave(); // for good
 }
 
