@@ -22,8 +22,18 @@ wrong "no number of seconds" --seconds nan
 wrong "--seed" --scenario calm --seed -1
 wrong "there is no number 99: calm with seed 1" --scenario calm --seed 1 --requests 99
 wrong "has none" --scenario calm --seed 1 --faults 0
+wrong "does not have setting 3 at an extreme; it has none" --scenario calm --seed 1 --settings 3
+for search in "--seeds 5" "--first 5" "--seconds 1" "--jobs 2" --keep-going --until-found; do
+  read -ra words <<<"$search"
+  wrong "${words[0]} is for a search" --scenario calm --seed 1 "${words[@]}"
+done
+wrong "give one of them" --seeds 5 --seconds 1
+wrong "need a --seed" --twice
+wrong "on there are 1 seeds" --first 9223372036854775807 --seeds 2
 
 "$explore" --list --json | grep -q '"scenario":"calm"' || { echo "--list --json is no JSON"; exit 1; }
+
+"$explore" --scenario calm --seed 1 --twice | tail -1 | grep -qx clean || { echo "--twice does not run"; exit 1; }
 
 # Who ends it hears what was found until then, and it does not count as all clean.
 said=$(mktemp)

@@ -45,6 +45,12 @@ void client::on_finished(protocols::finish_reason reason, const actors::answer_u
   if (usage.answer_tokens != tokens.size())
     complain("billed for " + std::to_string(usage.answer_tokens) + " tokens, got " + std::to_string(tokens.size()));
   if (expected_ == nullptr) return;
+  if (usage.prompt_tokens != expected_->prompt_tokens)
+    complain("billed for a prompt of " + std::to_string(usage.prompt_tokens) + " tokens, asked with " +
+             std::to_string(expected_->prompt_tokens));
+  if (usage.cached_tokens > usage.prompt_tokens)
+    complain("billed for " + std::to_string(usage.cached_tokens) + " cached tokens of a prompt of " +
+             std::to_string(usage.prompt_tokens));
   if (tokens.size() >= enough) {
     if (reason != protocols::finish_reason::stop) complain("a stopped answer must end with `stop`");
     return;

@@ -1,6 +1,7 @@
 #include "explore/deployment.hpp"
 
 #include "explore/books.hpp"
+#include "explore/breakable.hpp"
 #include "explore/requests.hpp"
 #include "explore/scenario.hpp"
 
@@ -25,6 +26,9 @@ constexpr std::size_t complaints_max = 20;
 constexpr std::uint32_t layers = 2;
 constexpr std::chrono::milliseconds process_end_time{50};
 constexpr double eos_share = 0.01;
+
+/// True where `left` counts down to 0.
+bool strikes(std::uint64_t& left) { return left > 0 && --left == 0; }
 
 /// The same replica on several devices: the first one has tokens and KV, all take the time of a step.
 std::shared_ptr<gpu::executor> divided(std::shared_ptr<gpu::executor> first, const gpu::sim::latency_model& latency,
@@ -102,12 +106,13 @@ void deployment::start_process(machine& m) {
   runtime::sim::system_settings settings;
   settings.name = m.name;
   settings.report = [this](std::string_view actor, std::string_view text) {
-    if (text.find("injected") != std::string_view::npos) return;
+    if (text.find(injected) != std::string_view::npos) return;
     if (complaints_.size() < complaints_max) complaints_.push_back(std::string(actor) + ": " + std::string(text));
   };
   m.system = std::make_unique<system>(world_, std::move(settings));
   m.devices = std::make_unique<device_timers>(m.system->timers());
   ++m.process;
+  m.posts_fail = 0;
   m.freezes = 0;
   m.member_stopped = false;
   set_pace(m);
@@ -117,7 +122,7 @@ void deployment::start_process(machine& m) {
     start_member(m);
 }
 
-actors::instance_options deployment::instance_of(machine& m) const {
+actors::instance_options deployment::instance_of(machine& m) {
   auto out = shape_.node.instance;
   gpu::executor_info info;
   info.device = "sim";
@@ -125,13 +130,24 @@ actors::instance_options deployment::instance_of(machine& m) const {
   info.vocabulary = vocabulary;
   info.positions_max = context_length;
   info.blocks = shape_.blocks;
-  out.make_executor = [info, latency = shape_.latency, load = shape_.load_time, this, devices = m.devices.get()](
+  out.make_executor = [info, latency = shape_.latency, load = shape_.load_time, this, &m, devices = m.devices.get()](
                           protocols::instance_id id, std::function<void(actors::executor_outcome)> done) {
     gpu::sim::sim_model model;
     model.eos = {2};
     model.eos_share = eos_share;
     actors::executor_outcome made;
-    made.made = gpu::sim::make_sim_executor(info, latency, *devices, std::move(model));
+    if (loads_fail_ > 0) {
+      --loads_fail_;
+      effects_.add(to_string(fault_kind::load_fails));
+      made.error = injected;
+      devices->call_after(load, [done = std::move(done), made = std::move(made)] { done(made); });
+      return;
+    }
+    made.made = breakable(gpu::sim::make_sim_executor(info, latency, *devices, std::move(model)), *devices, [this, &m] {
+      if (!strikes(m.step_fails_in)) return false;
+      effects_.add(to_string(fault_kind::step_fails));
+      return true;
+    });
     if (is_divided(id)) made.made = divided(std::move(made.made), latency, *devices, shape_.devices);
     devices->call_after(load, [done = std::move(done), made = std::move(made)] { done(made); });
   };
@@ -141,7 +157,17 @@ actors::instance_options deployment::instance_of(machine& m) const {
 
 actors::llumlet_options deployment::llumlet_of(machine& m) {
   auto out = shape_.node.llumlet;
-  auto fabric = blocks_.make_fabric(m.name, m.system->timers());
+  fabric_hooks hooks;
+  hooks.fails = [this, &m] {
+    if (m.posts_fail == 0) return false;
+    --m.posts_fail;
+    effects_.add(to_string(fault_kind::post_fails));
+    return true;
+  };
+  hooks.waited = [this, alive = alive_] { // also called by fabrics that end with us
+    if (*alive) effects_.add("waited for a write");
+  };
+  auto fabric = breakable(blocks_.make_fabric(m.name, m.system->timers()), m.system->timers(), std::move(hooks));
   m.fabric = fabric;
   out.migration.fabric = std::move(fabric);
   out.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
@@ -154,9 +180,9 @@ actors::llumlet_options deployment::llumlet_of(machine& m) {
 
 void deployment::pass(std::string_view place) {
   if (place == "destination.expired") effects_.add("lease expired");
-  if (coordinator_fails_in_ == 0 || --coordinator_fails_in_ > 0) return;
+  if (coordinator_fails_in_ == 0 || !place.starts_with(coordinator_fails_at_) || --coordinator_fails_in_ > 0) return;
   effects_.add(to_string(fault_kind::coordinator));
-  throw std::runtime_error("injected");
+  throw std::runtime_error(injected);
 }
 
 void deployment::start_head() {
@@ -275,6 +301,28 @@ bool deployment::lose_acknowledgements(std::uint32_t which, std::uint32_t count)
   return machines_[which]->runs();
 }
 
+void deployment::slow_blocks(std::uint32_t which, slowness by) {
+  machines_[which]->slow_blocks.push_back(by);
+  set_slow_blocks(*machines_[which]);
+}
+
+void deployment::end_slow_blocks(std::uint32_t which, slowness by) {
+  auto& all = machines_[which]->slow_blocks;
+  if (const auto found = std::find(all.begin(), all.end(), by); found != all.end()) all.erase(found);
+  set_slow_blocks(*machines_[which]);
+}
+
+void deployment::set_slow_blocks(const machine& m) {
+  slowness slowest;
+  for (const auto& one : m.slow_blocks) slowest = {std::max(slowest.late, one.late), std::max(slowest.open, one.open)};
+  blocks_.slow_writes(m.name, slowest.late, slowest.open);
+}
+
+bool deployment::fail_posts(std::uint32_t which, std::uint64_t count) {
+  machines_[which]->posts_fail = count;
+  return machines_[which]->runs();
+}
+
 bool deployment::freeze(std::uint32_t which) {
   auto& m = *machines_[which];
   if (!m.runs()) return false;
@@ -366,6 +414,7 @@ bool deployment::stick(std::uint32_t which, nanoseconds lasts) {
 void deployment::mend() {
   fail_coordinator(0);
   fail_orders(0);
+  fail_loads(0);
   ways_cut_.clear();
   blocks_cut_.clear();
   delays_.clear();
@@ -378,6 +427,9 @@ void deployment::mend() {
     }
     auto& m = *machines_[a];
     blocks_.drop_acknowledgements(m.name, 0);
+    m.step_fails_in = m.posts_fail = 0;
+    m.slow_blocks.clear();
+    set_slow_blocks(m);
     m.slow.clear();
     set_pace(m);
     m.devices->unstick();
@@ -453,7 +505,17 @@ std::string deployment::left_behind(const protocols::cluster_status& status) {
       if (figures.sends_open > 0) out += "transfers of " + m->name + " " + std::to_string(figures.sends_open) + "; ";
     }
   if (journal_->open > 0) out += "orders without an answer " + std::to_string(journal_->open) + "; ";
-  return out + miscounted_actors();
+  return out + forgotten_machines(status) + miscounted_actors();
+}
+
+std::string deployment::forgotten_machines(const protocols::cluster_status& status) const {
+  std::string out;
+  for (const auto& m : machines_) {
+    const bool in_use = std::ranges::any_of(status.instances, [&](const auto& i) { return i.node == m->name; });
+    if (m->ordered && m->runs() && !m->released && !in_use)
+      out += m->name + " runs for nothing and is not given back; ";
+  }
+  return out;
 }
 
 std::string deployment::scheduler_errs(const protocols::cluster_status& status) {

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,21 @@ public:
   void delay(std::uint32_t a, std::uint32_t b, std::chrono::nanoseconds extra);
   void end_delay(std::uint32_t a, std::uint32_t b, std::chrono::nanoseconds extra);
   [[nodiscard]] bool lose_acknowledgements(std::uint32_t which, std::uint32_t count);
+  /// What holds blocks up that come to a machine.
+  struct slowness {
+    std::chrono::nanoseconds late{0}, open{0}; ///< on their way, and while they are written
+    friend bool operator==(const slowness&, const slowness&) = default;
+  };
+  /// The slowest holds.
+  void slow_blocks(std::uint32_t which, slowness by);
+  void end_slow_blocks(std::uint32_t which, slowness by);
+  /// The next so many landing places and sends of a machine, this one process's.
+  [[nodiscard]] bool fail_posts(std::uint32_t which, std::uint64_t count);
+  /// The `stretch`-th stretch of layers on this machine from now on ends with an error, also where its process is
+  /// started anew meanwhile.
+  void fail_step(std::uint32_t which, std::uint64_t stretch) { machines_[which]->step_fails_in = stretch; }
+  /// So many of the models that are loaded from now on do not come; 0: none.
+  void fail_loads(std::uint64_t count) { loads_fail_ = count; }
   /// Counts the processes that the machine has had: some faults end with the process that they struck.
   [[nodiscard]] std::uint64_t process(std::uint32_t which) const { return machines_[which]->process; }
   [[nodiscard]] bool freeze(std::uint32_t which);
@@ -87,8 +103,11 @@ public:
   void slow_down(std::uint32_t which, std::uint64_t times);
   void end_slow(std::uint32_t which, std::uint64_t times);
   [[nodiscard]] bool stick(std::uint32_t which, std::chrono::nanoseconds lasts);
-  /// The `pass`-th passing of a place in a migration from now on throws; 0: none.
-  void fail_coordinator(std::uint64_t pass) { coordinator_fails_in_ = pass; }
+  /// The `pass`-th passing of a place in a migration from now on throws, of those that begin so; 0: none.
+  void fail_coordinator(std::uint64_t pass, std::string_view where = {}) {
+    coordinator_fails_in_ = pass;
+    coordinator_fails_at_ = where;
+  }
   /// So many of the orders that autoscaling gives from now on come to nothing; 0: none.
   void fail_orders(std::uint64_t count) { orders_fail_ = count; }
   /// The head, which is up, is asked how it is, by the operator's hand: the answer comes with the world's steps, in the
@@ -117,6 +136,8 @@ public:
   }
   /// Actors on all machines, and how many there should be with so many instances.
   [[nodiscard]] std::string miscounted_actors() const;
+  /// Machines that autoscaling has ordered, that run, that bring no instance and are not given back.
+  [[nodiscard]] std::string forgotten_machines(const protocols::cluster_status& status) const;
   /// What the cluster did, as far as it is seen from outside of requests.
   [[nodiscard]] effects seen() const;
 
@@ -128,12 +149,14 @@ private:
     std::unique_ptr<runtime::sim::system> system;
     runtime::handle<actors::member_interface> member;
     std::weak_ptr<transport::fabric> fabric;
-    bool ordered = false;            ///< by autoscaling
-    bool released = false;           ///< and given back
-    std::uint64_t process = 0;       ///< number of the one that runs, or ran last
-    std::uint32_t freezes = 0;       ///< that hold this process
-    bool member_stopped = false;     ///< of this process
-    std::vector<std::uint64_t> slow; ///< paces that hold its devices
+    bool ordered = false;              ///< by autoscaling
+    bool released = false;             ///< and given back
+    std::uint64_t process = 0;         ///< number of the one that runs, or ran last
+    std::uint32_t freezes = 0;         ///< that hold this process
+    bool member_stopped = false;       ///< of this process
+    std::vector<std::uint64_t> slow;   ///< paces that hold its devices
+    std::vector<slowness> slow_blocks; ///< that hold up what comes to it
+    std::uint64_t step_fails_in = 0, posts_fail = 0;
     [[nodiscard]] bool runs() const noexcept {
       return system && system->state() != runtime::sim::system::state_type::crashed;
     }
@@ -144,10 +167,11 @@ private:
   void start_process(machine& m);
   void set_delay(machine_pair ends);
   static void set_pace(machine& m);
+  void set_slow_blocks(const machine& m);
   void start_head();
   void start_member(machine& m);
   [[nodiscard]] actors::llumlet_options llumlet_of(machine& m);
-  [[nodiscard]] actors::instance_options instance_of(machine& m) const;
+  [[nodiscard]] actors::instance_options instance_of(machine& m);
   [[nodiscard]] machine* find(const std::string& name);
   void start_ordered(const std::string& name);
   void release(const std::string& name);
@@ -166,7 +190,8 @@ private:
   std::shared_ptr<hand_journal> journal_ = std::make_shared<hand_journal>();
   std::uint64_t keys_ = 0;
   std::uint64_t coordinator_fails_in_ = 0;
-  std::uint64_t orders_fail_ = 0;
+  std::string_view coordinator_fails_at_; ///< the beginning of a name
+  std::uint64_t orders_fail_ = 0, loads_fail_ = 0;
   std::map<machine_pair, std::uint32_t> ways_cut_;                       ///< from, to: by so many faults
   std::map<machine_pair, std::uint32_t> blocks_cut_;                     ///< the lower number first
   std::map<machine_pair, std::vector<std::chrono::nanoseconds>> delays_; ///< as before

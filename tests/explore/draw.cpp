@@ -34,6 +34,7 @@ struct ingredients {
   bool clients_leave = false;
   bool scales = false;
   nanoseconds span{300ms}; ///< in which everything begins
+  bool tight = false;      ///< memory for little more than one request, everywhere
 };
 
 const std::vector<ingredients>& book() {
@@ -51,13 +52,26 @@ const std::vector<ingredients>& book() {
        100ms},
       {"settings", "settings at their extremes, nothing else", {0, 2}, {1, 2}, {6, 20}, {0, 3}, {migrate}, 150},
       {"migrations",
-       "requests are moved while links are slow, blocks get lost and coordinators fail",
+       "requests are moved while links are slow, blocks are lost or late and coordinators fail",
        {0, 1},
        {2, 3},
        {6, 20},
        {4, 16},
-       {migrate, migrate, migrate, migrate, delay, cut_blocks, lost_acknowledgements, coordinator},
+       {migrate, migrate, migrate, migrate, delay, cut_blocks, lost_acknowledgements, late_blocks, slow_writes,
+        slow_writes, post_fails, coordinator},
        5},
+      {"landings",
+       "blocks are written late into tight memory, while those who wait for them fail",
+       {0, 0},
+       {2, 2},
+       {20, 40},
+       {8, 20},
+       {migrate, migrate, migrate, migrate, slow_writes, slow_writes, coordinator, coordinator, coordinator},
+       0,
+       false,
+       false,
+       300ms,
+       true},
       {"links",
        "links between machines are cut, one way or both, and slow",
        {0, 1},
@@ -72,15 +86,16 @@ const std::vector<ingredients>& book() {
        {2, 4},
        {8, 24},
        {1, 5},
-       {crash, crash, vanish, kill_instance, stop_member, client_leaves, migrate, migrate},
+       {crash, crash, vanish, kill_instance, stop_member, load_fails, slow_writes, client_leaves, migrate, migrate},
        20},
       {"devices",
-       "devices are slow or stuck, processes stand still, clocks jump",
+       "devices are slow, stuck or fail, processes stand still, clocks jump",
        {0, 1},
        {2, 3},
        {8, 24},
        {1, 6},
-       {slow_device, stuck_device, freeze, clock_jump, migrate, migrate},
+       {slow_device, stuck_device, freeze, clock_jump, step_fails, step_fails, load_fails, post_fails, migrate,
+        migrate},
        20},
       {"clients",
        "clients leave and stop strings are met, while requests move",
@@ -105,7 +120,7 @@ const std::vector<ingredients>& book() {
        {1, 3},
        {10, 40},
        {2, 8},
-       {drain, drain, policies, policies, orders_fail, client_leaves, migrate},
+       {drain, drain, policies, policies, orders_fail, load_fails, client_leaves, migrate},
        30,
        false,
        true},
@@ -115,11 +130,12 @@ const std::vector<ingredients>& book() {
        {2, 4},
        {10, 40},
        {3, 12},
-       {cut,          cut_one_way,   cut_blocks,  delay,          lost_acknowledgements,
-        freeze,       crash,         vanish,      clock_jump,     slow_device,
-        stuck_device, kill_instance, coordinator, stop_scheduler, stop_frontend,
-        stop_member,  client_leaves, migrate,     migrate,        migrate,
-        drain,        policies,      orders_fail},
+       {cut,         cut_one_way,   cut_blocks,  delay,          lost_acknowledgements,
+        late_blocks, slow_writes,   post_fails,  freeze,         crash,
+        vanish,      clock_jump,    slow_device, stuck_device,   step_fails,
+        load_fails,  kill_instance, coordinator, stop_scheduler, stop_frontend,
+        stop_member, client_leaves, migrate,     migrate,        migrate,
+        drain,       policies,      orders_fail},
        60,
        true,
        true},
@@ -136,7 +152,7 @@ const ingredients& find(const std::string& name) {
 }
 
 // Each part from a sequence of its own, so that adding to one leaves the others as they are.
-enum stream : std::uint64_t { of_cluster = 101, of_requests, of_faults, of_settings, of_looks, of_work };
+enum stream : std::uint64_t { of_cluster = 101, of_requests, of_faults, of_settings, of_looks, of_work, of_bounds };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
 constexpr std::uint64_t harmless_delay = 15'000'000;
@@ -158,6 +174,13 @@ void be_sample_of(const asked_request& first, asked_request& r, counter_random& 
   const auto when = random.below(4);
   if (when < 2) r.at = first.at;
   if (when == 2) r.at = first.at + milliseconds_below(30, random);
+}
+
+/// The last order to move one so far; null: none.
+const fault* last_moved(const scenario& s) {
+  const auto found =
+      std::find_if(s.faults.rbegin(), s.faults.rend(), [](const auto& other) { return other.second.kind == migrate; });
+  return found == s.faults.rend() ? nullptr : &found->second;
 }
 
 fault draw_fault(const ingredients& from, const scenario& s, counter_random& random) {
@@ -201,19 +224,36 @@ fault draw_fault(const ingredients& from, const scenario& s, counter_random& ran
     f.amount = 1 + random.below(3);
     break;
   case orders_fail:
+  case load_fails:
+  case post_fails:
     f.amount = 1 + random.below(3);
     break;
+  case late_blocks: // now and then later than the last copy may be
+    f.amount = unit * (1 + random.below(random.below(2) == 0 ? 100 : 15));
+    break;
+  case slow_writes: // and long enough for blocks to be used again meanwhile
+    f.at /= 2;
+    f.lasts += from.span / 2;
+    f.amount = unit * (1 + random.below(random.below(3) > 0 ? 300 : 15));
+    break;
+  case step_fails:
+    f.amount = 1 + random.below(20);
+    break;
   case coordinator:
-    f.amount = 1 + random.below(40);
+    f.subject = static_cast<std::uint32_t>(random.below(coordinator_places.size()));
+    if (from.tight && random.below(2) == 0) f.subject = coordinator_places.size() - 1;
+    f.amount = 1 + random.below(40 >> f.subject);
+    if (const auto* moved = last_moved(s); moved != nullptr && random.below(2) == 0) {
+      f.at = moved->at;
+      f.amount = 1 + random.below(8);
+    }
     break;
   case client_leaves:
     f.subject = static_cast<std::uint32_t>(random.below(s.requests.size()));
     f.at = s.requests[f.subject].second.at + milliseconds_below(random.below(2) == 0 ? 150 : 5, random);
-    if (const auto moved = std::find_if(s.faults.rbegin(), s.faults.rend(), // or while it is moved
-                                        [](const auto& other) { return other.second.kind == migrate; });
-        moved != s.faults.rend() && random.below(2) == 0) {
-      f.subject = moved->second.subject;
-      f.at = moved->second.at + milliseconds_below(30, random);
+    if (const auto* moved = last_moved(s); moved != nullptr && random.below(2) == 0) { // or while it is moved
+      f.subject = moved->subject;
+      f.at = moved->at + milliseconds_below(30, random);
     }
     break;
   case migrate:
@@ -249,7 +289,7 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   s.machines.resize(from.machines.draw(cluster));
   for (auto& instances : s.machines) instances = cluster.below(4) == 0 ? 2 : 1;
   s.scales = from.scales && cluster.below(2) == 0;
-  s.blocks = 17 + static_cast<std::uint32_t>(cluster.below(cluster.below(2) == 0 ? 12 : 48));
+  s.blocks = 17 + static_cast<std::uint32_t>(cluster.below(cluster.below(2) == 0 || from.tight ? 12 : 48));
   const auto dispatchers = protocols::dispatcher_names();
   s.dispatch = cluster.below(2) == 0 ? "freeness" : std::string(dispatchers[cluster.below(dispatchers.size())]);
 
@@ -276,6 +316,9 @@ scenario draw(const std::string& name, std::uint64_t seed) {
     const bool matters = s.scales || !knobs()[i].of_scaling;
     if (extreme && matters) s.settings.emplace_back(i, high);
   }
+  counter_random bounds(seed, of_bounds);
+  s.instances_min = 1 + static_cast<std::uint32_t>(bounds.below(3));
+  s.instances_max = s.instances_min + 2 + static_cast<std::uint32_t>(bounds.below(4));
   counter_random work(seed, of_work);
   if (!from.kinds.empty() && work.below(3) == 0) {
     constexpr std::array<nanoseconds, 3> most{2us, 10us, 50us};
@@ -302,6 +345,8 @@ shape scenario::cluster() const {
   out.blocks = blocks;
   auto& policies_of = out.node.scheduler.policies;
   policies_of.dispatch = dispatch;
+  out.node.scheduler.scaling.instances_min = instances_min;
+  out.node.scheduler.scaling.instances_max = instances_max;
   policies_of.scaling = scales ? protocols::scaling_mode::on : protocols::scaling_mode::off;
   for (const auto& [index, high] : settings) knobs()[index].set(out, high);
   return out;
@@ -314,8 +359,9 @@ bool scenario::has(fault_kind kind) const {
 // A machine that nobody hears for a while is taken for dead; clocks that jump and late answers have the same effect.
 bool scenario::loses_owners() const {
   return std::any_of(faults.begin(), faults.end(), [](const auto& f) {
-    constexpr std::array harmless{client_leaves,         migrate,    policies, drain, cut_blocks,
-                                  lost_acknowledgements, orders_fail};
+    constexpr std::array harmless{
+        client_leaves, migrate,     policies,    drain,      cut_blocks, lost_acknowledgements,
+        orders_fail,   late_blocks, slow_writes, post_fails, load_fails};
     if (f.second.kind == delay) return f.second.amount > harmless_delay;
     return std::find(harmless.begin(), harmless.end(), f.second.kind) == harmless.end();
   });

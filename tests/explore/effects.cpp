@@ -35,7 +35,8 @@ std::vector<std::string> all_names() {
   for (const auto* cause : {"manual", "freeness", "defrag", "drain"}) out.push_back(std::string("moved by ") + cause);
   // Samples of one prompt: those that came before the first one had a place, and those that went to where it is.
   for (const auto* what : {"sample waited", "sample beside its sibling"}) out.emplace_back(what);
-  for (const auto* what : {"lease expired", "preempted", "dispatched again"}) out.emplace_back(what);
+  for (const auto* what : {"lease expired", "waited for a write", "preempted", "dispatched again"})
+    out.emplace_back(what);
   // What clients hear other than their answers.
   for (const auto* what : {"overloaded", "unavailable", "timed out", "internal"})
     out.push_back(std::string("error ") + what);

@@ -48,23 +48,6 @@ outcome outcome_of(const std::string& line) {
   return out;
 }
 
-outcome run_checked(const scenario& s, bool twice) {
-  outcome out;
-  try {
-    out = run(s);
-    if (twice && out.broken.empty())
-      if (const auto again = run(s); again.hash != out.hash) {
-        out.broken = "the same scenario does the same";
-        out.details =
-            "two runs differ: " + std::to_string(out.events) + " and " + std::to_string(again.events) + " events";
-      }
-  } catch (const std::exception& failure) {
-    out.broken = "no exception escapes";
-    out.details = failure.what();
-  }
-  return out;
-}
-
 void write_all(int to, const std::string& text) {
   for (std::size_t sent = 0; sent < text.size();) {
     const auto n = write(to, text.data() + sent, text.size() - sent);
@@ -90,7 +73,7 @@ struct worker {
     if (process == 0) {
       close(ends[0]);
       for (auto i = reported; i < batch.size(); ++i)
-        write_all(ends[1], line_of(run_checked(batch[i].first, batch[i].second)));
+        write_all(ends[1], line_of(run_here(batch[i].first, batch[i].second)));
       std::fflush(nullptr);
       _exit(0);
     }
@@ -184,12 +167,29 @@ void run_fleet(const fleet_options& options, const std::function<std::optional<s
     if (who.process > 0) who.end(true);
 }
 
-outcome run_apart(const scenario& s, std::chrono::seconds wall_limit) {
+outcome run_here(const scenario& s, bool twice, const run_options& options) {
+  outcome out;
+  try {
+    out = run(s, options);
+    if (twice && out.broken.empty())
+      if (const auto again = run(s); again.hash != out.hash) {
+        out.broken = same_promise;
+        out.details =
+            "two runs differ: " + std::to_string(out.events) + " and " + std::to_string(again.events) + " events";
+      }
+  } catch (const std::exception& failure) {
+    out.broken = "no exception escapes";
+    out.details = failure.what();
+  }
+  return out;
+}
+
+outcome run_apart(const scenario& s, std::chrono::seconds wall_limit, bool twice) {
   outcome out;
   bool given = false;
   fleet_options alone;
   alone.wall_limit = wall_limit;
-  alone.twice_every = 0;
+  alone.twice_every = twice ? 1 : 0;
   run_fleet(
       alone,
       [&]() -> std::optional<scenario> {

@@ -14,6 +14,8 @@ namespace godwit::explore {
 
 /// The promise that a run breaks which has no end.
 inline constexpr std::string_view ends_promise = "a run ends";
+/// The one that two runs show together.
+inline constexpr std::string_view same_promise = "the same scenario does the same";
 
 struct fleet_options {
   unsigned processes = 1;
@@ -29,7 +31,10 @@ struct fleet_options {
 void run_fleet(const fleet_options& options, const std::function<std::optional<scenario>()>& next,
                const std::function<bool(const scenario&, const outcome&)>& done);
 
-/// One of them.
-[[nodiscard]] outcome run_apart(const scenario& s, std::chrono::seconds wall_limit);
+/// One of them; `twice`: two times, which must do the same.
+[[nodiscard]] outcome run_apart(const scenario& s, std::chrono::seconds wall_limit, bool twice = false);
+
+/// In this process. What somebody looks on at is the first of two.
+[[nodiscard]] outcome run_here(const scenario& s, bool twice, const run_options& options = {});
 
 } // namespace godwit::explore

@@ -19,15 +19,20 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace godwit::explore {
 namespace {
 
 using steady = std::chrono::steady_clock;
+
+/// The last one that --seed takes.
+constexpr std::uint64_t seed_max = ~std::uint64_t{0} >> 1U;
 
 struct arguments {
   std::uint64_t seeds = 1000, first = 1;
@@ -37,7 +42,7 @@ struct arguments {
   double seconds = 0;
   unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
   unsigned wall_limit = 60;
-  bool json = false, list = false, list_settings = false, keep_going = false, until_found = false;
+  bool json = false, list = false, list_settings = false, keep_going = false, until_found = false, twice = false;
   std::string events, log_levels, trace;
   std::uint32_t planted = 0;
 };
@@ -99,6 +104,12 @@ int list(bool json) {
   return 0;
 }
 
+std::string numbers_of(const std::vector<std::pair<std::size_t, bool>>& settings) {
+  std::set<std::size_t> numbers;
+  for (const auto& one : settings) numbers.insert(one.first);
+  return to_string(numbers);
+}
+
 /// One run, in this process, for a debugger.
 int replay(const arguments& a, const std::string& name) {
   selection keep;
@@ -111,12 +122,16 @@ int replay(const arguments& a, const std::string& name) {
     return usage_error("--faults, --requests and --settings take numbers like 0,3-5, or none");
   const auto whole = draw(name, *a.seed);
   for (const auto& [what, chosen, drawn] : {std::tuple{"--faults", &keep.faults, whole.faults.size()},
-                                            {"--requests", &keep.requests, whole.requests.size()},
-                                            {"--settings", &keep.settings, knobs().size()}})
+                                            {"--requests", &keep.requests, whole.requests.size()}})
     if (*chosen && !(*chosen)->empty() && *(*chosen)->rbegin() >= drawn)
       return usage_error(std::string(what) + ": there is no number " + std::to_string(*(*chosen)->rbegin()) + ": " +
                          name + " with seed " + std::to_string(*a.seed) +
                          (drawn == 0 ? " has none" : " has 0 to " + std::to_string(drawn - 1)));
+  if (keep.settings)
+    for (const auto number : *keep.settings)
+      if (std::ranges::find(whole.settings, number, [](const auto& one) { return one.first; }) == whole.settings.end())
+        return usage_error("--settings: " + name + " with seed " + std::to_string(*a.seed) + " does not have setting " +
+                           std::to_string(number) + " at an extreme; it has " + numbers_of(whole.settings));
   const auto s = select(whole, keep);
   std::ofstream events;
   run_options options;
@@ -142,7 +157,7 @@ int replay(const arguments& a, const std::string& name) {
   if (!a.json) std::cout << "scenario " << s.name << ", seed " << s.seed << "\n" << describe(s);
   // In this process, where a debugger is, only if somebody wants to look on.
   const bool here = options.on_event || options.record || !a.log_levels.empty();
-  const auto out = here ? run(s, options) : run_apart(s, std::chrono::seconds(a.wall_limit));
+  const auto out = here ? run_here(s, a.twice, options) : run_apart(s, std::chrono::seconds(a.wall_limit), a.twice);
   if (a.json) {
     std::cout << boost::json::serialize(boost::json::object{{"scenario", s.name},
                                                             {"seed", s.seed},
@@ -217,6 +232,7 @@ private:
 
   std::optional<scenario> next() {
     if (arguments_.seconds > 0 ? elapsed() > arguments_.seconds : given_ >= arguments_.seeds) return std::nullopt;
+    if (given_ > seed_max - arguments_.first) return std::nullopt;
     const auto number = given_++;
     return draw(names_[number % names_.size()], arguments_.first + number);
   }
@@ -233,7 +249,7 @@ private:
     if (what.broken.empty()) return true;
     ++sum.failed;
     const auto known = std::find_if(failures_.begin(), failures_.end(), [&](const auto& f) {
-      return f.what.broken == what.broken && f.first.name == s.name;
+      return f.first.name == s.name && (same_failure(what, f.what) || same_failure(f.what, what));
     });
     if (known != failures_.end()) {
       ++known->times;
@@ -284,13 +300,16 @@ private:
   boost::json::object tell(const failure& f) {
     const auto limit = std::chrono::seconds(std::min(20U, arguments_.wall_limit));
     const auto end = steady::now() + shrink_time_max;
-    const bool alone = same_failure(run_apart(f.first, limit), f.what);
-    const auto small = shrink(f.first, f.what, shrink_runs_max, [limit, end](const scenario& s) {
+    const bool twice = f.what.broken == same_promise;
+    const bool alone = same_failure(run_apart(f.first, limit, twice), f.what);
+    const auto small = shrink(f.first, f.what, shrink_runs_max, [limit, end, twice](const scenario& s) {
       // Runs that hang take long to leave out; who interrupts has seen enough.
-      return steady::now() < end && interrupted == 0 ? run_apart(s, limit) : outcome{};
+      return steady::now() < end && interrupted == 0 ? run_apart(s, limit, twice) : outcome{};
     });
     // What was taken for a hang by this limit is one by no other.
-    const auto flag = f.what.broken == ends_promise ? " --wall-limit " + std::to_string(limit.count()) : std::string();
+    const auto flag = f.what.broken == ends_promise ? " --wall-limit " + std::to_string(limit.count())
+                      : twice                       ? std::string(" --twice")
+                                                    : std::string();
     const auto line = replay_line(small.smallest, f.first) + flag, whole = replay_line(f.first, f.first) + flag;
     if (!arguments_.json) {
       std::cout << "\nBROKEN: " << f.what.broken << " (" << f.times << " of the seeds of " << f.first.name << ")\n  "
@@ -326,29 +345,31 @@ int explore(int argc, char** argv) {
   arguments a;
   CLI::App app{"Searches for faults: clusters of the production actors on virtual time, to which bad things happen.",
                "explore"};
-  app.add_option("--seeds", a.seeds, "how many scenarios")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  app.add_option("--first", a.first, "the first seed; the others follow")
-      ->check(CLI::Range(std::uint64_t{0}, ~std::uint64_t{0} >> 1U));
-  app.add_option("--seconds", a.seconds, "instead of --seeds: until so many seconds are over")
-      ->check(CLI::PositiveNumber)
-      ->check([](const std::string& text) {
-        return std::isfinite(std::strtod(text.c_str(), nullptr)) ? std::string() : text + " is no number of seconds";
-      });
+  auto* seeds = app.add_option("--seeds", a.seeds, "how many scenarios");
+  seeds->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+  auto* first = app.add_option("--first", a.first, "the first seed; the others follow");
+  first->check(CLI::Range(std::uint64_t{0}, seed_max));
+  auto* seconds = app.add_option("--seconds", a.seconds, "instead of --seeds: until so many seconds are over");
+  seconds->check(CLI::PositiveNumber)->check([](const std::string& text) {
+    return std::isfinite(std::strtod(text.c_str(), nullptr)) ? std::string() : text + " is no number of seconds";
+  });
   app.add_option("--scenario", a.scenarios, "only these; default: all in turn. --list shows them");
   app.add_option("--seed", a.seed, "run one scenario with this seed, once, and say what happened")
-      ->check(CLI::Range(std::uint64_t{0}, ~std::uint64_t{0} >> 1U));
+      ->check(CLI::Range(std::uint64_t{0}, seed_max));
   app.add_option("--faults", a.faults, "with --seed: only these faults, as 0,3-5 or none");
   app.add_option("--requests", a.requests, "with --seed: only these requests");
   app.add_option("--settings", a.settings, "with --seed: only these settings at their extremes");
+  app.add_flag("--twice", a.twice, "with --seed: run it two times, which must do the same");
   app.add_option("--events", a.events, "with --seed: write every delivery to this file");
   app.add_option("--trace", a.trace, "with --seed: record every message, with content, in this file for godwit trace");
   app.add_option("--log", a.log_levels, "with --seed: log of the actors to standard error, at these levels (debug)");
-  app.add_option("--jobs", a.jobs, "processes at a time; default: one for each processor")->check(CLI::Range(1, 1024));
+  auto* jobs = app.add_option("--jobs", a.jobs, "processes at a time; default: one for each processor");
+  jobs->check(CLI::Range(1, 1024));
   app.add_option("--wall-limit", a.wall_limit, "seconds of real time after which a run counts as hanging")
       ->check(CLI::Range(1, 86'400))
       ->take_last(); // the line that shows a hang again has one
-  app.add_flag("--keep-going", a.keep_going, "do not end after five different failures");
-  app.add_flag("--until-found", a.until_found, "end after the first failure");
+  auto* keep_going = app.add_flag("--keep-going", a.keep_going, "do not end after five different failures");
+  auto* until_found = app.add_flag("--until-found", a.until_found, "end after the first failure");
   app.add_flag("--list", a.list, "list the scenarios");
   app.add_flag("--list-settings", a.list_settings,
                "list the settings that are drawn at their extremes, by their numbers");
@@ -373,12 +394,20 @@ int explore(int argc, char** argv) {
     if (std::find(names.begin(), names.end(), one) == names.end())
       return usage_error("no scenario is called '" + one + "'; --list shows them");
   if (!a.scenarios.empty()) names = a.scenarios;
-  if (!a.seed && !(a.faults + a.requests + a.settings + a.events + a.trace + a.log_levels).empty())
-    return usage_error("--faults, --requests, --settings, --events, --trace and --log need a --seed");
+  if (!a.seed && (a.twice || !(a.faults + a.requests + a.settings + a.events + a.trace + a.log_levels).empty()))
+    return usage_error("--faults, --requests, --settings, --twice, --events, --trace and --log need a --seed");
   if (a.seed) {
+    for (const auto* of_search : {seeds, first, seconds, jobs, keep_going, until_found})
+      if (of_search->count() > 0)
+        return usage_error(of_search->get_name() + " is for a search; with --seed one scenario runs");
     if (a.scenarios.size() != 1) return usage_error("--seed needs one --scenario");
     return replay(a, names.front());
   }
+  if (seeds->count() > 0 && seconds->count() > 0)
+    return usage_error("--seeds and --seconds both say when the search ends; give one of them");
+  if (a.seconds == 0 && a.seeds - 1 > seed_max - a.first)
+    return usage_error("--seeds: from " + std::to_string(a.first) + " on there are " +
+                       std::to_string(seed_max - a.first + 1) + " seeds");
   return search(a, names).run();
 }
 

@@ -66,8 +66,9 @@ const std::vector<calm_answer>& calm_answers() {
     if (!calm.world().run_until(over, 10'000'000)) throw std::logic_error("the calm cluster does not answer");
     std::vector<calm_answer> out;
     for (const auto& one : clients) {
+      const auto prompt = request_of(static_cast<std::uint32_t>(out.size())).prompt.size();
       if (!one->finished || !one->wrong.empty()) throw std::logic_error("the calm cluster fails: " + one->wrong);
-      out.push_back({one->tokens, one->prompt_scores, *one->finished});
+      out.push_back({one->tokens, one->prompt_scores, *one->finished, static_cast<std::uint32_t>(prompt)});
     }
     return out;
   }();

@@ -25,6 +25,7 @@ struct calm_answer {
   std::vector<protocols::sampled_token> tokens; ///< with their log-probabilities, where those are asked for
   std::vector<protocols::sampled_token> prompt_scores;
   protocols::finish_reason finish = protocols::finish_reason::none;
+  std::uint32_t prompt_tokens = 0;
 };
 /// By kind. Computed once, by the same actors.
 [[nodiscard]] const std::vector<calm_answer>& calm_answers();

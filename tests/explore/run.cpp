@@ -3,6 +3,8 @@
 #include "explore/books.hpp"
 #include "explore/client.hpp"
 #include "explore/deployment.hpp"
+#include "explore/loss_watch.hpp"
+#include "explore/topology_watch.hpp"
 
 #include <godwit/runtime/trace/file_recorder.hpp>
 
@@ -34,8 +36,9 @@ constexpr std::uint64_t steps_of_slice_max = 2'000'000;
 class play {
 public:
   play(const scenario& s, const run_options& options)
-      : scenario_(s), shape_(s.cluster()), record_to_(options.record), log_(onlooker(options)),
-        cluster_(s.seed, shape_, &log_, options.log, [this](const auto& clock) { return record(clock); }) {}
+      : scenario_(s), shape_(s.cluster()), record_to_(options.record), log_(onlooker(options)), losses_(excuses_of(s)),
+        instances_(bounds_of(s, shape_)),
+        cluster_(s.seed, watched(shape_), &log_, options.log, [this](const auto& clock) { return record(clock); }) {}
   play(const play&) = delete;
   play& operator=(const play&) = delete;
 
@@ -45,6 +48,7 @@ public:
       if (whole() && serve_again()) (void)nothing_stays();
     }
     check_clients();
+    check_watches();
     for (const auto& one : cluster_.complaints()) broken("complaint of the runtime", one);
     out_.hash = log_.hash();
     out_.events = log_.count();
@@ -76,6 +80,42 @@ private:
     recorder_ = std::make_shared<runtime::trace::recorder>(std::move(who), settings, clock);
     feed_ = std::make_unique<runtime::trace::file_feed>(*recorder_, *record_to_);
     return recorder_;
+  }
+
+  /// Where somebody dies or stands still a decision may be much older than what the topology says.
+  static std::optional<topology_watch::bounds> bounds_of(const scenario& s, const shape& what) {
+    const auto& scaling = what.node.scheduler.scaling;
+    if (!s.scales || s.loses_owners()) return std::nullopt;
+    return topology_watch::bounds{scaling.instances_min, scaling.instances_max};
+  }
+  static loss_watch::excuses excuses_of(const scenario& s) {
+    loss_watch::excuses out;
+    out.drains_lose = s.loses_owners();
+    out.moves_lose = s.loses_owners() || !s.settings.empty();
+    if (s.has(fault_kind::freeze)) out.late_news = patience; // perhaps of the home
+    return out;
+  }
+  shape watched(shape what) {
+    what.node.on_topology = [this](const actors::topology& told) { see(told); };
+    auto& home = what.node.frontend;
+    home.on_dispatched = [this](auto request, auto to) { losses_.given(request, to, cluster_.world().now()); };
+    home.on_claimed = [this](auto request, auto, auto to) { losses_.moved(request, to, cluster_.world().now()); };
+    home.on_migration = [this](const auto& report) {
+      if (!report.committed()) losses_.move_failed(report.request, report.source);
+    };
+    home.on_lost = [this](auto request) { losses_.lost(request); };
+    return what;
+  }
+  void see(const actors::topology& told) {
+    const auto now = cluster_.world().now();
+    const auto news = instances_.see(told, now);
+    if (news.other_head) losses_.begin();
+    for (const auto& entry : news.gone) losses_.gone(entry.instance, entry.draining, now);
+    any_gone_ = any_gone_ || !news.gone.empty();
+  }
+  void check_watches() {
+    if (!losses_.wrong().empty()) broken("nobody loses a request without need", losses_.wrong());
+    if (!instances_.wrong().empty()) broken("autoscaling keeps within its bounds", instances_.wrong());
   }
 
   struct asked {
@@ -271,6 +311,23 @@ private:
       return true;
     case lost_acknowledgements:
       return cluster_.lose_acknowledgements(a, static_cast<std::uint32_t>(f.amount));
+    case late_blocks:
+    case slow_writes: {
+      const deployment::slowness by{nanoseconds(f.kind == late_blocks ? f.amount : 0),
+                                    nanoseconds(f.kind == slow_writes ? f.amount : 0)};
+      cluster_.slow_blocks(a, by);
+      after(f.lasts, [this, a, by] { cluster_.end_slow_blocks(a, by); });
+      return true;
+    }
+    case post_fails: // these three are counted when they strike
+      (void)cluster_.fail_posts(a, f.amount);
+      return false;
+    case step_fails:
+      cluster_.fail_step(a, f.amount);
+      return false;
+    case load_fails:
+      cluster_.fail_loads(f.amount);
+      return false;
     case freeze:
       if (!cluster_.freeze(a)) return false;
       after(f.lasts, [this, a, process = cluster_.process(a)] { cluster_.thaw(a, process); });
@@ -294,7 +351,7 @@ private:
     case stuck_device:
       return cluster_.stick(a, f.lasts);
     case coordinator: // strikes when somebody comes by, and is counted then; so are orders
-      cluster_.fail_coordinator(f.amount);
+      cluster_.fail_coordinator(f.amount, coordinator_places[f.subject]);
       return false;
     case orders_fail:
       cluster_.fail_orders(f.amount);
@@ -318,6 +375,7 @@ private:
     if (f.kind == migrate) cluster_.order(actors::migrate_request{{}, name_of(f.subject), *id});
     if (f.kind == drain) {
       ++drains_[*id];
+      instances_.drained_by_hand(*id);
       cluster_.order(actors::drain_instance{*id, true});
       after(f.lasts, [this, id = *id] {
         if (--drains_[id] == 0) cluster_.order(actors::drain_instance{id, false});
@@ -379,13 +437,27 @@ private:
 
   void idle() {
     run_for(quiet);
+    const auto enough_there = [this] {
+      return cluster_.head_is_up() && takers(cluster_.actors().gate()->view()) >= instances_min();
+    };
+    if (orders_come() && !wait_until(enough_there))
+      broken("autoscaling keeps within its bounds", "fewer than " + std::to_string(instances_min()) +
+                                                        " instances take requests 5 minutes after everything ended");
     actors::policy_order enough;
     enough.scaling = "off";
     cluster_.order(enough);
   }
 
+  /// What is ordered is there before it is given up.
+  bool orders_come() const {
+    constexpr nanoseconds talk = 500ms;
+    const auto given = nanoseconds(shape_.node.scheduler.scaling.provision_timeout_ns);
+    return shape_.order_time + shape_.load_time + talk < given;
+  }
+  std::uint32_t instances_min() const { return shape_.node.scheduler.scaling.instances_min; }
+
   bool nothing_stays() {
-    const auto expected = scenario_.scales ? 1 : cluster_.instances_expected();
+    const auto expected = !scenario_.scales ? cluster_.instances_expected() : orders_come() ? instances_min() : 1;
     std::string left = "not looked";
     const auto end = cluster_.world().now() + patience;
     for (auto pause = 20ms; cluster_.world().now() < end; pause = std::min<decltype(pause)>(pause * 2, 5s)) {
@@ -444,31 +516,40 @@ private:
     for (auto i = first; i < asked_.size(); ++i) {
       const auto& who = *asked_[i].who;
       if (!who.wrong.empty()) broken("the cluster serves again", who.wrong);
-      // Small queues are small in a cluster that is whole, too.
-      if (who.failed && !shape_.may_overload && !shape_.may_time_out && !shape_.may_give_up)
+      // Small queues are small in a cluster that is whole, too; but its home does not end.
+      if (who.failed && (!may_fail(*who.failed, who) || says_of_end(*who.failed)))
         broken("the cluster serves again", who.failed->message);
     }
     asked_.resize(first);
     return whole();
   }
 
-  // Where nobody loses an owner each token is computed for somebody, once.
+  // Where nobody loses an owner each token is computed for somebody, once; and little is computed for those who have
+  // gone.
   void check_work() {
-    if (shape_.may_run_twice || scenario_.loses_owners() || scenario_.scales || scenario_.has(fault_kind::drain))
-      return;
-    std::uint64_t drawn = 0, wanted = 0;
+    if (shape_.may_run_twice || scenario_.loses_owners() || status_.redispatches_total > 0) return;
+    std::uint64_t drawn = 0, wanted = 0, unwanted = 0;
     for (const auto& instance : status_.instances) drawn += instance.load.generated_tokens_total;
     for (const auto& one : asked_) {
-      const bool too_late = one.who->failed && one.who->failed->kind == actors::failure_kind::timed_out;
-      if (one.who->gone || one.what->enough || too_late) return; // a token may be under way
-      wanted += one.who->tokens.size();
+      const auto& who = *one.who;
+      const bool too_late = who.failed && who.failed->kind == actors::failure_kind::timed_out;
+      if (who.gone || one.what->enough || too_late) unwanted += unwanted_max();
+      wanted += who.tokens.size();
     }
-    if (status_.redispatches_total > 0 && scenario_.settings.empty())
-      broken("nobody loses a request without need",
-             std::to_string(status_.redispatches_total) + " were dispatched again");
-    if (drawn != wanted && status_.redispatches_total == 0)
-      broken("no request runs twice",
-             std::to_string(drawn) + " tokens were drawn, " + std::to_string(wanted) + " were wanted");
+    // What those drew that have stopped is not known.
+    if ((drawn < wanted && !any_gone_) || drawn > wanted + unwanted)
+      broken(unwanted > 0 && drawn > wanted ? "nobody computes for a client that has gone" : "no request runs twice",
+             std::to_string(drawn) + " tokens were drawn, " + std::to_string(wanted) + " were wanted, " +
+                 std::to_string(unwanted) + " too many may be");
+  }
+
+  /// Tokens that are drawn for a request after its client has what it wants: while the last one is on its way to the
+  /// home, and the home's word on its way back, in the step that runs then, and one more.
+  std::uint64_t unwanted_max() const {
+    constexpr int handlers = 100; // in line at one time
+    const auto way = shape_.links.latency_max + longest_delay(scenario_) + scenario_.work * handlers;
+    const auto step = std::max<std::int64_t>(1, static_cast<std::int64_t>(shape_.latency.base_us * 1000));
+    return 3 + static_cast<std::uint64_t>(2 * way.count() / step);
   }
 
   void check_clients() {
@@ -492,6 +573,9 @@ private:
     }
   }
 
+  static bool says_of_end(const actors::answer_failure& failure) {
+    return failure.message.find("shutting down") != std::string::npos;
+  }
   bool may_fail(const actors::answer_failure& failure, const client& who) const {
     using enum actors::failure_kind;
     const auto says = [&](std::string_view text) { return failure.message.find(text) != std::string::npos; };
@@ -499,8 +583,8 @@ private:
     case overloaded:
       return shape_.may_overload && who.tokens.empty() && (says("every queue is full") || says("as many requests"));
     case unavailable:
-      return (shape_.may_time_out && says("no instance took the request in time")) ||
-             (scenario_.loses_home() && says("shutting down"));
+      return (shape_.may_not_be_placed && says("no instance took the request in time")) ||
+             (scenario_.loses_home() && says_of_end(failure));
     case timed_out:
       return shape_.may_time_out && says("is over");
     case internal:
@@ -522,6 +606,9 @@ private:
   std::unique_ptr<runtime::trace::file_feed> feed_;
   runtime::sim::event_log log_;
   std::vector<asked> asked_; // outlives the cluster's sinks only by their shared pointers
+  loss_watch losses_;
+  topology_watch instances_;
+  bool any_gone_ = false;
   deployment cluster_;
   nanoseconds start_{0};
   std::map<std::pair<nanoseconds, std::uint64_t>, planned> plans_;

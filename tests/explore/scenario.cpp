@@ -40,6 +40,12 @@ std::string_view to_string(fault_kind kind) noexcept {
     return "delay";
   case fault_kind::lost_acknowledgements:
     return "lost acknowledgements";
+  case fault_kind::late_blocks:
+    return "late blocks";
+  case fault_kind::slow_writes:
+    return "slow writes";
+  case fault_kind::post_fails:
+    return "fabric fails";
   case fault_kind::freeze:
     return "freeze";
   case fault_kind::crash:
@@ -52,6 +58,10 @@ std::string_view to_string(fault_kind kind) noexcept {
     return "slow device";
   case fault_kind::stuck_device:
     return "stuck device";
+  case fault_kind::step_fails:
+    return "step fails";
+  case fault_kind::load_fails:
+    return "load fails";
   case fault_kind::kill_instance:
     return "kill instance";
   case fault_kind::coordinator:
@@ -89,7 +99,14 @@ std::string to_string(const fault& f) {
     return out + " " + machine_name(f.machine) + " - " + machine_name(f.other) + " by " +
            milliseconds(nanoseconds(f.amount)) + " for " + milliseconds(f.lasts);
   case lost_acknowledgements:
+  case post_fails:
     return out + " of " + machine_name(f.machine) + ", " + std::to_string(f.amount);
+  case late_blocks:
+  case slow_writes:
+    return out + " to " + machine_name(f.machine) + " by " + milliseconds(nanoseconds(f.amount)) + " for " +
+           milliseconds(f.lasts);
+  case step_fails:
+    return out + " on " + machine_name(f.machine) + ", stretch " + std::to_string(f.amount);
   case freeze:
   case stuck_device:
     return out + " " + machine_name(f.machine) + " for " + milliseconds(f.lasts);
@@ -105,11 +122,13 @@ std::string to_string(const fault& f) {
   case kill_instance:
     return out + ", number " + std::to_string(f.amount) + " of those there";
   case coordinator:
-    return out + " at its pass " + std::to_string(f.amount);
+    return out + " at its pass " + std::to_string(f.amount) +
+           (f.subject > 0 ? " of " + std::string(coordinator_places[f.subject]) : "");
   case stop_scheduler:
   case stop_frontend:
     return out;
   case orders_fail:
+  case load_fails:
     return out + ", " + std::to_string(f.amount);
   case client_leaves:
     return out + " request " + std::to_string(f.subject);
@@ -172,12 +191,21 @@ std::string replay_line(const scenario& s, const scenario& whole) {
   return out;
 }
 
+nanoseconds longest_delay(const scenario& s) {
+  std::uint64_t longest = 0;
+  for (const auto& [number, f] : s.faults)
+    if (f.kind == fault_kind::delay) longest = std::max(longest, f.amount);
+  return nanoseconds(longest);
+}
+
 std::string describe(const scenario& s) {
   std::string out = "  cluster: head with " + std::to_string(s.head_instances) + " instances";
   for (std::size_t i = 0; i < s.machines.size(); ++i)
     out += ", " + machine_name(static_cast<std::uint32_t>(i) + 1) + " with " + std::to_string(s.machines[i]);
   out += "; " + std::to_string(s.blocks) + " blocks each; dispatch " + s.dispatch +
-         (s.scales ? "; autoscaling on" : "") +
+         (s.scales ? "; autoscaling on, " + std::to_string(s.instances_min) + " to " + std::to_string(s.instances_max) +
+                         " instances"
+                   : "") +
          (s.work.count() > 0 ? "; a message takes up to " + std::to_string(s.work.count() / 1000) + " us" : "") + "\n";
   for (const auto& [index, high] : s.settings)
     out += "  setting " + std::to_string(index) + ": " + knobs()[index].name + (high ? ", high" : ", low") + "\n";

@@ -2,6 +2,7 @@
 
 #include "explore/shape.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -21,18 +22,23 @@ enum class fault_kind : std::uint8_t {
   cut_blocks,            ///< KV transfers between two machines only
   delay,                 ///< every control message between two machines takes `amount` ns longer
   lost_acknowledgements, ///< `amount` messages of KV land without their sender ever hearing of it
+  late_blocks,           ///< KV comes to a machine `amount` ns later
+  slow_writes,           ///< KV that has come to a machine takes up to `amount` ns to be written
+  post_fails,            ///< the next `amount` landing places or sends of a machine come to nothing at once
   freeze,                ///< a machine's process stands still
   crash,                 ///< a machine's process is killed, and started anew after `lasts`
   vanish,                ///< the same without a word: peers learn by hearing nothing
   clock_jump,            ///< a machine's clock goes forward by `amount` ns
   slow_device,           ///< steps on a machine take `amount` times as long
   stuck_device,          ///< no step ends on a machine
+  step_fails,            ///< the `amount`-th stretch of layers on a machine from now on ends with an error
+  load_fails,            ///< of the models that are loaded from now on, `amount` do not come
   kill_instance,         ///< the `amount`-th of those that are there
-  coordinator,           ///< the `amount`-th pass of a place in a migration from now on throws
-  stop_scheduler,        ///< killed; its node restarts it
-  stop_frontend,         ///< ... with all requests
-  stop_member,           ///< of a machine; its process is then started anew after `lasts`, as its supervisor would
-  orders_fail,           ///< `amount` machines that autoscaling orders do not come, and it is told
+  coordinator,    ///< the `amount`-th pass of a place in a migration from now on throws: of those of place `subject`
+  stop_scheduler, ///< killed; its node restarts it
+  stop_frontend,  ///< ... with all requests
+  stop_member,    ///< of a machine; its process is then started anew after `lasts`, as its supervisor would
+  orders_fail,    ///< `amount` machines that autoscaling orders do not come, and it is told
   // by people
   client_leaves, ///< that of request `subject`, whatever becomes of it just then
   migrate,       ///< request `subject` to the `amount`-th instance
@@ -40,6 +46,9 @@ enum class fault_kind : std::uint8_t {
   policies       ///< switched by the bits of `amount`
 };
 [[nodiscard]] std::string_view to_string(fault_kind kind) noexcept;
+/// How the names of the places begin of which a coordinator's fault counts the passes: all; a destination's; where
+/// blocks have landed there and others may not have.
+inline constexpr std::array<std::string_view, 3> coordinator_places{"", "destination.", "destination.landed"};
 
 struct fault {
   fault_kind kind = fault_kind::cut;
@@ -67,8 +76,9 @@ struct scenario {
   std::uint64_t seed = 0;
   std::uint32_t head_instances = 0;
   std::vector<std::uint32_t> machines;
-  bool scales = false;       ///< autoscaling is on
-  std::uint32_t blocks = 64; ///< tight where it is small
+  bool scales = false;                                ///< autoscaling is on
+  std::uint32_t instances_min = 1, instances_max = 6; ///< where it is
+  std::uint32_t blocks = 64;                          ///< tight where it is small
   std::string dispatch;
   std::vector<std::pair<std::size_t, fault>> faults; ///< with the numbers by which they are known
   std::vector<std::pair<std::size_t, asked_request>> requests;
@@ -103,6 +113,8 @@ struct recipe {
 [[nodiscard]] scenario select(scenario s, const selection& keep);
 /// The command line that runs exactly this again.
 [[nodiscard]] std::string replay_line(const scenario& s, const scenario& whole);
+/// The longest delay of control messages among its faults.
+[[nodiscard]] std::chrono::nanoseconds longest_delay(const scenario& s);
 /// Several lines for people: the cluster, its settings, requests and faults in order.
 [[nodiscard]] std::string describe(const scenario& s);
 

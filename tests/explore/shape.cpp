@@ -2,6 +2,7 @@
 
 #include "explore/requests.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 namespace godwit::explore {
@@ -14,6 +15,7 @@ shape usual_shape() {
   s.load_time = 20ms;
   s.fabric.bytes_per_second = 400'000; // a simulated block shows the fabric 128 bytes
   s.fabric.latency = 200us;
+  s.fabric.bytes_per_message = 128; // a portion takes several
   s.detection = {80ms, 120ms};
   auto& n = s.node;
   n.backoff_min = 5ms;
@@ -32,7 +34,6 @@ shape usual_shape() {
   n.scheduler.scaling.freeness_max = 8;
   n.scheduler.scaling.hold_ns = 50'000'000;
   n.scheduler.scaling.provision_timeout_ns = 2'000'000'000;
-  n.scheduler.scaling.instances_max = 6;
   n.llumlet.load_timeout = 20s;
   n.llumlet.step_timeout = 3s;
   n.llumlet.report_interval = 50ms;
@@ -51,7 +52,7 @@ shape usual_shape() {
   m.last_timeout = 60ms;
   m.lease = 400ms;
   m.claim_timeout = 40ms;
-  m.portion_bytes = 512;
+  m.portion_bytes = 1024;
   m.copy_share = 0.5;
   return s;
 }
@@ -142,7 +143,7 @@ std::vector<knob> all_knobs() {
   });
   add("frontend.placement_timeout", [](shape& s, bool high) {
     s.node.frontend.placement_timeout = high ? 60s : 20ms;
-    s.may_time_out = s.may_time_out || !high;
+    s.may_not_be_placed = s.may_not_be_placed || !high;
   });
   add("frontend.request_timeout", [](shape& s, bool high) {
     s.node.frontend.request_timeout = high ? 0s : 200ms;
@@ -150,7 +151,7 @@ std::vector<knob> all_knobs() {
   });
   add("(time for an admission)", [](shape& s, bool high) {
     s.node.frontend.ask_timeout = high ? 5s : 12ms; // the latter less than an answer may need, each time
-    s.may_time_out = s.may_time_out || !high;
+    s.may_not_be_placed = s.may_not_be_placed || !high;
     s.may_give_up = s.may_give_up || !high;
     s.may_run_twice = s.may_run_twice || !high;
   });
@@ -197,7 +198,11 @@ std::vector<knob> all_knobs() {
     scaling.freeness_max = high ? 10'000 : scaling.freeness_min + 0.5;
   });
   add("scaling.hold", [](shape& s, bool high) { s.node.scheduler.scaling.hold_ns = high ? 3'000'000'000 : 1'000'000; });
-  add("scaling.instances_min", [](shape& s, bool high) { s.node.scheduler.scaling.instances_min = high ? 5 : 1; });
+  add("scaling.instances_min", [](shape& s, bool high) { // and no more than the most
+    auto& scaling = s.node.scheduler.scaling;
+    scaling.instances_min = high ? 5 : 1;
+    scaling.instances_max = std::max(scaling.instances_min, scaling.instances_max);
+  });
   add("scaling.instances_max", [](shape& s, bool high) { // and no fewer than the least
     auto& scaling = s.node.scheduler.scaling;
     scaling.instances_max = high ? 20 : scaling.instances_min;

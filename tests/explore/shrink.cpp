@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace godwit::explore {
@@ -43,7 +44,8 @@ private:
   const std::function<outcome(const scenario&)>& attempt_;
 };
 
-/// What a line says, part by part, without its numbers.
+/// What a line says, part by part, without its numbers; but that something came after no token says more than after
+/// how many.
 std::set<std::string> parts_of(const std::string& details) {
   std::set<std::string> out;
   std::string part;
@@ -52,11 +54,16 @@ std::set<std::string> parts_of(const std::string& details) {
     if (first != std::string::npos) out.insert(part.substr(first, part.find_last_not_of(' ') + 1 - first));
     part.clear();
   };
-  for (const char c : details) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  constexpr std::string_view none = "0 tokens";
+  for (std::size_t at = 0; at < details.size(); ++at) {
+    const char c = details[at];
     if (c == ',' || c == ';' || c == ':')
       end();
-    else if (c < '0' || c > '9')
+    else if (!is_digit(c))
       part += c;
+    else if ((at == 0 || !is_digit(details[at - 1])) && details.compare(at, none.size(), none) == 0)
+      part += "no";
   }
   end();
   return out;

@@ -63,6 +63,9 @@ void network::heal(const std::string& a, const std::string& b) { impl_->cut(a, b
 void network::freeze(const std::string& name) { impl_->freeze(name, true); }
 void network::thaw(const std::string& name) { impl_->freeze(name, false); }
 void network::drop_acknowledgements(const std::string& name, std::uint32_t count) { impl_->drop(name, count); }
+void network::slow_writes(const std::string& name, std::chrono::nanoseconds late, std::chrono::nanoseconds open) {
+  impl_->slow(name, late, open);
+}
 
 network::impl::impl(runtime::async::timer_source& timers, settings options) : timers_(timers), options_(options) {}
 
@@ -160,8 +163,9 @@ void network::impl::transmit(const std::shared_ptr<node>& from) {
   what.bytes_cut += cut.bytes;
   from->sending = true;
   // The arrival first: on a clock that goes on between the two, the next message would otherwise overtake this one.
-  after(takes + options_.overhead + options_.latency,
-        [name, cut, memory](impl& net, calls& made) { net.arrive(name, cut, memory, made); });
+  const auto way = takes + options_.overhead + options_.latency;
+  if (!carry(name, what, cut, memory, way))
+    after(way, [name, cut, memory](impl& net, calls& made) { net.arrive(name, cut, memory, made); });
   after(takes, [from](impl& net, calls&) {
     from->sending = false;
     net.transmit(from);
@@ -182,16 +186,72 @@ void network::impl::arrive(std::uint64_t name, const piece& cut, const std::vect
   if (place.error.empty()) {
     for (std::size_t i = 0; i < memory.size(); ++i)
       std::memcpy(place.into[i].address, memory[i].address, memory[i].bytes);
-    for (auto& call : target.table.landed(place.write)) made.push_back(std::move(call));
-    ++target.counted.messages_landed;
-    target.counted.bytes_landed += cut.bytes;
-    if (auto drop = drops_.find(target.name); drop != drops_.end() && drop->second > 0) {
-      --drop->second;
-      return;
-    }
+    return tell_landed(name, cut, target, place.write, made);
   }
-  after(options_.latency, [name, bytes = cut.bytes, error = place.error, to_name = target.name](
-                              impl& net, calls& more) { net.acknowledge(name, bytes, error, to_name, more); });
+  answer(name, cut.bytes, place.error, target.name);
+}
+
+void network::impl::tell_landed(std::uint64_t name, const piece& cut, node& target, std::uint64_t write, calls& made) {
+  for (auto& call : target.table.landed(write)) made.push_back(std::move(call));
+  ++target.counted.messages_landed;
+  target.counted.bytes_landed += cut.bytes;
+  if (auto drop = drops_.find(target.name); drop != drops_.end() && drop->second > 0) {
+    --drop->second;
+    return;
+  }
+  answer(name, cut.bytes, {}, target.name);
+}
+
+void network::impl::answer(std::uint64_t name, std::uint64_t bytes, const std::string& error, const std::string& by) {
+  after(options_.latency,
+        [name, bytes, error, by](impl& net, calls& more) { net.acknowledge(name, bytes, error, by, more); });
+}
+
+// False where the way is not slow, nor was it for a message that has not arrived.
+bool network::impl::carry(std::uint64_t name, const sending& what, const piece& cut,
+                          const std::vector<protocols::memory_region>& memory, std::chrono::nanoseconds takes) {
+  if (slow_.empty()) return false;
+  const auto to = nodes_.find(what.peer);
+  if (to == nodes_.end()) return false;
+  const auto slow = slow_.find(to->second->name);
+  const auto how = slow == slow_.end() ? slowness{} : slow->second;
+  const auto now = timers_.now();
+  auto& last = what.from->slow_until[what.peer];
+  if (how.late.count() == 0 && how.open.count() == 0 && last < now + takes) return false;
+  last = std::max(last + std::chrono::nanoseconds{1}, now + takes + how.late);
+  // Spread evenly, and the same in every run: multiples of the golden ratio, of which the fraction counts.
+  const auto share = (++carried_ * 0x9E3779B97F4A7C15ULL) >> 56U;
+  auto message = std::make_shared<carried>(
+      carried{name, what.from->name, what.peer, what.key, cut, {}, how.open * static_cast<std::int64_t>(share) / 255});
+  message->bytes.reserve(cut.bytes);
+  for (const auto& region : memory) {
+    const auto* from = static_cast<const std::byte*>(static_cast<const void*>(region.address));
+    message->bytes.insert(message->bytes.end(), from, from + region.bytes);
+  }
+  after(last - now, [message](impl& net, calls& made) { net.arrive(message, made); });
+  return true;
+}
+
+void network::impl::arrive(const std::shared_ptr<carried>& message, calls& made) {
+  const auto found = nodes_.find(message->peer);
+  if (found == nodes_.end()) return finish(message->send, "no fabric at " + message->peer, made);
+  const auto& to = found->second;
+  if (broken(message->from, to->name)) return;
+  const auto place = to->table.admit(message->key, message->cut);
+  if (!place.error.empty()) return answer(message->send, message->cut.bytes, place.error, to->name);
+  after(to->timers, message->open,
+        [message, to, place](impl& net, calls& more) { net.write(message, to, place, more); });
+}
+
+void network::impl::write(const std::shared_ptr<carried>& message, const std::shared_ptr<node>& to,
+                          const postings::admission& place, calls& made) {
+  if (!to->table.writing(place.write)) return; // the fabric was closed
+  const auto* from = message->bytes.data();
+  for (const auto& region : place.into) {
+    std::memcpy(region.address, from, region.bytes);
+    from += region.bytes;
+  }
+  tell_landed(message->send, message->cut, *to, place.write, made);
 }
 
 void network::impl::acknowledge(std::uint64_t name, std::uint64_t bytes, const std::string& error,
@@ -248,6 +308,11 @@ void network::impl::freeze(const std::string& name, bool on) {
 void network::impl::drop(const std::string& name, std::uint32_t count) {
   const std::lock_guard lock{mutex_};
   drops_[name] = count;
+}
+
+void network::impl::slow(const std::string& name, std::chrono::nanoseconds late, std::chrono::nanoseconds open) {
+  const std::lock_guard lock{mutex_};
+  slow_[name] = {late, open};
 }
 
 fabric::counters network::impl::figures(const node& who) const {

@@ -4,6 +4,8 @@
 
 #include <godwit/transport/sim/network.hpp>
 
+#include <chrono>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <map>
@@ -26,6 +28,8 @@ struct node {
   fabric::counters counted;
   std::deque<std::uint64_t> urgent, bulk;
   bool sending = false;
+  /// When the last message on a slow way arrives there: by address.
+  std::map<std::string, std::chrono::nanoseconds> slow_until;
 };
 
 class network::impl : public std::enable_shared_from_this<network::impl> {
@@ -42,6 +46,7 @@ public:
   void cut(const std::string& a, const std::string& b, bool on);
   void freeze(const std::string& name, bool on);
   void drop(const std::string& name, std::uint32_t count);
+  void slow(const std::string& name, std::chrono::nanoseconds late, std::chrono::nanoseconds open);
   [[nodiscard]] fabric::counters figures(const node& who) const;
 
 private:
@@ -56,6 +61,18 @@ private:
     runtime::async::timer_source::timer_id timer = 0;
     std::uint64_t bytes_cut = 0; ///< of the messages so far
   };
+  /// A message on a slow way: it needs its send no more.
+  struct carried {
+    std::uint64_t send = 0;
+    std::string from, peer; ///< a name, an address
+    transfer_key key;
+    piece cut;
+    std::vector<std::byte> bytes;
+    std::chrono::nanoseconds open{0};
+  };
+  struct slowness {
+    std::chrono::nanoseconds late{0}, open{0};
+  };
   /// A step under the lock, and what it wants to have called without it.
   runtime::async::timer_source::timer_id after(runtime::async::timer_source& timers, std::chrono::nanoseconds delay,
                                                std::function<void(impl&, calls&)> step);
@@ -64,6 +81,13 @@ private:
   }
   void transmit(const std::shared_ptr<node>& from);
   void arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory, calls& made);
+  [[nodiscard]] bool carry(std::uint64_t name, const sending& what, const piece& cut,
+                           const std::vector<protocols::memory_region>& memory, std::chrono::nanoseconds takes);
+  void arrive(const std::shared_ptr<carried>& message, calls& made);
+  void write(const std::shared_ptr<carried>& message, const std::shared_ptr<node>& to, const postings::admission& place,
+             calls& made);
+  void tell_landed(std::uint64_t name, const piece& cut, node& target, std::uint64_t write, calls& made);
+  void answer(std::uint64_t name, std::uint64_t bytes, const std::string& error, const std::string& by);
   void acknowledge(std::uint64_t name, std::uint64_t bytes, const std::string& error, const std::string& by,
                    calls& made);
   void finish(std::uint64_t name, const std::string& error, calls& made);
@@ -77,8 +101,10 @@ private:
   std::set<std::pair<std::string, std::string>> cuts_;
   std::set<std::string> frozen_;
   std::map<std::string, std::uint32_t> drops_;
+  std::map<std::string, slowness> slow_; ///< by the receiver's name
   std::uint64_t last_node_ = 0;
   std::uint64_t last_send_ = 0;
+  std::uint64_t carried_ = 0;
 };
 
 } // namespace godwit::transport::sim

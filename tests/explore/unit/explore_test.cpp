@@ -5,9 +5,11 @@
 #include "explore/device_timers.hpp"
 #include "explore/effects.hpp"
 #include "explore/fleet.hpp"
+#include "explore/loss_watch.hpp"
 #include "explore/requests.hpp"
 #include "explore/scenario.hpp"
 #include "explore/shrink.hpp"
+#include "explore/topology_watch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -180,7 +182,9 @@ TEST(ExploreShrink, AFailureStaysTheSameWhereLessOfItIsLeft) {
     return same_failure(a, b);
   };
   EXPECT_TRUE(same("", ""));
-  EXPECT_TRUE(same("open: requests 3 after 0 tokens", "open: requests 12 after 5 tokens, 13 after 7 tokens"));
+  EXPECT_TRUE(same("open: requests 3 after 10 tokens", "open: requests 12 after 5 tokens, 13 after 7 tokens"));
+  EXPECT_FALSE(same("open: requests 3 after 0 tokens", "open: requests 12 after 5 tokens, 13 after 10 tokens"))
+      << "it never began";
   EXPECT_TRUE(same("blocks 1 at instance 2; ", "blocks 4 at instance 1; parked 1 at instance 1; "));
   EXPECT_FALSE(same("parked 1 at instance 1; ", "blocks 4 at instance 1; "));
 }
@@ -204,9 +208,10 @@ std::vector<protocols::sampled_token> tokens(std::initializer_list<protocols::to
 }
 
 TEST(ExploreClient, SeesWhatIsWrongWithAnAnswer) {
-  const calm_answer calm{tokens({5, 6, 7}), {}, protocols::finish_reason::length};
+  const calm_answer calm{tokens({5, 6, 7}), {}, protocols::finish_reason::length, 12};
   const auto usage = [](std::uint32_t count) {
     actors::answer_usage u;
+    u.prompt_tokens = u.cached_tokens = 12;
     u.answer_tokens = count;
     return u;
   };
@@ -241,6 +246,15 @@ TEST(ExploreClient, SeesWhatIsWrongWithAnAnswer) {
             }),
             "")
       << "billed for another number";
+  const auto billed = [&](std::uint32_t prompt, std::uint32_t cached) {
+    return wrong([&](client& c) {
+      (void)c.on_tokens(tokens({5, 6, 7}), false);
+      c.on_finished(protocols::finish_reason::length, {prompt, cached, 3});
+    });
+  };
+  EXPECT_EQ(billed(12, 12), "");
+  EXPECT_NE(billed(15, 0), "") << "the answer so far was a prompt for the instance, but not for the client";
+  EXPECT_NE(billed(12, 13), "");
 }
 
 TEST(ExploreClient, SeesWhatIsWrongWithLogProbabilities) {
@@ -250,7 +264,7 @@ TEST(ExploreClient, SeesWhatIsWrongWithLogProbabilities) {
     out.top.emplace_back(id, logprob);
     return out;
   };
-  const calm_answer calm{{scored(5, -1), scored(6, -2)}, {scored(4, -3)}, protocols::finish_reason::length};
+  const calm_answer calm{{scored(5, -1), scored(6, -2)}, {scored(4, -3)}, protocols::finish_reason::length, 2};
   const auto wrong = [&](std::vector<protocols::sampled_token> prompt, std::vector<protocols::sampled_token> answer) {
     client c(&calm);
     if (!prompt.empty()) c.on_prompt_scores(std::move(prompt));
@@ -346,6 +360,131 @@ TEST(ExploreBooks, TheMeanFreenessIsThatOfTheInstances) {
   EXPECT_EQ(recounted_mean({leaving}, settings), -16);
 }
 
+/// What a head tells of its instances, of which nobody asks more than whether they are there.
+class Topologies : public ::testing::Test {
+protected:
+  enum what : std::uint8_t { ready, draining, starting };
+  actors::topology told(const std::vector<std::pair<std::uint32_t, what>>& instances, std::uint32_t ordered = 0) {
+    if (!somebody_) somebody_ = system_.spawn<actors::llumlet>(actors::llumlet_options{});
+    actors::topology out;
+    out.version = ++version_;
+    actors::instance_list::entries entries;
+    for (const auto& [id, how] : instances) {
+      entries.emplace_back(protocols::instance_id{id}, 1, how != starting, somebody_);
+      entries.back().draining = how == draining;
+    }
+    out.instances = std::move(entries);
+    out.ordered = ordered;
+    return out;
+  }
+  std::chrono::milliseconds at(int ms) { return std::chrono::milliseconds(ms); }
+  std::uint64_t version_ = 0;
+
+private:
+  runtime::sim::world world_{1};
+  runtime::sim::system system_{world_, {}};
+  runtime::handle<actors::llumlet_interface> somebody_;
+};
+
+TEST_F(Topologies, AnInstanceIsGoneWhenItIsAnotherOne) {
+  topology_watch watch;
+  (void)watch.see(told({{1, ready}, {2, draining}, {3, ready}}), at(0));
+  auto next = told({{1, ready}});
+  next.instances.edit().front().generation = 2;
+  const auto news = watch.see(next, at(1));
+  EXPECT_FALSE(news.other_head);
+  ASSERT_EQ(news.gone.size(), 3U);
+  EXPECT_TRUE(news.gone[1].draining);
+  version_ = 0;
+  const auto other = watch.see(told({}), at(2));
+  EXPECT_TRUE(other.other_head);
+  EXPECT_TRUE(other.gone.empty());
+}
+
+TEST_F(Topologies, AutoscalingMayNotOrderMoreThanTheMost) {
+  topology_watch watch({{1, 3}});
+  (void)watch.see(told({{1, ready}, {2, starting}}), at(0));
+  (void)watch.see(told({{1, ready}, {2, starting}}, 1), at(50));
+  (void)watch.see(told({{1, ready}, {2, ready}, {3, ready}, {4, ready}}), at(60));
+  EXPECT_EQ(watch.wrong(), "") << "a fourth one has joined by itself";
+  (void)watch.see(told({{1, ready}, {2, ready}, {3, ready}}, 1), at(65));
+  EXPECT_EQ(watch.wrong(), "") << "decided before that was known";
+  (void)watch.see(told({{1, ready}, {2, ready}, {3, ready}}), at(70));
+  (void)watch.see(told({{1, ready}, {2, ready}, {3, ready}}, 1), at(100));
+  EXPECT_NE(watch.wrong(), "");
+}
+
+TEST_F(Topologies, AutoscalingMayNotDrainTheLeast) {
+  topology_watch watch({{2, 4}});
+  (void)watch.see(told({{1, ready}, {2, ready}, {3, ready}}), at(0));
+  (void)watch.see(told({{1, ready}, {2, ready}, {3, draining}}), at(50));
+  EXPECT_EQ(watch.wrong(), "");
+  watch.drained_by_hand(protocols::instance_id{2});
+  (void)watch.see(told({{1, ready}, {2, draining}}), at(100));
+  EXPECT_EQ(watch.wrong(), "") << "an operator may";
+  (void)watch.see(told({{1, draining}, {2, draining}}), at(150));
+  EXPECT_NE(watch.wrong(), "");
+}
+
+TEST(ExploreLosses, ARequestIsLostWithItsInstanceOnly) {
+  using std::chrono::milliseconds;
+  const auto lost = [](loss_watch::excuses known, auto act) {
+    loss_watch watch(known);
+    act(watch);
+    watch.lost(protocols::request_id{1});
+    return watch.wrong();
+  };
+  const protocols::request_id request{1};
+  const protocols::instance_id instance{7};
+  EXPECT_EQ(lost({}, [](auto&) {}), "") << "nobody had it";
+  const auto given = [&](auto& watch) { watch.given(request, instance, milliseconds(100)); };
+  EXPECT_NE(lost({}, given), "");
+  const auto drained = [&](auto& watch) {
+    given(watch);
+    watch.gone(instance, true, milliseconds(200));
+  };
+  EXPECT_NE(lost({}, drained), "");
+  EXPECT_EQ(lost({true, false}, drained), "");
+  EXPECT_EQ(lost({},
+                 [&](auto& watch) {
+                   given(watch);
+                   watch.gone(instance, false, milliseconds(200));
+                 }),
+            "");
+  EXPECT_EQ(lost({},
+                 [&](auto& watch) {
+                   watch.gone(instance, false, milliseconds(99));
+                   given(watch);
+                 }),
+            "")
+      << "the home had not heard of it";
+  EXPECT_NE(lost({},
+                 [&](auto& watch) {
+                   watch.gone(instance, false, milliseconds(10));
+                   given(watch);
+                 }),
+            "")
+      << "it had been started anew by then";
+  const auto moved = [&](auto& watch) { watch.moved(request, instance, milliseconds(100)); };
+  EXPECT_NE(lost({}, moved), "");
+  EXPECT_EQ(lost({false, true}, moved), "");
+  for (const bool moves_lose : {false, true}) {
+    loss_watch watch({false, moves_lose});
+    given(watch);
+    watch.lost(request);
+    EXPECT_NE(watch.wrong(), "");
+    watch.move_failed(request, instance);
+    EXPECT_EQ(watch.wrong().empty(), moves_lose) << "its source let go of it, for all that the home could say";
+  }
+  EXPECT_EQ(lost({},
+                 [&](auto& watch) {
+                   given(watch);
+                   watch.begin();
+                 }),
+            "")
+      << "of another home";
+}
+
 TEST(ExploreEffects, AreCountedByName) {
   effects a, b;
   a.add("crash");
@@ -366,6 +505,18 @@ TEST(ExploreFleet, GivesTheOutcomesOfRunsInThisProcess) {
   EXPECT_EQ(apart.answered, here.answered);
   EXPECT_GT(here.answered, 0U);
   EXPECT_EQ(apart.seen.counts(), here.seen.counts());
+}
+
+TEST(ExploreFleet, RunsTwiceWhereAsked) {
+  auto s = draw("calm", 11);
+  EXPECT_EQ(run_apart(s, std::chrono::seconds(60), true).broken, "");
+  // Whoever looks on at the first run changes nothing.
+  std::uint64_t deliveries = 0;
+  run_options look;
+  look.on_event = [&](const runtime::sim::event&) { ++deliveries; };
+  const auto out = run_here(s, true, look);
+  EXPECT_EQ(out.broken, "");
+  EXPECT_EQ(deliveries, out.events);
 }
 
 } // namespace

@@ -128,6 +128,39 @@ TEST_F(SimNetwork, ASendThatWasGivenUpWritesNothing) {
   EXPECT_TRUE(to_.all(0));
 }
 
+// What a withdrawal is there for: a write that was admitted is waited for, also where its send has been given up.
+TEST_F(SimNetwork, ASlowWriteIsOpenUntilItsEndAndKeepsItsPosting) {
+  net_.slow_writes("b", 0us, 500us);
+  start(1200us);
+  timers_.run(1100us);
+  EXPECT_TRUE(to_.all(0)) << "admitted, and not in the memory";
+  b_->withdraw({1, 1}, [this] { log("withdrawn"); });
+  from_.scribble(2); // the bytes are those that were sent
+  timers_.run();
+  EXPECT_EQ(log_.at(0), "1200 sent timed out");
+  ASSERT_EQ(log_.size(), 2U);
+  EXPECT_GT(log_[1], "1200 withdrawn");
+  EXPECT_FALSE(to_.all(0));
+  EXPECT_EQ(b_->figures().postings_open, 0U);
+  EXPECT_EQ(b_->figures().refused, 1U) << "the second message found the posting closed";
+}
+
+TEST_F(SimNetwork, MessagesOnASlowWayDoNotOvertake) {
+  net_.slow_writes("b", 3ms, 0us);
+  start();
+  timers_.run(900us);
+  net_.slow_writes("b", 0us, 0us);
+  timers_.run();
+  EXPECT_EQ(log_, (std::vector<std::string>{"4050 landed 1", "4050 landed 2", "4100 sent "}));
+  EXPECT_TRUE(same(from_, to_));
+  net_.slow_writes("b", 0us, 1ms);
+  b_->post({2, 1}, to_.regions(), {}, [](const landing&) {});
+  a_->send(b_->address(), {2, 1}, 0, from_.regions(), transfer_priority::bulk, 1s, {}, [](const std::string&) {});
+  timers_.run(timers_.now() + 2060us);
+  b_.reset(); // with a write that is open: nothing is written any more
+  timers_.run();
+}
+
 // A process whose clock jumps gives up what is still under way; one that stands still gives up nothing.
 TEST_F(SimNetwork, TimeoutsGoByTheClockOfTheirProcess) {
   manual_timers own;

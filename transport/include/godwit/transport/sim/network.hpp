@@ -27,7 +27,8 @@ struct settings {
 /// Fabrics that reach each other by name. What they do depends on the calls and their times only: the same run twice is
 /// the same.
 ///
-/// Bytes are copied when the message arrives, in one go. All callbacks come from a timer source. Faults may be set at
+/// Bytes are copied when the message arrives, in one go, but where writes are slow. All callbacks come from a timer
+/// source. Faults may be set at
 /// any moment and act on what is under way: a message arrives only if its link is whole and its receiver is not frozen
 /// at that moment; what does not arrive is lost, and its sender learns by its timeout alone.
 ///
@@ -53,6 +54,11 @@ public:
   void thaw(const std::string& name);
   /// Of the next messages that arrive at `name`, so many land without their sender ever hearing of it.
   void drop_acknowledgements(const std::string& name, std::uint32_t count);
+  /// Messages that leave for `name` from now on come so much later, and their writes are open for up to so long, some
+  /// long and some not: admitted when they arrive, in the memory at the end, as the receiver's own time goes. They come
+  /// in the order in which they were sent, with the bytes that they had then, also where their send has been given up
+  /// meanwhile. Zero ends it.
+  void slow_writes(const std::string& name, std::chrono::nanoseconds late, std::chrono::nanoseconds open);
 
   class impl;
 
