@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -212,6 +213,7 @@ task<void> frontend::place(protocols::request_id id) {
   std::uint64_t largest = 0;                 // of these, in blocks
   bool beside = true;                        // its sibling, which is tried once
   chosen failed;                             // what the scheduler decided and came to nothing
+  std::optional<std::vector<protocols::block_hash>> prefix;
   for (;;) {
     auto* r = find(id);
     if (r == nullptr) co_return;
@@ -231,7 +233,8 @@ task<void> frontend::place(protocols::request_id id) {
     } else if (full.empty() && small.empty()) {
       query.failed = std::exchange(failed.number, 0);
       query.failed_at = failed.decided;
-      query.prefix = protocols::prefix_marks(r->request.prompt, r->request.cache_salt);
+      if (topology_.scheduler && !prefix) prefix = protocols::prefix_marks(r->request.prompt, r->request.cache_salt);
+      if (prefix) query.prefix = *prefix;
       choice = co_await choose(std::move(query));
       r = find(id);
       if (r == nullptr) co_return;

@@ -109,7 +109,8 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
 
   auto& books = accounts_[found.best];
   const auto& report = reports_[found.best];
-  prefixes_.sent(report.instance, demand.prefix, report.blocks_total / (tokens_per_mark / tokens_per_block));
+  if (looks_at_prefixes())
+    prefixes_.sent(report.instance, demand.prefix, report.blocks_total / (tokens_per_mark / tokens_per_block));
   picked_load load;
   load.requests = 1;
   load.blocks = blocks;
@@ -181,6 +182,7 @@ void dispatcher::take_back(instance_id instance, std::uint64_t number, const dis
   const auto index = at(instance);
   if (index == finding::none) return;
   accounts_[index].take_back(number, blocks_for(std::uint64_t{demand.tokens} + 1));
+  prefixes_.take_back(instance, demand.prefix);
   refresh(index);
 }
 

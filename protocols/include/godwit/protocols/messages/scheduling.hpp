@@ -21,7 +21,7 @@ namespace godwit::protocols {
 /// its queue. They count nothing either.
 struct dispatch_reason {
   std::string policy;
-  double score = 0;             ///< of the chosen instance, without this request
+  double score = 0;             ///< of the chosen instance, without this request ("cache_aware": with it)
   double runner_up = 0;         ///< of the next best one; the same where there is none
   std::uint32_t candidates = 0; ///< instances that could have been chosen
   std::uint32_t blocks = 0;     ///< that the request demands

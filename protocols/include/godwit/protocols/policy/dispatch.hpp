@@ -121,13 +121,14 @@ protected:
   /// `none`, where no instance is to take the request for now; anything else is not followed (lack::sense). A function
   /// of its arguments, the reports and the calls before.
   [[nodiscard]] virtual finding find(const std::vector<place>& places, const dispatch_demand& demand);
-  /// Whether `find` asks for `known_prefixes`.
+  /// Whether `find` asks for `known_prefixes`; otherwise nobody remembers what was sent where.
   [[nodiscard]] virtual bool looks_at_prefixes() const noexcept { return true; }
   struct known_prefix {
     std::size_t place = 0; ///< its index
     std::uint32_t tokens = 0;
   };
-  /// Within `find`: the places whose instances were sent the beginning of this request's prompt, and how much of it.
+  /// Within `find`: the places whose instances were sent the beginning of this request's prompt, and how much of it; of
+  /// very many those that were sent most.
   [[nodiscard]] const std::vector<known_prefix>& known_prefixes() const noexcept { return known_; }
 
   [[nodiscard]] static bool better(const place& a, const place& b) noexcept {

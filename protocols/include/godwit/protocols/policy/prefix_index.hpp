@@ -11,19 +11,21 @@
 
 namespace godwit::protocols {
 
-/// Which instance most likely still holds the KV of a prompt's beginning.
+/// Which instances most likely still hold the KV of a prompt's beginning.
 ///
 /// Problem: a conversation's next turn begins with all that was said before; where its KV is cached it costs next to
 /// nothing, elsewhere it is computed anew. Instances do not say what they have cached. But what was sent to them is
-/// known, and they forget what was used longest ago, so an instance has a beginning until as much else as it can hold
-/// was sent there. That is a guess (answers take memory too, migrations move it), and a wrong one costs what not
-/// looking costs: a prompt is computed. Cache-aware routers of other systems guess alike (SGLang's; llm-d's by
-/// approximation).
+/// known, and they forget what was used longest ago, ends before beginnings (block_ledger); so an instance is taken to
+/// hold of all that it was sent what fits into its pool, by the same rule. That is a guess: answers take memory too,
+/// and migrations move it. A wrong one costs what not looking costs: a prompt is computed. Cache-aware routers of other
+/// systems guess alike (SGLang's; llm-d's by approximation).
 ///
-/// Bounded: `marks_max` marks of all instances together, of which half at most are current. Same calls, same answers.
+/// Bounded: `marks_max` marks of all instances together, each one's share of it, and `matches_max` matches. Same calls,
+/// same answers.
 class prefix_index {
 public:
-  static constexpr std::size_t marks_max = 1U << 18U;
+  static constexpr std::size_t marks_max = 1U << 17U;
+  static constexpr std::size_t matches_max = 64;
 
   struct match {
     instance_id instance;
@@ -34,29 +36,44 @@ public:
   /// A prompt with these marks (kv/prefix_marks.hpp) was sent to the instance, which can keep those of `capacity`
   /// marks.
   void sent(instance_id instance, std::span<const block_hash> marks, std::uint64_t capacity);
+  /// It did not get there.
+  void take_back(instance_id instance, std::span<const block_hash> marks);
   /// What the instance held is gone.
   void forget(instance_id instance);
-  /// Those that have at least the first mark, by ascending instance. Valid until the next call.
+  /// Those that hold the first mark, the longest beginnings first, equal ones by ascending instance; of more than
+  /// `matches_max` those that hold most. Valid until the next call.
   [[nodiscard]] std::span<const match> find(std::span<const block_hash> marks);
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
 private:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  /// A mark that an instance holds, in the instance's list from the last used one to the first.
+  struct node {
+    block_hash mark = 0;
+    std::uint32_t newer = none;
+    std::uint32_t older = none;
+  };
   struct holder {
     instance_id instance;
-    std::uint64_t at = 0; ///< its book's count when it was last sent the mark
+    std::uint32_t at = 0; ///< its node
   };
   struct book {
-    std::uint64_t count = 0; ///< up by one with each mark that was new to the instance
-    std::uint64_t first = 0; ///< the count that it began with: what it was sent before is gone
-    std::uint64_t capacity = 0;
+    std::uint32_t newest = none;
+    std::uint32_t oldest = none;
+    std::size_t count = 0;
   };
-  [[nodiscard]] bool holds(const holder& who) const noexcept;
-  void sweep();
+  void use(instance_id instance, book& own, block_hash mark);
+  void drop(instance_id instance, book& own, std::uint32_t at);
+  void trim(instance_id instance, book& own, std::uint64_t limit);
+  void unlink(book& own, std::uint32_t at);
+  void put_first(book& own, std::uint32_t at);
+  [[nodiscard]] std::size_t share() const noexcept { return marks_max / books_.size(); }
 
   std::unordered_map<block_hash, std::vector<holder>> holders_; ///< by ascending instance
   std::unordered_map<instance_id, book> books_;
-  std::uint64_t forgotten_ = 0; ///< the highest count of a book that is gone; new ones begin behind it
-  std::size_t size_ = 0;        ///< holders of all marks, those that hold no longer included
+  std::vector<node> nodes_;
+  std::vector<std::uint32_t> free_;
+  std::size_t size_ = 0;
   std::vector<match> found_;
 };
 
