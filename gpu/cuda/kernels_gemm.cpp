@@ -6,7 +6,8 @@
 // chain of mma.m16n8k16 from zero, 16 k after 16 k; the k of 32 neighbours are dealt to two of them so that a lane's
 // share is 16 contiguous bytes (`multiply_group`). The segments' sums are added in their order. Columns of w are the
 // rows of the fragments, tokens their columns, in both kernels:
-//   * few rows: a warp a segment, weights from memory straight into registers, eight loads of each row under way;
+//   * few rows: a warp a segment, weights from memory straight into registers, four or eight loads of each row under
+//   way;
 //   * many rows: tiles in shared memory, a ring of background copies.
 
 namespace godwit::gpu::cuda {

@@ -44,7 +44,7 @@ workspace::workspace(driver& from, const device_model& model, bool deterministic
       drawn_(from, area::kind::device, "a step's draws", model.divided()) {
   if (model.part.rank == 0) reserve_lists({});
   const auto shape = largest_shape(model, step_tokens, deterministic);
-  reserve(shape, shape.rows, 0, model.divided() ? logits_rows_max : shape.single_slices, 0);
+  reserve(shape, shape.rows, 0, model.divided() ? logits_rows_max : std::min(shape.rows, logits_rows_max), 0);
 }
 
 void workspace::reserve(const step_shape& shape, std::uint64_t table_entries, std::uint64_t move_count,

@@ -44,7 +44,7 @@ void serve(executor& on) {
   for (std::size_t done = 0; done < 900; done += 100) run(done, 100);
   for (std::size_t at = 900; at < 904; ++at) run(at, 1);
   std::vector<protocols::step_slice> batch;
-  for (std::uint32_t i = 0; i < 9; ++i) batch.push_back(slice_of(tokens, 3, 1, blocks{i}));
+  for (std::uint32_t i = 0; i < 66; ++i) batch.push_back(slice_of(tokens, 3, 1, blocks{i}));
   run_step(on, ++step, batch);
 }
 
