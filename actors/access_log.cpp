@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t text_max = 256;
 constexpr int first_refusal = 400;
+constexpr int first_failure = 500;
 
 std::string request_id(const http::headers& fields) {
   return std::string(fields.find("X-Request-Id").value_or(std::string_view{}));
@@ -47,11 +48,14 @@ class access_log::watched final : public passing_exchange {
       what.status = status;
       what.id = request_id(fields);
     }
-    void end(const char* outcome, std::string error = {}) {
+    void fail(std::string_view error) {
+      const std::lock_guard lock(mutex);
+      what.error = std::string(error.substr(0, text_max));
+    }
+    void end(const char* outcome) {
       const std::lock_guard lock(mutex);
       if (std::exchange(over, true)) return;
       what.outcome = outcome;
-      what.error = std::move(error);
       what.took = to->clock_->now() - began;
       to->write(what);
     }
@@ -66,15 +70,20 @@ public:
     state_->what.method = request.head ? "HEAD" : request.method.substr(0, text_max);
     state_->what.target = request.target.substr(0, text_max);
   }
-  ~watched() override { state_->end("dropped"); }
+  ~watched() override { state_->end(closed() ? "disconnected" : "dropped"); }
   void respond(http::response answer) override {
     state_->begin(answer.status, answer.fields);
-    state_->end(closed() ? "disconnected" : "complete", answer.error);
+    state_->fail(answer.error);
+    state_->end(closed() ? "disconnected" : "complete");
     inner().respond(std::move(answer));
   }
   void begin_stream(int status, http::headers fields) override {
     state_->begin(status, fields);
     inner().begin_stream(status, std::move(fields));
+  }
+  void stream_failed(std::string_view error) override {
+    state_->fail(error);
+    inner().stream_failed(error);
   }
   void finish() override {
     state_->end(closed() ? "disconnected" : "complete");
@@ -82,8 +91,8 @@ public:
   }
   void on_close(std::function<void()> gone) override {
     inner().on_close([state = state_, gone = std::move(gone)] {
-      if (gone) gone();
       state->end("disconnected");
+      if (gone) gone();
     });
   }
 
@@ -93,6 +102,12 @@ private:
 
 access_log::access_log(log::logger log, std::shared_ptr<const runtime::clock> clock)
     : log_(std::move(log)), clock_(std::move(clock)) {}
+
+access_log::~access_log() { tell_left_out(refusals_.rest() + failures_.rest()); }
+
+void access_log::tell_left_out(std::uint64_t count) const {
+  if (count > 0) log_.info("refused {} more requests", count);
+}
 
 std::shared_ptr<http::exchange> access_log::watch(const http::request& request,
                                                   std::shared_ptr<http::exchange> exchange) {
@@ -115,13 +130,14 @@ void access_log::refused(const std::string& peer, const http::request* head, con
 
 void access_log::write(const entry& what) {
   const bool refused = what.status >= first_refusal;
+  const bool failed = refused || !what.error.empty(); // the second: within a stream
   const bool probe = what.target == "/health" || what.target == "/ping";
-  const auto level = refused && !probe ? log::level::info : log::level::debug;
+  const auto level = failed && !probe ? log::level::info : log::level::debug;
   if (!log_.enabled(level)) return;
   if (level == log::level::info && !log_.enabled(log::level::debug)) {
-    const auto before = refusals_.take(clock_->now());
+    const auto before = (what.status >= first_failure || !refused ? failures_ : refusals_).take(clock_->now());
     if (!before) return;
-    if (*before > 0) log_.info("refused {} more requests", *before);
+    tell_left_out(*before);
   }
   auto line = what.id.empty() ? log_ : log_.request(what.id);
   line = line.with("peer", what.peer);
@@ -131,6 +147,8 @@ void access_log::write(const entry& what) {
   const double ms = std::chrono::duration<double, std::milli>(what.took).count();
   if (refused)
     line.write(level, "{}: refused{}{}", asked, what.error.empty() ? "" : ": ", what.error.substr(0, text_max));
+  else if (failed)
+    line.write(level, "{}: failed after {:.1f} ms: {}", asked, ms, what.error.substr(0, text_max));
   else
     line.write(level, "{}: {} after {:.1f} ms", asked, what.outcome, ms);
 }

@@ -6,6 +6,7 @@
 #include <godwit/transport/http/exchange.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,13 +14,15 @@ namespace godwit::actors {
 
 /// A line of the log for each HTTP request, when its answer is complete or its client has gone: at debug. A request
 /// that is refused (with a status from 400 on) has its line at info, with what the client was told, so that an operator
-/// sees what clients do wrong; of these ten a second are written, and how many were left out. Refusals of /health and
-/// /ping, which come for as long as nothing is ready, stay at debug, where all lines are written.
+/// sees what clients do wrong; of these ten a second are written, of those that are this side's fault (from 500 on) ten
+/// more, and how many were left out, at the end at the latest. So is a stream that ends with an error. Refusals of
+/// /health and /ping, which come for as long as nothing is ready, stay at debug, where all lines are written.
 ///
 /// Lines name the client's address, method, path, status and, where the answer has one, `X-Request-Id`. Thread-safe.
 class access_log : public std::enable_shared_from_this<access_log> {
 public:
   access_log(runtime::log::logger log, std::shared_ptr<const runtime::clock> clock);
+  ~access_log();
 
   /// The exchange to answer, whose end is logged; `exchange` itself where nothing would be.
   [[nodiscard]] std::shared_ptr<transport::http::exchange> watch(const transport::http::request& request,
@@ -31,10 +34,12 @@ private:
   struct entry;
   class watched;
   void write(const entry& what);
+  void tell_left_out(std::uint64_t count) const;
 
   const runtime::log::logger log_;
   const std::shared_ptr<const runtime::clock> clock_;
   runtime::log::line_budget refusals_{10};
+  runtime::log::line_budget failures_{10};
 };
 
 } // namespace godwit::actors

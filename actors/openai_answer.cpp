@@ -227,6 +227,7 @@ void openai_answer::failed(const openai_choice& who, const answer_failure& failu
 void openai_answer::write_failure(const openai::api_error& error) {
   if (streaming_) { // the status line has gone; the error is an event of its own
     if (options_.span) options_.span->failed(error.message);
+    exchange_->stream_failed(error.message);
     exchange_->write(openai::sse_event(to_json(error)) + std::string(openai::sse_done()));
     exchange_->finish();
     return;

@@ -27,7 +27,7 @@ http::response to_response(const openai::api_error& error) {
   if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
   if (!error.allow.empty()) out.fields.add("Allow", error.allow);
   out.body = to_json(error);
-  out.error = error.message;
+  out.error = error.logged.empty() ? error.message : error.logged;
   return out;
 }
 
@@ -292,7 +292,11 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
   if (has_to_fit && least >= options_.model.context_length)
     return protocols::unexpected(openai::context_length_exceeded(least, options_.model.context_length, "messages"));
   const auto pieces = options_.model.chat->pieces(request, options_.unix_time_s());
-  if (!pieces) return protocols::unexpected(pieces.error());
+  if (!pieces) {
+    auto error = pieces.error();
+    error.logged = "the chat template does not take the conversation"; // its own words may repeat what was said
+    return protocols::unexpected(std::move(error));
+  }
   const auto& tokens = *options_.model.tokens;
   // A model without a template was trained on texts, which begin with these.
   const bool begins = request.says_special_tokens ? request.add_special_tokens : options_.model.chat->built_in();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace godwit::actors {
@@ -20,6 +21,7 @@ public:
   }
   void write(std::string chunk) override { inner_->write(std::move(chunk)); }
   void write_in_full(std::string chunk) override { inner_->write_in_full(std::move(chunk)); }
+  void stream_failed(std::string_view error) override { inner_->stream_failed(error); }
   void finish() override { inner_->finish(); }
   void keep_alive_every(std::chrono::milliseconds interval, std::string bytes) override {
     inner_->keep_alive_every(interval, std::move(bytes));

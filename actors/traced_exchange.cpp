@@ -83,7 +83,7 @@ traced_exchange::traced_exchange(std::shared_ptr<http::exchange> inner, std::sha
     : passing_exchange(std::move(inner)), span_(std::move(span)) {}
 
 // Without an answer it is the server's to say so.
-traced_exchange::~traced_exchange() { span_->end("dropped"); }
+traced_exchange::~traced_exchange() { span_->end(inner().closed() ? "disconnected" : "dropped"); }
 
 void traced_exchange::respond(http::response answer) {
   answer.fields.set(header, span_->traceparent());

@@ -21,7 +21,8 @@ namespace {
 using clock = std::chrono::steady_clock;
 using protocols::instance_state;
 
-constexpr std::chrono::milliseconds between_looks{100};
+constexpr std::chrono::milliseconds between_looks{250};
+constexpr std::chrono::seconds until_settled{2};
 
 struct drain_options {
   control_place control;
@@ -50,9 +51,21 @@ std::optional<standing> look(control_connection& head, std::uint32_t instance) {
   return standing{};
 }
 
-bool done(const drain_options& options, const standing& now) {
-  if (options.undo) return now.state == to_string(instance_state::ready);
-  return now.state == to_string(instance_state::stopped) || now.state == "gone";
+/// Whether waiting is over, and what went otherwise than it should.
+struct verdict {
+  bool over = false;
+  std::string wrong; ///< empty: nothing
+};
+
+/// `settled`: the order was long enough ago that what is seen comes after it.
+verdict judge(const drain_options& options, const standing& now, bool settled) {
+  const auto wanted = options.undo ? instance_state::ready : instance_state::stopped;
+  if (now.state == to_string(wanted)) return {true, {}};
+  if (now.state == "gone") return {true, "is gone with its process, which may come back and serve"};
+  const auto opposite = options.undo ? instance_state::draining : instance_state::ready;
+  if (settled && now.state == to_string(opposite))
+    return {true, options.undo ? "is drained again" : "takes requests: its drain was taken back"};
+  return {};
 }
 
 std::string text_of(const drain_options& options, const standing& now) {
@@ -74,7 +87,10 @@ int drain(const drain_options& options) {
   if (!answer->error.empty()) return fail(answer->error);
   const auto ordered = clock::now();
   auto now = look(head, options.instance);
-  while (now && !options.wait.empty() && !done(options, *now)) {
+  while (now && !options.wait.empty()) {
+    const auto seen = judge(options, *now, clock::now() - ordered >= until_settled);
+    if (!seen.wrong.empty()) return fail("instance " + std::to_string(options.instance) + ' ' + seen.wrong);
+    if (seen.over) break;
     if (patience && clock::now() - ordered >= std::chrono::nanoseconds(*patience))
       return fail("instance " + std::to_string(options.instance) + " is still " + std::string(now->state) + " after " +
                   options.wait + ", with " + std::to_string(now->requests) + " requests; it goes on");

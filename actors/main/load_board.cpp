@@ -53,7 +53,9 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
         return out;
       }));
   registrations_.push_back(metrics.add_callback_counters(
-      "godwit_instance_restarts_total", "How often the instance was started anew, since its first start.", [this] {
+      "godwit_instance_restarts_total",
+      "How often the instance was started anew since its first start: after a failure, by order, or with its process.",
+      [this] {
         runtime::metrics::registry::samples out;
         const std::lock_guard lock(mutex_);
         for (const auto& [id, one] : instances_) {

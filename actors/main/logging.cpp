@@ -49,8 +49,8 @@ protocols::expected<log::logger, std::string> open_log(const serve_settings& set
 }
 
 life_lines::life_lines(const serve_settings& settings, const log::logger& log)
-    : plain_(settings.log.format != log_format::json), logged_(!plain_ || !settings.log.file.empty()),
-      log_(log.component("process")) {}
+    : plain_(settings.log.format != log_format::json || !settings.log.file.empty()),
+      logged_(settings.log.format == log_format::json || !settings.log.file.empty()), log_(log.component("process")) {}
 
 void life_lines::tell(const std::string& line) const { tell(line, {}); }
 

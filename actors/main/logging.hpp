@@ -19,9 +19,8 @@ namespace godwit::main {
 [[nodiscard]] protocols::expected<runtime::log::logger, std::string> open_log(const serve_settings& settings);
 
 /// The stages of a process's life (it listens, is ready, drains, has ended), for whoever waits for them: lines of
-/// standard output, and of a log file. Where the log is JSON there are those of the log alone, so that a stream that
-/// has both stays JSON; where it is text without a file, those of standard output alone, since both are mostly one
-/// stream.
+/// standard output, and of a log that has a file of its own. Where the log is JSON on standard error they are lines of
+/// it and nothing else, so that one stream of both stays JSON; where it is text there, lines of standard output alone.
 class life_lines {
 public:
   life_lines(const serve_settings& settings, const runtime::log::logger& log);

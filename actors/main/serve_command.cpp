@@ -93,7 +93,10 @@ int serve(command_settings& options) {
     std::cerr << "godwit: " << error->line << '\n';
     return error->exit_code;
   }
-  if (error && !served) return 0; // told to stop before it was ready
+  if (error && !served) { // told to stop before it was ready
+    life.tell("ended");
+    return 0;
+  }
   if (!error) {
     if (settings.instances.count == 0)
       life.tell("ready for members: godwit node --join " + node->advertised());

@@ -123,7 +123,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   if (!run.faults.empty()) run.patience += settings.frontend.placement_timeout;
 
   auto& setup = out.setup;
-  setup.policy = dispatch_told ? settings.scheduler.policy : options.policy;
+  setup.policy = dispatch_told ? "custom" : options.policy;
   setup.dispatch = settings.scheduler.policy;
   setup.migration = to_string(settings.scheduler.migration);
   setup.scaling = to_string(settings.scaling.mode);

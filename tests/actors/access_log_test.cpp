@@ -132,5 +132,30 @@ TEST(AccessLog, AtWarningThereIsNothing) {
   EXPECT_THAT(g.lines->text(), IsEmpty());
 }
 
+TEST(AccessLog, WhatWasLeftOutIsToldAtTheEndToo) {
+  auto lines = std::make_shared<log::string_backend>();
+  {
+    logged_gate g(log::level::info);
+    lines = g.lines;
+    g.answer(401, "an API key is missing");
+    for (int i = 0; i < 25; ++i) (void)g.ask("/v1/completions");
+    g.answer(500, "broken");
+    (void)g.ask("/v1/completions");
+    EXPECT_EQ(g.lines_with("refused: broken"), 1U) << "those of the clients do not hide this side's";
+  }
+  EXPECT_THAT(lines->text(), HasSubstr("refused 15 more requests"));
+}
+
+TEST(AccessLog, AStreamThatEndsWithAnErrorIsToldAtInfo) {
+  logged_gate g(log::level::info);
+  g.handler = [](const http::request&, const std::shared_ptr<http::exchange>& e) {
+    e->begin_stream(200, {});
+    e->stream_failed("the request's time of 200 ms is over");
+    e->finish();
+  };
+  (void)g.ask("/v1/completions");
+  EXPECT_THAT(g.lines->text(), HasSubstr("POST /v1/completions: failed after 0.0 ms: the request's time of 200 ms is"));
+}
+
 } // namespace
 } // namespace godwit::actors

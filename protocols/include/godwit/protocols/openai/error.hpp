@@ -17,6 +17,7 @@ struct api_error {
   std::string code;                ///< empty: null
   std::uint32_t retry_after_s = 0; ///< of a Retry-After header; 0: none
   std::string allow;               ///< of an Allow header; empty: none
+  std::string logged;              ///< what logs and traces have of it; empty: the message, which repeats no prompt
   friend bool operator==(const api_error&, const api_error&) = default;
 };
 

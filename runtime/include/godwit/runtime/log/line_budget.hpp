@@ -31,6 +31,12 @@ public:
     return std::nullopt;
   }
 
+  /// How many were left out and are not told yet: at the end.
+  [[nodiscard]] std::uint64_t rest() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(left_out_, 0);
+  }
+
 private:
   const std::uint32_t lines_max_;
   std::mutex mutex_;

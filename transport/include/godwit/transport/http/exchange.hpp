@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace godwit::transport::http {
 
@@ -52,6 +53,8 @@ public:
   /// The same for what is there at once, however long, and says nothing of its reader: an echoed prompt. So much more
   /// may wait from then on. Whoever calls it bounds it.
   virtual void write_in_full(std::string chunk) { write(std::move(chunk)); }
+  /// What the client of this stream is told instead of the rest, for who watches; `finish` follows.
+  virtual void stream_failed(std::string_view error) { (void)error; }
   virtual void finish() = 0;
   /// Writes `bytes` (an SSE comment, say) whenever a begun stream has had nothing to send for `interval`, so that a
   /// proxy or a client does not take a long wait for the end. Until `finish`; a later call replaces the earlier one,
