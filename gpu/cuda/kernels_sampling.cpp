@@ -49,7 +49,7 @@ GODWIT_DEVICE void adjust(const sampling_job& job, const sampling_row& row, cons
     to[i] = mask == nullptr || (mask[i / 32] >> i % 32 & 1U) != 0 ? clean(logits[i]) : -INFINITY;
   simt::sync_block();
   for (std::uint32_t i = simt::thread_index(); i < row.forbidden_count; i += threads)
-    to[job.forbidden[row.forbidden_first + i]] = -INFINITY;
+    simt::store_alike(to + job.forbidden[row.forbidden_first + i], -INFINITY); // a token may be listed twice
   simt::sync_block();
   const bias_entry* biases = job.biases + row.bias_first;
   for (std::uint32_t i = simt::thread_index(); i < row.bias_count; i += threads) {

@@ -27,6 +27,7 @@
 ///   bf16 f16, widen(x) narrow<T>(x) pack<T>(low, high)            round to nearest even
 ///   add mul fma div root             f32 and f64, each rounded by itself: the compiler fuses nothing
 ///   power_of_two(x)                  fast 2^x
+///   store_alike(p, x)                where several threads may store, and all of them x
 ///   add_shared(p, n)                 atomic sum of whole numbers in shared memory; of 32 bits returns what was there,
 ///                                    of 64 may be half done until a barrier
 ///   launch(stream, name, kernel, grid, threads, shared bytes, arguments ...)

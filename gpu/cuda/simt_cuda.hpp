@@ -54,6 +54,9 @@ GODWIT_DEVICE words4 load16_once(const void* p) {
 }
 GODWIT_DEVICE void store16(void* p, words4 v) { *static_cast<uint4*>(p) = make_uint4(v.x, v.y, v.z, v.w); }
 
+/// As PTX's memory model has it, a volatile store is a relaxed one, which races with no other.
+GODWIT_DEVICE void store_alike(float* p, float x) { *static_cast<volatile float*>(p) = x; }
+
 GODWIT_DEVICE unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
 
 /// `really` false: zeros, and `from` is not read.

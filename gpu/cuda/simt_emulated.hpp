@@ -60,6 +60,8 @@ inline void store16(void* p, words4 x) {
   std::memcpy(p, &x, 16);
 }
 
+inline void store_alike(float* p, float x) { __atomic_store(p, &x, __ATOMIC_RELAXED); }
+
 inline void copy16(void* to, const void* from, bool really) {
   emulator::check_shared(to, 16);
   emulator::check_aligned(to, 16);
