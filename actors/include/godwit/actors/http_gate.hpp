@@ -36,8 +36,8 @@ struct gate_options {
   std::vector<std::string> cors_origins;
   std::string host;                              ///< that the server listens on, as configured
   runtime::metrics::registry* metrics = nullptr; ///< may be null
-  runtime::log::logger log;
-  std::shared_ptr<const runtime::clock> clock; ///< null: requests are not logged
+  runtime::log::logger log = {};
+  std::shared_ptr<const runtime::clock> clock = {}; ///< null: requests are not logged
 };
 
 class access_log;
