@@ -62,7 +62,7 @@ void tunnel::opened(const error_code& error) {
   if (!error && !late_) return done({});
   auto* const native = net_.native_handle();
   auto why = late_                      ? std::string("nothing was said in time")
-             : has_said_nothing(native) ? std::string(unsaid)
+             : has_said_nothing(native) ? std::string(SSL_is_server(native) ? unsaid : unsaid_by_server)
                                         : explain(error, native);
   end();
   done(std::move(why));

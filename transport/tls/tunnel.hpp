@@ -30,6 +30,8 @@ public:
   using ready = std::function<void(std::string)>;
   /// Of one that left before it said a word, as checks of health do.
   static constexpr std::string_view unsaid = "it left without a word";
+  /// Of one that was connected to and left so.
+  static constexpr std::string_view unsaid_by_server = "it left without a word; perhaps it does not speak it";
 
   tunnel(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& with);
 
