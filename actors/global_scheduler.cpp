@@ -209,7 +209,9 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   protocols::dispatch_demand demand;
   demand.tokens = query.prompt_tokens;
   demand.execution_level = query.execution_level;
-  demand.prefix = std::span(query.prefix).first(std::min(query.prefix.size(), protocols::prefix_marks_max));
+  // Not where it has just failed to get to.
+  if (query.failed == 0)
+    demand.prefix = std::span(query.prefix).first(std::min(query.prefix.size(), protocols::prefix_marks_max));
   if (const auto count = options_.levels.size(); count > 0) { // beyond the last one counts as the last, as everywhere
     demand.execution_level = static_cast<std::uint8_t>(std::min<std::size_t>(query.execution_level, count - 1));
     demand.headroom = options_.levels[demand.execution_level].headroom;

@@ -182,7 +182,6 @@ void dispatcher::take_back(instance_id instance, std::uint64_t number, const dis
   const auto index = at(instance);
   if (index == finding::none) return;
   accounts_[index].take_back(number, blocks_for(std::uint64_t{demand.tokens} + 1));
-  prefixes_.take_back(instance, demand.prefix);
   refresh(index);
 }
 

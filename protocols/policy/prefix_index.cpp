@@ -15,17 +15,6 @@ void prefix_index::sent(instance_id instance, std::span<const block_hash> marks,
   trim(instance, place->second, std::min<std::uint64_t>(capacity, share()));
 }
 
-void prefix_index::take_back(instance_id instance, std::span<const block_hash> marks) {
-  const auto own = books_.find(instance);
-  if (own == books_.end()) return;
-  for (const auto mark : marks) {
-    const auto all = holders_.find(mark);
-    if (all == holders_.end()) continue;
-    const auto who = std::ranges::lower_bound(all->second, instance, {}, &holder::instance);
-    if (who != all->second.end() && who->instance == instance) drop(instance, own->second, who->at);
-  }
-}
-
 void prefix_index::forget(instance_id instance) {
   const auto own = books_.find(instance);
   if (own == books_.end()) return;

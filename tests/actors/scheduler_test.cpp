@@ -219,6 +219,22 @@ TEST_F(Scheduler, WhatNeverArrivedFillsNoQueue) {
   EXPECT_EQ(view->under_way.front().requests, 1U);
 }
 
+// What an instance was sent before binds no request to it that did not get there.
+TEST_F(Scheduler, ADispatchThatFailedIsTriedElsewhere) {
+  start(2);
+  for (std::uint32_t i = 0; i < 2; ++i) report(load(i, 0, 0));
+  actors::dispatch_query query{200, 10, 0};
+  query.prefix = {1, 2, 3};
+  const auto first = system->ask(scheduler, 1s, query);
+  ASSERT_TRUE(first && first->found);
+  query.failed = first->number;
+  query.failed_at = first->instance;
+  const auto second = system->ask(scheduler, 1s, query);
+  ASSERT_TRUE(second && second->found);
+  EXPECT_NE(second->instance, first->instance);
+  EXPECT_EQ(second->why.prefix_tokens, 0U);
+}
+
 // Llumnix section 4.4.3: highest scheduling priority first, first come first served within.
 TEST_F(Scheduler, OfQueriesThatWaitTogetherTheMostUrgentIsDecidedFirstThenTheOldest) {
   int urgent = 0, together = 0;

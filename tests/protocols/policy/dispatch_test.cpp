@@ -700,21 +700,6 @@ TEST(DispatchPrefix, ThatOfAnInstanceThatStartedAgainIsGone) {
   EXPECT_EQ(choice->why.prefix_tokens, 0U);
 }
 
-TEST(DispatchPrefix, ThatOfARequestThatDidNotGetThereIsNone) {
-  for (const auto name : {"freeness", "cache_aware"}) {
-    const auto policy = make_dispatcher(name);
-    all_idle(*policy, 1);
-    const std::vector<block_hash> prefix{1, 2};
-    const dispatch_demand demand{.tokens = 150, .prefix = prefix};
-    const auto first = policy->pick(demand);
-    ASSERT_TRUE(first);
-    policy->take_back(first->instance, first->number, demand);
-    const auto second = policy->pick(demand);
-    ASSERT_TRUE(second);
-    EXPECT_NE(second->instance, first->instance) << name << ": not where it just failed";
-  }
-}
-
 TEST(DispatchPrefix, InTurnIsInTurn) {
   const auto policy = make_dispatcher("round_robin");
   all_idle(*policy, 1);

@@ -36,8 +36,6 @@ public:
   /// A prompt with these marks (kv/prefix_marks.hpp) was sent to the instance, which can keep those of `capacity`
   /// marks.
   void sent(instance_id instance, std::span<const block_hash> marks, std::uint64_t capacity);
-  /// It did not get there.
-  void take_back(instance_id instance, std::span<const block_hash> marks);
   /// What the instance held is gone.
   void forget(instance_id instance);
   /// Those that hold the first mark, the longest beginnings first, equal ones by ascending instance; of more than
