@@ -21,8 +21,8 @@ struct packet_header {
 
 /// Whether CAF 0.17 may read what follows `header`. It makes whatever types the sender names, and some of them in the
 /// size that the sender names, which ends the process or takes all of its memory. True for what systems of godwit send
-/// each other: their envelopes and the little that CAF itself says. What an envelope carries is not read here: its bytes
-/// take what they are, actors that it names some fifty times theirs, since CAF keeps something of each node.
+/// each other: their envelopes and the little that CAF itself says. What an envelope carries is not read here: its
+/// bytes take what they are, actors that it names some fifty times theirs, since CAF keeps something of each node.
 [[nodiscard]] bool is_harmless(const packet_header& header, std::string_view payload);
 
 } // namespace godwit::runtime::detail

@@ -66,7 +66,7 @@ private:
   std::chrono::steady_clock::duration wait_{0}; ///< the timer's
   bool waits_ = false;                          ///< the timer was late, and its work was put off once
   bool short_ = false;                          ///< of descriptors, when it was looked
-  time looks_again_{}; ///< for silent connections
+  time looks_again_{};                          ///< for silent connections
   bool stopped_ = false;
   poll_window polls_;
   std::thread thread_; ///< last: starts when the rest is there
