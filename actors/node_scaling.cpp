@@ -72,7 +72,10 @@ void node::perform(provisioning::run_process& e, decided&) {
   const auto key = e.key;
   const auto whom = spawn<member>(std::move(o));
   further_members_[key] = whom;
-  monitor(whom, [this, key](runtime::stop_reason) { further_members_.erase(key); });
+  monitor(whom, [this, key](runtime::stop_reason why) {
+    remove(key, to_string(why)); // while it is known as one of this process's
+    further_members_.erase(key);
+  });
 }
 
 void node::perform(provisioning::give_back& e, decided&) {

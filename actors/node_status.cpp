@@ -10,6 +10,8 @@ using runtime::async::task;
 namespace {
 // Each is asked at the same time; one that does not answer delays the status by this much, not by its share.
 constexpr std::chrono::seconds status_timeout{2};
+/// Each keeps as much as there are instances and requests.
+constexpr unsigned statuses_max = 64;
 } // namespace
 
 struct node::status_round {
@@ -38,7 +40,10 @@ struct node::status_round {
   }
 };
 
-task<protocols::cluster_status> node::status(bool with_requests) {
+task<runtime::async::expected<protocols::cluster_status>> node::status(bool with_requests) {
+  if (statuses_ == statuses_max)
+    co_return runtime::async::error{runtime::async::error_code::refused, "too many ask for the status at once"};
+  ++statuses_;
   auto round = std::make_shared<status_round>();
   auto& out = round->out;
   out.version = options_.version;
@@ -80,6 +85,7 @@ task<protocols::cluster_status> node::status(bool with_requests) {
     round->complete = std::make_unique<runtime::completer<bool>>(std::move(done));
   };
   co_await callback<bool>(status_timeout * 2, all);
+  --statuses_;
   round->complete.reset();
   round->put_names(options_.frontend.execution_levels);
   scheduling.provisioning = provisioning_.orders();

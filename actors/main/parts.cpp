@@ -202,6 +202,7 @@ runtime::actor_system_settings make_system_settings(const serve_settings& settin
   runs.heartbeat_interval = settings.cluster.heartbeat_interval;
   runs.connection_timeout = settings.cluster.connection_timeout;
   runs.gate = std::move(gate);
+  runs.warn = [to = log.component("node")](std::string_view text) { to.warning("{}", text); };
   runs.report = [to = log.component("runtime"), records](std::string_view actor, std::string_view text) {
     to.error("{}: {}", actor, text);
     if (records != nullptr) records->failed(actor);

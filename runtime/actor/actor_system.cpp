@@ -28,7 +28,7 @@ std::unique_ptr<detail::engine> make_engine(const actor_system_settings& setting
                                        : caf::atom("stealing"));
     if (!settings.network) return;
     config.module_factories.emplace_back([&](caf::actor_system& system) -> caf::actor_system::module* {
-      return new detail::network(system, settings.gate); // the system's
+      return new detail::network(system, settings.gate, settings.warn, settings.report); // the system's
     });
     config.set("middleman.heartbeat-interval", caf::timespan{settings.heartbeat_interval});
     config.set("middleman.connection-timeout", caf::timespan{settings.connection_timeout});

@@ -11,6 +11,7 @@
 #include <caf/io/network/scribe_impl.hpp>
 #include <caf/make_counted.hpp>
 #include <caf/policy/tcp.hpp>
+#include <caf/scheduler/abstract_coordinator.hpp>
 #include <caf/send.hpp>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -47,6 +49,14 @@ constexpr std::size_t unsent_bytes_max = message_bytes_max;
 
 /// Of a message that is announced, so much takes memory before it has come.
 constexpr std::size_t piece_bytes_max = std::size_t{1} << 20U;
+
+/// Actors of one peer, and of those of which it has spoken, that live: CAF takes some 2 KB for each. A member knows as
+/// many as there are instances. They are counted after so many of which it spoke.
+constexpr std::size_t peer_actors_max = std::size_t{64} << 10U;
+constexpr std::size_t counted_after = std::size_t{8} << 10U;
+
+/// Who sends what systems of godwit do not is told of so often.
+constexpr auto told_every = std::chrono::seconds(1);
 
 /// One that was accepted and has not said a word for so long is closed when another one comes: CAF would keep it.
 constexpr auto quiet_max = std::chrono::seconds(5);
@@ -120,6 +130,41 @@ private:
   std::unordered_map<socket, std::list<quiet>::iterator> quiet_at_;
 };
 
+/// Told on the loop's thread.
+class multiplexer::refusals {
+public:
+  using clock = std::chrono::steady_clock;
+
+  explicit refusals(std::function<void(std::string_view)> warn) : warn_(std::move(warn)) {}
+  void tell(caf::io::network::native_socket connection, std::string_view why) {
+    const auto now = clock::now();
+    if (!warn_ || (told_ && now - *told_ < told_every)) {
+      ++left_out_;
+      return;
+    }
+    told_ = now;
+    const auto before = std::exchange(left_out_, 0);
+    try {
+      warn_("the connection of " + name_of(connection) + " is ended: " + std::string(why) +
+            (before == 0 ? std::string() : " (and " + std::to_string(before) + " others before it)"));
+    } catch (...) {
+    } // CAF would end its network for it
+  }
+
+private:
+  /// CAF dies of a port where there is no address: behind a gate the connection is one of this process with itself.
+  static std::string name_of(caf::io::network::native_socket connection) {
+    const auto host = caf::io::network::remote_addr_of_fd(connection);
+    if (!host) return "a peer in TLS, or of one that has gone,";
+    const auto port = caf::io::network::remote_port_of_fd(connection);
+    return port ? *host + ":" + std::to_string(*port) : *host;
+  }
+
+  std::function<void(std::string_view)> warn_;
+  std::optional<clock::time_point> told_;
+  std::uint64_t left_out_ = 0;
+};
+
 /// CAF's way to accept leaves who comes in the kernel's queue when there is no descriptor left, and asks for them at
 /// once again, for ever. This closes them, by way of a descriptor that is kept for that.
 class multiplexer::sparing_tcp : public caf::policy::tcp {
@@ -148,13 +193,13 @@ private:
 class multiplexer::bounded_scribe final : public caf::io::network::scribe_impl {
 public:
   bounded_scribe(multiplexer& loop, caf::io::network::native_socket socket)
-      : scribe_impl(loop, socket), open_(loop.open_) {
+      : scribe_impl(loop, socket), open_(loop.open_), refusals_(loop.refusals_) {
     open_->opened(socket);
   }
   ~bounded_scribe() override { open_->closes(stream_.fd()); }
   void configure_read(caf::io::receive_policy::config what) override {
     if (what.second > message_bytes_max) {
-      refuse();
+      refuse("a message of more than 256 MiB");
       what = caf::io::receive_policy::exactly(1);
     }
     announced_ = what.second;
@@ -175,14 +220,14 @@ public:
       count = rd_buf().size();
       collected_ = std::vector<char>(); // without what it held
     }
-    if (!harmless(count)) {
-      refuse();
+    if (const auto why = wrong_with(count); !why.empty()) {
+      refuse(why);
       return true;
     }
     return scribe_impl::consume(context, rd_buf().data(), count);
   }
   void flush() override {
-    if (wr_buf().size() > unsent_bytes_max) refuse();
+    if (wr_buf().size() > unsent_bytes_max) refuse("it does not take what it is sent");
     if (refused_)
       wr_buf() = std::vector<char>();
     else
@@ -191,19 +236,35 @@ public:
   void accepted() { open_->accepted(stream_.fd()); }
 
 private:
-  /// Of the header or payload that was read.
-  bool harmless(std::size_t count) {
+  /// Of the header or payload that was read; empty: nothing.
+  std::string_view wrong_with(std::size_t count) {
+    constexpr std::string_view foreign = "it sends what no process of godwit does";
     if (!std::exchange(at_header_, false)) {
       at_header_ = true;
-      return is_harmless(header_, {rd_buf().data(), count});
+      const auto nodes = nodes_of_harmless(header_, {rd_buf().data(), count});
+      if (!nodes) return foreign;
+      const auto open = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - since_);
+      if (!nodes_.admit(*nodes, open)) return "it speaks of too many processes";
+      uncounted_ += 1 + nodes->size();
+      return uncounted_ < counted_after || actors() <= peer_actors_max ? std::string_view()
+                                                                       : "it speaks of too many actors";
     }
     header_ = packet_header(rd_buf().data());
     at_header_ = header_.payload_bytes == 0;
-    return header_.is_harmless();
+    return header_.is_harmless() ? std::string_view() : foreign;
+  }
+  std::size_t actors() {
+    uncounted_ = 0;
+    auto* const broker = dynamic_cast<caf::io::basp_broker*>(parent());
+    if (broker == nullptr) return 0;
+    std::size_t all = 0;
+    for (const auto& node : nodes_.known()) all += broker->proxies().count_proxies(node_of(node));
+    return all;
   }
   /// CAF finds the connection ended.
-  void refuse() {
-    refused_ = true;
+  void refuse(std::string_view why) {
+    if (std::exchange(refused_, true)) return;
+    refusals_->tell(stream_.fd(), why);
     ::shutdown(stream_.fd(), SHUT_RDWR);
   }
   /// CAF fills with zeros what is to be read next.
@@ -213,6 +274,10 @@ private:
   }
 
   std::shared_ptr<open_connections> open_;
+  std::shared_ptr<refusals> refusals_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  nodes_heard_of nodes_;
+  std::size_t uncounted_ = 0;                          ///< mentions of actors
   std::size_t announced_ = caf::io::basp::header_size; ///< bytes of the header or payload that is read
   std::vector<char> collected_;                        ///< of it, where it is more than a piece
   packet_header header_;                               ///< the last one
@@ -265,14 +330,17 @@ private:
     return doorman::new_connection(&loop_, handle);
   }
 
-  /// CAF keeps an actor for each node that ever was connected. Whoever has no connection any more gets a new one when
-  /// it comes back.
+  /// CAF keeps an actor for each node that ever was connected, and of those that others have spoken of the way there
+  /// and handles. Whoever has no connection any more gets new ones when it comes back.
   void forget_gone() {
     auto* const broker = dynamic_cast<caf::io::basp_broker*>(parent());
     if (broker == nullptr) return;
-    std::erase_if(broker->spawn_servers, [broker](const auto& one) {
-      if (broker->instance.tbl().lookup(one.first)) return false;
+    auto& ways = broker->instance.tbl();
+    std::erase_if(broker->spawn_servers, [&](const auto& one) {
+      if (ways.lookup(one.first)) return false;
       caf::anon_send_exit(one.second, caf::exit_reason::kill);
+      broker->proxies().erase(one.first);
+      ways.erase_indirect(one.first);
       return true;
     });
   }
@@ -281,8 +349,48 @@ private:
   caf::io::network::acceptor_impl<sparing_tcp> acceptor_;
 };
 
-multiplexer::multiplexer(caf::actor_system* system, async::connection_gate* gate)
-    : default_multiplexer(system), gate_(gate), open_(std::make_shared<open_connections>()) {}
+/// Has the loop run what others have given it.
+class multiplexer::waking final : public runnable {
+public:
+  explicit waking(multiplexer& loop) : loop_(loop) {}
+  resume_result resume(caf::execution_unit*, std::size_t) override {
+    loop_.run_orders();
+    return done;
+  }
+
+private:
+  multiplexer& loop_;
+};
+
+multiplexer::multiplexer(caf::actor_system* system, async::connection_gate* gate,
+                         std::function<void(std::string_view)> warn)
+    : default_multiplexer(system), gate_(gate), open_(std::make_shared<open_connections>()),
+      refusals_(std::make_shared<refusals>(std::move(warn))) {}
+
+// As CAF does with what is left in its pipe.
+multiplexer::~multiplexer() {
+  for (auto& one : orders_) caf::scheduler::abstract_coordinator::cleanup_and_release(one.release());
+}
+
+void multiplexer::exec_later(caf::resumable* what) {
+  const bool ours = what->subtype() == caf::resumable::io_actor || what->subtype() == caf::resumable::function_object;
+  if (!ours || std::this_thread::get_id() == thread_id()) return default_multiplexer::exec_later(what);
+  {
+    const std::lock_guard lock(mutex_);
+    orders_.emplace_back(what, false);
+    if (orders_.size() > 1) return;
+  }
+  default_multiplexer::exec_later(new waking(*this));
+}
+
+void multiplexer::run_orders() {
+  std::vector<caf::intrusive_ptr<caf::resumable>> now;
+  {
+    const std::lock_guard lock(mutex_);
+    now.swap(orders_);
+  }
+  for (auto& one : now) resume(std::move(one));
+}
 
 void multiplexer::cut() { open_->cut(); }
 

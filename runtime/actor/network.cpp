@@ -10,6 +10,8 @@
 #include <caf/scoped_actor.hpp>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <future>
 #include <set>
 #include <thread>
@@ -29,8 +31,7 @@ caf::node_id unique_node() {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     if (i % sizeof bits == 0) bits = entropy();
-    const auto byte = static_cast<std::uint8_t>(bits >> (i % sizeof bits * 8));
-    drawn.at(i) = byte == '>' ? 0 : byte; // or it might look like the beginning of a message's types (packets.cpp)
+    drawn.at(i) = static_cast<std::uint8_t>(bits >> (i % sizeof bits * 8));
   }
   return caf::make_node_id(static_cast<std::uint32_t>(::getpid()), drawn);
 }
@@ -45,6 +46,20 @@ void network::init(caf::actor_system_config& config) {
 void network::start() {
   middleman::start();
   caf::actor_ostream::redirect_all(system(), "/dev/null");
+  watch_broker();
+}
+
+void network::watch_broker() {
+  const auto broker = named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+  caf::actor_cast<caf::abstract_actor*>(broker)->attach_functor([this](const caf::error& why) {
+    if (stops_) return;
+    const auto text = "the network between processes has failed (" + system().render(why) + "), and the process ends";
+    if (report_)
+      report_("network", text);
+    else
+      std::fprintf(stderr, "network: %s\n", text.c_str());
+    std::abort();
+  });
 }
 
 network::~network() {
@@ -52,6 +67,7 @@ network::~network() {
 }
 
 void network::stop() {
+  stops_ = true;
   if (gate_) gate_->shut();
   // CAF's loop goes on until all is written, which a peer that takes nothing may keep from ever being.
   std::promise<void> stopped;

@@ -1,7 +1,15 @@
 #pragma once
 
+#include <caf/node_id.hpp>
+
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <unordered_set>
+#include <vector>
 
 namespace godwit::runtime::detail {
 
@@ -19,10 +27,34 @@ struct packet_header {
   std::uint64_t data = 0;
 };
 
-/// Whether CAF 0.17 may read what follows `header`. It makes whatever types the sender names, and some of them in the
-/// size that the sender names, which ends the process or takes all of its memory. True for what systems of godwit send
-/// each other: their envelopes and the little that CAF itself says. What an envelope carries is not read here: its
-/// bytes take what they are, actors that it names some fifty times theirs, since CAF keeps something of each node.
-[[nodiscard]] bool is_harmless(const packet_header& header, std::string_view payload);
+/// An envelope's actors; the topology has one for each instance, and two. CAF takes some 2 KB for each.
+constexpr std::size_t envelope_actors_max = std::size_t{16} << 10U;
+
+/// Whether CAF 0.17 may read what follows `header`: the nodes that it names, one for each mention, which lie in
+/// `payload`; none where CAF must not. It makes whatever types the sender names, and some of them in the size that the
+/// sender names, which ends the process or takes all of its memory; so only what systems of godwit send each other may
+/// pass: their envelopes, with a bounded number of actors, and the little that CAF itself says. An envelope's bytes are
+/// not looked into.
+[[nodiscard]] std::optional<std::vector<std::string_view>> nodes_of_harmless(const packet_header& header,
+                                                                             std::string_view payload);
+
+/// The nodes of which one connection has spoken. CAF keeps some 2 KB of each: a way there, and an actor that says so to
+/// that node.
+class nodes_heard_of {
+public:
+  /// At once, and one more for each second: four times the members that a head takes, each of which is a node that may
+  /// be another one after a restart.
+  static constexpr std::size_t max = 4096;
+
+  /// `open`: how long the connection has been. False: they are too many.
+  [[nodiscard]] bool admit(const std::vector<std::string_view>& nodes, std::chrono::seconds open);
+  [[nodiscard]] const std::unordered_set<std::string>& known() const noexcept { return known_; }
+
+private:
+  std::unordered_set<std::string> known_;
+};
+
+/// `bytes`: as nodes_of_harmless gives them.
+[[nodiscard]] caf::node_id node_of(std::string_view bytes);
 
 } // namespace godwit::runtime::detail

@@ -459,4 +459,22 @@ TEST(Membership, StatusAsksAllInstancesAtOnceAndSaysWhoIsSilent) {
   EXPECT_EQ(status.instances[1].node, "there");
 }
 
+// Who asked without end, and took no answer, had all of the head's memory.
+TEST(Membership, TooManyWhoAskForTheStatusAtOnceAreRefused) {
+  joinable c(17);
+  const auto fake = c.cluster.system->spawn<silent_member>();
+  ASSERT_TRUE(c.cluster.system->ask(
+      c.head, 5s, actors::join_cluster{c.head_options.version, 77, "there", 1, c.head_options.identity, fake}));
+  std::vector<actors::pair_entry> pairs;
+  pairs.emplace_back(1, false, runtime::handle<actors::llumlet_interface>{c.cluster.system->spawn<mute>().ref()});
+  c.cluster.system->tell(c.head, actors::member_news{77, 1, std::move(pairs)});
+  c.cluster.run_for(1ms);
+  for (int i = 0; i < 64; ++i) c.cluster.system->tell(c.head, actors::status_query{});
+  const auto refused = c.cluster.system->ask(c.head, 10s, actors::status_query{});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, runtime::async::error_code::refused);
+  c.cluster.run_for(5s);
+  EXPECT_TRUE(c.cluster.system->ask(c.head, 10s, actors::status_query{}));
+}
+
 } // namespace godwit::test

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 
 #include <arpa/inet.h>
@@ -79,14 +81,24 @@ std::string canonical(const std::string& host) {
 /// An address label (eth0:1) without what is behind the colon, which only labels the address.
 std::string device_named(std::string_view label) { return std::string(label.substr(0, label.find(':'))); }
 
+using addresses = std::unique_ptr<::ifaddrs, void (*)(::ifaddrs*)>;
+
+/// Of this machine's interfaces; throws where the system does not say, as when descriptors are short.
+addresses all_addresses() {
+  ::ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0)
+    throw std::runtime_error(std::string("asking for the addresses of this machine's interfaces: ") +
+                             std::strerror(errno));
+  return {first, ::freeifaddrs};
+}
+
 /// The network interface that has this address; empty where none has.
 std::string device_of(const std::string& spelt) {
   const auto host = canonical(spelt);
-  ::ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return {};
+  const auto all = all_addresses();
   std::string found;
   const bool loopback = host == "::1" || host.starts_with("127."); // all of 127/8 is there
-  for (const auto* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
+  for (const auto* one = all.get(); one != nullptr && found.empty(); one = one->ifa_next) {
     if (one->ifa_addr == nullptr) continue;
     char text[INET6_ADDRSTRLEN] = {};
     if (one->ifa_addr->sa_family == AF_INET)
@@ -95,23 +107,20 @@ std::string device_of(const std::string& spelt) {
       ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, text, sizeof text);
     if (host == text || (loopback && (one->ifa_flags & IFF_LOOPBACK) != 0)) found = device_named(one->ifa_name);
   }
-  ::freeifaddrs(all);
   return found;
 }
 
 /// Empty: it has none.
 std::string first_ipv4(const std::string& device) {
-  ::ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return {};
+  const auto all = all_addresses();
   std::string found;
-  for (const auto* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
+  for (const auto* one = all.get(); one != nullptr && found.empty(); one = one->ifa_next) {
     if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET || device_named(one->ifa_name) != device)
       continue;
     char text[INET_ADDRSTRLEN] = {};
     ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text, sizeof text);
     found = text;
   }
-  ::freeifaddrs(all);
   return found;
 }
 

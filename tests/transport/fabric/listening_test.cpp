@@ -14,11 +14,24 @@
 #include <stdexcept>
 #include <string>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace godwit::transport::test {
 
 namespace {
+
+/// Empty: it listens.
+std::string refusal(const char* address) {
+  ucx::settings settings;
+  settings.listen = address;
+  try {
+    (void)ucx::make_fabric(settings);
+  } catch (const std::runtime_error& refused) {
+    return refused.what();
+  }
+  return {};
+}
 
 /// The inodes of this process's sockets.
 std::set<std::string> own_sockets() {
@@ -142,19 +155,28 @@ TEST(UcxFabric, RefusesIpv6WhereTheInterfaceHasIpv4Too) {
 
 // It would listen at the interface's first address, or at all of the machine's.
 TEST(UcxFabric, RefusesAnAddressAtWhichUcxWouldNotListen) {
-  const auto refusal = [](const char* address) -> std::string {
-    ucx::settings settings;
-    settings.listen = address;
-    try {
-      (void)ucx::make_fabric(settings);
-    } catch (const std::runtime_error& refused) {
-      return refused.what();
-    }
-    return {};
-  };
   EXPECT_NE(refusal("127.0.0.5").find("listen at 127.0.0.1"), std::string::npos) << refusal("127.0.0.5");
   EXPECT_NE(refusal("192.0.2.1").find("no interface of this machine has the address 192.0.2.1"), std::string::npos);
   EXPECT_EQ(refusal("0.0.0.0"), "");
+}
+
+// An address is not missing because nobody could ask for it.
+TEST(UcxFabric, WhereTheAddressesOfInterfacesCannotBeAskedForItSaysSo) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest = ::dup(0);
+  ASSERT_GE(lowest, 0);
+  ::close(lowest);
+  bool said = false;
+  for (rlim_t left = 0; left < 64 && !said; ++left) { // which descriptor it is that is not there
+    const rlimit little{static_cast<rlim_t>(lowest) + left, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &little), 0);
+    const auto why = refusal("127.0.0.1");
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    said = why.find("addresses of this machine's interfaces: ") != std::string::npos;
+    EXPECT_EQ(why.find("no interface of this machine"), std::string::npos) << why;
+  }
+  EXPECT_TRUE(said);
 }
 
 // UCX has one for the whole process, which may use it for something else as well.

@@ -177,7 +177,8 @@ private:
   [[nodiscard]] topology view() const;
 
   struct status_round; ///< answers that are still coming in
-  runtime::async::task<protocols::cluster_status> status(bool with_requests);
+  /// Refused where too many are being answered.
+  runtime::async::task<runtime::async::expected<protocols::cluster_status>> status(bool with_requests);
   runtime::async::task<void> ask_instance(runtime::handle<llumlet_interface> whom, bool with_requests,
                                           std::shared_ptr<status_round> round, std::size_t index);
   runtime::async::task<void> ask_frontend(bool with_requests, std::shared_ptr<status_round> round);
@@ -200,6 +201,7 @@ private:
   std::uint64_t version_ = 0;
   std::optional<std::chrono::nanoseconds> announced_; ///< when
   bool announcing_ = false;                           ///< soon
+  unsigned statuses_ = 0;                             ///< that are being answered
 };
 
 } // namespace godwit::actors

@@ -6,8 +6,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace godwit::runtime {
 
@@ -24,6 +26,9 @@ struct actor_system_settings {
   std::chrono::milliseconds connection_timeout{2000}; ///< a node silent for so long is taken for dead
   std::chrono::milliseconds shutdown_grace{2000}; ///< for actors to end when the system goes, before they are killed
   report_function report;                         ///< default: standard error
+  /// Told of connections that this side ended because of what came over them, of many in a second once; by any thread.
+  /// Null: nobody is.
+  std::function<void(std::string_view)> warn;
   /// Connections to other nodes go through it (transport::tls::make_gate: in TLS, and both sides show who they are).
   /// Null: in the clear, with anybody. Must not be another system's.
   std::shared_ptr<async::connection_gate> gate;
