@@ -20,7 +20,9 @@ runtime::actor_host& checked(runtime::actor_host& host, const node_options& opti
 
 cluster::cluster(runtime::actor_host& host, node_options options)
     : host_(checked(host, options)), gate_(std::make_shared<frontend_gate>(host)) {
-  options.on_topology = [gate = gate_, also = std::move(options.on_topology)](const topology& news) {
+  const std::shared_ptr<const void> alive = std::make_shared<char>();
+  alive_ = alive;
+  options.on_topology = [gate = gate_, also = std::move(options.on_topology), alive](const topology& news) {
     gate->update(news);
     if (also) also(news);
   };

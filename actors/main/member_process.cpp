@@ -76,7 +76,9 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
   o.address = process_name(settings_);
   while (o.key == 0) o.key = runtime::entropy();
   o.find_head = connector_->finder();
-  o.on_state = [to = board_](const actors::member_state& state) {
+  const std::shared_ptr<const void> alive = std::make_shared<char>();
+  alive_ = alive;
+  o.on_state = [to = board_, alive](const actors::member_state& state) {
     const std::lock_guard lock(to->mutex);
     to->state = state;
   };

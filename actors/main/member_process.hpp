@@ -69,6 +69,8 @@ public:
   /// Tells the head and stops the instances. Requests that are here still are computed anew elsewhere.
   void leave();
   [[nodiscard]] actors::member_state state() const;
+  /// False: its actors have ended, by nobody's order of this process.
+  [[nodiscard]] bool alive() const noexcept { return !alive_.expired(); }
 
 private:
   member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
@@ -88,6 +90,7 @@ private:
   std::uint32_t context_length_;
   runtime::log::logger log_;
   std::shared_ptr<board> board_ = std::make_shared<board>();
+  std::weak_ptr<const void> alive_; ///< the member has it
   // In the order of their making; undone in the opposite one.
   std::unique_ptr<loader> loader_;
   std::shared_ptr<transport::fabric> fabric_;

@@ -108,7 +108,12 @@ int run_node(node_command_options& options) {
   }
   if (!not_ready) {
     life.tell("ready");
-    while (!wait()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (; !wait(); std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
+      if (node->alive()) continue;
+      ready.set(false);
+      life.warn(actors_ended_line);
+      return 1;
+    }
   }
   ready.set(false);
   // Whoever is told to by a head that scales has drained already, or ends with it.

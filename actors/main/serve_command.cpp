@@ -23,20 +23,22 @@ namespace godwit::main {
 
 namespace {
 
-/// Until a signal comes.
-void serve_until(const serving& node, const serve_settings& settings, const runtime::log::logger& log, signals& stop,
+/// Until a signal comes, or its actors end without one: false.
+bool serve_until(const serving& node, const serve_settings& settings, const runtime::log::logger& log, signals& stop,
                  ready_file& ready) {
   using clock = std::chrono::steady_clock;
   const auto load_log = log.component("load");
   const auto interval = settings.log.load_interval;
   load_line line;
   for (auto told = clock::now(); !stop.received(); std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
+    if (!node.alive()) return false;
     ready.set(node.takes_requests());
     const std::chrono::duration<double> since = clock::now() - told;
     if (interval.count() == 0 || since < interval) continue;
     told = clock::now();
     if (const auto text = line.next(node.load(), since.count())) load_log.info("{}", *text);
   }
+  return true;
 }
 
 int serve(command_settings& options) {
@@ -103,7 +105,11 @@ int serve(command_settings& options) {
     else
       life.tell("ready: " + node->model_name() + " on " + std::to_string(settings.instances.count) +
                 (settings.instances.count == 1 ? " instance" : " instances"));
-    serve_until(*node, settings, *log, stop, ready);
+    if (!serve_until(*node, settings, *log, stop, ready)) {
+      ready.set(false);
+      life.warn(actors_ended_line);
+      return 1;
+    }
   }
   ready.set(false);
   bool hurried = false; // by the second signal, whatever it comes in

@@ -51,6 +51,9 @@ public:
   /// Whether some instance does: what /health says, but for the end.
   [[nodiscard]] bool takes_requests() const { return cluster_->gate()->ready(); }
 
+  /// False: its actors have ended, by nobody's order of this process.
+  [[nodiscard]] bool alive() const noexcept { return cluster_->alive(); }
+
   [[nodiscard]] std::string url() const;
   [[nodiscard]] std::string control() const { return control_; } ///< HOST:PORT, or empty
   /// The same as other machines know it.

@@ -3,6 +3,9 @@
 #include "processes/support/answers.hpp"
 #include "processes/support/godwit_processes.hpp"
 
+#include <godwit/actors/interfaces.hpp>
+#include <godwit/runtime/actor_system.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -348,6 +351,24 @@ TEST_F(Nodes, AHeadOnAllAddressesNamesOneToJoin) {
     EXPECT_THAT(line, HasSubstr(said));
     EXPECT_EQ(line.find("0.0.0.0"), std::string::npos) << line;
   }
+}
+
+// Without TLS whoever reaches the control port can. What is left would say that it is well and serve nobody.
+TEST_F(Nodes, AProcessWhoseActorsWereEndedFromOutsideEndsToo) {
+  served head(patient(one_small));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  {
+    runtime::actor_system_settings settings;
+    settings.network = true;
+    runtime::actor_system stranger(settings);
+    const auto colon = head.control().rfind(':');
+    const auto node = stranger.remote<actors::node_interface>(
+        head.control().substr(0, colon), static_cast<std::uint16_t>(std::stoi(head.control().substr(colon + 1))), 5s);
+    ASSERT_TRUE(node) << node.error().message;
+    stranger.stop(*node);
+    EXPECT_EQ(head.process.wait_exit(30s), 1) << head.process.err();
+  }
+  EXPECT_THAT(head.process.err(), HasSubstr("its actors were ended by another process"));
 }
 
 TEST_F(Nodes, WhatCannotWorkEndsWithOneLineAndTheRightCode) {

@@ -35,6 +35,9 @@ public:
 
   [[nodiscard]] const std::shared_ptr<frontend_gate>& gate() const noexcept { return gate_; }
   [[nodiscard]] const runtime::handle<node_interface>& node() const noexcept { return node_; }
+  /// Whether the node runs. Nothing but shutdown and the host's own end should end it, but whoever reaches a control port
+  /// without TLS can: then the rest has ended with it, and a process had better end too. From any thread.
+  [[nodiscard]] bool alive() const noexcept { return !alive_.expired(); }
   // From any thread but the host's; errors: the node does not answer in time, or is gone.
   /// Blocks, up to half a minute (a simulation runs meanwhile).
   [[nodiscard]] runtime::async::expected<protocols::cluster_status> status(bool with_requests = false);
@@ -49,6 +52,7 @@ private:
   runtime::actor_host& host_;
   std::shared_ptr<frontend_gate> gate_;
   runtime::handle<node_interface> node_;
+  std::weak_ptr<const void> alive_;     ///< the node has it
   std::shared_future<void> over_;       ///< the last actor is gone
   std::chrono::nanoseconds patience_{}; ///< with an order to migrate: its home answers sooner
 };
