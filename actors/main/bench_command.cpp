@@ -130,6 +130,7 @@ int run_bench(const bench_options& options, std::ostream& out, std::ostream& pro
   const auto context = options.context > 0 ? options.context : server->context;
   if (context >= 2) setup.shortened = workload::clamp_to_context(plan->requests, context);
   setup.skipped = plan->skipped;
+  setup.missing = plan->missing;
   setup.url = server->base;
   setup.model = server->model;
   setup.endpoint = options.endpoint;

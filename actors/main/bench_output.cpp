@@ -82,6 +82,8 @@ std::string to_table(const bench_setup& setup, const bench_report& report) {
     out += fmt::format("\nnote: {} requests were shortened to the model's context\n", setup.shortened);
   if (setup.skipped > 0)
     out += fmt::format("\nnote: {} lines of the trace name no tokens, and were left out\n", setup.skipped);
+  if (setup.missing > 0)
+    out += fmt::format("\nnote: the trace has {} requests fewer than were asked for\n", setup.missing);
   if (report.other_lengths > 0)
     out += fmt::format("\nnote: {} answers were not as long as asked for\n", report.other_lengths);
   if (report.usage_missing > 0)

@@ -28,6 +28,7 @@ struct bench_setup {
   std::string priority;      ///< the execution priority that requests of priority 1 asked for; empty: none
   std::size_t shortened = 0; ///< requests cut to the context
   std::size_t skipped = 0;   ///< lines of the trace that name no tokens
+  std::size_t missing = 0;   ///< requests that were asked for, and that the trace does not have
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;
 };

@@ -125,6 +125,7 @@ expected<bench_workload, bench_error> plan(const bench_options& options) {
     if (!read) return unexpected(read.error());
     out.requests = std::move(read->requests);
     out.skipped = read->skipped;
+    out.missing = std::max(options.requests, out.requests.size()) - out.requests.size();
     out.name = "trace " + trace;
   }
   if (!options.lengths.empty() || options.trace.empty()) {

@@ -18,6 +18,7 @@ struct bench_workload {
   std::string arrivals;
   bool scheduled = false;  ///< the requests have times of their own: not all at once
   std::size_t skipped = 0; ///< lines of the trace that name no tokens
+  std::size_t missing = 0; ///< requests that were asked for, and that the trace does not have
   std::string priority;    ///< the execution priority that requests of priority 1 ask for; empty: none do
 };
 

@@ -49,6 +49,9 @@ inline constexpr int sim_interrupted = 130;
 /// large portions, as suits a device that copies beside its computing.
 [[nodiscard]] serve_settings sim_defaults();
 
+/// The head and its instances, as `godwit serve` would make them of the settings.
+[[nodiscard]] actors::node_options sim_node(const serve_settings& settings);
+
 /// Simulates and reports. The exit code: 0 where every request was answered. `goes_on` is asked now and then; once it
 /// says no, the run ends there, and what there is of it is reported.
 [[nodiscard]] int run_sim(const sim_options& options, std::ostream& out, std::ostream& err,

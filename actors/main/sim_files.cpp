@@ -75,7 +75,7 @@ svg_plot latency_plot(const sim_setup& setup, const simulation_result& run) {
       fmt::format("Latencies: {}, {} instances, {}, {}", setup.policy, setup.instances, setup.workload, setup.arrivals);
   plot.x_label = "seconds";
   plot.y_label = "share of the requests";
-  plot.log_x = true;
+  plot.log_x = plot.legend_below = true;
   plot.lines.push_back(distribution("end to end", std::move(e2e)));
   plot.lines.push_back(distribution("prefill (to the first token)", std::move(prefill)));
   plot.lines.push_back(distribution("decode (per token after it)", std::move(decode)));

@@ -85,9 +85,12 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   out += fmt::format("{:<20}{:>11} {:>11} {:>11} {:>11} {:>11}  {:>9}\n", "latency (ms)", "mean", "P50", "P90", "P99",
                      "max", "samples");
   out += rows(r.times);
-  for (const auto& level : r.levels)
+  const bool objectives = setup.ttft_ms || setup.tpot_ms;
+  for (const auto& level : r.levels) {
     out += fmt::format("\npriority {}: {} of {} requests answered\n", level.name, level.answered, level.requests) +
            rows(level.times);
+    if (objectives) out += fmt::format("{:<20}{:>11.2f} %\n", "objectives met", 100 * level.attainment);
+  }
 
   out += fmt::format(
       "\n{:<20}{:.3f} requests/s, {:.1f} tokens/s; {} prompt tokens ({:.1f} % cached), {} answer tokens\n",
@@ -110,7 +113,7 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
     out += fmt::format("- (the run has fewer than {} samples)\n", memory_samples_min);
   out += fmt::format("{:<20}{:.2f} on average, at most {}; {:.0f} instance-seconds\n", "instances", r.instances,
                      r.instances_max, r.instance_s);
-  if (setup.ttft_ms || setup.tpot_ms)
+  if (objectives)
     out += fmt::format("{:<20}{:.2f} % of the requests, goodput {:.3f} requests/s\n", "objectives met",
                        100 * r.attainment, r.goodput);
   if (r.faults) out += to_table(*r.faults);
@@ -119,6 +122,8 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
         fmt::format("\nnote: {} requests were shortened to the context of {} tokens\n", setup.shortened, setup.context);
   if (setup.skipped > 0)
     out += fmt::format("\nnote: {} lines of the trace name no tokens, and were left out\n", setup.skipped);
+  if (setup.missing > 0)
+    out += fmt::format("\nnote: the trace has {} requests fewer than were asked for\n", setup.missing);
   return out;
 }
 

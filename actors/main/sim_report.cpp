@@ -48,6 +48,7 @@ std::optional<sim_report::memory_shares> memory_of(const simulation_result& run)
     const auto& s = run.samples[i];
     const auto lasts = seconds(run.samples[i + 1].time_ns - s.time_ns);
     const auto memory = static_cast<double>(s.blocks_total);
+    if (s.blocks_total == 0) continue; // nobody was there who had any
     const auto of_no_use = share(static_cast<double>(s.fragmented.blocks), memory);
     time += lasts;
     used += lasts * share(static_cast<double>(s.blocks_used), memory);

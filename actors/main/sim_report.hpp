@@ -34,6 +34,7 @@ struct sim_setup {
   std::string priority;               ///< the execution priority of requests of priority 1; empty: there are none
   std::size_t shortened = 0;
   std::size_t skipped = 0; ///< lines of the trace that name no tokens
+  std::size_t missing = 0; ///< requests that were asked for, and that the trace does not have
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;
   std::vector<std::pair<std::string, std::string>> settings; ///< that are not the defaults

@@ -47,21 +47,6 @@ std::vector<std::string> names_of(const std::vector<protocols::execution_level>&
   return out;
 }
 
-/// The head and its instances, as `godwit serve` would make them of the settings.
-actors::node_options node_of(const serve_settings& settings) {
-  actors::node_options n;
-  n.llumlet = make_llumlet_options(settings, settings.model.context_max, {}, make_migration(settings, nullptr, {}), {});
-  n.scheduler = make_scheduler_options(settings, {});
-  n.frontend.attempts_max = settings.frontend.attempts_max;
-  n.frontend.placement_timeout = settings.frontend.placement_timeout;
-  n.frontend.request_timeout = settings.frontend.request_timeout;
-  n.frontend.execution_levels = names_of(n.scheduler.levels);
-  n.frontend.random_seed = 0; // every request brings its own
-  n.backoff_min = settings.instances.restart_backoff_min;
-  n.backoff_max = settings.instances.restart_backoff_max;
-  return n;
-}
-
 actors::sim::process_settings processes_of(const serve_settings& settings) {
   actors::sim::process_settings out;
   out.detection.least = settings.cluster.connection_timeout;
@@ -107,7 +92,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   if (!options.migration_told) settings.scheduler.migration = bundle->migration;
   planned_sim out;
   auto& run = out.run;
-  run.cluster.node = node_of(settings);
+  run.cluster.node = sim_node(settings);
   if (!load->priority.empty()) {
     auto level = level_called(load->priority, run.cluster.node.scheduler.levels);
     if (!level) return unexpected(level.error());
@@ -135,6 +120,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   setup.context = actors::sim::context_length_of(run.cluster);
   setup.shortened = workload::clamp_to_context(run.requests, setup.context);
   setup.skipped = load->skipped;
+  setup.missing = load->missing;
   setup.seed = options.load.seed;
   setup.faults = options.faults.value_or("");
   if (const auto& levels = run.cluster.node.scheduler.levels; !levels.empty()) setup.first_level = levels.front().name;
@@ -234,6 +220,20 @@ serve_settings sim_defaults() {
   s.migration.portion_bytes = std::uint64_t{1} << 30U;
   s.migration.copy_share = 1.0;
   return s;
+}
+
+actors::node_options sim_node(const serve_settings& settings) {
+  actors::node_options n;
+  n.llumlet = make_llumlet_options(settings, settings.model.context_max, {}, make_migration(settings, nullptr, {}), {});
+  n.scheduler = make_scheduler_options(settings, {});
+  n.frontend.attempts_max = settings.frontend.attempts_max;
+  n.frontend.placement_timeout = settings.frontend.placement_timeout;
+  n.frontend.request_timeout = settings.frontend.request_timeout;
+  n.frontend.execution_levels = names_of(n.scheduler.levels);
+  n.frontend.random_seed = 0; // every request brings its own
+  n.backoff_min = settings.instances.restart_backoff_min;
+  n.backoff_max = settings.instances.restart_backoff_max;
+  return n;
 }
 
 int run_sim(const sim_options& options, std::ostream& out, std::ostream& err,

@@ -50,8 +50,8 @@ public:
       for (auto at = low_; at <= high_ * 1.001; at *= 10) ticks_.push_back(at);
       return;
     }
-    if (low_ > 0 && low_ < high_ / 2) low_ = 0;
-    if (low_ == high_) high_ = low_ + (low_ == 0 ? 1 : std::abs(low_));
+    low_ = std::min(low_, 0.0); // lengths from the axis are compared
+    if (low_ == high_) high_ = 1;
     const auto rough = (high_ - low_) / 6;
     const auto power = std::pow(10.0, std::floor(std::log10(rough)));
     auto step = 10 * power;
@@ -142,15 +142,18 @@ std::string to_svg(const svg_plot& plot) {
                          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
                          width, height);
   out += frame(plot, x, y);
-  double legend_y = top + 16;
+  const auto named = std::count_if(plot.lines.begin(), plot.lines.end(), [](const auto& l) { return !l.name.empty(); });
+  double legend_y = plot.legend_below ? height - bottom - 15 * static_cast<double>(named) + 3 : top + 16;
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
     const auto* const colour = colours[i % colours.size()];
     out += drawn(plot.lines[i], x, y, colour);
     if (plot.lines[i].name.empty()) continue;
+    const auto legend_x = plot.legend_below ? width - right - 30 : left + 10;
     out += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
                        "stroke-width=\"3\"/>\n",
-                       left + 10, legend_y - 4, left + 30, legend_y - 4, colour);
-    out += text_at(left + 36, legend_y, "start", plot.lines[i].name);
+                       legend_x, legend_y - 4, legend_x + 20, legend_y - 4, colour);
+    out += plot.legend_below ? text_at(legend_x - 6, legend_y, "end", plot.lines[i].name)
+                             : text_at(legend_x + 26, legend_y, "start", plot.lines[i].name);
     legend_y += 15;
   }
   return out + "</svg>\n";

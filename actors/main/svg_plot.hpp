@@ -6,7 +6,7 @@
 
 namespace godwit::main {
 
-/// A chart of lines over numbers.
+/// A chart of lines over numbers. Axes without a logarithm begin at 0, or below where there are such values.
 struct svg_plot {
   struct line {
     std::string name; ///< in the legend; empty: not in it
@@ -20,6 +20,7 @@ struct svg_plot {
   std::vector<line> lines;
   bool log_x = false; ///< points at or below 0 are left out
   bool log_y = false;
+  bool legend_below = false; ///< at the lower right, where rising lines leave room; else at the upper left
 };
 
 /// A file that stands alone. The same plot gives the same bytes.

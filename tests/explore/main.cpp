@@ -346,9 +346,9 @@ int explore(int argc, char** argv) {
   CLI::App app{"Searches for faults: clusters of the production actors on virtual time, to which bad things happen.",
                "explore"};
   auto* seeds = app.add_option("--seeds", a.seeds, "how many scenarios");
-  seeds->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+  seeds->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))->capture_default_str();
   auto* first = app.add_option("--first", a.first, "the first seed; the others follow");
-  first->check(CLI::Range(std::uint64_t{0}, seed_max));
+  first->check(CLI::Range(std::uint64_t{0}, seed_max))->capture_default_str();
   auto* seconds = app.add_option("--seconds", a.seconds, "instead of --seeds: until so many seconds are over");
   seconds->check(CLI::PositiveNumber)->check([](const std::string& text) {
     return std::isfinite(std::strtod(text.c_str(), nullptr)) ? std::string() : text + " is no number of seconds";
@@ -367,6 +367,7 @@ int explore(int argc, char** argv) {
   jobs->check(CLI::Range(1, 1024));
   app.add_option("--wall-limit", a.wall_limit, "seconds of real time after which a run counts as hanging")
       ->check(CLI::Range(1, 86'400))
+      ->capture_default_str()
       ->take_last(); // the line that shows a hang again has one
   auto* keep_going = app.add_flag("--keep-going", a.keep_going, "do not end after five different failures");
   auto* until_found = app.add_flag("--until-found", a.until_found, "end after the first failure");

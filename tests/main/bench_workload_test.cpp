@@ -82,9 +82,16 @@ TEST(BenchWorkload, TakesTheFirstRequestsOfATrace) {
   auto options = bench_options{};
   options.trace = sample("azure_sample.csv");
   options.requests = 2;
-  const auto plan = plan_workload(options);
+  auto plan = plan_workload(options);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->requests.size(), 2U);
+  EXPECT_EQ(plan->missing, 0U);
+  options.requests = 5;
+  plan = plan_workload(options);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->missing, 2U) << "it has three";
+  options.requests = 0; // all
+  EXPECT_EQ(plan_workload(options)->missing, 0U);
 }
 
 TEST(BenchWorkload, GivesATracesArrivalsToDrawnLengths) {

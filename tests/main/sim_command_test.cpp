@@ -245,6 +245,11 @@ TEST(SimCommand, TakesATraceFromAPipeAndSaysWhichLinesItLeftOut) {
   const auto report = parse(simulate(options));
   EXPECT_EQ(report.at("answered").as_int64(), 2);
   EXPECT_EQ(report.at("setup").at("skipped").to_number<int>(), 1);
+  options.json = false;
+  options.load.trace = file;
+  options.load.requests = 4;
+  EXPECT_NE(simulate(options).out.find("note: the trace has 2 requests fewer than were asked for\n"),
+            std::string::npos);
 }
 
 TEST(SimCommand, WritesRequestsSamplesAndPlots) {

@@ -109,6 +109,22 @@ TEST(SimReport, TellsPrioritiesApart) {
   EXPECT_DOUBLE_EQ(report.levels[1].times.prefill_ms.mean, 300);
 }
 
+TEST(SimReport, SaysHowManyOfEachPriorityMetTheirObjectives) {
+  auto setup = setup_with_priority();
+  const auto said = [&setup] { return to_table(setup, make_report(setup, three())); };
+  EXPECT_EQ(said().find("objectives met"), std::string::npos);
+  setup.ttft_ms = 100;
+  const auto text = said();
+  const auto normal = text.find("\nobjectives met            50.00 %\n"),
+             high = text.find("\nobjectives met             0.00 %\n"),
+             all = text.find("\nobjectives met      33.33 % of");
+  EXPECT_LT(text.find("\npriority normal"), normal) << text;
+  EXPECT_LT(normal, text.find("\npriority high"));
+  EXPECT_LT(text.find("\npriority high"), high);
+  EXPECT_LT(high, all);
+  EXPECT_NE(all, std::string::npos);
+}
+
 TEST(SimReport, CountsOnlyRequestsThatMeetEveryObjective) {
   const auto good = [](double first, double each) {
     sim_setup setup;
@@ -134,6 +150,21 @@ TEST(SimReport, WeighsSamplesByTheTimeForWhichTheyHold) {
   EXPECT_DOUBLE_EQ(memory->fragmented, (0.5 * 0.1 + 0.5 * 0.2) / 2);
   EXPECT_DOUBLE_EQ(memory->fragmented_max, 0.2);
   EXPECT_DOUBLE_EQ(memory->fragmented_time, 0.5);
+}
+
+// All instances may be down, or loading.
+TEST(SimReport, TimeWithoutInstancesIsNoTimeOfUnusedMemory) {
+  auto run = three();
+  for (std::int64_t time = 0; time <= 10'000; time += 1000) {
+    auto sample = sample_at(time, 100, 50);
+    if (time >= 2000 && time < 6000) sample.blocks_total = sample.blocks_used = sample.fragmented.blocks = 0;
+    run.samples.push_back(sample);
+  }
+  const auto memory = make_report({}, run).memory;
+  ASSERT_TRUE(memory);
+  EXPECT_DOUBLE_EQ(memory->used, 0.5);
+  EXPECT_DOUBLE_EQ(memory->fragmented, 0.25);
+  EXPECT_DOUBLE_EQ(memory->fragmented_time, 1);
 }
 
 TEST(SimReport, SaysNothingOfMemoryThatItHasHardlySeen) {
@@ -234,6 +265,26 @@ TEST(SvgPlot, PutsValuesWhereTheAxesSay) {
   EXPECT_NE(text.find("<path d=\"M76.0,364.0L702.0,40.0\""), std::string::npos) << text;
   EXPECT_NE(text.find("<circle cx=\"702.0\" cy=\"40.0\""), std::string::npos);
   EXPECT_NE(text.find(">100</text>"), std::string::npos);
+}
+
+TEST(SvgPlot, BeginsAtZeroHoweverLittleItsValuesDiffer) {
+  for (const auto& values : {std::pair{16.0, 16.0}, std::pair{60.0, 90.0}}) {
+    svg_plot plot;
+    plot.lines.push_back({"", {{0, values.first}, {10, values.second}}});
+    const auto text = to_svg(plot);
+    EXPECT_NE(text.find("y=\"368.0\" text-anchor=\"end\">0</text>"), std::string::npos) << text;
+  }
+}
+
+TEST(SvgPlot, HasItsLegendWhereItsLinesLeaveRoom) {
+  svg_plot plot;
+  plot.lines.push_back({"first", {{1, 0}, {10, 1}}});
+  plot.lines.push_back({"second", {{2, 0}, {5, 1}}});
+  EXPECT_NE(to_svg(plot).find("<text x=\"112.0\" y=\"56.0\" text-anchor=\"start\">first<"), std::string::npos);
+  plot.legend_below = true;
+  const auto text = to_svg(plot);
+  EXPECT_NE(text.find("<text x=\"666.0\" y=\"337.0\" text-anchor=\"end\">first<"), std::string::npos) << text;
+  EXPECT_NE(text.find("<text x=\"666.0\" y=\"352.0\" text-anchor=\"end\">second<"), std::string::npos);
 }
 
 TEST(SvgPlot, LeavesOutWhatALogarithmCannotShow) {

@@ -16,7 +16,7 @@ namespace godwit::bench {
 namespace {
 
 /// More than any benchmark's context; the weights do not depend on it.
-constexpr std::uint32_t positions = 32768;
+constexpr std::uint32_t positions = 65536;
 
 } // namespace
 

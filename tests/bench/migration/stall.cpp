@@ -15,7 +15,12 @@ namespace {
 
 using protocols::instance_id;
 
-constexpr std::uint32_t lengths[] = {256, 1024, 4096, 8192, 16384};
+/// Of requests, in tokens. A prompt of the last takes minutes where cores compute it.
+std::vector<std::uint32_t> lengths_for(const served_model& model) {
+  std::vector<std::uint32_t> out{256, 1024, 4096, 8192, 16384};
+  if (model.on_gpu()) out.push_back(32768);
+  return out;
+}
 /// Tokens before, and after, each migration that tell the pace without it; more where it takes more.
 constexpr std::size_t quiet_tokens = 8;
 /// No migration begins with a request that is so much longer than its label says.
@@ -192,7 +197,7 @@ void measure_stalls(session& out, const served_model& model, setup where) {
   const reporter to{out, where == setup::in_process ? "/in_process" : ""};
   const auto slope_name = "migration/stall_slope" + to.suffix;
   std::vector<std::uint32_t> wanted;
-  for (const auto length : lengths)
+  for (const auto length : lengths_for(model))
     if (out.wants(to.name("stall_steps", length)) || out.wants(slope_name)) wanted.push_back(length);
   if (wanted.empty()) return;
 

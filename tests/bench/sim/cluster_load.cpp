@@ -4,12 +4,13 @@
 #include <godwit/protocols/workload/lengths.hpp>
 #include <godwit/protocols/workload/workload.hpp>
 
-#include <main/migration_parts.hpp>
-#include <main/parts.hpp>
 #include <main/sim_command.hpp>
 
-#include <chrono>
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <utility>
 
 namespace godwit::bench {
 
@@ -23,12 +24,7 @@ actors::sim::simulation_options simulated_load(std::uint32_t instances, std::siz
   actors::sim::simulation_options out;
   out.cluster.instances = instances;
   out.cluster.device = std::move(*device);
-  auto& node = out.cluster.node;
-  node.llumlet = main::make_llumlet_options(settings, settings.model.context_max, {},
-                                            main::make_migration(settings, nullptr, {}), {});
-  node.scheduler = main::make_scheduler_options(settings, {});
-  node.frontend.requests_max = settings.frontend.requests_max;
-  node.frontend.placement_timeout = settings.frontend.placement_timeout;
+  out.cluster.node = main::sim_node(settings);
   workload::workload_spec spec;
   spec.requests = requests;
   spec.arrivals.rate = rate_of_16 / 16 * instances;
@@ -36,6 +32,21 @@ actors::sim::simulation_options simulated_load(std::uint32_t instances, std::siz
   out.requests = workload::make_workload(spec);
   workload::clamp_to_context(out.requests, actors::sim::context_length_of(out.cluster));
   return out;
+}
+
+actors::sim::simulation_result serve_all(actors::sim::simulation_options load) {
+  const auto asked = load.requests.size();
+  auto result = actors::sim::simulate(std::move(load));
+  const auto& all = result.requests;
+  const auto answered =
+      static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](const auto& r) { return r.answered(); }));
+  std::string wrong = result.trouble;
+  if (wrong.empty() && !result.complaints.empty()) wrong = result.complaints.front();
+  if (wrong.empty() && answered != asked)
+    wrong = std::to_string(answered) + " of " + std::to_string(asked) + " requests were answered";
+  if (wrong.empty()) return result;
+  std::fprintf(stderr, "bench sim: the cluster cannot be measured: %s\n", wrong.c_str());
+  std::exit(1);
 }
 
 } // namespace godwit::bench

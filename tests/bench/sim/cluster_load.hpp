@@ -12,4 +12,8 @@ namespace godwit::bench {
 [[nodiscard]] actors::sim::simulation_options simulated_load(std::uint32_t instances, std::size_t requests,
                                                              double rate_of_16 = 7.5);
 
+/// Runs it. Where not every request was answered the figures would be of something else: the process then ends with
+/// exit code 1 and a line that says why.
+[[nodiscard]] actors::sim::simulation_result serve_all(actors::sim::simulation_options load);
+
 } // namespace godwit::bench

@@ -38,9 +38,7 @@ double busy_bytes(std::size_t requests, double rate) {
   options.cluster.node.scheduler.on_report = [&](const protocols::load_report&) {
     if (++reports % 256 == 0) most = std::max(most, live_bytes() - before); // looking takes time
   };
-  const auto result = actors::sim::simulate(std::move(options));
-  for (const auto& r : result.requests)
-    if (!r.answered()) std::abort(); // it would measure something else
+  (void)serve_all(std::move(options));
   return most;
 }
 
