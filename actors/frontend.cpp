@@ -177,6 +177,7 @@ void frontend::submit(submission& what) {
   if (!accepts) return abandon(id);
   r.client_id = std::move(what.client_id);
   if (!r.client_id.empty()) by_client_[r.client_id].push_back(id);
+  note_accepted(id, r.client_id);
   if (options_.metrics) {
     options_.metrics->prompt_tokens.increment(prompt_tokens);
     options_.metrics->open.set(static_cast<double>(open_.size()));

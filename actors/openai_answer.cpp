@@ -158,6 +158,8 @@ void openai_answer::choice_finished(const openai_choice& who) {
     used_.cached_tokens += who.used().cached_tokens;
   }
   used_.completion_tokens += who.used().completion_tokens;
+  if (const auto thought = who.used().reasoning_tokens)
+    used_.reasoning_tokens = used_.reasoning_tokens.value_or(0) + *thought;
   scores_[who.index()] = who.mean_logprob();
   if (--running_ == 0 && !over_) finish();
 }
@@ -248,8 +250,9 @@ openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choic
                options_.goes_on ? gpu::model::incremental_decoder::start::continuation
                                 : gpu::model::incremental_decoder::start::text),
       matcher_(options_.stop_strings, options_.include_stop), thoughts_(options_.reasoning),
-      calls_(options_.tools, options_.calls) {
+      thought_(options_.reasoning), calls_(options_.tools, options_.calls) {
   used_.prompt_tokens = options_.prompt_tokens;
+  if (options_.counts_reasoning) used_.reasoning_tokens = 0;
   characters_ = count_characters(options_.echo);
 }
 
@@ -340,6 +343,9 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
       break;
     }
     if (options_.logprobs) logprobs_.push_back(describe(token, characters_));
+    // By its own bytes, as constraints see it: stop strings hold text back, and the text of half a character comes
+    // later.
+    thought_.push(options_.tokens->bytes(token.id));
     const auto decoded = decoder_.feed(token.id);
     characters_ += count_characters(decoded);
     if (used_.completion_tokens <= options_.min_tokens) {
@@ -350,6 +356,7 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
     text += emitted.text;
     if (emitted.matched) stop_string_ = matcher_.stops()[*emitted.matched];
   }
+  if (used_.reasoning_tokens) used_.reasoning_tokens = thought_.tokens();
   auto parts = thoughts_.push(text);
   auto said = calls_.push(parts.text);
   const bool says = !said.empty() || !parts.reasoning.empty() || !logprobs_.empty();
@@ -370,6 +377,8 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   }
   used_.prompt_tokens = usage.prompt_tokens;
   used_.cached_tokens = usage.cached_tokens;
+  thought_.finish();
+  if (used_.reasoning_tokens) used_.reasoning_tokens = thought_.tokens();
   auto parts = thoughts_.push(tail);
   auto last_parts = thoughts_.finish();
   parts.reasoning += last_parts.reasoning;

@@ -102,7 +102,8 @@ struct openai_choice_options {
   bool only_prompt = false;     ///< what is drawn is left out
   std::string echo;             ///< text before the answer
   /// Whether what is thought is told apart, and how the answer begins.
-  protocols::openai::reasoning_splitter::start reasoning = protocols::openai::reasoning_splitter::start::off;
+  protocols::reasoning_start reasoning = protocols::reasoning_start::off;
+  bool counts_reasoning = false;           ///< its tokens are told
   std::vector<protocols::token_id> prompt; ///< where its tokens' log-probabilities are told
   std::uint32_t prompt_tokens = 0;
   protocols::openai::tool_format tools = protocols::openai::tool_format::none; ///< how calls are written
@@ -138,6 +139,7 @@ private:
   gpu::model::incremental_decoder decoder_;
   protocols::openai::stop_matcher matcher_;
   protocols::openai::reasoning_splitter thoughts_;
+  protocols::openai::reasoning_counter thought_;
   protocols::openai::tool_parser calls_;
   std::vector<protocols::openai::token_choice> logprobs_; // not sent yet
   std::optional<std::string> stop_string_;

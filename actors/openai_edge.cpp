@@ -113,6 +113,7 @@ struct openai_edge::call {
   std::vector<protocols::token_id> template_stops;
   const openai::chat_request* chat = nullptr; ///< of a chat
   std::uint32_t drawn = 1;                    ///< answers to each prompt, of which the client gets common->n
+  protocols::reasoning_start reasoning = protocols::reasoning_start::off; ///< of a chat's answers
 };
 
 struct openai_edge::route {
@@ -343,6 +344,7 @@ void openai_edge::chat(const http::request& request, const exchange_ptr& exchang
   what.drawn = parsed->n;
   what.common = &*parsed;
   what.endpoint = openai::chunk_writer::endpoint::chat;
+  if (options_.model.tells_reasoning) what.reasoning = reasoning_behind(*prompt);
   what.prompts.push_back(*std::move(prompt));
   what.chat = &*parsed;
   if (const auto end = options_.model.tokens->find(openai::chatml_end);
@@ -436,16 +438,13 @@ void openai_edge::call_tools(const openai::chat_request& request, openai_choice_
   text.told_by_calls = request.choice == tool_choice::required; // as OpenAI has it
 }
 
-// Where the answer is bound to a grammar there is nothing but the answer.
-void openai_edge::tell_reasoning(const std::vector<protocols::token_id>& prompt, openai_choice_options& text) const {
+protocols::reasoning_start openai_edge::reasoning_behind(const std::vector<protocols::token_id>& prompt) const {
   constexpr std::size_t marker_tokens_max = 16; // with the white space behind it
   const auto& tokens = *options_.model.tokens;
   std::string end;
   for (auto i = prompt.size() - std::min(prompt.size(), marker_tokens_max); i < prompt.size(); ++i)
     end += tokens.bytes(prompt[i]);
-  text.reasoning = openai::reasoning_splitter::behind(end);
-  const auto marker = tokens.find("<think>");
-  if (marker && tokens.is_special(*marker)) text.skip_special_tokens = false;
+  return openai::reasoning_splitter::behind(end);
 }
 
 openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt, std::uint32_t index) const {
@@ -463,8 +462,12 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
   if (ends_turn && what.template_stops.empty() && options_.model.chat->writes(openai::chatml_end))
     text.stop_strings.emplace_back(openai::chatml_end);
   if (what.chat != nullptr) call_tools(*what.chat, text);
-  if (what.chat != nullptr && options_.model.tells_reasoning && common.sampling.json_schema.empty())
-    tell_reasoning(what.prompts[prompt], text);
+  text.reasoning = what.reasoning;
+  text.counts_reasoning = what.chat != nullptr && options_.model.tells_reasoning;
+  if (text.reasoning != protocols::reasoning_start::off) { // its markers are special tokens in some vocabularies
+    const auto marker = text.tokens->find(protocols::grammar::reasoning_tracker::opening);
+    if (marker && text.tokens->is_special(*marker)) text.skip_special_tokens = false;
+  }
   text.include_stop = common.include_stop_str_in_output;
   text.stop_token_ids = common.stop.stop_token_ids;
   text.min_tokens = common.stop.min_tokens;
@@ -486,6 +489,7 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   auto& request = one->request;
   request.prompt = what.prompts[prompt];
   request.sampling = common.sampling;
+  if (request.sampling.constrained()) request.sampling.reasoning = what.reasoning;
   if (what.drawn > common.n) request.sampling.logprobs = std::max(request.sampling.logprobs, 0); // to choose by
   const bool echoes_logprobs = !what.echoes.empty() && common.sampling.logprobs >= 0;
   if (sample > 0 && !echoes_logprobs) request.sampling.prompt_logprobs = -1; // the first one's do for all

@@ -47,6 +47,12 @@ std::string text(const std::vector<protocols::migration_pair>& pairs) {
   return out;
 }
 
+/// The HTTP span, which has it too, is stored when it ends: a dump may be about one that does not.
+void add_client(attributes& to, std::string_view client_id) {
+  constexpr std::size_t bytes_max = 256; // a recording should not grow with what clients send
+  if (!client_id.empty()) to.emplace_back("client_id", std::string(client_id.substr(0, bytes_max)));
+}
+
 } // namespace
 
 void note_dispatch(const dispatch_query& query, const dispatch_decision& chosen,
@@ -93,16 +99,21 @@ void note_scaling(const protocols::scaling_decision& decision, const std::vector
   trace::note("decision.scaling", std::move(out));
 }
 
+void note_accepted(protocols::request_id request, std::string_view client_id) {
+  if (!trace::recording_here()) return;
+  std::vector<trace::attribute> out{{"request", std::to_string(request.value())}};
+  add_client(out, client_id);
+  trace::note("request.accepted", std::move(out), request.value());
+}
+
 void note_ownership(protocols::request_id request, protocols::epoch epoch, std::string_view what,
                     protocols::instance_id instance, std::string_view client_id) {
   if (!trace::recording_here()) return;
-  constexpr std::size_t client_id_max = 256; // a recording should not grow with what clients send
   std::vector<trace::attribute> out{{"request", std::to_string(request.value())},
                                     {"epoch", std::to_string(epoch.value())},
                                     {"what", std::string(what)},
                                     {"instance", std::to_string(instance.value())}};
-  // Its HTTP span, which has it too, is stored when it ends: a dump may be about one that does not.
-  if (!client_id.empty()) out.emplace_back("client_id", std::string(client_id.substr(0, client_id_max)));
+  add_client(out, client_id);
   trace::note("ownership", std::move(out), request.value());
 }
 

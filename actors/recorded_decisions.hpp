@@ -23,6 +23,8 @@ void note_pairing(std::uint64_t round, protocols::migration_policy policy,
                   const std::vector<protocols::migration_pair>& now, const std::vector<protocols::load_report>& loads);
 /// `decision.scaling`.
 void note_scaling(const protocols::scaling_decision& decision, const std::vector<protocols::load_report>& loads);
+/// `request.accepted`: its home has taken it. Whoever waits for an instance is found by it.
+void note_accepted(protocols::request_id request, std::string_view client_id);
 /// `ownership`: how that of a request changed at its home.
 void note_ownership(protocols::request_id request, protocols::epoch epoch, std::string_view what,
                     protocols::instance_id instance, std::string_view client_id = {});

@@ -1,5 +1,7 @@
 #include "main/model_command.hpp"
 
+#include "main/request_flags.hpp"
+
 #include <godwit/gpu/model/file_source.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/gpu/model/random_model.hpp>
@@ -188,9 +190,7 @@ void add_model_command(CLI::App& app, command_result& result) {
   auto* random = command->add_subcommand("random", "Write a model with random weights: real shapes, nonsense for text");
   auto* config = random->add_option("--config", flags->options.config, "Which one; see --list")->type_name("NAME");
   auto* out = random->add_option("--out", flags->out, "Directory to write")->type_name("DIR");
-  random->add_option("--seed", flags->options.seed, "The same seed gives the same bytes")
-      ->type_name("N")
-      ->capture_default_str();
+  add_seed_flag(*random, flags->options.seed, "The same seed gives the same bytes");
   random->add_flag("--force", flags->options.force, "Write into a directory that is not empty");
   random->add_flag("--list", flags->list, "Show the names and shapes");
   random->callback([flags, config, out, &result] {

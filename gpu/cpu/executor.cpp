@@ -166,6 +166,7 @@ public:
     out.duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent_).count();
     if (!pass_.draws()) return out;
     out.tokens = std::move(pass_.drawn());
+    for (const auto& [sample, why] : pass_.undrawn()) out.undrawn.push_back(why);
     auto score = pass_.scores().begin();
     for (const auto& slice : pass_.plan().input.slices) {
       if (slice.scored.empty()) continue;

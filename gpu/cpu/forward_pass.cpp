@@ -375,8 +375,10 @@ bool forward_pass::logits_group(team::member& self, std::uint32_t first, std::ui
     const auto& slice = *of.slice;
     try {
       drawn_[sample] = parts_.samplers[self.index()](values(i), slice);
-    } catch (const std::exception&) {
+    } catch (const std::exception& failed) {
       drawn_[sample] = protocols::sampled_token{protocols::no_token}; // its request's end, not the step's
+      const std::lock_guard lock(undrawn_mutex_);
+      undrawn_.emplace(sample, failed.what());
     }
   });
   self.barrier();

@@ -14,6 +14,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,8 @@ public:
   [[nodiscard]] bool draws() const noexcept { return parts_.model.part.rank == 0; }
   /// In the order of the slices with `samples`; protocols::no_token where none could be drawn.
   [[nodiscard]] std::vector<protocols::sampled_token>& drawn() noexcept { return drawn_; }
+  /// Why those were not, by their index in `drawn`.
+  [[nodiscard]] const std::map<std::size_t, std::string>& undrawn() const noexcept { return undrawn_; }
   /// Of all `scored` tokens, slice after slice.
   [[nodiscard]] std::vector<protocols::sampled_token>& scores() noexcept { return scores_; }
 
@@ -87,6 +91,8 @@ private:
   std::uint32_t group_;
   storage activation_;
   std::vector<protocols::sampled_token> drawn_;
+  std::mutex undrawn_mutex_; ///< while the step runs
+  std::map<std::size_t, std::string> undrawn_;
   std::vector<protocols::sampled_token> scores_;
   std::string error_;
   bool stop_ = false;   ///< written by member 0 before a barrier

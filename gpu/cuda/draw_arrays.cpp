@@ -1,9 +1,12 @@
 #include "cuda/draw_arrays.hpp"
 
+#include <godwit/gpu/model/sampler.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
+#include <string>
 
 namespace godwit::gpu::cuda {
 
@@ -74,6 +77,7 @@ sampling_lists draw_arrays::lists_max(const cpu::step_plan& plan, std::uint32_t 
 void draw_arrays::upload(driver_stream& to, const cpu::step_plan& plan, std::uint32_t vocabulary,
                          const mask_function& allowed, const workspace& memory) {
   input_.clear();
+  refused_.clear();
   for (std::uint32_t i = 0; i < plan.logits.size(); ++i) {
     const auto& place = plan.logits[i];
     const auto& planned = plan.slices[place.slice];
@@ -85,7 +89,8 @@ void draw_arrays::upload(driver_stream& to, const cpu::step_plan& plan, std::uin
     try {
       const auto mask = mask_of(slice, allowed);
       input_.draw(slice, vocabulary, mask.get());
-    } catch (const std::exception&) { // its request's end, not the step's
+    } catch (const std::exception& failed) { // its request's end, not the step's
+      refused_.emplace_back(failed.what());
     }
   }
   const std::uint32_t padded = put_rows(plan, memory);
@@ -121,6 +126,7 @@ void draw_arrays::download(driver_stream& from, const workspace& memory) const {
 protocols::step_output draw_arrays::collect(const cpu::step_plan& plan, std::uint32_t vocabulary,
                                             const workspace& memory) const {
   protocols::step_output out;
+  auto refused = refused_.begin();
   const auto* sampled = memory.results.host<sampled_row>(workspace::sampled);
   for (std::size_t i = 0; i < plan.logits.size(); ++i) {
     const auto& place = plan.logits[i];
@@ -133,11 +139,15 @@ protocols::step_output draw_arrays::collect(const cpu::step_plan& plan, std::uin
                                            sampled[i].scored_logprob, top, wanted(row.scores_top), vocabulary));
     }
     if (!place.samples) continue;
-    if (row.draws == 0 || sampled[i].token < 0)
+    if (row.draws == 0 || sampled[i].token < 0) {
       out.tokens.emplace_back(protocols::no_token);
-    else
+      const bool was_refused = row.draws == 0 && refused != refused_.end();
+      out.undrawn.push_back(was_refused ? *refused++
+                                        : model::why_none(*planned.slice, row.mask != sampling_row::no_mask));
+    } else {
       out.tokens.push_back(with_top(sampled[i].token, row.logprobs >= 0 ? sampled[i].logprob : 0.0F, top,
                                     wanted(row.logprobs), vocabulary));
+    }
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include <godwit/protocols/batching/step.hpp>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace godwit::gpu::cuda {
@@ -35,6 +36,7 @@ public:
 
 private:
   sampling_input input_;
+  std::vector<std::string> refused_; ///< why, for rows of slices that draw nothing
 };
 
 } // namespace godwit::gpu::cuda

@@ -1,9 +1,11 @@
 #include <godwit/gpu/model/constraints.hpp>
 
+#include "model/reasoning_masks.hpp"
 #include "model/token_masks.hpp"
 #include "model/token_trie.hpp"
 
 #include <godwit/protocols/grammar/json_schema.hpp>
+#include <godwit/protocols/grammar/reasoning_tracker.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -26,9 +28,11 @@ namespace {
 /// How far an answer has been followed.
 struct progress {
   std::vector<token_id> tokens;
-  grammar::state at = grammar::dead;
-  bool ended = false; ///< an end-of-sequence token came
-  bool anew = false;  ///< it came in the middle, and no mask of it has been made here yet
+  protocols::reasoning_start start = protocols::reasoning_start::off;
+  grammar::reasoning_tracker thinks; ///< over where the schema binds what follows
+  grammar::state at = grammar::dead; ///< of what the schema binds; dead too where it can only begin to think
+  bool ended = false;                ///< an end-of-sequence token came
+  bool anew = false;                 ///< it came in the middle, and no mask of it has been made here yet
   std::uint64_t used = 0;
 };
 
@@ -64,11 +68,13 @@ struct held_grammar {
 
 struct constraints::parts {
   std::vector<std::string> texts;
+  std::unordered_map<token_id, std::string> specials;
   std::vector<token_id> ends;
   std::size_t vocabulary;
   constraint_limits limits;
   token_trie trie;
   std::vector<std::uint64_t> only_ends; ///< a mask
+  reasoning_masks reasoning{texts, specials};
 
   mutable std::mutex mutex; ///< of what follows
   std::unordered_map<std::string, std::shared_ptr<held_grammar>> grammars;
@@ -98,6 +104,9 @@ struct constraints::parts {
     return limits.work_max * (answer.anew ? 8 : 1);
   }
   progress& follow(held_grammar& in, const protocols::step_slice& slice) const;
+  /// False: this token does not keep the answer within its schema.
+  [[nodiscard]] bool advance(progress& answer, token_masks& masks, token_id token) const;
+  [[nodiscard]] std::shared_ptr<const token_mask> mask_of(const progress& answer, token_masks& masks);
   static void add(constraint_counts& sum, held_grammar& of);
 };
 
@@ -133,7 +142,10 @@ std::vector<std::string> texts_of(const tokenizer& tokens) {
 
 constraints::constraints(const tokenizer& tokens, std::vector<token_id> ends, std::uint32_t vocabulary,
                          constraint_limits limits)
-    : constraints(texts_of(tokens), std::move(ends), vocabulary, limits) {}
+    : constraints(texts_of(tokens), std::move(ends), vocabulary, std::move(limits)) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(tokens.size(), vocabulary); ++i)
+    if (const auto id = static_cast<token_id>(i); tokens.is_special(id)) parts_->specials.emplace(id, tokens.bytes(id));
+}
 
 constraints::~constraints() = default;
 
@@ -261,6 +273,12 @@ void constraints::parts::give_up(held_grammar& on) {
 }
 
 progress& constraints::parts::follow(held_grammar& in, const protocols::step_slice& slice) const {
+  const auto begin = [&](progress& one) {
+    one.start = slice.sampling.reasoning;
+    one.thinks = grammar::reasoning_tracker(one.start);
+    one.at = in.masks->start();
+    one.ended = false;
+  };
   const auto forget = [&in](auto one) {
     in.tokens_held -= one->second.tokens.size();
     in.requests.erase(one);
@@ -272,7 +290,7 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
     while (!in.requests.empty() && in.requests.size() >= limits.requests_max)
       forget(std::ranges::min_element(in.requests, {}, [](const auto& one) { return one.second.used; }));
     found = in.requests.emplace(key, progress{}).first;
-    found->second.at = in.masks->start();
+    begin(found->second);
     in.replays += slice.generated.empty() ? 0 : 1;
   }
   auto& known = found->second;
@@ -282,25 +300,16 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
   known.anew = known.anew || (known.tokens.empty() && !slice.generated.empty());
   in.masks->begin_work(std::max(work_for(known), limits.work_max * (1 + slice.generated.size() / tokens_per_mask)));
   // Another answer under the same id, or one that was cut back: from the start.
-  if (known.tokens.size() > slice.generated.size() ||
+  if (known.start != slice.sampling.reasoning || known.tokens.size() > slice.generated.size() ||
       !std::equal(known.tokens.begin(), known.tokens.end(), slice.generated.begin())) {
     in.tokens_held -= known.tokens.size();
     known.tokens.clear();
-    known.at = in.masks->start();
-    known.ended = false;
+    begin(known);
     in.replays += 1;
   }
   for (auto i = known.tokens.size(); i < slice.generated.size(); ++i) {
     const auto id = slice.generated[i];
-    if (std::ranges::find(ends, id) != ends.end()) {
-      known.ended = true;
-    } else {
-      const bool has_text =
-          id >= 0 && static_cast<std::size_t>(id) < texts.size() && !texts[static_cast<std::size_t>(id)].empty();
-      known.at =
-          has_text && !known.ended ? in.masks->advance(known.at, texts[static_cast<std::size_t>(id)]) : grammar::dead;
-    }
-    if (known.at == grammar::dead) {
+    if (!advance(known, *in.masks, id)) {
       const bool exploded = in.masks->exhausted();
       forget(found);
       if (in.masks->too_much()) give_up(in);
@@ -311,6 +320,39 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
     in.tokens_held += 1;
   }
   return known;
+}
+
+bool constraints::parts::advance(progress& answer, token_masks& masks, token_id token) const {
+  using part = grammar::reasoning_tracker::part;
+  if (std::ranges::find(ends, token) != ends.end()) {
+    answer.ended = true;
+    return answer.at != grammar::dead;
+  }
+  if (answer.ended) return false;
+  const auto was = answer.thinks.where();
+  if (was == part::before || was == part::within) {
+    answer.thinks.push(reasoning.bytes(token));
+    if (answer.thinks.where() == part::within || answer.thinks.where() == part::behind) {
+      answer.at = masks.start();
+      return true;
+    }
+    if (was == part::within) return false; // it said something with the marker
+  }
+  const bool has_text =
+      token >= 0 && static_cast<std::size_t>(token) < texts.size() && !texts[static_cast<std::size_t>(token)].empty();
+  if (answer.at != grammar::dead)
+    answer.at = has_text ? masks.advance(answer.at, texts[static_cast<std::size_t>(token)]) : grammar::dead;
+  return answer.at != grammar::dead || (answer.thinks.where() == part::before && answer.thinks.matched() > 0);
+}
+
+std::shared_ptr<const token_mask> constraints::parts::mask_of(const progress& answer, token_masks& masks) {
+  if (answer.thinks.over()) return masks.at(answer.at);
+  auto free = reasoning.at(answer.thinks);
+  if (answer.thinks.where() == grammar::reasoning_tracker::part::within || answer.at == grammar::dead) return free;
+  auto both = std::make_shared<token_mask>(*masks.at(answer.at));
+  both->must_end = false;
+  for (std::size_t i = 0; i < both->words.size(); ++i) both->words[i] |= free->words[i];
+  return both;
 }
 
 std::shared_ptr<const token_mask> constraints::allowed(const protocols::step_slice& slice) {
@@ -329,7 +371,7 @@ std::shared_ptr<const token_mask> constraints::allowed(const protocols::step_sli
     return ended;
   }
   held->masks->begin_work(parts_->work_for(answer));
-  auto mask = held->masks->at(answer.at);
+  auto mask = parts_->mask_of(answer, *held->masks);
   if (held->masks->too_much()) parts_->give_up(*held);
   answer.anew = false;
   held->count_bytes();

@@ -221,9 +221,7 @@ protocols::sampled_token sampler::draw(std::span<float> logits, const protocols:
   if (sampling.penalised()) penalise(logits, slice);
 
   const auto best = best_of(logits);
-  if (best.id < 0)
-    throw std::runtime_error(
-        "no token can be drawn: every logit is NaN or minus infinity, or every token is forbidden");
+  if (best.id < 0) throw std::runtime_error(why_none(slice, allowed != nullptr));
   drawn.id = sampling.greedy() ? best.id : draw_random(logits, best.logit, slice);
   if (sampling.logprobs >= 0)
     drawn.logprob = logprob_of(raw_[static_cast<std::size_t>(drawn.id)], whole.highest, whole.log_sum);

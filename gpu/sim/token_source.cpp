@@ -78,6 +78,8 @@ template <class Value> std::uint64_t mix_in(std::uint64_t state, Value& value) {
     return mix(state, std::bit_cast<std::uint32_t>(static_cast<float>(value)));
   } else if constexpr (std::is_integral_v<std::remove_const_t<Value>>) {
     return mix(state, static_cast<std::uint64_t>(value));
+  } else if constexpr (std::is_enum_v<Value>) { // its usual value leaves tokens as they were
+    return value == Value{} ? state : mix(state, static_cast<std::uint64_t>(value));
   } else if constexpr (requires { value.fields(); }) {
     return std::apply([state](auto&... all) mutable { return ((state = mix_in(state, all)), ...); }, value.fields());
   } else { // a list

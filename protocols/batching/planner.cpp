@@ -107,6 +107,7 @@ step_effects planner::complete(const step_output& output) {
   for (const auto& part : in_flight_) fetch_parts(*part.who);
   auto token = output.tokens.begin();
   auto scores = output.scores.begin();
+  auto why = output.undrawn.begin();
   for (const auto& part : std::exchange(in_flight_, {})) {
     auto& r = *part.who;
     r.in_flight = false;
@@ -128,11 +129,8 @@ step_effects planner::complete(const step_output& output) {
     }
     if (drawn->id == no_token) {
       auto update = update_of(r, {}, finish_reason::error);
-      update.error = r.sampling.constrained()
-                         ? "no token can be drawn that keeps the answer within its schema: the schema is too complex, "
-                           "there is no room for it beside those of other requests now, the device was given no "
-                           "vocabulary, or every token is forbidden"
-                         : "no token can be drawn: the model's logits are not numbers, or every token is forbidden";
+      update.error = "no token can be drawn: " +
+                     (why != output.undrawn.end() ? *why++ : "the device does not say why; is every token forbidden?");
       finish(r, std::move(update), effects);
       continue;
     }

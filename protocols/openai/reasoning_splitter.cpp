@@ -6,100 +6,88 @@ namespace godwit::protocols::openai {
 
 namespace {
 
-constexpr std::string_view opening = "<think>";
-constexpr std::string_view closing = "</think>";
-constexpr std::string_view white = " \t\r\n";
+using grammar::reasoning_tracker;
 
 std::string_view without_white_start(std::string_view text) noexcept {
-  const auto first = text.find_first_not_of(white);
+  const auto first = text.find_first_not_of(reasoning_tracker::white);
   return first == std::string_view::npos ? std::string_view() : text.substr(first);
 }
 
 std::size_t end_without_white(std::string_view text) noexcept {
-  const auto last = text.find_last_not_of(white);
+  const auto last = text.find_last_not_of(reasoning_tracker::white);
   return last == std::string_view::npos ? 0 : last + 1;
 }
 
 } // namespace
 
-reasoning_splitter::start reasoning_splitter::behind(std::string_view prompt) noexcept {
-  return prompt.substr(0, end_without_white(prompt)).ends_with(opening) ? start::thinking : start::answer;
+reasoning_start reasoning_splitter::behind(std::string_view prompt) noexcept {
+  const auto said = prompt.substr(0, end_without_white(prompt));
+  if (said.ends_with(reasoning_tracker::opening)) return start::thinking;
+  return said.ends_with(reasoning_tracker::closing) ? start::off : start::answer;
 }
 
-reasoning_splitter::reasoning_splitter(start where)
-    : state_(where == start::off      ? state::answer
-             : where == start::answer ? state::before
-                                      : state::within),
-      closing_({std::string(closing)}) {}
+reasoning_splitter::reasoning_splitter(start where) : tracker_(where) {}
 
 reasoning_splitter::emission reasoning_splitter::push(std::string_view piece) {
   emission out;
-  switch (state_) {
-  case state::before:
-    begin(piece, out);
-    break;
-  case state::within:
-    think(piece, out);
-    break;
-  case state::behind:
-  case state::answer:
-    answer(piece, out);
-    break;
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    const auto was = tracker_.where();
+    if (was == tracker::part::answer) {
+      out.text += piece.substr(i);
+      break;
+    }
+    tracker_.push(piece.substr(i, 1));
+    take(was, piece[i], out);
   }
+  if (tracker_.where() == tracker::part::within) think(held_.size() - tracker_.matched(), out);
   return out;
 }
 
-void reasoning_splitter::begin(std::string_view piece, emission& out) {
-  held_ += piece;
-  const auto said = without_white_start(held_);
-  if (said.size() < opening.size() && opening.starts_with(said)) return;
-  auto all = std::exchange(held_, {});
-  if (!without_white_start(all).starts_with(opening)) {
-    state_ = state::answer;
-    out.text = std::move(all);
-    return;
+void reasoning_splitter::take(tracker::part was, char byte, emission& out) {
+  held_ += byte;
+  const auto now = tracker_.where();
+  if (was == tracker::part::within && now == tracker::part::behind) think(held_.size() - tracker::closing.size(), out);
+  if (now == tracker::part::answer) out.text += held_;
+  if (was != now || now == tracker::part::behind) held_.clear();
+}
+
+/// Gives out the first `bytes` of what is held, but for white space around what is thought.
+void reasoning_splitter::think(std::size_t bytes, emission& out) {
+  const auto all = std::string_view(held_).substr(0, bytes);
+  const auto from = thought_ ? 0 : bytes - without_white_start(all).size();
+  const auto to = end_without_white(all);
+  if (from < to) {
+    out.reasoning += all.substr(from, to - from);
+    thought_ = true;
   }
-  state_ = state::within;
-  think(without_white_start(all).substr(opening.size()), out);
-}
-
-void reasoning_splitter::think(std::string_view piece, emission& out) {
-  // The matcher says where the marker ended by what it gives out, and is told nothing behind it.
-  std::size_t at = 0;
-  std::string thought;
-  for (; at < piece.size() && !closing_.stopped(); ++at) thought += closing_.push(piece.substr(at, 1)).text;
-  add_thought(thought, out);
-  if (!closing_.stopped()) return;
-  held_.clear();
-  state_ = state::behind;
-  answer(piece.substr(at), out);
-}
-
-void reasoning_splitter::add_thought(std::string_view thought, emission& out) {
-  if (!thought_) thought = without_white_start(thought);
-  if (thought.empty()) return;
-  thought_ = true;
-  held_ += thought;
-  const auto end = end_without_white(held_);
-  out.reasoning.append(held_, 0, end);
-  held_.erase(0, end);
-}
-
-void reasoning_splitter::answer(std::string_view piece, emission& out) {
-  if (state_ == state::behind) {
-    piece = without_white_start(piece);
-    if (piece.empty()) return;
-    state_ = state::answer;
-  }
-  out.text += piece;
+  held_.erase(0, thought_ ? to : from);
 }
 
 reasoning_splitter::emission reasoning_splitter::finish() {
   emission out;
-  if (state_ == state::before) out.text = std::exchange(held_, {});
-  if (state_ == state::within) add_thought(closing_.finish(), out);
-  state_ = state::answer;
+  if (tracker_.where() == tracker::part::before) out.text = std::exchange(held_, {});
+  if (tracker_.where() == tracker::part::within) think(held_.size(), out);
+  tracker_ = tracker();
+  held_.clear();
   return out;
+}
+
+void reasoning_counter::push(std::string_view token) {
+  using part = reasoning_tracker::part;
+  if (tracker_.over()) return;
+  const auto bytes = [this] { return tracker_.thought() + tracker_.matched(); };
+  const bool within = tracker_.where() == part::within;
+  const auto begun = within ? bytes() : 0;
+  tracker_.push(token);
+  if (within || tracker_.thought() > 0 || (tracker_.where() == part::within && tracker_.matched() > 0))
+    begun_at_.push_back(begun);
+  tokens_ += static_cast<std::uint32_t>(std::erase_if(begun_at_, [&](auto at) { return at < tracker_.thought(); }));
+  if (tracker_.over()) begun_at_.clear();
+}
+
+void reasoning_counter::finish() {
+  tokens_ += static_cast<std::uint32_t>(begun_at_.size());
+  begun_at_.clear();
 }
 
 } // namespace godwit::protocols::openai

@@ -31,7 +31,13 @@ void append_usage(std::string& out, const usage& used) {
   append_integer(out, std::uint64_t{used.prompt_tokens} + used.completion_tokens);
   out += R"(,"prompt_tokens_details":{"cached_tokens":)";
   append_integer(out, used.cached_tokens);
-  out += "}}";
+  out += '}';
+  if (used.reasoning_tokens) {
+    out += R"(,"completion_tokens_details":{"reasoning_tokens":)";
+    append_integer(out, *used.reasoning_tokens);
+    out += '}';
+  }
+  out += '}';
 }
 
 /// Calls `append` for each of `items`, with commas in between.

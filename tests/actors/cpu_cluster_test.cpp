@@ -5,7 +5,11 @@
 
 #include <godwit/actors/cluster.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/model/constraints.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/gpu/model/sampler.hpp>
+#include <godwit/protocols/grammar/automaton.hpp>
+#include <godwit/protocols/grammar/json_schema.hpp>
 #include <godwit/runtime/actor_system.hpp>
 #include <godwit/transport/in_process/fabric.hpp>
 
@@ -14,6 +18,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -30,7 +35,9 @@ struct scene {
   std::uint32_t step_tokens_max = 256;
   std::uint32_t running_max = 16;
   bool prefix_caching = true;
-  bool kill = false; ///< instance 0, in the middle of it all
+  bool kill = false; ///< an instance, in the middle of it all:
+  std::uint32_t killed = 0;
+  std::size_t kill_after = 40; ///< tokens of all
   std::uint32_t layers_per_advance = 0;
   bool drain = false; ///< that one
   std::function<void(actors::node_options&)> adjust = {};
@@ -74,13 +81,36 @@ protected:
       if (i % 4 == 0) r.stop.stop_token_ids = {static_cast<protocols::token_id>(7 + i), 11};
       if (i % 3 == 2) r.sampling.logprobs = 2;
       r.stop.max_tokens = 60 + 2 * i;
-      r.stop.ignore_eos = i % 4 < 3; // long enough to be interrupted
-      if (i % 8 == 7)                // within a schema, long enough, too
+      r.stop.ignore_eos = i % 4 < 3;    // long enough to be interrupted
+      if (i == 7 || i == 11 || i == 15) // within a schema, long enough, too
         r.sampling.json_schema = R"({"type":"array","minItems":8,"items":{"type":"object","required":["name","n"],)"
                                  R"("properties":{"name":{"type":"string","minLength":6},"n":{"type":"integer"}}}})";
+      if (i == 7) r.sampling.reasoning = protocols::reasoning_start::thinking;
+      if (i == 15) r.sampling.reasoning = protocols::reasoning_start::answer;
       out.push_back(std::move(r));
     }
     return out;
+  }
+
+  /// The small model never thinks: it is made to begin, and to end after some tokens.
+  static constexpr std::size_t thought_tokens = 14;
+  static gpu::cpu::draw_function made_to_think(std::shared_ptr<gpu::model::constraints> schemas) {
+    const auto& words = *embedded_cpu_model().directory.tokens;
+    return [own = std::make_shared<gpu::model::sampler>(), schemas = std::move(schemas),
+            opening = words.encode("<think>", false),
+            closing = words.encode("</think>", false)](std::span<float> logits, const protocols::step_slice& slice) {
+      if (!slice.sampling.constrained()) return own->draw(logits, slice);
+      const auto allowed = schemas->allowed(slice);
+      const auto say = [&](const std::vector<protocols::token_id>& marker, std::size_t from) {
+        const auto i = static_cast<std::size_t>(slice.sample_index) - from;
+        if (slice.sample_index < from || i >= marker.size()) return;
+        for (std::size_t id = 0; id < logits.size(); ++id)
+          if (id != static_cast<std::size_t>(marker[i])) logits[id] = -std::numeric_limits<float>::infinity();
+      };
+      if (slice.sampling.reasoning == protocols::reasoning_start::answer) say(opening, 0);
+      if (slice.sampling.reasoning != protocols::reasoning_start::off) say(closing, opening.size() + thought_tokens);
+      return own->draw(logits, slice, allowed.get());
+    };
   }
 
   static outcome play(const scene& s, bool one_by_one = false) {
@@ -95,7 +125,10 @@ protected:
       gpu::cpu::cpu_executor_settings settings;
       settings.threads = s.threads;
       settings.blocks = s.blocks;
-      settings.tokens = embedded_cpu_model().directory.tokens;
+      const auto& model = embedded_cpu_model().directory;
+      const auto schemas = std::make_shared<gpu::model::constraints>(*model.tokens, model.configuration.eos,
+                                                                     model.configuration.vocabulary);
+      settings.make_sampler = [schemas] { return made_to_think(schemas); };
       done({gpu::cpu::make_cpu_executor(embedded_cpu_model().packed, settings), {}});
     };
     auto& p = o.llumlet.planner;
@@ -116,8 +149,8 @@ protected:
 
     const auto all = std::make_shared<waiting_sink::group>();
     if (s.kill) { // the first request is on instance 0 and has more tokens to come than all have together by then
-      all->tokens_awaited = 40;
-      all->on_tokens = [&cluster] { cluster.kill(protocols::instance_id{0}); };
+      all->tokens_awaited = s.kill_after;
+      all->on_tokens = [&cluster, id = protocols::instance_id{s.killed}] { cluster.kill(id); };
     }
     std::vector<std::shared_ptr<waiting_sink>> sinks;
     for (auto& request : requests()) {
@@ -259,6 +292,28 @@ TEST_F(CpuCluster, RequestsOfAKilledInstanceGiveTheSameTokensElsewhere) {
   const auto disturbed = play({.instances = 2, .kill = true});
   EXPECT_EQ(disturbed.tokens, alone());
   EXPECT_GT(disturbed.status.redispatches_total, 0U);
+}
+
+TEST_F(CpuCluster, AnswersThatThinkAreBoundByTheirSchemaBehindIt) {
+  for (const std::size_t i : {7U, 15U}) {
+    const auto text = embedded_cpu_model().directory.tokens->decode(alone()[i], false);
+    EXPECT_EQ(text.starts_with("<think>"), i == 15) << text;
+    const auto closed = text.find("</think>");
+    ASSERT_NE(closed, std::string::npos) << text;
+    EXPECT_GT(closed, 10U) << "free text: " << text;
+    protocols::grammar::automaton run(*protocols::grammar::compile_schema(requests()[i].sampling.json_schema));
+    EXPECT_GT(text.size(), closed + 30) << text;
+    EXPECT_NE(run.advance(run.start(), std::string_view(text).substr(closed + 8)), protocols::grammar::dead) << text;
+  }
+}
+
+TEST_F(CpuCluster, AnswersOfAKilledInstanceThatThinkAndThatHaveThoughtGoOnElsewhere) {
+  // Those that think are on instance 1: after some two tokens each, and after some thirty.
+  for (const std::size_t tokens : {40, 480}) {
+    const auto disturbed = play({.instances = 2, .kill = true, .killed = 1, .kill_after = tokens});
+    EXPECT_EQ(disturbed.tokens, alone()) << tokens;
+    EXPECT_GT(disturbed.status.redispatches_total, 0U) << tokens;
+  }
 }
 
 TEST_F(CpuCluster, RequestsThatMigrateAllTheTimeGiveTheSameTokens) {

@@ -85,6 +85,7 @@ struct answer_under_test {
     text.told_by_calls = by_calls;
     text.short_call_ids = short_ids;
     text.reasoning = reasoning;
+    text.counts_reasoning = reasoning != openai::reasoning_splitter::start::off;
     text.id = "chatcmpl-1";
     choice = std::make_shared<actors::openai_choice>(answer, std::move(text));
     answer->set_choices({choice});
@@ -202,6 +203,82 @@ TEST(OpenaiAnswerReasoning, AnAnswerThatIsCutWhileItThinksHasNoContent) {
   one.say("<think>Let me see", protocols::finish_reason::length);
   EXPECT_THAT(one.exchange->whole.body, HasSubstr(R"("content":null,"reasoning_content":"Let me see")"));
   EXPECT_THAT(one.exchange->whole.body, HasSubstr("\"finish_reason\":\"length\""));
+}
+
+TEST(OpenaiAnswerReasoning, ARequiredCallFollowsOnWhatIsThought) {
+  answer_under_test one(false, openai::tool_format::list, true, false, openai::reasoning_splitter::start::thinking);
+  if (!one.tokens) GTEST_SKIP();
+  one.say("[{ is how it begins.</think>[{\"name\": \"weather\", \"parameters\": {\"city\": \"Bern\"}}]");
+  const auto& body = one.exchange->whole.body;
+  EXPECT_THAT(body,
+              HasSubstr(R"("content":null,"reasoning_content":"[{ is how it begins.","tool_calls":[{"id":"call_)"));
+  EXPECT_THAT(body, HasSubstr(R"("function":{"name":"weather","arguments":"{\"city\": \"Bern\"}"}})"));
+  EXPECT_THAT(body, HasSubstr("\"finish_reason\":\"tool_calls\""));
+}
+
+std::size_t tokens_of(const std::string& text) { return embedded_tokens()->encode(text, false).size(); }
+std::string thought(std::size_t tokens) {
+  return R"("completion_tokens_details":{"reasoning_tokens":)" + std::to_string(tokens) + "}";
+}
+
+TEST(OpenaiAnswerReasoning, ItsTokensAreTold) {
+  answer_under_test one(false, openai::tool_format::none, true, false, openai::reasoning_splitter::start::thinking);
+  if (!one.tokens) GTEST_SKIP();
+  one.say("Hm, so what.\n");
+  EXPECT_THAT(one.exchange->whole.body, HasSubstr(thought(tokens_of("Hm, so what.\n")))) << "cut, all of them";
+  answer_under_test both(false, openai::tool_format::none, true, false, openai::reasoning_splitter::start::thinking);
+  both.say("Hm, so what.\n</think>It is 5.");
+  EXPECT_THAT(both.exchange->whole.body, HasSubstr(thought(tokens_of("Hm, so what.\n"))));
+  answer_under_test none(false, openai::tool_format::none, true, false, openai::reasoning_splitter::start::answer);
+  none.say("It is 5.");
+  EXPECT_THAT(none.exchange->whole.body, HasSubstr(thought(0)));
+  answer_under_test off(false, openai::tool_format::none);
+  off.say("<think>Hm</think>It is 5.");
+  EXPECT_THAT(off.exchange->whole.body, Not(HasSubstr("completion_tokens_details")));
+}
+
+TEST(OpenaiAnswerReasoning, ItsTokensAreThoseOfAllChoicesAndStopStringsDoNotMoveThem) {
+  const auto tokens = embedded_tokens();
+  if (!tokens) GTEST_SKIP() << "built without the embedded model, whose tokenizer this test uses";
+  for (const bool stream : {false, true}) {
+    const auto exchange = std::make_shared<fake_exchange>();
+    actors::openai_answer_options how;
+    how.endpoint = openai::chunk_writer::endpoint::chat;
+    how.stream = how.include_usage = stream;
+    how.n = how.drawn = 3;
+    const auto answer = std::make_shared<actors::openai_answer>(exchange, std::move(how));
+    std::vector<std::shared_ptr<actors::openai_choice>> choices;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      actors::openai_choice_options text;
+      text.index = i;
+      text.tokens = tokens;
+      text.reasoning = openai::reasoning_splitter::start::thinking;
+      text.counts_reasoning = true;
+      text.stop_strings = {">no stop", "STOP"}; // the first one holds the marker's end back
+      choices.push_back(std::make_shared<actors::openai_choice>(answer, std::move(text)));
+    }
+    answer->set_choices(choices);
+    const std::vector<std::string> said{"So.</think>It is 5.", "And so on", "Well STOP, no"};
+    std::size_t drawn = 0;
+    for (std::size_t i = 0; i < said.size(); ++i) {
+      for (const auto id : tokens->encode(said[i], false)) {
+        const protocols::sampled_token token(id);
+        ++drawn;
+        if (!choices[i]->on_tokens({&token, 1}, false)) break;
+      }
+      choices[i]->on_finished(i == 1 ? protocols::finish_reason::length : protocols::finish_reason::stop, {});
+    }
+    const auto& body = stream ? exchange->body : exchange->whole.body;
+    EXPECT_THAT(body, HasSubstr("\"completion_tokens\":" + std::to_string(drawn)));
+    std::size_t to_stop = 0; // the token with which it is complete counts as drawn, and was thought
+    std::string read;
+    for (const auto id : tokens->encode(said[2], false)) {
+      ++to_stop;
+      read += tokens->bytes(id);
+      if (read.find("STOP") != std::string::npos) break;
+    }
+    EXPECT_THAT(body, HasSubstr(thought(tokens_of("So.") + tokens_of("And so on") + to_stop)));
+  }
 }
 
 TEST(OpenaiAnswerTools, ANamedFunctionsAnswerIsItsArguments) {

@@ -10,7 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <string>
 
 namespace godwit::test {
 
@@ -105,6 +107,23 @@ TEST_F(EdgeTrace, ARequestsMessagesFollowFromItsSpan) {
         << trace::to_string(index[p].kind) << " " << all.name_of(index[p]);
   }
   EXPECT_GT(about, 4U);
+}
+
+TEST_F(EdgeTrace, ARequestThatIsNotDispatchedYetIsFoundByItsClientsName) {
+  const auto exchange = begin("POST", "/v1/completions", short_answer);
+  const auto noted = [this](const std::string& name) {
+    const auto all = recorder->snapshot();
+    return std::ranges::any_of(all.events, [&](const auto& e) { return all.name_of(e) == name; });
+  };
+  ASSERT_TRUE(cluster->run_until([&] { return noted("request.accepted") || noted("ownership"); }));
+  ASSERT_FALSE(noted("ownership"));
+  const auto all = recorder->snapshot();
+  const trace::analysis::index index(all);
+  const auto requests = trace::analysis::model_requests(index);
+  const auto found = trace::analysis::find_request(requests, "cmpl-mine");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->http, trace::analysis::nowhere) << "its span has not ended";
+  EXPECT_TRUE(cluster->run_until([&] { return exchange->complete; }));
 }
 
 TEST_F(EdgeTrace, TheSpanSaysWhatBecameOfIt) {

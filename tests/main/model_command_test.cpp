@@ -114,6 +114,8 @@ TEST_F(ModelCommand, IsChosenOnTheCommandLine) {
   EXPECT_TRUE(parse("model random --list"));
   EXPECT_TRUE(parse("model random --config 1b --out x --seed 4"));
   EXPECT_TRUE(parse("model show default"));
+  EXPECT_TRUE(parse("model random --config 1b --out x --seed 18446744073709551615"));
+  EXPECT_THROW(parse("model random --config 1b --out x --seed 18446744073709551616"), CLI::ParseError);
   EXPECT_THROW(parse("model random --config 1b"), CLI::ParseError);
   EXPECT_THROW(parse("model random --out x"), CLI::ParseError);
   EXPECT_THROW(parse("model show"), CLI::ParseError);

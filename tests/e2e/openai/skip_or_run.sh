@@ -11,10 +11,15 @@ need_package "$here" openai
   "$here/openai.test.js" "$here/fields.test.js" "$here/effects.test.js"
 # The same model, told its conversations by a template that shows tools.
 "$here/../with_server.sh" "$1" --chat-template "$here/../../protocols/jinja/templates/qwen2.5.jinja" -- node --test "$here/tools.test.js"
+# A model that may think before it answers, and one whose template has it begin so.
+opening=$(mktemp --suffix .jinja)
+keys=$(mktemp)
+trap 'rm -f "$opening" "$keys"' EXIT
+printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }}{{ "\n" }}{% endfor %}{% if add_generation_prompt %}assistant: <think>{{ "\n" }}{% endif %}' >"$opening"
+"$here/../with_server.sh" "$1" --reasoning-parser think --chat-template "$here/../../protocols/jinja/templates/qwen3.jinja" -- node --test "$here/reasoning.test.js"
+TEMPLATE_OPENS=1 "$here/../with_server.sh" "$1" --reasoning-parser think --chat-template "$opening" -- node --test "$here/reasoning.test.js"
 # One without instances.
 GODWIT_HEALTH=503 "$here/../with_server.sh" "$1" --instances 0 -- node --test "$here/unavailable.test.js"
 # One that asks for keys and holds few requests.
-keys=$(mktemp)
-trap 'rm -f "$keys"' EXIT
 printf '# of the test\nfirst-key\n\n  second-key\n' >"$keys"
 "$here/../with_server.sh" "$1" --api-key-file "$keys" --frontend-requests-max 4 -- node --test "$here/errors.test.js"

@@ -49,6 +49,7 @@ struct answered {
   bool failed = false;
   float worst_logprob = 0.0F;
   std::string text;
+  std::string why; ///< it failed
 };
 
 /// All of them in one batch, each until its end or `tokens_max`.
@@ -94,13 +95,16 @@ std::vector<answered> answers(const std::vector<asked>& all, std::uint32_t token
     const event ran;
     pass->advance(pass->layers(), [&](const std::string&) { ran.set(); });
     ran.wait();
-    const auto drawn = pass->take().tokens;
+    const auto output = pass->take();
+    const auto& drawn = output.tokens;
+    auto why = output.undrawn.begin();
     for (std::size_t k = 0; k < who.size(); ++k) {
       auto& mine = out[who[k]];
       mine.worst_logprob = std::min(mine.worst_logprob, drawn[k].logprob);
-      if (drawn[k].id == protocols::no_token)
+      if (drawn[k].id == protocols::no_token) {
         mine.failed = true;
-      else if (std::ranges::find(eos, drawn[k].id) != eos.end())
+        mine.why = *why++;
+      } else if (std::ranges::find(eos, drawn[k].id) != eos.end())
         mine.ended = true;
       else
         mine.tokens.push_back(drawn[k].id);
@@ -183,9 +187,11 @@ TEST_F(ConstrainedAnswers, KeepTheLogProbabilitiesOfTheModel) {
 TEST_F(ConstrainedAnswers, FailAloneWhereTheyCannotBeFollowed) {
   const auto all = answers({{R"({"type":"nothing"})", 0.0F, 1, 0, -1}, {R"(["ok"])", 0.0F, 1, 0, -1}});
   EXPECT_TRUE(all[0].failed);
+  EXPECT_EQ(all[0].why.find("the schema cannot be followed: "), 0U) << all[0].why;
   EXPECT_EQ(all[1].text, "ok");
   const auto blind = answers({{R"(["ok"])", 0.0F, 1, 0, -1}, {"", 0.0F, 1, 0, -1}}, 5, false);
   EXPECT_TRUE(blind[0].failed);
+  EXPECT_NE(blind[0].why.find("vocabulary"), std::string::npos) << blind[0].why;
   EXPECT_EQ(blind[1].tokens.size(), 5U);
 }
 

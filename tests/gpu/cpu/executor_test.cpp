@@ -91,6 +91,8 @@ TEST(CpuExecutor, ASliceWithoutATokenToDrawHarmsNoOther) {
   ASSERT_EQ(out.tokens.size(), 3U);
   EXPECT_GE(out.tokens[0].id, 0);
   EXPECT_EQ(out.tokens[1].id, protocols::no_token);
+  EXPECT_EQ(out.undrawn, std::vector<std::string>{"every logit of the model is NaN or minus infinity, or its token is "
+                                                  "forbidden"});
   EXPECT_GE(out.tokens[2].id, 0);
 }
 

@@ -65,6 +65,7 @@ TEST_F(CudaDraws, AreTheCpuSamplersFromTheSameLogits) {
     expect_same(out.tokens[i], reference.draw(logits, slices[i]));
   }
   EXPECT_EQ(out.tokens.back().id, protocols::no_token) << "its request ends, the others go on";
+  EXPECT_EQ(out.undrawn.size(), 1U);
 }
 
 TEST_F(CudaDraws, AreTheSameFromGraphsWhoseListsGrow) {
@@ -173,6 +174,7 @@ TEST_F(CudaDraws, KeepToWhatASchemaLeaves) {
   auto free = one.logits(2);
   EXPECT_EQ(out.tokens[2].id, model::sampler{}.draw(free, slices[2]).id);
   EXPECT_EQ(out.tokens[3].id, protocols::no_token) << "the request with the broken schema ends, the others go on";
+  EXPECT_EQ(out.undrawn.size(), 1U) << "and it is told why";
 }
 
 TEST_F(CudaDraws, EndARequestWithASchemaWhereNobodyKnowsTheVocabulary) {

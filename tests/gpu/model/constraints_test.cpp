@@ -1,4 +1,7 @@
+#include "gpu/model/tokenizer_files.hpp"
+
 #include <godwit/gpu/model/constraints.hpp>
+#include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/protocols/grammar/json_schema.hpp>
 
 #include <gtest/gtest.h>
@@ -157,6 +160,190 @@ TEST(Constraints, AnAnswerGoesOnElsewhereAndFromAnyPlace) {
     EXPECT_EQ(there.masks.allowed(slice_of(schema, so_far))->words,
               here.masks.allowed(slice_of(schema, so_far))->words);
   }
+}
+
+/// Pieces of the markers, those that say more besides, and the markers themselves behind the usual vocabulary.
+struct thinking_rig {
+  explicit thinking_rig(constraint_limits limits = {})
+      : texts(all_texts()), end(static_cast<token_id>(texts.size())),
+        masks(texts, {end}, static_cast<std::uint32_t>(texts.size()) + 2, limits) {}
+  static std::vector<std::string> all_texts() {
+    auto out = vocabulary(7, 100);
+    for (const auto* text : {"<th", "ink", "think>", "</", "</think", ">\n\n", ">{", "> so", "so </th", "<think>",
+                             "</think>", "</think>\n", "<think>\n", "<think></think>"})
+      out.emplace_back(text);
+    return out;
+  }
+  [[nodiscard]] token_id id_of(const std::string& text) const {
+    const auto found = std::ranges::find(texts, text);
+    EXPECT_NE(found, texts.end()) << text;
+    return static_cast<token_id>(found - texts.begin());
+  }
+  [[nodiscard]] std::vector<token_id> ids(const std::vector<std::string>& pieces) const {
+    std::vector<token_id> out;
+    for (const auto& piece : pieces) out.push_back(id_of(piece));
+    return out;
+  }
+  static protocols::step_slice slice(const std::string& schema, protocols::reasoning_start how,
+                                     std::vector<token_id> generated, std::uint64_t request = 1) {
+    auto out = slice_of(schema, std::move(generated), request);
+    out.sampling.reasoning = how;
+    return out;
+  }
+  /// What may follow; null where everything may.
+  std::shared_ptr<const token_mask> after(const std::string& schema, protocols::reasoning_start how,
+                                          const std::vector<std::string>& pieces) {
+    return masks.allowed(slice(schema, how, ids(pieces)));
+  }
+  std::vector<std::string> texts;
+  token_id end;
+  constraints masks;
+};
+
+using protocols::reasoning_start;
+const std::string small_object = R"({"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]})";
+
+TEST(ConstrainedThinking, IsFreeAndTheSchemaBindsTheFirstTokenBehindIt) {
+  for (const auto& closing :
+       {std::vector<std::string>{"</think>"}, {"</think>\n"}, {"</", "think>"}, {"so </th", "ink", ">\n\n"}}) {
+    thinking_rig with;
+    std::vector<std::string> said;
+    for (const auto* piece : {"name", "},", "\x98\x80", "<", "think>"}) {
+      EXPECT_EQ(with.after(small_object, reasoning_start::thinking, said), nullptr) << "ends and special tokens too";
+      said.emplace_back(piece);
+    }
+    said.insert(said.end(), closing.begin(), closing.end());
+    const auto mask = with.after(small_object, reasoning_start::thinking, said);
+    ASSERT_NE(mask, nullptr);
+    EXPECT_EQ(mask->words, with.after(small_object, reasoning_start::off, {})->words);
+    said.emplace_back("{\"");
+    EXPECT_EQ(with.after(small_object, reasoning_start::thinking, said)->words,
+              with.after(small_object, reasoning_start::off, {"{\""})->words);
+  }
+}
+
+TEST(ConstrainedThinking, WhatClosesItSaysNothingWithTheMarker) {
+  thinking_rig with;
+  const auto mask = with.after(small_object, reasoning_start::thinking, {"name", "</think"});
+  ASSERT_NE(mask, nullptr);
+  EXPECT_FALSE(mask->allows(with.id_of(">{")));
+  EXPECT_FALSE(mask->allows(with.id_of("> so")));
+  for (const auto* text : {">", ">\n\n", "name", "</think>", "<"}) EXPECT_TRUE(mask->allows(with.id_of(text))) << text;
+  EXPECT_TRUE(mask->allows(with.end));
+  EXPECT_TRUE(mask->allows(with.end + 1)) << "one without text";
+  EXPECT_FALSE(mask->must_end);
+}
+
+TEST(ConstrainedThinking, WhatMayBeginWithItIsBoundUnlessItDoes) {
+  thinking_rig with;
+  const auto bound = with.after(small_object, reasoning_start::off, {});
+  const auto first = with.after(small_object, reasoning_start::answer, {});
+  for (std::size_t i = 0; i < with.texts.size() + 2; ++i) {
+    const auto id = static_cast<token_id>(i);
+    const bool opens = i < with.texts.size() && with.texts[i].starts_with("<") &&
+                       (std::string("<think>").starts_with(with.texts[i]) || with.texts[i].starts_with("<think>"));
+    EXPECT_EQ(first->allows(id), bound->allows(id) || opens) << (i < with.texts.size() ? with.texts[i] : "");
+  }
+  // Begun, it has to become the marker, since no JSON begins so.
+  const auto begun = with.after(small_object, reasoning_start::answer, {"<th"});
+  for (std::size_t i = 0; i < with.texts.size() + 2; ++i)
+    EXPECT_EQ(begun->allows(static_cast<token_id>(i)),
+              i < with.texts.size() && (with.texts[i] == "ink" || with.texts[i] == "i"));
+  EXPECT_EQ(with.after(small_object, reasoning_start::answer, {"{\""})->words,
+            with.after(small_object, reasoning_start::off, {"{\""})->words);
+  EXPECT_EQ(with.after(small_object, reasoning_start::answer, {"<think></think>"})->words, bound->words);
+  // Of a pattern that may begin so, both go on until they differ.
+  const std::string tag = R"("<thorn>[a-z]*")";
+  const auto both = with.after(tag, reasoning_start::answer, {"<th"});
+  EXPECT_TRUE(both->allows(with.id_of("ink")));
+  EXPECT_TRUE(both->allows(with.id_of("o")));
+  EXPECT_EQ(with.after(tag, reasoning_start::answer, {"<th", "o"})->words,
+            with.after(tag, reasoning_start::off, {"<th", "o"})->words);
+}
+
+TEST(ConstrainedThinking, GoesOnElsewhereFromAnyPlace) {
+  // A walk through both parts, the markers in pieces; at each place an instance that knows nothing of it allows the
+  // same.
+  constraint_limits small;
+  small.requests_max = 1;
+  thinking_rig here, forgets(small);
+  for (const auto how : {reasoning_start::answer, reasoning_start::thinking}) {
+    std::vector<std::string> said;
+    if (how == reasoning_start::answer) said = {"<th", "ink", ">"};
+    for (const auto* piece : {"name", "</", "so </th", "ink", ">\n\n", "{\"", "a", "\":", "12", "3"})
+      said.emplace_back(piece);
+    const auto all = here.ids(said);
+    for (std::size_t cut = 0; cut <= all.size(); ++cut) {
+      const std::vector<token_id> so_far(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(cut));
+      thinking_rig there;
+      const auto known = here.masks.allowed(thinking_rig::slice(small_object, how, so_far, 5));
+      (void)forgets.masks.allowed(thinking_rig::slice(small_object, how, {}, 6));
+      for (auto* other : {&there, &forgets}) {
+        const auto mask = other->masks.allowed(thinking_rig::slice(small_object, how, so_far, 5));
+        ASSERT_EQ(mask == nullptr, known == nullptr) << cut;
+        if (mask) {
+          EXPECT_EQ(mask->words, known->words) << cut;
+        }
+      }
+    }
+    // Preempted, and begun again from the start.
+    EXPECT_EQ(here.masks.allowed(thinking_rig::slice(small_object, how, {}, 5)) == nullptr,
+              forgets.masks.allowed(thinking_rig::slice(small_object, how, {}, 5)) == nullptr);
+  }
+}
+
+TEST(ConstrainedThinking, AnAnswerThatNoMaskLetsPassIsRefusedInWords) {
+  thinking_rig with;
+  const auto refused = [&](reasoning_start how, const std::vector<std::string>& pieces) {
+    EXPECT_THROW((void)with.after(small_object, how, pieces), std::runtime_error);
+  };
+  refused(reasoning_start::thinking, {"name", "</think", ">{"});
+  refused(reasoning_start::thinking, {"</think>", "name"});
+  refused(reasoning_start::answer, {"<th", "name"});
+  refused(reasoning_start::answer, {"<th", "\x98\x80"});
+  // Ended while it thought; nobody draws behind that.
+  auto ended = with.ids({"name"});
+  ended.push_back(with.end);
+  const auto mask = with.masks.allowed(thinking_rig::slice(small_object, reasoning_start::thinking, ended));
+  EXPECT_TRUE(mask->must_end);
+}
+
+TEST(ConstrainedThinking, EndsWithAMarkerThatIsASpecialToken) {
+  auto json = tests::default_tokenizer_json();
+  for (const auto& [from, to] : {std::pair{"<|im_start|>", "<think>"}, {"<|im_end|>", "</think>"}})
+    while (json.find(from) != std::string::npos) json = tests::replaced(json, from, to);
+  const auto tokens = tokenizer::from_json(json);
+  ASSERT_TRUE(tokens);
+  ASSERT_TRUE(tokens->is_special(1) && tokens->is_special(2));
+  constraints masks(*tokens, {0}, tokens->size());
+  const auto after = [&](std::vector<token_id> said) {
+    return masks.allowed(thinking_rig::slice(small_object, reasoning_start::answer, std::move(said)));
+  };
+  EXPECT_TRUE(after({})->allows(1));
+  EXPECT_FALSE(after({})->allows(2));
+  auto said = tokens->encode("Well.", false);
+  said.insert(said.begin(), 1);
+  EXPECT_EQ(after(said), nullptr);
+  said.push_back(2);
+  const auto bound = after(said);
+  ASSERT_NE(bound, nullptr);
+  EXPECT_FALSE(bound->allows(1) || bound->allows(2));
+  EXPECT_EQ(bound->words, masks.allowed(slice_of(small_object, {}, 9))->words);
+}
+
+TEST(ConstrainedThinking, GoesByTheBytesOfAVocabularyThatHasTheMarkersInPieces) {
+  std::shared_ptr<const file_source> files = embedded_model();
+  if (!files) GTEST_SKIP() << "built without the embedded model, whose tokenizer this test uses";
+  const auto model = open_model(files);
+  ASSERT_TRUE(model);
+  constraints masks(*model->tokens, model->configuration.eos, model->configuration.vocabulary);
+  const auto slice = [&](const std::string& text) {
+    return thinking_rig::slice(small_object, reasoning_start::thinking, model->tokens->encode(text, false));
+  };
+  EXPECT_EQ(masks.allowed(slice("Well. <|im_start|>")), nullptr) << "special tokens are free as all others";
+  const auto bound = masks.allowed(slice("Well.</think>"));
+  ASSERT_NE(bound, nullptr);
+  EXPECT_EQ(bound->words, masks.allowed(slice_of(small_object, {}, 9))->words);
 }
 
 TEST(Constraints, TheSameStateIsNotLookedAtTwice) {

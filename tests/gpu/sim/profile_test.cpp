@@ -38,6 +38,16 @@ std::string broken(const std::string& from, const std::string& to) {
   return text.replace(at, from.size(), to);
 }
 
+TEST(Profile, AFieldThatIsGivenTwiceIsRefused) {
+  const auto read = parse_profile(broken("\"kv_blocks\":", "\"kv_blocks\": 3,\n  \"kv_blocks\":"), "mine.json");
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().line, HasSubstr("mine.json: line "));
+  EXPECT_THAT(read.error().line, HasSubstr("\"kv_blocks\" occurs twice in one object; give it once"));
+  EXPECT_FALSE(parse_profile(broken("\"layers\":", "\"layers\" : 3, \"layers\" :"), "mine.json"));
+  EXPECT_TRUE(parse_profile(broken("\"source\": \"", "\"source\": \"a \\\\\\\"name\\\": b "), "mine.json"))
+      << "what a text says is no field";
+}
+
 TEST(Profile, OfEveryNameIsWhole) {
   const auto names = profile_names();
   for (const auto* name :

@@ -116,10 +116,11 @@ TEST_F(SimExecutor, DependsOnHowARequestIsSampled) {
   drawn.insert(draw([](auto& s) { s.sampling.frequency_penalty = 0.5F; }).id);
   drawn.insert(draw([](auto& s) { s.sampling.logit_bias = {{7, 1.0F}}; }).id);
   drawn.insert(draw([](auto& s) { s.sampling.json_schema = "{}"; }).id);
+  drawn.insert(draw([](auto& s) { s.sampling.reasoning = protocols::reasoning_start::thinking; }).id);
   drawn.insert(draw([](auto& s) { s.prompt = {1}; }).id);
   drawn.insert(draw([](auto& s) { s.generated = {1}; }).id);
   drawn.insert(draw([](auto& s) { s.generated = {1, 2}; }).id);
-  EXPECT_GT(drawn.size(), 8U) << "two of 500 may be the same";
+  EXPECT_GT(drawn.size(), 9U) << "two of 500 may be the same";
   const auto told = draw([](auto& s) { s.sampling.logprobs = 3; });
   EXPECT_EQ(told.id, usual.id) << "what is told of a token does not change it";
   EXPECT_LT(told.logprob, 0);

@@ -161,6 +161,23 @@ TEST(Planner, APromptLargerThanThePoolNeverFits) {
   EXPECT_EQ(reason_of(p, request_of(1, 48)), refusal::none);
 }
 
+TEST(Planner, ARequestWithoutATokenEndsWithWhatTheDeviceSaysOfIt) {
+  planner p{settings_of(32)};
+  (void)p.admit(request_of(1, 4));
+  (void)p.admit(request_of(2, 4));
+  (void)p.admit(request_of(3, 4));
+  auto output = output_of(*p.plan());
+  ASSERT_EQ(output.tokens.size(), 3U);
+  output.tokens[0].id = output.tokens[2].id = no_token;
+  output.undrawn = {"the schema is too complex"};
+  const auto effects = p.complete(output);
+  ASSERT_EQ(effects.updates.size(), 3U);
+  EXPECT_EQ(effects.updates[0].error, "no token can be drawn: the schema is too complex");
+  EXPECT_EQ(effects.updates[1].error, "");
+  EXPECT_EQ(effects.updates[2].finish, finish_reason::error);
+  EXPECT_NE(effects.updates[2].error.find("does not say why"), std::string::npos);
+}
+
 TEST(Planner, ARequestThatOutgrowsThePoolEndsWithAnError) {
   planner p{settings_of(2)};
   (void)p.admit(request_of(1, 30, 100));

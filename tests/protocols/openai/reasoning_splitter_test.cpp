@@ -68,8 +68,56 @@ TEST(ReasoningSplitter, HoldsBackWhatMayBeAMarkerAndNothingElse) {
 TEST(ReasoningSplitter, APromptSaysWhetherItsAnswerBeginsWithin) {
   EXPECT_EQ(reasoning_splitter::behind("<|im_start|>assistant\n<think>\n"), start::thinking);
   EXPECT_EQ(reasoning_splitter::behind("<|im_start|>assistant\n"), start::answer);
-  EXPECT_EQ(reasoning_splitter::behind("<|im_start|>assistant\n<think>\n\n</think>\n\n"), start::answer);
+  EXPECT_EQ(reasoning_splitter::behind("<|im_start|>assistant\n<think>\n\n</think>\n\n"), start::off);
   EXPECT_EQ(reasoning_splitter::behind(""), start::answer);
+}
+
+struct counted {
+  start where;
+  std::vector<std::string> tokens;
+  std::uint32_t thought;
+};
+
+TEST(ReasoningCounter, CountsTheTokensBetweenTheMarkersWhateverTheseAreMadeOf) {
+  const std::vector<counted> examples{
+      {start::answer, {"<think>", "\n", "So", ".", "</think>", "\n\n", "5"}, 3},
+      {start::answer, {"\n", "<think>", "So", "</think>"}, 1},
+      {start::answer, {"<", "think", ">", "So", ".", "</", "think", ">", "5"}, 2},
+      {start::answer, {"<", "think", ">\n", "So", ".</", "think", ">\n", "5"}, 3},
+      {start::answer, {"<", "thinks", ">"}, 0},
+      {start::answer, {"It", " is", " <think>", "5", "</think>"}, 0},
+      {start::answer, {"<think>", "</think>", "5"}, 0},
+      {start::answer, {"<think></think>", "5"}, 0},
+      {start::answer, {"<think>a</think>", "5"}, 1},
+      {start::thinking, {"So", "</", "thin", "<", "/think>", "5"}, 3},
+      {start::thinking, {"So", " ", "\xf0\x9f", "\x98\x80", "</think>", "a", "b"}, 4},
+      {start::thinking, {"</think>", "5"}, 0},
+      {start::off, {"<think>", "So", "</think>"}, 0},
+      // Cut within.
+      {start::answer, {"<think>", "So", "</", "thi"}, 3},
+      {start::thinking, {"So", "", "</"}, 3},
+      {start::thinking, {}, 0},
+  };
+  for (const auto& one : examples) {
+    reasoning_counter counter(one.where);
+    std::uint32_t before = 0;
+    for (const auto& token : one.tokens) {
+      counter.push(token);
+      EXPECT_GE(counter.tokens(), before) << "what a stream has told stands";
+      before = counter.tokens();
+    }
+    counter.finish();
+    EXPECT_EQ(counter.tokens(), one.thought) << testing::PrintToString(one.tokens);
+  }
+}
+
+TEST(ReasoningCounter, WhatMayBeTheClosingMarkerIsCountedOnceItIsNot) {
+  reasoning_counter counter(start::thinking);
+  counter.push("a");
+  counter.push("</");
+  EXPECT_EQ(counter.tokens(), 1U);
+  counter.push("b");
+  EXPECT_EQ(counter.tokens(), 3U);
 }
 
 } // namespace

@@ -41,6 +41,17 @@ TEST(ChatObject, IsWhatClientsExpect) {
     "usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":0}}})"));
 }
 
+TEST(ChatObject, TellsWhatWasThoughtWhereItIsToldApart) {
+  const auto thought = read(chat_object(head, {choice_of("hi", "stop")}, {1, 5, 0, 3}));
+  EXPECT_EQ(thought.at_pointer("/usage/completion_tokens_details"), read(R"({"reasoning_tokens":3})"));
+  const auto none = read(chat_object(head, {choice_of("hi", "stop")}, {1, 5, 0, 0}));
+  EXPECT_EQ(none.at_pointer("/usage/completion_tokens_details/reasoning_tokens"), 0);
+  EXPECT_FALSE(read(chat_object(head, {choice_of("hi", "stop")}, {1, 5, 0}))
+                   .at("usage")
+                   .as_object()
+                   .contains("completion_tokens_details"));
+}
+
 TEST(ChatChunks, RunFromTheRoleToTheUsage) {
   const chunk_writer writer{chunk_writer::endpoint::chat, head, true};
   const std::string begin =

@@ -35,8 +35,8 @@ public:
 
   [[nodiscard]] const std::shared_ptr<frontend_gate>& gate() const noexcept { return gate_; }
   [[nodiscard]] const runtime::handle<node_interface>& node() const noexcept { return node_; }
-  /// Whether the node runs. Nothing but shutdown and the host's own end should end it, but whoever reaches a control port
-  /// without TLS can: then the rest has ended with it, and a process had better end too. From any thread.
+  /// Whether the node runs. Nothing but shutdown and the host's own end should end it, but whoever reaches a control
+  /// port without TLS can: then the rest has ended with it, and a process had better end too. From any thread.
   [[nodiscard]] bool alive() const noexcept { return !alive_.expired(); }
   // From any thread but the host's; errors: the node does not answer in time, or is gone.
   /// Blocks, up to half a minute (a simulation runs meanwhile).

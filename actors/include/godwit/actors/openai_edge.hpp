@@ -114,7 +114,8 @@ private:
 
   [[nodiscard]] std::optional<protocols::openai::api_error>
   admissible(const protocols::openai::common_request& request) const;
-  void tell_reasoning(const std::vector<protocols::token_id>& prompt, openai_choice_options& text) const;
+  /// How an answer to a chat's prompt begins.
+  [[nodiscard]] protocols::reasoning_start reasoning_behind(const std::vector<protocols::token_id>& prompt) const;
   [[nodiscard]] protocols::expected<std::vector<protocols::token_id>, protocols::openai::api_error>
   chat_prompt(const protocols::openai::chat_request& request, bool has_to_fit) const;
   [[nodiscard]] std::vector<protocols::token_id> text_prompt(const protocols::openai::completion_request& request,

@@ -34,7 +34,8 @@ public:
   [[nodiscard]] virtual std::uint64_t weight_bytes() const noexcept = 0;
 };
 
-/// What a constrained answer may go on with; model::constraints::allowed. Thread-safe; throws as that does.
+/// What a constrained answer may go on with, null: everything; model::constraints::allowed. Thread-safe; throws as that
+/// does.
 using mask_function = std::function<std::shared_ptr<const model::token_mask>(const protocols::step_slice&)>;
 
 struct cuda_executor_settings {

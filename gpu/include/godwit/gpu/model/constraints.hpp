@@ -55,10 +55,12 @@ struct constraint_counts {
 /// vocabulary is a tree of bytes, walked together with the schema's automaton: a token is allowed where the automaton
 /// does not die on its bytes. What was found is kept by the automaton's state; since states nest, by their first part.
 ///
-/// Contract: a mask is a function of (schema, slice.generated) and the vocabulary alone, so a request that moved, was
-/// preempted or is replayed gets the same ones. Special tokens are never allowed, end-of-sequence tokens exactly where
-/// the text may end. A vocabulary with a token for every single byte always has an allowed token. Thread-safe; requests
-/// of different schemas do not wait for each other.
+/// Contract: a mask is a function of (schema, sampling.reasoning, slice.generated) and the vocabulary alone, so a
+/// request that moved, was preempted or is replayed gets the same ones. Special tokens are never allowed,
+/// end-of-sequence tokens exactly where the text may end. An answer that thinks first (sampling.reasoning) is free
+/// until the token with which `</think>` is complete, be it one token or the last of several; the schema begins with
+/// the next one. A vocabulary with a token for every single byte always has an allowed token. Thread-safe; requests of
+/// different schemas do not wait for each other.
 class constraints {
 public:
   /// `texts`: the bytes of each token by id; empty: never drawn. Ids below the vocabulary that have no text, too.
@@ -70,6 +72,7 @@ public:
 
   /// For a slice whose sampling is constrained. Throws std::runtime_error with one line: a schema that does not
   /// compile, an answer so far that is outside of it, a schema that explodes or, for a first token, finds no room.
+  /// Null: every token, since the answer thinks.
   [[nodiscard]] std::shared_ptr<const token_mask> allowed(const protocols::step_slice& slice);
 
   [[nodiscard]] constraint_counts counts() const;

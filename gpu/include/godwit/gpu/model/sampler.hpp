@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace godwit::gpu::model {
@@ -15,6 +16,14 @@ struct token_mask;
 /// counts as minus infinity; a token outside the vocabulary has that probability.
 [[nodiscard]] protocols::sampled_token score(std::span<const float> logits, protocols::token_id token,
                                              std::int32_t top);
+
+/// Why a slice for which no logit is left has no token, as half a line. `masked`: a schema forbids some.
+[[nodiscard]] inline std::string why_none(const protocols::step_slice& slice, bool masked) {
+  if (masked)
+    return "every token that the schema allows is forbidden, or the model's logit for it is NaN or minus infinity";
+  const std::string out = "every logit of the model is NaN or minus infinity";
+  return slice.forbidden.empty() ? out : out + ", or its token is forbidden";
+}
 
 /// Draws one token from one row of logits.
 ///
@@ -27,9 +36,9 @@ struct token_mask;
 /// frequency, presence); greedy ends here (ties: the lowest id); temperature; min-p; top-k; top-p; the draw.
 ///
 /// Contract: `logits` has one entry per vocabulary entry and is overwritten. A NaN counts as minus infinity: never
-/// drawn. Plus infinity leaves only the entries that have it. Throws std::runtime_error with one line when no token is
-/// left (a broken model, or everything is forbidden). Ids outside the vocabulary in forbidden, prompt or generated are
-/// ignored. Keeps scratch memory only: one sampler per thread, any number of requests.
+/// drawn. Plus infinity leaves only the entries that have it. Throws std::runtime_error with `why_none` when no token
+/// is left (a broken model, or everything is forbidden). Ids outside the vocabulary in forbidden, prompt or generated
+/// are ignored. Keeps scratch memory only: one sampler per thread, any number of requests.
 class sampler {
 public:
   /// `allowed`: what a constrained answer may go on with; absent: everything.

@@ -4,6 +4,7 @@
 #include <godwit/protocols/messages/sampling.hpp>
 
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -65,10 +66,12 @@ struct step_output {
   std::int64_t duration_ns = 0; ///< on the device
   std::vector<sampled_token> tokens;
   std::vector<std::vector<sampled_token>> scores; ///< one list for each slice with `scored`, in their order
+  /// Why there is no token, for each `no_token` in their order, as half a line; empty: the device does not say.
+  std::vector<std::string> undrawn;
 
   step_output() = default;
   friend bool operator==(const step_output&, const step_output&) = default;
-  auto fields() { return std::tie(step, duration_ns, tokens, scores); }
+  auto fields() { return std::tie(step, duration_ns, tokens, scores, undrawn); }
 };
 
 } // namespace godwit::protocols

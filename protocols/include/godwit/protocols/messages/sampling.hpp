@@ -19,6 +19,13 @@ struct token_bias {
   auto fields() { return std::tie(id, bias); }
 };
 
+/// How an answer may begin, where what a model thinks first (`<think>...</think>`) is told apart from what it answers.
+enum class reasoning_start : std::uint8_t {
+  off,     ///< all is answer
+  answer,  ///< it may begin with `<think>`
+  thinking ///< the prompt ended with `<think>`: it begins within
+};
+
 /// How the next token is drawn from the logits.
 ///
 /// Randomness is a pure function of (seed, index of the token in the answer), so a request gives the same tokens alone,
@@ -39,6 +46,8 @@ struct sampling_params {
   /// Not empty: a JSON Schema (2020-12, the subset of protocols/grammar) that the answer's text has to fulfil; `{}` is
   /// any JSON value. A function of the answer so far, so it moves with the request.
   std::string json_schema;
+  /// What the schema leaves free: it binds what follows on `</think>`, where the answer thinks, and else all of it.
+  reasoning_start reasoning = reasoning_start::off;
 
   sampling_params() = default;
   [[nodiscard]] bool greedy() const noexcept { return temperature == 0.0F; }
@@ -51,7 +60,7 @@ struct sampling_params {
   friend bool operator==(const sampling_params&, const sampling_params&) = default;
   auto fields() {
     return std::tie(temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, repetition_penalty, seed,
-                    logprobs, prompt_logprobs, logit_bias, json_schema);
+                    logprobs, prompt_logprobs, logit_bias, json_schema, reasoning);
   }
 };
 

@@ -1,10 +1,12 @@
 #pragma once
 
-#include <godwit/protocols/openai/stop_matcher.hpp>
+#include <godwit/protocols/grammar/reasoning_tracker.hpp>
+#include <godwit/protocols/messages/sampling.hpp>
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace godwit::protocols::openai {
 
@@ -16,11 +18,7 @@ namespace godwit::protocols::openai {
 /// characters, so is what comes out.
 class reasoning_splitter {
 public:
-  enum class start : std::uint8_t {
-    off,     ///< all is answer
-    answer,  ///< it may begin with `<think>`
-    thinking ///< the prompt ended with `<think>`: it begins within
-  };
+  using start = reasoning_start;
   /// How an answer behind this prompt begins: templates open what is thought, or close it at once where none is wanted.
   [[nodiscard]] static start behind(std::string_view prompt) noexcept;
 
@@ -36,16 +34,31 @@ public:
   [[nodiscard]] emission finish();
 
 private:
-  enum class state : std::uint8_t { before, within, behind, answer };
-  void begin(std::string_view piece, emission& out);
-  void think(std::string_view piece, emission& out);
-  void add_thought(std::string_view thought, emission& out);
-  void answer(std::string_view piece, emission& out);
+  using tracker = grammar::reasoning_tracker;
+  void take(tracker::part was, char byte, emission& out);
+  void think(std::size_t bytes, emission& out);
 
-  state state_;
-  std::string held_;     ///< before: what may be the opening marker; within: white space that may be the last
+  tracker tracker_;
+  std::string held_; ///< before: what may be the opening marker; within: what may be the closing one, or white space
   bool thought_ = false; ///< something, besides white space
-  stop_matcher closing_;
+};
+
+/// Counts the tokens of an answer that its model thought, as vLLM does: those between the markers, white space too. A
+/// token that has a byte of what is thought is one, also where it begins or ends a marker that the vocabulary has not
+/// as one token.
+class reasoning_counter {
+public:
+  explicit reasoning_counter(reasoning_start where = reasoning_start::off) : tracker_(where) {}
+  /// The bytes of the answer's next token; the end-of-sequence token is none of them.
+  void push(std::string_view token);
+  /// The answer is over: what might have been a marker is none.
+  void finish();
+  [[nodiscard]] std::uint32_t tokens() const noexcept { return tokens_; } ///< never falls
+
+private:
+  grammar::reasoning_tracker tracker_;
+  std::vector<std::uint64_t> begun_at_; ///< of tokens that may turn out to be the closing marker's: bytes before them
+  std::uint32_t tokens_ = 0;
 };
 
 } // namespace godwit::protocols::openai

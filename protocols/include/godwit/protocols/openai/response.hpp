@@ -16,6 +16,8 @@ struct usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;
   std::uint32_t cached_tokens = 0; ///< of the prompt
+  /// Of the completion, what was thought (reasoning_counter); absent: nobody tells it apart.
+  std::optional<std::uint32_t> reasoning_tokens = std::nullopt;
 };
 
 /// One token with its logarithmic probability, as text. `bytes` may be part of a character.

@@ -1,0 +1,85 @@
+// A model that is told to think first, through the npm openai client: TEMPLATE_OPENS is set where the template opens what
+// is thought; otherwise the template is Qwen3's, which leaves it to the model or closes it.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import OpenAI from 'openai';
+
+const url = process.env.GODWIT_URL;
+if (!url) throw new Error('GODWIT_URL is not set');
+const opens = process.env.TEMPLATE_OPENS === '1';
+const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0, timeout: 60_000 });
+let model;
+before(async () => {
+  model = (await client.models.list()).data[0].id;
+});
+
+const schema = {
+  type: 'object',
+  properties: { city: { enum: ['Paris', 'Rome'] }, days: { type: 'integer', minimum: 1, maximum: 9 } },
+  required: ['city', 'days'],
+};
+const bound = { response_format: { type: 'json_schema', json_schema: { name: 'trip', schema } } };
+const ask = (body) =>
+  client.chat.completions.create({
+    model, messages: [{ role: 'user', content: 'Where to?' }], max_tokens: 60, temperature: 0, seed: 4, ...body,
+  });
+
+function check(text) {
+  const given = JSON.parse(text);
+  assert.ok(['Paris', 'Rome'].includes(given.city) && given.days >= 1 && given.days <= 9, text);
+}
+
+test('what is thought is not bound by a schema', { skip: !opens }, async () => {
+  // The small model never ends it, so that it is cut by its length.
+  for (const body of [{}, bound, { n: 2, ...bound, temperature: 1 }]) {
+    const answer = await ask(body);
+    for (const { message, finish_reason } of answer.choices) {
+      assert.equal(finish_reason, 'length');
+      assert.equal(message.content, null);
+      assert.ok(message.reasoning_content.length > 60, message.reasoning_content);
+      assert.throws(() => check(message.reasoning_content));
+    }
+    const { usage } = answer;
+    assert.equal(usage.completion_tokens_details.reasoning_tokens, usage.completion_tokens);
+    assert.equal(usage.completion_tokens, 60 * answer.choices.length);
+  }
+  let last;
+  let told = 0;
+  for await (const chunk of await ask({ ...bound, stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } })) {
+    last = chunk;
+    assert.ok(chunk.usage.completion_tokens_details.reasoning_tokens >= told);
+    told = chunk.usage.completion_tokens_details.reasoning_tokens;
+  }
+  assert.equal(last.usage.completion_tokens_details.reasoning_tokens, 60);
+});
+
+test('where the template closes it a schema binds from the first token', { skip: opens }, async () => {
+  for (const stream of [false, true]) {
+    const asked = { ...bound, chat_template_kwargs: { enable_thinking: false } };
+    let text = '';
+    let usage;
+    if (stream) {
+      for await (const chunk of await ask({ ...asked, stream, stream_options: { include_usage: true } })) {
+        text += chunk.choices[0]?.delta.content ?? '';
+        usage = chunk.usage ?? usage;
+      }
+    } else {
+      const answer = await ask(asked);
+      assert.equal(answer.choices[0].message.reasoning_content, undefined);
+      text = answer.choices[0].message.content;
+      usage = answer.usage;
+    }
+    check(text);
+    assert.equal(usage.completion_tokens_details.reasoning_tokens, 0);
+  }
+});
+
+test('where the model may think and does not, a schema binds all of it', { skip: opens }, async () => {
+  // What opens a thought is forbidden, or the small model might try.
+  const { tokens } = await (await fetch(`${url}/tokenize`, {
+    method: 'POST', body: JSON.stringify({ prompt: '<', add_special_tokens: false }),
+  })).json();
+  const answer = await ask({ ...bound, logit_bias: Object.fromEntries(tokens.map((id) => [id, -100])) });
+  check(answer.choices[0].message.content);
+  assert.equal(answer.usage.completion_tokens_details.reasoning_tokens, 0);
+});
