@@ -52,10 +52,17 @@ std::string node::refuse(const join_cluster& wish) const {
   if (theirs.context_length != ours.context_length)
     return "the head serves a context of " + std::to_string(ours.context_length) + " tokens, the member " +
            std::to_string(theirs.context_length) + "; give both the same --model-context-max";
-  const auto present = static_cast<std::size_t>(
-      std::count_if(members_.begin(), members_.end(), [&](const auto& m) { return m.member && m.key != wish.key; }));
+  std::size_t present = 0, instances = 0;
+  for (const auto& m : members_) {
+    if (!m.member || m.key == wish.key) continue;
+    ++present;
+    instances += m.instances;
+  }
   if (present >= options_.members_max)
     return "the cluster has " + std::to_string(options_.members_max) + " members and takes no more";
+  if (instances + wish.instances > options_.instances_max)
+    return "the cluster has " + std::to_string(instances) + " instances and takes no more than " +
+           std::to_string(options_.instances_max) + ", this member brings " + std::to_string(wish.instances);
   return {};
 }
 

@@ -1,4 +1,5 @@
 #include "main/bench_report.hpp"
+#include "main/units.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +8,6 @@
 namespace godwit::main {
 
 namespace {
-
-double ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
 struct samples {
   std::vector<double> ttft, ttft_from_send, tpot, itl, e2e, lag;

@@ -4,6 +4,7 @@
 #include "main/demo_mover.hpp"
 #include "main/demo_report.hpp"
 #include "main/device_choice.hpp"
+#include "main/device_option.hpp"
 #include "main/latency_stats.hpp"
 #include "main/logging.hpp"
 #include "main/serving.hpp"
@@ -14,7 +15,6 @@
 
 #include <array>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -298,18 +298,7 @@ void add_demo_command(CLI::App& app, command_result& result) {
       ->check(CLI::Range(16, 100000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "One JSON object on stdout and nothing else");
-  const std::map<std::string, device_choice> devices{
-      {"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}};
-  const auto one_of_them = [devices](std::string& name) {
-    const auto found = devices.find(name);
-    if (found == devices.end()) return '"' + name + "\" is not one of auto, cpu, cuda";
-    name = std::to_string(static_cast<int>(found->second));
-    return std::string{};
-  };
-  command->add_option("--device", options->device, "Where the model runs: auto, cpu or cuda")
-      ->transform(CLI::Validator(one_of_them, ""))
-      ->type_name("DEVICE")
-      ->default_str("auto");
+  add_device_option(*command, options->device, "Where the model runs: auto, cpu or cuda");
   command->add_flag("--deterministic", options->deterministic, "On a GPU, form every sum in one order");
   command->add_option("--tensor-parallel", options->tensor_parallel, "Devices that share each instance's model")
       ->check(CLI::Range(1, 64))

@@ -68,7 +68,7 @@ verdict judge(const drain_options& options, const standing& now, bool settled) {
   return {};
 }
 
-std::string text_of(const drain_options& options, const standing& now) {
+std::string text_of(const drain_options& options) {
   const auto who = "instance " + std::to_string(options.instance);
   if (!options.wait.empty()) return who + (options.undo ? " is ready" : " has stopped");
   if (options.undo) return who + " takes requests again";
@@ -102,7 +102,7 @@ int drain(const drain_options& options) {
     std::cout << boost::json::serialize(
         boost::json::object{{"instance", options.instance}, {"state", std::string(now->state)}});
   else
-    std::cout << text_of(options, *now);
+    std::cout << text_of(options);
   std::cout << std::endl;
   return 0;
 }

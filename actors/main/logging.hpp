@@ -36,9 +36,6 @@ private:
   runtime::log::logger log_;
 };
 
-/// Of a process whose actors are gone though nothing in it has ended them.
-inline constexpr auto* actors_ended_line = "its actors were ended by another process, over the control network; ending";
-
 /// On SIGHUP, as logrotate sends it after it has renamed the file. Says in the log what came of it.
 void reopen_log(const runtime::log::logger& log);
 

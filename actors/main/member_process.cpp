@@ -126,6 +126,7 @@ std::optional<start_error> member_process::wait_joined(const std::function<bool(
     const auto now = state();
     if (now.joins > 0) return std::nullopt;
     if (now.failures > 0) return start_error{"cannot join " + head_ + ": " + now.error};
+    if (!alive()) return start_error{actors_ended_line};
     if (give_up()) return start_error{};
     std::this_thread::sleep_for(poll_interval);
   }
@@ -143,6 +144,7 @@ std::optional<start_error> member_process::wait_ready(const std::function<bool()
       return std::nullopt;
     }
     if (auto error = loader_->error()) return start_error{std::move(*error)};
+    if (!alive()) return start_error{actors_ended_line};
     if (give_up()) return start_error{};
     std::this_thread::sleep_for(poll_interval);
   }

@@ -1,7 +1,10 @@
 #include "main/profile_command.hpp"
 
+#include "main/device_option.hpp"
+#include "main/logging.hpp"
 #include "main/output_file.hpp"
 #include "main/parts.hpp"
+#include "main/profile_device.hpp"
 #include "main/profile_fit.hpp"
 #include "main/profile_measure.hpp"
 #include "main/profile_neighbours.hpp"
@@ -9,7 +12,6 @@
 #include "main/settings.hpp"
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
-#include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/sim/profile.hpp>
 
 #include <boost/json.hpp>
@@ -36,7 +38,7 @@ double ms_since(clock::time_point start) {
   return std::chrono::duration<double, std::milli>(clock::now() - start).count();
 }
 
-struct measured_device {
+struct measurement {
   sim::profile profile;
   measured_steps steps;
   served_costs served;
@@ -60,10 +62,10 @@ sim::profile profile_of(const profile_options& options, const gpu::model::model_
                         const gpu::executor_info& info, const sim::latency_model& fit) {
   const auto& c = model.configuration;
   sim::profile p;
-  p.name = options.name.empty() ? model.name + "-cpu" : options.name;
   p.device = info.device;
-  p.source = fmt::format("Measured by godwit profile {} on steps of up to {} tokens, drawn with a temperature of {:g}.",
-                         GODWIT_VERSION, options.step_tokens_max, options.temperature);
+  p.source = fmt::format("Measured by godwit profile {} on {}: steps of up to {} tokens, drawn with a temperature of "
+                         "{:g}.",
+                         GODWIT_VERSION, info.device, options.step_tokens_max, options.temperature);
   if (options.instances > 1)
     p.source += fmt::format(" {} more instances on this machine ran meanwhile.", options.instances - 1);
   p.model = model.name;
@@ -79,8 +81,7 @@ sim::profile profile_of(const profile_options& options, const gpu::model::model_
   p.kv = rounded(fit.kv);
   p.flops_per_pair = 4.0 * c.heads * c.head_size * c.layers;
   p.flops_per_second = rounded(p.flops_per_pair * 1e6 / fit.per_pair_us);
-  p.assumptions = {"instances share this machine: KV moves at the rate of copying it in memory, without latency",
-                   "the way of a request from its client to the front end, and of its text back, is not in here"};
+  p.assumptions = {"the way of a request from its client to the front end, and of its text back, is not in here"};
   if (options.instances > 1)
     p.assumptions.emplace_back("the other instances do as much as when 60 % of what all carry is served");
   return p;
@@ -93,57 +94,93 @@ sim::latency_model device_of(const sim::profile& p) {
   return out;
 }
 
-// Steps of fixed shapes, without actors.
-measured_device measure_device(const profile_options& options, const gpu::model::model_directory& model,
-                               std::uint32_t threads, std::chrono::milliseconds time) {
-  const auto start = clock::now();
-  gpu::cpu::cpu_executor_settings settings;
-  settings.threads = threads;
-  const auto packed = gpu::cpu::pack_model(model.configuration, *model.tensors, threads * options.instances);
-  const auto executor = gpu::cpu::make_cpu_executor(packed, settings);
-  const auto start_ms = ms_since(start);
-  const busy_neighbours others(packed, settings, options.instances - 1);
-
-  const auto& info = executor->info();
+measured_sizes sizes_of(const profile_options& options, const gpu::executor_info& info) {
   measured_sizes sizes;
-  sizes.positions_max = model.configuration.positions_max;
+  sizes.positions_max = info.positions_max;
   if (options.context_max != 0) sizes.positions_max = std::min(sizes.positions_max, options.context_max);
   sizes.step_tokens_max = std::min(options.step_tokens_max, sizes.positions_max);
   sizes.sequences_max = options.sequences_max;
   sizes.blocks = info.blocks;
-  measured_device out;
+  return sizes;
+}
+
+// Steps of fixed shapes, without actors.
+measurement measure_steps_alone(const profile_options& options, const gpu::model::model_directory& model,
+                                profiled_device& device, std::chrono::milliseconds time) {
+  const auto start = clock::now();
+  auto executor = device.make_executor();
+  const auto start_ms = ms_since(start);
+  std::vector<std::shared_ptr<gpu::executor>> more;
+  while (more.size() + 1 < options.instances) more.push_back(device.make_executor());
+  busy_neighbours others(std::move(more));
+
+  const auto info = executor->info();
+  measurement out;
   const auto step_time_max = std::max<std::chrono::milliseconds>(time / 50, std::chrono::milliseconds(100));
-  out.steps = measure_steps(*executor, steps_to_measure(sizes), time, step_time_max, options.temperature);
-  const auto copied = measure_block_copies(*executor);
-  out.profile = profile_of(options, model, info, fit_steps(out.steps.samples));
-  out.profile.start_ms = rounded(start_ms);
-  out.profile.per_copy_us = rounded(static_cast<double>(info.block_bytes) / copied * 1e6);
-  out.profile.link.bytes_per_second = rounded(copied);
+  out.steps =
+      measure_steps(*executor, steps_to_measure(sizes_of(options, info)), time, step_time_max, options.temperature);
+  others.end();
+  auto copied = device.measure_copies(std::move(executor));
+  auto& p = out.profile = profile_of(options, model, info, fit_steps(out.steps.samples));
+  p.name = options.name.empty() ? model.name + "-" + device.short_name() : options.name;
+  p.start_ms = rounded(start_ms);
+  p.per_copy_us = rounded(static_cast<double>(info.block_bytes) / copied.blocks * 1e6);
+  p.link.bytes_per_second = rounded(copied.link);
+  p.assumptions.insert(p.assumptions.begin(), std::move(copied.about));
   return out;
 }
 
-measured_device measure(const profile_options& options, const gpu::model::model_directory& model) {
-  const auto threads =
-      options.threads == 0 ? std::max(1U, gpu::cpu::usable_threads() / options.instances) : options.threads;
-  const auto half = options.time_max / 2;
-  auto out = measure_device(options, model, threads, half);
+served_load load_of(const profile_options& options, chosen_device cuda, std::chrono::nanoseconds time) {
   served_load load;
   load.instances = options.instances;
-  load.threads = threads;
+  load.threads = options.threads;
   load.step_tokens_max = options.step_tokens_max;
   load.sequences_max = options.sequences_max;
   load.context_max = options.context_max;
   load.temperature = options.temperature;
-  load.time = half;
-  const auto device = device_of(out.profile);
-  out.served = fit_served(device, serve_and_watch(model, load, device));
+  load.time = time;
+  load.cuda = std::move(cuda);
+  load.deterministic = options.deterministic;
+  return load;
+}
+
+/// The server whose device is measured, as far as the steps depend on it.
+serve_settings settings_of(const profile_options& options) {
+  serve_settings out;
+  out.instances.device = options.device;
+  out.instances.deterministic = options.deterministic;
+  out.instances.count = options.instances;
+  out.instances.threads = options.threads;
+  out.llumlet.step_tokens_max = options.step_tokens_max;
+  out.scaling.provisioner = provisioner_choice::process; // so no GPU is started beyond those of the instances
+  out.log.levels = "warning";
+  return out;
+}
+
+measurement measure(const profile_options& options, const gpu::model::model_directory& model,
+                    const serve_settings& settings, const chosen_device& cuda, const runtime::log::logger& log) {
+  const auto half = options.time_max / 2;
+  auto device = cuda ? profile_gpus(cuda, model, settings, log) : profile_cpu(model, settings);
+  auto out = measure_steps_alone(options, model, *device, half);
+  device.reset(); // its memory is the server's
+  const auto alone = device_of(out.profile);
+  const auto serve = [&](std::chrono::nanoseconds time, const sim::latency_model& carries) {
+    return fit_served(alone, serve_and_watch(model, load_of(options, cuda, time), carries));
+  };
+  auto carries = alone;
+  if (cuda) { // its steps may be shorter than what lies between them, of which a dozen requests give an idea
+    const auto idea = serve({}, alone);
+    carries.base_us = idea.overhead_us;
+    carries.per_decode_us = idea.per_decode_us;
+  }
+  out.served = serve(half, carries);
   out.profile.overhead_us = rounded(out.served.overhead_us);
   out.profile.per_decode_us = rounded(out.served.per_decode_us);
   out.profile.spread = rounded(out.served.spread);
   return out;
 }
 
-std::string table_of(const measured_device& m) {
+std::string table_of(const measurement& m) {
   const auto& p = m.profile;
   const auto model = device_of(p);
   auto out = fmt::format("{} on {}\n", p.model, p.device);
@@ -174,7 +211,7 @@ std::string table_of(const measured_device& m) {
   return out;
 }
 
-std::string json_of(const measured_device& m) {
+std::string json_of(const measurement& m) {
   const auto model = device_of(m.profile);
   json::object fit;
   for (const auto role : roles) {
@@ -207,7 +244,8 @@ double step_ms(const sim::latency_model& model, step_shape::part part) {
 /// With less there is hardly a step that follows another one.
 constexpr std::uint32_t context_least = 64;
 
-int measure_profile(const profile_options& options, std::ostream& out, std::ostream& errors) {
+int measure_profile(const profile_options& options, std::ostream& out, std::ostream& errors,
+                    const device_finder& find) {
   const auto fail = [&](const std::string& why) {
     errors << "godwit: " << why << '\n';
     return 1;
@@ -216,8 +254,6 @@ int measure_profile(const profile_options& options, std::ostream& out, std::ostr
     fail(why);
     return 2;
   };
-  if (options.device != "cpu" && options.device != "auto")
-    return usage("--device " + options.device + ": it is the CPU that can be measured; use --device cpu");
   if (!(options.temperature >= 0.0F && options.temperature <= 2.0F))
     return usage("--temperature: expected a number from 0 to 2");
   if (const auto most = gpu::cpu::usable_threads(); options.threads > most)
@@ -233,8 +269,13 @@ int measure_profile(const profile_options& options, std::ostream& out, std::ostr
   // Before the minute of measuring, not after it.
   if (const auto& file = options.output; !file.empty())
     if (const auto why = why_not_writable(file)) return fail("cannot write " + file + ": " + *why);
+  auto settings = settings_of(options);
+  const auto log = open_log(settings);
+  if (!log) return fail(log.error());
+  const auto cuda = find(settings, log->component("device"));
+  if (!cuda) return fail(cuda.error().line);
   try {
-    const auto measured = measure(options, *model);
+    const auto measured = measure(options, *model, settings, *cuda, log->component("device"));
     out << (options.json ? json_of(measured) : table_of(measured));
     if (options.output.empty()) return 0;
     std::ofstream file(options.output); // not before: what is there would be lost
@@ -276,10 +317,11 @@ void add_profile_command(CLI::App& app, command_result& result) {
   };
   auto f = std::make_shared<flags>();
   command->add_option("MODEL_DIR", f->options.model, "A Hugging Face model directory; absent: the embedded model");
-  command->add_option("--device", f->options.device, "What to measure: cpu")->type_name("NAME")->capture_default_str();
+  add_device_option(*command, f->options.device, "What to measure: auto (a GPU where there is one), cpu or cuda");
+  command->add_flag("--deterministic", f->options.deterministic, "On a GPU, form every sum in one order");
   command
       ->add_option("--threads", f->options.threads,
-                   "Threads that compute; 0: as many as this process may use, divided among the instances")
+                   "Threads that compute on the CPU; 0: as many as this process may use, divided among the instances")
       ->type_name("N")
       ->check(CLI::Range(0U, 1024U))
       ->capture_default_str();
@@ -312,7 +354,7 @@ void add_profile_command(CLI::App& app, command_result& result) {
                    ->check(CLI::Range(0.1, 86'400.0))
                    ->capture_default_str();
   command->add_flag("--quick", f->quick, "About 4 seconds, with more noise")->excludes(time);
-  command->add_option("--name", f->options.name, "The profile's name; absent: MODEL-cpu")->type_name("NAME");
+  command->add_option("--name", f->options.name, "The profile's name; absent: MODEL-DEVICE")->type_name("NAME");
   command->add_option("--output", f->options.output, "File to write the profile to")->type_name("FILE");
   command->add_flag("--json", f->options.json, "One JSON object: the profile, and how well it fits");
   command->add_flag("--list", f->list, "Show the profiles that come with godwit");

@@ -42,7 +42,8 @@ struct measured_steps {
                                            std::chrono::nanoseconds time_max, std::chrono::nanoseconds step_time_max,
                                            float temperature = 1.0F);
 
-/// Bytes per second of copying whole KV blocks (all layers) within the pool: median of several copies.
+/// Bytes per second of copying whole KV blocks (all layers) within a pool in the host's memory: median of several
+/// copies.
 [[nodiscard]] double measure_block_copies(gpu::executor& on);
 
 } // namespace godwit::main

@@ -4,26 +4,42 @@
 #include "main/profile_measure.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
 namespace godwit::main {
 
-busy_neighbours::busy_neighbours(const std::shared_ptr<const gpu::cpu::packed_model>& model,
-                                 const gpu::cpu::cpu_executor_settings& settings, std::uint32_t count) {
+busy_neighbours::busy_neighbours(std::vector<std::shared_ptr<gpu::executor>> executors)
+    : executors_(std::move(executors)) {
+  for (const auto& executor : executors_) threads_.emplace_back([this, &on = *executor] { run(on); });
+}
+
+void busy_neighbours::run(gpu::executor& on) {
   constexpr std::uint32_t sequences = 4, positions = 128; // a batch as small instances have it
-  for (std::uint32_t i = 0; i < count; ++i) executors_.push_back(gpu::cpu::make_cpu_executor(model, settings));
-  for (const auto& executor : executors_) {
-    auto& on = *executor;
-    step_shape shape{{{sequences, std::min(positions, on.info().positions_max) - 1, 1, true}}};
-    if (shape.blocks() > on.info().blocks) shape = {{{1, 0, 1, true}}};
-    threads_.emplace_back([this, &on, input = shape.input()] {
-      while (!stopping_) (void)run_step_us(on, input);
-    });
+  step_shape shape{{{sequences, std::min(positions, on.info().positions_max) - 1, 1, true}}};
+  if (shape.blocks() > on.info().blocks) shape = {{{1, 0, 1, true}}};
+  try {
+    const auto input = shape.input();
+    do (void)run_step_us(on, input);
+    while (!stopping_);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::current_exception();
   }
 }
 
-busy_neighbours::~busy_neighbours() {
+void busy_neighbours::join() {
   stopping_ = true;
   for (auto& thread : threads_) thread.join();
+  threads_.clear();
 }
+
+void busy_neighbours::end() {
+  join();
+  executors_.clear();
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+busy_neighbours::~busy_neighbours() { join(); }
 
 } // namespace godwit::main

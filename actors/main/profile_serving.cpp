@@ -107,23 +107,26 @@ private:
 };
 
 /// A virtual machine finds memory when it is first touched, and what is measured is a server that has run for a while.
+/// A GPU's is filled as it is taken, and not for the host to touch.
 void touch_pool(gpu::executor& of) {
   const auto& info = of.info();
   for (std::uint32_t block = 0; block < info.blocks; ++block)
     for (std::uint32_t layer = 0; layer < info.layers; ++layer)
       for (const auto& region :
            {of.key_region(layer, protocols::block_id(block)), of.value_region(layer, protocols::block_id(block))})
-        std::memset(region.address, 0, region.bytes);
+        if (region.kind != protocols::memory_kind::device) std::memset(region.address, 0, region.bytes);
 }
 
 serve_settings settings_of(const served_load& load, std::uint32_t context, std::uint64_t token_bytes) {
-  // More than the load has in flight, and not as much as there is memory: all of it is touched before it is used.
+  // More than the load has in flight, and not as much as there is memory: all of it is touched before it is used. On
+  // GPUs, which several instances may share, what a server gives each.
   constexpr std::uint64_t pool_tokens = 16 * 1024;
   serve_settings out;
   out.instances.count = load.instances;
-  out.instances.device = device_choice::cpu;
+  out.instances.device = load.cuda ? device_choice::cuda : device_choice::cpu;
+  out.instances.deterministic = load.deterministic;
   out.instances.threads = load.threads;
-  out.instances.kv_bytes = pool_tokens * token_bytes;
+  if (!load.cuda) out.instances.kv_bytes = pool_tokens * token_bytes;
   out.llumlet.step_tokens_max = load.step_tokens_max;
   out.llumlet.sequences_max = load.sequences_max;
   out.llumlet.prefix_caching = false;
@@ -186,7 +189,7 @@ std::vector<std::vector<served_step>> serve_and_watch(const gpu::model::model_di
   auto log = open_log(settings);
   if (!log) throw std::runtime_error(log.error());
   tracing records(settings, {"profile", "profile", ""}, log->component("trace")); // as a server has
-  auto started = serving::start(settings, model, *log, &records, {}, {}, watch);
+  auto started = serving::start(settings, model, *log, &records, {}, load.cuda, watch);
   if (!started) throw std::runtime_error(started.error().line);
   const auto& node = *started;
   if (const auto error = node->wait_ready([] { return false; })) throw std::runtime_error(error->line);

@@ -14,12 +14,14 @@ namespace godwit::main {
 /// What is served to watch steps.
 struct served_load {
   std::uint32_t instances = 1;
-  std::uint32_t threads = 1;           ///< of each
+  std::uint32_t threads = 1;           ///< of each, on the CPU; 0: as a server has them
   std::uint32_t step_tokens_max = 512; ///< llumlet.step_tokens_max
   std::uint32_t sequences_max = 256;   ///< llumlet.sequences_max
   std::uint32_t context_max = 0;       ///< the longest sequence; 0: the model's
   float temperature = 1.0F;            ///< that tokens are drawn with; 0: greedy
   std::chrono::nanoseconds time{0};    ///< to serve, about; a dozen requests at least
+  chosen_device cuda;                  ///< where the model runs; null: on the CPU
+  bool deterministic = false;          ///< instances.deterministic
 };
 
 /// Serves random requests over HTTP to a client in this process, as `godwit serve` and `godwit bench` do, and writes

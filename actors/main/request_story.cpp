@@ -1,6 +1,7 @@
 #include "main/request_story.hpp"
 
 #include "main/migration_json.hpp"
+#include "main/units.hpp"
 
 #include <boost/json.hpp>
 #include <spdlog/fmt/fmt.h>
@@ -12,8 +13,6 @@ using protocols::migration_cause;
 using protocols::request_event;
 
 namespace {
-
-double ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 std::string plural(std::uint64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
 

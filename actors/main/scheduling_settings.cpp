@@ -8,7 +8,6 @@ namespace godwit::main {
 
 namespace {
 
-constexpr double hour_ms = 3'600'000;
 /// Blocks per running request: more than any pool has.
 constexpr double freeness_limit = 1e9;
 
@@ -31,8 +30,7 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Between two rounds in which instances are paired for migration, and autoscaling looks at the load.",
          .unit = "ms",
          .min = 10,
-         .max = 60'000,
-         .extreme = "20ms"});
+         .max = 60'000});
   r.add("scheduler.migrate_below", s.scheduler.migrate_below,
         {.doc = "Requests migrate away from instances whose freeness is below. Freeness is the memory that is left, in "
                 "KV blocks for each running request; a block lasts for 16 steps.",

@@ -225,6 +225,7 @@ std::optional<start_error> serving::wait_ready(const std::function<bool()>& give
   while (!own_ready()) {
     std::this_thread::sleep_for(poll_interval / 5);
     if (auto error = loader_->error()) return start_error{std::move(*error)};
+    if (!alive()) return start_error{actors_ended_line};
     if (give_up()) return start_error{};
     constexpr std::uint64_t starts_max = 5;
     for (const auto& entry : cluster_->gate()->view().instances)

@@ -19,8 +19,6 @@ namespace godwit::main {
 
 namespace {
 
-constexpr double hour_ms = 3'600'000;
-
 void declare_engine(runtime::config::registry& r, serve_settings& s) {
   r.add("model.name", s.model.name,
         {.doc = "The name under which clients ask for the model. Empty: the model directory's name."});
@@ -93,8 +91,7 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .unit = "devices",
          .min = 1,
          .max = 64,
-         .flag = "--tensor-parallel",
-         .extreme = "2"});
+         .flag = "--tensor-parallel"});
   r.add(
       "instances.threads", s.instances.threads,
       {.doc =
@@ -121,14 +118,12 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
         {.doc = "After how many layers the device hands control back within a step. 0: once, at the end.",
          .unit = "layers",
          .min = 0,
-         .max = 10'000,
-         .extreme = "1"});
+         .max = 10'000});
   r.add("instances.step_timeout", s.instances.step_timeout,
         {.doc = "An instance whose step takes longer is taken for hung: it is restarted and its requests go elsewhere.",
          .unit = "ms",
          .min = 10,
-         .max = hour_ms,
-         .extreme = "2s"});
+         .max = hour_ms});
   r.add("instances.restart_backoff_min", s.instances.restart_backoff_min,
         {.doc = "Pause before a dead actor is restarted; doubles with every further death soon after.",
          .unit = "ms",
@@ -146,21 +141,18 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
                 "prefill.",
          .unit = "tokens",
          .min = 1,
-         .max = 1'000'000,
-         .extreme = "7"});
+         .max = 1'000'000});
   r.add("llumlet.sequences_max", s.llumlet.sequences_max,
         {.doc = "Requests that run at once on an instance; never more than llumlet.step_tokens_max.",
          .unit = "requests",
          .min = 1,
-         .max = 65'536,
-         .extreme = "2"});
+         .max = 65'536});
   r.add("llumlet.queue_max", s.llumlet.queue_max,
         {.doc = "Requests that may wait at an instance; when every queue is full, clients get 429.",
          .unit = "requests",
          .min = 1,
          .max = 1'000'000,
-         .flag = "--queue-max",
-         .extreme = "2"});
+         .flag = "--queue-max"});
   r.add("llumlet.prefix_caching", s.llumlet.prefix_caching,
         {.doc = "Share the KV blocks of equal prompt beginnings between requests."});
 }
@@ -170,8 +162,7 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Requests that the front end holds at once; further clients get 429.",
          .unit = "requests",
          .min = 1,
-         .max = 10'000'000,
-         .extreme = "3"});
+         .max = 10'000'000});
   r.add("frontend.attempts_max", s.frontend.attempts_max,
         {.doc =
              "How often in a row a request is given to an instance that brings no token of it before its client gets "
@@ -190,8 +181,7 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
                 "in its stream. 0: none.",
          .unit = "ms",
          .min = 0,
-         .max = 7 * 24 * hour_ms,
-         .extreme = "200ms"});
+         .max = 7 * 24 * hour_ms});
   r.add("frontend.prompts_max", s.frontend.prompts_max,
         {.doc = "Prompts in one call of /v1/completions.", .unit = "prompts", .min = 1, .max = 65'536});
   r.add("runtime.worker_threads", s.runtime.worker_threads,
@@ -228,8 +218,7 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
                 "this copies more slowly than its request decodes, and is given up.",
          .unit = "stages",
          .min = 2,
-         .max = 1000,
-         .extreme = "2"});
+         .max = 1000});
   r.add("migration.last_blocks_max", s.migration.last_blocks_max,
         {.doc = "Complete KV blocks that may be left for the last stage, during which the request stands still. More: "
                 "fewer stages, longer stalls. A request that is still computing its prompt brings what the step in "
@@ -241,14 +230,12 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Migrations away from an instance at a time; further ones are refused. 0: none.",
          .unit = "migrations",
          .min = 0,
-         .max = 1024,
-         .extreme = "1"});
+         .max = 1024});
   r.add("migration.in_max", s.migration.in_max,
         {.doc = "Migrations towards an instance at a time; further ones are refused. 0: none.",
          .unit = "migrations",
          .min = 0,
-         .max = 1024,
-         .extreme = "1"});
+         .max = 1024});
   r.add("migration.answer_timeout", s.migration.answer_timeout,
         {.doc = "How long one side waits for the other's word before it gives up; the request runs on meanwhile.",
          .unit = "ms",
@@ -364,8 +351,7 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Request bodies that are being received, all together; over it 503.",
          .unit = "bytes",
          .min = 1024,
-         .max = 1024.0 * 1024 * 1024 * 1024,
-         .extreme = "20MiB"});
+         .max = 1024.0 * 1024 * 1024 * 1024});
   r.add("http.header_bytes_max", s.http.header_bytes_max,
         {.doc = "Largest request head; over it 431.", .unit = "bytes", .min = 256, .max = 1024 * 1024});
   r.add("http.connections_max", s.http.connections_max,

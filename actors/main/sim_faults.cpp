@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t lines_max = 20;
 
-double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+double seconds_of(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 json::object object_of(const std::map<std::string, std::uint64_t>& counts) {
   json::object out;
@@ -55,8 +55,8 @@ fault_report make_fault_report(const actors::sim::simulation_result& run) {
   out.interrupted_ms = summarise(std::move(interrupted));
   const auto share = [](double part, double whole) { return whole > 0 ? part / whole : 0.0; };
   out.answered_share = share(static_cast<double>(answered), static_cast<double>(counts));
-  out.ready_share = share(seconds(run.instances.ready_time), seconds(run.instances.wanted_time));
-  out.none_s = seconds(run.instances.none_time);
+  out.ready_share = share(seconds_of(run.instances.ready_time), seconds_of(run.instances.wanted_time));
+  out.none_s = seconds_of(run.instances.none_time);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "main/sim_report.hpp"
 #include "main/svg_plot.hpp"
+#include "main/units.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -10,8 +11,6 @@ namespace godwit::main {
 using actors::sim::simulation_result;
 
 namespace {
-
-double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 /// The share of the values at or below each of them; at most so many points.
 svg_plot::line distribution(std::string name, std::vector<double> values) {

@@ -1,4 +1,5 @@
 #include "main/sim_report.hpp"
+#include "main/units.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +10,6 @@ using actors::sim::request_record;
 using actors::sim::simulation_result;
 
 namespace {
-
-double ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
-double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 struct times_of_all {
   std::vector<double> e2e, prefill, decode, loss, stall;

@@ -1,6 +1,7 @@
 #include "main/status_json.hpp"
 
 #include "main/status_table.hpp"
+#include "main/units.hpp"
 
 #include <godwit/protocols/policy/freeness.hpp>
 
@@ -14,9 +15,6 @@ using protocols::instance_state;
 namespace {
 
 constexpr double tokens_per_block = 16;
-
-double s(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
-double ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 json::object object_of(const protocols::request_status& r) {
   return {{"id", r.request.value()},
@@ -53,7 +51,7 @@ json::object object_of(const protocols::scheduling_status& c) {
           {"pairs", std::move(pairs)},
           {"mean_freeness", c.mean_freeness},
           {"provisioning", c.provisioning},
-          {"provisioning_s", c.provisioning == 0 ? json::value() : json::value(s(c.provisioning_ns))},
+          {"provisioning_s", c.provisioning == 0 ? json::value() : json::value(seconds(c.provisioning_ns))},
           {"scaled_out", c.scaled_out_total},
           {"scaled_in", c.scaled_in_total},
           {"scaling_last", c.scaling_last}};
@@ -64,30 +62,31 @@ json::object object_of(const protocols::instance_status& i, bool with_requests) 
   const bool draining = load.terminating || i.state == instance_state::draining;
   const bool counts = i.state == instance_state::ready && !draining;
   const auto free = protocols::finite(protocols::freeness(load));
-  json::object out{{"id", i.instance.value()},
-                   {"state", std::string(to_string(i.state))},
-                   {"starting_s", i.state == instance_state::starting ? json::value(s(i.uptime_ns)) : json::value()},
-                   {"node", i.node},
-                   {"device", i.device},
-                   {"restarts", i.restarts},
-                   {"last_error", i.last_error.empty() ? json::value() : json::value(i.last_error)},
-                   {"uptime_s", s(i.uptime_ns)},
-                   {"running", load.running},
-                   {"waiting", load.waiting},
-                   {"terminating", draining},
-                   {"freeness", counts ? json::value(free) : json::value()},
-                   {"freeness_steps", counts ? json::value(tokens_per_block * free) : json::value()},
-                   {"virtual_usage", protocols::virtual_usage(load)},
-                   {"queued_blocks", load.queued_blocks},
-                   {"headroom_blocks", load.headroom_blocks},
-                   {"headroom_profiled", i.headroom_profiled},
-                   {"kv_blocks", load.blocks_total},
-                   {"kv_blocks_used", load.blocks_used},
-                   {"kv_blocks_cached", load.blocks_cached},
-                   {"steps", load.steps_total},
-                   {"preemptions", load.preemptions_total},
-                   {"prompt_tokens", load.prompt_tokens_total},
-                   {"generated_tokens", load.generated_tokens_total}};
+  json::object out{
+      {"id", i.instance.value()},
+      {"state", std::string(to_string(i.state))},
+      {"starting_s", i.state == instance_state::starting ? json::value(seconds(i.uptime_ns)) : json::value()},
+      {"node", i.node},
+      {"device", i.device},
+      {"restarts", i.restarts},
+      {"last_error", i.last_error.empty() ? json::value() : json::value(i.last_error)},
+      {"uptime_s", seconds(i.uptime_ns)},
+      {"running", load.running},
+      {"waiting", load.waiting},
+      {"terminating", draining},
+      {"freeness", counts ? json::value(free) : json::value()},
+      {"freeness_steps", counts ? json::value(tokens_per_block * free) : json::value()},
+      {"virtual_usage", protocols::virtual_usage(load)},
+      {"queued_blocks", load.queued_blocks},
+      {"headroom_blocks", load.headroom_blocks},
+      {"headroom_profiled", i.headroom_profiled},
+      {"kv_blocks", load.blocks_total},
+      {"kv_blocks_used", load.blocks_used},
+      {"kv_blocks_cached", load.blocks_cached},
+      {"steps", load.steps_total},
+      {"preemptions", load.preemptions_total},
+      {"prompt_tokens", load.prompt_tokens_total},
+      {"generated_tokens", load.generated_tokens_total}};
   if (with_requests) {
     json::array list;
     for (const auto& r : i.requests) list.push_back(object_of(r));
@@ -106,7 +105,7 @@ std::string status_json(const protocols::cluster_status& c, bool with_requests) 
   for (const auto* i : by_id(c)) instances.push_back(object_of(*i, with_requests));
   return json::serialize(json::object{{"version", c.version},
                                       {"model", c.model},
-                                      {"uptime_s", s(c.uptime_ns)},
+                                      {"uptime_s", seconds(c.uptime_ns)},
                                       {"requests_open", c.requests_open},
                                       {"requests_finished", c.requests_finished_total},
                                       {"requests_failed", c.requests_failed_total},

@@ -1,4 +1,5 @@
 #include "main/status_table.hpp"
+#include "main/units.hpp"
 
 #include <godwit/protocols/policy/freeness.hpp>
 
@@ -12,8 +13,6 @@ using protocols::instance_state;
 
 namespace {
 
-double s(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
-double ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
 double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 std::string scheduling_lines(const protocols::scheduling_status& c) {
@@ -29,13 +28,13 @@ std::string scheduling_lines(const protocols::scheduling_status& c) {
   if (c.provisioning > 0)
     out += fmt::format("{} ordered, {}{:.0f} s ago\n",
                        c.provisioning == 1 ? "1 instance" : std::to_string(c.provisioning) + " instances",
-                       c.provisioning == 1 ? "" : "the first ", s(c.provisioning_ns));
+                       c.provisioning == 1 ? "" : "the first ", seconds(c.provisioning_ns));
   if (!c.scaling_last.empty()) out += fmt::format("scaling: {}\n", c.scaling_last);
   return out;
 }
 
 std::string state_of(const protocols::instance_status& i) {
-  if (i.state == instance_state::starting) return fmt::format("starting {:.0f} s", s(i.uptime_ns));
+  if (i.state == instance_state::starting) return fmt::format("starting {:.0f} s", seconds(i.uptime_ns));
   return std::string(to_string(i.state));
 }
 
@@ -67,7 +66,7 @@ std::vector<const protocols::instance_status*> by_id(const protocols::cluster_st
 std::string status_table(const protocols::cluster_status& c) {
   auto out = fmt::format("{} · godwit {} · up {:.0f} s\nrequests: {} open, {} finished, {} failed, {} re-dispatched, "
                          "{} moved\n",
-                         c.model, c.version, s(c.uptime_ns), c.requests_open, c.requests_finished_total,
+                         c.model, c.version, seconds(c.uptime_ns), c.requests_open, c.requests_finished_total,
                          c.requests_failed_total, c.redispatches_total, c.moves_total);
   out += scheduling_lines(c.scheduling) + '\n';
   out += fmt::format(columns, "instance", "state", "running", "waiting", "KV blocks", "V", "F", "preemptions",

@@ -144,6 +144,7 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   node.capacity = 0;
   // A process that is started anew may join before anybody has missed the one before.
   node.members_max = std::max(node.members_max, 2 * options_.instances + node.scheduler.scaling.instances_max);
+  node.instances_max = std::max(node.instances_max, node.members_max); // each has one
   // However long the device's model takes, it gets there.
   node.load_timeout = std::max(node.load_timeout, 2 * microseconds(device.start_ms * 1000));
   node.llumlet.planner.context_length = context;

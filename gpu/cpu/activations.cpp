@@ -9,8 +9,8 @@ namespace godwit::gpu::cpu {
 
 namespace {
 
-constexpr std::size_t line = 64;
-constexpr std::size_t in_lines(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+constexpr std::size_t cache_line = 64;
+constexpr std::size_t in_lines(std::size_t bytes) { return (bytes + cache_line - 1) / cache_line * cache_line; }
 
 /// Hands out parts of an allocation; with a null base it only adds up.
 class parts {
@@ -19,7 +19,7 @@ public:
   std::byte* take(std::size_t bytes) {
     // An odd number of lines between parts, so that rows of different parts do not all meet in one set of a cache.
     const std::size_t at = used_;
-    used_ += in_lines(bytes) + 3 * line;
+    used_ += in_lines(bytes) + 3 * cache_line;
     return base_ == nullptr ? nullptr : base_ + at;
   }
   [[nodiscard]] std::size_t used() const noexcept { return used_; }
@@ -44,7 +44,7 @@ activations::activations(memory_pool& memory, const packed_model& model, storage
   gemm_bytes_ = in_lines(gemm_scratch_bytes(tiles ? 1 : gemm_rows_, deepest));
   attention_bytes_ = in_lines(attention_scratch_floats(round_up(c.head_size, tile_depth)) * sizeof(float));
   const std::size_t normed_bytes = in_lines(std::size_t{private_rows_max} * model.width * sizeof(float));
-  scratch_bytes_ = y_bytes_ + gemm_bytes_ + attention_bytes_ + normed_bytes + 5 * line;
+  scratch_bytes_ = y_bytes_ + gemm_bytes_ + attention_bytes_ + normed_bytes + 5 * cache_line;
   scratch_memory_ = memory.allocate(scratch_bytes_ * threads, "working memory");
 }
 

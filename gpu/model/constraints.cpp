@@ -30,7 +30,7 @@ struct progress {
   std::vector<token_id> tokens;
   protocols::reasoning_start start = protocols::reasoning_start::off;
   grammar::reasoning_tracker thinks; ///< over where the schema binds what follows
-  grammar::state at = grammar::dead; ///< of what the schema binds; dead too where it can only begin to think
+  grammar::state at = grammar::dead; ///< of what the schema binds
   bool ended = false;                ///< an end-of-sequence token came
   bool anew = false;                 ///< it came in the middle, and no mask of it has been made here yet
   std::uint64_t used = 0;
@@ -342,16 +342,17 @@ bool constraints::parts::advance(progress& answer, token_masks& masks, token_id 
       token >= 0 && static_cast<std::size_t>(token) < texts.size() && !texts[static_cast<std::size_t>(token)].empty();
   if (answer.at != grammar::dead)
     answer.at = has_text ? masks.advance(answer.at, texts[static_cast<std::size_t>(token)]) : grammar::dead;
-  return answer.at != grammar::dead || (answer.thinks.where() == part::before && answer.thinks.matched() > 0);
+  return answer.at != grammar::dead;
 }
 
 std::shared_ptr<const token_mask> constraints::parts::mask_of(const progress& answer, token_masks& masks) {
-  if (answer.thinks.over()) return masks.at(answer.at);
-  auto free = reasoning.at(answer.thinks);
-  if (answer.thinks.where() == grammar::reasoning_tracker::part::within || answer.at == grammar::dead) return free;
+  using part = grammar::reasoning_tracker::part;
+  if (answer.thinks.where() == part::within) return reasoning.within(answer.thinks);
+  if (answer.thinks.where() != part::before || !answer.tokens.empty()) return masks.at(answer.at);
+  const auto opening = reasoning.opening();
   auto both = std::make_shared<token_mask>(*masks.at(answer.at));
   both->must_end = false;
-  for (std::size_t i = 0; i < both->words.size(); ++i) both->words[i] |= free->words[i];
+  for (std::size_t i = 0; i < both->words.size(); ++i) both->words[i] |= opening->words[i];
   return both;
 }
 

@@ -115,6 +115,8 @@ step_effects planner::complete(const step_output& output) {
     totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;
     r.blocks.seal(ledger_, r.computed_tokens());
     const auto* drawn = part.samples ? &*token++ : nullptr;
+    const bool none = drawn != nullptr && drawn->id == no_token;
+    const auto* said = none && why != output.undrawn.end() ? &*why++ : nullptr;
     if (part.scores) {
       r.prompt_scores.insert(r.prompt_scores.end(), scores->begin(), scores->end());
       ++scores;
@@ -127,10 +129,10 @@ step_effects planner::complete(const step_output& output) {
       if (r.parks) set_aside(r, effects);
       continue;
     }
-    if (drawn->id == no_token) {
+    if (none) {
       auto update = update_of(r, {}, finish_reason::error);
       update.error = "no token can be drawn: " +
-                     (why != output.undrawn.end() ? *why++ : "the device does not say why; is every token forbidden?");
+                     (said != nullptr ? *said : "the device does not say why; is every token forbidden?");
       finish(r, std::move(update), effects);
       continue;
     }

@@ -54,7 +54,7 @@ private:
     for (; bytes > 0 && at_ < source_.size(); --bytes)
       if (source_[at_++] == '\n') ++line_;
   }
-  void add(token_kind kind, std::string text = {}) { tokens_.push_back({kind, std::move(text), line_}); }
+  void add(token_kind what, std::string text = {}) { tokens_.push_back({what, std::move(text), line_}); }
   void skip_space() {
     while (at_ < source_.size()) {
       const auto bytes = space_at(source_, at_);
@@ -93,10 +93,10 @@ private:
     advance(tag - at_);
     if (at_ >= source_.size()) return;
     at_line_start_ = false;
-    const auto kind = source_[at_ + 1];
+    const auto behind = source_[at_ + 1];
     opened_ = line_;
-    if (kind == '#') return comment();
-    const bool output = kind == '{';
+    if (behind == '#') return comment();
+    const bool output = behind == '{';
     if (!output && raw_block()) return;
     add(output ? token_kind::output_begin : token_kind::block_begin);
     advance(2);

@@ -14,7 +14,7 @@ namespace {
 
 using jinja::value;
 
-value text_of(std::string bytes) { return value::content(std::move(bytes)); }
+value content_of(std::string bytes) { return value::content(std::move(bytes)); }
 
 void add(std::vector<jinja::dict_entry>& to, const char* name, value held) {
   to.push_back({jinja::text(name, true), std::move(held)});
@@ -26,11 +26,11 @@ value template_value(const chat_tool_call& call) {
   options.max_depth = 64;
   const auto arguments = boost::json::parse({call.arguments.data(), call.arguments.size()}, problem, {}, options);
   std::vector<jinja::dict_entry> function;
-  add(function, "name", text_of(call.name));
+  add(function, "name", content_of(call.name));
   add(function, "arguments",
-      problem || !arguments.is_object() ? text_of(call.arguments) : to_template_value(arguments));
+      problem || !arguments.is_object() ? content_of(call.arguments) : to_template_value(arguments));
   std::vector<jinja::dict_entry> out;
-  if (!call.id.empty()) add(out, "id", text_of(call.id));
+  if (!call.id.empty()) add(out, "id", content_of(call.id));
   add(out, "type", value::markup("function"));
   add(out, "function", value::dict(std::move(function)));
   return value::dict(std::move(out));
@@ -51,10 +51,10 @@ struct ways {
 value template_value(const chat_message& message, ways known) {
   std::vector<jinja::dict_entry> out;
   add(out, "role", value::markup(std::string(to_string(shown_role(message.who, known.knows_developers)))));
-  add(out, "content", message.only_calls && known.knows_none ? value(jinja::none_t{}) : text_of(message.content));
-  if (!message.name.empty()) add(out, "name", text_of(message.name));
-  if (!message.reasoning.empty()) add(out, "reasoning_content", text_of(message.reasoning));
-  if (!message.tool_call_id.empty()) add(out, "tool_call_id", text_of(message.tool_call_id));
+  add(out, "content", message.only_calls && known.knows_none ? value(jinja::none_t{}) : content_of(message.content));
+  if (!message.name.empty()) add(out, "name", content_of(message.name));
+  if (!message.reasoning.empty()) add(out, "reasoning_content", content_of(message.reasoning));
+  if (!message.tool_call_id.empty()) add(out, "tool_call_id", content_of(message.tool_call_id));
   if (!message.tool_calls.empty()) {
     std::vector<value> calls;
     for (const auto& call : message.tool_calls) calls.push_back(template_value(call));

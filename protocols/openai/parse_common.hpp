@@ -6,6 +6,8 @@
 
 namespace godwit::protocols::openai {
 
+inline constexpr std::size_t name_bytes_max = 64; ///< of a function or a schema, as OpenAI has it
+
 /// Reads what both endpoints share into `into`.
 void parse_common(json_reader& body, const request_defaults& defaults, const request_limits& limits,
                   common_request& into);

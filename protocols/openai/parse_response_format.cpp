@@ -1,5 +1,7 @@
 #include "openai/parse_response_format.hpp"
 
+#include "openai/parse_common.hpp"
+
 #include <godwit/protocols/grammar/json_schema.hpp>
 
 #include <boost/json/parse.hpp>
@@ -16,7 +18,6 @@ namespace {
 
 constexpr std::size_t message_bytes_max = 400;
 constexpr std::size_t path_bytes_max = 200;
-constexpr std::size_t name_bytes_max = 64;
 
 /// What one of the parameters asks for.
 struct wish {

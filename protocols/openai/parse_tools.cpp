@@ -1,6 +1,7 @@
 #include "openai/parse_tools.hpp"
 
 #include "openai/json_value.hpp"
+#include "openai/parse_common.hpp"
 
 #include <godwit/protocols/grammar/json_schema.hpp>
 
@@ -18,7 +19,6 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::size_t name_bytes_max = 64;
 constexpr std::array<std::string_view, 2> definition_lists{"$defs", "definitions"};
 
 struct function_tool {

@@ -1,3 +1,5 @@
+#include "provisioning/numbered.hpp"
+
 #include <godwit/protocols/provisioning/provisioning.hpp>
 
 #include <algorithm>
@@ -13,7 +15,6 @@ namespace {
 /// Names of given up orders that are remembered. One that comes later than so many others is an ordinary process.
 constexpr std::size_t given_up_max = 256;
 
-std::string numbered(instance_id id) { return "instance " + std::to_string(id.value()); }
 std::string milliseconds(std::int64_t ns) { return std::to_string(ns / 1'000'000) + " ms"; }
 std::string attempts(std::uint32_t count) { return std::to_string(count) + (count == 1 ? " attempt" : " attempts"); }
 

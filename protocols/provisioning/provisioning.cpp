@@ -1,3 +1,5 @@
+#include "provisioning/numbered.hpp"
+
 #include <godwit/protocols/provisioning/provisioning.hpp>
 
 #include <algorithm>
@@ -5,12 +7,6 @@
 
 // Processes, their news, and what an operator wants.
 namespace godwit::protocols {
-
-namespace {
-
-std::string numbered(instance_id id) { return "instance " + std::to_string(id.value()); }
-
-} // namespace
 
 provisioning::provisioning(provisioning_settings settings) : settings_(settings) {}
 

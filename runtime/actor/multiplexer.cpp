@@ -367,12 +367,14 @@ multiplexer::multiplexer(caf::actor_system* system, async::connection_gate* gate
     : default_multiplexer(system), gate_(gate), open_(std::make_shared<open_connections>()),
       refusals_(std::make_shared<refusals>(std::move(warn))) {}
 
-// As CAF does with what is left in its pipe.
+// As CAF does with what is left in its pipe. What ends may order more.
 multiplexer::~multiplexer() {
-  for (auto& one : orders_) caf::scheduler::abstract_coordinator::cleanup_and_release(one.release());
+  while (!orders_.empty())
+    for (auto& one : std::exchange(orders_, {}))
+      caf::scheduler::abstract_coordinator::cleanup_and_release(one.release());
 }
 
-void multiplexer::exec_later(caf::resumable* what) {
+void multiplexer::exec_later(caf::resumable* what) noexcept {
   const bool ours = what->subtype() == caf::resumable::io_actor || what->subtype() == caf::resumable::function_object;
   if (!ours || std::this_thread::get_id() == thread_id()) return default_multiplexer::exec_later(what);
   {

@@ -38,7 +38,8 @@ public:
   /// `socket` is closed with the connection, or before, in favour of a copy with a number of its own.
   caf::io::scribe_ptr new_scribe(caf::io::network::native_socket socket) override;
   caf::io::doorman_ptr new_doorman(caf::io::network::native_socket socket) override;
-  void exec_later(caf::resumable* what) override;
+  /// Where there is no memory for it the process ends: what is lost might be the network's next turn.
+  void exec_later(caf::resumable* what) noexcept override;
 
   /// Ends all connections, whatever waits to be written. May be called by any thread.
   void cut();

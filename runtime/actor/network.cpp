@@ -91,6 +91,8 @@ async::expected<caf::strong_actor_ptr> network::connect(const std::string& host,
   const auto broker = named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   caf::scoped_actor self{system()};
   caf::expected<caf::strong_actor_ptr> out{caf::sec::request_timeout};
+  const auto is = [&out](caf::sec what) { return !out && out.error() == what; };
+  bool given_up = false;
   // A connection without a word from beyond is given up at the first heartbeat, which comes too early for a peer that
   // is merely busy.
   do {
@@ -107,10 +109,11 @@ async::expected<caf::strong_actor_ptr> network::connect(const std::string& host,
                 out = caf::make_error(caf::sec::no_actor_published_at_port, port);
             },
             [&](caf::error& why) { out = std::move(why); });
-  } while (!out && out.error() == caf::sec::connection_timeout && std::chrono::steady_clock::now() < deadline);
+    given_up = given_up || is(caf::sec::connection_timeout);
+  } while (is(caf::sec::connection_timeout) && std::chrono::steady_clock::now() < deadline);
   if (out) return std::move(*out);
-  const auto is = [&why = out.error()](caf::sec what) { return why == what; };
-  if (is(caf::sec::connection_timeout)) // behind a gate nobody has waited for a word
+  // Behind a gate nobody has waited for a word.
+  if (is(caf::sec::connection_timeout) || (given_up && is(caf::sec::request_timeout)))
     return async::error{async::error_code::down, gate_ ? "it accepts connections and says nothing"
                                                        : "it does not greet as a process of godwit would"};
   if (is(caf::sec::disconnect_during_handshake))

@@ -11,7 +11,7 @@
 
 namespace godwit::runtime::detail {
 
-using caf::io::basp::message_type;
+namespace basp = caf::io::basp;
 using namespace std::string_view_literals;
 
 namespace {
@@ -141,10 +141,12 @@ private:
   bool ok_ = true;
 };
 
-bool is(const packet_header& header, message_type what) { return header.operation == static_cast<std::uint8_t>(what); }
+bool is(const packet_header& header, basp::message_type what) {
+  return header.operation == static_cast<std::uint8_t>(what);
+}
 
 bool is_message(const packet_header& header) {
-  return is(header, message_type::direct_message) || is(header, message_type::routed_message);
+  return is(header, basp::message_type::direct_message) || is(header, basp::message_type::routed_message);
 }
 
 } // namespace
@@ -155,32 +157,32 @@ packet_header::packet_header(const char* bytes)
 
 bool packet_header::is_harmless() const {
   if (is_message(*this)) return payload_bytes != 0 && !caf::make_message_id(data).is_stream_message();
-  return payload_bytes <= system_bytes_max && (payload_bytes != 0 || is(*this, message_type::heartbeat));
+  return payload_bytes <= system_bytes_max && (payload_bytes != 0 || is(*this, basp::message_type::heartbeat));
 }
 
 std::optional<std::vector<std::string_view>> nodes_of_harmless(const packet_header& header, std::string_view payload) {
   payload_reader in(payload);
-  switch (static_cast<message_type>(header.operation)) {
-  case message_type::server_handshake:
+  switch (static_cast<basp::message_type>(header.operation)) {
+  case basp::message_type::server_handshake:
     in.node();
     in.rest(); // names
     break;
-  case message_type::client_handshake:
+  case basp::message_type::client_handshake:
     in.node();
     break;
-  case message_type::routed_message:
+  case basp::message_type::routed_message:
     in.node();
     in.node();
     in.message();
     break;
-  case message_type::direct_message:
+  case basp::message_type::direct_message:
     in.message();
     break;
-  case message_type::monitor_message:
+  case basp::message_type::monitor_message:
     in.node();
     in.node();
     break;
-  case message_type::down_message:
+  case basp::message_type::down_message:
     in.node();
     in.node();
     in.error(0);

@@ -156,10 +156,6 @@ registry& registry::declare(setting s) {
     throw error;
   };
   if (auto wrong = assign(added, added.get(), {})) refuse("the default is wrong: " + *wrong);
-  if (!added.declared.extreme.empty()) {
-    const auto parsed = parse_value(added, added.declared.extreme);
-    if (!parsed || added.put(*parsed, true)) refuse("the extreme is wrong");
-  }
   return *this;
 }
 
@@ -201,14 +197,6 @@ std::optional<std::string> registry::set(std::string_view name, std::string_view
     return (by.where.empty() ? s->name : by.where) + ": \"" + std::string(text) + "\" is not " + expected_text(*s);
   }
   return assign(*s, *parsed, by);
-}
-
-problems registry::use_extremes() {
-  auto found = problems();
-  for (const auto& s : settings_)
-    if (!s.declared.extreme.empty())
-      if (auto wrong = set(s.name, s.declared.extreme, {source::simulated, "extreme"})) found.push_back(*wrong);
-  return found;
 }
 
 registry& registry::relate(std::function<std::optional<std::string>()> rule) {

@@ -123,8 +123,6 @@ std::string origin_text(const origin& o) {
     return "set by the variable " + o.where;
   case source::flag:
     return "set by the flag " + o.where;
-  case source::simulated:
-    return "set to its extreme";
   }
   return "";
 }

@@ -245,6 +245,23 @@ TEST(Membership, WhatDoesNotFitIsRefusedWithTheReason) {
   EXPECT_EQ(c.cluster.cluster->gate()->view().instances.size(), 1U);
 }
 
+// The message that tells all of them to a process would end its connection.
+TEST(Membership, AClusterHasNoMoreInstancesThanAMessageMayName) {
+  joinable c(18);
+  const auto fake = c.cluster.system->spawn<silent_member>();
+  const auto join = [&](std::uint64_t key, std::uint32_t instances) {
+    const auto answer = c.cluster.system->ask(
+        c.head, 5s,
+        actors::join_cluster{c.head_options.version, key, "there", instances, c.head_options.identity, fake});
+    return answer ? answer->refusal : answer.error().message;
+  };
+  for (std::uint64_t key = 100; key < 115; ++key) EXPECT_EQ(join(key, 1024), "");
+  EXPECT_EQ(join(115, 640), "the cluster has 15361 instances and takes no more than 16000, this member brings 640");
+  EXPECT_EQ(join(115, 639), "");
+  EXPECT_EQ(join(115, 639), "") << "it comes back";
+  EXPECT_THAT(join(116, 1), HasSubstr("the cluster has 16000 instances"));
+}
+
 TEST(Membership, ALostMemberCostsNoTokenAndRepeatsNone) {
   std::uint64_t redispatches = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {

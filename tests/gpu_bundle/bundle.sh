@@ -129,6 +129,7 @@ godwit demo --device cuda --deterministic --tensor-parallel 2 --json"
   if has gpu_plugin_test; then memcheck gpu_plugin_test; fi
   if has bench_gpu_kernels; then check "bench_gpu_kernels" 300 must "bench_gpu_kernels"; fi
   if has bench_migration; then check "bench_migration of two" 150-480 must "bench_migration --cuda --json --two-processes"; fi
+  if has godwit; then check "profile" 90-150 must "godwit profile --device cuda --json"; fi
   check "bench reference (PyTorch, Triton)" 300 may "python3 bench/reference.py"
 } >"$out/checks.tsv"
 

@@ -1,4 +1,5 @@
 #include "main/profile_command.hpp"
+#include "main/profile_device.hpp"
 #include "main/profile_fit.hpp"
 #include "main/profile_measure.hpp"
 
@@ -25,6 +26,7 @@ class ProfileCommand : public testing::Test {
 protected:
   void SetUp() override {
     if (!gpu::model::embedded_model()) GTEST_SKIP() << "no embedded model";
+    options_.device = device_choice::cpu;
     options_.output = file_.string();
     options_.time_max = std::chrono::milliseconds(200);
     options_.threads = 1;
@@ -46,6 +48,8 @@ TEST_F(ProfileCommand, WritesAProfileThatOpensAndThatNoMoreTokensMakeFaster) {
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   EXPECT_EQ(to_json(*opened), text);
   EXPECT_EQ(opened->name, "default-cpu");
+  EXPECT_THAT(opened->source, HasSubstr(" on " + opened->device));
+  EXPECT_THAT(opened->assumptions.front(), HasSubstr("this machine"));
   EXPECT_EQ(opened->layers, 6U);
   EXPECT_GT(opened->kv_blocks, 0U);
   EXPECT_GT(opened->start_ms, 0);
@@ -93,8 +97,14 @@ TEST_F(ProfileCommand, FailsInOneLine) {
   wrong.model = "/nonexistent/model";
   EXPECT_EQ(measure_profile(wrong, out_, errors_), 2);
   wrong = options_;
-  wrong.device = "cuda";
-  EXPECT_EQ(measure_profile(wrong, out_, errors_), 2) << "a word that it does not know";
+  wrong.device = device_choice::cuda;
+  wrong.instances = 3;
+  const auto finds_none = [](serve_settings& settings, const auto&) -> protocols::expected<chosen_device, start_error> {
+    EXPECT_EQ(settings.instances.device, device_choice::cuda);
+    EXPECT_EQ(settings.instances.count, 3U);
+    return protocols::unexpected(start_error{"--device cuda: no GPU"});
+  };
+  EXPECT_EQ(measure_profile(wrong, out_, errors_, finds_none), 1);
   wrong = options_;
   wrong.output = "/nonexistent/profile.json";
   EXPECT_EQ(measure_profile(wrong, out_, errors_), 1);
@@ -111,9 +121,33 @@ TEST_F(ProfileCommand, FailsInOneLine) {
   const auto text = errors_.str();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6) << text;
   EXPECT_THAT(text, HasSubstr("godwit: cannot write /nonexistent/profile.json: there is no folder /nonexistent\n"));
+  EXPECT_THAT(text, HasSubstr("godwit: --device cuda: no GPU\n"));
   EXPECT_THAT(text, HasSubstr("godwit: --temperature: expected a number from 0 to 2\n"));
   EXPECT_THAT(text, HasSubstr("godwit: --threads 1024: this process may use "));
   EXPECT_THAT(text, HasSubstr("godwit: --context 5: expected at least 64 tokens"));
+}
+
+/// A GPU that takes a second for a byte within, two for one in and four for one out.
+struct slow_probe final : gpu::cuda::cuda_probe {
+  [[nodiscard]] double copy(gpu::cuda::copy_route route, std::uint64_t bytes, std::uint32_t) override {
+    const double each = route == gpu::cuda::copy_route::within_device ? 1
+                        : route == gpu::cuda::copy_route::to_device   ? 2
+                                                                      : 4;
+    return each * static_cast<double>(bytes);
+  }
+  [[nodiscard]] double product(const gpu::cuda::product_shape&, std::uint32_t) override { return 0; }
+  [[nodiscard]] double attention(const gpu::cuda::attention_shape&, std::uint32_t) override { return 0; }
+};
+
+TEST(MeasureDeviceCopies, KvTakesTheSlowerWayThroughTheHostWhereInstancesShareNoGpu) {
+  slow_probe probe;
+  const auto own = measure_device_copies(probe, 1000, false), shared = measure_device_copies(probe, 1000, true);
+  EXPECT_DOUBLE_EQ(own.blocks, 1);
+  EXPECT_DOUBLE_EQ(own.link, 0.25);
+  EXPECT_THAT(own.about, HasSubstr("page-locked"));
+  EXPECT_DOUBLE_EQ(shared.blocks, 1);
+  EXPECT_DOUBLE_EQ(shared.link, 1);
+  EXPECT_THAT(shared.about, HasSubstr("share a GPU"));
 }
 
 TEST(ProfileList, HasAllThatAreCompiledIn) {

@@ -10,8 +10,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <set>
+#include <stdexcept>
 #include <thread>
+#include <utility>
+#include <vector>
 
 // How long steps take when they are served, and what other instances do to them.
 namespace godwit::main {
@@ -152,10 +156,36 @@ TEST(BusyNeighbours, RunUntilTheyEndAndLeaveTheMeasuredInstanceAlone) {
   const auto device = gpu::cpu::make_cpu_executor(model, one_thread());
   const auto step = step_shape{{{1, 0, 1, true}}}.input();
   {
-    const busy_neighbours others(model, one_thread(), 2);
+    std::vector<std::shared_ptr<gpu::executor>> two;
+    for (int i = 0; i < 2; ++i) two.push_back(gpu::cpu::make_cpu_executor(model, one_thread()));
+    busy_neighbours others(std::move(two));
     for (int i = 0; i < 3; ++i) EXPECT_GT(run_step_us(*device, step), 0);
+    others.end();
   }
   EXPECT_GT(run_step_us(*device, step), 0);
+}
+
+/// A GPU that has fallen off its bus.
+struct failing_executor final : gpu::executor {
+  failing_executor() { info_.positions_max = 512; }
+  [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
+  [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override {
+    throw std::runtime_error("the device is gone");
+  }
+  [[nodiscard]] protocols::memory_region key_region(std::uint32_t, protocols::block_id) override { return {}; }
+  [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
+  gpu::executor_info info_;
+};
+
+TEST(BusyNeighbours, SayWhatTheyHaveFailedWith) {
+  busy_neighbours others({std::make_shared<failing_executor>()});
+  try {
+    others.end();
+    FAIL() << "nothing was said";
+  } catch (const std::runtime_error& failure) {
+    EXPECT_STREQ(failure.what(), "the device is gone");
+  }
+  const busy_neighbours ended({std::make_shared<failing_executor>()}); // by its destructor alone
 }
 
 } // namespace

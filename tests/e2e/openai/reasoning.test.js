@@ -30,9 +30,10 @@ function check(text) {
 }
 
 test('what is thought is not bound by a schema', { skip: !opens }, async () => {
-  // The small model never ends it, so that it is cut by its length.
+  // The small model never closes it and may not end, so that it is cut by its length.
+  const whole = { min_tokens: 60 };
   for (const body of [{}, bound, { n: 2, ...bound, temperature: 1 }]) {
-    const answer = await ask(body);
+    const answer = await ask({ ...whole, ...body });
     for (const { message, finish_reason } of answer.choices) {
       assert.equal(finish_reason, 'length');
       assert.equal(message.content, null);
@@ -45,7 +46,7 @@ test('what is thought is not bound by a schema', { skip: !opens }, async () => {
   }
   let last;
   let told = 0;
-  for await (const chunk of await ask({ ...bound, stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } })) {
+  for await (const chunk of await ask({ ...whole, ...bound, stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } })) {
     last = chunk;
     assert.ok(chunk.usage.completion_tokens_details.reasoning_tokens >= told);
     told = chunk.usage.completion_tokens_details.reasoning_tokens;
@@ -75,11 +76,7 @@ test('where the template closes it a schema binds from the first token', { skip:
 });
 
 test('where the model may think and does not, a schema binds all of it', { skip: opens }, async () => {
-  // What opens a thought is forbidden, or the small model might try.
-  const { tokens } = await (await fetch(`${url}/tokenize`, {
-    method: 'POST', body: JSON.stringify({ prompt: '<', add_special_tokens: false }),
-  })).json();
-  const answer = await ask({ ...bound, logit_bias: Object.fromEntries(tokens.map((id) => [id, -100])) });
+  const answer = await ask(bound);
   check(answer.choices[0].message.content);
   assert.equal(answer.usage.completion_tokens_details.reasoning_tokens, 0);
 });

@@ -178,6 +178,19 @@ TEST(Planner, ARequestWithoutATokenEndsWithWhatTheDeviceSaysOfIt) {
   EXPECT_NE(effects.updates[2].error.find("does not say why"), std::string::npos);
 }
 
+TEST(Planner, WhatTheDeviceSaysOfARequestThatIsCancelledIsTakenForNoOther) {
+  planner p{settings_of(32)};
+  (void)p.admit(request_of(1, 4));
+  (void)p.admit(request_of(2, 4));
+  auto output = output_of(*p.plan());
+  ASSERT_EQ(p.cancel({request_id{1}, epoch{1}}), planner::cancellation::freed_after_step);
+  output.tokens[0].id = output.tokens[1].id = no_token;
+  output.undrawn = {"the schema is too complex", "every logit is NaN"};
+  const auto effects = p.complete(output);
+  ASSERT_EQ(effects.updates.size(), 1U);
+  EXPECT_EQ(effects.updates[0].error, "no token can be drawn: every logit is NaN");
+}
+
 TEST(Planner, ARequestThatOutgrowsThePoolEndsWithAnError) {
   planner p{settings_of(2)};
   (void)p.admit(request_of(1, 30, 100));

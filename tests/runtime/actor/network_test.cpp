@@ -2,6 +2,7 @@
 #include "runtime/actor/stranger.hpp"
 #include "runtime/actor/test_actors.hpp"
 
+#include "actor/multiplexer.hpp"
 #include "actor/network.hpp"
 
 #include <godwit/protocols/batching/step.hpp>
@@ -22,6 +23,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -676,6 +678,29 @@ TEST(Network, WhoGivesTheLoopALotToDoDoesNotWaitForIt) {
   over.get_future().wait();
   EXPECT_EQ(done.size(), static_cast<std::size_t>(many));
   EXPECT_TRUE(std::ranges::is_sorted(done));
+}
+
+// An order that is lost might be the network's next turn.
+static_assert(noexcept(std::declval<detail::multiplexer&>().exec_later(nullptr)));
+
+TEST(Network, WhatTheLoopHasNotDoneEndsWithItAndMayOrderMore) {
+  constexpr int many = 100;
+  int ended = 0;
+  {
+    caf::actor_system_config config;
+    caf::actor_system system(config);
+    detail::multiplexer loop(&system, nullptr, nullptr);
+    loop.thread_id(std::thread::id()); // it has ended
+    const auto counts = [&ended](std::nullptr_t) { ++ended; };
+    for (int i = 0; i < many; ++i) {
+      const std::shared_ptr<void> order(nullptr, [&, counts](std::nullptr_t) {
+        ++ended;
+        loop.post([last = std::shared_ptr<void>(nullptr, counts)] {});
+      });
+      loop.post([order] {});
+    }
+  }
+  EXPECT_EQ(ended, 2 * many);
 }
 
 // It would go on, hear nothing from others and nothing of that.

@@ -33,7 +33,7 @@ struct program {
   program() {
     settings.add("model", model, {.doc = "The model's name."});
     settings.add("scheduler.queue_max", queue_max,
-                 {.doc = "Requests that may wait.", .unit = "requests", .min = 1, .max = 100000, .extreme = "1"});
+                 {.doc = "Requests that may wait.", .unit = "requests", .min = 1, .max = 100000});
     settings.add("http.port", port, {.doc = "Where clients connect.", .min = 0, .max = 65535, .flag = "--port"});
     settings.add("scheduler.factor", factor, {.doc = "A ratio | a share.", .min = 0, .max = 1});
     settings.add("scheduler.migrate", migrate, {.doc = "Whether requests move."});
@@ -240,12 +240,6 @@ TEST(ConfigRegistry, TheReferenceHasARowForEverySetting) {
   EXPECT_THAT(page, HasSubstr("## [scheduler]"));
 }
 
-TEST(ConfigRegistry, ExtremesStrainTheProgram) {
-  auto p = program();
-  EXPECT_THAT(p.settings.use_extremes(), IsEmpty());
-  EXPECT_EQ(p.queue_max, 1U);
-}
-
 TEST(ConfigRegistry, AWrongDeclarationIsABug) {
   auto p = program();
   auto x = 5;
@@ -254,7 +248,6 @@ TEST(ConfigRegistry, AWrongDeclarationIsABug) {
   EXPECT_THROW(p.settings.add("Bad Name", x, {.doc = "Not lower case."}), std::logic_error);
   EXPECT_THROW(p.settings.add("undocumented", x, {}), std::logic_error);
   EXPECT_THROW(p.settings.add("beyond", x, {.doc = "Default out of bounds.", .max = 4}), std::logic_error);
-  EXPECT_THROW(p.settings.add("strained", x, {.doc = "No such extreme.", .extreme = "x"}), std::logic_error);
   EXPECT_EQ(p.settings.find("beyond"), nullptr);
 }
 

@@ -42,6 +42,8 @@ struct node_options {
   /// Processes in the cluster, and instances that one may bring.
   std::uint32_t members_max = 1024;
   std::uint32_t member_instances_max = 1024;
+  /// Of all members together. The topology goes to other processes in one message, which names 16,384 actors at most.
+  std::uint32_t instances_max = 16'000;
   std::chrono::nanoseconds backoff_min{std::chrono::milliseconds(100)};
   std::chrono::nanoseconds backoff_max{std::chrono::seconds(10)};
   /// A child that lived so long is not held to have failed at once: its backoff starts anew.

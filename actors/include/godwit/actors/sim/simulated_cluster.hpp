@@ -48,9 +48,10 @@ struct simulated_cluster_options {
   std::uint32_t instances = 1; ///< from the start, ready at once
   gpu::sim::profile device;    ///< of every instance
   /// What `godwit serve` would be told. Filled in: version, model, identity and address, how instances are made and how
-  /// many, the fabric and the provisioner; `members_max` and `load_timeout` are raised where they would be in the way,
-  /// and an unset `migration.settings.copy_share` is that of a device's copy engines. Functions of yours are called as
-  /// always. A KV byte of the settings (migration.portion_bytes) is one of the device, as in reality.
+  /// many, the fabric and the provisioner; `members_max`, `instances_max` and `load_timeout` are raised where they
+  /// would be in the way, and an unset `migration.settings.copy_share` is that of a device's copy engines. Functions of
+  /// yours are called as always. A KV byte of the settings (migration.portion_bytes) is one of the device, as in
+  /// reality.
   node_options node;
   std::shared_ptr<run_recorder> recorder; ///< null: nobody records
   /// Each instance is a process of its own, which can fail, with links that can break. Otherwise all actors live in one

@@ -88,8 +88,6 @@ public:
   [[nodiscard]] problems load_environment(std::span<const std::pair<std::string, std::string>> variables);
   /// One value by the setting's name. For flags: origin{source::flag, "--port"}.
   [[nodiscard]] std::optional<std::string> set(std::string_view name, std::string_view text, const origin& by);
-  /// Every setting that declares an extreme gets it.
-  [[nodiscard]] problems use_extremes();
   /// The rules between settings. Call it when everything is loaded.
   [[nodiscard]] problems validate() const;
 

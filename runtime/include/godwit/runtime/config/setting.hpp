@@ -17,7 +17,7 @@
 namespace godwit::runtime::config {
 
 /// Where a value comes from, weakest first: a stronger source wins whatever the order of loading.
-enum class source : std::uint8_t { built_in, file, environment, flag, simulated };
+enum class source : std::uint8_t { built_in, file, environment, flag };
 
 struct origin {
   source from = source::built_in;
@@ -35,8 +35,7 @@ struct options {
   std::string unit = {};          ///< "requests"; "bytes" on an integer makes "512MiB" a legal value
   std::optional<double> min = {}; ///< in the setting's unit; for a duration in milliseconds
   std::optional<double> max = {};
-  std::string flag = {};    ///< "--port" where a short flag is worth it; otherwise made from the name
-  std::string extreme = {}; ///< the value with which the simulator strains this setting
+  std::string flag = {}; ///< "--port" where a short flag is worth it; otherwise made from the name
 };
 
 /// One declared setting, as help texts, reference pages and command lines need it.

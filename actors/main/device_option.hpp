@@ -1,0 +1,15 @@
+#pragma once
+
+#include "main/settings.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace godwit::main {
+
+/// --device auto|cpu|cuda, for commands that are not told by settings. `chosen` must outlive the parsing; its value is
+/// the default.
+void add_device_option(CLI::App& to, device_choice& chosen, const std::string& doc);
+
+} // namespace godwit::main
