@@ -66,7 +66,7 @@ function(godwit_compile_together target)
   endif()
 endfunction()
 
-# Of tests that wait more than they compute: a compiler that may try less takes a fifth less time.
+# Of tests, which compute little by themselves: a compiler that may try less takes a fifth less time.
 function(godwit_compile_quickly target)
   if(TARGET ${target} AND NOT GODWIT_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
     target_compile_options(${target} PRIVATE -O1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>) # of g++ 12's own optional
