@@ -194,8 +194,14 @@ std::optional<std::vector<std::string_view>> nodes_of_harmless(const packet_head
 }
 
 bool nodes_heard_of::admit(const std::vector<std::string_view>& nodes, std::chrono::seconds open) {
-  for (const auto node : nodes) known_.emplace(node);
-  return known_.size() <= max + static_cast<std::size_t>(open.count());
+  left_ = std::min(max, left_ + static_cast<std::size_t>((open - counted_).count()));
+  counted_ = open;
+  for (const auto node : nodes) {
+    if (!known_.emplace(node).second) continue;
+    if (left_ == 0) return false;
+    --left_;
+  }
+  return true;
 }
 
 caf::node_id node_of(std::string_view bytes) {

@@ -42,8 +42,8 @@ constexpr std::size_t envelope_actors_max = std::size_t{16} << 10U;
 /// that node.
 class nodes_heard_of {
 public:
-  /// At once, and one more for each second: four times the members that a head takes, each of which is a node that may
-  /// be another one after a restart.
+  /// At once, of which a second gives one back: four times the members that a head takes, each of which is a node that
+  /// may be another one after a restart.
   static constexpr std::size_t max = 4096;
 
   /// `open`: how long the connection has been. False: they are too many.
@@ -52,6 +52,8 @@ public:
 
 private:
   std::unordered_set<std::string> known_;
+  std::size_t left_ = max;
+  std::chrono::seconds counted_{0}; ///< when `left_` was brought up to date, by `open`
 };
 
 /// `bytes`: as nodes_of_harmless gives them.

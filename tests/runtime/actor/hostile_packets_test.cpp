@@ -247,6 +247,17 @@ TEST(Packets, ASecondAllowsOneNodeMore) {
   EXPECT_FALSE(nodes.admit({"and one"}, 1s));
 }
 
+// A connection that has said little for a day may not say all of it at once then.
+TEST(Packets, WhatAConnectionDidNotSayIsNotSavedUp) {
+  std::vector<std::string> names;
+  for (std::uint64_t i = 0; i <= detail::nodes_heard_of::max; ++i) names.push_back(node(i));
+  const std::vector<std::string_view> all(names.begin(), names.end());
+  detail::nodes_heard_of nodes;
+  EXPECT_TRUE(nodes.admit({all.front()}, 0s));
+  EXPECT_TRUE(nodes.admit({all.begin() + 1, all.end()}, 24h));
+  EXPECT_FALSE(nodes.admit({"one more"}, 24h));
+}
+
 std::optional<std::size_t> nodes_of(const std::string& bytes) {
   const detail::packet_header header(bytes.data());
   if (!header.is_harmless()) return {};
