@@ -114,7 +114,7 @@ void actor_core::dispatch(const message_type& type, void* payload, caf::mailbox_
   if (reply.wanted())
     reply.fail(async::error{async::error_code::unsupported, "no handler for " + std::string(type.name)});
   else
-    report("no handler for " + std::string(type.name));
+    report_stray("no handler for " + std::string(type.name));
 }
 
 reply_to actor_core::reply_for(caf::mailbox_element& x) {
@@ -171,7 +171,7 @@ void actor_core::open(const envelope& e, caf::mailbox_element& x) {
   if (auto reply = reply_for(x); reply.wanted())
     reply.fail(async::error{async::error_code::unsupported, "a message that cannot be read"});
   else
-    report("a message from another node cannot be read");
+    report_stray("a message from another node cannot be read");
 }
 
 void actor_core::fire_deadlines() {

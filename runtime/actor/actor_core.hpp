@@ -66,6 +66,7 @@ public:
   void unwatch(std::uint64_t id);
   void fault(const std::exception_ptr& failure, std::string_view where) noexcept;
   void report(std::string_view text) noexcept;
+  void report_stray(std::string_view text) noexcept;
   void end(stop_reason reason);
 
   [[nodiscard]] async::scope& frames() noexcept { return frames_; }

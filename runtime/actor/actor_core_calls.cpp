@@ -176,6 +176,10 @@ void actor_core::fault(const std::exception_ptr& failure, std::string_view where
 
 void actor_core::report(std::string_view text) noexcept { engine_.report(user_ ? user_->name() : "actor", text); }
 
+void actor_core::report_stray(std::string_view text) noexcept {
+  engine_.report_stray(user_ ? user_->name() : "actor", text);
+}
+
 void actor_core::end(stop_reason reason) { quit(to_caf(reason)); }
 
 } // namespace godwit::runtime::detail

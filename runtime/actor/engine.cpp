@@ -58,6 +58,18 @@ void engine::report(std::string_view actor, std::string_view text) const noexcep
   } // there is nobody left to tell
 }
 
+void engine::report_stray(std::string_view actor, std::string_view text) noexcept {
+  try {
+    std::optional<std::string> more;
+    {
+      const std::lock_guard lock{mutex_};
+      more = strays_.tell(clock_->now());
+    }
+    if (more) report(actor, std::string(text) + *more);
+  } catch (...) {
+  } // no memory: there are more where it came from
+}
+
 actor_ref engine::spawn(actor_host& host, const actor_factory& make) {
   caf::actor_config config{system_->dummy_execution_unit()};
   trace::event birth;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actor/seldom.hpp"
 #include "actor/tracing.hpp"
 
 #include <godwit/runtime/host.hpp>
@@ -42,6 +43,8 @@ public:
   /// An actor of another node (or of another system in this process).
   [[nodiscard]] bool elsewhere(const actor_ref& whom) const noexcept;
   void report(std::string_view actor, std::string_view text) const noexcept;
+  /// What anybody who may send can cause: one such line a second.
+  void report_stray(std::string_view actor, std::string_view text) noexcept;
 
   actor_ref spawn(actor_host& host, const actor_factory& make);
   void send(const actor_ref& to, draft message);
@@ -106,6 +109,7 @@ private:
   std::unordered_map<std::uint64_t, actor_ref> alive_; ///< holds every actor until it has ended
   std::unordered_map<std::uint64_t, const message_type*> types_;
   std::unordered_set<std::uint64_t> doubled_; ///< names of two types, which was reported
+  seldom strays_;
   std::unique_ptr<caf::actor_system> system_; ///< last: goes first
 };
 

@@ -1,6 +1,7 @@
 #include "actor/multiplexer.hpp"
 
 #include "actor/packets.hpp"
+#include "actor/seldom.hpp"
 
 #include <caf/exit_reason.hpp>
 #include <caf/io/abstract_broker.hpp>
@@ -54,9 +55,6 @@ constexpr std::size_t piece_bytes_max = std::size_t{1} << 20U;
 /// many as there are instances. They are counted after so many of which it spoke.
 constexpr std::size_t peer_actors_max = std::size_t{64} << 10U;
 constexpr std::size_t counted_after = std::size_t{8} << 10U;
-
-/// Who sends what systems of godwit do not is told of so often.
-constexpr auto told_every = std::chrono::seconds(1);
 
 /// One that was accepted and has not said a word for so long is closed when another one comes: CAF would keep it.
 constexpr auto quiet_max = std::chrono::seconds(5);
@@ -133,20 +131,13 @@ private:
 /// Told on the loop's thread.
 class multiplexer::refusals {
 public:
-  using clock = std::chrono::steady_clock;
-
   explicit refusals(std::function<void(std::string_view)> warn) : warn_(std::move(warn)) {}
   void tell(caf::io::network::native_socket connection, std::string_view why) {
-    const auto now = clock::now();
-    if (!warn_ || (told_ && now - *told_ < told_every)) {
-      ++left_out_;
-      return;
-    }
-    told_ = now;
-    const auto before = std::exchange(left_out_, 0);
+    if (!warn_) return;
+    const auto more = seldom_.tell(std::chrono::steady_clock::now().time_since_epoch());
+    if (!more) return;
     try {
-      warn_("the connection of " + name_of(connection) + " is ended: " + std::string(why) +
-            (before == 0 ? std::string() : " (and " + std::to_string(before) + " others before it)"));
+      warn_("the connection of " + name_of(connection) + " is ended: " + std::string(why) + *more);
     } catch (...) {
     } // CAF would end its network for it
   }
@@ -161,8 +152,7 @@ private:
   }
 
   std::function<void(std::string_view)> warn_;
-  std::optional<clock::time_point> told_;
-  std::uint64_t left_out_ = 0;
+  seldom seldom_;
 };
 
 /// CAF's way to accept leaves who comes in the kernel's queue when there is no descriptor left, and asks for them at

@@ -106,11 +106,18 @@ public:
     const std::lock_guard lock(mutex_);
     return warnings_;
   }
+  std::vector<std::string> reports() {
+    const std::lock_guard lock(mutex_);
+    return reports_;
+  }
 
 private:
   actor_system_settings settings() {
     auto s = networked();
-    s.report = [](std::string_view, std::string_view) {}; // of each message that says nothing
+    s.report = [this](std::string_view, std::string_view text) {
+      const std::lock_guard lock(mutex_);
+      reports_.emplace_back(text);
+    };
     s.warn = [this](std::string_view text) {
       const std::lock_guard lock(mutex_);
       warnings_.emplace_back(text);
@@ -118,7 +125,7 @@ private:
     return s;
   }
   std::mutex mutex_;
-  std::vector<std::string> warnings_;
+  std::vector<std::string> warnings_, reports_;
   actor_system system_;
 };
 
@@ -179,6 +186,26 @@ TEST_F(HostilePackets, WhatCafsOwnActorsDoNotExpectIsNotPrinted) {
   expect_alive();
   ::close(fd);
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
+// A line each would fill the log's disk.
+TEST_F(HostilePackets, MessagesThatCannotBeReadAreReportedOnceASecond) {
+  const int fd = stranger(1);
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += packet(direct, 0, no_request, 7, actor_.id(), "\0"s + envelope(0, ""));
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(send_all(fd, many));
+  while (system_.reports().empty()) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(1s);
+  ASSERT_TRUE(send_all(fd, many));
+  expect_alive(); // and has handled them, but perhaps for the last
+  while (system_.reports().size() < 2) std::this_thread::sleep_for(1ms);
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+  const auto reports = system_.reports();
+  EXPECT_LE(reports.size(), static_cast<std::size_t>(seconds) + 1);
+  EXPECT_EQ(reports[0], "a message from another node cannot be read");
+  EXPECT_THAT(reports[1], HasSubstr("a message from another node cannot be read (and "));
+  ::close(fd);
 }
 
 TEST_F(HostilePackets, AMessageOfAsManyActorsAsAClusterHasIsTaken) {
