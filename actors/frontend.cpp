@@ -353,7 +353,8 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
              std::to_string(answer->limit) + " tokens");
     return true;
   case refusal::invalid:
-    fail(id, failure_kind::invalid, "the instance cannot run this request");
+    fail(id, failure_kind::invalid,
+         "the request's prompt is empty or has tokens outside the model's vocabulary, or its max_tokens are 0");
     return true;
   case refusal::none:
   case refusal::never_fits:

@@ -236,7 +236,8 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   dispatch_decision none;
   none.overloaded = why == lack::full;
   none.stale = why == lack::stale || why == lack::sense; // homes dispatch without it
-  if (decided && why == lack::sense) blame("the dispatch policy", "it chose what is no place, or not eligible");
+  if (decided && why == lack::sense)
+    blame("the dispatch policy", "it chose what is no place, or not eligible, or gave no finite rating");
   return none;
 }
 

@@ -3,7 +3,10 @@
 #include "recorded_decisions.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 // Rounds: which instances exchange requests, and whether there should be more or fewer of them.
 namespace godwit::actors {
@@ -16,6 +19,27 @@ namespace {
 
 /// Rounds that a mark outlasts a scheduler that died, or one whose message was late.
 constexpr int lease_rounds = 3;
+
+/// Takes out what an embedder's pairing should not have said. Gives the first of it, in one line; empty: nothing.
+std::string strike_out_nonsense(std::vector<migration_pair>& pairs, const std::vector<protocols::load_report>& known) {
+  std::string said;
+  std::set<protocols::instance_id> sources;
+  std::erase_if(pairs, [&](const migration_pair& pair) {
+    const auto there = [&](protocols::instance_id id) {
+      return std::ranges::binary_search(known, id, {}, &protocols::load_report::instance);
+    };
+    std::string wrong;
+    if (!there(pair.source) || !there(pair.destination))
+      wrong = "there is no instance " + std::to_string((there(pair.source) ? pair.destination : pair.source).value());
+    else if (pair.source == pair.destination)
+      wrong = "it pairs instance " + std::to_string(pair.source.value()) + " with itself";
+    else if (!sources.insert(pair.source).second)
+      wrong = "instance " + std::to_string(pair.source.value()) + " is the source of two pairs";
+    if (said.empty()) said = wrong;
+    return !wrong.empty();
+  });
+  return said;
+}
 
 } // namespace
 
@@ -54,6 +78,8 @@ void global_scheduler::pair_up() {
     marked_ =
         options_.pair ? options_.pair(known, settings, rounds_) : protocols::pair_instances(known, settings, rounds_);
   });
+  if (options_.pair)
+    if (auto wrong = strike_out_nonsense(marked_, known); !wrong.empty()) blame("the pairing", std::move(wrong));
   note_pairing(rounds_, settings.policy, before, marked_, known);
   const auto is_source = [this](protocols::instance_id id) {
     return std::any_of(marked_.begin(), marked_.end(), [id](const auto& pair) { return pair.source == id; });
@@ -110,7 +136,10 @@ void global_scheduler::scale() {
   if (const auto mode = options_.policies.scaling; options_.scale) {
     decision.reset();
     if (mode != protocols::scaling_mode::off) guarded("the autoscaling", [&] { decision = options_.scale(view); });
-    if (decision) decision->dry = mode == protocols::scaling_mode::dry_run;
+    if (decision) {
+      decision->dry = mode == protocols::scaling_mode::dry_run;
+      decision->count = std::min(decision->count, options_.scaling.instances_max);
+    }
   }
   if (!decision) return;
   if (decision->count > 1) decision->why += " (" + std::to_string(decision->count) + " instances)";

@@ -27,7 +27,7 @@ task<instance_facts> instance::load() {
   auto outcome = co_await callback<executor_outcome>([this](runtime::completer<executor_outcome> done) {
     options_.make_executor(options_.id, [done](executor_outcome made) { done(std::move(made)); });
   });
-  if (!outcome) throw std::runtime_error(outcome.error().message);
+  if (!outcome) throw std::runtime_error("make_executor let go of `done` and has not called it");
   if (!outcome->made)
     throw std::runtime_error(outcome->error.empty() ? "make_executor gave neither an executor nor an error"
                                                     : outcome->error);

@@ -4,6 +4,7 @@
 #include <godwit/protocols/policy/scaling.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <string>
 #include <utility>
@@ -68,7 +69,36 @@ std::string levels_differ(const node_options& options, bool runs_instances) {
          ") are not those of frontend.execution_levels (" + list + ")";
 }
 
+/// Loops that would spin, and bounds that leave nothing.
+std::string without_sense(const node_options& o, bool runs_instances) {
+  const auto none = std::chrono::nanoseconds{0};
+  const auto positive = [](const char* what) { return std::string(what) + " must be above 0"; };
+  if (o.scheduler.migration_interval <= none) return positive("scheduler.migration_interval");
+  if (o.scheduler.queries_max == 0) return positive("scheduler.queries_max");
+  if (o.frontend.retry_pause <= none) return positive("frontend.retry_pause");
+  if (o.frontend.retry_pause_max <= none) return positive("frontend.retry_pause_max");
+  if (o.frontend.attempts_max == 0) return positive("frontend.attempts_max");
+  if (!runs_instances) return {};
+  if (o.llumlet.report_interval <= none) return positive("llumlet.report_interval");
+  if (o.llumlet.step_timeout <= none) return positive("llumlet.step_timeout");
+  if (o.members_max == 0) return positive("members_max");
+  const auto most = std::min(o.member_instances_max, o.instances_max);
+  if (const auto own = std::max(o.instances, o.capacity); own > most)
+    return "a process may have " + std::to_string(most) + " instances, and not " + std::to_string(own) +
+           " (member_instances_max, instances_max)";
+  return {};
+}
+
 } // namespace
+
+void node_options::log_to(const runtime::log::logger& all) {
+  log = all.component("node");
+  scheduler.log = all.component("scheduler");
+  frontend.log = all.component("frontend");
+  llumlet.log = all.component("llumlet");
+  llumlet.migration.log = all.component("migration");
+  instance.log = all.component("instance");
+}
 
 std::string node_options::validate() const {
   const bool runs_instances = std::max(instances, capacity) > 0 || provision_here;
@@ -82,6 +112,7 @@ std::string node_options::validate() const {
   if (const auto known = scheduler.dispatcher_names(); !among(known, scheduler.policies.dispatch))
     return unknown("dispatch policy", scheduler.policies.dispatch, known);
   if (auto wrong = levels_differ(*this, runs_instances); !wrong.empty()) return wrong;
+  if (auto wrong = without_sense(*this, runs_instances); !wrong.empty()) return wrong;
   auto planner = llumlet.planner;
   planner.blocks = std::max(planner.blocks, 1U); // the device says
   if (planner.context_length == 0) planner.context_length = 2;

@@ -43,9 +43,8 @@ protocols::expected<log::logger, std::string> open_log(const serve_settings& set
   file.file = settings.log.file;
   file.style = settings.log.format == log_format::json ? log::format::json : log::format::text;
   auto backend = log::open_file(file);
-  if (auto* wrong = std::get_if<log::open_error>(&backend)) return protocols::unexpected("log.file: " + wrong->message);
-  return log::logger(std::get<std::shared_ptr<log::backend>>(std::move(backend)),
-                     std::get<log::level_filter>(std::move(filter)));
+  if (!backend) return protocols::unexpected("log.file: " + backend.error().message);
+  return log::logger(*std::move(backend), std::get<log::level_filter>(std::move(filter)));
 }
 
 life_lines::life_lines(const serve_settings& settings, const log::logger& log)

@@ -44,6 +44,10 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
                                                                           const runtime::sim::replay_limits& limits) {
   using runtime::local;
   using runtime::message_type_of;
+  if (recorded.fact(0, "command").empty())
+    return protocols::unexpected(
+        start_error{"cannot replay: no command of godwit recorded it; run the program that did once more, and see with "
+                    "'godwit trace diff' where the two recordings part"});
   auto settings = settings_of(recorded.processes.front());
   if (!settings) return protocols::unexpected(settings.error());
   const bool member = recorded.fact(0, "command") == "node";

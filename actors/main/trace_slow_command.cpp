@@ -62,6 +62,28 @@ std::string what_text(const analysis::index& of, const analysis::path_step& s) {
   return fmt::format("{} {}", analysis::short_name(r, e), who ? "at " + label(r, who) : std::string());
 }
 
+/// Steps that follow each other and are alike, such as a device's in a simulation, where nothing lies between them.
+struct stretch {
+  analysis::path_step all; ///< `what`: of the first
+  std::size_t count = 1;
+};
+
+std::vector<stretch> stretches(const analysis::index& of, const analysis::request_path& path) {
+  std::vector<stretch> out;
+  const auto alike = [&](const analysis::path_step& a, const analysis::path_step& b) {
+    return a.how == b.how && what_text(of, a) == what_text(of, b);
+  };
+  for (const auto& s : path.steps) {
+    if (out.empty() || !alike(out.back().all, s)) {
+      out.push_back({s});
+    } else {
+      out.back().all.end_ns = s.end_ns;
+      ++out.back().count;
+    }
+  }
+  return out;
+}
+
 /// Where in the request's time a step lies.
 std::string bar(const analysis::request_path& path, const analysis::path_step& s) {
   constexpr std::int64_t columns = 40;
@@ -76,29 +98,31 @@ std::string bar(const analysis::request_path& path, const analysis::path_step& s
 }
 
 std::string waterfall(const analysis::index& of, const analysis::request_path& path, std::size_t steps_max) {
-  auto longest = path.steps;
-  std::stable_sort(longest.begin(), longest.end(),
-                   [](const auto& a, const auto& b) { return a.duration_ns() > b.duration_ns(); });
-  const auto least = longest.size() > steps_max && steps_max > 0 ? longest[steps_max - 1].duration_ns() : 0;
+  const auto all = stretches(of, path);
+  std::vector<std::int64_t> longest;
+  for (const auto& s : all) longest.push_back(s.all.duration_ns());
+  std::sort(longest.rbegin(), longest.rend());
+  const auto least = longest.size() > steps_max && steps_max > 0 ? longest[steps_max - 1] : 0;
   auto out =
       fmt::format("  {:>12} {:>10} {:>6}  |{:<40}| {:<9} {}\n", "since begin", "time", "share", "", "spent", "on");
   std::int64_t skipped_ns = 0;
   std::size_t skipped = 0;
   std::size_t shown = 0;
-  for (const auto& s : path.steps) {
+  for (const auto& [s, count] : all) {
     if (s.duration_ns() < least || shown == steps_max) {
       skipped_ns += s.duration_ns();
       ++skipped;
       continue;
     }
     ++shown;
-    out += fmt::format("  {:>12} {:>10} {:>5.1f}%  |{}| {:<9} {}\n", duration_text(s.begin_ns - path.request.begin_ns),
-                       duration_text(s.duration_ns()), share(s.duration_ns(), path.request.duration_ns()), bar(path, s),
-                       to_string(s.how), what_text(of, s));
+    out +=
+        fmt::format("  {:>12} {:>10} {:>5.1f}%  |{}| {:<9} {}{}\n", duration_text(s.begin_ns - path.request.begin_ns),
+                    duration_text(s.duration_ns()), share(s.duration_ns(), path.request.duration_ns()), bar(path, s),
+                    to_string(s.how), what_text(of, s), count > 1 ? fmt::format(", {} times", count) : "");
   }
   if (skipped > 0)
     out += fmt::format("  {} shorter steps left out, {} together; --steps {} shows them\n", skipped,
-                       duration_text(skipped_ns), path.steps.size());
+                       duration_text(skipped_ns), all.size());
   return out;
 }
 

@@ -390,7 +390,27 @@ void run::sample_for_ever() {
 
 } // namespace
 
+node_options node_of_the_command() {
+  node_options out;
+  auto& planner = out.llumlet.planner;
+  planner.running_max = 256;
+  planner.waiting_max = 1'000'000;
+  planner.execution_levels = {{"normal", 0}, {"high", std::nullopt}};
+  out.llumlet.profile.enabled = true;
+  out.llumlet.migration.settings.portion_bytes = std::uint64_t{1} << 30U;
+  out.llumlet.migration.settings.copy_share = 1;
+  out.scheduler.levels = planner.execution_levels;
+  out.frontend.execution_levels = {"normal", "high"};
+  out.frontend.placement_timeout = std::chrono::hours(1);
+  return out;
+}
+
 simulation_result simulate(simulation_options options) {
+  if (!std::ranges::is_sorted(options.requests, {}, &protocols::workload::workload_request::arrival_ns)) {
+    simulation_result out;
+    out.trouble = "the requests are not in the order of their arrivals";
+    return out;
+  }
   std::optional<run> one;
   try {
     one.emplace(std::move(options));

@@ -3,7 +3,6 @@
 #include <godwit/protocols/kv/prefix_marks.hpp>
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -20,6 +19,9 @@ constexpr std::uint32_t reports_max = 8;
 bool takes_requests(const load_report& r) noexcept { return r.ready && !r.terminating; }
 
 std::uint32_t bit_of(std::uint8_t level) noexcept { return 1U << std::min<std::uint32_t>(level, 31); }
+
+/// Whoever derives from a dispatcher may err.
+double finite_or_none(double rating) noexcept { return std::isfinite(rating) ? rating : not_eligible; }
 
 std::int64_t headroom_of(const dispatch_demand& demand, const load_report& r) noexcept {
   return demand.headroom.value_or(r.headroom_profiled);
@@ -193,7 +195,7 @@ const std::vector<dispatcher::place>& dispatcher::seen_by(const dispatch_demand&
     auto picked = accounts_[i].picked;
     const bool kept = ((reports_[i].execution_levels | picked.levels) & level) != 0;
     picked.headroom += kept ? -headroom_of(demand, reports_[i]) : headroom_of(demand, reports_[i]);
-    seen_[i].rating = rate(reports_[i], picked);
+    seen_[i].rating = finite_or_none(rate(reports_[i], picked));
   }
   return seen_;
 }
@@ -207,11 +209,16 @@ void dispatcher::look_for_prefix(const dispatch_demand& demand) {
 }
 
 dispatcher::finding dispatcher::find(const std::vector<place>& places, const dispatch_demand&) {
+  return best_of(places);
+}
+
+dispatcher::finding dispatcher::best_of(const std::vector<place>& places,
+                                        const std::function<bool(std::size_t)>& wanted) const {
   finding found;
   found.runner_up = not_eligible;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto& candidate = places[i];
-    if (!eligible(candidate)) continue;
+    if (!eligible(candidate) || (wanted && !wanted(i))) continue;
     ++found.candidates;
     if (found.best == finding::none || better(candidate, places[found.best])) {
       if (found.best != finding::none) found.runner_up = places[found.best].rating;
@@ -226,6 +233,7 @@ dispatcher::finding dispatcher::find(const std::vector<place>& places, const dis
   const double best = found.candidates > 0 ? places[found.best].rating : not_eligible;
   for (const auto& known : known_) {
     if (best == not_eligible || places[known.place].rating != best || known.tokens < most) continue;
+    if (wanted && !wanted(known.place)) continue;
     if (known.tokens == most && !better(places[known.place], places[found.best])) continue;
     most = known.tokens;
     found.best = known.place;
@@ -241,8 +249,12 @@ dispatcher::lack dispatcher::why_none() const noexcept {
       if (answer == lack::not_ready) answer = lack::stale;
       continue;
     }
-    if (!is_full(i)) return found_wrong_ ? lack::sense : lack::none;
-    answer = lack::full;
+    if (is_full(i)) {
+      if (answer != lack::sense) answer = lack::full;
+      continue;
+    }
+    if (!found_wrong_ && eligible(places_[i])) return lack::none;
+    answer = lack::sense;
   }
   return answer;
 }
@@ -279,8 +291,7 @@ void dispatcher::refresh(std::size_t index) noexcept {
   auto& rating = places_[index].rating;
   rating = not_eligible;
   if (!takes_requests(r) || accounts_[index].stale || is_full(index)) return;
-  rating = rate(r, accounts_[index].picked);
-  assert(std::isfinite(rating));
+  rating = finite_or_none(rate(r, accounts_[index].picked));
 }
 
 } // namespace godwit::protocols

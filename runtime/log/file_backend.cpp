@@ -21,16 +21,17 @@ std::chrono::nanoseconds system_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch());
 }
 
-std::variant<spdlog::sink_ptr, open_error> open_sink(const std::string& file) {
+protocols::expected<spdlog::sink_ptr, open_error> open_sink(const std::string& file) {
   try {
-    if (file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    if (file.empty()) return spdlog::sink_ptr(std::make_shared<spdlog::sinks::stderr_sink_mt>());
     // It would be made, whatever a slip of the pen says.
     const auto folder = std::filesystem::path(file).parent_path();
     if (std::error_code none; !folder.empty() && !std::filesystem::is_directory(folder, none))
-      return open_error{"cannot write the log file " + file + ": there is no folder " + folder.string()};
-    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
+      return protocols::unexpected(
+          open_error{"cannot write the log file " + file + ": there is no folder " + folder.string()});
+    return spdlog::sink_ptr(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file));
   } catch (const std::exception& e) {
-    return open_error{"cannot write the log file " + file + ": " + e.what()};
+    return protocols::unexpected(open_error{"cannot write the log file " + file + ": " + e.what()});
   }
 }
 
@@ -141,8 +142,8 @@ public:
     if (std::filesystem::exists(file_, ignored) && !std::filesystem::is_regular_file(file_, ignored))
       return file_ + " is no regular file";
     auto to = open_sink(file_);
-    if (auto* wrong = std::get_if<open_error>(&to)) return std::move(wrong->message);
-    sink_->write_to(std::get<spdlog::sink_ptr>(std::move(to)));
+    if (!to) return to.error().message;
+    sink_->write_to(*std::move(to));
     return {};
   }
   [[nodiscard]] std::uint64_t dropped() const override { return queue_->overrun_counter(); }
@@ -163,11 +164,11 @@ private:
 
 } // namespace
 
-std::variant<std::shared_ptr<backend>, open_error> open_file(const file_settings& settings) {
+protocols::expected<std::shared_ptr<backend>, open_error> open_file(const file_settings& settings) {
   auto to = open_sink(settings.file);
-  if (auto* wrong = std::get_if<open_error>(&to)) return std::move(*wrong);
-  auto sink = std::make_shared<through_sink>(std::get<spdlog::sink_ptr>(std::move(to)), settings.style);
-  return std::make_shared<file_backend>(std::move(sink), settings);
+  if (!to) return protocols::unexpected(to.error());
+  auto sink = std::make_shared<through_sink>(*std::move(to), settings.style);
+  return std::shared_ptr<backend>(std::make_shared<file_backend>(std::move(sink), settings));
 }
 
 } // namespace godwit::runtime::log

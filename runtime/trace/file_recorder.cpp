@@ -121,6 +121,7 @@ file_recorder::file_recorder(std::unique_ptr<state> made) : state_(std::move(mad
 
 async::expected<std::unique_ptr<file_recorder>>
 file_recorder::start(std::shared_ptr<recorder> from, const std::string& path, file_recorder_settings settings) {
+  if (!from) return async::error{async::error_code::failed, "there is no recorder to store the events of"};
   auto file = file_writer::create(path, settings.file);
   if (!file) return file.error();
   auto made = std::make_unique<state>();

@@ -38,7 +38,8 @@ class one_instance {
   std::vector<std::string> reasons_;
 
 public:
-  explicit one_instance(std::vector<std::string> reasons) : reasons_(std::move(reasons)) {
+  explicit one_instance(std::vector<std::string> reasons, actors::executor_factory other = {})
+      : reasons_(std::move(reasons)) {
     info.layers = 2;
     info.vocabulary = 100;
     info.positions_max = 64;
@@ -51,6 +52,7 @@ public:
       if (starts < reasons_.size()) return done({nullptr, reasons_[starts++]});
       done({gpu::sim::make_sim_executor(info, {}, world.timers()), {}});
     };
+    if (other) o.instance.make_executor = std::move(other);
     cluster = std::make_unique<actors::cluster>(system, std::move(o));
   }
   protocols::instance_status status() {
@@ -85,6 +87,12 @@ TEST(InstanceStart, WhyItFailsIsLoggedOnceForEachReasonAndShownUntilItIsReady) {
   c.world.run_for(100ms);
   EXPECT_EQ(c.status().state, instance_state::ready);
   EXPECT_EQ(c.status().last_error, "");
+}
+
+TEST(InstanceStart, AFactoryThatForgetsToAnswerIsNamed) {
+  one_instance c({}, [](protocols::instance_id, const std::function<void(actors::executor_outcome)>&) {});
+  c.world.run_for(50ms);
+  EXPECT_EQ(c.status().last_error, "make_executor let go of `done` and has not called it");
 }
 
 TEST(InstanceStart, AnOutcomeThatIsEmptyIsNamed) {
@@ -149,6 +157,47 @@ TEST(ClusterOptions, WhatCannotBeUsedIsToldByTheConstructor) {
   EXPECT_EQ(
       why_not([](auto& o) { o.scheduler.dispatchers["infaas"] = [] { return protocols::make_dispatcher("infaas"); }; }),
       "cluster: a built-in dispatch policy is called 'infaas' already");
+}
+
+// They would have a loop spin, for ever on virtual time, or leave nobody who serves, without a word.
+TEST(ClusterOptions, BoundsThatLeaveNothingAreRefused) {
+  EXPECT_EQ(why_not([](auto& o) { o.scheduler.migration_interval = 0ns; }),
+            "cluster: scheduler.migration_interval must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.scheduler.migration_interval = -1s; }),
+            "cluster: scheduler.migration_interval must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.scheduler.queries_max = 0; }), "cluster: scheduler.queries_max must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.frontend.retry_pause = 0ns; }), "cluster: frontend.retry_pause must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.frontend.retry_pause_max = 0ns; }),
+            "cluster: frontend.retry_pause_max must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.frontend.attempts_max = 0; }), "cluster: frontend.attempts_max must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.llumlet.report_interval = 0ns; }),
+            "cluster: llumlet.report_interval must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.llumlet.step_timeout = 0ns; }), "cluster: llumlet.step_timeout must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.members_max = 0; }), "cluster: members_max must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.instances = 2000; }),
+            "cluster: a process may have 1024 instances, and not 2000 (member_instances_max, instances_max)");
+  EXPECT_EQ(why_not([](auto& o) {
+              o.capacity = 9;
+              o.instances_max = 8;
+            }),
+            "cluster: a process may have 8 instances, and not 9 (member_instances_max, instances_max)");
+  EXPECT_EQ(why_not([](auto& o) {
+              o.instances = 0; // members bring them, with llumlets of their own
+              o.llumlet.report_interval = 0ns;
+              o.member_instances_max = 0;
+            }),
+            "");
+}
+
+TEST(NodeOptions, OneLoggerServesAllParts) {
+  const auto lines = std::make_shared<runtime::log::string_backend>();
+  actors::node_options o;
+  o.log_to(runtime::log::logger(lines, runtime::log::level_filter(runtime::log::level::info)));
+  for (const auto* log :
+       {&o.log, &o.scheduler.log, &o.frontend.log, &o.llumlet.log, &o.llumlet.migration.log, &o.instance.log})
+    log->info("here");
+  for (const auto* part : {"node", "scheduler", "frontend", "llumlet", "migration", "instance"})
+    EXPECT_NE(lines->text().find(std::string(" ") + part + ": here\n"), std::string::npos) << lines->text();
 }
 
 // Each of the three counts levels by itself: where they differ, a request of one is another one to the next.

@@ -430,6 +430,49 @@ TEST_F(Scheduler, APairingThatThrowsPairsNobodyInThatRoundAndTheNextOneGoesOn) {
   EXPECT_EQ(status().pairs.size(), 1U);
 }
 
+TEST_F(Scheduler, OfAPairingOfOnesOwnIsLeftOutWhatMakesNoSense) {
+  std::vector<protocols::migration_pair> pairs;
+  const auto pair = [](std::uint32_t from, std::uint32_t to) {
+    return protocols::migration_pair{instance_id{from}, instance_id{to}};
+  };
+  start(3, [&](auto& o) {
+    o.pair = [&](const std::vector<load_report>&, const protocols::pairing_settings&, std::uint64_t) { return pairs; };
+  });
+  const auto loads = {load(0, 10, 1), load(1, 10, 1), load(2, 10, 1)};
+  const auto expect = [&](std::vector<protocols::migration_pair> said, const std::string& blamed) {
+    pairs = std::move(said);
+    const auto before = lines->text().size();
+    run_with(loads, 200ms);
+    const auto text = lines->text().substr(before);
+    const auto now = status().pairs;
+    ASSERT_EQ(now.size(), 1U) << blamed;
+    EXPECT_EQ(now[0].first, instance_id{0}) << blamed;
+    EXPECT_EQ(now[0].second, instance_id{2}) << blamed;
+    EXPECT_EQ(count_of(text, "the pairing failed: "), blamed.empty() ? 0U : 1U) << text;
+    EXPECT_THAT(text, HasSubstr(blamed));
+  };
+  expect({pair(0, 2)}, "");
+  expect({pair(1, 1), pair(0, 2)}, "the pairing failed: it pairs instance 1 with itself");
+  expect({pair(0, 2), pair(1, 9)}, "the pairing failed: there is no instance 9");
+  expect({pair(7, 1), pair(0, 2)}, "the pairing failed: there is no instance 7");
+  expect(std::vector(100'000, pair(0, 2)), "the pairing failed: instance 0 is the source of two pairs");
+}
+
+TEST_F(Scheduler, AnAutoscalerOfOnesOwnWantsNoMoreAtOnceThanThereMayBe) {
+  start(1, [&](auto& o) {
+    o.policies.scaling = protocols::scaling_mode::dry_run;
+    o.scaling.instances_max = 5;
+    o.scale = [](const protocols::scaling_view&) {
+      protocols::scaling_decision many;
+      many.count = 4'000'000'000;
+      many.why = "a slip of the pen";
+      return std::optional{many};
+    };
+  });
+  run_with({load(0, 10, 1)}, 250ms);
+  EXPECT_EQ(status().scaling_last, "out (dry run): a slip of the pen (5 instances)");
+}
+
 TEST_F(Scheduler, AnAutoscalerThatThrowsIsAskedAgainTheNextRound) {
   int asked = 0;
   start(1, [&](auto& o) {
@@ -473,7 +516,10 @@ TEST_F(Scheduler, AChoiceThatIsNoneIsNotFollowed) {
   for (std::uint32_t i = 0; i < 2; ++i) report(load(i, 10, 1));
   EXPECT_TRUE(decide().stale);
   EXPECT_TRUE(decide().stale);
-  EXPECT_EQ(count_of(lines->text(), "the dispatch policy failed: it chose what is no place, or not eligible"), 1U)
+  EXPECT_EQ(
+      count_of(lines->text(),
+               "the dispatch policy failed: it chose what is no place, or not eligible, or gave no finite rating"),
+      1U)
       << lines->text();
   choice = ~std::size_t{0}; // "none, for now": homes ask again
   EXPECT_FALSE(decide().found);

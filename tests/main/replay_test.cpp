@@ -195,5 +195,14 @@ TEST_F(ReplayOfSimulations, WhatWasRecordedByAnotherVersionIsRefused) {
   ASSERT_FALSE(node);
 }
 
+TEST(ReplayOfAProcess, AProgramOfOnesOwnIsNoCommandThatCouldBeRunAgain) {
+  trace::recording own;
+  own.names.emplace_back();
+  own.processes.emplace_back().name = "mine";
+  const auto result = replay_node(std::move(own), {});
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().line.find("no command of godwit recorded it"), std::string::npos) << result.error().line;
+}
+
 } // namespace
 } // namespace godwit::main

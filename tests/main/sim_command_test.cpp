@@ -1,8 +1,13 @@
+#include "main/bench_workload.hpp"
 #include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
+#include "main/sim_report.hpp"
+#include "main/trace_command.hpp"
 #include "main/usage_error.hpp"
 
+#include <godwit/actors/sim/simulation.hpp>
 #include <godwit/gpu/sim/profile.hpp>
+#include <godwit/protocols/workload/workload.hpp>
 #include <godwit/runtime/trace/analysis/check.hpp>
 #include <godwit/runtime/trace/file.hpp>
 
@@ -36,12 +41,13 @@ outcome simulate(const sim_options& options) {
 }
 
 /// The command as it is typed.
-outcome typed(const std::string& line) {
+outcome typed(const std::string& line, const std::string& command_name = "sim") {
   CLI::App app("godwit", "godwit");
   command_result command;
   add_sim_command(app, command);
+  add_trace_command(app, command);
   try {
-    app.parse("sim " + line);
+    app.parse(command_name + " " + line);
   } catch (const CLI::ParseError& wrong) {
     return {2, "", explain(app, wrong) + "\n"};
   }
@@ -465,6 +471,36 @@ TEST(SimPolicy, KnowsThePapersNamesAndEveryDispatcher) {
   EXPECT_EQ(find_bundle("infaas++")->dispatch, "infaas");
   EXPECT_EQ(find_bundle("round_robin")->migration, protocols::migration_policy::never);
   EXPECT_FALSE(find_bundle(""));
+}
+
+// Nothing lies between two steps on virtual time: a line for each would show nothing but them.
+TEST(SimCommand, StepsThatFollowEachOtherAreOneLineOfWhereARequestsTimeWent) {
+  const scratch folder("steps");
+  auto options = options_of("fixed:32:20", 1, 1);
+  options.record = (folder.path / "s.gwt").string();
+  EXPECT_EQ(simulate(options).code, 0);
+  const auto slow = typed("slow " + options.record, "trace");
+  EXPECT_EQ(slow.code, 0) << slow.err;
+  EXPECT_NE(slow.out.find(", 20 times\n"), std::string::npos) << slow.out;
+  EXPECT_EQ(slow.out.find("left out"), std::string::npos) << slow.out;
+}
+
+// What an experiment in C++ says of its own policy is to be compared with what the command says of the others.
+TEST(SimCommand, ASimulationOfOnesOwnHasItsFiguresWithTheNodeOfTheCommand) {
+  const scratch folder("own");
+  auto options = options_of("L-L", 2, 300);
+  options.csv = (folder.path / "r.csv").string();
+  EXPECT_EQ(simulate(options).code, 0);
+  actors::sim::simulation_options own;
+  own.cluster.seed = options.load.seed;
+  own.cluster.instances = options.instances;
+  own.cluster.device = gpu::sim::open_profile(options.profile).value();
+  own.cluster.node = actors::sim::node_of_the_command();
+  own.requests = plan_workload(options.load).value().requests;
+  protocols::workload::clamp_to_context(own.requests, actors::sim::context_length_of(own.cluster));
+  const auto result = actors::sim::simulate(std::move(own));
+  EXPECT_FALSE(result.migrations_committed.empty()) << "too calm to tell";
+  EXPECT_EQ(requests_csv(result, false), read(options.csv));
 }
 
 TEST(SimCommand, SaysTheSameWhileItIsRecordedAndNothingIsMissingInTheFile) {

@@ -34,6 +34,12 @@ private:
     now_ = until;
   }
 
+  // A step says whom it was for, the first 1,024; those that were for others alone this request waited for in a queue.
+  [[nodiscard]] bool is_for_others(position step) const {
+    const auto named = numbers_in(attribute_of(of_[step], "requests"));
+    return !named.empty() && named.size() < 1024 && std::ranges::find(named, out_.request.id) == named.end();
+  }
+
   // What the effect waited for after its cause had been handled.
   void wait(position cause, position effect) {
     const auto until = of_.queued(effect);
@@ -42,7 +48,7 @@ private:
     for (const auto p : of_.effects(cause)) {
       if (of_[p].kind != event_kind::span || of_.begin(p) >= until || of_.end(p) <= now_) continue;
       const auto name = std::string_view(of_.source().name_of(of_[p]));
-      const auto how = name == "device.step"       ? spent::device
+      const auto how = name == "device.step"       ? (is_for_others(p) ? spent::held : spent::device)
                        : name == "fabric.transfer" ? spent::transfer
                                                    : spent::other;
       if (how == spent::other) continue;

@@ -305,6 +305,15 @@ TEST(Simulation, SaysWhyTheInstancesNeverGetReady) {
   EXPECT_NE(result.trouble.find(" cannot join: a member brings 1 to 0 instances"), std::string::npos) << result.trouble;
 }
 
+// Those behind a later one would be submitted with it, and wait in the figures since their own time.
+TEST(Simulation, RefusesRequestsThatAreNotInTheOrderOfTheirArrivals) {
+  auto options = small(1, 6, 3);
+  std::swap(options.requests.front(), options.requests.back());
+  const auto result = simulate(std::move(options));
+  EXPECT_EQ(result.trouble, "the requests are not in the order of their arrivals");
+  EXPECT_TRUE(result.requests.empty());
+}
+
 TEST(Simulation, EndsWhereTheClusterHangs) {
   auto options = small(1, 1, 3);
   options.cluster.device.overhead_us = 60e6; // a step takes a minute

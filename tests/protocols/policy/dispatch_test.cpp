@@ -6,8 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <map>
+#include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace godwit::protocols {
@@ -47,6 +52,33 @@ private:
     out.best = best;
     return out;
   }
+};
+
+/// One that rates as it is told, and chooses among the instances that it is told.
+class own_rating final : public dispatcher {
+public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "own_rating"; }
+  void rate_all(std::function<double(std::uint32_t id)> how) {
+    how_ = std::move(how);
+    const auto known = reports();
+    for (auto next : known) {
+      ++next.sequence;
+      report(next);
+    }
+  }
+  std::set<std::uint32_t> wanted; ///< empty: all
+
+private:
+  [[nodiscard]] double rate(const load_report& r, const picked_load&) const noexcept override {
+    return how_ ? how_(r.instance.value()) : 0;
+  }
+  [[nodiscard]] bool counts_headroom() const noexcept override { return true; }
+  [[nodiscard]] double score(double rating) const noexcept override { return rating; }
+  [[nodiscard]] finding find(const std::vector<place>& places, const dispatch_demand&) override {
+    if (wanted.empty()) return best_of(places);
+    return best_of(places, [this](std::size_t i) { return wanted.contains(reports()[i].instance.value()); });
+  }
+  std::function<double(std::uint32_t)> how_;
 };
 
 // --- all policies
@@ -253,6 +285,56 @@ TEST(DispatchOfOnesOwn, WhatIsNoPlaceOrNotEligibleIsNotFollowed) {
   EXPECT_EQ(choice->instance, instance_id{3});
   EXPECT_EQ(choice->number, 1U) << "nothing was counted before";
   EXPECT_EQ(policy.why_none(), lack::none);
+}
+
+// Not a number is greater than none and less than none: such a place would never be left again.
+TEST(DispatchOfOnesOwn, AnInstanceThatIsRatedWithNoFiniteNumberIsNotEligible) {
+  own_rating policy;
+  for (std::uint32_t i = 1; i <= 3; ++i) policy.report(load_of(i));
+  constexpr auto infinity = std::numeric_limits<double>::infinity();
+  for (const auto wrong : {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()}) {
+    policy.rate_all([wrong](std::uint32_t id) { return id == 2 ? -5 : wrong; });
+    EXPECT_EQ(picked(policy), 2U) << wrong;
+    EXPECT_EQ(policy.why_none(), lack::none);
+    policy.rate_all([wrong](std::uint32_t) { return wrong; });
+    EXPECT_FALSE(policy.pick(tokens(10))) << wrong;
+    EXPECT_EQ(policy.why_none(), lack::sense) << wrong;
+    EXPECT_FALSE(policy.pick({.tokens = 10, .execution_level = 1, .headroom = 5})) << wrong;
+  }
+  for (std::uint32_t i = 1; i <= 3; ++i) policy.remove(instance_id{i});
+  EXPECT_EQ(policy.why_none(), lack::not_ready);
+}
+
+TEST(DispatchOfOnesOwn, TheBestOfSomeIsThatOfAllWithoutTheOthers) {
+  own_rating policy;
+  for (std::uint32_t i = 1; i <= 4; ++i) policy.report(load_of(i));
+  policy.rate_all([](std::uint32_t id) { return 10.0 * id; });
+  policy.wanted = {2, 3};
+  const auto choice = policy.pick(tokens(10));
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->instance, instance_id{3});
+  EXPECT_EQ(choice->why.candidates, 2U);
+  EXPECT_EQ(choice->why.score, 30);
+  EXPECT_EQ(choice->why.runner_up, 20);
+  policy.wanted = {7};
+  EXPECT_FALSE(policy.pick(tokens(10)));
+  EXPECT_EQ(policy.why_none(), lack::none) << "it may want to wait";
+}
+
+TEST(DispatchOfOnesOwn, OfEqualsAmongSomeTheOneIsChosenThatHasThePromptsBeginning) {
+  own_rating policy;
+  for (std::uint32_t i = 1; i <= 3; ++i) policy.report(load_of(i));
+  const std::vector<block_hash> prefix{block_hash{1}, block_hash{2}};
+  dispatch_demand demand = tokens(400);
+  demand.prefix = prefix;
+  for (const std::uint32_t id : {1U, 3U}) { // two that were sent it, the last one later
+    policy.wanted = {id};
+    ASSERT_TRUE(policy.pick(demand));
+  }
+  policy.wanted = {2, 3};
+  EXPECT_EQ(policy.pick(demand)->instance, instance_id{3});
+  policy.wanted = {2};
+  EXPECT_EQ(policy.pick(demand)->instance, instance_id{2});
 }
 
 TEST(DispatchOfOnesOwn, SeesTheRequestThatItChoosesFor) {

@@ -1,5 +1,6 @@
 #include "support/trace_scenes.hpp"
 
+#include <godwit/runtime/trace/analysis/labels.hpp>
 #include <godwit/runtime/trace/analysis/slow.hpp>
 
 #include <gtest/gtest.h>
@@ -68,6 +69,31 @@ TEST(TraceSlow, ShowsThatARequestWaitedForTheStepBeforeIt) {
   const auto path = critical_path(x, second);
   EXPECT_GT(path.sum(spent::held), 0);
   expect_no_hole(x, path);
+}
+
+// Among its causes are the steps that ran while it waited in the queue, one after the other.
+TEST(TraceSlow, CountsOnlyTheStepsThatRanTheRequestAsTheDevices) {
+  auto r = support::served({3, 1, 12});
+  std::size_t without = 0;
+  for (auto& e : r.events)
+    for (auto& a : e.attributes)
+      if (a.name == "requests" && a.value == "1 2 3" && ++without % 2 == 0) a.value = "1 3";
+  ASSERT_GT(without, 4U);
+  const index x(r);
+  const auto path = critical_path(x, *find_request(model_requests(x), "2"));
+  expect_no_hole(x, path);
+  std::size_t held = 0;
+  for (const auto& s : path.steps) {
+    if (s.what == nowhere || r.name_of(x[s.what]) != "device.step") continue;
+    const auto others = attribute_of(x[s.what], "requests") == "1 3";
+    EXPECT_EQ(s.how, others ? spent::held : spent::device);
+    held += others ? 1 : 0;
+  }
+  EXPECT_GT(held, 1U);
+  for (const auto& part : parts_of(x, path))
+    if (part.name == "device.step" && part.how == spent::held) {
+      EXPECT_EQ(part.count, held);
+    }
 }
 
 TEST(TraceSlow, ShowsAMigrationsTransfer) {

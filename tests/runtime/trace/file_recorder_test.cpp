@@ -61,6 +61,14 @@ TEST(FileRecorder, TellsOnceThatItsFileIsFullAndCountsWhatComesThen) {
   EXPECT_LE(std::filesystem::file_size(file.path()), 20'000U);
 }
 
+TEST(FileRecorder, NeedsARecorder) {
+  const streams::scratch file("recorder_none");
+  const auto made = file_recorder::start(nullptr, file.path());
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message, "there is no recorder to store the events of");
+  EXPECT_FALSE(std::filesystem::exists(file.path()));
+}
+
 TEST(FileRecorder, SaysNothingOfAFileThatHasRoom) {
   const streams::scratch file("recorder_room");
   const auto from = std::make_shared<recorder>(process{});

@@ -12,7 +12,7 @@
 namespace godwit::actors {
 
 /// The actors of one process, as one object: what `godwit serve` runs and what embedders start with. Works on an
-/// actor_system and in a simulated world alike.
+/// actor_system and in a simulated world alike, and goes before its host does.
 ///
 ///     runtime::actor_system system;
 ///     actors::cluster cluster(system, options);

@@ -52,14 +52,16 @@ struct scheduler_options {
   /// without it.
   std::map<std::string, std::function<std::unique_ptr<protocols::dispatcher>()>, std::less<>> dispatchers;
   /// In the place of protocols::pair_instances, whose promises it keeps: called once a round, with the policy in force
-  /// (paused: `none`). A function of its arguments only; must not throw (then nobody is paired in this round, and the
-  /// log says why). Empty: that one.
+  /// (paused: `none`), which it has to heed. It pairs instances; which requests move, and whether any does, each
+  /// source's llumlet decides (llumlet_options::selection). A function of its arguments only; must not throw (then
+  /// nobody is paired in this round, and the log says why). Pairs of an instance with itself, of one that `loads` lacks
+  /// and further ones of a source are left out, and the log says so. Empty: that one.
   std::function<std::vector<protocols::migration_pair>(const std::vector<protocols::load_report>& loads,
                                                        const protocols::pairing_settings& settings,
                                                        std::uint64_t round)>
       pair;
-  /// In the place of protocols::autoscaler, and asked once a round unless the mode is `off`; `dry` is filled in. Goes
-  /// by the view's time; must not throw (as `pair`). Empty: that one.
+  /// In the place of protocols::autoscaler, and asked once a round unless the mode is `off`; `dry` is filled in, and
+  /// `count` is at most `scaling.instances_max`. Goes by the view's time; must not throw (as `pair`). Empty: that one.
   std::function<std::optional<protocols::scaling_decision>(const protocols::scaling_view& view)> scale;
   runtime::handle<node_interface> node; ///< carries out what autoscaling wants; filled in by the node
   /// Sees every report of every instance, on the scheduler's context; for metrics. Must only store. May be empty.

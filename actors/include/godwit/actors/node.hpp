@@ -66,6 +66,10 @@ struct node_options {
   std::shared_ptr<cluster_metrics> metrics; ///< may be null
   runtime::log::logger log;
 
+  /// Has every part write there, each as a component of its own: node, scheduler, frontend, llumlet, migration and
+  /// instance.
+  void log_to(const runtime::log::logger& all);
+
   /// What is wrong with them, in one line, as far as that can be seen before a device is there; empty when they can be
   /// used.
   [[nodiscard]] std::string validate() const;

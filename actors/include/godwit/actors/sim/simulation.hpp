@@ -123,6 +123,11 @@ struct simulation_result {
   std::optional<std::int64_t> interrupted_at_ns; ///< by `goes_on`, on the world's clock; empty: it came to its end
 };
 
+/// What `godwit sim` gives the node where it is told nothing: batches and queues of a large server, execution levels
+/// normal and high, migrations as fast as the link allows. For figures to be compared with those of the command; what
+/// is not set so has the library's defaults.
+[[nodiscard]] node_options node_of_the_command();
+
 /// Runs the workload on a cluster of the production actors in virtual time, until all requests have ended, the cluster
 /// hangs (`simulation_options::patience`) or `goes_on` says no. Equal options give equal results, but for what other
 /// threads do. Errors: `simulation_result::trouble`, options that cannot be used among them. `frontend.requests_max` is

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -73,7 +74,7 @@ public:
     not_ready, ///< no instance is ready, or those that are terminate
     stale,     ///< those that are ready have been silent for too long
     full,      ///< those that are ready and not stale have full queues
-    sense      ///< something can, but the last `find` chose what is no place, or not eligible
+    sense      ///< something can, but the last `find` chose what is no place, or not eligible, or nothing is rated
   };
   [[nodiscard]] lack why_none() const noexcept;
 
@@ -96,8 +97,9 @@ public:
   [[nodiscard]] picked_load picked(instance_id instance) const noexcept;
 
 protected:
-  /// How good an instance is; more is better, always finite. Asked of eligible instances after each change of theirs,
-  /// and by `counts_headroom` for each request of a level that has headroom. Knows no request: `find` does.
+  /// How good an instance is; more is better, always finite: one that is rated otherwise is not eligible. Asked after
+  /// each change of an instance that takes requests, and by `counts_headroom` for each request of a level that has
+  /// headroom. Knows no request: `find` does. Must not throw, as `score`: that would end the process.
   [[nodiscard]] virtual double rate(const load_report& report, const picked_load& picked) const noexcept = 0;
   /// Whether the rating depends on headroom.
   [[nodiscard]] virtual bool counts_headroom() const noexcept { return false; }
@@ -121,6 +123,10 @@ protected:
   /// `none`, where no instance is to take the request for now; anything else is not followed (lack::sense). A function
   /// of its arguments, the reports and the calls before.
   [[nodiscard]] virtual finding find(const std::vector<place>& places, const dispatch_demand& demand);
+  /// What the default `find` gives, of the places that `wanted` says (their index; empty: of all). For a `find` that
+  /// narrows them down by its request, and leaves the rest to the ratings.
+  [[nodiscard]] finding best_of(const std::vector<place>& places,
+                                const std::function<bool(std::size_t)>& wanted = {}) const;
   /// Whether `find` asks for `known_prefixes`; otherwise nobody remembers what was sent where.
   [[nodiscard]] virtual bool looks_at_prefixes() const noexcept { return true; }
   struct known_prefix {

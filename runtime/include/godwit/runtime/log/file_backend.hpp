@@ -1,10 +1,11 @@
 #pragma once
 
+#include <godwit/protocols/expected.hpp>
 #include <godwit/runtime/log/backend.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <string>
-#include <variant>
 
 namespace godwit::runtime::log {
 
@@ -21,6 +22,6 @@ struct open_error {
 };
 
 /// Writes lines to a file or to standard error from a thread of its own, with the system's time.
-[[nodiscard]] std::variant<std::shared_ptr<backend>, open_error> open_file(const file_settings& settings);
+[[nodiscard]] protocols::expected<std::shared_ptr<backend>, open_error> open_file(const file_settings& settings);
 
 } // namespace godwit::runtime::log

@@ -19,7 +19,7 @@ enum class spent : std::uint8_t {
   device,   ///< a device ran a step
   transfer, ///< blocks were copied
   timer,    ///< an actor slept
-  held,     ///< an actor had the request and was waiting for something else: for a place in the next step
+  held,     ///< an actor had the request and was waiting for something else: for steps that others had a place in
   http,     ///< reading the HTTP request, and writing the rest of its answer
   other     ///< between a message and its effect, and nothing recorded says what
 };
