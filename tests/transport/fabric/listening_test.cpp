@@ -162,6 +162,9 @@ TEST(UcxFabric, RefusesAnAddressAtWhichUcxWouldNotListen) {
 
 // An address is not missing because nobody could ask for it.
 TEST(UcxFabric, WhereTheAddressesOfInterfacesCannotBeAskedForItSaysSo) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "UBSan looks at memory by way of a pipe, and takes what it has no descriptors for to be wrong";
+#endif
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const int lowest = ::dup(0);
