@@ -6,6 +6,7 @@ TEXT, "@N from TEXT@" the rest. Every snippet of the page has to be named.
 
 import re
 import sys
+import textwrap
 
 
 def part(snippet: list[str], how: str, text: str) -> list[str]:
@@ -16,7 +17,8 @@ def part(snippet: list[str], how: str, text: str) -> list[str]:
 def main() -> None:
     template, page, output = sys.argv[1:]
     with open(page, encoding="utf-8") as file:
-        snippets = [s.splitlines() for s in re.findall(r"^```cpp\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE)]
+        found = re.findall(r"^ *```cpp\n(.*?)^ *```$", file.read(), re.DOTALL | re.MULTILINE)
+    snippets = [textwrap.dedent(s).splitlines() for s in found]
     used, out = set(), []
     with open(template, encoding="utf-8") as file:
         for line in file.read().splitlines():

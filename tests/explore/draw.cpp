@@ -225,8 +225,12 @@ fault draw_fault(const ingredients& from, const scenario& s, counter_random& ran
     break;
   case orders_fail:
   case load_fails:
-  case post_fails:
     f.amount = 1 + random.below(3);
+    break;
+  case post_fails: // mostly within a move, of which each stage has a landing place and sends of its own
+    f.amount = 1 + random.below(3);
+    if (const auto* moved = last_moved(s); moved != nullptr && random.below(4) > 0)
+      f.at = moved->at + milliseconds_below(8, random);
     break;
   case late_blocks: // now and then later than the last copy may be
     f.amount = unit * (1 + random.below(random.below(2) == 0 ? 100 : 15));

@@ -143,9 +143,8 @@ int replay(const arguments& a, const std::string& name) {
   if (!a.log_levels.empty()) {
     auto filter = runtime::log::level_filter::parse(a.log_levels);
     if (auto* wrong = std::get_if<runtime::log::level_error>(&filter)) return usage_error("--log: " + wrong->message);
-    auto backend = runtime::log::open_file({});
-    if (auto* to = std::get_if<std::shared_ptr<runtime::log::backend>>(&backend))
-      options.log = runtime::log::logger(*to, std::get<runtime::log::level_filter>(std::move(filter)));
+    if (auto backend = runtime::log::open_file({}))
+      options.log = runtime::log::logger(*std::move(backend), std::get<runtime::log::level_filter>(std::move(filter)));
   }
   std::unique_ptr<runtime::trace::file_writer> record;
   if (!a.trace.empty()) {

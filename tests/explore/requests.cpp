@@ -8,6 +8,8 @@
 
 namespace godwit::explore {
 
+using protocols::reasoning_start;
+
 protocols::generate_request request_of(std::uint32_t kind) {
   protocols::generate_request r;
   r.sampling.seed = kind;
@@ -35,6 +37,7 @@ protocols::generate_request request_of(std::uint32_t kind) {
   if (kind % 9 == 7) how.min_p = 0.1F;
   if (kind % 10 == 6) how.logit_bias = {{token(kind), 5.0F}, {token(kind + 1), -5.0F}};
   if (kind % 16 == 9) how.json_schema = "{}";
+  if (kind % 32 == 9) how.reasoning = kind < 32 ? reasoning_start::answer : reasoning_start::thinking;
   if (kind % 4 == 3) how.logprobs = static_cast<std::int32_t>(kind % 3);
   if (kind % 8 == 6) how.prompt_logprobs = 1;
   if (kind % 5 == 1) r.cache_salt = 1 + kind % 2;

@@ -34,8 +34,7 @@ actors::migration_environment make_parts(std::shared_ptr<transport::fabric> fabr
   namespace log = runtime::log;
   actors::migration_environment out;
   out.fabric = std::move(fabric);
-  auto opened = log::open_file({});
-  if (auto* backend = std::get_if<std::shared_ptr<log::backend>>(&opened))
+  if (const auto backend = log::open_file({}))
     out.log = log::logger(*backend, log::level_filter(log::level::warning)).component("migration");
   return out;
 }

@@ -60,6 +60,16 @@ TEST(ExploreScenario, AsksForSamplesOfOnePrompt) {
   EXPECT_GT(together, 10U);
 }
 
+TEST(ExploreScenario, AsksForSchemasThatBindFromTheStartAndBehindWhatAnAnswerThinks) {
+  std::set<protocols::reasoning_start> starts;
+  for (std::uint32_t kind = 0; kind < request_kinds; ++kind) {
+    const auto how = request_of(kind).sampling;
+    if (how.constrained()) starts.insert(how.reasoning);
+    EXPECT_TRUE(how.constrained() || how.reasoning == protocols::reasoning_start::off) << "binds nothing";
+  }
+  EXPECT_EQ(starts.size(), 3U);
+}
+
 TEST(ExploreDeployment, FaultsThatOverlapEndEachForItself) {
   auto shape = usual_shape();
   shape.machines = {1, 1};
