@@ -49,9 +49,12 @@ void refuse_repeated(std::string_view text, const std::string& file) {
     while (text[i] != '"') i += text[i] == '\\' ? 2 : 1;
     const auto name = text.substr(begin, i - begin);
     const auto next = text.find_first_not_of(" \t\r\n", i + 1);
-    if (next != text.npos && text[next] == ':' && !open.back().insert(name).second)
-      throw model::model_error(file, "line " + std::to_string(line) + ": " + model::in_quotes(name) +
-                                         " occurs twice in one object; give it once");
+    if (next == text.npos || text[next] != ':') continue;
+    const auto refuse = [&](const char* why) {
+      throw model::model_error(file, "line " + std::to_string(line) + ": " + model::in_quotes(name) + why);
+    };
+    if (name.find('\\') != name.npos) refuse(" is not a field of a profile"); // or is one by another writing
+    if (!open.back().insert(name).second) refuse(" occurs twice in one object; give it once");
   }
 }
 

@@ -70,9 +70,9 @@ protected:
     return out;
   }
 
+  std::vector<actors::ended_request> ended; // grows until the cluster has ended
   std::shared_ptr<trace::recorder> recorder;
   std::unique_ptr<sim_cluster> cluster;
-  std::vector<actors::ended_request> ended;
   std::unique_ptr<actors::openai_edge> edge;
 };
 

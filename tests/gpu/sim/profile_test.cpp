@@ -46,6 +46,10 @@ TEST(Profile, AFieldThatIsGivenTwiceIsRefused) {
   EXPECT_FALSE(parse_profile(broken("\"layers\":", "\"layers\" : 3, \"layers\" :"), "mine.json"));
   EXPECT_TRUE(parse_profile(broken("\"source\": \"", "\"source\": \"a \\\\\\\"name\\\": b "), "mine.json"))
       << "what a text says is no field";
+  // the same name written otherwise
+  const auto hidden = parse_profile(broken("\"kv_blocks\":", "\"kv_block\\u0073\": 3,\n  \"kv_blocks\":"), "mine.json");
+  ASSERT_FALSE(hidden);
+  EXPECT_THAT(hidden.error().line, HasSubstr("\"kv_block\\u0073\" is not a field of a profile"));
 }
 
 TEST(Profile, OfEveryNameIsWhole) {
