@@ -16,6 +16,10 @@ namespace godwit::actors {
 
 using runtime::async::task;
 
+namespace {
+constexpr std::chrono::seconds blame_pause{10};
+} // namespace
+
 scheduler_metrics::scheduler_metrics(runtime::metrics::registry& registry)
     : rounds(registry.add_counter("godwit_scheduler_rounds_total", "Rounds of migration and autoscaling.")),
       marks(registry.add_counter_family(
@@ -241,10 +245,11 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   return none;
 }
 
+// Of what an embedder wrote. The same is not said again, and what is wrong in another way each time not each time.
 void global_scheduler::blame(std::string_view what, std::string why) {
-  auto& said = blamed_[std::string(what)];
-  if (said == why) return;
-  said = std::move(why);
+  const auto known = blamed_.find(what);
+  if (known != blamed_.end() && (known->second.why == why || now() - known->second.at < blame_pause)) return;
+  const auto& said = blamed_.insert_or_assign(std::string(what), failed_part{std::move(why), now()}).first->second.why;
   if (options_.log.enabled(runtime::log::level::error))
     options_.log.error("{} failed: {}", what, said);
   else

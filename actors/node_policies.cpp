@@ -70,7 +70,7 @@ std::string levels_differ(const node_options& options, bool runs_instances) {
 }
 
 /// Loops that would spin, and bounds that leave nothing.
-std::string without_sense(const node_options& o, bool runs_instances) {
+std::string without_sense(const node_options& o) {
   const auto none = std::chrono::nanoseconds{0};
   const auto positive = [](const char* what) { return std::string(what) + " must be above 0"; };
   if (o.scheduler.migration_interval <= none) return positive("scheduler.migration_interval");
@@ -78,7 +78,6 @@ std::string without_sense(const node_options& o, bool runs_instances) {
   if (o.frontend.retry_pause <= none) return positive("frontend.retry_pause");
   if (o.frontend.retry_pause_max <= none) return positive("frontend.retry_pause_max");
   if (o.frontend.attempts_max == 0) return positive("frontend.attempts_max");
-  if (!runs_instances) return {};
   if (o.llumlet.report_interval <= none) return positive("llumlet.report_interval");
   if (o.llumlet.step_timeout <= none) return positive("llumlet.step_timeout");
   if (o.members_max == 0) return positive("members_max");
@@ -112,7 +111,7 @@ std::string node_options::validate() const {
   if (const auto known = scheduler.dispatcher_names(); !among(known, scheduler.policies.dispatch))
     return unknown("dispatch policy", scheduler.policies.dispatch, known);
   if (auto wrong = levels_differ(*this, runs_instances); !wrong.empty()) return wrong;
-  if (auto wrong = without_sense(*this, runs_instances); !wrong.empty()) return wrong;
+  if (auto wrong = without_sense(*this); !wrong.empty()) return wrong;
   auto planner = llumlet.planner;
   planner.blocks = std::max(planner.blocks, 1U); // the device says
   if (planner.context_length == 0) planner.context_length = 2;

@@ -96,7 +96,9 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   look_for_prefix(demand);
   const auto found = find(places, demand);
   // Whoever derives from this may err; the books must not.
-  found_wrong_ = found.best != finding::none && (found.best >= places.size() || !eligible(places[found.best]));
+  found_wrong_ = found.best == finding::none
+                     ? std::ranges::none_of(places, eligible) && std::ranges::any_of(places_, eligible)
+                     : found.best >= places.size() || !eligible(places[found.best]);
   if (found.best == finding::none || found_wrong_) return std::nullopt;
   const auto blocks = blocks_for(std::uint64_t{demand.tokens} + 1); // and the token that comes next
   dispatch_choice choice;
@@ -214,31 +216,35 @@ dispatcher::finding dispatcher::find(const std::vector<place>& places, const dis
 
 dispatcher::finding dispatcher::best_of(const std::vector<place>& places,
                                         const std::function<bool(std::size_t)>& wanted) const {
-  finding found;
-  found.runner_up = not_eligible;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const auto& candidate = places[i];
-    if (!eligible(candidate) || (wanted && !wanted(i))) continue;
-    ++found.candidates;
-    if (found.best == finding::none || better(candidate, places[found.best])) {
-      if (found.best != finding::none) found.runner_up = places[found.best].rating;
-      found.best = i;
-    } else {
-      found.runner_up = std::max(found.runner_up, candidate.rating);
+  const auto best_among = [&](const auto& in) {
+    finding found;
+    found.runner_up = not_eligible;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const auto& candidate = places[i];
+      if (!eligible(candidate) || !in(i)) continue;
+      ++found.candidates;
+      if (found.best == finding::none || better(candidate, places[found.best])) {
+        if (found.best != finding::none) found.runner_up = places[found.best].rating;
+        found.best = i;
+      } else {
+        found.runner_up = std::max(found.runner_up, candidate.rating);
+      }
     }
-  }
-  if (found.candidates == 1) found.runner_up = places[found.best].rating;
-  // Of equals.
-  std::uint32_t most = 0;
-  const double best = found.candidates > 0 ? places[found.best].rating : not_eligible;
-  for (const auto& known : known_) {
-    if (best == not_eligible || places[known.place].rating != best || known.tokens < most) continue;
-    if (wanted && !wanted(known.place)) continue;
-    if (known.tokens == most && !better(places[known.place], places[found.best])) continue;
-    most = known.tokens;
-    found.best = known.place;
-  }
-  return found;
+    if (found.candidates == 1) found.runner_up = places[found.best].rating;
+    // Of equals.
+    std::uint32_t most = 0;
+    const double best = found.candidates > 0 ? places[found.best].rating : not_eligible;
+    for (const auto& known : known_) {
+      if (best == not_eligible || places[known.place].rating != best || known.tokens < most) continue;
+      if (!in(known.place)) continue;
+      if (known.tokens == most && !better(places[known.place], places[found.best])) continue;
+      most = known.tokens;
+      found.best = known.place;
+    }
+    return found;
+  };
+  // Asked of each place, a function that may be empty takes as long again as all the rest.
+  return wanted ? best_among(wanted) : best_among([](std::size_t) { return true; });
 }
 
 dispatcher::lack dispatcher::why_none() const noexcept {

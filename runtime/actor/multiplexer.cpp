@@ -134,10 +134,9 @@ public:
   explicit refusals(std::function<void(std::string_view)> warn) : warn_(std::move(warn)) {}
   void tell(caf::io::network::native_socket connection, std::string_view why) {
     if (!warn_) return;
-    const auto more = seldom_.tell(std::chrono::steady_clock::now().time_since_epoch());
-    if (!more) return;
     try {
-      warn_("the connection of " + name_of(connection) + " is ended: " + std::string(why) + *more);
+      if (const auto more = seldom_.tell(std::chrono::steady_clock::now().time_since_epoch()))
+        warn_("the connection of " + name_of(connection) + " is ended: " + std::string(why) + *more);
     } catch (...) {
     } // CAF would end its network for it
   }

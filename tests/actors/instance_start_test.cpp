@@ -182,11 +182,10 @@ TEST(ClusterOptions, BoundsThatLeaveNothingAreRefused) {
             }),
             "cluster: a process may have 8 instances, and not 9 (member_instances_max, instances_max)");
   EXPECT_EQ(why_not([](auto& o) {
-              o.instances = 0; // members bring them, with llumlets of their own
-              o.llumlet.report_interval = 0ns;
-              o.member_instances_max = 0;
+              o.instances = 0;
+              o.members_max = 0;
             }),
-            "");
+            "cluster: members_max must be above 0");
 }
 
 TEST(NodeOptions, OneLoggerServesAllParts) {

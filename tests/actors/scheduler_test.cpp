@@ -442,7 +442,7 @@ TEST_F(Scheduler, OfAPairingOfOnesOwnIsLeftOutWhatMakesNoSense) {
   const auto expect = [&](std::vector<protocols::migration_pair> said, const std::string& blamed) {
     pairs = std::move(said);
     const auto before = lines->text().size();
-    run_with(loads, 200ms);
+    run_with(loads, 11s); // what is wrong otherwise is said ten seconds later
     const auto text = lines->text().substr(before);
     const auto now = status().pairs;
     ASSERT_EQ(now.size(), 1U) << blamed;
@@ -456,6 +456,18 @@ TEST_F(Scheduler, OfAPairingOfOnesOwnIsLeftOutWhatMakesNoSense) {
   expect({pair(0, 2), pair(1, 9)}, "the pairing failed: there is no instance 9");
   expect({pair(7, 1), pair(0, 2)}, "the pairing failed: there is no instance 7");
   expect(std::vector(100'000, pair(0, 2)), "the pairing failed: instance 0 is the source of two pairs");
+}
+
+TEST_F(Scheduler, APairingThatIsWrongInAnotherWayEachRoundIsBlamedEveryTenSeconds) {
+  std::uint32_t rounds = 0;
+  start(2, [&](auto& o) {
+    o.pair = [&](const std::vector<load_report>&, const protocols::pairing_settings&, std::uint64_t) {
+      return std::vector{protocols::migration_pair{instance_id{0}, instance_id{++rounds + 10}}};
+    };
+  });
+  run_with({load(0, 10, 1), load(1, 10, 1)}, 25s);
+  EXPECT_GT(rounds, 100U);
+  EXPECT_EQ(count_of(lines->text(), "the pairing failed: there is no instance "), 3U) << lines->text();
 }
 
 TEST_F(Scheduler, AnAutoscalerOfOnesOwnWantsNoMoreAtOnceThanThereMayBe) {

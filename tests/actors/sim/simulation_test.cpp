@@ -98,6 +98,9 @@ TEST(Simulation, OptionsThatCannotBeUsedAreTroubleAndNothingWorse) {
   const auto result = simulate(std::move(options));
   EXPECT_NE(result.trouble.find("nobody"), std::string::npos) << result.trouble;
   EXPECT_TRUE(result.requests.empty());
+  auto spinning = small(); // the head has no instances: its members' llumlets would report for ever at one moment
+  spinning.cluster.node.llumlet.report_interval = std::chrono::nanoseconds{0};
+  EXPECT_EQ(simulate(std::move(spinning)).trouble, "cluster: llumlet.report_interval must be above 0");
 }
 
 TEST(Simulation, AnswersEveryRequestInFullOrSaysWhyNot) {

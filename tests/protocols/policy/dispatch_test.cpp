@@ -67,10 +67,11 @@ public:
     }
   }
   std::set<std::uint32_t> wanted; ///< empty: all
+  double with_headroom = 0;       ///< more, where a request's counts
 
 private:
-  [[nodiscard]] double rate(const load_report& r, const picked_load&) const noexcept override {
-    return how_ ? how_(r.instance.value()) : 0;
+  [[nodiscard]] double rate(const load_report& r, const picked_load& picked) const noexcept override {
+    return (how_ ? how_(r.instance.value()) : 0) + (picked.headroom == 0 ? 0 : with_headroom);
   }
   [[nodiscard]] bool counts_headroom() const noexcept override { return true; }
   [[nodiscard]] double score(double rating) const noexcept override { return rating; }
@@ -303,6 +304,21 @@ TEST(DispatchOfOnesOwn, AnInstanceThatIsRatedWithNoFiniteNumberIsNotEligible) {
   }
   for (std::uint32_t i = 1; i <= 3; ++i) policy.remove(instance_id{i});
   EXPECT_EQ(policy.why_none(), lack::not_ready);
+}
+
+// Nobody would be told why its requests wait.
+TEST(DispatchOfOnesOwn, OneThatRatesNoInstanceOnlyForALevelWithHeadroomMakesNoSenseThere) {
+  own_rating policy;
+  policy.report(load_of(1));
+  policy.with_headroom = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(policy.pick({.tokens = 10, .execution_level = 1, .headroom = 5}));
+  EXPECT_EQ(policy.why_none(), lack::sense);
+  EXPECT_EQ(picked(policy), 1U);
+  EXPECT_EQ(policy.why_none(), lack::none);
+  policy.wanted = {7};
+  policy.with_headroom = 0;
+  EXPECT_FALSE(policy.pick({.tokens = 10, .execution_level = 1, .headroom = 5}));
+  EXPECT_EQ(policy.why_none(), lack::none) << "it may want to wait";
 }
 
 TEST(DispatchOfOnesOwn, TheBestOfSomeIsThatOfAllWithoutTheOthers) {

@@ -145,6 +145,10 @@ protected:
     EXPECT_TRUE(send_all(fd, packet(client_handshake, 0, 0, 0, 0, node(as))));
     return fd;
   }
+  bool reported(std::size_t times) {
+    for (int ms = 0; ms < 60'000 && system_.reports().size() < times; ++ms) std::this_thread::sleep_for(1ms);
+    return system_.reports().size() >= times;
+  }
   void expect_alive() {
     actor_system other{networked()};
     const auto r = other.remote<server_interface>("127.0.0.1", port_);
@@ -195,11 +199,11 @@ TEST_F(HostilePackets, MessagesThatCannotBeReadAreReportedOnceASecond) {
   for (int i = 0; i < 1000; ++i) many += packet(direct, 0, no_request, 7, actor_.id(), "\0"s + envelope(0, ""));
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_TRUE(send_all(fd, many));
-  while (system_.reports().empty()) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(reported(1));
   std::this_thread::sleep_for(1s);
   ASSERT_TRUE(send_all(fd, many));
   expect_alive(); // and has handled them, but perhaps for the last
-  while (system_.reports().size() < 2) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(reported(2));
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
   const auto reports = system_.reports();
   EXPECT_LE(reports.size(), static_cast<std::size_t>(seconds) + 1);

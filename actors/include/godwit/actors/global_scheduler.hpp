@@ -168,8 +168,12 @@ private:
   std::vector<protocols::migration_pair> marked_;
   std::uint64_t rounds_ = 0, marks_ = 0;
   std::string scaling_last_;
-  std::string dry_said_;                                   ///< the last dry decision in the log, without its numbers
-  std::map<std::string, std::string, std::less<>> blamed_; ///< what failed, and why it did last
+  std::string dry_said_; ///< the last dry decision in the log, without its numbers
+  struct failed_part {
+    std::string why; ///< as it was said last
+    std::chrono::nanoseconds at{0};
+  };
+  std::map<std::string, failed_part, std::less<>> blamed_; ///< by what failed
 };
 
 } // namespace godwit::actors
