@@ -1,5 +1,6 @@
 #include "actor/multiplexer.hpp"
 
+#include "actor/order_notes.hpp"
 #include "actor/packets.hpp"
 #include "actor/seldom.hpp"
 
@@ -343,6 +344,7 @@ class multiplexer::waking final : public runnable {
 public:
   explicit waking(multiplexer& loop) : loop_(loop) {}
   resume_result resume(caf::execution_unit*, std::size_t) override {
+    comes_after(this);
     loop_.run_orders();
     return done;
   }
@@ -371,7 +373,9 @@ void multiplexer::exec_later(caf::resumable* what) noexcept {
     orders_.emplace_back(what, false);
     if (orders_.size() > 1) return;
   }
-  default_multiplexer::exec_later(new waking(*this));
+  auto* const wakes = new waking(*this);
+  comes_before(wakes);
+  default_multiplexer::exec_later(wakes);
 }
 
 void multiplexer::run_orders() {
