@@ -141,7 +141,7 @@ void global_scheduler::scale() {
       decision->count = std::min(decision->count, options_.scaling.instances_max);
     }
   }
-  if (!decision) return;
+  if (!decision || decision->count == 0) return;
   if (decision->count > 1) decision->why += " (" + std::to_string(decision->count) + " instances)";
   note_scaling(*decision, view.loads);
   const std::string name(to_string(decision->what));

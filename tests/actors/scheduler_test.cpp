@@ -485,6 +485,17 @@ TEST_F(Scheduler, AnAutoscalerOfOnesOwnWantsNoMoreAtOnceThanThereMayBe) {
   EXPECT_EQ(status().scaling_last, "out (dry run): a slip of the pen (5 instances)");
 }
 
+TEST_F(Scheduler, AnAutoscalerOfOnesOwnThatMayHaveNoneDecidesNothing) {
+  start(1, [&](auto& o) {
+    o.policies.scaling = protocols::scaling_mode::on;
+    o.scaling.instances_max = 0;
+    o.scale = [](const protocols::scaling_view&) { return std::optional{protocols::scaling_decision{}}; };
+  });
+  run_with({load(0, 10, 1)}, 250ms);
+  EXPECT_EQ(status().scaling_last, "");
+  EXPECT_EQ(count_of(lines->text(), "scaling "), 0U) << lines->text();
+}
+
 TEST_F(Scheduler, AnAutoscalerThatThrowsIsAskedAgainTheNextRound) {
   int asked = 0;
   start(1, [&](auto& o) {
