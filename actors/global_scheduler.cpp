@@ -30,7 +30,8 @@ scheduler_metrics::scheduler_metrics(runtime::metrics::registry& registry)
   for (const auto what : {protocols::scaling_decision::kind::out, protocols::scaling_decision::kind::in})
     for (const auto* dry : {"false", "true"}) (void)scaling.with({std::string(to_string(what)), dry});
   using why = protocols::migration_cause::kind;
-  for (const auto what : {why::freeness, why::defrag, why::drain}) (void)marks.with({std::string(to_string(what))});
+  for (const auto what : {why::freeness, why::defrag, why::drain, why::handoff})
+    (void)marks.with({std::string(to_string(what))});
 }
 
 global_scheduler::global_scheduler(runtime::actor_context context, scheduler_options options)

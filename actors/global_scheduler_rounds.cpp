@@ -72,6 +72,7 @@ void global_scheduler::pair_up() {
   settings.policy = options_.policies.migration;
   if (options_.policies.migration_paused && settings.policy != migration_policy::never)
     settings.policy = migration_policy::none; // drains go on
+  settings.handoff = !options_.policies.migration_paused;
   const auto before = std::exchange(marked_, {});
   const auto known = loads();
   guarded("the pairing", [&] {
@@ -97,7 +98,7 @@ void global_scheduler::mark(const migration_pair& pair, bool is_new) {
   message.round = rounds_;
   auto load = source->second.report;
   load.terminating = load.terminating || source->second.draining;
-  message.why = protocols::mark_cause(load);
+  message.why = protocols::mark_cause(load, destination->second.report);
   message.to = pair.destination;
   message.destination = destination->second.llumlet;
   message.load = destination->second.report;

@@ -172,6 +172,7 @@ task<void> llumlet::run_steps() {
       co_return;
     }
     settle(planner_->complete(*output));
+    if (hands_over() && !mark_->failed) move_by_mark(); // a prompt may be ready
     if (options_.recount) recount();
     report_soon();
   }
@@ -239,6 +240,7 @@ protocols::load_report llumlet::load() {
   report.ready = planner_.has_value();
   report.terminating = terminating_;
   report.kv_kind = kv_kind_;
+  report.role = options_.role;
   return report;
 }
 

@@ -26,7 +26,7 @@ void llumlet::take_mark(migration_mark& order) {
   for (const auto& sent : delivered_)
     if (sent.to == fresh.order.to) account_arrival(fresh.destination, sent.what);
   mark_ = std::move(fresh);
-  if (!std::exchange(moving_, true)) start(move_marked());
+  move_by_mark();
 }
 
 void llumlet::forget_deliveries() {
@@ -42,6 +42,21 @@ void llumlet::review_mark(const topology& news) {
 
 const llumlet::mark* llumlet::marked() const { return mark_ && now() < mark_->ends ? &*mark_ : nullptr; }
 
+bool llumlet::hands_over() const {
+  return marked() != nullptr && !terminating_ && mark_->order.why == migration_cause::kind::handoff;
+}
+
+// What has been prefilled has no reason to wait for what leaves before it.
+void llumlet::move_by_mark() {
+  const auto wanted = hands_over() ? options_.migration.settings.out_max : 1;
+  while (movers_ < wanted) {
+    ++movers_;
+    const auto before = outgoing_.size();
+    start(move_marked());
+    if (outgoing_.size() == before) break; // nothing more is to move
+  }
+}
+
 // Until nothing is worth moving, or a move fails: the next round's mark, with fresh numbers, begins anew.
 task<void> llumlet::move_marked() {
   while (auto choice = choose()) {
@@ -54,13 +69,16 @@ task<void> llumlet::move_marked() {
     order.cause.destination_after = protocols::finite(choice->destination_after);
     const auto to = order.to;
     const auto report = co_await migrate(std::move(order));
-    if (!report.committed()) break;
+    if (!report.committed()) {
+      if (mark_) mark_->failed = true;
+      break;
+    }
     forget_deliveries();
     delivered_.push_back({now(), to, *choice});
     // A mark that came meanwhile has its numbers from before this arrival.
     if (mark_ && mark_->order.to == to) account_arrival(mark_->destination, *choice);
   }
-  moving_ = false;
+  --movers_;
 }
 
 std::optional<protocols::move_choice> llumlet::choose() {
@@ -77,6 +95,7 @@ std::optional<protocols::move_choice> llumlet::choose() {
   auto load_here = planner_->load();
   load_here.ready = true;
   load_here.terminating = terminating_;
+  load_here.role = options_.role;
   return choose_move(candidates, load_here, now_marked->destination, options_.selection);
 }
 

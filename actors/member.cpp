@@ -204,6 +204,7 @@ void member::spawn_pair(std::size_t index) {
   llumlet_settings.node_address = options_.address;
   llumlet_settings.restarts = static_cast<std::uint32_t>(p.generation - 1);
   llumlet_settings.load_timeout = options_.load_timeout;
+  llumlet_settings.role = protocols::role_at(options_.roles, index);
   p.llumlet = spawn<llumlet>(std::move(llumlet_settings));
 
   const auto generation = p.generation;

@@ -129,6 +129,7 @@ void node::spawn_member() {
   o.key = own_key;
   o.instances = options_.instances;
   o.capacity = options_.capacity;
+  o.roles = options_.roles;
   own_member_ = spawn<member>(std::move(o));
   monitor(own_member_, [this](runtime::stop_reason reason) {
     const auto pause = next_pause(member_started_, member_backoff_);

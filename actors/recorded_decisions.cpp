@@ -34,6 +34,7 @@ std::string text(const std::vector<protocols::load_report>& loads) {
            " waiting " + std::to_string(load.waiting);
     if (!load.ready) out += " not ready";
     if (load.terminating) out += " terminating";
+    if (load.role != protocols::instance_role::mixed) out += " for " + std::string(to_string(load.role));
   }
   if (loads.size() > loads_max) out += "; and " + std::to_string(loads.size() - loads_max) + " more";
   return out;

@@ -30,6 +30,7 @@ actors::node_options make_head_options(const serve_settings& settings, const gpu
   o.address = settings.cluster.name.empty() ? settings.control.listen : settings.cluster.name;
   o.identity = identity;
   o.instances = settings.instances.count;
+  o.roles = roles_of(settings);
   o.backoff_min = settings.instances.restart_backoff_min;
   o.backoff_max = settings.instances.restart_backoff_max;
   o.log = log.component("node");
@@ -58,6 +59,7 @@ actors::member_options make_member_options(const serve_settings& settings, const
       make_pair_options(settings, model, std::move(factory), make_migration(settings, std::move(fabric), log), log);
   actors::member_options o;
   o.instances = settings.instances.count;
+  o.roles = roles_of(settings);
   o.model = std::move(identity);
   o.rejoin_max = settings.cluster.rejoin_pause_max;
   o.rejoin_min = std::min<std::chrono::nanoseconds>(o.rejoin_min, o.rejoin_max);

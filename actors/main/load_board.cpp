@@ -40,6 +40,17 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
   add(metrics, kind::gauge, "godwit_instance_terminating", "1 while the instance drains.",
       [](const load_report& r) { return r.terminating ? 1.0 : 0.0; });
   registrations_.push_back(metrics.add_callback_gauges(
+      "godwit_instance_role_info", "What the instance is for, in the label: mixed, prefill or decode; always 1.",
+      [this] {
+        runtime::metrics::registry::samples out;
+        each_ready([&](const load_report& report) {
+          out.push_back(
+              {{{"engine", std::to_string(report.instance.value())}, {"role", std::string(to_string(report.role))}},
+               1.0});
+        });
+        return out;
+      }));
+  registrations_.push_back(metrics.add_callback_gauges(
       "godwit_instances", "Instances by state: ready, draining, down (not ready, or not any more), ordered.", [this] {
         runtime::metrics::registry::samples out;
         const auto add = [&](const char* state, std::uint32_t count) {

@@ -6,6 +6,7 @@
 #include "main/member_process.hpp"
 #include "main/output_file.hpp"
 #include "main/ready_file.hpp"
+#include "main/scheduling_settings.hpp"
 #include "main/signals.hpp"
 #include "main/tracing.hpp"
 
@@ -67,6 +68,7 @@ int run_node(node_command_options& options) {
   if (!head || head->port == 0)
     return fail("--join: '" + options.join + "' is not HOST:PORT, such as 127.0.0.1:7070", 2);
   if (settings.instances.count == 0) return fail("--instances: a node without instances has nothing to bring", 2);
+  if (const auto wrong = wrong_with_roles(settings, settings.instances.count); !wrong.empty()) return fail(wrong, 2);
   auto log = open_log(settings);
   if (!log) return fail(log.error(), 2);
   stop.on_hangup([&log] { reopen_log(*log); });

@@ -2,6 +2,7 @@
 
 #include "main/child_runner.hpp"
 #include "main/loader.hpp"
+#include "main/scheduling_settings.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -60,7 +61,10 @@ private:
 class child_processes final : public known_head {
 public:
   child_processes(const serve_settings& settings, launch_parts parts, runtime::log::logger log)
-      : known_head(std::move(log)), parts_(std::move(parts)), threads_(threads_per_instance(settings)) {}
+      : known_head(std::move(log)), parts_(std::move(parts)), threads_(threads_per_instance(settings)) {
+    const auto roles = roles_of(settings);
+    role_ = to_string(protocols::role_at(roles, roles.size()));
+  }
 
   void order(const std::string& node, std::function<void(std::string)> failed) override {
     const auto where = head();
@@ -72,8 +76,9 @@ public:
     child.program = "/proc/self/exe";
     child.arguments = {"godwit", "node"};
     if (!parts_.model.empty()) child.arguments.push_back(parts_.model);
-    child.arguments.insert(child.arguments.end(), {"--join", where, "--name", node, "--instances", "1", "--threads",
-                                                   std::to_string(threads_), "--parent", std::to_string(::getpid())});
+    child.arguments.insert(child.arguments.end(),
+                           {"--join", where, "--name", node, "--instances", "1", "--roles", role_, "--threads",
+                            std::to_string(threads_), "--parent", std::to_string(::getpid())});
     child.drops_output = true; // its log has the same lines, and in the form that was asked for
     child.environment = inherited_environment(false);
     for (const auto& [name, value] : parts_.settings)
@@ -92,6 +97,7 @@ public:
 private:
   launch_parts parts_;
   std::uint32_t threads_;
+  std::string role_; ///< the last one of this process
 };
 
 /// Whatever a cluster manager offers, as shell commands.

@@ -56,6 +56,8 @@ std::string why(const migration_cause& c) {
     // A source that drains has no freeness.
     return fmt::format("because the source drains (round {}: F {:.2f} -> {:.2f} at the destination)", c.round,
                        c.destination_before, c.destination_after);
+  case migration_cause::kind::handoff:
+    return "as its prompt was computed, and the source is for prefill" + numbers();
   }
   return {};
 }

@@ -3,6 +3,9 @@
 #include <godwit/protocols/policy/dispatch.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <system_error>
 
 namespace godwit::main {
 
@@ -171,7 +174,62 @@ std::optional<std::string> wrong_with_scaling(const serve_settings& s) {
   return std::nullopt;
 }
 
+constexpr std::size_t roles_max = 65'536; ///< more than a cluster has instances
+
+protocols::expected<std::vector<protocols::instance_role>, std::string> parse_roles(const serve_settings& s) {
+  std::vector<protocols::instance_role> roles;
+  for (const std::string_view item : s.instances.roles) {
+    const auto colon = item.find(':');
+    const auto role = protocols::parse_instance_role(item.substr(0, colon));
+    std::uint32_t count = 1;
+    bool counted = true;
+    if (colon != std::string_view::npos) {
+      const auto* const end = item.data() + item.size();
+      const auto read = std::from_chars(item.data() + colon + 1, end, count);
+      counted = read.ec == std::errc{} && read.ptr == end && count > 0;
+    }
+    if (!role || !counted)
+      return protocols::unexpected("instances.roles: '" + std::string(item) +
+                                   "' is none of prefill, decode and mixed, nor one of them with a number of "
+                                   "instances, such as prefill:2");
+    if (count > roles_max - roles.size())
+      return protocols::unexpected("instances.roles names more than " + std::to_string(roles_max) + " instances");
+    roles.insert(roles.end(), count, *role);
+  }
+  return roles;
+}
+
+std::optional<std::string> wrong_with_roles_alone(const serve_settings& s) {
+  const auto roles = parse_roles(s);
+  if (!roles) return roles.error();
+  const auto is_mixed = [](protocols::instance_role role) { return role == protocols::instance_role::mixed; };
+  if (std::ranges::all_of(*roles, is_mixed)) return std::nullopt;
+  if (s.fabric.backend == fabric_choice::none)
+    return "instances.roles: with fabric.backend none no request leaves the instance that prefilled it";
+  if (s.migration.out_max == 0 || s.migration.in_max == 0)
+    return "instances.roles: with migration.out_max or migration.in_max 0 no request leaves the instance that "
+           "prefilled it";
+  return std::nullopt;
+}
+
 } // namespace
+
+std::vector<protocols::instance_role> roles_of(const serve_settings& settings) {
+  auto roles = parse_roles(settings);
+  return roles ? std::move(*roles) : std::vector<protocols::instance_role>{};
+}
+
+std::string wrong_with_roles(const serve_settings& settings, std::uint32_t instances) {
+  const auto roles = roles_of(settings);
+  if (roles.size() > instances)
+    return "--roles names " + std::to_string(roles.size()) + " instances, and there are " + std::to_string(instances) +
+           " (--instances)";
+  if (settings.scheduler.migration == protocols::migration_policy::never &&
+      std::ranges::find(roles, protocols::instance_role::prefill) != roles.end())
+    return "--roles: by the migration policy never no request leaves the instance that prefilled it; none, defrag and "
+           "freeness let them go";
+  return {};
+}
 
 void declare_scheduling(runtime::config::registry& registry, serve_settings& settings) {
   declare_scheduler(registry, settings);
@@ -179,6 +237,7 @@ void declare_scheduling(runtime::config::registry& registry, serve_settings& set
   declare_scaling(registry, settings);
   registry.relate([&settings] { return wrong_with_scheduler(settings); });
   registry.relate([&settings] { return wrong_with_scaling(settings); });
+  registry.relate([&settings] { return wrong_with_roles_alone(settings); });
 }
 
 std::vector<protocols::execution_level> execution_levels(const serve_settings& settings) {

@@ -6,6 +6,7 @@
 #include "main/logging.hpp"
 #include "main/output_file.hpp"
 #include "main/ready_file.hpp"
+#include "main/scheduling_settings.hpp"
 #include "main/serving.hpp"
 #include "main/signals.hpp"
 #include "main/tracing.hpp"
@@ -49,6 +50,10 @@ int serve(command_settings& options) {
     return all_written(0);
   }
   auto& settings = options.values;
+  if (const auto wrong = wrong_with_roles(settings, settings.instances.count); !wrong.empty()) {
+    std::cerr << "godwit: " << wrong << '\n';
+    return 2;
+  }
   auto log = open_log(settings);
   if (!log) {
     std::cerr << "godwit: " << log.error() << '\n';

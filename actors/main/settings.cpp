@@ -51,6 +51,12 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .min = 0,
          .max = 1024,
          .flag = "--instances"});
+  r.add("instances.roles", s.instances.roles,
+        {.doc = "What the instances of this process are for, in turn, each with how many of them: prefill:2,decode:6. "
+                "The last one needs no number, and is also that of all behind it. prefill: takes new requests, and "
+                "hands them over, KV and all, as soon as they decode. decode: takes them over, and new ones only where "
+                "no other instance is there. mixed: both. Empty: mixed.",
+         .flag = "--roles"});
   r.add("instances.device", s.instances.device,
         {{"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}},
         {.doc = "Where the model runs. auto: on NVIDIA's GPUs where there are some and the CUDA plug-in is installed, "

@@ -36,6 +36,7 @@ struct serve_settings {
   } model;
   struct {
     std::uint32_t count = 1;
+    std::vector<std::string> roles; // ROLE or ROLE:N
     device_choice device = device_choice::automatic;
     bool deterministic = false;
     std::string cuda_plugin; // a file; empty: beside the program and where it is installed

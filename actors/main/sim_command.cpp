@@ -55,9 +55,9 @@ bool simulated(const runtime::config::setting& s) {
     if (s.name == other) return false;
   for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet."})
     if (s.name.starts_with(table)) return true;
-  for (const std::string_view one :
-       {"model.context_max", "instances.step_timeout", "instances.restart_backoff_min", "instances.restart_backoff_max",
-        "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
+  for (const std::string_view one : {"model.context_max", "instances.roles", "instances.step_timeout",
+                                     "instances.restart_backoff_min", "instances.restart_backoff_max",
+                                     "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
     if (s.name == one) return true;
   return records(s) || joins_processes(s);
 }

@@ -3,6 +3,7 @@
 #include "main/output_file.hpp"
 #include "main/parts.hpp"
 #include "main/request_flags.hpp"
+#include "main/scheduling_settings.hpp"
 #include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
 #include "main/sim_recording.hpp"
@@ -90,6 +91,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   const bool dispatch_told = !options.policy_told && settings.scheduler.policy != serve_settings{}.scheduler.policy;
   if (!dispatch_told) settings.scheduler.policy = bundle->dispatch;
   if (!options.migration_told) settings.scheduler.migration = bundle->migration;
+  if (const auto why = wrong_with_roles(settings, options.instances); !why.empty()) return wrong(why);
   planned_sim out;
   auto& run = out.run;
   run.cluster.node = sim_node(settings);
@@ -226,6 +228,7 @@ actors::node_options sim_node(const serve_settings& settings) {
   actors::node_options n;
   n.llumlet = make_llumlet_options(settings, settings.model.context_max, {}, make_migration(settings, nullptr, {}), {});
   n.scheduler = make_scheduler_options(settings, {});
+  n.roles = roles_of(settings);
   n.frontend.attempts_max = settings.frontend.attempts_max;
   n.frontend.placement_timeout = settings.frontend.placement_timeout;
   n.frontend.request_timeout = settings.frontend.request_timeout;

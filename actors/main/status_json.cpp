@@ -66,6 +66,7 @@ json::object object_of(const protocols::instance_status& i, bool with_requests) 
       {"id", i.instance.value()},
       {"state", std::string(to_string(i.state))},
       {"starting_s", i.state == instance_state::starting ? json::value(seconds(i.uptime_ns)) : json::value()},
+      {"role", std::string(to_string(load.role))},
       {"node", i.node},
       {"device", i.device},
       {"restarts", i.restarts},

@@ -35,7 +35,9 @@ std::string scheduling_lines(const protocols::scheduling_status& c) {
 
 std::string state_of(const protocols::instance_status& i) {
   if (i.state == instance_state::starting) return fmt::format("starting {:.0f} s", seconds(i.uptime_ns));
-  return std::string(to_string(i.state));
+  std::string out(to_string(i.state));
+  if (i.load.role != protocols::instance_role::mixed) out += ", " + std::string(to_string(i.load.role));
+  return out;
 }
 
 std::string freeness_of(const protocols::instance_status& i) {
@@ -43,7 +45,7 @@ std::string freeness_of(const protocols::instance_status& i) {
   return fmt::format("{:.1f}", protocols::finite(protocols::freeness(i.load)));
 }
 
-constexpr auto columns = "{:>8}  {:<12} {:>8} {:>8} {:>14} {:>8} {:>9} {:>12} {:>9}  {:<22} {}\n";
+constexpr auto columns = "{:>8}  {:<17} {:>8} {:>8} {:>14} {:>8} {:>9} {:>12} {:>9}  {:<22} {}\n";
 
 std::string row(const protocols::instance_status& i) {
   if (i.state == instance_state::stopped)

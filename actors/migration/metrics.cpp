@@ -15,7 +15,8 @@ migration_metrics::migration_metrics(runtime::metrics::registry& registry)
       seconds(registry.add_histogram("godwit_migration_seconds", "From a migration's order to its end.",
                                      runtime::metrics::exponential_bounds(0.001, 2, 18))) {
   using why = protocols::migration_cause::kind;
-  for (const auto cause : {why::manual, why::freeness, why::defrag, why::drain}) // a rate would miss the first one
+  for (const auto cause :
+       {why::manual, why::freeness, why::defrag, why::drain, why::handoff}) // a rate would miss the first one
     (void)migrations.with({std::string(to_string(protocols::migration_outcome::committed)),
                            std::string(to_string(protocols::migration_reason::none)), std::string(to_string(cause))});
 }

@@ -189,7 +189,11 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
 }
 
 bool simulated_cluster::start() {
-  for (std::uint32_t i = 0; i < options_.instances; ++i) start_process("instance-" + std::to_string(i));
+  for (std::uint32_t i = 0; i < options_.instances; ++i) {
+    auto name = "instance-" + std::to_string(i);
+    roles_[name] = protocols::role_at(made_of_.roles, i);
+    start_process(name);
+  }
   constexpr std::uint64_t steps_max = 1'000'000'000;
   const auto up = [this] { return books_.ready == options_.instances; };
   (void)run_until([&] { return up() || !refusal_.empty(); }, steps_max);
@@ -221,6 +225,8 @@ member_options simulated_cluster::member_of(const std::string& name) {
   o.settled_after = made_of_.settled_after;
   o.load_timeout = made_of_.load_timeout;
   o.log = made_of_.log;
+  const auto role = roles_.find(name);
+  o.roles = {role != roles_.end() ? role->second : protocols::role_at(made_of_.roles, made_of_.roles.size())};
   o.llumlet = made_of_.llumlet;
   o.llumlet.node_address = name;
   o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);

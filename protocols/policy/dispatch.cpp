@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace godwit::protocols {
 
@@ -52,7 +53,9 @@ bool dispatcher::report(const load_report& report) {
     reports_[index] = report;
     accounts_[index].stale = false;
     if (restarted) {
+      const bool for_prompts = accounts_[index].for_prompts; // as it was counted
       accounts_[index] = account{};
+      accounts_[index].for_prompts = for_prompts;
       prefixes_.forget(report.instance);
     } else {
       accounts_[index].settle(report);
@@ -65,6 +68,7 @@ bool dispatcher::report(const load_report& report) {
 void dispatcher::remove(instance_id instance) {
   const auto index = at(instance);
   if (index == finding::none) return;
+  count_for_prompts(index, false);
   const auto offset = static_cast<std::ptrdiff_t>(index);
   reports_.erase(reports_.begin() + offset);
   places_.erase(places_.begin() + offset);
@@ -250,7 +254,7 @@ dispatcher::finding dispatcher::best_of(const std::vector<place>& places,
 dispatcher::lack dispatcher::why_none() const noexcept {
   auto answer = lack::not_ready;
   for (std::size_t i = 0; i < reports_.size(); ++i) {
-    if (!takes_requests(reports_[i])) continue;
+    if (!takes_requests(reports_[i]) || spared(i)) continue;
     if (accounts_[i].stale) {
       if (answer == lack::not_ready) answer = lack::stale;
       continue;
@@ -271,6 +275,7 @@ void dispatcher::take_over(const dispatcher& before) {
   accounts_ = before.accounts_;
   index_ = before.index_;
   picks_ = before.picks_;
+  for_prompts_ = before.for_prompts_;
   prefixes_ = before.prefixes_;
   for (std::size_t i = 0; i < reports_.size(); ++i) refresh(i);
 }
@@ -292,11 +297,31 @@ bool dispatcher::is_full(std::size_t index) const noexcept {
   return r.waiting + accounts_[index].picked.requests >= r.waiting_max + places_in_batch(r);
 }
 
+bool dispatcher::spared(std::size_t index) const noexcept {
+  return reports_[index].role == instance_role::decode && for_prompts_ > 0;
+}
+
 void dispatcher::refresh(std::size_t index) noexcept {
+  const auto& r = reports_[index];
+  count_for_prompts(index, takes_requests(r) && !accounts_[index].stale && r.role != instance_role::decode);
+  rate_anew(index);
+}
+
+// The first for prompts relieves those for decoding, and with the last one they have to stand in.
+void dispatcher::count_for_prompts(std::size_t index, bool is) noexcept {
+  if (std::exchange(accounts_[index].for_prompts, is) == is) return;
+  const auto before = for_prompts_;
+  for_prompts_ += is ? 1U : ~std::size_t{0};
+  if ((before == 0) == (for_prompts_ == 0)) return;
+  for (std::size_t i = 0; i < reports_.size(); ++i)
+    if (reports_[i].role == instance_role::decode) rate_anew(i);
+}
+
+void dispatcher::rate_anew(std::size_t index) noexcept {
   const auto& r = reports_[index];
   auto& rating = places_[index].rating;
   rating = not_eligible;
-  if (!takes_requests(r) || accounts_[index].stale || is_full(index)) return;
+  if (!takes_requests(r) || accounts_[index].stale || is_full(index) || spared(index)) return;
   rating = finite_or_none(rate(r, accounts_[index].picked));
 }
 

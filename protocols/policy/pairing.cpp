@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -30,6 +31,11 @@ bool has_requests(const load_report& r) noexcept { return std::uint64_t{r.runnin
 /// And demands all that is free or more, so that it does not start before somebody leaves. What is kept free as
 /// headroom keeps nobody from starting.
 bool head_waits(const load_report& r) noexcept { return r.waiting > 0 && !has_memory_left(r); }
+
+bool is_for_prefill(const load_report& r) noexcept { return r.role == instance_role::prefill; }
+
+/// What has been prefilled elsewhere.
+bool takes_over(const load_report& r) noexcept { return r.ready && !r.terminating && !is_for_prefill(r); }
 
 class rules {
 public:
@@ -93,12 +99,26 @@ std::vector<std::string_view> migration_policy_names() {
   return list;
 }
 
-migration_cause::kind mark_cause(const load_report& source) noexcept {
+bool hands_over(const load_report& source, const load_report& destination) noexcept {
+  return !source.terminating && is_for_prefill(source) && !is_for_prefill(destination);
+}
+
+migration_cause::kind mark_cause(const load_report& source, const load_report& destination) noexcept {
   if (source.terminating) return migration_cause::kind::drain;
+  if (hands_over(source, destination)) return migration_cause::kind::handoff;
   return head_waits(source) ? migration_cause::kind::defrag : migration_cause::kind::freeness;
 }
 
 namespace {
+
+/// Of those that can take a request, which ones have memory for it.
+std::vector<node*> with_room(std::initializer_list<const std::vector<node*>*> lists) {
+  std::vector<node*> hosts;
+  for (const auto* all : lists)
+    std::ranges::copy_if(*all, std::back_inserter(hosts),
+                         [](const node* n) { return rules::has_places(*n->load) && has_memory_left(*n->load); });
+  return hosts;
+}
 
 /// Of instances of one kind.
 std::vector<migration_pair> pair_kind(std::vector<node>& nodes, const pairing_settings& settings, std::uint64_t round) {
@@ -106,8 +126,13 @@ std::vector<migration_pair> pair_kind(std::vector<node>& nodes, const pairing_se
   std::vector<node*> leaving;
   std::vector<node*> sources;
   std::vector<node*> destinations;
+  std::vector<node*> prefilling; // these have nothing to do with the rest
+  const bool by_roles = settings.handoff && settings.policy != migration_policy::never &&
+                        std::ranges::any_of(nodes, [](const node& n) { return takes_over(*n.load); });
   for (auto& n : nodes) {
-    if (is.is_source(n))
+    if (by_roles && is_for_prefill(*n.load) && !n.load->terminating)
+      prefilling.push_back(&n);
+    else if (is.is_source(n))
       (n.load->terminating ? leaving : sources).push_back(&n);
     else if (rules::has_places(*n.load))
       destinations.push_back(&n);
@@ -115,6 +140,11 @@ std::vector<migration_pair> pair_kind(std::vector<node>& nodes, const pairing_se
   std::ranges::sort(leaving, less_free);
   std::ranges::sort(sources, less_free);
   std::ranges::sort(destinations, freer);
+  std::ranges::sort(prefilling, less_free);
+  // Of what is prefilled. Sources are short of memory: only where nobody else has any.
+  auto takers = with_room({&destinations});
+  if (takers.empty()) takers = with_room({&sources});
+  std::ranges::sort(takers, freer);
 
   std::vector<migration_pair> result;
   const auto pair_up = [&](const std::vector<node*>& from, const std::vector<node*>& to) {
@@ -128,11 +158,11 @@ std::vector<migration_pair> pair_kind(std::vector<node>& nodes, const pairing_se
   };
   // Whoever terminates comes first and is content with less: where all others are busy, with one that is a source.
   if (!leaving.empty()) {
-    std::vector<node*> hosts;
-    for (const auto* all : {&destinations, &sources})
-      std::ranges::copy_if(*all, std::back_inserter(hosts),
-                           [](const node* n) { return rules::has_places(*n->load) && has_memory_left(*n->load); });
+    auto hosts = with_room({&destinations, &sources});
+    auto stand_in = with_room({&prefilling}); // where what comes would leave again
     std::ranges::sort(hosts, freer);
+    std::ranges::sort(stand_in, freer);
+    hosts.insert(hosts.end(), stand_in.begin(), stand_in.end());
     std::ranges::rotate(leaving, leaving.begin() + static_cast<std::ptrdiff_t>(round % leaving.size()));
     pair_up(leaving, hosts);
     const auto taken = [](const node* n) { return n->taken; };
@@ -140,6 +170,8 @@ std::vector<migration_pair> pair_kind(std::vector<node>& nodes, const pairing_se
     std::erase_if(destinations, taken);
   }
   pair_up(sources, destinations);
+  for (std::size_t i = 0; i < prefilling.size() && !takers.empty(); ++i)
+    if (prefilling[i]->load->ready) result.push_back({prefilling[i]->instance, takers[i % takers.size()]->instance});
   return result;
 }
 

@@ -35,15 +35,19 @@ std::string reason_of_total(double total, const char* relation, double bound, st
   return text;
 }
 
-/// Who leaves where one does. Null: nobody takes requests.
+/// Who leaves where one does. Null: nobody may.
 const load_report* leaver_of(const std::vector<load_report>& loads) noexcept {
   const load_report* found = nullptr;
+  const auto stays = [&loads](const load_report& r) {
+    const auto like = [&r](const load_report& other) { return takes_requests(other) && other.role == r.role; };
+    return r.role != instance_role::mixed && std::ranges::count_if(loads, like) == 1;
+  };
   // The youngest has the highest id: ids are never given twice.
   const auto rank = [](const load_report& r) {
     return std::tuple{r.running, std::uint64_t{r.waiting} + r.migrating, -std::int64_t{r.instance.value()}};
   };
   for (const auto& load : loads)
-    if (takes_requests(load) && (found == nullptr || rank(load) < rank(*found))) found = &load;
+    if (takes_requests(load) && (found == nullptr || rank(load) < rank(*found)) && !stays(load)) found = &load;
   return found;
 }
 

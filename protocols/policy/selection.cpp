@@ -1,4 +1,5 @@
 #include <godwit/protocols/policy/freeness.hpp>
+#include <godwit/protocols/policy/pairing.hpp>
 #include <godwit/protocols/policy/selection.hpp>
 
 #include <algorithm>
@@ -58,11 +59,29 @@ bool pays(const move_choice& choice, const load_report& source, const selection_
          std::min(choice.source_before, choice.destination_before) + std::max(gain, 0.0);
 }
 
+/// What an instance for prefill is to be rid of next.
+std::optional<move_choice> choose_handoff(const std::vector<move_candidate>& candidates, const load_report& source,
+                                          const load_report& destination, const selection_settings& settings) {
+  const auto order = [](const move_candidate& c) {
+    return std::tuple{c.failed, -int{c.execution_level}, c.priority, c.request};
+  };
+  const move_candidate* found = nullptr;
+  for (const auto& c : candidates) {
+    const bool settled = c.failed || c.settled_ns >= settings.cooldown_ns; // somebody brought it here
+    if (c.state != request_state::running || !settled) continue;
+    if (may_outgrow(c, source, destination) || !fits(c, destination)) continue;
+    if (found == nullptr || order(c) < order(*found)) found = &c;
+  }
+  if (found == nullptr) return std::nullopt;
+  return choice_of(*found, source, destination);
+}
+
 } // namespace
 
 std::optional<move_choice> choose_move(const std::vector<move_candidate>& candidates, const load_report& source,
                                        const load_report& destination, const selection_settings& settings) {
   if (!destination.ready || destination.terminating) return std::nullopt;
+  if (hands_over(source, destination)) return choose_handoff(candidates, source, destination, settings);
   const auto settled = [&](const move_candidate& c) {
     if (!c.failed && (source.terminating || c.state != request_state::running)) return true;
     return c.settled_ns >= settings.cooldown_ns;

@@ -210,6 +210,11 @@ void deployment::start_member(machine& m) {
   o.address = m.name;
   o.key = ++keys_;
   o.instances = m.instances;
+  if (auto roles = shape_.node.roles; !roles.empty()) {
+    const auto number = std::ranges::find(machines_, &m, &std::unique_ptr<machine>::get) - machines_.begin();
+    std::ranges::rotate(roles, roles.begin() + number % static_cast<std::ptrdiff_t>(roles.size()));
+    o.roles = std::move(roles);
+  }
   o.model = identity_;
   o.find_head = [process = m.system.get()](const std::function<void(actors::found_head)>& done) {
     process->find<actors::node_interface>("head", head_port, std::chrono::seconds{1}, done);

@@ -152,7 +152,16 @@ const ingredients& find(const std::string& name) {
 }
 
 // Each part from a sequence of its own, so that adding to one leaves the others as they are.
-enum stream : std::uint64_t { of_cluster = 101, of_requests, of_faults, of_settings, of_looks, of_work, of_bounds };
+enum stream : std::uint64_t {
+  of_cluster = 101,
+  of_requests,
+  of_faults,
+  of_settings,
+  of_looks,
+  of_work,
+  of_bounds,
+  of_roles
+};
 
 /// In ns; there and back it is below all timeouts of the usual shape.
 constexpr std::uint64_t harmless_delay = 15'000'000;
@@ -320,6 +329,13 @@ scenario draw(const std::string& name, std::uint64_t seed) {
     const bool matters = s.scales || !knobs()[i].of_scaling;
     if (extreme && matters) s.settings.emplace_back(i, high);
   }
+  // Rather often: prompts and answers apart are another way through it all.
+  counter_random apart(seed, of_roles);
+  const auto roles = static_cast<std::size_t>(
+      std::ranges::find(knobs(), std::string_view("instances.roles"), &knob::name) - knobs().begin());
+  const auto drawn = [&](const auto& setting) { return setting.first == roles; };
+  if (!from.kinds.empty() && apart.below(5) == 0 && std::ranges::none_of(s.settings, drawn))
+    s.settings.emplace_back(roles, apart.below(2) == 0);
   counter_random bounds(seed, of_bounds);
   s.instances_min = 1 + static_cast<std::uint32_t>(bounds.below(3));
   s.instances_max = s.instances_min + 2 + static_cast<std::uint32_t>(bounds.below(4));

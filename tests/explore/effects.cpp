@@ -32,7 +32,8 @@ std::vector<std::string> all_names() {
   for (std::uint8_t why = 1; why < protocols::migration_reasons; ++why)
     if (const auto reason = static_cast<protocols::migration_reason>(why); may_be(reason))
       out.push_back("migration " + std::string(to_string(reason)));
-  for (const auto* cause : {"manual", "freeness", "defrag", "drain"}) out.push_back(std::string("moved by ") + cause);
+  for (const auto* cause : {"manual", "freeness", "defrag", "drain", "handoff"})
+    out.push_back(std::string("moved by ") + cause);
   // Samples of one prompt: those that came before the first one had a place, and those that went to where it is.
   for (const auto* what : {"sample waited", "sample beside its sibling"}) out.emplace_back(what);
   for (const auto* what : {"lease expired", "waited for a write", "preempted", "dispatched again"})

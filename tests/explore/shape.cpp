@@ -210,6 +210,11 @@ std::vector<knob> all_knobs() {
   add("scaling.provision_timeout",
       [](shape& s, bool high) { s.node.scheduler.scaling.provision_timeout_ns = high ? 10'000'000'000 : 50'000'000; });
   add("instances.tensor_parallel", [](shape& s, bool high) { s.devices = high ? 4 : 1; });
+  // One process after the other, and of two instances of a process one each.
+  add("instances.roles", [](shape& s, bool high) {
+    using enum protocols::instance_role;
+    s.node.roles = high ? std::vector{prefill, decode} : std::vector{decode, prefill};
+  });
   return k;
 }
 

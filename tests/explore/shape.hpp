@@ -26,6 +26,7 @@ struct shape {
   std::chrono::nanoseconds rejoin_max{std::chrono::milliseconds(500)};
   std::chrono::nanoseconds order_time{std::chrono::milliseconds(100)}; ///< from an order of autoscaling to its process
   /// Settings of production. Filled in by the cluster: identity, how instances are made, the fabric, the provisioner.
+  /// `roles` are those of the head; every further machine begins one further in them, and goes round.
   actors::node_options node;
 
   // What then may become of requests, with the reason in the error.

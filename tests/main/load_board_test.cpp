@@ -55,6 +55,18 @@ TEST(LoadBoard, ShowsVirtualUsageAndFreenessButNoFreenessOfAnInstanceThatDrains)
   EXPECT_THAT(draining, HasSubstr("godwit_instance_terminating{engine=\"3\"} 1\n"));
 }
 
+TEST(LoadBoard, SaysWhatEachInstanceIsFor) {
+  runtime::metrics::registry metrics;
+  load_board board(metrics);
+  board.adopt(there({ready(3), ready(4)}));
+  auto report = busy(3, 1, 0);
+  report.role = protocols::instance_role::prefill;
+  board.take(report);
+  board.take(busy(4, 1, 0));
+  EXPECT_THAT(metrics.expose(), HasSubstr("godwit_instance_role_info{engine=\"3\",role=\"prefill\"} 1\n"));
+  EXPECT_THAT(metrics.expose(), HasSubstr("godwit_instance_role_info{engine=\"4\",role=\"mixed\"} 1\n"));
+}
+
 TEST(LoadBoard, CountsRestartsAlsoOfInstancesThatAreDown) {
   runtime::metrics::registry metrics;
   load_board board(metrics);

@@ -211,6 +211,23 @@ TEST(SimCommand, CallsThePrioritiesAsTheSettingsDo) {
   EXPECT_EQ(levels.at(1).at("priority").as_string(), "chat");
 }
 
+TEST(SimCommand, KeepsPrefillAndDecodingApart) {
+  auto options = options_of("S-S", 4, 60);
+  options.instances = 3;
+  options.settings.instances.roles = {"prefill", "decode"};
+  const auto report = parse(simulate(options));
+  EXPECT_EQ(report.at("answered").as_int64(), 60);
+  EXPECT_EQ(report.at("migrations").at("by_cause").at("handoff").as_int64(), 60);
+  options.settings.instances.roles = {"prefill:3", "decode"};
+  EXPECT_EQ(simulate(options).code, 2);
+  options.settings.instances.roles = {"prefill", "decode"};
+  options.policy = "round_robin"; // moves nothing
+  EXPECT_EQ(simulate(options).code, 2);
+  options.settings.scheduler.migration = protocols::migration_policy::none;
+  options.migration_told = true;
+  EXPECT_EQ(parse(simulate(options)).at("answered").as_int64(), 60);
+}
+
 TEST(SimCommand, PlaysTracesOfEveryFormat) {
   const scratch folder("traces");
   const std::vector<std::pair<std::string, std::string>> files{

@@ -177,6 +177,19 @@ TEST(StatusTable, ShowsFreenessColdStartsAndWhoMigratesWhere) {
   EXPECT_THAT(status_table(without), HasSubstr("scheduler is away"));
 }
 
+TEST(StatusOutput, SaysWhatAnInstanceIsFor) {
+  auto page = cluster();
+  page.instances[0].load.role = protocols::instance_role::prefill;
+  page.instances[1].load.role = protocols::instance_role::decode;
+  const auto out = parsed(status_json(page, false)).at("instances");
+  EXPECT_EQ(out.at(0).at("role").as_string(), "prefill");
+  EXPECT_EQ(out.at(1).at("role").as_string(), "decode");
+  EXPECT_EQ(out.at(2).at("role").as_string(), "mixed");
+  const auto text = status_table(page);
+  EXPECT_THAT(text, HasSubstr(" 0  ready, prefill "));
+  EXPECT_THAT(text, HasSubstr(" 1  ready, decode "));
+}
+
 TEST(RequestStory, TellsEachDecisionWithItsNumbers) {
   const auto text = request_story(history());
   EXPECT_THAT(text, HasSubstr("request 17 (cmpl-a): open for 1.5 ms, on instance 1 (epoch 2)"));
@@ -214,6 +227,8 @@ TEST(RequestStory, SaysWhyAMigrationDidNotHappen) {
   m.stages = 0;
   EXPECT_THAT(request_story(h), HasSubstr("not moved from instance 0 to 1 to make room for the head of the line"));
   EXPECT_THAT(request_story(h), HasSubstr(": refused (destination_full)\n"));
+  m.cause.what = migration_cause::kind::handoff;
+  EXPECT_THAT(request_story(h), HasSubstr("0 to 1 as its prompt was computed, and the source is for prefill (round"));
   m.cause = {};
   EXPECT_THAT(request_story(h), HasSubstr("not moved from instance 0 to 1 by hand"));
   m.epoch = {}; // nobody knows where it was

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <godwit/protocols/policy/pairing.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -191,6 +193,7 @@ void llumlet_world::mark(std::uint32_t from, std::uint32_t to, std::chrono::nano
                          const protocols::load_report& known) {
   actors::migration_mark order;
   order.round = ++round_;
+  order.why = protocols::mark_cause(status(from).load, known);
   order.to = protocols::instance_id{to};
   order.destination = llumlets[to];
   order.load = known;

@@ -78,6 +78,7 @@ runtime::handle<actors::member_interface> sim_cluster::start_process(std::uint32
   o.find_head = [head = cluster->node()](const std::function<void(actors::found_head)>& done) { done(head); };
   o.backoff_min = made_.backoff_min;
   o.instance = made_.instance;
+  o.roles = {protocols::role_at(made_.roles, number)};
   o.llumlet = made_.llumlet;
   o.llumlet.migration.fabric = network->make_fabric(process_of(number));
   o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);

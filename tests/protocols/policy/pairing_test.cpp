@@ -238,21 +238,21 @@ TEST(Pairing, HeadroomAloneIsNoReasonToDefragment) {
   source.queued_blocks = 79; // F = -97
   EXPECT_EQ(pair_instances({source, load_of(2)}, by(migration_policy::defrag)), pairs{});
   EXPECT_EQ(pair_instances({source, load_of(2)}, {}), pairs{pair_of(1, 2)}) << "by its freeness";
-  EXPECT_EQ(mark_cause(source), migration_cause::kind::freeness);
+  EXPECT_EQ(mark_cause(source, load_of(2)), migration_cause::kind::freeness);
   source.queued_blocks = 80;
   EXPECT_EQ(pair_instances({source, load_of(2)}, by(migration_policy::defrag)), pairs{pair_of(1, 2)});
-  EXPECT_EQ(mark_cause(source), migration_cause::kind::defrag);
+  EXPECT_EQ(mark_cause(source, load_of(2)), migration_cause::kind::defrag);
 }
 
 TEST(Pairing, TellsTheSourceWhy) {
   auto source = load_of(1, 95, 5);
-  EXPECT_EQ(mark_cause(source), migration_cause::kind::freeness);
+  EXPECT_EQ(mark_cause(source, load_of(2)), migration_cause::kind::freeness);
   source.queued_blocks = 50; // of prompts that run
-  EXPECT_EQ(mark_cause(source), migration_cause::kind::freeness);
+  EXPECT_EQ(mark_cause(source, load_of(2)), migration_cause::kind::freeness);
   source.waiting = 1;
-  EXPECT_EQ(mark_cause(source), migration_cause::kind::defrag);
+  EXPECT_EQ(mark_cause(source, load_of(2)), migration_cause::kind::defrag);
   source.terminating = true;
-  EXPECT_EQ(mark_cause(source), migration_cause::kind::drain);
+  EXPECT_EQ(mark_cause(source, load_of(2)), migration_cause::kind::drain);
 }
 
 } // namespace

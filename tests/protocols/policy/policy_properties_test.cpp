@@ -26,8 +26,9 @@ struct instance_model {
   load_report report;
   std::uint64_t picked = 0;
   bool stale = false;
+  [[nodiscard]] bool takes_requests() const { return report.ready && !report.terminating && !stale; }
   [[nodiscard]] bool may_be_picked() const {
-    if (!report.ready || report.terminating || stale) return false;
+    if (!takes_requests()) return false;
     if (report.waiting_max == 0) return true;
     const auto taken = report.running + report.places_kept;
     const auto places = report.waiting_max + (report.running_max > taken ? report.running_max - taken : 0);
@@ -47,7 +48,9 @@ TEST(PolicyProperties, DispatchNeverPicksATerminatingADeadAStaleOrAFullInstance)
         switch (random.below(8)) {
         case 0:
         case 1: {
-          const auto report = random_load(id, step, random);
+          auto report = random_load(id, step, random);
+          if (cluster % 2 == 1)
+            report.role = static_cast<instance_role>(random.below(4) == 0 ? 0 : 1 + random.below(2));
           ASSERT_TRUE(policy->report(report));
           model[report.instance] = {report, 0, false};
           break;
@@ -65,14 +68,20 @@ TEST(PolicyProperties, DispatchNeverPicksATerminatingADeadAStaleOrAFullInstance)
                                         static_cast<std::uint8_t>(random.below(2)), 10};
           if (random.below(2) == 0) demand.headroom.reset();
           const auto choice = policy->pick(demand);
-          const auto eligible = std::ranges::count_if(model, [](const auto& m) { return m.second.may_be_picked(); });
+          const bool for_prompts = std::ranges::any_of(model, [](const auto& m) {
+            return m.second.takes_requests() && m.second.report.role != instance_role::decode;
+          });
+          const auto may_be_picked = [&](const instance_model& m) {
+            return m.may_be_picked() && !(for_prompts && m.report.role == instance_role::decode);
+          };
+          const auto eligible = std::ranges::count_if(model, [&](const auto& m) { return may_be_picked(m.second); });
           ASSERT_EQ(choice.has_value(), eligible > 0) << name;
           if (!choice) {
             ASSERT_NE(policy->why_none(), dispatcher::lack::none);
             break;
           }
           auto& chosen = model.at(choice->instance);
-          ASSERT_TRUE(chosen.may_be_picked()) << name << " picked " << choice->instance.value();
+          ASSERT_TRUE(may_be_picked(chosen)) << name << " picked " << choice->instance.value();
           ASSERT_EQ(choice->why.candidates, eligible) << name;
           ASSERT_TRUE(std::isfinite(choice->why.score) && std::isfinite(choice->why.runner_up)) << name;
           ASSERT_FALSE(std::signbit(choice->why.score) && choice->why.score == 0) << name << " says -0";

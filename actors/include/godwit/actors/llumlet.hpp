@@ -61,7 +61,8 @@ struct llumlet_options {
   /// The same for each request that is preempted, as it loses its blocks.
   std::function<void(const preemption&)> on_preempted;
   migration_environment migration;
-  protocols::selection_settings selection; ///< of the requests that a mark moves
+  protocols::instance_role role = protocols::instance_role::mixed; ///< for whoever dispatches and pairs
+  protocols::selection_settings selection;                         ///< of the requests that a mark moves
   headroom_profile_options profile;
   /// Recounts the planner's books after each step and for each status; what does not add up ends the llumlet. For
   /// searches of faults: it costs as much as there are blocks.
@@ -114,11 +115,12 @@ private:
   [[nodiscard]] protocols::instance_status status(bool with_requests);
 
   // What the scheduler wants, llumlet_policy.cpp:
-  /// The requests of a mark go one after the other.
+  /// The requests of a mark go one after the other; of an instance for prefill as many at a time as may leave.
   struct mark {
     migration_mark order;
     std::chrono::nanoseconds ends{0};
     protocols::load_report destination; ///< its report, and what it got since
+    bool failed = false;                ///< a move: the next mark begins anew
   };
   struct arrival {
     std::chrono::nanoseconds at{0};
@@ -130,6 +132,9 @@ private:
   void review_mark(const topology& news);
   /// The mark that holds now. Null: none.
   [[nodiscard]] const mark* marked() const;
+  void move_by_mark();
+  /// Whether the mark is there for what has been prefilled here.
+  [[nodiscard]] bool hands_over() const;
   runtime::async::task<void> move_marked();
   [[nodiscard]] std::optional<protocols::move_choice> choose();
   void forget_deliveries();
@@ -216,7 +221,7 @@ private:
   std::uint32_t adopting_ = 0; // came in, and wait for their home's word
   std::uint32_t migrations_begun_ = 0;
   std::optional<mark> mark_;
-  bool moving_ = false;           ///< move_marked runs
+  std::uint32_t movers_ = 0;      ///< move_marked that run
   std::deque<arrival> delivered_; ///< lately, so that the destination's reports may not count them yet
   bool terminating_ = false;
   bool drained_told_ = false;     ///< since the last order to drain

@@ -42,6 +42,7 @@ struct member_options {
   std::uint32_t instances = 1; ///< that run from the start
   std::uint32_t capacity = 0;  ///< instances that it can run; those beyond `instances` wait, stopped, until they are
                                ///< wanted. Less than `instances`: as many
+  std::vector<protocols::instance_role> roles; ///< of the instances (protocols::role_at)
   model_identity model;
   head_finder find_head;
   /// Between two attempts to join; doubles up to the maximum, with no last one.

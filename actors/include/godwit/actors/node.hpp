@@ -38,7 +38,9 @@ struct node_options {
   std::string address;         ///< of this process, for status
   std::uint32_t instances = 1; ///< of this process; 0 where members bring them all
   std::uint32_t capacity = 0;  ///< instances with ids from 0 on; those beyond `instances` begin stopped
-  model_identity identity;     ///< of the served model; members must have the same
+  /// Of this process's instances (protocols::role_at); one more that autoscaling runs here has the last one.
+  std::vector<protocols::instance_role> roles;
+  model_identity identity; ///< of the served model; members must have the same
   /// Processes in the cluster, and instances that one may bring.
   std::uint32_t members_max = 1024;
   std::uint32_t member_instances_max = 1024;

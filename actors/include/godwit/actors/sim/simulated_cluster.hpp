@@ -181,6 +181,7 @@ private:
   std::unique_ptr<runtime::sim::system> system_;
   std::unique_ptr<cluster> cluster_;
   std::map<std::string, runtime::handle<member_interface>> members_;   ///< by name; where they share a system
+  std::map<std::string, protocols::instance_role> roles_;              ///< of those that are there from the start
   std::map<std::string, std::unique_ptr<simulated_process>> separate_; ///< by name; where they do not
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);         ///< for timers of the world
   std::uint32_t wanted_ = 0;                                           ///< processes started and not released

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/role.hpp>
 
 #include <cstdint>
 #include <tuple>
@@ -15,6 +16,7 @@ struct load_report {
   std::uint64_t sequence = 0;   ///< counts the reports of one generation; an older one is dropped
   bool ready = false;           ///< takes requests, unless it is terminating
   bool terminating = false;     ///< drains: takes none, and wants those that it has to leave
+  instance_role role = instance_role::mixed;
   std::uint32_t blocks_total = 0;
   std::uint32_t blocks_used = 0;   ///< referenced by requests (or transfers)
   std::uint32_t blocks_cached = 0; ///< reusable at once, but may still give a prefix hit
@@ -51,7 +53,7 @@ struct load_report {
   [[nodiscard]] std::uint64_t places_taken() const noexcept { return std::uint64_t{running} + places_kept; }
   friend bool operator==(const load_report&, const load_report&) = default;
   auto fields() {
-    return std::tie(instance, generation, sequence, ready, terminating, blocks_total, blocks_used, blocks_cached,
+    return std::tie(instance, generation, sequence, ready, terminating, role, blocks_total, blocks_used, blocks_cached,
                     waiting, waiting_max, running, running_max, places_kept, migrating, queued_blocks,
                     outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels, kv_kind,
                     dispatched, steps_total, preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total,

@@ -117,7 +117,7 @@ struct commit_answer {
 
 /// Why a migration was ordered, with the numbers of that moment: freeness in blocks per running request, finite.
 struct migration_cause {
-  enum class kind : std::uint8_t { manual, freeness, defrag, drain };
+  enum class kind : std::uint8_t { manual, freeness, defrag, drain, handoff };
   kind what = kind::manual;
   std::uint64_t round = 0; ///< of the scheduler
   double source_before = 0, destination_before = 0;
@@ -137,6 +137,8 @@ struct migration_cause {
     return "defrag";
   case migration_cause::kind::drain:
     return "drain";
+  case migration_cause::kind::handoff:
+    return "handoff";
   }
   return "unknown";
 }

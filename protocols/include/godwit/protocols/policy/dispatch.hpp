@@ -41,7 +41,8 @@ struct dispatch_choice {
 /// instance reported the least load. So what was picked counts as load of its instance, its requests, their blocks,
 /// their headroom, until a report counts it. One that none of the next eight reports counts never arrived, and
 /// counts no longer. Instances that are not ready, terminate, are stale or have no place in batch and
-/// queue are never picked. Of equals the one is that was sent most of the prompt's beginning and may have its KV still
+/// queue are never picked; those for decoding (instance_role) only where none that is for prompts, too, takes requests
+/// at all, be they full. Of equals the one is that was sent most of the prompt's beginning and may have its KV still
 /// (prefix_index), and of these the one that was not picked for the longest time. Same calls, same answers. Chosen by
 /// name in the configuration.
 ///
@@ -154,6 +155,7 @@ private:
   struct account {
     picked_load picked; ///< the sum
     bool stale = false;
+    bool for_prompts = false; ///< takes requests, and is not for decoding
     std::uint32_t count = 0;
     std::array<on_the_way, 8> on_way{}; ///< oldest first; a burst has fewer between two reports
     void add(std::uint64_t number, const picked_load& load) noexcept;
@@ -166,7 +168,11 @@ private:
   [[nodiscard]] const std::vector<place>& seen_by(const dispatch_demand& demand);
   [[nodiscard]] std::size_t at(instance_id instance) const noexcept;
   [[nodiscard]] bool is_full(std::size_t index) const noexcept;
+  /// It is for decoding, and others are there for prompts.
+  [[nodiscard]] bool spared(std::size_t index) const noexcept;
   void refresh(std::size_t index) noexcept;
+  void rate_anew(std::size_t index) noexcept;
+  void count_for_prompts(std::size_t index, bool is) noexcept;
 
   // By ascending instance id, in step with each other. `places_` is all that a pick reads of those it does not choose.
   std::vector<place> places_;
@@ -177,7 +183,8 @@ private:
   prefix_index prefixes_;
   std::vector<known_prefix> known_; ///< of the request of this pick
   std::uint64_t picks_ = 0;
-  bool found_wrong_ = false; ///< by the last `find`
+  std::size_t for_prompts_ = 0; ///< instances whose account says so
+  bool found_wrong_ = false;    ///< by the last `find`
 };
 
 /// Null when no policy has this name. The score of each is what `dispatch_reason` gives.

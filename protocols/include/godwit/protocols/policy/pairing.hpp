@@ -26,6 +26,7 @@ struct pairing_settings {
   migration_policy policy = migration_policy::freeness;
   double source_below = 3;      ///< an instance with less is a source
   double destination_above = 6; ///< one with more a destination
+  bool handoff = true;          ///< what has been prefilled leaves instances for prefill
 };
 
 struct migration_pair {
@@ -39,6 +40,11 @@ struct migration_pair {
 /// No instance is in two pairs. Ascending by source's freeness, then by id; those that terminate come first, in turn by
 /// `round`, or one whose requests fit nowhere would keep the others from the only destination.
 ///
+/// And instances for prefill, idle ones too, are each paired with one that is not, so that their requests leave them as
+/// soon as they decode (DistServe, Splitwise): the one with the lowest freeness with the freest, and so on, in turn
+/// where they are more. Their destinations may be in several such pairs, and in one of the others. These pairs come
+/// last.
+///
 /// * Instances of different `kv_kind` are never paired: each kind is paired by itself, one after the other.
 /// * A source has requests, and is ready or terminates. By `freeness` it has less than `source_below`; by `defrag` its
 ///   head of line demands all that is free or more. (Its freeness is at most 0 then; but headroom alone, which keeps
@@ -48,12 +54,19 @@ struct migration_pair {
 ///   to get empty while others are busy.
 /// * A destination is ready and has places in queue and batch. But for those that terminate it is no source.
 /// * The source's freeness is below the destination's, whatever the thresholds say.
+/// * A source for prefill is ready; its destination has places and memory left over, kept free as headroom or not. With
+///   `handoff`, and by every policy but `never`.
+/// * While anybody takes over what is prefilled, instances for prefill are in no other pairs, but as sources that
+///   terminate, and as destinations of such where there is no other. Otherwise all roles are as mixed.
 ///
 /// `loads` has each instance at most once, in any order. Costs O(instances log instances), whatever runs on them.
 [[nodiscard]] std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads,
                                                          const pairing_settings& settings, std::uint64_t round = 0);
 
-/// What a source is to be told as the reason of its mark.
-[[nodiscard]] migration_cause::kind mark_cause(const load_report& source) noexcept;
+/// What the source of a pair is to be told as the reason of its mark.
+[[nodiscard]] migration_cause::kind mark_cause(const load_report& source, const load_report& destination) noexcept;
+
+/// Whether this pair is there for what has been prefilled at the source.
+[[nodiscard]] bool hands_over(const load_report& source, const load_report& destination) noexcept;
 
 } // namespace godwit::protocols

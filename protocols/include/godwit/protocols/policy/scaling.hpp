@@ -69,7 +69,8 @@ struct scaling_decision {
 ///   is taken for such a one. Fewer than `instances_min`: one more at once; where nothing has been decided yet, after
 ///   `hold`, since members that a head before had may be about to join again.
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
-///   of equals. Not where the others would then be below x, at any moment of the hold: it would come back at once.
+///   of equals. Not where the others would then be below x, at any moment of the hold: it would come back at once. The
+///   last one for prefill stays, and the last one for decoding; otherwise roles are not looked at.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
 ///   neither starts nor comes for `provision_timeout` is not waited for any longer, nor is what fails and starts over
 ///   and over, unless it is ready for `hold` in between; what was ordered then never comes.

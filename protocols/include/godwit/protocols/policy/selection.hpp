@@ -57,6 +57,9 @@ struct move_choice {
 /// * A terminating source gets rid of all that fits, whatever that does to the pair, the head of line into the
 /// destination's queue if need be, as long as the destination has memory left; only what failed before waits for
 /// its turn.
+/// * From an instance for prefill to one that is not (hands_over), whatever freeness says: of those that decode the
+/// most urgent first, by execution priority, then scheduling priority, then who came first; what failed before comes
+/// last, and waits for nothing else.
 /// Empty: none.
 [[nodiscard]] std::optional<move_choice> choose_move(const std::vector<move_candidate>& candidates,
                                                      const load_report& source, const load_report& destination,

@@ -1,0 +1,92 @@
+// Prefill in one process and decoding in another, over UCX: the answers are those of one process that does all.
+#include "processes/support/answers.hpp"
+#include "processes/support/console.hpp"
+#include "processes/support/godwit_processes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+namespace godwit::test {
+
+using namespace std::chrono_literals;
+using protocols::instance_role;
+using testing::HasSubstr;
+
+namespace {
+
+class RolesOfProcesses : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
+  }
+  static const std::vector<question>& questions() {
+    static const auto all = mixed_questions(12, 700);
+    return all;
+  }
+  static const std::vector<streamed_answer>& calm() {
+    static const auto answers = [] {
+      served head(patient({"--instances", "1", "--threads", "1"}));
+      EXPECT_TRUE(head.wait_ready()) << head.process.err();
+      return ask_all(head.url(), questions());
+    }();
+    return answers;
+  }
+};
+
+} // namespace
+
+TEST_F(RolesOfProcesses, WhatOnePrefillsTheOtherDecodes) {
+  (void)calm();
+  served head(patient({"--instances", "1", "--threads", "1", "--roles", "prefill"}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), patient({"--instances", "1", "--threads", "1", "--roles", "decode"}));
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 30s));
+  EXPECT_EQ(ask_all(head.url(), questions()), calm());
+  console operator_(head.control());
+  const auto status = operator_.status();
+  ASSERT_TRUE(status);
+  ASSERT_EQ(status->instances.size(), 2U);
+  const auto& prefilling = status->instances[0].load;
+  const auto& decoding = status->instances[1].load;
+  EXPECT_EQ(prefilling.role, instance_role::prefill);
+  EXPECT_EQ(decoding.role, instance_role::decode);
+  EXPECT_GE(status->moves_total, questions().size());
+  EXPECT_EQ(decoding.prompt_tokens_total, 0U) << "nothing is computed twice";
+  EXPECT_GT(decoding.generated_tokens_total, prefilling.generated_tokens_total);
+  EXPECT_EQ(status->redispatches_total, 0U);
+}
+
+TEST_F(RolesOfProcesses, WithoutTheOneThatDecodesTheOtherDoesItAll) {
+  (void)calm();
+  served head(patient({"--instances", "1", "--threads", "1", "--roles", "prefill"}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), patient({"--instances", "1", "--threads", "1", "--roles", "decode"}));
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 30s));
+  round_of_answers round(head.url(), questions());
+  ASSERT_TRUE(round.wait_tokens(questions().size() * questions()[0].tokens / 8, 60s));
+  member.process.signal(SIGKILL);
+  ASSERT_TRUE(round.wait_ended(120s));
+  EXPECT_EQ(round.answers(), calm());
+  EXPECT_TRUE(head.wait_instances(1, 30s));
+  EXPECT_EQ(ask_all(head.url(), {questions()[0]}), std::vector{calm()[0]}) << "and goes on so";
+}
+
+TEST_F(RolesOfProcesses, WhatCannotBeIsSaidInOneLine) {
+  const auto said = [](std::vector<std::string> arguments) {
+    child_process command(godwit_program(), std::move(arguments));
+    EXPECT_EQ(command.wait_exit(30s), 2) << command.err();
+    return command.err();
+  };
+  EXPECT_THAT(said({"serve", "--roles", "prefill:2"}), HasSubstr("--roles names 2 instances, and there are 1"));
+  EXPECT_THAT(said({"node", "--join", "127.0.0.1:1", "--roles", "prefill:2"}), HasSubstr("--roles names 2 instances"));
+  EXPECT_THAT(said({"serve", "--roles", "prompt"}), HasSubstr("'prompt' is none of prefill, decode and mixed"));
+  EXPECT_THAT(said({"serve", "--roles", "prefill", "--migration", "never"}), HasSubstr("migration policy never"));
+}
+
+} // namespace godwit::test

@@ -1,0 +1,335 @@
+// Instances for prefill and for decoding: what dispatch, pairing, the choice of what moves, and autoscaling make of it.
+#include "loads.hpp"
+
+#include <godwit/protocols/policy/dispatch.hpp>
+#include <godwit/protocols/policy/freeness.hpp>
+#include <godwit/protocols/policy/pairing.hpp>
+#include <godwit/protocols/policy/scaling.hpp>
+#include <godwit/protocols/policy/selection.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <vector>
+
+namespace godwit::protocols {
+
+static void PrintTo(const migration_pair& p, std::ostream* out) {
+  *out << p.source.value() << "->" << p.destination.value();
+}
+
+namespace {
+
+using pairs = std::vector<migration_pair>;
+
+migration_pair pair_of(std::uint32_t source, std::uint32_t destination) {
+  return {instance_id{source}, instance_id{destination}};
+}
+
+load_report for_prefill(load_report load) {
+  load.role = instance_role::prefill;
+  return load;
+}
+load_report for_decoding(load_report load) {
+  load.role = instance_role::decode;
+  return load;
+}
+load_report that_terminates(load_report load) {
+  load.terminating = true;
+  return load;
+}
+load_report later(load_report load, std::uint64_t sequence) {
+  load.sequence = sequence;
+  return load;
+}
+
+std::uint32_t picked(dispatcher& policy) {
+  const auto choice = policy.pick({.tokens = 15});
+  return choice ? choice->instance.value() : 0;
+}
+
+TEST(Roles, HaveNamesThatAreReadBack) {
+  for (const auto& [role, name] : instance_roles) EXPECT_EQ(parse_instance_role(to_string(role)), role) << name;
+  EXPECT_FALSE(parse_instance_role("prompt"));
+  EXPECT_EQ(to_string(static_cast<instance_role>(9)), "unknown");
+}
+
+TEST(Roles, TheLastOfAProcessIsThatOfAllBehindIt) {
+  using enum instance_role;
+  EXPECT_EQ(role_at({}, 3), mixed);
+  EXPECT_EQ(role_at({prefill, decode}, 0), prefill);
+  EXPECT_EQ(role_at({prefill, decode}, 1), decode);
+  EXPECT_EQ(role_at({prefill, decode}, 7), decode);
+}
+
+// --- dispatch
+
+TEST(RolesInDispatch, NewRequestsGoToThoseForPrefillHoweverBusyTheyAre) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    policy->report(for_decoding(load_of(1)));
+    policy->report(for_prefill(load_of(2, 90, 7)));
+    policy->report(for_decoding(load_of(3)));
+    EXPECT_EQ(picked(*policy), 2U) << name;
+    const auto choice = policy->pick({.tokens = 15});
+    ASSERT_TRUE(choice) << name;
+    EXPECT_EQ(choice->why.candidates, 1U) << name;
+  }
+}
+
+TEST(RolesInDispatch, OneThatIsMixedIsForPromptsToo) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(for_decoding(load_of(1)));
+  policy->report(load_of(2, 90, 7));
+  EXPECT_EQ(picked(*policy), 2U);
+  policy->report(for_prefill(load_of(3)));
+  EXPECT_EQ(picked(*policy), 3U);
+}
+
+TEST(RolesInDispatch, AFullQueueForPromptsIsNoReasonToAskThoseForDecoding) {
+  const auto policy = make_dispatcher("freeness");
+  auto full = for_prefill(load_of(1, 50, 8));
+  full.waiting = full.waiting_max;
+  policy->report(full);
+  policy->report(for_decoding(load_of(2)));
+  EXPECT_EQ(picked(*policy), 0U);
+  EXPECT_EQ(policy->why_none(), dispatcher::lack::full);
+}
+
+TEST(RolesInDispatch, ThoseForDecodingStandInWhileNobodyIsThereForPrompts) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    policy->report(for_decoding(load_of(1)));
+    EXPECT_EQ(picked(*policy), 1U) << name << ": before the other has come";
+    policy->report(for_prefill(load_of(2)));
+    EXPECT_EQ(picked(*policy), 2U) << name;
+    policy->set_stale(instance_id{2}, true);
+    EXPECT_EQ(picked(*policy), 1U) << name << ": silent";
+    policy->report(for_prefill(load_of(2, 0, 0, 2)));
+    EXPECT_EQ(picked(*policy), 2U) << name;
+    policy->report(that_terminates(for_prefill(load_of(2, 0, 0, 3))));
+    EXPECT_EQ(picked(*policy), 1U) << name << ": drains";
+    policy->report(for_prefill(load_of(2, 0, 0, 4)));
+    EXPECT_EQ(picked(*policy), 2U) << name;
+    policy->remove(instance_id{2});
+    EXPECT_EQ(picked(*policy), 1U) << name << ": gone";
+    auto again = for_prefill(load_of(2));
+    again.generation = 2;
+    policy->report(again);
+    again.generation = 3; // started anew, while it counts
+    policy->report(again);
+    EXPECT_EQ(picked(*policy), 2U) << name;
+    const auto next = make_dispatcher(name);
+    next->take_over(*policy);
+    EXPECT_EQ(picked(*next), 2U) << name;
+    next->remove(instance_id{2});
+    EXPECT_EQ(picked(*next), 1U) << name << ": it counted once";
+  }
+}
+
+TEST(RolesInDispatch, AnInstanceMayChangeItsRole) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(for_prefill(load_of(1)));
+  policy->report(for_decoding(load_of(2)));
+  EXPECT_EQ(picked(*policy), 1U);
+  policy->report(for_decoding(later(load_of(1, 50, 3), 2)));
+  EXPECT_EQ(picked(*policy), 2U) << "nobody is for prompts";
+  policy->report(for_prefill(later(load_of(2, 90, 7), 2)));
+  EXPECT_EQ(picked(*policy), 2U);
+}
+
+// --- pairing
+
+// DistServe, Splitwise: what is prefilled goes where it is decoded.
+TEST(RolesInPairing, EachForPrefillIsPairedWithTheFreestThatDecodes) {
+  const std::vector loads{for_prefill(load_with_freeness(1, 50)), for_prefill(load_of(2)),
+                          for_decoding(load_with_freeness(3, 4)), for_decoding(load_with_freeness(4, 20))};
+  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 4), pair_of(2, 3)})) << "idle ones too";
+  EXPECT_EQ(mark_cause(loads[0], loads[3]), migration_cause::kind::handoff);
+  EXPECT_EQ(mark_cause(loads[0], loads[1]), migration_cause::kind::freeness);
+  EXPECT_EQ(mark_cause(that_terminates(loads[0]), loads[3]), migration_cause::kind::drain);
+}
+
+TEST(RolesInPairing, TheyTakeTurnsWhereFewDecode) {
+  const std::vector loads{for_prefill(load_with_freeness(1, 1)), for_prefill(load_with_freeness(2, 2)),
+                          for_prefill(load_with_freeness(3, 3)), for_decoding(load_with_freeness(4, 30)),
+                          load_with_freeness(5, 20)};
+  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 4), pair_of(2, 5), pair_of(3, 4)})) << "one mixed one, too";
+}
+
+TEST(RolesInPairing, ThoseThatDecodeExchangeRequestsAsEver) {
+  const std::vector loads{for_prefill(load_with_freeness(1, 1)), for_decoding(load_with_freeness(2, 1)),
+                          for_decoding(load_with_freeness(3, 20)), for_prefill(load_of(4))};
+  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(2, 3), pair_of(1, 3), pair_of(4, 3)}))
+      << "not with those for prefill, be they idle";
+}
+
+TEST(RolesInPairing, OneThatIsShortOfMemoryTakesOverWhereNobodyElseHasRoom) {
+  const auto prefilling = for_prefill(load_of(1, 20, 2));
+  auto full = for_decoding(load_of(3, 50, 8));
+  EXPECT_EQ(pair_instances({prefilling, for_decoding(load_with_freeness(2, 1))}, {}), pairs{pair_of(1, 2)});
+  EXPECT_EQ(pair_instances({prefilling, for_decoding(load_with_freeness(2, 0))}, {}), pairs{}) << "it has none at all";
+  EXPECT_EQ(pair_instances({prefilling, full}, {}), pairs{}) << "its batch has no place";
+}
+
+TEST(RolesInPairing, OnlyByPoliciesThatMigrateAndOnlyWithHandoff) {
+  const std::vector loads{for_prefill(load_with_freeness(1, 50)), for_decoding(load_of(2))};
+  pairing_settings settings;
+  for (const auto policy : {migration_policy::none, migration_policy::defrag, migration_policy::freeness}) {
+    settings.policy = policy;
+    EXPECT_EQ(pair_instances(loads, settings), pairs{pair_of(1, 2)}) << to_string(policy);
+  }
+  settings.handoff = false;
+  EXPECT_EQ(pair_instances(loads, settings), pairs{});
+  settings = {.policy = migration_policy::never};
+  EXPECT_EQ(pair_instances(loads, settings), pairs{});
+}
+
+TEST(RolesInPairing, WhereNobodyTakesOverAllAreMixed) {
+  const std::vector loads{for_prefill(load_with_freeness(1, 1)), for_prefill(load_with_freeness(2, 20)),
+                          that_terminates(for_decoding(load_of(3)))};
+  EXPECT_EQ(pair_instances(loads, {}), pairs{pair_of(1, 2)});
+}
+
+TEST(RolesInPairing, OneThatTerminatesGoesToOthersForPrefillOnlyWhereNobodyElseHasRoom) {
+  const auto leaving = that_terminates(for_decoding(load_with_freeness(1, 5)));
+  const auto freest = for_prefill(load_of(2));
+  EXPECT_EQ(pair_instances({leaving, freest, for_decoding(load_with_freeness(3, 4))}, {}),
+            (pairs{pair_of(1, 3), pair_of(2, 3)}));
+  EXPECT_EQ(pair_instances({leaving, freest, for_decoding(load_with_freeness(3, 0))}, {}), pairs{pair_of(1, 2)});
+  EXPECT_EQ(pair_instances({that_terminates(for_prefill(load_with_freeness(1, 5))), for_decoding(load_of(3))}, {}),
+            pairs{pair_of(1, 3)});
+}
+
+TEST(RolesInPairing, KvThatOthersCannotTakeStays) {
+  auto prefilling = for_prefill(load_with_freeness(1, 50));
+  prefilling.kv_kind = 7;
+  EXPECT_EQ(pair_instances({prefilling, for_decoding(load_of(2))}, {}), pairs{});
+}
+
+// Whatever instances say.
+TEST(RolesInPairing, HandingOverChangesNothingForTheOthers) {
+  workload::counter_random random{31};
+  std::size_t handed_over = 0;
+  for (int cluster = 0; cluster < 3000; ++cluster) {
+    pairing_settings settings;
+    settings.policy = static_cast<migration_policy>(random.below(4));
+    std::map<instance_id, load_report> loads;
+    std::vector<load_report> all, others;
+    for (std::uint32_t i = 0; i < random.below(20); ++i) {
+      auto load = random_load(i, 1, random);
+      load.role = static_cast<instance_role>(random.below(3));
+      loads.emplace(load.instance, load);
+      all.push_back(load);
+      if (load.role != instance_role::prefill || load.terminating) others.push_back(load);
+    }
+    const auto takes_over = [](const load_report& r) {
+      return r.ready && !r.terminating && r.role != instance_role::prefill;
+    };
+    if (!std::ranges::any_of(all, takes_over)) continue; // all are mixed
+    const auto found = pair_instances(all, settings, static_cast<std::uint64_t>(cluster));
+    pairs rest;
+    std::set<instance_id> sources;
+    for (const auto& pair : found) {
+      const auto& source = loads.at(pair.source);
+      const auto& destination = loads.at(pair.destination);
+      ASSERT_TRUE(sources.insert(pair.source).second) << "a source has one destination";
+      if (!hands_over(source, destination)) {
+        rest.push_back(pair);
+        continue;
+      }
+      ++handed_over;
+      ASSERT_NE(settings.policy, migration_policy::never);
+      ASSERT_TRUE(source.ready);
+      ASSERT_TRUE(takes_over(destination));
+      ASSERT_TRUE(has_memory_left(destination));
+      ASSERT_TRUE(destination.running_max == 0 || destination.places_taken() < destination.running_max);
+    }
+    // As without those for prefill, which at most take those in that leave.
+    std::erase_if(rest, [&](const auto& pair) { return loads.at(pair.destination).role == instance_role::prefill; });
+    for (const auto& pair : rest)
+      ASSERT_NE(loads.at(pair.source).ready && !loads.at(pair.source).terminating &&
+                    loads.at(pair.source).role == instance_role::prefill,
+                true);
+    auto alone = pair_instances(others, settings, static_cast<std::uint64_t>(cluster));
+    std::erase_if(alone, [&](const auto& pair) { return loads.at(pair.destination).role == instance_role::prefill; });
+    ASSERT_EQ(rest, alone);
+  }
+  EXPECT_GT(handed_over, 1000U);
+}
+
+// --- what moves
+
+move_candidate decoding(std::uint64_t id, std::uint32_t blocks, std::int32_t priority = 0, std::uint8_t level = 0) {
+  move_candidate c;
+  c.request = request_id{id};
+  c.epoch = epoch{1};
+  c.priority = priority;
+  c.execution_level = level;
+  c.blocks = c.frees = blocks;
+  return c;
+}
+
+std::vector<std::uint64_t> in_turn(std::vector<move_candidate> all, const load_report& source,
+                                   const load_report& destination) {
+  std::vector<std::uint64_t> order;
+  while (const auto choice = choose_move(all, source, destination, {})) {
+    order.push_back(choice->request.value());
+    std::erase_if(all, [&](const auto& c) { return c.request == choice->request; });
+  }
+  return order;
+}
+
+TEST(RolesInSelection, WhatDecodesIsHandedOverTheMostUrgentFirst) {
+  const auto idle = for_prefill(load_of(1)), busy = for_decoding(load_of(2, 60, 5));
+  EXPECT_EQ(in_turn({decoding(4, 2), decoding(3, 9), decoding(2, 3, -5), decoding(1, 3, 7, 1)}, idle, busy),
+            (std::vector<std::uint64_t>{1, 2, 3, 4}))
+      << "though the destination is the fuller one";
+  EXPECT_EQ(in_turn({decoding(1, 40), decoding(2, 5)}, idle, busy), std::vector<std::uint64_t>{2}) << "1 does not fit";
+}
+
+TEST(RolesInSelection, WhoWaitsIsPrefilledHere) {
+  auto head = decoding(1, 4);
+  head.state = request_state::waiting;
+  head.head_of_line = true;
+  auto stuck = for_prefill(load_of(1, 99, 3));
+  stuck.waiting = 1;
+  stuck.queued_blocks = 4;
+  EXPECT_EQ(in_turn({head}, stuck, for_decoding(load_of(2))), std::vector<std::uint64_t>{});
+  EXPECT_EQ(in_turn({head}, stuck, for_prefill(load_of(2))), std::vector<std::uint64_t>{1}) << "as ever";
+}
+
+TEST(RolesInSelection, WhatFailedIsTriedAgainAfterAllOthers) {
+  auto failed = decoding(1, 2), brought = decoding(3, 2);
+  failed.failed = true;
+  failed.settled_ns = 0;
+  brought.settled_ns = 0; // by hand, a moment ago
+  EXPECT_EQ(in_turn({failed, decoding(2, 2), brought}, for_prefill(load_of(1)), for_decoding(load_of(2))),
+            (std::vector<std::uint64_t>{2, 1}));
+}
+
+// --- autoscaling
+
+TEST(RolesInScaling, TheLastOfARoleStays) {
+  constexpr std::int64_t second = 1'000'000'000;
+  scaling_settings s; // y = 60
+  s.mode = scaling_mode::on;
+  const auto leaver = [&](std::vector<load_report> loads) -> std::uint32_t {
+    autoscaler scaler{s};
+    std::optional<scaling_decision> decision;
+    for (std::int64_t t = 0; t <= 10 && !decision; ++t) decision = scaler.step({t * second, loads, 0, 0});
+    return decision ? decision->instance.value() : 0;
+  };
+  const auto idle = [](std::uint32_t id) { return load_of(id); };
+  EXPECT_EQ(leaver({for_prefill(idle(1)), for_decoding(idle(2))}), 0U);
+  EXPECT_EQ(leaver({for_prefill(idle(1)), for_prefill(idle(2)), for_decoding(idle(3))}), 2U);
+  EXPECT_EQ(leaver({idle(1), for_prefill(idle(2)), for_decoding(idle(3))}), 1U);
+  EXPECT_EQ(leaver({for_prefill(idle(1)), that_terminates(for_prefill(idle(2))), idle(3)}), 0U) << "one drains";
+}
+
+} // namespace
+} // namespace godwit::protocols
