@@ -48,8 +48,8 @@ bool llumlet::hands_over() const {
 
 // What has been prefilled has no reason to wait for what leaves before it.
 void llumlet::move_by_mark() {
-  const auto wanted = hands_over() ? options_.migration.settings.out_max : 1;
-  while (movers_ < wanted) {
+  const auto most = hands_over() ? options_.migration.settings.out_max : 1;
+  while (movers_ < most) {
     ++movers_;
     const auto before = outgoing_.size();
     start(move_marked());

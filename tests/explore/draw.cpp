@@ -55,7 +55,7 @@ const std::vector<ingredients>& book() {
        "requests are moved while links are slow, blocks are lost or late and coordinators fail",
        {0, 1},
        {2, 3},
-       {6, 20},
+       {2, 20},
        {4, 16},
        {migrate, migrate, migrate, migrate, delay, cut_blocks, lost_acknowledgements, late_blocks, slow_writes,
         slow_writes, post_fails, coordinator},
@@ -334,7 +334,7 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   const auto roles = static_cast<std::size_t>(
       std::ranges::find(knobs(), std::string_view("instances.roles"), &knob::name) - knobs().begin());
   const auto drawn = [&](const auto& setting) { return setting.first == roles; };
-  if (!from.kinds.empty() && apart.below(5) == 0 && std::ranges::none_of(s.settings, drawn))
+  if (!from.kinds.empty() && apart.below(10) == 0 && std::ranges::none_of(s.settings, drawn))
     s.settings.emplace_back(roles, apart.below(2) == 0);
   counter_random bounds(seed, of_bounds);
   s.instances_min = 1 + static_cast<std::uint32_t>(bounds.below(3));
