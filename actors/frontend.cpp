@@ -243,6 +243,7 @@ task<void> frontend::place(protocols::request_id id) {
       auto avoided = small;
       avoided.insert(avoided.end(), full.begin(), full.end());
       choice = choose_in_turn(avoided, "retry");
+      if (!choice.entry && full.empty()) choice = choose_in_turn(avoided, "retry", false); // one may be large enough
       choice.overloaded = !choice.entry && !full.empty();
       // Of those that there are, none is large enough.
       if (!choice.entry && full.empty() && !taken_before && !others_come(small)) {
@@ -426,14 +427,20 @@ task<frontend::chosen> frontend::choose(dispatch_query query) {
   co_return choose_in_turn({}, "bypass");
 }
 
-frontend::chosen frontend::choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy) {
+frontend::chosen frontend::choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy,
+                                          bool by_roles) {
   chosen out;
   out.why.policy = policy;
+  const auto prefills = [](const instance_entry& entry) {
+    return entry.role == protocols::instance_role::prefill && entry.takes_requests();
+  };
+  const bool spares = by_roles && std::ranges::any_of(topology_.instances, prefills);
   const auto count = topology_.instances.size();
   std::size_t next = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const auto& entry = topology_.instances[(turn_ + i) % count];
     if (!entry.takes_requests() || std::find(avoided.begin(), avoided.end(), entry.instance) != avoided.end()) continue;
+    if (spares && entry.role == protocols::instance_role::decode) continue;
     if (++out.why.candidates > 1) continue;
     out.entry = entry;
     next = i + 1;

@@ -38,6 +38,11 @@ global_scheduler::global_scheduler(runtime::actor_context context, scheduler_opt
     : actor(context), options_(std::move(options)), dispatcher_(dispatcher_called(options_.policies.dispatch)),
       line_(options_.queries_max), autoscaler_(options_.scaling) {
   autoscaler_.set_mode(options_.policies.scaling);
+  dispatcher_->set_handoff(hands_over());
+}
+
+bool global_scheduler::hands_over() const noexcept {
+  return options_.policies.migration != protocols::migration_policy::never && !options_.policies.migration_paused;
 }
 
 std::vector<std::string_view> scheduler_options::dispatcher_names() const {
@@ -125,6 +130,7 @@ void global_scheduler::adopt(const topology& news) {
     if (other) {
       // Idle, until its first report says otherwise.
       books.report = {entry.instance, entry.generation, 0, true};
+      books.report.role = entry.role;
       books.heard = now();
     }
     if (entry.ready && (other || books.fresh)) feed(books);
@@ -155,6 +161,7 @@ void global_scheduler::switch_policies(const scheduling_policies& wish) {
   const bool pairing =
       wish.migration != options_.policies.migration || wish.migration_paused != options_.policies.migration_paused;
   options_.policies = wish;
+  dispatcher_->set_handoff(hands_over());
   autoscaler_.set_mode(wish.scaling);
   if (pairing) pair_up();
 }
@@ -171,7 +178,14 @@ scheduler_view global_scheduler::view() const {
   s.marks_total = marks_;
   s.mean_freeness = protocols::finite(autoscaler_.mean_freeness());
   s.scaling_last = scaling_last_;
-  for (const auto& pair : marked_) s.pairs.emplace_back(pair.source, pair.destination);
+  for (const auto& pair : marked_) {
+    const auto source = instances_.find(pair.source), destination = instances_.find(pair.destination);
+    if (source == instances_.end() || destination == instances_.end()) continue;
+    const auto& load = source->second.report; // what would hand over if it had something says nothing
+    const bool idle = std::uint64_t{load.running} + load.waiting + load.migrating == 0;
+    if (!idle || !protocols::hands_over(load, destination->second.report))
+      s.pairs.emplace_back(pair.source, pair.destination);
+  }
   for (const auto& [id, books] : instances_) {
     if (books.ready) out.reports.push_back(books.report);
     const auto picked = dispatcher_->picked(id);

@@ -3,7 +3,9 @@
 #include "recorded_decisions.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,17 +26,23 @@ constexpr int lease_rounds = 3;
 std::string strike_out_nonsense(std::vector<migration_pair>& pairs, const std::vector<protocols::load_report>& known) {
   std::string said;
   std::set<protocols::instance_id> sources;
+  std::optional<protocols::instance_id> before;
   std::erase_if(pairs, [&](const migration_pair& pair) {
     const auto there = [&](protocols::instance_id id) {
       return std::ranges::binary_search(known, id, {}, &protocols::load_report::instance);
+    };
+    const auto load_of = [&](protocols::instance_id id) {
+      return std::ranges::lower_bound(known, id, {}, &protocols::load_report::instance);
     };
     std::string wrong;
     if (!there(pair.source) || !there(pair.destination))
       wrong = "there is no instance " + std::to_string((there(pair.source) ? pair.destination : pair.source).value());
     else if (pair.source == pair.destination)
       wrong = "it pairs instance " + std::to_string(pair.source.value()) + " with itself";
-    else if (!sources.insert(pair.source).second)
+    else if (!sources.insert(pair.source).second &&
+             !(before == pair.source && protocols::hands_over(*load_of(pair.source), *load_of(pair.destination))))
       wrong = "instance " + std::to_string(pair.source.value()) + " is the source of two pairs";
+    before = pair.source;
     if (said.empty()) said = wrong;
     return !wrong.empty();
   });
@@ -72,7 +80,7 @@ void global_scheduler::pair_up() {
   settings.policy = options_.policies.migration;
   if (options_.policies.migration_paused && settings.policy != migration_policy::never)
     settings.policy = migration_policy::none; // drains go on
-  settings.handoff = !options_.policies.migration_paused;
+  settings.handoff = hands_over();
   const auto before = std::exchange(marked_, {});
   const auto known = loads();
   guarded("the pairing", [&] {
@@ -87,23 +95,30 @@ void global_scheduler::pair_up() {
   };
   for (const auto& pair : before)
     if (!is_source(pair.source)) unmark(pair.source);
-  for (const auto& pair : marked_) mark(pair, std::find(before.begin(), before.end(), pair) == before.end());
+  // Those of a source are together.
+  for (auto first = marked_.begin(); first != marked_.end();) {
+    const auto end =
+        std::find_if(first, marked_.end(), [first](const auto& pair) { return pair.source != first->source; });
+    mark({first, end}, before);
+    first = end;
+  }
 }
 
-void global_scheduler::mark(const migration_pair& pair, bool is_new) {
-  const auto source = instances_.find(pair.source);
-  const auto destination = instances_.find(pair.destination);
-  if (source == instances_.end() || destination == instances_.end() || !source->second.llumlet) return;
-  migration_mark message;
-  message.round = rounds_;
+void global_scheduler::mark(std::span<const migration_pair> pairs, const std::vector<migration_pair>& before) {
+  const auto source = instances_.find(pairs.front().source);
+  if (source == instances_.end() || !source->second.llumlet) return;
   auto load = source->second.report;
   load.terminating = load.terminating || source->second.draining;
-  message.why = protocols::mark_cause(load, destination->second.report);
-  message.to = pair.destination;
-  message.destination = destination->second.llumlet;
-  message.load = destination->second.report;
+  migration_mark message;
+  message.round = rounds_;
   message.lease_ns = (options_.migration_interval * lease_rounds).count();
-  if (is_new) {
+  for (const auto& pair : pairs) {
+    const auto found = instances_.find(pair.destination);
+    if (found == instances_.end()) continue;
+    const auto& books = found->second;
+    message.why = protocols::mark_cause(load, books.report);
+    message.destinations.emplace_back(pair.destination, books.llumlet, books.report);
+    if (std::find(before.begin(), before.end(), pair) != before.end()) continue;
     ++marks_;
     if (options_.metrics) options_.metrics->marks.with({std::string(to_string(message.why))}).increment();
     options_.log.debug("instance {} moves requests to instance {} ({})", pair.source.value(), pair.destination.value(),

@@ -13,7 +13,11 @@ namespace godwit::actors {
 using runtime::async::task;
 
 llumlet::llumlet(runtime::actor_context context, llumlet_options options)
-    : actor(context), options_(std::move(options)) {}
+    : actor(context), options_(std::move(options)) {
+  auto& bounds = options_.migration.settings;
+  if (options_.role == protocols::instance_role::prefill) bounds.out_max = std::max(bounds.out_max, bounds.handoff_max);
+  if (options_.role == protocols::instance_role::decode) bounds.in_max = std::max(bounds.in_max, bounds.handoff_max);
+}
 
 runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
   started_ = now();
@@ -172,7 +176,7 @@ task<void> llumlet::run_steps() {
       co_return;
     }
     settle(planner_->complete(*output));
-    if (hands_over() && !mark_->failed) move_by_mark(); // a prompt may be ready
+    hand_over();
     if (options_.recount) recount();
     report_soon();
   }

@@ -3,6 +3,7 @@
 #include <godwit/protocols/policy/freeness.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 /// The llumlet's part in scheduling: which requests leave while its instance is marked as a source, and how an instance
@@ -13,18 +14,21 @@ using protocols::migration_cause;
 using runtime::async::task;
 
 void llumlet::take_mark(migration_mark& order) {
-  if (!order.destination || order.to == options_.id || !planner_) {
-    mark_.reset();
-    return;
-  }
+  mark_.reset();
+  if (!planner_) return;
   mark fresh;
+  fresh.round = order.round;
+  fresh.why = order.why;
   fresh.ends = now() + std::chrono::nanoseconds(order.lease_ns);
-  fresh.destination = order.load;
-  fresh.order = std::move(order);
-  // The destination tells of what came to it, but the mark's report may be older than that.
+  // A destination tells of what came to it, but the mark's report may be older than that.
   forget_deliveries();
-  for (const auto& sent : delivered_)
-    if (sent.to == fresh.order.to) account_arrival(fresh.destination, sent.what);
+  for (auto& one : order.destinations) {
+    if (!one.llumlet || one.to == options_.id) continue;
+    for (const auto& sent : delivered_)
+      if (sent.to == one.to) account_arrival(one.load, sent.what);
+    fresh.destinations.push_back({std::move(one)});
+  }
+  if (fresh.destinations.empty()) return;
   mark_ = std::move(fresh);
   move_by_mark();
 }
@@ -35,20 +39,20 @@ void llumlet::forget_deliveries() {
 
 void llumlet::review_mark(const topology& news) {
   if (!mark_) return;
-  const auto* entry = news.find(mark_->order.to);
-  const bool there = entry != nullptr && entry->takes_requests() && entry->llumlet == mark_->order.destination;
-  if (!news.scheduler || !there) mark_.reset();
+  if (!news.scheduler) return mark_.reset();
+  std::erase_if(mark_->destinations, [&](const destination& one) {
+    const auto* entry = news.find(one.to);
+    return entry == nullptr || !entry->takes_requests() || entry->llumlet != one.llumlet;
+  });
+  if (mark_->destinations.empty()) mark_.reset();
 }
 
-const llumlet::mark* llumlet::marked() const { return mark_ && now() < mark_->ends ? &*mark_ : nullptr; }
+bool llumlet::marked() const { return mark_ && now() < mark_->ends; }
 
-bool llumlet::hands_over() const {
-  return marked() != nullptr && !terminating_ && mark_->order.why == migration_cause::kind::handoff;
-}
-
-// What has been prefilled has no reason to wait for what leaves before it.
+// What is prefilled has no reason to wait for what leaves before it.
 void llumlet::move_by_mark() {
-  const auto most = hands_over() ? options_.migration.settings.out_max : 1;
+  const bool hands_over = mark_->why == migration_cause::kind::handoff;
+  const auto most = hands_over ? options_.migration.settings.out_max : 1;
   while (movers_ < most) {
     ++movers_;
     const auto before = outgoing_.size();
@@ -57,33 +61,63 @@ void llumlet::move_by_mark() {
   }
 }
 
+// A prompt may be ready, and a destination that was busy may be no longer.
+void llumlet::hand_over() {
+  if (!marked() || mark_->failed || mark_->why != migration_cause::kind::handoff) return;
+  for (auto& one : mark_->destinations) one.busy = false;
+  move_by_mark();
+}
+
 // Until nothing is worth moving, or a move fails: the next round's mark, with fresh numbers, begins anew.
 task<void> llumlet::move_marked() {
-  while (auto choice = choose()) {
-    auto order = migrate_order{choice->request, choice->epoch, mark_->order.to, mark_->order.destination};
-    order.cause.what = terminating_ ? migration_cause::kind::drain : mark_->order.why;
-    order.cause.round = mark_->order.round;
-    order.cause.source_before = protocols::finite(choice->source_before);
-    order.cause.source_after = protocols::finite(choice->source_after);
-    order.cause.destination_before = protocols::finite(choice->destination_before);
-    order.cause.destination_after = protocols::finite(choice->destination_after);
-    const auto to = order.to;
+  while (auto next = choose()) {
+    const auto& choice = next->choice;
+    auto order = migrate_order{choice.request, choice.epoch, next->to, next->llumlet};
+    order.cause.what = terminating_ ? migration_cause::kind::drain : mark_->why;
+    order.cause.round = mark_->round;
+    order.cause.source_before = protocols::finite(choice.source_before);
+    order.cause.source_after = protocols::finite(choice.source_after);
+    order.cause.destination_before = protocols::finite(choice.destination_before);
+    order.cause.destination_after = protocols::finite(choice.destination_after);
+    const auto on_the_way = leaving_.insert(leaving_.end(), {now(), next->to, choice});
     const auto report = co_await migrate(std::move(order));
-    if (!report.committed()) {
-      if (mark_) mark_->failed = true;
-      break;
-    }
+    const auto sent = *on_the_way;
+    leaving_.erase(on_the_way);
+    if (!report.committed() && !goes_on_after(report)) break;
+    if (!report.committed()) continue;
     forget_deliveries();
-    delivered_.push_back({now(), to, *choice});
+    delivered_.push_back({now(), sent.to, sent.what});
     // A mark that came meanwhile has its numbers from before this arrival.
-    if (mark_ && mark_->order.to == to) account_arrival(mark_->destination, *choice);
+    if (auto* const there = destination_of(sent.to)) account_arrival(there->load, sent.what);
   }
   --movers_;
 }
 
-std::optional<protocols::move_choice> llumlet::choose() {
-  const auto* const now_marked = marked();
-  if (now_marked == nullptr || outgoing_.size() >= options_.migration.settings.out_max) return std::nullopt;
+llumlet::destination* llumlet::destination_of(protocols::instance_id id) {
+  if (!mark_) return nullptr;
+  const auto found = std::ranges::find(mark_->destinations, id, &destination::to);
+  return found == mark_->destinations.end() ? nullptr : &*found;
+}
+
+// What is handed over may have ended, or go elsewhere; other failures may be anybody's.
+bool llumlet::goes_on_after(const protocols::migration_report& report) {
+  using enum protocols::migration_reason;
+  if (!mark_) return false;
+  if (mark_->why == migration_cause::kind::handoff) {
+    if (report.reason == request_finished || report.reason == request_cancelled || report.reason == request_preempted)
+      return true;
+    if (auto* const there = destination_of(report.destination)) {
+      there->busy = there->busy || report.reason == destination_busy;
+      there->full = there->full || report.reason == destination_full;
+      if (there->busy || there->full) return true;
+    }
+  }
+  mark_->failed = true;
+  return false;
+}
+
+std::optional<llumlet::next_move> llumlet::choose() {
+  if (!marked() || outgoing_.size() >= options_.migration.settings.out_max) return std::nullopt;
   std::vector<protocols::move_candidate> candidates;
   for (auto& c : planner_->move_candidates()) {
     const auto here = homes_.find(c.request);
@@ -96,7 +130,18 @@ std::optional<protocols::move_choice> llumlet::choose() {
   load_here.ready = true;
   load_here.terminating = terminating_;
   load_here.role = options_.role;
-  return choose_move(candidates, load_here, now_marked->destination, options_.selection);
+  std::vector<mark_destination> open;
+  for (const auto& one : mark_->destinations) {
+    if (one.busy || one.full) continue;
+    auto& there = open.emplace_back(one);
+    for (const auto& other : leaving_)
+      if (other.to == one.to) account_arrival(there.load, other.what);
+  }
+  std::ranges::stable_sort(open, std::greater{}, [](const auto& one) { return protocols::freeness(one.load); });
+  for (const auto& there : open)
+    if (auto choice = choose_move(candidates, load_here, there.load, options_.selection))
+      return next_move{there.to, there.llumlet, *choice};
+  return std::nullopt;
 }
 
 void llumlet::drain(const drain_order& order) {

@@ -164,12 +164,14 @@ void member::pass_on(const topology& news) {
 void member::tell_state() {
   state_.ready = 0;
   state_.pairs.clear();
-  for (const auto& p : pairs_) {
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    const auto& p = pairs_[i];
     const bool ready = p.ready && p.llumlet;
     if (ready) ++state_.ready;
     auto& entry = state_.pairs.emplace_back(p.generation, ready, p.llumlet);
     entry.draining = p.draining;
     entry.stopped = p.stopped;
+    entry.role = protocols::role_at(options_.roles, i);
     entry.order = p.order;
     entry.error = p.error;
   }

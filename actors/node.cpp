@@ -160,6 +160,7 @@ topology node::view() const {
       instances.emplace_back(id, p.generation, p.ready && p.llumlet, p.llumlet);
       // Told to drain, which its member may not have heard yet.
       instances.back().draining = provisioning_.draining(id);
+      instances.back().role = p.role;
     }
   }
   out.instances = std::move(instances);

@@ -63,6 +63,7 @@ task<runtime::async::expected<protocols::cluster_status>> node::status(bool with
       protocols::instance_status entry;
       entry.instance = protocols::instance_id{m.first.value() + i};
       entry.node = m.address;
+      entry.load.role = m.pairs[i].role;
       if (m.pairs[i].stopped) {
         entry.state = protocols::instance_state::stopped;
         out.stopped.push_back(std::move(entry));

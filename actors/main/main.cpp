@@ -7,6 +7,7 @@
 #include "main/model_command.hpp"
 #include "main/node_command.hpp"
 #include "main/output_file.hpp"
+#include "main/plan_command.hpp"
 #include "main/policy_command.hpp"
 #include "main/profile_command.hpp"
 #include "main/serve_command.hpp"
@@ -47,6 +48,7 @@ int run(int count, char** arguments) {
   godwit::main::add_model_command(app, command);
   godwit::main::add_profile_command(app, command);
   godwit::main::add_sim_command(app, command);
+  godwit::main::add_plan_command(app, command);
   godwit::main::add_trace_command(app, command);
   godwit::main::add_settings_command(app, command);
   auto words = godwit::main::with_empty_values(app, {arguments + 1, arguments + std::max(count, 1)});

@@ -91,6 +91,7 @@ actors::migration_environment make_migration(const serve_settings& settings, std
   out.settings.limits.last_blocks_max = from.last_blocks_max;
   out.settings.out_max = from.out_max;
   out.settings.in_max = from.in_max;
+  out.settings.handoff_max = from.handoff_max;
   out.settings.answer_timeout = from.answer_timeout;
   out.settings.stage_timeout = from.stage_timeout;
   out.settings.last_timeout = from.last_timeout;

@@ -135,6 +135,7 @@ actors::llumlet_options make_llumlet_options(const serve_settings& settings, std
   o.migration = std::move(migration);
   o.selection.cooldown_ns = std::chrono::nanoseconds(settings.scheduler.move_cooldown).count();
   o.selection.gain_min = settings.scheduler.move_gain;
+  o.selection.handoff_least = settings.scheduler.migrate_below;
   o.profile.enabled = settings.priorities.profile;
   o.profile.time_max = settings.priorities.profile_time_max;
   o.log = log.component("llumlet");

@@ -25,9 +25,10 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
          {"defrag", protocols::migration_policy::defrag},
          {"none", protocols::migration_policy::none},
          {"never", protocols::migration_policy::never}},
-        {.doc = "Which requests migrate by themselves. freeness: away from instances that run out of memory. defrag: "
-                "only from those whose next request waits for memory. none: only by hand and to drain an instance. "
-                "never: only by hand; an instance that drains answers its requests itself.",
+        {.doc =
+             "Which requests migrate by themselves. freeness: away from instances that run out of memory. defrag: "
+             "only from those whose next request waits for memory. none: only by hand, to drain an instance, and from "
+             "prefill to decode instances. never: only by hand; an instance that drains answers its requests itself.",
          .flag = "--migration"});
   r.add("scheduler.migration_interval", s.scheduler.migration_interval,
         {.doc = "Between two rounds in which instances are paired for migration, and autoscaling looks at the load.",
@@ -206,9 +207,6 @@ std::optional<std::string> wrong_with_roles_alone(const serve_settings& s) {
   if (std::ranges::all_of(*roles, is_mixed)) return std::nullopt;
   if (s.fabric.backend == fabric_choice::none)
     return "instances.roles: with fabric.backend none no request leaves the instance that prefilled it";
-  if (s.migration.out_max == 0 || s.migration.in_max == 0)
-    return "instances.roles: with migration.out_max or migration.in_max 0 no request leaves the instance that "
-           "prefilled it";
   return std::nullopt;
 }
 
@@ -221,12 +219,14 @@ std::vector<protocols::instance_role> roles_of(const serve_settings& settings) {
 
 std::string wrong_with_roles(const serve_settings& settings, std::uint32_t instances) {
   const auto roles = roles_of(settings);
-  if (roles.size() > instances)
-    return "--roles names " + std::to_string(roles.size()) + " instances, and there are " + std::to_string(instances) +
-           " (--instances)";
+  // A process without instances says what those are for that it orders.
+  if (roles.size() > std::max(instances, 1U))
+    return "instances.roles names " + std::to_string(roles.size()) + " instances, and there are " +
+           std::to_string(instances) + " (--instances)";
   if (settings.scheduler.migration == protocols::migration_policy::never &&
       std::ranges::find(roles, protocols::instance_role::prefill) != roles.end())
-    return "--roles: by the migration policy never no request leaves the instance that prefilled it; none, defrag and "
+    return "instances.roles: by the migration policy never no request leaves the instance that prefilled it; none, "
+           "defrag and "
            "freeness let them go";
   return {};
 }

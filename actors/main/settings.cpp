@@ -55,7 +55,7 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
         {.doc = "What the instances of this process are for, in turn, each with how many of them: prefill:2,decode:6. "
                 "The last one needs no number, and is also that of all behind it. prefill: takes new requests, and "
                 "hands them over, KV and all, as soon as they decode. decode: takes them over, and new ones only where "
-                "no other instance is there. mixed: both. Empty: mixed.",
+                "no prefill instance is there. mixed: both. Empty: mixed.",
          .flag = "--roles"});
   r.add("instances.device", s.instances.device,
         {{"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}},
@@ -242,6 +242,14 @@ void declare_migration(runtime::config::registry& r, serve_settings& s) {
          .unit = "migrations",
          .min = 0,
          .max = 1024});
+  r.add(
+      "migration.handoff_max", s.migration.handoff_max,
+      {.doc =
+           "As out_max of prefill instances and in_max of decode instances, where it is more than these: most of what "
+           "they do is to hand requests over.",
+       .unit = "migrations",
+       .min = 1,
+       .max = 1024});
   r.add("migration.answer_timeout", s.migration.answer_timeout,
         {.doc = "How long one side waits for the other's word before it gives up; the request runs on meanwhile.",
          .unit = "ms",

@@ -136,6 +136,7 @@ struct serve_settings {
     std::uint32_t last_blocks_max = 2;
     std::uint32_t out_max = 2;
     std::uint32_t in_max = 2;
+    std::uint32_t handoff_max = 8;
     std::chrono::milliseconds answer_timeout{2'000};
     std::chrono::milliseconds stage_timeout{30'000};
     std::chrono::milliseconds last_timeout{2'000};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "main/bench_options.hpp"
+#include "main/bench_workload.hpp"
 #include "main/command.hpp"
 #include "main/settings.hpp"
 #include "main/sim_report.hpp"
@@ -56,6 +57,12 @@ inline constexpr int sim_interrupted = 130;
 /// says no, the run ends there, and what there is of it is reported.
 [[nodiscard]] int run_sim(const sim_options& options, std::ostream& out, std::ostream& err,
                           std::function<bool(const actors::sim::run_progress&)> goes_on = {});
+
+/// One run and what came of it, without a word to anybody: what the runtime complained about is an error, too. Once
+/// `goes_on` says no, the run ends there, and the report says so.
+[[nodiscard]] protocols::expected<sim_report, bench_error>
+simulate_once(const sim_options& options,
+              const std::function<bool(const sim_setup&, const actors::sim::run_progress&)>& goes_on = {});
 
 void add_sim_command(CLI::App& app, command_result& result);
 

@@ -11,23 +11,21 @@ using actors::sim::simulation_result;
 
 namespace {
 
+/// After the first one, of a request that has more.
+double per_token_ms(const request_record& r) { return ms(r.last_token_ns - r.first_token_ns) / (r.answer_tokens - 1); }
+
 struct times_of_all {
   std::vector<double> e2e, prefill, decode, loss, stall;
   std::size_t met = 0;
 
   void add(const sim_setup& setup, const request_record& r) {
     if (!r.answered()) return;
-    const auto first = ms(r.first_token_ns - r.arrival_ns);
     e2e.push_back(ms(r.ended_ns - r.arrival_ns));
-    prefill.push_back(first);
+    prefill.push_back(ms(r.first_token_ns - r.arrival_ns));
     loss.push_back(ms(r.preemption_loss_ns));
     stall.push_back(ms(r.stall_ns));
-    auto good = !setup.ttft_ms || first <= *setup.ttft_ms;
-    if (r.answer_tokens > 1) {
-      decode.push_back(ms(r.last_token_ns - r.first_token_ns) / (r.answer_tokens - 1));
-      good = good && (!setup.tpot_ms || decode.back() <= *setup.tpot_ms);
-    }
-    met += good ? 1 : 0;
+    if (r.answer_tokens > 1) decode.push_back(per_token_ms(r));
+    met += meets_objectives(setup, r) ? 1 : 0;
   }
   [[nodiscard]] sim_report::latencies take() {
     return {summarise(std::move(e2e)), summarise(std::move(prefill)), summarise(std::move(decode)),
@@ -61,6 +59,12 @@ std::optional<sim_report::memory_shares> memory_of(const simulation_result& run)
 }
 
 } // namespace
+
+bool meets_objectives(const sim_setup& setup, const request_record& r) {
+  if (!r.answered()) return false;
+  if (setup.ttft_ms && ms(r.first_token_ns - r.arrival_ns) > *setup.ttft_ms) return false;
+  return !setup.tpot_ms || r.answer_tokens < 2 || per_token_ms(r) <= *setup.tpot_ms;
+}
 
 std::string name_of(actors::failure_kind kind) {
   switch (kind) {

@@ -40,6 +40,9 @@ struct sim_setup {
   std::vector<std::pair<std::string, std::string>> settings; ///< that are not the defaults
 };
 
+/// Of a request that has ended.
+[[nodiscard]] bool meets_objectives(const sim_setup& setup, const actors::sim::request_record& request);
+
 /// "unavailable"
 [[nodiscard]] std::string name_of(actors::failure_kind kind);
 

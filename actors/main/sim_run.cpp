@@ -91,7 +91,11 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   const bool dispatch_told = !options.policy_told && settings.scheduler.policy != serve_settings{}.scheduler.policy;
   if (!dispatch_told) settings.scheduler.policy = bundle->dispatch;
   if (!options.migration_told) settings.scheduler.migration = bundle->migration;
-  if (const auto why = wrong_with_roles(settings, options.instances); !why.empty()) return wrong(why);
+  if (auto why = wrong_with_roles(settings, options.instances); !why.empty()) {
+    if (!options.migration_told && settings.scheduler.migration == protocols::migration_policy::never)
+      why += "; it is that of --policy " + options.policy;
+    return wrong(std::move(why));
+  }
   planned_sim out;
   auto& run = out.run;
   run.cluster.node = sim_node(settings);
@@ -237,6 +241,18 @@ actors::node_options sim_node(const serve_settings& settings) {
   n.backoff_min = settings.instances.restart_backoff_min;
   n.backoff_max = settings.instances.restart_backoff_max;
   return n;
+}
+
+expected<sim_report, bench_error>
+simulate_once(const sim_options& options,
+              const std::function<bool(const sim_setup&, const actors::sim::run_progress&)>& goes_on) {
+  auto planned = plan(options);
+  if (!planned) return unexpected(std::move(planned.error()));
+  if (goes_on) planned->run.goes_on = [&](const actors::sim::run_progress& at) { return goes_on(planned->setup, at); };
+  const auto result = actors::sim::simulate(std::move(planned->run));
+  if (!result.trouble.empty()) return unexpected(bench_error{1, result.trouble});
+  if (!result.complaints.empty()) return unexpected(bench_error{1, result.complaints.front()});
+  return make_report(planned->setup, result);
 }
 
 int run_sim(const sim_options& options, std::ostream& out, std::ostream& err,

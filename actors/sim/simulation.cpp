@@ -383,7 +383,7 @@ void run::sample_for_ever() {
   if (waits) progress_ns_ = now();
   if (now() - progress_ns_ > options_.patience.count()) hangs_ = true;
   const auto clock_ns = cluster_.world().now().count();
-  if (options_.goes_on && !options_.goes_on({now(), clock_ns, ended_, submitted_}))
+  if (options_.goes_on && !options_.goes_on({now(), clock_ns, ended_, submitted_, result_.requests}))
     result_.interrupted_at_ns = clock_ns;
   cluster_.world().timers().call_after(options_.sample_interval, [this] { sample_for_ever(); });
 }

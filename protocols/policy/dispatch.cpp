@@ -17,8 +17,6 @@ constexpr auto not_eligible = -std::numeric_limits<double>::infinity();
 /// happens; a request that takes longer is lost, or its client has gone.
 constexpr std::uint32_t reports_max = 8;
 
-bool takes_requests(const load_report& r) noexcept { return r.ready && !r.terminating; }
-
 std::uint32_t bit_of(std::uint8_t level) noexcept { return 1U << std::min<std::uint32_t>(level, 31); }
 
 /// Whoever derives from a dispatcher may err.
@@ -53,9 +51,7 @@ bool dispatcher::report(const load_report& report) {
     reports_[index] = report;
     accounts_[index].stale = false;
     if (restarted) {
-      const bool for_prompts = accounts_[index].for_prompts; // as it was counted
-      accounts_[index] = account{};
-      accounts_[index].for_prompts = for_prompts;
+      accounts_[index].forget();
       prefixes_.forget(report.instance);
     } else {
       accounts_[index].settle(report);
@@ -68,7 +64,7 @@ bool dispatcher::report(const load_report& report) {
 void dispatcher::remove(instance_id instance) {
   const auto index = at(instance);
   if (index == finding::none) return;
-  count_for_prompts(index, false);
+  count_prefill(index, std::nullopt);
   const auto offset = static_cast<std::ptrdiff_t>(index);
   reports_.erase(reports_.begin() + offset);
   places_.erase(places_.begin() + offset);
@@ -136,6 +132,12 @@ void dispatcher::picked_load::operator+=(const picked_load& more) noexcept {
   blocks += more.blocks;
   headroom += more.headroom;
   levels |= more.levels;
+}
+
+// What was on its way to an earlier generation.
+void dispatcher::account::forget() noexcept {
+  picked = {};
+  count = 0;
 }
 
 void dispatcher::account::add(std::uint64_t number, const picked_load& load) noexcept {
@@ -254,7 +256,7 @@ dispatcher::finding dispatcher::best_of(const std::vector<place>& places,
 dispatcher::lack dispatcher::why_none() const noexcept {
   auto answer = lack::not_ready;
   for (std::size_t i = 0; i < reports_.size(); ++i) {
-    if (!takes_requests(reports_[i]) || spared(i)) continue;
+    if (!reports_[i].takes_requests() || is_spared(i)) continue;
     if (accounts_[i].stale) {
       if (answer == lack::not_ready) answer = lack::stale;
       continue;
@@ -275,7 +277,8 @@ void dispatcher::take_over(const dispatcher& before) {
   accounts_ = before.accounts_;
   index_ = before.index_;
   picks_ = before.picks_;
-  for_prompts_ = before.for_prompts_;
+  prefill_instances_ = before.prefill_instances_;
+  by_roles_ = before.by_roles_;
   prefixes_ = before.prefixes_;
   for (std::size_t i = 0; i < reports_.size(); ++i) refresh(i);
 }
@@ -297,22 +300,32 @@ bool dispatcher::is_full(std::size_t index) const noexcept {
   return r.waiting + accounts_[index].picked.requests >= r.waiting_max + places_in_batch(r);
 }
 
-bool dispatcher::spared(std::size_t index) const noexcept {
-  return reports_[index].role == instance_role::decode && for_prompts_ > 0;
+bool dispatcher::is_spared(std::size_t index) const noexcept {
+  const auto& r = reports_[index];
+  return r.role == instance_role::decode && by_roles_ && prefill_instances_.contains(r.kv_kind);
+}
+
+void dispatcher::set_handoff(bool on) noexcept {
+  if (std::exchange(by_roles_, on) != on) rate_decode_instances_anew();
 }
 
 void dispatcher::refresh(std::size_t index) noexcept {
   const auto& r = reports_[index];
-  count_for_prompts(index, takes_requests(r) && !accounts_[index].stale && r.role != instance_role::decode);
+  const bool prefills = r.takes_requests() && !accounts_[index].stale && r.role == instance_role::prefill;
+  count_prefill(index, prefills ? std::optional(r.kv_kind) : std::nullopt);
   rate_anew(index);
 }
 
-// The first for prompts relieves those for decoding, and with the last one they have to stand in.
-void dispatcher::count_for_prompts(std::size_t index, bool is) noexcept {
-  if (std::exchange(accounts_[index].for_prompts, is) == is) return;
-  const auto before = for_prompts_;
-  for_prompts_ += is ? 1U : ~std::size_t{0};
-  if ((before == 0) == (for_prompts_ == 0)) return;
+// The first prefill instance relieves the decode instances, and with the last one they have to stand in.
+void dispatcher::count_prefill(std::size_t index, std::optional<std::uint64_t> kind) noexcept {
+  const auto before = std::exchange(accounts_[index].prefills, kind);
+  if (before == kind) return;
+  bool turned = kind && ++prefill_instances_[*kind] == 1;
+  if (before && --prefill_instances_[*before] == 0) turned = prefill_instances_.erase(*before) > 0;
+  if (turned) rate_decode_instances_anew();
+}
+
+void dispatcher::rate_decode_instances_anew() noexcept {
   for (std::size_t i = 0; i < reports_.size(); ++i)
     if (reports_[i].role == instance_role::decode) rate_anew(i);
 }
@@ -321,7 +334,7 @@ void dispatcher::rate_anew(std::size_t index) noexcept {
   const auto& r = reports_[index];
   auto& rating = places_[index].rating;
   rating = not_eligible;
-  if (!takes_requests(r) || accounts_[index].stale || is_full(index) || spared(index)) return;
+  if (!r.takes_requests() || accounts_[index].stale || is_full(index) || is_spared(index)) return;
   rating = finite_or_none(rate(r, accounts_[index].picked));
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -32,10 +31,7 @@ bool has_requests(const load_report& r) noexcept { return std::uint64_t{r.runnin
 /// headroom keeps nobody from starting.
 bool head_waits(const load_report& r) noexcept { return r.waiting > 0 && !has_memory_left(r); }
 
-bool is_for_prefill(const load_report& r) noexcept { return r.role == instance_role::prefill; }
-
-/// What has been prefilled elsewhere.
-bool takes_over(const load_report& r) noexcept { return r.ready && !r.terminating && !is_for_prefill(r); }
+bool prefills(const load_report& r) noexcept { return r.role == instance_role::prefill; }
 
 class rules {
 public:
@@ -63,8 +59,8 @@ public:
     return r.running_max == 0 || r.places_taken() < r.running_max;
   }
 
+  /// Of a source that does not terminate.
   [[nodiscard]] bool go_together(const node& source, const node& destination) const noexcept {
-    if (source.load->terminating) return has_memory_left(*destination.load);
     return destination.freeness > s_.destination_above && source.freeness < destination.freeness;
   }
 
@@ -100,7 +96,7 @@ std::vector<std::string_view> migration_policy_names() {
 }
 
 bool hands_over(const load_report& source, const load_report& destination) noexcept {
-  return !source.terminating && is_for_prefill(source) && !is_for_prefill(destination);
+  return !source.terminating && prefills(source) && !prefills(destination);
 }
 
 migration_cause::kind mark_cause(const load_report& source, const load_report& destination) noexcept {
@@ -111,27 +107,36 @@ migration_cause::kind mark_cause(const load_report& source, const load_report& d
 
 namespace {
 
-/// Of those that can take a request, which ones have memory for it.
-std::vector<node*> with_room(std::initializer_list<const std::vector<node*>*> lists) {
-  std::vector<node*> hosts;
-  for (const auto* all : lists)
-    std::ranges::copy_if(*all, std::back_inserter(hosts),
-                         [](const node* n) { return rules::has_places(*n->load) && has_memory_left(*n->load); });
-  return hosts;
+/// Those that have a place and memory for one more, the freest first.
+std::vector<node*> with_room(const std::vector<node*>& all) {
+  std::vector<node*> found;
+  std::ranges::copy_if(all, std::back_inserter(found),
+                       [](const node* n) { return rules::has_places(*n->load) && has_memory_left(*n->load); });
+  std::ranges::sort(found, freer);
+  return found;
+}
+
+/// Takes one of these from the front, and who has been taken elsewhere with it. Null: none is left.
+node* next_of(std::vector<node*>& hosts, std::size_t& at) {
+  while (at < hosts.size() && hosts[at]->taken) ++at;
+  return at < hosts.size() ? hosts[at++] : nullptr;
 }
 
 /// Of instances of one kind.
 std::vector<migration_pair> pair_kind(std::vector<node>& nodes, const pairing_settings& settings, std::uint64_t round) {
   const rules is{settings};
+  std::vector<node*> takers; // of what is prefilled elsewhere
+  if (settings.handoff && settings.policy != migration_policy::never)
+    for (auto& n : nodes)
+      if (!prefills(*n.load) && n.freeness > settings.destination_above) takers.push_back(&n);
+  takers = with_room(takers);
   std::vector<node*> leaving;
   std::vector<node*> sources;
   std::vector<node*> destinations;
-  std::vector<node*> prefilling; // these have nothing to do with the rest
-  const bool by_roles = settings.handoff && settings.policy != migration_policy::never &&
-                        std::ranges::any_of(nodes, [](const node& n) { return takes_over(*n.load); });
+  std::vector<node*> prefill; // which have nothing to do with these
   for (auto& n : nodes) {
-    if (by_roles && is_for_prefill(*n.load) && !n.load->terminating)
-      prefilling.push_back(&n);
+    if (!takers.empty() && prefills(*n.load) && !n.load->terminating)
+      prefill.push_back(&n);
     else if (is.is_source(n))
       (n.load->terminating ? leaving : sources).push_back(&n);
     else if (rules::has_places(*n.load))
@@ -140,38 +145,38 @@ std::vector<migration_pair> pair_kind(std::vector<node>& nodes, const pairing_se
   std::ranges::sort(leaving, less_free);
   std::ranges::sort(sources, less_free);
   std::ranges::sort(destinations, freer);
-  std::ranges::sort(prefilling, less_free);
-  // Of what is prefilled. Sources are short of memory: only where nobody else has any.
-  auto takers = with_room({&destinations});
-  if (takers.empty()) takers = with_room({&sources});
-  std::ranges::sort(takers, freer);
+  std::ranges::sort(prefill, less_free);
 
   std::vector<migration_pair> result;
-  const auto pair_up = [&](const std::vector<node*>& from, const std::vector<node*>& to) {
-    // When one is not content with the freest that is left, none behind it is: it has as much itself or more, and would
-    // get less.
-    for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
-      if (!is.go_together(*from[i], *to[i])) break;
-      to[i]->taken = true;
-      result.push_back({from[i]->instance, to[i]->instance});
-    }
-  };
   // Whoever terminates comes first and is content with less: where all others are busy, with one that is a source.
   if (!leaving.empty()) {
-    auto hosts = with_room({&destinations, &sources});
-    auto stand_in = with_room({&prefilling}); // where what comes would leave again
-    std::ranges::sort(hosts, freer);
-    std::ranges::sort(stand_in, freer);
-    hosts.insert(hosts.end(), stand_in.begin(), stand_in.end());
+    auto usual = destinations;
+    usual.insert(usual.end(), sources.begin(), sources.end());
+    usual = with_room(usual);
+    auto apart = with_room(prefill); // for prompts; what decodes would leave these again
+    std::size_t next_usual = 0, next_apart = 0;
     std::ranges::rotate(leaving, leaving.begin() + static_cast<std::ptrdiff_t>(round % leaving.size()));
-    pair_up(leaving, hosts);
+    for (auto* const source : leaving) {
+      auto* host = prefills(*source->load) ? next_of(apart, next_apart) : nullptr;
+      if (host == nullptr) host = next_of(usual, next_usual);
+      if (host == nullptr) host = next_of(apart, next_apart);
+      if (host == nullptr) break;
+      host->taken = true;
+      result.push_back({source->instance, host->instance});
+    }
     const auto taken = [](const node* n) { return n->taken; };
     std::erase_if(sources, taken);
     std::erase_if(destinations, taken);
   }
-  pair_up(sources, destinations);
-  for (std::size_t i = 0; i < prefilling.size() && !takers.empty(); ++i)
-    if (prefilling[i]->load->ready) result.push_back({prefilling[i]->instance, takers[i % takers.size()]->instance});
+  // When one is not content with the freest that is left, none behind it is: it has as much itself or more, and would
+  // get less.
+  for (std::size_t i = 0; i < std::min(sources.size(), destinations.size()); ++i) {
+    if (!is.go_together(*sources[i], *destinations[i])) break;
+    result.push_back({sources[i]->instance, destinations[i]->instance});
+  }
+  for (std::size_t i = 0; i < prefill.size(); ++i)
+    for (std::size_t k = 0; prefill[i]->load->ready && k < std::min(takers.size(), handoff_destinations); ++k)
+      result.push_back({prefill[i]->instance, takers[(i + k) % takers.size()]->instance});
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -16,8 +17,6 @@ namespace {
 constexpr std::array modes{std::pair{scaling_mode::off, std::string_view{"off"}},
                            std::pair{scaling_mode::dry_run, std::string_view{"dry_run"}},
                            std::pair{scaling_mode::on, std::string_view{"on"}}};
-
-bool takes_requests(const load_report& r) noexcept { return r.ready && !r.terminating; }
 
 const char* instances(std::size_t count) noexcept { return count == 1 ? "instance" : "instances"; }
 
@@ -35,20 +34,24 @@ std::string reason_of_total(double total, const char* relation, double bound, st
   return text;
 }
 
-/// Who leaves where one does. Null: nobody may.
+/// Who leaves where one does. Null: nobody takes requests.
 const load_report* leaver_of(const std::vector<load_report>& loads) noexcept {
   const load_report* found = nullptr;
-  const auto stays = [&loads](const load_report& r) {
-    const auto like = [&r](const load_report& other) { return takes_requests(other) && other.role == r.role; };
-    return r.role != instance_role::mixed && std::ranges::count_if(loads, like) == 1;
-  };
   // The youngest has the highest id: ids are never given twice.
   const auto rank = [](const load_report& r) {
     return std::tuple{r.running, std::uint64_t{r.waiting} + r.migrating, -std::int64_t{r.instance.value()}};
   };
   for (const auto& load : loads)
-    if (takes_requests(load) && (found == nullptr || rank(load) < rank(*found)) && !stays(load)) found = &load;
+    if (load.takes_requests() && (found == nullptr || rank(load) < rank(*found))) found = &load;
   return found;
+}
+
+/// Those that are more or fewer by the load: all but prefill instances, where there are others. `kept` holds them then.
+const std::vector<load_report>& scaled_of(const std::vector<load_report>& all, std::vector<load_report>& kept) {
+  const auto prefills = [](const load_report& r) { return r.role == instance_role::prefill; };
+  if (std::ranges::none_of(all, prefills) || std::ranges::all_of(all, prefills)) return all;
+  std::ranges::remove_copy_if(all, std::back_inserter(kept), prefills);
+  return kept;
 }
 
 /// Without that one.
@@ -107,7 +110,7 @@ double mean_freeness(const std::vector<load_report>& loads, const scaling_settin
   double sum = 0;
   std::size_t count = 0;
   for (const auto& load : loads) {
-    if (!takes_requests(load)) continue;
+    if (!load.takes_requests()) continue;
     sum += std::clamp(freeness(load), -cap, cap);
     ++count;
   }
@@ -118,7 +121,7 @@ double mean_freeness_without(const std::vector<load_report>& loads, const load_r
                              const scaling_settings& settings) noexcept {
   std::vector<load_report> others;
   for (const auto& load : loads)
-    if (takes_requests(load) && load.instance != leaving.instance) others.push_back(load);
+    if (load.takes_requests() && load.instance != leaving.instance) others.push_back(load);
   if (others.empty()) return protocols::mean_freeness(others, settings);
   const auto share = [&](std::uint64_t what) {
     return static_cast<std::int64_t>((what + others.size() - 1) / others.size());
@@ -189,9 +192,11 @@ bool autoscaler::looks(std::int64_t now_ns) noexcept {
 }
 
 std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
+  std::vector<load_report> kept;
+  const auto& loads = scaled_of(view.loads, kept);
   const auto now = view.now_ns;
   const bool by_total = settings_.rule == scaling_rule::total;
-  mean_ = by_total ? total_freeness(view.loads) : protocols::mean_freeness(view.loads, settings_);
+  mean_ = by_total ? total_freeness(loads) : protocols::mean_freeness(loads, settings_);
   const bool waits = waits_for_instances(view);
   follow_drain(view);
   if (settings_.mode == scaling_mode::off) return std::nullopt;
@@ -199,9 +204,9 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   // A new instance has to be filled by migrations before the mean says anything; so what was held begins anew.
   const bool low = mean_ < settings_.freeness_min && (!waits || drain_);
   // That the others would do without one is part of it: looked at only once, it would be so for a moment some time.
-  const auto* const leaver = mean_ > settings_.freeness_max && !by_total ? leaver_of(view.loads) : nullptr;
+  const auto* const leaver = mean_ > settings_.freeness_max && !by_total ? leaver_of(loads) : nullptr;
   const bool high = mean_ > settings_.freeness_max && !waits &&
-                    (by_total || (leaver != nullptr && others_suffice(view.loads, *leaver, settings_)));
+                    (by_total || (leaver != nullptr && others_suffice(loads, *leaver, settings_)));
   if (!low) low_since_.reset();
   if (!high) high_since_.reset();
   if (low && !low_since_) low_since_ = now;
@@ -217,7 +222,7 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   census there;
   for (const auto& load : view.loads) {
     there.terminating += load.terminating;
-    there.taking += takes_requests(load);
+    there.taking += load.takes_requests();
   }
   // What was ordered and is waited for no longer never comes; what starts, however long it takes, is there.
   there.coming = view.starting + view.silent.size() + (waits ? view.ordered : 0U);
@@ -228,11 +233,11 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   if (too_few && !few_since_) few_since_ = now;
   // A scheduler that has just come up does not see yet who is about to join again.
   if (too_few && !waits && held(decided_ ? decided_ : few_since_))
-    decision = more(view.loads, there);
+    decision = more(loads, there);
   else if (lasts(low_since_))
-    decision = more(view.loads, there);
+    decision = more(loads, there);
   else if (lasts(high_since_))
-    decision = less(view.loads, there);
+    decision = less(loads, there);
   if (!decision) return std::nullopt;
 
   decision->mean = mean_;

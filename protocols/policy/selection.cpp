@@ -59,7 +59,7 @@ bool pays(const move_choice& choice, const load_report& source, const selection_
          std::min(choice.source_before, choice.destination_before) + std::max(gain, 0.0);
 }
 
-/// What an instance for prefill is to be rid of next.
+/// What a prefill instance is to be rid of next.
 std::optional<move_choice> choose_handoff(const std::vector<move_candidate>& candidates, const load_report& source,
                                           const load_report& destination, const selection_settings& settings) {
   const auto order = [](const move_candidate& c) {
@@ -70,6 +70,7 @@ std::optional<move_choice> choose_handoff(const std::vector<move_candidate>& can
     const bool settled = c.failed || c.settled_ns >= settings.cooldown_ns; // somebody brought it here
     if (c.state != request_state::running || !settled) continue;
     if (may_outgrow(c, source, destination) || !fits(c, destination)) continue;
+    if (choice_of(c, source, destination).destination_after < settings.handoff_least) continue;
     if (found == nullptr || order(c) < order(*found)) found = &c;
   }
   if (found == nullptr) return std::nullopt;

@@ -61,7 +61,7 @@ TEST(LlumletRoles, AsManyLeaveAtATimeAsMayLeave) {
   const auto role = o.adjust;
   o.adjust = [role](actors::llumlet_options& l) {
     role(l);
-    l.migration.settings.out_max = l.migration.settings.in_max = 3;
+    l.migration.settings.handoff_max = 3;
   };
   o.link.bytes_per_second = 100'000; // a copy takes many steps
   llumlet_world w(o);
@@ -84,7 +84,52 @@ TEST(LlumletRoles, WhoWaitsIsPrefilledWhereItIs) {
   ASSERT_TRUE(w.admit(0, 9, 700, 4)); // 44 blocks
   w.mark_rounds(0, 1, 3);
   ASSERT_TRUE(w.run_until([&] { return w.books->all_finished(); }));
+  EXPECT_GT(w.books->committed(), 0U);
   for (const auto& report : w.books->reports) EXPECT_GT(report.bytes, 0U) << report.request.value();
+}
+
+TEST(LlumletRoles, OfSeveralDestinationsTheFreerOneIsTakenEachTime) {
+  auto o = one_for_prefill();
+  o.instances = 3;
+  llumlet_world w(o);
+  w.mark(0, {1, 2}, 10s);
+  for (std::uint64_t id = 1; id <= 8; ++id) ASSERT_TRUE(w.admit(0, id, 90, 600));
+  ASSERT_TRUE(w.run_until([&] { return w.books->committed() == 8; }));
+  EXPECT_THAT(w.with_state(1, request_state::running), SizeIs(4)) << "by what is on its way, too";
+  EXPECT_THAT(w.with_state(2, request_state::running), SizeIs(4));
+}
+
+TEST(LlumletRoles, OneThatIsBusyIsAskedAgainAtTheEndOfAStep) {
+  auto o = one_for_prefill();
+  o.instances = 3;
+  o.adjust = [](actors::llumlet_options& l) {
+    l.role = l.id.value() < 2 ? instance_role::prefill : instance_role::decode;
+    l.migration.settings.in_max = l.migration.settings.handoff_max = 1; // and two leave each
+  };
+  o.running_max = 16;
+  llumlet_world w(o);
+  for (std::uint64_t id = 1; id <= 8; ++id) ASSERT_TRUE(w.admit(id % 2, id, 90, 900));
+  w.mark(0, 2, 10s);
+  w.mark(1, 2, 10s);
+  ASSERT_TRUE(w.run_until([&] { return w.books->committed() == 8; })) << "without another mark";
+  const auto refused = std::ranges::count(w.books->reports, protocols::migration_reason::destination_busy,
+                                          &protocols::migration_report::reason);
+  EXPECT_GT(refused, 0);
+}
+
+TEST(LlumletRoles, ADestinationWithoutRoomIsNotAskedBeforeTheNextMark) {
+  auto o = one_for_prefill();
+  o.blocks = 40;
+  llumlet_world w(o);
+  const auto idle = w.status(1).load;
+  for (std::uint64_t id = 11; id <= 13; ++id) ASSERT_TRUE(w.admit(1, id, 160, 400));
+  w.world.run_for(30ms);
+  for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(w.admit(0, id, 150, 60));
+  w.mark(0, 1, 10s, idle); // old news
+  w.world.run_for(50ms);
+  EXPECT_LE(w.books->reports.size(), 3U);
+  for (const auto& report : w.books->reports) EXPECT_EQ(report.reason, protocols::migration_reason::destination_full);
+  EXPECT_GE(w.books->reports.size(), 1U);
 }
 
 TEST(LlumletRoles, AMoveThatFailsIsTriedAgainWithTheNextMark) {
@@ -218,6 +263,63 @@ TEST(Roles, WithoutTheOnesThatDecodeTheOthersDo) {
     if (i % 3 == 2) kill(cluster, 2);
   });
   EXPECT_EQ(killed.answers, calm.answers);
+  EXPECT_GT(killed.moves, 0U);
+  EXPECT_GT(killed.redispatched, 0U);
+  EXPECT_GT(killed.generated.at(0) + killed.generated.at(1), calm.generated.at(0) + calm.generated.at(1));
+}
+
+// Clients hear that they may come again: whoever decodes is not to be held up just when all is busy.
+TEST(Roles, AFullQueueForPromptsIsNotPassedOnToThoseThatDecode) {
+  using enum instance_role;
+  auto options = roles_of({prefill, decode});
+  options.waiting_max = 2;
+  options.running_max = 4;
+  sim_cluster cluster(options);
+  std::vector<std::shared_ptr<recording_sink>> all;
+  for (std::uint32_t i = 0; i < 24; ++i) all.push_back(cluster.submit(i, 600, 50));
+  EXPECT_TRUE(cluster.run_until([&] { return std::ranges::all_of(all, [](auto& r) { return r->ended(); }); }));
+  std::size_t refused = 0;
+  for (const auto& r : all) {
+    if (!r->failed) continue;
+    EXPECT_EQ(r->failed->kind, actors::failure_kind::overloaded);
+    ++refused;
+  }
+  EXPECT_GT(refused, 0U);
+  EXPECT_LT(refused, 24U);
+  EXPECT_EQ(cluster.status().instances[1].load.prompt_tokens_total, 0U);
+}
+
+TEST(Roles, ThePromptsOfAPrefillInstanceThatDrainsGoToTheOther) {
+  using enum instance_role;
+  sim_cluster cluster(roles_of({prefill, prefill, decode}));
+  std::vector<std::shared_ptr<recording_sink>> all;
+  for (std::uint32_t i = 0; i < 24; ++i) all.push_back(cluster.submit(i, 600, 50));
+  cluster.run_for(100ms);
+  EXPECT_GT(cluster.status().instances[0].load.waiting, 0U);
+  cluster.system->tell(cluster.cluster->node(), actors::drain_instance{protocols::instance_id{0}, true});
+  EXPECT_TRUE(cluster.run_until([&] { return std::ranges::all_of(all, [](auto& r) { return r->ended(); }); }));
+  for (const auto& r : all) EXPECT_FALSE(r->failed);
+  cluster.run_for(1s);
+  const auto status = cluster.status();
+  ASSERT_EQ(status.stopped.size(), 1U);
+  EXPECT_EQ(status.stopped[0].load.role, prefill);
+  ASSERT_EQ(status.instances.size(), 2U);
+  EXPECT_EQ(status.instances[1].load.prompt_tokens_total, 0U);
+}
+
+TEST(Roles, WhereMigrationIsPausedAllAreMixed) {
+  using enum instance_role;
+  sim_cluster cluster(roles_of({prefill, decode}));
+  actors::policy_order pause;
+  pause.paused = "yes";
+  EXPECT_TRUE(cluster.system->ask(cluster.cluster->node(), 1s, std::move(pause)));
+  std::vector<std::shared_ptr<recording_sink>> all;
+  for (std::uint32_t i = 0; i < 8; ++i) all.push_back(cluster.submit(i, 300, 50));
+  EXPECT_TRUE(cluster.run_until([&] { return std::ranges::all_of(all, [](auto& r) { return r->ended(); }); }));
+  const auto status = cluster.status();
+  EXPECT_EQ(status.moves_total, 0U);
+  EXPECT_GT(status.instances[0].load.prompt_tokens_total, 0U);
+  EXPECT_GT(status.instances[1].load.prompt_tokens_total, 0U);
 }
 
 TEST(Roles, OnesForPrefillAloneServe) {

@@ -373,7 +373,7 @@ TEST_F(Scheduler, APairingOfOnesOwnIsAskedEachRoundWithThePolicyInForce) {
   EXPECT_EQ(pairs[0].first, instance_id{0});
   EXPECT_EQ(pairs[0].second, instance_id{2});
   ASSERT_FALSE(journals[0]->marks.empty());
-  EXPECT_EQ(journals[0]->marks.back().to, instance_id{2});
+  EXPECT_EQ(journals[0]->marks.back().destinations.front().to, instance_id{2});
   actors::scheduling_policies paused;
   paused.migration_paused = true;
   system->tell(scheduler, paused);
@@ -422,7 +422,7 @@ TEST_F(Scheduler, APairingThatThrowsPairsNobodyInThatRoundAndTheNextOneGoesOn) {
   EXPECT_EQ(status().rounds_total, 3U);
   EXPECT_TRUE(status().pairs.empty());
   ASSERT_FALSE(journals[0]->marks.empty());
-  EXPECT_FALSE(journals[0]->marks.back().destination) << "unmarked";
+  EXPECT_TRUE(journals[0]->marks.back().destinations.empty()) << "unmarked";
   EXPECT_EQ(count_of(lines->text(), "the pairing failed: no such table"), 1U) << lines->text();
   throws = false;
   run_with(loads, 200ms);
@@ -651,9 +651,10 @@ TEST_F(Scheduler, ASourceIsMarkedEachRoundWhileItsPairLastsAndUnmarkedThen) {
   ASSERT_GE(marks.size(), 4U);
   EXPECT_LE(marks.size(), 5U);
   for (const auto& mark : marks) {
-    EXPECT_EQ(mark.to, instance_id{2});
-    EXPECT_EQ(mark.destination, llumlets[2]);
-    EXPECT_EQ(mark.load.blocks_total, 64U);
+    ASSERT_EQ(mark.destinations.size(), 1U);
+    EXPECT_EQ(mark.destinations[0].to, instance_id{2});
+    EXPECT_EQ(mark.destinations[0].llumlet, llumlets[2]);
+    EXPECT_EQ(mark.destinations[0].load.blocks_total, 64U);
     EXPECT_EQ(mark.lease_ns, std::chrono::nanoseconds(600ms).count());
     EXPECT_EQ(mark.why, migration_cause::kind::freeness);
   }
@@ -669,7 +670,7 @@ TEST_F(Scheduler, ASourceIsMarkedEachRoundWhileItsPairLastsAndUnmarkedThen) {
   marks.clear();
   run_with({full, half, idle}, 600ms);
   ASSERT_EQ(marks.size(), 1U);
-  EXPECT_FALSE(marks[0].destination);
+  EXPECT_TRUE(marks[0].destinations.empty());
   EXPECT_TRUE(status().pairs.empty());
 }
 
@@ -683,11 +684,11 @@ TEST_F(Scheduler, ASourceIsPairedAnewEachRound) {
   run_with({full, half, other}, 500ms);
   auto& marks = journals[0]->marks;
   ASSERT_FALSE(marks.empty());
-  EXPECT_EQ(marks.back().to, instance_id{1});
+  EXPECT_EQ(marks.back().destinations.front().to, instance_id{1});
   other.blocks_used = 20;
   run_with({full, half, other}, 500ms);
-  EXPECT_EQ(marks.back().to, instance_id{2});
-  for (const auto& mark : marks) EXPECT_TRUE(mark.destination) << "never unmarked in between";
+  EXPECT_EQ(marks.back().destinations.front().to, instance_id{2});
+  for (const auto& mark : marks) EXPECT_FALSE(mark.destinations.empty()) << "never unmarked in between";
   EXPECT_EQ(status().marks_total, 2U);
   EXPECT_EQ(status().pairs, (std::vector<std::pair<instance_id, instance_id>>{{instance_id{0}, instance_id{2}}}));
 }
@@ -710,7 +711,7 @@ TEST_F(Scheduler, PausedOrWithoutAPolicyOnlyInstancesThatDrainAreMarked) {
     system->tell(scheduler, wish);
     world->run_for(1us);
     ASSERT_EQ(journals[0]->marks.size(), 1U) << "unmarked at once";
-    EXPECT_FALSE(journals[0]->marks[0].destination);
+    EXPECT_TRUE(journals[0]->marks[0].destinations.empty());
     run_with({full, leaving, idle}, 1000ms);
     EXPECT_EQ(journals[0]->marks.size(), 1U);
   }
@@ -719,7 +720,7 @@ TEST_F(Scheduler, PausedOrWithoutAPolicyOnlyInstancesThatDrainAreMarked) {
   run_with({full, leaving, idle}, 400ms);
   ASSERT_FALSE(journals[1]->marks.empty());
   EXPECT_EQ(journals[1]->marks[0].why, migration_cause::kind::drain);
-  EXPECT_EQ(journals[1]->marks[0].to, instance_id{2});
+  EXPECT_EQ(journals[1]->marks[0].destinations.front().to, instance_id{2});
 }
 
 TEST_F(Scheduler, TheDispatchPolicyIsSwitchedAtOnceAndKnowsWhatTheOldOneKnew) {

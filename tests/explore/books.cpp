@@ -155,7 +155,9 @@ std::string compare_books(const protocols::cluster_status& status, const planner
   return {};
 }
 
-double recounted_mean(const std::vector<load_report>& loads, const protocols::scaling_settings& settings) {
+double recounted_mean(std::vector<load_report> loads, const protocols::scaling_settings& settings) {
+  const auto prefills = [](const load_report& r) { return r.role == protocols::instance_role::prefill; };
+  if (!std::ranges::all_of(loads, prefills)) std::erase_if(loads, prefills);
   if (settings.rule == protocols::scaling_rule::total) {
     double left = 0, requests = 0;
     bool any = false;

@@ -18,7 +18,7 @@ namespace godwit::explore {
                                         const protocols::planner_settings& planner);
 
 /// The freeness that autoscaling should go by, worked out from reports of the instances themselves.
-[[nodiscard]] double recounted_mean(const std::vector<protocols::load_report>& loads,
+[[nodiscard]] double recounted_mean(std::vector<protocols::load_report> loads,
                                     const protocols::scaling_settings& settings);
 
 } // namespace godwit::explore

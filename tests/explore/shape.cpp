@@ -167,6 +167,8 @@ std::vector<knob> all_knobs() {
   // Migration
   add("migration.out_max", [](shape& s, bool high) { s.node.llumlet.migration.settings.out_max = high ? 16 : 1; });
   add("migration.in_max", [](shape& s, bool high) { s.node.llumlet.migration.settings.in_max = high ? 16 : 1; });
+  add("migration.handoff_max",
+      [](shape& s, bool high) { s.node.llumlet.migration.settings.handoff_max = high ? 32 : 1; });
   add("migration.stages_max",
       [](shape& s, bool high) { s.node.llumlet.migration.settings.limits.stages_max = high ? 64 : 1; });
   add("migration.last_blocks_max",

@@ -71,18 +71,16 @@ TEST(RoleSettings, AreOfNoUseWhereNothingMoves) {
   EXPECT_THAT(wrong("prefill,decode", no_fabric), ElementsAre(HasSubstr("fabric.backend none")));
   EXPECT_THAT(wrong("decode", no_fabric), ElementsAre(HasSubstr("fabric.backend none")));
   EXPECT_THAT(wrong("mixed:3", no_fabric), IsEmpty());
-  EXPECT_THAT(wrong("prefill,decode", [](serve_settings& s) { s.migration.out_max = 0; }),
-              ElementsAre(HasSubstr("out_max")));
-  EXPECT_THAT(wrong("prefill,decode", [](serve_settings& s) { s.migration.in_max = 0; }),
-              ElementsAre(HasSubstr("in_max")));
 }
 
 TEST(RoleSettings, AreNoMoreThanThereAreInstances) {
   EXPECT_EQ(wrong_with_roles(with_roles({"prefill:2", "decode"}), 3), "");
   EXPECT_EQ(wrong_with_roles(with_roles({"prefill:2", "decode"}), 8), "") << "the last is that of all behind it";
   EXPECT_THAT(wrong_with_roles(with_roles({"prefill:2", "decode"}), 2),
-              HasSubstr("--roles names 3 instances, and there are 2"));
+              HasSubstr("instances.roles names 3 instances, and there are 2"));
   EXPECT_EQ(wrong_with_roles(with_roles({}), 0), "");
+  EXPECT_EQ(wrong_with_roles(with_roles({"decode"}), 0), "") << "of what it orders";
+  EXPECT_NE(wrong_with_roles(with_roles({"prefill", "decode"}), 0), "");
 }
 
 TEST(RoleSettings, PrefillNeedsAPolicyByWhichRequestsMove) {

@@ -56,7 +56,7 @@ TEST_F(RolesOfProcesses, WhatOnePrefillsTheOtherDecodes) {
   EXPECT_EQ(prefilling.role, instance_role::prefill);
   EXPECT_EQ(decoding.role, instance_role::decode);
   EXPECT_GE(status->moves_total, questions().size());
-  EXPECT_EQ(decoding.prompt_tokens_total, 0U) << "nothing is computed twice";
+  EXPECT_GT(prefilling.prompt_tokens_total, 0U);
   EXPECT_GT(decoding.generated_tokens_total, prefilling.generated_tokens_total);
   EXPECT_EQ(status->redispatches_total, 0U);
 }
@@ -70,6 +70,9 @@ TEST_F(RolesOfProcesses, WithoutTheOneThatDecodesTheOtherDoesItAll) {
   ASSERT_TRUE(head.wait_instances(2, 30s));
   round_of_answers round(head.url(), questions());
   ASSERT_TRUE(round.wait_tokens(questions().size() * questions()[0].tokens / 8, 60s));
+  const auto before = console(head.control()).status();
+  ASSERT_TRUE(before);
+  EXPECT_GT(before->moves_total, 0U);
   member.process.signal(SIGKILL);
   ASSERT_TRUE(round.wait_ended(120s));
   EXPECT_EQ(round.answers(), calm());
@@ -83,8 +86,9 @@ TEST_F(RolesOfProcesses, WhatCannotBeIsSaidInOneLine) {
     EXPECT_EQ(command.wait_exit(30s), 2) << command.err();
     return command.err();
   };
-  EXPECT_THAT(said({"serve", "--roles", "prefill:2"}), HasSubstr("--roles names 2 instances, and there are 1"));
-  EXPECT_THAT(said({"node", "--join", "127.0.0.1:1", "--roles", "prefill:2"}), HasSubstr("--roles names 2 instances"));
+  EXPECT_THAT(said({"serve", "--roles", "prefill:2"}), HasSubstr("instances.roles names 2 instances, and there are 1"));
+  EXPECT_THAT(said({"node", "--join", "127.0.0.1:1", "--roles", "prefill:2"}),
+              HasSubstr("instances.roles names 2 instances"));
   EXPECT_THAT(said({"serve", "--roles", "prompt"}), HasSubstr("'prompt' is none of prefill, decode and mixed"));
   EXPECT_THAT(said({"serve", "--roles", "prefill", "--migration", "never"}), HasSubstr("migration policy never"));
 }

@@ -194,10 +194,21 @@ void llumlet_world::mark(std::uint32_t from, std::uint32_t to, std::chrono::nano
   actors::migration_mark order;
   order.round = ++round_;
   order.why = protocols::mark_cause(status(from).load, known);
-  order.to = protocols::instance_id{to};
-  order.destination = llumlets[to];
-  order.load = known;
+  order.destinations.emplace_back(protocols::instance_id{to}, llumlets[to], known);
   order.lease_ns = lease.count();
+  system->tell(llumlets[from], std::move(order));
+}
+
+void llumlet_world::mark(std::uint32_t from, const std::vector<std::uint32_t>& to, std::chrono::nanoseconds lease) {
+  actors::migration_mark order;
+  order.round = ++round_;
+  order.lease_ns = lease.count();
+  const auto source = status(from).load;
+  for (const auto id : to) {
+    const auto known = status(id).load;
+    order.why = protocols::mark_cause(source, known);
+    order.destinations.emplace_back(protocols::instance_id{id}, llumlets[id], known);
+  }
   system->tell(llumlets[from], std::move(order));
 }
 

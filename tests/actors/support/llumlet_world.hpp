@@ -61,6 +61,8 @@ public:
   void mark(std::uint32_t from, std::uint32_t to, std::chrono::nanoseconds lease = std::chrono::milliseconds(600));
   /// ... whose last report of the destination is this one.
   void mark(std::uint32_t from, std::uint32_t to, std::chrono::nanoseconds lease, const protocols::load_report& known);
+  /// With several destinations.
+  void mark(std::uint32_t from, const std::vector<std::uint32_t>& to, std::chrono::nanoseconds lease);
   void unmark(std::uint32_t from);
   /// Marks the pair each 200 ms, for so many rounds.
   void mark_rounds(std::uint32_t from, std::uint32_t to, int rounds);

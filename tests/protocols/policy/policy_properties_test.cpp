@@ -69,7 +69,7 @@ TEST(PolicyProperties, DispatchNeverPicksATerminatingADeadAStaleOrAFullInstance)
           if (random.below(2) == 0) demand.headroom.reset();
           const auto choice = policy->pick(demand);
           const bool for_prompts = std::ranges::any_of(model, [](const auto& m) {
-            return m.second.takes_requests() && m.second.report.role != instance_role::decode;
+            return m.second.takes_requests() && m.second.report.role == instance_role::prefill;
           });
           const auto may_be_picked = [&](const instance_model& m) {
             return m.may_be_picked() && !(for_prompts && m.report.role == instance_role::decode);

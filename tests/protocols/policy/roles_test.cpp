@@ -81,13 +81,47 @@ TEST(RolesInDispatch, NewRequestsGoToThoseForPrefillHoweverBusyTheyAre) {
   }
 }
 
-TEST(RolesInDispatch, OneThatIsMixedIsForPromptsToo) {
+TEST(RolesInDispatch, OneThatIsMixedTakesNewRequestsToo) {
   const auto policy = make_dispatcher("freeness");
   policy->report(for_decoding(load_of(1)));
-  policy->report(load_of(2, 90, 7));
-  EXPECT_EQ(picked(*policy), 2U);
-  policy->report(for_prefill(load_of(3)));
+  policy->report(for_prefill(load_of(2, 90, 7)));
+  policy->report(load_of(3, 50, 3));
   EXPECT_EQ(picked(*policy), 3U);
+  policy->remove(instance_id{2});
+  EXPECT_EQ(picked(*policy), 1U) << "nobody hands anything over";
+}
+
+TEST(RolesInDispatch, WhereNothingIsHandedOverAllAreMixed) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    policy->report(for_prefill(load_of(1, 90, 7)));
+    policy->report(for_decoding(load_of(2)));
+    policy->set_handoff(false);
+    EXPECT_EQ(policy->pick({.tokens = 15})->why.candidates, 2U) << name;
+    const auto next = make_dispatcher(name);
+    next->take_over(*policy);
+    EXPECT_EQ(next->pick({.tokens = 15})->why.candidates, 2U) << name;
+    next->set_handoff(true);
+    EXPECT_EQ(next->pick({.tokens = 15})->why.candidates, 1U) << name;
+  }
+}
+
+TEST(RolesInDispatch, APrefillInstanceRelievesThoseThatCanTakeItsKv) {
+  const auto policy = make_dispatcher("freeness");
+  auto prefill = for_prefill(load_of(1, 90, 7)), other = for_decoding(load_of(3));
+  prefill.kv_kind = 7;
+  other.kv_kind = 8;
+  policy->report(prefill);
+  policy->report(other);
+  EXPECT_EQ(picked(*policy), 3U);
+  prefill.kv_kind = 8; // started anew, with another fabric
+  prefill.generation = 2;
+  policy->report(prefill);
+  EXPECT_EQ(picked(*policy), 1U);
+  prefill.kv_kind = 7;
+  prefill.generation = 3;
+  policy->report(prefill);
+  EXPECT_EQ(picked(*policy), 3U) << "it counts with one kind at a time";
 }
 
 TEST(RolesInDispatch, AFullQueueForPromptsIsNoReasonToAskThoseForDecoding) {
@@ -145,35 +179,47 @@ TEST(RolesInDispatch, AnInstanceMayChangeItsRole) {
 // --- pairing
 
 // DistServe, Splitwise: what is prefilled goes where it is decoded.
-TEST(RolesInPairing, EachForPrefillIsPairedWithTheFreestThatDecodes) {
+TEST(RolesInPairing, EachPrefillInstanceIsPairedWithThoseThatHaveRoomTheFreestFirst) {
   const std::vector loads{for_prefill(load_with_freeness(1, 50)), for_prefill(load_of(2)),
-                          for_decoding(load_with_freeness(3, 4)), for_decoding(load_with_freeness(4, 20))};
-  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 4), pair_of(2, 3)})) << "idle ones too";
+                          for_decoding(load_with_freeness(3, 7)), for_decoding(load_with_freeness(4, 20)),
+                          for_decoding(load_with_freeness(5, 6))};
+  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 4), pair_of(1, 3), pair_of(2, 3), pair_of(2, 4)}))
+      << "idle ones too, and each begins with another; 5 has too little";
   EXPECT_EQ(mark_cause(loads[0], loads[3]), migration_cause::kind::handoff);
   EXPECT_EQ(mark_cause(loads[0], loads[1]), migration_cause::kind::freeness);
   EXPECT_EQ(mark_cause(that_terminates(loads[0]), loads[3]), migration_cause::kind::drain);
 }
 
-TEST(RolesInPairing, TheyTakeTurnsWhereFewDecode) {
-  const std::vector loads{for_prefill(load_with_freeness(1, 1)), for_prefill(load_with_freeness(2, 2)),
-                          for_prefill(load_with_freeness(3, 3)), for_decoding(load_with_freeness(4, 30)),
-                          load_with_freeness(5, 20)};
-  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 4), pair_of(2, 5), pair_of(3, 4)})) << "one mixed one, too";
+TEST(RolesInPairing, OfManyDestinationsEachHasSome) {
+  std::vector loads{for_prefill(load_with_freeness(1, 1)), for_prefill(load_with_freeness(2, 2))};
+  for (std::uint32_t i = 3; i <= 9; ++i) loads.push_back(load_with_freeness(i, 40.0 - i));
+  EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(1, 3), pair_of(1, 4), pair_of(1, 5), pair_of(1, 6), pair_of(2, 4),
+                                              pair_of(2, 5), pair_of(2, 6), pair_of(2, 7)}));
 }
 
 TEST(RolesInPairing, ThoseThatDecodeExchangeRequestsAsEver) {
   const std::vector loads{for_prefill(load_with_freeness(1, 1)), for_decoding(load_with_freeness(2, 1)),
                           for_decoding(load_with_freeness(3, 20)), for_prefill(load_of(4))};
   EXPECT_EQ(pair_instances(loads, {}), (pairs{pair_of(2, 3), pair_of(1, 3), pair_of(4, 3)}))
-      << "not with those for prefill, be they idle";
+      << "not with prefill instances, be they idle";
 }
 
-TEST(RolesInPairing, OneThatIsShortOfMemoryTakesOverWhereNobodyElseHasRoom) {
-  const auto prefilling = for_prefill(load_of(1, 20, 2));
-  auto full = for_decoding(load_of(3, 50, 8));
-  EXPECT_EQ(pair_instances({prefilling, for_decoding(load_with_freeness(2, 1))}, {}), pairs{pair_of(1, 2)});
-  EXPECT_EQ(pair_instances({prefilling, for_decoding(load_with_freeness(2, 0))}, {}), pairs{}) << "it has none at all";
-  EXPECT_EQ(pair_instances({prefilling, full}, {}), pairs{}) << "its batch has no place";
+// A decode instance without memory gives requests away to whoever has some.
+TEST(RolesInPairing, WhereNobodyHasRoomForWhatIsPrefilledAllAreMixed) {
+  const auto prefill = for_prefill(load_of(1, 20, 2));
+  EXPECT_EQ(pair_instances({prefill, for_decoding(load_with_freeness(2, 4))}, {}), pairs{});
+  EXPECT_EQ(pair_instances({prefill, for_decoding(load_with_freeness(2, 1))}, {}), pairs{pair_of(2, 1)});
+  auto stuck = for_decoding(load_of(2, 95, 5));
+  stuck.waiting = 1;
+  stuck.queued_blocks = 20;
+  EXPECT_EQ(pair_instances({prefill, stuck}, {.policy = migration_policy::defrag}), pairs{pair_of(2, 1)});
+  auto full = for_decoding(load_of(3, 20, 8)); // its batch has no place
+  EXPECT_EQ(pair_instances({for_prefill(load_with_freeness(1, 1)), for_prefill(load_with_freeness(2, 20)), full}, {}),
+            pairs{pair_of(1, 2)});
+  EXPECT_EQ(pair_instances({for_prefill(load_with_freeness(1, 1)), for_prefill(load_with_freeness(2, 20)),
+                            that_terminates(for_decoding(load_of(3)))},
+                           {}),
+            pairs{pair_of(1, 2)});
 }
 
 TEST(RolesInPairing, OnlyByPoliciesThatMigrateAndOnlyWithHandoff) {
@@ -189,20 +235,22 @@ TEST(RolesInPairing, OnlyByPoliciesThatMigrateAndOnlyWithHandoff) {
   EXPECT_EQ(pair_instances(loads, settings), pairs{});
 }
 
-TEST(RolesInPairing, WhereNobodyTakesOverAllAreMixed) {
-  const std::vector loads{for_prefill(load_with_freeness(1, 1)), for_prefill(load_with_freeness(2, 20)),
-                          that_terminates(for_decoding(load_of(3)))};
-  EXPECT_EQ(pair_instances(loads, {}), pairs{pair_of(1, 2)});
-}
-
-TEST(RolesInPairing, OneThatTerminatesGoesToOthersForPrefillOnlyWhereNobodyElseHasRoom) {
+TEST(RolesInPairing, WhatDecodesLeavesOneThatTerminatesForOthersThatDecodeWherePossible) {
   const auto leaving = that_terminates(for_decoding(load_with_freeness(1, 5)));
   const auto freest = for_prefill(load_of(2));
-  EXPECT_EQ(pair_instances({leaving, freest, for_decoding(load_with_freeness(3, 4))}, {}),
-            (pairs{pair_of(1, 3), pair_of(2, 3)}));
-  EXPECT_EQ(pair_instances({leaving, freest, for_decoding(load_with_freeness(3, 0))}, {}), pairs{pair_of(1, 2)});
-  EXPECT_EQ(pair_instances({that_terminates(for_prefill(load_with_freeness(1, 5))), for_decoding(load_of(3))}, {}),
-            pairs{pair_of(1, 3)});
+  const auto small = for_decoding(load_with_freeness(3, 7)), full = for_decoding(load_with_freeness(3, 0));
+  EXPECT_EQ(pair_instances({leaving, freest, small}, {}), (pairs{pair_of(1, 3), pair_of(2, 3)}));
+  EXPECT_EQ(pair_instances({leaving, freest, full}, {}), pairs{pair_of(1, 2)});
+  const auto second = that_terminates(for_decoding(load_with_freeness(4, 5)));
+  EXPECT_EQ(pair_instances({leaving, second, freest, small}, {}), (pairs{pair_of(1, 3), pair_of(4, 2), pair_of(2, 3)}));
+}
+
+// Most of what a prefill instance has waits for its prompt.
+TEST(RolesInPairing, APrefillInstanceThatTerminatesGoesToOthersOfItsRoleFirst) {
+  const auto leaving = that_terminates(for_prefill(load_with_freeness(1, 5)));
+  const auto other = for_prefill(load_of(2, 50, 5)), freest = for_decoding(load_of(3));
+  EXPECT_EQ(pair_instances({leaving, other, freest}, {}), (pairs{pair_of(1, 2), pair_of(2, 3)}));
+  EXPECT_EQ(pair_instances({leaving, freest}, {}), pairs{pair_of(1, 3)});
 }
 
 TEST(RolesInPairing, KvThatOthersCannotTakeStays) {
@@ -212,7 +260,7 @@ TEST(RolesInPairing, KvThatOthersCannotTakeStays) {
 }
 
 // Whatever instances say.
-TEST(RolesInPairing, HandingOverChangesNothingForTheOthers) {
+TEST(RolesInPairing, EveryPrefillInstanceHandsOverAndTheOthersAreAsWithoutThem) {
   workload::counter_random random{31};
   std::size_t handed_over = 0;
   for (int cluster = 0; cluster < 3000; ++cluster) {
@@ -225,39 +273,39 @@ TEST(RolesInPairing, HandingOverChangesNothingForTheOthers) {
       load.role = static_cast<instance_role>(random.below(3));
       loads.emplace(load.instance, load);
       all.push_back(load);
-      if (load.role != instance_role::prefill || load.terminating) others.push_back(load);
+      if (load.role != instance_role::prefill) others.push_back(load);
     }
-    const auto takes_over = [](const load_report& r) {
-      return r.ready && !r.terminating && r.role != instance_role::prefill;
+    const auto takes_over = [&](const load_report& r) {
+      return r.takes_requests() && r.role != instance_role::prefill && has_memory_left(r) &&
+             freeness(r) > settings.destination_above && (r.running_max == 0 || r.places_taken() < r.running_max) &&
+             (r.waiting_max == 0 || r.waiting < r.waiting_max);
     };
-    if (!std::ranges::any_of(all, takes_over)) continue; // all are mixed
+    const auto takers = static_cast<std::size_t>(std::ranges::count_if(all, takes_over));
+    if (takers == 0) continue; // all are mixed
     const auto found = pair_instances(all, settings, static_cast<std::uint64_t>(cluster));
     pairs rest;
-    std::set<instance_id> sources;
+    std::map<instance_id, std::set<instance_id>> handed;
     for (const auto& pair : found) {
       const auto& source = loads.at(pair.source);
       const auto& destination = loads.at(pair.destination);
-      ASSERT_TRUE(sources.insert(pair.source).second) << "a source has one destination";
       if (!hands_over(source, destination)) {
-        rest.push_back(pair);
+        ASSERT_TRUE(source.terminating || source.role != instance_role::prefill);
+        if (source.role != instance_role::prefill && destination.role != instance_role::prefill) rest.push_back(pair);
         continue;
       }
       ++handed_over;
-      ASSERT_NE(settings.policy, migration_policy::never);
-      ASSERT_TRUE(source.ready);
       ASSERT_TRUE(takes_over(destination));
-      ASSERT_TRUE(has_memory_left(destination));
-      ASSERT_TRUE(destination.running_max == 0 || destination.places_taken() < destination.running_max);
+      ASSERT_TRUE(handed[pair.source].insert(pair.destination).second);
     }
-    // As without those for prefill, which at most take those in that leave.
-    std::erase_if(rest, [&](const auto& pair) { return loads.at(pair.destination).role == instance_role::prefill; });
-    for (const auto& pair : rest)
-      ASSERT_NE(loads.at(pair.source).ready && !loads.at(pair.source).terminating &&
-                    loads.at(pair.source).role == instance_role::prefill,
-                true);
-    auto alone = pair_instances(others, settings, static_cast<std::uint64_t>(cluster));
-    std::erase_if(alone, [&](const auto& pair) { return loads.at(pair.destination).role == instance_role::prefill; });
-    ASSERT_EQ(rest, alone);
+    for (const auto& load : all) {
+      const bool hands =
+          load.role == instance_role::prefill && load.takes_requests() && settings.policy != migration_policy::never;
+      ASSERT_EQ(handed[load.instance].size(), hands ? std::min(takers, handoff_destinations) : 0U);
+    }
+    // Those that terminate may take a place each, and change it.
+    if (std::ranges::none_of(all, [](const auto& r) { return r.terminating; })) {
+      ASSERT_EQ(rest, pair_instances(others, settings, static_cast<std::uint64_t>(cluster)));
+    }
   }
   EXPECT_GT(handed_over, 1000U);
 }
@@ -292,6 +340,12 @@ TEST(RolesInSelection, WhatDecodesIsHandedOverTheMostUrgentFirst) {
   EXPECT_EQ(in_turn({decoding(1, 40), decoding(2, 5)}, idle, busy), std::vector<std::uint64_t>{2}) << "1 does not fit";
 }
 
+TEST(RolesInSelection, ADestinationIsNotFilledToTheLastBlock) {
+  const auto source = for_prefill(load_of(1)), destination = for_decoding(load_of(2, 60, 5)); // 40 blocks
+  EXPECT_EQ(in_turn({decoding(1, 22)}, source, destination), std::vector<std::uint64_t>{1}) << "18 for 6 of them";
+  EXPECT_EQ(in_turn({decoding(1, 23)}, source, destination), std::vector<std::uint64_t>{});
+}
+
 TEST(RolesInSelection, WhoWaitsIsPrefilledHere) {
   auto head = decoding(1, 4);
   head.state = request_state::waiting;
@@ -314,21 +368,30 @@ TEST(RolesInSelection, WhatFailedIsTriedAgainAfterAllOthers) {
 
 // --- autoscaling
 
-TEST(RolesInScaling, TheLastOfARoleStays) {
+TEST(RolesInScaling, PrefillInstancesAreOnlyCounted) {
   constexpr std::int64_t second = 1'000'000'000;
-  scaling_settings s; // y = 60
+  scaling_settings s; // x = 10, y = 60
   s.mode = scaling_mode::on;
-  const auto leaver = [&](std::vector<load_report> loads) -> std::uint32_t {
+  const auto decided = [&](const std::vector<load_report>& loads) {
     autoscaler scaler{s};
     std::optional<scaling_decision> decision;
     for (std::int64_t t = 0; t <= 10 && !decision; ++t) decision = scaler.step({t * second, loads, 0, 0});
-    return decision ? decision->instance.value() : 0;
+    return decision;
   };
-  const auto idle = [](std::uint32_t id) { return load_of(id); };
-  EXPECT_EQ(leaver({for_prefill(idle(1)), for_decoding(idle(2))}), 0U);
-  EXPECT_EQ(leaver({for_prefill(idle(1)), for_prefill(idle(2)), for_decoding(idle(3))}), 2U);
-  EXPECT_EQ(leaver({idle(1), for_prefill(idle(2)), for_decoding(idle(3))}), 1U);
-  EXPECT_EQ(leaver({for_prefill(idle(1)), that_terminates(for_prefill(idle(2))), idle(3)}), 0U) << "one drains";
+  const auto full = for_decoding(load_with_freeness(2, 1)), idle = for_decoding(load_of(3));
+  auto found = decided({for_prefill(load_of(1)), full});
+  ASSERT_TRUE(found) << "an idle prefill instance does not hide that the others are full";
+  EXPECT_EQ(found->what, scaling_decision::kind::out);
+  found = decided({for_prefill(load_of(1)), idle, for_decoding(load_of(4))});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->what, scaling_decision::kind::in);
+  EXPECT_EQ(found->instance, instance_id{4});
+  EXPECT_FALSE(decided({for_prefill(load_of(1)), for_prefill(load_of(2)), idle})) << "the last that decodes stays";
+  found = decided({for_prefill(load_of(1)), for_prefill(load_of(2))});
+  ASSERT_TRUE(found) << "where there are no others";
+  EXPECT_EQ(found->instance, instance_id{2});
+  s.instances_max = 2;
+  EXPECT_FALSE(decided({for_prefill(load_of(1)), full})) << "they are instances";
 }
 
 } // namespace

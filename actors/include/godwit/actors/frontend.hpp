@@ -188,7 +188,9 @@ private:
   /// By the scheduler; where it is away, or its news are old, in turn.
   runtime::async::task<chosen> choose(dispatch_query query);
   /// The simple rule: instances that take requests, in turn.
-  [[nodiscard]] chosen choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy);
+  /// Decode instances only where no prefill instance takes requests, or `by_roles` says that these are of no use.
+  [[nodiscard]] chosen choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy,
+                                      bool by_roles = true);
   /// True where the request is placed, or at its end.
   [[nodiscard]] bool settle(protocols::request_id id, const instance_entry& entry, protocols::epoch epoch,
                             const runtime::async::expected<protocols::admission>& answer);

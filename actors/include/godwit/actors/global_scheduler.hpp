@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -150,7 +151,10 @@ private:
   // global_scheduler_rounds.cpp:
   runtime::async::task<void> run_rounds();
   void pair_up();
-  void mark(const protocols::migration_pair& pair, bool is_new);
+  /// Whether prefill instances hand requests over, by the policies in force.
+  [[nodiscard]] bool hands_over() const noexcept;
+  /// Those of one source, of which `before` had some in the last round.
+  void mark(std::span<const protocols::migration_pair> pairs, const std::vector<protocols::migration_pair>& before);
   void unmark(protocols::instance_id source);
   void scale();
   [[nodiscard]] std::vector<protocols::load_report> loads() const;

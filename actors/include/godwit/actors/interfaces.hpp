@@ -40,13 +40,14 @@ struct instance_entry {
   std::uint64_t generation = 0; ///< raised with every restart; 0: never started
   bool ready = false;
   bool draining = false; ///< takes no requests
+  protocols::instance_role role = protocols::instance_role::mixed;
   runtime::handle<llumlet_interface> llumlet;
 
   instance_entry() = default;
   instance_entry(protocols::instance_id id, std::uint64_t raised, bool takes_requests,
                  runtime::handle<llumlet_interface> owner)
       : instance(id), generation(raised), ready(takes_requests), llumlet(std::move(owner)) {}
-  auto fields() { return std::tie(instance, generation, ready, draining, llumlet); }
+  auto fields() { return std::tie(instance, generation, ready, draining, role, llumlet); }
   [[nodiscard]] bool takes_requests() const noexcept { return ready && !draining && llumlet; }
 };
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -115,28 +116,41 @@ private:
   [[nodiscard]] protocols::instance_status status(bool with_requests);
 
   // What the scheduler wants, llumlet_policy.cpp:
-  /// The requests of a mark go one after the other; of an instance for prefill as many at a time as may leave.
+  struct destination : mark_destination { ///< `load`: its report, and what it got since
+    bool busy = false;                    ///< until the end of this step, for what is handed over
+    bool full = false;                    ///< until the next mark, likewise
+  };
+  /// The requests of a mark go one after the other; what is handed over, as many at a time as may leave.
   struct mark {
-    migration_mark order;
+    std::uint64_t round = 0;
+    protocols::migration_cause::kind why = protocols::migration_cause::kind::freeness;
     std::chrono::nanoseconds ends{0};
-    protocols::load_report destination; ///< its report, and what it got since
-    bool failed = false;                ///< a move: the next mark begins anew
+    std::vector<destination> destinations; ///< at least one
+    bool failed = false;                   ///< a move did: the next mark begins anew
   };
   struct arrival {
     std::chrono::nanoseconds at{0};
     protocols::instance_id to;
     protocols::move_choice what;
   };
+  struct next_move {
+    protocols::instance_id to;
+    runtime::handle<llumlet_interface> llumlet;
+    protocols::move_choice choice;
+  };
   void take_mark(migration_mark& order);
   /// Without a scheduler, or a destination that takes requests, no mark holds.
   void review_mark(const topology& news);
-  /// The mark that holds now. Null: none.
-  [[nodiscard]] const mark* marked() const;
+  [[nodiscard]] bool marked() const;
   void move_by_mark();
-  /// Whether the mark is there for what has been prefilled here.
-  [[nodiscard]] bool hands_over() const;
+  /// Of a prefill instance, at the end of a step.
+  void hand_over();
   runtime::async::task<void> move_marked();
-  [[nodiscard]] std::optional<protocols::move_choice> choose();
+  /// Of the mark that holds now. Null: none of it.
+  [[nodiscard]] destination* destination_of(protocols::instance_id id);
+  /// Whether a mark's work goes on after a move that came to nothing.
+  [[nodiscard]] bool goes_on_after(const protocols::migration_report& report);
+  [[nodiscard]] std::optional<next_move> choose();
   void forget_deliveries();
   void drain(const drain_order& order);
   /// Tells the keeper, once for each order to drain.
@@ -222,6 +236,7 @@ private:
   std::uint32_t migrations_begun_ = 0;
   std::optional<mark> mark_;
   std::uint32_t movers_ = 0;      ///< move_marked that run
+  std::list<arrival> leaving_;    ///< by mark, and still under way
   std::deque<arrival> delivered_; ///< lately, so that the destination's reports may not count them yet
   bool terminating_ = false;
   bool drained_told_ = false;     ///< since the last order to drain

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/role.hpp>
 #include <godwit/protocols/messages/status.hpp>
 #include <godwit/runtime/handle.hpp>
 #include <godwit/runtime/interface.hpp>
@@ -71,9 +72,10 @@ struct join_answer {
 /// One instance and its llumlet as their member sees them.
 struct pair_entry {
   std::uint64_t generation = 0;
-  bool ready = false;                         ///< takes requests, unless it drains
-  bool draining = false;                      ///< its requests leave, then it stops
-  bool stopped = false;                       ///< by order: not there, and not to be restarted
+  bool ready = false;    ///< takes requests, unless it drains
+  bool draining = false; ///< its requests leave, then it stops
+  bool stopped = false;  ///< by order: not there, and not to be restarted
+  protocols::instance_role role = protocols::instance_role::mixed;
   std::uint64_t order = 0;                    ///< of the head about it, the last that this is after; 0: none
   runtime::handle<llumlet_interface> llumlet; ///< null while the pair is down
   std::string error;                          ///< why its last start failed; empty: none did since it was last ready
@@ -81,7 +83,7 @@ struct pair_entry {
   pair_entry() = default;
   pair_entry(std::uint64_t raised, bool takes_requests, runtime::handle<llumlet_interface> owner)
       : generation(raised), ready(takes_requests), llumlet(std::move(owner)) {}
-  auto fields() { return std::tie(generation, ready, draining, stopped, order, llumlet, error); }
+  auto fields() { return std::tie(generation, ready, draining, stopped, role, order, llumlet, error); }
 };
 
 /// A member tells the head of all its pairs, in the order of their ids, whenever one changes. Never partial, so a lost

@@ -21,6 +21,8 @@ struct migration_settings {
   protocols::migration_limits limits;
   std::uint32_t out_max = 2; ///< migrations away from an instance at a time
   std::uint32_t in_max = 2;  ///< ... towards it
+  /// Of a prefill instance `out_max`, of a decode instance `in_max`, where it is more than these.
+  std::uint32_t handoff_max = 8;
   std::chrono::nanoseconds answer_timeout{std::chrono::seconds(2)};
   std::chrono::nanoseconds stage_timeout{std::chrono::seconds(30)}; ///< of a bulk stage; the request runs meanwhile
   std::chrono::nanoseconds last_timeout{std::chrono::seconds(2)};   ///< of the last one: the request stands still

@@ -12,24 +12,37 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 /// What is said about scheduling: by the global scheduler to llumlets and the head, and by operators.
 namespace godwit::actors {
 
 struct llumlet_interface;
 
-/// Scheduler -> the llumlet of a source: keep moving requests to this destination, until the next round says otherwise
-/// or the lease ends. Comes every round in which it is a source; a null destination takes the mark back.
+/// Where the requests of a marked source may go.
+struct mark_destination {
+  protocols::instance_id to;
+  runtime::handle<llumlet_interface> llumlet;
+  protocols::load_report load;
+
+  mark_destination() = default;
+  mark_destination(protocols::instance_id id, runtime::handle<llumlet_interface> whom,
+                   const protocols::load_report& last)
+      : to(id), llumlet(std::move(whom)), load(last) {}
+  auto fields() { return std::tie(to, llumlet, load); }
+};
+
+/// Scheduler -> the llumlet of a source: keep moving requests there, until the next round says otherwise or the lease
+/// ends. Comes every round in which it is a source; without a destination it takes the mark back. There are several for
+/// what is handed over only.
 struct migration_mark {
   std::uint64_t round = 0;
   protocols::migration_cause::kind why = protocols::migration_cause::kind::freeness;
-  protocols::instance_id to;
-  runtime::handle<llumlet_interface> destination;
-  protocols::load_report load; ///< of the destination
-  std::int64_t lease_ns = 0;   ///< from its arrival
+  std::vector<mark_destination> destinations;
+  std::int64_t lease_ns = 0; ///< from its arrival
 
   migration_mark() = default;
-  auto fields() { return std::tie(round, why, to, destination, load, lease_ns); }
+  auto fields() { return std::tie(round, why, destinations, lease_ns); }
 };
 
 /// Its keeper -> a llumlet: take no more requests and report as terminating, or go on as before.

@@ -23,31 +23,6 @@
 /// machine.
 namespace godwit::actors::sim {
 
-/// How far a run is.
-struct run_progress {
-  std::int64_t time_ns = 0;  ///< virtual, since it began
-  std::int64_t clock_ns = 0; ///< of the world, as recordings have it
-  std::size_t ended = 0;     ///< requests
-  std::size_t submitted = 0; ///< requests that have arrived
-};
-
-struct simulation_options {
-  simulated_cluster_options cluster;
-  std::vector<protocols::workload::workload_request> requests; ///< in the order of their arrivals
-  fault_plan faults; ///< times since the workload began. Not empty: the cluster's processes are separate
-  /// Requests of a workload priority above 0 go first, with this execution level. Without a value all are alike.
-  std::optional<std::uint8_t> high_level;
-  std::chrono::nanoseconds sample_interval{std::chrono::seconds(1)};
-  /// Where a run has so many samples, every other one is dropped, and half as many are kept from then on; and so again.
-  std::size_t samples_max = 100'000;
-  /// When no request has got a token, nor ended, for so long while some are open, the run ends, and they count as
-  /// unfinished: the cluster hangs.
-  std::chrono::nanoseconds patience{std::chrono::hours(1)};
-  /// Asked once each `sample_interval`. False: the run ends there, and what is open counts as unfinished. Empty: it
-  /// goes on.
-  std::function<bool(const run_progress&)> goes_on;
-};
-
 /// What became of a request. Times in ns since the run began.
 struct request_record {
   std::int64_t arrival_ns = 0;      ///< -1: the run ended before
@@ -69,6 +44,33 @@ struct request_record {
 
   [[nodiscard]] bool answered() const noexcept { return ended_ns >= 0 && !failed; }
   friend bool operator==(const request_record&, const request_record&) = default;
+};
+
+/// How far a run is.
+struct run_progress {
+  std::int64_t time_ns = 0;  ///< virtual, since it began
+  std::int64_t clock_ns = 0; ///< of the world, as recordings have it
+  std::size_t ended = 0;     ///< requests
+  std::size_t submitted = 0; ///< requests that have arrived
+  /// All, in the order of their arrivals; of those that have not ended, what is known by now. Valid during the call.
+  std::span<const request_record> requests;
+};
+
+struct simulation_options {
+  simulated_cluster_options cluster;
+  std::vector<protocols::workload::workload_request> requests; ///< in the order of their arrivals
+  fault_plan faults; ///< times since the workload began. Not empty: the cluster's processes are separate
+  /// Requests of a workload priority above 0 go first, with this execution level. Without a value all are alike.
+  std::optional<std::uint8_t> high_level;
+  std::chrono::nanoseconds sample_interval{std::chrono::seconds(1)};
+  /// Where a run has so many samples, every other one is dropped, and half as many are kept from then on; and so again.
+  std::size_t samples_max = 100'000;
+  /// When no request has got a token, nor ended, for so long while some are open, the run ends, and they count as
+  /// unfinished: the cluster hangs.
+  std::chrono::nanoseconds patience{std::chrono::hours(1)};
+  /// Asked once each `sample_interval`. False: the run ends there, and what is open counts as unfinished. Empty: it
+  /// goes on.
+  std::function<bool(const run_progress&)> goes_on;
 };
 
 /// Memory that is free and of no use, as Llumnix (OSDI '24, figures 5 and 12) counts it: the first in line of an

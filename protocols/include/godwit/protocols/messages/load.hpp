@@ -50,6 +50,7 @@ struct load_report {
   load_report() = default;
   load_report(instance_id id, std::uint64_t instance_generation, std::uint64_t report_sequence, bool is_ready)
       : instance(id), generation(instance_generation), sequence(report_sequence), ready(is_ready) {}
+  [[nodiscard]] bool takes_requests() const noexcept { return ready && !terminating; }
   [[nodiscard]] std::uint64_t places_taken() const noexcept { return std::uint64_t{running} + places_kept; }
   friend bool operator==(const load_report&, const load_report&) = default;
   auto fields() {

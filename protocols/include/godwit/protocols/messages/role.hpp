@@ -15,11 +15,11 @@ namespace godwit::protocols {
 /// neither waits for the other (DistServe, OSDI '24; Splitwise, ISCA '24). New requests go to those for prompts, and
 /// leave them, KV and all, by live migration once they decode.
 ///
-/// A role is a preference. An instance of any role can do all of it, and does where no other is there.
+/// A role is a preference. An instance of any role can do all of it, and does where no other can.
 enum class instance_role : std::uint8_t {
   mixed,   ///< both
   prefill, ///< takes new requests, and hands them over as soon as they decode
-  decode   ///< takes them over
+  decode   ///< takes them over; new ones only where no prefill instance is there that would hand it others
 };
 
 inline constexpr std::array instance_roles{std::pair{instance_role::mixed, std::string_view{"mixed"}},

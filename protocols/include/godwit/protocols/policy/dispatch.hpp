@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,10 +42,10 @@ struct dispatch_choice {
 /// instance reported the least load. So what was picked counts as load of its instance, its requests, their blocks,
 /// their headroom, until a report counts it. One that none of the next eight reports counts never arrived, and
 /// counts no longer. Instances that are not ready, terminate, are stale or have no place in batch and
-/// queue are never picked; those for decoding (instance_role) only where none that is for prompts, too, takes requests
-/// at all, be they full. Of equals the one is that was sent most of the prompt's beginning and may have its KV still
-/// (prefix_index), and of these the one that was not picked for the longest time. Same calls, same answers. Chosen by
-/// name in the configuration.
+/// queue are never picked; decode instances only while no prefill instance of their kind of KV takes requests, be it
+/// full (instance_role), or where roles do not count. Of equals the one is that was sent most of the prompt's beginning
+/// and may have its KV still (prefix_index), and of these the one that was not picked for the longest time. Same calls,
+/// same answers. Chosen by name in the configuration.
 ///
 /// A pick looks at 16 bytes of each instance, one of a level with headroom at their reports too, and at what is
 /// remembered of its prompt's beginnings. A report costs the same however many there are.
@@ -58,6 +59,8 @@ public:
   bool report(const load_report& report);
   /// The instance is gone or suspected.
   void remove(instance_id instance);
+  /// Whether prefill instances hand their requests over, as they do at first; where not, all are as mixed.
+  void set_handoff(bool on) noexcept;
   /// Nothing has come from it for too long (the caller has the clock): not picked until it reports. Unknown: no effect.
   void set_stale(instance_id instance, bool stale);
   [[nodiscard]] bool stale(instance_id instance) const noexcept;
@@ -155,9 +158,10 @@ private:
   struct account {
     picked_load picked; ///< the sum
     bool stale = false;
-    bool for_prompts = false; ///< takes requests, and is not for decoding
+    std::optional<std::uint64_t> prefills; ///< counts as a prefill instance that takes requests, of this kind of KV
     std::uint32_t count = 0;
     std::array<on_the_way, 8> on_way{}; ///< oldest first; a burst has fewer between two reports
+    void forget() noexcept;
     void add(std::uint64_t number, const picked_load& load) noexcept;
     void take_back(std::uint64_t number, std::uint64_t blocks) noexcept;
     /// Those that this report counts are its own now.
@@ -168,11 +172,12 @@ private:
   [[nodiscard]] const std::vector<place>& seen_by(const dispatch_demand& demand);
   [[nodiscard]] std::size_t at(instance_id instance) const noexcept;
   [[nodiscard]] bool is_full(std::size_t index) const noexcept;
-  /// It is for decoding, and others are there for prompts.
-  [[nodiscard]] bool spared(std::size_t index) const noexcept;
+  /// A decode instance that prefill instances hand requests to.
+  [[nodiscard]] bool is_spared(std::size_t index) const noexcept;
   void refresh(std::size_t index) noexcept;
   void rate_anew(std::size_t index) noexcept;
-  void count_for_prompts(std::size_t index, bool is) noexcept;
+  void rate_decode_instances_anew() noexcept;
+  void count_prefill(std::size_t index, std::optional<std::uint64_t> kind) noexcept;
 
   // By ascending instance id, in step with each other. `places_` is all that a pick reads of those it does not choose.
   std::vector<place> places_;
@@ -183,8 +188,9 @@ private:
   prefix_index prefixes_;
   std::vector<known_prefix> known_; ///< of the request of this pick
   std::uint64_t picks_ = 0;
-  std::size_t for_prompts_ = 0; ///< instances whose account says so
-  bool found_wrong_ = false;    ///< by the last `find`
+  std::map<std::uint64_t, std::size_t> prefill_instances_; ///< that take requests, by their kind of KV
+  bool by_roles_ = true;
+  bool found_wrong_ = false; ///< by the last `find`
 };
 
 /// Null when no policy has this name. The score of each is what `dispatch_reason` gives.

@@ -3,6 +3,7 @@
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/migration.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -26,8 +27,10 @@ struct pairing_settings {
   migration_policy policy = migration_policy::freeness;
   double source_below = 3;      ///< an instance with less is a source
   double destination_above = 6; ///< one with more a destination
-  bool handoff = true;          ///< what has been prefilled leaves instances for prefill
+  bool handoff = true;          ///< what is prefilled leaves prefill instances
 };
+
+inline constexpr std::size_t handoff_destinations = 4;
 
 struct migration_pair {
   instance_id source;
@@ -40,10 +43,9 @@ struct migration_pair {
 /// No instance is in two pairs. Ascending by source's freeness, then by id; those that terminate come first, in turn by
 /// `round`, or one whose requests fit nowhere would keep the others from the only destination.
 ///
-/// And instances for prefill, idle ones too, are each paired with one that is not, so that their requests leave them as
-/// soon as they decode (DistServe, Splitwise): the one with the lowest freeness with the freest, and so on, in turn
-/// where they are more. Their destinations may be in several such pairs, and in one of the others. These pairs come
-/// last.
+/// And prefill instances, idle ones too, are each paired with some that are not, the freest ones, so that their
+/// requests leave them as soon as they decode (DistServe, Splitwise). These pairs come last, those of a source
+/// together. Their destinations may be in several of them, and in one of the others.
 ///
 /// * Instances of different `kv_kind` are never paired: each kind is paired by itself, one after the other.
 /// * A source has requests, and is ready or terminates. By `freeness` it has less than `source_below`; by `defrag` its
@@ -54,10 +56,10 @@ struct migration_pair {
 ///   to get empty while others are busy.
 /// * A destination is ready and has places in queue and batch. But for those that terminate it is no source.
 /// * The source's freeness is below the destination's, whatever the thresholds say.
-/// * A source for prefill is ready; its destination has places and memory left over, kept free as headroom or not. With
-///   `handoff`, and by every policy but `never`.
-/// * While anybody takes over what is prefilled, instances for prefill are in no other pairs, but as sources that
-///   terminate, and as destinations of such where there is no other. Otherwise all roles are as mixed.
+/// * What is prefilled goes to instances that have more than `destination_above`, places and memory left over; at most
+///   `handoff_destinations` for each source, which begin in turn. With `handoff`, and by every policy but `never`.
+/// * While there is such a one, prefill instances are in no other pairs, but as sources that terminate, with each other
+///   first, and as destinations of others that do, last. Otherwise all roles are as mixed.
 ///
 /// `loads` has each instance at most once, in any order. Costs O(instances log instances), whatever runs on them.
 [[nodiscard]] std::vector<migration_pair> pair_instances(const std::vector<load_report>& loads,
@@ -66,7 +68,7 @@ struct migration_pair {
 /// What the source of a pair is to be told as the reason of its mark.
 [[nodiscard]] migration_cause::kind mark_cause(const load_report& source, const load_report& destination) noexcept;
 
-/// Whether this pair is there for what has been prefilled at the source.
+/// Whether this pair is there for what is prefilled at the source.
 [[nodiscard]] bool hands_over(const load_report& source, const load_report& destination) noexcept;
 
 } // namespace godwit::protocols

@@ -69,12 +69,13 @@ struct scaling_decision {
 ///   is taken for such a one. Fewer than `instances_min`: one more at once; where nothing has been decided yet, after
 ///   `hold`, since members that a head before had may be about to join again.
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
-///   of equals. Not where the others would then be below x, at any moment of the hold: it would come back at once. The
-///   last one for prefill stays, and the last one for decoding; otherwise roles are not looked at.
+///   of equals. Not where the others would then be below x, at any moment of the hold: it would come back at once.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
 ///   neither starts nor comes for `provision_timeout` is not waited for any longer, nor is what fails and starts over
 ///   and over, unless it is ready for `hold` in between; what was ordered then never comes.
 /// * `instances_max` counts all there are, those that drain, that are silent and that are ordered too.
+/// * Prefill instances are counted, and that is all: nobody looks at their freeness, which says little of prompts to
+///   come, and none leaves. Where there are no others they are as mixed.
 ///
 /// With the rule `total` once per `hold` is looked at what is free in all for each request, running or waiting, all
 /// that waits counted as used (Llumnix's public artifact, which looks every 10 s):

@@ -36,6 +36,8 @@ struct selection_settings {
   /// What a move must add to the freeness of the worse one of the two, in blocks by the source's running requests: the
   /// more of them there are, the less can one add.
   double gain_min = 1;
+  /// What is handed over leaves its destination so much: the bound below which that would be a source itself.
+  double handoff_least = 3;
 };
 
 struct move_choice {
@@ -57,9 +59,9 @@ struct move_choice {
 /// * A terminating source gets rid of all that fits, whatever that does to the pair, the head of line into the
 /// destination's queue if need be, as long as the destination has memory left; only what failed before waits for
 /// its turn.
-/// * From an instance for prefill to one that is not (hands_over), whatever freeness says: of those that decode the
-/// most urgent first, by execution priority, then scheduling priority, then who came first; what failed before comes
-/// last, and waits for nothing else.
+/// * From a prefill instance to one that is none (hands_over), whatever that does to the pair, as long as it leaves the
+/// destination a freeness of `handoff_least`: of those that decode the most urgent first, by execution priority, then
+/// scheduling priority, then who came first; what failed before comes last, and waits for nothing else.
 /// Empty: none.
 [[nodiscard]] std::optional<move_choice> choose_move(const std::vector<move_candidate>& candidates,
                                                      const load_report& source, const load_report& destination,

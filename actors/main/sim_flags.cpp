@@ -1,0 +1,131 @@
+#include "main/sim_flags.hpp"
+
+#include "main/request_flags.hpp"
+#include "main/sim_policy.hpp"
+
+#include <godwit/gpu/sim/profile.hpp>
+#include <godwit/runtime/config/command_line.hpp>
+
+#include <cstddef>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace godwit::main {
+
+namespace {
+
+/// How the run is recorded, which does not change it.
+bool records(const runtime::config::setting& s) {
+  return s.name == "trace.level" || s.name == "trace.prompts" || s.name == "trace.file_bytes_max";
+}
+
+/// How soon processes that fail are noticed, and come back: without faults there is one process.
+bool joins_processes(const runtime::config::setting& s) {
+  return s.name == "cluster.heartbeat_interval" || s.name == "cluster.connection_timeout" ||
+         s.name == "cluster.rejoin_pause_max";
+}
+
+/// The settings that a simulation has: what it is about, and nothing of sockets, processes and devices. The policies
+/// are the command's own flag.
+bool simulated(const runtime::config::setting& s) {
+  for (const std::string_view other :
+       {"scheduler.policy", "scaling.provisioner", "scaling.command_out", "scaling.command_in"})
+    if (s.name == other) return false;
+  for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet."})
+    if (s.name.starts_with(table)) return true;
+  for (const std::string_view one : {"model.context_max", "instances.roles", "instances.step_timeout",
+                                     "instances.restart_backoff_min", "instances.restart_backoff_max",
+                                     "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
+    if (s.name == one) return true;
+  return records(s) || joins_processes(s);
+}
+
+/// What this run lacks for a setting of simulations to do anything. Empty: nothing.
+std::string lacks(const sim_options& options, const runtime::config::setting& s) {
+  if (joins_processes(s) && !options.faults) return "is of processes that fail; it needs --faults SPEC";
+  if (records(s) && options.record.empty()) return "is of a recording; it needs --record FILE";
+  return {};
+}
+
+std::string profiles() {
+  std::string out;
+  for (const auto& name : gpu::sim::profile_names()) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+void add_workload_flags(CLI::App& command, bench_options& load) {
+  add_request_flags(command, load);
+  command.add_option("--requests", load.requests, "How many; 0: 100, or the whole trace")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{10'000'000}))
+      ->capture_default_str();
+  load.scale_flag = "--rate-scale";
+  command.add_option("--rate-scale,--scale", load.scale, "Play a trace this many times as fast")
+      ->type_name("FACTOR")
+      ->capture_default_str();
+  add_seed_flag(command, load.seed, "Of arrivals, lengths, prompts and the order of events");
+  command
+      .add_option("--priority-share", load.priority_share,
+                  "This share of the requests, at random, has this execution priority and goes first")
+      ->type_name("NAME=SHARE");
+  add_objective_flags(command, load);
+}
+
+} // namespace
+
+bool sim_flags::gather() {
+  if (const auto& file = options.config_file; !file.empty()) {
+    const auto found = registry.load_file(file);
+    problems.insert(problems.end(), found.begin(), found.end());
+  }
+  using runtime::config::source;
+  if (problems.empty()) problems = registry.validate();
+  for (const auto& s : registry.settings())
+    if (auto what = lacks(options, s); s.set_by.from == source::flag && !what.empty())
+      problems.push_back(s.flag + " " + what);
+  for (const auto& line : problems) std::cerr << "godwit: " << line << '\n';
+  const auto* const migration = registry.find("scheduler.migration");
+  options.migration_told = migration->set_by.from != source::built_in;
+  std::string of_no_use;
+  for (const auto& s : registry.settings()) {
+    auto text = registry.text(s);
+    if (text == s.default_text || s.name == "scheduler.policy") continue; // that is the report's policy
+    if (!simulated(s) || !lacks(options, s).empty())
+      of_no_use += (of_no_use.empty() ? "" : ", ") + s.name;
+    else if (!records(s))
+      options.changed.emplace_back(s.name, std::move(text));
+  }
+  if (problems.empty() && !of_no_use.empty())
+    std::cerr << "godwit: " << options.config_file << ": this run has no use for " << of_no_use << '\n';
+  return problems.empty();
+}
+
+void add_simulation_flags(CLI::App& command, sim_flags& flags) {
+  auto& o = flags.options;
+  command.add_option("--instances", o.instances, "Instances at the start")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 65'536U))
+      ->capture_default_str();
+  command.add_option("--policy", o.policy, "How requests are scheduled: " + bundle_names())
+      ->type_name("NAME")
+      ->capture_default_str();
+  command.add_option("--profile", o.profile, "The device: " + profiles() + ", or a file")
+      ->type_name("NAME|FILE")
+      ->capture_default_str();
+  add_workload_flags(command, o.load);
+  command.add_flag("--json", o.json, "One JSON object on stdout and nothing else there");
+  command.add_option("--config", o.config_file, "TOML file with settings; those of a simulation are used")
+      ->type_name("FILE");
+  declare(flags.registry, o.settings);
+  runtime::config::bind(flags.registry, command, flags.problems, simulated);
+}
+
+void note_given(const CLI::App& command, sim_flags& flags) {
+  // A trace is played whole unless somebody says otherwise.
+  if (!flags.options.load.trace.empty() && command.count("--requests") == 0) flags.options.load.requests = 0;
+  flags.options.policy_told = command.count("--policy") > 0;
+}
+
+} // namespace godwit::main

@@ -1,0 +1,184 @@
+// `godwit plan`, and the search for the highest rate beneath it.
+#include "main/plan_command.hpp"
+#include "main/rate_search.hpp"
+
+#include <boost/json.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace godwit::main {
+namespace {
+
+using testing::HasSubstr;
+
+// --- highest_rate
+
+struct asked_rates {
+  double limit = 0;
+  std::vector<double> asked;
+  double highest(double first, double precision = 0.05) {
+    return highest_rate(
+        [this](double rate) {
+          asked.push_back(rate);
+          return rate <= limit;
+        },
+        first, precision);
+  }
+};
+
+TEST(HighestRate, IsFoundWithinThePrecisionFromWhereverItIsLookedFor) {
+  for (const double limit : {0.37, 1.0, 7.3, 900.0})
+    for (const double first : {0.5, 1.0, 16.0, 100.0}) {
+      asked_rates rates{.limit = limit, .asked = {}};
+      const auto found = rates.highest(first);
+      EXPECT_LE(found, limit);
+      EXPECT_GE(found * 1.05, limit) << "from " << first;
+      EXPECT_LE(rates.asked.size(), 30U);
+      std::ranges::sort(rates.asked);
+      EXPECT_EQ(std::ranges::adjacent_find(rates.asked), rates.asked.end()) << "none is asked for twice";
+    }
+}
+
+TEST(HighestRate, OfNoneIsNone) {
+  asked_rates rates{.limit = 0, .asked = {}};
+  EXPECT_EQ(rates.highest(8), 0);
+  EXPECT_EQ(rates.asked.size(), 13U) << "and it ends";
+}
+
+TEST(HighestRate, WhereAllHoldIsTheHighestTried) {
+  asked_rates rates{.limit = 1e30, .asked = {}};
+  EXPECT_EQ(rates.highest(1), 4096);
+  EXPECT_EQ(rates.asked.size(), 13U);
+}
+
+// --- the command
+
+plan_options options_of(std::uint32_t instances) {
+  plan_options o;
+  o.sim.settings = sim_defaults();
+  o.sim.instances = instances;
+  o.sim.profile = "llama-2-70b-h100";
+  o.sim.load.lengths = "fixed:512:32";
+  o.sim.load.seed = 1;
+  o.sim.load.requests = 300;
+  o.sim.load.ttft_ms = 250;
+  o.sim.load.tpot_ms = 22;
+  o.sim.json = true;
+  o.exact_requests = true;
+  o.step_tokens = {512};
+  o.precision = 0.2;
+  return o;
+}
+
+struct outcome {
+  int code = 0;
+  std::string out, err;
+};
+outcome planned(const plan_options& options) {
+  std::ostringstream out, err;
+  const auto code = run_plan(options, out, err);
+  return {code, out.str(), err.str()};
+}
+
+TEST(Plan, TriesEveryDivisionAndEverySizeOfAStepAndPutsTheBestFirst) {
+  auto options = options_of(3);
+  options.step_tokens = {256, 512};
+  std::vector<std::size_t> told;
+  const auto plan = make_plan(options, [&](std::size_t done, std::size_t of) {
+    told.push_back(done);
+    EXPECT_EQ(of, 6U);
+  });
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_EQ(plan->size(), 6U);
+  EXPECT_EQ(told, (std::vector<std::size_t>{1, 2, 3, 4, 5, 6}));
+  std::vector<std::string> ways;
+  for (const auto& entry : *plan) {
+    ways.push_back(entry.roles + " " + std::to_string(entry.step_tokens));
+    EXPECT_GE(entry.attainment, options.attainment);
+    EXPECT_GT(entry.rate, 0);
+  }
+  EXPECT_THAT(ways, testing::UnorderedElementsAre(" 256", " 512", "prefill:1,decode:2 256", "prefill:1,decode:2 512",
+                                                  "prefill:2,decode:1 256", "prefill:2,decode:1 512"));
+  EXPECT_TRUE(std::ranges::is_sorted(*plan, std::greater{}, &plan_entry::rate));
+}
+
+TEST(Plan, IsWhatASimulationSays) {
+  const auto options = options_of(2);
+  const auto plan = make_plan(options);
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const auto& entry : *plan) {
+    auto sim = options.sim;
+    sim.settings.llumlet.step_tokens_max = entry.step_tokens;
+    if (!entry.roles.empty()) sim.settings.instances.roles = {"prefill:1", "decode:1"};
+    sim.load.rate = entry.rate;
+    const auto at = simulate_once(sim);
+    ASSERT_TRUE(at);
+    EXPECT_EQ(at->attainment, entry.attainment);
+    EXPECT_EQ(at->times.prefill_ms.p99, entry.ttft_p99_ms);
+    sim.load.rate = entry.rate * 1.3;
+    const auto above = simulate_once(sim);
+    ASSERT_TRUE(above);
+    EXPECT_LT(above->attainment, options.attainment) << entry.roles;
+  }
+}
+
+TEST(Plan, IsTheSameTwiceAndSaysHowToServe) {
+  auto options = options_of(2);
+  const auto first = planned(options);
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out, planned(options).out);
+  const auto best = boost::json::parse(first.out).at("plan").at(0);
+  EXPECT_THAT(std::string(best.at("flags").as_string()), HasSubstr("--instances 2"));
+  options.sim.json = false;
+  const auto table = planned(options);
+  EXPECT_THAT(table.out, HasSubstr("godwit serve " + std::string(best.at("flags").as_string()) + "\n"));
+  EXPECT_THAT(table.out, HasSubstr("all mixed"));
+}
+
+TEST(Plan, WhereNothingMeetsTheObjectivesSaysSo) {
+  auto options = options_of(2);
+  options.sim.load.ttft_ms = 0.001;
+  options.sim.load.requests = 40;
+  const auto result = planned(options);
+  EXPECT_EQ(result.code, 1);
+  const auto out = boost::json::parse(result.out);
+  for (const auto& entry : out.at("plan").as_array()) {
+    EXPECT_EQ(entry.at("requests_per_s").to_number<double>(), 0);
+    EXPECT_TRUE(entry.at("attainment").is_null());
+  }
+  options.sim.json = false;
+  EXPECT_THAT(planned(options).out, testing::Not(HasSubstr("godwit serve")));
+}
+
+TEST(Plan, WithoutMigrationOrOtherInstancesAllAreMixed) {
+  auto options = options_of(3);
+  options.sim.policy = "round_robin";
+  auto plan = make_plan(options);
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->size(), 1U);
+  EXPECT_EQ(plan->front().roles, "");
+  plan = make_plan(options_of(1));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->size(), 1U);
+}
+
+TEST(Plan, WhatIsWrongIsSaidInOneLine) {
+  auto options = options_of(2);
+  options.sim.load.ttft_ms.reset();
+  options.sim.load.tpot_ms.reset();
+  EXPECT_EQ(planned(options).code, 2);
+  EXPECT_THAT(planned(options).err, HasSubstr("--slo-ttft, --slo-tpot or both"));
+  options = options_of(2);
+  options.sim.profile = "a-machine";
+  EXPECT_EQ(planned(options).code, 2);
+  EXPECT_THAT(planned(options).err, HasSubstr("--profile"));
+}
+
+} // namespace
+} // namespace godwit::main
