@@ -434,7 +434,7 @@ frontend::chosen frontend::choose_in_turn(const std::vector<protocols::instance_
   const auto prefills = [](const instance_entry& entry) {
     return entry.role == protocols::instance_role::prefill && entry.takes_requests();
   };
-  const bool spares = by_roles && std::ranges::any_of(topology_.instances, prefills);
+  const bool spares = by_roles && topology_.hands_over && std::ranges::any_of(topology_.instances, prefills);
   const auto count = topology_.instances.size();
   std::size_t next = 0;
   for (std::size_t i = 0; i < count; ++i) {

@@ -38,11 +38,7 @@ global_scheduler::global_scheduler(runtime::actor_context context, scheduler_opt
     : actor(context), options_(std::move(options)), dispatcher_(dispatcher_called(options_.policies.dispatch)),
       line_(options_.queries_max), autoscaler_(options_.scaling) {
   autoscaler_.set_mode(options_.policies.scaling);
-  dispatcher_->set_handoff(hands_over());
-}
-
-bool global_scheduler::hands_over() const noexcept {
-  return options_.policies.migration != protocols::migration_policy::never && !options_.policies.migration_paused;
+  dispatcher_->set_handoff(options_.policies.hands_over());
 }
 
 std::vector<std::string_view> scheduler_options::dispatcher_names() const {
@@ -161,7 +157,7 @@ void global_scheduler::switch_policies(const scheduling_policies& wish) {
   const bool pairing =
       wish.migration != options_.policies.migration || wish.migration_paused != options_.policies.migration_paused;
   options_.policies = wish;
-  dispatcher_->set_handoff(hands_over());
+  dispatcher_->set_handoff(options_.policies.hands_over());
   autoscaler_.set_mode(wish.scaling);
   if (pairing) pair_up();
 }

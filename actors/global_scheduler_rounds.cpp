@@ -80,7 +80,7 @@ void global_scheduler::pair_up() {
   settings.policy = options_.policies.migration;
   if (options_.policies.migration_paused && settings.policy != migration_policy::never)
     settings.policy = migration_policy::none; // drains go on
-  settings.handoff = hands_over();
+  settings.handoff = options_.policies.hands_over();
   const auto before = std::exchange(marked_, {});
   const auto known = loads();
   guarded("the pairing", [&] {

@@ -14,7 +14,7 @@ using protocols::migration_cause;
 using runtime::async::task;
 
 void llumlet::take_mark(migration_mark& order) {
-  mark_.reset();
+  const auto before = std::exchange(mark_, std::nullopt);
   if (!planner_) return;
   mark fresh;
   fresh.round = order.round;
@@ -26,7 +26,11 @@ void llumlet::take_mark(migration_mark& order) {
     if (!one.llumlet || one.to == options_.id) continue;
     for (const auto& sent : delivered_)
       if (sent.to == one.to) account_arrival(one.load, sent.what);
-    fresh.destinations.push_back({std::move(one)});
+    auto& there = fresh.destinations.emplace_back();
+    if (before)
+      for (const auto& known : before->destinations)
+        if (known.to == one.to) there.busy_steps = known.busy_steps, there.busy_pause = known.busy_pause;
+    static_cast<mark_destination&>(there) = std::move(one);
   }
   if (fresh.destinations.empty()) return;
   mark_ = std::move(fresh);
@@ -64,7 +68,8 @@ void llumlet::move_by_mark() {
 // A prompt may be ready, and a destination that was busy may be no longer.
 void llumlet::hand_over() {
   if (!marked() || mark_->failed || mark_->why != migration_cause::kind::handoff) return;
-  for (auto& one : mark_->destinations) one.busy = false;
+  for (auto& one : mark_->destinations)
+    if (one.busy_steps > 0) --one.busy_steps;
   move_by_mark();
 }
 
@@ -88,7 +93,10 @@ task<void> llumlet::move_marked() {
     forget_deliveries();
     delivered_.push_back({now(), sent.to, sent.what});
     // A mark that came meanwhile has its numbers from before this arrival.
-    if (auto* const there = destination_of(sent.to)) account_arrival(there->load, sent.what);
+    if (auto* const there = destination_of(sent.to)) {
+      account_arrival(there->load, sent.what);
+      there->busy_pause = 0;
+    }
   }
   --movers_;
 }
@@ -107,12 +115,13 @@ bool llumlet::goes_on_after(const protocols::migration_report& report) {
     if (report.reason == request_finished || report.reason == request_cancelled || report.reason == request_preempted)
       return true;
     if (auto* const there = destination_of(report.destination)) {
-      there->busy = there->busy || report.reason == destination_busy;
       there->full = there->full || report.reason == destination_full;
-      if (there->busy || there->full) return true;
+      if (report.reason == destination_busy && there->busy_steps == 0)
+        there->busy_steps = there->busy_pause = std::clamp(2 * there->busy_pause, 1U, busy_pause_max);
+      if (report.reason == destination_busy || report.reason == destination_full) return true;
     }
   }
-  mark_->failed = true;
+  if (report.cause.round == mark_->round) mark_->failed = true;
   return false;
 }
 
@@ -132,7 +141,9 @@ std::optional<llumlet::next_move> llumlet::choose() {
   load_here.role = options_.role;
   std::vector<mark_destination> open;
   for (const auto& one : mark_->destinations) {
-    if (one.busy || one.full) continue;
+    const auto goes_there = [&](const arrival& other) { return other.to == one.to; };
+    if (one.busy_steps > 0 || one.full) continue;
+    if (one.busy_pause > 0 && std::ranges::any_of(leaving_, goes_there)) continue; // one asks for all
     auto& there = open.emplace_back(one);
     for (const auto& other : leaving_)
       if (other.to == one.to) account_arrival(there.load, other.what);

@@ -165,6 +165,7 @@ topology node::view() const {
   }
   out.instances = std::move(instances);
   out.ordered = provisioning_.ordered();
+  out.hands_over = options_.scheduler.policies.hands_over();
   return out;
 }
 

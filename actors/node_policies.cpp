@@ -151,7 +151,9 @@ policy_answer node::set_policies(const policy_order& order) {
     wanted.scaling = *mode;
   }
   if (wanted == current) return answer;
+  const bool handed_over = current.hands_over();
   current = wanted; // a restarted scheduler begins with them
+  if (handed_over != wanted.hands_over()) announce();
   answer.now = wanted;
   options_.log.info("policies: dispatch {}, migration {}{}, scaling {}", wanted.dispatch, to_string(wanted.migration),
                     wanted.migration_paused ? " (paused)" : "", to_string(wanted.scaling));

@@ -2,6 +2,7 @@
 
 #include "main/huge_heap.hpp"
 #include "main/rate_search.hpp"
+#include "main/signals.hpp"
 #include "main/sim_flags.hpp"
 #include "main/sim_policy.hpp"
 
@@ -13,6 +14,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <unistd.h>
@@ -25,20 +27,21 @@ using protocols::unexpected;
 
 namespace {
 
-/// Fewer say nothing about one in a hundred, and more take minutes.
-constexpr double requests_min = 300, requests_max = 20'000;
+constexpr double requests_min = 300, requests_max = 50'000; ///< of a run; more take minutes
+constexpr double day_s = 86'400;
+/// How many times as long as the longest requests arrivals have to last, or memory is not as full as it gets.
+constexpr double times_longest = 10;
 
 std::string roles_text(std::uint32_t prefill, std::uint32_t instances) {
   if (prefill == 0) return {};
   return fmt::format("prefill:{},decode:{}", prefill, instances - prefill);
 }
 
-sim_options at_rate(const plan_options& options, const plan_entry& entry, double rate) {
+sim_options at_rate(const plan_options& options, const plan_entry& entry, double rate, double seconds) {
   auto sim = options.sim;
   sim.load.rate = rate;
   if (!options.exact_requests)
-    sim.load.requests =
-        static_cast<std::size_t>(std::clamp(std::ceil(rate * options.seconds), requests_min, requests_max));
+    sim.load.requests = static_cast<std::size_t>(std::clamp(std::ceil(rate * seconds), requests_min, requests_max));
   sim.settings.llumlet.step_tokens_max = entry.step_tokens;
   sim.settings.instances.roles.clear();
   if (!entry.roles.empty()) {
@@ -48,40 +51,77 @@ sim_options at_rate(const plan_options& options, const plan_entry& entry, double
   return sim;
 }
 
-/// Whether a run may yet meet its objectives. Most do not, and need not be played to their end.
-std::function<bool(const sim_setup&, const actors::sim::run_progress&)> still_open(double attainment) {
-  return [attainment](const sim_setup& setup, const actors::sim::run_progress& at) {
+/// Looks for the highest rate of one way.
+class measurement {
+public:
+  measurement(const plan_options& options, const std::function<bool()>& goes_on, plan_entry& entry)
+      : options_(options), goes_on_(goes_on), entry_(entry) {}
+  /// From `first` on. What went wrong, or nothing.
+  std::optional<bench_error> run(double first) {
+    const auto found = highest_rate([this](double rate) { return holds(rate); }, first, options_.precision);
+    entry_.rate = found.rate;
+    entry_.bounded = found.bounded || found.rate == 0;
+    return std::move(wrong_);
+  }
+  [[nodiscard]] bool interrupted() const noexcept { return interrupted_; }
+
+private:
+  bool holds(double rate) {
+    for (auto seconds = options_.seconds;;) {
+      if (wrong_ || interrupted_) return false;
+      const auto sim = at_rate(options_, entry_, rate, seconds);
+      const auto lasts = static_cast<double>(sim.load.requests) / rate;
+      if (lasts > day_s) return false; // so idle that it is no load
+      const auto report = simulate_once(sim, [this](const auto& setup, const auto& at) { return may_hold(setup, at); });
+      if (!report) {
+        wrong_ = report.error();
+        return false;
+      }
+      if (report->requests < plan_requests_min) {
+        wrong_ = bench_error{2, fmt::format("a plan needs at least {} requests a run, and there are {}",
+                                            plan_requests_min, report->requests)};
+        return false;
+      }
+      if (report->interrupted || report->attainment < options_.attainment) return false;
+      const auto wanted = times_longest * report->times.e2e_ms.p99 / 1000;
+      const bool settled = lasts >= wanted;
+      if (!settled && !options_.exact_requests && sim.load.requests < requests_max) {
+        seconds = 1.2 * wanted; // the next run's are longer
+        continue;
+      }
+      entry_.settled = settled;
+      entry_.attainment = report->attainment;
+      entry_.ttft_p99_ms = report->times.prefill_ms.p99;
+      entry_.tpot_p99_ms = report->times.decode_ms.p99;
+      return true;
+    }
+  }
+
+  /// Most runs do not meet their objectives, and need not be played to their end.
+  bool may_hold(const sim_setup& setup, const actors::sim::run_progress& at) {
+    interrupted_ = interrupted_ || (goes_on_ && !goes_on_());
     const auto missed = std::ranges::count_if(
         at.requests, [&](const auto& r) { return r.ended_ns >= 0 && !meets_objectives(setup, r); });
-    return static_cast<double>(missed) <= (1 - attainment) * static_cast<double>(at.requests.size());
-  };
-}
+    const auto all = static_cast<double>(at.requests.size());
+    return !interrupted_ && (all - static_cast<double>(missed)) / all >= options_.attainment;
+  }
 
-/// Fills in how much it bears. Looks from `first` on.
-std::optional<bench_error> measure(const plan_options& options, double first, plan_entry& entry) {
-  std::optional<bench_error> wrong;
-  const auto holds = [&](double rate) {
-    if (wrong) return false;
-    const auto report = simulate_once(at_rate(options, entry, rate), still_open(options.attainment));
-    if (!report) {
-      wrong = report.error();
-      return false;
-    }
-    if (report->interrupted || report->attainment < options.attainment) return false;
-    entry.attainment = report->attainment;
-    entry.ttft_p99_ms = report->times.prefill_ms.p99;
-    entry.tpot_p99_ms = report->times.decode_ms.p99;
-    return true;
-  };
-  entry.rate = highest_rate(holds, first, options.precision);
-  return wrong;
-}
+  const plan_options& options_;
+  const std::function<bool()>& goes_on_;
+  plan_entry& entry_;
+  std::optional<bench_error> wrong_;
+  bool interrupted_ = false;
+};
 
 std::vector<plan_entry> entries_of(const plan_options& options, bool moves) {
   std::vector<plan_entry> out;
-  const auto prefill_max = moves ? options.sim.instances - 1 : 0;
-  for (std::uint32_t prefill = 0; prefill <= prefill_max; ++prefill)
-    for (const auto tokens : options.step_tokens) {
+  const auto instances = options.sim.instances;
+  std::set<std::uint32_t> divisions{0};
+  for (std::uint32_t i = 1; moves && i < std::min(instances, plan_all_up_to); ++i)
+    divisions.insert(instances <= plan_all_up_to ? i : (instances * i + plan_all_up_to / 2) / plan_all_up_to);
+  const std::set<std::uint32_t> sizes(options.step_tokens.begin(), options.step_tokens.end());
+  for (const auto prefill : divisions)
+    for (const auto tokens : sizes) {
       auto& entry = out.emplace_back();
       entry.roles = roles_text(prefill, options.sim.instances);
       entry.step_tokens = tokens;
@@ -98,8 +138,15 @@ std::string objectives_text(const plan_options& options) {
 }
 
 std::string flags_of(const plan_options& options, const plan_entry& entry) {
-  return fmt::format("--instances {}{}{} --llumlet-step-tokens-max {}", options.sim.instances,
-                     entry.roles.empty() ? "" : " --roles ", entry.roles, entry.step_tokens);
+  auto out = fmt::format("--instances {}{}{} --llumlet-step-tokens-max {}", options.sim.instances,
+                         entry.roles.empty() ? "" : " --roles ", entry.roles, entry.step_tokens);
+  const serve_settings usual;
+  if (const auto bundle = find_bundle(options.sim.policy)) { // the simulated policies, where they are not serve's own
+    if (bundle->dispatch != usual.scheduler.policy) out += " --policy " + bundle->dispatch;
+    if (!options.sim.migration_told && bundle->migration != usual.scheduler.migration)
+      out += " --migration " + std::string(to_string(bundle->migration));
+  }
+  return out + options.sim.changed_flags;
 }
 
 std::string to_table(const plan_options& options, const std::vector<plan_entry>& plan) {
@@ -117,6 +164,10 @@ std::string to_table(const plan_options& options, const std::vector<plan_entry>&
     else
       out += fmt::format("{:>11} {:>12} {:>9} {:>13} {:>13}\n", "none", "-", "-", "-", "-");
   }
+  if (std::ranges::any_of(plan, [](const auto& entry) { return entry.rate > 0 && !entry.settled; }))
+    out +=
+        fmt::format("\n* requests came for less than {:g} times what the longest take: in the long run it bears less\n",
+                    times_longest);
   if (plan.front().rate > 0) out += fmt::format("\ngodwit serve {}\n", flags_of(options, plan.front()));
   return out;
 }
@@ -129,6 +180,8 @@ std::string to_json(const plan_options& options, const std::vector<plan_entry>& 
     return json::object{{"roles", entry.roles},
                         {"step_tokens_max", entry.step_tokens},
                         {"requests_per_s", entry.rate},
+                        {"bounded", entry.bounded},
+                        {"settled", entry.settled},
                         {"attainment", figure(entry.attainment)},
                         {"prefill_p99_ms", figure(entry.ttft_p99_ms)},
                         {"decode_p99_ms", figure(entry.tpot_p99_ms)},
@@ -149,15 +202,30 @@ std::string to_json(const plan_options& options, const std::vector<plan_entry>& 
 } // namespace
 
 expected<std::vector<plan_entry>, bench_error>
-make_plan(const plan_options& options, const std::function<void(std::size_t done, std::size_t of)>& told) {
-  const auto bundle = find_bundle(options.sim.policy);
-  if (!bundle) return unexpected(bench_error{2, "--policy: " + bundle.error()});
-  const auto migration = options.sim.migration_told ? options.sim.settings.scheduler.migration : bundle->migration;
+make_plan(const plan_options& options, const std::function<void(std::size_t done, std::size_t of)>& told,
+          const std::function<bool()>& goes_on) {
+  const auto wrong = [](std::string what) { return unexpected(bench_error{2, std::move(what)}); };
+  const auto& sim = options.sim;
+  if (!sim.load.ttft_ms && !sim.load.tpot_ms)
+    return wrong("a plan is made for objectives: --slo-ttft, --slo-tpot or both");
+  if (sim.instances > plan_instances_max)
+    return wrong(fmt::format("a plan is for {} instances at most; parts of a larger cluster can be planned alone",
+                             plan_instances_max));
+  if (sim.settings.scaling.mode != protocols::scaling_mode::off)
+    return wrong("a plan is for so many instances: --scaling off");
+  const auto bundle = find_bundle(sim.policy);
+  if (!bundle) return wrong("--policy: " + bundle.error());
+  const auto migration = sim.migration_told ? sim.settings.scheduler.migration : bundle->migration;
   auto plan = entries_of(options, migration != protocols::migration_policy::never);
-  double first = options.sim.instances;
+  double first = sim.instances;
   for (std::size_t i = 0; i < plan.size(); ++i) {
-    if (auto wrong = measure(options, first, plan[i])) return unexpected(std::move(*wrong));
-    if (plan[i].rate > 0) first = plan[i].rate; // the next one is most likely near
+    measurement one(options, goes_on, plan[i]);
+    if (auto error = one.run(first)) return unexpected(std::move(*error));
+    if (one.interrupted()) {
+      plan.resize(i);
+      break;
+    }
+    if (plan[i].rate > 0 && plan[i].bounded) first = plan[i].rate; // the next one is most likely near
     if (told) told(i + 1, plan.size());
   }
   std::ranges::stable_sort(plan, std::greater{}, &plan_entry::rate); // of equals the simpler one
@@ -165,18 +233,17 @@ make_plan(const plan_options& options, const std::function<void(std::size_t done
 }
 
 int run_plan(const plan_options& options, std::ostream& out, std::ostream& err,
-             const std::function<void(std::size_t done, std::size_t of)>& told) {
-  if (!options.sim.load.ttft_ms && !options.sim.load.tpot_ms) {
-    err << "godwit: a plan is made for objectives: --slo-ttft, --slo-tpot or both\n";
-    return 2;
-  }
-  const auto plan = make_plan(options, told);
+             const std::function<void(std::size_t done, std::size_t of)>& told, const std::function<bool()>& goes_on) {
+  const auto plan = make_plan(options, told, goes_on);
   if (!plan) {
     err << "godwit: " << plan.error().message << '\n';
     return plan.error().exit_code;
   }
+  const bool whole = !goes_on || goes_on();
+  if (!whole) err << "godwit: interrupted; " << plan->size() << " were tried\n";
+  if (plan->empty()) return 1;
   out << (options.sim.json ? to_json(options, *plan) + "\n" : to_table(options, *plan)) << std::flush;
-  return plan->front().rate > 0 ? 0 : 1;
+  return plan->front().rate > 0 && whole ? 0 : 1;
 }
 
 void add_plan_command(CLI::App& app, command_result& result) {
@@ -198,25 +265,41 @@ void add_plan_command(CLI::App& app, command_result& result) {
       ->type_name("N,...")
       ->check(CLI::Range(1U, 1'000'000U))
       ->default_str("256,512,1024,2048");
-  command->add_option("--seconds", f->plan.seconds, "Of arrivals in each run; at least 300 requests, at most 20,000")
+  command
+      ->add_option("--seconds", f->plan.seconds,
+                   "Of arrivals in each run at least; more where requests take long, and 300 to 50,000 requests")
       ->type_name("S")
       ->check(CLI::Range(1.0, 86'400.0))
       ->capture_default_str();
   command->callback([f, command, &result] {
-    if (command->count("--rate") > 0) throw CLI::ValidationError("--rate", "is what a plan looks for");
-    if (command->count("--roles") > 0) throw CLI::ValidationError("--roles", "are what a plan looks for");
-    if (command->count("--llumlet-step-tokens-max") > 0)
-      throw CLI::ValidationError("--llumlet-step-tokens-max", "is tried; say --step-tokens");
+    for (const auto* sought : {"--rate", "--rate-scale"})
+      if (command->count(sought) > 0) throw CLI::ValidationError(sought, "a plan looks for the rate");
     note_given(*command, f->sim);
     f->plan.exact_requests = command->count("--requests") > 0;
     result.run = [f] {
       use_huge_pages();
       if (!f->sim.gather()) return 2;
       f->plan.sim = f->sim.options;
+      const auto& settings = f->plan.sim.settings;
+      if (!settings.instances.roles.empty() ||
+          settings.llumlet.step_tokens_max != serve_settings{}.llumlet.step_tokens_max) {
+        std::cerr << "godwit: a plan looks for instances.roles, and for llumlet.step_tokens_max among --step-tokens\n";
+        return 2;
+      }
       const bool seen = ::isatty(STDERR_FILENO) == 1;
-      return run_plan(f->plan, std::cout, std::cerr, [seen](std::size_t done, std::size_t of) {
+      const auto tell = [seen](std::size_t done, std::size_t of) {
         if (seen) std::cerr << done << " of " << of << " tried\n";
-      });
+      };
+      signals stop;
+      bool stopped = false;
+      const auto goes_on = [&] {
+        if (!stopped && stop.received()) {
+          stopped = true;
+          stop.let_go(); // a second one ends the command
+        }
+        return !stopped;
+      };
+      return run_plan(f->plan, std::cout, std::cerr, tell, goes_on);
     };
   });
 }

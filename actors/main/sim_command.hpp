@@ -32,6 +32,7 @@ struct sim_options {
   std::optional<std::string> faults; ///< what goes wrong, and when
   serve_settings settings;
   std::vector<std::pair<std::string, std::string>> changed; ///< settings that are not the defaults, for the report
+  std::string changed_flags;                                ///< the same as `godwit serve` takes them
   bool json = false;
   std::string csv;     ///< a file for one line per request; empty: none
   std::string samples; ///< a file for one line per sample

@@ -94,8 +94,10 @@ bool sim_flags::gather() {
     if (text == s.default_text || s.name == "scheduler.policy") continue; // that is the report's policy
     if (!simulated(s) || !lacks(options, s).empty())
       of_no_use += (of_no_use.empty() ? "" : ", ") + s.name;
-    else if (!records(s))
+    else if (!records(s)) {
+      options.changed_flags += ' ' + s.flag + ' ' + text;
       options.changed.emplace_back(s.name, std::move(text));
+    }
   }
   if (problems.empty() && !of_no_use.empty())
     std::cerr << "godwit: " << options.config_file << ": this run has no use for " << of_no_use << '\n';

@@ -309,17 +309,24 @@ TEST(Roles, ThePromptsOfAPrefillInstanceThatDrainsGoToTheOther) {
 
 TEST(Roles, WhereMigrationIsPausedAllAreMixed) {
   using enum instance_role;
-  sim_cluster cluster(roles_of({prefill, decode}));
-  actors::policy_order pause;
-  pause.paused = "yes";
-  EXPECT_TRUE(cluster.system->ask(cluster.cluster->node(), 1s, std::move(pause)));
-  std::vector<std::shared_ptr<recording_sink>> all;
-  for (std::uint32_t i = 0; i < 8; ++i) all.push_back(cluster.submit(i, 300, 50));
-  EXPECT_TRUE(cluster.run_until([&] { return std::ranges::all_of(all, [](auto& r) { return r->ended(); }); }));
-  const auto status = cluster.status();
-  EXPECT_EQ(status.moves_total, 0U);
-  EXPECT_GT(status.instances[0].load.prompt_tokens_total, 0U);
-  EXPECT_GT(status.instances[1].load.prompt_tokens_total, 0U);
+  const auto refused = [](std::vector<instance_role> roles) {
+    auto options = roles_of(std::move(roles));
+    options.waiting_max = 2; // so that front ends try again
+    options.running_max = 4;
+    sim_cluster cluster(options);
+    actors::policy_order pause;
+    pause.paused = "yes";
+    EXPECT_TRUE(cluster.system->ask(cluster.cluster->node(), 1s, std::move(pause)));
+    std::vector<std::shared_ptr<recording_sink>> all;
+    for (std::uint32_t i = 0; i < 12; ++i) all.push_back(cluster.submit(i, 300, 50));
+    EXPECT_TRUE(cluster.run_until([&] { return std::ranges::all_of(all, [](auto& r) { return r->ended(); }); }));
+    const auto status = cluster.status();
+    EXPECT_EQ(status.moves_total, 0U);
+    EXPECT_GT(status.instances[0].load.prompt_tokens_total, 0U);
+    EXPECT_GT(status.instances[1].load.prompt_tokens_total, 0U);
+    return std::ranges::count_if(all, [](const auto& r) { return r->failed.has_value(); });
+  };
+  EXPECT_EQ(refused({prefill, decode}), refused({mixed, mixed}));
 }
 
 TEST(Roles, OnesForPrefillAloneServe) {

@@ -151,8 +151,6 @@ private:
   // global_scheduler_rounds.cpp:
   runtime::async::task<void> run_rounds();
   void pair_up();
-  /// Whether prefill instances hand requests over, by the policies in force.
-  [[nodiscard]] bool hands_over() const noexcept;
   /// Those of one source, of which `before` had some in the last round.
   void mark(std::span<const protocols::migration_pair> pairs, const std::vector<protocols::migration_pair>& before);
   void unmark(protocols::instance_id source);

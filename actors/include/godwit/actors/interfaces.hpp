@@ -102,6 +102,7 @@ struct topology {
   runtime::handle<scheduler_interface> scheduler;
   runtime::handle<frontend_interface> frontend;
   std::uint32_t ordered = 0; ///< instances that autoscaling has ordered and that are not among these yet
+  bool hands_over = true;    ///< prefill instances do, by the policies in force; where not, all are as mixed
 
   topology() = default;
   [[nodiscard]] const instance_entry* find(protocols::instance_id id) const noexcept {
@@ -109,7 +110,7 @@ struct topology {
                                      [](const instance_entry& e, protocols::instance_id i) { return e.instance < i; });
     return at != instances.end() && at->instance == id ? &*at : nullptr;
   }
-  auto fields() { return std::tie(version, instances, scheduler, frontend, ordered); }
+  auto fields() { return std::tie(version, instances, scheduler, frontend, ordered, hands_over); }
 };
 
 /// Asks an instance to get its model ready; answered when it is.

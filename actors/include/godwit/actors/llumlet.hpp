@@ -117,8 +117,10 @@ private:
 
   // What the scheduler wants, llumlet_policy.cpp:
   struct destination : mark_destination { ///< `load`: its report, and what it got since
-    bool busy = false;                    ///< until the end of this step, for what is handed over
-    bool full = false;                    ///< until the next mark, likewise
+    // Of what is handed over:
+    std::uint32_t busy_steps = 0; ///< until it is asked again
+    std::uint32_t busy_pause = 0; ///< what that was last; doubles, up to busy_pause_max, until it takes one
+    bool full = false;            ///< until the next mark
   };
   /// The requests of a mark go one after the other; what is handed over, as many at a time as may leave.
   struct mark {
@@ -138,6 +140,7 @@ private:
     runtime::handle<llumlet_interface> llumlet;
     protocols::move_choice choice;
   };
+  static constexpr std::uint32_t busy_pause_max = 16;
   void take_mark(migration_mark& order);
   /// Without a scheduler, or a destination that takes requests, no mark holds.
   void review_mark(const topology& news);

@@ -61,6 +61,11 @@ struct scheduling_policies {
   bool migration_paused = false;
   protocols::scaling_mode scaling = protocols::scaling_mode::off;
 
+  /// Whether prefill instances hand requests over.
+  [[nodiscard]] bool hands_over() const noexcept {
+    return migration != protocols::migration_policy::never && !migration_paused;
+  }
+
   scheduling_policies() = default;
   friend bool operator==(const scheduling_policies&, const scheduling_policies&) = default;
   auto fields() { return std::tie(dispatch, migration, migration_paused, scaling); }
