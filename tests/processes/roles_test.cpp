@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,17 @@ using protocols::instance_role;
 using testing::HasSubstr;
 
 namespace {
+
+/// A head that prefills, and a member that decodes.
+struct two_processes {
+  served head{patient({"--instances", "1", "--threads", "1", "--roles", "prefill"})};
+  std::optional<joined> member;
+  [[nodiscard]] bool ready() {
+    if (!head.wait_ready()) return false;
+    member.emplace(head.control(), patient({"--instances", "1", "--threads", "1", "--roles", "decode"}));
+    return member->wait_ready() && head.wait_instances(2, 30s);
+  }
+};
 
 class RolesOfProcesses : public testing::Test {
 protected:
@@ -41,13 +53,10 @@ protected:
 
 TEST_F(RolesOfProcesses, WhatOnePrefillsTheOtherDecodes) {
   (void)calm();
-  served head(patient({"--instances", "1", "--threads", "1", "--roles", "prefill"}));
-  ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  joined member(head.control(), patient({"--instances", "1", "--threads", "1", "--roles", "decode"}));
-  ASSERT_TRUE(member.wait_ready()) << member.process.err();
-  ASSERT_TRUE(head.wait_instances(2, 30s));
-  EXPECT_EQ(ask_all(head.url(), questions()), calm());
-  console operator_(head.control());
+  two_processes apart;
+  ASSERT_TRUE(apart.ready()) << apart.head.process.err();
+  EXPECT_EQ(ask_all(apart.head.url(), questions()), calm());
+  console operator_(apart.head.control());
   const auto status = operator_.status();
   ASSERT_TRUE(status);
   ASSERT_EQ(status->instances.size(), 2U);
@@ -63,21 +72,18 @@ TEST_F(RolesOfProcesses, WhatOnePrefillsTheOtherDecodes) {
 
 TEST_F(RolesOfProcesses, WithoutTheOneThatDecodesTheOtherDoesItAll) {
   (void)calm();
-  served head(patient({"--instances", "1", "--threads", "1", "--roles", "prefill"}));
-  ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  joined member(head.control(), patient({"--instances", "1", "--threads", "1", "--roles", "decode"}));
-  ASSERT_TRUE(member.wait_ready()) << member.process.err();
-  ASSERT_TRUE(head.wait_instances(2, 30s));
-  round_of_answers round(head.url(), questions());
+  two_processes apart;
+  ASSERT_TRUE(apart.ready()) << apart.head.process.err();
+  round_of_answers round(apart.head.url(), questions());
   ASSERT_TRUE(round.wait_tokens(questions().size() * questions()[0].tokens / 8, 60s));
-  const auto before = console(head.control()).status();
+  const auto before = console(apart.head.control()).status();
   ASSERT_TRUE(before);
   EXPECT_GT(before->moves_total, 0U);
-  member.process.signal(SIGKILL);
+  apart.member->process.signal(SIGKILL);
   ASSERT_TRUE(round.wait_ended(120s));
   EXPECT_EQ(round.answers(), calm());
-  EXPECT_TRUE(head.wait_instances(1, 30s));
-  EXPECT_EQ(ask_all(head.url(), {questions()[0]}), std::vector{calm()[0]}) << "and goes on so";
+  EXPECT_TRUE(apart.head.wait_instances(1, 30s));
+  EXPECT_EQ(ask_all(apart.head.url(), {questions()[0]}), std::vector{calm()[0]}) << "and goes on so";
 }
 
 TEST_F(RolesOfProcesses, WhatCannotBeIsSaidInOneLine) {
