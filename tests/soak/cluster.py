@@ -23,6 +23,8 @@ attempts_max = 10000
 [runtime] # whoever is told to end moves its requests first, and is to be back soon
 drain_timeout = "5s"
 """
+# A decode instance has room: what is prefilled leaves at once, and comes back where a decode instance runs out.
+SETTINGS_OF_ROLES = SETTINGS.replace("below = 60", "below = 6").replace("above = 60", "above = 20")
 
 
 class Failed(Exception):
@@ -133,19 +135,20 @@ class HeadCount:
 class Cluster:
     """The head has an instance of its own, so that there is always one; `url` is its HTTP endpoint."""
 
-    def __init__(self, godwit, folder, members, flags, head_may_die):
+    def __init__(self, godwit, folder, members, flags, head_may_die, roles):
         self.godwit, self.head_may_die, self.head_count = godwit, head_may_die, HeadCount()
         http, control = free_ports(2)
         self.url, self.control = f"http://127.0.0.1:{http}", f"127.0.0.1:{control}"
         settings = os.path.join(folder, "soak.toml")
         with open(settings, "w", encoding="utf-8") as file:
-            file.write(SETTINGS)
+            file.write(SETTINGS_OF_ROLES if roles else SETTINGS)
         common = ["--config", settings, "--instances", "1", "--device", "cpu", "--threads", "1", "--kv-bytes", "8MiB",
                   *flags]
+        role = lambda number: ["--roles", ("prefill", "decode")[number % 2]] if roles else []
         self.head = Process("head", [godwit, "serve", "--listen", f"127.0.0.1:{http}", "--control", self.control,
-                                     *common], folder)
-        self.members = [Process(f"member{number}", [godwit, "node", "--join", self.control, *common], folder)
-                        for number in range(members)]
+                                     *role(0), *common], folder)
+        self.members = [Process(f"member{number}", [godwit, "node", "--join", self.control, *role(number + 1), *common],
+                                folder) for number in range(members)]
 
     def __enter__(self):
         self.head.start()

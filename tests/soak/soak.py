@@ -113,7 +113,8 @@ def left_over(cluster):
 def soak(options, folder):
     draw = random.Random(options.seed)
     asked = questions(draw)
-    with Cluster(options.godwit, folder, options.members, options.flags, options.head) as cluster:
+    with Cluster(options.godwit, folder, options.members, options.flags, options.head,
+                 options.roles) as cluster:
         calm = [ask(cluster.url, question) for question in asked]
         for member in cluster.members:
             member.start()
@@ -166,6 +167,7 @@ def main():
     parser.add_argument("--members", type=int, default=3, help="processes beside the head, one instance each (3)")
     parser.add_argument("--clients", type=int, default=10, help="that ask at a time (10)")
     parser.add_argument("--head", action="store_true", help="kill the head too: its clients ask again")
+    parser.add_argument("--roles", action="store_true", help="the head prefills, members decode and prefill by turns")
     parser.add_argument("flags", nargs="*", metavar="-- FLAGS", help="for all processes, as of godwit node")
     options = parser.parse_args()
     for name, least in (("minutes", 0.01), ("members", 1), ("clients", 1)):
