@@ -26,7 +26,8 @@ constexpr int lease_rounds = 3;
 std::string strike_out_nonsense(std::vector<migration_pair>& pairs, const std::vector<protocols::load_report>& known) {
   std::string said;
   std::set<protocols::instance_id> sources;
-  std::optional<protocols::instance_id> before;
+  std::optional<migration_pair> before; // that stays
+  std::size_t together = 0;             // that stay, of its source
   std::erase_if(pairs, [&](const migration_pair& pair) {
     const auto there = [&](protocols::instance_id id) {
       return std::ranges::binary_search(known, id, {}, &protocols::load_report::instance);
@@ -34,15 +35,21 @@ std::string strike_out_nonsense(std::vector<migration_pair>& pairs, const std::v
     const auto load_of = [&](protocols::instance_id id) {
       return std::ranges::lower_bound(known, id, {}, &protocols::load_report::instance);
     };
+    const auto hands_over = [&](const migration_pair& one) {
+      return protocols::hands_over(*load_of(one.source), *load_of(one.destination));
+    };
     std::string wrong;
     if (!there(pair.source) || !there(pair.destination))
       wrong = "there is no instance " + std::to_string((there(pair.source) ? pair.destination : pair.source).value());
     else if (pair.source == pair.destination)
       wrong = "it pairs instance " + std::to_string(pair.source.value()) + " with itself";
-    else if (!sources.insert(pair.source).second &&
-             !(before == pair.source && protocols::hands_over(*load_of(pair.source), *load_of(pair.destination))))
+    else if (!sources.insert(pair.source).second && !(before && before->source == pair.source && hands_over(*before) &&
+                                                      hands_over(pair) && together < protocols::handoff_destinations))
       wrong = "instance " + std::to_string(pair.source.value()) + " is the source of two pairs";
-    before = pair.source;
+    if (wrong.empty()) {
+      together = before && before->source == pair.source ? together + 1 : 1;
+      before = pair;
+    }
     if (said.empty()) said = wrong;
     return !wrong.empty();
   });

@@ -28,7 +28,7 @@ using protocols::unexpected;
 namespace {
 
 constexpr double requests_min = 300, requests_max = 50'000; ///< of a run; more take minutes
-constexpr double day_s = 86'400;
+constexpr double day_s = 86'400, days_max = 10;
 /// How many times as long as the longest requests arrivals have to last, or memory is not as full as it gets.
 constexpr double times_longest = 10;
 
@@ -71,7 +71,7 @@ private:
       if (wrong_ || interrupted_) return false;
       const auto sim = at_rate(options_, entry_, rate, seconds);
       const auto lasts = static_cast<double>(sim.load.requests) / rate;
-      if (lasts > day_s) return false; // so idle that it is no load
+      if (lasts > days_max * day_s) return false; // so idle that it is no load
       const auto report = simulate_once(sim, [this](const auto& setup, const auto& at) { return may_hold(setup, at); });
       if (!report) {
         wrong_ = report.error();
@@ -158,9 +158,9 @@ std::string to_table(const plan_options& options, const std::vector<plan_entry>&
   for (const auto& entry : plan) {
     out += fmt::format("{:<26} {:>12} ", entry.roles.empty() ? "all mixed" : entry.roles, entry.step_tokens);
     if (entry.rate > 0)
-      out +=
-          fmt::format("{:>11.3f} {:>12.3f} {:>7.1f} % {:>10.1f} ms {:>10.1f} ms\n", entry.rate,
-                      entry.rate / options.sim.instances, 100 * entry.attainment, entry.ttft_p99_ms, entry.tpot_p99_ms);
+      out += fmt::format("{:>11.3f} {:>12.3f} {:>7.1f} % {:>10.1f} ms {:>10.1f} ms{}{}\n", entry.rate,
+                         entry.rate / options.sim.instances, 100 * entry.attainment, entry.ttft_p99_ms,
+                         entry.tpot_p99_ms, entry.bounded ? "" : "  or more", entry.settled ? "" : "  *");
     else
       out += fmt::format("{:>11} {:>12} {:>9} {:>13} {:>13}\n", "none", "-", "-", "-", "-");
   }

@@ -226,8 +226,7 @@ std::string wrong_with_roles(const serve_settings& settings, std::uint32_t insta
   if (settings.scheduler.migration == protocols::migration_policy::never &&
       std::ranges::find(roles, protocols::instance_role::prefill) != roles.end())
     return "instances.roles: by the migration policy never no request leaves the instance that prefilled it; none, "
-           "defrag and "
-           "freeness let them go";
+           "defrag and freeness let them go";
   return {};
 }
 

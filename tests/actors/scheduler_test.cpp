@@ -458,6 +458,34 @@ TEST_F(Scheduler, OfAPairingOfOnesOwnIsLeftOutWhatMakesNoSense) {
   expect(std::vector(100'000, pair(0, 2)), "the pairing failed: instance 0 is the source of two pairs");
 }
 
+// A prefill instance may have several destinations, one after the other, and no more than in the built-in pairing.
+TEST_F(Scheduler, APairingOfOnesOwnMayHandOverToSeveral) {
+  std::vector<protocols::migration_pair> pairs;
+  const auto pair = [](std::uint32_t from, std::uint32_t to) {
+    return protocols::migration_pair{instance_id{from}, instance_id{to}};
+  };
+  start(3, [&](auto& o) {
+    o.pair = [&](const std::vector<load_report>&, const protocols::pairing_settings&, std::uint64_t) { return pairs; };
+  });
+  auto prefill = load(0, 10, 1), other = load(1, 10, 1);
+  prefill.role = protocols::instance_role::prefill;
+  const auto kept = [&](std::vector<protocols::migration_pair> said) {
+    pairs = std::move(said);
+    run_with({prefill, other, load(2, 10, 1)}, 1s);
+    return status().pairs.size();
+  };
+  EXPECT_EQ(kept({pair(0, 1), pair(0, 2)}), 2U);
+  ASSERT_FALSE(journals[0]->marks.empty());
+  EXPECT_EQ(journals[0]->marks.back().destinations.size(), 2U) << "in one mark";
+  EXPECT_EQ(journals[0]->marks.back().why, migration_cause::kind::handoff);
+  EXPECT_EQ(lines->text().find("the pairing failed"), std::string::npos);
+  EXPECT_EQ(kept({pair(0, 1), pair(1, 2), pair(0, 2)}), 2U) << "not together";
+  EXPECT_EQ(kept({pair(1, 2), pair(1, 0)}), 1U) << "no prefill instance";
+  EXPECT_EQ(kept(std::vector(100'000, pair(0, 2))), protocols::handoff_destinations);
+  other.role = protocols::instance_role::prefill;
+  EXPECT_EQ(kept({pair(0, 1), pair(0, 2)}), 1U) << "the first hands nothing over";
+}
+
 TEST_F(Scheduler, APairingThatIsWrongInAnotherWayEachRoundIsBlamedEveryTenSeconds) {
   std::uint32_t rounds = 0;
   start(2, [&](auto& o) {

@@ -193,6 +193,18 @@ TEST(Plan, ARunLastsTenTimesAsLongAsItsLongestRequests) {
   EXPECT_GT(plan->front().rate, found);
   options.sim.json = false;
   EXPECT_THAT(planned(options).out, HasSubstr("in the long run it bears less"));
+  EXPECT_THAT(planned(options).out, testing::ContainsRegex("all mixed .* ms  \\*\n")) << "the way itself says so";
+}
+
+TEST(Plan, ARateThatNothingBoundsIsToldAsSuch) {
+  auto options = options_of(1);
+  options.sim.load.requests = 100; // whose first tokens come in time whatever their number
+  options.sim.load.ttft_ms = 1e7;
+  options.sim.load.tpot_ms.reset();
+  const auto out = boost::json::parse(planned(options).out);
+  EXPECT_FALSE(out.at("plan").at(0).at("bounded").as_bool());
+  options.sim.json = false;
+  EXPECT_THAT(planned(options).out, HasSubstr(" ms  or more"));
 }
 
 TEST(Plan, SaysTheSettingsThatItWasMadeWith) {

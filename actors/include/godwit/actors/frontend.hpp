@@ -188,7 +188,7 @@ private:
   /// By the scheduler; where it is away, or its news are old, in turn.
   runtime::async::task<chosen> choose(dispatch_query query);
   /// The simple rule: instances that take requests, in turn.
-  /// Decode instances only where no prefill instance takes requests, or `by_roles` says that these are of no use.
+  /// Decode instances only where no prefill instance takes requests, or, without `by_roles`, none of those is of use.
   [[nodiscard]] chosen choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy,
                                       bool by_roles = true);
   /// True where the request is placed, or at its end.
