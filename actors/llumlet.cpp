@@ -22,13 +22,14 @@ llumlet::llumlet(runtime::actor_context context, llumlet_options options)
 runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
   started_ = now();
   start(bring_up());
-  return {[this](generate_order& order) { return admit(std::move(order)); },
+  return {[this](generate_order& order) { return respond(take_in(std::move(order))); },
           [this](protocols::cancel_request& order) { cancel(order); },
           [this](topology& news) {
             if (news.version <= topology_version_) return;
             topology_version_ = news.version;
             scheduler_ = news.scheduler;
             review_mark(news);
+            know_stores(news.stores);
             report_now(); // a new scheduler knows nothing of us
           },
           [this](status_query& query) { return status(query.with_requests); },
@@ -58,6 +59,8 @@ void llumlet::on_fault(const std::exception_ptr& failure, std::string_view where
   quit(runtime::stop_reason::failed);
 }
 
+void llumlet::on_stop() { withdraw_loads(); }
+
 task<void> llumlet::bring_up() {
   auto facts = co_await ask(options_.instance, options_.load_timeout, load_model{});
   if (!facts) co_return give_up(facts.error().message);
@@ -71,12 +74,14 @@ task<void> llumlet::bring_up() {
   const auto profiled = co_await profile_headroom(settings);
   if (!profiled) co_return;
   settings.headroom_profiled = *profiled;
+  settings.load_min = options_.store.load_min;
   if (const auto wrong = settings.validate(); !wrong.empty()) co_return give_up(wrong);
   planner_.emplace(std::move(settings));
   if (options_.migration.fabric && facts_.executor)
     memory_ = std::make_shared<const kv_memory>(std::exchange(facts_.executor, nullptr));
   kv_kind_ =
       runtime::detail::fnv1a(memory_ ? facts_.kv_layout : "none of instance " + std::to_string(options_.id.value()));
+  review_store();
   options_.log.info("instance {}: {}, {} KV blocks of {} tokens, context {}", options_.id.value(), facts_.device,
                     facts_.blocks, protocols::tokens_per_block, planner_->settings().context_length);
   const auto tokens = std::uint64_t{facts_.blocks} * protocols::tokens_per_block;
@@ -105,13 +110,12 @@ task<void> llumlet::heartbeat() {
   }
 }
 
-protocols::admission llumlet::admit(generate_order order) {
+protocols::admission llumlet::admit(generate_order order, std::uint32_t stored) {
   const auto id = order.request.request;
-  dispatched_ = std::max(dispatched_, order.dispatch); // whatever becomes of it
   if (!planner_ || terminating_) return {id, order.request.epoch, protocols::refusal::not_ready, 0};
   // Before the planner is asked: it may end an earlier epoch of this request, or this one, at once.
   note_home(id, order.home);
-  const auto answer = planner_->admit(std::move(order.request));
+  const auto answer = planner_->admit(std::move(order.request), stored);
   auto effects = planner_->take_effects();
   const bool freed = !effects.gone.empty(); // an earlier epoch of it, whose blocks others may wait for
   settle(std::move(effects));
@@ -138,6 +142,8 @@ void llumlet::note_home(protocols::request_id id, const home& whom) {
 
 void llumlet::cancel(const protocols::cancel_request& order) {
   if (!planner_) return;
+  for (auto& one : looking_)
+    if (one.request == order.request && one.epoch <= order.epoch) one.cancelled = true;
   planner_->cancel(order);
   settle(planner_->take_effects());
   report_soon();
@@ -167,7 +173,10 @@ void llumlet::wake() {
 }
 
 task<void> llumlet::run_steps() {
-  while (auto input = planner_->plan()) {
+  for (;;) {
+    if (!putting_.empty() && planner_->lacks_blocks()) let_go_of_puts();
+    auto input = planner_->plan();
+    if (!input) break;
     settle(planner_->take_effects());
     auto output = co_await ask(options_.instance, options_.step_timeout, std::move(*input));
     if (!output) {
@@ -207,6 +216,8 @@ void llumlet::settle(protocols::step_effects effects) {
   for (auto& [whom, letter] : letters) tell(whom, std::move(letter));
   tell_coordinators(finished, effects);
   for (const auto id : effects.gone) forget_home(id);
+  for (auto& news : effects.computed) put_later(std::move(news));
+  for (auto& order : effects.loads) start(load_kv(std::move(order)));
 }
 
 void llumlet::forget_home(protocols::request_id id) {
@@ -251,6 +262,8 @@ protocols::load_report llumlet::load() {
 void llumlet::recount() const {
   std::vector<protocols::block_id> held;
   for (const auto& [id, out] : outgoing_) held.insert(held.end(), out.held.begin(), out.held.end());
+  for (const auto& [number, in] : loading_) held.insert(held.end(), in.blocks.begin(), in.blocks.end());
+  for (const auto& out : putting_) held.insert(held.end(), out.blocks.table().begin(), out.blocks.table().end());
   planner_->check(held);
 }
 

@@ -277,6 +277,7 @@ migration_opened llumlet::open(open_migration& wish) {
   if (incoming_.contains(wish.migration)) return migration_opened{migration_reason::request_busy};
   if (incoming_.size() + adopting_ >= options_.migration.settings.in_max)
     return migration_opened{migration_reason::destination_busy};
+  if (wish.blocks > planner_->ledger().available()) let_go_of_puts();
   if (wish.blocks > planner_->ledger().available()) return migration_opened{migration_reason::destination_full};
   // One without KV joins the queue.
   if (wish.blocks == 0 && planner_->waiting() >= planner_->settings().waiting_max)
@@ -308,6 +309,10 @@ reserve_answer llumlet::reserve(const reserve_order& order) {
   if (!in.place) in.place = planner_->hold_place();
   if (!in.place) return {};
   auto blocks = planner_->reserve(order.blocks);
+  if (!blocks && !putting_.empty()) {
+    let_go_of_puts();
+    blocks = planner_->reserve(order.blocks);
+  }
   if (!blocks) return {};
   in.blocks.insert(in.blocks.end(), blocks->begin(), blocks->end());
   in.stages = order.stage + 1;

@@ -167,7 +167,8 @@ void llumlet::drain(const drain_order& order) {
 }
 
 bool llumlet::empty() const {
-  return (!planner_ || planner_->idle()) && !stepping_ && outgoing_.empty() && incoming_.empty() && adopting_ == 0;
+  return (!planner_ || planner_->idle()) && !stepping_ && outgoing_.empty() && incoming_.empty() && adopting_ == 0 &&
+         looking_.empty() && loading_.empty();
 }
 
 void llumlet::tell_when_drained() {

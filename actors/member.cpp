@@ -1,5 +1,6 @@
 #include <godwit/actors/member.hpp>
 
+#include <godwit/actors/kv_store_shard.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
@@ -27,12 +28,13 @@ member::member(runtime::actor_context context, member_options options) : actor(c
   pairs_.resize(options_.capacity);
   host()
       .register_interfaces<node_interface, llumlet_interface, scheduler_interface, home_interface,
-                           source_coordinator_interface, destination_coordinator_interface>();
+                           source_coordinator_interface, destination_coordinator_interface, kv_store_interface>();
 }
 
 runtime::behavior_of<member_interface> member::make_behavior() {
   options_.key = runtime::trace::input<std::uint64_t>("member.key", [&] { return options_.key; });
   options_.address = runtime::trace::input<std::string>("member.address", [&] { return options_.address; });
+  spawn_store();
   start(join_until_joined());
   return {[this](instance_ready& news) { mark_ready(news); },
           [this](instance_failed& news) { start_failed(news); },
@@ -44,12 +46,16 @@ runtime::behavior_of<member_interface> member::make_behavior() {
           [this](drain_instance& order) { drain(order); },
           [this](trace_order& order) { return set_trace(order); },
           [this](dump_order& order) { return respond(dump_trace(order)); },
-          [this](dump_part_query& query) { return respond(read_dump(query)); }};
+          [this](dump_part_query& query) { return respond(read_dump(query)); },
+          [this](protocols::store_report& report) {
+            if (state_.joined && head_) tell(head_, store_news{options_.key, report});
+          }};
 }
 
 void member::on_stop() {
   if (head_) tell(head_, leave_cluster{options_.key});
   for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::shutdown);
+  if (store_) stop(store_);
 }
 
 // --- the head
@@ -125,6 +131,8 @@ void member::head_down(std::uint64_t membership, runtime::stop_reason reason) {
   // The way to them was by this head. Their old handles would have none by the next one.
   for (const auto& other : topology_.instances)
     if (other.llumlet) host().declare_down(other.llumlet);
+  for (const auto& other : topology_.stores)
+    if (other.shard != store_) host().declare_down(other.shard);
   topology_ = {};
   if (!was_joined || retiring_) return; // `join` sees it
   options_.log.warning("the head is gone ({}); its requests are dropped, joining again", to_string(reason));
@@ -143,6 +151,7 @@ task<void> member::leave() {
   head_ = {};
   state_.joined = false;
   for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::shutdown);
+  if (store_) stop(store_);
   tell_state();
 }
 
@@ -156,6 +165,9 @@ void member::pass_on(const topology& news) {
         entry != news.instances.end() && entry->instance == before.instance && entry->llumlet == before.llumlet;
     if (before.llumlet && !stays) host().declare_down(before.llumlet);
   }
+  for (const auto& before : topology_.stores)
+    if (before.shard != store_ && std::ranges::find(news.stores, before) == news.stores.end())
+      host().declare_down(before.shard);
   topology_ = news;
   for (const auto& p : pairs_)
     if (p.llumlet) tell(p.llumlet, news);
@@ -176,7 +188,11 @@ void member::tell_state() {
     entry.error = p.error;
   }
   state_.head = state_.joined ? head_ : runtime::handle<node_interface>{};
-  if (state_.head) tell(head_, member_news{options_.key, ++news_, state_.pairs});
+  if (state_.head) {
+    member_news news{options_.key, ++news_, state_.pairs};
+    news.store = store_;
+    tell(head_, std::move(news));
+  }
   if (options_.on_state) options_.on_state(state_);
 }
 
@@ -279,6 +295,39 @@ void member::kill(protocols::instance_id id) {
 member::pair* member::find_pair(protocols::instance_id id) {
   if (!state_.joined || id < state_.first || id.value() - state_.first.value() >= pairs_.size()) return nullptr;
   return &pairs_[id.value() - state_.first.value()];
+}
+
+// --- the KV store
+
+void member::spawn_store() {
+  kv_store_shard_options o;
+  o.bytes = options_.llumlet.store.bytes;
+  o.block_bytes = options_.model.kv_block_bytes;
+  o.settings = options_.llumlet.store;
+  o.fabric = options_.llumlet.migration.fabric;
+  o.transfers = options_.llumlet.migration.transfers;
+  o.keeper = self();
+  o.recount = options_.llumlet.recount;
+  o.keep = options_.llumlet.migration.keep;
+  o.log = options_.log;
+  if (o.bytes == 0 || o.block_bytes == 0 || !o.fabric) return;
+  store_ = spawn<kv_store_shard>(std::move(o));
+  monitor(store_, [this](runtime::stop_reason reason) {
+    store_ = {};
+    if (retiring_) return;
+    store_pause_ = longer_pause(store_pause_, options_.backoff_min, options_.backoff_max);
+    options_.log.error("the KV store of this process is down ({}); restart, empty, in {} ms", to_string(reason),
+                       milliseconds_of(store_pause_));
+    tell_state();
+    start(respawn_store());
+  });
+}
+
+task<void> member::respawn_store() {
+  co_await sleep_for(store_pause_);
+  if (retiring_) co_return;
+  spawn_store();
+  tell_state();
 }
 
 // --- by order of the head

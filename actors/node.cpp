@@ -18,7 +18,7 @@ node::node(runtime::actor_context context, node_options options)
   // Members' actors speak these, and perhaps none of them is spawned here.
   host()
       .register_interfaces<member_interface, llumlet_interface, instance_interface, source_coordinator_interface,
-                           destination_coordinator_interface>();
+                           destination_coordinator_interface, kv_store_interface>();
 }
 
 runtime::behavior_of<node_interface> node::make_behavior() {
@@ -43,7 +43,8 @@ runtime::behavior_of<node_interface> node::make_behavior() {
           [this](scaling_wish& wish) { carry_out(std::move(wish)); },
           [this](trace_order& order) { return respond(set_trace(std::move(order))); },
           [this](dump_order& order) { return respond(dump_trace(order)); },
-          [this](dump_part_query& query) { return respond(read_dump(query)); }};
+          [this](dump_part_query& query) { return respond(read_dump(query)); },
+          [this](store_news& news) { take_news(news); }};
 }
 
 void node::on_stop() {
@@ -153,6 +154,7 @@ topology node::view() const {
   instance_list::entries instances;
   for (const auto& m : members_) {
     if (!m.member) continue;
+    if (m.store && out.stores.size() < kv_store_settings::shards_max) out.stores.emplace_back(m.key, m.store);
     for (std::uint32_t i = 0; i < m.instances; ++i) {
       const auto& p = m.pairs[i];
       if (p.stopped) continue;
@@ -164,6 +166,7 @@ topology node::view() const {
     }
   }
   out.instances = std::move(instances);
+  std::ranges::sort(out.stores, {}, &store_entry::id);
   out.ordered = provisioning_.ordered();
   out.hands_over = options_.scheduler.policies.hands_over();
   return out;

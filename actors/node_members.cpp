@@ -1,6 +1,7 @@
 #include <godwit/actors/node.hpp>
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,25 @@ constexpr std::string_view leaves = "it leaves";
 
 } // namespace
 
+struct cluster_metrics::stores_told {
+  using samples = runtime::metrics::registry::samples;
+  std::mutex mutex;
+  std::vector<protocols::store_status> all;
+  std::vector<runtime::metrics::registry::registration> registrations;
+
+  void show(runtime::metrics::registry& registry, bool counts, const char* name, const char* help,
+            std::uint64_t protocols::store_report::*what) {
+    auto read = [this, what] {
+      samples out;
+      const std::lock_guard lock(mutex);
+      for (const auto& one : all) out.push_back({{{"node", one.node}}, static_cast<double>(one.report.*what)});
+      return out;
+    };
+    registrations.push_back(counts ? registry.add_callback_counters(name, help, std::move(read))
+                                   : registry.add_callback_gauges(name, help, std::move(read)));
+  }
+};
+
 cluster_metrics::cluster_metrics(runtime::metrics::registry& registry)
     : members(registry.add_gauge("godwit_members", "Processes that have joined this one.")),
       members_lost(
@@ -24,7 +44,30 @@ cluster_metrics::cluster_metrics(runtime::metrics::registry& registry)
                                "Processes that had joined and were lost, without having said that they leave.")),
       orders_given_up(registry.add_counter("godwit_scaling_failures_total",
                                            "Instances that were ordered and given up: they failed, did not come in "
-                                           "time, or were not wanted any more.")) {}
+                                           "time, or were not wanted any more.")),
+      stores_(std::make_shared<stores_told>()) {
+  using report = protocols::store_report;
+  auto& s = *stores_;
+  s.show(registry, false, "godwit_kv_store_bytes", "Memory that the node's shard of the KV store may take.",
+         &report::bytes);
+  s.show(registry, false, "godwit_kv_store_used_bytes", "Of that, what has KV in it.", &report::bytes_used);
+  s.show(registry, true, "godwit_kv_store_looked_up_chunks_total", "Chunks of 64 tokens that the shard was asked for.",
+         &report::looked_up_total);
+  s.show(registry, true, "godwit_kv_store_found_chunks_total", "Of these, those it had.", &report::found_total);
+  s.show(registry, true, "godwit_kv_store_loaded_chunks_total", "Chunks that instances got from the shard.",
+         &report::loaded_total);
+  s.show(registry, true, "godwit_kv_store_filed_chunks_total", "Chunks that instances brought to the shard.",
+         &report::filed_total);
+  s.show(registry, true, "godwit_kv_store_evicted_chunks_total", "Chunks that made room for others.",
+         &report::evicted_total);
+  s.show(registry, true, "godwit_kv_store_failed_transfers_total", "Transfers from or to the shard that failed.",
+         &report::failed_total);
+}
+
+void cluster_metrics::adopt(std::vector<protocols::store_status> stores) {
+  const std::lock_guard lock(stores_->mutex);
+  stores_->all = std::move(stores);
+}
 
 void node::leave(std::uint64_t key) { remove(key, leaves); }
 
@@ -102,6 +145,7 @@ join_answer node::admit(const join_cluster& wish) {
   m.address = wish.address;
   m.news = 0;
   m.pairs.assign(m.instances, {});
+  m.store = {};
   for (auto& p : m.pairs) p.generation = m.generation_max;
   m.watch = monitor(m.member, [this, key = wish.key, who = wish.member](runtime::stop_reason why) {
     if (const auto* record = find_member(key); record != nullptr && record->member == who) remove(key, to_string(why));
@@ -135,12 +179,32 @@ void node::take_news(member_news& news) {
   }
   m->news = news.number;
   m->pairs = std::move(news.pairs);
+  if (m->store != news.store) {
+    m->store_report = {};
+    m->store = std::move(news.store);
+    tell_stores();
+  }
   protocols::provisioning::process_news said{m->key, {}};
   for (const auto& p : m->pairs) {
     m->generation_max = std::max(m->generation_max, p.generation);
     said.instances.push_back({p.generation, p.ready && p.llumlet, p.draining, p.stopped, p.order});
   }
   if (!decide(said).told) announce();
+}
+
+void node::take_news(const store_news& news) {
+  auto* m = find_member(news.key);
+  if (m == nullptr || !m->store) return;
+  m->store_report = news.report;
+  tell_stores();
+}
+
+void node::tell_stores() const {
+  if (!options_.metrics) return;
+  std::vector<protocols::store_status> all;
+  for (const auto& m : members_)
+    if (m.store) all.emplace_back(m.address, m.store_report);
+  options_.metrics->adopt(std::move(all));
 }
 
 void node::remove(std::uint64_t key, std::string_view why) {
@@ -153,6 +217,8 @@ void node::remove(std::uint64_t key, std::string_view why) {
   demonitor(m->watch);
   m->member = {};
   m->pairs.clear();
+  m->store = {};
+  tell_stores();
   if (!decide(protocols::provisioning::process_left{key}).told) announce();
 }
 

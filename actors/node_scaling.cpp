@@ -69,6 +69,7 @@ task<void> node::order_process(std::uint64_t order, std::string name) {
 void node::perform(provisioning::run_process& e, decided&) {
   auto o = options_of_member();
   o.key = e.key;
+  o.llumlet.store.bytes = 0; // the process's is the first member's
   o.roles = {protocols::role_at(options_.roles, options_.roles.size())};
   const auto key = e.key;
   const auto whom = spawn<member>(std::move(o));

@@ -59,6 +59,7 @@ task<runtime::async::expected<protocols::cluster_status>> node::status(bool with
   std::vector<runtime::handle<llumlet_interface>> whom; // the books may change while we wait
   for (const auto& m : members_) {
     if (!m.member) continue;
+    if (m.store) out.stores.emplace_back(m.address, m.store_report);
     for (std::uint32_t i = 0; i < m.instances; ++i) {
       protocols::instance_status entry;
       entry.instance = protocols::instance_id{m.first.value() + i};

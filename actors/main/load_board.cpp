@@ -29,6 +29,11 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
       [](const load_report& r) { return static_cast<double>(r.prefix_query_tokens_total); });
   add(metrics, kind::counter, "godwit_instance_prefix_hit_tokens_total", "Of these, found.",
       [](const load_report& r) { return static_cast<double>(r.prefix_hit_tokens_total); });
+  add(metrics, kind::counter, "godwit_instance_store_query_tokens_total",
+      "Tokens that the prefix cache lacked, looked up in the KV store since the last start.",
+      [](const load_report& r) { return static_cast<double>(r.store_query_tokens_total); });
+  add(metrics, kind::counter, "godwit_instance_store_hit_tokens_total", "Of these, loaded from it.",
+      [](const load_report& r) { return static_cast<double>(r.store_hit_tokens_total); });
   add(metrics, kind::gauge, "godwit_instance_virtual_usage_blocks",
       "KV blocks that running requests hold, the head of line demands, and execution priorities keep free.",
       [](const load_report& r) { return static_cast<double>(protocols::virtual_usage(r)); });
@@ -95,6 +100,11 @@ void load_board::add_vllm(runtime::metrics::registry& metrics) {
            [](const load_report& r) { return static_cast<double>(r.prefix_query_tokens_total); });
   add_vllm(metrics, kind::counter, "vllm:prefix_cache_hits_total", "Of these, found.",
            [](const load_report& r) { return static_cast<double>(r.prefix_hit_tokens_total); });
+  add_vllm(metrics, kind::counter, "vllm:external_prefix_cache_queries_total",
+           "Tokens that the prefix cache lacked, looked up in the KV store.",
+           [](const load_report& r) { return static_cast<double>(r.store_query_tokens_total); });
+  add_vllm(metrics, kind::counter, "vllm:external_prefix_cache_hits_total", "Of these, loaded from it.",
+           [](const load_report& r) { return static_cast<double>(r.store_hit_tokens_total); });
   add_vllm(metrics, kind::counter, "vllm:prompt_tokens_cached_total", "As vllm:prefix_cache_hits_total.",
            [](const load_report& r) { return static_cast<double>(r.prefix_hit_tokens_total); });
   registrations_.push_back(

@@ -1,5 +1,6 @@
 #include "main/parts.hpp"
 
+#include "main/kv_store_options.hpp"
 #include "main/loader.hpp"
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
@@ -136,6 +137,7 @@ actors::llumlet_options make_llumlet_options(const serve_settings& settings, std
   o.selection.cooldown_ns = std::chrono::nanoseconds(settings.scheduler.move_cooldown).count();
   o.selection.gain_min = settings.scheduler.move_gain;
   o.selection.handoff_least = settings.scheduler.migrate_below;
+  o.store = make_kv_store(settings);
   o.profile.enabled = settings.priorities.profile;
   o.profile.time_max = settings.priorities.profile_time_max;
   o.log = log.component("llumlet");

@@ -21,7 +21,8 @@ std::vector<std::string> inherited_environment(bool with_settings) {
     const std::string_view variable(*entry);
     // Our own files and ports, and how many instances we began with: what is started is one more.
     if (variable.starts_with("GODWIT_TRACE_FILE=") || variable.starts_with("GODWIT_RUNTIME_READY_FILE=") ||
-        variable.starts_with("GODWIT_INSTANCES_COUNT=") || variable.starts_with("GODWIT_FABRIC_PORT="))
+        variable.starts_with("GODWIT_INSTANCES_COUNT=") || variable.starts_with("GODWIT_FABRIC_PORT=") ||
+        variable.starts_with("GODWIT_KV_STORE_BYTES="))
       continue;
     if (with_settings || !variable.starts_with("GODWIT_")) out.emplace_back(variable);
   }
@@ -82,7 +83,8 @@ public:
     child.drops_output = true; // its log has the same lines, and in the form that was asked for
     child.environment = inherited_environment(false);
     for (const auto& [name, value] : parts_.settings)
-      if (name != "GODWIT_FABRIC_PORT" && name != "GODWIT_RUNTIME_READY_FILE") // this process has them
+      if (name != "GODWIT_FABRIC_PORT" && name != "GODWIT_RUNTIME_READY_FILE" &&
+          name != "GODWIT_KV_STORE_BYTES") // this process has them
         child.environment.push_back(name + "=" + (name == "GODWIT_TRACE_FILE" ? beside(value, node) : value));
     child.ended = [node, failed = std::move(failed), log = log_](std::string how) {
       log.write(how.empty() ? runtime::log::level::info : runtime::log::level::warning, "the process {} ended{}", node,

@@ -1,5 +1,6 @@
 #include "main/settings.hpp"
 
+#include "main/kv_store_options.hpp"
 #include "main/logging.hpp"
 #include "main/migration_parts.hpp"
 #include "main/scheduling_settings.hpp"
@@ -492,6 +493,7 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
   declare_scheduling(registry, settings);
   declare_cluster(registry, settings);
   declare_migration(registry, settings);
+  declare_kv_store(registry, settings);
   declare_edges(registry, settings);
   declare_trace(registry, settings);
   registry.relate([&settings]() -> std::optional<std::string> {

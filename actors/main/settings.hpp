@@ -147,6 +147,14 @@ struct serve_settings {
     double copy_share = 0; // 0: chosen by the device
   } migration;
   struct {
+    std::uint64_t bytes = 0; // 0: no shard here
+    std::uint32_t load_min = 64;
+    std::chrono::milliseconds lookup_timeout{100};
+    std::chrono::milliseconds load_timeout{2'000};
+    std::chrono::milliseconds put_timeout{30'000};
+    std::uint32_t puts_max = 2;
+  } kv_store;
+  struct {
     fabric_choice backend = fabric_choice::automatic;
     std::string listen = "127.0.0.1";
     std::uint16_t port = 0; // 0: any free ones

@@ -86,6 +86,10 @@ json::object object_of(const protocols::instance_status& i, bool with_requests) 
       {"kv_blocks_cached", load.blocks_cached},
       {"steps", load.steps_total},
       {"preemptions", load.preemptions_total},
+      {"prefix_query_tokens", load.prefix_query_tokens_total},
+      {"prefix_hit_tokens", load.prefix_hit_tokens_total},
+      {"store_query_tokens", load.store_query_tokens_total},
+      {"store_hit_tokens", load.store_hit_tokens_total},
       {"prompt_tokens", load.prompt_tokens_total},
       {"generated_tokens", load.generated_tokens_total}};
   if (with_requests) {
@@ -99,11 +103,27 @@ json::object object_of(const protocols::instance_status& i, bool with_requests) 
   return out;
 }
 
+json::object object_of(const protocols::store_status& s) {
+  const auto& r = s.report;
+  return {{"node", s.node},
+          {"bytes", r.bytes},
+          {"bytes_used", r.bytes_used},
+          {"chunk_tokens", r.chunk_tokens},
+          {"looked_up", r.looked_up_total},
+          {"found", r.found_total},
+          {"loaded", r.loaded_total},
+          {"filed", r.filed_total},
+          {"evicted", r.evicted_total},
+          {"failed", r.failed_total}};
+}
+
 } // namespace
 
 std::string status_json(const protocols::cluster_status& c, bool with_requests) {
   json::array instances;
   for (const auto* i : by_id(c)) instances.push_back(object_of(*i, with_requests));
+  json::array stores;
+  for (const auto& s : c.stores) stores.push_back(object_of(s));
   return json::serialize(json::object{{"version", c.version},
                                       {"model", c.model},
                                       {"uptime_s", seconds(c.uptime_ns)},
@@ -113,7 +133,8 @@ std::string status_json(const protocols::cluster_status& c, bool with_requests) 
                                       {"redispatches", c.redispatches_total},
                                       {"moves", c.moves_total},
                                       {"scheduling", object_of(c.scheduling)},
-                                      {"instances", std::move(instances)}});
+                                      {"instances", std::move(instances)},
+                                      {"kv_store", std::move(stores)}});
 }
 
 } // namespace godwit::main

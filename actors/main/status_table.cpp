@@ -74,6 +74,10 @@ std::string status_table(const protocols::cluster_status& c) {
   out += fmt::format(columns, "instance", "state", "running", "waiting", "KV blocks", "V", "F", "preemptions",
                      "restarts", "node", "device");
   for (const auto* i : by_id(c)) out += row(*i);
+  for (const auto& [node, s] : c.stores)
+    out += fmt::format("KV store at {}: {:.0f} of {:.0f} MiB, {} of {} chunks found, {} loaded, {} filed, {} evicted\n",
+                       node, mib(s.bytes_used), mib(s.bytes), s.found_total, s.looked_up_total, s.loaded_total,
+                       s.filed_total, s.evicted_total);
   for (const auto& i : c.instances)
     if (!i.last_error.empty()) out += fmt::format("instance {} did not start: {}\n", i.instance.value(), i.last_error);
   for (const auto& i : c.instances)

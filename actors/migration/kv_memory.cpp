@@ -37,6 +37,10 @@ void kv_memory::count() {
   on_host_ = runtime::trace::input<std::uint64_t>("kv.on_host", [&] {
                return std::uint64_t{one.empty() || one.front().kind == protocols::memory_kind::host};
              }) != 0;
+  uniform_ = runtime::trace::input<std::uint64_t>("kv.uniform", [&] {
+               const auto as_first = [&one](const auto& region) { return region.bytes == one.front().bytes; };
+               return std::uint64_t{!one.empty() && std::ranges::all_of(one, as_first)};
+             }) != 0;
 }
 
 std::shared_ptr<const kv_memory> kv_memory::common_with(std::uint32_t devices_of_peer) const {

@@ -33,6 +33,8 @@ public:
   [[nodiscard]] std::uint64_t block_bytes() const noexcept { return block_bytes_; }
   /// Regions of the blocks, in their order.
   [[nodiscard]] std::vector<protocols::memory_region> regions(std::span<const protocols::block_id> blocks) const;
+  /// There is memory, and all regions are of one size: who keeps a block's bytes needs to know no more of them.
+  [[nodiscard]] bool uniform() const noexcept { return uniform_; }
   /// Copied by cores, and not by a device.
   [[nodiscard]] bool on_host() const noexcept { return on_host_; }
   /// Holds the memory.
@@ -56,6 +58,7 @@ private:
   std::uint32_t per_block_ = 0;
   std::uint64_t block_bytes_ = 0;
   bool on_host_ = true;
+  bool uniform_ = false;
 };
 
 } // namespace godwit::actors

@@ -10,7 +10,7 @@ namespace godwit::protocols {
 void planner::check(std::span<const block_id> held) const {
   ledger_.check();
   std::vector<std::uint32_t> references(ledger_.total());
-  std::size_t dropped = 0, parked_running = 0;
+  std::size_t dropped = 0, parked_running = 0, loading = 0;
   std::uint64_t waiting_blocks = 0;
   for (const auto& [serial, r] : requests_) {
     const bool waits = waiting_.contains(rank_of(*r));
@@ -27,7 +27,10 @@ void planner::check(std::span<const block_id> held) const {
     ensure(is_parked == r->parked, "planner: parked requests know it");
     ensure(!is_parked || !r->in_flight, "planner: parked requests are not in flight");
     ensure(!r->parks || (r->in_flight && runs), "planner: requests that are to be parked leave with the step");
-    ensure(!is_parked || r->blocks.size() == blocks_for(r->computed), "planner: parked requests hold what moves");
+    ensure(!r->loads() || (is_parked && r->state == request_state::running), "planner: what is loaded has its place");
+    loading += r->loads() ? 1 : 0;
+    ensure(!is_parked || r->loads() || r->blocks.size() == blocks_for(r->computed),
+           "planner: parked requests hold what moves");
     ensure(r->computed <= r->blocks.capacity() && r->computed < r->total(), "planner: computed tokens have blocks");
     ensure(!r->keeps_logprobs() || r->drawn_from + r->drawn.size() == r->answer_tokens(),
            "planner: what was drawn is kept to the answer's end");
@@ -39,6 +42,7 @@ void planner::check(std::span<const block_id> held) const {
   ensure(waiting_.size() + running_.size() + parked_.size() + dropped == requests_.size(),
          "planner: no request is lost");
   ensure(waiting_blocks == waiting_blocks_, "planner: what the queue needs is counted");
+  ensure(loading == loading_, "planner: requests that are loaded are counted");
   ensure(parked_running == parked_running_, "planner: parked requests that keep places are counted");
   ensure(places_taken() <= settings_.running_max, "planner: no more places are taken than there are");
   ensure(by_id_.size() + dropped == requests_.size(), "planner: every request is found by its id");

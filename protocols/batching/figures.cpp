@@ -25,10 +25,10 @@ load_report planner::load() const {
   report.blocks_cached = ledger_.cached();
   report.waiting = static_cast<std::uint32_t>(waiting_.size());
   report.waiting_max = settings_.waiting_max;
-  report.running = static_cast<std::uint32_t>(running_.size());
+  report.running = static_cast<std::uint32_t>(running_.size() + loading_);
   report.running_max = settings_.running_max;
-  report.places_kept = static_cast<std::uint32_t>(places_taken() - running_.size());
-  report.migrating = static_cast<std::uint32_t>(parked_.size());
+  report.places_kept = static_cast<std::uint32_t>(places_taken() - report.running);
+  report.migrating = static_cast<std::uint32_t>(parked_.size() - loading_);
   const auto outstanding = blocks_outstanding();
   report.queued_blocks = narrowed(outstanding + demand_of_head(outstanding));
   report.outstanding_blocks = narrowed(outstanding);
@@ -64,6 +64,11 @@ std::vector<std::uint32_t> planner::running_by_level() const {
   return running;
 }
 
+bool planner::lacks_blocks() const {
+  const auto outstanding = blocks_outstanding();
+  return outstanding + demand_of_head(outstanding) > ledger_.available();
+}
+
 std::uint32_t planner::answer_tokens(request_id id) const {
   const auto known = by_id_.find(id);
   return known == by_id_.end() ? 0 : requests_.at(known->second)->answer_tokens();
@@ -73,8 +78,8 @@ std::vector<request_status> planner::requests() const {
   std::vector<request_status> list;
   const auto tell = [&list](const auto& lined_up) {
     for (const auto& [place, r] : lined_up) {
-      list.emplace_back(r->id, r->epoch, r->parked ? request_state::migrating : r->state, r->priority, r->prompt_tokens,
-                        r->answer_tokens(), r->blocks.size(), r->preemptions);
+      list.emplace_back(r->id, r->epoch, r->parked && !r->loads() ? request_state::migrating : r->state, r->priority,
+                        r->prompt_tokens, r->answer_tokens(), r->blocks.size(), r->preemptions);
       list.back().execution_level = r->execution_level;
     }
   };

@@ -2,6 +2,7 @@
 
 #include <godwit/protocols/batching/planner.hpp>
 #include <godwit/protocols/ensure.hpp>
+#include <godwit/protocols/kv/chunk_name.hpp>
 
 #include <algorithm>
 #include <span>
@@ -21,7 +22,7 @@ std::optional<request_view> planner::view(request_id id, epoch under) const {
   const auto* const r = find(id, under);
   if (r == nullptr) return std::nullopt;
   request_view seen;
-  seen.state = r->parked ? request_state::migrating : r->state;
+  seen.state = r->parked && !r->loads() ? request_state::migrating : r->state;
   seen.prompt_tokens = r->prompt_tokens;
   seen.answer_tokens = r->answer_tokens();
   seen.computed = r->computed;
@@ -39,6 +40,7 @@ planner::parking planner::park(request_id id, epoch under) {
     r->parks = true;
     return parking::parked_after_step;
   }
+  if (r->loads()) end_load(*r); // it leaves with what it has
   set_aside(*r, pending_);
   return parking::parked;
 }
@@ -84,6 +86,7 @@ bool planner::unpark(request_id id, epoch from, epoch to) {
   if (r == nullptr || to < from) return false;
   r->epoch = to;
   r->parks = false;
+  if (r->loads()) return true; // not parked for whoever asks
   if (!std::exchange(r->parked, false)) return true;
   parked_.erase(rank_of(*r));
   if (r->state == request_state::running) {
@@ -93,6 +96,48 @@ bool planner::unpark(request_id id, epoch from, epoch to) {
     join_queue(*r);
   }
   return true;
+}
+
+void planner::begin_load(planned_request& r, std::uint32_t upto) {
+  r.parked = true;
+  r.load = ++loads_begun_;
+  ++loading_;
+  ++parked_running_;
+  parked_.emplace(rank_of(r), &r);
+  load_order order;
+  order.number = r.load;
+  order.serial = r.serial;
+  order.request = r.id;
+  order.cache_salt = r.cache_salt;
+  order.tokens.assign(r.tokens.begin(), r.tokens.begin() + upto);
+  order.first = r.computed;
+  order.upto = upto;
+  const auto& table = r.blocks.table();
+  order.blocks.assign(table.begin() + blocks_for(r.computed), table.begin() + blocks_for(upto));
+  pending_.loads.push_back(std::move(order));
+}
+
+// It holds what is computed, as parked ones do.
+void planner::end_load(planned_request& r) {
+  r.load = 0;
+  --loading_;
+  r.blocks.truncate(ledger_, r.computed);
+}
+
+void planner::loaded(const load_order& order, std::uint32_t upto) {
+  const auto found = requests_.find(order.serial);
+  if (found == requests_.end() || found->second->load != order.number) return;
+  auto& r = *found->second;
+  ensure(upto >= r.computed && upto <= r.blocks.capacity() && upto % tokens_per_chunk == 0,
+         "planner: what is loaded are chunks that were ordered");
+  const bool first_run = r.preemptions == 0 && r.answer_tokens() == 0;
+  totals_.store_hit_tokens_total += upto - r.computed;
+  r.computed = upto;
+  r.stored = upto; // what else there was is not asked for again
+  end_load(r);
+  r.blocks.seal(ledger_, r.computed_tokens());
+  if (first_run) r.cached_tokens = std::min(r.computed, r.prompt_tokens);
+  unpark(r.id, r.epoch, r.epoch);
 }
 
 bool planner::hold_place() {

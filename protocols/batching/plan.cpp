@@ -2,6 +2,7 @@
 #include "batching/planned_request.hpp"
 
 #include <godwit/protocols/ensure.hpp>
+#include <godwit/protocols/kv/chunk_name.hpp>
 
 #include <algorithm>
 #include <span>
@@ -136,8 +137,8 @@ planned_request* planner::sibling_of(const planned_request& r) const {
 bool planner::waits_for_sibling(const planned_request& r) const {
   if (settings_.mode == batching_mode::static_batch) return false;
   const auto* const other = sibling_of(r);
-  return other != nullptr && other->state == request_state::running && !other->parked && !other->parks &&
-         other->computed < r.prompt_tokens && rank_of(*other) < rank_of(r);
+  return other != nullptr && other->state == request_state::running && (!other->parked || other->loads()) &&
+         !other->parks && other->computed < r.prompt_tokens && rank_of(*other) < rank_of(r);
 }
 
 /// Fills the empty table with what is there of the request's KV; returns how many tokens that is.
@@ -163,6 +164,14 @@ bool planner::lacks_memory_as_before(const planned_request& r, std::uint64_t out
   return !running_.empty() && then.needed + outstanding > ledger_.available();
 }
 
+/// How many leading tokens a store could bring, where that is worth it beside those that are there; else 0. The last
+/// token is always computed.
+std::uint32_t planner::loadable(const planned_request& r, std::uint32_t matched) const {
+  if (settings_.mode == batching_mode::static_batch || r.scores_missing()) return 0;
+  const auto most = std::min(r.stored, (r.total() - 1) / tokens_per_chunk * tokens_per_chunk);
+  return most >= matched + std::max(settings_.load_min, 1U) ? most : 0;
+}
+
 // Without a share of the step now (`schedules` false), nothing is copied for it either.
 bool planner::start(planned_request& r, draft& d, bool schedules) {
   ensure(r.computed == 0 && r.blocks.size() == 0, "planner: a request starts from nothing");
@@ -172,9 +181,15 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
   found.serial = r.serial;
   const auto available = ledger_.available();
   auto matched = take_up_prefix(r);
+  const auto missed = r.total() - matched;
   if (matched > 0) found.prefix_end = r.blocks.table().back();
   found.prefix_tokens = matched;
   found.prefix_cached = available - ledger_.available();
+  const auto stored = loadable(r, matched);
+  if (stored > 0) { // by whole chunks
+    matched = matched / tokens_per_chunk * tokens_per_chunk;
+    r.blocks.truncate(ledger_, matched);
+  }
   // The last token is always computed, for its logits; where its block is shared, in a copy of that block.
   const bool matches_all = matched == r.total();
   const bool scheduled = schedules && d.budget() > 0;
@@ -207,12 +222,17 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
   }
   totals_.prefix_query_tokens_total += ledger_.prefix_caching() ? r.total() : 0;
   totals_.prefix_hit_tokens_total += ledger_.prefix_caching() ? r.computed : 0;
+  if (settings_.store) totals_.store_query_tokens_total += missed;
   if (!std::exchange(r.started, true)) {
     r.cached_tokens = std::min(r.computed, r.prompt_tokens);
     pending_.begun.push_back(r.id);
   }
   r.state = request_state::running;
   leave_queue(r);
+  if (stored > 0 && r.blocks.grow(ledger_, stored)) {
+    begin_load(r, stored);
+    return true;
+  }
   running_.emplace(rank_of(r), &r);
   if (scheduled) schedule(r, d);
   return true;

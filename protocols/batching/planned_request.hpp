@@ -40,6 +40,8 @@ struct planned_request {
   std::uint64_t cache_salt = 0;
   request_id sibling; ///< whose prompt is this one's
   std::uint32_t preemptions = 0;
+  std::uint64_t load = 0;           ///< number of the load by which KV comes from a store meanwhile; 0: none does
+  std::uint32_t stored = 0;         ///< leading tokens whose KV a store is thought to have; whole chunks
   std::uint32_t drawn_from = 0;     ///< index in the answer of drawn[0]
   std::vector<sampled_token> drawn; ///< only with log-probabilities: what `tokens` does not say of the answer's end
   std::vector<sampled_token> prompt_scores; ///< of prompt[1] and on, as far as it is computed
@@ -62,6 +64,8 @@ struct planned_request {
   [[nodiscard]] bool scores_missing() const noexcept {
     return scores_prompt && prompt_scores.size() + 1 < prompt_tokens;
   }
+  /// Parked, in the batch, while its KV is loaded from a store.
+  [[nodiscard]] bool loads() const noexcept { return load != 0; }
   [[nodiscard]] bool decodes() const noexcept { return remaining() == 1 && computed > 0; }
   [[nodiscard]] std::span<const token_id> computed_tokens() const noexcept { return std::span{tokens}.first(computed); }
 };

@@ -4,6 +4,7 @@
 #include "batching/planned_request.hpp"
 
 #include <godwit/protocols/ensure.hpp>
+#include <godwit/protocols/kv/chunk_name.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -45,13 +46,14 @@ planner::~planner() = default;
 planner::planner(planner&&) noexcept = default;
 planner& planner::operator=(planner&&) noexcept = default;
 
-admission planner::admit(generate_request request) {
+admission planner::admit(generate_request request, std::uint32_t stored) {
   const auto id = request.request;
   const auto owner_epoch = request.epoch;
   if (!supersede(id, owner_epoch)) return {id, owner_epoch, refusal::duplicate, 0};
   std::uint64_t limit = 0;
   if (const auto reason = judge(request, true, limit); reason != refusal::none) return {id, owner_epoch, reason, limit};
   auto& r = enter(std::move(request));
+  if (settings_.store) r.stored = stored / tokens_per_chunk * tokens_per_chunk;
   if (const auto end = end_of(r); end != finish_reason::none) // whose last update was lost with its owner
     finish(r, update_of(r, {}, end), pending_);
   else
@@ -140,6 +142,7 @@ step_effects planner::complete(const step_output& output) {
     r.tokens.push_back(drawn->id);
     if (r.keeps_logprobs()) r.drawn.push_back(*drawn);
     auto update = update_of(r, {*drawn}, end_of(r));
+    if (settings_.store && (update.finished() || part.prefill)) tell_computed(r, update.finished(), effects);
     if (update.finished()) {
       finish(r, std::move(update), effects);
       continue;
@@ -149,6 +152,19 @@ step_effects planner::complete(const step_output& output) {
   }
   ++totals_.steps_total;
   return effects;
+}
+
+// Of one that ends nobody needs the tokens any more.
+void planner::tell_computed(planned_request& r, bool ended, step_effects& effects) const {
+  const auto whole = r.computed / tokens_per_chunk * tokens_per_chunk;
+  if (whole <= r.stored || !ledger_.prefix_caching()) return;
+  computed_kv news;
+  news.request = r.id;
+  news.cache_salt = r.cache_salt;
+  news.stored = std::exchange(r.stored, whole);
+  news.tokens = ended ? std::move(r.tokens) : std::vector<token_id>(r.tokens.begin(), r.tokens.begin() + whole);
+  news.tokens.resize(whole);
+  effects.computed.push_back(std::move(news));
 }
 
 planner::cancellation planner::cancel(const cancel_request& order) {
@@ -218,6 +234,7 @@ void planner::remove(planned_request& r, step_effects& effects) {
   leave_queue(r);
   running_.erase(rank_of(r));
   if (parked_.erase(rank_of(r)) > 0 && r.state == request_state::running) --parked_running_;
+  if (r.loads()) --loading_;
   if (const auto known = by_id_.find(r.id); known != by_id_.end() && known->second == r.serial) by_id_.erase(known);
   requests_.erase(r.serial);
 }

@@ -110,6 +110,18 @@ bool block_ledger::knows(std::optional<block_id> parent, std::span<const token_i
   return sealed_behind(parent, tokens, salt) != none;
 }
 
+std::uint32_t block_ledger::known_prefix(std::span<const token_id> tokens, std::uint64_t salt) const {
+  std::uint32_t count = 0;
+  std::optional<block_id> parent;
+  for (; (count + 1ULL) * tokens_per_block <= tokens.size(); ++count) {
+    const auto index =
+        sealed_behind(parent, tokens.subspan(std::size_t{count} * tokens_per_block, tokens_per_block), salt);
+    if (index == none) break;
+    parent = block_id{index};
+  }
+  return count;
+}
+
 std::uint32_t block_ledger::sealed_behind(std::optional<block_id> parent, std::span<const token_id> tokens,
                                           std::uint64_t salt) const {
   if (!prefix_caching_) return none;

@@ -9,6 +9,7 @@
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/kv/block_hash.hpp>
 #include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/kv_store.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/request.hpp>
 #include <godwit/protocols/messages/status.hpp>
@@ -29,6 +30,7 @@ namespace godwit::actors {
 struct instance_interface;
 struct shard_interface;
 struct llumlet_interface;
+struct kv_store_interface;
 struct scheduler_interface;
 struct home_interface;
 struct frontend_interface;
@@ -95,14 +97,25 @@ template <> struct godwit::runtime::wire_format<godwit::actors::instance_list> {
 
 namespace godwit::actors {
 
+/// One shard of the KV store. Chunks find theirs by its id (protocols::shard_of), which stays with its process.
+struct store_entry {
+  std::uint64_t id = 0;
+  runtime::handle<kv_store_interface> shard;
+  store_entry() = default;
+  store_entry(std::uint64_t which, runtime::handle<kv_store_interface> who) : id(which), shard(std::move(who)) {}
+  friend bool operator==(const store_entry&, const store_entry&) = default;
+  auto fields() { return std::tie(id, shard); }
+};
+
 /// Who is there. The node tells it to everybody whenever it changes; an older version never replaces a newer one.
 struct topology {
   std::uint64_t version = 0;
   instance_list instances; ///< by id; without those that are stopped by order
   runtime::handle<scheduler_interface> scheduler;
   runtime::handle<frontend_interface> frontend;
-  std::uint32_t ordered = 0; ///< instances that autoscaling has ordered and that are not among these yet
-  bool hands_over = true;    ///< prefill instances do, by the policies in force; where not, all are as mixed
+  std::uint32_t ordered = 0;       ///< instances that autoscaling has ordered and that are not among these yet
+  bool hands_over = true;          ///< prefill instances do, by the policies in force; where not, all are as mixed
+  std::vector<store_entry> stores; ///< by id; at most kv_store_settings::shards_max
 
   topology() = default;
   [[nodiscard]] const instance_entry* find(protocols::instance_id id) const noexcept {
@@ -110,7 +123,7 @@ struct topology {
                                      [](const instance_entry& e, protocols::instance_id i) { return e.instance < i; });
     return at != instances.end() && at->instance == id ? &*at : nullptr;
   }
-  auto fields() { return std::tie(version, instances, scheduler, frontend, ordered, hands_over); }
+  auto fields() { return std::tie(version, instances, scheduler, frontend, ordered, hands_over, stores); }
 };
 
 /// Asks an instance to get its model ready; answered when it is.
@@ -235,6 +248,16 @@ struct scheduler_view {
   auto fields() { return std::tie(scheduling, reports, under_way); }
 };
 
+/// A member's shard of the KV store, for the head.
+struct store_news {
+  std::uint64_t key = 0; ///< the member's
+  protocols::store_report report;
+  store_news() noexcept = default;
+  store_news(std::uint64_t process_key, const protocols::store_report& figures) noexcept
+      : key(process_key), report(figures) {}
+  auto fields() { return std::tie(key, report); }
+};
+
 /// Kills an instance as a failure would, for drills: its KV and its batch are lost, its requests are re-dispatched.
 struct kill_instance {
   protocols::instance_id instance;
@@ -277,6 +300,15 @@ struct llumlet_interface
                          // scheduling
                          void(migration_mark), void(drain_order)> {};
 
+/// Keeps KV of prefixes: one shard of the KV store.
+struct kv_store_interface
+    : runtime::interface<protocols::store_found(protocols::store_look),
+                         protocols::store_fetched(protocols::store_fetch),
+                         protocols::store_room(protocols::store_offer), void(protocols::store_settled)> {};
+
+/// Hears how a shard stands.
+struct store_keeper_interface : runtime::interface<void(protocols::store_report)> {};
+
 /// Picks instances; knows load reports, never requests.
 struct scheduler_interface
     : runtime::interface<void(protocols::load_report), dispatch_decision(dispatch_query), void(topology),
@@ -304,14 +336,18 @@ struct node_interface
                          policy_answer(policy_order), protocols::request_history(history_query),
                          drain_answer(drain_instance), void(scaling_wish),
                          // recording
-                         trace_answer(trace_order), dump_answer(dump_order), dump_part(dump_part_query)> {};
+                         trace_answer(trace_order), dump_answer(dump_order), dump_part(dump_part_query),
+                         // the KV store
+                         void(store_news)> {};
 
 /// Supervises the instances of one process, for a head that may be elsewhere.
 struct member_interface
     : pair_keeper_interface::extend<void(kill_instance), void(topology), void(retire), void(activate_instance),
                                     void(drain_instance),
                                     // recording, of its process
-                                    trace_state(trace_order), dumped_file(dump_order), dump_part(dump_part_query)> {};
+                                    trace_state(trace_order), dumped_file(dump_order), dump_part(dump_part_query),
+                                    // of its shard of the KV store
+                                    void(protocols::store_report)> {};
 
 } // namespace godwit::actors
 
@@ -386,6 +422,7 @@ GODWIT_LOCAL_MESSAGE(godwit::actors::withdraw_request)
   X(godwit::actors::settle_order)                                                                                      \
   X(godwit::actors::source_ended)                                                                                      \
   X(godwit::actors::status_query)                                                                                      \
+  X(godwit::actors::store_news)                                                                                        \
   X(godwit::actors::submit_request)                                                                                    \
   X(godwit::actors::topology)                                                                                          \
   X(godwit::actors::topology_query)                                                                                    \
@@ -413,5 +450,13 @@ GODWIT_LOCAL_MESSAGE(godwit::actors::withdraw_request)
   X(godwit::protocols::request_history)                                                                                \
   X(godwit::protocols::step_input)                                                                                     \
   X(godwit::protocols::step_output)                                                                                    \
+  X(godwit::protocols::store_fetch)                                                                                    \
+  X(godwit::protocols::store_fetched)                                                                                  \
+  X(godwit::protocols::store_found)                                                                                    \
+  X(godwit::protocols::store_look)                                                                                     \
+  X(godwit::protocols::store_offer)                                                                                    \
+  X(godwit::protocols::store_report)                                                                                   \
+  X(godwit::protocols::store_room)                                                                                     \
+  X(godwit::protocols::store_settled)                                                                                  \
   X(godwit::protocols::token_updates)
 GODWIT_ACTOR_MESSAGES(GODWIT_DESCRIBED_ELSEWHERE)

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <godwit/actors/interfaces.hpp>
+#include <godwit/actors/kv_store_settings.hpp>
 #include <godwit/actors/migration_environment.hpp>
 #include <godwit/protocols/batching/planner.hpp>
+#include <godwit/protocols/kv/chunk_name.hpp>
+#include <godwit/protocols/kv/sequence_blocks.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/log/logger.hpp>
 
@@ -65,6 +68,7 @@ struct llumlet_options {
   protocols::instance_role role = protocols::instance_role::mixed; ///< for whoever dispatches and pairs
   protocols::selection_settings selection;                         ///< of the requests that a mark moves
   headroom_profile_options profile;
+  kv_store_settings store; ///< with a fabric, as migrations
   /// Recounts the planner's books after each step and for each status; what does not add up ends the llumlet. For
   /// searches of faults: it costs as much as there are blocks.
   bool recount = false;
@@ -85,6 +89,7 @@ public:
   [[nodiscard]] std::string_view name() const noexcept override { return "llumlet"; }
   [[nodiscard]] runtime::behavior_of<llumlet_interface> make_behavior() override;
   void on_fault(const std::exception_ptr& failure, std::string_view where) override;
+  void on_stop() override;
 
 private:
   using home = runtime::handle<home_interface>;
@@ -100,7 +105,8 @@ private:
   runtime::async::task<std::optional<std::uint32_t>> profile_headroom(protocols::planner_settings settings);
   runtime::async::task<void> run_steps();
   runtime::async::task<void> heartbeat();
-  [[nodiscard]] protocols::admission admit(generate_order order);
+  runtime::async::task<protocols::admission> take_in(generate_order order);
+  [[nodiscard]] protocols::admission admit(generate_order order, std::uint32_t stored);
   void cancel(const protocols::cancel_request& order);
   void home_down(const home& whom);
   void settle(protocols::step_effects effects);
@@ -114,6 +120,64 @@ private:
   void report_now();
   [[nodiscard]] protocols::load_report load();
   [[nodiscard]] protocols::instance_status status(bool with_requests);
+
+  // What the KV store has and gets, llumlet_store.cpp:
+  /// One shard, and until when nobody asks it.
+  struct store_shard {
+    store_entry entry;
+    std::chrono::nanoseconds silent_until{0};
+  };
+  /// A request that waits for what the store has of it, before it is admitted.
+  struct looking {
+    protocols::request_id request;
+    protocols::epoch epoch;
+    bool cancelled = false;
+  };
+  /// KV on its way here: what it lands in, with a reference each.
+  struct loading {
+    std::uint64_t transfer = 0;
+    std::vector<protocols::block_id> blocks;
+  };
+  /// KV on its way to the store, out of blocks to which this holds references.
+  struct putting {
+    protocols::sequence_blocks blocks;
+    bool let_go = false; ///< they are needed here, and may be written again
+  };
+  /// Chunks whose place is at one shard: by index, in order.
+  struct shard_share {
+    store_entry entry;
+    std::vector<std::uint32_t> chunks;
+  };
+  /// What shards were asked at the same time, and said.
+  struct store_round;
+  /// One shard's part of a put.
+  struct put_part;
+  void know_stores(const std::vector<store_entry>& stores);
+  /// Once the instance and the shards are known.
+  void review_store();
+  [[nodiscard]] bool uses_store() const { return planner_ && planner_->settings().store; }
+  [[nodiscard]] protocols::chunk_shape shape_of_chunks() const;
+  [[nodiscard]] std::vector<protocols::chunk_name> names_of(std::span<const protocols::token_id> tokens,
+                                                            std::uint64_t salt) const;
+  /// Of [first, names.size()), without those of silent shards.
+  [[nodiscard]] std::vector<shard_share> shares_of(std::span<const protocols::chunk_name> names,
+                                                   std::uint32_t first) const;
+  void note_silence(const store_entry& whom);
+  runtime::async::task<void> all_of(std::shared_ptr<store_round> round);
+  /// How many leading chunks the store has.
+  runtime::async::task<std::uint32_t> look_up(std::vector<protocols::chunk_name> names);
+  runtime::async::task<void> look_at(shard_share share, std::shared_ptr<store_round> round);
+  runtime::async::task<void> load_kv(protocols::load_order order);
+  runtime::async::task<void> fetch_from(shard_share share, std::uint32_t first, std::uint64_t transfer,
+                                        std::shared_ptr<store_round> round);
+  void put_later(protocols::computed_kv what);
+  runtime::async::task<void> put_queued();
+  runtime::async::task<void> put(protocols::computed_kv what);
+  runtime::async::task<void> offer_to(shard_share share, std::shared_ptr<store_round> round);
+  runtime::async::task<void> send_parts(std::shared_ptr<store_round> round, std::list<putting>::iterator from);
+  /// What is on its way to the store is not worth that a request waits for its blocks.
+  void let_go_of_puts();
+  void withdraw_loads();
 
   // What the scheduler wants, llumlet_policy.cpp:
   struct destination : mark_destination { ///< `load`: its report, and what it got since
@@ -233,6 +297,13 @@ private:
   bool stepping_ = false;
   std::shared_ptr<const kv_memory> memory_; // null without a fabric
   std::uint64_t kv_kind_ = 0;               // of load reports
+  std::vector<store_shard> stores_;         // by id
+  std::vector<std::uint64_t> store_ids_;    // of these
+  std::list<looking> looking_;
+  std::map<std::uint64_t, loading> loading_; // by the planner's number
+  std::deque<protocols::computed_kv> to_put_;
+  std::list<putting> putting_;
+  std::uint32_t putters_ = 0; // put_queued that run
   std::map<protocols::request_id, outgoing> outgoing_;
   std::map<protocols::migration_id, incoming> incoming_;
   std::uint32_t adopting_ = 0; // came in, and wait for their home's word

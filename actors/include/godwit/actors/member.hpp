@@ -78,6 +78,9 @@ struct member_options {
 /// A restarted pair has the same id and the next generation; homes see that in the topology and re-dispatch what the
 /// old one owned.
 ///
+/// It keeps this process's shard of the KV store too, if `llumlet.store.bytes` says so, as long as it lives itself:
+/// instances and heads come and go, and what a head's clients began is found again by that head.
+///
 /// A member that loses its head ends its pairs, since nobody waits for their tokens any more, and tries for ever to
 /// join again. Pairs belong to one membership: generations only go up, so that nothing of an earlier one can be taken
 /// for something of this one.
@@ -131,6 +134,9 @@ private:
   void pass_on(const topology& news);
   /// To the head, if there is one, and to `on_state`.
   void tell_state();
+  /// Its shard of the KV store, where it is to have one.
+  void spawn_store();
+  runtime::async::task<void> respawn_store();
 
   member_options options_;
   runtime::handle<node_interface> head_; ///< null: not joined
@@ -140,6 +146,8 @@ private:
   std::uint64_t membership_ = 0; ///< counts joins
   std::uint64_t head_watch_ = 0;
   std::uint64_t news_ = 0;
+  runtime::handle<kv_store_interface> store_; ///< null: none, or not now
+  std::chrono::nanoseconds store_pause_{0};
   bool retiring_ = false;
 };
 

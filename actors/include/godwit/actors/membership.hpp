@@ -19,6 +19,7 @@
 namespace godwit::actors {
 
 struct llumlet_interface;
+struct kv_store_interface;
 struct member_interface;
 
 /// Two instances may serve the same requests only where all of this is equal: then their tokens are.
@@ -92,11 +93,12 @@ struct member_news {
   std::uint64_t key = 0;
   std::uint64_t number = 0; ///< counts up; an older one is dropped
   std::vector<pair_entry> pairs;
+  runtime::handle<kv_store_interface> store; ///< its shard of the KV store; null: it has none
 
   member_news() = default;
   member_news(std::uint64_t process_key, std::uint64_t count, std::vector<pair_entry> all)
       : key(process_key), number(count), pairs(std::move(all)) {}
-  auto fields() { return std::tie(key, number, pairs); }
+  auto fields() { return std::tie(key, number, pairs, store); }
 };
 
 /// A member goes, by its own decision. Answered when the head counts on its instances no more.

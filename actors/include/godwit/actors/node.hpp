@@ -30,6 +30,13 @@ struct cluster_metrics {
   runtime::metrics::gauge& members;
   runtime::metrics::counter& members_lost;
   runtime::metrics::counter& orders_given_up;
+
+  /// The shards of the KV store, for the series `godwit_kv_store_*`.
+  void adopt(std::vector<protocols::store_status> stores);
+
+private:
+  struct stores_told;
+  std::shared_ptr<stores_told> stores_;
 };
 
 struct node_options {
@@ -109,6 +116,8 @@ private:
     std::uint64_t watch = 0;
     std::uint64_t news = 0;
     std::vector<pair_entry> pairs;
+    runtime::handle<kv_store_interface> store; ///< null: it has no shard of the KV store
+    protocols::store_report store_report;      ///< the last one of that
   };
   /// Back-off of one restarting child.
   [[nodiscard]] std::chrono::nanoseconds next_pause(std::chrono::nanoseconds started,
@@ -126,6 +135,8 @@ private:
   [[nodiscard]] std::string refuse(const join_cluster& wish) const;
   [[nodiscard]] member_record* remember(const join_cluster& wish);
   void take_news(member_news& news);
+  void take_news(const store_news& news);
+  void tell_stores() const; ///< to the metrics
   void remove(std::uint64_t key, std::string_view why);
   void leave(std::uint64_t key);
   /// Another process's.

@@ -24,6 +24,28 @@ namespace godwit::protocols {
 
 struct planned_request;
 
+/// A request starts, and a KV store has more of its KV than the prefix cache: the caller loads that into these blocks,
+/// and says how it went by `planner::loaded`. Until then the request has its place and its blocks, and is not planned.
+struct load_order {
+  std::uint64_t number = 0; ///< of this load; counts up
+  std::uint64_t serial = 0; ///< the planner's, of the request
+  request_id request;
+  std::uint64_t cache_salt = 0;
+  std::vector<token_id> tokens; ///< [0, upto)
+  std::uint32_t first = 0;      ///< token; the beginning of a chunk
+  std::uint32_t upto = 0;
+  std::vector<block_id> blocks; ///< of [first, upto)
+};
+
+/// Tokens whose KV is in the pool and may go to a store: of a prompt that is computed, or of a request that has ended,
+/// whose blocks are cached as yet.
+struct computed_kv {
+  request_id request;
+  std::uint64_t cache_salt = 0;
+  std::vector<token_id> tokens;
+  std::uint32_t stored = 0; ///< leading ones that are thought to be there already
+};
+
 /// What the caller of a planner has to do after a call, in order.
 struct step_effects {
   std::vector<token_update>
@@ -32,8 +54,11 @@ struct step_effects {
   std::vector<request_id> preempted; ///< lost their blocks and wait; a migration of one has nothing left to move
   std::vector<request_id> parked;    ///< are out of queue and batch now, see planner::park
   std::vector<request_id> begun;     ///< are in the batch for the first time: their time in the queue is over
+  std::vector<load_order> loads;
+  std::vector<computed_kv> computed; ///< only with planner_settings::store
   [[nodiscard]] bool empty() const noexcept {
-    return updates.empty() && gone.empty() && preempted.empty() && parked.empty() && begun.empty();
+    return updates.empty() && gone.empty() && preempted.empty() && parked.empty() && begun.empty() && loads.empty() &&
+           computed.empty();
   }
 };
 
@@ -83,7 +108,13 @@ public:
   planner& operator=(planner&&) noexcept;
 
   /// Takes the request into the queue. An earlier epoch of the same request is dropped (its blocks are freed).
-  [[nodiscard]] admission admit(generate_request request);
+  /// `stored`: leading tokens of prompt and answer whose KV a store has, as far as anybody knows; whole chunks.
+  [[nodiscard]] admission admit(generate_request request, std::uint32_t stored = 0);
+
+  /// How a load went: the KV of all tokens before `upto` is there, nothing is written to its blocks any more, and the
+  /// caller holds no reference to them. At least the order's `first`, at most its `upto`. The request goes on from
+  /// there, if it has not gone, or been parked, meanwhile.
+  void loaded(const load_order& order, std::uint32_t upto);
 
   /// The next step; empty when there is nothing to run, or when what is there waits for blocks held outside
   /// (transfers).
@@ -146,6 +177,10 @@ public:
   /// been here fills in `settled_ns` and `failed`.
   [[nodiscard]] std::vector<move_candidate> move_candidates() const;
   [[nodiscard]] const planner_settings& settings() const noexcept { return settings_; }
+  /// From now on there is a KV store, or none.
+  void use_store(bool is_there) noexcept { settings_.store = is_there; }
+  /// Those who wait or run lack blocks, and cannot go on before somebody gives some back.
+  [[nodiscard]] bool lacks_blocks() const;
   /// For transfers that hold blocks of the same pool.
   [[nodiscard]] block_ledger& ledger() noexcept { return ledger_; }
   /// Verifies every invariant, O(requests + blocks); for tests and drills. Throws contract_violation. `held`: a block
@@ -214,6 +249,10 @@ private:
   [[nodiscard]] bool waits_for_sibling(const planned_request& r) const;
   [[nodiscard]] bool lacks_memory_as_before(const planned_request& r, std::uint64_t outstanding) const;
   std::uint32_t take_up_prefix(planned_request& r);
+  [[nodiscard]] std::uint32_t loadable(const planned_request& r, std::uint32_t matched) const;
+  void begin_load(planned_request& r, std::uint32_t upto);
+  void end_load(planned_request& r);
+  void tell_computed(planned_request& r, bool ended, step_effects& effects) const;
   [[nodiscard]] bool outranks_running(const planned_request& r) const;
   [[nodiscard]] bool suffices_to_preempt_for(const planned_request& r) const;
   [[nodiscard]] bool batch_is_closed() const noexcept;
@@ -246,6 +285,7 @@ private:
   shortage shortage_;
   batch running_;
   line parked_;
+  std::size_t loading_ = 0;               ///< of these, those whose KV is loaded from a store
   std::size_t parked_running_ = 0;        ///< of the parked ones, those that were in the batch: they keep their places
   std::uint32_t places_held_ = 0;         ///< for requests that come
   std::unordered_set<block_id> reserved_; ///< outside, one reference each
@@ -254,6 +294,7 @@ private:
   step_effects pending_;
   std::uint64_t next_serial_ = 1;
   std::uint64_t next_step_ = 1;
+  std::uint64_t loads_begun_ = 0;
   load_report totals_;
 };
 

@@ -23,6 +23,10 @@ struct planner_settings {
   std::uint32_t running_max = 64;      ///< requests in the batch
   std::uint32_t waiting_max = 256;     ///< requests in the queue
   bool prefix_caching = true;
+  /// There is a KV store: what is computed is told for it (step_effects::computed). Without prefix caching there is
+  /// none.
+  bool store = false;
+  std::uint32_t load_min = 1;   ///< tokens that a request has to gain for its KV to be loaded from the store
   std::uint32_t vocabulary = 0; ///< token ids lie below; 0: not checked
   std::vector<token_id> eos;    ///< the model's end-of-sequence tokens
 

@@ -66,6 +66,9 @@ public:
   /// Whether `find` would find it once `parent`, which may be cached, is used.
   [[nodiscard]] bool knows(std::optional<block_id> parent, std::span<const token_id> tokens, std::uint64_t salt) const;
 
+  /// How many leading blocks of these tokens `find` would find, one after the other.
+  [[nodiscard]] std::uint32_t known_prefix(std::span<const token_id> tokens, std::uint64_t salt) const;
+
   [[nodiscard]] bool prefix_caching() const noexcept { return prefix_caching_; }
   [[nodiscard]] std::uint32_t total() const noexcept { return static_cast<std::uint32_t>(blocks_.size()); }
   [[nodiscard]] std::uint32_t used() const noexcept { return total() - free_.size - cached_.size; }

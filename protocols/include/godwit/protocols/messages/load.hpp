@@ -44,6 +44,8 @@ struct load_report {
   std::uint64_t preemptions_total = 0;
   std::uint64_t prefix_query_tokens_total = 0; ///< prompt tokens looked up in the prefix cache
   std::uint64_t prefix_hit_tokens_total = 0;   ///< of these, found
+  std::uint64_t store_query_tokens_total = 0;  ///< tokens that the prefix cache lacked, looked up in the KV store
+  std::uint64_t store_hit_tokens_total = 0;    ///< of these, loaded from it
   std::uint64_t prompt_tokens_total = 0;       ///< prefilled, recomputation included
   std::uint64_t generated_tokens_total = 0;
 
@@ -58,7 +60,7 @@ struct load_report {
                     waiting, waiting_max, running, running_max, places_kept, migrating, queued_blocks,
                     outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels, kv_kind,
                     dispatched, steps_total, preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total,
-                    prompt_tokens_total, generated_tokens_total);
+                    store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total, generated_tokens_total);
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/kv_store.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/migration.hpp>
 #include <godwit/protocols/messages/scheduling.hpp>
@@ -111,6 +112,16 @@ struct instance_status {
   }
 };
 
+/// One shard of the KV store.
+struct store_status {
+  std::string node; ///< its process, as of instances
+  store_report report;
+  store_status() = default;
+  store_status(std::string where, const store_report& figures) : node(std::move(where)), report(figures) {}
+  friend bool operator==(const store_status&, const store_status&) = default;
+  auto fields() { return std::tie(node, report); }
+};
+
 struct cluster_status {
   std::string version;
   std::string model;
@@ -122,6 +133,7 @@ struct cluster_status {
   std::uint64_t redispatches_total = 0; ///< requests that changed owner because theirs was lost
   std::uint64_t moves_total = 0;        ///< ... by live migration
   std::vector<instance_status> instances;
+  std::vector<store_status> stores;     ///< shards of the KV store; of each what it last told the head
   std::vector<instance_status> stopped; ///< those that could be started, by id; only id, node and state are known
 
   cluster_status() = default;
@@ -134,7 +146,7 @@ struct cluster_status {
   friend bool operator==(const cluster_status&, const cluster_status&) = default;
   auto fields() {
     return std::tie(version, model, scheduling, uptime_ns, requests_open, requests_finished_total,
-                    requests_failed_total, redispatches_total, moves_total, instances, stopped);
+                    requests_failed_total, redispatches_total, moves_total, instances, stores, stopped);
   }
 };
 

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <godwit/actors/interfaces.hpp>
+#include <godwit/actors/kv_store_settings.hpp>
+#include <godwit/actors/migration_environment.hpp>
+#include <godwit/protocols/kv/chunk_store.hpp>
+#include <godwit/protocols/messages/kv_store.hpp>
+#include <godwit/runtime/actor.hpp>
+#include <godwit/runtime/log/logger.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace godwit::actors {
+
+struct kv_store_shard_options {
+  std::uint64_t bytes = 0;       ///< of host memory, which it takes as it fills
+  std::uint64_t block_bytes = 0; ///< of tokens_per_block tokens; above 0
+  kv_store_settings settings;
+  std::shared_ptr<transport::fabric> fabric; ///< not null; as in migration_environment
+  std::shared_ptr<std::atomic<std::uint64_t>> transfers;
+  runtime::handle<store_keeper_interface> keeper; ///< hears how it stands; may be null
+  /// Recounts its books after each change. For searches of faults.
+  bool recount = false;
+  std::shared_ptr<void> keep; ///< as in migration_environment
+  runtime::log::logger log;
+};
+
+/// Keeps KV of prefixes in the host's memory for the instances of the whole cluster: one shard of the KV store, in one
+/// process (Mooncake, MemServe; docs/design/kv_store.md).
+///
+/// Which shard has a chunk everybody knows by its name (protocols::shard_of); what lies where in the shard's memory
+/// protocols::chunk_store decides. Bytes come and go over the fabric, and never through messages: a llumlet that lacks
+/// a prefix posts where it may land and asks for it, one that has computed some offers it and sends what is wanted.
+/// A shard knows of no instance and of no request, and nobody depends on it: what it does not say in time, or has lost,
+/// is computed.
+///
+/// Bounded: transfers either way at a time, and each in time; a sender that does not settle within a lease loses its
+/// places. A slot is taken for another chunk only when nothing reads it and nothing can land there any more.
+class kv_store_shard final : public runtime::actor<kv_store_interface> {
+public:
+  kv_store_shard(runtime::actor_context context, kv_store_shard_options options);
+  [[nodiscard]] std::string_view name() const noexcept override { return "kv_store_shard"; }
+  [[nodiscard]] runtime::behavior_of<kv_store_interface> make_behavior() override;
+  void on_fault(const std::exception_ptr& failure, std::string_view where) override;
+  void on_stop() override;
+
+private:
+  using slot = protocols::chunk_store::slot;
+  /// Places for chunks on their way here.
+  struct incoming {
+    std::vector<slot> slots;                            ///< in the order of the posting
+    std::shared_ptr<std::atomic<std::uint64_t>> landed; ///< regions, counted by the fabric
+    std::uint32_t regions_per_chunk = 0;
+    std::optional<std::uint32_t> sent; ///< chunks, as the sender said; it has settled
+    bool closing = false;
+  };
+  /// Chunks on their way from here, for one fetch.
+  struct outgoing {
+    std::size_t open = 0;
+    protocols::store_fetched answer;
+    std::unique_ptr<runtime::completer<bool>> complete;
+  };
+
+  [[nodiscard]] protocols::store_found look(const protocols::store_look& what);
+  runtime::async::task<protocols::store_fetched> fetch(protocols::store_fetch order);
+  runtime::async::task<void> send(std::shared_ptr<outgoing> round, std::size_t index, slot from,
+                                  std::shared_ptr<const protocols::store_fetch> order);
+  [[nodiscard]] protocols::store_room make_room(const protocols::store_offer& offer);
+  void settle(const protocols::store_settled& news);
+  runtime::async::task<void> close_after_lease(std::uint64_t transfer);
+  /// Files what has come, once nothing can land any more.
+  runtime::async::task<void> close(std::uint64_t transfer);
+  runtime::async::task<void> report();
+  /// Whether an instance's chunks are ours, cut so.
+  [[nodiscard]] bool fits(const protocols::chunk_shape& shape) const noexcept;
+  /// Where the pieces of a slot lie.
+  void append_regions(slot which, std::uint32_t regions, std::vector<protocols::memory_region>& out) const;
+  void recount() const;
+
+  kv_store_shard_options options_;
+  std::uint64_t chunk_bytes_;
+  std::shared_ptr<std::byte[]> memory_; ///< null: there was none
+  protocols::chunk_store chunks_;
+  std::map<std::uint64_t, incoming> incoming_; ///< by transfer
+  std::uint32_t fetches_ = 0;                  ///< that run
+  protocols::store_report figures_;
+};
+
+} // namespace godwit::actors

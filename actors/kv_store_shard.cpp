@@ -1,0 +1,208 @@
+#include <godwit/actors/kv_store_shard.hpp>
+
+#include <godwit/protocols/ensure.hpp>
+#include <godwit/runtime/trace/recorder.hpp>
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace godwit::actors {
+
+using protocols::blocks_per_chunk;
+using runtime::async::task;
+
+namespace {
+
+std::uint32_t slots_of(std::uint64_t bytes, std::uint64_t chunk_bytes) {
+  protocols::ensure(chunk_bytes > 0, "kv_store_shard: blocks have bytes");
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / chunk_bytes, kv_store_settings::chunks_max));
+}
+
+} // namespace
+
+kv_store_shard::kv_store_shard(runtime::actor_context context, kv_store_shard_options options)
+    : actor(context), options_(std::move(options)), chunk_bytes_(options_.block_bytes * blocks_per_chunk),
+      memory_(new (std::nothrow) std::byte[slots_of(options_.bytes, chunk_bytes_) * chunk_bytes_]),
+      chunks_(memory_ ? slots_of(options_.bytes, chunk_bytes_) : 0) { // the system gives memory as it is written
+  figures_.bytes = chunks_.slots() * chunk_bytes_;
+}
+
+runtime::behavior_of<kv_store_interface> kv_store_shard::make_behavior() {
+  if (options_.keeper) start(report());
+  if (chunks_.slots() == 0)
+    options_.log.error("KV store: there is no room for a chunk of {} tokens, {} bytes, in {} bytes of memory",
+                       protocols::tokens_per_chunk, chunk_bytes_, options_.bytes);
+  options_.log.info("KV store: {} MiB, {} chunks of {} tokens", figures_.bytes >> 20U, chunks_.slots(),
+                    protocols::tokens_per_chunk);
+  return {[this](protocols::store_look& what) { return look(what); },
+          [this](protocols::store_fetch& order) { return respond(fetch(std::move(order))); },
+          [this](protocols::store_offer& offer) { return make_room(offer); },
+          [this](protocols::store_settled& news) { settle(news); }};
+}
+
+// Books that nobody can trust; the next one begins empty.
+void kv_store_shard::on_fault(const std::exception_ptr& failure, std::string_view where) {
+  actor_base::on_fault(failure, where);
+  quit(runtime::stop_reason::failed);
+}
+
+// The memory is held until no write can land, and no read goes on.
+void kv_store_shard::on_stop() {
+  for (const auto& [transfer, in] : incoming_) options_.fabric->withdraw({transfer, 0}, [] {});
+}
+
+protocols::store_found kv_store_shard::look(const protocols::store_look& what) {
+  protocols::store_found out;
+  out.filed.reserve(what.names.size());
+  for (const auto& name : what.names) out.filed.push_back(chunks_.has(name) ? 1 : 0);
+  figures_.looked_up_total += out.filed.size();
+  figures_.found_total += static_cast<std::uint64_t>(std::ranges::count(out.filed, 1));
+  return out;
+}
+
+bool kv_store_shard::fits(const protocols::chunk_shape& shape) const noexcept {
+  return shape.bytes == chunk_bytes_ && shape.regions > 0 && shape.bytes % shape.regions == 0;
+}
+
+void kv_store_shard::append_regions(slot which, std::uint32_t regions,
+                                    std::vector<protocols::memory_region>& out) const {
+  const auto piece = chunk_bytes_ / regions;
+  auto* const first = memory_.get() + which * chunk_bytes_;
+  for (std::uint32_t i = 0; i < regions; ++i) out.push_back({first + i * piece, piece, protocols::memory_kind::host});
+}
+
+// ---- From here ------------------------------------------------------------------------------------------------------
+
+task<protocols::store_fetched> kv_store_shard::fetch(protocols::store_fetch wish) {
+  auto round = std::make_shared<outgoing>();
+  round->answer.landed.assign(wish.chunks.size(), 0);
+  if (!fits(wish.shape) || wish.chunks.size() > kv_store_settings::names_max ||
+      fetches_ >= options_.settings.fetches_max)
+    co_return std::move(round->answer);
+  ++fetches_;
+  const auto order = std::make_shared<const protocols::store_fetch>(std::move(wish));
+  std::vector<std::pair<std::size_t, slot>> pinned;
+  for (std::size_t i = 0; i < order->chunks.size(); ++i)
+    if (const auto found = chunks_.pin(order->chunks[i].name)) pinned.emplace_back(i, *found);
+  round->open = pinned.size();
+  for (const auto& [index, from] : pinned) start(send(round, index, from, order));
+  if (round->open > 0) {
+    auto all = [&round](runtime::completer<bool> done) {
+      round->complete = std::make_unique<runtime::completer<bool>>(std::move(done));
+    };
+    (void)co_await callback<bool>(all);
+  }
+  for (auto p = pinned.rbegin(); p != pinned.rend(); ++p) chunks_.unpin(p->second); // the beginning is the last to go
+  --fetches_;
+  figures_.loaded_total += static_cast<std::uint64_t>(std::ranges::count(round->answer.landed, 1));
+  recount();
+  co_return std::move(round->answer);
+}
+
+task<void> kv_store_shard::send(std::shared_ptr<outgoing> round, std::size_t index, slot from,
+                                std::shared_ptr<const protocols::store_fetch> order) {
+  std::vector<protocols::memory_region> regions;
+  append_regions(from, order->shape.regions, regions);
+  auto copy = [this, &regions, index, order](runtime::completer<std::string> done) {
+    options_.fabric->send(order->fabric, {order->transfer, 0}, order->chunks[index].first_region, std::move(regions),
+                          transport::transfer_priority::urgent, options_.settings.load_timeout, memory_,
+                          [done](std::string error) { done(std::move(error)); });
+  };
+  const auto error = co_await callback<std::string>(copy);
+  const bool landed = error && error->empty();
+  round->answer.landed[index] = landed ? 1 : 0;
+  if (!landed) {
+    ++figures_.failed_total;
+    options_.log.debug("KV store: a chunk could not be sent: {}", error ? *error : error.error().message);
+  }
+  if (--round->open == 0 && round->complete) (*round->complete)(true);
+}
+
+// ---- To here --------------------------------------------------------------------------------------------------------
+
+protocols::store_room kv_store_shard::make_room(const protocols::store_offer& offer) {
+  protocols::store_room out;
+  if (!fits(offer.shape) || offer.names.size() > kv_store_settings::names_max ||
+      incoming_.size() >= options_.settings.offers_max)
+    return out;
+  const auto since = chunks_.begin();
+  for (auto name = offer.names.rbegin(); name != offer.names.rend(); ++name) chunks_.touch(*name);
+  incoming in;
+  for (std::uint32_t i = 0; i < offer.names.size(); ++i) {
+    if (chunks_.knows(offer.names[i])) continue;
+    const auto where = chunks_.reserve(offer.names[i], since);
+    if (!where) break; // what comes behind would be of no use without it
+    in.slots.push_back(*where);
+    out.wanted.push_back(i);
+  }
+  if (in.slots.empty()) return out;
+  out.fabric = runtime::trace::input<std::string>("fabric.address", [&] { return options_.fabric->address(); });
+  out.transfer = runtime::trace::input<std::uint64_t>("transfer", [&] { return ++*options_.transfers; });
+  in.landed = std::make_shared<std::atomic<std::uint64_t>>(0);
+  in.regions_per_chunk = offer.shape.regions;
+  std::vector<protocols::memory_region> regions;
+  regions.reserve(in.slots.size() * offer.shape.regions);
+  for (const auto where : in.slots) append_regions(where, offer.shape.regions, regions);
+  options_.fabric->post({out.transfer, 0}, std::move(regions), memory_,
+                        [landed = in.landed](const transport::landing& news) { landed->store(news.regions); });
+  incoming_.emplace(out.transfer, std::move(in));
+  start(close_after_lease(out.transfer));
+  recount();
+  return out;
+}
+
+void kv_store_shard::settle(const protocols::store_settled& news) {
+  const auto found = incoming_.find(news.transfer);
+  if (found == incoming_.end() || found->second.sent) return;
+  found->second.sent = news.chunks;
+  if (!found->second.closing) start(close(news.transfer));
+}
+
+task<void> kv_store_shard::close_after_lease(std::uint64_t transfer) {
+  co_await sleep_for(options_.settings.lease());
+  const auto found = incoming_.find(transfer);
+  if (found == incoming_.end() || found->second.closing) co_return;
+  options_.log.debug("KV store: a sender did not settle within its lease");
+  ++figures_.failed_total;
+  co_await close(transfer);
+}
+
+// Only what the sender has confirmed: it may have given the blocks to others while they were under way, and then their
+// bytes are whole and wrong.
+task<void> kv_store_shard::close(std::uint64_t transfer) {
+  incoming_.at(transfer).closing = true;
+  auto withdraw = [this, transfer](runtime::completer<bool> done) {
+    options_.fabric->withdraw({transfer, 0}, [done] { done(true); });
+  };
+  (void)co_await callback<bool>(withdraw);
+  const auto found = incoming_.find(transfer);
+  const auto in = std::move(found->second);
+  incoming_.erase(found);
+  const auto regions = runtime::trace::input<std::uint64_t>("kv_store.landed", [&] { return in.landed->load(); });
+  const auto whole = std::min<std::uint64_t>({in.sent.value_or(0), regions / in.regions_per_chunk, in.slots.size()});
+  for (auto i = in.slots.size(); i-- > whole;) chunks_.abandon(in.slots[i]);
+  for (auto i = whole; i-- > 0;) chunks_.file(in.slots[i]); // the beginning is the last to go
+  recount();
+}
+
+// ---- How it stands --------------------------------------------------------------------------------------------------
+
+task<void> kv_store_shard::report() {
+  std::optional<protocols::store_report> told;
+  for (;;) {
+    const auto& counted = chunks_.figures();
+    figures_.bytes_used = chunks_.filed() * chunk_bytes_;
+    figures_.filed_total = counted.filed;
+    figures_.evicted_total = counted.evicted;
+    if (told != figures_) tell(options_.keeper, *(told = figures_));
+    co_await sleep_for(options_.settings.report_interval);
+  }
+}
+
+void kv_store_shard::recount() const {
+  if (options_.recount) chunks_.check();
+}
+
+} // namespace godwit::actors

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <godwit/protocols/kv/chunk_name.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace godwit::protocols {
+
+/// Which chunk lies in which slot of one shard of a KV store.
+///
+/// A slot is *free*, *landing* (reserved for a chunk whose bytes are on their way), or *filed* (it has the chunk).
+/// Filed slots that nobody reads are taken for others, least recently used first; those that somebody reads (`pin`) or
+/// that something lands in are nobody else's until that has ended. A prefix is of use from its beginning only: whoever
+/// files or reads the chunks of one does so from its end, so that the beginning is the last to go.
+///
+/// All operations are O(1). A broken precondition throws contract_violation.
+class chunk_store {
+public:
+  using slot = std::uint32_t;
+  struct counters {
+    std::uint64_t filed = 0;
+    std::uint64_t evicted = 0;
+    std::uint64_t abandoned = 0; ///< reserved, and nothing came of it
+  };
+
+  explicit chunk_store(std::uint32_t slots);
+
+  /// Filed or landing.
+  [[nodiscard]] bool knows(const chunk_name& name) const { return places_.contains(name); }
+  /// Filed.
+  [[nodiscard]] bool has(const chunk_name& name) const;
+  /// It is wanted again. No effect where it is not filed.
+  void touch(const chunk_name& name);
+  /// Chunks touched, filed or read after this call are not evicted for those that are reserved `since` it.
+  [[nodiscard]] std::uint64_t begin() noexcept { return ++uses_; }
+  /// A slot for a chunk that is not known. Empty: all others are in use, or were used since.
+  [[nodiscard]] std::optional<slot> reserve(const chunk_name& name, std::uint64_t since);
+  /// What a slot was reserved for is in it.
+  void file(slot where);
+  /// It will not come; nothing can land there any more.
+  void abandon(slot where);
+  /// The slot of a filed chunk, not to be overwritten before as many `unpin`.
+  [[nodiscard]] std::optional<slot> pin(const chunk_name& name);
+  void unpin(slot where);
+
+  [[nodiscard]] std::uint32_t slots() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
+  /// Filed slots.
+  [[nodiscard]] std::uint32_t filed() const noexcept { return filed_; }
+  [[nodiscard]] std::uint32_t landing() const noexcept { return landing_; }
+  [[nodiscard]] const counters& figures() const noexcept { return counters_; }
+
+  /// Verifies every invariant, O(slots); for tests and drills. Throws contract_violation.
+  void check() const;
+
+private:
+  static constexpr slot none = 0xFFFFFFFFU;
+  enum class state : std::uint8_t { free, landing, filed };
+  struct entry {
+    chunk_name name;
+    std::uint64_t used = 0;            ///< the number of the last use
+    slot previous = none, next = none; ///< among the free ones, or the filed ones that nobody reads
+    std::uint32_t pins = 0;
+    state where = state::free;
+  };
+  /// The oldest in front.
+  struct list {
+    slot front = none, back = none;
+    std::uint32_t size = 0;
+  };
+
+  void push_back(list& into, slot which) noexcept;
+  void remove(list& from, slot which) noexcept;
+  void check_list(const list& of, state where) const;
+  [[nodiscard]] entry& at(slot which, state expected);
+
+  std::vector<entry> slots_;
+  std::unordered_map<chunk_name, slot> places_;
+  list free_;
+  list idle_; ///< filed, and nobody reads it
+  std::uint32_t filed_ = 0;
+  std::uint32_t landing_ = 0;
+  std::uint64_t uses_ = 0;
+  counters counters_;
+};
+
+} // namespace godwit::protocols
