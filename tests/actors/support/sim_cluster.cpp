@@ -53,7 +53,7 @@ sim_cluster::sim_cluster(sim_cluster_options options) : world(options.seed), opt
   auto made = options_of(options, world.timers());
   if (options.fabric) {
     network = std::make_unique<transport::sim::network>(world.timers(), *options.fabric);
-    made.identity = {"0123456789abcdef", "f32", 4096, options.context};
+    made.identity = {"0123456789abcdef", "f32", gpu::sim::sim_block_bytes, options.context};
     made_ = made;
     made.instances = 0;
     cluster = std::make_unique<actors::cluster>(*system, std::move(made));

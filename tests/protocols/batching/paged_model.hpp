@@ -82,6 +82,17 @@ public:
     pool_.at(destination.value()) = from.pool_.at(source.value());
   }
 
+  /// What a store does: the KV of [first, upto) of these tokens into blocks that begin at `first`.
+  void fill(const std::vector<token_id>& tokens, std::uint32_t upto, std::uint32_t first,
+            const std::vector<block_id>& blocks) {
+    std::uint64_t seen = 0;
+    for (std::uint32_t i = 0; i < upto; ++i) {
+      const auto kv = kv_of(tokens[i], seen);
+      seen = attend(seen, kv);
+      if (i >= first) pool_.at(blocks.at((i - first) / tokens_per_block).value())[(i - first) % tokens_per_block] = kv;
+    }
+  }
+
   /// What a reused block may hold.
   void spoil(block_id block) { pool_.at(block.value()).fill(0xDEADULL); }
 

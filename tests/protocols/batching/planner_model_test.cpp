@@ -1,5 +1,7 @@
 #include "protocols/batching/paged_model.hpp"
 
+#include <godwit/protocols/kv/chunk_name.hpp>
+
 #include <algorithm>
 #include <gtest/gtest.h>
 
@@ -28,15 +30,18 @@ public:
         complete();
         continue;
       }
+      if (!loads_.empty()) end_load();
       const auto requests = planner_.requests().size();
       plan();
-      ASSERT_TRUE(step_ || planner_.requests().size() < requests) << "requests are there and nothing runs";
+      ASSERT_TRUE(step_ || planner_.requests().size() < requests || !loads_.empty())
+          << "requests are there and nothing runs";
     }
     if (testing::Test::HasFatalFailure()) return;
     EXPECT_EQ(planner_.ledger().used(), 0U);
     for (const auto& [id, known] : known_) ASSERT_NE(known.end, finish_reason::none) << "request " << id << " was lost";
   }
   [[nodiscard]] load_report load() const { return planner_.load(); }
+  [[nodiscard]] std::uint64_t loads_begun() const { return loads_begun_; }
 
 private:
   struct tracked {
@@ -49,6 +54,7 @@ private:
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
 
   void act() {
+    if (!loads_.empty() && below(3) == 0) end_load();
     switch (below(10)) {
     case 0:
     case 1:
@@ -67,8 +73,26 @@ private:
         complete();
     }
     take(planner_.take_effects());
-    planner_.check();
+    planner_.check(held());
     check_blocks();
+  }
+
+  [[nodiscard]] std::vector<block_id> held() const {
+    std::vector<block_id> all;
+    for (const auto& order : loads_) all.insert(all.end(), order.blocks.begin(), order.blocks.end());
+    return all;
+  }
+
+  /// All that the store said it has comes, or a beginning of it; whoever wanted it may be gone.
+  void end_load() {
+    const auto order = std::move(loads_.front());
+    loads_.erase(loads_.begin());
+    const auto chunks = (order.upto - order.first) / tokens_per_chunk;
+    const auto upto = order.first + (below(3) == 0 ? below(chunks + 1) : chunks) * tokens_per_chunk;
+    model_.fill(order.tokens, upto, order.first, order.blocks);
+    for (const auto block : order.blocks) planner_.ledger().release(block);
+    planner_.loaded(order, upto);
+    take(planner_.take_effects());
   }
 
   void admit() {
@@ -99,7 +123,7 @@ private:
   }
 
   void submit(tracked t) {
-    const auto result = planner_.admit(t.request);
+    const auto result = planner_.admit(t.request, settings_.store && below(2) == 0 ? below(8) * tokens_per_chunk : 0);
     if (result.accepted()) {
       known_[t.request.request.value()] = std::move(t);
       return;
@@ -202,6 +226,13 @@ private:
   }
 
   void take(const step_effects& effects) {
+    for (const auto& order : effects.loads) {
+      for (const auto block : order.blocks) planner_.ledger().share(block);
+      loads_.push_back(order);
+      ++loads_begun_;
+    }
+    for (const auto& news : effects.computed)
+      ASSERT_EQ(planner_.ledger().known_prefix(news.tokens, news.cache_salt) * tokens_per_block, news.tokens.size());
     for (const auto& update : effects.updates) {
       auto& t = known_.at(update.request.value());
       ASSERT_EQ(t.end, finish_reason::none) << "after its end";
@@ -235,6 +266,7 @@ private:
     if (planner_.step_in_flight()) return;
     std::uint32_t held = 0;
     for (const auto& r : planner_.requests()) held += r.blocks;
+    for (const auto& order : loads_) held += static_cast<std::uint32_t>(order.blocks.size());
     ASSERT_LE(planner_.ledger().used(), held) << "blocks nobody holds";
   }
 
@@ -245,6 +277,8 @@ private:
   std::optional<step_input> step_;
   std::map<std::uint64_t, tracked> known_;
   std::set<std::uint64_t> leaving_;
+  std::vector<load_order> loads_; ///< with references to their blocks
+  std::uint64_t loads_begun_ = 0;
   std::uint64_t next_id_ = 1;
   std::uint64_t order_ = 0;
   std::uint64_t steps_ = 0;
@@ -254,6 +288,7 @@ struct mode {
   const char* name;
   batching_mode batching;
   bool prefix_caching;
+  bool store = false;
 };
 
 class PlannerModel : public testing::TestWithParam<mode> {};
@@ -261,15 +296,16 @@ class PlannerModel : public testing::TestWithParam<mode> {};
 // Answers equal those of a model that knows nothing of pools, budgets, preemptions, prefix hits, failures and changes
 // of owner.
 TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
-  std::uint64_t preemptions = 0, hits = 0, tokens = 0;
+  std::uint64_t preemptions = 0, hits = 0, tokens = 0, loads = 0;
   for (unsigned seed = 0; seed < 250 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed * 7919 + 1};
     planner_settings settings;
     settings.mode = GetParam().batching;
     settings.prefix_caching = GetParam().prefix_caching;
-    settings.blocks = static_cast<std::uint32_t>(2 + random() % 24);
-    settings.context_length = static_cast<std::uint32_t>(20 + random() % 200);
+    settings.store = GetParam().store;
+    settings.blocks = static_cast<std::uint32_t>(2 + random() % (settings.store ? 60 : 24));
+    settings.context_length = static_cast<std::uint32_t>(20 + random() % (settings.store ? 500 : 200));
     settings.running_max = static_cast<std::uint32_t>(1 + random() % 6);
     settings.step_tokens_max = static_cast<std::uint32_t>(settings.running_max + random() % 40);
     settings.waiting_max = static_cast<std::uint32_t>(1 + random() % 12);
@@ -280,7 +316,9 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
     preemptions += run.load().preemptions_total;
     hits += run.load().prefix_hit_tokens_total;
     tokens += run.load().generated_tokens_total;
+    loads += run.loads_begun();
   }
+  EXPECT_EQ(loads > 100, GetParam().store) << loads;
   EXPECT_GT(tokens, 10'000U);
   if (GetParam().batching == batching_mode::continuous) {
     EXPECT_GT(preemptions, 100U) << "the runs do not reach what they are for";
@@ -290,6 +328,7 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, PlannerModel,
                          testing::Values(mode{"continuous_with_prefix_cache", batching_mode::continuous, true},
+                                         mode{"continuous_with_a_store", batching_mode::continuous, true, true},
                                          mode{"continuous_without", batching_mode::continuous, false},
                                          mode{"static_with_prefix_cache", batching_mode::static_batch, true},
                                          mode{"static_without", batching_mode::static_batch, false}),

@@ -1,0 +1,136 @@
+#include <godwit/protocols/ensure.hpp>
+#include <godwit/protocols/kv/chunk_store.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <vector>
+
+namespace godwit::protocols {
+namespace {
+
+chunk_name name_of(std::uint64_t number) { return {number, ~number}; }
+
+/// As a sender that brings it at once.
+std::optional<chunk_store::slot> bring(chunk_store& store, std::uint64_t number) {
+  const auto where = store.reserve(name_of(number), store.begin());
+  if (where) store.file(*where);
+  return where;
+}
+
+TEST(ChunkStore, HasWhatWasFiledAndKnowsWhatLands) {
+  chunk_store store(2);
+  const auto where = store.reserve(name_of(1), store.begin());
+  ASSERT_TRUE(where);
+  EXPECT_TRUE(store.knows(name_of(1)));
+  EXPECT_FALSE(store.has(name_of(1)));
+  EXPECT_FALSE(store.pin(name_of(1))) << "it may be half there";
+  store.file(*where);
+  EXPECT_TRUE(store.has(name_of(1)));
+  EXPECT_EQ(store.pin(name_of(1)), where);
+  store.unpin(*where);
+  store.check();
+}
+
+TEST(ChunkStore, WhatWasUsedLongestAgoIsTakenForOthers) {
+  chunk_store store(3);
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(bring(store, i));
+  store.touch(name_of(1));
+  ASSERT_TRUE(bring(store, 4));
+  EXPECT_FALSE(store.has(name_of(2)));
+  for (const std::uint64_t there : {1, 3, 4}) EXPECT_TRUE(store.has(name_of(there))) << there;
+  EXPECT_EQ(store.figures().evicted, 1U);
+  store.check();
+}
+
+TEST(ChunkStore, WhatIsReadOrLandsIsNobodyElses) {
+  chunk_store store(2);
+  ASSERT_TRUE(bring(store, 1));
+  const auto read = store.pin(name_of(1));
+  const auto landing = store.reserve(name_of(2), store.begin());
+  ASSERT_TRUE(read && landing);
+  EXPECT_FALSE(store.reserve(name_of(3), store.begin()));
+  store.unpin(*read);
+  EXPECT_EQ(store.reserve(name_of(3), store.begin()), read);
+  store.abandon(*landing);
+  EXPECT_FALSE(store.knows(name_of(2)));
+  EXPECT_EQ(store.reserve(name_of(4), store.begin()), landing);
+  store.check();
+}
+
+TEST(ChunkStore, WhatIsWantedSinceDoesNotMakeRoom) {
+  chunk_store store(2);
+  ASSERT_TRUE(bring(store, 1));
+  ASSERT_TRUE(bring(store, 2));
+  const auto since = store.begin();
+  store.touch(name_of(1));
+  EXPECT_TRUE(store.reserve(name_of(3), since)) << "for the other one";
+  EXPECT_FALSE(store.reserve(name_of(4), since)) << "a prefix does not lose its beginning to its end";
+  EXPECT_TRUE(store.has(name_of(1)));
+}
+
+TEST(ChunkStore, UsesThatAreNotMeantAreRefused) {
+  chunk_store store(2);
+  ASSERT_TRUE(bring(store, 1));
+  EXPECT_THROW((void)store.reserve(name_of(1), 0), contract_violation);
+  EXPECT_THROW(store.file(0), contract_violation) << "it is filed";
+  EXPECT_THROW(store.unpin(0), contract_violation);
+  EXPECT_THROW(store.abandon(7), contract_violation);
+  EXPECT_FALSE(chunk_store(0).reserve(name_of(1), 0));
+}
+
+// Against books that forget nothing.
+TEST(ChunkStore, KeepsItsPromisesOverManyRandomRuns) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&random](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+    chunk_store store(1 + below(8));
+    std::map<chunk_store::slot, std::uint64_t> landing, contents; // by slot
+    std::map<std::uint64_t, std::vector<chunk_store::slot>> read;
+    for (int i = 0; i < 400; ++i) {
+      const std::uint64_t number = 1 + below(12);
+      const auto what = below(6);
+      if (what == 0 && !store.knows(name_of(number))) {
+        if (const auto where = store.reserve(name_of(number), store.begin())) {
+          ASSERT_FALSE(landing.contains(*where));
+          for (const auto& [other, slots] : read)
+            for (const auto slot : slots) ASSERT_NE(slot, *where) << "somebody reads there";
+          contents.erase(*where);
+          landing[*where] = number;
+        }
+      } else if (what == 1 && !landing.empty()) {
+        const auto [where, which] = *landing.begin();
+        landing.erase(where);
+        if (below(3) == 0) {
+          store.abandon(where);
+          ASSERT_FALSE(store.knows(name_of(which)));
+        } else {
+          store.file(where);
+          contents[where] = which;
+        }
+      } else if (what == 2) {
+        store.touch(name_of(number));
+      } else if (what <= 4) {
+        if (const auto where = store.pin(name_of(number))) {
+          ASSERT_EQ(contents.at(*where), number);
+          read[number].push_back(*where);
+        }
+      } else if (!read.empty()) {
+        auto& slots = read.begin()->second;
+        ASSERT_EQ(contents.at(slots.back()), read.begin()->first) << "overwritten while it was read";
+        store.unpin(slots.back());
+        slots.pop_back();
+        if (slots.empty()) read.erase(read.begin());
+      }
+      store.check();
+      ASSERT_EQ(store.filed(), contents.size());
+      ASSERT_EQ(store.landing(), landing.size());
+    }
+  }
+}
+
+} // namespace
+} // namespace godwit::protocols
