@@ -156,6 +156,7 @@ task<void> llumlet::load_kv(protocols::load_order order) {
   const auto landed = std::make_shared<std::atomic<std::uint64_t>>(0);
   options_.migration.fabric->post({transfer, 0}, memory_->regions(order.blocks), memory_->keep(),
                                   [landed](const transport::landing& news) { landed->store(news.regions); });
+  options_.migration.pass("store.loading");
   auto shares = shares_of(round->names, first);
   round->open = shares.size();
   for (auto& share : shares) start(fetch_from(std::move(share), first, transfer, round));
@@ -171,8 +172,9 @@ task<void> llumlet::load_kv(protocols::load_order order) {
   if (regions < said * shape.regions) upto = first;
   span.add("loaded", std::to_string((upto - first) * tokens_per_chunk));
   span.end();
-  for (const auto block : order.blocks) planner_->ledger().release(block);
+  for (const auto block : loading_.at(order.number).blocks) planner_->ledger().release(block);
   loading_.erase(order.number);
+  if (upto > first) options_.migration.pass("store.loaded");
   planner_->loaded(order, upto * tokens_per_chunk);
   settle(planner_->take_effects());
   if (options_.recount) recount();
@@ -286,6 +288,7 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
     auto& part = round->parts[next.part];
     if (from->let_go || now() >= ends) break;
     if (part.failed) continue;
+    options_.migration.pass("store.putting");
     const auto began = now();
     const auto table =
         std::span{from->blocks.table()}.subspan(std::size_t{next.chunk} * blocks_per_chunk, blocks_per_chunk);
@@ -295,6 +298,7 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
                                       memory_->keep(), [done](std::string error) { done(std::move(error)); });
     };
     const auto error = co_await callback<std::string>(send);
+    options_.migration.pass(from->let_go ? "store.let_go" : "store.put");
     if (from->let_go) break; // somebody may have written there meanwhile
     part.failed = !error || !error->empty();
     if (part.failed)
@@ -309,8 +313,11 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
     tell(part.share.entry.shard, protocols::store_settled{part.room.transfer, part.sent});
 }
 
+// Only of those that hold blocks alone: of one whose request still has them nothing would be gained. The last block says
+// it, since who has it has those before it.
 void llumlet::let_go_of_puts() {
   for (auto& one : putting_) {
+    if (one.blocks.size() == 0 || planner_->ledger().references(one.blocks.table().back()) > 1) continue;
     one.let_go = true;
     one.blocks.release(planner_->ledger());
   }

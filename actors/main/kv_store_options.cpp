@@ -8,6 +8,7 @@ namespace godwit::main {
 namespace {
 
 constexpr double hour_ms = 3'600'000;
+constexpr double lookup_max_ms = 1000; // less than a front end waits for an admission
 
 std::optional<std::string> wrong_with_kv_store(const serve_settings& s) {
   if (s.kv_store.bytes == 0) return std::nullopt;
@@ -43,7 +44,7 @@ void declare_kv_store(runtime::config::registry& r, serve_settings& s) {
              "for a second.",
          .unit = "ms",
          .min = 1,
-         .max = hour_ms});
+         .max = lookup_max_ms});
   r.add("kv_store.load_timeout", s.kv_store.load_timeout,
         {.doc = "How long a request waits for KV that is loaded; then it computes what has not come.",
          .unit = "ms",

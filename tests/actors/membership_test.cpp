@@ -139,7 +139,8 @@ public:
             [](actors::drain_instance&) {},
             [](actors::trace_order&) { return actors::trace_state{}; },
             [](actors::dump_order&) { return actors::dumped_file{}; },
-            [](actors::dump_part_query&) { return actors::dump_part{}; }};
+            [](actors::dump_part_query&) { return actors::dump_part{}; },
+            [](protocols::store_report&) {}};
   }
 };
 

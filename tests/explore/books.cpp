@@ -37,7 +37,7 @@ public:
       if (r.state == request_state::running) {
         ++running_;
         in_batch_.push_back(&r);
-        last_running_ = &r;
+        if (head_ == nullptr) last_running_ = &r; // those behind the queue cannot be preempted as yet
       } else if (r.state == request_state::migrating) {
         ++parked_;
         if (r.blocks > 0) in_batch_.push_back(&r); // one without was in the batch or in the queue

@@ -68,8 +68,8 @@ private:
 
 deployment::deployment(std::uint64_t seed, shape what, runtime::sim::event_log* log, runtime::log::logger logger,
                        const recorder_function& record)
-    : shape_(std::move(what)), identity_{"0123456789abcdef", "f32", 4096, context_length}, log_(std::move(logger)),
-      world_(seed), blocks_(world_.timers(), shape_.fabric) {
+    : shape_(std::move(what)), identity_{"0123456789abcdef", "f32", gpu::sim::sim_block_bytes, context_length},
+      log_(std::move(logger)), world_(seed), blocks_(world_.timers(), shape_.fabric) {
   shape_.node.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(registry_);
   shape_.node.frontend.metrics = std::make_shared<actors::frontend_metrics>(registry_);
   shape_.node.frontend.migrations = std::make_shared<actors::migration_metrics>(registry_);
@@ -180,6 +180,10 @@ actors::llumlet_options deployment::llumlet_of(machine& m) {
 
 void deployment::pass(std::string_view place) {
   if (place == "destination.expired") effects_.add("lease expired");
+  if (place == "store.loading") effects_.add("KV is loaded");
+  if (place == "store.loaded") effects_.add("KV has come");
+  if (place == "store.put") effects_.add("KV has gone to the store");
+  if (place == "store.let_go") effects_.add("KV was needed on its way to the store");
   if (coordinator_fails_in_ == 0 || !place.starts_with(coordinator_fails_at_) || --coordinator_fails_in_ > 0) return;
   effects_.add(to_string(fault_kind::coordinator));
   throw std::runtime_error(injected);
@@ -558,19 +562,24 @@ std::string deployment::scheduler_errs(const protocols::cluster_status& status) 
   return {};
 }
 
-// Node, scheduler, front end, the operator; a member for each machine with instances; two for each instance that is
-// there, and one for each device of those that have several.
+// Node, scheduler, front end, the operator; a member for each machine with instances, and its shard of the KV store
+// where they have them; two for each instance that is there, and one for each device of those that have several.
 std::string deployment::miscounted_actors() const {
   if (!cluster_) return "no head; ";
   const auto view = cluster_->gate()->view();
-  std::size_t expected = 4 + 2 * view.instances.size(), there = 0;
+  std::size_t expected = 4 + 2 * view.instances.size(), there = 0, members = 0;
   for (const auto& entry : view.instances)
     if (is_divided(entry.instance)) expected += shape_.devices;
   for (const auto& m : machines_) {
     if (!m->runs()) continue;
     there += m->system->alive();
-    if (m->instances > 0 && !m->released) ++expected;
+    if (m->instances > 0 && !m->released) ++members;
   }
+  const auto shards = shape_.node.llumlet.store.bytes > 0 ? members : 0;
+  expected += members + shards;
+  if (view.stores.size() != shards)
+    return std::to_string(view.stores.size()) + " shards of the KV store are known instead of " +
+           std::to_string(shards) + "; ";
   if (there == expected) return {};
   return std::to_string(there) + " actors instead of " + std::to_string(expected) + "; ";
 }

@@ -35,6 +35,7 @@ struct ingredients {
   bool scales = false;
   nanoseconds span{300ms}; ///< in which everything begins
   bool tight = false;      ///< memory for little more than one request, everywhere
+  bool stores = false;     ///< there is a KV store, and few prompts come again and again
 };
 
 const std::vector<ingredients>& book() {
@@ -71,6 +72,20 @@ const std::vector<ingredients>& book() {
        false,
        false,
        300ms,
+       true},
+      {"stores",
+       "KV comes from a store and goes there, late and in vain, while memory is tight and instances die",
+       {0, 1},
+       {2, 3},
+       {20, 40},
+       {4, 16},
+       {kill_instance, kill_instance, kill_instance, slow_writes, slow_writes, slow_writes, client_leaves,
+        client_leaves, cut_blocks, lost_acknowledgements, late_blocks, post_fails, stop_member, migrate},
+       0,
+       true,
+       false,
+       600ms,
+       true,
        true},
       {"links",
        "links between machines are cut, one way or both, and slow",
@@ -160,7 +175,9 @@ enum stream : std::uint64_t {
   of_looks,
   of_work,
   of_bounds,
-  of_roles
+  of_roles,
+  of_store,
+  of_bandwidth
 };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
@@ -310,7 +327,7 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   const auto first = static_cast<std::uint32_t>(asked.below(prompts));
   for (std::uint32_t i = 0; i < count; ++i) {
     asked_request r;
-    r.kind = (first + i) % prompts;
+    r.kind = (first + (from.stores ? i % 10 : i)) % prompts;
     r.at = moment(from.span, asked);
     r.execution_level = asked.below(5) == 0 ? 1 : 0;
     r.priority = asked.below(5) == 0 ? -1 : 0;
@@ -329,13 +346,17 @@ scenario draw(const std::string& name, std::uint64_t seed) {
     const bool matters = s.scales || !knobs()[i].of_scaling;
     if (extreme && matters) s.settings.emplace_back(i, high);
   }
-  // Rather often: prompts and answers apart are another way through it all.
-  counter_random apart(seed, of_roles);
-  const auto roles = static_cast<std::size_t>(
-      std::ranges::find(knobs(), std::string_view("instances.roles"), &knob::name) - knobs().begin());
-  const auto drawn = [&](const auto& setting) { return setting.first == roles; };
-  if (!from.kinds.empty() && apart.below(10) == 0 && std::ranges::none_of(s.settings, drawn))
-    s.settings.emplace_back(roles, apart.below(2) == 0);
+  // Rather often: prompts and answers apart, and KV from a store, are other ways through it all.
+  const auto also = [&](std::string_view which, stream of, std::uint64_t one_in, std::uint64_t high_one_in = 2) {
+    counter_random random(seed, of);
+    const auto index = static_cast<std::size_t>(std::ranges::find(knobs(), which, &knob::name) - knobs().begin());
+    const auto drawn = [&](const auto& setting) { return setting.first == index; };
+    if (!from.kinds.empty() && random.below(one_in) == 0 && std::ranges::none_of(s.settings, drawn))
+      s.settings.emplace_back(index, random.below(high_one_in) == 0);
+  };
+  also("instances.roles", of_roles, 10);
+  also("kv_store.bytes", of_store, from.stores ? 1 : 5);
+  if (from.stores) also("(bandwidth)", of_bandwidth, 1, 5); // blocks are long on their way, or at once
   counter_random bounds(seed, of_bounds);
   s.instances_min = 1 + static_cast<std::uint32_t>(bounds.below(3));
   s.instances_max = s.instances_min + 2 + static_cast<std::uint32_t>(bounds.below(4));

@@ -38,6 +38,9 @@ std::vector<std::string> all_names() {
   for (const auto* what : {"sample waited", "sample beside its sibling"}) out.emplace_back(what);
   for (const auto* what : {"lease expired", "waited for a write", "preempted", "dispatched again"})
     out.emplace_back(what);
+  for (const auto* what :
+       {"KV is loaded", "KV has come", "KV has gone to the store", "KV was needed on its way to the store"})
+    out.emplace_back(what);
   // What clients hear other than their answers.
   for (const auto* what : {"overloaded", "unavailable", "timed out", "internal"})
     out.push_back(std::string("error ") + what);

@@ -2,6 +2,9 @@
 
 #include "explore/requests.hpp"
 
+#include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/protocols/kv/chunk_name.hpp>
+
 #include <algorithm>
 #include <string_view>
 
@@ -54,6 +57,12 @@ shape usual_shape() {
   m.claim_timeout = 40ms;
   m.portion_bytes = 1024;
   m.copy_share = 0.5;
+  auto& store = n.llumlet.store; // without a shard: there is none
+  store.lookup_timeout = 30ms;
+  store.silence = 100ms;
+  store.load_timeout = 60ms;
+  store.put_timeout = 300ms;
+  store.report_interval = 50ms;
   return s;
 }
 
@@ -216,6 +225,19 @@ std::vector<knob> all_knobs() {
   add("instances.roles", [](shape& s, bool high) {
     using enum protocols::instance_role;
     s.node.roles = high ? std::vector{prefill, decode} : std::vector{decode, prefill};
+  });
+  // The KV store: in every process a shard, of 64 chunks or of one.
+  add("kv_store.bytes", [](shape& s, bool high) {
+    s.node.llumlet.store.bytes = (high ? 64U : 1U) * protocols::blocks_per_chunk * gpu::sim::sim_block_bytes;
+  });
+  add("kv_store.load_min", [](shape& s, bool high) { s.node.llumlet.store.load_min = high ? 128 : 1; });
+  add("kv_store.lookup_timeout", [](shape& s, bool high) { s.node.llumlet.store.lookup_timeout = high ? 100ms : 1ms; });
+  add("kv_store.load_timeout", [](shape& s, bool high) { s.node.llumlet.store.load_timeout = high ? 2s : 2ms; });
+  add("kv_store.put_timeout", [](shape& s, bool high) { s.node.llumlet.store.put_timeout = high ? 5s : 5ms; });
+  add("kv_store.puts_max", [](shape& s, bool high) { s.node.llumlet.store.puts_max = high ? 16 : 0; });
+  add("(puts in line)", [](shape& s, bool high) { s.node.llumlet.store.puts_queued_max = high ? 1000 : 1; });
+  add("(offers to a shard)", [](shape& s, bool high) {
+    s.node.llumlet.store.offers_max = s.node.llumlet.store.fetches_max = high ? 1000 : 1;
   });
   return k;
 }
