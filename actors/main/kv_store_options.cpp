@@ -12,6 +12,7 @@ constexpr double lookup_max_ms = 1000; // less than a front end waits for an adm
 
 std::optional<std::string> wrong_with_kv_store(const serve_settings& s) {
   if (s.kv_store.bytes == 0) return std::nullopt;
+  if (s.instances.count == 0) return "kv_store.bytes: a process without instances has no shard of the KV store";
   if (s.fabric.backend == fabric_choice::none)
     return "kv_store.bytes: with fabric.backend none no KV gets to a store, nor from it";
   if (!s.llumlet.prefix_caching)

@@ -33,7 +33,7 @@ bool simulated(const runtime::config::setting& s) {
   for (const std::string_view other :
        {"scheduler.policy", "scaling.provisioner", "scaling.command_out", "scaling.command_in"})
     if (s.name == other) return false;
-  for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet."})
+  for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "kv_store."})
     if (s.name.starts_with(table)) return true;
   for (const std::string_view one : {"model.context_max", "instances.roles", "instances.step_timeout",
                                      "instances.restart_backoff_min", "instances.restart_backoff_max",

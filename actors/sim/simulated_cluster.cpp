@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <utility>
 
 namespace godwit::actors::sim {
@@ -156,6 +157,8 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   };
   auto& portion = node.llumlet.migration.settings.portion_bytes;
   portion = static_cast<std::uint64_t>(static_cast<double>(portion) * shown_share(device));
+  auto& stored = node.llumlet.store.bytes;
+  stored = static_cast<std::uint64_t>(std::llround(static_cast<double>(stored) * shown_share(device)));
   // Its memory is the host's, and stands for a device's.
   if (auto& share = node.llumlet.migration.settings.copy_share; share == 0)
     share = migration_settings::copy_share_of_engines;
