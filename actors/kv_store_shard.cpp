@@ -1,5 +1,7 @@
 #include <godwit/actors/kv_store_shard.hpp>
 
+#include "arrivals.hpp"
+
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
@@ -140,13 +142,13 @@ protocols::store_room kv_store_shard::make_room(const protocols::store_offer& of
   if (in.slots.empty()) return out;
   out.fabric = runtime::trace::input<std::string>("fabric.address", [&] { return options_.fabric->address(); });
   out.transfer = runtime::trace::input<std::uint64_t>("transfer", [&] { return ++*options_.transfers; });
-  in.landed = std::make_shared<std::atomic<std::uint64_t>>(0);
+  in.landed = std::make_shared<arrivals>();
   in.regions_per_chunk = offer.shape.regions;
   std::vector<protocols::memory_region> regions;
   regions.reserve(in.slots.size() * offer.shape.regions);
   for (const auto where : in.slots) append_regions(where, offer.shape.regions, regions);
   options_.fabric->post({out.transfer, 0}, std::move(regions), memory_,
-                        [landed = in.landed](const transport::landing& news) { landed->store(news.regions); });
+                        [landed = in.landed](const transport::landing& news) { landed->landed(news); });
   incoming_.emplace(out.transfer, std::move(in));
   start(close_after_lease(out.transfer));
   recount();
@@ -172,7 +174,12 @@ task<void> kv_store_shard::close_after_lease(std::uint64_t transfer) {
 // Only what the sender has confirmed: it may have given the blocks to others while they were under way, and then their
 // bytes are whole and wrong.
 task<void> kv_store_shard::close(std::uint64_t transfer) {
-  incoming_.at(transfer).closing = true;
+  auto& open = incoming_.at(transfer);
+  open.closing = true;
+  if (const auto sent = std::uint64_t{open.sent.value_or(0)} * open.regions_per_chunk; sent > 0) {
+    auto all = [landed = open.landed, sent](runtime::completer<bool> done) { landed->when(sent, std::move(done)); };
+    (void)co_await callback<bool>(options_.settings.load_timeout, all);
+  }
   auto withdraw = [this, transfer](runtime::completer<bool> done) {
     options_.fabric->withdraw({transfer, 0}, [done] { done(true); });
   };
@@ -180,7 +187,7 @@ task<void> kv_store_shard::close(std::uint64_t transfer) {
   const auto found = incoming_.find(transfer);
   const auto in = std::move(found->second);
   incoming_.erase(found);
-  const auto regions = runtime::trace::input<std::uint64_t>("kv_store.landed", [&] { return in.landed->load(); });
+  const auto regions = runtime::trace::input<std::uint64_t>("kv_store.landed", [&] { return in.landed->regions(); });
   const auto whole = std::min<std::uint64_t>({in.sent.value_or(0), regions / in.regions_per_chunk, in.slots.size()});
   for (auto i = in.slots.size(); i-- > whole;) chunks_.abandon(in.slots[i]);
   for (auto i = whole; i-- > 0;) chunks_.file(in.slots[i]); // the beginning is the last to go

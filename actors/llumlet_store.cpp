@@ -1,3 +1,4 @@
+#include "arrivals.hpp"
 #include "migration/kv_memory.hpp"
 
 #include <godwit/actors/llumlet.hpp>
@@ -5,7 +6,6 @@
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,7 +69,10 @@ protocols::chunk_shape llumlet::shape_of_chunks() const {
 }
 
 std::vector<chunk_name> llumlet::names_of(std::span<const protocols::token_id> tokens, std::uint64_t salt) const {
-  return protocols::chunk_names(tokens, salt, kv_kind_);
+  // Devices that share a model sum up in another order than one alone: whose KV a request gets must not change its
+  // text.
+  const auto order_of_sums = std::uint64_t{memory_->devices()} << 56U;
+  return protocols::chunk_names(tokens, salt, kv_kind_ ^ order_of_sums);
 }
 
 std::vector<llumlet::shard_share> llumlet::shares_of(std::span<const chunk_name> names, std::uint32_t first) const {
@@ -153,23 +156,33 @@ task<void> llumlet::load_kv(protocols::load_order order) {
   loading_[order.number] = {transfer, order.blocks};
   auto span = runtime::trace::begin_span("kv_store.load", order.request.value());
   span.add("tokens", std::to_string(order.upto - order.first));
-  const auto landed = std::make_shared<std::atomic<std::uint64_t>>(0);
+  const auto landed = std::make_shared<arrivals>();
   options_.migration.fabric->post({transfer, 0}, memory_->regions(order.blocks), memory_->keep(),
-                                  [landed](const transport::landing& news) { landed->store(news.regions); });
+                                  [landed](const transport::landing& news) { landed->landed(news); });
   options_.migration.pass("store.loading");
   auto shares = shares_of(round->names, first);
   round->open = shares.size();
   for (auto& share : shares) start(fetch_from(std::move(share), first, transfer, round));
   co_await all_of(round);
+  const auto said = static_cast<std::uint64_t>(std::count(round->there.begin() + first, round->there.end(), 1));
+  if (said > 0) {
+    auto all = [landed, sent = said * shape.regions](runtime::completer<bool> done) {
+      landed->when(sent, std::move(done));
+    };
+    (void)co_await callback<bool>(options_.store.load_timeout, all);
+  }
   auto withdraw = [this, transfer](runtime::completer<bool> done) {
     options_.migration.fabric->withdraw({transfer, 0}, [done] { done(true); });
   };
   (void)co_await callback<bool>(withdraw);
   auto upto = round->leading(first);
   // A shard that says so of what has not come is not believed in anything.
-  const auto regions = runtime::trace::input<std::uint64_t>("kv_store.landed", [&landed] { return landed->load(); });
-  const auto said = static_cast<std::uint64_t>(std::count(round->there.begin() + first, round->there.end(), 1));
-  if (regions < said * shape.regions) upto = first;
+  const auto regions = runtime::trace::input<std::uint64_t>("kv_store.landed", [&landed] { return landed->regions(); });
+  if (regions < said * shape.regions) {
+    options_.log.warning("KV store: {} of {} pieces have come that shards say they sent; none is used", regions,
+                         said * shape.regions);
+    upto = first;
+  }
   span.add("loaded", std::to_string((upto - first) * tokens_per_chunk));
   span.end();
   for (const auto block : loading_.at(order.number).blocks) planner_->ledger().release(block);
@@ -313,8 +326,8 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
     tell(part.share.entry.shard, protocols::store_settled{part.room.transfer, part.sent});
 }
 
-// Only of those that hold blocks alone: of one whose request still has them nothing would be gained. The last block says
-// it, since who has it has those before it.
+// Only of those that hold blocks alone: of one whose request still has them nothing would be gained. The last block
+// says it, since who has it has those before it.
 void llumlet::let_go_of_puts() {
   for (auto& one : putting_) {
     if (one.blocks.size() == 0 || planner_->ledger().references(one.blocks.table().back()) > 1) continue;

@@ -63,7 +63,9 @@ TEST_F(ShardOf, AShardThatComesOrGoesMovesItsOwnShareAlone) {
   for (const auto& name : many()) {
     const auto was = before[shard_of(name, before)];
     const auto is = after[shard_of(name, after)];
-    if (was != 30) ASSERT_EQ(was, is);
+    if (was != 30) {
+      ASSERT_EQ(was, is);
+    }
   }
 }
 

@@ -19,6 +19,8 @@
 
 namespace godwit::actors {
 
+class arrivals;
+
 struct kv_store_shard_options {
   std::uint64_t bytes = 0;       ///< of host memory, which it takes as it fills
   std::uint64_t block_bytes = 0; ///< of tokens_per_block tokens; above 0
@@ -55,8 +57,8 @@ private:
   using slot = protocols::chunk_store::slot;
   /// Places for chunks on their way here.
   struct incoming {
-    std::vector<slot> slots;                            ///< in the order of the posting
-    std::shared_ptr<std::atomic<std::uint64_t>> landed; ///< regions, counted by the fabric
+    std::vector<slot> slots; ///< in the order of the posting
+    std::shared_ptr<arrivals> landed;
     std::uint32_t regions_per_chunk = 0;
     std::optional<std::uint32_t> sent; ///< chunks, as the sender said; it has settled
     bool closing = false;
