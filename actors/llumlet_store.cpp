@@ -118,9 +118,10 @@ task<protocols::admission> llumlet::take_in(generate_order order) {
   const auto stored = co_await look_up(names_of(std::span{tokens}.first(useful), salt));
   const bool cancelled = place->cancelled;
   looking_.erase(place);
-  if (!cancelled) co_return admit(std::move(order), stored * tokens_per_chunk);
-  tell_when_drained();
-  co_return protocols::admission{id, epoch, protocols::refusal::not_ready, 0};
+  auto answer = protocols::admission{id, epoch, protocols::refusal::not_ready, 0};
+  if (!cancelled) answer = admit(std::move(order), stored * tokens_per_chunk);
+  tell_when_drained(); // it may have been the last one
+  co_return answer;
 }
 
 task<std::uint32_t> llumlet::look_up(std::vector<chunk_name> names) {

@@ -325,6 +325,22 @@ TEST(KvStore, RequestsMoveWhileTheirKvComes) {
   EXPECT_THAT(cluster.reports, IsEmpty());
 }
 
+// While its only request waits for a shard's word.
+TEST(KvStore, AnInstanceIsDrainedWhileARequestIsLookedUp) {
+  auto o = with_store(2, 64);
+  o.nodes = true;
+  sim_cluster cluster(o);
+  cluster.world.network().delay("head", "process-1", 60ms); // by way of which members reach each other
+  const auto sink = std::make_shared<recording_sink>();
+  cluster.submit(prompt_of(tokens_of(1, 700), 5, sink));
+  cluster.run_for(20ms);
+  cluster.system->tell(cluster.cluster->node(), actors::drain_instance{protocols::instance_id{0}, true});
+  ASSERT_TRUE(cluster.run_until([&] { return cluster.status().stopped.size() == 1 || cluster.world.now() > 60s; }));
+  EXPECT_THAT(cluster.status().stopped, SizeIs(1));
+  ASSERT_TRUE(cluster.run_until_ended({sink}));
+  EXPECT_FALSE(sink->failed);
+}
+
 TEST(KvStore, ShowsWhereItIsAndWhatItHas) {
   runtime::metrics::registry registry;
   auto o = with_store(2, 64);
