@@ -24,7 +24,8 @@ public:
     {
       const std::lock_guard lock(mutex_);
       regions_ = std::max(regions_, news.regions);
-      if (waiter_ && (regions_ >= wanted_ || !news.error.empty())) done = std::exchange(waiter_, std::nullopt);
+      dead_ = dead_ || !news.error.empty();
+      if (waiter_ && (regions_ >= wanted_ || dead_)) done = std::exchange(waiter_, std::nullopt);
     }
     if (done) (*done)(true);
   }
@@ -32,7 +33,7 @@ public:
   void when(std::uint64_t regions, runtime::completer<bool> done) {
     {
       const std::lock_guard lock(mutex_);
-      if (regions_ < regions) {
+      if (regions_ < regions && !dead_) {
         wanted_ = regions;
         waiter_.emplace(std::move(done));
         return;
@@ -49,6 +50,7 @@ private:
   mutable std::mutex mutex_;
   std::uint64_t regions_ = 0;
   std::uint64_t wanted_ = 0;
+  bool dead_ = false; ///< the posting: no more will come
   std::optional<runtime::completer<bool>> waiter_;
 };
 

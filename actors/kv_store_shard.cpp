@@ -17,6 +17,12 @@ using runtime::async::task;
 
 namespace {
 
+/// Of a chunk: more than any model has layers, times its devices and its four blocks. A peer's number decides how much
+/// is allocated.
+constexpr std::uint32_t regions_max = 65'536;
+/// Of one message.
+constexpr std::uint64_t regions_of_message_max = std::uint64_t{1} << 24U;
+
 std::uint32_t slots_of(std::uint64_t bytes, std::uint64_t chunk_bytes) {
   protocols::ensure(chunk_bytes > 0, "kv_store_shard: blocks have bytes");
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / chunk_bytes, kv_store_settings::chunks_max));
@@ -65,7 +71,8 @@ protocols::store_found kv_store_shard::look(const protocols::store_look& what) {
 }
 
 bool kv_store_shard::fits(const protocols::chunk_shape& shape) const noexcept {
-  return shape.bytes == chunk_bytes_ && shape.regions > 0 && shape.bytes % shape.regions == 0;
+  return shape.bytes == chunk_bytes_ && shape.regions > 0 && shape.regions <= regions_max &&
+         shape.bytes % shape.regions == 0;
 }
 
 void kv_store_shard::append_regions(slot which, std::uint32_t regions,
@@ -81,7 +88,7 @@ task<protocols::store_fetched> kv_store_shard::fetch(protocols::store_fetch wish
   auto round = std::make_shared<outgoing>();
   round->answer.landed.assign(wish.chunks.size(), 0);
   if (!fits(wish.shape) || wish.chunks.size() > kv_store_settings::names_max ||
-      fetches_ >= options_.settings.fetches_max)
+      wish.chunks.size() * wish.shape.regions > regions_of_message_max || fetches_ >= options_.settings.fetches_max)
     co_return std::move(round->answer);
   ++fetches_;
   const auto order = std::make_shared<const protocols::store_fetch>(std::move(wish));
@@ -127,6 +134,7 @@ task<void> kv_store_shard::send(std::shared_ptr<outgoing> round, std::size_t ind
 protocols::store_room kv_store_shard::make_room(const protocols::store_offer& offer) {
   protocols::store_room out;
   if (!fits(offer.shape) || offer.names.size() > kv_store_settings::names_max ||
+      offer.names.size() * offer.shape.regions > regions_of_message_max ||
       incoming_.size() >= options_.settings.offers_max)
     return out;
   const auto since = chunks_.begin();

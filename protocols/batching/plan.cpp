@@ -161,7 +161,7 @@ bool planner::lacks_memory_as_before(const planned_request& r, std::uint64_t out
   const auto behind = std::span{r.tokens}.subspan(then.prefix_tokens);
   if (behind.size() >= tokens_per_block && ledger_.knows(then.prefix_end, behind.first(tokens_per_block), r.cache_salt))
     return false; // there is more of it now
-  return !running_.empty() && then.needed + outstanding > ledger_.available();
+  return (!running_.empty() || loading_ > 0) && then.needed + outstanding > ledger_.available();
 }
 
 /// How many leading tokens a store could bring, where that is worth it beside those that are there; else 0. The last
@@ -181,7 +181,6 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
   found.serial = r.serial;
   const auto available = ledger_.available();
   auto matched = take_up_prefix(r);
-  const auto missed = r.total() - matched;
   if (matched > 0) found.prefix_end = r.blocks.table().back();
   found.prefix_tokens = matched;
   found.prefix_cached = available - ledger_.available();
@@ -190,6 +189,7 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
     matched = matched / tokens_per_chunk * tokens_per_chunk;
     r.blocks.truncate(ledger_, matched);
   }
+  const auto missed = r.total() - matched;
   // The last token is always computed, for its logits; where its block is shared, in a copy of that block.
   const bool matches_all = matched == r.total();
   const bool scheduled = schedules && d.budget() > 0;
@@ -197,7 +197,7 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
   const auto room = [&] {
     const auto needed = blocks_to_reserve(r) + (copies ? 1 : 0);
     if (needed + outstanding <= ledger_.available()) return true;
-    return running_.empty() && ledger_.available() > 0; // alone it may have what there is
+    return running_.empty() && loading_ == 0 && ledger_.available() > 0; // alone it may have what there is
   };
   if (matches_all && !(copies && room())) { // the shared block itself may be the room that is missing
     copies = false;

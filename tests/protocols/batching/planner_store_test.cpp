@@ -264,6 +264,33 @@ TEST(PlannerStore, OneThatWantsItsPromptsProbabilitiesComputesIt) {
   EXPECT_EQ(p.plan().value().slices.at(0).first_position, 0U);
 }
 
+TEST(PlannerStore, NobodyStartsAloneWhileOthersLoad) {
+  planner p{settings_of(16)};
+  ASSERT_TRUE(p.admit(request_of(first, 200), 192).accepted()); // 13 blocks
+  ASSERT_TRUE(p.admit(request_of(second, 200), 192).accepted());
+  const auto order = order_of(p);
+  EXPECT_EQ(order.request, first);
+  EXPECT_EQ(p.load().waiting, 1U) << "there is no memory for it";
+  p.loaded(order, 192);
+  while (p.load().running > 0) (void)step(p);
+  EXPECT_EQ(p.load().preemptions_total, 0U);
+}
+
+TEST(PlannerStore, NoMoreIsFoundThanWasLookedUp) {
+  planner p{settings_of(64)};
+  ASSERT_TRUE(p.admit(request_of(first, 113, 1)).accepted()); // 112 tokens are cached
+  (void)step(p);
+  auto again = request_of(first, 257);
+  again.request = second;
+  ASSERT_TRUE(p.admit(again, 256).accepted());
+  const auto queries = p.load().store_query_tokens_total;
+  const auto order = order_of(p);
+  EXPECT_EQ(order.first, 64U);
+  p.loaded(order, 256);
+  EXPECT_EQ(p.load().store_query_tokens_total - queries, 257U - 64);
+  EXPECT_EQ(p.load().store_hit_tokens_total, 192U);
+}
+
 TEST(PlannerStore, SaysWhenBlocksAreLacking) {
   planner p{settings_of(10)};
   ASSERT_TRUE(p.admit(request_of(first, 100)).accepted());
