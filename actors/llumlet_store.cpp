@@ -6,6 +6,7 @@
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,7 +108,14 @@ task<protocols::admission> llumlet::take_in(generate_order order) {
   const auto id = order.request.request;
   const auto epoch = order.request.epoch;
   dispatched_ = std::max(dispatched_, order.dispatch); // whatever becomes of it
-  if (!uses_store() || terminating_ || order.request.prompt.empty()) co_return admit(std::move(order), 0);
+  const auto& asked = order.request;
+  const auto is_loaded = [this, &asked] { // in vain are they looked up who compute all of it, or are refused
+    const auto& settings = planner_->settings();
+    return settings.mode != protocols::batching_mode::static_batch && !asked.prompt.empty() &&
+           asked.prompt.size() < settings.context_length &&
+           (asked.sampling.prompt_logprobs < 0 || !asked.answer.empty());
+  };
+  if (!uses_store() || terminating_ || !is_loaded()) co_return admit(std::move(order), 0);
   auto tokens = order.request.prompt;
   tokens.insert(tokens.end(), order.request.answer.begin(), order.request.answer.end());
   const auto salt = order.request.cache_salt;
@@ -271,13 +279,17 @@ task<void> llumlet::offer_to(shard_share share, std::shared_ptr<store_round> rou
   protocols::store_offer offer;
   offer.shape = shape_of_chunks();
   for (const auto chunk : share.chunks) offer.names.push_back(round->names[chunk]);
-  auto answer = co_await ask(share.entry.shard, options_.store.lookup_timeout, std::move(offer));
+  // Nobody waits for it, and places that are offered in vain are kept for long.
+  auto answer = co_await ask(share.entry.shard, options_.store.load_timeout, std::move(offer));
   if (!answer) note_silence(share.entry);
   const auto in_order = [&share](const std::vector<std::uint32_t>& places) {
     return !places.empty() && places.back() < share.chunks.size() &&
            std::ranges::adjacent_find(places, std::ranges::greater_equal{}) == places.end();
   };
-  if (answer && in_order(answer->wanted)) round->parts.push_back({std::move(share), std::move(*answer)});
+  if (answer && in_order(answer->wanted))
+    round->parts.push_back({std::move(share), std::move(*answer)});
+  else if (answer && !answer->wanted.empty())
+    tell(share.entry.shard, protocols::store_settled{answer->transfer, 0});
   round->one_less();
 }
 
@@ -327,13 +339,21 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
     tell(part.share.entry.shard, protocols::store_settled{part.room.transfer, part.sent});
 }
 
-// Only of those that hold blocks alone: of one whose request still has them nothing would be gained. The last block
-// says it, since who has it has those before it.
+// Only of those whose blocks no request has: nothing would be gained otherwise. The last block says it, since who has
+// it has those before it; puts may share blocks.
 void llumlet::let_go_of_puts() {
+  std::map<protocols::block_id, std::uint32_t> ours;
+  for (const auto& one : putting_)
+    for (const auto block : one.blocks.table()) ++ours[block];
+  std::vector<putting*> alone;
   for (auto& one : putting_) {
-    if (one.blocks.size() == 0 || planner_->ledger().references(one.blocks.table().back()) > 1) continue;
-    one.let_go = true;
-    one.blocks.release(planner_->ledger());
+    if (one.blocks.size() == 0) continue;
+    const auto last = one.blocks.table().back();
+    if (planner_->ledger().references(last) == ours.at(last)) alone.push_back(&one);
+  }
+  for (auto* one : alone) {
+    one->let_go = true;
+    one->blocks.release(planner_->ledger());
   }
 }
 

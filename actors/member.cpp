@@ -48,6 +48,7 @@ runtime::behavior_of<member_interface> member::make_behavior() {
           [this](dump_order& order) { return respond(dump_trace(order)); },
           [this](dump_part_query& query) { return respond(read_dump(query)); },
           [this](protocols::store_report& report) {
+            store_report_ = report;
             if (state_.joined && head_) tell(head_, store_news{options_.key, report});
           }};
 }
@@ -192,6 +193,7 @@ void member::tell_state() {
     member_news news{options_.key, ++news_, state_.pairs};
     news.store = store_;
     tell(head_, std::move(news));
+    if (store_) tell(head_, store_news{options_.key, store_report_});
   }
   if (options_.on_state) options_.on_state(state_);
 }
@@ -314,6 +316,7 @@ void member::spawn_store() {
   store_ = spawn<kv_store_shard>(std::move(o));
   monitor(store_, [this](runtime::stop_reason reason) {
     store_ = {};
+    store_report_ = {};
     if (retiring_) return;
     store_pause_ = longer_pause(store_pause_, options_.backoff_min, options_.backoff_max);
     options_.log.error("the KV store of this process is down ({}); restart, empty, in {} ms", to_string(reason),

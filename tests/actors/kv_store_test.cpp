@@ -350,6 +350,8 @@ TEST(KvStore, ShowsWhereItIsAndWhatItHas) {
     n.metrics = std::make_shared<actors::cluster_metrics>(registry);
   };
   sim_cluster cluster(o);
+  cluster.run_for(3s);
+  for (const auto& s : cluster.status().stores) EXPECT_EQ(s.report.bytes, 64 * chunk_bytes) << "before its first use";
   (void)serve(cluster, tokens_of(1, 300), 5);
   const auto used = stores_of(cluster).bytes_used;
   EXPECT_EQ(used, 4 * chunk_bytes);

@@ -148,6 +148,7 @@ private:
   std::uint64_t news_ = 0;
   runtime::handle<kv_store_interface> store_; ///< null: none, or not now
   std::chrono::nanoseconds store_pause_{0};
+  protocols::store_report store_report_; ///< the last one of `store_`
   bool retiring_ = false;
 };
 
