@@ -42,8 +42,9 @@ runtime::behavior_of<kv_store_interface> kv_store_shard::make_behavior() {
   if (chunks_.slots() == 0)
     options_.log.error("KV store: there is no room for a chunk of {} tokens, {} bytes, in {} bytes of memory",
                        protocols::tokens_per_chunk, chunk_bytes_, options_.bytes);
-  options_.log.info("KV store: {} MiB, {} chunks of {} tokens", figures_.bytes >> 20U, chunks_.slots(),
-                    protocols::tokens_per_chunk);
+  else
+    options_.log.info("KV store: {} MiB, {} chunks of {} tokens", figures_.bytes >> 20U, chunks_.slots(),
+                      protocols::tokens_per_chunk);
   return {[this](protocols::store_look& what) { return look(what); },
           [this](protocols::store_fetch& order) { return respond(fetch(std::move(order))); },
           [this](protocols::store_offer& offer) { return make_room(offer); },

@@ -252,6 +252,8 @@ protocols::load_report llumlet::load() {
   report.generation = options_.generation;
   report.sequence = ++reports_;
   report.dispatched = dispatched_;
+  for (const auto& one : looking_) // which it does not count yet, nor those after it for as long
+    if (one.dispatch != 0) report.dispatched = std::min(report.dispatched, one.dispatch - 1);
   report.ready = planner_.has_value();
   report.terminating = terminating_;
   report.kv_kind = kv_kind_;

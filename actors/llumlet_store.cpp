@@ -113,7 +113,7 @@ task<protocols::admission> llumlet::take_in(generate_order order) {
     const auto& settings = planner_->settings();
     return settings.mode != protocols::batching_mode::static_batch && !asked.prompt.empty() &&
            asked.prompt.size() < settings.context_length &&
-           (asked.sampling.prompt_logprobs < 0 || !asked.answer.empty());
+           (asked.sampling.prompt_logprobs < 0 || !asked.answer.empty()) && looking_.size() < settings.waiting_max;
   };
   if (!uses_store() || terminating_ || !is_loaded()) co_return admit(std::move(order), 0);
   auto tokens = order.request.prompt;
@@ -122,7 +122,7 @@ task<protocols::admission> llumlet::take_in(generate_order order) {
   const auto known = std::uint64_t{planner_->ledger().known_prefix(tokens, salt)} * protocols::tokens_per_block;
   const auto useful = (tokens.size() - 1) / tokens_per_chunk * tokens_per_chunk; // the last token is always computed
   if (useful < known + std::max(options_.store.load_min, 1U)) co_return admit(std::move(order), 0);
-  const auto place = looking_.insert(looking_.end(), {id, epoch});
+  const auto place = looking_.insert(looking_.end(), {id, epoch, order.dispatch});
   const auto stored = co_await look_up(names_of(std::span{tokens}.first(useful), salt));
   const bool cancelled = place->cancelled;
   looking_.erase(place);
@@ -310,7 +310,8 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
   const auto shape = shape_of_chunks();
   const auto ends = now() + options_.store.put_timeout;
   protocols::copy_pacer pacer{options_.migration.settings.pace_of_copies(memory_->on_host())};
-  for (const auto& next : order) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto& next = order[i];
     auto& part = round->parts[next.part];
     if (from->let_go || now() >= ends) break;
     if (part.failed) continue;
@@ -332,7 +333,7 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
     else
       ++part.sent;
     const auto rest = pacer.rest(shape.bytes, order.size() * shape.bytes, now() - began);
-    if (rest > nanoseconds{0})
+    if (rest > nanoseconds{0} && i + 1 < order.size()) // the blocks are held meanwhile
       co_await sleep_for(std::clamp(rest, nanoseconds{0}, std::max(ends - now(), nanoseconds{0})));
   }
   for (const auto& part : round->parts)

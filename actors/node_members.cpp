@@ -1,6 +1,7 @@
 #include <godwit/actors/node.hpp>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -27,9 +28,13 @@ struct cluster_metrics::stores_told {
   void show(runtime::metrics::registry& registry, bool counts, const char* name, const char* help,
             std::uint64_t protocols::store_report::*what) {
     auto read = [this, what] {
+      std::map<std::string, double> by_node; // names may be given twice, which is warned of; series may not
+      {
+        const std::lock_guard lock(mutex);
+        for (const auto& one : all) by_node[one.node] += static_cast<double>(one.report.*what);
+      }
       samples out;
-      const std::lock_guard lock(mutex);
-      for (const auto& one : all) out.push_back({{{"node", one.node}}, static_cast<double>(one.report.*what)});
+      for (const auto& [node, value] : by_node) out.push_back({{{"node", node}}, value});
       return out;
     };
     registrations.push_back(counts ? registry.add_callback_counters(name, help, std::move(read))

@@ -1,6 +1,8 @@
 #include "main/kv_store_options.hpp"
 
-#include <optional>
+#include <godwit/gpu/cpu/cpu_device.hpp>
+#include <godwit/protocols/kv/chunk_name.hpp>
+
 #include <string>
 
 namespace godwit::main {
@@ -64,6 +66,21 @@ void declare_kv_store(runtime::config::registry& r, serve_settings& s) {
          .min = 0,
          .max = 1024});
   r.relate([&s] { return wrong_with_kv_store(s); });
+}
+
+std::optional<start_error> check_kv_store(const serve_settings& settings, const actors::model_identity& identity) {
+  const auto bytes = settings.kv_store.bytes;
+  if (bytes == 0) return std::nullopt;
+  if (const auto chunk = identity.kv_block_bytes * protocols::blocks_per_chunk; bytes < chunk)
+    return start_error{"kv_store.bytes: a chunk of " + std::to_string(protocols::tokens_per_chunk) + " tokens has " +
+                           std::to_string(chunk) + " bytes with this model, more than " + std::to_string(bytes),
+                       2};
+  if (const auto available = gpu::cpu::available_memory_bytes(); bytes > available)
+    return start_error{"kv_store.bytes: " + std::to_string(bytes) +
+                           " bytes are more than this machine has available (" + std::to_string(available) +
+                           "); give it less, and leave room for the KV caches",
+                       2};
+  return std::nullopt;
 }
 
 actors::kv_store_settings make_kv_store(const serve_settings& settings) {

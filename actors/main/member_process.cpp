@@ -1,6 +1,8 @@
 #include "main/member_process.hpp"
 
 #include "main/head_options.hpp"
+#include "main/kv_store_options.hpp"
+#include "main/kv_store_options.hpp"
 #include "main/migration_parts.hpp"
 
 #include <godwit/runtime/machine.hpp>
@@ -104,6 +106,7 @@ member_process::start(const serve_settings& settings, const endpoint& head, gpu:
   (void)allow_connections(connections_of_cluster, "what a large cluster takes", log.component("member"));
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
+  if (auto wrong = check_kv_store(settings, *identity)) return protocols::unexpected(std::move(*wrong));
   auto gate = make_gate(settings, log);
   if (!gate) return protocols::unexpected(gate.error());
   auto fabric = make_fabric(settings, head.host, log, cuda);

@@ -3,6 +3,8 @@
 #include "main/head_options.hpp"
 #include "main/http_files.hpp"
 #include "main/http_parts.hpp"
+#include "main/kv_store_options.hpp"
+#include "main/kv_store_options.hpp"
 #include "main/migration_parts.hpp"
 #include "main/process_metrics.hpp"
 #include "main/trace_page.hpp"
@@ -159,6 +161,7 @@ serving::start(const serve_settings& settings, gpu::model::model_directory model
                tracing* records, launch_parts parts, chosen_device cuda, device_watch watch) {
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
+  if (auto wrong = check_kv_store(settings, *identity)) return protocols::unexpected(std::move(*wrong));
   auto chat = open_chat_template(settings, model);
   if (!chat) return protocols::unexpected(chat.error());
   auto gate = make_gate(settings, log);

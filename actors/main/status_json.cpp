@@ -108,7 +108,7 @@ json::object object_of(const protocols::store_status& s) {
   return {{"node", s.node},
           {"bytes", r.bytes},
           {"bytes_used", r.bytes_used},
-          {"chunk_tokens", r.chunk_tokens},
+          {"chunk_tokens", protocols::tokens_per_chunk},
           {"looked_up", r.looked_up_total},
           {"found", r.found_total},
           {"loaded", r.loaded_total},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/memory_pool.hpp>
 
 #include <atomic>
@@ -9,9 +10,6 @@
 
 namespace godwit::gpu::cpu {
 
-/// Bytes that this process could still take: what the kernel calls available, and no more than its control group
-/// leaves.
-[[nodiscard]] std::uint64_t available_memory_bytes();
 /// "1.5 GiB"
 [[nodiscard]] std::string in_words(std::uint64_t bytes);
 /// Throws `out_of_memory` where `bytes` do not fit into `available`.

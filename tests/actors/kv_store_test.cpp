@@ -295,6 +295,41 @@ TEST(KvStore, RequestsDoNotWaitForWhatIsOnItsWayToTheStore) {
   EXPECT_THAT(cluster.reports, IsEmpty());
 }
 
+// One for the prompt and one for the answer, which share blocks.
+TEST(KvStore, RequestsDoNotWaitForPutsThatAreStuck) {
+  auto o = with_store(2, 64);
+  o.blocks = 20;
+  sim_cluster cluster(o);
+  cluster.network->freeze("process-1"); // which takes no blocks
+  const auto first = std::make_shared<recording_sink>();
+  cluster.submit(prompt_of(tokens_of(1, 192), 70, first));
+  ASSERT_TRUE(cluster.run_until_ended({first}));
+  cluster.run_for(1s);
+  EXPECT_EQ(cluster.status().instances.at(0).load.blocks_used, 16U) << "held for the store";
+  const auto other = std::make_shared<recording_sink>();
+  cluster.submit(prompt_of(tokens_of(100, 20), 1, other)); // to the other instance
+  const auto second = std::make_shared<recording_sink>();
+  const auto began = cluster.world.now();
+  cluster.submit(prompt_of(tokens_of(200, 220), 1, second)); // 14 blocks
+  ASSERT_TRUE(cluster.run_until_ended({second}));
+  EXPECT_LT(cluster.world.now() - began, 500ms) << "not for as long as puts may take";
+}
+
+TEST(KvStore, NobodyIsLookedUpInVain) {
+  sim_cluster cluster(with_store(2, 64));
+  const auto scored = std::make_shared<recording_sink>();
+  auto one = prompt_of(tokens_of(1, 300), 5, scored);
+  one->request.sampling.prompt_logprobs = 0; // each of its tokens has to be computed
+  cluster.submit(one);
+  const auto short_one = std::make_shared<recording_sink>();
+  cluster.submit(prompt_of(tokens_of(2, 64), 5, short_one)); // the last token is computed, and with it its chunk
+  ASSERT_TRUE(cluster.run_until_ended({scored, short_one}));
+  cluster.run_for(2s);
+  EXPECT_EQ(stores_of(cluster).looked_up_total, 0U);
+  (void)serve(cluster, tokens_of(3, 300), 5);
+  EXPECT_EQ(stores_of(cluster).looked_up_total, 4U);
+}
+
 TEST(KvStore, RequestsMoveWhileTheirKvComes) {
   auto o = with_store(2, 256);
   o.fabric->bytes_per_second = 100'000;
@@ -500,7 +535,7 @@ TEST_F(ShardTest, ASenderThatFallsSilentLosesItsPlaces) {
   const auto room = offer({1, 2, 3, 4});
   EXPECT_EQ(send(room, 0, 1), "");
   EXPECT_THAT(offer({5}).wanted, IsEmpty()) << "there is no other slot";
-  world.run_for(5s);
+  world.run_for(6s);
   EXPECT_THAT(filed(4), Each(0)) << "nobody confirmed it";
   bring({5, 6, 7, 8});
   EXPECT_THAT(fetch({5, 6, 7, 8}), ElementsAre(5, 6, 7, 8));
@@ -510,7 +545,7 @@ TEST_F(ShardTest, TakesAsManyOffersAtATimeAsItMay) {
   EXPECT_THAT(offer({1}).wanted, SizeIs(1));
   EXPECT_THAT(offer({2}).wanted, SizeIs(1));
   EXPECT_THAT(offer({3}).wanted, IsEmpty());
-  world.run_for(5s);
+  world.run_for(6s);
   EXPECT_THAT(offer({3}).wanted, SizeIs(1));
 }
 
@@ -523,6 +558,15 @@ TEST_F(ShardTest, ChunksOfAnotherSizeAreNotItsOwn) {
   order.shape = {256, 8};
   order.chunks.emplace_back(name_of(1), 0);
   EXPECT_THAT(ask(std::move(order)).landed, ElementsAre(0));
+}
+
+TEST_F(ShardTest, WhatAPeerMakesItAllocateIsBounded) {
+  protocols::store_offer many;
+  for (std::uint64_t i = 0; i < 40'000; ++i) many.names.push_back(name_of(i));
+  many.shape = {512, 512};
+  EXPECT_THAT(ask(many).wanted, IsEmpty());
+  many.shape = {512, 8};
+  EXPECT_THAT(ask(many).wanted, SizeIs(4));
 }
 
 TEST_F(ShardTest, WhatIsReadIsNotOverwritten) {

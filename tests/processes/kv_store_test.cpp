@@ -57,12 +57,16 @@ protected:
     for (const auto& i : status->instances) out.hits += i.load.store_hit_tokens_total;
     return out;
   }
-  /// Until nothing has been brought to the stores for a while.
-  static void settle(const served& head) {
-    for (auto before = of(head).filed;; before = of(head).filed) {
-      std::this_thread::sleep_for(2500ms);
-      if (of(head).filed == before && before > 0) return;
+  /// Until nothing has been brought to the stores for a while. False: that never is so.
+  static bool settle(const served& head) {
+    auto before = of(head).filed;
+    for (int looks = 0; looks < 24; ++looks) {
+      std::this_thread::sleep_for(2500ms); // shards report once a second
+      const auto filed = of(head).filed;
+      if (filed > 0 && filed == before) return true;
+      before = filed;
     }
+    return false;
   }
 };
 
@@ -70,15 +74,17 @@ protected:
 
 TEST_F(KvStoreOfProcesses, WhatOneComputedTheOtherLoads) {
   (void)calm();
-  served head(patient({"--instances", "1", "--threads", "1", "--policy", "round_robin", "--migration", "never",
-                       "--kv-store-bytes", "64MiB"}));
+  served head(
+      patient({"--instances", "1", "--threads", "1", "--policy", "round_robin", "--migration", "never",
+               "--kv-store-bytes", "64MiB", "--kv-store-lookup-timeout", "1s", "--kv-store-load-timeout", "30s"}));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  joined member(head.control(), patient({"--instances", "1", "--threads", "1", "--kv-store-bytes", "64MiB"}));
+  joined member(head.control(), patient({"--instances", "1", "--threads", "1", "--kv-store-bytes", "64MiB",
+                                         "--kv-store-lookup-timeout", "1s", "--kv-store-load-timeout", "30s"}));
   ASSERT_TRUE(member.wait_ready() && head.wait_instances(2, 30s));
   for (int round = 0; round < 3; ++round) { // an odd number of requests, so that each goes elsewhere than before
     EXPECT_TRUE(ask_all(head.url(), questions()) == calm()) << round;
     EXPECT_TRUE(ask_all(head.url(), {questions()[0]}) == std::vector{calm()[0]}) << round;
-    settle(head);
+    ASSERT_TRUE(settle(head)) << head.process.err();
   }
   const auto seen = of(head);
   EXPECT_GT(seen.hits, 0U);
@@ -99,7 +105,7 @@ TEST_F(KvStoreOfProcesses, WhatOneComputedTheOtherLoads) {
 
 TEST_F(KvStoreOfProcesses, WhatCannotBeIsSaidInOneLine) {
   const auto said = [](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"serve", "--kv-store-bytes", "1GiB"});
+    arguments.insert(arguments.begin(), {"serve", "--kv-store-bytes", "64MiB"});
     child_process command(godwit_program(), std::move(arguments));
     EXPECT_EQ(command.wait_exit(30s), 2) << command.err();
     return command.err();
@@ -107,6 +113,12 @@ TEST_F(KvStoreOfProcesses, WhatCannotBeIsSaidInOneLine) {
   EXPECT_THAT(said({"--fabric-backend", "none"}), HasSubstr("kv_store.bytes: with fabric.backend none"));
   EXPECT_THAT(said({"--no-llumlet-prefix-caching"}), HasSubstr("kv_store.bytes: without llumlet.prefix_caching"));
   EXPECT_THAT(said({"--instances", "0"}), HasSubstr("kv_store.bytes: a process without instances"));
+  child_process small(godwit_program(), {"serve", "--kv-store-bytes", "1000"});
+  EXPECT_EQ(small.wait_exit(30s), 2);
+  EXPECT_THAT(small.err(), HasSubstr("a chunk of 64 tokens has"));
+  child_process large(godwit_program(), {"node", "--join", "127.0.0.1:1", "--kv-store-bytes", "1000000GiB"});
+  EXPECT_EQ(large.wait_exit(30s), 2);
+  EXPECT_THAT(large.err(), HasSubstr("more than this machine has available"));
 }
 
 } // namespace godwit::test

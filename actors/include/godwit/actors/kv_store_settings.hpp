@@ -25,8 +25,8 @@ struct kv_store_settings {
   std::uint32_t puts_queued_max = 64; ///< of an instance; of more the oldest is dropped
   std::uint32_t offers_max = 256;     ///< of a shard, open at a time
   std::uint32_t fetches_max = 256;    ///< of a shard, at a time
-  /// A shard waits so long for a sender's last word.
-  [[nodiscard]] std::chrono::nanoseconds lease() const noexcept { return put_timeout + load_timeout; }
+  /// A shard waits so long for a sender's last word, who may have waited for other shards' answers first.
+  [[nodiscard]] std::chrono::nanoseconds lease() const noexcept { return put_timeout + 2 * load_timeout; }
 
   /// Of one shard, and of one message.
   static constexpr std::uint64_t chunks_max = std::uint64_t{1} << 28U;

@@ -131,6 +131,7 @@ private:
   struct looking {
     protocols::request_id request;
     protocols::epoch epoch;
+    std::uint64_t dispatch = 0; ///< its number; 0: none
     bool cancelled = false;
   };
   /// KV on its way here: what it lands in, with a reference each.

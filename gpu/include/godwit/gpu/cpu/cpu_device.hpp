@@ -13,6 +13,10 @@ namespace godwit::gpu::cpu {
 /// it time for. 1 .. 1024.
 [[nodiscard]] std::uint32_t usable_threads();
 
+/// Bytes that this process could still take: what the kernel calls available, and no more than its control group
+/// leaves.
+[[nodiscard]] std::uint64_t available_memory_bytes();
+
 struct cpu_device_settings {
   /// Threads that compute, 1 .. 1024. 0: as many as this process may use.
   std::uint32_t threads = 0;

@@ -86,7 +86,6 @@ struct store_settled {
 struct store_report {
   std::uint64_t bytes = 0; ///< that it may take
   std::uint64_t bytes_used = 0;
-  std::uint32_t chunk_tokens = tokens_per_chunk;
   std::uint64_t looked_up_total = 0; ///< chunks
   std::uint64_t found_total = 0;     ///< of these
   std::uint64_t loaded_total = 0;    ///< chunks that instances got
@@ -96,8 +95,8 @@ struct store_report {
   store_report() noexcept = default;
   friend bool operator==(const store_report&, const store_report&) noexcept = default;
   auto fields() {
-    return std::tie(bytes, bytes_used, chunk_tokens, looked_up_total, found_total, loaded_total, filed_total,
-                    evicted_total, failed_total);
+    return std::tie(bytes, bytes_used, looked_up_total, found_total, loaded_total, filed_total, evicted_total,
+                    failed_total);
   }
 };
 
