@@ -2,7 +2,6 @@
 
 #include "main/head_options.hpp"
 #include "main/kv_store_options.hpp"
-#include "main/kv_store_options.hpp"
 #include "main/migration_parts.hpp"
 
 #include <godwit/runtime/machine.hpp>

@@ -4,7 +4,6 @@
 #include "main/http_files.hpp"
 #include "main/http_parts.hpp"
 #include "main/kv_store_options.hpp"
-#include "main/kv_store_options.hpp"
 #include "main/migration_parts.hpp"
 #include "main/process_metrics.hpp"
 #include "main/trace_page.hpp"
