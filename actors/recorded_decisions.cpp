@@ -123,15 +123,16 @@ trace::span begin_step_span(protocols::instance_id instance, const protocols::st
   const auto real = [](const protocols::step_slice& s) {
     return protocols::home_of(s.request) != protocols::nobodys_home;
   };
-  std::size_t prefill = 0, decode = 0;
+  std::size_t prefill = 0, decode = 0, drafted = 0;
   std::string requests;
   for (std::size_t i = 0; i < input.slices.size(); ++i) {
     const auto& slice = input.slices[i];
     // One token that is not the first of its request is decoded; so is the last of a prompt cut so that it is alone.
-    if (slice.tokens.size() == 1 && slice.first_position > 0)
+    if (slice.tokens.size() - slice.drafted == 1 && slice.first_position > 0)
       ++decode;
     else
       prefill += slice.tokens.size();
+    drafted += slice.drafted;
     if (i < requests_max && real(slice)) requests += (i == 0 ? "" : " ") + std::to_string(slice.request.value());
   }
   const bool of_one = input.slices.size() == 1 && real(input.slices.front());
@@ -139,6 +140,7 @@ trace::span begin_step_span(protocols::instance_id instance, const protocols::st
   out.add("instance", std::to_string(instance.value()));
   out.add("prefill_tokens", std::to_string(prefill));
   out.add("decode_tokens", std::to_string(decode));
+  if (drafted > 0) out.add("draft_tokens", std::to_string(drafted));
   out.add("requests", std::move(requests));
   return out;
 }

@@ -34,6 +34,13 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
       [](const load_report& r) { return static_cast<double>(r.store_query_tokens_total); });
   add(metrics, kind::counter, "godwit_instance_store_hit_tokens_total", "Of these, loaded from it.",
       [](const load_report& r) { return static_cast<double>(r.store_hit_tokens_total); });
+  add(metrics, kind::counter, "godwit_instance_drafts_total",
+      "Requests in steps that drafted tokens of theirs (speculation) since the last start.",
+      [](const load_report& r) { return static_cast<double>(r.drafts_total); });
+  add(metrics, kind::counter, "godwit_instance_draft_tokens_total", "Tokens that they drafted.",
+      [](const load_report& r) { return static_cast<double>(r.draft_tokens_total); });
+  add(metrics, kind::counter, "godwit_instance_accepted_tokens_total", "Of these, those that the model drew, too.",
+      [](const load_report& r) { return static_cast<double>(r.accepted_tokens_total); });
   add(metrics, kind::gauge, "godwit_instance_virtual_usage_blocks",
       "KV blocks that running requests hold, the head of line demands, and execution priorities keep free.",
       [](const load_report& r) { return static_cast<double>(protocols::virtual_usage(r)); });
@@ -105,6 +112,14 @@ void load_board::add_vllm(runtime::metrics::registry& metrics) {
            [](const load_report& r) { return static_cast<double>(r.store_query_tokens_total); });
   add_vllm(metrics, kind::counter, "vllm:external_prefix_cache_hits_total", "Of these, loaded from it.",
            [](const load_report& r) { return static_cast<double>(r.store_hit_tokens_total); });
+  add_vllm(metrics, kind::counter, "vllm:spec_decode_num_drafts_total",
+           "Requests in steps that drafted tokens of theirs.",
+           [](const load_report& r) { return static_cast<double>(r.drafts_total); });
+  add_vllm(metrics, kind::counter, "vllm:spec_decode_num_draft_tokens_total", "Tokens that they drafted.",
+           [](const load_report& r) { return static_cast<double>(r.draft_tokens_total); });
+  add_vllm(metrics, kind::counter, "vllm:spec_decode_num_accepted_tokens_total",
+           "Of these, those that the model drew, too.",
+           [](const load_report& r) { return static_cast<double>(r.accepted_tokens_total); });
   add_vllm(metrics, kind::counter, "vllm:prompt_tokens_cached_total", "As vllm:prefix_cache_hits_total.",
            [](const load_report& r) { return static_cast<double>(r.prefix_hit_tokens_total); });
   registrations_.push_back(

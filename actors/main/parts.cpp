@@ -2,6 +2,7 @@
 
 #include "main/kv_store_options.hpp"
 #include "main/loader.hpp"
+#include "main/speculation_options.hpp"
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/cpu/kv_geometry.hpp>
@@ -129,6 +130,7 @@ actors::llumlet_options make_llumlet_options(const serve_settings& settings, std
   planner.running_max = std::min(settings.llumlet.sequences_max, settings.llumlet.step_tokens_max);
   planner.waiting_max = settings.llumlet.queue_max;
   planner.prefix_caching = settings.llumlet.prefix_caching;
+  planner.speculation = make_speculation(settings);
   planner.eos = std::move(eos);
   planner.execution_levels = execution_levels(settings);
   o.step_timeout = settings.instances.step_timeout;

@@ -4,6 +4,7 @@
 #include "main/logging.hpp"
 #include "main/migration_parts.hpp"
 #include "main/scheduling_settings.hpp"
+#include "main/speculation_options.hpp"
 #include "main/trace_settings.hpp"
 
 #include <godwit/gpu/cpu/isa.hpp>
@@ -490,6 +491,7 @@ bool is_origin(std::string_view text) {
 
 void declare(runtime::config::registry& registry, serve_settings& settings) {
   declare_engine(registry, settings);
+  declare_speculation(registry, settings);
   declare_scheduling(registry, settings);
   declare_cluster(registry, settings);
   declare_migration(registry, settings);

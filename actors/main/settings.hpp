@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/protocols/batching/speculation.hpp>
 #include <godwit/protocols/policy/headroom.hpp>
 #include <godwit/protocols/policy/pairing.hpp>
 #include <godwit/protocols/policy/scaling.hpp>
@@ -62,6 +63,12 @@ struct serve_settings {
     std::uint32_t queue_max = 1024;
     bool prefix_caching = true;
   } llumlet;
+  struct {
+    std::uint32_t tokens_max = protocols::speculation_settings{}.tokens_max;
+    std::uint32_t lookup_min = protocols::speculation_settings{}.lookup_min;
+    std::uint32_t lookup_max = protocols::speculation_settings{}.lookup_max;
+    std::uint32_t batch_max = protocols::speculation_settings{}.batch_max;
+  } speculation;
   struct {
     std::string policy = "freeness";
     protocols::migration_policy migration = protocols::migration_policy::freeness;

@@ -33,7 +33,8 @@ bool simulated(const runtime::config::setting& s) {
   for (const std::string_view other :
        {"scheduler.policy", "scaling.provisioner", "scaling.command_out", "scaling.command_in"})
     if (s.name == other) return false;
-  for (const std::string_view table : {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "kv_store."})
+  for (const std::string_view table :
+       {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "speculation.", "kv_store."})
     if (s.name.starts_with(table)) return true;
   for (const std::string_view one : {"model.context_max", "instances.roles", "instances.step_timeout",
                                      "instances.restart_backoff_min", "instances.restart_backoff_max",
@@ -117,6 +118,13 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
       ->type_name("NAME|FILE")
       ->capture_default_str();
   add_workload_flags(command, o.load);
+  command
+      .add_option(
+          "--repetition", o.repetition,
+          "Share of an answer's tokens that belongs to a text which all answers repeat, for speculation to draft")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   command.add_flag("--json", o.json, "One JSON object on stdout and nothing else there");
   command.add_option("--config", o.config_file, "TOML file with settings; those of a simulation are used")
       ->type_name("FILE");

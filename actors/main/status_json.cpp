@@ -91,7 +91,10 @@ json::object object_of(const protocols::instance_status& i, bool with_requests) 
       {"store_query_tokens", load.store_query_tokens_total},
       {"store_hit_tokens", load.store_hit_tokens_total},
       {"prompt_tokens", load.prompt_tokens_total},
-      {"generated_tokens", load.generated_tokens_total}};
+      {"generated_tokens", load.generated_tokens_total},
+      {"drafts", load.drafts_total},
+      {"draft_tokens", load.draft_tokens_total},
+      {"accepted_tokens", load.accepted_tokens_total}};
   if (with_requests) {
     json::array list;
     for (const auto& r : i.requests) list.push_back(object_of(r));

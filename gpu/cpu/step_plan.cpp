@@ -28,6 +28,8 @@ void check_slice(const protocols::step_slice& slice, const model::config& config
   for (const auto token : slice.tokens)
     if (token < 0 || static_cast<std::uint32_t>(token) >= config.vocabulary)
       refuse(name + "token " + std::to_string(token) + " is outside the vocabulary");
+  if (slice.drafted >= slice.tokens.size() || (slice.drafted > 0 && !slice.samples))
+    refuse(name + std::to_string(slice.drafted) + " drafts follow no token that one is drawn after");
   if (slice.scored.size() > slice.tokens.size()) refuse(name + "more tokens are scored than there are");
 }
 
@@ -68,10 +70,12 @@ step_plan plan_step(protocols::step_input input, const model::config& config, st
     plan.decodes_only = plan.decodes_only && planned.rows == 1;
     const auto index = static_cast<std::uint32_t>(plan.slices.size());
     for (std::uint32_t row = 0; row < planned.rows; ++row) {
-      const bool samples = slice.samples && row + 1 == planned.rows;
+      const bool samples = slice.samples && row + 1 + slice.drafted >= planned.rows;
+      const std::uint32_t draw = samples ? row + 1 + slice.drafted - planned.rows : 0;
       const bool scores = row < slice.scored.size();
       if (samples || scores || logits_of_all_rows)
-        plan.logits.push_back({planned.first_row + row, index, samples, scores ? plan.scored : logits_place::no_score});
+        plan.logits.push_back(
+            {planned.first_row + row, index, samples, draw, scores ? plan.scored : logits_place::no_score});
       plan.sampled += samples ? 1 : 0;
       plan.scored += scores ? 1 : 0;
     }

@@ -36,6 +36,7 @@ struct logits_place {
   std::uint32_t row = 0;
   std::uint32_t slice = 0;
   bool samples = false;
+  std::uint32_t draw = 0;          ///< which of the slice's, where it samples
   std::uint32_t scored = no_score; ///< which of the step's scored tokens follows this row
   static constexpr std::uint32_t no_score = ~0U;
 };

@@ -68,7 +68,8 @@ sampling_lists draw_arrays::lists_max(const cpu::step_plan& plan, std::uint32_t 
     most.forbidden += slice.forbidden.size();
     most.biases += wanted.logit_bias.size();
     const std::uint64_t repeated = wanted.repetition_penalty == 1.0F ? 0 : slice.prompt.size();
-    if (wanted.penalised()) most.counts += std::min<std::uint64_t>(slice.generated.size() + repeated, vocabulary);
+    if (wanted.penalised())
+      most.counts += std::min<std::uint64_t>(slice.generated.size() + place.draw + repeated, vocabulary);
     if (wanted.constrained()) most.mask_words += (vocabulary + 31) / 32;
   }
   return most;
@@ -87,8 +88,12 @@ void draw_arrays::upload(driver_stream& to, const cpu::step_plan& plan, std::uin
       input_.score(slice.scored[place.row - planned.first_row], slice.scores_top);
     if (!place.samples) continue;
     try {
-      const auto mask = mask_of(slice, allowed);
-      input_.draw(slice, vocabulary, mask.get());
+      if (place.draw > 0) {
+        const auto later = slice.drawn_at(place.draw);
+        input_.draw(later, vocabulary, mask_of(later, allowed).get());
+      } else {
+        input_.draw(slice, vocabulary, mask_of(slice, allowed).get());
+      }
     } catch (const std::exception& failed) { // its request's end, not the step's
       refused_.emplace_back(failed.what());
     }

@@ -42,13 +42,14 @@ std::chrono::nanoseconds latency_model::step_time(const protocols::step_input& i
   std::uint32_t drawn = 0, read = 0;
   for (const auto& slice : input.slices) {
     const auto tokens = static_cast<std::uint32_t>(slice.tokens.size());
+    const bool decodes = tokens - slice.drafted == 1; // drafts read the same KV once more for nothing
     // Each slice adds its share of the linear layers, not all of them at once: toy steps keep their last bit that way.
-    us += linear_us * tokens / std::max(all, 1U) + (tokens == 1 ? per_decode_us : 0.0);
-    if (tokens == 1 && !kv.points.empty())
-      read += slice.first_position + 1;
+    us += linear_us * tokens / std::max(all, 1U) + (decodes ? per_decode_us : 0.0);
+    if (decodes && !kv.points.empty())
+      read += slice.first_position + tokens;
     else
       us += attention_us(slice.first_position, tokens);
-    if (slice.samples) ++drawn;
+    drawn += slice.draws();
   }
   us += logits.at(drawn) + kv.at(read);
   us += per_copy_us * static_cast<double>(input.copies.size());

@@ -54,7 +54,8 @@ class sim_forward final : public forward {
 public:
   sim_forward(sim_executor& owner, step_input input)
       : owner_(owner), copies_(owner.copies_.get()), remembers_(owner.tokens_->remembers()),
-        decodes_(copies_ && std::ranges::all_of(input.slices, [](const auto& s) { return s.tokens.size() == 1; })),
+        decodes_(copies_ &&
+                 std::ranges::all_of(input.slices, [](const auto& s) { return s.tokens.size() - s.drafted == 1; })),
         layers_(owner.info_.layers), time_(owner.time_of(input)), copied_before_(taken_by_copies()),
         input_(std::move(input)) {
     if (!remembers_) run(); // what comes of it is known now, and so many steps are under way

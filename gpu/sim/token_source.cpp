@@ -40,21 +40,24 @@ struct shape {
 void check_length(const step_slice& slice, const shape& info) {
   const auto end = slice.first_position + slice.tokens.size();
   require(!slice.tokens.empty(), "a slice has no tokens");
+  require(slice.drafted < slice.tokens.size() && (slice.drafted == 0 || slice.samples), "drafts follow no token");
   require(end <= info.positions_max, "a position is beyond the model's context");
   require(slice.blocks.size() * tokens_per_block >= end, "a block table is too short");
 }
 
-protocols::sampled_token draw(std::uint64_t state, const step_slice& slice, const sim_model& model,
+protocols::sampled_token draw(std::uint64_t state, const step_slice& slice, std::uint32_t index, const sim_model& model,
                               std::uint32_t vocabulary) {
   state = mix(state, slice.sampling.greedy() ? 0 : slice.sampling.seed);
-  state = mix(state, slice.sample_index);
+  state = mix(state, index);
   const auto allowed = [&](protocols::token_id id) {
     return std::find(slice.forbidden.begin(), slice.forbidden.end(), id) == slice.forbidden.end();
   };
-  const double share = static_cast<double>(mix(state, 1) >> 11) * 0x1.0p-53;
+  const auto share_of = [state](std::uint64_t what) { return static_cast<double>(mix(state, what) >> 11) * 0x1.0p-53; };
+  const double share = share_of(1);
   if (!model.eos.empty() && share < model.eos_share && allowed(model.eos.front()))
     return protocols::sampled_token{model.eos.front()};
-  auto id = static_cast<protocols::token_id>(state % vocabulary);
+  const bool refrain = model.refrain > 0 && share_of(2) < model.refrain;
+  auto id = static_cast<protocols::token_id>((refrain ? mix(3, index % sim_refrain_tokens) : state) % vocabulary);
   const auto plain = [&](protocols::token_id t) {
     return allowed(t) && std::find(model.eos.begin(), model.eos.end(), t) == model.eos.end();
   };
@@ -143,7 +146,10 @@ public:
       auto position = slice.first_position;
       for (const auto token : slice.tokens)
         at(slice, position++) = chain = mix(chain, static_cast<std::uint64_t>(token) + 1);
-      if (slice.samples) out.tokens.push_back(sample(read(slice, position), slice));
+      for (std::uint32_t i = 0; i < slice.draws(); ++i) {
+        const auto end = position - slice.drafted + i;
+        out.tokens.push_back(i == 0 ? sample(read(slice, end), slice) : sample(read(slice, end), slice.drawn_at(i)));
+      }
       if (!slice.scored.empty()) out.scores.push_back(scores(slice));
     }
     return out;
@@ -159,7 +165,7 @@ public:
 
 private:
   [[nodiscard]] protocols::sampled_token sample(std::uint64_t state, const step_slice& slice) const {
-    auto token = draw(mix(state, manner_of(slice)), slice, model_, info_.vocabulary);
+    auto token = draw(mix(state, manner_of(slice)), slice, slice.sample_index, model_, info_.vocabulary);
     const auto wanted = slice.sampling.logprobs;
     if (wanted < 0 || token.id == protocols::no_token) return token;
     return scored(state, std::move(token), wanted, info_.vocabulary);
@@ -205,7 +211,9 @@ public:
     step_output out;
     out.step = input.step;
     for (const auto& slice : input.slices) {
-      if (slice.samples) out.tokens.push_back(draw(mix(0, slice.request.value()), slice, model_, info_.vocabulary));
+      for (std::uint32_t i = 0; i < slice.draws(); ++i)
+        out.tokens.push_back(
+            draw(mix(0, slice.request.value()), slice, slice.sample_index + i, model_, info_.vocabulary));
       score(slice, out);
     }
     return out;

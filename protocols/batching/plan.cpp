@@ -1,4 +1,4 @@
-#include "batching/draft.hpp"
+#include "batching/outline.hpp"
 #include "batching/planned_request.hpp"
 
 #include <godwit/protocols/ensure.hpp>
@@ -14,30 +14,33 @@ namespace godwit::protocols {
 
 std::optional<step_input> planner::plan() {
   ensure(!step_in_flight(), "planner: one step in flight at a time");
-  draft d{settings_.step_tokens_max};
+  outline d{settings_.step_tokens_max};
   start_outranking(d);
   continue_running(d, true);
   continue_running(d, false);
   if (!batch_is_closed() && !d.preempted) start_waiting(d);
   ensure(d.copies.empty() || !d.shares.empty(), "planner: copies belong to slices");
   if (d.shares.empty()) return std::nullopt;
+  speculate(d);
 
   step_input input;
   input.step = next_step_++;
   input.copies = std::move(d.copies);
   input.slices.reserve(d.shares.size());
+  std::span<const token_id> drafts = drafts_;
   for (auto& part : d.shares) {
     part.who->in_flight = true;
     part.prefill = !part.who->decodes();
     part.samples = part.who->computed + part.tokens == part.who->total();
     part.scores = part.who->scores_missing();
-    input.slices.push_back(slice_of(*part.who, part));
+    input.slices.push_back(slice_of(*part.who, part, drafts.first(part.drafted)));
+    drafts = drafts.subspan(part.drafted);
   }
   in_flight_ = std::move(d.shares);
   return input;
 }
 
-void planner::continue_running(draft& d, bool decodes) {
+void planner::continue_running(outline& d, bool decodes) {
   // In order, so that whoever is preempted lies behind.
   for (std::size_t place = 0; place < running_.size() && d.budget() > 0;) {
     auto& r = *running_[place].second;
@@ -71,7 +74,7 @@ bool planner::outranks_running(const planned_request& r) const {
 }
 
 // First of all, and without tokens: it gets those by its rank, as the running requests do.
-void planner::start_outranking(draft& d) {
+void planner::start_outranking(outline& d) {
   while (!waiting_.empty() && outranks_running(*waiting_.begin()->second)) {
     auto& r = *waiting_.begin()->second;
     if (waits_for_sibling(r)) return;
@@ -109,7 +112,7 @@ bool planner::suffices_to_preempt_for(const planned_request& r) const {
   return kept <= room;
 }
 
-void planner::start_waiting(draft& d) {
+void planner::start_waiting(outline& d) {
   const bool whole_batch = settings_.mode == batching_mode::static_batch;
   while (!waiting_.empty() && places_taken() < settings_.running_max && (d.budget() > 0 || whole_batch)) {
     auto& r = *waiting_.begin()->second;
@@ -173,7 +176,7 @@ std::uint32_t planner::loadable(const planned_request& r, std::uint32_t matched)
 }
 
 // Without a share of the step now (`schedules` false), nothing is copied for it either.
-bool planner::start(planned_request& r, draft& d, bool schedules) {
+bool planner::start(planned_request& r, outline& d, bool schedules) {
   ensure(r.computed == 0 && r.blocks.size() == 0, "planner: a request starts from nothing");
   const auto outstanding = blocks_outstanding();
   if (lacks_memory_as_before(r, outstanding)) return false;
@@ -238,14 +241,48 @@ bool planner::start(planned_request& r, draft& d, bool schedules) {
   return true;
 }
 
-void planner::schedule(planned_request& r, draft& d) {
+void planner::schedule(planned_request& r, outline& d) {
   const auto tokens = std::min({r.remaining(), d.budget(), tokens_that_fit(r)});
   if (tokens == 0) return; // keeps its blocks and waits for more
   ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{tokens}), "planner: tokens that fit have blocks");
   d.add({&r, tokens});
 }
 
-void planner::preempt(planned_request& victim, draft& d) {
+// What is left of a step, after all that has to be in it.
+void planner::speculate(outline& d) {
+  const auto& settings = settings_.speculation;
+  if (!settings.on() || d.shares.size() > settings.batch_max) return;
+  for (auto& part : d.shares) {
+    auto& r = *part.who;
+    const auto most = drafts_for(r, d.budget());
+    if (most == 0) continue;
+    const auto before = drafts_.size();
+    draft_by_lookup(r.tokens, settings, most, drafts_);
+    const auto drafted = static_cast<std::uint32_t>(drafts_.size() - before);
+    if (drafted == 0) continue;
+    ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{1} + drafted), "planner: drafts that fit have blocks");
+    d.add_drafts(part, drafted);
+    ++totals_.drafts_total;
+    totals_.draft_tokens_total += drafted;
+  }
+}
+
+// Nobody is preempted for them, and none lies behind where the answer ends. Those of one step are drawn under the same
+// prohibitions. What a schema leaves is found out token by token, and that again wherever an answer took another way
+// than its drafts.
+std::uint32_t planner::drafts_for(const planned_request& r, std::uint32_t budget) const {
+  if (!r.decodes() || r.sampling.constrained()) return 0;
+  const auto answer = r.answer_tokens();
+  std::uint64_t most = std::min<std::uint64_t>({settings_.speculation.tokens_max, r.drafts_next, budget});
+  const auto bound = [&most](std::uint64_t end, std::uint64_t at) { most = std::min(most, end > at ? end - at : 0); };
+  bound(r.stop.max_tokens, answer + std::uint64_t{1});
+  bound(settings_.context_length, r.total() + std::uint64_t{1});
+  if (answer < r.stop.min_tokens) bound(r.stop.min_tokens, answer + std::uint64_t{1});
+  bound(r.blocks.capacity() + std::uint64_t{ledger_.available()} * tokens_per_block, r.computed + std::uint64_t{1});
+  return static_cast<std::uint32_t>(most);
+}
+
+void planner::preempt(planned_request& victim, outline& d) {
   d.withdraw(victim);
   d.preempted = true;
   ++victim.preemptions;
@@ -286,15 +323,19 @@ std::uint64_t planner::blocks_outstanding() const {
   return sum;
 }
 
-step_slice planner::slice_of(const planned_request& r, const share& part) const {
+step_slice planner::slice_of(const planned_request& r, const share& part, std::span<const token_id> drafts) const {
   step_slice slice;
   slice.request = r.id;
   slice.first_position = r.computed;
   const auto first = r.tokens.begin() + r.computed;
+  slice.tokens.reserve(part.tokens + drafts.size());
   slice.tokens.assign(first, first + part.tokens);
+  slice.tokens.insert(slice.tokens.end(), drafts.begin(), drafts.end());
   const auto& table = r.blocks.table();
-  slice.blocks.assign(table.begin(), table.begin() + blocks_for(r.computed + std::uint64_t{part.tokens}));
+  slice.blocks.assign(table.begin(),
+                      table.begin() + blocks_for(r.computed + std::uint64_t{part.tokens} + part.drafted));
   slice.samples = part.samples;
+  slice.drafted = part.drafted;
   if (part.scores) {
     const auto end = std::min(r.computed + part.tokens + 1, r.prompt_tokens);
     slice.scored.assign(first + 1, r.tokens.begin() + end);

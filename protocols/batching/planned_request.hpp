@@ -24,12 +24,13 @@ struct planned_request {
   std::uint32_t cached_tokens = 0;              ///< of the prompt, found when it first ran
   request_state state = request_state::waiting; ///< while parked: what it was
   std::uint8_t execution_level = 0;
-  bool started = false;       ///< has run before
-  bool in_flight = false;     ///< part of the running step
-  bool dropped = false;       ///< cancelled or superseded while in flight: leaves as the step completes
-  bool parked = false;        ///< out of queue and batch
-  bool parks = false;         ///< in flight, and is parked as the step completes
-  bool scores_prompt = false; ///< log-probabilities of the prompt are wanted, and its home does not have them yet
+  std::uint8_t drafts_next = 255; ///< tokens to draft at most: more as they are right, fewer as they are not
+  bool started = false;           ///< has run before
+  bool in_flight = false;         ///< part of the running step
+  bool dropped = false;           ///< cancelled or superseded while in flight: leaves as the step completes
+  bool parked = false;            ///< out of queue and batch
+  bool parks = false;             ///< in flight, and is parked as the step completes
+  bool scores_prompt = false;     ///< log-probabilities of the prompt are wanted, and its home does not have them yet
   stop_params stop;
   sampling_params sampling;
 

@@ -1,6 +1,6 @@
 #include <godwit/protocols/batching/planner.hpp>
 
-#include "batching/draft.hpp"
+#include "batching/outline.hpp"
 #include "batching/planned_request.hpp"
 
 #include <godwit/protocols/ensure.hpp>
@@ -98,8 +98,9 @@ refusal planner::judge(const generate_request& request, bool queues, std::uint64
 
 step_effects planner::complete(const step_output& output) {
   ensure(step_in_flight() && output.step == next_step_ - 1, "planner: the step that completes is the one in flight");
-  const auto samples = std::ranges::count_if(in_flight_, &share::samples);
-  ensure(output.tokens.size() == static_cast<std::size_t>(samples), "planner: one token for each slice that samples");
+  const auto samples = static_cast<std::size_t>(std::ranges::count_if(in_flight_, &share::samples));
+  ensure(output.tokens.size() == samples + drafts_.size(),
+         "planner: a token for each slice that samples and each draft");
   const auto scored = std::ranges::count_if(in_flight_, &share::scores);
   ensure(output.scores.size() == static_cast<std::size_t>(scored), "planner: scores for each slice that wants them");
   auto effects = take_effects();
@@ -107,7 +108,8 @@ step_effects planner::complete(const step_output& output) {
   release_copy_sources();
   for (const auto& part : in_flight_) fetch(*part.who);
   for (const auto& part : in_flight_) fetch_parts(*part.who);
-  auto token = output.tokens.begin();
+  std::span<const sampled_token> tokens = output.tokens;
+  std::span<const token_id> drafts = drafts_;
   auto scores = output.scores.begin();
   auto why = output.undrawn.begin();
   for (const auto& part : std::exchange(in_flight_, {})) {
@@ -116,9 +118,14 @@ step_effects planner::complete(const step_output& output) {
     r.computed += part.tokens;
     totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;
     r.blocks.seal(ledger_, r.computed_tokens());
-    const auto* drawn = part.samples ? &*token++ : nullptr;
-    const bool none = drawn != nullptr && drawn->id == no_token;
-    const auto* said = none && why != output.undrawn.end() ? &*why++ : nullptr;
+    const auto drawn = tokens.first(part.samples ? std::size_t{1} + part.drafted : 0);
+    tokens = tokens.subspan(drawn.size());
+    const auto drafted = drafts.first(part.drafted);
+    drafts = drafts.subspan(part.drafted);
+    const auto undrawn =
+        std::min<std::ptrdiff_t>(std::ranges::count(drawn, no_token, &sampled_token::id), output.undrawn.end() - why);
+    const auto* const said = undrawn > 0 ? &*why : nullptr;
+    why += undrawn;
     if (part.scores) {
       r.prompt_scores.insert(r.prompt_scores.end(), scores->begin(), scores->end());
       ++scores;
@@ -127,21 +134,24 @@ step_effects planner::complete(const step_output& output) {
       remove(r, effects);
       continue;
     }
-    if (drawn == nullptr) {
+    if (drawn.empty()) {
       if (r.parks) set_aside(r, effects);
       continue;
     }
-    if (none) {
+    if (drawn.front().id == no_token) {
       auto update = update_of(r, {}, finish_reason::error);
       update.error = "no token can be drawn: " +
                      (said != nullptr ? *said : "the device does not say why; is every token forbidden?");
       finish(r, std::move(update), effects);
       continue;
     }
-    ++totals_.generated_tokens_total;
-    r.tokens.push_back(drawn->id);
-    if (r.keeps_logprobs()) r.drawn.push_back(*drawn);
-    auto update = update_of(r, {*drawn}, end_of(r));
+    auto end = finish_reason::none;
+    auto taken = accept(r, drawn, drafted, end);
+    if (!drafted.empty()) {
+      r.blocks.seal(ledger_, r.computed_tokens());
+      r.blocks.truncate(ledger_, r.computed);
+    }
+    auto update = update_of(r, std::move(taken), end);
     if (settings_.store && (update.finished() || part.prefill)) tell_computed(r, update.finished(), effects);
     if (update.finished()) {
       finish(r, std::move(update), effects);
@@ -150,8 +160,33 @@ step_effects planner::complete(const step_output& output) {
     effects.updates.push_back(std::move(update));
     if (r.parks) set_aside(r, effects);
   }
+  drafts_.clear();
   ++totals_.steps_total;
   return effects;
+}
+
+// The first token drawn, and those behind it for as long as the drafts that they were drawn behind are what was drawn.
+// One that could not be drawn is drawn again when it is the first.
+std::vector<sampled_token> planner::accept(planned_request& r, std::span<const sampled_token> drawn,
+                                           std::span<const token_id> drafts, finish_reason& end) {
+  std::vector<sampled_token> taken;
+  for (const auto& one : drawn) {
+    if (one.id == no_token) break;
+    const auto place = taken.size();
+    taken.push_back(one);
+    r.tokens.push_back(one.id);
+    if (r.keeps_logprobs()) r.drawn.push_back(one);
+    end = end_of(r);
+    if (end != finish_reason::none || place == drafts.size() || one.id != drafts[place]) break;
+  }
+  totals_.generated_tokens_total += taken.size();
+  if (drafts.empty()) return taken;
+  const auto right = taken.size() - 1;
+  r.computed += static_cast<std::uint32_t>(right); // their KV is these tokens'
+  totals_.accepted_tokens_total += right;
+  r.drafts_next = static_cast<std::uint8_t>(
+      std::min<std::size_t>(right == drafts.size() ? 2 * right : right + 1, speculation_settings::tokens_limit));
+  return taken;
 }
 
 // Of one that ends nobody needs the tokens any more.

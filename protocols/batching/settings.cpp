@@ -10,7 +10,7 @@ std::string planner_settings::validate() const {
   if (step_tokens_max < running_max)
     return "the step's budget of " + std::to_string(step_tokens_max) + " tokens is smaller than a batch of " +
            std::to_string(running_max) + " decoding requests";
-  return {};
+  return speculation.validate();
 }
 
 } // namespace godwit::protocols

@@ -373,6 +373,56 @@ TEST_F(CpuCluster, RequestsThatTheSchedulerMovesGiveTheSameTokens) {
   EXPECT_GT(moves, 0U);
 }
 
+namespace {
+
+void speculate(actors::node_options& o) { o.llumlet.planner.speculation = {8, 1, 3, 16}; }
+
+protocols::load_report sum_of(const outcome& played) {
+  protocols::load_report sum;
+  for (const auto& instance : played.status.instances) {
+    sum.steps_total += instance.load.steps_total;
+    sum.generated_tokens_total += instance.load.generated_tokens_total;
+    sum.draft_tokens_total += instance.load.draft_tokens_total;
+    sum.accepted_tokens_total += instance.load.accepted_tokens_total;
+  }
+  return sum;
+}
+
+} // namespace
+
+TEST_F(CpuCluster, RequestsThatSpeculateGiveTheSameTokens) {
+  const auto guessed = play({.step_tokens_max = 64, .adjust = speculate}, true);
+  expect_nothing_happened(guessed);
+  const auto sum = sum_of(guessed);
+  EXPECT_GT(sum.accepted_tokens_total, 50U);
+  EXPECT_GT(sum.draft_tokens_total, sum.accepted_tokens_total) << "some are wrong";
+  EXPECT_LT(sum.steps_total, sum.generated_tokens_total) << "one by one each step would draw one";
+  EXPECT_EQ(sum_of(calm()).draft_tokens_total, 0U);
+}
+
+TEST_F(CpuCluster, RequestsThatSpeculateInACrowdGiveTheSameTokens) {
+  for (const std::uint32_t blocks : {512U, 24U}) {
+    const auto guessed = play({.threads = 2, .blocks = blocks, .layers_per_advance = 1, .adjust = speculate});
+    expect_nothing_happened(guessed);
+    EXPECT_GT(sum_of(guessed).accepted_tokens_total, 0U);
+  }
+}
+
+TEST_F(CpuCluster, RequestsThatSpeculateWhileTheyMigrateGiveTheSameTokens) {
+  std::uint64_t accepted = 0;
+  play_until(20, {.instances = 3, .adjust = speculate, .movers = 3}, [&](const outcome& moved) {
+    expect_nothing_happened(moved);
+    accepted += sum_of(moved).accepted_tokens_total;
+  });
+  EXPECT_GT(accepted, 0U);
+}
+
+TEST_F(CpuCluster, RequestsThatSpeculateOnAKilledInstanceGiveTheSameTokensElsewhere) {
+  const auto disturbed = play({.instances = 2, .kill = true, .adjust = speculate});
+  EXPECT_EQ(disturbed.tokens, alone());
+  EXPECT_GT(disturbed.status.redispatches_total, 0U);
+}
+
 TEST_F(CpuCluster, AnInstanceThatIsDrainedUnderLoadLosesNothingAndStops) {
   const auto drained = play({.instances = 2, .drain = true, .adjust = quick_rounds});
   expect_nothing_happened(drained);

@@ -26,6 +26,7 @@ constexpr std::size_t complaints_max = 20;
 constexpr std::uint32_t layers = 2;
 constexpr std::chrono::milliseconds process_end_time{50};
 constexpr double eos_share = 0.01;
+constexpr double refrain = 0.5;
 
 /// True where `left` counts down to 0.
 bool strikes(std::uint64_t& left) { return left > 0 && --left == 0; }
@@ -135,6 +136,7 @@ actors::instance_options deployment::instance_of(machine& m) {
     gpu::sim::sim_model model;
     model.eos = {2};
     model.eos_share = eos_share;
+    model.refrain = refrain;
     actors::executor_outcome made;
     if (loads_fail_ > 0) {
       --loads_fail_;

@@ -177,7 +177,8 @@ enum stream : std::uint64_t {
   of_bounds,
   of_roles,
   of_store,
-  of_bandwidth
+  of_bandwidth,
+  of_drafts
 };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
@@ -356,6 +357,7 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   };
   also("instances.roles", of_roles, 10);
   also("kv_store.bytes", of_store, from.stores ? 1 : 5);
+  also("speculation.tokens_max", of_drafts, 5);
   if (from.stores) also("(bandwidth)", of_bandwidth, 1, 5); // blocks are long on their way, or at once
   counter_random bounds(seed, of_bounds);
   s.instances_min = 1 + static_cast<std::uint32_t>(bounds.below(3));

@@ -239,6 +239,12 @@ std::vector<knob> all_knobs() {
   add("(offers to a shard)", [](shape& s, bool high) {
     s.node.llumlet.store.offers_max = s.node.llumlet.store.fetches_max = high ? 1000 : 1;
   });
+  add("speculation.tokens_max", [](shape& s, bool high) {
+    s.node.llumlet.planner.speculation = {high ? 40U : 3U, 1, 3, 64};
+  });
+  add("speculation.batch_max", [](shape& s, bool high) {
+    s.node.llumlet.planner.speculation = {4, 1, 2, high ? 64U : 1U};
+  });
   return k;
 }
 

@@ -98,6 +98,56 @@ TEST_F(CudaDraws, AreTheSameFromGraphsWhoseListsGrow) {
   }
 }
 
+// Speculative decoding: drafts that are right are followed by what follows the answer.
+TEST_F(CudaDraws, BehindDraftsAreThoseOfTheAnswer) {
+  cuda_executor_settings settings;
+  settings.blocks = 8;
+  settings.deterministic = true; // or rows that come together round in other ways
+  const blocks table{5, 2};
+  constexpr std::uint32_t prompt = 9, answer = 14;
+  for (const float penalty : {1.0F, 1.6F}) {
+    const auto slice = [&](const std::vector<protocols::token_id>& tokens, std::size_t first, std::uint32_t drafted) {
+      auto out = slice_of(tokens, first, tokens.size() - first, table);
+      out.sampling.temperature = 0.9F;
+      out.sampling.seed = 3;
+      out.sampling.repetition_penalty = penalty;
+      out.sampling.logprobs = 1;
+      out.drafted = drafted;
+      const auto known = tokens.end() - drafted;
+      out.sample_index = static_cast<std::uint32_t>(tokens.size()) - drafted - prompt;
+      if (penalty != 1.0F) {
+        out.prompt.assign(tokens.begin(), tokens.begin() + prompt);
+        out.generated.assign(tokens.begin() + prompt, known);
+      }
+      return out;
+    };
+    const auto one = backend_->make_executor(model_, settings);
+    auto tokens = some_tokens(prompt, 101, 5);
+    std::vector<protocols::sampled_token> plain;
+    std::uint64_t number = 0;
+    for (std::size_t first = 0; plain.size() < answer; first = tokens.size() - 1) {
+      plain.push_back(run_step(*one, ++number, {slice(tokens, first, 0)}).tokens.at(0));
+      tokens.push_back(plain.back().id);
+    }
+    const auto two = backend_->make_executor(model_, settings);
+    auto again = std::vector(tokens.begin(), tokens.begin() + prompt);
+    run_step(*two, 1, {slice(again, 0, 0)});
+    again.push_back(plain[0].id);
+    number = 1;
+    for (std::uint32_t known = 1; known + 4 < answer;) { // three drafts a step, the third one wrong
+      auto with = again;
+      with.insert(with.end(), {plain[known].id, plain[known + 1].id, (plain[known + 2].id + 1) % 101});
+      const auto other = slice_of(some_tokens(6, 101, 8), 0, 6, blocks{7});
+      const auto out = run_step(*two, ++number, {slice(with, again.size() - 1, 3), other});
+      ASSERT_EQ(out.tokens.size(), 5U);
+      for (std::uint32_t i = 0; i < 3; ++i, ++known) {
+        expect_same(out.tokens[i], plain[known]);
+        again.push_back(out.tokens[i].id);
+      }
+    }
+  }
+}
+
 TEST_F(CudaDraws, AnswerInTheOrderOfTheSlicesThatSample) {
   auto one = runner(90);
   std::vector<protocols::step_slice> slices;

@@ -67,6 +67,52 @@ protected:
   hand_timers timers_;
 };
 
+TEST_F(SimExecutor, DrawsBehindDraftsWhatFollowsTheAnswer) {
+  for (const auto memory : {sim_memory::hashes, sim_memory::none}) {
+    sim_model model;
+    model.memory = memory;
+    const auto one = make_sim_executor(info_of(), {}, timers_, model),
+               two = make_sim_executor(info_of(), {}, timers_, model);
+    auto mine = prompt(14);
+    std::vector<token_id> answer;
+    for (std::size_t first = 0; answer.size() < 8; first = mine.size() - 1) {
+      answer.push_back(feed(*one, mine, first, mine.size(), {3, 9}));
+      mine.push_back(answer.back());
+    }
+    EXPECT_EQ(feed(*two, mine, 0, 14, {4, 8}), answer[0]);
+    auto guessed = std::vector(mine.begin(), mine.begin() + 19);
+    guessed[17] += 1; // answer[3]
+    protocols::step_input input;
+    input.slices = {slice(guessed, 14, 19, {4, 8})};
+    input.slices[0].drafted = 4;
+    input.slices[0].sample_index -= 4;
+    const auto out = run(*two, std::move(input)).tokens;
+    ASSERT_EQ(out.size(), 5U);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i].id, answer[i + 1]);
+    if (memory == sim_memory::hashes) EXPECT_NE(out[3].id, answer[4]) << "that is of another token";
+    EXPECT_EQ(feed(*two, mine, 17, 18, {4, 8}), answer[4]) << "whatever was written behind";
+  }
+}
+
+TEST_F(SimExecutor, RepeatsARefrainAsOftenAsItIsTold) {
+  sim_model model;
+  model.refrain = 0.75;
+  model.memory = sim_memory::none;
+  const auto one = make_sim_executor(info_of(), {}, timers_, model);
+  std::vector<token_id> said;
+  for (std::uint32_t i = 0; i < 800; ++i) {
+    protocols::step_input input;
+    input.slices = {slice({7}, 0, 1, {1})};
+    input.slices[0].sample_index = i;
+    said.push_back(run(*one, std::move(input)).tokens.at(0).id);
+  }
+  std::size_t again = 0;
+  for (std::size_t i = sim_refrain_tokens; i < said.size(); ++i)
+    again += said[i] == said[i - sim_refrain_tokens] ? 1 : 0;
+  const auto share = static_cast<double>(again) / static_cast<double>(said.size() - sim_refrain_tokens);
+  EXPECT_NEAR(share, 0.75 * 0.75, 0.06);
+}
+
 TEST_F(SimExecutor, DrawsTheSameTokenAloneInACrowdAndInChunks) {
   const auto one = make_sim_executor(info_of(), {}, timers_), two = make_sim_executor(info_of(), {}, timers_);
   const auto mine = prompt(50);

@@ -289,6 +289,7 @@ struct mode {
   batching_mode batching;
   bool prefix_caching;
   bool store = false;
+  bool speculates = false;
 };
 
 class PlannerModel : public testing::TestWithParam<mode> {};
@@ -296,7 +297,7 @@ class PlannerModel : public testing::TestWithParam<mode> {};
 // Answers equal those of a model that knows nothing of pools, budgets, preemptions, prefix hits, failures and changes
 // of owner.
 TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
-  std::uint64_t preemptions = 0, hits = 0, tokens = 0, loads = 0;
+  std::uint64_t preemptions = 0, hits = 0, tokens = 0, loads = 0, accepted = 0, wrong = 0;
   for (unsigned seed = 0; seed < 250 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed * 7919 + 1};
@@ -311,15 +312,21 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
     settings.waiting_max = static_cast<std::uint32_t>(1 + random() % 12);
     settings.vocabulary = paged_model::vocabulary;
     settings.eos = {1, 3};
+    if (GetParam().speculates)
+      settings.speculation = {static_cast<std::uint32_t>(1 + random() % 20), 1, 3, settings.running_max};
     random_run run{seed, settings};
     run.run(500);
     preemptions += run.load().preemptions_total;
     hits += run.load().prefix_hit_tokens_total;
     tokens += run.load().generated_tokens_total;
     loads += run.loads_begun();
+    accepted += run.load().accepted_tokens_total;
+    wrong += run.load().draft_tokens_total - run.load().accepted_tokens_total;
   }
   EXPECT_EQ(loads > 100, GetParam().store) << loads;
   EXPECT_GT(tokens, 10'000U);
+  EXPECT_EQ(accepted > 1000, GetParam().speculates) << accepted;
+  EXPECT_EQ(wrong > 1000, GetParam().speculates) << wrong;
   if (GetParam().batching == batching_mode::continuous) {
     EXPECT_GT(preemptions, 100U) << "the runs do not reach what they are for";
   }
@@ -329,6 +336,9 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
 INSTANTIATE_TEST_SUITE_P(Modes, PlannerModel,
                          testing::Values(mode{"continuous_with_prefix_cache", batching_mode::continuous, true},
                                          mode{"continuous_with_a_store", batching_mode::continuous, true, true},
+                                         mode{"continuous_that_speculates", batching_mode::continuous, true, true,
+                                              true},
+                                         mode{"static_that_speculates", batching_mode::static_batch, true, false, true},
                                          mode{"continuous_without", batching_mode::continuous, false},
                                          mode{"static_with_prefix_cache", batching_mode::static_batch, true},
                                          mode{"static_without", batching_mode::static_batch, false}),

@@ -20,16 +20,20 @@ enum class sim_memory : std::uint8_t {
   /// depend on the length of its sequences, and instances need no pool. Answers still do not depend on batch, instance
   /// or migration, but they do not show any more that blocks were mixed up, lost, copied too late or filled with other
   /// tokens, that a prompt's cached prefix is another's, or that a request goes on with other tokens than its own;
-  /// block
-  /// ids and tokens are not checked either.
+  /// block ids and tokens are not checked either.
   none
 };
+
+inline constexpr std::uint32_t sim_refrain_tokens = 24;
 
 /// What the simulated model says.
 struct sim_model {
   /// Drawn, if there is one, with the given probability; 0: answers end at max_tokens.
   std::vector<protocols::token_id> eos;
   double eos_share = 0;
+  /// The probability that a token is that of a text of sim_refrain_tokens tokens which all answers repeat: what prompt
+  /// lookup drafts of an answer is right about so often.
+  double refrain = 0;
   sim_memory memory = sim_memory::hashes;
   /// Of the times of its steps, where the latency model has a spread.
   std::uint64_t seed = 0;

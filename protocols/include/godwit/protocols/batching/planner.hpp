@@ -89,6 +89,8 @@ struct request_view {
 /// its blocks, where it needs them: the last in order is preempted. Never for one of the same priority, so that nobody
 /// takes turns; never in a static batch; never requests that are parked, nor for blocks that would not suffice.
 /// * Decodes are served before prompts; prompts share what is left of the budget in chunks.
+/// * With speculation, decodes bring drafts of what may follow, as far as the budget and free blocks go; those that the
+/// model draws, too, are part of the answer. An update may then have several tokens.
 /// * A token is sent once: after preemption and re-dispatch the next token has index answer.size().
 /// * The answer does not depend on pool size, budget, preemptions or prefix hits (given a model that does not).
 /// * Cancelled: blocks are freed at once, or, when the running step uses them, as it completes.
@@ -119,7 +121,7 @@ public:
   /// The next step; empty when there is nothing to run, or when what is there waits for blocks held outside
   /// (transfers).
   [[nodiscard]] std::optional<step_input> plan();
-  /// The step that ran. `output.tokens` has one token per slice with `samples`, in their order.
+  /// The step that ran.
   [[nodiscard]] step_effects complete(const step_output& output);
 
   enum class cancellation : std::uint8_t { unknown, freed, freed_after_step };
@@ -217,11 +219,12 @@ private:
   struct share { ///< of a step
     planned_request* who = nullptr;
     std::uint32_t tokens = 0;
+    std::uint8_t drafted = 0; ///< besides
     bool prefill = false;
     bool samples = false;
     bool scores = false;
   };
-  class draft;
+  class outline;
   /// Why the head of line did not start, for as long as that is so.
   struct shortage {
     std::uint64_t serial = 0; ///< of the request; 0: nobody's
@@ -240,11 +243,11 @@ private:
   void set_aside(planned_request& r, step_effects& effects);
   [[nodiscard]] std::size_t places_taken() const noexcept { return running_.size() + parked_running_ + places_held_; }
   [[nodiscard]] std::size_t parked_waiting() const noexcept { return parked_.size() - parked_running_; }
-  void continue_running(draft& d, bool decodes);
-  void start_outranking(draft& d);
-  void start_waiting(draft& d);
+  void continue_running(outline& d, bool decodes);
+  void start_outranking(outline& d);
+  void start_waiting(outline& d);
   void end_as_too_large(planned_request& r);
-  bool start(planned_request& r, draft& d, bool schedules);
+  bool start(planned_request& r, outline& d, bool schedules);
   [[nodiscard]] planned_request* sibling_of(const planned_request& r) const;
   [[nodiscard]] bool waits_for_sibling(const planned_request& r) const;
   [[nodiscard]] bool lacks_memory_as_before(const planned_request& r, std::uint64_t outstanding) const;
@@ -258,8 +261,10 @@ private:
   [[nodiscard]] bool batch_is_closed() const noexcept;
   [[nodiscard]] std::uint64_t demand_of_head(std::uint64_t outstanding) const;
   [[nodiscard]] std::vector<std::uint32_t> running_by_level() const;
-  void schedule(planned_request& r, draft& d);
-  void preempt(planned_request& victim, draft& d);
+  void schedule(planned_request& r, outline& d);
+  void speculate(outline& d);
+  [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t budget) const;
+  void preempt(planned_request& victim, outline& d);
   void join_queue(planned_request& r);
   void leave_queue(planned_request& r); ///< no effect where it is not in it
   [[nodiscard]] std::uint32_t tokens_that_fit(const planned_request& r) const;
@@ -267,7 +272,10 @@ private:
   [[nodiscard]] std::uint64_t blocks_to_start(const planned_request& r) const;
   [[nodiscard]] std::uint64_t blocks_to_reserve(const planned_request& r) const;
   [[nodiscard]] std::uint64_t blocks_outstanding() const;
-  [[nodiscard]] step_slice slice_of(const planned_request& r, const share& part) const;
+  [[nodiscard]] step_slice slice_of(const planned_request& r, const share& part,
+                                    std::span<const token_id> drafts) const;
+  [[nodiscard]] std::vector<sampled_token> accept(planned_request& r, std::span<const sampled_token> drawn,
+                                                  std::span<const token_id> drafts, finish_reason& end);
   [[nodiscard]] finish_reason end_of(const planned_request& r) const;
   [[nodiscard]] static token_update update_of(const planned_request& r, std::vector<sampled_token> drawn,
                                               finish_reason end);
@@ -290,6 +298,7 @@ private:
   std::uint32_t places_held_ = 0;         ///< for requests that come
   std::unordered_set<block_id> reserved_; ///< outside, one reference each
   std::vector<share> in_flight_;
+  std::vector<token_id> drafts_;       ///< of the step in flight, one request's behind the other's
   std::vector<block_id> copy_sources_; ///< referenced until the copies have been made
   step_effects pending_;
   std::uint64_t next_serial_ = 1;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/protocols/batching/speculation.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/policy/headroom.hpp>
 
@@ -23,6 +24,7 @@ struct planner_settings {
   std::uint32_t running_max = 64;      ///< requests in the batch
   std::uint32_t waiting_max = 256;     ///< requests in the queue
   bool prefix_caching = true;
+  speculation_settings speculation;
   /// There is a KV store: what is computed is told for it (step_effects::computed). Without prefix caching there is
   /// none.
   bool store = false;

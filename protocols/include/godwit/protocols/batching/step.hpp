@@ -3,6 +3,7 @@
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/sampling.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -10,26 +11,48 @@
 
 namespace godwit::protocols {
 
-/// One request's share of a step: a chunk of its prompt, or the last token while it decodes.
+/// One request's share of a step: a chunk of its prompt, or the last token while it decodes, with drafts of those that
+/// may follow.
 struct step_slice {
   request_id request;
   std::uint32_t first_position = 0; ///< position of tokens[0]; the KV of all positions below is in `blocks` already
   std::vector<token_id> tokens;     ///< at least one
   std::vector<block_id> blocks;     ///< block table; covers positions [0, first_position + tokens.size())
   bool samples = false;             ///< draw the token that follows tokens.back()
-  std::uint32_t sample_index = 0;   ///< index in the answer of the token drawn; the counter of the random numbers
-  sampling_params sampling;         ///< read when `samples`
-  std::vector<token_id> forbidden;  ///< never drawn in this step (min_tokens)
-  std::vector<token_id> prompt;     ///< only when sampling.penalised(): the prompt
-  std::vector<token_id> generated;  ///< only when sampling.penalised() or constrained(): the answer so far
-  std::vector<token_id> scored;     ///< scored[i] follows tokens[i], and its log-probability is wanted; empty: none
-  std::int32_t scores_top = 0;      ///< how many of the most probable ones besides, when `scored`
+  /// Of `tokens`, the last ones, which are guesses (speculation.hpp). Only with `samples`: a token is drawn in front of
+  /// each of them, too, as if those before it were right.
+  std::uint32_t drafted = 0;
+  std::uint32_t sample_index = 0;  ///< index in the answer of the first token drawn; the counter of the random numbers
+  sampling_params sampling;        ///< read when `samples`
+  std::vector<token_id> forbidden; ///< never drawn in this step (min_tokens)
+  std::vector<token_id> prompt;    ///< only when sampling.penalised(): the prompt
+  std::vector<token_id> generated; ///< only when sampling.penalised() or constrained(): the answer so far
+  std::vector<token_id> scored;    ///< scored[i] follows tokens[i], and its log-probability is wanted; empty: none
+  std::int32_t scores_top = 0;     ///< how many of the most probable ones besides, when `scored`
 
   step_slice() = default;
+  /// How many tokens are drawn.
+  [[nodiscard]] std::uint32_t draws() const noexcept { return samples ? 1 + drafted : 0; }
+  /// What draw number `i` goes by, without KV: as if the drafts before it were part of the answer.
+  [[nodiscard]] step_slice drawn_at(std::uint32_t i) const {
+    step_slice alone;
+    alone.request = request;
+    alone.samples = true;
+    alone.sample_index = sample_index + i;
+    alone.sampling = sampling;
+    alone.forbidden = forbidden;
+    alone.prompt = prompt;
+    alone.generated = generated;
+    if (sampling.penalised() || sampling.constrained()) {
+      const auto first = tokens.end() - static_cast<std::ptrdiff_t>(drafted);
+      alone.generated.insert(alone.generated.end(), first, first + static_cast<std::ptrdiff_t>(i));
+    }
+    return alone;
+  }
   friend bool operator==(const step_slice&, const step_slice&) = default;
   auto fields() {
-    return std::tie(request, first_position, tokens, blocks, samples, sample_index, sampling, forbidden, prompt,
-                    generated, scored, scores_top);
+    return std::tie(request, first_position, tokens, blocks, samples, drafted, sample_index, sampling, forbidden,
+                    prompt, generated, scored, scores_top);
   }
 };
 
@@ -60,7 +83,7 @@ struct step_input {
   auto fields() { return std::tie(step, copies, slices); }
 };
 
-/// The tokens drawn, in the order of the slices with `samples`.
+/// The tokens drawn, in the order of the slices with `samples`, of each as many as it `draws`.
 struct step_output {
   std::uint64_t step = 0;
   std::int64_t duration_ns = 0; ///< on the device

@@ -48,6 +48,9 @@ struct load_report {
   std::uint64_t store_hit_tokens_total = 0;    ///< of these, loaded from it
   std::uint64_t prompt_tokens_total = 0;       ///< prefilled, recomputation included
   std::uint64_t generated_tokens_total = 0;
+  std::uint64_t drafts_total = 0;          ///< requests in steps that speculated
+  std::uint64_t draft_tokens_total = 0;    ///< that were guessed
+  std::uint64_t accepted_tokens_total = 0; ///< of these, drawn by the model, too
 
   load_report() = default;
   load_report(instance_id id, std::uint64_t instance_generation, std::uint64_t report_sequence, bool is_ready)
@@ -60,7 +63,8 @@ struct load_report {
                     waiting, waiting_max, running, running_max, places_kept, migrating, queued_blocks,
                     outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels, kv_kind,
                     dispatched, steps_total, preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total,
-                    store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total, generated_tokens_total);
+                    store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total, generated_tokens_total,
+                    drafts_total, draft_tokens_total, accepted_tokens_total);
   }
 };
 

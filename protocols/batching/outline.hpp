@@ -7,14 +7,19 @@
 namespace godwit::protocols {
 
 /// A step while it is being planned.
-class planner::draft {
+class planner::outline {
 public:
-  explicit draft(std::uint32_t budget) : budget_(budget) {}
+  explicit outline(std::uint32_t budget) : budget_(budget) {}
 
   [[nodiscard]] std::uint32_t budget() const noexcept { return budget_; }
   void add(const share& part) {
     budget_ -= part.tokens;
     shares.push_back(part);
+  }
+  /// Drafts of one that is in the step.
+  void add_drafts(share& part, std::uint32_t count) {
+    budget_ -= count;
+    part.drafted = static_cast<std::uint8_t>(count);
   }
   /// A request that lost its blocks again.
   void withdraw(const planned_request& who) {

@@ -1,0 +1,314 @@
+#include <godwit/protocols/batching/planner.hpp>
+#include <godwit/protocols/batching/speculation.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace godwit::protocols {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<token_id> drafted(const std::vector<token_id>& tokens, std::uint32_t count,
+                              speculation_settings settings = {8, 2, 4, 16}) {
+  std::vector<token_id> out;
+  draft_by_lookup(tokens, settings, count, out);
+  return out;
+}
+
+TEST(PromptLookup, GoesOnAsItDidBefore) {
+  EXPECT_THAT(drafted({1, 2, 3, 4, 5, 9, 1, 2}, 3), ElementsAre(3, 4, 5));
+  EXPECT_THAT(drafted({1, 2, 3, 4, 5, 9, 1, 2}, 0), IsEmpty());
+}
+
+TEST(PromptLookup, WantsAsManyTokensAsItIsTold) {
+  EXPECT_THAT(drafted({1, 2, 3, 9, 2}, 3), IsEmpty());
+  EXPECT_THAT(drafted({1, 2, 3, 9, 2}, 3, {8, 1, 4, 16}), ElementsAre(3, 9, 2));
+  EXPECT_THAT(drafted({}, 3), IsEmpty());
+  EXPECT_THAT(drafted({7}, 3, {8, 1, 4, 16}), IsEmpty());
+  EXPECT_THAT(drafted({7, 7}, 2, {8, 1, 4, 16}), ElementsAre(7, 7));
+}
+
+TEST(PromptLookup, PrefersTheLongestEndAndThenTheLastPlace) {
+  EXPECT_THAT(drafted({1, 2, 3, 10, 2, 3, 11, 2, 3, 12, 1, 2, 3}, 1), ElementsAre(10));
+  EXPECT_THAT(drafted({1, 2, 3, 10, 2, 3, 11, 2, 3, 12, 5, 2, 3}, 1), ElementsAre(12));
+  EXPECT_THAT(drafted({1, 2, 3, 10, 2, 3, 11, 2, 3, 12, 1, 2, 3}, 1, {8, 2, 2, 16}), ElementsAre(12))
+      << "to there only";
+}
+
+TEST(PromptLookup, GoesOnInItsOwnDraft) {
+  EXPECT_THAT(drafted({5, 1, 2, 1, 2}, 5), ElementsAre(1, 2, 1, 2, 1));
+  EXPECT_THAT(drafted({4, 4, 4}, 4), ElementsAre(4, 4, 4, 4));
+}
+
+TEST(PromptLookup, FindsWhatASimpleSearchFinds) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<token_id> tokens(random() % 300);
+    for (auto& t : tokens) t = static_cast<token_id>(random() % (round % 2 == 0 ? 4 : 40));
+    speculation_settings settings;
+    settings.lookup_min = 1 + static_cast<std::uint32_t>(random() % 3);
+    settings.lookup_max = settings.lookup_min + static_cast<std::uint32_t>(random() % 4);
+    std::vector<token_id> expected;
+    for (auto length = settings.lookup_max; length >= settings.lookup_min && expected.empty(); --length) {
+      if (tokens.size() <= length) continue;
+      for (auto begin = tokens.size() - length; begin-- > 0 && expected.empty();)
+        if (std::equal(tokens.end() - length, tokens.end(), tokens.begin() + static_cast<std::ptrdiff_t>(begin))) {
+          auto all = tokens;
+          for (std::size_t at = begin + length; expected.size() < 6; ++at) {
+            expected.push_back(all[at]);
+            all.push_back(all[at]);
+          }
+        }
+    }
+    ASSERT_EQ(drafted(tokens, 6, settings), expected) << "round " << round;
+  }
+}
+
+TEST(PromptLookup, LooksBackSoFar) {
+  std::vector<token_id> tokens(speculation_settings::lookback + 100);
+  std::iota(tokens.begin(), tokens.end(), 10);
+  tokens[50] = 1, tokens[51] = 2;
+  tokens.push_back(1), tokens.push_back(2);
+  EXPECT_THAT(drafted(tokens, 2), IsEmpty());
+  tokens[150] = 1, tokens[151] = 2;
+  EXPECT_THAT(drafted(tokens, 2), ElementsAre(tokens[152], tokens[153]));
+}
+
+TEST(Speculation, SettingsSayWhatIsWrong) {
+  speculation_settings settings;
+  EXPECT_EQ(settings.validate(), "");
+  settings.tokens_max = speculation_settings::tokens_limit + 1;
+  EXPECT_THAT(settings.validate(), testing::HasSubstr("at most 64"));
+  settings = {4, 0, 4, 16};
+  EXPECT_THAT(settings.validate(), testing::HasSubstr("at least one token"));
+  settings = {4, 3, 2, 16};
+  EXPECT_THAT(settings.validate(), testing::HasSubstr("shorter than"));
+  planner_settings whole;
+  whole.blocks = 4;
+  whole.context_length = 64;
+  whole.speculation = settings;
+  EXPECT_EQ(whole.validate(), settings.validate());
+}
+
+/// A planner with one request that decodes: prompt 1 2 3 4 1 2, answer 3.
+class Speculating : public testing::Test {
+protected:
+  explicit Speculating(std::uint32_t blocks = 8) {
+    settings.blocks = blocks;
+    settings.context_length = 100;
+    settings.running_max = 4;
+    settings.step_tokens_max = 32;
+    settings.eos = {0};
+    settings.speculation = {4, 2, 4, 2};
+  }
+  void start() {
+    of = std::make_unique<planner>(settings);
+    request.request = request_id{1};
+    request.epoch = epoch{1};
+    if (request.prompt.empty()) request.prompt = {1, 2, 3, 4, 1, 2};
+    ASSERT_TRUE(of->admit(request).accepted());
+    answer({3});
+  }
+  /// The next step; it draws these.
+  step_input answer(const std::vector<token_id>& drawn) {
+    auto input = of->plan();
+    EXPECT_TRUE(input);
+    step_output out;
+    out.step = input->step;
+    for (const auto token : drawn) {
+      out.tokens.emplace_back(token);
+      if (token == no_token) out.undrawn.emplace_back("why " + std::to_string(out.undrawn.size()));
+    }
+    effects = of->complete(out);
+    of->check();
+    return *input;
+  }
+  [[nodiscard]] std::vector<token_id> told() const {
+    std::vector<token_id> ids;
+    for (const auto& update : effects.updates)
+      for (const auto& token : update.tokens) ids.push_back(token.id);
+    return ids;
+  }
+
+  planner_settings settings;
+  generate_request request;
+  std::unique_ptr<planner> of;
+  step_effects effects;
+};
+
+TEST_F(Speculating, DraftsGoWithTheLastToken) {
+  start();
+  const auto input = answer({4, 1, 2, 3, 4});
+  ASSERT_EQ(input.slices.size(), 1U);
+  const auto& slice = input.slices[0];
+  EXPECT_THAT(slice.tokens, ElementsAre(3, 4, 1, 2, 3));
+  EXPECT_EQ(slice.drafted, 4U);
+  EXPECT_EQ(slice.draws(), 5U);
+  EXPECT_EQ(slice.first_position, 6U);
+  EXPECT_EQ(slice.sample_index, 1U);
+  EXPECT_EQ(slice.blocks.size(), 1U);
+  EXPECT_THAT(told(), ElementsAre(4, 1, 2, 3, 4));
+  ASSERT_EQ(effects.updates.size(), 1U);
+  EXPECT_EQ(effects.updates[0].first_index, 1U);
+  const auto load = of->load();
+  EXPECT_EQ(load.drafts_total, 1U);
+  EXPECT_EQ(load.draft_tokens_total, 4U);
+  EXPECT_EQ(load.accepted_tokens_total, 4U);
+  EXPECT_EQ(load.generated_tokens_total, 6U);
+}
+
+TEST_F(Speculating, WhatTheModelDoesNotDrawIsLeftOut) {
+  start();
+  answer({4, 1, 9, 3, 4});
+  EXPECT_THAT(told(), ElementsAre(4, 1, 9));
+  EXPECT_EQ(of->view(request_id{1}, epoch{1})->computed, 9U) << "9 is not computed yet, and no draft was";
+  EXPECT_EQ(of->load().accepted_tokens_total, 2U);
+  EXPECT_EQ(answer({4}).slices[0].drafted, 0U) << "9 was never there";
+}
+
+TEST_F(Speculating, DraftsFewerWhereTheyAreWrong) {
+  start();
+  EXPECT_EQ(answer({4, 5, 0, 0, 0}).slices[0].drafted, 4U);
+  EXPECT_THAT(told(), ElementsAre(4, 5));
+  EXPECT_EQ(answer({1}).slices[0].drafted, 0U);
+  EXPECT_EQ(answer({2}).slices[0].drafted, 0U);
+  EXPECT_EQ(answer({3, 4, 5}).slices[0].drafted, 2U) << "one was right, so two";
+  EXPECT_EQ(answer({1, 2, 3, 4, 5}).slices[0].drafted, 4U) << "both were";
+}
+
+TEST_F(Speculating, AnAnswerEndsWithinItsDrafts) {
+  request.stop.stop_token_ids = {1};
+  start();
+  answer({4, 1, 2, 3, 4});
+  EXPECT_THAT(told(), ElementsAre(4, 1));
+  EXPECT_EQ(effects.updates[0].finish, finish_reason::stop);
+  EXPECT_THAT(effects.gone, ElementsAre(request_id{1}));
+  EXPECT_TRUE(of->idle());
+  EXPECT_EQ(of->ledger().used(), 0U);
+}
+
+TEST_F(Speculating, NothingIsDraftedBehindTheAnswersEnd) {
+  request.stop.max_tokens = 4;
+  start();
+  EXPECT_EQ(answer({4, 1, 2}).slices[0].drafted, 2U);
+  EXPECT_THAT(told(), ElementsAre(4, 1, 2));
+  EXPECT_EQ(effects.updates[0].finish, finish_reason::length);
+}
+
+TEST_F(Speculating, NorBehindTheContextsEnd) {
+  settings.context_length = 9;
+  start();
+  EXPECT_EQ(answer({4, 9}).slices[0].drafted, 1U);
+  EXPECT_EQ(effects.updates.size(), 1U);
+}
+
+TEST_F(Speculating, AllOfAStepAreDrawnUnderTheSameProhibitions) {
+  request.stop.min_tokens = 3;
+  start();
+  const auto first = answer({4, 1});
+  EXPECT_EQ(first.slices[0].drafted, 1U) << "the third token is forbidden what the fourth is not";
+  EXPECT_THAT(first.slices[0].forbidden, ElementsAre(0));
+  EXPECT_THAT(answer({2, 3, 4}).slices[0].forbidden, IsEmpty());
+}
+
+TEST_F(Speculating, ATokenThatCannotBeDrawnEndsItsRequestWhenItIsItsTurn) {
+  start();
+  answer({4, no_token, no_token, no_token, no_token});
+  EXPECT_THAT(told(), ElementsAre(4));
+  EXPECT_FALSE(effects.updates[0].finished());
+  const auto input = of->plan();
+  step_output out;
+  out.step = input->step;
+  out.tokens.assign(input->slices[0].draws(), sampled_token{no_token});
+  out.undrawn.assign(input->slices[0].draws(), "it is forbidden");
+  effects = of->complete(out);
+  ASSERT_TRUE(effects.updates[0].finished());
+  EXPECT_EQ(effects.updates[0].error, "no token can be drawn: it is forbidden");
+}
+
+TEST_F(Speculating, LeavesStepsOfManyRequestsAlone) {
+  settings.speculation.batch_max = 1;
+  start();
+  request.request = request_id{2};
+  request.prompt = {5, 6};
+  ASSERT_TRUE(of->admit(request).accepted());
+  for (const auto& slice : answer({4, 7}).slices) EXPECT_EQ(slice.drafted, 0U);
+}
+
+TEST_F(Speculating, TakesWhatTheBudgetLeaves) {
+  settings.step_tokens_max = 7;
+  start();
+  request.request = request_id{2};
+  request.prompt = {5, 6, 7, 8};
+  ASSERT_TRUE(of->admit(request).accepted());
+  const auto input = answer({4, 1, 2, 9});
+  EXPECT_EQ(input.tokens(), 7U);
+  EXPECT_EQ(input.slices[0].drafted, 2U);
+}
+
+TEST_F(Speculating, OnlyWhatDecodesIsDrafted) {
+  request.sampling.json_schema = "{}";
+  start();
+  EXPECT_EQ(answer({4}).slices[0].drafted, 0U) << "under a schema nothing is";
+}
+
+class SpeculatingInLittleMemory : public Speculating {
+protected:
+  SpeculatingInLittleMemory() : Speculating(1) {}
+};
+
+TEST_F(SpeculatingInLittleMemory, DraftsThatHaveNoRoomAreNotMade) {
+  request.prompt = {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2};
+  start(); // 15 tokens in 16 places, the last one not computed yet
+  EXPECT_EQ(answer({4, 1}).slices[0].drafted, 1U);
+}
+
+TEST_F(Speculating, BlocksOfDraftsThatWereWrongAreFree) {
+  request.prompt = {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2};
+  start();
+  auto input = of->plan();
+  EXPECT_EQ(input->slices[0].blocks.size(), 2U);
+  EXPECT_EQ(of->ledger().used(), 2U);
+  step_output out;
+  out.step = input->step;
+  out.tokens.assign(5, sampled_token{9});
+  EXPECT_EQ(of->park(request_id{1}, epoch{1}), planner::parking::parked_after_step);
+  effects = of->complete(out);
+  EXPECT_EQ(of->ledger().used(), 1U);
+  of->check();
+  EXPECT_EQ(of->snapshot(request_id{1}, 0).computed, 15U);
+}
+
+TEST_F(Speculating, LogProbabilitiesOfAllThatAreTaken) {
+  request.sampling.logprobs = 0;
+  start();
+  answer({4, 1, 9, 3, 4});
+  EXPECT_EQ(of->park(request_id{1}, epoch{1}), planner::parking::parked);
+  EXPECT_EQ(of->snapshot(request_id{1}, 0).tail.size(), 4U);
+}
+
+TEST(StepSlice, DrawsBehindDraftsAsIfTheyWereTheAnswer) {
+  step_slice slice;
+  slice.tokens = {3, 4, 1};
+  slice.drafted = 2;
+  slice.samples = true;
+  slice.sample_index = 7;
+  slice.generated = {2, 3};
+  slice.prompt = {1};
+  EXPECT_THAT(slice.drawn_at(2).generated, ElementsAre(2, 3)) << "nobody asks for it";
+  slice.sampling.presence_penalty = 1;
+  const auto last = slice.drawn_at(2);
+  EXPECT_THAT(last.generated, ElementsAre(2, 3, 4, 1));
+  EXPECT_EQ(last.sample_index, 9U);
+  EXPECT_THAT(last.prompt, ElementsAre(1));
+  EXPECT_THAT(slice.drawn_at(0).generated, ElementsAre(2, 3));
+}
+
+} // namespace
+} // namespace godwit::protocols
