@@ -266,6 +266,8 @@ task<void> frontend::place(protocols::request_id id) {
       r->owner = entry->llumlet;
       r->owner_instance = entry->instance;
       r->owner_generation = entry->generation;
+      r->accepted_before = r->prediction_accepted;
+      r->rejected_before = r->prediction_rejected;
       remember_dispatch(*r, *epoch, std::move(choice.why));
       auto order = generate_order{r->request, runtime::handle<home_interface>{self()}};
       order.request.epoch = *epoch;
@@ -498,6 +500,10 @@ void frontend::take_one(protocols::token_update& update) {
     r->cached_known = true;
     r->cached_tokens = update.cached_tokens;
   }
+  if (update.prediction_accepted + update.prediction_rejected > 0) {
+    r->prediction_accepted = r->accepted_before + update.prediction_accepted;
+    r->prediction_rejected = r->rejected_before + update.prediction_rejected;
+  }
   if (!accepted.fresh.empty()) {
     observe_tokens(*r, accepted.fresh.size(), nanoseconds{update.queue_ns});
     // A prompt of one token has none, and its client is told so.
@@ -585,6 +591,8 @@ void frontend::finish(protocols::request_id id, finish_reason reason) {
   usage.prompt_tokens = r.prompt_tokens;
   usage.cached_tokens = r.cached_tokens;
   usage.answer_tokens = static_cast<std::uint32_t>(r.ownership.answer().size());
+  usage.prediction_accepted = r.prediction_accepted;
+  usage.prediction_rejected = r.prediction_rejected;
   const auto sink = r.sink;
   if (const auto& level = level_of(r); level.total_seconds != nullptr)
     level.total_seconds->observe(seconds(now() - r.arrived));

@@ -158,8 +158,12 @@ void openai_answer::choice_finished(const openai_choice& who) {
     used_.cached_tokens += who.used().cached_tokens;
   }
   used_.completion_tokens += who.used().completion_tokens;
-  if (const auto thought = who.used().reasoning_tokens)
-    used_.reasoning_tokens = used_.reasoning_tokens.value_or(0) + *thought;
+  const auto add = [](std::optional<std::uint32_t>& sum, const std::optional<std::uint32_t>& more) {
+    if (more) sum = sum.value_or(0) + *more;
+  };
+  add(used_.reasoning_tokens, who.used().reasoning_tokens);
+  add(used_.accepted_prediction_tokens, who.used().accepted_prediction_tokens);
+  add(used_.rejected_prediction_tokens, who.used().rejected_prediction_tokens);
   scores_[who.index()] = who.mean_logprob();
   if (--running_ == 0 && !over_) finish();
 }
@@ -377,6 +381,10 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   }
   used_.prompt_tokens = usage.prompt_tokens;
   used_.cached_tokens = usage.cached_tokens;
+  if (options_.counts_prediction) {
+    used_.accepted_prediction_tokens = usage.prediction_accepted;
+    used_.rejected_prediction_tokens = usage.prediction_rejected;
+  }
   thought_.finish();
   if (used_.reasoning_tokens) used_.reasoning_tokens = thought_.tokens();
   auto parts = thoughts_.push(tail);

@@ -104,6 +104,7 @@ struct openai_choice_options {
   /// Whether what is thought is told apart, and how the answer begins.
   protocols::reasoning_start reasoning = protocols::reasoning_start::off;
   bool counts_reasoning = false;           ///< its tokens are told
+  bool counts_prediction = false;          ///< what became of it is told
   std::vector<protocols::token_id> prompt; ///< where its tokens' log-probabilities are told
   std::uint32_t prompt_tokens = 0;
   protocols::openai::tool_format tools = protocols::openai::tool_format::none; ///< how calls are written

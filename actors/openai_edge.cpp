@@ -112,7 +112,8 @@ struct openai_edge::call {
   std::uint32_t default_max_tokens = 0; ///< 0: what the context has room for
   std::vector<protocols::token_id> template_stops;
   const openai::chat_request* chat = nullptr; ///< of a chat
-  std::uint32_t drawn = 1;                    ///< answers to each prompt, of which the client gets common->n
+  std::vector<protocols::token_id> prediction;
+  std::uint32_t drawn = 1; ///< answers to each prompt, of which the client gets common->n
   protocols::reasoning_start reasoning = protocols::reasoning_start::off; ///< of a chat's answers
 };
 
@@ -347,10 +348,20 @@ void openai_edge::chat(const http::request& request, const exchange_ptr& exchang
   if (options_.model.tells_reasoning) what.reasoning = reasoning_behind(*prompt);
   what.prompts.push_back(*std::move(prompt));
   what.chat = &*parsed;
+  what.prediction = predicted(parsed->prediction);
   if (const auto end = options_.model.tokens->find(openai::chatml_end);
       end && options_.model.chat->writes(openai::chatml_end))
     what.template_stops.push_back(*end);
   start(std::move(what), exchange);
+}
+
+// Only as far as there may be an answer: what lies behind is of no use to anybody.
+std::vector<protocols::token_id> openai_edge::predicted(const std::string& text) const {
+  auto bytes = std::min<std::size_t>(text.size(), std::size_t{options_.model.context_length} * longest_token_);
+  while (bytes < text.size() && bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
+  auto tokens = options_.model.tokens->encode(std::string_view(text).substr(0, bytes), false);
+  if (tokens.size() > options_.model.context_length) tokens.resize(options_.model.context_length);
+  return tokens;
 }
 
 // Tokenising takes time on an I/O thread: a text that cannot fit is not tokenised at all.
@@ -463,6 +474,7 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
     text.stop_strings.emplace_back(openai::chatml_end);
   if (what.chat != nullptr) call_tools(*what.chat, text);
   text.reasoning = what.reasoning;
+  text.counts_prediction = what.chat != nullptr && !what.chat->prediction.empty();
   text.counts_reasoning = what.chat != nullptr && options_.model.tells_reasoning;
   if (text.reasoning != protocols::reasoning_start::off) { // its markers are special tokens in some vocabularies
     const auto marker = text.tokens->find(protocols::grammar::reasoning_tracker::opening);
@@ -506,6 +518,7 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   if (!common.stop.ignore_eos)
     request.stop.stop_token_ids.insert(request.stop.stop_token_ids.end(), what.template_stops.begin(),
                                        what.template_stops.end());
+  request.prediction = what.prediction;
   request.priority = common.priority;
   request.execution_level = common.execution_level;
   request.cache_salt = protocols::salt_of_tenant(common.cache_salt, salt_key_);

@@ -68,6 +68,7 @@ struct serve_settings {
     std::uint32_t lookup_min = protocols::speculation_settings{}.lookup_min;
     std::uint32_t lookup_max = protocols::speculation_settings{}.lookup_max;
     std::uint32_t batch_max = protocols::speculation_settings{}.batch_max;
+    std::uint32_t prediction_max = 16;
   } speculation;
   struct {
     std::string policy = "freeness";

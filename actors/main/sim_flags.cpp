@@ -6,6 +6,8 @@
 #include <godwit/gpu/sim/profile.hpp>
 #include <godwit/runtime/config/command_line.hpp>
 
+#include <spdlog/fmt/fmt.h>
+
 #include <cstddef>
 #include <iostream>
 #include <string>
@@ -100,6 +102,7 @@ bool sim_flags::gather() {
       options.changed.emplace_back(s.name, std::move(text));
     }
   }
+  if (options.repetition > 0) options.changed.emplace_back("repetition", fmt::format("{}", options.repetition));
   if (problems.empty() && !of_no_use.empty())
     std::cerr << "godwit: " << options.config_file << ": this run has no use for " << of_no_use << '\n';
   return problems.empty();

@@ -26,6 +26,12 @@ void declare_speculation(runtime::config::registry& r, serve_settings& s) {
          .unit = "tokens",
          .min = 1,
          .max = 1024});
+  r.add("speculation.prediction_max", s.speculation.prediction_max,
+        {.doc = "Tokens that a request may draft in a step from its own `prediction` of the answer. 0: predictions are "
+                "of no use.",
+         .unit = "tokens",
+         .min = 0,
+         .max = speculation_settings::tokens_limit});
   r.add("speculation.batch_max", s.speculation.batch_max,
         {.doc = "In a step of more requests nothing is drafted: it uses what the device can compute anyway.",
          .unit = "requests",
@@ -41,7 +47,7 @@ void declare_speculation(runtime::config::registry& r, serve_settings& s) {
 
 protocols::speculation_settings make_speculation(const serve_settings& settings) {
   const auto& from = settings.speculation;
-  return {from.tokens_max, from.lookup_min, from.lookup_max, from.batch_max};
+  return {from.tokens_max, from.lookup_min, from.lookup_max, from.batch_max, from.prediction_max};
 }
 
 } // namespace godwit::main

@@ -70,6 +70,9 @@ moved_request planner::snapshot(request_id id, std::uint32_t tail_from) const {
   moved.cached_tokens = r.cached_tokens;
   moved.started = r.started;
   moved.preemptions = r.preemptions;
+  moved.prediction = r.prediction;
+  moved.prediction_accepted = r.prediction_accepted;
+  moved.prediction_rejected = r.prediction_rejected;
   moved.tail_index = std::min(tail_from, r.answer_tokens());
   if (r.keeps_logprobs()) {
     moved.tail_index = std::max(moved.tail_index, r.drawn_from);
@@ -195,6 +198,7 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
   generate_request request{id,         under,          std::move(moved.prompt), std::move(moved.answer), moved.sampling,
                            moved.stop, moved.priority, moved.arrival_ns,        moved.cache_salt};
   request.execution_level = moved.execution_level;
+  request.prediction = std::move(moved.prediction);
   std::uint64_t limit = 0;
   if (const auto reason = judge(request, !has_kv, limit); reason != refusal::none) return {id, under, reason, limit};
 
@@ -202,6 +206,8 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
   r.cached_tokens = moved.cached_tokens;
   r.started = moved.started;
   r.preemptions = moved.preemptions;
+  r.prediction_accepted = moved.prediction_accepted;
+  r.prediction_rejected = moved.prediction_rejected;
   r.computed = moved.computed;
   r.drawn_from = moved.tail_index;
   if (r.keeps_logprobs()) r.drawn = std::move(moved.tail);

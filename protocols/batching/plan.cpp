@@ -254,26 +254,36 @@ void planner::speculate(outline& d) {
   if (!settings.on() || d.shares.size() > settings.batch_max) return;
   for (auto& part : d.shares) {
     auto& r = *part.who;
-    const auto most = drafts_for(r, d.budget());
-    if (most == 0) continue;
+    if (!may_draft(r)) continue;
+    const auto room = drafts_for(r, d.budget());
     const auto before = drafts_.size();
-    draft_by_lookup(r.tokens, settings, most, drafts_);
+    const std::span<const token_id> tokens = r.tokens;
+    if (r.predicts)
+      draft_by_prediction(tokens.subspan(r.prompt_tokens), r.prediction, settings,
+                          std::min(room, settings.prediction_max), drafts_);
+    const bool predicted = drafts_.size() > before;
+    if (!predicted) draft_by_lookup(tokens, settings, std::min(room, settings.tokens_max), drafts_);
     const auto drafted = static_cast<std::uint32_t>(drafts_.size() - before);
     if (drafted == 0) continue;
     ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{1} + drafted), "planner: drafts that fit have blocks");
-    d.add_drafts(part, drafted);
+    d.add_drafts(part, drafted, predicted);
     ++totals_.drafts_total;
     totals_.draft_tokens_total += drafted;
   }
 }
 
+// What a schema leaves is found out token by token, and that again wherever an answer took another way than its drafts.
+bool planner::may_draft(const planned_request& r) const noexcept {
+  const auto& settings = settings_.speculation;
+  return (settings.tokens_max > 0 || (r.predicts && settings.prediction_max > 0)) && r.decodes() &&
+         !r.sampling.constrained();
+}
+
 // Nobody is preempted for them, and none lies behind where the answer ends. Those of one step are drawn under the same
-// prohibitions. What a schema leaves is found out token by token, and that again wherever an answer took another way
-// than its drafts.
+// prohibitions.
 std::uint32_t planner::drafts_for(const planned_request& r, std::uint32_t budget) const {
-  if (!r.decodes() || r.sampling.constrained()) return 0;
   const auto answer = r.answer_tokens();
-  std::uint64_t most = std::min<std::uint64_t>({settings_.speculation.tokens_max, r.drafts_next, budget});
+  std::uint64_t most = std::min<std::uint64_t>(r.drafts_next, budget);
   const auto bound = [&most](std::uint64_t end, std::uint64_t at) { most = std::min(most, end > at ? end - at : 0); };
   bound(r.stop.max_tokens, answer + std::uint64_t{1});
   bound(settings_.context_length, r.total() + std::uint64_t{1});

@@ -30,6 +30,7 @@ struct planned_request {
   bool dropped = false;           ///< cancelled or superseded while in flight: leaves as the step completes
   bool parked = false;            ///< out of queue and batch
   bool parks = false;             ///< in flight, and is parked as the step completes
+  bool predicts = false;          ///< has a prediction
   bool scores_prompt = false;     ///< log-probabilities of the prompt are wanted, and its home does not have them yet
   stop_params stop;
   sampling_params sampling;
@@ -45,15 +46,19 @@ struct planned_request {
   std::uint32_t stored = 0;         ///< leading tokens whose KV a store is thought to have; whole chunks
   std::uint32_t drawn_from = 0;     ///< index in the answer of drawn[0]
   std::vector<sampled_token> drawn; ///< only with log-probabilities: what `tokens` does not say of the answer's end
+  std::vector<token_id> prediction; ///< of the answer
+  std::uint32_t prediction_accepted = 0;
+  std::uint32_t prediction_rejected = 0;
   std::vector<sampled_token> prompt_scores; ///< of prompt[1] and on, as far as it is computed
 
   planned_request(std::uint64_t number, generate_request request)
       : id(request.request), tokens(std::move(request.prompt)), blocks(request.cache_salt), epoch(request.epoch),
         prompt_tokens(static_cast<std::uint32_t>(tokens.size())), execution_level(request.execution_level),
+        predicts(!request.prediction.empty()),
         scores_prompt(request.sampling.prompt_logprobs >= 0 && request.answer.empty()), stop(std::move(request.stop)),
         sampling(std::move(request.sampling)), serial(number), priority(request.priority),
         arrival_ns(request.arrival_ns), cache_salt(request.cache_salt), sibling(request.sibling),
-        drawn_from(static_cast<std::uint32_t>(request.answer.size())) {
+        drawn_from(static_cast<std::uint32_t>(request.answer.size())), prediction(std::move(request.prediction)) {
     tokens.insert(tokens.end(), request.answer.begin(), request.answer.end());
   }
 

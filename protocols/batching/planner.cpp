@@ -71,6 +71,7 @@ bool planner::supersede(request_id id, epoch by) {
 }
 
 planned_request& planner::enter(generate_request request) {
+  if (request.prediction.size() > settings_.context_length) request.prediction.resize(settings_.context_length);
   const auto serial = next_serial_++;
   auto taken = std::make_unique<planned_request>(serial, std::move(request));
   auto& r = *taken;
@@ -84,7 +85,7 @@ refusal planner::judge(const generate_request& request, bool queues, std::uint64
     return token >= 0 && (settings_.vocabulary == 0 || static_cast<std::uint32_t>(token) < settings_.vocabulary);
   };
   if (request.prompt.empty() || request.stop.max_tokens == 0 || !std::ranges::all_of(request.prompt, known) ||
-      !std::ranges::all_of(request.answer, known))
+      !std::ranges::all_of(request.answer, known) || !std::ranges::all_of(request.prediction, known))
     return refusal::invalid;
   limit = settings_.context_length;
   if (request.prompt.size() >= limit) return refusal::too_long;
@@ -146,7 +147,7 @@ step_effects planner::complete(const step_output& output) {
       continue;
     }
     auto end = finish_reason::none;
-    auto taken = accept(r, drawn, drafted, end);
+    auto taken = accept(r, part, drawn, drafted, end);
     if (!drafted.empty()) {
       r.blocks.seal(ledger_, r.computed_tokens());
       r.blocks.truncate(ledger_, r.computed);
@@ -167,7 +168,7 @@ step_effects planner::complete(const step_output& output) {
 
 // The first token drawn, and those behind it for as long as the drafts that they were drawn behind are what was drawn.
 // One that could not be drawn is drawn again when it is the first.
-std::vector<sampled_token> planner::accept(planned_request& r, std::span<const sampled_token> drawn,
+std::vector<sampled_token> planner::accept(planned_request& r, const share& part, std::span<const sampled_token> drawn,
                                            std::span<const token_id> drafts, finish_reason& end) {
   std::vector<sampled_token> taken;
   for (const auto& one : drawn) {
@@ -184,6 +185,10 @@ std::vector<sampled_token> planner::accept(planned_request& r, std::span<const s
   const auto right = taken.size() - 1;
   r.computed += static_cast<std::uint32_t>(right); // their KV is these tokens'
   totals_.accepted_tokens_total += right;
+  if (part.predicted) {
+    r.prediction_accepted += static_cast<std::uint32_t>(right);
+    r.prediction_rejected += static_cast<std::uint32_t>(drafts.size() - right);
+  }
   r.drafts_next = static_cast<std::uint8_t>(
       std::min<std::size_t>(right == drafts.size() ? 2 * right : right + 1, speculation_settings::tokens_limit));
   return taken;
@@ -245,6 +250,10 @@ planner::rank planner::rank_of(const planned_request& r) noexcept { return {r.pr
 token_update planner::update_of(const planned_request& r, std::vector<sampled_token> drawn, finish_reason end) {
   const auto index = r.answer_tokens() - static_cast<std::uint32_t>(drawn.size());
   token_update update{r.id, r.epoch, index, std::move(drawn), end, r.prompt_tokens, r.cached_tokens};
+  if (r.predicts) {
+    update.prediction_accepted = r.prediction_accepted;
+    update.prediction_rejected = r.prediction_rejected;
+  }
   if (index == 0 && !update.tokens.empty()) update.prompt_scores = r.prompt_scores;
   return update;
 }

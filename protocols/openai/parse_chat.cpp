@@ -63,6 +63,18 @@ std::string parse_content(json_reader& message, role who, common_request& into) 
   return joined;
 }
 
+/// OpenAI's "predicted outputs".
+std::string parse_prediction(json_reader& body, common_request& into) {
+  const auto* given = body.object("prediction");
+  if (given == nullptr) return {};
+  json_reader prediction{*given, "prediction"};
+  const auto type = prediction.text("type");
+  if (!type || *type != "content") fail(invalid_value("prediction.type", "'prediction.type' must be 'content'."));
+  auto text = parse_content(prediction, role::user, into);
+  for (auto& unknown : prediction.unasked()) into.unknown.push_back(std::move(unknown));
+  return text;
+}
+
 constexpr std::array<std::string_view, 7> reasoning_efforts{"none", "minimal", "low", "medium", "high", "xhigh", "max"};
 
 /// A template looks variables up one after the other.
@@ -159,6 +171,7 @@ expected<chat_request, api_error> parse_chat(std::string_view text, const reques
     refuse_unsupported_chat(body, limits, request);
     parse_common(body, defaults, limits, request);
     request.messages = parse_messages(body, limits, values, request);
+    request.prediction = parse_prediction(body, request);
     parse_template_fields(body, values, request);
     parse_tools(body, limits, values, request);
     const auto special = body.boolean("add_special_tokens");

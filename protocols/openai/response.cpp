@@ -32,11 +32,18 @@ void append_usage(std::string& out, const usage& used) {
   out += R"(,"prompt_tokens_details":{"cached_tokens":)";
   append_integer(out, used.cached_tokens);
   out += '}';
-  if (used.reasoning_tokens) {
-    out += R"(,"completion_tokens_details":{"reasoning_tokens":)";
-    append_integer(out, *used.reasoning_tokens);
-    out += '}';
-  }
+  std::string details;
+  const auto detail = [&details](std::string_view name, const std::optional<std::uint32_t>& tokens) {
+    if (!tokens) return;
+    details += details.empty() ? R"(,"completion_tokens_details":{)" : ",";
+    append_json_string(details, name);
+    details += ':';
+    append_integer(details, *tokens);
+  };
+  detail("reasoning_tokens", used.reasoning_tokens);
+  detail("accepted_prediction_tokens", used.accepted_prediction_tokens);
+  detail("rejected_prediction_tokens", used.rejected_prediction_tokens);
+  if (!details.empty()) out += details + '}';
   out += '}';
 }
 

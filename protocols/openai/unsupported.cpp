@@ -44,16 +44,11 @@ constexpr known_parameter completion_parameters[] = {
 };
 
 constexpr known_parameter chat_parameters[] = {
-    {"functions", neutral::empty},
-    {"function_call", neutral::choice},
-    {"modalities", neutral::text_modality},
-    {"audio", neutral::none},
-    {"prediction", neutral::none},
+    {"functions", neutral::empty},          {"function_call", neutral::choice},
+    {"modalities", neutral::text_modality}, {"audio", neutral::none},
     {"include_reasoning", neutral::yes}, // what a model thinks is part of its text
-    {"web_search_options", neutral::none},
-    {"verbosity", neutral::medium},
-    {"chat_template", neutral::none},
-    {"echo", neutral::no},
+    {"web_search_options", neutral::none},  {"verbosity", neutral::medium},
+    {"chat_template", neutral::none},       {"echo", neutral::no},
 };
 
 constexpr known_parameter message_parameters[] = {

@@ -114,8 +114,8 @@ class request {
 public:
   explicit request(executor& runner) : runner_(runner) {}
 
-  /// Feeds tokens at `position`; returns the device's seconds.
-  double feed(std::uint32_t position, std::uint32_t tokens) {
+  /// Feeds tokens at `position`, the last ones as drafts; returns the device's seconds.
+  double feed(std::uint32_t position, std::uint32_t tokens, std::uint32_t drafted = 0) {
     protocols::step_slice slice;
     slice.first_position = position;
     for (std::uint32_t i = 0; i < tokens; ++i)
@@ -123,6 +123,7 @@ public:
     for (std::uint32_t i = 0; i <= (position + tokens - 1) / protocols::tokens_per_block; ++i)
       slice.blocks.emplace_back(i);
     slice.samples = true;
+    slice.drafted = drafted;
     slice.sampling.temperature = 0;
     protocols::step_input input;
     input.slices.push_back(std::move(slice));
@@ -168,6 +169,26 @@ void decode(bench::session& session, const std::shared_ptr<const cpu::packed_mod
       },
       [&] { return memory.pass(threads); });
   session.add(bench::compare(name, result, "GB/s", bench::figure::direction::at_least, 0.80));
+}
+
+/// A step with drafts against one without: what speculation costs where every draft is wrong. Where all are right the
+/// step brings 1 + drafts tokens.
+void drafts(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model, unsigned threads,
+            std::uint32_t drafted, const std::string& name) {
+  if (!session.wants(name)) return;
+  constexpr std::uint32_t prompt = 512, steps = 4;
+  const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = (prompt + 64) / 16 + 1});
+  request one(*runner);
+  const auto milliseconds_of = [&](std::uint32_t more) {
+    double spent = 0;
+    for (std::uint32_t i = 0; i < steps; ++i) spent += one.feed(prompt, 1 + more, more);
+    return spent / steps * 1e3;
+  };
+  const auto result = bench::interleave(
+      session.repetitions(), [&] { return milliseconds_of(drafted); }, [&] { return milliseconds_of(0); });
+  auto figure = bench::compare(name, result, "ms", bench::figure::direction::at_most, 1.0);
+  figure.goal.reset(); // it depends on the machine's memory and its cores
+  session.add(figure);
 }
 
 // ---- oneDNN --------------------------------------------------------------------------------------------------------
@@ -273,6 +294,8 @@ int main(int argc, char** argv) {
       const std::string suffix = "_" + std::to_string(threads) + "t";
       decode(session, model, threads, 128, "engine/decode" + suffix);
       decode(session, model, threads, 8192, "engine/decode_behind_8192" + suffix);
+      for (const std::uint32_t drafted : {1U, 4U, 8U, 16U})
+        drafts(session, model, threads, drafted, "engine/drafts_" + std::to_string(drafted) + suffix);
       // oneDNN multiplies bf16 on AVX-512 only; elsewhere there is no reference, and the other figures go on.
       try {
         prefill(session, model, threads, 0, "engine/prefill" + suffix);

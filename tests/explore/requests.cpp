@@ -78,4 +78,16 @@ const std::vector<calm_answer>& calm_answers() {
   return all;
 }
 
+std::vector<protocols::token_id> prediction_of(std::uint32_t kind) {
+  if (kind % 3 != 2) return {};
+  std::vector<protocols::token_id> out;
+  for (const auto& token : calm_answers()[kind].tokens) {
+    const auto place = out.size();
+    if (place % 13 == 12) out.push_back(3); // an insertion
+    if (place % 11 != 7) out.push_back(place % 17 == 4 ? token.id + 1 : token.id);
+  }
+  for (auto& id : out) id %= static_cast<protocols::token_id>(vocabulary);
+  return out;
+}
+
 } // namespace godwit::explore

@@ -29,5 +29,7 @@ struct calm_answer {
 };
 /// By kind. Computed once, by the same actors.
 [[nodiscard]] const std::vector<calm_answer>& calm_answers();
+/// What a client expects of some kinds, right in many places; empty: nothing.
+[[nodiscard]] std::vector<protocols::token_id> prediction_of(std::uint32_t kind);
 
 } // namespace godwit::explore

@@ -226,6 +226,7 @@ private:
     }
     auto one = std::make_shared<actors::submission>();
     one->request = request_of(what.kind);
+    one->request.prediction = prediction_of(what.kind);
     one->request.execution_level = what.execution_level;
     one->request.priority = what.priority;
     one->seeded = true;

@@ -21,7 +21,7 @@ while read -r setting; do
   echo "$setting is not drawn by the fault search (tests/explore/shape.cpp)"
   missing=1
 done < <(awk -F'`' '/^## \[/ { gsub(/^## \[|\].*/, "", $0); table = $0 }
-  /^\| `/ && table ~ /^(instances|llumlet|scheduler|priorities|scaling|frontend|migration|cluster)$/ { print table "." $2 }' "$2")
+  /^\| `/ && table ~ /^(instances|llumlet|scheduler|priorities|scaling|frontend|migration|cluster|kv_store|speculation)$/ { print table "." $2 }' "$2")
 while read -r name; do
   [[ $name == \(* ]] || grep -qF "\`${name#*.}\`" "$2" || { echo "there is no setting $name"; missing=1; }
 done <<<"$drawn"

@@ -48,6 +48,7 @@ shape usual_shape() {
   p.running_max = 8;
   p.waiting_max = 64;
   p.eos = {2};
+  p.speculation.prediction_max = 16;
   p.execution_levels = n.scheduler.levels;
   auto& m = n.llumlet.migration.settings;
   m.answer_timeout = 40ms;
@@ -240,11 +241,22 @@ std::vector<knob> all_knobs() {
     s.node.llumlet.store.offers_max = s.node.llumlet.store.fetches_max = high ? 1000 : 1;
   });
   add("speculation.tokens_max", [](shape& s, bool high) {
-    s.node.llumlet.planner.speculation = {high ? 40U : 3U, 1, 3, 64};
+    s.node.llumlet.planner.speculation = {high ? 40U : 3U, 1, 3, 64, 16};
   });
   add("speculation.batch_max", [](shape& s, bool high) {
-    s.node.llumlet.planner.speculation = {4, 1, 2, high ? 64U : 1U};
+    s.node.llumlet.planner.speculation = {4, 1, 2, high ? 64U : 1U, 16};
   });
+  add("speculation.lookup_min", [](shape& s, bool high) {
+    auto& drafts = s.node.llumlet.planner.speculation;
+    drafts.lookup_min = high ? 6 : 1;
+    drafts.lookup_max = std::max(drafts.lookup_max, drafts.lookup_min);
+  });
+  add("speculation.lookup_max", [](shape& s, bool high) {
+    auto& drafts = s.node.llumlet.planner.speculation;
+    drafts.lookup_max = high ? 64 : drafts.lookup_min;
+  });
+  add("speculation.prediction_max",
+      [](shape& s, bool high) { s.node.llumlet.planner.speculation.prediction_max = high ? 64 : 1; });
   return k;
 }
 

@@ -110,3 +110,35 @@ test('an error in the middle of a stream is thrown where it is read', async () =
   assert.ok(error instanceof OpenAI.APIError, `${error}`);
   assert.equal(error.code, 'timeout');
 });
+
+test('a prediction changes nothing but the steps that an answer takes', async () => {
+  const ask = (more) =>
+    client.chat.completions.create({
+      model, messages: [{ role: 'user', content: 'What is a hacker?' }], max_tokens: 120, temperature: 0,
+      ignore_eos: true, ...more,
+    });
+  const plain = await ask({});
+  assert.equal(plain.usage.completion_tokens_details, undefined);
+  const said = plain.choices[0].message.content;
+  const edited = said.slice(0, 40) + 'something else' + said.slice(60);
+  for (const [content, least] of [[said, 60], [edited, 20], ['0123456789'.repeat(20), 0], ['', 0]])
+    for (const stream of [false, true]) {
+      let text = '';
+      let usage;
+      const answer = await ask({ stream, prediction: { type: 'content', content }, ...(stream ? { stream_options: { include_usage: true } } : {}) });
+      if (stream)
+        for await (const chunk of answer) {
+          text += chunk.choices[0]?.delta?.content ?? '';
+          usage = chunk.usage ?? usage;
+        }
+      else [text, usage] = [answer.choices[0].message.content, answer.usage];
+      assert.equal(text, said);
+      if (content === '') continue;
+      const { accepted_prediction_tokens: accepted, rejected_prediction_tokens: rejected } = usage.completion_tokens_details;
+      assert.ok(accepted >= least && accepted < 120, `${accepted} of "${content.slice(0, 60)}"`);
+      assert.ok(rejected >= 0 && (content !== edited || rejected > 0), `${rejected}`);
+    }
+  const both = await ask({ n: 2, prediction: { type: 'content', content: said } });
+  for (const { message } of both.choices) assert.equal(message.content, said);
+  assert.ok(both.usage.completion_tokens_details.accepted_prediction_tokens >= 120);
+});

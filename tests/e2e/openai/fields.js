@@ -54,6 +54,7 @@ export const supported = [
   { field: 'continue_final_message', at: 'h', value: true, wrong: [1], with: { add_generation_prompt: false }, note: 'vLLM; with `add_generation_prompt` false' },
   { field: 'documents', at: 'h', value: [], wrong: [1], note: 'vLLM; for templates that show them' },
   { field: 'chat_template_kwargs', at: 'h', value: {}, wrong: [1], note: 'vLLM; handed to the template' },
+  { field: 'prediction', at: 'h', value: { type: 'content', content: [{ type: 'text', text: 'x' }] }, wrong: ['x', { type: 'text', content: 'x' }, { type: 'content' }], note: 'what the answer will be, as far as it is known: it comes the sooner ([how](serving.md#speculative-decoding))' },
   { field: 'reasoning_effort', at: 'h', value: 'low', wrong: ['much'], note: 'a hint, handed to the template' },
 ];
 
@@ -85,7 +86,6 @@ export const refused = [
   { field: 'include_reasoning', at: 'h', value: false, passes: true },
   { field: 'modalities', at: 'h', value: ['text', 'audio'], passes: ['text'] },
   { field: 'audio', at: 'h', value: { voice: 'x', format: 'wav' } },
-  { field: 'prediction', at: 'h', value: { type: 'content', content: 'x' } },
   { field: 'web_search_options', at: 'h', value: {} },
   { field: 'verbosity', at: 'h', value: 'low', passes: 'medium' },
   { field: 'chat_template', at: 'h', value: '{{ messages }}' },

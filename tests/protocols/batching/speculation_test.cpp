@@ -80,6 +80,48 @@ TEST(PromptLookup, LooksBackSoFar) {
   EXPECT_THAT(drafted(tokens, 2), ElementsAre(tokens[152], tokens[153]));
 }
 
+std::vector<token_id> predicted(const std::vector<token_id>& answer, const std::vector<token_id>& prediction,
+                                std::uint32_t count = 3) {
+  std::vector<token_id> out;
+  draft_by_prediction(answer, prediction, {0, 2, 4, 16, 16}, count, out);
+  return out;
+}
+
+TEST(Prediction, IsFollowedFromItsBeginning) {
+  EXPECT_THAT(predicted({1}, {1, 2, 3, 4, 5}), ElementsAre(2, 3, 4));
+  EXPECT_THAT(predicted({1, 2, 3}, {1, 2, 3, 4, 5}), ElementsAre(4, 5)) << "nothing behind its end";
+  EXPECT_THAT(predicted({1, 2}, {1, 2}), IsEmpty());
+  EXPECT_THAT(predicted({}, {1, 2}), IsEmpty());
+  EXPECT_THAT(predicted({1}, {}), IsEmpty());
+}
+
+TEST(Prediction, IsTakenUpAgainWhereTheAnswerComesBackToIt) {
+  EXPECT_THAT(predicted({1, 9}, {1, 2, 3, 4, 5, 6}), IsEmpty());
+  EXPECT_THAT(predicted({1, 9, 4}, {1, 2, 3, 4, 5, 6}), IsEmpty()) << "one token is too few";
+  EXPECT_THAT(predicted({1, 9, 4, 5}, {1, 2, 3, 4, 5, 6}), ElementsAre(6));
+}
+
+TEST(Prediction, TheNearestOfEqualPlacesCounts) {
+  const std::vector<token_id> lines{7, 8, 1, 7, 8, 2, 7, 8, 3, 7, 8, 4};
+  EXPECT_THAT(predicted({9, 7, 8}, lines, 1), ElementsAre(1)) << "two tokens from here, where the next is two, too";
+  EXPECT_THAT(predicted({9, 9, 9, 9, 7, 8}, lines, 1), ElementsAre(2));
+  EXPECT_THAT(predicted({9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 7, 8}, lines, 1), ElementsAre(4));
+  EXPECT_THAT(predicted({9, 9, 9, 9, 9, 9, 9, 9, 2, 7, 8}, lines, 1), ElementsAre(3)) << "three tokens agree";
+}
+
+TEST(Prediction, IsLookedForNearby) {
+  std::vector<token_id> prediction(20'000);
+  std::iota(prediction.begin(), prediction.end(), 100);
+  EXPECT_THAT(predicted({1, 8000, 8001}, prediction, 1), ElementsAre(8002));
+  EXPECT_THAT(predicted({1, 18'000, 18'001}, prediction, 1), IsEmpty());
+  std::vector<token_id> answer(12'000, 1);
+  answer.push_back(18'000), answer.push_back(18'001);
+  EXPECT_THAT(predicted(answer, prediction, 1), ElementsAre(18'002));
+  answer.push_back(200), answer.push_back(201);
+  EXPECT_THAT(predicted(answer, prediction, 1), IsEmpty());
+  EXPECT_THAT(predicted(answer, {200, 201, 202}, 1), IsEmpty()) << "far behind its end";
+}
+
 TEST(Speculation, SettingsSayWhatIsWrong) {
   speculation_settings settings;
   EXPECT_EQ(settings.validate(), "");
@@ -256,6 +298,83 @@ TEST_F(Speculating, OnlyWhatDecodesIsDrafted) {
   request.sampling.json_schema = "{}";
   start();
   EXPECT_EQ(answer({4}).slices[0].drafted, 0U) << "under a schema nothing is";
+}
+
+TEST_F(Speculating, APredictionIsTriedBeforeAnythingElse) {
+  settings.speculation.prediction_max = 3;
+  request.prediction = {3, 7, 8, 9, 10};
+  start();
+  auto input = answer({7, 8, 5, 0});
+  EXPECT_THAT(input.slices[0].tokens, ElementsAre(3, 7, 8, 9));
+  EXPECT_THAT(told(), ElementsAre(7, 8, 5));
+  EXPECT_EQ(effects.updates[0].prediction_accepted, 2U);
+  EXPECT_EQ(effects.updates[0].prediction_rejected, 1U);
+  answer({9});
+  EXPECT_EQ(answer({10}).slices[0].drafted, 0U) << "5 9 is nowhere";
+  EXPECT_EQ(answer({4}).slices[0].drafted, 0U) << "9 10 is its end";
+  answer({1});
+  input = answer({5, 0, 0, 0});
+  EXPECT_EQ(input.slices[0].drafted, 3U) << "4 1 is in the prompt";
+  EXPECT_EQ(effects.updates[0].prediction_rejected, 1U) << "of the prediction, not of the prompt";
+}
+
+TEST_F(Speculating, APredictionNeedsNoLookup) {
+  settings.speculation.tokens_max = 0;
+  settings.speculation.prediction_max = 3;
+  start();
+  EXPECT_EQ(answer({4}).slices[0].drafted, 0U) << "that is off";
+  request.request = request_id{2};
+  request.prediction = {5, 6};
+  ASSERT_TRUE(of->admit(request).accepted());
+  const auto first = answer({1, 5});
+  ASSERT_EQ(first.slices.size(), 2U);
+  const auto second = answer({2, 6, 7});
+  EXPECT_EQ(second.slices[0].drafted, 0U);
+  EXPECT_THAT(second.slices[1].tokens, ElementsAre(5, 6));
+}
+
+TEST_F(Speculating, APredictionMovesWithItsRequest) {
+  settings.speculation.prediction_max = 2;
+  request.prediction = {3, 7, 8, 9, 10};
+  start();
+  answer({7, 1, 0});
+  ASSERT_EQ(of->park(request_id{1}, epoch{1}), planner::parking::parked);
+  auto moved = of->snapshot(request_id{1}, 0);
+  EXPECT_EQ(moved.prediction, request.prediction);
+  EXPECT_EQ(moved.prediction_accepted, 1U);
+  EXPECT_EQ(moved.prediction_rejected, 1U);
+  planner there(settings);
+  ASSERT_TRUE(there.hold_place());
+  auto blocks = there.reserve(blocks_for(moved.computed));
+  ASSERT_TRUE(there.adopt(std::move(moved), epoch{2}, *blocks).accepted());
+  auto step = [&](const std::vector<token_id>& drawn) {
+    auto input = there.plan();
+    step_output out;
+    out.step = input->step;
+    for (const auto id : drawn) out.tokens.emplace_back(id);
+    effects = there.complete(out);
+    return input->slices.at(0).drafted;
+  };
+  EXPECT_EQ(step({8}), 0U) << "7 1 is nowhere";
+  EXPECT_EQ(step({9}), 0U);
+  EXPECT_EQ(step({10, 4}), 1U) << "8 9, and 10 behind it";
+  EXPECT_EQ(effects.updates.at(0).prediction_accepted, 2U);
+  EXPECT_EQ(effects.updates.at(0).prediction_rejected, 1U);
+}
+
+TEST_F(Speculating, PredictionsAreCheckedAsPromptsAre) {
+  settings.vocabulary = 20;
+  of = std::make_unique<planner>(settings);
+  request.request = request_id{1};
+  request.epoch = epoch{1};
+  request.prompt = {1};
+  request.prediction = {5, 20};
+  EXPECT_EQ(of->admit(request).reason, refusal::invalid);
+  request.prediction.assign(1000, 5);
+  EXPECT_TRUE(of->admit(request).accepted()) << "what is longer than any answer is cut";
+  answer({2});
+  ASSERT_EQ(of->park(request_id{1}, epoch{1}), planner::parking::parked);
+  EXPECT_EQ(of->snapshot(request_id{1}, 0).prediction.size(), settings.context_length);
 }
 
 class SpeculatingInLittleMemory : public Speculating {

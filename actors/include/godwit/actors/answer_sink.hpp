@@ -19,6 +19,8 @@ struct answer_usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0; ///< of the prompt
   std::uint32_t answer_tokens = 0;
+  std::uint32_t prediction_accepted = 0; ///< tokens that were drafted from its prediction, and are in the answer
+  std::uint32_t prediction_rejected = 0; ///< that were drafted from it in vain
 };
 
 /// Why a request gets no (further) answer.

@@ -122,6 +122,10 @@ private:
     nanoseconds deadline{0};                      ///< 0: none
     std::vector<protocols::request_id> followers; ///< samples of the same prompt, placed once this one is
     std::uint32_t prompt_tokens = 0;
+    std::uint32_t prediction_accepted = 0; ///< in all
+    std::uint32_t prediction_rejected = 0;
+    std::uint32_t accepted_before = 0; ///< by instances that were lost
+    std::uint32_t rejected_before = 0;
     open_request(protocols::generate_request what, std::shared_ptr<answer_sink> to,
                  protocols::request_ownership::limits bounds, std::size_t events_max)
         : ownership(bounds), sink(std::move(to)), request(std::move(what)), trail(events_max) {}

@@ -223,6 +223,7 @@ private:
     bool prefill = false;
     bool samples = false;
     bool scores = false;
+    bool predicted = false; ///< what is drafted
   };
   class outline;
   /// Why the head of line did not start, for as long as that is so.
@@ -263,6 +264,7 @@ private:
   [[nodiscard]] std::vector<std::uint32_t> running_by_level() const;
   void schedule(planned_request& r, outline& d);
   void speculate(outline& d);
+  [[nodiscard]] bool may_draft(const planned_request& r) const noexcept;
   [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t budget) const;
   void preempt(planned_request& victim, outline& d);
   void join_queue(planned_request& r);
@@ -274,7 +276,8 @@ private:
   [[nodiscard]] std::uint64_t blocks_outstanding() const;
   [[nodiscard]] step_slice slice_of(const planned_request& r, const share& part,
                                     std::span<const token_id> drafts) const;
-  [[nodiscard]] std::vector<sampled_token> accept(planned_request& r, std::span<const sampled_token> drawn,
+  [[nodiscard]] std::vector<sampled_token> accept(planned_request& r, const share& part,
+                                                  std::span<const sampled_token> drawn,
                                                   std::span<const token_id> drafts, finish_reason& end);
   [[nodiscard]] finish_reason end_of(const planned_request& r) const;
   [[nodiscard]] static token_update update_of(const planned_request& r, std::vector<sampled_token> drawn,

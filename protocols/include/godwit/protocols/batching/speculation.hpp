@@ -9,22 +9,24 @@
 
 namespace godwit::protocols {
 
-/// Speculative decoding by prompt lookup: what a request says next is guessed from what it, or its prompt, said before,
-/// and the model checks all guesses in the one step that draws the next token anyway.
+/// Speculative decoding without a draft model: what a request says next is guessed from what its client predicts, or
+/// from what it, or its prompt, said before, and the model checks all guesses in the one step that draws the next token
+/// anyway.
 ///
 /// A step that decodes reads all weights for one token of each request; a few more tokens cost it little, as long as
 /// the batch is small. Each drafted token is kept as far as the model draws the very same one, by the same random
 /// numbers as without drafts, so that an answer is token by token what it is without them (for a draft that is certain
 /// of its token this accepts as often as the rule of spec/decoding.md: with probability P(x)).
 struct speculation_settings {
-  std::uint32_t tokens_max = 0; ///< drafted tokens of a request in a step; 0: no speculation
-  std::uint32_t lookup_min = 2; ///< shortest end of a request's tokens that has to recur for a draft
-  std::uint32_t lookup_max = 4; ///< longest one that is told from shorter ones
-  std::uint32_t batch_max = 16; ///< in a step of more requests nothing is drafted: it has work enough
+  std::uint32_t tokens_max = 0;     ///< drafted by lookup for a request in a step; 0: none
+  std::uint32_t lookup_min = 2;     ///< shortest end of a request's tokens that has to recur for a draft
+  std::uint32_t lookup_max = 4;     ///< longest one that is told from shorter ones
+  std::uint32_t batch_max = 16;     ///< in a step of more requests nothing is drafted: it has work enough
+  std::uint32_t prediction_max = 0; ///< drafted from a request's prediction in a step; 0: none
   static constexpr std::uint32_t lookback = 32'768; ///< tokens that are looked through, from the end
   static constexpr std::uint32_t tokens_limit = 64;
 
-  [[nodiscard]] bool on() const noexcept { return tokens_max > 0; }
+  [[nodiscard]] bool on() const noexcept { return tokens_max > 0 || prediction_max > 0; }
   /// What is wrong with them, in one line; empty when they can be used.
   [[nodiscard]] std::string validate() const;
 };
@@ -34,5 +36,12 @@ struct speculation_settings {
 /// the last one. A place near the end goes on in its own draft, so that what repeats itself is drafted to any length.
 void draft_by_lookup(std::span<const token_id> tokens, const speculation_settings& settings, std::uint32_t count,
                      std::vector<token_id>& drafts);
+
+/// The same out of what the answer is predicted to be. It begins where the prediction does, or anywhere in it, with
+/// lookup_min of its last tokens at least; of places that agree for equally long (up to 16 tokens) the one counts that
+/// is nearest to where the answer has got to; further than 8,192 tokens from there none does. Nothing is drafted behind
+/// the prediction's end.
+void draft_by_prediction(std::span<const token_id> answer, std::span<const token_id> prediction,
+                         const speculation_settings& settings, std::uint32_t count, std::vector<token_id>& drafts);
 
 } // namespace godwit::protocols

@@ -38,7 +38,10 @@ struct moved_request {
   std::uint32_t tail_index = 0;    ///< in the answer, of tail[0]
   std::vector<sampled_token> tail; ///< the answer from `tail_index` to its end, with log-probabilities if asked for
   std::vector<sampled_token> prompt_scores; ///< of prompt[1] and on, as far as they are known and asked for
-  std::int64_t queued_ns = 0;               ///< in the queues of instances so far, without the way between them
+  std::vector<token_id> prediction;
+  std::uint32_t prediction_accepted = 0; ///< tokens of it, see token_update
+  std::uint32_t prediction_rejected = 0;
+  std::int64_t queued_ns = 0; ///< in the queues of instances so far, without the way between them
 
   moved_request() = default;
   /// What every request has; the rest is filled in by name.
@@ -49,7 +52,8 @@ struct moved_request {
   friend bool operator==(const moved_request&, const moved_request&) = default;
   auto fields() {
     return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, execution_level,
-                    state, computed, cached_tokens, started, preemptions, tail_index, tail, prompt_scores, queued_ns);
+                    state, computed, cached_tokens, started, preemptions, tail_index, tail, prompt_scores, prediction,
+                    prediction_accepted, prediction_rejected, queued_ns);
   }
 };
 

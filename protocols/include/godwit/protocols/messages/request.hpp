@@ -57,6 +57,8 @@ struct generate_request {
   /// Another sample of the same prompt: shares the blocks of the prompt's KV with that request where both are on one
   /// instance. 0: none.
   request_id sibling;
+  /// What the answer will be, as far as its client knows: drafts for speculation, nothing else.
+  std::vector<token_id> prediction;
   bool taken_before = false; ///< by an instance that was lost: no full queue turns it away any more
 
   generate_request() = default;
@@ -68,7 +70,7 @@ struct generate_request {
   friend bool operator==(const generate_request&, const generate_request&) = default;
   auto fields() {
     return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, execution_level,
-                    sibling, taken_before);
+                    sibling, prediction, taken_before);
   }
 };
 

@@ -52,6 +52,10 @@ struct token_update {
   std::vector<sampled_token> prompt_scores;
   /// With the token of index 0: how long the request waited in the instance's queue until it joined the batch.
   std::int64_t queue_ns = 0;
+  /// Of the request's prediction, drafted since this instance, or one that it moved from, took the request: tokens that
+  /// the model drew, too, and others.
+  std::uint32_t prediction_accepted = 0;
+  std::uint32_t prediction_rejected = 0;
 
   token_update() = default;
   token_update(request_id id, protocols::epoch owner_epoch, std::uint32_t index, std::vector<sampled_token> sampled,
@@ -63,7 +67,7 @@ struct token_update {
   friend bool operator==(const token_update&, const token_update&) = default;
   auto fields() {
     return std::tie(request, epoch, first_index, tokens, finish, prompt_tokens, cached_tokens, error, prompt_scores,
-                    queue_ns);
+                    queue_ns, prediction_accepted, prediction_rejected);
   }
 };
 

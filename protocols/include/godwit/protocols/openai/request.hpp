@@ -120,6 +120,7 @@ struct chat_message {
 enum class tool_choice : std::uint8_t { none, automatic, required, named };
 
 struct chat_request : common_request {
+  std::string prediction;             ///< what the answer will be, as far as the client knows: it comes the sooner
   std::vector<chat_message> messages; ///< at least one
   bool says_special_tokens = false;   ///< `add_special_tokens` is the client's word, not what there is without it
   bool add_generation_prompt = true;

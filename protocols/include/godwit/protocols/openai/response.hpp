@@ -18,6 +18,10 @@ struct usage {
   std::uint32_t cached_tokens = 0; ///< of the prompt
   /// Of the completion, what was thought (reasoning_counter); absent: nobody tells it apart.
   std::optional<std::uint32_t> reasoning_tokens = std::nullopt;
+  /// Tokens of the request's prediction that were tried: those that are in the completion, and the others. Absent: it
+  /// has none.
+  std::optional<std::uint32_t> accepted_prediction_tokens = std::nullopt;
+  std::optional<std::uint32_t> rejected_prediction_tokens = std::nullopt;
 };
 
 /// One token with its logarithmic probability, as text. `bytes` may be part of a character.
