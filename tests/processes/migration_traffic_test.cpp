@@ -18,7 +18,8 @@ protected:
   /// Rounds of requests, every one of them moved all the time by several operators at once, until so many migrations
   /// have been committed.
   static void run(const std::vector<std::string>& head_arguments, const std::vector<std::string>& member_arguments,
-                  std::uint64_t migrations, pair_of_processes::kind kind = pair_of_processes::kind::head_and_member) {
+                  std::uint64_t migrations, pair_of_processes::kind kind = pair_of_processes::kind::head_and_member,
+                  bool drafts = false) {
     const bool past_head = kind == pair_of_processes::kind::two_members;
     const auto& there = past_head ? across : outwards;
     const auto& here = past_head ? back : inwards;
@@ -26,6 +27,11 @@ protected:
     ASSERT_EQ(both.wait_ready(), "");
     const auto questions = mixed_questions(12, 400);
     const auto calm = ask_all(both.head().url(), questions);
+    if (drafts) {
+      served plain(patient({"--instances", "1", "--threads", "1"}));
+      ASSERT_TRUE(plain.wait_ready()) << plain.process.err();
+      ASSERT_EQ(difference(ask_all(plain.url(), questions), calm), "");
+    }
     const auto deadline = std::chrono::steady_clock::now() + 240s;
     std::uint64_t out = 0;
     std::uint64_t in = 0;
@@ -52,6 +58,9 @@ protected:
     EXPECT_EQ(now->moves_total, out + in) << "what the operators were told and what the home counts" << summaries;
     EXPECT_EQ(now->requests_failed_total, 0U);
     EXPECT_EQ(now->redispatches_total, 0U) << both.logs();
+    for (const auto& one : now->instances) {
+      EXPECT_EQ(one.load.accepted_tokens_total > 100, drafts) << one.load.accepted_tokens_total;
+    }
     std::cout << out << " migrations there, " << in << " back, in " << rounds << " rounds of " << questions.size()
               << " requests" << summaries << std::endl;
   }
@@ -66,6 +75,12 @@ TEST_F(MigrationTraffic, MembersExchangeRequestsPastTheirHeadAndChangeNoToken) {
 TEST_F(MigrationTraffic, BlocksThatTravelAsCheckedMessagesChangeNoTokenEither) {
   const std::vector<std::string> messages{"--no-fabric-cross-memory", "--fabric-checksum"};
   run(messages, messages, 300);
+}
+
+// Of what each instance drafts some is right; the home gets several tokens at a time, and calls them off at a time.
+TEST_F(MigrationTraffic, DraftsChangeNoTokenEither) {
+  const std::vector<std::string> speculate{"--speculation-tokens", "8", "--speculation-lookup-min", "1"};
+  run(speculate, speculate, 300, pair_of_processes::kind::head_and_member, true);
 }
 
 // Caches that hold one or two of the requests only: migrations are refused, requests preempted, and moved all the same.
