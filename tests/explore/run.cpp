@@ -534,7 +534,7 @@ private:
     for (const auto& one : asked_) {
       const auto& who = *one.who;
       const bool too_late = who.failed && who.failed->kind == actors::failure_kind::timed_out;
-      if (who.gone || one.what->enough || too_late) unwanted += unwanted_max();
+      if (who.gone || one.what->enough || too_late) unwanted += unwanted_max(one.what->kind);
       wanted += who.tokens.size();
     }
     // What those drew that have stopped is not known.
@@ -545,12 +545,16 @@ private:
   }
 
   /// Tokens that are drawn for a request after its client has what it wants: while the last one is on its way to the
-  /// home, and the home's word on its way back, in the step that runs then, and one more.
-  std::uint64_t unwanted_max() const {
+  /// home, and the home's word on its way back, in the step that runs then, and one more. A step draws one more for
+  /// each draft.
+  std::uint64_t unwanted_max(std::uint32_t kind) const {
     constexpr int handlers = 100; // in line at one time
     const auto way = shape_.links.latency_max + longest_delay(scenario_) + scenario_.work * handlers;
     const auto step = std::max<std::int64_t>(1, static_cast<std::int64_t>(shape_.latency.base_us * 1000));
-    return 3 + static_cast<std::uint64_t>(2 * way.count() / step);
+    const auto& drafts = shape_.node.llumlet.planner.speculation;
+    const auto drafted =
+        prediction_of(kind).empty() ? drafts.tokens_max : std::max(drafts.tokens_max, drafts.prediction_max);
+    return (3 + static_cast<std::uint64_t>(2 * way.count() / step)) * (1 + drafted);
   }
 
   void check_clients() {
