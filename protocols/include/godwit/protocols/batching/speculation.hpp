@@ -16,7 +16,7 @@ namespace godwit::protocols {
 /// A step that decodes reads all weights for one token of each request; a few more tokens cost it little, as long as
 /// the batch is small. Each drafted token is kept as far as the model draws the very same one, by the same random
 /// numbers as without drafts, so that an answer is token by token what it is without them (for a draft that is certain
-/// of its token this accepts as often as the rule of spec/decoding.md: with probability P(x)).
+/// of its token this accepts as often as the usual rule of Leviathan et al. (2023): with probability P(x)).
 struct speculation_settings {
   std::uint32_t tokens_max = 0;     ///< drafted by lookup for a request in a step; 0: none
   std::uint32_t lookup_min = 2;     ///< shortest end of a request's tokens that has to recur for a draft
