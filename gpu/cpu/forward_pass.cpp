@@ -375,7 +375,7 @@ bool forward_pass::logits_group(team::member& self, std::uint32_t first, std::ui
     const auto& slice = *of.slice;
     try {
       auto& sampler = parts_.samplers[self.index()];
-      drawn_[sample] = slice.drafted == 0 ? sampler(values(i), slice) : sampler(values(i), slice.drawn_at(place.draw));
+      drawn_[sample] = place.draw == 0 ? sampler(values(i), slice) : sampler(values(i), slice.drawn_at(place.draw));
     } catch (const std::exception& failed) {
       drawn_[sample] = protocols::sampled_token{protocols::no_token}; // its request's end, not the step's
       const std::lock_guard lock(undrawn_mutex_);

@@ -88,9 +88,9 @@ void draw_arrays::upload(driver_stream& to, const cpu::step_plan& plan, std::uin
       input_.score(slice.scored[place.row - planned.first_row], slice.scores_top);
     if (!place.samples) continue;
     try {
-      if (slice.drafted > 0) {
-        const auto alone = slice.drawn_at(place.draw);
-        input_.draw(alone, vocabulary, mask_of(alone, allowed).get());
+      if (place.draw > 0) {
+        const auto later = slice.drawn_at(place.draw);
+        input_.draw(later, vocabulary, mask_of(later, allowed).get());
       } else {
         input_.draw(slice, vocabulary, mask_of(slice, allowed).get());
       }

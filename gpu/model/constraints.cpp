@@ -12,7 +12,6 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -104,12 +103,7 @@ struct constraints::parts {
   [[nodiscard]] std::uint64_t work_for(const progress& answer) const noexcept {
     return limits.work_max * (answer.anew ? 8 : 1);
   }
-  progress& follow(held_grammar& in, const protocols::step_slice& slice, std::span<const token_id> answer) const;
-  /// What an answer would allow behind drafts. It is not followed there, and a schema that takes too long is not given
-  /// up for their sake.
-  [[nodiscard]] std::shared_ptr<const token_mask> mask_behind(progress answer, std::span<const token_id> drafts,
-                                                              held_grammar& in);
-  [[nodiscard]] std::shared_ptr<const token_mask> only_the_end() const;
+  progress& follow(held_grammar& in, const protocols::step_slice& slice) const;
   /// False: this token does not keep the answer within its schema.
   [[nodiscard]] bool advance(progress& answer, token_masks& masks, token_id token) const;
   [[nodiscard]] std::shared_ptr<const token_mask> mask_of(const progress& answer, token_masks& masks);
@@ -278,8 +272,7 @@ void constraints::parts::give_up(held_grammar& on) {
   throw std::runtime_error(*on.error);
 }
 
-progress& constraints::parts::follow(held_grammar& in, const protocols::step_slice& slice,
-                                     std::span<const token_id> answer) const {
+progress& constraints::parts::follow(held_grammar& in, const protocols::step_slice& slice) const {
   const auto begin = [&](progress& one) {
     one.start = slice.sampling.reasoning;
     one.thinks = grammar::reasoning_tracker(one.start);
@@ -298,24 +291,24 @@ progress& constraints::parts::follow(held_grammar& in, const protocols::step_sli
       forget(std::ranges::min_element(in.requests, {}, [](const auto& one) { return one.second.used; }));
     found = in.requests.emplace(key, progress{}).first;
     begin(found->second);
-    in.replays += answer.empty() ? 0 : 1;
+    in.replays += slice.generated.empty() ? 0 : 1;
   }
   auto& known = found->second;
   known.used = ++in.clock;
   // An answer that is followed anew has as many steps to do as it has tokens.
   constexpr std::size_t tokens_per_mask = 256;
-  known.anew = known.anew || (known.tokens.empty() && !answer.empty());
-  in.masks->begin_work(std::max(work_for(known), limits.work_max * (1 + answer.size() / tokens_per_mask)));
+  known.anew = known.anew || (known.tokens.empty() && !slice.generated.empty());
+  in.masks->begin_work(std::max(work_for(known), limits.work_max * (1 + slice.generated.size() / tokens_per_mask)));
   // Another answer under the same id, or one that was cut back: from the start.
-  if (known.start != slice.sampling.reasoning || known.tokens.size() > answer.size() ||
-      !std::equal(known.tokens.begin(), known.tokens.end(), answer.begin())) {
+  if (known.start != slice.sampling.reasoning || known.tokens.size() > slice.generated.size() ||
+      !std::equal(known.tokens.begin(), known.tokens.end(), slice.generated.begin())) {
     in.tokens_held -= known.tokens.size();
     known.tokens.clear();
     begin(known);
     in.replays += 1;
   }
-  for (auto i = known.tokens.size(); i < answer.size(); ++i) {
-    const auto id = answer[i];
+  for (auto i = known.tokens.size(); i < slice.generated.size(); ++i) {
+    const auto id = slice.generated[i];
     if (!advance(known, *in.masks, id)) {
       const bool exploded = in.masks->exhausted();
       forget(found);
@@ -363,40 +356,21 @@ std::shared_ptr<const token_mask> constraints::parts::mask_of(const progress& an
   return both;
 }
 
-std::shared_ptr<const token_mask> constraints::parts::only_the_end() const {
-  auto ended = std::make_shared<token_mask>();
-  ended->words = only_ends;
-  ended->must_end = true;
-  return ended;
-}
-
-std::shared_ptr<const token_mask> constraints::parts::mask_behind(progress answer, std::span<const token_id> drafts,
-                                                                  held_grammar& in) {
-  in.masks->begin_work(limits.work_max);
-  for (const auto id : drafts) {
-    if (!advance(answer, *in.masks, id)) throw std::runtime_error("a draft is outside of the schema");
-    answer.tokens.push_back(id);
-  }
-  auto mask = answer.ended ? only_the_end() : mask_of(answer, *in.masks);
-  in.count_bytes();
-  if (in.masks->too_much() || in.masks->exhausted())
-    throw std::runtime_error("the schema is too complex to be followed behind drafts");
-  return mask;
-}
-
 std::shared_ptr<const token_mask> constraints::allowed(const protocols::step_slice& slice) {
-  if (slice.generated.size() != slice.sample_index || slice.drafted > slice.generated.size())
+  if (slice.generated.size() != slice.sample_index)
     throw std::runtime_error("a step lacks the answer so far, which a constrained answer needs");
-  const auto answered = std::span{slice.generated}.first(slice.generated.size() - slice.drafted);
-  const auto drafts = std::span{slice.generated}.last(slice.drafted);
   const bool begun = !slice.generated.empty();
   const auto held = parts_->find(slice.sampling.json_schema, begun);
   const std::lock_guard lock(held->mutex);
   if (!held->masks && !held->error) parts_->compile(*held, slice.sampling.json_schema, begun);
   if (held->error) throw std::runtime_error(*held->error);
-  auto& answer = parts_->follow(*held, slice, answered);
-  if (!drafts.empty()) return parts_->mask_behind(answer, drafts, *held);
-  if (answer.ended) return parts_->only_the_end();
+  auto& answer = parts_->follow(*held, slice);
+  if (answer.ended) {
+    auto ended = std::make_shared<token_mask>();
+    ended->words = parts_->only_ends;
+    ended->must_end = true;
+    return ended;
+  }
   held->masks->begin_work(parts_->work_for(answer));
   auto mask = parts_->mask_of(answer, *held->masks);
   if (held->masks->too_much()) parts_->give_up(*held);

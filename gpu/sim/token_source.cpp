@@ -147,8 +147,8 @@ public:
       for (const auto token : slice.tokens)
         at(slice, position++) = chain = mix(chain, static_cast<std::uint64_t>(token) + 1);
       for (std::uint32_t i = 0; i < slice.draws(); ++i) {
-        const auto state = read(slice, position - slice.drafted + i);
-        out.tokens.push_back(slice.drafted == 0 ? sample(state, slice) : sample(state, slice.drawn_at(i)));
+        const auto end = position - slice.drafted + i;
+        out.tokens.push_back(i == 0 ? sample(read(slice, end), slice) : sample(read(slice, end), slice.drawn_at(i)));
       }
       if (!slice.scored.empty()) out.scores.push_back(scores(slice));
     }

@@ -272,9 +272,11 @@ void planner::speculate(outline& d) {
   }
 }
 
+// What a schema leaves is found out token by token, and that again wherever an answer took another way than its drafts.
 bool planner::may_draft(const planned_request& r) const noexcept {
   const auto& settings = settings_.speculation;
-  return (settings.tokens_max > 0 || (r.predicts && settings.prediction_max > 0)) && r.decodes();
+  return (settings.tokens_max > 0 || (r.predicts && settings.prediction_max > 0)) && r.decodes() &&
+         !r.sampling.constrained();
 }
 
 // Nobody is preempted for them, and none lies behind where the answer ends. Those of one step are drawn under the same

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -149,42 +148,6 @@ TEST(Constraints, NothingThatIsKeptChangesAMask) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     const auto& schema = schemas[seed % schemas.size()];
     EXPECT_EQ(random_answer(tight, schema, seed, 30, seed), random_answer(wide, schema, seed, 30, seed));
-  }
-}
-
-// Speculative decoding: what may follow drafts that are right is what follows the answer, and the answer is not lost
-// for those that are wrong.
-TEST(Constraints, BehindDraftsIsWhatFollowsTheAnswer) {
-  for (std::size_t i = 0; i < schemas.size(); ++i) {
-    SCOPED_TRACE(schemas[i]);
-    rig plain, guessed;
-    const auto answer = random_answer(plain, schemas[i], 31 + static_cast<std::uint32_t>(i), 40, 9);
-    std::mt19937 random(static_cast<std::uint32_t>(i));
-    const auto behind = [&](std::size_t known, std::vector<token_id> drafts) {
-      auto slice = slice_of(schemas[i], {answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(known)});
-      slice.generated.insert(slice.generated.end(), drafts.begin(), drafts.end());
-      slice.sample_index += static_cast<std::uint32_t>(drafts.size());
-      slice.drafted = static_cast<std::uint32_t>(drafts.size());
-      return guessed.masks.allowed(slice);
-    };
-    const auto expected = [&](std::size_t known) {
-      return plain.masks.allowed(
-          slice_of(schemas[i], {answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(known)}, 2));
-    };
-    for (std::size_t known = 0; known <= answer.size(); known += 1 + random() % 3) {
-      std::vector<std::size_t> counts(std::min<std::size_t>(5, answer.size() - known) + 1);
-      std::iota(counts.begin(), counts.end(), 0);
-      std::shuffle(counts.begin(), counts.end(), random); // rows of a step are drawn in any order
-      for (const auto count : counts) {
-        const auto first = answer.begin() + static_cast<std::ptrdiff_t>(known);
-        const auto got = behind(known, {first, first + static_cast<std::ptrdiff_t>(count)});
-        const auto wanted = expected(known + count);
-        ASSERT_EQ(got->words, wanted->words) << known << " and " << count;
-        ASSERT_EQ(got->must_end, wanted->must_end);
-      }
-      EXPECT_THROW((void)behind(known, {static_cast<token_id>(0)}), std::runtime_error) << "a byte that no JSON has";
-    }
-    EXPECT_EQ(guessed.masks.counts().replays, 0U);
   }
 }
 

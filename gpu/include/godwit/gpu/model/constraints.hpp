@@ -70,8 +70,7 @@ public:
               constraint_limits limits = {});
   ~constraints();
 
-  /// For a slice whose sampling is constrained; the last `drafted` tokens of slice.generated may turn out not to be of
-  /// the answer (step_slice::drawn_at). Throws std::runtime_error with one line: a schema that does not
+  /// For a slice whose sampling is constrained. Throws std::runtime_error with one line: a schema that does not
   /// compile, an answer so far that is outside of it, a schema that explodes or, for a first token, finds no room.
   /// Null: every token, since the answer thinks.
   [[nodiscard]] std::shared_ptr<const token_mask> allowed(const protocols::step_slice& slice);

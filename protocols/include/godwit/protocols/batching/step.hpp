@@ -33,8 +33,7 @@ struct step_slice {
   step_slice() = default;
   /// How many tokens are drawn.
   [[nodiscard]] std::uint32_t draws() const noexcept { return samples ? 1 + drafted : 0; }
-  /// What draw number `i` goes by, without KV: as if the drafts before it, the last `drafted` tokens of `generated`
-  /// where those are asked for, were part of the answer.
+  /// What draw number `i` goes by, without KV: as if the drafts before it were part of the answer.
   [[nodiscard]] step_slice drawn_at(std::uint32_t i) const {
     step_slice alone;
     alone.request = request;
@@ -45,7 +44,6 @@ struct step_slice {
     alone.prompt = prompt;
     alone.generated = generated;
     if (sampling.penalised() || sampling.constrained()) {
-      alone.drafted = i;
       const auto first = tokens.end() - static_cast<std::ptrdiff_t>(drafted);
       alone.generated.insert(alone.generated.end(), first, first + static_cast<std::ptrdiff_t>(i));
     }
