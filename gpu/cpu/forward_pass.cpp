@@ -93,6 +93,7 @@ void forward_pass::product(team::member& self, const packed_matrix& w, const std
     job.y = own.y;
     job.y_stride = panels_per_piece * lanes;
     job.scratch = own.gemm;
+    job.fetch_ahead = fetch_ahead_;
     for (std::uint32_t row = 0; row < rows; row += parts_.memory.gemm_rows()) {
       job.rows = std::min(parts_.memory.gemm_rows(), rows - row);
       job.a = a + std::size_t{row} * w.depth * bytes_of(activation_);

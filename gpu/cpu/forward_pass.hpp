@@ -90,6 +90,7 @@ private:
   step_plan plan_;
   std::uint32_t group_;
   storage activation_;
+  const bool fetch_ahead_ = fetches_ahead();
   std::vector<protocols::sampled_token> drawn_;
   std::mutex undrawn_mutex_; ///< while the step runs
   std::map<std::size_t, std::string> undrawn_;

@@ -28,6 +28,14 @@ const kernel_table& kernels_for(std::optional<isa> wanted) {
   return scalar_kernels;
 }
 
+bool fetches_ahead() noexcept {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd") == 0;
+#else
+  return false;
+#endif
+}
+
 #if defined(__x86_64__)
 flush_denormals::flush_denormals() noexcept : before_(_mm_getcsr()) {
   constexpr unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x40;

@@ -10,6 +10,10 @@ namespace godwit::gpu::cpu {
 /// it.
 [[nodiscard]] const kernel_table& kernels_for(std::optional<isa> wanted);
 
+/// Whether a product of one row, which waits for memory, gains by asking for weights before they are needed. Intel's
+/// processors do; AMD's own prefetchers are better alone (docs/design/kernels.md).
+[[nodiscard]] bool fetches_ahead() noexcept;
+
 /// While it lives, this thread's arithmetic takes denormal numbers for zero, as AMX always does. All kernels need it.
 class flush_denormals {
 public:

@@ -1,6 +1,7 @@
 // Matrix products with vectors. Included inside an unnamed namespace after arithmetic.inl.
 
-/// How far ahead of the reader weights are fetched, in bytes; found by measuring (docs/design/kernels.md).
+/// How far ahead of the reader weights are fetched, in bytes, where that is of use; found by measuring
+/// (docs/design/kernels.md).
 inline constexpr std::size_t prefetch_bytes = 4096;
 
 /// Tiles that are done for all rows before the next ones, so that activations of many rows stay in the second-level
@@ -97,6 +98,16 @@ template <class Values> void product_rows(const gemm_job& job, tile_range tiles,
     for (; done < job.panels; ++done) product_panels<Values, 1>(job, tiles, a, w + done * panel, job.y + done * 16);
 }
 
+template <class Values, bool Stream> void product_row(const gemm_job& job, const float* a, std::uint32_t tiles) {
+  const auto* w = static_cast<const typename Values::element*>(job.w);
+  const std::size_t panel = std::size_t(job.depth) * 16;
+  std::uint32_t done = 0;
+  for (; done + panels_single <= job.panels; done += panels_single)
+    product_block<Values, 1, panels_single, Stream>(a, 32, w + done * panel, panel, tiles, job.y + done * 16, 0);
+  for (; done < job.panels; ++done)
+    product_block<Values, 1, 1, Stream>(a, 32, w + done * panel, panel, tiles, job.y + done * 16, 0);
+}
+
 template <class Values> void product(const gemm_job& job, const float* a) {
   const std::uint32_t tiles = job.depth / 32;
   if (job.rows > 1) {
@@ -106,13 +117,7 @@ template <class Values> void product(const gemm_job& job, const float* a) {
     return;
   }
   // One row is bound by memory: several panels at once are several streams for the prefetchers.
-  const auto* w = static_cast<const typename Values::element*>(job.w);
-  const std::size_t panel = std::size_t(job.depth) * 16;
-  std::uint32_t done = 0;
-  for (; done + panels_single <= job.panels; done += panels_single)
-    product_block<Values, 1, panels_single, true>(a, 32, w + done * panel, panel, tiles, job.y + done * 16, 0);
-  for (; done < job.panels; ++done)
-    product_block<Values, 1, 1, true>(a, 32, w + done * panel, panel, tiles, job.y + done * 16, 0);
+  job.fetch_ahead ? product_row<Values, true>(job, a, tiles) : product_row<Values, false>(job, a, tiles);
 }
 
 [[maybe_unused]] void gemm_vectors(storage kind, const gemm_job& job) {

@@ -41,7 +41,8 @@ struct gemm_job {
   std::uint32_t panels = 0;
   float* y = nullptr; ///< 64-byte aligned
   std::size_t y_stride = 0;
-  void* scratch = nullptr; ///< gemm_scratch_bytes(rows, depth)
+  void* scratch = nullptr;  ///< gemm_scratch_bytes(rows, depth)
+  bool fetch_ahead = false; ///< of one row, in software: see `fetches_ahead`
 };
 
 /// One token's vectors into the activations' packing: scaled by 1 / rms, times the weight.

@@ -32,7 +32,7 @@ std::vector<float> defined_product(const std::vector<float>& x, const std::vecto
 }
 
 std::vector<float> product(isa kind, storage weights, const std::vector<float>& x, const aligned<std::byte>& packed,
-                           shape s) {
+                           shape s, bool fetch_ahead = false) {
   const flush_denormals flushing;
   const std::uint32_t depth = round_up(s.depth, tile_depth), columns = round_up(s.columns, lanes);
   const storage activations = activations_for(weights);
@@ -50,6 +50,7 @@ std::vector<float> product(isa kind, storage weights, const std::vector<float>& 
     job.y = y.data() + std::size_t{row} * columns;
     job.y_stride = columns;
     job.scratch = scratch.data();
+    job.fetch_ahead = fetch_ahead;
     kernels_for(kind).gemm(weights, job);
   }
   std::vector<float> out;
@@ -77,10 +78,14 @@ protected:
     auto x = random_values(std::size_t{s.rows} * s.depth, 1, 1.0F, kind);
     if (weights == storage::bf16) x = rounded(weights, x);
     const auto w = rounded(weights, random_values(std::size_t{s.columns} * s.depth, 2, 0.05F, kind));
-    const auto y = product(set, weights, x, packed_weights(weights, w, s.columns, s.depth), s);
+    const auto packed = packed_weights(weights, w, s.columns, s.depth);
     const auto expected = defined_product(x, w, s);
-    ASSERT_TRUE(same_bits(y.data(), expected.data(), y.size()))
-        << s.rows << " rows, " << s.columns << " columns, depth " << s.depth;
+    for (const bool fetch_ahead : {false, true}) {
+      if (fetch_ahead && s.rows > 1) break;
+      const auto y = product(set, weights, x, packed, s, fetch_ahead);
+      ASSERT_TRUE(same_bits(y.data(), expected.data(), y.size()))
+          << s.rows << " rows, " << s.columns << " columns, depth " << s.depth;
+    }
   }
 };
 
