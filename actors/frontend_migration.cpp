@@ -54,6 +54,8 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
     tail.cached_tokens = r->cached_tokens;
     tail.prompt_scores = std::move(wish.prompt_scores);
     tail.queue_ns = wish.queued_ns;
+    tail.prediction_accepted = wish.prediction_accepted;
+    tail.prediction_rejected = wish.prediction_rejected;
     const bool cached_known = r->cached_known;
     take_one(tail);
     r = find(wish.request); // a stop string may have ended it

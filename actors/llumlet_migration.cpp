@@ -383,6 +383,8 @@ task<adopt_answer> llumlet::adopt(adopt_order order) {
       claim.prompt_scores = moved.prompt_scores;
       claim.queued_ns = moved.queued_ns;
     }
+    claim.prediction_accepted = moved.prediction_accepted;
+    claim.prediction_rejected = moved.prediction_rejected;
     const auto answer = co_await ask(whom, options_.migration.settings.claim_timeout, std::move(claim));
     if (answer)
       next = machine.answered(answer->granted, answer->epoch);

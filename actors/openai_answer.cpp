@@ -382,8 +382,11 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   used_.prompt_tokens = usage.prompt_tokens;
   used_.cached_tokens = usage.cached_tokens;
   if (options_.counts_prediction) {
-    used_.accepted_prediction_tokens = usage.prediction_accepted;
-    used_.rejected_prediction_tokens = usage.prediction_rejected;
+    // A stop string may lie within what one step brought.
+    const auto left_out = std::min(usage.answer_tokens - std::min(usage.answer_tokens, used_.completion_tokens),
+                                   usage.prediction_accepted);
+    used_.accepted_prediction_tokens = usage.prediction_accepted - left_out;
+    used_.rejected_prediction_tokens = usage.prediction_rejected + left_out;
   }
   thought_.finish();
   if (used_.reasoning_tokens) used_.reasoning_tokens = thought_.tokens();

@@ -348,19 +348,21 @@ void openai_edge::chat(const http::request& request, const exchange_ptr& exchang
   if (options_.model.tells_reasoning) what.reasoning = reasoning_behind(*prompt);
   what.prompts.push_back(*std::move(prompt));
   what.chat = &*parsed;
-  what.prediction = predicted(parsed->prediction);
   if (const auto end = options_.model.tokens->find(openai::chatml_end);
       end && options_.model.chat->writes(openai::chatml_end))
     what.template_stops.push_back(*end);
   start(std::move(what), exchange);
 }
 
-// Only as far as there may be an answer: what lies behind is of no use to anybody.
-std::vector<protocols::token_id> openai_edge::predicted(const std::string& text) const {
-  auto bytes = std::min<std::size_t>(text.size(), std::size_t{options_.model.context_length} * longest_token_);
+// What lies far behind the longest answer is of no use to anybody.
+std::vector<protocols::token_id> openai_edge::predicted(const std::string& text, std::uint32_t answer_max) const {
+  constexpr std::uint64_t spare_tokens = 1024; // of what an answer leaves out
+  const auto most =
+      std::min<std::uint64_t>(options_.model.context_length, std::uint64_t{2} * answer_max + spare_tokens);
+  auto bytes = std::min<std::size_t>(text.size(), most * longest_token_);
   while (bytes < text.size() && bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
   auto tokens = options_.model.tokens->encode(std::string_view(text).substr(0, bytes), false);
-  if (tokens.size() > options_.model.context_length) tokens.resize(options_.model.context_length);
+  if (tokens.size() > most) tokens.resize(most);
   return tokens;
 }
 
@@ -532,6 +534,9 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   if (const auto error = fits(what)) return refuse(*error, exchange);
   const auto& common = *what.common;
   const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
+  if (what.chat != nullptr)
+    what.prediction = predicted(what.chat->prediction,
+                                common.has_max_tokens ? common.stop.max_tokens : options_.model.context_length);
   const std::string prefix = is_chat ? "chatcmpl-" : "cmpl-";
   const auto id = common.request_id.empty() ? new_id(prefix.c_str()) : prefix + common.request_id;
   openai_answer_options format;

@@ -130,6 +130,7 @@ serve_settings settings_of(const served_load& load, std::uint32_t context, std::
   out.llumlet.step_tokens_max = load.step_tokens_max;
   out.llumlet.sequences_max = load.sequences_max;
   out.llumlet.prefix_caching = false;
+  out.speculation.tokens_max = out.speculation.prediction_max = 0;
   out.model.context_max = context;
   out.scheduler.migration = protocols::migration_policy::none;
   out.http.listen = "127.0.0.1:0";

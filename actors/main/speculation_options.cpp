@@ -20,12 +20,12 @@ void declare_speculation(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Last tokens of a request that have to have come before for a draft.",
          .unit = "tokens",
          .min = 1,
-         .max = 1024});
+         .max = speculation_settings::lookup_limit});
   r.add("speculation.lookup_max", s.speculation.lookup_max,
         {.doc = "Of several places the one counts that agrees with so many last tokens, or with most.",
          .unit = "tokens",
          .min = 1,
-         .max = 1024});
+         .max = speculation_settings::lookup_limit});
   r.add("speculation.prediction_max", s.speculation.prediction_max,
         {.doc = "Tokens that a request may draft in a step from its own `prediction` of the answer. 0: predictions are "
                 "of no use.",

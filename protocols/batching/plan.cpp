@@ -5,6 +5,7 @@
 #include <godwit/protocols/kv/chunk_name.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -252,10 +253,16 @@ void planner::schedule(planned_request& r, outline& d) {
 void planner::speculate(outline& d) {
   const auto& settings = settings_.speculation;
   if (!settings.on() || d.shares.size() > settings.batch_max) return;
+  std::optional<std::uint64_t> spare; // blocks that nobody needs next
   for (auto& part : d.shares) {
     auto& r = *part.who;
     if (!may_draft(r)) continue;
-    const auto room = drafts_for(r, d.budget());
+    if (r.drafts_wait > 0) {
+      --r.drafts_wait;
+      continue;
+    }
+    if (!spare) spare = spare_blocks();
+    const auto room = drafts_for(r, d.budget(), *spare);
     const auto before = drafts_.size();
     const std::span<const token_id> tokens = r.tokens;
     if (r.predicts)
@@ -265,7 +272,9 @@ void planner::speculate(outline& d) {
     if (!predicted) draft_by_lookup(tokens, settings, std::min(room, settings.tokens_max), drafts_);
     const auto drafted = static_cast<std::uint32_t>(drafts_.size() - before);
     if (drafted == 0) continue;
+    const auto held = r.blocks.size();
     ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{1} + drafted), "planner: drafts that fit have blocks");
+    *spare -= r.blocks.size() - held;
     d.add_drafts(part, drafted, predicted);
     ++totals_.drafts_total;
     totals_.draft_tokens_total += drafted;
@@ -279,16 +288,23 @@ bool planner::may_draft(const planned_request& r) const noexcept {
          !r.sampling.constrained();
 }
 
+std::uint64_t planner::spare_blocks() const {
+  const auto outstanding = blocks_outstanding();
+  const auto needed = outstanding + demand_of_head(outstanding);
+  return ledger_.available() - std::min<std::uint64_t>(needed, ledger_.available());
+}
+
 // Nobody is preempted for them, and none lies behind where the answer ends. Those of one step are drawn under the same
-// prohibitions.
-std::uint32_t planner::drafts_for(const planned_request& r, std::uint32_t budget) const {
+// prohibitions. Of blocks that are cached each takes one at most, which it would take soon anyway.
+std::uint32_t planner::drafts_for(const planned_request& r, std::uint32_t budget, std::uint64_t blocks) const {
   const auto answer = r.answer_tokens();
   std::uint64_t most = std::min<std::uint64_t>(r.drafts_next, budget);
   const auto bound = [&most](std::uint64_t end, std::uint64_t at) { most = std::min(most, end > at ? end - at : 0); };
   bound(r.stop.max_tokens, answer + std::uint64_t{1});
   bound(settings_.context_length, r.total() + std::uint64_t{1});
   if (answer < r.stop.min_tokens) bound(r.stop.min_tokens, answer + std::uint64_t{1});
-  bound(r.blocks.capacity() + std::uint64_t{ledger_.available()} * tokens_per_block, r.computed + std::uint64_t{1});
+  const auto unused = std::max<std::uint64_t>(ledger_.available() - ledger_.cached(), 1);
+  bound(r.blocks.capacity() + std::min(blocks, unused) * tokens_per_block, r.computed + std::uint64_t{1});
   return static_cast<std::uint32_t>(most);
 }
 

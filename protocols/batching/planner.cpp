@@ -71,7 +71,10 @@ bool planner::supersede(request_id id, epoch by) {
 }
 
 planned_request& planner::enter(generate_request request) {
-  if (request.prediction.size() > settings_.context_length) request.prediction.resize(settings_.context_length);
+  // A hint, of which what cannot be of use is left out.
+  auto& hint = request.prediction;
+  const auto unknown = std::ranges::find_if(hint, [this](token_id token) { return !knows(token); });
+  hint.resize(std::min<std::size_t>(static_cast<std::size_t>(unknown - hint.begin()), settings_.context_length));
   const auto serial = next_serial_++;
   auto taken = std::make_unique<planned_request>(serial, std::move(request));
   auto& r = *taken;
@@ -80,12 +83,14 @@ planned_request& planner::enter(generate_request request) {
   return r;
 }
 
+bool planner::knows(token_id token) const noexcept {
+  return token >= 0 && (settings_.vocabulary == 0 || static_cast<std::uint32_t>(token) < settings_.vocabulary);
+}
+
 refusal planner::judge(const generate_request& request, bool queues, std::uint64_t& limit) const {
-  const auto known = [this](token_id token) {
-    return token >= 0 && (settings_.vocabulary == 0 || static_cast<std::uint32_t>(token) < settings_.vocabulary);
-  };
+  const auto known = [this](token_id token) { return knows(token); };
   if (request.prompt.empty() || request.stop.max_tokens == 0 || !std::ranges::all_of(request.prompt, known) ||
-      !std::ranges::all_of(request.answer, known) || !std::ranges::all_of(request.prediction, known))
+      !std::ranges::all_of(request.answer, known))
     return refusal::invalid;
   limit = settings_.context_length;
   if (request.prompt.size() >= limit) return refusal::too_long;
@@ -189,8 +194,11 @@ std::vector<sampled_token> planner::accept(planned_request& r, const share& part
     r.prediction_accepted += static_cast<std::uint32_t>(right);
     r.prediction_rejected += static_cast<std::uint32_t>(drafts.size() - right);
   }
-  r.drafts_next = static_cast<std::uint8_t>(
-      std::min<std::size_t>(right == drafts.size() ? 2 * right : right + 1, speculation_settings::tokens_limit));
+  const auto next = right == drafts.size() ? 2 * right : right + 1;
+  r.drafts_next = static_cast<std::uint8_t>(std::min<std::size_t>(next, speculation_settings::tokens_limit));
+  constexpr int doublings_max = 6;
+  r.drafts_failed = static_cast<std::uint8_t>(right > 0 ? 0 : std::min(r.drafts_failed + 1, doublings_max));
+  r.drafts_wait = static_cast<std::uint8_t>((1U << r.drafts_failed) - 1);
   return taken;
 }
 

@@ -25,6 +25,17 @@ std::size_t last_place(std::span<const token_id> tokens, std::size_t from, std::
   return none;
 }
 
+/// How many last tokens of both are equal, up to `most`.
+std::size_t equal_before(std::span<const token_id> a, std::span<const token_id> b, std::size_t most) {
+  most = std::min({most, a.size(), b.size()});
+  std::size_t equal = 0;
+  while (equal < most && a[a.size() - 1 - equal] == b[b.size() - 1 - equal]) ++equal;
+  return equal;
+}
+
+/// Places that a search compares, in each direction: text is made by others.
+constexpr std::size_t places_max = 128;
+
 } // namespace
 
 std::string speculation_settings::validate() const {
@@ -38,6 +49,8 @@ std::string speculation_settings::validate() const {
   if (lookup_max < lookup_min)
     return "the longest end that is looked up (" + std::to_string(lookup_max) + ") is shorter than the shortest (" +
            std::to_string(lookup_min) + ")";
+  if (lookup_max > lookup_limit)
+    return "at most " + std::to_string(lookup_limit) + " last tokens are looked up, not " + std::to_string(lookup_max);
   return {};
 }
 
@@ -46,17 +59,15 @@ void draft_by_lookup(std::span<const token_id> tokens, const speculation_setting
   if (tokens.size() <= settings.lookup_min || count == 0) return;
   const auto seen = tokens.last(std::min<std::size_t>(tokens.size(), speculation_settings::lookback));
   const auto end = seen.size();
+  const auto last = seen[end - 1];
   std::size_t best = none, length = 0; // of the token behind the place, and of what is equal before it
-  for (auto last = last_place(seen, 0, end - 1, seen[end - 1]); last != none;
-       last = last_place(seen, 0, last, seen[end - 1])) {
-    const auto most = std::min<std::size_t>(settings.lookup_max, last + 1);
-    std::size_t equal = 1;
-    while (equal < most && seen[last - equal] == seen[end - 1 - equal]) ++equal;
-    if (equal > length) {
-      length = equal;
-      best = last + 1;
-      if (equal == settings.lookup_max) break;
-    }
+  auto at = last_place(seen, 0, end - 1, last);
+  for (std::size_t looks = 0; at != none && looks < places_max; at = last_place(seen, 0, at, last), ++looks) {
+    const auto equal = equal_before(seen.first(at + 1), seen, settings.lookup_max);
+    if (equal <= length) continue;
+    length = equal;
+    best = at + 1;
+    if (equal == settings.lookup_max) break;
   }
   if (length < settings.lookup_min) return;
   const auto distance = end - best;
@@ -66,28 +77,31 @@ void draft_by_lookup(std::span<const token_id> tokens, const speculation_setting
 
 void draft_by_prediction(std::span<const token_id> answer, std::span<const token_id> prediction,
                          const speculation_settings& settings, std::uint32_t count, std::vector<token_id>& drafts) {
-  constexpr std::size_t compared_max = 16, reach = 8192; // bound what a step of a long prediction takes
-  if (answer.empty()) return;
-  const auto first = std::min(prediction.size(), answer.size() - std::min(answer.size(), reach));
-  const auto last = std::min(prediction.size(), answer.size() + reach);
-  const auto near_here = prediction.first(last);
-  const auto from_here = [&answer](std::size_t place) {
-    return place > answer.size() ? place - answer.size() : answer.size() - place;
+  if (answer.empty() || count == 0) return;
+  constexpr std::size_t compared = speculation_settings::lookup_limit, reach = 8192;
+  const auto last = answer.back();
+  const auto here = std::min(prediction.size(), answer.size());
+  std::size_t best = none, length = 0, distance = 0;
+  const auto look = [&](std::size_t at) { // true: further ones in this direction are no better
+    const auto place = at + 1;
+    auto equal = equal_before(prediction.first(place), answer, compared);
+    if (equal == place && equal == answer.size()) equal = compared; // all of it is as predicted
+    const auto away = place > answer.size() ? place - answer.size() : answer.size() - place;
+    if (equal < settings.lookup_min || equal < length || (equal == length && away >= distance)) return false;
+    length = equal;
+    best = place;
+    distance = away;
+    return equal == compared;
   };
-  std::size_t best = none, length = 0;
-  for (auto at = std::find(near_here.begin() + static_cast<std::ptrdiff_t>(first), near_here.end(), answer.back());
-       at != near_here.end(); at = std::find(at + 1, near_here.end(), answer.back())) {
-    const auto place = static_cast<std::size_t>(at - near_here.begin()) + 1;
-    const auto most = std::min({compared_max, place, answer.size()});
-    std::size_t equal = 1;
-    while (equal < most && prediction[place - 1 - equal] == answer[answer.size() - 1 - equal]) ++equal;
-    if (equal == place && equal == answer.size()) equal = compared_max; // all of it is as predicted
-    if (equal < settings.lookup_min || equal < length) continue;
-    if (equal > length || from_here(place) < from_here(best)) {
-      length = equal;
-      best = place;
-    }
-  }
+  const auto first = answer.size() - std::min(answer.size(), reach);
+  auto at = first < here ? last_place(prediction, first, here, last) : none;
+  for (std::size_t looks = 0; at != none && looks < places_max; at = last_place(prediction, first, at, last), ++looks)
+    if (look(at)) break;
+  const auto upto =
+      prediction.begin() + static_cast<std::ptrdiff_t>(std::min(prediction.size(), answer.size() + reach));
+  auto next = std::find(prediction.begin() + static_cast<std::ptrdiff_t>(here), upto, last);
+  for (std::size_t looks = 0; next != upto && looks < places_max; next = std::find(next + 1, upto, last), ++looks)
+    if (look(static_cast<std::size_t>(next - prediction.begin()))) break;
   if (best == none) return;
   const auto behind = prediction.subspan(best, std::min<std::size_t>(count, prediction.size() - best));
   drafts.insert(drafts.end(), behind.begin(), behind.end());

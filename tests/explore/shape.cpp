@@ -253,7 +253,7 @@ std::vector<knob> all_knobs() {
   });
   add("speculation.lookup_max", [](shape& s, bool high) {
     auto& drafts = s.node.llumlet.planner.speculation;
-    drafts.lookup_max = high ? 64 : drafts.lookup_min;
+    drafts.lookup_max = high ? 16 : drafts.lookup_min;
   });
   add("speculation.prediction_max",
       [](shape& s, bool high) { s.node.llumlet.planner.speculation.prediction_max = high ? 64 : 1; });

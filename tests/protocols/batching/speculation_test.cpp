@@ -122,6 +122,15 @@ TEST(Prediction, IsLookedForNearby) {
   EXPECT_THAT(predicted(answer, {200, 201, 202}, 1), IsEmpty()) << "far behind its end";
 }
 
+TEST(Prediction, IsFollowedWhateverLookupsWant) {
+  std::vector<token_id> out;
+  draft_by_prediction({{1, 2, 3}}, {{1, 2, 3, 4}}, {0, 16, 16, 16, 16}, 3, out);
+  EXPECT_THAT(out, ElementsAre(4)) << "all of it is as predicted";
+  out.clear();
+  draft_by_prediction({{1, 2, 3}}, {{1, 2, 3, 4}}, {0, 16, 16, 16, 16}, 0, out);
+  EXPECT_THAT(out, IsEmpty());
+}
+
 TEST(Speculation, SettingsSayWhatIsWrong) {
   speculation_settings settings;
   EXPECT_EQ(settings.validate(), "");
@@ -131,6 +140,9 @@ TEST(Speculation, SettingsSayWhatIsWrong) {
   EXPECT_THAT(settings.validate(), testing::HasSubstr("at least one token"));
   settings = {4, 3, 2, 16};
   EXPECT_THAT(settings.validate(), testing::HasSubstr("shorter than"));
+  settings = {4, 3, 17, 16};
+  EXPECT_THAT(settings.validate(), testing::HasSubstr("at most 16 last tokens"));
+  settings = {4, 3, 2, 16};
   planner_settings whole;
   whole.blocks = 4;
   whole.context_length = 64;
@@ -362,19 +374,71 @@ TEST_F(Speculating, APredictionMovesWithItsRequest) {
   EXPECT_EQ(effects.updates.at(0).prediction_rejected, 1U);
 }
 
-TEST_F(Speculating, PredictionsAreCheckedAsPromptsAre) {
+TEST_F(Speculating, OfAPredictionIsKeptWhatCanBeOfUse) {
   settings.vocabulary = 20;
+  settings.speculation.prediction_max = 4;
+  const auto kept = [this](std::vector<token_id> prediction) {
+    of = std::make_unique<planner>(settings);
+    request.request = request_id{1};
+    request.epoch = epoch{1};
+    request.prompt = {1};
+    request.prediction = std::move(prediction);
+    EXPECT_TRUE(of->admit(request).accepted()) << "it is a hint";
+    EXPECT_EQ(of->park(request_id{1}, epoch{1}), planner::parking::parked);
+    return of->snapshot(request_id{1}, 0).prediction;
+  };
+  EXPECT_THAT(kept({5, 6, 20, 7}), ElementsAre(5, 6)) << "no token of the model";
+  EXPECT_THAT(kept({-1, 7}), IsEmpty());
+  EXPECT_EQ(kept(std::vector<token_id>(1000, 5)).size(), settings.context_length);
+}
+
+TEST_F(Speculating, WhoIsWrongAgainAndAgainDraftsMoreAndMoreSeldom) {
+  settings.context_length = 1000;
+  settings.blocks = 100;
+  settings.speculation = {4, 1, 4, 2};
+  request.prompt = {3, 3, 3};
+  request.stop.max_tokens = 900;
+  start();
+  std::vector<int> between;
+  for (int since = 0; between.size() < 9; ++since) {
+    auto input = of->plan();
+    step_output out;
+    out.step = input->step;
+    const auto drafted = input->slices[0].drafted;
+    out.tokens.assign(1 + drafted, sampled_token{static_cast<token_id>(4 + since % 2)}); // never what was drafted
+    if (drafted > 0) out.tokens[0].id = input->slices[0].tokens[1] == 4 ? 5 : 4;
+    effects = of->complete(out);
+    if (drafted == 0) continue;
+    between.push_back(since);
+    since = -1;
+  }
+  EXPECT_GE(between.back(), 63);
+  EXPECT_LE(between.back(), 70) << "but it tries again";
+}
+
+TEST_F(Speculating, CachedBlocksAreKeptButForOneThatItWouldTakeSoon) {
+  settings.blocks = 5;
+  settings.speculation = {40, 1, 4, 2};
+  settings.step_tokens_max = 64;
   of = std::make_unique<planner>(settings);
+  generate_request before; // leaves four blocks in the cache
+  before.request = request_id{9};
+  before.epoch = epoch{1};
+  before.prompt.assign(64, 2);
+  for (token_id i = 0; i < 64; ++i) before.prompt[static_cast<std::size_t>(i)] = 30 + i;
+  before.stop.max_tokens = 1;
+  ASSERT_TRUE(of->admit(before).accepted());
+  answer({1});
+  ASSERT_EQ(of->ledger().cached(), 4U);
   request.request = request_id{1};
   request.epoch = epoch{1};
-  request.prompt = {1};
-  request.prediction = {5, 20};
-  EXPECT_EQ(of->admit(request).reason, refusal::invalid);
-  request.prediction.assign(1000, 5);
-  EXPECT_TRUE(of->admit(request).accepted()) << "what is longer than any answer is cut";
-  answer({2});
-  ASSERT_EQ(of->park(request_id{1}, epoch{1}), planner::parking::parked);
-  EXPECT_EQ(of->snapshot(request_id{1}, 0).prediction.size(), settings.context_length);
+  request.prompt.assign(10, 3);
+  request.stop.max_tokens = 80;
+  ASSERT_TRUE(of->admit(request).accepted());
+  answer({3});
+  const auto input = of->plan();
+  EXPECT_EQ(input->slices[0].drafted, 2 * 16U - 11) << "of its block, and of one more";
+  EXPECT_EQ(of->ledger().cached(), 3U);
 }
 
 class SpeculatingInLittleMemory : public Speculating {

@@ -126,7 +126,7 @@ private:
   /// Tokens that the context has left for an answer.
   [[nodiscard]] std::uint64_t room_behind(const std::vector<protocols::token_id>& prompt) const noexcept;
   [[nodiscard]] std::optional<protocols::openai::api_error> small_enough(const call& what) const;
-  [[nodiscard]] std::vector<protocols::token_id> predicted(const std::string& text) const;
+  [[nodiscard]] std::vector<protocols::token_id> predicted(const std::string& text, std::uint32_t answer_max) const;
   void call_tools(const protocols::openai::chat_request& request, openai_choice_options& text) const;
   [[nodiscard]] openai_choice_options text_of(const call& what, std::size_t prompt, std::uint32_t index) const;
   [[nodiscard]] std::shared_ptr<submission> submission_of(const call& what, std::size_t prompt,

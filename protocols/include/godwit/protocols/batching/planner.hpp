@@ -237,6 +237,7 @@ private:
   };
 
   [[nodiscard]] static rank rank_of(const planned_request& r) noexcept;
+  [[nodiscard]] bool knows(token_id token) const noexcept;
   [[nodiscard]] refusal judge(const generate_request& request, bool queues, std::uint64_t& limit) const;
   [[nodiscard]] bool supersede(request_id id, epoch by);
   planned_request& enter(generate_request request);
@@ -264,8 +265,9 @@ private:
   [[nodiscard]] std::vector<std::uint32_t> running_by_level() const;
   void schedule(planned_request& r, outline& d);
   void speculate(outline& d);
+  [[nodiscard]] std::uint64_t spare_blocks() const;
   [[nodiscard]] bool may_draft(const planned_request& r) const noexcept;
-  [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t budget) const;
+  [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t budget, std::uint64_t blocks) const;
   void preempt(planned_request& victim, outline& d);
   void join_queue(planned_request& r);
   void leave_queue(planned_request& r); ///< no effect where it is not in it

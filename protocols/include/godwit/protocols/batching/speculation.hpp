@@ -25,6 +25,7 @@ struct speculation_settings {
   std::uint32_t prediction_max = 0; ///< drafted from a request's prediction in a step; 0: none
   static constexpr std::uint32_t lookback = 32'768; ///< tokens that are looked through, from the end
   static constexpr std::uint32_t tokens_limit = 64;
+  static constexpr std::uint32_t lookup_limit = 16;
 
   [[nodiscard]] bool on() const noexcept { return tokens_max > 0 || prediction_max > 0; }
   /// What is wrong with them, in one line; empty when they can be used.

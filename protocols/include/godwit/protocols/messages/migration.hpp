@@ -33,13 +33,18 @@ struct claim_request {
   std::vector<sampled_token> tail;
   std::vector<sampled_token> prompt_scores; ///< see token_update, where the tail begins with the answer
   std::int64_t queued_ns = 0;               ///< the same
+  std::uint32_t prediction_accepted = 0;    ///< the same
+  std::uint32_t prediction_rejected = 0;
 
   claim_request() = default;
   claim_request(request_id id, protocols::epoch owner_epoch, instance_id me, std::uint64_t my_generation,
                 std::uint32_t index, std::vector<sampled_token> tokens)
       : request(id), from(owner_epoch), instance(me), generation(my_generation), tail_index(index),
         tail(std::move(tokens)) {}
-  auto fields() { return std::tie(request, from, instance, generation, tail_index, tail, prompt_scores, queued_ns); }
+  auto fields() {
+    return std::tie(request, from, instance, generation, tail_index, tail, prompt_scores, queued_ns,
+                    prediction_accepted, prediction_rejected);
+  }
 };
 struct claim_answer {
   bool granted = false;
