@@ -102,7 +102,8 @@ bool sim_flags::gather() {
       options.changed.emplace_back(s.name, std::move(text));
     }
   }
-  if (options.repetition > 0) options.changed.emplace_back("repetition", fmt::format("{}", options.repetition));
+  if (options.draft_acceptance > 0)
+    options.changed.emplace_back("draft_acceptance", fmt::format("{}", options.draft_acceptance));
   if (problems.empty() && !of_no_use.empty())
     std::cerr << "godwit: " << options.config_file << ": this run has no use for " << of_no_use << '\n';
   return problems.empty();
@@ -122,9 +123,8 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
       ->capture_default_str();
   add_workload_flags(command, o.load);
   command
-      .add_option(
-          "--repetition", o.repetition,
-          "Share of an answer's tokens that belongs to a text which all answers repeat, for speculation to draft")
+      .add_option("--draft-acceptance", o.draft_acceptance,
+                  "How often a drafted token is right, with speculation; 0: answers repeat nothing")
       ->type_name("SHARE")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();

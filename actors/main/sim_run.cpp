@@ -106,7 +106,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   }
   run.cluster.seed = options.load.seed;
   run.cluster.instances = options.instances;
-  run.cluster.repetition = options.repetition;
+  run.cluster.draft_acceptance = options.draft_acceptance;
   run.cluster.device = std::move(*device);
   run.cluster.processes = processes_of(settings);
   run.requests = std::move(load->requests);

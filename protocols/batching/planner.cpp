@@ -196,9 +196,9 @@ std::vector<sampled_token> planner::accept(planned_request& r, const share& part
   }
   const auto next = right == drafts.size() ? 2 * right : right + 1;
   r.drafts_next = static_cast<std::uint8_t>(std::min<std::size_t>(next, speculation_settings::tokens_limit));
-  constexpr int doublings_max = 6;
-  r.drafts_failed = static_cast<std::uint8_t>(right > 0 ? 0 : std::min(r.drafts_failed + 1, doublings_max));
-  r.drafts_wait = static_cast<std::uint8_t>((1U << r.drafts_failed) - 1);
+  constexpr int borne = 4, doublings_max = 6; // failures
+  r.drafts_failed = static_cast<std::uint8_t>(right > 0 ? 0 : std::min(r.drafts_failed + 1, borne + doublings_max));
+  r.drafts_wait = static_cast<std::uint8_t>((1U << std::max(r.drafts_failed - borne, 0)) - 1);
   return taken;
 }
 

@@ -561,4 +561,27 @@ TEST(SimCommand, SaysTheSameWhileItIsRecordedAndNothingIsMissingInTheFile) {
   EXPECT_EQ(nowhere.out, "");
 }
 
+// Prompt lookup finds nothing in what never repeats itself; in what does it shortens the answers of few requests.
+TEST(SimCommand, DraftsAreRightAsOftenAsItIsTold) {
+  const std::string line =
+      "--json --profile llama-2-70b-h100 --instances 2 --lengths fixed:64:300 --rate 0.2 --requests 20";
+  const auto decode_ms = [&](const std::string& more) {
+    const auto result = typed(line + more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return boost::json::parse(result.out).at("decode_ms").at("mean").as_double();
+  };
+  const auto plain = decode_ms("");
+  EXPECT_EQ(decode_ms(" --speculation-tokens 4"), plain);
+  EXPECT_EQ(decode_ms(" --draft-acceptance 0.8"), plain);
+  const auto some = decode_ms(" --speculation-tokens 4 --draft-acceptance 0.5");
+  const auto most = decode_ms(" --speculation-tokens 4 --draft-acceptance 0.9");
+  EXPECT_LT(some, 0.95 * plain);
+  EXPECT_LT(most, 0.6 * plain);
+  EXPECT_NE(typed("--instances 1 --lengths fixed:8:8 --rate 1 --requests 2 --draft-acceptance 0.5")
+                .out.find("draft_acceptance"),
+            std::string::npos)
+      << "the report names it";
+  EXPECT_EQ(typed("--draft-acceptance 2").code, 2);
+}
+
 } // namespace godwit::main

@@ -31,8 +31,8 @@ struct sim_model {
   /// Drawn, if there is one, with the given probability; 0: answers end at max_tokens.
   std::vector<protocols::token_id> eos;
   double eos_share = 0;
-  /// The probability that a token is that of a text of sim_refrain_tokens tokens which all answers repeat: what prompt
-  /// lookup drafts of an answer is right about so often.
+  /// The probability that a token is that of a text of sim_refrain_tokens tokens which all answers repeat. What prompt
+  /// lookup drafts is right where both the draft's and the drawn token are.
   double refrain = 0;
   sim_memory memory = sim_memory::hashes;
   /// Of the times of its steps, where the latency model has a spread.
