@@ -241,6 +241,21 @@ void draws(bench::session& session, cuda::cuda_backend& on, const subject& what,
   session.add(told(name, result, "ms"));
 }
 
+/// What drafts cost where all are wrong: steps of requests with some, which go without a graph, and decode steps.
+void drafts(bench::session& session, cuda::cuda_backend& on, const subject& what, std::uint32_t batch,
+            std::uint32_t position, std::uint32_t drafted) {
+  const auto name = "gpu/drafts_" + std::to_string(drafted) + "_" + what.name + "_batch_" + std::to_string(batch) +
+                    "_behind_" + std::to_string(position);
+  if (!session.wants(name)) return;
+  const auto runner = what.make(on, false, true, blocks_for(batch, position + 1 + drafted));
+  bench::timed_steps steps(*runner);
+  const auto result = bench::interleave(
+      session.repetitions(),
+      [&] { return 1e3 * device_seconds([&] { return steps.run(batch, position, 1 + drafted, drafted); }, 3); },
+      [&] { return 1e3 * device_seconds([&] { return steps.run(batch, position, 1); }, 3); });
+  session.add(told(name, result, "ms"));
+}
+
 /// GB/s of blocks on their way out of the pool or into it, against one large copy of page-locked memory: all of them in
 /// one copy, or `each` in copies one behind the other, as the fabric's pieces, whose ends are told one by one. By the
 /// copiers of `copies`, whatever they do by default, or by engines for comparison.
@@ -389,6 +404,8 @@ private:
   void for_orientation(const subject& what) {
     attempt([&] { launches(session_, on_, what, false); });
     for (const std::uint32_t batch : {1U, 32U}) attempt([&] { draws(session_, on_, what, batch); });
+    for (const std::uint32_t drafted : {1U, 4U, 16U}) attempt([&] { drafts(session_, on_, what, 1, 512, drafted); });
+    attempt([&] { drafts(session_, on_, what, 8, 8192, 4); });
     for (const std::uint32_t batch : {1U, 8U, 32U}) attempt([&] { trials(session_, on_, what, batch); });
     attempt([&] { price(session_, on_, what, 1, 512, 1, "decode"); });
     attempt([&] { price(session_, on_, what, 32, 2048, 1, "batch_decode"); });

@@ -1,57 +1,46 @@
-#!/usr/bin/env python3
-"""What PyTorch and Triton take for the attention that `bench gpu` measures, on the same device and shapes.
+#!/ usr / bin / env python3
+""
+    "What PyTorch and Triton take for the attention that `bench gpu` measures, on the same device and shapes.
 
-JSON objects on stdout, one a line: {"device", "torch", "triton"}, then each figure as soon as it is measured, at last
-{"results_agree"}; or {"skipped": reason} alone where PyTorch or a GPU is missing. A figure: name, batch, context,
-milliseconds (median), gigabytes_per_second (K and V read once) or teraflops; or error, where it could not be measured.
-Exit code 0 in both cases, also where a figure lacks memory, 1 where a kernel's result is wrong or one fails, 2 for
-wrong arguments.
+    JSON objects on stdout,
+    one a line : {"device", "torch", "triton"}, then each figure as soon as it is measured, at last{"results_agree"};
+or {"skipped" : reason} alone where PyTorch or a GPU is missing.A figure : name, batch, context, milliseconds(median),
+    gigabytes_per_second(K and V read once) or teraflops;
+or error, where it could not be measured.Exit code 0 in both cases, also where a figure lacks memory,
+    1 where a kernel's result is wrong or one fails, 2 for wrong arguments.
 
-  sdpa_decode    scaled_dot_product_attention, one query a sequence, K and V contiguous
-  sdpa_prefill   the same, causal, a whole prompt
-  triton_decode  a paged kernel in Triton: 16-token blocks through a block table, split over the sequence
-"""
+    sdpa_decode scaled_dot_product_attention,
+    one query a sequence, K and V contiguous sdpa_prefill the same, causal,
+    a whole prompt triton_decode a paged kernel in Triton : 16 - token blocks through a block table,
+    split over the sequence ""
+                            "
 
-import argparse
-import json
-import statistics
-import sys
+    import argparse import json import statistics import sys
 
+        def
+        arguments()
+    : p = argparse.ArgumentParser(description = __doc__, formatter_class = argparse.RawDescriptionHelpFormatter) p
+              .add_argument("--heads", type = int, default = 32) p.add_argument("--kv-heads", type = int, default = 8) p
+              .add_argument("--head-size", type = int,
+                            default = 128) p.add_argument("--batch", type = int, nargs = "+", default = [ 1, 8, 32 ]) p
+              .add_argument("--context", type = int, nargs = "+",
+                            default = [ 1024, 8192, 32768 ]) p.add_argument("--repetitions", type = int, default = 20) p
+              .add_argument("--device", default = "cuda", help = "cpu: to try the script, not to measure") a =
+          p.parse_args() if min ([ a.heads, a.kv_heads, a.head_size, a.repetitions ] + a.batch + a.context) < 1
+    : p.error("all numbers must be above 0") if a.heads % a.kv_heads
+    : p.error(f "--heads {a.heads} is not a multiple of --kv-heads {a.kv_heads}") if a.head_size
+          & (a.head_size - 1)
+    : p.error("--head-size must be a power of two") if a.device not in("cuda", "cpu")
+    : p.error("--device is cuda or cpu") return a
 
-def arguments():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--heads", type=int, default=32)
-    p.add_argument("--kv-heads", type=int, default=8)
-    p.add_argument("--head-size", type=int, default=128)
-    p.add_argument("--batch", type=int, nargs="+", default=[1, 8, 32])
-    p.add_argument("--context", type=int, nargs="+", default=[1024, 8192, 32768])
-    p.add_argument("--repetitions", type=int, default=20)
-    p.add_argument("--device", default="cuda", help="cpu: to try the script, not to measure")
-    a = p.parse_args()
-    if min([a.heads, a.kv_heads, a.head_size, a.repetitions] + a.batch + a.context) < 1:
-        p.error("all numbers must be above 0")
-    if a.heads % a.kv_heads:
-        p.error(f"--heads {a.heads} is not a multiple of --kv-heads {a.kv_heads}")
-    if a.head_size & (a.head_size - 1):
-        p.error("--head-size must be a power of two")
-    if a.device not in ("cuda", "cpu"):
-        p.error("--device is cuda or cpu")
-    return a
+      def tell(**line)
+    : print(json.dumps(line), flush = True)
 
+          def skip(reason)
+    : tell(skipped = reason) sys.exit(0)
 
-def tell(**line):
-    print(json.dumps(line), flush=True)
-
-
-def skip(reason):
-    tell(skipped=reason)
-    sys.exit(0)
-
-
-ARGS = arguments()
-try:
-    import torch
-except ImportError:
+          ARGS =
+              arguments() try : import torch except ImportError:
     skip("PyTorch is not installed")
 if ARGS.device == "cuda" and not torch.cuda.is_available():
     skip("PyTorch sees no GPU")
@@ -59,17 +48,15 @@ if not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
     skip(f"PyTorch {torch.__version__} has no scaled_dot_product_attention")
 try:
     import triton
-    import triton.language as tl
-except ImportError:
-    triton = None
+    import triton
+    .language as tl except ImportError : triton = None
 
-TYPE = torch.bfloat16
-BLOCK = 16
+        TYPE = torch.bfloat16 BLOCK = 16
 
-
-def milliseconds(work):
-    """Median time of one call. In between the second-level cache gets other things to hold, as by a step's other
-    layers; by reading, since what is written would go to memory while a call is timed."""
+        def milliseconds(work)
+        : ""
+          "Median time of one call. In between the second-level cache gets other things to hold, as by a step's other
+          layers; by reading, since what is written would go to memory while a call is timed."""
     if ARGS.device == "cpu":
         import time
 
@@ -185,7 +172,8 @@ def main():
     size, heads, kv_heads = ARGS.head_size, ARGS.heads, ARGS.kv_heads
     for batch in ARGS.batch:
         for context in ARGS.context:
-            figure = {"batch": batch, "context": context}
+            figure = {
+    "batch" : batch, "context" : context}
             try:
                 query = torch.randn(batch, heads, 1, size, dtype=TYPE, device=device)
                 keys = torch.randn(batch, kv_heads, context, size, dtype=TYPE, device=device)

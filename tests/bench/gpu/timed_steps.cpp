@@ -9,7 +9,7 @@
 
 namespace godwit::bench {
 
-step_times timed_steps::run(std::uint32_t batch, std::uint32_t position, std::uint32_t tokens) {
+step_times timed_steps::run(std::uint32_t batch, std::uint32_t position, std::uint32_t tokens, std::uint32_t drafted) {
   const std::uint32_t blocks = (position + tokens + protocols::tokens_per_block - 1) / protocols::tokens_per_block;
   protocols::step_input input;
   input.step = ++steps_;
@@ -21,6 +21,7 @@ step_times timed_steps::run(std::uint32_t batch, std::uint32_t position, std::ui
       slice.tokens.push_back(static_cast<protocols::token_id>((position + i) * 7919U % executor_.info().vocabulary));
     for (std::uint32_t i = 0; i < blocks; ++i) slice.blocks.emplace_back(r * blocks + i);
     slice.samples = true;
+    slice.drafted = drafted;
     slice.sampling.temperature = temperature_;
     slice.sampling.top_p = top_p_;
     slice.sampling.seed = r;

@@ -19,8 +19,8 @@ public:
   /// `temperature` 0: greedy.
   explicit timed_steps(gpu::executor& on, float temperature = 0, float top_p = 1)
       : executor_(on), temperature_(temperature), top_p_(top_p) {}
-  /// `batch` requests, each fed `tokens` tokens from `position` on. Throws std::runtime_error.
-  step_times run(std::uint32_t batch, std::uint32_t position, std::uint32_t tokens);
+  /// `batch` requests, each fed `tokens` tokens from `position` on, the last ones as drafts. Throws std::runtime_error.
+  step_times run(std::uint32_t batch, std::uint32_t position, std::uint32_t tokens, std::uint32_t drafted = 0);
 
 private:
   gpu::executor& executor_;
