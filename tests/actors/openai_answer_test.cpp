@@ -39,6 +39,8 @@ protected:
       text.tokens = tokens;
       text.prompt_logprobs = told && i == 0; // it is the same prompt
       if (calls) text.tools = protocols::openai::tool_format::hermes;
+      text.stop_strings = stops;
+      text.counts_prediction = predicts;
       choices.push_back(std::make_shared<openai_choice>(answer, std::move(text)));
     }
     answer->set_choices(choices);
@@ -69,7 +71,9 @@ protected:
   int withdrawn = 0;
   bool stream = false;
   bool calls = false;
-  bool told = false; ///< what is told of the prompt's tokens
+  std::vector<std::string> stops;
+  bool predicts = false; ///< the request has a prediction
+  bool told = false;     ///< what is told of the prompt's tokens
 };
 
 constexpr protocols::token_id first = 'a', second = 'b', third = 'c';
@@ -133,6 +137,33 @@ TEST_F(OpenaiAnswer, WhatHasNothingToSayToAnAnswerThatHasFailedIsToldToEnd) {
   while (text_of(opening) != "<") ++opening;
   choices[0]->on_failed({failure_kind::overloaded, "every queue is full"});
   EXPECT_FALSE(draw(1, opening, -1.0F));
+}
+
+// A step may bring more of a prediction than the answer has, where a stop string ends it.
+TEST_F(OpenaiAnswer, OfAPredictionCountsWhatIsInTheAnswer) {
+  stops = {text_of(second)};
+  predicts = true;
+  begin(1, 1);
+  std::vector<protocols::sampled_token> drawn;
+  for (const auto id : {first, second, third, third}) drawn.emplace_back(id);
+  EXPECT_FALSE(choices[0]->on_tokens(drawn, false)) << "it has ended";
+  answer_usage usage;
+  usage.answer_tokens = 4;
+  usage.prediction_accepted = 3;
+  usage.prediction_rejected = 2;
+  choices[0]->on_finished(protocols::finish_reason::stop, usage);
+  const auto used = json::parse(exchange->whole.body).at("usage");
+  EXPECT_EQ(used.at("completion_tokens"), 2);
+  const auto& details = used.at("completion_tokens_details");
+  EXPECT_EQ(details.at("accepted_prediction_tokens"), 1);
+  EXPECT_EQ(details.at("rejected_prediction_tokens"), 4);
+}
+
+TEST_F(OpenaiAnswer, SaysNothingOfPredictionsWhereThereIsNone) {
+  begin(1, 1);
+  EXPECT_TRUE(draw(0, first, 0));
+  choices[0]->on_finished(protocols::finish_reason::length, {});
+  EXPECT_FALSE(json::parse(exchange->whole.body).at("usage").as_object().contains("completion_tokens_details"));
 }
 
 } // namespace

@@ -88,6 +88,9 @@ TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
   report.preemptions_total = 2;
   report.prefix_query_tokens_total = 50;
   report.prefix_hit_tokens_total = 16;
+  report.drafts_total = 5;
+  report.draft_tokens_total = 30;
+  report.accepted_tokens_total = 12;
   board.take(report);
   const auto page = metrics.expose();
   const std::string labels = "{model_name=\"tiny\",engine=\"3\"} ";
@@ -101,6 +104,10 @@ TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
   EXPECT_THAT(page, HasSubstr("vllm:prefix_cache_queries_total" + labels + "50\n"));
   EXPECT_THAT(page, HasSubstr("vllm:prefix_cache_hits_total" + labels + "16\n"));
   EXPECT_THAT(page, HasSubstr("vllm:prompt_tokens_cached_total" + labels + "16\n"));
+  EXPECT_THAT(page, HasSubstr("vllm:spec_decode_num_drafts_total" + labels + "5\n"));
+  EXPECT_THAT(page, HasSubstr("vllm:spec_decode_num_draft_tokens_total" + labels + "30\n"));
+  EXPECT_THAT(page, HasSubstr("vllm:spec_decode_num_accepted_tokens_total" + labels + "12\n"));
+  EXPECT_THAT(page, HasSubstr("godwit_instance_accepted_tokens_total{engine=\"3\"} 12\n"));
   EXPECT_THAT(page, HasSubstr("vllm:cache_config_info{block_size=\"16\",cache_dtype=\"bfloat16\","
                               "enable_prefix_caching=\"True\",engine=\"3\",num_gpu_blocks=\"100\"} 1\n"));
   EXPECT_EQ(metrics.expose().find("model_name=\"\""), std::string::npos);
