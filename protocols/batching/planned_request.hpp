@@ -26,7 +26,7 @@ struct planned_request {
   std::uint8_t execution_level = 0;
   std::uint8_t drafts_wait = 0;   ///< steps until it drafts again
   std::uint8_t drafts_failed = 0; ///< times in a row that nothing of a draft was right
-  std::uint8_t drafts_next = 255; ///< tokens to draft at most: more as they are right, fewer as they are not
+  std::uint8_t drafts_next = 4;   ///< tokens to draft at most: more as they are right, fewer as they are not
   bool started = false;           ///< has run before
   bool in_flight = false;         ///< part of the running step
   bool dropped = false;           ///< cancelled or superseded while in flight: leaves as the step completes

@@ -437,9 +437,12 @@ TEST_F(Speculating, CachedBlocksAreKeptButForOneThatItWouldTakeSoon) {
   request.stop.max_tokens = 80;
   ASSERT_TRUE(of->admit(request).accepted());
   answer({3});
+  answer(std::vector<token_id>(5, 3));  // four drafts
+  answer(std::vector<token_id>(9, 3));  // twice as many
+  answer(std::vector<token_id>(17, 3)); // and again: 42 tokens
   const auto input = of->plan();
-  EXPECT_EQ(input->slices[0].drafted, 2 * 16U - 11) << "of its block, and of one more";
-  EXPECT_EQ(of->ledger().cached(), 3U);
+  EXPECT_EQ(input->slices[0].drafted, 48 - 42 + 16U) << "what is left of its third block, and a fourth one";
+  EXPECT_EQ(of->ledger().cached(), 1U);
 }
 
 class SpeculatingInLittleMemory : public Speculating {
