@@ -68,6 +68,8 @@ expected<std::uint8_t, bench_error> level_called(const std::string& name,
 expected<planned_sim, bench_error> plan(const sim_options& options) {
   const auto wrong = [](std::string what) { return unexpected(bench_error{2, std::move(what)}); };
   if (auto what = wrong_objective(options.load)) return wrong(std::move(*what));
+  if (const auto share = options.draft_acceptance; !(share >= 0 && share <= 1)) // not a number, too
+    return wrong("--draft-acceptance is a share from 0 to 1");
   const auto bundle = find_bundle(options.policy);
   if (!bundle) return wrong("--policy: " + bundle.error());
   auto device = gpu::sim::open_profile(options.profile);

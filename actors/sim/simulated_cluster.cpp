@@ -179,7 +179,7 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
     model.seed = protocols::workload::counter_random(options_.seed, step_stream).at(which.value());
     model.copies = copies;
     // So often is the draft of the text that comes again, and so often what is drawn.
-    model.refrain = std::sqrt(options_.draft_acceptance);
+    model.refrain = std::sqrt(std::clamp(options_.draft_acceptance, 0.0, 1.0));
     executor_outcome out;
     out.made =
         gpu::sim::make_sim_replica(gpu::sim::executor_info_of(options_.device), latency_, steps, std::move(model));

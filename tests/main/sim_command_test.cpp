@@ -581,7 +581,8 @@ TEST(SimCommand, DraftsAreRightAsOftenAsItIsTold) {
                 .out.find("draft_acceptance"),
             std::string::npos)
       << "the report names it";
-  EXPECT_EQ(typed("--draft-acceptance 2").code, 2);
+  for (const auto* wrong : {"2", "-0.1", "nan", "much"})
+    EXPECT_EQ(typed("--draft-acceptance " + std::string(wrong)).code, 2) << wrong;
 }
 
 } // namespace godwit::main

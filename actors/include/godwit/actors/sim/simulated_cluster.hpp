@@ -47,8 +47,8 @@ struct simulated_cluster_options {
   std::uint64_t seed = 0;
   std::uint32_t instances = 1; ///< from the start, ready at once
   gpu::sim::profile device;    ///< of every instance
-  double draft_acceptance =
-      0; ///< about how often a token that prompt lookup drafts is right; 0: nothing repeats itself
+  /// About how often a token that prompt lookup drafts is right, from 0, where nothing repeats itself, to 1.
+  double draft_acceptance = 0;
   /// What `godwit serve` would be told. Filled in: version, model, identity and address, how instances are made and how
   /// many, the fabric and the provisioner; `members_max`, `instances_max` and `load_timeout` are raised where they
   /// would be in the way, and an unset `migration.settings.copy_share` is that of a device's copy engines. Functions of
