@@ -3,6 +3,7 @@
 #include "recorded_decisions.hpp"
 
 #include <godwit/protocols/ensure.hpp>
+#include <godwit/protocols/kv/cache_salt.hpp>
 #include <godwit/protocols/kv/prefix_marks.hpp>
 #include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
@@ -160,6 +161,7 @@ void frontend::submit(submission& what) {
   what.request.request = id;
   const auto label = what.client_id.empty() ? std::string() : " as " + what.client_id;
   what.request.arrival_ns = now().count();
+  what.request.cache_salt = protocols::salt_with(what.request.cache_salt, what.request.adapter);
   if (!what.seeded)
     what.request.sampling.seed = runtime::trace::input<std::uint64_t>("seed", [&] { return random_.next(); });
   const auto prompt_tokens = static_cast<std::uint32_t>(what.request.prompt.size());
@@ -210,8 +212,9 @@ task<void> frontend::place(protocols::request_id id) {
   const auto deadline = now() + options_.placement_timeout;
   auto pause = options_.retry_pause;
   std::vector<protocols::instance_id> full;  // refused for their queues since the last pause
-  std::vector<protocols::instance_id> small; // refused since their whole pools hold less
-  std::uint64_t largest = 0;                 // of these, in blocks
+  std::vector<protocols::instance_id> unfit; // refused since their whole pools hold less, or for the adapter
+  std::uint64_t largest = 0;                 // pool of these, in blocks
+  std::string lacking;                       // why the last one has no such adapter; empty: it has
   bool beside = true;                        // its sibling, which is tried once
   chosen failed;                             // what the scheduler decided and came to nothing
   std::optional<std::vector<protocols::block_hash>> prefix;
@@ -231,7 +234,7 @@ task<void> frontend::place(protocols::request_id id) {
       choice.entry = *neighbour;
       choice.why.policy = "sibling";
       choice.why.candidates = 1;
-    } else if (full.empty() && small.empty()) {
+    } else if (full.empty() && unfit.empty()) {
       query.failed = std::exchange(failed.number, 0);
       query.failed_at = failed.decided;
       if (topology_.scheduler && !prefix) prefix = protocols::prefix_marks(r->request.prompt, r->request.cache_salt);
@@ -240,14 +243,14 @@ task<void> frontend::place(protocols::request_id id) {
       r = find(id);
       if (r == nullptr) co_return;
     } else { // the scheduler's news is older than the refusal
-      auto avoided = small;
+      auto avoided = unfit;
       avoided.insert(avoided.end(), full.begin(), full.end());
       choice = choose_in_turn(avoided, "retry");
       if (!choice.entry && full.empty()) choice = choose_in_turn(avoided, "retry", false); // one may be large enough
       choice.overloaded = !choice.entry && !full.empty();
-      // Of those that there are, none is large enough.
-      if (!choice.entry && full.empty() && !taken_before && !others_come(small)) {
-        fail(id, failure_kind::too_long, larger_pool_wanted(largest));
+      // Of those that there are, none is large enough, or has the adapter.
+      if (!choice.entry && full.empty() && !taken_before && !others_come(unfit)) {
+        fail_unfit(id, largest, lacking);
         co_return;
       }
     }
@@ -255,7 +258,7 @@ task<void> frontend::place(protocols::request_id id) {
       fail(id, failure_kind::overloaded, "every queue is full");
       co_return;
     }
-    if (choice.overloaded && full.empty()) choice = choose_in_turn(small, "retry");
+    if (choice.overloaded && full.empty()) choice = choose_in_turn(unfit, "retry");
     const auto& entry = choice.entry;
     if (entry) {
       const auto epoch = r->ownership.dispatch(entry->instance);
@@ -286,9 +289,10 @@ task<void> frontend::place(protocols::request_id id) {
         full.push_back(entry->instance);
         if (now() < deadline) continue; // another one may have room
       }
-      if (answer && answer->reason == refusal::never_fits) {
-        small.push_back(entry->instance);
+      if (answer && (answer->reason == refusal::never_fits || answer->reason == refusal::no_adapter)) {
+        unfit.push_back(entry->instance);
         largest = std::max(largest, answer->limit);
+        lacking = answer->why;
         if (now() < deadline) continue;
       }
     } else if (choice.number > 0) {
@@ -296,15 +300,22 @@ task<void> frontend::place(protocols::request_id id) {
     }
     full.clear();
     if (now() >= deadline) {
-      if (small.empty())
+      if (unfit.empty())
         fail(id, failure_kind::unavailable, "no instance took the request in time");
       else
-        fail(id, failure_kind::too_long, larger_pool_wanted(largest));
+        fail_unfit(id, largest, lacking);
       co_return;
     }
     co_await sleep_for(pause);
     pause = std::min(pause * 2, options_.retry_pause_max);
   }
+}
+
+void frontend::fail_unfit(protocols::request_id id, std::uint64_t largest, const std::string& lacking) {
+  if (lacking.empty()) return fail(id, failure_kind::too_long, larger_pool_wanted(largest));
+  const auto& name = find(id)->request.adapter.name;
+  options_.log.request(id).warning("adapter {}: {}", name, lacking); // which names paths
+  fail(id, failure_kind::invalid, "the adapter '" + name + "' cannot be loaded; the server's log says why");
 }
 
 bool frontend::others_come(const std::vector<protocols::instance_id>& than) const {
@@ -361,6 +372,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     return true;
   case refusal::none:
   case refusal::never_fits:
+  case refusal::no_adapter:
   case refusal::queue_full:
   case refusal::duplicate:
   case refusal::not_ready:

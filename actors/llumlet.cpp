@@ -34,7 +34,7 @@ runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
           },
           [this](status_query& query) { return status(query.with_requests); },
           [this](migrate_order& order) { return respond(migrate(std::move(order))); },
-          [this](open_migration& wish) { return open(wish); },
+          [this](open_migration& wish) { return respond(open(std::move(wish))); },
           [this](look_order& order) { return look(order); },
           [this](park_order& order) { return respond(park(order)); },
           [this](resume_order& order) { resume(order); },
@@ -110,11 +110,11 @@ task<void> llumlet::heartbeat() {
   }
 }
 
-protocols::admission llumlet::admit(generate_order order, std::uint32_t stored) {
+protocols::admission llumlet::admit(generate_order order, std::uint32_t stored, held_adapter adapter) {
   const auto id = order.request.request;
   if (!planner_ || terminating_) return {id, order.request.epoch, protocols::refusal::not_ready, 0};
   // Before the planner is asked: it may end an earlier epoch of this request, or this one, at once.
-  note_home(id, order.home);
+  note_home(id, order.home, std::move(adapter));
   const auto answer = planner_->admit(std::move(order.request), stored);
   auto effects = planner_->take_effects();
   const bool freed = !effects.gone.empty(); // an earlier epoch of it, whose blocks others may wait for
@@ -128,10 +128,11 @@ protocols::admission llumlet::admit(generate_order order, std::uint32_t stored) 
   return answer;
 }
 
-void llumlet::note_home(protocols::request_id id, const home& whom) {
+void llumlet::note_home(protocols::request_id id, const home& whom, held_adapter adapter) {
   auto& entry = homes_[id];
   if (entry.admissions++ > 0) leave(entry.by);
   entry.by = whom;
+  entry.adapter = std::move(adapter);
   entry.moved.reset();
   entry.move_failed = false;
   entry.since = now();

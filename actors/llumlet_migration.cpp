@@ -47,6 +47,7 @@ task<protocols::migration_report> llumlet::migrate(migrate_order order) {
   what.start = {view->computed, view->preemptions};
   what.llumlet = self();
   what.home = out.wanted_by = homes_.at(id).by;
+  what.adapter = homes_.at(id).adapter.which;
   out.began = now();
   what.memory = memory_;
   what.kv_layout = facts_.kv_layout;
@@ -269,25 +270,47 @@ void llumlet::tell_coordinators(const std::vector<protocols::request_id>& finish
 
 // ---- Destination --------------------------------------------------------------------------------------------------
 
-migration_opened llumlet::open(open_migration& wish) {
-  if (!planner_ || terminating_) return migration_opened{migration_reason::destination_not_ready};
-  if (!options_.migration.fabric || !memory_) return migration_opened{migration_reason::no_fabric};
-  if (wish.kv_layout != facts_.kv_layout) return migration_opened{migration_reason::incompatible};
-  if (wish.source == options_.id) return migration_opened{migration_reason::same_instance};
-  if (incoming_.contains(wish.migration)) return migration_opened{migration_reason::request_busy};
-  if (incoming_.size() + adopting_ >= options_.migration.settings.in_max)
-    return migration_opened{migration_reason::destination_busy};
+task<migration_opened> llumlet::open(open_migration wish) {
+  auto why = may_come(wish);
+  held_adapter adapter;
+  if (why == migration_reason::none && wish.adapter) {
+    ++opening_;
+    auto answer = co_await hold(wish.adapter, options_.migration.settings.answer_timeout / 2);
+    --opening_;
+    tell_when_drained(); // it may have been the last thing
+    if (answer.reason == protocols::refusal::no_adapter)
+      options_.migration.log.request(wish.request).warning("migration {}: {}", wish.migration.value(), answer.why);
+    why = answer.reason == protocols::refusal::none ? may_come(wish) : migration_reason::no_adapter;
+    adapter = std::move(answer.adapter);
+  }
+  if (why != migration_reason::none) co_return migration_opened{why};
+  co_return open_for(wish, std::move(adapter));
+}
+
+migration_reason llumlet::may_come(const open_migration& wish) {
+  if (!planner_ || terminating_) return migration_reason::destination_not_ready;
+  if (!options_.migration.fabric || !memory_) return migration_reason::no_fabric;
+  if (wish.kv_layout != facts_.kv_layout) return migration_reason::incompatible;
+  if (wish.source == options_.id) return migration_reason::same_instance;
+  if (incoming_.contains(wish.migration)) return migration_reason::request_busy;
+  if (incoming_.size() + adopting_ + opening_ >= options_.migration.settings.in_max)
+    return migration_reason::destination_busy;
   if (wish.blocks > planner_->ledger().available()) let_go_of_puts();
-  if (wish.blocks > planner_->ledger().available()) return migration_opened{migration_reason::destination_full};
+  if (wish.blocks > planner_->ledger().available()) return migration_reason::destination_full;
   // One without KV joins the queue.
   if (wish.blocks == 0 && planner_->waiting() >= planner_->settings().waiting_max)
-    return migration_opened{migration_reason::destination_full};
+    return migration_reason::destination_full;
+  return migration_reason::none;
+}
+
+migration_opened llumlet::open_for(open_migration& wish, held_adapter adapter) {
   auto memory = memory_->common_with(wish.devices);
   if (!memory) return migration_opened{migration_reason::incompatible};
   const auto id = wish.migration;
   auto& in = incoming_[id];
   in.transfer = runtime::trace::input<std::uint64_t>("transfer", [&] { return ++*options_.migration.transfers; });
   in.began = now();
+  in.adapter = std::move(adapter);
   destination_task what;
   what.opened = std::move(wish);
   what.transfer = in.transfer;
@@ -405,10 +428,10 @@ bool llumlet::take_over(protocols::moved_request moved, protocols::epoch epoch,
                         const runtime::handle<home_interface>& whom, incoming& in) {
   const auto id = moved.request;
   const auto needed = protocols::blocks_for(moved.computed);
-  if (needed > in.blocks.size()) return false;
+  if (needed > in.blocks.size() || moved.adapter != in.adapter.which) return false;
   std::vector<protocols::block_id> own(in.blocks.begin(), in.blocks.begin() + needed);
   const bool runs = moved.computed > 0;
-  note_home(id, whom);
+  note_home(id, whom, std::move(in.adapter));
   homes_.at(id).moved = now();
   homes_.at(id).queued = std::chrono::nanoseconds{moved.queued_ns};
   const auto answer = planner_->adopt(std::move(moved), epoch, own);

@@ -115,19 +115,35 @@ task<protocols::admission> llumlet::take_in(generate_order order) {
            asked.prompt.size() < settings.context_length &&
            (asked.sampling.prompt_logprobs < 0 || !asked.answer.empty()) && looking_.size() < settings.waiting_max;
   };
-  if (!uses_store() || terminating_ || !is_loaded()) co_return admit(std::move(order), 0);
+  held_adapter adapter;
+  if (const auto which = order.request.adapter; which && planner_ && !terminating_) {
+    if (looking_.size() >= planner_->settings().waiting_max)
+      co_return protocols::admission{id, epoch, protocols::refusal::queue_full, planner_->settings().waiting_max};
+    const auto place = looking_.insert(looking_.end(), {id, epoch, order.dispatch});
+    auto answer = co_await hold(which, options_.adapter_wait);
+    if (place->cancelled && answer.reason == protocols::refusal::none) answer.reason = protocols::refusal::not_ready;
+    looking_.erase(place);
+    tell_when_drained(); // it may have been the last one, and is refused then
+    if (answer.reason != protocols::refusal::none) {
+      auto refused = protocols::admission{id, epoch, answer.reason, 0};
+      refused.why = std::move(answer.why);
+      co_return refused;
+    }
+    adapter = std::move(answer.adapter);
+  }
+  if (!uses_store() || terminating_ || !is_loaded()) co_return admit(std::move(order), 0, std::move(adapter));
   auto tokens = order.request.prompt;
   tokens.insert(tokens.end(), order.request.answer.begin(), order.request.answer.end());
   const auto salt = order.request.cache_salt;
   const auto known = std::uint64_t{planner_->ledger().known_prefix(tokens, salt)} * protocols::tokens_per_block;
   const auto useful = (tokens.size() - 1) / tokens_per_chunk * tokens_per_chunk; // the last token is always computed
-  if (useful < known + std::max(options_.store.load_min, 1U)) co_return admit(std::move(order), 0);
+  if (useful < known + std::max(options_.store.load_min, 1U)) co_return admit(std::move(order), 0, std::move(adapter));
   const auto place = looking_.insert(looking_.end(), {id, epoch, order.dispatch});
   const auto stored = co_await look_up(names_of(std::span{tokens}.first(useful), salt));
   const bool cancelled = place->cancelled;
   looking_.erase(place);
   auto answer = protocols::admission{id, epoch, protocols::refusal::not_ready, 0};
-  if (!cancelled) answer = admit(std::move(order), stored * tokens_per_chunk);
+  if (!cancelled) answer = admit(std::move(order), stored * tokens_per_chunk, std::move(adapter));
   tell_when_drained(); // it may have been the last one
   co_return answer;
 }

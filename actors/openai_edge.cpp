@@ -66,6 +66,7 @@ edge_options with_a_seed(edge_options options) {
 constexpr std::size_t large_waiting_max = 32;
 /// An answer without `max_tokens` is counted as if it had so many.
 constexpr std::uint64_t usual_answer_tokens = 4096;
+constexpr std::size_t adapters_listed_max = 10'000;
 
 /// The types that protocols::openai's own errors of these statuses have.
 std::string_view type_of(int status) {
@@ -113,6 +114,7 @@ struct openai_edge::call {
   std::vector<protocols::token_id> template_stops;
   const openai::chat_request* chat = nullptr; ///< of a chat
   std::vector<protocols::token_id> prediction;
+  protocols::adapter_ref adapter;
   std::uint32_t drawn = 1; ///< answers to each prompt, of which the client gets common->n
   protocols::reasoning_start reasoning = protocols::reasoning_start::off; ///< of a chat's answers
 };
@@ -229,13 +231,43 @@ void openai_edge::recorded(const http::request& request, exchange_ptr exchange,
 }
 
 void openai_edge::models(const http::request& request, const exchange_ptr& exchange) {
-  const auto card =
-      openai::model_card{options_.model.name, started_s_, "godwit", options_.model.context_length, options_.model.root};
+  const auto& model = options_.model;
+  const auto card = openai::model_card{model.name, started_s_, "godwit", model.context_length, model.root};
+  const auto card_of = [&](const std::string& adapter) {
+    auto out = card;
+    out.id = adapter;
+    out.root = (model.adapters->path() / adapter).string();
+    out.parent = model.name;
+    return out;
+  };
   constexpr std::string_view prefix = "/v1/models/";
-  if (!request.target.starts_with(prefix)) return exchange->respond(json(openai::models_object({card})));
-  const auto asked = decoded(std::string_view(request.target).substr(prefix.size()));
-  if (asked == options_.model.name) return exchange->respond(json(openai::model_object(card)));
-  exchange->respond(to_response(openai::model_not_found(asked)));
+  if (request.target.starts_with(prefix)) {
+    const auto asked = decoded(std::string_view(request.target).substr(prefix.size()));
+    protocols::adapter_ref adapter;
+    if (const auto error = asked.empty() ? openai::model_not_found(asked) : find_model(asked, adapter))
+      return exchange->respond(to_response(*error));
+    return exchange->respond(json(openai::model_object(adapter ? card_of(asked) : card)));
+  }
+  std::vector<openai::model_card> cards{card};
+  if (model.adapters)
+    for (const auto& adapter : model.adapters->names(adapters_listed_max))
+      if (adapter != model.name) cards.push_back(card_of(adapter));
+  exchange->respond(json(openai::models_object(cards)));
+}
+
+std::optional<openai::api_error> openai_edge::find_model(const std::string& name,
+                                                         protocols::adapter_ref& adapter) const {
+  if (name.empty() || name == options_.model.name) return std::nullopt;
+  if (!options_.model.adapters) return openai::model_not_found(name);
+  try {
+    auto found = options_.model.adapters->find(name);
+    if (!found) return openai::model_not_found(name);
+    adapter = *std::move(found);
+  } catch (const gpu::model::model_error& error) { // its path is the operator's affair
+    options_.log.warning("adapter {}: {}", name, error.what());
+    return openai::invalid_value("model", "The adapter '" + name + "' cannot be read.");
+  }
+  return std::nullopt;
 }
 
 void openai_edge::health(const http::request&, const exchange_ptr& exchange) {
@@ -265,8 +297,9 @@ void openai_edge::metrics(const http::request&, const exchange_ptr& exchange) {
   exchange->respond(std::move(out));
 }
 
-std::optional<openai::api_error> openai_edge::admissible(const openai::common_request& request) const {
-  if (!request.model.empty() && request.model != options_.model.name) return openai::model_not_found(request.model);
+std::optional<openai::api_error> openai_edge::admissible(const openai::common_request& request,
+                                                         protocols::adapter_ref& adapter) const {
+  if (auto error = find_model(request.model, adapter)) return error;
   if (draining_) return openai::unavailable("the server is shutting down", options_.retry_after_s);
   if (!gate_->ready()) return openai::unavailable("no instance is ready", options_.retry_after_s);
   if (!request.unknown.empty() && !options_.limits.lists_unsupported)
@@ -319,9 +352,10 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
 
 void openai_edge::completion(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_completion(request.body, options_.model.defaults, options_.limits);
-  if (auto error = parsed ? admissible(*parsed) : std::optional(parsed.error())) return refuse(*error, exchange);
-  take_request_id(request, *parsed);
   call what;
+  if (auto error = parsed ? admissible(*parsed, what.adapter) : std::optional(parsed.error()))
+    return refuse(*error, exchange);
+  take_request_id(request, *parsed);
   what.drawn = parsed->best_of;
   what.common = &*parsed;
   what.default_max_tokens = options_.model.defaults.completion_max_tokens;
@@ -337,11 +371,12 @@ void openai_edge::completion(const http::request& request, const exchange_ptr& e
 
 void openai_edge::chat(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_chat(request.body, options_.model.defaults, options_.limits);
-  if (auto error = parsed ? admissible(*parsed) : std::optional(parsed.error())) return refuse(*error, exchange);
+  call what;
+  if (auto error = parsed ? admissible(*parsed, what.adapter) : std::optional(parsed.error()))
+    return refuse(*error, exchange);
   auto prompt = chat_prompt(*parsed, true);
   if (!prompt) return refuse(prompt.error(), exchange);
   take_request_id(request, *parsed);
-  call what;
   what.drawn = parsed->n;
   what.common = &*parsed;
   what.endpoint = openai::chunk_writer::endpoint::chat;
@@ -524,6 +559,7 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   request.priority = common.priority;
   request.execution_level = common.execution_level;
   request.cache_salt = protocols::salt_of_tenant(common.cache_salt, salt_key_);
+  request.adapter = what.adapter;
   one->seeded = common.seed.has_value();
   request.sampling.seed = common.seed.value_or(0) + sample; // or all would be the same
   one->timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(common.timeout_s * 1e9));
@@ -541,7 +577,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   const auto id = common.request_id.empty() ? new_id(prefix.c_str()) : prefix + common.request_id;
   openai_answer_options format;
   format.endpoint = what.endpoint;
-  format.head = {id, options_.model.name, options_.unix_time_s()};
+  format.head = {id, what.adapter ? what.adapter.name : options_.model.name, options_.unix_time_s()};
   format.stream = common.stream;
   format.include_usage = common.include_usage;
   format.continuous_usage = common.continuous_usage;

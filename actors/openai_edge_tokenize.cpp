@@ -19,7 +19,8 @@ void openai_edge::tokenize(const http::request& request, const exchange_ptr& exc
   const auto parsed = openai::parse_tokenize(request.body, options_.model.defaults, options_.limits);
   if (!parsed) return refuse(parsed.error(), exchange);
   const auto& model = parsed->chat ? parsed->chat->model : parsed->model;
-  if (!model.empty() && model != options_.model.name) return refuse(openai::model_not_found(model), exchange);
+  protocols::adapter_ref adapter; // all have the model's tokens
+  if (const auto error = find_model(model, adapter)) return refuse(*error, exchange);
   openai::completion_request text;
   text.add_special_tokens = parsed->add_special_tokens;
   const auto prompt = parsed->chat ? chat_prompt(*parsed->chat, false)
@@ -45,8 +46,8 @@ void openai_edge::tokenize(const http::request& request, const exchange_ptr& exc
 void openai_edge::detokenize(const http::request& request, const exchange_ptr& exchange) {
   const auto parsed = openai::parse_detokenize(request.body, options_.limits);
   if (!parsed) return refuse(parsed.error(), exchange);
-  if (!parsed->model.empty() && parsed->model != options_.model.name)
-    return refuse(openai::model_not_found(parsed->model), exchange);
+  protocols::adapter_ref adapter;
+  if (const auto error = find_model(parsed->model, adapter)) return refuse(*error, exchange);
   http::response out;
   out.body = openai::detokenize_object(options_.model.tokens->decode(parsed->tokens, false));
   exchange->respond(std::move(out));

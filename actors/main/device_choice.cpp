@@ -67,6 +67,8 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
   if (runs_none && wanted == device_choice::cuda) return chosen_device{};
   if (wanted == device_choice::automatic && settings.instances.kv_type == kv_choice::f32)
     return the_cpu("instances.kv_type is f32, and GPUs keep KV as the weights", driver_is_there(), log);
+  if (wanted == device_choice::automatic && !settings.lora.directory.empty())
+    return the_cpu("lora.directory is given, and adapters are computed on the CPU only", driver_is_there(), log);
   gpu::cuda::cuda_options options;
   if (!may_grow(settings)) options.devices_max = settings.instances.count * settings.instances.tensor_parallel;
   options.notify = settings.instances.cuda_notify == notify_choice::polling ? gpu::cuda::notify_by::polling

@@ -1,5 +1,7 @@
 #include "main/loader.hpp"
 
+#include "main/lora_options.hpp"
+
 #include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/memory_pool.hpp>
@@ -27,12 +29,26 @@ std::uint32_t threads_per_instance(const serve_settings& settings) {
   return std::max(1U, gpu::cpu::usable_threads() / std::max(1U, settings.instances.count));
 }
 
+namespace {
+
+std::shared_ptr<gpu::cpu::cpu_adapters> adapters_of(const serve_settings& settings, const runtime::log::logger& log) {
+  auto directory = make_adapters(settings);
+  if (!directory) return nullptr;
+  return std::make_shared<gpu::cpu::cpu_adapters>(
+      std::move(directory), settings.lora.bytes_max,
+      [to = log.component("device")](const std::string& line) { to.info("{}", line); });
+}
+
+} // namespace
+
 loader::loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda,
                const runtime::log::logger& log)
-    : model_(std::move(model)), settings_(settings),
+    : model_(std::move(model)), settings_(settings), adapters_(adapters_of(settings, log)),
       cuda_(cuda ? std::make_unique<cuda_loader>(std::move(cuda), model_, settings_, log.component("device"))
                  : nullptr),
       thread_([this] { work(); }) {}
+
+std::shared_ptr<gpu::adapter_store> loader::adapters() const { return adapters_; }
 
 loader::~loader() {
   {
@@ -92,6 +108,7 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
       const auto all = settings_.instances.threads == 0 ? 0 : settings_.instances.threads * settings_.instances.count;
       packed_ = gpu::cpu::pack_shards(model_.configuration, *model_.tensors, settings_.instances.tensor_parallel, all,
                                       &stopping_);
+      if (adapters_) adapters_->serve(packed_);
     }
     gpu::cpu::cpu_executor_settings s;
     s.threads = threads_per_instance(settings_);
@@ -99,6 +116,7 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
     s.blocks = blocks_; // as at the first start, whatever else has filled the memory since
     s.kv = precision_of(settings_.instances.kv_type);
     s.tokens = model_.tokens;
+    s.adapters = adapters_;
     if (settings_.instances.isa != "auto") s.isa = gpu::cpu::parse_isa(settings_.instances.isa);
     // A device that waits for another one gives up before anybody takes the instance for hung.
     out.made = gpu::cpu::make_cpu_executor(packed_, s, settings_.instances.step_timeout / 2);

@@ -5,6 +5,7 @@
 #include "main/settings.hpp"
 
 #include <godwit/actors/instance.hpp>
+#include <godwit/gpu/adapters.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
@@ -37,6 +38,8 @@ public:
 
   /// For instance_options::make_executor. The loader must outlive the actors.
   [[nodiscard]] actors::executor_factory factory();
+  /// For llumlet_options::adapters; null: this process has none.
+  [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const;
   /// The first failure, if there was one.
   [[nodiscard]] std::optional<std::string> error() const;
 
@@ -51,7 +54,8 @@ private:
   gpu::model::model_directory model_;
   serve_settings settings_;
   std::vector<std::shared_ptr<const gpu::cpu::packed_model>> packed_; // one part a device; touched by the thread only
-  std::uint32_t blocks_ = 0;          // likewise; of each instance's KV pool, 0 before the first
+  std::shared_ptr<gpu::cpu::cpu_adapters> adapters_;                  // null: none
+  std::uint32_t blocks_ = 0;          // touched by the thread only; of each instance's KV pool, 0 before the first
   std::unique_ptr<cuda_loader> cuda_; // likewise; null: the CPU
   mutable std::mutex mutex_;
   std::condition_variable wanted_;

@@ -2,6 +2,7 @@
 
 #include "main/head_options.hpp"
 #include "main/kv_store_options.hpp"
+#include "main/lora_options.hpp"
 #include "main/migration_parts.hpp"
 
 #include <godwit/runtime/machine.hpp>
@@ -74,6 +75,7 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
       std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, std::move(gate), log, records));
   connector_ = std::make_unique<head_connector>(*system_, head);
   auto o = make_member_options(settings_, model, std::move(identity), loader_->factory(), fabric_, log);
+  o.llumlet.adapters = loader_->adapters();
   o.address = process_name(settings_);
   while (o.key == 0) o.key = runtime::entropy();
   o.find_head = connector_->finder();
@@ -106,6 +108,7 @@ member_process::start(const serve_settings& settings, const endpoint& head, gpu:
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   if (auto wrong = check_kv_store(settings, *identity)) return protocols::unexpected(std::move(*wrong));
+  if (auto wrong = check_lora(settings)) return protocols::unexpected(std::move(*wrong));
   auto gate = make_gate(settings, log);
   if (!gate) return protocols::unexpected(gate.error());
   auto fabric = make_fabric(settings, head.host, log, cuda);

@@ -2,6 +2,7 @@
 
 #include "main/request_flags.hpp"
 
+#include <godwit/gpu/model/adapter.hpp>
 #include <godwit/gpu/model/file_source.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/gpu/model/random_model.hpp>
@@ -113,16 +114,16 @@ std::string known_names() {
 }
 
 // Nothing if `directory` is free to be written into.
-std::optional<std::string> occupied(const random_model_options& options) {
+std::optional<std::string> occupied(const std::filesystem::path& directory, bool force) {
   auto ec = std::error_code{};
-  const auto status = std::filesystem::status(options.out, ec);
+  const auto status = std::filesystem::status(directory, ec);
   if (!std::filesystem::exists(status)) return std::nullopt;
   if (!std::filesystem::is_directory(status))
-    return options.out.string() + " is not a directory; name another with --out";
-  const auto empty = std::filesystem::is_empty(options.out, ec);
-  if (ec) return "cannot look into " + options.out.string() + ": " + ec.message();
-  if (!empty && !options.force)
-    return options.out.string() + " is not empty; name another directory with --out, or write into it with --force";
+    return directory.string() + " is not a directory; name another with --out";
+  const auto empty = std::filesystem::is_empty(directory, ec);
+  if (ec) return "cannot look into " + directory.string() + ": " + ec.message();
+  if (!empty && !force)
+    return directory.string() + " is not empty; name another directory with --out, or write into it with --force";
   return std::nullopt;
 }
 
@@ -146,7 +147,7 @@ int write_random(const random_model_options& options, std::ostream& out, std::os
     errors << "godwit: there is no random model \"" << options.config << "\"; known are " << known_names() << '\n';
     return 2;
   }
-  if (const auto reason = occupied(options)) {
+  if (const auto reason = occupied(options.out, options.force)) {
     errors << "godwit: " << *reason << '\n';
     return 1;
   }
@@ -157,6 +158,33 @@ int write_random(const random_model_options& options, std::ostream& out, std::os
   }
   out << options.out.string() << ": " << bytes_in_words(*written) << " written; serve it with 'godwit serve "
       << options.out.string() << "'\n";
+  return 0;
+}
+
+int write_random_adapter(const random_adapter_options& options, std::ostream& out, std::ostream& errors) {
+  const auto opened = open(options.model);
+  if (!opened) {
+    errors << "godwit: " << opened.error().what() << '\n';
+    return 2;
+  }
+  if (options.rank == 0 || options.rank > model::adapter_rank_max) {
+    errors << "godwit: --rank is 1 to " << model::adapter_rank_max << ", not " << options.rank << '\n';
+    return 2;
+  }
+  if (const auto reason = occupied(options.out, options.force)) {
+    errors << "godwit: " << *reason << '\n';
+    return 1;
+  }
+  try {
+    model::write_random_adapter(opened->configuration, options.rank, options.seed, options.out);
+  } catch (const std::exception& failure) {
+    errors << "godwit: " << failure.what() << '\n';
+    return 1;
+  }
+  const auto directory = std::filesystem::absolute(options.out).lexically_normal();
+  out << options.out.string() << " is written; serve it with 'godwit serve"
+      << (options.model == "default" ? "" : " " + options.model) << " --lora-dir " << directory.parent_path().string()
+      << "' and ask for the model \"" << directory.filename().string() << "\"\n";
   return 0;
 }
 
@@ -200,6 +228,28 @@ void add_model_command(CLI::App& app, command_result& result) {
       if (flags->list) return list_random(std::cout), 0;
       flags->options.out = flags->out;
       return write_random(flags->options, std::cout, std::cerr);
+    };
+  });
+
+  struct adapter_flags {
+    random_adapter_options options;
+    std::string out;
+  };
+  auto made = std::make_shared<adapter_flags>();
+  auto* adapter = command->add_subcommand(
+      "adapter", "Write a low-rank adapter (LoRA) with random weights for a model, to try them");
+  adapter->add_option("--model", made->options.model, "A Hugging Face model directory, or default for the embedded one")
+      ->type_name("MODEL");
+  adapter->add_option("--rank", made->options.rank, "Of all its matrices")->type_name("N");
+  adapter->add_option("--out", made->out, "Directory to write; its last part is the adapter's name")
+      ->type_name("DIR")
+      ->required();
+  add_seed_flag(*adapter, made->options.seed, "The same seed gives the same bytes");
+  adapter->add_flag("--force", made->options.force, "Write into a directory that is not empty");
+  adapter->callback([made, &result] {
+    result.run = [made] {
+      made->options.out = made->out;
+      return write_random_adapter(made->options, std::cout, std::cerr);
     };
   });
 

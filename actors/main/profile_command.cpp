@@ -38,7 +38,7 @@ double ms_since(clock::time_point start) {
   return std::chrono::duration<double, std::milli>(clock::now() - start).count();
 }
 
-struct measurement {
+struct measured_device {
   sim::profile profile;
   measured_steps steps;
   served_costs served;
@@ -105,7 +105,7 @@ measured_sizes sizes_of(const profile_options& options, const gpu::executor_info
 }
 
 // Steps of fixed shapes, without actors.
-measurement measure_steps_alone(const profile_options& options, const gpu::model::model_directory& model,
+measured_device measure_steps_alone(const profile_options& options, const gpu::model::model_directory& model,
                                 profiled_device& device, std::chrono::milliseconds time) {
   const auto start = clock::now();
   auto executor = device.make_executor();
@@ -115,7 +115,7 @@ measurement measure_steps_alone(const profile_options& options, const gpu::model
   busy_neighbours others(std::move(more));
 
   const auto info = executor->info();
-  measurement out;
+  measured_device out;
   const auto step_time_max = std::max<std::chrono::milliseconds>(time / 50, std::chrono::milliseconds(100));
   out.steps =
       measure_steps(*executor, steps_to_measure(sizes_of(options, info)), time, step_time_max, options.temperature);
@@ -157,7 +157,7 @@ serve_settings settings_of(const profile_options& options) {
   return out;
 }
 
-measurement measure(const profile_options& options, const gpu::model::model_directory& model,
+measured_device measure(const profile_options& options, const gpu::model::model_directory& model,
                     const serve_settings& settings, const chosen_device& cuda, const runtime::log::logger& log) {
   const auto half = options.time_max / 2;
   auto device = cuda ? profile_gpus(cuda, model, settings, log) : profile_cpu(model, settings);
@@ -180,7 +180,7 @@ measurement measure(const profile_options& options, const gpu::model::model_dire
   return out;
 }
 
-std::string table_of(const measurement& m) {
+std::string table_of(const measured_device& m) {
   const auto& p = m.profile;
   const auto model = device_of(p);
   auto out = fmt::format("{} on {}\n", p.model, p.device);
@@ -211,7 +211,7 @@ std::string table_of(const measurement& m) {
   return out;
 }
 
-std::string json_of(const measurement& m) {
+std::string json_of(const measured_device& m) {
   const auto model = device_of(m.profile);
   json::object fit;
   for (const auto role : roles) {

@@ -64,16 +64,20 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
   if (!again) return protocols::unexpected(start_error{again.error().message});
   (*again)->know({&message_type_of<local<actors::executor_outcome>>, &message_type_of<local<std::string>>,
                   &message_type_of<local<bool>>, &message_type_of<local<actors::found_head>>,
-                  &message_type_of<local<actors::dumped_file>>, &message_type_of<local<actors::dump_part>>});
+                  &message_type_of<local<gpu::adapter_outcome>>, &message_type_of<local<actors::dumped_file>>,
+                  &message_type_of<local<actors::dump_part>>});
   const runtime::log::logger quiet;
   auto factory = [](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
     actors::keep_for_replay(std::move(done));
   };
   std::shared_ptr<transport::fabric> fabric;
   if (settings->fabric.backend != fabric_choice::none) fabric = std::make_shared<actors::replayed_fabric>();
+  std::shared_ptr<gpu::adapter_store> adapters;
+  if (!settings->lora.directory.empty()) adapters = std::make_shared<actors::replayed_adapters>();
   runtime::metrics::registry metrics;
   if (member) {
     auto options = make_member_options(*settings, *model, std::move(*identity), factory, std::move(fabric), quiet);
+    options.llumlet.adapters = std::move(adapters);
     if (settings->trace.flight) options.trace = std::make_shared<actors::replayed_trace_control>();
     options.find_head = [](std::function<void(actors::found_head)> done) { actors::keep_for_replay(std::move(done)); };
     (*again)->host().spawn<actors::member>(std::move(options));
@@ -81,6 +85,7 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
     auto options = make_head_options(*settings, *model, *identity, factory, std::move(fabric), quiet);
     if (settings->scaling.provisioner != provisioner_choice::in_process)
       options.provisioner = std::make_shared<actors::replayed_provisioner>();
+    options.llumlet.adapters = std::move(adapters);
     if (settings->trace.flight) options.trace = std::make_shared<actors::replayed_trace_control>();
     options.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics);
     options.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics);

@@ -4,6 +4,7 @@
 #include "main/http_files.hpp"
 #include "main/http_parts.hpp"
 #include "main/kv_store_options.hpp"
+#include "main/lora_options.hpp"
 #include "main/migration_parts.hpp"
 #include "main/process_metrics.hpp"
 #include "main/trace_page.hpp"
@@ -107,6 +108,7 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
 
 actors::node_options serving::node_options(const gpu::model::model_directory& model) {
   auto o = make_head_options(settings_, model, identity_, watched(loader_->factory(), watch_), fabric_, log_);
+  o.llumlet.adapters = loader_->adapters();
   o.scheduler.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
   o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
   o.provisioner = processes_;
@@ -125,6 +127,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   actors::edge_options o;
   o.model.name = model_name_;
   o.model.root = model.path;
+  o.model.adapters = make_adapters(settings_);
   o.model.tokens = model.tokens;
   o.model.chat = chat_;
   o.model.context_length = context_length_;
@@ -161,6 +164,7 @@ serving::start(const serve_settings& settings, gpu::model::model_directory model
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   if (auto wrong = check_kv_store(settings, *identity)) return protocols::unexpected(std::move(*wrong));
+  if (auto wrong = check_lora(settings)) return protocols::unexpected(std::move(*wrong));
   auto chat = open_chat_template(settings, model);
   if (!chat) return protocols::unexpected(chat.error());
   auto gate = make_gate(settings, log);

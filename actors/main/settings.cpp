@@ -2,6 +2,7 @@
 
 #include "main/kv_store_options.hpp"
 #include "main/logging.hpp"
+#include "main/lora_options.hpp"
 #include "main/migration_parts.hpp"
 #include "main/scheduling_settings.hpp"
 #include "main/speculation_options.hpp"
@@ -496,6 +497,7 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
   declare_cluster(registry, settings);
   declare_migration(registry, settings);
   declare_kv_store(registry, settings);
+  declare_lora(registry, settings);
   declare_edges(registry, settings);
   declare_trace(registry, settings);
   registry.relate([&settings]() -> std::optional<std::string> {

@@ -163,6 +163,10 @@ struct serve_settings {
     std::uint32_t puts_max = 2;
   } kv_store;
   struct {
+    std::string directory; // empty: no adapters
+    std::uint64_t bytes_max = std::uint64_t{2} << 30U;
+  } lora;
+  struct {
     fabric_choice backend = fabric_choice::automatic;
     std::string listen = "127.0.0.1";
     std::uint16_t port = 0; // 0: any free ones

@@ -129,6 +129,7 @@ task<void> source_coordinator::open(std::uint32_t blocks) {
   auto message = open_migration{task_.migration, task_.order.request, task_.source, blocks, task_.kv_layout,
                                 self(),          task_.llumlet};
   message.devices = task_.memory->devices();
+  message.adapter = task_.adapter;
   auto answer = co_await ask(task_.order.destination, task_.environment.settings.answer_timeout, std::move(message));
   if (!answer) {
     feed(machine::refused{migration_reason::destination_not_ready});

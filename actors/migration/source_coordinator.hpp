@@ -27,6 +27,7 @@ struct source_task {
   runtime::handle<home_interface> home;
   std::shared_ptr<const kv_memory> memory;
   std::string kv_layout;
+  protocols::adapter_ref adapter; ///< of the request
   migration_environment environment;
 };
 

@@ -3,6 +3,7 @@
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/actors/provisioner.hpp>
 #include <godwit/actors/trace_control.hpp>
+#include <godwit/gpu/adapters.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 #include <godwit/transport/fabric.hpp>
@@ -52,6 +53,14 @@ private:
   };
   gpu::executor_info info_;
   std::vector<std::shared_ptr<gpu::executor>> shards_;
+};
+
+class replayed_adapters final : public gpu::adapter_store {
+public:
+  void load(const protocols::adapter_ref&, std::function<void(gpu::adapter_outcome)> done) override {
+    keep_for_replay(std::move(done));
+  }
+  [[nodiscard]] gpu::adapter_counts counts() const override { return {}; }
 };
 
 class replayed_sink final : public answer_sink {

@@ -2,6 +2,7 @@
 
 #include <godwit/actors/instance.hpp>
 #include <godwit/actors/interfaces.hpp>
+#include <godwit/actors/llumlet.hpp>
 #include <godwit/actors/member.hpp>
 
 #include <utility>
@@ -118,6 +119,20 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   if (in.left() > 0) wire_read(in, shards);
   if (shards > shards_max) in.fail();
   if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, shards);
+  return x;
+}
+
+void recorded_form<gpu::adapter_outcome>::write(wire_writer& out, const gpu::adapter_outcome& x) {
+  wire_write(out, x.error);
+  wire_write(out, x.held != nullptr);
+}
+
+gpu::adapter_outcome recorded_form<gpu::adapter_outcome>::read(wire_reader& in) {
+  gpu::adapter_outcome x;
+  bool held = false;
+  wire_read(in, x.error);
+  wire_read(in, held);
+  if (held) x.held = std::make_shared<const bool>(true);
   return x;
 }
 

@@ -33,15 +33,15 @@ private:
 
 activations::activations(memory_pool& memory, const packed_model& model, storage kv, isa kind, std::uint32_t threads)
     : memory_(memory), model_(model), kv_(kv), threads_(threads) {
-  const bool tiles = kind == isa::amx && model.weights == storage::bf16;
-  gemm_rows_ = tiles ? gemm_rows_max : 64;
+  tiles_ = kind == isa::amx && model.weights == storage::bf16;
+  gemm_rows_ = tiles_ ? gemm_rows_max : 64;
   const auto& c = model.config;
   qkv_stride = model.layers.front().qkv.panels * lanes;
   half_width = round_up(c.head_size / 2, lanes);
   logits_stride = round_up(model.config.vocabulary, lanes);
-  const std::uint32_t deepest = std::max({model.width, model.attention_width, model.mlp_width});
+  deepest_ = std::max({model.width, model.attention_width, model.mlp_width});
   y_bytes_ = in_lines(std::size_t{gemm_rows_} * panels_per_piece * lanes * sizeof(float));
-  gemm_bytes_ = in_lines(gemm_scratch_bytes(tiles ? 1 : gemm_rows_, deepest));
+  gemm_bytes_ = in_lines(gemm_scratch_bytes(tiles_ ? 1 : gemm_rows_, deepest_));
   attention_bytes_ = in_lines(attention_scratch_floats(round_up(c.head_size, tile_depth)) * sizeof(float));
   const std::size_t normed_bytes = in_lines(std::size_t{private_rows_max} * model.width * sizeof(float));
   scratch_bytes_ = y_bytes_ + gemm_bytes_ + attention_bytes_ + normed_bytes + 5 * cache_line;
@@ -56,6 +56,33 @@ thread_scratch activations::of_thread(std::uint32_t index) const noexcept {
   own.attention = reinterpret_cast<float*>(own.gemm + gemm_bytes_);
   own.normed = own.gemm + gemm_bytes_ + attention_bytes_;
   return own;
+}
+
+adapter_scratch activations::adapter_of_thread(std::uint32_t index) const noexcept {
+  std::byte* const base = adapter_memory_.data() + index * adapter_scratch_bytes_;
+  adapter_scratch own;
+  own.y = reinterpret_cast<float*>(base);
+  own.tile = base + in_lines(std::size_t{lanes} * panels_per_piece * lanes * sizeof(float));
+  own.gemm = own.tile + adapter_tile_bytes_;
+  return own;
+}
+
+void activations::reserve_adapted(std::uint32_t rows, std::uint32_t ranks) {
+  if (rows <= adapted_rows_ && ranks <= lowered_depth) return;
+  const std::uint32_t room = std::max({16U, adapted_rows_, std::bit_ceil(rows)});
+  const std::uint32_t depth = std::max(lowered_depth, ranks);
+  const std::size_t activation = bytes_of(activations_for(model_.weights));
+  const std::size_t y_bytes = in_lines(std::size_t{lanes} * panels_per_piece * lanes * sizeof(float));
+  adapter_tile_bytes_ = in_lines(std::size_t{lanes} * deepest_ * activation);
+  adapter_scratch_bytes_ = y_bytes + adapter_tile_bytes_ +
+                           in_lines(gemm_scratch_bytes(tiles_ ? 1 : lanes, std::max(deepest_, depth))) + 3 * cache_line;
+  adapted_rows_ = lowered_depth = 0;
+  adapter_memory_ = {};
+  adapter_memory_ = memory_.allocate(adapter_scratch_bytes_ * threads_ + std::size_t{room} * depth * activation,
+                                     "what adapters add to a step of " + std::to_string(rows) + " tokens");
+  lowered = adapter_memory_.data() + adapter_scratch_bytes_ * threads_;
+  adapted_rows_ = room;
+  lowered_depth = depth;
 }
 
 void activations::reserve(std::uint32_t rows, std::uint32_t logits_rows) {

@@ -23,6 +23,13 @@ struct thread_scratch {
   std::byte* normed = nullptr; ///< packed activations of up to private_rows_max rows
 };
 
+/// The same, for what adapters add.
+struct adapter_scratch {
+  float* y = nullptr;        ///< [16][panels_per_piece * 16]
+  std::byte* tile = nullptr; ///< packed activations of 16 rows of the deepest product
+  std::byte* gemm = nullptr; ///< of 16 rows
+};
+
 /// Memory of a step, grown to the largest step so far.
 class activations {
 public:
@@ -31,9 +38,14 @@ public:
   /// Makes room for a step. Throws out_of_memory.
   void reserve(std::uint32_t rows, std::uint32_t logits_rows);
 
+  /// Makes room for what adapters add to `rows` rows, each adapter's from a tile on; the deepest has `ranks`. Throws
+  /// out_of_memory.
+  void reserve_adapted(std::uint32_t rows, std::uint32_t ranks);
+
   /// Rows that one gemm call gets.
   [[nodiscard]] std::uint32_t gemm_rows() const noexcept { return gemm_rows_; }
   [[nodiscard]] thread_scratch of_thread(std::uint32_t index) const noexcept;
+  [[nodiscard]] adapter_scratch adapter_of_thread(std::uint32_t index) const noexcept;
 
   float* residual = nullptr;     ///< [rows][width]
   float* qkv = nullptr;          ///< [rows][qkv_stride]
@@ -50,6 +62,9 @@ public:
   float* partial = nullptr;    ///< [rows][width]: this device's part of a sum, then the sum
   float* own_logits = nullptr; ///< [logits_rows_max][vocabulary width of a part]
   float* all_logits = nullptr; ///< those of each rank in turn
+  // With adapters only:
+  std::byte* lowered = nullptr;    ///< for each row that has one as many packed activations as its adapter's ranks
+  std::uint32_t lowered_depth = 0; ///< room for so many of each row
   std::uint32_t qkv_stride = 0;
   std::uint32_t half_width = 0;
   std::uint32_t logits_stride = 0;
@@ -62,11 +77,16 @@ private:
   std::uint32_t gemm_rows_;
   std::uint32_t rows_ = 0;
   std::uint32_t logits_rows_ = 0;
+  std::uint32_t adapted_rows_ = 0;
+  bool tiles_ = false;
+  std::uint32_t deepest_ = 0;
   std::size_t scratch_bytes_ = 0;
   std::size_t y_bytes_ = 0, gemm_bytes_ = 0, attention_bytes_ = 0;
   allocation step_memory_;
   allocation logits_memory_;
   allocation scratch_memory_;
+  std::size_t adapter_tile_bytes_ = 0, adapter_scratch_bytes_ = 0;
+  allocation adapter_memory_;
 };
 
 } // namespace godwit::gpu::cpu

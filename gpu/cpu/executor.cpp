@@ -51,7 +51,7 @@ public:
             blocks_for(settings, model_->config, kv_kind_, device_.memory().available_bytes())),
         memory_(device_.memory(), *model_, kv_kind_, device_.kernels().kind, device_.team().size()),
         angles_(model_->config), tap_(settings.logits_tap), logits_of_all_rows_(settings.logits_of_all_rows),
-        group_(settings.group) {
+        group_(settings.group), adapters_(settings.adapters) {
     const auto [rank, degree] = model_->part;
     if (degree > 1 ? !group_ || group_->rank() != rank || group_->ranks() != degree : group_ != nullptr)
       throw std::invalid_argument("part " + std::to_string(rank) + " of " + std::to_string(degree) +
@@ -80,10 +80,14 @@ public:
 
   /// Takes the one place for a step in flight.
   [[nodiscard]] step_plan begin(protocols::step_input input) {
-    auto plan = plan_step(std::move(input), model_->config, kv_.blocks(), logits_of_all_rows_);
+    const auto adapter_of = [this](std::uint64_t id) {
+      return adapters_ ? adapters_->find(id, model_->part.rank) : nullptr;
+    };
+    auto plan = plan_step(std::move(input), model_->config, kv_.blocks(), logits_of_all_rows_, adapter_of);
     if (busy_.exchange(true)) throw std::invalid_argument("step: the one before is still in flight");
     try {
       memory_.reserve(plan.rows, static_cast<std::uint32_t>(plan.logits.size()));
+      reserve_adapted(plan);
     } catch (...) {
       busy_ = false;
       throw;
@@ -101,6 +105,13 @@ public:
   }
 
 private:
+  void reserve_adapted(const step_plan& plan) {
+    if (plan.adapted.empty()) return;
+    std::uint32_t ranks = 0;
+    for (const auto& one : plan.adapted) ranks = std::max(ranks, one.adapter->ranks_max);
+    const auto& last = plan.adapted.back();
+    memory_.reserve_adapted(last.first + round_up(static_cast<std::uint32_t>(last.rows.size()), lanes), ranks);
+  }
   /// Makes the system hand out the pool's pages now, when too little memory is still an error and not a killed process.
   void touch_pool() {
     const auto stream = device_.make_stream();
@@ -126,6 +137,7 @@ private:
   std::function<void(const logits_row&)> tap_;
   bool logits_of_all_rows_;
   std::shared_ptr<collective::communicator> group_;
+  std::shared_ptr<const cpu_adapters> adapters_; ///< null: none
   std::atomic<bool> busy_{false};
   executor_info info_;
 };
@@ -249,13 +261,13 @@ std::unique_ptr<executor> make_cpu_executor(const model::config& config, std::sh
 
 std::vector<float> compute_logits(std::shared_ptr<const packed_model> model,
                                   std::span<const protocols::token_id> tokens, const cpu_executor_settings& settings,
-                                  std::uint32_t chunk) {
-  return compute_logits(std::vector{std::move(model)}, tokens, settings, chunk);
+                                  std::uint32_t chunk, std::uint64_t adapter) {
+  return compute_logits(std::vector{std::move(model)}, tokens, settings, chunk, adapter);
 }
 
 std::vector<float> compute_logits(const std::vector<std::shared_ptr<const packed_model>>& shards,
                                   std::span<const protocols::token_id> tokens, const cpu_executor_settings& settings,
-                                  std::uint32_t chunk) {
+                                  std::uint32_t chunk, std::uint64_t adapter) {
   const std::size_t vocabulary = shards.front()->whole.vocabulary;
   std::vector<float> all(tokens.size() * vocabulary);
   cpu_executor_settings own = settings;
@@ -270,6 +282,7 @@ std::vector<float> compute_logits(const std::vector<std::shared_ptr<const packed
     const auto some = tokens.subspan(first, std::min<std::size_t>(chunk, tokens.size() - first));
     protocols::step_slice slice;
     slice.first_position = static_cast<std::uint32_t>(first);
+    slice.adapter = adapter;
     slice.tokens.assign(some.begin(), some.end());
     for (std::uint32_t block = 0; block < own.blocks; ++block) slice.blocks.emplace_back(block);
     protocols::step_input input;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <span>
 #include <utility>
 
 namespace godwit::gpu::cpu {
@@ -79,9 +80,102 @@ void forward_pass::begin(team::member& self) {
   }
 }
 
+const std::byte* forward_pass::tile_of(const adapter_rows& adapted, std::uint32_t tile, const std::byte* a,
+                                       std::uint32_t depth, const adapter_scratch& own) const {
+  const auto rows = std::span{adapted.rows}.subspan(std::size_t{tile} * lanes);
+  const auto tall = std::min(lanes, static_cast<std::uint32_t>(rows.size()));
+  const auto tall_of = [&](std::uint32_t row) { return std::min(lanes, plan_.rows - row / lanes * lanes); };
+  const std::size_t value = bytes_of(activation_);
+  const auto first = rows.front();
+  if (first % lanes == 0 && rows[tall - 1] == first + tall - 1 && tall_of(first) == tall)
+    return a + std::size_t{first} * depth * value;
+  const std::size_t unit = tile_depth * value;
+  for (std::uint32_t i = 0; i < tall; ++i) {
+    const auto row = rows[i];
+    const std::byte* from = a + std::size_t{row / lanes * lanes} * depth * value + row % lanes * unit;
+    std::byte* to = own.tile + i * unit;
+    for (std::uint32_t k = 0; k < depth; k += tile_depth, from += tall_of(row) * unit, to += tall * unit)
+      std::memcpy(to, from, unit);
+  }
+  return own.tile;
+}
+
+void forward_pass::lower(team::member& self, adapted_product what, const std::byte* a) const {
+  const auto own = parts_.memory.adapter_of_thread(self.index());
+  const std::size_t value = bytes_of(activation_);
+  std::uint32_t count = 0;
+  const auto of = [&](const adapter_rows& adapted) -> const adapter_product& {
+    return adapted.adapter->layers[what.layer][static_cast<std::size_t>(what.which)];
+  };
+  const auto tiles = [](const adapter_rows& adapted) {
+    return pieces(static_cast<std::uint32_t>(adapted.rows.size()), lanes);
+  };
+  for (const auto& adapted : plan_.adapted) count += tiles(adapted) * of(adapted).down.panels;
+  share(self, count, [&](std::uint32_t piece) {
+    const auto* adapted = plan_.adapted.data();
+    for (; piece >= tiles(*adapted) * of(*adapted).down.panels; ++adapted)
+      piece -= tiles(*adapted) * of(*adapted).down.panels;
+    const auto& added = of(*adapted);
+    const std::uint32_t tile = piece / added.down.panels, panel = piece % added.down.panels;
+    gemm_job job;
+    job.a = tile_of(*adapted, tile, a, added.down.depth, own);
+    job.rows = std::min(lanes, static_cast<std::uint32_t>(adapted->rows.size()) - tile * lanes);
+    job.depth = added.down.depth;
+    job.w = added.down.data + std::size_t{panel} * added.down.depth * lanes * bytes_of(parts_.model.weights);
+    job.panels = 1;
+    job.y = own.y;
+    job.y_stride = lanes;
+    job.scratch = own.gemm;
+    parts_.kernels.gemm(parts_.model.weights, job);
+    std::byte* const to = parts_.memory.lowered + (std::size_t{adapted->first} * parts_.memory.lowered_depth +
+                                                   std::size_t{tile} * lanes * added.up.depth) *
+                                                      value;
+    const bool last = panel + 1 == added.down.panels; // which has the padding, too
+    const std::uint32_t first = panel * lanes, end = last ? added.up.depth : first + lanes;
+    for (std::uint32_t row = 0; row < job.rows; ++row)
+      for (std::uint32_t rank = first; rank < end; ++rank) {
+        const std::size_t at = (std::size_t{rank / tile_depth} * job.rows + row) * tile_depth + rank % tile_depth;
+        const float sum = rank < first + lanes ? own.y[row * lanes + rank - first] * added.scale[rank] : 0.0F;
+        narrow(activation_, sum, to + at * value);
+      }
+  });
+  self.barrier();
+}
+
+void forward_pass::raise(adapted_product what, std::uint32_t row, const gemm_job& job, std::uint32_t first,
+                         const adapter_scratch& own) const {
+  const std::size_t value = bytes_of(activation_);
+  for (const auto& adapted : plan_.adapted) {
+    const auto& up = adapted.adapter->layers[what.layer][static_cast<std::size_t>(what.which)].up;
+    if (up.depth == 0) continue;
+    const auto begin = adapted.rows.begin();
+    const auto from = static_cast<std::uint32_t>(std::lower_bound(begin, adapted.rows.end(), row) - begin);
+    const auto end = static_cast<std::uint32_t>(std::lower_bound(begin, adapted.rows.end(), row + job.rows) - begin);
+    const std::byte* const lowered =
+        parts_.memory.lowered + std::size_t{adapted.first} * parts_.memory.lowered_depth * value;
+    for (auto tile = from / lanes * lanes; tile < end; tile += lanes) {
+      gemm_job more;
+      more.a = lowered + std::size_t{tile} * up.depth * value;
+      more.rows = std::min(lanes, static_cast<std::uint32_t>(adapted.rows.size()) - tile);
+      more.depth = up.depth;
+      more.w = up.data + std::size_t{first} * up.depth * lanes * bytes_of(parts_.model.weights);
+      more.panels = job.panels;
+      more.y = own.y;
+      more.y_stride = panels_per_piece * lanes;
+      more.scratch = own.gemm;
+      parts_.kernels.gemm(parts_.model.weights, more);
+      for (auto i = std::max(from, tile); i < std::min(end, tile + lanes); ++i)
+        parts_.kernels.add(job.y + (adapted.rows[i] - row) * job.y_stride, job.y_stride,
+                           own.y + (i - tile) * more.y_stride, more.y_stride, nullptr, 1, job.panels * lanes);
+    }
+  }
+}
+
 template <class Use>
 void forward_pass::product(team::member& self, const packed_matrix& w, const std::byte* a, std::uint32_t rows,
-                           const Use& use) const {
+                           std::optional<adapted_product> adapted, const Use& use) const {
+  if (plan_.adapted.empty()) adapted.reset();
+  if (adapted) lower(self, *adapted, a);
   const auto own = parts_.memory.of_thread(self.index());
   const std::size_t panel = std::size_t{w.depth} * lanes * bytes_of(parts_.model.weights);
   share(self, pieces(w.panels, panels_per_piece), [&](std::uint32_t i) {
@@ -98,6 +192,7 @@ void forward_pass::product(team::member& self, const packed_matrix& w, const std
       job.rows = std::min(parts_.memory.gemm_rows(), rows - row);
       job.a = a + std::size_t{row} * w.depth * bytes_of(activation_);
       parts_.kernels.gemm(parts_.model.weights, job);
+      if (adapted) raise(*adapted, row, job, first, parts_.memory.adapter_of_thread(self.index()));
       use(row, job.rows, first, job.panels, own.y, job.y_stride);
     }
   });
@@ -113,11 +208,11 @@ template <class Operation> bool forward_pass::meet(team::member& self, const Ope
   return !failed_;
 }
 
-bool forward_pass::add_product(team::member& self, const packed_matrix& w, const std::byte* a) {
+bool forward_pass::add_product(team::member& self, const packed_matrix& w, const std::byte* a, adapted_product what) {
   const std::size_t width = parts_.model.width;
   if (parts_.group != nullptr) {
     float* partial = parts_.memory.partial;
-    product(self, w, a, plan_.rows,
+    product(self, w, a, plan_.rows, what,
             [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
                 std::size_t stride) {
               parts_.kernels.copy(partial + row * width + panel * lanes, width, y, stride, nullptr, rows,
@@ -133,7 +228,7 @@ bool forward_pass::add_product(team::member& self, const packed_matrix& w, const
     });
     return true;
   }
-  product(self, w, a, plan_.rows,
+  product(self, w, a, plan_.rows, what,
           [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
               std::size_t stride) {
             parts_.kernels.add(parts_.memory.residual + row * width + panel * lanes, width, y, stride,
@@ -257,7 +352,7 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
   auto& memory = parts_.memory;
 
   const std::byte* a = norm(self, w.attention_norm);
-  product(self, w.qkv, a, plan_.rows,
+  product(self, w.qkv, a, plan_.rows, adapted_product{index, layer_product::qkv},
           [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
               std::size_t stride) {
             parts_.kernels.copy(memory.qkv + std::size_t{row} * memory.qkv_stride + panel * lanes, memory.qkv_stride, y,
@@ -266,11 +361,11 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
           });
   self.barrier();
   attention(self, index);
-  if (!add_product(self, w.output, memory.attended)) return false;
+  if (!add_product(self, w.output, memory.attended, {index, layer_product::output})) return false;
   self.barrier();
 
   a = norm(self, w.mlp_norm);
-  product(self, w.gate_up, a, plan_.rows,
+  product(self, w.gate_up, a, plan_.rows, adapted_product{index, layer_product::gate_up},
           [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
               std::size_t stride) {
             swiglu_job job;
@@ -287,7 +382,7 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
             parts_.kernels.swiglu(activation_, job);
           });
   self.barrier();
-  return add_product(self, w.down, memory.inner);
+  return add_product(self, w.down, memory.inner, {index, layer_product::down});
 }
 
 void forward_pass::finish(team::member& self) {
@@ -340,7 +435,7 @@ bool forward_pass::logits_group(team::member& self, std::uint32_t first, std::ui
   const bool divided = parts_.group != nullptr;
   float* out = divided ? memory.own_logits : memory.logits;
   const std::size_t out_stride = divided ? model.vocabulary_width() : memory.logits_stride;
-  product(self, model.head, memory.last_normed, rows,
+  product(self, model.head, memory.last_normed, rows, std::nullopt,
           [&](std::uint32_t row, std::uint32_t some, std::uint32_t panel, std::uint32_t panels, const float* y,
               std::size_t stride) {
             parts_.kernels.copy(out + std::size_t{row} * out_stride + panel * lanes, out_stride, y, stride, nullptr,

@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,13 +77,27 @@ private:
   void attend_rows(const thread_scratch& own, const query_piece& piece, std::uint32_t head, std::uint32_t layer) const;
   [[nodiscard]] std::byte* queries_of(const planned_slice& slice, std::uint32_t head) const;
 
+  /// A product that adapters may add to.
+  struct adapted_product {
+    std::uint32_t layer = 0;
+    layer_product which = layer_product::qkv;
+  };
+  /// What adapters add is small in the middle: all of that, of one product, from its activations `a`.
+  void lower(team::member& self, adapted_product what, const std::byte* a) const;
+  /// Rows of an adapter, up to 16, as a tile of packed activations: in `a`, or gathered.
+  [[nodiscard]] const std::byte* tile_of(const adapter_rows& adapted, std::uint32_t tile, const std::byte* a,
+                                         std::uint32_t depth, const adapter_scratch& own) const;
+  /// Adds what they add to a piece of it, rows [row, row + rows) and `job`'s panels from `first` on, to `job.y`.
+  void raise(adapted_product what, std::uint32_t row, const gemm_job& job, std::uint32_t first,
+             const adapter_scratch& own) const;
   /// All columns of a product, piece by piece; `use(first row, rows, first panel, panels, y, y stride)` takes each
   /// result.
+  /// `adapted`: absent where adapters have no part in it.
   template <class Use>
   void product(team::member& self, const packed_matrix& w, const std::byte* a, std::uint32_t rows,
-               const Use& use) const;
+               std::optional<adapted_product> adapted, const Use& use) const;
   /// residual += a * w, over all devices. False: `failed_`.
-  bool add_product(team::member& self, const packed_matrix& w, const std::byte* a);
+  bool add_product(team::member& self, const packed_matrix& w, const std::byte* a, adapted_product what);
   /// Member 0 does what all devices do together, between two barriers. False: `failed_`.
   template <class Operation> bool meet(team::member& self, const Operation& operation);
 

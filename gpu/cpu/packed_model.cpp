@@ -1,6 +1,7 @@
 #include "cpu/packed_model.hpp"
 
 #include "cpu/device.hpp"
+#include "cpu/matrix_source.hpp"
 #include "cpu/model_tensors.hpp"
 
 #include <algorithm>
@@ -15,79 +16,15 @@ namespace {
 
 using model::tensor_view;
 
-/// Rows of a tensor (elements, where it is a vector), from one of their columns on.
-struct tensor_rows {
-  const tensor_view* tensor = nullptr;
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-  std::uint64_t first_column = 0;
-
-  [[nodiscard]] const std::byte* row(std::uint64_t index) const {
-    const std::uint64_t bytes = tensor->bytes / tensor->shape[0];
-    const std::uint64_t columns = tensor->shape.size() > 1 ? tensor->shape[1] : 1;
-    return tensor->data + (first + index) * bytes + first_column * (bytes / columns);
-  }
-};
-tensor_rows all_of(const tensor_view* tensor) { return {tensor, 0, tensor->shape[0], 0}; }
-tensor_rows some_of(const tensor_view* tensor, tensor_parallel::range rows) {
-  return {tensor, rows.first, rows.count, 0};
-}
-
-/// Where the rows of a packed matrix come from.
-struct matrix_source {
-  std::vector<tensor_rows> parts;  ///< one after the other, or
-  bool interleaved = false;        ///< panel by panel in turn
-  std::vector<tensor_rows> biases; ///< as parts; empty: none
-
-  [[nodiscard]] std::uint64_t rows() const {
-    std::uint64_t sum = 0;
-    for (const auto& part : parts) sum += part.count;
-    return sum;
-  }
-  /// The part and row that column `column` of the packed panels is; null where it is padding.
-  [[nodiscard]] std::pair<std::size_t, std::uint64_t> locate(std::uint64_t column) const {
-    if (interleaved) {
-      const std::uint64_t panel = column / lanes, part = panel % parts.size();
-      return {part, panel / parts.size() * lanes + column % lanes};
-    }
-    for (std::size_t part = 0; part < parts.size(); ++part) {
-      if (column < parts[part].count) return {part, column};
-      column -= parts[part].count;
-    }
-    return {parts.size(), 0};
-  }
-  [[nodiscard]] source_row row(std::uint64_t column) const {
-    const auto [part, row] = locate(column);
-    if (part >= parts.size() || row >= parts[part].count) return {};
-    return {parts[part].row(row), parts[part].tensor->type};
-  }
-};
-
 // Parts are whole tiles and panels where the model is not tiny.
 static_assert(tensor_parallel::inner_unit == tile_depth && tensor_parallel::vocabulary_unit == lanes);
-
-/// Gives out pieces of one allocation; run once to learn the size and once to have the addresses.
-class layout {
-public:
-  explicit layout(std::byte* base) : base_(base) {}
-  std::byte* take(std::uint64_t bytes) {
-    const std::uint64_t at = used_;
-    used_ += (bytes + 4095) / 4096 * 4096;
-    return base_ == nullptr ? nullptr : base_ + at;
-  }
-  [[nodiscard]] std::uint64_t used() const noexcept { return used_; }
-
-private:
-  std::byte* base_;
-  std::uint64_t used_ = 0;
-};
 
 /// Packs a model: `lay_out` decides where everything lies, `tasks` fill it, each a few hundred kilobytes.
 class packer {
 public:
   packer(packed_model& model, const model_tensors& tensors) : model_(model), tensors_(tensors) {}
 
-  void lay_out(layout& space) {
+  void lay_out(memory_layout& space) {
     tasks_.clear();
     model_.layers.clear();
     const auto& c = model_.config; // of this part
@@ -127,7 +64,7 @@ private:
     return source;
   }
 
-  packed_matrix matrix(layout& space, matrix_source source, std::uint32_t depth) {
+  packed_matrix matrix(memory_layout& space, matrix_source source, std::uint32_t depth) {
     packed_matrix out;
     out.depth = round_up(depth, tile_depth);
     const std::uint64_t rows = source.interleaved
@@ -150,13 +87,13 @@ private:
     return out;
   }
 
-  const float* vector(layout& space, const tensor_view* tensor, std::uint32_t width) {
+  const float* vector(memory_layout& space, const tensor_view* tensor, std::uint32_t width) {
     auto* to = reinterpret_cast<float*>(space.take(std::uint64_t{width} * sizeof(float)));
     if (to != nullptr) widen_values(tensor->type, tensor->data, to, tensor->shape[0]);
     return to;
   }
 
-  const float* bias(layout& space, const matrix_source& source, std::uint32_t columns) {
+  const float* bias(memory_layout& space, const matrix_source& source, std::uint32_t columns) {
     auto* to = reinterpret_cast<float*>(space.take(std::uint64_t{columns} * sizeof(float)));
     for (std::uint32_t column = 0; to != nullptr && column < columns; ++column) {
       const auto [part, row] = source.locate(column);
@@ -166,7 +103,7 @@ private:
     return to;
   }
 
-  void copy_embeddings(layout& space) {
+  void copy_embeddings(memory_layout& space) {
     const auto& from = *tensors_.embeddings;
     std::byte* to = space.take(from.bytes);
     model_.embeddings = to;
@@ -217,12 +154,12 @@ std::shared_ptr<const packed_model> pack_model(const model::config& config, cons
   model->mlp_width = round_up(model->config.intermediate, tile_depth);
 
   packer work(*model, tensors);
-  layout measured(nullptr);
+  memory_layout measured(nullptr);
   work.lay_out(measured);
   model->bytes = measured.used();
   host_memory_pool memory(0);
   model->memory = memory.allocate(model->bytes, "the model's weights");
-  layout placed(model->memory.data());
+  memory_layout placed(model->memory.data());
   work.lay_out(placed);
 
   team workers(threads == 0 ? usable_threads() : threads);

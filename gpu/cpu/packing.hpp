@@ -24,6 +24,10 @@ namespace godwit::gpu::cpu {
 
 [[nodiscard]] float widen(model::data_type type, const std::byte* value) noexcept;
 [[nodiscard]] std::uint16_t narrow_to_bf16(float value) noexcept;
+/// To the nearest, ties to even; beyond the largest f16 infinity.
+[[nodiscard]] std::uint16_t narrow_to_f16(float value) noexcept;
+/// As weights of this kind are stored.
+void narrow(storage kind, float value, std::byte* to) noexcept;
 
 /// `count` values of a tensor as f32.
 void widen_values(model::data_type type, const std::byte* from, float* to, std::size_t count) noexcept;

@@ -1,6 +1,7 @@
 #include "cpu/step_plan.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <unordered_set>
@@ -46,10 +47,27 @@ void cut(step_plan& plan, std::uint32_t index, std::uint32_t group) {
     plan.query_pieces.push_back({index, row, std::min(query_rows_max, planned.rows * group - row)});
 }
 
+using adapter_function = std::function<std::shared_ptr<const packed_adapter>(std::uint64_t)>;
+
+void group_by_adapter(step_plan& plan, const adapter_function& adapter_of) {
+  std::map<std::uint64_t, std::vector<std::uint32_t>> rows;
+  for (const auto& planned : plan.slices)
+    if (const auto id = planned.slice->adapter; id != 0)
+      for (std::uint32_t i = 0; i < planned.rows; ++i) rows[id].push_back(planned.first_row + i);
+  std::uint32_t first = 0;
+  for (auto& [id, theirs] : rows) {
+    auto adapter = adapter_of ? adapter_of(id) : nullptr;
+    if (!adapter) refuse("adapter " + std::to_string(id) + " is not on the device");
+    const auto count = static_cast<std::uint32_t>(theirs.size());
+    plan.adapted.push_back({std::move(adapter), std::move(theirs), first});
+    first += (count + lanes - 1) / lanes * lanes;
+  }
+}
+
 } // namespace
 
 step_plan plan_step(protocols::step_input input, const model::config& config, std::uint32_t blocks,
-                    bool logits_of_all_rows) {
+                    bool logits_of_all_rows, const adapter_function& adapter_of) {
   step_plan plan;
   plan.input = std::move(input);
   for (const auto& copy : plan.input.copies)
@@ -83,6 +101,7 @@ step_plan plan_step(protocols::step_input input, const model::config& config, st
     cut(plan, index, config.heads / config.kv_heads);
   }
   if (plan.rows == 0) refuse("no slices");
+  group_by_adapter(plan, adapter_of);
   return plan;
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "cpu/packed_adapter.hpp"
 #include "cpu/packed_model.hpp"
 
 #include <godwit/protocols/batching/step.hpp>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 namespace godwit::gpu::cpu {
@@ -41,6 +44,13 @@ struct logits_place {
   static constexpr std::uint32_t no_score = ~0U;
 };
 
+/// The rows that one adapter changes: computed together, wherever in the step they are.
+struct adapter_rows {
+  std::shared_ptr<const packed_adapter> adapter;
+  std::vector<std::uint32_t> rows; ///< rising
+  std::uint32_t first = 0;         ///< of as many rows of all adapters, each from a tile on
+};
+
 /// What a step's phases loop over.
 struct step_plan {
   protocols::step_input input;
@@ -48,6 +58,7 @@ struct step_plan {
   std::vector<block_piece> pieces;
   std::vector<query_piece> query_pieces;
   std::vector<logits_place> logits;
+  std::vector<adapter_rows> adapted;
   std::uint32_t rows = 0;
   std::uint32_t sampled = 0;
   std::uint32_t scored = 0; ///< tokens whose log-probabilities are wanted, over all slices
@@ -56,8 +67,9 @@ struct step_plan {
 };
 
 /// Checks the input and plans it. Throws std::invalid_argument on a caller's bug.
-/// `logits_of_all_rows`: for tools that compare logits.
-[[nodiscard]] step_plan plan_step(protocols::step_input input, const model::config& config, std::uint32_t blocks,
-                                  bool logits_of_all_rows);
+/// `logits_of_all_rows`: for tools that compare logits. `adapter_of`: null where there is none of that id.
+[[nodiscard]] step_plan
+plan_step(protocols::step_input input, const model::config& config, std::uint32_t blocks, bool logits_of_all_rows,
+          const std::function<std::shared_ptr<const packed_adapter>(std::uint64_t)>& adapter_of = {});
 
 } // namespace godwit::gpu::cpu

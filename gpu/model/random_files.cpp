@@ -161,10 +161,10 @@ std::string tokenizer_config_text() {
       json::object{{"bos_token", special_tokens[0]}, {"eos_token", special_tokens[2]}, {"chat_template", chat_ml}});
 }
 
-std::string safetensors_header(const config& configuration) {
+std::string safetensors_header(const std::vector<tensor_need>& tensors) {
   json::object out{{"__metadata__", json::object{{"format", "pt"}}}};
   std::uint64_t offset = 0;
-  for (const auto& tensor : tensors_of(configuration)) {
+  for (const auto& tensor : tensors) {
     std::uint64_t bytes = 2;
     json::array shape;
     for (const auto dimension : tensor.shape) {

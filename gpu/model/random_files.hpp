@@ -1,9 +1,12 @@
 #pragma once
 
+#include "model/tensor_list.hpp"
+
 #include <godwit/gpu/model/config.hpp>
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace godwit::gpu::model {
 
@@ -14,7 +17,7 @@ namespace godwit::gpu::model {
 [[nodiscard]] std::string tokenizer_text(std::uint32_t vocabulary);
 [[nodiscard]] std::string generation_config_text();
 [[nodiscard]] std::string tokenizer_config_text();
-/// Header of model.safetensors, with its length in front.
-[[nodiscard]] std::string safetensors_header(const config& configuration);
+/// Header of a safetensors file of tensors in bf16, with its length in front.
+[[nodiscard]] std::string safetensors_header(const std::vector<tensor_need>& tensors);
 
 } // namespace godwit::gpu::model

@@ -1,23 +1,16 @@
 #include <godwit/gpu/model/random_model.hpp>
 
 #include "model/json_reader.hpp"
+#include "model/new_file.hpp"
 #include "model/random_files.hpp"
 #include "model/random_values.hpp"
 #include "model/text_map.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <system_error>
 
 namespace godwit::gpu::model {
 
 namespace {
-
-std::uint64_t elements_of(const tensor_need& tensor) {
-  std::uint64_t count = 1;
-  for (const auto dimension : tensor.shape) count *= dimension;
-  return count;
-}
 
 /// All tensors in one piece of memory.
 class memory_weights : public weights {
@@ -52,51 +45,10 @@ private:
   text_map<tensor_view> tensors_;
 };
 
-/// A file that appears under its name only when it is whole.
-class new_file {
-public:
-  explicit new_file(std::filesystem::path path) : path_(std::move(path)), unfinished_(path_.string() + ".part") {
-    out_.open(unfinished_, std::ios::binary | std::ios::trunc);
-    check();
-  }
-  void write(const void* data, std::size_t bytes) {
-    out_.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-    check();
-    bytes_ += bytes;
-  }
-  std::uint64_t finish() {
-    out_.close();
-    check();
-    std::filesystem::rename(unfinished_, path_);
-    return bytes_;
-  }
-  new_file(const new_file&) = delete;
-  new_file& operator=(const new_file&) = delete;
-  ~new_file() {
-    std::error_code ignored;
-    std::filesystem::remove(unfinished_, ignored);
-  }
-
-private:
-  void check() const {
-    if (!out_) throw model_error(in_quotes(path_.string()), "cannot be written; is the disk full?");
-  }
-  std::filesystem::path path_;
-  std::filesystem::path unfinished_;
-  std::ofstream out_;
-  std::uint64_t bytes_ = 0;
-};
-
-std::uint64_t write_text(const std::filesystem::path& path, const std::string& text) {
-  new_file file(path);
-  file.write(text.data(), text.size());
-  return file.finish();
-}
-
 std::uint64_t write_weights(const std::filesystem::path& path, const config& configuration, std::uint64_t seed) {
   constexpr std::uint64_t values_at_once = 1U << 19U;
   new_file file(path);
-  const auto header = safetensors_header(configuration);
+  const auto header = safetensors_header(tensors_of(configuration));
   file.write(header.data(), header.size());
   const random_values random(configuration, seed);
   const auto needs = tensors_of(configuration);
@@ -113,9 +65,7 @@ std::uint64_t write_weights(const std::filesystem::path& path, const config& con
 }
 
 std::uint64_t write_directory(const config& configuration, const std::filesystem::path& directory, std::uint64_t seed) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) throw model_error(in_quotes(directory.string()), "cannot be created: " + error.message());
+  make_directory(directory);
   auto bytes = write_weights(directory / "model.safetensors", configuration, seed);
   bytes += write_text(directory / "tokenizer.json", tokenizer_text(configuration.vocabulary));
   bytes += write_text(directory / "tokenizer_config.json", tokenizer_config_text());

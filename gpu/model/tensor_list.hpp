@@ -17,6 +17,12 @@ struct tensor_need {
   tensor_role role;
 };
 
+[[nodiscard]] inline std::uint64_t elements_of(const tensor_need& tensor) {
+  std::uint64_t count = 1;
+  for (const auto dimension : tensor.shape) count *= dimension;
+  return count;
+}
+
 /// All of them, in the order of a forward pass. `residual_projection` writes into the residual stream (o_proj,
 /// down_proj).
 [[nodiscard]] std::vector<tensor_need> tensors_of(const config& configuration);

@@ -24,6 +24,7 @@ public:
     if (info_.eos.empty()) info_.eos = model.eos;
     info_.kv_layout = model.memory == sim_memory::hashes ? "sim/v1" : "sim/none";
     copies_ = std::move(model.copies);
+    adapters_ = std::move(model.adapters);
     tokens_ = make_token_source(info_, std::move(model));
   }
 
@@ -45,6 +46,7 @@ public:
 
   const std::shared_ptr<const latency_model> latency_;
   std::shared_ptr<copy_load> copies_; ///< null: they take nothing
+  std::shared_ptr<const sim_adapters> adapters_;
   step_factors factors_;
   runtime::async::timer_source& timers_;
   std::unique_ptr<token_source> tokens_;
@@ -122,6 +124,9 @@ private:
 
 std::unique_ptr<forward> sim_executor::begin(step_input input) {
   tokens_->check(input);
+  for (const auto& slice : input.slices)
+    if (slice.adapter != 0 && (!adapters_ || !adapters_->held(slice.adapter)))
+      throw std::invalid_argument("a step names an adapter that nobody holds");
   return std::make_unique<sim_forward>(*this, std::move(input));
 }
 

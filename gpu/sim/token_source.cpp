@@ -145,7 +145,8 @@ public:
       std::uint64_t chain = slice.first_position == 0 ? 0 : at(slice, slice.first_position - 1);
       auto position = slice.first_position;
       for (const auto token : slice.tokens)
-        at(slice, position++) = chain = mix(chain, static_cast<std::uint64_t>(token) + 1);
+        at(slice, position++) = chain =
+            mix(slice.adapter == 0 ? chain : mix(chain, slice.adapter), static_cast<std::uint64_t>(token) + 1);
       for (std::uint32_t i = 0; i < slice.draws(); ++i) {
         const auto end = position - slice.drafted + i;
         out.tokens.push_back(i == 0 ? sample(read(slice, end), slice) : sample(read(slice, end), slice.drawn_at(i)));

@@ -64,6 +64,7 @@ moved_request planner::snapshot(request_id id, std::uint32_t tail_from) const {
   moved.priority = r.priority;
   moved.arrival_ns = r.arrival_ns;
   moved.cache_salt = r.cache_salt;
+  moved.adapter = r.adapter;
   moved.execution_level = r.execution_level;
   moved.state = r.state;
   moved.computed = r.computed;
@@ -197,6 +198,7 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
   if (!agrees) return {id, under, refusal::invalid, 0};
   generate_request request{id,         under,          std::move(moved.prompt), std::move(moved.answer), moved.sampling,
                            moved.stop, moved.priority, moved.arrival_ns,        moved.cache_salt};
+  request.adapter = std::move(moved.adapter);
   request.execution_level = moved.execution_level;
   request.prediction = std::move(moved.prediction);
   std::uint64_t limit = 0;

@@ -353,6 +353,7 @@ step_slice planner::slice_of(const planned_request& r, const share& part, std::s
   step_slice slice;
   slice.request = r.id;
   slice.first_position = r.computed;
+  slice.adapter = r.adapter.id;
   const auto first = r.tokens.begin() + r.computed;
   slice.tokens.reserve(part.tokens + drafts.size());
   slice.tokens.assign(first, first + part.tokens);

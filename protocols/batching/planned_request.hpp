@@ -42,6 +42,7 @@ struct planned_request {
   std::int32_t priority = 0;
   std::int64_t arrival_ns = 0;
   std::uint64_t cache_salt = 0;
+  adapter_ref adapter;
   request_id sibling; ///< whose prompt is this one's
   std::uint32_t preemptions = 0;
   std::uint64_t load = 0;           ///< number of the load by which KV comes from a store meanwhile; 0: none does
@@ -59,8 +60,9 @@ struct planned_request {
         predicts(!request.prediction.empty()),
         scores_prompt(request.sampling.prompt_logprobs >= 0 && request.answer.empty()), stop(std::move(request.stop)),
         sampling(std::move(request.sampling)), serial(number), priority(request.priority),
-        arrival_ns(request.arrival_ns), cache_salt(request.cache_salt), sibling(request.sibling),
-        drawn_from(static_cast<std::uint32_t>(request.answer.size())), prediction(std::move(request.prediction)) {
+        arrival_ns(request.arrival_ns), cache_salt(request.cache_salt), adapter(std::move(request.adapter)),
+        sibling(request.sibling), drawn_from(static_cast<std::uint32_t>(request.answer.size())),
+        prediction(std::move(request.prediction)) {
     tokens.insert(tokens.end(), request.answer.begin(), request.answer.end());
   }
 

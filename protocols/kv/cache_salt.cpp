@@ -21,4 +21,12 @@ std::uint64_t salt_of_tenant(std::string_view name, const salt_key& key) noexcep
   return salt == 0 ? 1 : salt;
 }
 
+std::uint64_t salt_with(std::uint64_t salt, const adapter_ref& adapter) noexcept {
+  if (!adapter) return salt;
+  sip_hash hash(salt, adapter.id, sip_hash::width::bits64);
+  hash.take(salt);
+  const auto own = hash.first();
+  return own == 0 ? 1 : own;
+}
+
 } // namespace godwit::protocols

@@ -16,6 +16,7 @@ std::string_view to_string(migration_reason reason) noexcept {
                                                                   "same_instance",
                                                                   "incompatible",
                                                                   "no_fabric",
+                                                                  "no_adapter",
                                                                   "source_busy",
                                                                   "destination_busy",
                                                                   "destination_full",

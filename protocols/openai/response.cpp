@@ -352,7 +352,11 @@ std::string model_object(const model_card& model) {
   append_json_string(out, model.owned_by);
   out += R"(,"root":)";
   append_json_string(out, model.root.empty() ? model.id : model.root);
-  out += R"(,"parent":null)";
+  out += R"(,"parent":)";
+  if (model.parent.empty())
+    out += "null";
+  else
+    append_json_string(out, model.parent);
   if (model.max_model_len > 0) {
     out += R"(,"max_model_len":)";
     append_integer(out, model.max_model_len);

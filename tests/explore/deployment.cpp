@@ -33,11 +33,13 @@ bool strikes(std::uint64_t& left) { return left > 0 && --left == 0; }
 
 /// The same replica on several devices: the first one has tokens and KV, all take the time of a step.
 std::shared_ptr<gpu::executor> divided(std::shared_ptr<gpu::executor> first, const gpu::sim::latency_model& latency,
-                                       runtime::timer_source& timers, std::uint32_t degree) {
+                                       runtime::timer_source& timers,
+                                       std::shared_ptr<const gpu::sim::sim_adapters> adapters, std::uint32_t degree) {
   const auto info = first->info();
   std::vector<std::shared_ptr<gpu::executor>> ranks{std::move(first)};
   gpu::sim::sim_model silent;
   silent.memory = gpu::sim::sim_memory::none;
+  silent.adapters = std::move(adapters);
   while (ranks.size() < degree) ranks.push_back(gpu::sim::make_sim_executor(info, latency, timers, silent));
   return gpu::tensor_parallel::join_ranks(info, std::move(ranks));
 }
@@ -100,6 +102,7 @@ deployment::~deployment() {
 }
 
 void deployment::start_process(machine& m) {
+  m.adapters.reset();
   m.system.reset(); // of an earlier process on this machine nothing stays
   m.devices.reset();
   blocks_.thaw(m.name);
@@ -112,6 +115,11 @@ void deployment::start_process(machine& m) {
   };
   m.system = std::make_unique<system>(world_, std::move(settings));
   m.devices = std::make_unique<device_timers>(m.system->timers());
+  auto adapters = shape_.adapters;
+  adapters.hit = [this, alive = alive_](const char* what) { // also by those who hold some when all ends
+    if (*alive) effects_.add(std::string("adapter ") + what);
+  };
+  m.adapters = std::make_shared<gpu::sim::sim_adapters>(*m.devices, std::move(adapters));
   ++m.process;
   m.posts_fail = 0;
   m.freezes = 0;
@@ -137,6 +145,7 @@ actors::instance_options deployment::instance_of(machine& m) {
     model.eos = {2};
     model.eos_share = eos_share;
     model.refrain = refrain;
+    model.adapters = m.adapters;
     actors::executor_outcome made;
     if (loads_fail_ > 0) {
       --loads_fail_;
@@ -150,7 +159,7 @@ actors::instance_options deployment::instance_of(machine& m) {
       effects_.add(to_string(fault_kind::step_fails));
       return true;
     });
-    if (is_divided(id)) made.made = divided(std::move(made.made), latency, *devices, shape_.devices);
+    if (is_divided(id)) made.made = divided(std::move(made.made), latency, *devices, m.adapters, shape_.devices);
     devices->call_after(load, [done = std::move(done), made = std::move(made)] { done(made); });
   };
   out.log = log_;
@@ -172,6 +181,7 @@ actors::llumlet_options deployment::llumlet_of(machine& m) {
   auto fabric = breakable(blocks_.make_fabric(m.name, m.system->timers()), m.system->timers(), std::move(hooks));
   m.fabric = fabric;
   out.migration.fabric = std::move(fabric);
+  out.adapters = m.adapters;
   out.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
   out.migration.hit = [this](std::string_view place) { pass(place); };
   out.migration.log = log_;
@@ -515,6 +525,9 @@ std::string deployment::left_behind(const protocols::cluster_status& status) {
         out += "landing places at " + m->name + " " + std::to_string(figures.postings_open) + "; ";
       if (figures.sends_open > 0) out += "transfers of " + m->name + " " + std::to_string(figures.sends_open) + "; ";
     }
+  for (const auto& m : machines_)
+    if (m->runs() && m->adapters->holders() > 0)
+      out += "adapters held at " + m->name + " " + std::to_string(m->adapters->holders()) + "; ";
   if (journal_->open > 0) out += "orders without an answer " + std::to_string(journal_->open) + "; ";
   return out + forgotten_machines(status) + miscounted_actors();
 }

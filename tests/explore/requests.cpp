@@ -41,6 +41,8 @@ protocols::generate_request request_of(std::uint32_t kind) {
   if (kind % 4 == 3) how.logprobs = static_cast<std::int32_t>(kind % 3);
   if (kind % 8 == 6) how.prompt_logprobs = 1;
   if (kind % 5 == 1) r.cache_salt = 1 + kind % 2;
+  if (kind % 5 == 2) r.adapter = {kind % 2 == 0 ? "a" : "b", 1 + kind % 2};
+  if (kind % 5 == 4) r.adapter = {"c", 3};
   return r;
 }
 

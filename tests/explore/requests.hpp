@@ -11,8 +11,8 @@ namespace godwit::explore {
 
 /// Requests whose answers are known: prompts of 1 to 150 tokens of which many begin alike, greedy and seeded, some with
 /// penalties, biases, a schema (for half of these one that binds behind what the answer thinks), log-probabilities of
-/// answer or prompt, a salt; answers of up to 100 tokens, some of which end by themselves or with a stop token. Of each
-/// prompt there are two samples: kinds `prompts` apart differ in nothing but the seed.
+/// answer or prompt, a salt, one of three adapters; answers of up to 100 tokens, some of which end by themselves or
+/// with a stop token. Of each prompt there are two samples: kinds `prompts` apart differ in nothing but the seed.
 inline constexpr std::uint32_t prompts = 64;
 inline constexpr std::uint32_t request_kinds = 2 * prompts;
 inline constexpr std::uint32_t vocabulary = 1000;

@@ -8,8 +8,8 @@ drawn=$("$1" --list-settings)
 fixed='instances.count instances.device instances.threads instances.kv_type instances.isa scheduler.policy
 instances.deterministic instances.memory_share instances.cuda_plugin instances.cuda_graphs instances.cuda_trials instances.cuda_notify
 instances.cuda_copies scheduler.migration scaling.mode scaling.provisioner scaling.command_out scaling.command_in'
-# Of the HTTP edge, which is not there.
-edge='frontend.prompts_max'
+# Of the HTTP edge, which is not there, and of files.
+edge='frontend.prompts_max lora.directory'
 # Worked out from the timeout: silence needs no heartbeats in a simulated world.
 silence='cluster.heartbeat_interval cluster.name'
 # Files of certificates: the simulated network has no strangers.
@@ -21,7 +21,7 @@ while read -r setting; do
   echo "$setting is not drawn by the fault search (tests/explore/shape.cpp)"
   missing=1
 done < <(awk -F'`' '/^## \[/ { gsub(/^## \[|\].*/, "", $0); table = $0 }
-  /^\| `/ && table ~ /^(instances|llumlet|scheduler|priorities|scaling|frontend|migration|cluster|kv_store|speculation)$/ { print table "." $2 }' "$2")
+  /^\| `/ && table ~ /^(instances|llumlet|scheduler|priorities|scaling|frontend|migration|cluster|kv_store|lora|speculation)$/ { print table "." $2 }' "$2")
 while read -r name; do
   [[ $name == \(* ]] || grep -qF "\`${name#*.}\`" "$2" || { echo "there is no setting $name"; missing=1; }
 done <<<"$drawn"

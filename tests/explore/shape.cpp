@@ -64,6 +64,8 @@ shape usual_shape() {
   store.load_timeout = 60ms;
   store.put_timeout = 300ms;
   store.report_interval = 50ms;
+  s.adapters.load_time = 5ms;
+  n.llumlet.adapter_wait = 100ms;
   return s;
 }
 
@@ -240,6 +242,13 @@ std::vector<knob> all_knobs() {
   add("(offers to a shard)", [](shape& s, bool high) {
     s.node.llumlet.store.offers_max = s.node.llumlet.store.fetches_max = high ? 1000 : 1;
   });
+  // With room for one adapter of three, requests wait for those of others.
+  add("lora.bytes_max", [](shape& s, bool high) {
+    s.adapters.slots = high ? 100 : 1;
+    s.may_not_be_placed = s.may_not_be_placed || !high;
+  });
+  add("(load time of an adapter)", [](shape& s, bool high) { s.adapters.load_time = high ? 300ms : 0ms; });
+  add("(wait for an adapter)", [](shape& s, bool high) { s.node.llumlet.adapter_wait = high ? 1s : 1ms; });
   add("speculation.tokens_max", [](shape& s, bool high) {
     s.node.llumlet.planner.speculation = {high ? 40U : 3U, 1, 3, 64, 16};
   });

@@ -2,6 +2,7 @@
 
 #include <godwit/actors/node.hpp>
 #include <godwit/gpu/sim/latency_model.hpp>
+#include <godwit/gpu/sim/sim_adapters.hpp>
 #include <godwit/runtime/sim/network.hpp>
 #include <godwit/transport/sim/network.hpp>
 
@@ -21,7 +22,8 @@ struct shape {
   std::chrono::nanoseconds load_time{0}; ///< of a model
   runtime::sim::link_settings links;     ///< of control messages
   runtime::sim::detection_settings detection;
-  transport::sim::settings fabric; ///< of blocks
+  transport::sim::settings fabric;          ///< of blocks
+  gpu::sim::sim_adapters_settings adapters; ///< of each process
   std::chrono::nanoseconds rejoin_min{std::chrono::milliseconds(20)};
   std::chrono::nanoseconds rejoin_max{std::chrono::milliseconds(500)};
   std::chrono::nanoseconds order_time{std::chrono::milliseconds(100)}; ///< from an order of autoscaling to its process

@@ -19,6 +19,8 @@ public:
   [[nodiscard]] std::uint64_t total_bytes() const noexcept override { return bytes_; }
   /// As stored, widened.
   [[nodiscard]] const std::vector<float>& values(const std::string& name) const { return values_.at(name); }
+  /// For a reference, which goes by these.
+  [[nodiscard]] std::vector<float>& values_to_change(const std::string& name) { return values_.at(name); }
   void remove(const std::string& name) { views_.erase(name); }
   void reshape(const std::string& name, std::vector<std::uint64_t> shape) { views_.at(name).shape = std::move(shape); }
   /// Stores a tensor as another type.

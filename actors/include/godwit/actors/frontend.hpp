@@ -210,6 +210,8 @@ private:
   [[nodiscard]] const served_level& level_of(const open_request& r) const noexcept;
   void observe_tokens(open_request& r, std::size_t count, nanoseconds queued);
   void finish(protocols::request_id id, protocols::finish_reason reason);
+  /// No instance can take it: the largest pool has so many blocks, or, where `lacking` says why, none has its adapter.
+  void fail_unfit(protocols::request_id id, std::uint64_t largest, const std::string& lacking);
   /// Whether an instance is starting that is none of these.
   [[nodiscard]] bool others_come(const std::vector<protocols::instance_id>& than) const;
   void fail(protocols::request_id id, failure_kind kind, std::string message);

@@ -3,6 +3,7 @@
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/kv_store_settings.hpp>
 #include <godwit/actors/migration_environment.hpp>
+#include <godwit/gpu/adapters.hpp>
 #include <godwit/protocols/batching/planner.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
 #include <godwit/protocols/kv/sequence_blocks.hpp>
@@ -69,6 +70,11 @@ struct llumlet_options {
   protocols::selection_settings selection;                         ///< of the requests that a mark moves
   headroom_profile_options profile;
   kv_store_settings store; ///< with a fabric, as migrations
+  /// Of its process: what requests that name an adapter hold. Null: such requests are refused.
+  std::shared_ptr<gpu::adapter_store> adapters;
+  /// How long a request waits for its adapter before its home hears that this instance is not ready for it, and tries
+  /// again. Less than a home waits for an admission.
+  std::chrono::nanoseconds adapter_wait{std::chrono::seconds(2)};
   /// Recounts the planner's books after each step and for each status; what does not add up ends the llumlet. For
   /// searches of faults: it costs as much as there are blocks.
   bool recount = false;
@@ -98,6 +104,19 @@ private:
     std::uint64_t monitor = 0;
   };
 
+  /// What a request has of its adapter while it is here; nothing where it has none.
+  struct held_adapter {
+    protocols::adapter_ref which;
+    std::shared_ptr<const void> held;
+  };
+  struct adapter_answer {
+    protocols::refusal reason = protocols::refusal::none;
+    held_adapter adapter;
+    std::string why;
+  };
+  /// Brings an adapter here; `not_ready` where that takes longer.
+  runtime::async::task<adapter_answer> hold(protocols::adapter_ref which, std::chrono::nanoseconds timeout);
+
   runtime::async::task<void> bring_up();
   /// It will not come up; its keeper hears why.
   void give_up(const std::string& why);
@@ -106,11 +125,11 @@ private:
   runtime::async::task<void> run_steps();
   runtime::async::task<void> heartbeat();
   runtime::async::task<protocols::admission> take_in(generate_order order);
-  [[nodiscard]] protocols::admission admit(generate_order order, std::uint32_t stored);
+  [[nodiscard]] protocols::admission admit(generate_order order, std::uint32_t stored, held_adapter adapter);
   void cancel(const protocols::cancel_request& order);
   void home_down(const home& whom);
   void settle(protocols::step_effects effects);
-  void note_home(protocols::request_id id, const home& whom);
+  void note_home(protocols::request_id id, const home& whom, held_adapter adapter);
   void forget_home(protocols::request_id id);
   /// One request less for this home.
   void leave(const home& whom);
@@ -127,7 +146,7 @@ private:
     store_entry entry;
     std::chrono::nanoseconds silent_until{0};
   };
-  /// A request that waits for what the store has of it, before it is admitted.
+  /// A request that waits for its adapter, or for what the store has of it, before it is admitted.
   struct looking {
     protocols::request_id request;
     protocols::epoch epoch;
@@ -250,6 +269,7 @@ private:
     std::uint32_t stages = 0; ///< that may have a landing place
     std::vector<protocols::block_id> blocks;
     bool place = false; ///< in the batch
+    held_adapter adapter;
     std::chrono::nanoseconds began{0};
   };
   // The source's side, llumlet_migration.cpp:
@@ -267,7 +287,10 @@ private:
   runtime::async::task<void> settle_orphan(protocols::migration_report report, protocols::epoch epoch);
   void tell_coordinators(const std::vector<protocols::request_id>& finished, const protocols::step_effects& effects);
   // The destination's:
-  [[nodiscard]] migration_opened open(open_migration& wish);
+  runtime::async::task<migration_opened> open(open_migration wish);
+  /// Whether a request may come so; none: it may.
+  [[nodiscard]] protocols::migration_reason may_come(const open_migration& wish);
+  [[nodiscard]] migration_opened open_for(open_migration& wish, held_adapter adapter);
   [[nodiscard]] reserve_answer reserve(const reserve_order& order);
   void give_back(const return_order& order);
   void drop(incoming in);
@@ -281,6 +304,7 @@ private:
   /// A request admitted again with a later epoch counts until the planner has let go of both.
   struct wanted {
     home by;
+    held_adapter adapter;
     std::uint32_t admissions = 0;
     std::optional<std::chrono::nanoseconds> moved; ///< when it came by migration, or a move of it failed
     bool move_failed = false;
@@ -308,6 +332,7 @@ private:
   std::map<protocols::request_id, outgoing> outgoing_;
   std::map<protocols::migration_id, incoming> incoming_;
   std::uint32_t adopting_ = 0; // came in, and wait for their home's word
+  std::uint32_t opening_ = 0;  // wait for the adapter of a request that is to come
   std::uint32_t migrations_begun_ = 0;
   std::optional<mark> mark_;
   std::uint32_t movers_ = 0;      ///< move_marked that run
@@ -319,3 +344,9 @@ private:
 };
 
 } // namespace godwit::actors
+
+/// Of an adapter that was asked for: whether it came. Read in a replay, it is nothing that could be computed with.
+template <> struct godwit::runtime::trace::recorded_form<godwit::gpu::adapter_outcome> {
+  static void write(wire_writer& out, const gpu::adapter_outcome& x);
+  static gpu::adapter_outcome read(wire_reader& in);
+};

@@ -65,6 +65,7 @@ struct open_migration {
   runtime::handle<source_coordinator_interface> coordinator;
   runtime::handle<llumlet_interface> llumlet; ///< the source's
   std::uint32_t devices = 1;                  ///< of the source; both sides cut blocks as both can (kv_memory)
+  protocols::adapter_ref adapter;             ///< that the destination has to have
 
   open_migration() = default;
   open_migration(protocols::migration_id id, protocols::request_id what, protocols::instance_id from,
@@ -72,7 +73,9 @@ struct open_migration {
                  runtime::handle<llumlet_interface> whose)
       : migration(id), request(what), source(from), blocks(block_count), kv_layout(std::move(layout)),
         coordinator(std::move(who)), llumlet(std::move(whose)) {}
-  auto fields() { return std::tie(migration, request, source, blocks, kv_layout, coordinator, llumlet, devices); }
+  auto fields() {
+    return std::tie(migration, request, source, blocks, kv_layout, coordinator, llumlet, devices, adapter);
+  }
 };
 struct migration_opened {
   protocols::migration_reason reason = protocols::migration_reason::destination_not_ready; ///< none: opened

@@ -2,6 +2,7 @@
 
 #include <godwit/actors/edge_worker.hpp>
 #include <godwit/actors/frontend_gate.hpp>
+#include <godwit/gpu/model/adapter.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
 #include <godwit/protocols/kv/cache_salt.hpp>
 #include <godwit/protocols/openai/chat_template.hpp>
@@ -41,7 +42,9 @@ struct served_model {
   std::shared_ptr<const protocols::openai::chat_template> chat =
       std::make_shared<const protocols::openai::chat_template>();
   bool tells_reasoning = false; ///< what it thinks between <think> and </think> is `reasoning_content` of chats
-  std::string root = {};        ///< told with it: where its files are; empty: its name
+  /// Its low-rank adapters, each a model to clients, by its name. Null: none.
+  std::shared_ptr<const gpu::model::adapter_directory> adapters = nullptr;
+  std::string root = {}; ///< told with it: where its files are; empty: its name
 };
 
 /// What is known of an HTTP request when its answer has ended.
@@ -112,8 +115,13 @@ private:
   void debug_page(const transport::http::request& request, const exchange_ptr& exchange);
   void debug_recording(const transport::http::request& request, const exchange_ptr& exchange);
 
-  [[nodiscard]] std::optional<protocols::openai::api_error>
-  admissible(const protocols::openai::common_request& request) const;
+  /// `adapter`: becomes what the request's model is, where that is one of the model's.
+  [[nodiscard]] std::optional<protocols::openai::api_error> admissible(const protocols::openai::common_request& request,
+                                                                       protocols::adapter_ref& adapter) const;
+  /// Whether a client may ask for a model of this name, by an empty one for the one that there is; if so, with which
+  /// adapter.
+  [[nodiscard]] std::optional<protocols::openai::api_error> find_model(const std::string& name,
+                                                                       protocols::adapter_ref& adapter) const;
   /// How an answer to a chat's prompt begins.
   [[nodiscard]] protocols::reasoning_start reasoning_behind(const std::vector<protocols::token_id>& prompt) const;
   [[nodiscard]] protocols::expected<std::vector<protocols::token_id>, protocols::openai::api_error>

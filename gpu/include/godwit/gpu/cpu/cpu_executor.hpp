@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/gpu/collective.hpp>
+#include <godwit/gpu/cpu/cpu_adapters.hpp>
 #include <godwit/gpu/cpu/isa.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/executor.hpp>
@@ -55,6 +56,8 @@ struct cpu_executor_settings {
   std::shared_ptr<const model::tokenizer> tokens = {};
   /// For a model of which this device has a part: its end of the group that has the others. Not otherwise.
   std::shared_ptr<collective::communicator> group = {};
+  /// The adapters that steps may name; null: none.
+  std::shared_ptr<const cpu_adapters> adapters = {};
 };
 
 /// A model replica on the CPU. It computes and answers on threads of its own, so it has no place in a simulated world,
@@ -82,13 +85,16 @@ make_cpu_executor(const std::vector<std::shared_ptr<const packed_model>>& shards
                                                           const cpu_executor_settings& settings);
 
 /// Logits of every position of a prompt, row-major [tokens][vocabulary], prefilled in chunks of `chunk` tokens (0: in
-/// one). A tool for tests and comparisons: makes an executor of its own. `settings`: threads, kv, isa are used.
+/// one). A tool for tests and comparisons: makes an executor of its own. `settings`: threads, kv, isa, adapters are
+/// used. `adapter`: the prompt's (adapter_ref::id), which somebody holds; 0: none.
 [[nodiscard]] std::vector<float> compute_logits(std::shared_ptr<const packed_model> model,
                                                 std::span<const protocols::token_id> tokens,
-                                                const cpu_executor_settings& settings = {}, std::uint32_t chunk = 0);
+                                                const cpu_executor_settings& settings = {}, std::uint32_t chunk = 0,
+                                                std::uint64_t adapter = 0);
 /// The same on several devices.
 [[nodiscard]] std::vector<float> compute_logits(const std::vector<std::shared_ptr<const packed_model>>& shards,
                                                 std::span<const protocols::token_id> tokens,
-                                                const cpu_executor_settings& settings = {}, std::uint32_t chunk = 0);
+                                                const cpu_executor_settings& settings = {}, std::uint32_t chunk = 0,
+                                                std::uint64_t adapter = 0);
 
 } // namespace godwit::gpu::cpu

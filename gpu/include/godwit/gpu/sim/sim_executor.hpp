@@ -4,6 +4,7 @@
 #include <godwit/gpu/sim/copy_load.hpp>
 #include <godwit/gpu/sim/latency_model.hpp>
 #include <godwit/gpu/sim/profile.hpp>
+#include <godwit/gpu/sim/sim_adapters.hpp>
 #include <godwit/runtime/async/timer_source.hpp>
 
 #include <cstdint>
@@ -39,6 +40,8 @@ struct sim_model {
   std::uint64_t seed = 0;
   /// Null: copies take nothing from steps.
   std::shared_ptr<copy_load> copies;
+  /// Of the process that it runs in: a step that names one which nobody holds is refused. Null: none is known.
+  std::shared_ptr<const sim_adapters> adapters;
 };
 
 /// Bytes that a block of a simulated executor has to show a fabric, whatever `executor_info::block_bytes` says: a
@@ -48,11 +51,11 @@ inline constexpr std::uint64_t sim_block_bytes = protocols::tokens_per_block * s
 /// The sibling of the real executors for simulations: takes the time that a latency model says on a timer, and computes
 /// nothing.
 ///
-/// Its tokens still are what a model's would be: a function of the request's tokens so far, how it is sampled and the
-/// index, and of nothing else. They come out of a simulated KV pool (for each slot a hash of all tokens up to it), so
-/// whoever mixes up blocks gets other answers. K of layer 0 of a block is those hashes, so that KV can be moved; all
-/// other regions are empty. (`sim_memory::none` gives that up for speed.) `timers` must outlive the executor and call
-/// on the thread that uses it, as a simulated world does.
+/// Its tokens still are what a model's would be: a function of the request's tokens so far, its adapter, how it is
+/// sampled and the index, and of nothing else. They come out of a simulated KV pool (for each slot a hash of all tokens
+/// up to it), so whoever mixes up blocks gets other answers. K of layer 0 of a block is those hashes, so that KV can be
+/// moved; all other regions are empty. (`sim_memory::none` gives that up for speed.) `timers` must outlive the executor
+/// and call on the thread that uses it, as a simulated world does.
 [[nodiscard]] std::unique_ptr<executor> make_sim_executor(executor_info info, latency_model latency,
                                                           runtime::async::timer_source& timers, sim_model model = {});
 

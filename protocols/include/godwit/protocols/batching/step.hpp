@@ -17,6 +17,7 @@ struct step_slice {
   request_id request;
   std::uint32_t first_position = 0; ///< position of tokens[0]; the KV of all positions below is in `blocks` already
   std::vector<token_id> tokens;     ///< at least one
+  std::uint64_t adapter = 0;        ///< adapter_ref::id; the device has it while the step runs. 0: none
   std::vector<block_id> blocks;     ///< block table; covers positions [0, first_position + tokens.size())
   bool samples = false;             ///< draw the token that follows tokens.back()
   /// Of `tokens`, the last ones, which are guesses (speculation.hpp). Only with `samples`: a token is drawn in front of
@@ -51,8 +52,8 @@ struct step_slice {
   }
   friend bool operator==(const step_slice&, const step_slice&) = default;
   auto fields() {
-    return std::tie(request, first_position, tokens, blocks, samples, drafted, sample_index, sampling, forbidden,
-                    prompt, generated, scored, scores_top);
+    return std::tie(request, first_position, tokens, adapter, blocks, samples, drafted, sample_index, sampling,
+                    forbidden, prompt, generated, scored, scores_top);
   }
 };
 

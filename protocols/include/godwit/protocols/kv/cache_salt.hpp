@@ -1,5 +1,7 @@
 #pragma once
 
+#include <godwit/protocols/messages/adapter.hpp>
+
 #include <cstdint>
 #include <string_view>
 
@@ -18,5 +20,8 @@ struct salt_key {
 /// all block hashes are made, are a keyed hash (SipHash-2-4, Aumasson and Bernstein 2012): equal names have equal
 /// salts, and without the key nothing more is known of them. Never 0, which is for requests that come by no home.
 [[nodiscard]] std::uint64_t salt_of_tenant(std::string_view name, const salt_key& key) noexcept;
+
+/// Of a tenant's KV that an adapter has its part in, which is another for each adapter; without one the salt itself.
+[[nodiscard]] std::uint64_t salt_with(std::uint64_t salt, const adapter_ref& adapter) noexcept;
 
 } // namespace godwit::protocols

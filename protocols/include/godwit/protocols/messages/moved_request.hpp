@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/protocols/messages/adapter.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/sampling.hpp>
 #include <godwit/protocols/messages/status.hpp>
@@ -29,6 +30,7 @@ struct moved_request {
   std::int32_t priority = 0;
   std::int64_t arrival_ns = 0;
   std::uint64_t cache_salt = 0;
+  adapter_ref adapter;
   std::uint8_t execution_level = 0;
   request_state state = request_state::waiting; ///< when it was parked: waiting, running or preempted
   std::uint32_t computed = 0;                   ///< leading tokens of prompt and answer whose KV goes with it
@@ -51,9 +53,9 @@ struct moved_request {
         sampling(how), stop(std::move(until)) {}
   friend bool operator==(const moved_request&, const moved_request&) = default;
   auto fields() {
-    return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, execution_level,
-                    state, computed, cached_tokens, started, preemptions, tail_index, tail, prompt_scores, prediction,
-                    prediction_accepted, prediction_rejected, queued_ns);
+    return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, adapter,
+                    execution_level, state, computed, cached_tokens, started, preemptions, tail_index, tail,
+                    prompt_scores, prediction, prediction_accepted, prediction_rejected, queued_ns);
   }
 };
 

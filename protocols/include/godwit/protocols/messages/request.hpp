@@ -1,9 +1,11 @@
 #pragma once
 
+#include <godwit/protocols/messages/adapter.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/sampling.hpp>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -19,7 +21,8 @@ enum class refusal : std::uint8_t {
   too_long,   ///< prompt (and answer so far) leave no room in the context length
   never_fits, ///< more KV blocks than the whole pool has
   duplicate,  ///< the same request is here already with this epoch or a later one
-  invalid     ///< empty prompt, a token outside the vocabulary, max_tokens of 0
+  invalid,    ///< empty prompt, a token outside the vocabulary, max_tokens of 0
+  no_adapter  ///< the one that it names cannot be had here: `why` says it
 };
 [[nodiscard]] constexpr std::string_view to_string(refusal reason) noexcept {
   switch (reason) {
@@ -37,6 +40,8 @@ enum class refusal : std::uint8_t {
     return "duplicate";
   case refusal::invalid:
     return "invalid";
+  case refusal::no_adapter:
+    return "no_adapter";
   }
   return "unknown";
 }
@@ -53,6 +58,7 @@ struct generate_request {
   std::int32_t priority = 0;        ///< lower runs first
   std::int64_t arrival_ns = 0;      ///< at the home, on the cluster's time; orders requests of one priority
   std::uint64_t cache_salt = 0;     ///< KV is shared among requests of one salt only
+  adapter_ref adapter;              ///< of the model, with which all of it is computed; none: the model as it is
   std::uint8_t execution_level = 0; ///< index of its execution priority (policy/headroom.hpp); 0: normal
   /// Another sample of the same prompt: shares the blocks of the prompt's KV with that request where both are on one
   /// instance. 0: none.
@@ -69,8 +75,8 @@ struct generate_request {
         sampling(how), stop(std::move(until)), priority(request_priority), arrival_ns(arrived_ns), cache_salt(salt) {}
   friend bool operator==(const generate_request&, const generate_request&) = default;
   auto fields() {
-    return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, execution_level,
-                    sibling, prediction, taken_before);
+    return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, adapter,
+                    execution_level, sibling, prediction, taken_before);
   }
 };
 
@@ -81,13 +87,14 @@ struct admission {
   protocols::epoch epoch;
   refusal reason = refusal::none;
   std::uint64_t limit = 0;
+  std::string why; ///< of no_adapter, in one line
 
   admission() = default;
-  admission(request_id id, protocols::epoch owner_epoch, refusal why, std::uint64_t broken_limit)
-      : request(id), epoch(owner_epoch), reason(why), limit(broken_limit) {}
+  admission(request_id id, protocols::epoch owner_epoch, refusal cause, std::uint64_t broken_limit)
+      : request(id), epoch(owner_epoch), reason(cause), limit(broken_limit) {}
   [[nodiscard]] bool accepted() const noexcept { return reason == refusal::none; }
   friend bool operator==(const admission&, const admission&) = default;
-  auto fields() { return std::tie(request, epoch, reason, limit); }
+  auto fields() { return std::tie(request, epoch, reason, limit, why); }
 };
 
 /// The client went away, or the home has the whole answer (a stop string). A later epoch than the named one is left

@@ -17,6 +17,7 @@ enum class migration_reason : std::uint8_t {
   same_instance,         ///< it is there already
   incompatible,          ///< the destination has another model or another KV layout
   no_fabric,             ///< one of the two has no way to move blocks
+  no_adapter,            ///< the destination has not the request's adapter, or not in time
   source_busy,           ///< the source has as many migrations as it may
   destination_busy,      ///< the destination has
   destination_full,      ///< no blocks, or no place in the batch

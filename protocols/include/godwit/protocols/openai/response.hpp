@@ -104,7 +104,8 @@ struct model_card {
   std::int64_t created_s = 0;
   std::string owned_by = "godwit";
   std::uint32_t max_model_len = 0;
-  std::string root; ///< as vLLM: where its files are, for clients that load the tokenizer; empty: the id
+  std::string root;        ///< as vLLM: where its files are, for clients that load the tokenizer; empty: the id
+  std::string parent = {}; ///< of an adapter: the model that it is one of; empty: none
 };
 /// GET /v1/models.
 [[nodiscard]] std::string models_object(const std::vector<model_card>& models);
