@@ -1,7 +1,10 @@
 #include "main/lora_options.hpp"
 
+#include <cstdint>
 #include <filesystem>
+#include <string>
 #include <system_error>
+#include <utility>
 
 namespace godwit::main {
 
@@ -43,6 +46,27 @@ std::optional<start_error> check_lora(const serve_settings& settings) {
   (void)std::filesystem::directory_iterator(path, error);
   if (error) return start_error{"lora.directory: '" + path + "' cannot be listed: " + error.message(), 2};
   return std::nullopt;
+}
+
+std::vector<runtime::metrics::registry::registration>
+add_adapter_metrics(runtime::metrics::registry& metrics, std::shared_ptr<const gpu::adapter_store> store) {
+  const auto read = [store = std::move(store)](std::uint64_t gpu::adapter_counts::*what) {
+    return [store, what] { return store ? static_cast<double>(store->counts().*what) : 0.0; };
+  };
+  using counts = gpu::adapter_counts;
+  std::vector<runtime::metrics::registry::registration> all;
+  all.push_back(metrics.add_callback_gauge("godwit_adapters", "Low-rank adapters in this process's memory.",
+                                           read(&counts::adapters)));
+  all.push_back(metrics.add_callback_gauge("godwit_adapter_bytes", "Memory that they take.", read(&counts::bytes)));
+  all.push_back(metrics.add_callback_gauge("godwit_adapter_bytes_max", "Memory that they may take (lora.bytes_max).",
+                                           read(&counts::bytes_max)));
+  all.push_back(metrics.add_callback_counter("godwit_adapter_loads_total", "Adapters that were loaded.",
+                                             read(&counts::loads_total)));
+  all.push_back(metrics.add_callback_counter("godwit_adapter_evictions_total", "Adapters that made room for others.",
+                                             read(&counts::evictions_total)));
+  all.push_back(metrics.add_callback_counter("godwit_adapter_failures_total", "Loads that came to nothing.",
+                                             read(&counts::failures_total)));
+  return all;
 }
 
 std::shared_ptr<const gpu::model::adapter_directory> make_adapters(const serve_settings& settings) {

@@ -103,6 +103,7 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
       });
   server_metrics_ = add_http_metrics(metrics_, *server_);
   process_metrics_ = add_process_metrics(metrics_);
+  adapter_metrics_ = add_adapter_metrics(metrics_, loader_->adapters());
   files_ = std::make_unique<http_files>(settings_, *gate_, *server_, log_.component("http"));
 }
 

@@ -97,6 +97,7 @@ private:
   std::unique_ptr<transport::http::server> server_;
   std::vector<runtime::metrics::registry::registration> server_metrics_;
   std::vector<runtime::metrics::registry::registration> process_metrics_;
+  std::vector<runtime::metrics::registry::registration> adapter_metrics_;
   std::unique_ptr<http_files> files_;
 };
 

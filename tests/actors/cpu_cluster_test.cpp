@@ -1,6 +1,7 @@
 // The production actors on threads with the CPU device and the default model: an answer's tokens depend on its prompt,
 // parameters and seed only, whatever else runs, however it is cut into steps, wherever it runs.
 #include "actors/support/cpu_model.hpp"
+#include "actors/support/made_adapters.hpp"
 #include "actors/support/waiting_sink.hpp"
 
 #include <godwit/actors/cluster.hpp>
@@ -85,6 +86,7 @@ protected:
       if (i == 7 || i == 11 || i == 15) // within a schema, long enough, too
         r.sampling.json_schema = R"({"type":"array","minItems":8,"items":{"type":"object","required":["name","n"],)"
                                  R"("properties":{"name":{"type":"string","minLength":6},"n":{"type":"integer"}}}})";
+      if (i % 5 == 2 || i == 9) r.adapter = made_adapters().named(i % 2 == 0 ? "one" : "two");
       if (i == 7) r.sampling.reasoning = protocols::reasoning_start::thinking;
       if (i == 15) r.sampling.reasoning = protocols::reasoning_start::answer;
       out.push_back(std::move(r));
@@ -125,6 +127,7 @@ protected:
       const auto schemas = std::make_shared<gpu::model::constraints>(*model.tokens, model.configuration.eos,
                                                                      model.configuration.vocabulary);
       settings.make_sampler = [schemas] { return made_to_think(schemas); };
+      settings.adapters = made_adapters().store;
       done({gpu::cpu::make_cpu_executor(embedded_cpu_model().packed, settings), {}});
     };
     auto& p = o.llumlet.planner;
@@ -134,6 +137,7 @@ protected:
     p.waiting_max = 100;
     p.prefix_caching = s.prefix_caching;
     p.eos = embedded_cpu_model().directory.configuration.eos;
+    o.llumlet.adapters = made_adapters().store;
     o.scheduler.policies.migration = protocols::migration_policy::none;
     // An instance that has not reported yet may get none of a burst; in turn each has its part.
     if (s.kill) o.scheduler.policies.dispatch = "round_robin";
@@ -258,6 +262,7 @@ TEST_F(CpuCluster, AnswersAreNotAllAlike) {
   EXPECT_FALSE(calm().prompts[1].empty());
   EXPECT_TRUE(calm().prompts[0].empty()) << "not asked for";
   EXPECT_NE(alone()[1], alone()[5]) << "same prompt, other seed";
+  EXPECT_NE(alone()[0], alone()[12]) << "same prompt, both greedy, and one has an adapter";
 }
 
 TEST_F(CpuCluster, ARequestAloneAndInACrowdGivesTheSameTokens) { EXPECT_EQ(play({}).tokens, alone()); }

@@ -4,6 +4,7 @@
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/event.hpp>
+#include <godwit/gpu/model/adapter.hpp>
 #include <godwit/gpu/model/random_model.hpp>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -16,11 +17,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
+
+#include <unistd.h>
 
 namespace {
 
@@ -191,6 +195,64 @@ void drafts(bench::session& session, const std::shared_ptr<const cpu::packed_mod
   session.add(figure);
 }
 
+/// What adapters cost: a step of requests that have some, against the same step without. `adapters`: how many different
+/// ones; the requests take them in turn.
+void adapters(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model, unsigned threads,
+              std::uint32_t requests, std::uint32_t tokens, std::uint32_t count, const std::string& name) {
+  if (!session.wants(name)) return;
+  constexpr std::uint32_t rank = 16, first = 512, steps = 3;
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("godwit-bench-adapters-" + std::to_string(::getpid()));
+  const auto directory = std::make_shared<model::adapter_directory>(folder);
+  const auto store = std::make_shared<cpu::cpu_adapters>(directory, std::uint64_t{8} << 30U);
+  store->serve({model});
+  std::vector<std::shared_ptr<const void>> held;
+  std::vector<std::uint64_t> ids;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto own = std::to_string(i);
+    model::write_random_adapter(cpu::config_of(*model), rank, i, folder / own);
+    ids.push_back(directory->find(own)->id);
+    const event came;
+    store->load({own, ids.back()}, [&](adapter_outcome outcome) {
+      if (!outcome.error.empty()) std::fprintf(stderr, "bench_engine: %s\n", outcome.error.c_str());
+      held.push_back(std::move(outcome.held));
+      came.set();
+    });
+    came.wait();
+  }
+  std::filesystem::remove_all(folder);
+  const std::uint32_t blocks = (first + tokens) / protocols::tokens_per_block + 1;
+  const auto runner =
+      cpu::make_cpu_executor(model, {.threads = threads, .blocks = requests * blocks, .adapters = store});
+  const auto milliseconds_of = [&](bool adapted) {
+    double spent = 0;
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      protocols::step_input input;
+      for (std::uint32_t i = 0; i < requests; ++i) {
+        auto& slice = input.slices.emplace_back();
+        slice.first_position = first;
+        slice.tokens.assign(tokens, 7);
+        for (std::uint32_t block = 0; block < blocks; ++block) slice.blocks.emplace_back(i * blocks + block);
+        slice.samples = true;
+        slice.sampling.temperature = 0;
+        if (adapted) slice.adapter = ids[i % ids.size()];
+      }
+      const double start = seconds();
+      const auto pass = runner->begin(std::move(input));
+      const event ran;
+      pass->advance(pass->layers(), [&](const std::string&) { ran.set(); });
+      ran.wait();
+      spent += seconds() - start;
+    }
+    return spent / steps * 1e3;
+  };
+  const auto result = bench::interleave(
+      session.repetitions(), [&] { return milliseconds_of(true); }, [&] { return milliseconds_of(false); });
+  auto figure = bench::compare(name, result, "ms", bench::figure::direction::at_most, 1.0);
+  figure.goal.reset(); // it depends on the machine's memory and its cores
+  session.add(figure);
+}
+
 // ---- oneDNN --------------------------------------------------------------------------------------------------------
 
 /// y = x W^T in bf16 with weights in the layout that oneDNN asks for.
@@ -296,6 +358,10 @@ int main(int argc, char** argv) {
       decode(session, model, threads, 8192, "engine/decode_behind_8192" + suffix);
       for (const std::uint32_t drafted : {1U, 4U, 8U, 16U})
         drafts(session, model, threads, drafted, "engine/drafts_" + std::to_string(drafted) + suffix);
+      adapters(session, model, threads, 1, 1, 1, "engine/adapters_decode_1" + suffix);
+      adapters(session, model, threads, 8, 1, 1, "engine/adapters_decode_8_of_one" + suffix);
+      adapters(session, model, threads, 8, 1, 8, "engine/adapters_decode_8_of_8" + suffix);
+      adapters(session, model, threads, 1, 256, 1, "engine/adapters_prefill_256" + suffix);
       // oneDNN multiplies bf16 on AVX-512 only; elsewhere there is no reference, and the other figures go on.
       try {
         prefill(session, model, threads, 0, "engine/prefill" + suffix);

@@ -1,5 +1,6 @@
 #include "main/model_command.hpp"
 
+#include <godwit/gpu/model/adapter.hpp>
 #include <godwit/gpu/model/random_model.hpp>
 
 #include <boost/json.hpp>
@@ -92,6 +93,28 @@ TEST_F(ModelCommand, NamesTheKnownShapesForAnUnknownOne) {
     EXPECT_NE(out_.str().find(shape.name), std::string::npos) << out_.str();
 }
 
+TEST_F(ModelCommand, WritesAnAdapterThatTheLoaderReads) {
+  random_adapter_options options;
+  options.out = directory_ / "sql";
+  options.seed = 3;
+  ASSERT_EQ(write_random_adapter(options, out_, errors_), 0) << errors_.str();
+  EXPECT_NE(out_.str().find("--lora-dir " + directory_.string()), std::string::npos) << out_.str();
+  const gpu::model::adapter_directory adapters(directory_);
+  const auto found = adapters.find("sql");
+  ASSERT_TRUE(found);
+  const auto model = gpu::model::open_model(gpu::model::embedded_model());
+  ASSERT_TRUE(model);
+  EXPECT_EQ(gpu::model::read_adapter(adapters.open(*found, 1U << 30U), model->configuration).rank_max, 8U);
+  EXPECT_EQ(write_random_adapter(options, out_, errors_), 1) << "it is there already";
+  options.force = true;
+  EXPECT_EQ(write_random_adapter(options, out_, errors_), 0);
+  options.rank = 0;
+  EXPECT_EQ(write_random_adapter(options, out_, errors_), 2);
+  options.model = directory_ / "none";
+  options.rank = 8;
+  EXPECT_EQ(write_random_adapter(options, out_, errors_), 2);
+}
+
 TEST_F(ModelCommand, SaysInOneLineWhatItCannotOpen) {
   EXPECT_EQ(show_model(directory_.string(), false, out_, errors_), 1);
   EXPECT_NE(errors_.str().find(directory_.string()), std::string::npos) << errors_.str();
@@ -114,6 +137,8 @@ TEST_F(ModelCommand, IsChosenOnTheCommandLine) {
   EXPECT_TRUE(parse("model random --list"));
   EXPECT_TRUE(parse("model random --config 1b --out x --seed 4"));
   EXPECT_TRUE(parse("model show default"));
+  EXPECT_TRUE(parse("model adapter --out x --rank 4 --model y"));
+  EXPECT_THROW(parse("model adapter --rank 4"), CLI::ParseError);
   EXPECT_TRUE(parse("model random --config 1b --out x --seed 18446744073709551615"));
   EXPECT_THROW(parse("model random --config 1b --out x --seed 18446744073709551616"), CLI::ParseError);
   EXPECT_THROW(parse("model random --config 1b"), CLI::ParseError);

@@ -238,7 +238,9 @@ TEST_F(HttpFront, ABenchmarkReachesItInTlsWhereItTrustsIt) {
 }
 
 TEST_F(HttpFront, AFileOfASettingThatCannotBeUsedEndsTheStartWithTwo) {
-  const auto none = (folder / "none").string(), directory = folder.string();
+  const auto none = (folder / "none").string(), directory = folder.string(), adapter = (folder / "sql").string();
+  child_process make(godwit_program(), {"model", "adapter", "--out", adapter, "--rank", "1"});
+  ASSERT_EQ(make.wait_exit(20s), 0) << make.err();
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
       {{"--api-key-file", none}, none},
       {{"--api-key-file", directory}, directory},
@@ -247,6 +249,9 @@ TEST_F(HttpFront, AFileOfASettingThatCannotBeUsedEndsTheStartWithTwo) {
       {{"--tls-cert", none, "--tls-key", none}, none},
       {{"--log-file", (folder / "no" / "log").string()}, "there is no folder " + (folder / "no").string()},
       {{"--model-context-max", "100000"}, "--model-context-max 100000: the model was made for 2048 tokens"},
+      {{"--lora-dir", none}, "lora.directory: '" + none + "' is no directory"},
+      {{"--lora-dir", adapter}, "is an adapter itself; name the directory that it lies in"},
+      {{"--lora-dir", directory, "--device", "cuda"}, "adapters are computed on the CPU only"},
       {{"--kv-bytes", "64KiB"}, "raise --kv-bytes"},
       {{"--kv-bytes", "1KiB"}, "raise --kv-bytes"},
       {{none}, none}};

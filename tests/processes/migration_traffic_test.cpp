@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <string>
+
+#include <unistd.h>
 
 namespace godwit::test {
 
@@ -19,13 +23,14 @@ protected:
   /// have been committed.
   static void run(const std::vector<std::string>& head_arguments, const std::vector<std::string>& member_arguments,
                   std::uint64_t migrations, pair_of_processes::kind kind = pair_of_processes::kind::head_and_member,
-                  bool drafts = false) {
+                  bool drafts = false, const std::vector<std::string>& models = {""}) {
     const bool past_head = kind == pair_of_processes::kind::two_members;
     const auto& there = past_head ? across : outwards;
     const auto& here = past_head ? back : inwards;
     pair_of_processes both(patient(head_arguments), patient(member_arguments), kind);
     ASSERT_EQ(both.wait_ready(), "");
-    const auto questions = mixed_questions(12, 400);
+    auto questions = mixed_questions(12, 400);
+    for (std::size_t i = 0; i < questions.size(); ++i) questions[i].model = models[i % models.size()];
     const auto calm = ask_all(both.head().url(), questions);
     if (drafts) {
       served plain(patient({"--instances", "1", "--threads", "1"}));
@@ -81,6 +86,20 @@ TEST_F(MigrationTraffic, BlocksThatTravelAsCheckedMessagesChangeNoTokenEither) {
 TEST_F(MigrationTraffic, DraftsChangeNoTokenEither) {
   const std::vector<std::string> speculate{"--speculation-tokens", "8", "--speculation-lookup-min", "1"};
   run(speculate, speculate, 300, pair_of_processes::kind::head_and_member, true);
+}
+
+// Half of the requests have an adapter, which each process brings when the first of them comes to it.
+TEST_F(MigrationTraffic, RequestsWithAdaptersMoveLikeOthers) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("godwit_adapters_" + std::to_string(::getpid()));
+  std::filesystem::remove_all(folder);
+  for (const std::string name : {"sql", "law"}) {
+    child_process write(godwit_program(), {"model", "adapter", "--out", folder / name, "--rank", "12", "--seed",
+                                           std::to_string(name.front())});
+    ASSERT_EQ(write.wait_exit(20s), 0) << write.err();
+  }
+  const std::vector<std::string> adapters{"--lora-dir", folder};
+  run(adapters, adapters, 300, pair_of_processes::kind::head_and_member, false, {"", "sql", "", "law"});
+  std::filesystem::remove_all(folder);
 }
 
 // Caches that hold one or two of the requests only: migrations are refused, requests preempted, and moved all the same.

@@ -104,6 +104,23 @@ TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
   expect_two_come_again();
 }
 
+// That an adapter has come is said by a thread beside the actors.
+TEST_F(Replaying, AHeadAndANodeWithAdaptersComeAgain) {
+  const auto adapters = file + ".adapters";
+  const auto made = run({"model", "adapter", "--out", adapters + "/sql", "--rank", "4"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  record_two({"--lora-dir", adapters}, [](served& head) {
+    auto questions = mixed_questions(8, 60);
+    for (auto& question : questions) question.model = "sql";
+    for (const auto& answer : ask_all(head.url(), questions)) EXPECT_EQ(answer.error, "");
+    questions.resize(1);
+    questions[0].model = "default";
+    EXPECT_EQ(ask_all(head.url(), questions).at(0).error, "");
+  });
+  expect_two_come_again();
+  std::filesystem::remove_all(adapters);
+}
+
 // What a client's own time ends, and what is turned away, is told out of the front end's handlers.
 TEST_F(Replaying, RequestsThatFailedComeAgain) {
   {

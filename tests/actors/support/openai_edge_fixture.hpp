@@ -36,6 +36,7 @@ protected:
     cluster = std::make_unique<sim_cluster>(std::move(options));
     actors::edge_options o;
     o.model = {"sim-model", tokens, context, tokens->size(), {}};
+    o.model.adapters = adapters;
     o.version = "1.2.3";
     o.unix_time_s = [] { return std::int64_t{1700000000}; };
     o.random_seed = 0;
@@ -71,6 +72,7 @@ protected:
   }
 
   std::shared_ptr<const gpu::model::tokenizer> tokens;
+  std::shared_ptr<const gpu::model::adapter_directory> adapters; ///< null: none
   std::list<runtime::metrics::registry> metrics;
   std::unique_ptr<sim_cluster> cluster;
   std::unique_ptr<actors::openai_edge> edge;

@@ -29,10 +29,16 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   info.vocabulary = o.vocabulary;
   info.positions_max = o.context;
   info.blocks = o.blocks;
-  n.instance.make_executor = [info, latency = o.latency, &timers](protocols::instance_id,
-                                                                  std::function<void(actors::executor_outcome)> done) {
+  gpu::sim::sim_model model;
+  if (o.adapters) {
+    auto adapters = std::make_shared<gpu::sim::sim_adapters>(timers, *o.adapters);
+    model.adapters = adapters;
+    n.llumlet.adapters = std::move(adapters);
+  }
+  n.instance.make_executor = [info, latency = o.latency, model,
+                              &timers](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
     actors::executor_outcome out;
-    out.made = gpu::sim::make_sim_executor(info, latency, timers);
+    out.made = gpu::sim::make_sim_executor(info, latency, timers, model);
     done(std::move(out));
   };
   if (o.adjust) o.adjust(n);

@@ -4,6 +4,7 @@
 
 #include <godwit/actors/cluster.hpp>
 #include <godwit/actors/member.hpp>
+#include <godwit/gpu/sim/sim_adapters.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/runtime/sim/world.hpp>
 #include <godwit/transport/sim/network.hpp>
@@ -31,6 +32,7 @@ struct sim_cluster_options {
   std::uint32_t waiting_max = 64;
   gpu::sim::latency_model latency = {};
   std::string policy = "freeness";
+  std::optional<gpu::sim::sim_adapters_settings> adapters = {}; ///< of all instances together
   std::function<void(actors::node_options&)> adjust = {};
   /// Each instance is a process of its own, with a fabric called `process-ID`, and requests can migrate.
   std::optional<transport::sim::settings> fabric = {};

@@ -14,10 +14,15 @@ need_package "$here" openai
 # A model that may think before it answers, and one whose template has it begin so.
 opening=$(mktemp --suffix .jinja)
 keys=$(mktemp)
-trap 'rm -f "$opening" "$keys"' EXIT
+adapters=$(mktemp -d)
+trap 'rm -rf "$opening" "$keys" "$adapters"' EXIT
 printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }}{{ "\n" }}{% endfor %}{% if add_generation_prompt %}assistant: <think>{{ "\n" }}{% endif %}' >"$opening"
 "$here/../with_server.sh" "$1" --reasoning-parser think --chat-template "$here/../../protocols/jinja/templates/qwen3.jinja" -- node --test "$here/reasoning.test.js"
 TEMPLATE_OPENS=1 "$here/../with_server.sh" "$1" --reasoning-parser think --chat-template "$opening" -- node --test "$here/reasoning.test.js"
+# One with adapters.
+"$1" model adapter --out "$adapters/sql" --rank 8 --seed 1
+"$1" model adapter --out "$adapters/law" --rank 16 --seed 2
+GODWIT_LORA=$adapters "$here/../with_server.sh" "$1" --instances 2 --lora-dir "$adapters" -- node --test "$here/adapters.test.js"
 # One without instances.
 GODWIT_HEALTH=503 "$here/../with_server.sh" "$1" --instances 0 -- node --test "$here/unavailable.test.js"
 # One that asks for keys and holds few requests.

@@ -33,6 +33,7 @@ round_of_answers::round_of_answers(std::string url, const std::vector<question>&
                       {"ignore_eos", true}, {"stream", true},
                       {"logprobs", 1},      {"stream_options", {{"include_usage", true}}}};
     if (!q.request_id.empty()) body["request_id"] = q.request_id;
+    if (!q.model.empty()) body["model"] = q.model;
     transport::http::client_request request;
     request.method = "POST";
     request.url = url + "/v1/completions";

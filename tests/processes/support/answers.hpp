@@ -20,6 +20,7 @@ struct question {
   std::uint64_t seed = 0;
   std::uint32_t tokens = 200;
   std::string request_id{}; ///< empty: the server makes one
+  std::string model{};      ///< empty: the one that there is
 };
 /// So many different ones, half of them greedy, half drawn with a seed.
 [[nodiscard]] std::vector<question> mixed_questions(std::size_t count, std::uint32_t tokens);

@@ -15,9 +15,9 @@ struct sim_adapters_settings {
   std::chrono::nanoseconds load_time{std::chrono::milliseconds(50)};
   std::uint64_t slots = 8; ///< adapters that there is room for; all of them take the same
   /// Why a load comes to nothing; empty: it does not. May be empty itself: none does.
-  std::function<std::string(const protocols::adapter_ref&)> fails;
+  std::function<std::string(const protocols::adapter_ref&)> fails = {};
   /// Told what comes about, "loaded", "evicted" or "waits"; may be empty.
-  std::function<void(const char* what)> hit;
+  std::function<void(const char* what)> hit = {};
 };
 
 /// The adapters of a simulated process: they take time and room, and are nothing. `timers` must outlive all that is
