@@ -210,6 +210,7 @@ namespace {
 std::shared_ptr<recording_sink> submit(sim_cluster& to, adapter_ref adapter) {
   auto one = std::make_shared<actors::submission>();
   one->request.prompt.assign(20, 5);
+  one->request.sampling.temperature = 0;
   one->request.stop.max_tokens = 10;
   one->request.adapter = std::move(adapter);
   auto sink = std::make_shared<recording_sink>();
