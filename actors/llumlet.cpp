@@ -65,6 +65,7 @@ task<void> llumlet::bring_up() {
   auto facts = co_await ask(options_.instance, options_.load_timeout, load_model{});
   if (!facts) co_return give_up(facts.error().message);
   facts_ = std::move(*facts);
+  if (facts_.executor) adapters_ = facts_.executor->adapters();
   auto settings = options_.planner;
   settings.blocks = facts_.blocks;
   settings.vocabulary = facts_.vocabulary;

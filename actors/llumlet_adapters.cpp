@@ -10,13 +10,13 @@ using runtime::async::task;
 task<llumlet::adapter_answer> llumlet::hold(protocols::adapter_ref which, std::chrono::nanoseconds timeout) {
   adapter_answer answer;
   if (!which) co_return answer;
-  if (!options_.adapters) {
+  if (!adapters_) {
     answer.reason = protocols::refusal::no_adapter;
     answer.why = "instance " + std::to_string(options_.id.value()) + " was started without adapters (--lora-dir)";
     co_return answer;
   }
   auto load = [this, &which](runtime::completer<gpu::adapter_outcome> done) {
-    options_.adapters->load(which, [done](gpu::adapter_outcome outcome) { done(std::move(outcome)); });
+    adapters_->load(which, [done](gpu::adapter_outcome outcome) { done(std::move(outcome)); });
   };
   auto outcome = co_await callback<gpu::adapter_outcome>(timeout, load);
   if (!outcome) {

@@ -38,7 +38,7 @@ public:
 
   /// For instance_options::make_executor. The loader must outlive the actors.
   [[nodiscard]] actors::executor_factory factory();
-  /// For llumlet_options::adapters; null: this process has none.
+  /// Null: this process has none.
   [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const;
   /// The first failure, if there was one.
   [[nodiscard]] std::optional<std::string> error() const;

@@ -75,7 +75,6 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
       std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, std::move(gate), log, records));
   connector_ = std::make_unique<head_connector>(*system_, head);
   auto o = make_member_options(settings_, model, std::move(identity), loader_->factory(), fabric_, log);
-  o.llumlet.adapters = loader_->adapters();
   o.address = process_name(settings_);
   while (o.key == 0) o.key = runtime::entropy();
   o.find_head = connector_->finder();

@@ -72,12 +72,9 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
   };
   std::shared_ptr<transport::fabric> fabric;
   if (settings->fabric.backend != fabric_choice::none) fabric = std::make_shared<actors::replayed_fabric>();
-  std::shared_ptr<gpu::adapter_store> adapters;
-  if (!settings->lora.directory.empty()) adapters = std::make_shared<actors::replayed_adapters>();
   runtime::metrics::registry metrics;
   if (member) {
     auto options = make_member_options(*settings, *model, std::move(*identity), factory, std::move(fabric), quiet);
-    options.llumlet.adapters = std::move(adapters);
     if (settings->trace.flight) options.trace = std::make_shared<actors::replayed_trace_control>();
     options.find_head = [](std::function<void(actors::found_head)> done) { actors::keep_for_replay(std::move(done)); };
     (*again)->host().spawn<actors::member>(std::move(options));
@@ -85,7 +82,6 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
     auto options = make_head_options(*settings, *model, *identity, factory, std::move(fabric), quiet);
     if (settings->scaling.provisioner != provisioner_choice::in_process)
       options.provisioner = std::make_shared<actors::replayed_provisioner>();
-    options.llumlet.adapters = std::move(adapters);
     if (settings->trace.flight) options.trace = std::make_shared<actors::replayed_trace_control>();
     options.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics);
     options.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics);

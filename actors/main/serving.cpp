@@ -109,7 +109,6 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
 
 actors::node_options serving::node_options(const gpu::model::model_directory& model) {
   auto o = make_head_options(settings_, model, identity_, watched(loader_->factory(), watch_), fabric_, log_);
-  o.llumlet.adapters = loader_->adapters();
   o.scheduler.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
   o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
   o.provisioner = processes_;

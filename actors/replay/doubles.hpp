@@ -26,10 +26,19 @@ template <class Function> void keep_for_replay(Function function) {
   if (auto* source = runtime::trace::replaying()) source->keep(std::make_shared<Function>(std::move(function)));
 }
 
+class replayed_adapters final : public gpu::adapter_store {
+public:
+  void load(const protocols::adapter_ref&, std::function<void(gpu::adapter_outcome)> done) override {
+    keep_for_replay(std::move(done));
+  }
+  [[nodiscard]] gpu::adapter_counts counts() const override { return {}; }
+};
+
 class replayed_executor final : public gpu::executor {
 public:
-  /// `shards`: devices that it is divided among; 0: it is one.
-  explicit replayed_executor(const gpu::executor_info& info, std::uint32_t shards = 0) : info_(info) {
+  /// `shards`: devices that it is divided among; 0: it is one. `adapters`: it has a store of them.
+  explicit replayed_executor(const gpu::executor_info& info, std::uint32_t shards = 0, bool adapters = false)
+      : info_(info), adapters_(adapters ? std::make_shared<replayed_adapters>() : nullptr) {
     for (std::uint32_t rank = 0; rank < shards; ++rank) shards_.push_back(std::make_shared<replayed_executor>(info));
   }
   [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
@@ -39,6 +48,7 @@ public:
   [[nodiscard]] protocols::memory_region key_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] std::span<const std::shared_ptr<gpu::executor>> shards() const noexcept override { return shards_; }
+  [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const override { return adapters_; }
 
 private:
   class step final : public gpu::forward {
@@ -52,15 +62,8 @@ private:
     std::uint32_t layers_;
   };
   gpu::executor_info info_;
+  std::shared_ptr<gpu::adapter_store> adapters_;
   std::vector<std::shared_ptr<gpu::executor>> shards_;
-};
-
-class replayed_adapters final : public gpu::adapter_store {
-public:
-  void load(const protocols::adapter_ref&, std::function<void(gpu::adapter_outcome)> done) override {
-    keep_for_replay(std::move(done));
-  }
-  [[nodiscard]] gpu::adapter_counts counts() const override { return {}; }
 };
 
 class replayed_sink final : public answer_sink {

@@ -92,8 +92,8 @@ void recorded_form<actors::executor_outcome>::write(wire_writer& out, const acto
   wire_write(out, info.weight_bytes);
   wire_write(out, info.kv_layout);
   wire_write(out, info.eos);
-  // Recordings of one device end here, as they always did.
-  if (const auto shards = x.made->shards().size(); shards > 0) wire_write(out, static_cast<std::uint32_t>(shards));
+  wire_write(out, static_cast<std::uint32_t>(x.made->shards().size()));
+  wire_write(out, x.made->adapters() != nullptr);
 }
 
 actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
@@ -116,9 +116,11 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   if (info.layers > layers_max) in.fail();
   constexpr std::uint32_t shards_max = 1024;
   std::uint32_t shards = 0;
-  if (in.left() > 0) wire_read(in, shards);
+  bool adapters = false;
+  wire_read(in, shards);
+  wire_read(in, adapters);
   if (shards > shards_max) in.fail();
-  if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, shards);
+  if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, shards, adapters);
   return x;
 }
 

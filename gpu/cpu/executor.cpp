@@ -77,6 +77,7 @@ public:
   [[nodiscard]] const executor_info& info() const noexcept { return info_; }
   [[nodiscard]] kv_pool& kv() noexcept { return kv_; }
   [[nodiscard]] cpu_device& device() noexcept { return device_; }
+  [[nodiscard]] const std::shared_ptr<cpu_adapters>& adapters() const noexcept { return adapters_; }
 
   /// Takes the one place for a step in flight.
   [[nodiscard]] step_plan begin(protocols::step_input input) {
@@ -137,7 +138,7 @@ private:
   std::function<void(const logits_row&)> tap_;
   bool logits_of_all_rows_;
   std::shared_ptr<collective::communicator> group_;
-  std::shared_ptr<const cpu_adapters> adapters_; ///< null: none
+  std::shared_ptr<cpu_adapters> adapters_; ///< null: none
   std::atomic<bool> busy_{false};
   executor_info info_;
 };
@@ -213,6 +214,7 @@ public:
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) override {
     return engine_->kv().values(layer, block.value());
   }
+  [[nodiscard]] std::shared_ptr<adapter_store> adapters() const override { return engine_->adapters(); }
 
 private:
   std::shared_ptr<engine> engine_;

@@ -34,6 +34,7 @@ public:
     return layer == 0 ? tokens_->region(block) : protocols::memory_region{};
   }
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
+  [[nodiscard]] std::shared_ptr<adapter_store> adapters() const override { return adapters_; }
 
   executor_info info_;
   /// How long a step takes that begins now.
@@ -46,7 +47,7 @@ public:
 
   const std::shared_ptr<const latency_model> latency_;
   std::shared_ptr<copy_load> copies_; ///< null: they take nothing
-  std::shared_ptr<const sim_adapters> adapters_;
+  std::shared_ptr<sim_adapters> adapters_;
   step_factors factors_;
   runtime::async::timer_source& timers_;
   std::unique_ptr<token_source> tokens_;

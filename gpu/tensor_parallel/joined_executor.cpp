@@ -59,6 +59,7 @@ public:
   [[nodiscard]] protocols::memory_region key_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] std::span<const std::shared_ptr<executor>> shards() const noexcept override { return ranks_; }
+  [[nodiscard]] std::shared_ptr<adapter_store> adapters() const override { return ranks_.front()->adapters(); }
 
 private:
   executor_info info_;

@@ -79,7 +79,6 @@ protected:
     l.planner.step_tokens_max = 64;
     l.planner.running_max = 4;
     l.planner.waiting_max = 2;
-    l.adapters = adapters;
     l.adapter_wait = 200ms;
     llumlet = system.spawn<actors::llumlet>(std::move(l));
     home = system.spawn<counting_home>(&ended);

@@ -137,7 +137,6 @@ protected:
     p.waiting_max = 100;
     p.prefix_caching = s.prefix_caching;
     p.eos = embedded_cpu_model().directory.configuration.eos;
-    o.llumlet.adapters = made_adapters().store;
     o.scheduler.policies.migration = protocols::migration_policy::none;
     // An instance that has not reported yet may get none of a burst; in turn each has its part.
     if (s.kill) o.scheduler.policies.dispatch = "round_robin";

@@ -200,7 +200,8 @@ void drafts(bench::session& session, const std::shared_ptr<const cpu::packed_mod
 void adapters(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model, unsigned threads,
               std::uint32_t requests, std::uint32_t tokens, std::uint32_t count, const std::string& name) {
   if (!session.wants(name)) return;
-  constexpr std::uint32_t rank = 16, first = 512, steps = 3;
+  constexpr std::uint32_t rank = 16, first = 512;
+  const std::uint32_t steps = tokens == 1 ? 3 : 1;
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("godwit-bench-adapters-" + std::to_string(::getpid()));
   const auto directory = std::make_shared<model::adapter_directory>(folder);

@@ -49,6 +49,7 @@ public:
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) override {
     return device_->value_region(layer, block);
   }
+  [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const override { return device_->adapters(); }
 
 private:
   std::shared_ptr<gpu::executor> device_;

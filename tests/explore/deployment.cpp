@@ -33,8 +33,8 @@ bool strikes(std::uint64_t& left) { return left > 0 && --left == 0; }
 
 /// The same replica on several devices: the first one has tokens and KV, all take the time of a step.
 std::shared_ptr<gpu::executor> divided(std::shared_ptr<gpu::executor> first, const gpu::sim::latency_model& latency,
-                                       runtime::timer_source& timers,
-                                       std::shared_ptr<const gpu::sim::sim_adapters> adapters, std::uint32_t degree) {
+                                       runtime::timer_source& timers, std::shared_ptr<gpu::sim::sim_adapters> adapters,
+                                       std::uint32_t degree) {
   const auto info = first->info();
   std::vector<std::shared_ptr<gpu::executor>> ranks{std::move(first)};
   gpu::sim::sim_model silent;
@@ -181,7 +181,6 @@ actors::llumlet_options deployment::llumlet_of(machine& m) {
   auto fabric = breakable(blocks_.make_fabric(m.name, m.system->timers()), m.system->timers(), std::move(hooks));
   m.fabric = fabric;
   out.migration.fabric = std::move(fabric);
-  out.adapters = m.adapters;
   out.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
   out.migration.hit = [this](std::string_view place) { pass(place); };
   out.migration.log = log_;

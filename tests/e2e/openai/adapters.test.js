@@ -1,5 +1,5 @@
 // Low-rank adapters, which clients name as models, seen through the npm openai client. The server has two, `sql` and
-// `law`, and `GODWIT_LORA` is the directory that they lie in.
+// `law`, and `ADAPTERS` is the directory that they lie in.
 import assert from 'node:assert/strict';
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,8 +7,8 @@ import { test } from 'node:test';
 import OpenAI from 'openai';
 
 const url = process.env.GODWIT_URL;
-const directory = process.env.GODWIT_LORA;
-if (!url || !directory) throw new Error('GODWIT_URL and GODWIT_LORA are not set');
+const directory = process.env.ADAPTERS;
+if (!url || !directory) throw new Error('GODWIT_URL and ADAPTERS are not set');
 const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0, timeout: 60_000 });
 const ask = async (model, more) =>
   client.completions.create({ model, prompt: 'A hacker is', max_tokens: 24, ignore_eos: true, temperature: 0, ...more });

@@ -70,8 +70,6 @@ struct llumlet_options {
   protocols::selection_settings selection;                         ///< of the requests that a mark moves
   headroom_profile_options profile;
   kv_store_settings store; ///< with a fabric, as migrations
-  /// Of its process: what requests that name an adapter hold. Null: such requests are refused.
-  std::shared_ptr<gpu::adapter_store> adapters;
   /// How long a request waits for its adapter before its home hears that this instance is not ready for it, and tries
   /// again. Less than a home waits for an admission.
   std::chrono::nanoseconds adapter_wait{std::chrono::seconds(2)};
@@ -301,6 +299,7 @@ private:
   llumlet_options options_;
   std::optional<protocols::planner> planner_; // once the instance has said what it offers
   instance_facts facts_;
+  std::shared_ptr<gpu::adapter_store> adapters_; // the instance's; null: it has none
   /// A request admitted again with a later epoch counts until the planner has let go of both.
   struct wanted {
     home by;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/gpu/adapters.hpp>
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/memory_region.hpp>
@@ -59,6 +60,8 @@ public:
   /// step then runs on every one of them at once, with the same input; rank 0 has the output. KV is asked of them, too.
   /// Empty: one device, this executor.
   [[nodiscard]] virtual std::span<const std::shared_ptr<executor>> shards() const noexcept { return {}; }
+  /// The adapters that its steps may name, while somebody holds them; others share the store. Null: it knows none.
+  [[nodiscard]] virtual std::shared_ptr<adapter_store> adapters() const { return nullptr; }
 };
 
 } // namespace godwit::gpu

@@ -57,7 +57,7 @@ struct cpu_executor_settings {
   /// For a model of which this device has a part: its end of the group that has the others. Not otherwise.
   std::shared_ptr<collective::communicator> group = {};
   /// The adapters that steps may name; null: none.
-  std::shared_ptr<const cpu_adapters> adapters = {};
+  std::shared_ptr<cpu_adapters> adapters = {};
 };
 
 /// A model replica on the CPU. It computes and answers on threads of its own, so it has no place in a simulated world,

@@ -41,7 +41,7 @@ struct sim_model {
   /// Null: copies take nothing from steps.
   std::shared_ptr<copy_load> copies;
   /// Of the process that it runs in: a step that names one which nobody holds is refused. Null: none is known.
-  std::shared_ptr<const sim_adapters> adapters;
+  std::shared_ptr<sim_adapters> adapters;
 };
 
 /// Bytes that a block of a simulated executor has to show a fabric, whatever `executor_info::block_bytes` says: a
