@@ -212,9 +212,10 @@ task<void> frontend::place(protocols::request_id id) {
   const auto deadline = now() + options_.placement_timeout;
   auto pause = options_.retry_pause;
   std::vector<protocols::instance_id> full;  // refused for their queues since the last pause
-  std::vector<protocols::instance_id> unfit; // refused since their whole pools hold less, or for the adapter
-  std::uint64_t largest = 0;                 // pool of these, in blocks
-  std::string lacking;                       // why the last one has no such adapter; empty: it has
+  std::vector<protocols::instance_id> small; // refused since their whole pools hold less
+  std::uint64_t largest = 0;                 // of these, in blocks
+  std::vector<protocols::instance_id> bare;  // refused since they cannot have its adapter
+  std::string why_bare;                      // of the last of these
   bool beside = true;                        // its sibling, which is tried once
   chosen failed;                             // what the scheduler decided and came to nothing
   std::optional<std::vector<protocols::block_hash>> prefix;
@@ -234,7 +235,7 @@ task<void> frontend::place(protocols::request_id id) {
       choice.entry = *neighbour;
       choice.why.policy = "sibling";
       choice.why.candidates = 1;
-    } else if (full.empty() && unfit.empty()) {
+    } else if (full.empty() && small.empty() && bare.empty()) {
       query.failed = std::exchange(failed.number, 0);
       query.failed_at = failed.decided;
       if (topology_.scheduler && !prefix) prefix = protocols::prefix_marks(r->request.prompt, r->request.cache_salt);
@@ -243,6 +244,8 @@ task<void> frontend::place(protocols::request_id id) {
       r = find(id);
       if (r == nullptr) co_return;
     } else { // the scheduler's news is older than the refusal
+      auto unfit = small;
+      unfit.insert(unfit.end(), bare.begin(), bare.end());
       auto avoided = unfit;
       avoided.insert(avoided.end(), full.begin(), full.end());
       choice = choose_in_turn(avoided, "retry");
@@ -250,7 +253,7 @@ task<void> frontend::place(protocols::request_id id) {
       choice.overloaded = !choice.entry && !full.empty();
       // Of those that there are, none is large enough, or has the adapter.
       if (!choice.entry && full.empty() && !taken_before && !others_come(unfit)) {
-        fail_unfit(id, largest, lacking);
+        fail_unfit(id, largest, why_bare);
         co_return;
       }
     }
@@ -258,7 +261,7 @@ task<void> frontend::place(protocols::request_id id) {
       fail(id, failure_kind::overloaded, "every queue is full");
       co_return;
     }
-    if (choice.overloaded && full.empty()) choice = choose_in_turn(unfit, "retry");
+    if (choice.overloaded && full.empty()) choice = choose_in_turn(small, "retry");
     const auto& entry = choice.entry;
     if (entry) {
       const auto epoch = r->ownership.dispatch(entry->instance);
@@ -289,10 +292,14 @@ task<void> frontend::place(protocols::request_id id) {
         full.push_back(entry->instance);
         if (now() < deadline) continue; // another one may have room
       }
-      if (answer && (answer->reason == refusal::never_fits || answer->reason == refusal::no_adapter)) {
-        unfit.push_back(entry->instance);
+      if (answer && answer->reason == refusal::never_fits) {
+        small.push_back(entry->instance);
         largest = std::max(largest, answer->limit);
-        lacking = answer->why;
+        if (now() < deadline) continue;
+      }
+      if (answer && answer->reason == refusal::no_adapter) {
+        bare.push_back(entry->instance);
+        why_bare = answer->why;
         if (now() < deadline) continue;
       }
     } else if (choice.number > 0) {
@@ -300,12 +307,13 @@ task<void> frontend::place(protocols::request_id id) {
     }
     full.clear();
     if (now() >= deadline) {
-      if (unfit.empty())
+      if (small.empty() && why_bare.empty())
         fail(id, failure_kind::unavailable, "no instance took the request in time");
       else
-        fail_unfit(id, largest, lacking);
+        fail_unfit(id, largest, why_bare);
       co_return;
     }
+    bare.clear(); // its files may come back
     co_await sleep_for(pause);
     pause = std::min(pause * 2, options_.retry_pause_max);
   }
@@ -315,7 +323,7 @@ void frontend::fail_unfit(protocols::request_id id, std::uint64_t largest, const
   if (lacking.empty()) return fail(id, failure_kind::too_long, larger_pool_wanted(largest));
   const auto& name = find(id)->request.adapter.name;
   options_.log.request(id).warning("adapter {}: {}", name, lacking); // which names paths
-  fail(id, failure_kind::invalid, "the adapter '" + name + "' cannot be loaded; the server's log says why");
+  fail(id, failure_kind::unavailable, "the adapter '" + name + "' cannot be loaded; the server's log says why");
 }
 
 bool frontend::others_come(const std::vector<protocols::instance_id>& than) const {

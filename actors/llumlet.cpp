@@ -144,8 +144,9 @@ void llumlet::note_home(protocols::request_id id, const home& whom, held_adapter
 
 void llumlet::cancel(const protocols::cancel_request& order) {
   if (!planner_) return;
-  for (auto& one : looking_)
-    if (one.request == order.request && one.epoch <= order.epoch) one.cancelled = true;
+  for (auto* waiting : {&looking_, &fetching_})
+    for (auto& one : *waiting)
+      if (one.request == order.request && one.epoch <= order.epoch) one.cancelled = true;
   planner_->cancel(order);
   settle(planner_->take_effects());
   report_soon();
@@ -254,8 +255,9 @@ protocols::load_report llumlet::load() {
   report.generation = options_.generation;
   report.sequence = ++reports_;
   report.dispatched = dispatched_;
-  for (const auto& one : looking_) // which it does not count yet, nor those after it for as long
-    if (one.dispatch != 0) report.dispatched = std::min(report.dispatched, one.dispatch - 1);
+  for (const auto* waiting : {&looking_, &fetching_}) // which it does not count yet, nor those after them for as long
+    for (const auto& one : *waiting)
+      if (one.dispatch != 0) report.dispatched = std::min(report.dispatched, one.dispatch - 1);
   report.ready = planner_.has_value();
   report.terminating = terminating_;
   report.kv_kind = kv_kind_;

@@ -111,6 +111,12 @@ llumlet::destination* llumlet::destination_of(protocols::instance_id id) {
 bool llumlet::goes_on_after(const protocols::migration_report& report) {
   using enum protocols::migration_reason;
   if (!mark_) return false;
+  if (report.reason == no_adapter) { // others have other ones, or none
+    auto* const there = destination_of(report.destination);
+    const auto here = homes_.find(report.request);
+    if (there != nullptr && here != homes_.end()) there->lacks.insert(here->second.adapter.which.id);
+    return there != nullptr;
+  }
   if (mark_->why == migration_cause::kind::handoff) {
     if (report.reason == request_finished || report.reason == request_cancelled || report.reason == request_preempted)
       return true;
@@ -149,9 +155,14 @@ std::optional<llumlet::next_move> llumlet::choose() {
       if (other.to == one.to) account_arrival(there.load, other.what);
   }
   std::ranges::stable_sort(open, std::greater{}, [](const auto& one) { return protocols::freeness(one.load); });
-  for (const auto& there : open)
-    if (auto choice = choose_move(candidates, load_here, there.load, options_.selection))
+  for (const auto& there : open) {
+    const auto& lacks = destination_of(there.to)->lacks;
+    auto some = candidates;
+    if (!lacks.empty())
+      std::erase_if(some, [&](const auto& c) { return lacks.contains(homes_.at(c.request).adapter.which.id); });
+    if (auto choice = choose_move(some, load_here, there.load, options_.selection))
       return next_move{there.to, there.llumlet, *choice};
+  }
   return std::nullopt;
 }
 
@@ -168,7 +179,7 @@ void llumlet::drain(const drain_order& order) {
 
 bool llumlet::empty() const {
   return (!planner_ || planner_->idle()) && !stepping_ && outgoing_.empty() && incoming_.empty() && adopting_ == 0 &&
-         looking_.empty() && loading_.empty();
+         opening_ == 0 && looking_.empty() && fetching_.empty() && loading_.empty();
 }
 
 void llumlet::tell_when_drained() {

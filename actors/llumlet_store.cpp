@@ -117,12 +117,12 @@ task<protocols::admission> llumlet::take_in(generate_order order) {
   };
   held_adapter adapter;
   if (const auto which = order.request.adapter; which && planner_ && !terminating_) {
-    if (looking_.size() >= planner_->settings().waiting_max)
+    if (fetching_.size() >= planner_->settings().waiting_max)
       co_return protocols::admission{id, epoch, protocols::refusal::queue_full, planner_->settings().waiting_max};
-    const auto place = looking_.insert(looking_.end(), {id, epoch, order.dispatch});
+    const auto place = fetching_.insert(fetching_.end(), {id, epoch, order.dispatch});
     auto answer = co_await hold(which, options_.adapter_wait);
     if (place->cancelled && answer.reason == protocols::refusal::none) answer.reason = protocols::refusal::not_ready;
-    looking_.erase(place);
+    fetching_.erase(place);
     tell_when_drained(); // it may have been the last one, and is refused then
     if (answer.reason != protocols::refusal::none) {
       auto refused = protocols::admission{id, epoch, answer.reason, 0};

@@ -67,6 +67,7 @@ constexpr std::size_t large_waiting_max = 32;
 /// An answer without `max_tokens` is counted as if it had so many.
 constexpr std::uint64_t usual_answer_tokens = 4096;
 constexpr std::size_t adapters_listed_max = 10'000;
+thread_local bool serves_apart = false; // on a thread of long work
 
 /// The types that protocols::openai's own errors of these statuses have.
 std::string_view type_of(int status) {
@@ -186,16 +187,33 @@ void openai_edge::refuse(const openai::api_error& error, const exchange_ptr& exc
 
 void openai_edge::handle(http::request request, exchange_ptr exchange) {
   if (!worker_ || request.body.size() <= options_.large_bytes) return serve_any(request, std::move(exchange));
-  auto job = [this, exchange, large = std::make_shared<http::request>(std::move(request))] {
+  serve_apart(std::move(request), exchange,
+              [this](const http::request& large, const exchange_ptr& whose) { serve_any(large, whose); });
+}
+
+void openai_edge::serve_apart(http::request request, const exchange_ptr& exchange, serve_function serve) {
+  auto job = [this, exchange, serve = std::move(serve), apart = std::make_shared<http::request>(std::move(request))] {
     if (exchange->closed()) return; // its client did not wait
+    serves_apart = true;
     try {
-      serve_any(*large, exchange);
+      serve(*apart, exchange);
     } catch (const std::exception& failure) { // as the server does for the others
       options_.log.error("a request failed: {}", failure.what());
       refuse(openai::internal_error("the request's handler failed"), exchange);
     }
   };
   if (!worker_->post(std::move(job))) refuse(openai::overloaded(options_.retry_after_s), exchange);
+}
+
+// An adapter that nobody has asked for is read to learn which one it is.
+bool openai_edge::reads_apart(const std::string& model, const http::request& request, const exchange_ptr& exchange,
+                              void (openai_edge::*serve)(const http::request&, const exchange_ptr&)) {
+  if (!worker_ || serves_apart || !options_.model.adapters || model == options_.model.name ||
+      !options_.model.adapters->is_new(model))
+    return false;
+  serve_apart(request, exchange,
+              [this, serve](const http::request& again, const exchange_ptr& whose) { (this->*serve)(again, whose); });
+  return true;
 }
 
 // Looking at recordings is not recorded.
@@ -352,6 +370,7 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
 
 void openai_edge::completion(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_completion(request.body, options_.model.defaults, options_.limits);
+  if (parsed && reads_apart(parsed->model, request, exchange, &openai_edge::completion)) return;
   call what;
   if (auto error = parsed ? admissible(*parsed, what.adapter) : std::optional(parsed.error()))
     return refuse(*error, exchange);
@@ -371,6 +390,7 @@ void openai_edge::completion(const http::request& request, const exchange_ptr& e
 
 void openai_edge::chat(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_chat(request.body, options_.model.defaults, options_.limits);
+  if (parsed && reads_apart(parsed->model, request, exchange, &openai_edge::chat)) return;
   call what;
   if (auto error = parsed ? admissible(*parsed, what.adapter) : std::optional(parsed.error()))
     return refuse(*error, exchange);

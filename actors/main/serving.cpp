@@ -128,6 +128,11 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.model.name = model_name_;
   o.model.root = model.path;
   o.model.adapters = make_adapters(settings_);
+  if (o.model.adapters && o.model.adapters->find(model_name_))
+    log_.component("http").warning(
+        "the adapter '{}' has the name of the model, which clients get for it: rename it, or "
+        "give the model another one (--served-model-name)",
+        model_name_);
   o.model.tokens = model.tokens;
   o.model.chat = chat_;
   o.model.context_length = context_length_;

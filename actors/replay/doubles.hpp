@@ -28,7 +28,8 @@ template <class Function> void keep_for_replay(Function function) {
 
 class replayed_adapters final : public gpu::adapter_store {
 public:
-  void load(const protocols::adapter_ref&, std::function<void(gpu::adapter_outcome)> done) override {
+  void load(const protocols::adapter_ref&, std::weak_ptr<const void>,
+            std::function<void(gpu::adapter_outcome)> done) override {
     keep_for_replay(std::move(done));
   }
   [[nodiscard]] gpu::adapter_counts counts() const override { return {}; }

@@ -4,7 +4,7 @@
 #include "device/resident_adapters.hpp"
 
 #include <mutex>
-#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace godwit::gpu::cpu {
@@ -20,27 +20,40 @@ struct cpu_adapters::parts {
   std::function<void(const std::string&)> say; ///< may be empty
   std::mutex mutex;
   std::vector<std::shared_ptr<const packed_model>> shards;
+  std::uint64_t bytes_max = 0;
   std::unique_ptr<resident_adapters> resident; // last: its thread uses the others
 
-  [[nodiscard]] resident_adapters::prepared prepare(const protocols::adapter_ref& which, std::uint64_t bytes_max) {
-    std::vector<std::shared_ptr<const packed_model>> models;
-    {
-      const std::lock_guard lock(mutex);
-      models = shards;
+  [[nodiscard]] std::vector<std::shared_ptr<const packed_model>> models() {
+    const std::lock_guard lock(mutex);
+    if (shards.empty()) throw adapter_not_now("the model is not loaded");
+    return shards;
+  }
+  /// A file of f32 for a model of bf16 is half as large when it is packed.
+  [[nodiscard]] std::uint64_t file_bytes_max() const noexcept { return 2 * bytes_max; }
+
+  [[nodiscard]] std::uint64_t measure(const protocols::adapter_ref& which) {
+    const auto all = models();
+    const auto read = model::read_adapter(directory->peek(which, file_bytes_max()), all.front()->whole);
+    std::uint64_t bytes = 0;
+    for (const auto& model : all) bytes += adapter_bytes(*model, read);
+    return bytes;
+  }
+  [[nodiscard]] std::shared_ptr<const void> make(const protocols::adapter_ref& which) {
+    const auto all = models();
+    const auto read = model::read_adapter(directory->open(which, file_bytes_max()), all.front()->whole);
+    auto packed = std::make_shared<packed_parts>();
+    std::uint64_t bytes = 0;
+    try {
+      for (const auto& model : all) {
+        packed->push_back(pack_adapter(*model, read));
+        bytes += packed->back()->bytes;
+      }
+    } catch (const out_of_memory& failure) {
+      throw adapter_not_now(failure.what());
     }
-    if (models.empty()) throw std::runtime_error("the model is not loaded");
-    // Twice, since a file of f32 for a model of bf16 is half as large when it is packed.
-    const auto files = directory->open(which, 2 * bytes_max);
-    const auto read = std::make_shared<const model::adapter>(model::read_adapter(files, models.front()->whole));
-    resident_adapters::prepared out;
-    for (const auto& model : models) out.bytes += adapter_bytes(*model, *read);
-    out.make = [this, models = std::move(models), read, name = which.name, bytes = out.bytes] {
-      auto all = std::make_shared<packed_parts>();
-      for (const auto& model : models) all->push_back(pack_adapter(*model, *read));
-      if (say) say("adapter " + name + " is loaded: rank " + std::to_string(read->rank_max) + ", " + in_words(bytes));
-      return std::static_pointer_cast<const void>(std::shared_ptr<const packed_parts>(std::move(all)));
-    };
-    return out;
+    if (say)
+      say("adapter " + which.name + " is loaded: rank " + std::to_string(read.rank_max) + ", " + in_words(bytes));
+    return packed;
   }
 };
 
@@ -49,10 +62,11 @@ cpu_adapters::cpu_adapters(std::shared_ptr<const model::adapter_directory> direc
     : parts_(std::make_unique<parts>()) {
   parts_->directory = std::move(directory);
   parts_->say = std::move(say);
-  auto prepare = [raw = parts_.get(), bytes_max](const protocols::adapter_ref& which) {
-    return raw->prepare(which, bytes_max);
-  };
-  parts_->resident = std::make_unique<resident_adapters>(bytes_max, std::move(prepare));
+  parts_->bytes_max = bytes_max;
+  resident_adapters::source from;
+  from.measure = [raw = parts_.get()](const protocols::adapter_ref& which) { return raw->measure(which); };
+  from.make = [raw = parts_.get()](const protocols::adapter_ref& which) { return raw->make(which); };
+  parts_->resident = std::make_unique<resident_adapters>(bytes_max, std::move(from));
 }
 
 cpu_adapters::~cpu_adapters() = default;
@@ -62,8 +76,9 @@ void cpu_adapters::serve(std::vector<std::shared_ptr<const packed_model>> shards
   parts_->shards = std::move(shards);
 }
 
-void cpu_adapters::load(const protocols::adapter_ref& which, std::function<void(adapter_outcome)> done) {
-  parts_->resident->load(which, std::move(done));
+void cpu_adapters::load(const protocols::adapter_ref& which, std::weak_ptr<const void> asker,
+                        std::function<void(adapter_outcome)> done) {
+  parts_->resident->load(which, std::move(asker), std::move(done));
 }
 
 adapter_counts cpu_adapters::counts() const { return parts_->resident->counts(); }

@@ -151,6 +151,7 @@ void forward_pass::raise(adapted_product what, std::uint32_t row, const gemm_job
     const auto begin = adapted.rows.begin();
     const auto from = static_cast<std::uint32_t>(std::lower_bound(begin, adapted.rows.end(), row) - begin);
     const auto end = static_cast<std::uint32_t>(std::lower_bound(begin, adapted.rows.end(), row + job.rows) - begin);
+    if (from == end) continue;
     const std::byte* const lowered =
         parts_.memory.lowered + std::size_t{adapted.first} * parts_.memory.lowered_depth * value;
     for (auto tile = from / lanes * lanes; tile < end; tile += lanes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace godwit::gpu::cpu {
@@ -94,7 +95,10 @@ void narrow(storage kind, float value, std::byte* to) noexcept {
     std::memcpy(to, &value, sizeof value);
     return;
   }
-  const auto half = kind == storage::bf16 ? narrow_to_bf16(value) : narrow_to_f16(value);
+  // Rounding would make infinity, or worse, of what is no number.
+  const auto half = kind == storage::f16 ? narrow_to_f16(value)
+                    : std::isnan(value)  ? std::uint16_t{0x7fc0}
+                                         : narrow_to_bf16(value);
   std::memcpy(to, &half, sizeof half);
 }
 

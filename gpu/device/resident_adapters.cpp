@@ -1,159 +1,218 @@
 #include "device/resident_adapters.hpp"
 
-#include <godwit/protocols/adapters/adapter_shelf.hpp>
+#include <godwit/protocols/adapters/adapter_orders.hpp>
 
 #include <condition_variable>
-#include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
+#include <new>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace godwit::gpu {
 
 namespace {
 
-constexpr std::size_t loads_waiting_max = 4096;
+constexpr std::size_t adapter_askers_max = 4096;
 
 } // namespace
 
 struct resident_adapters::state : std::enable_shared_from_this<state> {
-  struct order {
-    protocols::adapter_ref which;
+  using orders = protocols::adapter_orders;
+  using tickets = std::vector<orders::ticket>;
+  struct asker {
+    std::weak_ptr<const void> alive;
     std::function<void(adapter_outcome)> done;
   };
 
-  state(std::uint64_t bytes_max, prepare_function how) : prepare(std::move(how)), shelf(bytes_max) {
+  state(std::uint64_t bytes_max, source how) : from(std::move(how)), books(bytes_max, adapter_askers_max) {
     totals.bytes_max = bytes_max;
   }
 
-  // With the mutex held, of one that is here.
-  [[nodiscard]] adapter_outcome hold(std::uint64_t id) {
-    shelf.use(id);
+  /// Of one that the books count as a user; without the mutex, which the last holder takes.
+  [[nodiscard]] std::shared_ptr<const void> held(std::uint64_t id, const void* what) {
     auto let_go = [self = shared_from_this(), id](const void*) {
       {
         const std::lock_guard lock(self->mutex);
-        self->shelf.release(id);
+        self->books.release(id);
       }
       self->changed.notify_all(); // somebody may wait for its room
     };
-    return {std::shared_ptr<const void>(made.at(id).get(), std::move(let_go)), {}};
+    return {what, std::move(let_go)};
   }
 
   void work() {
-    for (;;) {
-      order next;
-      {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [this] { return ends || !waiting.empty(); });
-        if (ends) return;
-        next = std::move(waiting.front());
-        waiting.pop_front();
+    std::unique_lock lock(mutex);
+    while (!ends) {
+      if (auto gone = those_gone(); !gone.empty()) {
+        lock.unlock(); // what they own may let go of adapters
+        gone.clear();
+        lock.lock();
+        continue;
       }
-      adapter_outcome outcome;
-      try {
-        outcome = bring(next.which);
-      } catch (const std::exception& failure) {
-        outcome.error = failure.what();
-        const std::lock_guard lock(mutex);
-        ++totals.failures_total;
+      const auto next = books.next();
+      switch (next.kind) {
+      case orders::work::what::none:
+        changed.wait(lock);
+        break;
+      case orders::work::what::measure:
+        measure(lock, next.which);
+        break;
+      case orders::work::what::bring:
+        bring(lock, next.which, next.evicted);
+        break;
       }
-      next.done(std::move(outcome));
     }
   }
 
-  adapter_outcome bring(const protocols::adapter_ref& which) {
-    {
-      const std::lock_guard lock(mutex);
-      if (made.contains(which.id)) return hold(which.id); // by another order
+  [[nodiscard]] std::vector<asker> those_gone() {
+    std::vector<asker> gone;
+    for (auto one = askers.begin(); one != askers.end();) {
+      const auto here = one++;
+      if (!here->second.alive.expired()) continue;
+      books.leave(here->first);
+      gone.push_back(std::move(here->second));
+      askers.erase(here);
     }
-    auto ready = prepare(which);
-    std::vector<std::shared_ptr<const void>> gone; // freed without the lock
-    {
-      std::unique_lock lock(mutex);
-      if (ready.bytes > shelf.bytes_max())
-        throw std::runtime_error("adapter '" + which.name + "' takes " + std::to_string(ready.bytes) +
-                                 " bytes, more than the " + std::to_string(shelf.bytes_max()) +
-                                 " that all adapters of this process may have; give it more");
-      std::optional<std::vector<std::uint64_t>> evicted;
-      changed.wait(lock, [&] { return ends || (evicted = shelf.make_room(ready.bytes)).has_value(); });
-      if (!evicted) return {nullptr, "this process ends"};
-      for (const auto id : *evicted) {
-        gone.push_back(std::move(made.at(id)));
-        made.erase(id);
-      }
-      totals.evictions_total += evicted->size();
-      shelf.put(which.id, ready.bytes);
-      shelf.use(which.id); // by this load
+    return gone;
+  }
+
+  void measure(std::unique_lock<std::mutex>& lock, const protocols::adapter_ref& which) {
+    lock.unlock();
+    std::uint64_t bytes = 0;
+    adapter_outcome wrong;
+    attempt(wrong, [&] { bytes = from.measure(which); });
+    lock.lock();
+    if (!wrong.error.empty()) return tell(lock, books.failed(), wrong);
+    const auto in_vain = books.measured(bytes);
+    if (in_vain.empty()) return;
+    wrong.error = "adapter '" + which.name + "' takes " + std::to_string(bytes) + " bytes, more than the " +
+                  std::to_string(totals.bytes_max) + " that all adapters of this process may have; give it more";
+    tell(lock, in_vain, wrong);
+  }
+
+  void bring(std::unique_lock<std::mutex>& lock, const protocols::adapter_ref& which,
+             const std::vector<std::uint64_t>& evicted) {
+    std::vector<std::shared_ptr<const void>> gone;
+    for (const auto id : evicted) {
+      gone.push_back(std::move(made.at(id)));
+      made.erase(id);
     }
+    totals.evictions_total += evicted.size();
+    lock.unlock();
     gone.clear();
     std::shared_ptr<const void> one;
-    try {
-      one = ready.make();
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      shelf.release(which.id);
-      shelf.drop(which.id);
-      throw;
-    }
-    const std::lock_guard lock(mutex);
-    made.emplace(which.id, std::move(one));
+    adapter_outcome wrong;
+    attempt(wrong, [&] { one = from.make(which); });
+    lock.lock();
+    if (!wrong.error.empty()) return tell(lock, books.failed(), wrong);
+    const auto* const what = one.get();
+    made.insert_or_assign(which.id, std::move(one));
     ++totals.loads_total;
-    auto outcome = hold(which.id);
-    shelf.release(which.id);
-    return outcome;
+    const auto users = books.brought();
+    auto told = take(users);
+    lock.unlock();
+    for (auto& asking : told) { // who has gone lets go at once
+      auto hold = held(which.id, what);
+      if (!asking.alive.expired()) asking.done({std::move(hold), {}, false});
+    }
+    told.clear();
+    lock.lock();
   }
 
-  const prepare_function prepare;
+  template <class Try> static void attempt(adapter_outcome& wrong, const Try& what) {
+    try {
+      what();
+    } catch (const adapter_not_now& failure) {
+      wrong.error = failure.what();
+      wrong.passes = true;
+    } catch (const std::bad_alloc&) {
+      wrong.error = "too little memory";
+      wrong.passes = true;
+    } catch (const std::exception& failure) {
+      wrong.error = failure.what();
+    }
+  }
+
+  /// One for each ticket; of those who are not here an empty one, which has gone.
+  [[nodiscard]] std::vector<asker> take(const tickets& whom) {
+    std::vector<asker> out;
+    for (const auto who : whom) {
+      const auto found = askers.find(who);
+      out.push_back(found == askers.end() ? asker{} : std::move(found->second));
+      if (found != askers.end()) askers.erase(found);
+    }
+    return out;
+  }
+
+  void tell(std::unique_lock<std::mutex>& lock, const tickets& whom, const adapter_outcome& what) {
+    ++totals.failures_total;
+    auto told = take(whom);
+    lock.unlock();
+    for (auto& one : told)
+      if (!one.alive.expired()) one.done(what);
+    told.clear();
+    lock.lock();
+  }
+
+  const source from;
   mutable std::mutex mutex;
   std::condition_variable changed;
-  protocols::adapter_shelf shelf;
+  orders books;
+  std::map<orders::ticket, asker> askers; ///< those who wait
   std::unordered_map<std::uint64_t, std::shared_ptr<const void>> made;
-  std::deque<order> waiting;
   adapter_counts totals; ///< without what the shelf knows
+  orders::ticket last = 0;
   bool ends = false;
   std::thread thread;
 };
 
-resident_adapters::resident_adapters(std::uint64_t bytes_max, prepare_function prepare)
-    : state_(std::make_shared<state>(bytes_max, std::move(prepare))) {
-  state_->thread = std::thread([raw = state_.get()] { raw->work(); });
+resident_adapters::resident_adapters(std::uint64_t bytes_max, source from)
+    : state_(std::make_shared<state>(bytes_max, std::move(from))) {
+  state_->thread = std::thread([own = state_] { own->work(); });
 }
 
 resident_adapters::~resident_adapters() {
-  std::deque<state::order> left;
+  std::map<state::orders::ticket, state::asker> left; // dropped without the mutex
   {
     const std::lock_guard lock(state_->mutex);
     state_->ends = true;
-    left.swap(state_->waiting);
+    left.swap(state_->askers);
   }
   state_->changed.notify_all();
-  state_->thread.join();
-  for (auto& order : left) order.done({nullptr, "this process ends"});
+  if (state_->thread.get_id() == std::this_thread::get_id())
+    state_->thread.detach(); // the last who had us was told something
+  else
+    state_->thread.join();
 }
 
-void resident_adapters::load(const protocols::adapter_ref& which, std::function<void(adapter_outcome)> done) {
-  adapter_outcome outcome;
+void resident_adapters::load(const protocols::adapter_ref& which, std::weak_ptr<const void> asker,
+                             std::function<void(adapter_outcome)> done) {
+  using asking = protocols::adapter_orders::asking;
+  const void* what = nullptr;
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->made.contains(which.id)) {
-      outcome = state_->hold(which.id);
-    } else if (state_->ends || state_->waiting.size() >= loads_waiting_max) {
-      outcome.error = "too many adapters are being loaded";
-    } else {
-      state_->waiting.push_back({which, std::move(done)});
+    const auto number = ++state_->last;
+    const auto answer = state_->ends ? asking::too_many : state_->books.ask(which, number);
+    if (answer == asking::waits) {
+      state_->askers.emplace(number, state::asker{std::move(asker), std::move(done)});
       state_->changed.notify_all();
       return;
     }
+    if (answer == asking::there) what = state_->made.at(which.id).get();
   }
-  done(std::move(outcome));
+  if (what == nullptr) return done({nullptr, "too many requests wait for adapters", true});
+  done({state_->held(which.id, what), {}, false});
 }
 
 adapter_counts resident_adapters::counts() const {
   const std::lock_guard lock(state_->mutex);
   auto out = state_->totals;
-  out.bytes = state_->shelf.bytes();
+  out.bytes = state_->books.shelf().bytes();
   out.adapters = state_->made.size();
   return out;
 }

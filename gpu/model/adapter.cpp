@@ -17,7 +17,6 @@ namespace godwit::gpu::model {
 
 namespace {
 
-
 std::span<const std::byte> file_of(const file_source& files, const char* name, const char* otherwise = "") {
   const auto found = files.find(name);
   if (!found) throw model_error(files.name(), std::string(name) + " is missing" + otherwise);
@@ -44,19 +43,59 @@ bool is_empty(const json_reader& in, std::string_view field) {
   return false;
 }
 
+/// Kinds of adapters that compute something else say so in fields of their own, and there are more with each version of
+/// PEFT: what is not known to mean nothing here must be absent, null, false, empty or a number.
+void refuse_unknown(const json_reader& in) {
+  constexpr std::array<std::string_view, 27> known{"auto_mapping",
+                                                   "base_model_name_or_path",
+                                                   "bias",
+                                                   "corda_config",
+                                                   "eva_config",
+                                                   "exclude_modules",
+                                                   "inference_mode",
+                                                   "init_lora_weights",
+                                                   "layers_pattern",
+                                                   "layers_to_transform",
+                                                   "loftq_config",
+                                                   "lora_alpha",
+                                                   "lora_dropout",
+                                                   "megatron_config",
+                                                   "megatron_core",
+                                                   "peft_type",
+                                                   "peft_version",
+                                                   "r",
+                                                   "rank_pattern",
+                                                   "revision",
+                                                   "runtime_config",
+                                                   "target_modules",
+                                                   "task_type",
+                                                   "use_rslora",
+                                                   "alpha_pattern",
+                                                   "modules_to_save",
+                                                   "layer_replication"}; // these three are looked at below
+  for (const auto& field : in.fields()) {
+    const std::string_view name(field.key().data(), field.key().size());
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const auto& value = field.value();
+    const bool says = (value.is_bool() && value.get_bool()) || (value.is_string() && !value.get_string().empty()) ||
+                      (value.is_array() && !value.get_array().empty()) ||
+                      (value.is_object() && !value.get_object().empty());
+    if (says) in.fail(in_quotes(name), "is not supported; only plain low-rank updates (LoRA) are");
+  }
+}
+
 scaling read_config(std::span<const std::byte> bytes, const std::string& file) {
   const auto value = parse_json(as_text(bytes), file, adapter_config_bytes_max);
   const json_reader in(value, file);
   if (const auto type = in.required_text("peft_type"); type != "LORA")
     in.fail("peft_type", in_quotes(type) + " is not supported; only \"LORA\" is");
-  for (const auto* field : {"use_dora", "fan_in_fan_out", "lora_bias"})
-    if (in.flag(field, false)) in.fail(field, "true is not supported");
+  refuse_unknown(in);
   if (const auto bias = in.text("bias"); bias && *bias != "none")
     in.fail("bias", in_quotes(*bias) + " is not supported; train the adapter with \"none\"");
-  for (const auto* field : {"modules_to_save", "alpha_pattern", "layer_replication", "trainable_token_indices"})
+  for (const auto* field : {"modules_to_save", "alpha_pattern", "layer_replication"})
     if (!is_empty(in, field)) in.fail(field, "is not supported; only low-rank updates with one alpha are");
   if (const auto* const how = in.find("init_lora_weights"); how != nullptr && how->is_string())
-    for (const std::string_view changes : {"pissa", "olora", "corda", "loftq"})
+    for (const std::string_view changes : {"pissa", "olora", "corda", "loftq", "lora_ga"})
       if (in.text("init_lora_weights")->starts_with(changes))
         in.fail("init_lora_weights",
                 in_quotes(changes) + " changes the model's own weights; save the adapter converted to plain LoRA");

@@ -1,78 +1,103 @@
 #include <godwit/gpu/sim/sim_adapters.hpp>
 
-#include <godwit/protocols/adapters/adapter_shelf.hpp>
+#include <godwit/protocols/adapters/adapter_orders.hpp>
 
-#include <deque>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace godwit::gpu::sim {
 
 struct sim_adapters::state : std::enable_shared_from_this<state> {
-  struct order {
-    protocols::adapter_ref which;
+  using orders = protocols::adapter_orders;
+  struct asker {
+    std::weak_ptr<const void> alive;
     std::function<void(adapter_outcome)> done;
   };
 
   state(runtime::async::timer_source& clock, sim_adapters_settings how)
-      : timers(clock), settings(std::move(how)), shelf(settings.slots) {}
+      : timers(clock), settings(std::move(how)), books(settings.slots, settings.askers_max) {}
 
-  [[nodiscard]] adapter_outcome hold(std::uint64_t id) {
-    shelf.use(id);
+  /// Of one that the books count as a user.
+  [[nodiscard]] adapter_outcome held(std::uint64_t id) {
     ++users[id];
     auto let_go = [self = shared_from_this(), id](const void*) {
-      self->shelf.release(id);
+      self->books.release(id);
       if (--self->users[id] == 0) self->users.erase(id);
-      self->begin(); // somebody may wait for its room
+      self->advance(); // somebody may wait for its room
     };
-    return {std::shared_ptr<const void>(this, std::move(let_go)), {}};
+    return {std::shared_ptr<const void>(this, std::move(let_go)), {}, false};
   }
 
   // One load at a time, as in a real process.
-  void begin() {
-    while (!ended && timer == 0 && !waiting.empty()) {
-      auto& next = waiting.front();
-      if (shelf.has(next.which.id)) {
-        finish(hold(next.which.id));
-        continue;
+  void advance() {
+    while (!ended && timer == 0 && !advancing) {
+      for (auto one = askers.begin(); one != askers.end();) {
+        const auto here = one++;
+        if (!here->second.alive.expired()) continue;
+        books.leave(here->first);
+        askers.erase(here);
       }
-      auto why = settings.fails ? settings.fails(next.which) : std::string();
-      if (!why.empty()) {
-        ++totals.failures_total;
-        finish({nullptr, std::move(why)});
-        continue;
+      auto next = books.next();
+      if (next.kind == orders::work::what::none) {
+        if (books.waiting() > 0) note("waits");
+        return;
       }
-      const auto gone = shelf.make_room(1);
-      if (!gone) return note("waits");
-      if (!gone->empty()) note("evicted");
-      totals.evictions_total += gone->size();
-      timer = timers.call_after(settings.load_time, [this] {
-        timer = 0;
-        const auto id = waiting.front().which.id;
-        shelf.put(id, 1);
-        ++totals.loads_total;
-        note("loaded");
-        finish(hold(id));
-        begin();
-      });
+      advancing = true; // who is told may let go at once
+      if (next.kind == orders::work::what::measure)
+        measure(next.which);
+      else
+        bring(next);
+      advancing = false;
     }
+  }
+
+  void measure(const protocols::adapter_ref& which) {
+    const auto why = settings.fails ? settings.fails(which) : std::string();
+    if (!why.empty()) return tell(books.failed(), why);
+    tell(books.measured(settings.size ? settings.size(which) : 1), "there is not so much room");
+  }
+
+  void bring(orders::work& next) {
+    if (!next.evicted.empty()) note("evicted");
+    evictions += next.evicted.size();
+    timer = timers.call_after(settings.load_time, [this, id = next.which.id] {
+      timer = 0;
+      ++loads;
+      note("loaded");
+      for (const auto who : books.brought()) {
+        auto hold = held(id); // who has gone lets go at once
+        if (auto done = take(who)) done(std::move(hold));
+      }
+      advance();
+    });
+  }
+
+  [[nodiscard]] std::function<void(adapter_outcome)> take(orders::ticket who) {
+    const auto found = askers.find(who);
+    if (found == askers.end()) return {};
+    auto one = std::move(found->second);
+    askers.erase(found);
+    return one.alive.expired() ? nullptr : std::move(one.done);
+  }
+  void tell(const std::vector<orders::ticket>& whom, const std::string& why) {
+    failures += whom.empty() ? 0 : 1;
+    for (const auto who : whom)
+      if (auto done = take(who)) done({nullptr, why, false});
   }
   void note(const char* what) const {
     if (settings.hit) settings.hit(what);
   }
-  void finish(adapter_outcome outcome) {
-    const auto done = std::move(waiting.front().done);
-    waiting.pop_front();
-    done(std::move(outcome));
-  }
 
   runtime::async::timer_source& timers;
   const sim_adapters_settings settings;
-  protocols::adapter_shelf shelf;
+  orders books;
+  std::map<orders::ticket, asker> askers; ///< those who wait
   std::map<std::uint64_t, std::uint64_t> users;
-  std::deque<order> waiting;
-  runtime::async::timer_source::timer_id timer = 0; ///< of the load under way, which is the first that waits
-  adapter_counts totals;
+  runtime::async::timer_source::timer_id timer = 0; ///< of the load under way
+  orders::ticket last = 0;
+  std::uint64_t loads = 0, failures = 0, evictions = 0;
+  bool advancing = false;
   bool ended = false;
 };
 
@@ -82,18 +107,28 @@ sim_adapters::sim_adapters(runtime::async::timer_source& timers, sim_adapters_se
 sim_adapters::~sim_adapters() {
   state_->ended = true;
   if (state_->timer != 0) state_->timers.cancel(state_->timer);
+  state_->askers.clear();
 }
 
-void sim_adapters::load(const protocols::adapter_ref& which, std::function<void(adapter_outcome)> done) {
-  if (state_->shelf.has(which.id)) return done(state_->hold(which.id));
-  state_->waiting.push_back({which, std::move(done)});
-  state_->begin();
+void sim_adapters::load(const protocols::adapter_ref& which, std::weak_ptr<const void> asker,
+                        std::function<void(adapter_outcome)> done) {
+  using asking = protocols::adapter_orders::asking;
+  const auto number = ++state_->last;
+  const auto answer = state_->books.ask(which, number);
+  if (answer == asking::there) return done(state_->held(which.id));
+  if (answer == asking::too_many) return done({nullptr, "too many requests wait for adapters", true});
+  state_->askers.emplace(number, state::asker{std::move(asker), std::move(done)});
+  state_->advance();
 }
 
 adapter_counts sim_adapters::counts() const {
-  auto out = state_->totals;
-  out.adapters = out.bytes = state_->shelf.count();
+  adapter_counts out;
+  out.bytes = state_->books.shelf().bytes();
   out.bytes_max = state_->settings.slots;
+  out.adapters = state_->books.shelf().count();
+  out.loads_total = state_->loads;
+  out.failures_total = state_->failures;
+  out.evictions_total = state_->evictions;
   return out;
 }
 

@@ -7,14 +7,21 @@
 #include <godwit/gpu/sim/sim_adapters.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/runtime/sim/world.hpp>
+#include <godwit/transport/sim/network.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include <unistd.h>
 
 namespace godwit::test {
 
@@ -136,7 +143,7 @@ TEST_F(AdaptersOfAnInstance, ThatIsSlowIsNotReady) {
   start({.load_time = 500ms});
   const auto answer = admit(1, {"a", 1});
   EXPECT_EQ(answer.reason, refusal::not_ready);
-  world.run_for(1s); // it is brought all the same
+  world.run_for(1s); // what is under way is brought all the same
   EXPECT_EQ(adapters->holders(), 0U);
   EXPECT_TRUE(admit(1, {"a", 1}).accepted());
   EXPECT_EQ(adapters->counts().loads_total, 1U);
@@ -202,6 +209,137 @@ TEST_F(AdaptersOfAnInstance, WithRoomForOneServesOneAfterTheOther) {
   ASSERT_TRUE(world.run_until([&] { return ended == 2; }));
 }
 
+// ---- Migrations ------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Two processes, of which the second one's adapters are as said.
+class AdaptersOfTwo : public testing::Test {
+protected:
+  void start(std::optional<gpu::sim::sim_adapters_settings> there) {
+    first = std::make_shared<gpu::sim::sim_adapters>(timers(), gpu::sim::sim_adapters_settings{});
+    if (there) second = std::make_shared<gpu::sim::sim_adapters>(timers(), std::move(*there));
+    gpu::executor_info info;
+    info.layers = 2;
+    info.vocabulary = 100;
+    info.positions_max = 512;
+    info.blocks = 64;
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      actors::instance_options device;
+      device.make_executor = [this, i, info](protocols::instance_id,
+                                             std::function<void(actors::executor_outcome)> done) {
+        gpu::sim::sim_model model;
+        model.adapters = i == 0 ? first : second;
+        done({gpu::sim::make_sim_executor(info, {}, timers(), model), {}});
+      };
+      actors::llumlet_options l;
+      l.id = protocols::instance_id{i};
+      l.instance = system.spawn<actors::instance>(std::move(device));
+      l.planner.step_tokens_max = 64;
+      l.planner.running_max = 4;
+      l.planner.waiting_max = 2;
+      l.migration.fabric = network.make_fabric("host-" + std::to_string(i), timers());
+      l.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
+      l.migration.settings.answer_timeout = 400ms;
+      llumlets.push_back(system.spawn<actors::llumlet>(std::move(l)));
+    }
+    home = system.spawn<granting_home>(&ended);
+    world.run_for(50ms);
+  }
+  /// A request with an adapter at the first one, which is to go to the second one.
+  std::optional<protocols::migration_report> move() {
+    protocols::generate_request r;
+    r.request = protocols::request_id{1};
+    r.epoch = protocols::epoch{1};
+    r.prompt.assign(40, 7);
+    r.adapter = {"sql", 5};
+    r.stop.max_tokens = 300;
+    const auto taken = system.ask(llumlets[0], 10s,
+                                  actors::generate_order{std::move(r), runtime::handle<actors::home_interface>{home}});
+    EXPECT_TRUE(taken && taken->accepted());
+    world.run_for(20ms);
+    auto order =
+        actors::migrate_order{protocols::request_id{1}, protocols::epoch{1}, protocols::instance_id{1}, llumlets[1]};
+    const auto report = system.ask(llumlets[0], 10s, std::move(order));
+    if (!report) return std::nullopt;
+    return *report;
+  }
+  runtime::timer_source& timers() { return world.timers(); }
+
+  /// Grants what is asked.
+  class granting_home final : public runtime::actor<actors::home_interface> {
+  public:
+    granting_home(runtime::actor_context context, std::uint32_t* ended) : actor(context), ended_(ended) {}
+    runtime::behavior_of<actors::home_interface> make_behavior() override {
+      return {[this](protocols::token_updates& news) {
+                for (const auto& update : news.updates) *ended_ += update.finished() ? 1 : 0;
+              },
+              [](protocols::prepare_move&) {
+                protocols::move_prepared yes;
+                yes.wanted = true;
+                return yes;
+              },
+              [](protocols::claim_request& claim) {
+                protocols::claim_answer yes;
+                yes.granted = true;
+                yes.epoch = protocols::epoch{claim.from.value() + 1};
+                return yes;
+              },
+              [](protocols::reclaim_request&) { return protocols::reclaim_answer{}; },
+              [](protocols::disown_request&) {},
+              [](protocols::migration_report&) {}};
+    }
+
+  private:
+    std::uint32_t* ended_;
+  };
+
+  runtime::sim::world world{1};
+  std::uint32_t ended = 0;
+  transport::sim::network network{world.timers(), {}};
+  runtime::sim::system system{world};
+  std::shared_ptr<gpu::sim::sim_adapters> first, second;
+  std::vector<runtime::handle<actors::llumlet_interface>> llumlets;
+  runtime::handle<actors::home_interface> home;
+};
+
+} // namespace
+
+TEST_F(AdaptersOfTwo, ARequestMovesToWhereItsAdapterIsBrought) {
+  start(gpu::sim::sim_adapters_settings{});
+  const auto report = move();
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->committed()) << to_string(report->reason);
+  EXPECT_EQ(second->counts().loads_total, 1U);
+  EXPECT_EQ(second->holders(), 1U);
+  world.run_for(100ms);
+  EXPECT_EQ(first->holders(), 0U) << "the source has let go";
+  ASSERT_TRUE(world.run_until([&] { return ended == 1; }));
+  world.run_for(100ms);
+  EXPECT_EQ(second->holders(), 0U);
+}
+
+TEST_F(AdaptersOfTwo, ARequestStaysWhereOthersHaveNotItsAdapter) {
+  start(std::nullopt);
+  const auto report = move();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->reason, protocols::migration_reason::no_adapter);
+  EXPECT_EQ(first->holders(), 1U);
+  ASSERT_TRUE(world.run_until([&] { return ended == 1; }));
+}
+
+TEST_F(AdaptersOfTwo, ARequestStaysWhereOthersTakeTooLongForItsAdapter) {
+  gpu::sim::sim_adapters_settings slow;
+  slow.load_time = 10s;
+  start(slow);
+  const auto report = move();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->reason, protocols::migration_reason::no_adapter);
+  world.run_for(20s);
+  EXPECT_EQ(second->holders(), 0U) << "and nobody holds it when it comes";
+  EXPECT_EQ(ended, 1U);
+}
+
 // ---- Homes -----------------------------------------------------------------------------------------------------
 
 namespace {
@@ -225,9 +363,21 @@ TEST(AdaptersOfACluster, ThatNobodyHasEndTheRequestInWords) {
   sim_cluster all;
   const auto none = submit(all, {"sql", 1});
   ASSERT_TRUE(none->failed);
-  EXPECT_EQ(none->failed->kind, actors::failure_kind::invalid);
+  EXPECT_EQ(none->failed->kind, actors::failure_kind::unavailable);
   EXPECT_EQ(none->failed->message, "the adapter 'sql' cannot be loaded; the server's log says why");
   EXPECT_FALSE(submit(all, {})->failed);
+}
+
+// As never_fits: the others are asked.
+TEST(AdaptersOfACluster, OneThatSomeCannotHaveIsServedByTheOthers) {
+  sim_cluster_options options;
+  options.instances = 3;
+  options.policy = "round_robin";
+  options.adapters.emplace();
+  std::uint32_t asked = 0; // all have one store here: two of three tries fail
+  options.adapters->fails = [&asked](const adapter_ref&) { return ++asked % 3 != 0 ? "broken" : std::string(); };
+  sim_cluster all(std::move(options));
+  for (std::uint64_t id = 1; id <= 4; ++id) EXPECT_FALSE(submit(all, {"a", id})->failed) << id;
 }
 
 TEST(AdaptersOfACluster, TheSamePromptIsComputedAnewForEach) {

@@ -214,7 +214,8 @@ void adapters(bench::session& session, const std::shared_ptr<const cpu::packed_m
     model::write_random_adapter(cpu::config_of(*model), rank, i, folder / own);
     ids.push_back(directory->find(own)->id);
     const event came;
-    store->load({own, ids.back()}, [&](adapter_outcome outcome) {
+    const auto asker = std::make_shared<const bool>(true);
+    store->load({own, ids.back()}, asker, [&](adapter_outcome outcome) {
       if (!outcome.error.empty()) std::fprintf(stderr, "bench_engine: %s\n", outcome.error.c_str());
       held.push_back(std::move(outcome.held));
       came.set();

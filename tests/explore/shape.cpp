@@ -65,6 +65,7 @@ shape usual_shape() {
   store.put_timeout = 300ms;
   store.report_interval = 50ms;
   s.adapters.load_time = 5ms;
+  s.adapters.size = [](const protocols::adapter_ref& which) { return which.id == 3 ? 2U : 1U; };
   n.llumlet.adapter_wait = 100ms;
   return s;
 }
@@ -242,9 +243,9 @@ std::vector<knob> all_knobs() {
   add("(offers to a shard)", [](shape& s, bool high) {
     s.node.llumlet.store.offers_max = s.node.llumlet.store.fetches_max = high ? 1000 : 1;
   });
-  // With room for one adapter of three, requests wait for those of others.
+  // With room for the largest adapter alone, or for both of the others, requests wait for each other.
   add("lora.bytes_max", [](shape& s, bool high) {
-    s.adapters.slots = high ? 100 : 1;
+    s.adapters.slots = high ? 100 : 2;
     s.may_not_be_placed = s.may_not_be_placed || !high;
   });
   add("(load time of an adapter)", [](shape& s, bool high) { s.adapters.load_time = high ? 300ms : 0ms; });

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <string>
+#include <thread>
 
 // Low-rank adapters on the CPU: beside the model's weights they give what a model with both added up would.
 namespace godwit::gpu::cpu::testing {
@@ -56,7 +58,8 @@ public:
     const auto which = found_->find(name);
     adapter_outcome out;
     const event came;
-    store_->load(which.value_or(protocols::adapter_ref(name, 1)), [&](adapter_outcome outcome) {
+    const auto asker = std::make_shared<const bool>(true);
+    store_->load(which.value_or(protocols::adapter_ref(name, 1)), asker, [&](adapter_outcome outcome) {
       out = std::move(outcome);
       came.set();
     });
@@ -278,11 +281,14 @@ TEST(CpuAdapters, OneThatFindsNoRoomWaitsForIt) {
   const auto which = model::adapter_directory(here.path()).find("b");
   const event came;
   adapter_outcome outcome;
-  here.store()->load(*which, [&](adapter_outcome what) {
+  const auto asker = std::make_shared<const bool>(true);
+  here.store()->load(*which, asker, [&](adapter_outcome what) {
     outcome = std::move(what);
     came.set();
   });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50)); // it has been looked at
   EXPECT_FALSE(came.ready());
+  EXPECT_TRUE(here.store()->find(model::adapter_directory(here.path()).find("a")->id, 0)) << "which is held";
   here.let_go();
   came.wait();
   EXPECT_EQ(outcome.error, "");
@@ -300,7 +306,7 @@ TEST(CpuAdapters, ThatCannotBeHadSayWhy) {
   random_adapter_of(config, {projection::key}, 8, 1).write(here.path() / "fits");
   EXPECT_NE(here.load("other").error.find("it was trained for another model"), std::string::npos);
   EXPECT_NE(here.load("large").error.find("more than the"), std::string::npos);
-  EXPECT_NE(here.load("none").error.find("adapter_config.json"), std::string::npos);
+  EXPECT_NE(here.load("none").error.find("adapter_model.safetensors"), std::string::npos);
   EXPECT_EQ(here.load("fits").error, "");
   EXPECT_EQ(here.store()->counts().failures_total, 3U);
 }

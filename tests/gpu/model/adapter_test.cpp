@@ -80,7 +80,10 @@ TEST(Adapter, ThatIsOfAnotherKindIsRefusedInWords) {
     return error_in(made);
   };
   EXPECT_EQ(with(R"("use_dora": false, "modules_to_save": null, "alpha_pattern": {})"), "");
-  EXPECT_THAT(with(R"("use_dora": true)"), HasSubstr("use_dora: true is not supported"));
+  EXPECT_THAT(with(R"("use_dora": true)"), HasSubstr("\"use_dora\": is not supported"));
+  EXPECT_THAT(with(R"("alora_invocation_tokens": [5, 6])"), HasSubstr("alora_invocation_tokens"));
+  EXPECT_THAT(with(R"("some_new_kind": true)"), HasSubstr("some_new_kind"));
+  EXPECT_EQ(with(R"("some_new_kind": false, "its_size": 16, "alora_invocation_tokens": null)"), "");
   EXPECT_THAT(with(R"("fan_in_fan_out": true)"), HasSubstr("fan_in_fan_out"));
   EXPECT_THAT(with(R"("lora_bias": true)"), HasSubstr("lora_bias"));
   EXPECT_THAT(with(R"("modules_to_save": ["lm_head"])"), HasSubstr("modules_to_save: is not supported"));

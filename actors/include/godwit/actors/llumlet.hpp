@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -114,6 +115,7 @@ private:
   };
   /// Brings an adapter here; `not_ready` where that takes longer.
   runtime::async::task<adapter_answer> hold(protocols::adapter_ref which, std::chrono::nanoseconds timeout);
+  void warn_of_adapter(const protocols::adapter_ref& which, const std::string& why);
 
   runtime::async::task<void> bring_up();
   /// It will not come up; its keeper hears why.
@@ -144,7 +146,7 @@ private:
     store_entry entry;
     std::chrono::nanoseconds silent_until{0};
   };
-  /// A request that waits for its adapter, or for what the store has of it, before it is admitted.
+  /// A request that waits for what the store has of it, or for its adapter, before it is admitted.
   struct looking {
     protocols::request_id request;
     protocols::epoch epoch;
@@ -200,9 +202,10 @@ private:
   // What the scheduler wants, llumlet_policy.cpp:
   struct destination : mark_destination { ///< `load`: its report, and what it got since
     // Of what is handed over:
-    std::uint32_t busy_steps = 0; ///< until it is asked again
-    std::uint32_t busy_pause = 0; ///< what that was last; doubles, up to busy_pause_max, until it takes one
-    bool full = false;            ///< until the next mark
+    std::uint32_t busy_steps = 0;  ///< until it is asked again
+    std::uint32_t busy_pause = 0;  ///< what that was last; doubles, up to busy_pause_max, until it takes one
+    bool full = false;             ///< until the next mark
+    std::set<std::uint64_t> lacks; ///< adapters; likewise
   };
   /// The requests of a mark go one after the other; what is handed over, as many at a time as may leave.
   struct mark {
@@ -324,6 +327,8 @@ private:
   std::vector<store_shard> stores_;         // by id
   std::vector<std::uint64_t> store_ids_;    // of these
   std::list<looking> looking_;
+  std::list<looking> fetching_; // for the adapter
+  std::optional<std::chrono::nanoseconds> adapter_warned_;
   std::map<std::uint64_t, loading> loading_; // by the planner's number
   std::deque<protocols::computed_kv> to_put_;
   std::list<putting> putting_;

@@ -96,7 +96,13 @@ public:
 private:
   using exchange_ptr = std::shared_ptr<transport::http::exchange>;
   struct route;
+  using serve_function = std::function<void(const transport::http::request&, const exchange_ptr&)>;
   void serve_any(const transport::http::request& request, exchange_ptr exchange);
+  /// On the worker's thread. Where that has too much to do the request is refused.
+  void serve_apart(transport::http::request request, const exchange_ptr& exchange, serve_function serve);
+  /// True where it has been given to the worker, for the sake of its model.
+  bool reads_apart(const std::string& model, const transport::http::request& request, const exchange_ptr& exchange,
+                   void (openai_edge::*serve)(const transport::http::request&, const exchange_ptr&));
   /// Calls `serve` with the exchange, which the recording has as a span where there is one.
   void recorded(const transport::http::request& request, exchange_ptr exchange,
                 const std::function<void(const exchange_ptr&)>& serve);

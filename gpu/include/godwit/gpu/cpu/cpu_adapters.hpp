@@ -27,7 +27,8 @@ public:
   /// The model that they are adapters of, one part a device. Before the first load; not again.
   void serve(std::vector<std::shared_ptr<const packed_model>> shards);
 
-  void load(const protocols::adapter_ref& which, std::function<void(adapter_outcome)> done) override;
+  void load(const protocols::adapter_ref& which, std::weak_ptr<const void> asker,
+            std::function<void(adapter_outcome)> done) override;
   [[nodiscard]] adapter_counts counts() const override;
   /// A rank's part of one that somebody holds, which then stays as long as this does. Null where it is not here.
   [[nodiscard]] std::shared_ptr<const packed_adapter> find(std::uint64_t id, std::uint32_t rank) const;

@@ -49,8 +49,8 @@ inline constexpr std::uint32_t adapter_rank_max = 512;
 /// The adapters below one directory, each in a directory that has its name. They may come and go at any time: what a
 /// name stands for is looked up each time, and its content read again when a file has changed. Thread-safe.
 ///
-/// Adapters are told apart by a fingerprint, as models are: a hash of the configuration's text and of the tensors' file
-/// its length, beginning, end and pages between. Equal on every machine; against somebody who forges it no help.
+/// Adapters are told apart by a fingerprint, a hash of both files' content. Equal on every machine; against somebody
+/// who forges it no help.
 ///
 /// Names have 1 to 200 bytes, no slash and no control characters, and do not begin with a dot: others are never found.
 class adapter_directory {
@@ -60,11 +60,16 @@ public:
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   /// Of all that look like adapters, sorted; at most `most`. Reads no tensors.
   [[nodiscard]] std::vector<std::string> names(std::size_t most) const;
-  /// Absent where there is none of this name. Throws model_error where there is one that cannot be read.
+  /// Absent where there is none of this name. Throws model_error where there is one that cannot be read. Reads its
+  /// files where it has not seen them, or they have changed; `is_new` tells whether it would.
   [[nodiscard]] std::optional<protocols::adapter_ref> find(std::string_view name) const;
+  [[nodiscard]] bool is_new(std::string_view name) const noexcept;
   /// Its files, read into memory: whoever writes to them meanwhile does no harm. Throws model_error: they are not
   /// there, cannot be read, have more than `bytes_max`, or are not those that `which` names.
   [[nodiscard]] std::shared_ptr<const file_source> open(const protocols::adapter_ref& which,
+                                                        std::uint64_t bytes_max) const;
+  /// The same, of the tensors their header only: to learn shapes. Whose files they are is not looked at.
+  [[nodiscard]] std::shared_ptr<const file_source> peek(const protocols::adapter_ref& which,
                                                         std::uint64_t bytes_max) const;
 
 private:

@@ -13,7 +13,10 @@ namespace godwit::gpu::sim {
 
 struct sim_adapters_settings {
   std::chrono::nanoseconds load_time{std::chrono::milliseconds(50)};
-  std::uint64_t slots = 8; ///< adapters that there is room for; all of them take the same
+  std::uint64_t slots = 8; ///< that there are
+  /// That an adapter takes; empty: one each.
+  std::function<std::uint64_t(const protocols::adapter_ref&)> size = {};
+  std::size_t askers_max = 4096;
   /// Why a load comes to nothing; empty: it does not. May be empty itself: none does.
   std::function<std::string(const protocols::adapter_ref&)> fails = {};
   /// Told what comes about, "loaded", "evicted" or "waits"; may be empty.
@@ -29,7 +32,8 @@ public:
   sim_adapters(const sim_adapters&) = delete;
   sim_adapters& operator=(const sim_adapters&) = delete;
 
-  void load(const protocols::adapter_ref& which, std::function<void(adapter_outcome)> done) override;
+  void load(const protocols::adapter_ref& which, std::weak_ptr<const void> asker,
+            std::function<void(adapter_outcome)> done) override;
   [[nodiscard]] adapter_counts counts() const override;
   /// Whether a step may name it: somebody holds it.
   [[nodiscard]] bool held(std::uint64_t id) const;
