@@ -106,7 +106,7 @@ measured_sizes sizes_of(const profile_options& options, const gpu::executor_info
 
 // Steps of fixed shapes, without actors.
 measured_device measure_steps_alone(const profile_options& options, const gpu::model::model_directory& model,
-                                profiled_device& device, std::chrono::milliseconds time) {
+                                    profiled_device& device, std::chrono::milliseconds time) {
   const auto start = clock::now();
   auto executor = device.make_executor();
   const auto start_ms = ms_since(start);
@@ -158,7 +158,7 @@ serve_settings settings_of(const profile_options& options) {
 }
 
 measured_device measure(const profile_options& options, const gpu::model::model_directory& model,
-                    const serve_settings& settings, const chosen_device& cuda, const runtime::log::logger& log) {
+                        const serve_settings& settings, const chosen_device& cuda, const runtime::log::logger& log) {
   const auto half = options.time_max / 2;
   auto device = cuda ? profile_gpus(cuda, model, settings, log) : profile_cpu(model, settings);
   auto out = measure_steps_alone(options, model, *device, half);
