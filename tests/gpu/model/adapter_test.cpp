@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <random>
 
 namespace godwit::gpu::model::tests {
 namespace {
@@ -144,6 +147,42 @@ TEST(Adapter, OfWhichAHalfIsMissingIsRefused) {
   } catch (const model_error& error) {
     EXPECT_THAT(error.what(), HasSubstr("q_proj.lora_B.weight\" is missing"));
   }
+}
+
+// Whoever writes into the directory may write anything: read or refused in words, never worse.
+TEST(Adapter, OfDamagedFilesIsReadOrRefused) {
+  const auto made = random_adapter_of(small_config(), {projection::query, projection::down}, 3, 1);
+  const auto config = made.config_text();
+  const auto tensors = made.tensors();
+  std::uint64_t header = 0;
+  std::memcpy(&header, tensors.data(), 8);
+  std::mt19937 draw(5);
+  std::size_t read = 0, refused = 0;
+  for (int i = 0; i < 4000; ++i) {
+    file_map files;
+    auto text = bytes_of_text(config);
+    auto body = tensors;
+    auto& hurt = i % 2 == 0 ? text : body;
+    const auto within = i % 2 == 0 ? text.size() : header + 8;
+    for (unsigned n = 0; n <= draw() % 3; ++n) {
+      const auto at = draw() % within;
+      if (draw() % 8 == 0)
+        hurt.resize(at);
+      else if (at < hurt.size())
+        hurt[at] = draw() % 2 == 0 ? std::byte{static_cast<unsigned char>(draw())}
+                                   : std::byte{static_cast<unsigned char>("0123456789,:[]{}\"-eE"[draw() % 20])};
+    }
+    files.emplace(adapter_config_file, std::move(text));
+    files.emplace(adapter_tensors_file, std::move(body));
+    try {
+      (void)read_adapter(memory_source("some", std::move(files)), small_config());
+      ++read;
+    } catch (const model_error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(read, 10U);
+  EXPECT_GT(refused, 1000U);
 }
 
 // ---- Directories ------------------------------------------------------------------------------------------------
