@@ -279,7 +279,7 @@ task<migration_opened> llumlet::open(open_migration wish) {
     --opening_;
     tell_when_drained(); // it may have been the last thing
     if (answer.reason == protocols::refusal::no_adapter)
-      options_.migration.log.request(wish.request).warning("migration {}: {}", wish.migration.value(), answer.why);
+      options_.migration.log.request(wish.request).debug("migration {}: {}", wish.migration.value(), answer.why);
     why = answer.reason == protocols::refusal::none ? may_come(wish) : migration_reason::no_adapter;
     adapter = std::move(answer.adapter);
   }
