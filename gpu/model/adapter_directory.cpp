@@ -145,6 +145,19 @@ bool is_adapter_name(std::string_view name) {
          is_utf8(name);
 }
 
+std::filesystem::path file_of_tensors(const std::filesystem::path& directory, const protocols::adapter_ref& which) {
+  if (!is_adapter_name(which.name)) throw model_error(in_quotes(which.name) + " is no adapter's name");
+  return directory / which.name / adapter_tensors_file;
+}
+
+/// The configuration, and memory for the tensors.
+std::shared_ptr<adapter_files> with_room_for(const open_file& tensors, const std::filesystem::path& directory,
+                                             std::uint64_t bytes_max) {
+  tensors.refuse_beyond(bytes_max);
+  return std::make_shared<adapter_files>(
+      directory.string(), open_file(directory / adapter_config_file).all(adapter_config_bytes_max), tensors.size());
+}
+
 } // namespace
 
 std::vector<std::string> adapter_directory::names(std::size_t most) const {
@@ -211,30 +224,22 @@ bool adapter_directory::is_new(std::string_view name) const noexcept {
 
 std::shared_ptr<const file_source> adapter_directory::open(const protocols::adapter_ref& which,
                                                            std::uint64_t bytes_max) const {
-  if (!is_adapter_name(which.name)) throw model_error(in_quotes(which.name) + " is no adapter's name");
-  const auto directory = path_ / which.name;
-  const open_file tensors(directory / adapter_tensors_file);
-  tensors.refuse_beyond(bytes_max);
-  auto files = std::make_shared<adapter_files>(
-      directory.string(), open_file(directory / adapter_config_file).all(adapter_config_bytes_max), tensors.size());
+  const open_file tensors(file_of_tensors(path_, which));
+  const auto files = with_room_for(tensors, path_ / which.name, bytes_max);
   tensors.read(0, files->tensors());
   const auto id = fingerprint_of(files->config(), files->tensors().size(), [&](std::uint64_t at, std::uint64_t) {
     return static_cast<const std::byte*>(files->tensors().data() + at);
   });
   if (id != which.id)
-    throw model_error(in_quotes(directory.string()), "is not the adapter that the request was given: its files have "
-                                                     "changed, or are others on the head's machine");
+    throw model_error(in_quotes(files->name()), "is not the adapter that the request was given: its files have "
+                                                "changed, or are others on the head's machine");
   return files;
 }
 
 std::shared_ptr<const file_source> adapter_directory::peek(const protocols::adapter_ref& which,
                                                            std::uint64_t bytes_max) const {
-  if (!is_adapter_name(which.name)) throw model_error(in_quotes(which.name) + " is no adapter's name");
-  const auto directory = path_ / which.name;
-  const open_file tensors(directory / adapter_tensors_file);
-  tensors.refuse_beyond(bytes_max);
-  auto files = std::make_shared<adapter_files>(
-      directory.string(), open_file(directory / adapter_config_file).all(adapter_config_bytes_max), tensors.size());
+  const open_file tensors(file_of_tensors(path_, which));
+  const auto files = with_room_for(tensors, path_ / which.name, bytes_max);
   constexpr std::uint64_t length_bytes = 8;
   if (tensors.size() < length_bytes) return files; // its reader says what is wrong
   tensors.read(0, files->tensors().first(length_bytes));
