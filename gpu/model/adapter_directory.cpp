@@ -209,8 +209,8 @@ std::optional<protocols::adapter_ref> adapter_directory::find(std::string_view n
 bool adapter_directory::is_new(std::string_view name) const noexcept {
   try {
     if (!is_adapter_name(name)) return false;
-    struct stat config {
-    }, tensors{};
+    struct stat config {};
+    struct stat tensors {};
     if (::stat((path_ / name / adapter_config_file).c_str(), &config) != 0 ||
         ::stat((path_ / name / adapter_tensors_file).c_str(), &tensors) != 0)
       return false; // which is found out soon
