@@ -314,6 +314,7 @@ task<void> frontend::place(protocols::request_id id) {
       co_return;
     }
     bare.clear(); // its files may come back
+    why_bare.clear();
     co_await sleep_for(pause);
     pause = std::min(pause * 2, options_.retry_pause_max);
   }

@@ -187,7 +187,9 @@ void llumlet::source_ended_with(const protocols::migration_report& report) {
   auto out = std::move(found->second);
   outgoing_.erase(found);
   demonitor(out.monitor);
-  if (const auto here = homes_.find(report.request); here != homes_.end() && !report.committed()) {
+  // Another destination may have its adapter: of those that have not, the mark knows.
+  const bool rests = !report.committed() && report.reason != migration_reason::no_adapter;
+  if (const auto here = homes_.find(report.request); here != homes_.end() && rests) {
     here->second.moved = now();
     here->second.move_failed = true;
   }

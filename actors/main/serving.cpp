@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -128,10 +130,11 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.model.name = model_name_;
   o.model.root = model.path;
   o.model.adapters = make_adapters(settings_);
-  if (o.model.adapters && o.model.adapters->find(model_name_))
+  if (std::error_code unseen;
+      o.model.adapters && std::filesystem::exists(o.model.adapters->path() / model_name_, unseen))
     log_.component("http").warning(
         "the adapter '{}' has the name of the model, which clients get for it: rename it, or "
-        "give the model another one (--served-model-name)",
+        "give the model another one (model.name)",
         model_name_);
   o.model.tokens = model.tokens;
   o.model.chat = chat_;

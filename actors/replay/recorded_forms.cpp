@@ -127,6 +127,7 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
 void recorded_form<gpu::adapter_outcome>::write(wire_writer& out, const gpu::adapter_outcome& x) {
   wire_write(out, x.error);
   wire_write(out, x.held != nullptr);
+  wire_write(out, x.passes);
 }
 
 gpu::adapter_outcome recorded_form<gpu::adapter_outcome>::read(wire_reader& in) {
@@ -134,6 +135,7 @@ gpu::adapter_outcome recorded_form<gpu::adapter_outcome>::read(wire_reader& in) 
   bool held = false;
   wire_read(in, x.error);
   wire_read(in, held);
+  wire_read(in, x.passes);
   if (held) x.held = std::make_shared<const bool>(true);
   return x;
 }

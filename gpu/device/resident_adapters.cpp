@@ -205,6 +205,7 @@ void resident_adapters::load(const protocols::adapter_ref& which, std::weak_ptr<
     }
     if (answer == asking::there) what = state_->made.at(which.id).get();
   }
+  if (what == nullptr) state_->changed.notify_all(); // some of those who wait may have gone
   if (what == nullptr) return done({nullptr, "too many requests wait for adapters", true});
   done({state_->held(which.id, what), {}, false});
 }
