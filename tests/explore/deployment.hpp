@@ -147,7 +147,7 @@ private:
     std::uint32_t instances = 0;
     std::unique_ptr<device_timers> devices; // outlive the executors in the system
     std::unique_ptr<runtime::sim::system> system;
-    std::shared_ptr<gpu::sim::sim_adapters> adapters; // of the process that runs; goes before its clock
+    std::shared_ptr<gpu::sim::sim_adapters> adapters; // of the process that runs, as its executors have them
     runtime::handle<actors::member_interface> member;
     std::weak_ptr<transport::fabric> fabric;
     bool ordered = false;              ///< by autoscaling
