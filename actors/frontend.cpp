@@ -40,6 +40,18 @@ std::string larger_pool_wanted(std::uint64_t largest) {
 
 constexpr std::chrono::seconds seconds_between_looks{1}; // at deadlines
 
+/// Of an early rejection, for the client.
+std::string what_is_expected(const protocols::latency_objectives& asked, const dispatch_decision& decision) {
+  const auto ms = [](std::int64_t ns) { return std::to_string((ns + 500'000) / 1'000'000) + " ms"; };
+  std::string out = "No instance is expected to meet the request's objectives:";
+  if (asked.ttft_ns > 0)
+    out += " " + ms(asked.ttft_ns) + " to the first token, where at least " + ms(decision.ttft_ns) + " are expected";
+  if (asked.tpot_ns > 0)
+    out += std::string(asked.ttft_ns > 0 ? ";" : "") + " " + ms(asked.tpot_ns) +
+           " for each further one, where at least " + ms(decision.tpot_ns) + " are";
+  return out + ". Please try again later.";
+}
+
 double seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double>(t).count(); }
 
 /// What a client says of the tokens that it got; kept in recordings.
@@ -55,6 +67,10 @@ frontend_metrics::frontend_metrics(runtime::metrics::registry& registry, const s
       dispatches(registry.add_counter_family(
           "godwit_dispatches_total", "Requests given to an instance, by the policy that chose it; it may refuse them.",
           {"policy"})),
+      ttft_over_expected(registry.add_histogram(
+          "godwit_ttft_over_expected",
+          "From a request's dispatch to its first token, as a multiple of what the scheduler expected.",
+          runtime::metrics::exponential_bounds(0.0625, 1.4142135623730951, 17))),
       redispatches(registry.add_counter("godwit_redispatches_total",
                                         "Requests dispatched again because their instance was lost.")),
       moves(registry.add_counter("godwit_moves_total", "Changes of a request's owner by live migration.")),
@@ -88,7 +104,7 @@ frontend::frontend(runtime::actor_context context, frontend_options options)
     one.first_token_seconds = &options_.metrics->first_token_seconds.with({name});
     one.inter_token_seconds = &options_.metrics->inter_token_seconds.with({name});
     one.total_seconds = &options_.metrics->total_seconds.with({name});
-    for (const auto* outcome : {"stop", "length", "cancelled", "timed_out", "overloaded", "error"})
+    for (const auto* outcome : {"stop", "length", "cancelled", "timed_out", "overloaded", "rejected", "error"})
       (void)options_.metrics->requests.with({outcome, name});
   }
 }
@@ -173,6 +189,8 @@ void frontend::submit(submission& what) {
   by_id_.emplace(id, &r);
   r.arrived = now();
   r.prompt_tokens = prompt_tokens;
+  r.ttft = what.ttft > nanoseconds{0} ? what.ttft : nanoseconds{options_.objectives.ttft_ns};
+  r.tpot = what.tpot > nanoseconds{0} ? what.tpot : nanoseconds{options_.objectives.tpot_ns};
   by_sink_[r.sink.get()] = id;
   const bool accepts = runtime::trace::input<bool>(
       "client.accepts", [&] { return tell_client(id, "on_accepted", [&] { r.sink->on_accepted(id); }); });
@@ -240,6 +258,7 @@ task<void> frontend::place(protocols::request_id id) {
       query.failed_at = failed.decided;
       if (topology_.scheduler && !prefix) prefix = protocols::prefix_marks(r->request.prompt, r->request.cache_salt);
       if (prefix) query.prefix = *prefix;
+      if (!taken_before) query.objectives = objectives_of(*r);
       choice = co_await choose(std::move(query));
       r = find(id);
       if (r == nullptr) co_return;
@@ -256,6 +275,10 @@ task<void> frontend::place(protocols::request_id id) {
         fail_unfit(id, largest, why_bare);
         co_return;
       }
+    }
+    if (!choice.late.empty()) {
+      fail(id, failure_kind::rejected, std::move(choice.late));
+      co_return;
     }
     if (choice.overloaded && !taken_before) { // it can come again later
       fail(id, failure_kind::overloaded, "every queue is full");
@@ -274,6 +297,8 @@ task<void> frontend::place(protocols::request_id id) {
       r->owner_generation = entry->generation;
       r->accepted_before = r->prediction_accepted;
       r->rejected_before = r->prediction_rejected;
+      r->dispatched = now();
+      r->expected = nanoseconds{choice.why.ttft_ns};
       remember_dispatch(*r, *epoch, std::move(choice.why));
       auto order = generate_order{r->request, runtime::handle<home_interface>{self()}};
       order.request.epoch = *epoch;
@@ -281,7 +306,7 @@ task<void> frontend::place(protocols::request_id id) {
       order.request.taken_before = taken_before;
       order.dispatch = choice.number;
       const auto answer = co_await ask(entry->llumlet, options_.ask_timeout, std::move(order));
-      if (!answer && choice.number > 0) failed = choice;
+      if (choice.number > 0 && !(answer && answer->accepted())) failed = choice; // it counts there no longer
       r = find(id);
       if (r == nullptr) { // withdrawn, or finished, while the instance made up its mind
         tell(entry->llumlet, protocols::cancel_request{id, *epoch});
@@ -353,7 +378,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     r.placing = false;
     release_followers(r);
     r.placed = now();
-    if (options_.on_dispatched) options_.on_dispatched(id, entry.instance);
+    if (options_.on_dispatched) options_.on_dispatched(id, entry.instance, r.expected);
     options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(), epoch.value());
     return true;
   }
@@ -432,10 +457,12 @@ task<void> frontend::expire_at(nanoseconds wake) {
 
 task<frontend::chosen> frontend::choose(dispatch_query query) {
   if (topology_.scheduler) {
+    const auto asked = query.objectives;
     auto decision = co_await ask(topology_.scheduler, options_.decision_timeout, std::move(query));
     if (decision && !decision->stale) {
       chosen out;
       out.overloaded = decision->overloaded;
+      if (decision->late) out.late = what_is_expected(asked, *decision);
       out.why = std::move(decision->why);
       out.number = decision->number;
       out.decided = decision->instance;
@@ -448,6 +475,15 @@ task<frontend::chosen> frontend::choose(dispatch_query query) {
     if (!decision) options_.log.warning("no decision from the global scheduler: {}", decision.error().message);
   }
   co_return choose_in_turn({}, "bypass");
+}
+
+// What is left of them by now.
+protocols::latency_objectives frontend::objectives_of(const open_request& r) const {
+  protocols::latency_objectives out;
+  out.refusable = options_.objectives.refusable;
+  if (r.ttft > nanoseconds{0}) out.ttft_ns = std::max((r.arrived + r.ttft - now()).count(), std::int64_t{1});
+  out.tpot_ns = r.tpot.count();
+  return out;
 }
 
 frontend::chosen frontend::choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy,
@@ -564,6 +600,8 @@ void frontend::observe_tokens(open_request& r, std::size_t count, nanoseconds qu
     r.first_token = now();
     r.first_step = std::min(std::max(r.placed, r.arrived) + queued, r.first_token);
     level.first_token_seconds->observe(seconds(now() - r.arrived));
+    if (r.expected > nanoseconds{0})
+      options_.metrics->ttft_over_expected.observe(seconds(now() - r.dispatched) / seconds(r.expected));
     if (engines) {
       engines->first_token(r.owner_instance, r.prompt_tokens, seconds(now() - r.arrived));
       engines->queued(r.owner_instance, seconds(std::max(r.placed, r.arrived) - r.arrived + queued));
@@ -625,12 +663,14 @@ void frontend::finish(protocols::request_id id, finish_reason reason) {
 
 void frontend::fail(protocols::request_id id, failure_kind kind, std::string message) {
   const auto sink = find(id)->sink;
-  if (kind == failure_kind::overloaded || kind == failure_kind::timed_out) // as many as clients like
+  if (kind == failure_kind::overloaded || kind == failure_kind::rejected ||
+      kind == failure_kind::timed_out) // as many as clients like
     options_.log.request(id).debug("failed: {}", message);
   else
     options_.log.request(id).warning("failed: {}", message);
   ++counts_.failed_total;
   const auto outcome = kind == failure_kind::overloaded  ? "overloaded"
+                       : kind == failure_kind::rejected  ? "rejected"
                        : kind == failure_kind::timed_out ? "timed_out"
                                                          : "error";
   forget(id, outcome);

@@ -38,7 +38,7 @@ global_scheduler::global_scheduler(runtime::actor_context context, scheduler_opt
     : actor(context), options_(std::move(options)), dispatcher_(dispatcher_called(options_.policies.dispatch)),
       line_(options_.queries_max), autoscaler_(options_.scaling) {
   autoscaler_.set_mode(options_.policies.scaling);
-  dispatcher_->set_handoff(options_.policies.hands_over());
+  tell_of_policies();
 }
 
 std::vector<std::string_view> scheduler_options::dispatcher_names() const {
@@ -157,9 +157,14 @@ void global_scheduler::switch_policies(const scheduling_policies& wish) {
   const bool pairing =
       wish.migration != options_.policies.migration || wish.migration_paused != options_.policies.migration_paused;
   options_.policies = wish;
-  dispatcher_->set_handoff(options_.policies.hands_over());
+  tell_of_policies();
   autoscaler_.set_mode(wish.scaling);
   if (pairing) pair_up();
+}
+
+void global_scheduler::tell_of_policies() {
+  dispatcher_->set_handoff(options_.policies.hands_over());
+  dispatcher_->set_moves(options_.policies.makes_room());
 }
 
 scheduler_view global_scheduler::view() const {
@@ -231,6 +236,7 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
     demand.execution_level = static_cast<std::uint8_t>(std::min<std::size_t>(query.execution_level, count - 1));
     demand.headroom = options_.levels[demand.execution_level].headroom;
   }
+  demand.objectives = query.objectives;
   // It was counted as load where it never came to, and who tries again soon fills a queue by itself.
   if (query.failed > dispatches_from_) dispatcher_->take_back(query.failed_at, query.failed - dispatches_from_, demand);
   using lack = protocols::dispatcher::lack;
@@ -250,6 +256,12 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   }
   dispatch_decision none;
   none.overloaded = why == lack::full;
+  none.late = why == lack::late;
+  if (none.late) {
+    const auto [ttft_ns, tpot_ns] = dispatcher_->least_expected();
+    none.ttft_ns = static_cast<std::int64_t>(ttft_ns);
+    none.tpot_ns = static_cast<std::int64_t>(tpot_ns);
+  }
   none.stale = why == lack::stale || why == lack::sense; // homes dispatch without it
   if (decided && why == lack::sense)
     blame("the dispatch policy", "it chose what is no place, or not eligible, or gave no finite rating");

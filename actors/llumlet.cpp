@@ -178,6 +178,7 @@ void llumlet::wake() {
 task<void> llumlet::run_steps() {
   for (;;) {
     if (!putting_.empty() && planner_->lacks_blocks()) let_go_of_puts();
+    const auto began = now();
     auto input = planner_->plan();
     if (!input) break;
     settle(planner_->take_effects());
@@ -187,7 +188,7 @@ task<void> llumlet::run_steps() {
       quit(runtime::stop_reason::failed);
       co_return;
     }
-    settle(planner_->complete(*output));
+    settle(planner_->complete(*output, (now() - began).count()));
     hand_over();
     if (options_.recount) recount();
     report_soon();

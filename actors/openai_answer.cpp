@@ -58,6 +58,8 @@ openai::api_error describe(const answer_failure& failure, std::uint32_t retry_af
   }
   case failure_kind::invalid:
     return openai::invalid_value({}, failure.message);
+  case failure_kind::rejected:
+    return openai::rejected(failure.message, retry_after_s);
   case failure_kind::timed_out:
     return openai::timed_out(failure.message);
   case failure_kind::internal:

@@ -69,6 +69,12 @@ constexpr std::uint64_t usual_answer_tokens = 4096;
 constexpr std::size_t adapters_listed_max = 10'000;
 thread_local bool serves_apart = false; // on a thread of long work
 
+/// What a client wants its answers within; 0: it does not say.
+struct call_objectives {
+  std::chrono::nanoseconds ttft{0};
+  std::chrono::nanoseconds tpot{0};
+};
+
 /// The types that protocols::openai's own errors of these statuses have.
 std::string_view type_of(int status) {
   if (status == 429) return "rate_limit_error";
@@ -80,6 +86,28 @@ std::string_view type_of(int status) {
 void take_request_id(const http::request& from, openai::common_request& into) {
   const auto told = from.fields.find("X-Request-Id");
   if (told && into.request_id.empty() && openai::is_request_id(*told)) into.request_id = *told;
+}
+
+/// A field of milliseconds, as llm-d's router has them, by its name or by the one it had before.
+std::optional<openai::api_error> take_objective(const http::request& from, const char* name, const char* former,
+                                                std::chrono::nanoseconds& into) {
+  auto told = from.fields.find(name);
+  if (!told) told = from.fields.find(former);
+  if (!told) return std::nullopt;
+  constexpr double ms_max = 86'400'000;
+  double ms = 0;
+  const auto* const end = told->data() + told->size();
+  const auto [stop, error] = std::from_chars(told->data(), end, ms);
+  if (error != std::errc{} || stop != end || !(ms > 0 && ms <= ms_max))
+    return openai::invalid_value({}, std::string("The field ") + name +
+                                         " should be a number of milliseconds above 0, of a day at most.");
+  into = std::chrono::nanoseconds(std::max<std::int64_t>(static_cast<std::int64_t>(ms * 1e6), 1));
+  return std::nullopt;
+}
+
+std::optional<openai::api_error> take_objectives(const http::request& from, call_objectives& into) {
+  if (auto error = take_objective(from, "X-LLM-D-SLO-TTFT-MS", "X-SLO-TTFT-MS", into.ttft)) return error;
+  return take_objective(from, "X-LLM-D-SLO-TPOT-MS", "X-SLO-TPOT-MS", into.tpot);
 }
 
 /// Names for a header field, without what could not stand in one.
@@ -116,6 +144,7 @@ struct openai_edge::call {
   const openai::chat_request* chat = nullptr; ///< of a chat
   std::vector<protocols::token_id> prediction;
   protocols::adapter_ref adapter;
+  call_objectives objectives;
   std::uint32_t drawn = 1; ///< answers to each prompt, of which the client gets common->n
   protocols::reasoning_start reasoning = protocols::reasoning_start::off; ///< of a chat's answers
 };
@@ -375,6 +404,7 @@ void openai_edge::completion(const http::request& request, const exchange_ptr& e
   if (auto error = parsed ? admissible(*parsed, what.adapter) : std::optional(parsed.error()))
     return refuse(*error, exchange);
   take_request_id(request, *parsed);
+  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange);
   what.drawn = parsed->best_of;
   what.common = &*parsed;
   what.default_max_tokens = options_.model.defaults.completion_max_tokens;
@@ -397,6 +427,7 @@ void openai_edge::chat(const http::request& request, const exchange_ptr& exchang
   auto prompt = chat_prompt(*parsed, true);
   if (!prompt) return refuse(prompt.error(), exchange);
   take_request_id(request, *parsed);
+  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange);
   what.drawn = parsed->n;
   what.common = &*parsed;
   what.endpoint = openai::chunk_writer::endpoint::chat;
@@ -583,6 +614,8 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   one->seeded = common.seed.has_value();
   request.sampling.seed = common.seed.value_or(0) + sample; // or all would be the same
   one->timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(common.timeout_s * 1e9));
+  one->ttft = what.objectives.ttft;
+  one->tpot = what.objectives.tpot;
   return one;
 }
 

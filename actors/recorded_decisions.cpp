@@ -70,8 +70,10 @@ void note_dispatch(const dispatch_query& query, const dispatch_decision& chosen,
     out.emplace_back("runner_up", text(chosen.why.runner_up));
     out.emplace_back("candidates", std::to_string(chosen.why.candidates));
     out.emplace_back("prefix_tokens", std::to_string(chosen.why.prefix_tokens));
+    out.emplace_back("ttft_ms", text(static_cast<double>(chosen.why.ttft_ns) / 1e6));
   } else {
     out.emplace_back("chosen", chosen.overloaded ? "none: every queue is full"
+                               : chosen.late     ? "none: none is expected to meet its objectives"
                                : chosen.stale    ? "none: reports are old, or the policy failed"
                                                  : "none: no instance takes requests");
   }

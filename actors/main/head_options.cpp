@@ -12,6 +12,14 @@
 
 namespace godwit::main {
 
+protocols::latency_objectives make_objectives(const serve_settings& settings) {
+  protocols::latency_objectives out;
+  out.ttft_ns = std::chrono::nanoseconds(settings.admission.ttft).count();
+  out.tpot_ns = std::chrono::nanoseconds(settings.admission.tpot).count();
+  out.refusable = settings.admission.early_rejection;
+  return out;
+}
+
 std::vector<std::string> execution_level_names(const serve_settings& settings) {
   std::vector<std::string> out;
   for (auto& level : execution_levels(settings)) out.push_back(std::move(level.name));
@@ -47,6 +55,7 @@ actors::node_options make_head_options(const serve_settings& settings, const gpu
   o.frontend.attempts_max = settings.frontend.attempts_max;
   o.frontend.placement_timeout = settings.frontend.placement_timeout;
   o.frontend.request_timeout = settings.frontend.request_timeout;
+  o.frontend.objectives = make_objectives(settings);
   o.frontend.execution_levels = execution_level_names(settings);
   o.frontend.log = log.component("frontend");
   return o;

@@ -21,6 +21,7 @@ std::string score_of(const std::string& policy, double score) {
   if (policy == "freeness") return fmt::format("F {:.2f}", score);
   if (policy == "infaas") return fmt::format("{:.1f} % of its KV blocks used", 100 * score);
   if (policy == "cache_aware") return fmt::format("cost {:.0f}", score);
+  if (policy == "ttft") return fmt::format("{:.1f} ms to its first token", score);
   if (policy == "least_requests" || policy == "power_of_two") return fmt::format("{:.0f} requests", score);
   return {};
 }
@@ -37,6 +38,8 @@ std::string why(const protocols::dispatch_reason& d) {
   out += fmt::format("; {}", plural(d.candidates, "candidate"));
   if (d.blocks > 0) out += fmt::format(", it demands {}", plural(d.blocks, "block"));
   if (d.prefix_tokens > 0) out += fmt::format(", and was sent the first {} tokens before", d.prefix_tokens);
+  if (d.ttft_ns > 0 && d.policy != "ttft")
+    out += fmt::format("; first token expected within {:.1f} ms", static_cast<double>(d.ttft_ns) / 1e6);
   return out;
 }
 

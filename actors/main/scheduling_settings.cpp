@@ -17,8 +17,9 @@ constexpr double freeness_limit = 1e9;
 void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
   r.add("scheduler.policy", s.scheduler.policy,
         {.doc = "How requests are dispatched to instances: freeness (the one with the most memory left per running "
-                "request), infaas (least memory in use or asked for), least_requests, power_of_two, round_robin or "
-                "cache_aware (least memory in use or asked for, and prompt to be computed anew).",
+                "request), infaas (least memory in use or asked for), least_requests, power_of_two, round_robin, "
+                "cache_aware (least memory in use or asked for, and prompt to be computed anew) or ttft (the least "
+                "expected time to the first token).",
          .flag = "--policy"});
   r.add("scheduler.migration", s.scheduler.migration,
         {{"freeness", protocols::migration_policy::freeness},

@@ -191,6 +191,19 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .unit = "ms",
          .min = 0,
          .max = 7 * 24 * hour_ms});
+  r.add("admission.ttft", s.admission.ttft,
+        {.doc =
+             "Objective of requests whose clients send none (X-SLO-TTFT-MS): from arrival to first token. They go to "
+             "instances that are expected to meet it, while there are any. 0: none.",
+         .unit = "ms",
+         .min = 0,
+         .max = hour_ms});
+  r.add("admission.tpot", s.admission.tpot,
+        {.doc = "The same for each further token (X-SLO-TPOT-MS).", .unit = "ms", .min = 0, .max = hour_ms});
+  r.add("admission.early_rejection", s.admission.early_rejection,
+        {.doc = "Refuse a request with 429 as it arrives where no instance is expected to meet its objectives, instead "
+                "of serving it late.",
+         .flag = "--early-rejection"});
   r.add("frontend.prompts_max", s.frontend.prompts_max,
         {.doc = "Prompts in one call of /v1/completions.", .unit = "prompts", .min = 1, .max = 65'536});
   r.add("runtime.worker_threads", s.runtime.worker_threads,

@@ -107,6 +107,11 @@ struct serve_settings {
     std::uint32_t prompts_max = 64;
   } frontend;
   struct {
+    std::chrono::milliseconds ttft{0};
+    std::chrono::milliseconds tpot{0};
+    bool early_rejection = false;
+  } admission;
+  struct {
     std::string listen = "127.0.0.1:8000";
     std::uint32_t threads = 2;
     std::uint64_t body_bytes_max = 10 * 1024 * 1024;

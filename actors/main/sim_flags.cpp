@@ -36,7 +36,7 @@ bool simulated(const runtime::config::setting& s) {
        {"scheduler.policy", "scaling.provisioner", "scaling.command_out", "scaling.command_in"})
     if (s.name == other) return false;
   for (const std::string_view table :
-       {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "speculation.", "kv_store."})
+       {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "speculation.", "kv_store.", "admission."})
     if (s.name.starts_with(table)) return true;
   for (const std::string_view one : {"model.context_max", "instances.roles", "instances.step_timeout",
                                      "instances.restart_backoff_min", "instances.restart_backoff_max",

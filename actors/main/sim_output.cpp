@@ -113,6 +113,9 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
     out += fmt::format("- (the run has fewer than {} samples)\n", memory_samples_min);
   out += fmt::format("{:<20}{:.2f} on average, at most {}; {:.0f} instance-seconds\n", "instances", r.instances,
                      r.instances_max, r.instance_s);
+  if (r.over_expected.count > 0)
+    out += fmt::format("{:<20}{:.2f} of what was expected at the median, P99 {:.2f}; wrong by {:.1f} % in all\n",
+                       "first tokens", r.over_expected.p50, r.over_expected.p99, 100 * r.expected_wrong_by);
   if (objectives)
     out += fmt::format("{:<20}{:.2f} % of the requests, goodput {:.3f} requests/s\n", "objectives met",
                        100 * r.attainment, r.goodput);
@@ -167,6 +170,10 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
                                {"fragmented_share_max", known(m.fragmented_max)},
                                {"fragmented_time", known(m.fragmented_time)}};
   out["instances"] = json::object{{"mean", r.instances}, {"max", r.instances_max}, {"instance_seconds", r.instance_s}};
+  if (r.over_expected.count > 0)
+    out["expected_ttft"] = json::object{{"requests", r.over_expected.count},
+                                        {"measured_over_expected", object_of(r.over_expected)},
+                                        {"wrong_by_share", r.expected_wrong_by}};
   out["slo_attainment"] = r.attainment;
   out["goodput_requests_per_s"] = r.goodput;
   if (r.interrupted) {

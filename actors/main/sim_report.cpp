@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace godwit::main {
 
@@ -78,6 +79,8 @@ std::string name_of(actors::failure_kind kind) {
     return "invalid";
   case actors::failure_kind::timed_out:
     return "timed_out";
+  case actors::failure_kind::rejected:
+    return "rejected";
   case actors::failure_kind::internal:
     break;
   }
@@ -120,6 +123,18 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
     out.prompt_tokens += r.prompt_tokens;
     out.cached_tokens += r.cached_tokens;
   }
+  std::vector<double> over_expected;
+  double took = 0, wrong_by = 0;
+  for (const auto& r : run.requests) {
+    if (r.expected_ns <= 0 || r.first_token_ns < 0) continue;
+    const auto measured = static_cast<double>(r.first_token_ns - r.dispatched_ns);
+    const auto expected = static_cast<double>(r.expected_ns);
+    over_expected.push_back(measured / expected);
+    took += measured;
+    wrong_by += std::abs(measured - expected);
+  }
+  out.over_expected = summarise(std::move(over_expected));
+  out.expected_wrong_by = share(wrong_by, took);
   out.duration_s = seconds(run.duration_ns);
   out.requests_per_s = share(static_cast<double>(out.answered), out.duration_s);
   out.attainment = share(static_cast<double>(all.met), counts[0] + counts[1]);

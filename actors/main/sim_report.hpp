@@ -104,6 +104,11 @@ struct sim_report {
   std::uint32_t instances_max = 0;
   double instance_s = 0; ///< the cost
 
+  /// How long requests took from their first dispatch to their first token, as a multiple of what the scheduler
+  /// expected; of those of which it expected something.
+  latency_stats over_expected;
+  double expected_wrong_by = 0; ///< the differences of the two, together, as a share of what it took
+
   double attainment = 0; ///< share of all requests that met every objective (answered ones, without objectives)
   double goodput = 0;    ///< these per second
   std::optional<fault_report> faults;

@@ -1,4 +1,5 @@
 #include "main/bench_workload.hpp"
+#include "main/head_options.hpp"
 #include "main/migration_parts.hpp"
 #include "main/output_file.hpp"
 #include "main/parts.hpp"
@@ -239,6 +240,7 @@ actors::node_options sim_node(const serve_settings& settings) {
   n.frontend.attempts_max = settings.frontend.attempts_max;
   n.frontend.placement_timeout = settings.frontend.placement_timeout;
   n.frontend.request_timeout = settings.frontend.request_timeout;
+  n.frontend.objectives = make_objectives(settings);
   n.frontend.execution_levels = names_of(n.scheduler.levels);
   n.frontend.random_seed = 0; // every request brings its own
   n.backoff_min = settings.instances.restart_backoff_min;

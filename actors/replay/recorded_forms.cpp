@@ -31,6 +31,8 @@ void recorded_form<actors::submit_request>::write(wire_writer& out, const actors
   wire_write(out, x.what->client_id);
   wire_write(out, x.what->seeded);
   wire_write(out, static_cast<std::int64_t>(x.what->timeout.count()));
+  wire_write(out, static_cast<std::int64_t>(x.what->ttft.count()));
+  wire_write(out, static_cast<std::int64_t>(x.what->tpot.count()));
   wire_write(out, number_of(x.what->first_sample));
   wire_write(out, number_of(x.what->sink));
 }
@@ -42,14 +44,18 @@ actors::submit_request recorded_form<actors::submit_request>::read(wire_reader& 
   auto what = std::make_shared<actors::submission>();
   std::uint64_t sink = 0;
   std::uint64_t first_sample = 0;
-  std::int64_t timeout_ns = 0;
+  std::int64_t timeout_ns = 0, ttft_ns = 0, tpot_ns = 0;
   wire_read(in, what->request);
   wire_read(in, what->client_id);
   wire_read(in, what->seeded);
   wire_read(in, timeout_ns);
+  wire_read(in, ttft_ns);
+  wire_read(in, tpot_ns);
   wire_read(in, first_sample);
   wire_read(in, sink);
   what->timeout = std::chrono::nanoseconds(timeout_ns);
+  what->ttft = std::chrono::nanoseconds(ttft_ns);
+  what->tpot = std::chrono::nanoseconds(tpot_ns);
   if (first_sample != 0) what->first_sample = sink_of(first_sample, false);
   what->sink = sink_of(sink, true);
   return actors::submit_request{std::move(what)};

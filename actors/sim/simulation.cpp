@@ -205,8 +205,14 @@ simulated_cluster_options run::watched(simulated_cluster_options from) {
   node.frontend.home = 0;
   also(node.llumlet.on_preempted, [this](const preemption& what) { preempted(what); });
   also(node.llumlet.on_report, [this](const protocols::load_report& report) { reported(report); });
-  also(node.frontend.on_dispatched, [this](protocols::request_id id, protocols::instance_id to) {
-    if (auto* const r = over_ ? nullptr : find(id); r != nullptr) r->instance = to;
+  also(node.frontend.on_dispatched, [this](protocols::request_id id, protocols::instance_id to, nanoseconds expected) {
+    auto* const r = over_ ? nullptr : find(id);
+    if (r == nullptr) return;
+    r->instance = to;
+    if (r->expected_ns == 0 && r->first_token_ns < 0) {
+      r->dispatched_ns = now();
+      r->expected_ns = expected.count();
+    }
   });
   also(node.frontend.on_claimed, [this](protocols::request_id id, protocols::epoch before, protocols::instance_id to) {
     claimed(id, before, to);

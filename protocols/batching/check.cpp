@@ -2,6 +2,7 @@
 
 #include <godwit/protocols/batching/planner.hpp>
 #include <godwit/protocols/ensure.hpp>
+#include <godwit/protocols/policy/expected_latency.hpp>
 
 #include <algorithm>
 
@@ -11,7 +12,8 @@ void planner::check(std::span<const block_id> held) const {
   ledger_.check();
   std::vector<std::uint32_t> references(ledger_.total());
   std::size_t dropped = 0, parked_running = 0, loading = 0;
-  std::uint64_t waiting_blocks = 0;
+  std::uint64_t waiting_blocks = 0, waiting_tokens = 0;
+  double waiting_pairs = 0;
   for (const auto& [serial, r] : requests_) {
     const bool waits = waiting_.contains(rank_of(*r));
     const bool runs = running_.contains(rank_of(*r));
@@ -36,12 +38,15 @@ void planner::check(std::span<const block_id> held) const {
            "planner: what was drawn is kept to the answer's end");
     dropped += r->dropped ? 1 : 0;
     waiting_blocks += waits ? blocks_to_start(*r) : 0;
+    waiting_tokens += waits ? r->total() : 0;
+    waiting_pairs += waits ? attention_pairs(0, r->total()) : 0;
     parked_running += is_parked && r->state == request_state::running ? 1 : 0;
     for (const auto block : r->blocks.table()) ++references[block.value()];
   }
   ensure(waiting_.size() + running_.size() + parked_.size() + dropped == requests_.size(),
          "planner: no request is lost");
-  ensure(waiting_blocks == waiting_blocks_, "planner: what the queue needs is counted");
+  ensure(waiting_blocks == waiting_blocks_ && waiting_tokens == waiting_tokens_ && waiting_pairs == waiting_pairs_,
+         "planner: what the queue needs is counted");
   ensure(loading == loading_, "planner: requests that are loaded are counted");
   ensure(parked_running == parked_running_, "planner: parked requests that keep places are counted");
   ensure(places_taken() <= settings_.running_max, "planner: no more places are taken than there are");

@@ -1,6 +1,7 @@
 #include "batching/planned_request.hpp"
 
 #include <godwit/protocols/batching/planner.hpp>
+#include <godwit/protocols/policy/expected_latency.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -38,6 +39,19 @@ load_report planner::load() const {
   report.headroom_profiled = settings_.headroom_profiled;
   for (std::size_t level = 0; level < levels.size(); ++level)
     if (levels[level] > 0) report.execution_levels |= 1U << std::min<std::size_t>(level, levels_told - 1);
+  std::size_t decoding = 0;
+  for (const auto& [place, r] : running_) {
+    if (r->decodes()) {
+      ++decoding;
+      continue;
+    }
+    report.prefill_tokens += r->remaining();
+    report.prefill_pairs += attention_pairs(r->computed, r->total());
+  }
+  report.step_tokens = settings_.step_tokens_max;
+  report.pace = meter_.pace(decoding, report.blocks_used, places_taken());
+  report.prefill_tokens += static_cast<std::uint64_t>(static_cast<double>(waiting_tokens_) * report.pace.missed);
+  report.prefill_pairs += waiting_pairs_ * report.pace.missed;
   return report;
 }
 

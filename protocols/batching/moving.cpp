@@ -149,12 +149,14 @@ bool planner::hold_place() {
   const std::size_t kept_for_waiting = waiting_.empty() ? 0 : 1; // or they could be overtaken for ever
   if (places_taken() + kept_for_waiting >= settings_.running_max) return false;
   ++places_held_;
+  ++places_granted_;
   return true;
 }
 
 void planner::free_place() {
   ensure(places_held_ > 0, "planner: a place that is freed was held");
   --places_held_;
+  --places_granted_;
 }
 
 std::optional<std::vector<block_id>> planner::reserve(std::uint32_t blocks) {
@@ -167,10 +169,12 @@ std::optional<std::vector<block_id>> planner::reserve(std::uint32_t blocks) {
     taken.push_back(*ledger_.allocate());
     reserved_.insert(taken.back());
   }
+  blocks_granted_ += blocks;
   return taken;
 }
 
 void planner::give_back(const std::vector<block_id>& blocks) {
+  blocks_granted_ -= static_cast<std::int64_t>(blocks.size());
   for (const auto block : blocks) {
     ensure(reserved_.erase(block) == 1, "planner: blocks that are given back were reserved");
     ledger_.release(block);

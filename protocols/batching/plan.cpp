@@ -233,7 +233,11 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
   }
   r.state = request_state::running;
   leave_queue(r);
-  if (stored > 0 && r.blocks.grow(ledger_, stored)) {
+  meter_.started(r.total(), r.total() - r.computed);
+  ++places_granted_;
+  const bool loads = stored > 0 && r.blocks.grow(ledger_, stored);
+  blocks_granted_ += std::int64_t{available} - ledger_.available();
+  if (loads) {
     begin_load(r, stored);
     return true;
   }
@@ -245,7 +249,9 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
 void planner::schedule(planned_request& r, outline& d) {
   const auto tokens = std::min({r.remaining(), d.budget(), tokens_that_fit(r)});
   if (tokens == 0) return; // keeps its blocks and waits for more
+  const auto held = r.blocks.size();
   ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{tokens}), "planner: tokens that fit have blocks");
+  if (!r.decodes()) blocks_granted_ += r.blocks.size() - held;
   d.add({&r, tokens});
 }
 

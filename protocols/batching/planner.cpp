@@ -5,6 +5,7 @@
 
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
+#include <godwit/protocols/policy/expected_latency.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -102,7 +103,7 @@ refusal planner::judge(const generate_request& request, bool queues, std::uint64
   return refusal::none;
 }
 
-step_effects planner::complete(const step_output& output) {
+step_effects planner::complete(const step_output& output, std::int64_t took_ns) {
   ensure(step_in_flight() && output.step == next_step_ - 1, "planner: the step that completes is the one in flight");
   const auto samples = static_cast<std::size_t>(std::ranges::count_if(in_flight_, &share::samples));
   ensure(output.tokens.size() == samples + drafts_.size(),
@@ -118,9 +119,17 @@ step_effects planner::complete(const step_output& output) {
   std::span<const token_id> drafts = drafts_;
   auto scores = output.scores.begin();
   auto why = output.undrawn.begin();
+  step_sample sample;
+  sample.took_ns = took_ns > 0 ? took_ns : output.duration_ns;
   for (const auto& part : std::exchange(in_flight_, {})) {
     auto& r = *part.who;
     r.in_flight = false;
+    if (part.prefill) {
+      sample.prompt_tokens += part.tokens;
+      sample.prompt_pairs += attention_pairs(r.computed, std::uint64_t{r.computed} + part.tokens);
+    } else {
+      ++sample.decodes;
+    }
     r.computed += part.tokens;
     totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;
     r.blocks.seal(ledger_, r.computed_tokens());
@@ -153,6 +162,7 @@ step_effects planner::complete(const step_output& output) {
     }
     auto end = finish_reason::none;
     auto taken = accept(r, part, drawn, drafted, end);
+    if (!part.prefill) sample.decoded_tokens += static_cast<std::uint32_t>(taken.size());
     if (!drafted.empty()) {
       r.blocks.seal(ledger_, r.computed_tokens());
       r.blocks.truncate(ledger_, r.computed);
@@ -168,6 +178,11 @@ step_effects planner::complete(const step_output& output) {
   }
   drafts_.clear();
   ++totals_.steps_total;
+  sample.blocks_granted = std::exchange(blocks_granted_, 0);
+  sample.blocks_used = ledger_.used();
+  sample.places_granted = std::exchange(places_granted_, 0);
+  sample.places_used = places_taken();
+  meter_.took(sample);
   return effects;
 }
 
@@ -295,10 +310,15 @@ void planner::remove(planned_request& r, step_effects& effects) {
 void planner::join_queue(planned_request& r) {
   waiting_.emplace(rank_of(r), &r);
   waiting_blocks_ += blocks_to_start(r);
+  waiting_tokens_ += r.total();
+  waiting_pairs_ += attention_pairs(0, r.total());
 }
 
 void planner::leave_queue(planned_request& r) {
-  if (waiting_.erase(rank_of(r)) > 0) waiting_blocks_ -= blocks_to_start(r);
+  if (waiting_.erase(rank_of(r)) == 0) return;
+  waiting_blocks_ -= blocks_to_start(r);
+  waiting_tokens_ -= r.total();
+  waiting_pairs_ -= attention_pairs(0, r.total()); // whole numbers: nothing is rounded
 }
 
 void planner::release_copy_sources() {

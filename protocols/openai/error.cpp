@@ -79,6 +79,12 @@ api_error overloaded(std::uint32_t retry_after_s) {
   return error;
 }
 
+api_error rejected(std::string message, std::uint32_t retry_after_s) {
+  auto error = make(429, std::move(message), "rate_limit_error", {}, "objectives_not_met");
+  error.retry_after_s = retry_after_s;
+  return error;
+}
+
 api_error internal_error(std::string message) { return make(500, std::move(message), "server_error"); }
 
 api_error unavailable(std::string message, std::uint32_t retry_after_s) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -16,6 +17,16 @@ constexpr auto not_eligible = -std::numeric_limits<double>::infinity();
 /// Reports that may come while a request is on its way to an instance. They are some milliseconds apart where much
 /// happens; a request that takes longer is lost, or its client has gone.
 constexpr std::uint32_t reports_max = 8;
+
+constexpr double expected_ns_max = 1e15; // eleven days
+
+/// A head of line that lacks memory has it after a round or two and the migrations of these, where others have some.
+constexpr double room_by_moves_ns = 1e9;
+
+/// Whoever reports may err, too.
+double bounded(double ns) noexcept {
+  return std::isfinite(ns) ? std::clamp(ns, 0.0, expected_ns_max) : expected_ns_max;
+}
 
 std::uint32_t bit_of(std::uint8_t level) noexcept { return 1U << std::min<std::uint32_t>(level, 31); }
 
@@ -35,6 +46,7 @@ std::uint64_t dispatcher::places_in_batch(const load_report& r) noexcept {
 bool dispatcher::eligible(const place& p) noexcept { return p.rating != not_eligible; }
 
 bool dispatcher::report(const load_report& report) {
+  if (report.pace.knows_prompts) usual_ = report.pace;
   auto index = at(report.instance);
   if (index == finding::none) {
     const auto behind = std::ranges::upper_bound(reports_, report.instance, {}, &load_report::instance);
@@ -92,32 +104,31 @@ dispatcher::picked_load dispatcher::picked(instance_id instance) const noexcept 
 }
 
 std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
-  const auto& places = counts_headroom() && demand.headroom != 0U ? seen_by(demand) : places_;
   look_for_prefix(demand);
+  const auto& all = counts_headroom() && demand.headroom != 0U ? seen_by(demand) : places_;
+  const auto& places = narrowed_down(all, demand);
+  if (late_) return std::nullopt;
   const auto found = find(places, demand);
   // Whoever derives from this may err; the books must not.
   found_wrong_ = found.best == finding::none
                      ? std::ranges::none_of(places, eligible) && std::ranges::any_of(places_, eligible)
                      : found.best >= places.size() || !eligible(places[found.best]);
   if (found.best == finding::none || found_wrong_) return std::nullopt;
-  const auto blocks = blocks_for(std::uint64_t{demand.tokens} + 1); // and the token that comes next
   dispatch_choice choice;
   choice.instance = reports_[found.best].instance;
   choice.why.policy = name();
   choice.why.score = score(found.rating.value_or(places[found.best].rating));
   choice.why.runner_up = score(found.runner_up);
   choice.why.candidates = found.candidates;
-  choice.why.blocks = blocks;
-  for (const auto& known : known_)
-    if (known.place == found.best) choice.why.prefix_tokens = known.tokens;
+  choice.why.prefix_tokens = known_at(found.best);
+  choice.why.ttft_ns = static_cast<std::int64_t>(expected_ttft(found.best, demand, choice.why.prefix_tokens));
 
   auto& books = accounts_[found.best];
   const auto& report = reports_[found.best];
   if (looks_at_prefixes())
     prefixes_.sent(report.instance, demand.prefix, report.blocks_total / (tokens_per_mark / tokens_per_block));
-  picked_load load;
-  load.requests = 1;
-  load.blocks = blocks;
+  auto load = load_of(demand, choice.why.prefix_tokens);
+  choice.why.blocks = static_cast<std::uint32_t>(load.blocks);
   load.levels = bit_of(demand.execution_level);
   if (((report.execution_levels | books.picked.levels) & load.levels) == 0) load.headroom = headroom_of(demand, report);
   choice.number = ++picks_;
@@ -132,6 +143,8 @@ void dispatcher::picked_load::operator+=(const picked_load& more) noexcept {
   blocks += more.blocks;
   headroom += more.headroom;
   levels |= more.levels;
+  tokens += more.tokens;
+  pairs += more.pairs;
 }
 
 // What was on its way to an earlier generation.
@@ -153,14 +166,16 @@ void dispatcher::account::add(std::uint64_t number, const picked_load& load) noe
 }
 
 // Headroom and levels of what several have in common stay until a report says better.
-void dispatcher::account::take_back(std::uint64_t number, std::uint64_t blocks) noexcept {
+void dispatcher::account::take_back(std::uint64_t number, const picked_load& one) noexcept {
   const auto end = on_way.begin() + count;
   const auto entry = std::find_if(
       on_way.begin(), end, [number](const on_the_way& one) { return one.first <= number && number <= one.number; });
   if (entry == end) return;
   if (entry->load.requests > 1) {
     --entry->load.requests;
-    entry->load.blocks -= std::min(blocks, entry->load.blocks);
+    entry->load.blocks -= std::min(one.blocks, entry->load.blocks);
+    entry->load.tokens -= std::min(one.tokens, entry->load.tokens);
+    entry->load.pairs = std::max(entry->load.pairs - one.pairs, 0.0);
   } else {
     const auto gone = entry->load;
     std::move(entry + 1, end, entry);
@@ -191,7 +206,7 @@ void dispatcher::account::settle(const load_report& report) noexcept {
 void dispatcher::take_back(instance_id instance, std::uint64_t number, const dispatch_demand& demand) {
   const auto index = at(instance);
   if (index == finding::none) return;
-  accounts_[index].take_back(number, blocks_for(std::uint64_t{demand.tokens} + 1));
+  accounts_[index].take_back(number, load_of(demand, 0));
   refresh(index);
 }
 
@@ -214,6 +229,101 @@ void dispatcher::look_for_prefix(const dispatch_demand& demand) {
   for (const auto& match : prefixes_.find(demand.prefix))
     if (const auto index = at(match.instance); index != finding::none)
       known_.push_back({index, match.marks * tokens_per_mark});
+}
+
+std::uint32_t dispatcher::known_at(std::size_t index) const noexcept {
+  const auto known = std::ranges::find(known_, index, &known_prefix::place);
+  return known == known_.end() ? 0 : known->tokens;
+}
+
+dispatcher::picked_load dispatcher::load_of(const dispatch_demand& demand, std::uint32_t known) noexcept {
+  picked_load load;
+  load.requests = 1;
+  load.blocks = blocks_for(std::uint64_t{demand.tokens} + 1); // and the token that comes next
+  known = std::min(known, demand.tokens);
+  load.tokens = demand.tokens - known;
+  load.pairs = attention_pairs(known, demand.tokens);
+  return load;
+}
+
+double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& demand, std::uint32_t known) const noexcept {
+  const auto& report = reports_[index];
+  auto pace = report.pace;
+  if (!pace.knows_prompts && usual_.knows_prompts) { // as good a guess as any, and not that it takes no time
+    pace.knows_prompts = true;
+    pace.step = std::max(pace.step, usual_.step);
+    pace.token = usual_.token;
+    pace.pair = usual_.pair;
+  }
+  const auto& picked = accounts_[index].picked;
+  std::optional<double> room_within;
+  if (const auto lacks = blocks_lacking(report, picked.blocks, demand.tokens); lacks > 0 && moves_)
+    if (free_beside(index) >= lacks) room_within = room_by_moves_ns;
+  return bounded(expected_ttft_ns(report, pace, {picked.requests, picked.blocks, picked.tokens, picked.pairs},
+                                  demand.tokens, known, room_within));
+}
+
+std::uint64_t dispatcher::free_beside(std::size_t index) const noexcept {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    const auto& r = reports_[i];
+    if (i == index || r.kv_kind != reports_[index].kv_kind || !r.takes_requests() || accounts_[i].stale) continue;
+    const auto wanted =
+        std::uint64_t{r.blocks_used} + r.outstanding_blocks + r.waiting_blocks + accounts_[i].picked.blocks;
+    sum += r.blocks_total > wanted ? r.blocks_total - wanted : 0;
+  }
+  return sum;
+}
+
+// Of a prefill instance: who decodes for it.
+double dispatcher::expected_tpot(std::size_t index) const noexcept {
+  const auto& report = reports_[index];
+  if (report.role != instance_role::prefill || !by_roles_) return bounded(expected_tpot_ns(report));
+  std::optional<double> least;
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    const auto& other = reports_[i];
+    if (other.role == instance_role::prefill || other.kv_kind != report.kv_kind || !other.takes_requests() ||
+        accounts_[i].stale)
+      continue;
+    least = std::min(least.value_or(expected_ns_max), bounded(expected_tpot_ns(other)));
+  }
+  return least.value_or(bounded(expected_tpot_ns(report)));
+}
+
+const std::vector<double>& dispatcher::expected_ttfts(const std::vector<place>& places, const dispatch_demand& demand) {
+  expected_.assign(places.size(), 0.0);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (eligible(places[i])) expected_[i] = expected_ttft(i, demand, 0);
+  for (const auto& known : known_)
+    if (eligible(places[known.place])) expected_[known.place] = expected_ttft(known.place, demand, known.tokens);
+  return expected_;
+}
+
+const std::vector<dispatcher::place>& dispatcher::narrowed_down(const std::vector<place>& places,
+                                                                const dispatch_demand& demand) {
+  late_ = false;
+  const auto& [ttft_ns, tpot_ns, refusable] = demand.objectives;
+  if (!demand.objectives.any()) return places;
+  const auto& expected = expected_ttfts(places, demand);
+  const auto within = [](std::int64_t objective, double ns) {
+    return objective <= 0 || ns <= static_cast<double>(objective);
+  };
+  least_expected_ = {expected_ns_max, expected_ns_max};
+  narrowed_ = places;
+  bool some = false, one_is_within = false;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (!eligible(places[i])) continue;
+    some = true;
+    const double tpot = tpot_ns > 0 ? expected_tpot(i) : 0;
+    least_expected_.ttft_ns = std::min(least_expected_.ttft_ns, expected[i]);
+    least_expected_.tpot_ns = std::min(least_expected_.tpot_ns, tpot);
+    if (within(ttft_ns, expected[i]) && within(tpot_ns, tpot))
+      one_is_within = true;
+    else
+      narrowed_[i].rating = not_eligible;
+  }
+  late_ = some && !one_is_within && refusable;
+  return one_is_within ? narrowed_ : places;
 }
 
 dispatcher::finding dispatcher::find(const std::vector<place>& places, const dispatch_demand&) {
@@ -254,6 +364,7 @@ dispatcher::finding dispatcher::best_of(const std::vector<place>& places,
 }
 
 dispatcher::lack dispatcher::why_none() const noexcept {
+  if (late_) return lack::late;
   auto answer = lack::not_ready;
   for (std::size_t i = 0; i < reports_.size(); ++i) {
     if (!reports_[i].takes_requests() || is_spared(i)) continue;
@@ -277,8 +388,10 @@ void dispatcher::take_over(const dispatcher& before) {
   accounts_ = before.accounts_;
   index_ = before.index_;
   picks_ = before.picks_;
+  usual_ = before.usual_;
   prefill_instances_ = before.prefill_instances_;
   by_roles_ = before.by_roles_;
+  moves_ = before.moves_;
   prefixes_ = before.prefixes_;
   for (std::size_t i = 0; i < reports_.size(); ++i) refresh(i);
 }

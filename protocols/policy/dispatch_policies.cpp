@@ -121,6 +121,26 @@ private:
   std::vector<place> weighed_; ///< kept for its memory
 };
 
+class by_ttft final : public dispatcher {
+public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "ttft"; }
+
+private:
+  /// All of it is about one request.
+  [[nodiscard]] double rate(const load_report&, const picked_load&) const noexcept override { return 0; }
+  [[nodiscard]] double score(double rating) const noexcept override { return 0.0 - rating / 1e6; }
+  [[nodiscard]] finding find(const std::vector<place>& places, const dispatch_demand& demand) override {
+    const auto& expected = expected_ttfts(places, demand);
+    weighed_ = places;
+    for (std::size_t i = 0; i < weighed_.size(); ++i)
+      if (eligible(places[i])) weighed_[i].rating = -expected[i];
+    auto found = dispatcher::find(weighed_, demand);
+    if (found.best != finding::none) found.rating = weighed_[found.best].rating;
+    return found;
+  }
+  std::vector<place> weighed_; ///< kept for its memory
+};
+
 } // namespace
 
 std::unique_ptr<dispatcher> make_dispatcher(std::string_view name, std::uint64_t seed) {
@@ -130,11 +150,12 @@ std::unique_ptr<dispatcher> make_dispatcher(std::string_view name, std::uint64_t
   if (name == "power_of_two") return std::make_unique<of_two>(seed);
   if (name == "round_robin") return std::make_unique<in_turn>();
   if (name == "cache_aware") return std::make_unique<by_cache>();
+  if (name == "ttft") return std::make_unique<by_ttft>();
   return nullptr;
 }
 
 std::vector<std::string_view> dispatcher_names() {
-  return {"freeness", "infaas", "least_requests", "power_of_two", "round_robin", "cache_aware"};
+  return {"freeness", "infaas", "least_requests", "power_of_two", "round_robin", "cache_aware", "ttft"};
 }
 
 } // namespace godwit::protocols

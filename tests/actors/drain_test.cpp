@@ -369,7 +369,7 @@ TEST(Policies, UnknownNamesAreRefusedWithTheKnownOnesAndChangeNothing) {
   };
   EXPECT_EQ(refused([](auto& o) { o.dispatch = "best"; }),
             "no dispatch policy is called 'best'; known are freeness, infaas, least_requests, power_of_two, "
-            "round_robin, cache_aware");
+            "round_robin, cache_aware, ttft");
   EXPECT_THAT(refused([](auto& o) {
                 o.dispatch = "infaas";
                 o.migration = "all";
@@ -385,7 +385,7 @@ TEST(Policies, OnesOfAnEmbedderAreKnownAsTheBuiltInOnesAre) {
       slow(1, 3, [](auto& n) { n.scheduler.dispatchers["crowd"] = [] { return std::make_unique<highest_id>(); }; }));
   EXPECT_EQ(set(cluster, [](auto& o) { o.dispatch = "best"; }).error,
             "no dispatch policy is called 'best'; known are freeness, infaas, least_requests, power_of_two, "
-            "round_robin, cache_aware, crowd");
+            "round_robin, cache_aware, ttft, crowd");
   const auto answer = set(cluster, [](auto& o) {
     o.dispatch = "crowd";
     o.migration = "never";

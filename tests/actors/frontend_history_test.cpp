@@ -12,6 +12,7 @@
 
 #include <array>
 #include <list>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -88,7 +89,8 @@ protected:
     news.scheduler = scheduler;
     announce();
   }
-  std::shared_ptr<recording_sink> submit(const std::string& name, std::int32_t priority = 0, std::uint8_t level = 0) {
+  std::shared_ptr<recording_sink> submit(const std::string& name, std::int32_t priority = 0, std::uint8_t level = 0,
+                                         std::chrono::nanoseconds ttft = 0ns, std::chrono::nanoseconds tpot = 0ns) {
     auto one = std::make_shared<actors::submission>();
     auto sink = std::make_shared<recording_sink>();
     one->request.prompt = {1, 2, 3};
@@ -96,6 +98,8 @@ protected:
     one->request.priority = priority;
     one->request.execution_level = level;
     one->client_id = name;
+    one->ttft = ttft;
+    one->tpot = tpot;
     one->sink = sink;
     system.tell(home, actors::submit_request{std::move(one)});
     world.run_for(1ms);
@@ -259,6 +263,79 @@ TEST_F(FrontendHistory, ARefusalLeavesNoTraceAndTheNextInTurnIsARetry) {
   EXPECT_NE(told.events[0].instance, instance_id{1});
   EXPECT_EQ(told.events[0].dispatch.policy, "retry");
   EXPECT_EQ(told.events[0].dispatch.candidates, 2U);
+}
+
+TEST_F(FrontendHistory, TheSchedulerIsAskedWithWhatIsLeftOfTheObjectives) {
+  actors::frontend_options options;
+  options.objectives.ttft_ns = std::chrono::nanoseconds(500ms).count();
+  options.objectives.refusable = true;
+  start(std::move(options));
+  decide(1);
+  decisions->answer.found = false; // nobody takes requests for now
+  submit("a");
+  submit("b", 0, 0, 100ms, 20ms);
+  world.run_for(30ms);
+  decisions->answer.found = true;
+  world.run_for(200ms);
+  ASSERT_TRUE(history("a").owned && history("b").owned);
+  std::map<std::int64_t, std::vector<protocols::latency_objectives>> by_arrival;
+  for (const auto& query : decisions->asked) by_arrival[query.arrival_ns].push_back(query.objectives);
+  ASSERT_EQ(by_arrival.size(), 2U);
+  const auto& of_a = by_arrival.begin()->second;
+  const auto& of_b = by_arrival.rbegin()->second;
+  EXPECT_EQ(of_a.front().ttft_ns, 500'000'000);
+  EXPECT_EQ(of_a.front().tpot_ns, 0);
+  EXPECT_TRUE(of_a.front().refusable);
+  EXPECT_LT(of_a.back().ttft_ns, 500'000'000 - 10'000'000) << "its time runs while it looks for a place";
+  EXPECT_EQ(of_b.front().ttft_ns, 100'000'000) << "its own";
+  EXPECT_EQ(of_b.front().tpot_ns, 20'000'000);
+  // Whoever was taken is not turned away for them.
+  const auto asked = decisions->asked.size();
+  auto& entries = news.instances.edit();
+  entries.erase(entries.begin() + 1);
+  decisions->answer.instance = instance_id{2};
+  announce();
+  ASSERT_EQ(decisions->asked.size(), asked + 2);
+  for (auto i = asked; i < decisions->asked.size(); ++i)
+    EXPECT_EQ(decisions->asked[i].objectives, protocols::latency_objectives{});
+}
+
+TEST_F(FrontendHistory, ARequestThatComesTooLateForItsObjectiveAsksForWhatNobodyCanDo) {
+  actors::frontend_options options;
+  options.objectives.ttft_ns = std::chrono::nanoseconds(5ms).count();
+  start(std::move(options));
+  decide(1);
+  decisions->answer.found = false;
+  submit("a");
+  world.run_for(100ms);
+  EXPECT_EQ(decisions->asked.back().objectives.ttft_ns, 1);
+}
+
+TEST_F(FrontendHistory, WhatTheSchedulerRejectsEndsAtOnceAndSaysWhatIsExpected) {
+  decide(1);
+  decisions->answer = {};
+  decisions->answer.late = true;
+  decisions->answer.ttft_ns = 1'234'500'000;
+  decisions->answer.tpot_ns = 20'000'000;
+  const auto sink = submit("a", 0, 0, 300ms, 10ms);
+  ASSERT_TRUE(sink->failed);
+  EXPECT_EQ(sink->failed->kind, actors::failure_kind::rejected);
+  EXPECT_THAT(sink->failed->message, HasSubstr("300 ms to the first token, where at least 1235 ms are expected"));
+  EXPECT_THAT(sink->failed->message, HasSubstr("10 ms for each further one, where at least 20 ms are"));
+  EXPECT_EQ(history("a").outcome, "rejected");
+  EXPECT_THAT(metrics.back().expose(),
+              HasSubstr("godwit_requests_total{outcome=\"rejected\",execution_priority=\"normal\"} 1"));
+}
+
+TEST_F(FrontendHistory, HowLongAFirstTokenTookIsComparedWithWhatWasExpected) {
+  decide(1);
+  decisions->answer.why.ttft_ns = 10'000'000;
+  submit("a");
+  world.run_for(24ms); // and one that the submission itself took
+  finish(history("a"), {7});
+  EXPECT_THAT(metrics.back().expose(), HasSubstr("godwit_ttft_over_expected_count 1"));
+  EXPECT_THAT(metrics.back().expose(), HasSubstr("godwit_ttft_over_expected_sum 2.5"));
+  EXPECT_EQ(history("a").events.front().dispatch.ttft_ns, 10'000'000);
 }
 
 TEST_F(FrontendHistory, WhenEveryQueueIsFullTheClientIsToldSoInBypassModeToo) {

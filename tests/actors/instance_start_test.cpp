@@ -134,7 +134,7 @@ TEST(ClusterOptions, WhatCannotBeUsedIsToldByTheConstructor) {
   EXPECT_EQ(
       why_not([](auto& o) { o.scheduler.policies.dispatch = "freenes"; }),
       "cluster: no dispatch policy is called 'freenes'; known are freeness, infaas, least_requests, power_of_two, "
-      "round_robin, cache_aware");
+      "round_robin, cache_aware, ttft");
   EXPECT_EQ(why_not([](auto& o) { o.llumlet.planner.step_tokens_max = 8; }),
             "cluster: the step's budget of 8 tokens is smaller than a batch of 64 decoding requests");
   EXPECT_EQ(why_not([](auto& o) { o.instance.make_executor = nullptr; }),

@@ -219,6 +219,30 @@ TEST_F(Scheduler, WhatNeverArrivedFillsNoQueue) {
   EXPECT_EQ(view->under_way.front().requests, 1U);
 }
 
+TEST_F(Scheduler, SaysWhatIsExpectedWhereObjectivesAreOutOfReach) {
+  start(1);
+  auto busy = load(0, 10, 2);
+  busy.prefill_tokens = 1000;
+  busy.step_tokens = 512;
+  busy.pace.knows_prompts = true;
+  busy.pace.token = 1e6;
+  busy.pace.decode = 30e6;
+  report(busy);
+  actors::dispatch_query query{100, 10, 0};
+  query.objectives.ttft_ns = 500'000'000;
+  query.objectives.tpot_ns = 50'000'000;
+  const auto served = system->ask(scheduler, 1s, query);
+  ASSERT_TRUE(served && served->found) << "late, where it may not be refused";
+  EXPECT_EQ(served->why.ttft_ns, 1'100'000'000);
+  query.objectives.refusable = true;
+  const auto late = system->ask(scheduler, 1s, query);
+  ASSERT_TRUE(late);
+  EXPECT_FALSE(late->found || late->overloaded || late->stale);
+  EXPECT_TRUE(late->late);
+  EXPECT_EQ(late->ttft_ns, 1'200'000'000) << "the one before is on its way there";
+  EXPECT_EQ(late->tpot_ns, 30'000'000);
+}
+
 // What an instance was sent before binds no request to it that did not get there.
 TEST_F(Scheduler, ADispatchThatFailedIsTriedElsewhere) {
   start(2);

@@ -98,7 +98,7 @@ private:
   shape watched(shape what) {
     what.node.on_topology = [this](const actors::topology& told) { see(told); };
     auto& home = what.node.frontend;
-    home.on_dispatched = [this](auto request, auto to) { losses_.given(request, to, cluster_.world().now()); };
+    home.on_dispatched = [this](auto request, auto to, auto) { losses_.given(request, to, cluster_.world().now()); };
     home.on_claimed = [this](auto request, auto, auto to) { losses_.moved(request, to, cluster_.world().now()); };
     home.on_migration = [this](const auto& report) {
       if (!report.committed()) losses_.move_failed(report.request, report.source);
@@ -592,6 +592,8 @@ private:
              (scenario_.loses_home() && says_of_end(failure));
     case timed_out:
       return shape_.may_time_out && says("is over");
+    case rejected:
+      return shape_.may_be_rejected && who.tokens.empty() && says("No instance is expected");
     case internal:
       return shape_.may_give_up && says("failed too often");
     case too_long:

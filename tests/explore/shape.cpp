@@ -158,6 +158,15 @@ std::vector<knob> all_knobs() {
     s.node.frontend.placement_timeout = high ? 60s : 20ms;
     s.may_not_be_placed = s.may_not_be_placed || !high;
   });
+  add("admission.ttft",
+      [](shape& s, bool high) { s.node.frontend.objectives.ttft_ns = high ? 1'000'000'000 : 1'000'000; });
+  add("admission.tpot",
+      [](shape& s, bool high) { s.node.frontend.objectives.tpot_ns = high ? 100'000'000 : 1'000'000; });
+  add("admission.early_rejection", [](shape& s, bool high) {
+    s.node.frontend.objectives.refusable = true;
+    s.node.frontend.objectives.ttft_ns = high ? 500'000'000 : 20'000'000;
+    s.may_be_rejected = true;
+  });
   add("frontend.request_timeout", [](shape& s, bool high) {
     s.node.frontend.request_timeout = high ? 0s : 200ms;
     s.may_time_out = s.may_time_out || !high;

@@ -34,6 +34,7 @@ struct shape {
   // What then may become of requests, with the reason in the error.
   bool may_overload = false;      ///< queues are small
   bool may_time_out = false;      ///< little time for an answer
+  bool may_be_rejected = false;   ///< where its objectives are out of reach
   bool may_not_be_placed = false; ///< little time to place a request
   bool may_run_twice = false;     ///< for a while: an instance that accepts too late is not believed
   bool may_give_up = false;       ///< few attempts, or instances that fail again and again

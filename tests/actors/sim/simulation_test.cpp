@@ -81,7 +81,9 @@ TEST(Simulation, WhoeverRunsItMayWatchWhatItWatches) {
   auto& node = options.cluster.node;
   node.llumlet.on_report = [&](const protocols::load_report&) { ++reports; };
   node.llumlet.on_preempted = [&](const actors::preemption&) { ++preempted; };
-  node.frontend.on_dispatched = [&](protocols::request_id, protocols::instance_id) { ++dispatched; };
+  node.frontend.on_dispatched = [&](protocols::request_id, protocols::instance_id, std::chrono::nanoseconds) {
+    ++dispatched;
+  };
   node.frontend.on_migration = [&](const protocols::migration_report& report) { moved += report.committed() ? 1 : 0; };
   const auto requests = options.requests.size();
   const auto result = simulate(std::move(options));

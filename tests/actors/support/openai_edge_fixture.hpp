@@ -48,17 +48,21 @@ protected:
     edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), std::move(o));
   }
 
-  std::shared_ptr<fake_exchange> begin(const std::string& method, const std::string& target, std::string body = {}) {
+  using fields = std::vector<std::pair<std::string, std::string>>;
+  std::shared_ptr<fake_exchange> begin(const std::string& method, const std::string& target, std::string body = {},
+                                       const fields& more = {}) {
     auto exchange = std::make_shared<fake_exchange>();
     transport::http::request request;
     request.method = method;
     request.target = target;
     request.body = std::move(body);
+    for (const auto& [name, value] : more) request.fields.add(name, value);
     edge->handle(std::move(request), exchange);
     return exchange;
   }
-  std::shared_ptr<fake_exchange> call(const std::string& method, const std::string& target, std::string body = {}) {
-    auto exchange = begin(method, target, std::move(body));
+  std::shared_ptr<fake_exchange> call(const std::string& method, const std::string& target, std::string body = {},
+                                      const fields& more = {}) {
+    auto exchange = begin(method, target, std::move(body), more);
     EXPECT_TRUE(cluster->run_until([&] { return exchange->complete; }));
     return exchange;
   }

@@ -50,6 +50,13 @@ inline load_report random_load(std::uint32_t instance, std::uint64_t sequence, w
   r.execution_levels = static_cast<std::uint32_t>(random.below(4));
   r.outstanding_blocks = static_cast<std::uint32_t>(random.below(r.queued_blocks + 1U));
   r.waiting_blocks = static_cast<std::uint32_t>(r.waiting == 0 ? 0 : random.below(6000));
+  r.prefill_tokens = random.below(3) == 0 ? 0 : random.below(100'000);
+  r.prefill_pairs = static_cast<double>(random.below(1'000'000'000));
+  r.step_tokens = static_cast<std::uint32_t>(random.below(2048));
+  r.pace.knows_prompts = random.below(4) != 0;
+  for (auto* const one :
+       {&r.pace.step, &r.pace.token, &r.pace.pair, &r.pace.decode, &r.pace.block, &r.pace.place, &r.pace.missed})
+    *one = random.below(4) == 0 ? 0 : static_cast<double>(random.below(1'000'000'000)) / 1000;
   return r;
 }
 

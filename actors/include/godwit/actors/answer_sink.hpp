@@ -30,6 +30,7 @@ enum class failure_kind : std::uint8_t {
   too_long,    ///< the prompt leaves no room in the context
   invalid,     ///< the instance cannot take it as it is
   timed_out,   ///< its time was over before its answer was complete
+  rejected,    ///< no instance is expected to meet its objectives: try again later, or without them
   internal
 };
 
@@ -87,6 +88,9 @@ struct submission {
   std::chrono::nanoseconds timeout{0}; ///< from its arrival to its end; 0: the front end's own
   /// The sink of another sample of the same prompt, submitted before: this one shares its instance and its KV.
   std::shared_ptr<answer_sink> first_sample;
+  /// What the client wants it answered within; 0: the front end's own objectives.
+  std::chrono::nanoseconds ttft{0};
+  std::chrono::nanoseconds tpot{0};
   bool seeded = false;               ///< the client gave sampling.seed; otherwise the front end draws one
   std::shared_ptr<answer_sink> sink; ///< taken by the front end
 };

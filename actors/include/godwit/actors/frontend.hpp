@@ -32,6 +32,7 @@ struct frontend_metrics {
                             std::uint32_t context_length = 0);
   runtime::metrics::family<runtime::metrics::counter>& requests;   ///< by outcome and execution priority
   runtime::metrics::family<runtime::metrics::counter>& dispatches; ///< by policy
+  runtime::metrics::histogram& ttft_over_expected; ///< of the time since the dispatch, as the scheduler expected it
   runtime::metrics::counter& redispatches;
   runtime::metrics::counter& moves;
   runtime::metrics::counter& prompt_tokens;
@@ -58,6 +59,9 @@ struct frontend_options {
   std::uint32_t attempts_max = 16;
   /// From a request's arrival to its end, where its client says nothing. 0: none.
   std::chrono::nanoseconds request_timeout{0};
+  /// Of requests whose clients say nothing else; whether they may be refused is for all. `ttft_ns` counts from the
+  /// arrival.
+  protocols::latency_objectives objectives;
   /// For whoever asked for a migration here, to its end. 0: as long as the limits of migrations let one take.
   std::chrono::nanoseconds migration_timeout{0};
   /// Names of the execution priorities, by level.
@@ -75,8 +79,9 @@ struct frontend_options {
   /// Sees each request that another instance takes over by a migration, as it does so, the epoch that ends, and that
   /// instance: reports come later. As `on_migration`. May be empty.
   std::function<void(protocols::request_id, protocols::epoch from, protocols::instance_id to)> on_claimed;
-  /// Sees each request that an instance takes otherwise. As `on_migration`. May be empty.
-  std::function<void(protocols::request_id, protocols::instance_id)> on_dispatched;
+  /// Sees each request that an instance takes otherwise, and how long it is expected to take there until its next
+  /// token; 0: nobody knew. As `on_migration`. May be empty.
+  std::function<void(protocols::request_id, protocols::instance_id, std::chrono::nanoseconds expected)> on_dispatched;
   /// Sees each request that has lost its instance and is to be dispatched again, as `on_migration`. May be empty.
   std::function<void(protocols::request_id)> on_lost;
   runtime::log::logger log;
@@ -118,7 +123,11 @@ private:
     nanoseconds first_step{0};
     nanoseconds first_token{0};
     nanoseconds last_token{0};
-    nanoseconds placed{0};                        ///< when an instance took it, the last one that did
+    nanoseconds placed{0};     ///< when an instance took it, the last one that did
+    nanoseconds dispatched{0}; ///< when it was sent there
+    nanoseconds expected{0};   ///< from then to its next token; 0: nobody knew
+    nanoseconds ttft{0};       ///< its objective, from its arrival; 0: none
+    nanoseconds tpot{0};
     nanoseconds deadline{0};                      ///< 0: none
     std::vector<protocols::request_id> followers; ///< samples of the same prompt, placed once this one is
     std::uint32_t prompt_tokens = 0;
@@ -155,6 +164,7 @@ private:
   struct chosen {
     std::optional<instance_entry> entry; ///< empty: none for the moment
     bool overloaded = false;             ///< and that is because every queue is full
+    std::string late;                    ///< and that is because none is expected to meet its objectives, in words
     std::uint64_t number = 0;            ///< of the scheduler's decision; 0: it is not its
     protocols::instance_id decided;      ///< by it
     protocols::dispatch_reason why;
@@ -190,6 +200,7 @@ private:
   /// Finds an owner for a request, however often it takes, until its deadline.
   runtime::async::task<void> place(protocols::request_id id);
   /// By the scheduler; where it is away, or its news are old, in turn.
+  [[nodiscard]] protocols::latency_objectives objectives_of(const open_request& r) const;
   runtime::async::task<chosen> choose(dispatch_query query);
   /// The simple rule: instances that take requests, in turn.
   /// Decode instances only where no prefill instance takes requests, or, without `by_roles`, none of those is of use.

@@ -124,6 +124,7 @@ private:
   void adopt(const topology& news);
   [[nodiscard]] instance_books* find(protocols::instance_id id) noexcept;
   void feed(instance_books& books);
+  void tell_of_policies();
   void switch_policies(const scheduling_policies& wish);
   [[nodiscard]] scheduler_view view() const;
 

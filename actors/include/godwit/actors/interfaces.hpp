@@ -171,19 +171,24 @@ struct dispatch_query {
   protocols::instance_id failed_at;
   /// Its prompt's beginnings (kv/prefix_marks.hpp), for who looks where their KV may be.
   std::vector<protocols::block_hash> prefix;
+  protocols::latency_objectives objectives;
 
   dispatch_query() = default;
   dispatch_query(std::uint32_t prompt, std::uint32_t answer_max, std::int32_t level)
       : prompt_tokens(prompt), answer_tokens_max(answer_max), priority(level) {}
   auto fields() {
-    return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, failed, failed_at, prefix);
+    return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, failed, failed_at, prefix,
+                    objectives);
   }
 };
 
 struct dispatch_decision {
-  bool found = false;      ///< false: no instance takes requests
-  bool overloaded = false; ///< and that is because every queue is full
-  bool stale = false;      ///< and that is because the scheduler has no fresh news: dispatch without it
+  bool found = false;       ///< false: no instance takes requests
+  bool overloaded = false;  ///< and that is because every queue is full
+  bool stale = false;       ///< and that is because the scheduler has no fresh news: dispatch without it
+  bool late = false;        ///< and that is because none is expected to meet its objectives: the least expected are
+  std::int64_t ttft_ns = 0; ///< these
+  std::int64_t tpot_ns = 0;
   protocols::instance_id instance;
   std::uint64_t generation = 0;
   /// To be given to the instance with the request, whose reports then say whether they count it. Counts up, also from
@@ -193,7 +198,9 @@ struct dispatch_decision {
 
   dispatch_decision() = default;
   dispatch_decision(protocols::instance_id id, std::uint64_t raised) : found(true), instance(id), generation(raised) {}
-  auto fields() { return std::tie(found, overloaded, stale, instance, generation, number, why); }
+  auto fields() {
+    return std::tie(found, overloaded, stale, late, ttft_ns, tpot_ns, instance, generation, number, why);
+  }
 };
 
 /// For `godwit status` and tests.

@@ -66,6 +66,11 @@ struct scheduling_policies {
     return migration != protocols::migration_policy::never && !migration_paused;
   }
 
+  /// Whether requests migrate to where there is memory.
+  [[nodiscard]] bool makes_room() const noexcept {
+    return hands_over() && migration != protocols::migration_policy::none;
+  }
+
   scheduling_policies() = default;
   friend bool operator==(const scheduling_policies&, const scheduling_policies&) = default;
   auto fields() { return std::tie(dispatch, migration, migration_paused, scaling); }

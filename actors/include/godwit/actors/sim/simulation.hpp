@@ -28,7 +28,9 @@ struct request_record {
   std::int64_t arrival_ns = 0;      ///< -1: the run ended before
   std::int64_t first_token_ns = -1; ///< -1: none came
   std::int64_t last_token_ns = -1;
-  std::int64_t ended_ns = -1; ///< -1: unfinished
+  std::int64_t ended_ns = -1;      ///< -1: unfinished
+  std::int64_t dispatched_ns = -1; ///< -1: no instance took it
+  std::int64_t expected_ns = 0;    ///< from then until the first token, as the scheduler expected; 0: nobody knew
   std::uint32_t prompt_tokens = 0;
   std::uint32_t answer_tokens = 0; ///< that came
   std::uint32_t cached_tokens = 0; ///< of the prompt, found in the prefix cache

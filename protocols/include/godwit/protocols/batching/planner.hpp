@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/protocols/batching/pace_meter.hpp>
 #include <godwit/protocols/batching/settings.hpp>
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/kv/block_ledger.hpp>
@@ -121,8 +122,8 @@ public:
   /// The next step; empty when there is nothing to run, or when what is there waits for blocks held outside
   /// (transfers).
   [[nodiscard]] std::optional<step_input> plan();
-  /// The step that ran.
-  [[nodiscard]] step_effects complete(const step_output& output);
+  /// The step that ran, and how long it took, planning included, as the caller measured; 0: as the device did.
+  [[nodiscard]] step_effects complete(const step_output& output, std::int64_t took_ns = 0);
 
   enum class cancellation : std::uint8_t { unknown, freed, freed_after_step };
   /// Drops a request whose epoch is not later than the named one. No update is sent for it; it is named in `gone` once
@@ -295,6 +296,8 @@ private:
   std::unordered_map<request_id, std::uint64_t> by_id_;                          ///< the current epoch's serial
   line waiting_;
   std::uint64_t waiting_blocks_ = 0; ///< that all of them need to start
+  std::uint64_t waiting_tokens_ = 0; ///< of all of them
+  double waiting_pairs_ = 0;         ///< attention_pairs of these
   shortage shortage_;
   batch running_;
   line parked_;
@@ -310,6 +313,9 @@ private:
   std::uint64_t next_step_ = 1;
   std::uint64_t loads_begun_ = 0;
   load_report totals_;
+  pace_meter meter_;
+  std::int64_t blocks_granted_ = 0; ///< since the last step; less those given back
+  std::int64_t places_granted_ = 0;
 };
 
 } // namespace godwit::protocols

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/messages/ids.hpp>
+#include <godwit/protocols/messages/pace.hpp>
 #include <godwit/protocols/messages/role.hpp>
 
 #include <cstdint>
@@ -35,6 +36,12 @@ struct load_report {
   std::uint32_t headroom_blocks = 0;    ///< virtual usage of execution priorities: what is kept free for them
   std::uint32_t headroom_profiled = 0;  ///< what `auto` headroom means on this instance, kept or not
   std::uint32_t execution_levels = 0;   ///< bit i: requests of level i run (of level 31 or higher: bit 31)
+  /// Tokens of prompts, and of what is computed anew, that are to be computed before all that run or wait decode; of
+  /// those that wait as much as prefix caching leaves of such requests. And attention_pairs of these.
+  std::uint64_t prefill_tokens = 0;
+  double prefill_pairs = 0;
+  std::uint32_t step_tokens = 0; ///< that a step may have
+  step_pace pace;
   /// Instances of the same kind can take over each other's KV. One without a way to move blocks has a kind of its own.
   std::uint64_t kv_kind = 0;
   /// Number of the last dispatch that reached the instance: the report counts those up to it, and none after it. All
@@ -61,10 +68,11 @@ struct load_report {
   auto fields() {
     return std::tie(instance, generation, sequence, ready, terminating, role, blocks_total, blocks_used, blocks_cached,
                     waiting, waiting_max, running, running_max, places_kept, migrating, queued_blocks,
-                    outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels, kv_kind,
-                    dispatched, steps_total, preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total,
-                    store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total, generated_tokens_total,
-                    drafts_total, draft_tokens_total, accepted_tokens_total);
+                    outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels,
+                    prefill_tokens, prefill_pairs, step_tokens, pace, kv_kind, dispatched, steps_total,
+                    preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total, store_query_tokens_total,
+                    store_hit_tokens_total, prompt_tokens_total, generated_tokens_total, drafts_total,
+                    draft_tokens_total, accepted_tokens_total);
   }
 };
 

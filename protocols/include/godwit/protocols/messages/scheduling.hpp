@@ -16,21 +16,35 @@ namespace godwit::protocols {
 
 /// Why an instance was chosen for a request. What the score counts depends on the policy: freeness in blocks per
 /// running request ("freeness"), share of the KV pool ("infaas"), requests ("least_requests", "power_of_two"), nothing
-/// ("round_robin"), blocks held and tokens to be computed ("cache_aware"). Two more are the home's own: "bypass", in
-/// turn while the scheduler is away, and "retry", in turn among the others after the chosen instance had no place in
-/// its queue. They count nothing either.
+/// ("round_robin"), blocks held and tokens to be computed ("cache_aware"), milliseconds ("ttft"). Two more are the
+/// home's own: "bypass", in turn while the scheduler is away, and "retry", in turn among the others after the chosen
+/// instance had no place in its queue. They count nothing either.
 struct dispatch_reason {
   std::string policy;
-  double score = 0;             ///< of the chosen instance, without this request ("cache_aware": with it)
+  double score = 0;             ///< of the chosen instance, without this request ("cache_aware", "ttft": with it)
   double runner_up = 0;         ///< of the next best one; the same where there is none
   std::uint32_t candidates = 0; ///< instances that could have been chosen
   std::uint32_t blocks = 0;     ///< that the request demands
   std::uint32_t prefix_tokens =
-      0; ///< of its prompt's beginning, that the instance was sent before; 0 too: not looked for
+      0;                    ///< of its prompt's beginning, that the instance was sent before; 0 too: not looked for
+  std::int64_t ttft_ns = 0; ///< until its first token, or its next one, as expected there; 0: nobody knew
 
   dispatch_reason() = default;
   friend bool operator==(const dispatch_reason&, const dispatch_reason&) = default;
-  auto fields() { return std::tie(policy, score, runner_up, candidates, blocks, prefix_tokens); }
+  auto fields() { return std::tie(policy, score, runner_up, candidates, blocks, prefix_tokens, ttft_ns); }
+};
+
+/// What a request is to be answered within, and whether it may be turned away at its dispatch where that is not to be
+/// expected of any instance (Mooncake's early rejection, FAST '25, section 7). From the moment of the dispatch.
+struct latency_objectives {
+  std::int64_t ttft_ns = 0; ///< until its first token; 0: as it comes
+  std::int64_t tpot_ns = 0; ///< for each further one; 0: as they come
+  bool refusable = false;
+
+  latency_objectives() = default;
+  [[nodiscard]] bool any() const noexcept { return ttft_ns > 0 || tpot_ns > 0; }
+  friend bool operator==(const latency_objectives&, const latency_objectives&) = default;
+  auto fields() { return std::tie(ttft_ns, tpot_ns, refusable); }
 };
 
 /// One thing that befell a request, for `godwit status --request`.

@@ -35,6 +35,7 @@ struct api_error {
 [[nodiscard]] api_error not_found(std::string_view path);                                      ///< 404
 [[nodiscard]] api_error method_not_allowed(std::string_view method, std::string_view allowed); ///< 405
 [[nodiscard]] api_error body_too_large(std::uint64_t bytes_max);                               ///< 413
+[[nodiscard]] api_error rejected(std::string message, std::uint32_t retry_after_s);            ///< 429
 [[nodiscard]] api_error overloaded(std::uint32_t retry_after_s);                               ///< 429
 [[nodiscard]] api_error internal_error(std::string message);                                   ///< 500
 [[nodiscard]] api_error unavailable(std::string message, std::uint32_t retry_after_s = 0);     ///< 503

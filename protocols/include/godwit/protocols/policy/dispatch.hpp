@@ -3,6 +3,7 @@
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/scheduling.hpp>
+#include <godwit/protocols/policy/expected_latency.hpp>
 #include <godwit/protocols/policy/prefix_index.hpp>
 
 #include <array>
@@ -28,6 +29,9 @@ struct dispatch_demand {
   std::optional<std::uint32_t> headroom = 0;
   /// The beginnings of its prompt (kv/prefix_marks.hpp); empty: nobody looks for them. Valid while the call lasts.
   std::span<const block_hash> prefix = {};
+  /// Instances that are not expected to meet these (expected_latency.hpp) are no places for the request while there are
+  /// others, nor where it is refusable.
+  latency_objectives objectives = {};
 };
 
 struct dispatch_choice {
@@ -43,7 +47,8 @@ struct dispatch_choice {
 /// their headroom, until a report counts it. One that none of the next eight reports counts never arrived, and
 /// counts no longer. Instances that are not ready, terminate, are stale or have no place in batch and
 /// queue are never picked; decode instances only while no prefill instance of their kind of KV takes requests, be it
-/// full (instance_role), or where roles do not count. Of equals the one is that was sent most of the prompt's beginning
+/// full (instance_role), or where roles do not count; for a request with objectives, only those that are expected to
+/// meet them, if any are, or if it may be refused. Of equals the one is that was sent most of the prompt's beginning
 /// and may have its KV still (prefix_index), and of these the one that was not picked for the longest time. Same calls,
 /// same answers. Chosen by name in the configuration.
 ///
@@ -61,6 +66,9 @@ public:
   void remove(instance_id instance);
   /// Whether prefill instances hand their requests over, as they do at first; where not, all are as mixed.
   void set_handoff(bool on) noexcept;
+  /// Whether requests migrate by policy to where there is memory, as they do at first: of who lacks some, other things
+  /// are to be expected then.
+  void set_moves(bool on) noexcept { moves_ = on; }
   /// Nothing has come from it for too long (the caller has the clock): not picked until it reports. Unknown: no effect.
   void set_stale(instance_id instance, bool stale);
   [[nodiscard]] bool stale(instance_id instance) const noexcept;
@@ -78,9 +86,17 @@ public:
     not_ready, ///< no instance is ready, or those that are terminate
     stale,     ///< those that are ready have been silent for too long
     full,      ///< those that are ready and not stale have full queues
+    late,      ///< the request of the last pick was refusable, and none is expected to meet its objectives
     sense      ///< something can, but the last `find` chose what is no place, or not eligible, or nothing is rated
   };
   [[nodiscard]] lack why_none() const noexcept;
+
+  struct expectation {
+    double ttft_ns = 0;
+    double tpot_ns = 0;
+  };
+  /// With lack::late: the least of each that was expected of an instance.
+  [[nodiscard]] expectation least_expected() const noexcept { return least_expected_; }
 
   /// The last reports, by ascending instance id; stale ones too. Valid until the next call that is not const.
   [[nodiscard]] const std::vector<load_report>& reports() const noexcept { return reports_; }
@@ -94,6 +110,8 @@ public:
     std::uint64_t blocks = 0;  ///< without headroom
     std::int64_t headroom = 0; ///< blocks more than the report says, or less where the rating is for one of the level
     std::uint32_t levels = 0;  ///< bit i: of execution level i, as in load_report
+    std::uint64_t tokens = 0;  ///< to be computed before they decode
+    double pairs = 0;          ///< attention_pairs of these
     void operator+=(const picked_load& more) noexcept;
     friend bool operator==(const picked_load&, const picked_load&) = default;
   };
@@ -141,6 +159,10 @@ protected:
   /// very many those that were sent most.
   [[nodiscard]] const std::vector<known_prefix>& known_prefixes() const noexcept { return known_; }
 
+  /// Within `find`: expected_ttft_ns of this request on each eligible place, by its index.
+  [[nodiscard]] const std::vector<double>& expected_ttfts(const std::vector<place>& places,
+                                                          const dispatch_demand& demand);
+
   [[nodiscard]] static bool better(const place& a, const place& b) noexcept {
     return a.rating != b.rating ? a.rating > b.rating : a.picked_last < b.picked_last;
   }
@@ -163,13 +185,24 @@ private:
     std::array<on_the_way, 8> on_way{}; ///< oldest first; a burst has fewer between two reports
     void forget() noexcept;
     void add(std::uint64_t number, const picked_load& load) noexcept;
-    void take_back(std::uint64_t number, std::uint64_t blocks) noexcept;
+    void take_back(std::uint64_t number, const picked_load& one) noexcept;
     /// Those that this report counts are its own now.
     void settle(const load_report& report) noexcept;
   };
   void look_for_prefix(const dispatch_demand& demand);
+  [[nodiscard]] std::uint32_t known_at(std::size_t index) const noexcept; ///< tokens of this request's prompt
   /// The places as a request of a level with headroom sees them.
   [[nodiscard]] const std::vector<place>& seen_by(const dispatch_demand& demand);
+  /// Without those that are not expected to meet the request's objectives; all of them where none is.
+  [[nodiscard]] const std::vector<place>& narrowed_down(const std::vector<place>& places,
+                                                        const dispatch_demand& demand);
+  [[nodiscard]] double expected_ttft(std::size_t index, const dispatch_demand& demand,
+                                     std::uint32_t known) const noexcept;
+  [[nodiscard]] double expected_tpot(std::size_t index) const noexcept;
+  /// Blocks that other instances of its kind have left.
+  [[nodiscard]] std::uint64_t free_beside(std::size_t index) const noexcept;
+  /// What one request counts as on its way; without headroom and level.
+  [[nodiscard]] static picked_load load_of(const dispatch_demand& demand, std::uint32_t known) noexcept;
   [[nodiscard]] std::size_t at(instance_id instance) const noexcept;
   [[nodiscard]] bool is_full(std::size_t index) const noexcept;
   /// A decode instance that prefill instances hand requests to.
@@ -183,14 +216,20 @@ private:
   std::vector<place> places_;
   std::vector<load_report> reports_;
   std::vector<account> accounts_;
-  std::vector<place> seen_; ///< kept for its memory
+  std::vector<place> seen_; ///< kept for its memory, as the next two
+  std::vector<place> narrowed_;
+  std::vector<double> expected_;
+  expectation least_expected_;
+  step_pace usual_; ///< of the instance that knew last
   std::unordered_map<instance_id, std::size_t> index_;
   prefix_index prefixes_;
   std::vector<known_prefix> known_; ///< of the request of this pick
   std::uint64_t picks_ = 0;
   std::map<std::uint64_t, std::size_t> prefill_instances_; ///< that take requests, by their kind of KV
   bool by_roles_ = true;
+  bool moves_ = true;
   bool found_wrong_ = false; ///< by the last `find`
+  bool late_ = false;        ///< the last pick was refused
 };
 
 /// Null when no policy has this name. The score of each is what `dispatch_reason` gives.
@@ -208,6 +247,8 @@ private:
 /// * "cache_aware": the least cost, which is the blocks in use or asked for and the tokens of this request that are to
 ///   be computed: all but those of its prompt that were sent there before (NVIDIA Dynamo's router has it so, with a
 ///   weight for blocks to be computed, which is 16 here).
+/// * "ttft": the least expected time to this request's first token, its prompt's known beginning left out
+///   (expected_latency.hpp), in milliseconds (Mooncake's Conductor, FAST '25, section 6.1).
 [[nodiscard]] std::unique_ptr<dispatcher> make_dispatcher(std::string_view name, std::uint64_t seed = 0);
 /// The default first.
 [[nodiscard]] std::vector<std::string_view> dispatcher_names();

@@ -1,0 +1,106 @@
+#include <godwit/protocols/batching/pace_meter.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace godwit::protocols {
+
+namespace {
+
+constexpr double decodes_kept = 8;
+constexpr double starts_kept = 64;
+constexpr double prompts_least = 16;     // steps that say something of two unknowns
+constexpr double clear = 4;              // standard errors
+constexpr std::uint32_t few_tokens = 16; // of prompts, which cost nothing beside the step itself
+constexpr double least_drift = 1.001;    // what was quickest once need not stay so
+
+/// A mean of about the last `kept`.
+void approach(double& mean, double value, double kept) noexcept {
+  mean = mean == 0 ? value : mean + (value - mean) / kept;
+}
+
+} // namespace
+
+void pace_meter::took(const step_sample& step) noexcept {
+  const auto ns = static_cast<double>(step.took_ns);
+  if (step.took_ns <= 0) return;
+  if (step.prompt_tokens <= few_tokens) least_ = least_ == 0 ? ns : std::min(least_ * least_drift, ns);
+  if (step.decodes > 0 && step.decoded_tokens > 0)
+    approach(decode_, ns * step.decodes / step.decoded_tokens, decodes_kept);
+  if (step.prompt_tokens > 0)
+    fit(step);
+  else if (step.decodes > 0) {
+    approach(base_, ns, decodes_kept);
+    approach(base_count_, step.decodes, decodes_kept);
+  }
+  blocks_.took(ns, step.blocks_granted, step.blocks_used);
+  places_.took(ns, step.places_granted, step.places_used);
+}
+
+void pace_meter::fit(const step_sample& step) noexcept {
+  const double ns = std::max(static_cast<double>(step.took_ns) - without_prompts(step.decodes), 0.0);
+  const double n = step.prompt_tokens, p = step.prompt_pairs;
+  constexpr double keep = 1 - 1 / prompts_kept;
+  tokens2_ = tokens2_ * keep + n * n;
+  pairs2_ = pairs2_ * keep + p * p;
+  tokens_pairs_ = tokens_pairs_ * keep + n * p;
+  tokens_ns_ = tokens_ns_ * keep + n * ns;
+  pairs_ns_ = pairs_ns_ * keep + p * ns;
+  ns2_ = ns2_ * keep + ns * ns;
+  prompts_ = prompts_ * keep + 1;
+  // Where n and p go together, this one share of p's own weight puts all down to n.
+  const double pairs2 = pairs2_ * (1 + 1e-6);
+  const double determinant = tokens2_ * pairs2 - tokens_pairs_ * tokens_pairs_;
+  token_ = tokens2_ > 0 ? tokens_ns_ / tokens2_ : 0;
+  pair_ = 0;
+  if (determinant <= 0) return;
+  const double token = (tokens_ns_ * pairs2 - pairs_ns_ * tokens_pairs_) / determinant;
+  const double pair = (pairs_ns_ * tokens2_ - tokens_ns_ * tokens_pairs_) / determinant;
+  // What chance makes of a few short prompts would be minutes for a long one.
+  const double alone = ns2_ - token_ * tokens_ns_; // squares that are left by the tokens alone
+  const double explained = pair * pair * (pairs2_ - tokens_pairs_ * tokens_pairs_ / tokens2_);
+  const double left = std::max(alone - explained, 0.0);
+  if (pair <= 0 || prompts_ < prompts_least || explained < clear * clear * left / (prompts_ - 2)) return;
+  token_ = std::max(token, 0.0);
+  pair_ = token > 0 ? pair : pairs_ns_ / pairs2_;
+}
+
+double pace_meter::without_prompts(double decoding) const noexcept {
+  return std::max(base_count_ > 0 ? base_ * std::min(1.0, decoding / base_count_) : 0, least_);
+}
+
+void pace_meter::started(std::uint32_t tokens, std::uint32_t missed) noexcept {
+  constexpr double keep = 1 - 1 / starts_kept;
+  looked_up_ = looked_up_ * keep + tokens;
+  missed_ = missed_ * keep + missed;
+}
+
+void pace_meter::flow::took(double ns, std::int64_t granted, std::uint64_t used_now) noexcept {
+  const double keep = 1 / (1 + ns / flow_kept_ns);
+  const double before = std::max(static_cast<double>(used) + static_cast<double>(granted), 0.0);
+  left = left * keep + before - static_cast<double>(used_now);
+  used_ns = used_ns * keep + ns * before;
+  used = used_now;
+}
+
+double pace_meter::flow::until_next(std::uint64_t used_now) const noexcept {
+  const auto now = static_cast<double>(std::max<std::uint64_t>(used_now, 1));
+  const double usual = now * usual_weight_ns;
+  const double rate = (left + usual / usual_stay_ns) / (used_ns + usual);
+  return 1 / (now * std::max(rate, 1 / longest_stay_ns));
+}
+
+step_pace pace_meter::pace(std::size_t decoding, std::uint64_t blocks_used, std::uint64_t places_used) const noexcept {
+  step_pace out;
+  out.step = without_prompts(static_cast<double>(decoding));
+  if (decoding > 0) out.decode = decode_;
+  out.knows_prompts = prompts_ > 0;
+  out.token = token_;
+  out.pair = pair_;
+  out.block = blocks_.until_next(blocks_used);
+  out.place = places_.until_next(places_used);
+  out.missed = looked_up_ > 0 ? missed_ / looked_up_ : 1;
+  return out;
+}
+
+} // namespace godwit::protocols

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <godwit/protocols/messages/pace.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace godwit::protocols {
+
+/// What is known of a step once it has run.
+struct step_sample {
+  std::int64_t took_ns = 0;
+  std::uint32_t prompt_tokens = 0;
+  double prompt_pairs = 0;          ///< attention_pairs of these
+  std::uint32_t decodes = 0;        ///< requests
+  std::uint32_t decoded_tokens = 0; ///< of the answers of these
+  std::int64_t blocks_granted = 0;  ///< to prompts and to what comes by migration, since the last step
+  std::uint64_t blocks_used = 0;    ///< after it
+  std::int64_t places_granted = 0;
+  std::uint64_t places_used = 0;
+};
+
+/// Measures an instance by the steps that it runs, so that others can say how long a prompt would take there
+/// (policy/expected_latency.hpp). Mooncake's Conductor has a model that was fitted before (its section 6.1), and llm-d
+/// trains one beside each scheduler for all instances alike; each of ours measures itself, whatever device it is.
+///
+/// A step takes what those who decode take, and for each token of a prompt so much, and so much for each earlier one
+/// that it attends to: the first from the last steps without prompts, as many times less as fewer decode, but never
+/// less than the quickest with hardly any tokens, the others by least squares over the last steps with prompts (about
+/// `prompts_kept`), neither below 0; where the two cannot be told apart, since prompts are all of one length, or few,
+/// all is put down to the tokens.
+///
+/// Blocks and places become free in proportion to what is in use: so much of it per second was left over the last
+/// `flow_kept`, what requests grow by taken off. Before anything has been seen of that, and never less than a tenth of
+/// it, all of it once a minute.
+///
+/// O(1) for each step.
+class pace_meter {
+public:
+  void took(const step_sample& step) noexcept;
+  /// A request started, whose prefix cache had all but `missed` of its tokens.
+  void started(std::uint32_t tokens, std::uint32_t missed) noexcept;
+  /// For an instance where so many decode, and so much is in use.
+  [[nodiscard]] step_pace pace(std::size_t decoding, std::uint64_t blocks_used,
+                               std::uint64_t places_used) const noexcept;
+
+  static constexpr double prompts_kept = 64;     ///< steps with prompts
+  static constexpr double flow_kept_ns = 30e9;   ///< of steps
+  static constexpr double usual_stay_ns = 60e9;  ///< what is in use is in use for so long, where nothing is known
+  static constexpr double usual_weight_ns = 1e9; ///< as if that had been seen of a full pool for so long
+  static constexpr double longest_stay_ns = 10 * usual_stay_ns;
+
+private:
+  /// What is left of it, per nanosecond and unit in use.
+  struct flow {
+    double left = 0;
+    double used_ns = 0;
+    std::uint64_t used = 0; ///< after the last step
+    void took(double ns, std::int64_t granted, std::uint64_t used_now) noexcept;
+    [[nodiscard]] double until_next(std::uint64_t used_now) const noexcept;
+  };
+  void fit(const step_sample& step) noexcept;
+  [[nodiscard]] double without_prompts(double decoding) const noexcept;
+
+  double base_ = 0;       ///< a step without prompts
+  double base_count_ = 0; ///< requests in it
+  double decode_ = 0;
+  double least_ = 0;
+  double tokens2_ = 0, pairs2_ = 0, tokens_pairs_ = 0, tokens_ns_ = 0, pairs_ns_ = 0, ns2_ = 0; ///< sums of products
+  double prompts_ = 0;
+  double token_ = 0, pair_ = 0;
+  double looked_up_ = 0, missed_ = 0;
+  flow blocks_, places_;
+};
+
+} // namespace godwit::protocols

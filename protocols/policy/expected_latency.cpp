@@ -1,0 +1,55 @@
+#include <godwit/protocols/policy/expected_latency.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace godwit::protocols {
+
+namespace {
+
+std::uint64_t lacking(std::uint64_t wanted, std::uint64_t there) noexcept {
+  return wanted > there ? wanted - there : 0;
+}
+
+} // namespace
+
+double attention_pairs(std::uint64_t first, std::uint64_t upto) noexcept {
+  if (upto <= first) return 0;
+  return static_cast<double>(upto - first) * (static_cast<double>(first) + static_cast<double>(upto) + 1) / 2;
+}
+
+std::uint64_t blocks_lacking(const load_report& load, std::uint64_t on_the_way, std::uint32_t tokens) noexcept {
+  return lacking(std::uint64_t{load.blocks_used} + load.outstanding_blocks + load.waiting_blocks + on_the_way +
+                     blocks_for(std::uint64_t{tokens} + 1),
+                 load.blocks_total);
+}
+
+double expected_ttft_ns(const load_report& load, const step_pace& pace, const expected_work& on_the_way,
+                        std::uint32_t tokens, std::uint32_t known, std::optional<double> room_within) noexcept {
+  if (!pace.knows_prompts) return 0;
+  known = std::min(known, tokens > 0 ? tokens - 1 : 0); // the last one is always computed
+  const double decoding = load.running;
+  const double room = std::max(static_cast<double>(load.step_tokens) - decoding, 1.0);
+  const auto computed = [&](double count, double pairs) {
+    return std::ceil(count / room) * pace.step + count * pace.token + pairs * pace.pair;
+  };
+  const double own = tokens - known, own_pairs = attention_pairs(known, tokens);
+  const double ahead = static_cast<double>(load.prefill_tokens) + static_cast<double>(on_the_way.tokens) * pace.missed;
+  const double ahead_pairs = load.prefill_pairs + on_the_way.pairs * pace.missed;
+
+  double room_made = static_cast<double>(blocks_lacking(load, on_the_way.blocks, tokens)) * pace.block;
+  if (room_within) room_made = std::min(room_made, *room_within);
+  const auto places = load.places_taken() + load.waiting + on_the_way.requests + 1;
+  if (load.running_max > 0)
+    room_made = std::max(room_made, static_cast<double>(lacking(places, load.running_max)) * pace.place);
+
+  const double step_under_way = load.running > 0 ? pace.step / 2 : 0;
+  return step_under_way +
+         std::max(computed(ahead + own, ahead_pairs + own_pairs), room_made + computed(own, own_pairs));
+}
+
+double expected_tpot_ns(const load_report& load) noexcept {
+  return load.pace.decode > 0 ? load.pace.decode : load.pace.step;
+}
+
+} // namespace godwit::protocols

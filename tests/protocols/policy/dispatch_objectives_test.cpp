@@ -1,0 +1,232 @@
+// Dispatch by what is expected of instances.
+#include "loads.hpp"
+
+#include <godwit/protocols/policy/dispatch.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace godwit::protocols {
+namespace {
+
+using lack = dispatcher::lack;
+
+/// An instance that has so many tokens to compute before a new prompt, at 1 ms each.
+load_report behind(std::uint32_t instance, std::uint64_t tokens, std::uint64_t sequence = 1) {
+  auto r = load_of(instance, 10, 2, sequence);
+  r.running_max = 64;
+  r.waiting_max = 1000;
+  r.blocks_total = 10'000;
+  r.step_tokens = 514;
+  r.prefill_tokens = tokens;
+  r.pace.knows_prompts = true;
+  r.pace.token = 1e6;
+  r.pace.decode = 20e6;
+  r.dispatched = 0;
+  return r;
+}
+
+dispatch_demand within(std::int64_t ttft_ms, std::int64_t tpot_ms = 0, bool refusable = false) {
+  dispatch_demand demand{.tokens = 100};
+  demand.objectives.ttft_ns = ttft_ms * 1'000'000;
+  demand.objectives.tpot_ns = tpot_ms * 1'000'000;
+  demand.objectives.refusable = refusable;
+  return demand;
+}
+
+std::uint32_t picked(dispatcher& policy, const dispatch_demand& demand) {
+  const auto choice = policy.pick(demand);
+  return choice ? choice->instance.value() : 0;
+}
+
+TEST(DispatchTtft, GoesWhereItsFirstTokenComesFirst) {
+  const auto policy = make_dispatcher("ttft");
+  policy->report(behind(1, 300));
+  policy->report(behind(2, 200));
+  policy->report(behind(3, 400));
+  const auto choice = policy->pick({.tokens = 100});
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->instance.value(), 2U);
+  EXPECT_EQ(choice->why.policy, "ttft");
+  EXPECT_DOUBLE_EQ(choice->why.score, 300);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 400);
+  EXPECT_EQ(choice->why.ttft_ns, 300'000'000);
+}
+
+TEST(DispatchTtft, CountsWhatIsOnItsWay) {
+  const auto policy = make_dispatcher("ttft");
+  policy->report(behind(1, 250));
+  policy->report(behind(2, 0));
+  std::vector<std::uint32_t> order;
+  for (int i = 0; i < 6; ++i) order.push_back(picked(*policy, {.tokens = 100}));
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{2, 2, 2, 1, 2, 1}));
+  EXPECT_EQ(policy->picked(instance_id{2}).tokens, 400U);
+  policy->take_back(instance_id{1}, 4, {.tokens = 100});
+  EXPECT_EQ(policy->picked(instance_id{1}).tokens, 100U);
+  auto counted = behind(2, 400, 2);
+  counted.dispatched = 5;
+  policy->report(counted);
+  EXPECT_EQ(policy->picked(instance_id{2}), dispatcher::picked_load{});
+}
+
+TEST(DispatchTtft, WeighsABeginningAgainstTheQueue) {
+  const auto policy = make_dispatcher("ttft");
+  const std::vector<block_hash> prefix{1, 2, 3, 4};
+  const auto of = [&](std::uint64_t ahead_of_home, std::uint64_t sequence) {
+    policy->report(behind(1, ahead_of_home, sequence));
+    policy->report(behind(2, 100, sequence));
+    return policy->pick({.tokens = 300, .prefix = prefix});
+  };
+  ASSERT_EQ(of(0, 1)->instance.value(), 1U);
+  auto after = behind(1, 300, 2);
+  after.dispatched = 1;
+  policy->report(after);
+  policy->report(behind(2, 100, 2));
+  const auto kept = policy->pick({.tokens = 300, .prefix = prefix});
+  EXPECT_EQ(kept->instance.value(), 1U) << "300 before it and 44 to compute, or 100 and 300";
+  EXPECT_EQ(kept->why.prefix_tokens, 256U);
+  EXPECT_EQ(kept->why.ttft_ns, 344'000'000);
+  EXPECT_EQ(policy->picked(instance_id{1}).tokens, 44U);
+  after = behind(1, 400, 3);
+  after.dispatched = 2;
+  policy->report(after);
+  EXPECT_EQ(policy->pick({.tokens = 300, .prefix = prefix})->instance.value(), 2U);
+}
+
+TEST(DispatchTtft, TakesAnInstanceThatHasRunNothingForAsQuickAsOthers) {
+  const auto policy = make_dispatcher("ttft");
+  policy->report(behind(1, 0));
+  auto fresh = load_of(2);
+  fresh.step_tokens = 512;
+  policy->report(fresh);
+  EXPECT_EQ(policy->pick({.tokens = 100})->why.ttft_ns, 100'000'000);
+  EXPECT_EQ(policy->pick({.tokens = 100})->why.ttft_ns, 100'000'000);
+  EXPECT_EQ(policy->pick({.tokens = 100})->why.ttft_ns, 200'000'000) << "no crowd on the one that is new";
+}
+
+TEST(DispatchTtft, WithoutAnythingKnownTakesTurns) {
+  const auto policy = make_dispatcher("ttft");
+  for (std::uint32_t i = 1; i <= 3; ++i) policy->report(load_of(i));
+  std::vector<std::uint32_t> order;
+  for (int i = 0; i < 6; ++i) order.push_back(picked(*policy, {.tokens = 100}));
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{1, 2, 3, 1, 2, 3}));
+}
+
+TEST(DispatchObjectives, LeaveOutWhoIsNotExpectedToMeetThem) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    auto freest = behind(1, 900); // has the fewest requests and the most memory left
+    freest.running = 1;
+    freest.blocks_used = 0;
+    policy->report(freest);
+    policy->report(behind(2, 100));
+    policy->report(behind(3, 800));
+    const auto choice = policy->pick(within(500));
+    ASSERT_TRUE(choice) << name;
+    EXPECT_EQ(choice->instance.value(), 2U) << name;
+    EXPECT_EQ(choice->why.candidates, 1U) << name;
+    EXPECT_EQ(policy->why_none(), lack::none) << name;
+  }
+}
+
+TEST(DispatchObjectives, OutOfReachAreOfNoUse) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(behind(1, 900));
+  auto other = behind(2, 800);
+  other.blocks_used = 50;
+  policy->report(other);
+  const auto choice = policy->pick(within(500));
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->instance.value(), 1U) << "by the policy";
+  EXPECT_EQ(choice->why.candidates, 2U);
+}
+
+TEST(DispatchObjectives, OutOfReachRefuseWhoMayBeRefused) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    policy->report(behind(1, 900));
+    policy->report(behind(2, 800));
+    EXPECT_FALSE(policy->pick(within(500, 0, true))) << name;
+    EXPECT_EQ(policy->why_none(), lack::late) << name;
+    EXPECT_DOUBLE_EQ(policy->least_expected().ttft_ns, 900e6) << name;
+    EXPECT_EQ(policy->picked(instance_id{1}), dispatcher::picked_load{}) << name << ": nothing is on its way";
+    EXPECT_TRUE(policy->pick(within(950, 0, true))) << name;
+    EXPECT_EQ(policy->why_none(), lack::none) << name;
+  }
+}
+
+TEST(DispatchObjectives, AreNoReasonWhereThereIsNoPlaceAnyway) {
+  const auto policy = make_dispatcher("freeness");
+  EXPECT_FALSE(policy->pick(within(500, 0, true)));
+  EXPECT_EQ(policy->why_none(), lack::not_ready);
+  auto full = behind(1, 900);
+  full.waiting = full.waiting_max = 5;
+  full.running = full.running_max;
+  policy->report(full);
+  EXPECT_FALSE(policy->pick(within(500, 0, true)));
+  EXPECT_EQ(policy->why_none(), lack::full);
+}
+
+TEST(DispatchObjectives, OfWhomNothingIsKnownAllIsExpected) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(load_of(1));
+  EXPECT_EQ(picked(*policy, within(1, 1, true)), 1U);
+}
+
+TEST(DispatchObjectives, AreAlsoOfFurtherTokens) {
+  const auto policy = make_dispatcher("freeness");
+  auto slow = behind(1, 0);
+  slow.pace.decode = 40e6;
+  slow.blocks_used = 0;
+  policy->report(slow);
+  policy->report(behind(2, 0));
+  EXPECT_EQ(picked(*policy, within(0, 30)), 2U);
+  EXPECT_EQ(picked(*policy, within(0, 50)), 1U);
+  EXPECT_EQ(picked(*policy, within(0, 10, true)), 0U);
+  EXPECT_EQ(policy->why_none(), lack::late);
+  EXPECT_DOUBLE_EQ(policy->least_expected().tpot_ns, 20e6);
+}
+
+TEST(DispatchObjectives, OfAPrefillInstanceItIsWhoDecodesForIt) {
+  const auto policy = make_dispatcher("freeness");
+  auto prefill = behind(1, 0);
+  prefill.role = instance_role::prefill;
+  prefill.pace.decode = 90e6;
+  auto decode = behind(2, 0);
+  decode.role = instance_role::decode;
+  decode.pace.decode = 15e6;
+  policy->report(prefill);
+  policy->report(decode);
+  EXPECT_EQ(picked(*policy, within(0, 20, true)), 1U);
+  EXPECT_EQ(picked(*policy, within(0, 10, true)), 0U);
+  EXPECT_DOUBLE_EQ(policy->least_expected().tpot_ns, 15e6);
+  policy->set_handoff(false);
+  EXPECT_EQ(picked(*policy, within(0, 20, true)), 2U) << "each for itself";
+}
+
+TEST(DispatchObjectives, BearReportsThatMakeNoSense) {
+  workload::counter_random random(3);
+  constexpr auto inf = std::numeric_limits<double>::infinity();
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name, 1);
+    for (std::uint64_t i = 1; i < 500; ++i) {
+      auto r = random_load(1 + static_cast<std::uint32_t>(random.below(5)), i, random);
+      for (auto* const one :
+           {&r.pace.step, &r.pace.token, &r.pace.pair, &r.pace.decode, &r.pace.block, &r.prefill_pairs})
+        if (random.below(4) == 0) *one = std::vector<double>{inf, -inf, std::nan(""), -1e300, 1e300}[random.below(5)];
+      policy->report(r);
+      const auto choice = policy->pick(within(static_cast<std::int64_t>(random.below(100)), 5, random.below(2) == 0));
+      if (!choice) continue;
+      EXPECT_GE(choice->why.ttft_ns, 0) << name;
+      EXPECT_TRUE(std::isfinite(choice->why.score)) << name;
+    }
+  }
+}
+
+} // namespace
+} // namespace godwit::protocols
