@@ -9,6 +9,7 @@
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <optional>
 #include <string>
@@ -41,9 +42,12 @@ std::string larger_pool_wanted(std::uint64_t largest) {
 constexpr std::chrono::seconds seconds_between_looks{1}; // at deadlines
 
 /// Of an early rejection, for the client.
-std::string what_is_expected(const protocols::latency_objectives& asked, const dispatch_decision& decision) {
+std::string what_is_expected(const protocols::latency_objectives& asked, const dispatch_decision& decision,
+                             double margin) {
   const auto ms = [](std::int64_t ns) { return std::to_string((ns + 500'000) / 1'000'000) + " ms"; };
-  std::string out = "No instance is expected to meet the request's objectives:";
+  std::string out = "No instance is expected to meet the request's objectives";
+  if (margin > 0) out += " with a margin of " + std::to_string(std::lround(margin * 100)) + " %";
+  out += ':';
   if (asked.ttft_ns > 0)
     out += " " + ms(asked.ttft_ns) + " to the first token, where at least " + ms(decision.ttft_ns) + " are expected";
   if (asked.tpot_ns > 0)
@@ -462,7 +466,7 @@ task<frontend::chosen> frontend::choose(dispatch_query query) {
     if (decision && !decision->stale) {
       chosen out;
       out.overloaded = decision->overloaded;
-      if (decision->late) out.late = what_is_expected(asked, *decision);
+      if (decision->late) out.late = what_is_expected(asked, *decision, options_.objectives_margin);
       out.why = std::move(decision->why);
       out.number = decision->number;
       out.decided = decision->instance;
@@ -481,8 +485,12 @@ task<frontend::chosen> frontend::choose(dispatch_query query) {
 protocols::latency_objectives frontend::objectives_of(const open_request& r) const {
   protocols::latency_objectives out;
   out.refusable = options_.objectives.refusable;
-  if (r.ttft > nanoseconds{0}) out.ttft_ns = std::max((r.arrived + r.ttft - now()).count(), std::int64_t{1});
-  out.tpot_ns = r.tpot.count();
+  const auto within = [this](nanoseconds objective) { // one that there is stays one
+    const auto ns = static_cast<double>(objective.count()) * (1 - options_.objectives_margin);
+    return std::max(static_cast<std::int64_t>(ns), std::int64_t{1});
+  };
+  if (r.ttft > nanoseconds{0}) out.ttft_ns = within(r.arrived + r.ttft - now());
+  if (r.tpot > nanoseconds{0}) out.tpot_ns = within(r.tpot);
   return out;
 }
 

@@ -56,6 +56,7 @@ actors::node_options make_head_options(const serve_settings& settings, const gpu
   o.frontend.placement_timeout = settings.frontend.placement_timeout;
   o.frontend.request_timeout = settings.frontend.request_timeout;
   o.frontend.objectives = make_objectives(settings);
+  o.frontend.objectives_margin = settings.admission.margin;
   o.frontend.execution_levels = execution_level_names(settings);
   o.frontend.log = log.component("frontend");
   return o;

@@ -200,6 +200,11 @@ void declare_cluster(runtime::config::registry& r, serve_settings& s) {
          .max = hour_ms});
   r.add("admission.tpot", s.admission.tpot,
         {.doc = "The same for each further token (X-SLO-TPOT-MS).", .unit = "ms", .min = 0, .max = hour_ms});
+  r.add("admission.margin", s.admission.margin,
+        {.doc = "This share of an objective is left for what nobody can foresee: what is expected has to lie below the "
+                "rest.",
+         .min = 0,
+         .max = 0.9});
   r.add("admission.early_rejection", s.admission.early_rejection,
         {.doc = "Refuse a request with 429 as it arrives where no instance is expected to meet its objectives, instead "
                 "of serving it late.",

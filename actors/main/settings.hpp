@@ -109,6 +109,7 @@ struct serve_settings {
   struct {
     std::chrono::milliseconds ttft{0};
     std::chrono::milliseconds tpot{0};
+    double margin = 0.1;
     bool early_rejection = false;
   } admission;
   struct {

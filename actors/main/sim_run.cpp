@@ -241,6 +241,7 @@ actors::node_options sim_node(const serve_settings& settings) {
   n.frontend.placement_timeout = settings.frontend.placement_timeout;
   n.frontend.request_timeout = settings.frontend.request_timeout;
   n.frontend.objectives = make_objectives(settings);
+  n.frontend.objectives_margin = settings.admission.margin;
   n.frontend.execution_levels = names_of(n.scheduler.levels);
   n.frontend.random_seed = 0; // every request brings its own
   n.backoff_min = settings.instances.restart_backoff_min;

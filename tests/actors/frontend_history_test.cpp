@@ -319,12 +319,29 @@ TEST_F(FrontendHistory, WhatTheSchedulerRejectsEndsAtOnceAndSaysWhatIsExpected) 
   decisions->answer.tpot_ns = 20'000'000;
   const auto sink = submit("a", 0, 0, 300ms, 10ms);
   ASSERT_TRUE(sink->failed);
+  EXPECT_THAT(sink->failed->message, HasSubstr("the request's objectives: 300 ms"));
   EXPECT_EQ(sink->failed->kind, actors::failure_kind::rejected);
   EXPECT_THAT(sink->failed->message, HasSubstr("300 ms to the first token, where at least 1235 ms are expected"));
   EXPECT_THAT(sink->failed->message, HasSubstr("10 ms for each further one, where at least 20 ms are"));
   EXPECT_EQ(history("a").outcome, "rejected");
   EXPECT_THAT(metrics.back().expose(),
               HasSubstr("godwit_requests_total{outcome=\"rejected\",execution_priority=\"normal\"} 1"));
+}
+
+TEST_F(FrontendHistory, AMarginIsLeftOfObjectives) {
+  actors::frontend_options options;
+  options.objectives_margin = 0.25;
+  start(std::move(options));
+  decide(1);
+  decisions->answer = {};
+  decisions->answer.late = true;
+  decisions->answer.ttft_ns = 310'000'000;
+  const auto sink = submit("a", 0, 0, 400ms);
+  EXPECT_EQ(decisions->asked.back().objectives.ttft_ns, 300'000'000);
+  EXPECT_EQ(decisions->asked.back().objectives.tpot_ns, 0);
+  ASSERT_TRUE(sink->failed);
+  EXPECT_THAT(sink->failed->message, HasSubstr("objectives with a margin of 25 %: 300 ms to the first token, where at "
+                                               "least 310 ms are expected"));
 }
 
 TEST_F(FrontendHistory, HowLongAFirstTokenTookIsComparedWithWhatWasExpected) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -170,6 +171,9 @@ TEST(ClusterOptions, BoundsThatLeaveNothingAreRefused) {
   EXPECT_EQ(why_not([](auto& o) { o.frontend.retry_pause_max = 0ns; }),
             "cluster: frontend.retry_pause_max must be above 0");
   EXPECT_EQ(why_not([](auto& o) { o.frontend.attempts_max = 0; }), "cluster: frontend.attempts_max must be above 0");
+  for (const double wrong : {-0.1, 1.0, std::nan("")})
+    EXPECT_EQ(why_not([wrong](auto& o) { o.frontend.objectives_margin = wrong; }),
+              "cluster: frontend.objectives_margin must be at least 0 and below 1");
   EXPECT_EQ(why_not([](auto& o) { o.llumlet.report_interval = 0ns; }),
             "cluster: llumlet.report_interval must be above 0");
   EXPECT_EQ(why_not([](auto& o) { o.llumlet.step_timeout = 0ns; }), "cluster: llumlet.step_timeout must be above 0");

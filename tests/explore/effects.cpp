@@ -43,7 +43,7 @@ std::vector<std::string> all_names() {
     out.emplace_back(what);
   for (const auto* what : {"adapter loaded", "adapter evicted", "adapter waits"}) out.emplace_back(what);
   // What clients hear other than their answers.
-  for (const auto* what : {"overloaded", "unavailable", "timed out", "internal"})
+  for (const auto* what : {"overloaded", "unavailable", "timed out", "rejected", "internal"})
     out.push_back(std::string("error ") + what);
   return out;
 }

@@ -274,6 +274,8 @@ private:
       return "unavailable";
     case timed_out:
       return "timed out";
+    case rejected:
+      return "rejected";
     case internal:
       return "internal";
     case too_long:

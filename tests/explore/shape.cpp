@@ -162,6 +162,10 @@ std::vector<knob> all_knobs() {
       [](shape& s, bool high) { s.node.frontend.objectives.ttft_ns = high ? 1'000'000'000 : 1'000'000; });
   add("admission.tpot",
       [](shape& s, bool high) { s.node.frontend.objectives.tpot_ns = high ? 100'000'000 : 1'000'000; });
+  add("admission.margin", [](shape& s, bool high) {
+    s.node.frontend.objectives_margin = high ? 0.9 : 0;
+    s.node.frontend.objectives.ttft_ns = 30'000'000;
+  });
   add("admission.early_rejection", [](shape& s, bool high) {
     s.node.frontend.objectives.refusable = true;
     s.node.frontend.objectives.ttft_ns = high ? 500'000'000 : 20'000'000;

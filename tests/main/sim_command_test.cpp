@@ -287,8 +287,9 @@ TEST(SimCommand, WritesRequestsSamplesAndPlots) {
   EXPECT_NE(result.out.find("50 of 50 requests answered"), std::string::npos) << result.out;
   const auto lines = read(options.csv);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 51);
-  EXPECT_TRUE(lines.substr(0, lines.find('\n')).ends_with(",stall_s,instance,failed")) << lines.substr(0, 300);
-  for (const auto* instance : {",0,\n", ",1,\n", ",2,\n", ",3,\n"}) EXPECT_NE(lines.find(instance), std::string::npos);
+  EXPECT_TRUE(lines.substr(0, lines.find('\n')).ends_with(",stall_s,instance,failed,expected_first_token_s"))
+      << lines.substr(0, 300);
+  for (const auto* instance : {",0,,", ",1,,", ",2,,", ",3,,"}) EXPECT_NE(lines.find(instance), std::string::npos);
   EXPECT_TRUE(read(options.samples).starts_with("time_s,"));
   for (const auto* name : {"latency.svg", "requests.svg", "memory.svg", "instances.svg"})
     EXPECT_TRUE(read(folder.path / "plots" / name).starts_with("<svg ")) << name;
@@ -362,6 +363,34 @@ TEST(SimCommand, ReportsWhatThereIsOfARunThatIsInterrupted) {
                    static_cast<double>(answered) / static_cast<double>(arrived));
   const auto lines = read(options.csv);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 4001);
+}
+
+// Twice what four instances can do, for a minute.
+TEST(SimCommand, EarlyRejectionKeepsWhatItServesWithinItsObjective) {
+  const auto overloaded = [](const char* policy, bool rejects) {
+    auto options = options_of("fixed:1000:50", 4, 900);
+    options.policy = policy;
+    options.load.rate = 15;
+    options.load.ttft_ms = 2000;
+    options.settings.admission.ttft = std::chrono::seconds(2);
+    options.settings.admission.early_rejection = rejects;
+    const auto result = simulate(options);
+    return boost::json::parse(result.out).as_object();
+  };
+  for (const auto* policy : {"llumnix", "ttft"}) {
+    const auto late = overloaded(policy, false);
+    EXPECT_EQ(late.at("answered").to_number<int>(), 900);
+    EXPECT_LT(late.at("slo_attainment").to_number<double>(), 0.3);
+    const auto early = overloaded(policy, true);
+    const auto answered = early.at("answered").to_number<double>();
+    EXPECT_EQ(answered + early.at("failed").at("rejected").to_number<double>(), 900);
+    EXPECT_GT(early.at("slo_attainment").to_number<double>() * 900, 0.9 * answered) << policy;
+    EXPECT_GT(early.at("goodput_requests_per_s").to_number<double>(),
+              2 * late.at("goodput_requests_per_s").to_number<double>())
+        << policy;
+    EXPECT_NEAR(early.at("expected_ttft").at("measured_over_expected").at("p50").to_number<double>(), 1, 0.25);
+    EXPECT_LT(early.at("expected_ttft").at("wrong_by_share").to_number<double>(), 0.35);
+  }
 }
 
 TEST(SimCommand, SaysWhyItsInstancesDoNotStart) {

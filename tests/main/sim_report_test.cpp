@@ -34,6 +34,8 @@ simulation_result three() {
   run.requests[0].preemption_loss_ns = 150 * ms;
   run.requests[0].cached_tokens = 16;
   run.requests[1].priority = 1;
+  run.requests[1].dispatched_ns = 1010 * ms; // and it took 290 ms from there
+  run.requests[1].expected_ns = 240 * ms;
   run.requests[1].migrations = 1;
   run.requests[1].stall_ns = 30 * ms;
   run.requests[2].failed = actors::failure_kind::overloaded;
@@ -229,13 +231,32 @@ TEST(SimReport, SaysWhatCopiesTookFromStepsWhereAProfileSaysIt) {
             std::string::npos);
 }
 
+TEST(SimReport, ComparesFirstTokensWithWhatWasExpected) {
+  const sim_setup setup;
+  auto run = three();
+  run.requests[0].dispatched_ns = 0;
+  run.requests[0].expected_ns = 125 * ms; // and it took 100
+  const auto report = make_report(setup, run);
+  EXPECT_EQ(report.over_expected.count, 2U);
+  EXPECT_DOUBLE_EQ(report.over_expected.max, 290.0 / 240);
+  EXPECT_DOUBLE_EQ(report.over_expected.p50, (290.0 / 240 + 0.8) / 2);
+  EXPECT_DOUBLE_EQ(report.expected_wrong_by, 75.0 / 390);
+  EXPECT_NE(to_table(setup, report)
+                .find("\nfirst tokens        1.00 of what was expected at the median, P99 1.20; wrong "
+                      "by 19.2 % in all\n"),
+            std::string::npos)
+      << to_table(setup, report);
+  run.requests[0].expected_ns = run.requests[1].expected_ns = 0;
+  EXPECT_EQ(to_table(setup, make_report(setup, run)).find("first tokens"), std::string::npos);
+}
+
 TEST(SimReport, WritesALineForEachRequestAndSample) {
   auto run = three();
   run.samples = {sample_at(0, 1, 0), sample_at(1000, 2, 1)};
   const auto requests = requests_csv(run);
   EXPECT_EQ(std::count(requests.begin(), requests.end(), '\n'), 4);
   EXPECT_NE(requests.find("\n1,1,100,1,0,1.000000000,1.300000000,1.300000000,1.300000000,1,0,0.000000000,1,"
-                          "0.030000000,,\n"),
+                          "0.030000000,,,1.250000000\n"),
             std::string::npos)
       << requests;
   const auto samples = samples_csv(run);

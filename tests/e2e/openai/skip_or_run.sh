@@ -23,6 +23,8 @@ TEMPLATE_OPENS=1 "$here/../with_server.sh" "$1" --reasoning-parser think --chat-
 "$1" model adapter --out "$adapters/sql" --rank 8 --seed 1
 "$1" model adapter --out "$adapters/law" --rank 16 --seed 2
 ADAPTERS=$adapters "$here/../with_server.sh" "$1" --instances 2 --lora-dir "$adapters" -- node --test "$here/adapters.test.js"
+# One that refuses what it would answer late.
+"$here/../with_server.sh" "$1" --instances 2 --early-rejection -- node --test "$here/objectives.test.js"
 # One without instances.
 GODWIT_HEALTH=503 "$here/../with_server.sh" "$1" --instances 0 -- node --test "$here/unavailable.test.js"
 # One that asks for keys and holds few requests.

@@ -62,6 +62,8 @@ struct frontend_options {
   /// Of requests whose clients say nothing else; whether they may be refused is for all. `ttft_ns` counts from the
   /// arrival.
   protocols::latency_objectives objectives;
+  /// Of objectives, this share is for what nobody can foresee: what is expected has to lie below the rest.
+  double objectives_margin = 0;
   /// For whoever asked for a migration here, to its end. 0: as long as the limits of migrations let one take.
   std::chrono::nanoseconds migration_timeout{0};
   /// Names of the execution priorities, by level.
