@@ -10,6 +10,7 @@ namespace {
 constexpr double decodes_kept = 8;
 constexpr double starts_kept = 64;
 constexpr double prompts_least = 16;     // steps that say something of two unknowns
+constexpr double slow_at_most = 8;       // times as long as usual
 constexpr double clear = 4;              // standard errors
 constexpr std::uint32_t few_tokens = 16; // of prompts, which cost nothing beside the step itself
 constexpr double least_drift = 1.001;    // what was quickest once need not stay so
@@ -38,8 +39,11 @@ void pace_meter::took(const step_sample& step) noexcept {
 }
 
 void pace_meter::fit(const step_sample& step) noexcept {
-  const double ns = std::max(static_cast<double>(step.took_ns) - without_prompts(step.decodes), 0.0);
   const double n = step.prompt_tokens, p = step.prompt_pairs;
+  double ns = std::max(static_cast<double>(step.took_ns) - without_prompts(step.decodes), 0.0);
+  // Once the machine stood still; what goes on being slow is seen all the same, by and by.
+  if (const double usual = n * token_ + p * pair_; prompts_ >= prompts_least && usual > 0)
+    ns = std::min(ns, slow_at_most * usual);
   constexpr double keep = 1 - 1 / prompts_kept;
   tokens2_ = tokens2_ * keep + n * n;
   pairs2_ = pairs2_ * keep + p * p;

@@ -20,6 +20,9 @@ constexpr std::uint32_t reports_max = 8;
 
 constexpr double expected_ns_max = 1e15; // eleven days
 
+/// Of so many requests that idle instances are not expected to serve in time, one is let in.
+constexpr std::uint32_t idle_refusals_max = 8;
+
 /// A head of line that lacks memory has it after a round or two and the migrations of these, where others have some.
 constexpr double room_by_moves_ns = 1e9;
 
@@ -77,6 +80,7 @@ void dispatcher::remove(instance_id instance) {
   const auto index = at(instance);
   if (index == finding::none) return;
   count_prefill(index, std::nullopt);
+  count_left(index, {});
   const auto offset = static_cast<std::ptrdiff_t>(index);
   reports_.erase(reports_.begin() + offset);
   places_.erase(places_.begin() + offset);
@@ -264,15 +268,8 @@ double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& deman
 }
 
 std::uint64_t dispatcher::free_beside(std::size_t index) const noexcept {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < reports_.size(); ++i) {
-    const auto& r = reports_[i];
-    if (i == index || r.kv_kind != reports_[index].kv_kind || !r.takes_requests() || accounts_[i].stale) continue;
-    const auto wanted =
-        std::uint64_t{r.blocks_used} + r.outstanding_blocks + r.waiting_blocks + accounts_[i].picked.blocks;
-    sum += r.blocks_total > wanted ? r.blocks_total - wanted : 0;
-  }
-  return sum;
+  const auto all = left_.find(reports_[index].kv_kind);
+  return all == left_.end() ? 0 : all->second - accounts_[index].left.blocks;
 }
 
 // Of a prefill instance: who decodes for it.
@@ -323,7 +320,26 @@ const std::vector<dispatcher::place>& dispatcher::narrowed_down(const std::vecto
       narrowed_[i].rating = not_eligible;
   }
   late_ = some && !one_is_within && refusable;
+  if (late_ && looks_again(places)) {
+    late_ = false;
+    return narrowed_;
+  }
   return one_is_within ? narrowed_ : places;
+}
+
+// What is expected is what was measured, and is not measured any more where nobody is let in.
+bool dispatcher::looks_again(const std::vector<place>& places) {
+  bool one_is_idle = false;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto& r = reports_[i];
+    const auto work = r.places_taken() + r.waiting + r.migrating + accounts_[i].picked.requests;
+    if (!eligible(places[i]) || work > 0) continue;
+    narrowed_[i].rating = places[i].rating;
+    one_is_idle = true;
+  }
+  if (!one_is_idle || ++refused_by_idle_ < idle_refusals_max) return false;
+  refused_by_idle_ = 0;
+  return true;
 }
 
 dispatcher::finding dispatcher::find(const std::vector<place>& places, const dispatch_demand&) {
@@ -389,10 +405,12 @@ void dispatcher::take_over(const dispatcher& before) {
   index_ = before.index_;
   picks_ = before.picks_;
   usual_ = before.usual_;
+  refused_by_idle_ = before.refused_by_idle_;
   prefill_instances_ = before.prefill_instances_;
   by_roles_ = before.by_roles_;
   moves_ = before.moves_;
   prefixes_ = before.prefixes_;
+  left_ = before.left_;
   for (std::size_t i = 0; i < reports_.size(); ++i) refresh(i);
 }
 
@@ -426,6 +444,11 @@ void dispatcher::refresh(std::size_t index) noexcept {
   const auto& r = reports_[index];
   const bool prefills = r.takes_requests() && !accounts_[index].stale && r.role == instance_role::prefill;
   count_prefill(index, prefills ? std::optional(r.kv_kind) : std::nullopt);
+  blocks_left left{r.kv_kind, 0};
+  const auto wanted =
+      std::uint64_t{r.blocks_used} + r.outstanding_blocks + r.waiting_blocks + accounts_[index].picked.blocks;
+  if (r.takes_requests() && !accounts_[index].stale && r.blocks_total > wanted) left.blocks = r.blocks_total - wanted;
+  count_left(index, left);
   rate_anew(index);
 }
 
@@ -436,6 +459,15 @@ void dispatcher::count_prefill(std::size_t index, std::optional<std::uint64_t> k
   bool turned = kind && ++prefill_instances_[*kind] == 1;
   if (before && --prefill_instances_[*before] == 0) turned = prefill_instances_.erase(*before) > 0;
   if (turned) rate_decode_instances_anew();
+}
+
+void dispatcher::count_left(std::size_t index, blocks_left now) noexcept {
+  const auto before = std::exchange(accounts_[index].left, now);
+  if (before.blocks > 0) {
+    const auto sum = left_.find(before.kind);
+    if ((sum->second -= before.blocks) == 0) left_.erase(sum);
+  }
+  if (now.blocks > 0) left_[now.kind] += now.blocks;
 }
 
 void dispatcher::rate_decode_instances_anew() noexcept {

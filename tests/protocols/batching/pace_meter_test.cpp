@@ -104,6 +104,23 @@ TEST(PaceMeter, DoesNotTakeAStepForItsTokens) {
   EXPECT_NEAR(meter.pace(0, 0, 0).token, 20e3, 1e3);
 }
 
+TEST(PaceMeter, IsNotMisledByAMachineThatStoodStill) {
+  pace_meter meter;
+  for (int i = 0; i < 100; ++i) meter.took(device::step(0, 0, 400 + i));
+  const auto of = [&] { return 450 * meter.pace(0, 0, 0).token + attention_pairs(0, 450) * meter.pace(0, 0, 0).pair; };
+  const double before = of();
+  auto still = device::step(0, 0, 450);
+  still.took_ns += 60'000'000'000;
+  meter.took(still);
+  EXPECT_LT(of(), 1.2 * before);
+  for (int i = 0; i < 400; ++i) {
+    auto slow = device::step(0, 0, 400 + i % 100);
+    slow.took_ns *= 50;
+    meter.took(slow);
+  }
+  EXPECT_NEAR(of(), 50 * before, 5 * before) << "it is slow now";
+}
+
 // As Llumnix's are where a handful of prompts came by then.
 TEST(PaceMeter, SeesNothingInChance) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {

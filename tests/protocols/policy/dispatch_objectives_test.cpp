@@ -160,6 +160,27 @@ TEST(DispatchObjectives, OutOfReachRefuseWhoMayBeRefused) {
   }
 }
 
+// An instance that was slow once is not for ever.
+TEST(DispatchObjectives, OneInEightIsLetInByAnIdleInstanceThatWouldBeLate) {
+  for (const auto name : dispatcher_names()) {
+    const auto policy = make_dispatcher(name);
+    auto idle = behind(1, 0);
+    idle.running = 0;
+    idle.pace.token = 1e9; // somebody stopped it in a debugger
+    policy->report(idle);
+    policy->report(behind(2, 900));
+    for (std::uint64_t round = 1; round < 4; ++round) {
+      for (int i = 0; i < 7; ++i) ASSERT_EQ(picked(*policy, within(500, 0, true)), 0U) << name;
+      ASSERT_EQ(picked(*policy, within(500, 0, true)), 1U) << name;
+      for (int i = 0; i < 20; ++i) ASSERT_EQ(picked(*policy, within(500, 0, true)), 0U) << name << ": it has one";
+      auto again = idle;
+      again.sequence = 1 + round;
+      again.dispatched = round;
+      policy->report(again);
+    }
+  }
+}
+
 TEST(DispatchObjectives, AreNoReasonWhereThereIsNoPlaceAnyway) {
   const auto policy = make_dispatcher("freeness");
   EXPECT_FALSE(policy->pick(within(500, 0, true)));
@@ -207,6 +228,45 @@ TEST(DispatchObjectives, OfAPrefillInstanceItIsWhoDecodesForIt) {
   EXPECT_DOUBLE_EQ(policy->least_expected().tpot_ns, 15e6);
   policy->set_handoff(false);
   EXPECT_EQ(picked(*policy, within(0, 20, true)), 2U) << "each for itself";
+}
+
+// Defragmentation makes room, where there is some.
+TEST(DispatchTtft, WaitsForMigrationsRatherThanForEndings) {
+  const auto policy = make_dispatcher("round_robin");
+  auto full = behind(1, 0);
+  full.blocks_total = full.blocks_used = 100;
+  full.pace.block = 10e9;
+  auto other = behind(2, 0);
+  other.blocks_total = 100;
+  other.blocks_used = 94;
+  const auto expected_of_full = [&](std::uint64_t sequence) {
+    full.sequence = other.sequence = sequence;
+    full.dispatched = other.dispatched = ~std::uint64_t{0}; // nothing is on its way
+    policy->report(full);
+    policy->report(other);
+    for (int i = 0; i < 2; ++i)
+      if (const auto choice = policy->pick({.tokens = 100}); choice && choice->instance.value() == 1)
+        return static_cast<double>(choice->why.ttft_ns) / 1e9;
+    return -1.0;
+  };
+  EXPECT_NEAR(expected_of_full(1), 70.1, 0.01) << "seven blocks, of which the other one has six";
+  other.blocks_used = 50;
+  EXPECT_NEAR(expected_of_full(2), 1.1, 0.01);
+  policy->set_moves(false);
+  EXPECT_NEAR(expected_of_full(3), 70.1, 0.01);
+  policy->set_moves(true);
+  other.kv_kind = 7;
+  EXPECT_NEAR(expected_of_full(4), 70.1, 0.01) << "it cannot take that KV";
+  other.kv_kind = full.kv_kind = 7;
+  EXPECT_NEAR(expected_of_full(5), 1.1, 0.01);
+  other.terminating = true;
+  EXPECT_NEAR(expected_of_full(6), 70.1, 0.01);
+  other.terminating = false;
+  EXPECT_NEAR(expected_of_full(7), 1.1, 0.01);
+  policy->remove(instance_id{2});
+  full.sequence = 8;
+  policy->report(full);
+  EXPECT_NEAR(static_cast<double>(policy->pick({.tokens = 100})->why.ttft_ns) / 1e9, 70.1, 0.01);
 }
 
 TEST(DispatchObjectives, BearReportsThatMakeNoSense) {

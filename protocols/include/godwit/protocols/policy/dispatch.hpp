@@ -30,7 +30,7 @@ struct dispatch_demand {
   /// The beginnings of its prompt (kv/prefix_marks.hpp); empty: nobody looks for them. Valid while the call lasts.
   std::span<const block_hash> prefix = {};
   /// Instances that are not expected to meet these (expected_latency.hpp) are no places for the request while there are
-  /// others, nor where it is refusable.
+  /// others, nor where it is refusable; but of those that idle instances would be late with, one in eight is let in.
   latency_objectives objectives = {};
 };
 
@@ -177,8 +177,13 @@ private:
     picked_load load;
     std::uint32_t reports = 0; ///< that came since and do not count it
   };
+  struct blocks_left {
+    std::uint64_t kind = 0; ///< of KV
+    std::uint64_t blocks = 0;
+  };
   struct account {
     picked_load picked; ///< the sum
+    blocks_left left;   ///< as it counts in the sum of its kind
     bool stale = false;
     std::optional<std::uint64_t> prefills; ///< counts as a prefill instance that takes requests, of this kind of KV
     std::uint32_t count = 0;
@@ -196,6 +201,9 @@ private:
   /// Without those that are not expected to meet the request's objectives; all of them where none is.
   [[nodiscard]] const std::vector<place>& narrowed_down(const std::vector<place>& places,
                                                         const dispatch_demand& demand);
+  /// Whether a request that would be refused is let in all the same, by one of the idle places, which then are in
+  /// `narrowed_`.
+  [[nodiscard]] bool looks_again(const std::vector<place>& places);
   [[nodiscard]] double expected_ttft(std::size_t index, const dispatch_demand& demand,
                                      std::uint32_t known) const noexcept;
   [[nodiscard]] double expected_tpot(std::size_t index) const noexcept;
@@ -210,6 +218,7 @@ private:
   void refresh(std::size_t index) noexcept;
   void rate_anew(std::size_t index) noexcept;
   void rate_decode_instances_anew() noexcept;
+  void count_left(std::size_t index, blocks_left now) noexcept;
   void count_prefill(std::size_t index, std::optional<std::uint64_t> kind) noexcept;
 
   // By ascending instance id, in step with each other. `places_` is all that a pick reads of those it does not choose.
@@ -220,12 +229,14 @@ private:
   std::vector<place> narrowed_;
   std::vector<double> expected_;
   expectation least_expected_;
-  step_pace usual_; ///< of the instance that knew last
+  std::uint32_t refused_by_idle_ = 0; ///< since one was let in
+  step_pace usual_;                   ///< of the instance that knew last
   std::unordered_map<instance_id, std::size_t> index_;
   prefix_index prefixes_;
   std::vector<known_prefix> known_; ///< of the request of this pick
   std::uint64_t picks_ = 0;
   std::map<std::uint64_t, std::size_t> prefill_instances_; ///< that take requests, by their kind of KV
+  std::map<std::uint64_t, std::uint64_t> left_;            ///< blocks of all that take requests, by their kind of KV
   bool by_roles_ = true;
   bool moves_ = true;
   bool found_wrong_ = false; ///< by the last `find`
