@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
@@ -41,18 +42,23 @@ std::string larger_pool_wanted(std::uint64_t largest) {
 
 constexpr std::chrono::seconds seconds_between_looks{1}; // at deadlines
 
-/// Of an early rejection, for the client.
-std::string what_is_expected(const protocols::latency_objectives& asked, const dispatch_decision& decision,
-                             double margin) {
-  const auto ms = [](std::int64_t ns) { return std::to_string((ns + 500'000) / 1'000'000) + " ms"; };
+/// Of an early rejection, for the client: what it asked for, of which a margin is kept.
+std::string what_is_expected(std::chrono::nanoseconds ttft, std::chrono::nanoseconds tpot, double margin,
+                             const dispatch_decision& decision) {
+  const auto ms = [](std::int64_t ns) {
+    char out[32];
+    const double time = static_cast<double>(ns) / 1e6;
+    std::snprintf(out, sizeof out, time < 100 ? "%.3g ms" : "%.0f ms", time);
+    return std::string(out);
+  };
   std::string out = "No instance is expected to meet the request's objectives";
   if (margin > 0) out += " with a margin of " + std::to_string(std::lround(margin * 100)) + " %";
   out += ':';
-  if (asked.ttft_ns > 0)
-    out += " " + ms(asked.ttft_ns) + " to the first token, where at least " + ms(decision.ttft_ns) + " are expected";
-  if (asked.tpot_ns > 0)
-    out += std::string(asked.ttft_ns > 0 ? ";" : "") + " " + ms(asked.tpot_ns) +
-           " for each further one, where at least " + ms(decision.tpot_ns) + " are";
+  if (ttft.count() > 0)
+    out += " " + ms(ttft.count()) + " to the first token, where " + ms(decision.ttft_ns) + " are expected from now";
+  if (tpot.count() > 0)
+    out += std::string(ttft.count() > 0 ? ";" : "") + " " + ms(tpot.count()) + " for each further one, where " +
+           ms(decision.tpot_ns) + " are expected";
   return out + ". Please try again later.";
 }
 
@@ -240,6 +246,7 @@ task<void> frontend::place(protocols::request_id id) {
   std::string why_bare;                      // of the last of these
   bool beside = true;                        // its sibling, which is tried once
   chosen failed;                             // what the scheduler decided and came to nothing
+  bool refused = false;                      // there
   std::optional<std::vector<protocols::block_hash>> prefix;
   for (;;) {
     auto* r = find(id);
@@ -260,10 +267,11 @@ task<void> frontend::place(protocols::request_id id) {
     } else if (full.empty() && small.empty() && bare.empty()) {
       query.failed = std::exchange(failed.number, 0);
       query.failed_at = failed.decided;
+      query.refused = std::exchange(refused, false);
       if (topology_.scheduler && !prefix) prefix = protocols::prefix_marks(r->request.prompt, r->request.cache_salt);
       if (prefix) query.prefix = *prefix;
       if (!taken_before) query.objectives = objectives_of(*r);
-      choice = co_await choose(std::move(query));
+      choice = co_await choose(std::move(query), r->ttft, r->tpot);
       r = find(id);
       if (r == nullptr) co_return;
     } else { // the scheduler's news is older than the refusal
@@ -310,7 +318,10 @@ task<void> frontend::place(protocols::request_id id) {
       order.request.taken_before = taken_before;
       order.dispatch = choice.number;
       const auto answer = co_await ask(entry->llumlet, options_.ask_timeout, std::move(order));
-      if (choice.number > 0 && !(answer && answer->accepted())) failed = choice; // it counts there no longer
+      if (choice.number > 0 && !(answer && answer->accepted())) { // it counts there no longer
+        failed = choice;
+        refused = answer.has_value();
+      }
       r = find(id);
       if (r == nullptr) { // withdrawn, or finished, while the instance made up its mind
         tell(entry->llumlet, protocols::cancel_request{id, *epoch});
@@ -459,14 +470,13 @@ task<void> frontend::expire_at(nanoseconds wake) {
   }
 }
 
-task<frontend::chosen> frontend::choose(dispatch_query query) {
+task<frontend::chosen> frontend::choose(dispatch_query query, nanoseconds ttft, nanoseconds tpot) {
   if (topology_.scheduler) {
-    const auto asked = query.objectives;
     auto decision = co_await ask(topology_.scheduler, options_.decision_timeout, std::move(query));
     if (decision && !decision->stale) {
       chosen out;
       out.overloaded = decision->overloaded;
-      if (decision->late) out.late = what_is_expected(asked, *decision, options_.objectives_margin);
+      if (decision->late) out.late = what_is_expected(ttft, tpot, options_.objectives_margin, *decision);
       out.why = std::move(decision->why);
       out.number = decision->number;
       out.decided = decision->instance;
@@ -481,16 +491,17 @@ task<frontend::chosen> frontend::choose(dispatch_query query) {
   co_return choose_in_turn({}, "bypass");
 }
 
-// What is left of them by now.
+// What is left of them by now. Who goes before others is not refused for those who are there before it.
 protocols::latency_objectives frontend::objectives_of(const open_request& r) const {
   protocols::latency_objectives out;
-  out.refusable = options_.objectives.refusable;
-  const auto within = [this](nanoseconds objective) { // one that there is stays one
-    const auto ns = static_cast<double>(objective.count()) * (1 - options_.objectives_margin);
-    return std::max(static_cast<std::int64_t>(ns), std::int64_t{1});
+  const auto within = [this](nanoseconds objective, nanoseconds gone) { // one that there is stays one
+    const double left =
+        static_cast<double>(objective.count()) * (1 - options_.objectives_margin) - static_cast<double>(gone.count());
+    return static_cast<std::int64_t>(std::clamp(left, 1.0, 1e18));
   };
-  if (r.ttft > nanoseconds{0}) out.ttft_ns = within(r.arrived + r.ttft - now());
-  if (r.tpot > nanoseconds{0}) out.tpot_ns = within(r.tpot);
+  out.refusable = options_.objectives.refusable && r.request.priority >= 0 && r.request.execution_level == 0;
+  if (r.ttft > nanoseconds{0}) out.ttft_ns = within(r.ttft, now() - r.arrived);
+  if (r.tpot > nanoseconds{0}) out.tpot_ns = within(r.tpot, nanoseconds{0});
   return out;
 }
 

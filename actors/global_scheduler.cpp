@@ -230,7 +230,7 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   demand.tokens = query.prompt_tokens;
   demand.execution_level = query.execution_level;
   // Not where it has just failed to get to.
-  if (query.failed == 0)
+  if (query.failed == 0 || query.refused)
     demand.prefix = std::span(query.prefix).first(std::min(query.prefix.size(), protocols::prefix_marks_max));
   if (const auto count = options_.levels.size(); count > 0) { // beyond the last one counts as the last, as everywhere
     demand.execution_level = static_cast<std::uint8_t>(std::min<std::size_t>(query.execution_level, count - 1));
@@ -258,9 +258,10 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   none.overloaded = why == lack::full;
   none.late = why == lack::late;
   if (none.late) {
-    const auto [ttft_ns, tpot_ns] = dispatcher_->least_expected();
-    none.ttft_ns = static_cast<std::int64_t>(ttft_ns);
-    none.tpot_ns = static_cast<std::int64_t>(tpot_ns);
+    const auto expected = dispatcher_->least_expected();
+    none.ttft_ns = static_cast<std::int64_t>(expected.ttft_ns);
+    none.tpot_ns = static_cast<std::int64_t>(expected.tpot_ns);
+    crowded_out_ += expected.alone ? 1 : 0;
   }
   none.stale = why == lack::stale || why == lack::sense; // homes dispatch without it
   if (decided && why == lack::sense)

@@ -146,6 +146,7 @@ void global_scheduler::scale() {
   protocols::scaling_view view;
   view.now_ns = now().count();
   view.ordered = ordered_;
+  view.refused = std::exchange(crowded_out_, 0);
   view.loads = loads();
   // Down for the moment or loading: there, but nobody knows what it means.
   for (const auto& [id, books] : instances_) {

@@ -78,6 +78,8 @@ std::string without_sense(const node_options& o) {
   if (o.frontend.retry_pause <= none) return positive("frontend.retry_pause");
   if (o.frontend.retry_pause_max <= none) return positive("frontend.retry_pause_max");
   if (o.frontend.attempts_max == 0) return positive("frontend.attempts_max");
+  if (o.frontend.objectives.ttft_ns < 0 || o.frontend.objectives.tpot_ns < 0)
+    return "frontend.objectives must not be below 0";
   if (!(o.frontend.objectives_margin >= 0 && o.frontend.objectives_margin < 1))
     return "frontend.objectives_margin must be at least 0 and below 1";
   if (o.llumlet.report_interval <= none) return positive("llumlet.report_interval");

@@ -88,18 +88,18 @@ void take_request_id(const http::request& from, openai::common_request& into) {
   if (told && into.request_id.empty() && openai::is_request_id(*told)) into.request_id = *told;
 }
 
-/// A field of milliseconds, as llm-d's router has them, by its name or by the one it had before.
+/// A field of milliseconds, by the name that llm-d's router has for it, or by the one that it had before.
 std::optional<openai::api_error> take_objective(const http::request& from, const char* name, const char* former,
                                                 std::chrono::nanoseconds& into) {
   auto told = from.fields.find(name);
-  if (!told) told = from.fields.find(former);
+  if (!told) told = from.fields.find(name = former);
   if (!told) return std::nullopt;
   constexpr double ms_max = 86'400'000;
   double ms = 0;
   const auto* const end = told->data() + told->size();
   const auto [stop, error] = std::from_chars(told->data(), end, ms);
   if (error != std::errc{} || stop != end || !(ms > 0 && ms <= ms_max))
-    return openai::invalid_value({}, std::string("The field ") + name +
+    return openai::invalid_value({}, std::string("The header ") + name +
                                          " should be a number of milliseconds above 0, of a day at most.");
   into = std::chrono::nanoseconds(std::max<std::int64_t>(static_cast<std::int64_t>(ms * 1e6), 1));
   return std::nullopt;
@@ -290,6 +290,7 @@ void openai_edge::models(const http::request& request, const exchange_ptr& excha
   constexpr std::string_view prefix = "/v1/models/";
   if (request.target.starts_with(prefix)) {
     const auto asked = decoded(std::string_view(request.target).substr(prefix.size()));
+    if (reads_apart(asked, request, exchange, &openai_edge::models)) return;
     protocols::adapter_ref adapter;
     if (const auto error = asked.empty() ? openai::model_not_found(asked) : find_model(asked, adapter))
       return exchange->respond(to_response(*error));

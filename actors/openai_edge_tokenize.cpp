@@ -19,6 +19,7 @@ void openai_edge::tokenize(const http::request& request, const exchange_ptr& exc
   const auto parsed = openai::parse_tokenize(request.body, options_.model.defaults, options_.limits);
   if (!parsed) return refuse(parsed.error(), exchange);
   const auto& model = parsed->chat ? parsed->chat->model : parsed->model;
+  if (reads_apart(model, request, exchange, &openai_edge::tokenize)) return;
   protocols::adapter_ref adapter; // all have the model's tokens
   if (const auto error = find_model(model, adapter)) return refuse(*error, exchange);
   openai::completion_request text;
@@ -46,6 +47,7 @@ void openai_edge::tokenize(const http::request& request, const exchange_ptr& exc
 void openai_edge::detokenize(const http::request& request, const exchange_ptr& exchange) {
   const auto parsed = openai::parse_detokenize(request.body, options_.limits);
   if (!parsed) return refuse(parsed.error(), exchange);
+  if (reads_apart(parsed->model, request, exchange, &openai_edge::detokenize)) return;
   protocols::adapter_ref adapter;
   if (const auto error = find_model(parsed->model, adapter)) return refuse(*error, exchange);
   http::response out;

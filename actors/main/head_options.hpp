@@ -29,9 +29,10 @@ make_member_options(const serve_settings& settings, const gpu::model::model_dire
                     actors::model_identity identity, actors::executor_factory factory,
                     std::shared_ptr<transport::fabric> fabric, const runtime::log::logger& log);
 
-/// Names of the execution priorities, by level.
 /// What requests are to be answered within that say nothing else.
 [[nodiscard]] protocols::latency_objectives make_objectives(const serve_settings& settings);
+
+/// Names of the execution priorities, by level.
 [[nodiscard]] std::vector<std::string> execution_level_names(const serve_settings& settings);
 
 /// What the served model is called.

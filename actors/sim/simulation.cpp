@@ -417,6 +417,11 @@ simulation_result simulate(simulation_options options) {
     out.trouble = "the requests are not in the order of their arrivals";
     return out;
   }
+  if (options.cluster.instances == 0) {
+    simulation_result out;
+    out.trouble = "cluster.instances must be above 0";
+    return out;
+  }
   std::optional<run> one;
   try {
     one.emplace(std::move(options));

@@ -126,15 +126,15 @@ std::uint64_t fingerprint_of(std::span<const std::byte> config, std::uint64_t si
   return std::max<std::uint64_t>(h.value(), 1);
 }
 
-std::array<std::uint64_t, 8> stamp_of(const struct stat& config, const struct stat& tensors) {
-  std::array<std::uint64_t, 8> out{};
+std::array<std::uint64_t, 10> stamp_of(const struct stat& config, const struct stat& tensors) {
+  std::array<std::uint64_t, 10> out{};
   std::size_t at = 0;
   for (const auto* facts : {&config, &tensors}) {
     out[at++] = facts->st_dev;
     out[at++] = facts->st_ino;
     out[at++] = static_cast<std::uint64_t>(facts->st_size);
-    out[at++] = static_cast<std::uint64_t>(facts->st_mtim.tv_sec) * 1'000'000'000 +
-                static_cast<std::uint64_t>(facts->st_mtim.tv_nsec);
+    for (const auto& when : {facts->st_mtim, facts->st_ctim}) // copies may keep the first one
+      out[at++] = static_cast<std::uint64_t>(when.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(when.tv_nsec);
   }
   return out;
 }

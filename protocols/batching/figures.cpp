@@ -50,8 +50,10 @@ load_report planner::load() const {
   }
   report.step_tokens = settings_.step_tokens_max;
   report.pace = meter_.pace(decoding, report.blocks_used, places_taken());
-  report.prefill_tokens += static_cast<std::uint64_t>(static_cast<double>(waiting_tokens_) * report.pace.missed);
-  report.prefill_pairs += waiting_pairs_ * report.pace.missed;
+  // Who waits for a batch to end waits for what nobody can tell.
+  if (settings_.mode == batching_mode::static_batch) report.pace.knows_prompts = false;
+  report.prefill_tokens += static_cast<std::uint64_t>(static_cast<double>(waiting_tokens_) * meter_.missed());
+  report.prefill_pairs += waiting_pairs_ * meter_.missed();
   return report;
 }
 

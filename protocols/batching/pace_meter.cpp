@@ -8,16 +8,20 @@ namespace godwit::protocols {
 namespace {
 
 constexpr double decodes_kept = 8;
+constexpr double light_kept = 16;
 constexpr double starts_kept = 64;
-constexpr double prompts_least = 16;     // steps that say something of two unknowns
-constexpr double slow_at_most = 8;       // times as long as usual
-constexpr double clear = 4;              // standard errors
-constexpr std::uint32_t few_tokens = 16; // of prompts, which cost nothing beside the step itself
-constexpr double least_drift = 1.001;    // what was quickest once need not stay so
+constexpr double slow_at_most = 8;         // times as long as usual
+constexpr double tokens_least = 4;         // steps that say something of one unknown, and of two
+constexpr double pairs_least = 16;         //
+constexpr double tokens_clear = 2;         // standard errors
+constexpr double pairs_clear = 4;          //
+constexpr double outdated_keep = 0.25;     // of what the last step has shown to be wrong
+constexpr std::uint32_t light_tokens = 16; // of prompts, which cost nothing beside the step itself
+constexpr std::uint32_t light_decodes = 4;
 
-/// A mean of about the last `kept`.
+/// A mean of about the last `kept`. One that stands out counts as what is slow at most.
 void approach(double& mean, double value, double kept) noexcept {
-  mean = mean == 0 ? value : mean + (value - mean) / kept;
+  mean = mean == 0 ? value : mean + (std::min(value, slow_at_most * mean) - mean) / kept;
 }
 
 } // namespace
@@ -25,7 +29,7 @@ void approach(double& mean, double value, double kept) noexcept {
 void pace_meter::took(const step_sample& step) noexcept {
   const auto ns = static_cast<double>(step.took_ns);
   if (step.took_ns <= 0) return;
-  if (step.prompt_tokens <= few_tokens) least_ = least_ == 0 ? ns : std::min(least_ * least_drift, ns);
+  if (step.prompt_tokens <= light_tokens && step.decodes <= light_decodes) approach(light_, ns, light_kept);
   if (step.decodes > 0 && step.decoded_tokens > 0)
     approach(decode_, ns * step.decodes / step.decoded_tokens, decodes_kept);
   if (step.prompt_tokens > 0)
@@ -40,11 +44,15 @@ void pace_meter::took(const step_sample& step) noexcept {
 
 void pace_meter::fit(const step_sample& step) noexcept {
   const double n = step.prompt_tokens, p = step.prompt_pairs;
-  double ns = std::max(static_cast<double>(step.took_ns) - without_prompts(step.decodes), 0.0);
-  // Once the machine stood still; what goes on being slow is seen all the same, by and by.
-  if (const double usual = n * token_ + p * pair_; prompts_ >= prompts_least && usual > 0)
-    ns = std::min(ns, slow_at_most * usual);
-  constexpr double keep = 1 - 1 / prompts_kept;
+  const double base = without_prompts(step.decodes);
+  double ns = static_cast<double>(step.took_ns) - base;
+  double keep = 1 - 1 / prompts_kept;
+  if (const double usual = n * token_ + p * pair_; usual > 0) {
+    // Once the machine stood still; what goes on being slow is seen all the same, by and by.
+    ns = std::min(ns, slow_at_most * usual + base);
+    // What was so, and is no longer, need not be waited for.
+    if (ns < usual / 4 && ns < usual - base) keep = outdated_keep;
+  }
   tokens2_ = tokens2_ * keep + n * n;
   pairs2_ = pairs2_ * keep + p * p;
   tokens_pairs_ = tokens_pairs_ * keep + n * p;
@@ -52,25 +60,33 @@ void pace_meter::fit(const step_sample& step) noexcept {
   pairs_ns_ = pairs_ns_ * keep + p * ns;
   ns2_ = ns2_ * keep + ns * ns;
   prompts_ = prompts_ * keep + 1;
+  tell_apart();
+}
+
+// What chance makes of a few short prompts would be minutes for a long one.
+void pace_meter::tell_apart() noexcept {
+  token_ = std::max(tokens_ns_ / tokens2_, 0.0);
+  pair_ = 0;
+  const double of_tokens = token_ * tokens_ns_;        // squares that the tokens alone explain
+  const double left = std::max(ns2_ - of_tokens, 0.0); // and leave
+  if (prompts_ >= tokens_least && of_tokens < tokens_clear * tokens_clear * left / (prompts_ - 1)) token_ = 0;
   // Where n and p go together, this one share of p's own weight puts all down to n.
   const double pairs2 = pairs2_ * (1 + 1e-6);
   const double determinant = tokens2_ * pairs2 - tokens_pairs_ * tokens_pairs_;
-  token_ = tokens2_ > 0 ? tokens_ns_ / tokens2_ : 0;
-  pair_ = 0;
-  if (determinant <= 0) return;
+  if (prompts_ < pairs_least || determinant <= 0) return;
   const double token = (tokens_ns_ * pairs2 - pairs_ns_ * tokens_pairs_) / determinant;
   const double pair = (pairs_ns_ * tokens2_ - tokens_ns_ * tokens_pairs_) / determinant;
-  // What chance makes of a few short prompts would be minutes for a long one.
-  const double alone = ns2_ - token_ * tokens_ns_; // squares that are left by the tokens alone
-  const double explained = pair * pair * (pairs2_ - tokens_pairs_ * tokens_pairs_ / tokens2_);
-  const double left = std::max(alone - explained, 0.0);
-  if (pair <= 0 || prompts_ < prompts_least || explained < clear * clear * left / (prompts_ - 2)) return;
+  const double of_pairs = pair * pair * (pairs2_ - tokens_pairs_ * tokens_pairs_ / tokens2_);
+  if (pair <= 0 || of_pairs < pairs_clear * pairs_clear * std::max(left - of_pairs, 0.0) / (prompts_ - 2)) return;
   token_ = std::max(token, 0.0);
   pair_ = token > 0 ? pair : pairs_ns_ / pairs2_;
 }
 
 double pace_meter::without_prompts(double decoding) const noexcept {
-  return std::max(base_count_ > 0 ? base_ * std::min(1.0, decoding / base_count_) : 0, least_);
+  if (base_count_ == 0) return light_;
+  if (light_ == 0) return base_ * std::min(1.0, decoding / base_count_);
+  const double share = std::clamp((decoding - 1) / std::max(base_count_ - 1, 1.0), 0.0, 1.0);
+  return light_ + std::max(base_ - light_, 0.0) * share;
 }
 
 void pace_meter::started(std::uint32_t tokens, std::uint32_t missed) noexcept {
@@ -103,7 +119,6 @@ step_pace pace_meter::pace(std::size_t decoding, std::uint64_t blocks_used, std:
   out.pair = pair_;
   out.block = blocks_.until_next(blocks_used);
   out.place = places_.until_next(places_used);
-  out.missed = looked_up_ > 0 ? missed_ / looked_up_ : 1;
   return out;
 }
 

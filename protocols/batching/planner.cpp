@@ -127,7 +127,7 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
     if (part.prefill) {
       sample.prompt_tokens += part.tokens;
       sample.prompt_pairs += attention_pairs(r.computed, std::uint64_t{r.computed} + part.tokens);
-    } else {
+    } else if (!r.dropped) {
       ++sample.decodes;
     }
     r.computed += part.tokens;

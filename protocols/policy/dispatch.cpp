@@ -20,8 +20,18 @@ constexpr std::uint32_t reports_max = 8;
 
 constexpr double expected_ns_max = 1e15; // eleven days
 
-/// Of so many requests that idle instances are not expected to serve in time, one is let in.
-constexpr std::uint32_t idle_refusals_max = 8;
+/// After so many requests that an idle instance is not expected to serve in time, it gets one; after twice as many the
+/// next one, and so on.
+constexpr std::uint32_t idle_refusals_most = 1024;
+
+/// A step with a prompt in it; to see whether an instance is much quicker than it was.
+double rough(const step_pace& pace) noexcept { return pace.step + 512 * pace.token; }
+
+bool makes_sense(const step_pace& pace) noexcept {
+  for (const double ns : {pace.step, pace.token, pace.pair})
+    if (!std::isfinite(ns) || ns < 0) return false;
+  return pace.knows_prompts;
+}
 
 /// A head of line that lacks memory has it after a round or two and the migrations of these, where others have some.
 constexpr double room_by_moves_ns = 1e9;
@@ -49,7 +59,6 @@ std::uint64_t dispatcher::places_in_batch(const load_report& r) noexcept {
 bool dispatcher::eligible(const place& p) noexcept { return p.rating != not_eligible; }
 
 bool dispatcher::report(const load_report& report) {
-  if (report.pace.knows_prompts) usual_ = report.pace;
   auto index = at(report.instance);
   if (index == finding::none) {
     const auto behind = std::ranges::upper_bound(reports_, report.instance, {}, &load_report::instance);
@@ -67,11 +76,14 @@ bool dispatcher::report(const load_report& report) {
     accounts_[index].stale = false;
     if (restarted) {
       accounts_[index].forget();
+      accounts_[index].refusing = {};
       prefixes_.forget(report.instance);
     } else {
       accounts_[index].settle(report);
     }
   }
+  if (makes_sense(report.pace)) usual_ = report.pace;
+  if (auto& watch = accounts_[index].refusing; rough(report.pace) < watch.pace_ns / 2) watch = {};
   refresh(index);
   return true;
 }
@@ -250,20 +262,24 @@ dispatcher::picked_load dispatcher::load_of(const dispatch_demand& demand, std::
   return load;
 }
 
+step_pace dispatcher::pace_of(std::size_t index) const noexcept {
+  auto pace = reports_[index].pace;
+  if (pace.knows_prompts || !usual_.knows_prompts) return pace;
+  // As good a guess as any, and not that it takes no time.
+  pace.knows_prompts = true;
+  pace.step = std::max(pace.step, usual_.step);
+  pace.token = usual_.token;
+  pace.pair = usual_.pair;
+  return pace;
+}
+
 double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& demand, std::uint32_t known) const noexcept {
   const auto& report = reports_[index];
-  auto pace = report.pace;
-  if (!pace.knows_prompts && usual_.knows_prompts) { // as good a guess as any, and not that it takes no time
-    pace.knows_prompts = true;
-    pace.step = std::max(pace.step, usual_.step);
-    pace.token = usual_.token;
-    pace.pair = usual_.pair;
-  }
   const auto& picked = accounts_[index].picked;
   std::optional<double> room_within;
   if (const auto lacks = blocks_lacking(report, picked.blocks, demand.tokens); lacks > 0 && moves_)
     if (free_beside(index) >= lacks) room_within = room_by_moves_ns;
-  return bounded(expected_ttft_ns(report, pace, {picked.requests, picked.blocks, picked.tokens, picked.pairs},
+  return bounded(expected_ttft_ns(report, pace_of(index), {picked.requests, picked.blocks, picked.tokens, picked.pairs},
                                   demand.tokens, known, room_within));
 }
 
@@ -272,19 +288,24 @@ std::uint64_t dispatcher::free_beside(std::size_t index) const noexcept {
   return all == left_.end() ? 0 : all->second - accounts_[index].left.blocks;
 }
 
-// Of a prefill instance: who decodes for it.
+// Of each kind of KV, the quickest that may decode for a prefill instance.
+void dispatcher::find_decoders() {
+  decoders_.clear();
+  if (!by_roles_ || prefill_instances_.empty()) return;
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    const auto& r = reports_[i];
+    if (r.role == instance_role::prefill || !r.takes_requests() || accounts_[i].stale) continue;
+    const double tpot = bounded(expected_tpot_ns(r));
+    const auto [known, fresh] = decoders_.try_emplace(r.kv_kind, tpot);
+    if (!fresh) known->second = std::min(known->second, tpot);
+  }
+}
+
 double dispatcher::expected_tpot(std::size_t index) const noexcept {
   const auto& report = reports_[index];
-  if (report.role != instance_role::prefill || !by_roles_) return bounded(expected_tpot_ns(report));
-  std::optional<double> least;
-  for (std::size_t i = 0; i < reports_.size(); ++i) {
-    const auto& other = reports_[i];
-    if (other.role == instance_role::prefill || other.kv_kind != report.kv_kind || !other.takes_requests() ||
-        accounts_[i].stale)
-      continue;
-    least = std::min(least.value_or(expected_ns_max), bounded(expected_tpot_ns(other)));
-  }
-  return least.value_or(bounded(expected_tpot_ns(report)));
+  if (report.role == instance_role::prefill)
+    if (const auto there = decoders_.find(report.kv_kind); there != decoders_.end()) return there->second;
+  return bounded(expected_tpot_ns(report));
 }
 
 const std::vector<double>& dispatcher::expected_ttfts(const std::vector<place>& places, const dispatch_demand& demand) {
@@ -296,50 +317,62 @@ const std::vector<double>& dispatcher::expected_ttfts(const std::vector<place>& 
   return expected_;
 }
 
+bool dispatcher::idle(std::size_t index) const noexcept {
+  const auto& r = reports_[index];
+  return r.places_taken() + r.waiting + r.migrating + accounts_[index].picked.requests == 0;
+}
+
 const std::vector<dispatcher::place>& dispatcher::narrowed_down(const std::vector<place>& places,
                                                                 const dispatch_demand& demand) {
   late_ = false;
   const auto& [ttft_ns, tpot_ns, refusable] = demand.objectives;
   if (!demand.objectives.any()) return places;
   const auto& expected = expected_ttfts(places, demand);
-  const auto within = [](std::int64_t objective, double ns) {
-    return objective <= 0 || ns <= static_cast<double>(objective);
+  if (tpot_ns > 0) find_decoders();
+  const auto share = [](double ns, std::int64_t objective) {
+    return objective > 0 ? ns / static_cast<double>(objective) : 0;
   };
-  least_expected_ = {expected_ns_max, expected_ns_max};
   narrowed_ = places;
-  bool some = false, one_is_within = false;
+  least_expected_ = {};
+  std::optional<double> closest;
+  bool one_is_within = false, fits = false;
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (!eligible(places[i])) continue;
-    some = true;
+    fits = fits || blocks_for(std::uint64_t{demand.tokens} + 1) <= reports_[i].blocks_total;
     const double tpot = tpot_ns > 0 ? expected_tpot(i) : 0;
-    least_expected_.ttft_ns = std::min(least_expected_.ttft_ns, expected[i]);
-    least_expected_.tpot_ns = std::min(least_expected_.tpot_ns, tpot);
-    if (within(ttft_ns, expected[i]) && within(tpot_ns, tpot))
+    const double used = std::max(share(expected[i], ttft_ns), share(tpot, tpot_ns));
+    const bool unknown = !reports_[i].pace.knows_prompts && idle(i); // and nobody is refused for a guess
+    if (used <= 1 || unknown)
       one_is_within = true;
     else
       narrowed_[i].rating = not_eligible;
+    if (closest && used >= *closest) continue;
+    closest = used;
+    const bool alone =
+        share(bounded(expected_alone_ns(pace_of(i), reports_[i].step_tokens, demand.tokens)), ttft_ns) <= 1;
+    least_expected_ = {expected[i], tpot, alone};
   }
-  late_ = some && !one_is_within && refusable;
-  if (late_ && looks_again(places)) {
-    late_ = false;
-    return narrowed_;
-  }
-  return one_is_within ? narrowed_ : places;
+  if (one_is_within) return narrowed_;
+  // One that fits nowhere is told so where it is sent.
+  if (!closest || !refusable || !fits) return places;
+  late_ = !looks_again(places);
+  return narrowed_;
 }
 
 // What is expected is what was measured, and is not measured any more where nobody is let in.
 bool dispatcher::looks_again(const std::vector<place>& places) {
-  bool one_is_idle = false;
+  bool some = false;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const auto& r = reports_[i];
-    const auto work = r.places_taken() + r.waiting + r.migrating + accounts_[i].picked.requests;
-    if (!eligible(places[i]) || work > 0) continue;
+    if (!eligible(places[i]) || !idle(i)) continue;
+    auto& watch = accounts_[i].refusing;
+    if (++watch.refused < watch.refused_max) continue;
+    watch.refused = 0;
+    watch.refused_max = std::min(2 * watch.refused_max, idle_refusals_most);
+    watch.pace_ns = rough(reports_[i].pace);
     narrowed_[i].rating = places[i].rating;
-    one_is_idle = true;
+    some = true;
   }
-  if (!one_is_idle || ++refused_by_idle_ < idle_refusals_max) return false;
-  refused_by_idle_ = 0;
-  return true;
+  return some;
 }
 
 dispatcher::finding dispatcher::find(const std::vector<place>& places, const dispatch_demand&) {
@@ -405,7 +438,6 @@ void dispatcher::take_over(const dispatcher& before) {
   index_ = before.index_;
   picks_ = before.picks_;
   usual_ = before.usual_;
-  refused_by_idle_ = before.refused_by_idle_;
   prefill_instances_ = before.prefill_instances_;
   by_roles_ = before.by_roles_;
   moves_ = before.moves_;

@@ -1,5 +1,7 @@
 #include <godwit/protocols/policy/expected_latency.hpp>
 
+#include <godwit/protocols/kv/block_hash.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -34,8 +36,8 @@ double expected_ttft_ns(const load_report& load, const step_pace& pace, const ex
     return std::ceil(count / room) * pace.step + count * pace.token + pairs * pace.pair;
   };
   const double own = tokens - known, own_pairs = attention_pairs(known, tokens);
-  const double ahead = static_cast<double>(load.prefill_tokens) + static_cast<double>(on_the_way.tokens) * pace.missed;
-  const double ahead_pairs = load.prefill_pairs + on_the_way.pairs * pace.missed;
+  const double ahead = static_cast<double>(load.prefill_tokens) + static_cast<double>(on_the_way.tokens);
+  const double ahead_pairs = load.prefill_pairs + on_the_way.pairs;
 
   double room_made = static_cast<double>(blocks_lacking(load, on_the_way.blocks, tokens)) * pace.block;
   if (room_within) room_made = std::min(room_made, *room_within);
@@ -46,6 +48,11 @@ double expected_ttft_ns(const load_report& load, const step_pace& pace, const ex
   const double step_under_way = load.running > 0 ? pace.step / 2 : 0;
   return step_under_way +
          std::max(computed(ahead + own, ahead_pairs + own_pairs), room_made + computed(own, own_pairs));
+}
+
+double expected_alone_ns(const step_pace& pace, std::uint32_t step_tokens, std::uint32_t tokens) noexcept {
+  const double steps = std::ceil(static_cast<double>(tokens) / std::max(step_tokens, 1U));
+  return steps * pace.step + tokens * pace.token + attention_pairs(0, tokens) * pace.pair;
 }
 
 double expected_tpot_ns(const load_report& load) noexcept {

@@ -34,6 +34,13 @@ std::string reason_of_total(double total, const char* relation, double bound, st
   return text;
 }
 
+std::string reason_of_refusals(std::int64_t hold_ns, std::size_t there) {
+  char text[160];
+  std::snprintf(text, sizeof text, "requests are refused that would be late, for %g s, %zu %s",
+                static_cast<double>(hold_ns) * 1e-9, there, instances(there));
+  return text;
+}
+
 /// Who leaves where one does. Null: nobody takes requests.
 const load_report* leaver_of(const std::vector<load_report>& loads) noexcept {
   const load_report* found = nullptr;
@@ -202,10 +209,13 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   if (settings_.mode == scaling_mode::off) return std::nullopt;
 
   // A new instance has to be filled by migrations before the mean says anything; so what was held begins anew.
-  const bool low = mean_ < settings_.freeness_min && (!waits || drain_);
+  if (view.refused > 0) refused_ = now;
+  const bool refuses = refused_ && now - *refused_ < settings_.hold_ns / 4;
+  const bool low = (mean_ < settings_.freeness_min || refuses) && (!waits || drain_);
   // That the others would do without one is part of it: looked at only once, it would be so for a moment some time.
   const auto* const leaver = mean_ > settings_.freeness_max && !by_total ? leaver_of(loads) : nullptr;
-  const bool high = mean_ > settings_.freeness_max && !waits &&
+  const bool has_refused = refused_ && now - *refused_ < settings_.hold_ns;
+  const bool high = mean_ > settings_.freeness_max && !waits && !has_refused &&
                     (by_total || (leaver != nullptr && others_suffice(loads, *leaver, settings_)));
   if (!low) low_since_.reset();
   if (!high) high_since_.reset();
@@ -233,9 +243,9 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   if (too_few && !few_since_) few_since_ = now;
   // A scheduler that has just come up does not see yet who is about to join again.
   if (too_few && !waits && held(decided_ ? decided_ : few_since_))
-    decision = more(loads, there);
+    decision = more(loads, there, refuses);
   else if (lasts(low_since_))
-    decision = more(loads, there);
+    decision = more(loads, there, refuses);
   else if (lasts(high_since_))
     decision = less(loads, there);
   if (!decision) return std::nullopt;
@@ -250,7 +260,8 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   return decision;
 }
 
-std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>& loads, const census& there) const {
+std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>& loads, const census& there,
+                                                 bool refuses) const {
   scaling_decision decision;
   const bool by_total = settings_.rule == scaling_rule::total;
   const bool too_few = there.taking + there.coming < settings_.instances_min;
@@ -259,6 +270,8 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
     std::snprintf(text, sizeof text, "%zu %s, at least %u wanted", there.taking, instances(there.taking),
                   settings_.instances_min);
     decision.why = text;
+  } else if (refuses && mean_ >= settings_.freeness_min) {
+    decision.why = reason_of_refusals(settings_.hold_ns, there.taking);
   } else if (by_total) {
     decision.why = reason_of_total(mean_, "below", settings_.freeness_min, there.taking);
   } else {

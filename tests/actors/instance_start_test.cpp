@@ -171,6 +171,8 @@ TEST(ClusterOptions, BoundsThatLeaveNothingAreRefused) {
   EXPECT_EQ(why_not([](auto& o) { o.frontend.retry_pause_max = 0ns; }),
             "cluster: frontend.retry_pause_max must be above 0");
   EXPECT_EQ(why_not([](auto& o) { o.frontend.attempts_max = 0; }), "cluster: frontend.attempts_max must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.frontend.objectives.tpot_ns = -1; }),
+            "cluster: frontend.objectives must not be below 0");
   for (const double wrong : {-0.1, 1.0, std::nan("")})
     EXPECT_EQ(why_not([wrong](auto& o) { o.frontend.objectives_margin = wrong; }),
               "cluster: frontend.objectives_margin must be at least 0 and below 1");

@@ -36,7 +36,7 @@ TEST_F(OpenaiEdgeObjectives, WhatIsOutOfReachIsRefusedWithA429) {
     EXPECT_EQ(refused->whole.status, 429) << field;
     EXPECT_THAT(refused->whole.body, HasSubstr("\"code\":\"objectives_not_met\"")) << field;
     EXPECT_THAT(refused->whole.body, HasSubstr("\"type\":\"rate_limit_error\"")) << field;
-    EXPECT_THAT(refused->whole.body, HasSubstr("to the first token, where at least")) << field;
+    EXPECT_THAT(refused->whole.body, HasSubstr("0.001 ms to the first token, where ")) << field;
     EXPECT_EQ(refused->whole.fields.find("Retry-After"), "1") << field;
     EXPECT_EQ(within({{field, "60000"}})->whole.status, 200) << field;
   }
@@ -64,11 +64,24 @@ TEST_F(OpenaiEdgeObjectives, OfMoreThanOnePromptOneRefusalIsEnough) {
   EXPECT_EQ(cluster->status().requests_open, 0U);
 }
 
+TEST_F(OpenaiEdgeObjectives, WhoGoesBeforeOthersIsNotRefused) {
+  ASSERT_NO_FATAL_FAILURE(begin_with(true));
+  const auto with = [&](const std::string& more) {
+    return call("POST", "/v1/completions", R"({"prompt":"A hacker is","max_tokens":4,)" + more + "}",
+                {{"X-SLO-TTFT-MS", "0.001"}})
+        ->whole.status;
+  };
+  EXPECT_EQ(with(R"("priority":0)"), 429);
+  EXPECT_EQ(with(R"("priority":3)"), 429);
+  EXPECT_EQ(with(R"("priority":-1)"), 200);
+  EXPECT_EQ(with(R"("execution_priority":"high")"), 200);
+}
+
 TEST_F(OpenaiEdgeObjectives, WhatIsNoTimeIsAnError) {
   for (const auto* text : {"", "soon", "0", "-5", "1e400", "nan", "inf", "5ms", "86400001", " 5 x"}) {
     const auto wrong = within({{"X-SLO-TTFT-MS", text}});
     EXPECT_EQ(wrong->whole.status, 400) << text;
-    EXPECT_THAT(wrong->whole.body, HasSubstr("X-LLM-D-SLO-TTFT-MS should be a number of milliseconds")) << text;
+    EXPECT_THAT(wrong->whole.body, HasSubstr("The header X-SLO-TTFT-MS should be a number of milliseconds")) << text;
   }
 }
 

@@ -393,6 +393,20 @@ TEST(SimCommand, EarlyRejectionKeepsWhatItServesWithinItsObjective) {
   }
 }
 
+// A load of prompts, which leaves memory enough: only those who are refused say that instances are missing.
+TEST(SimCommand, WhoIsRefusedBringsMoreInstances) {
+  auto options = options_of("fixed:2000:10", 1, 1500);
+  options.load.rate = 6;
+  options.load.ttft_ms = 3000;
+  options.settings.admission.ttft = std::chrono::seconds(3);
+  options.settings.admission.early_rejection = true;
+  options.settings.scaling.mode = protocols::scaling_mode::on;
+  options.settings.scaling.instances_max = 8;
+  const auto report = boost::json::parse(simulate(options).out).as_object();
+  EXPECT_GT(report.at("instances").at("max").to_number<int>(), 2);
+  EXPECT_GT(report.at("slo_attainment").to_number<double>(), 0.7);
+}
+
 TEST(SimCommand, SaysWhyItsInstancesDoNotStart) {
   auto options = options_of("S-S", 2, 10);
   options.settings.instances.step_timeout = std::chrono::milliseconds(1);

@@ -316,6 +316,9 @@ TEST(Simulation, RefusesRequestsThatAreNotInTheOrderOfTheirArrivals) {
   std::swap(options.requests.front(), options.requests.back());
   const auto result = simulate(std::move(options));
   EXPECT_EQ(result.trouble, "the requests are not in the order of their arrivals");
+  simulation_options nobody;
+  nobody.cluster.instances = 0;
+  EXPECT_EQ(simulate(std::move(nobody)).trouble, "cluster.instances must be above 0");
   EXPECT_TRUE(result.requests.empty());
 }
 

@@ -41,6 +41,10 @@ test('what they can do is done, and changes no answer', async () => {
   assert.ok((await metric('godwit_ttft_over_expected_count')) > 0);
 });
 
+test('who goes before others is not refused', async () => {
+  await ask({ 'x-slo-ttft-ms': '0.001' }, { priority: -1 });
+});
+
 test('what is no time is a 400', async () => {
   for (const wrong of ['soon', '0', '-1', '1e9'])
     await assert.rejects(ask({ 'x-slo-ttft-ms': wrong }), { status: 400 });

@@ -240,6 +240,25 @@ TEST(AdapterDirectory, TellsWhenFilesHaveChanged) {
   EXPECT_THROW((void)directory.open(after, 100), model_error) << "larger than it may be";
 }
 
+// As some copies leave them.
+TEST(AdapterDirectory, TellsWhenFilesHaveChangedThatSayThatTheyHaveNot) {
+  const scratch_directory place("adapter-touched");
+  const adapter_directory directory(place.path());
+  const auto write = [&](std::uint64_t seed) {
+    random_adapter_of(small_config(), {projection::key}, 4, seed).write(place.path() / "sql");
+  };
+  write(1);
+  const auto file = place.path() / "sql" / adapter_tensors_file;
+  const auto config = place.path() / "sql" / adapter_config_file;
+  const auto of_file = std::filesystem::last_write_time(file), of_config = std::filesystem::last_write_time(config);
+  const auto before = *directory.find("sql");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50)); // some ticks of the file system's clock
+  write(2);
+  std::filesystem::last_write_time(file, of_file);
+  std::filesystem::last_write_time(config, of_config);
+  EXPECT_NE(directory.find("sql")->id, before.id);
+}
+
 TEST(AdapterDirectory, OneThatCannotBeReadIsAnErrorThatNamesIt) {
   const scratch_directory place("adapter-unreadable");
   const adapter_directory directory(place.path());

@@ -161,7 +161,7 @@ TEST(DispatchObjectives, OutOfReachRefuseWhoMayBeRefused) {
 }
 
 // An instance that was slow once is not for ever.
-TEST(DispatchObjectives, OneInEightIsLetInByAnIdleInstanceThatWouldBeLate) {
+TEST(DispatchObjectives, AnIdleInstanceThatWouldBeLateGetsOneNowAndThen) {
   for (const auto name : dispatcher_names()) {
     const auto policy = make_dispatcher(name);
     auto idle = behind(1, 0);
@@ -169,16 +169,62 @@ TEST(DispatchObjectives, OneInEightIsLetInByAnIdleInstanceThatWouldBeLate) {
     idle.pace.token = 1e9; // somebody stopped it in a debugger
     policy->report(idle);
     policy->report(behind(2, 900));
-    for (std::uint64_t round = 1; round < 4; ++round) {
-      for (int i = 0; i < 7; ++i) ASSERT_EQ(picked(*policy, within(500, 0, true)), 0U) << name;
-      ASSERT_EQ(picked(*policy, within(500, 0, true)), 1U) << name;
-      for (int i = 0; i < 20; ++i) ASSERT_EQ(picked(*policy, within(500, 0, true)), 0U) << name << ": it has one";
-      auto again = idle;
-      again.sequence = 1 + round;
-      again.dispatched = round;
-      policy->report(again);
+    const auto refused_before = [&] {
+      for (int i = 0; i < 5000; ++i)
+        if (const auto to = picked(*policy, within(500, 0, true)); to != 0) return to == 1 ? i : -1;
+      return -2;
+    };
+    const auto it_is_over = [&] {
+      ++idle.sequence;
+      idle.dispatched = ~std::uint64_t{0};
+      policy->report(idle);
+    };
+    EXPECT_EQ(refused_before(), 7) << name;
+    EXPECT_EQ(refused_before(), -2) << name << ": it has one";
+    for (const int twice_as_many : {15, 31, 63, 127, 255, 511, 1023, 1023}) {
+      it_is_over();
+      EXPECT_EQ(refused_before(), twice_as_many) << name << ": it is as slow as ever";
     }
+    idle.pace.token = 4e8;
+    it_is_over();
+    EXPECT_EQ(refused_before(), 7) << name << ": no longer, though still too slow";
+    idle.pace.token = 1e6;
+    it_is_over();
+    EXPECT_EQ(refused_before(), 0) << name;
   }
+}
+
+TEST(DispatchObjectives, NobodyIsRefusedForAGuess) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(behind(1, 900));
+  auto fresh = load_of(2);
+  fresh.step_tokens = 512;
+  policy->report(fresh);
+  const auto slow = within(50, 0, true);
+  EXPECT_EQ(picked(*policy, slow), 2U);
+  EXPECT_EQ(picked(*policy, slow), 0U) << "it has one, by which it is seen how quick it is";
+}
+
+TEST(DispatchObjectives, WhatFitsNowhereIsNotRefusedForThem) {
+  const auto policy = make_dispatcher("freeness");
+  auto small = behind(1, 900);
+  small.blocks_total = 20;
+  small.blocks_used = 0;
+  policy->report(small);
+  auto large = within(500, 0, true);
+  large.tokens = 1000;
+  EXPECT_EQ(picked(*policy, large), 1U);
+  large.tokens = 100;
+  EXPECT_EQ(picked(*policy, large), 0U);
+}
+
+TEST(DispatchObjectives, SayWhetherTheRequestWouldHaveBeenInTimeAlone) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(behind(1, 900));
+  EXPECT_EQ(picked(*policy, within(500, 0, true)), 0U);
+  EXPECT_TRUE(policy->least_expected().alone);
+  EXPECT_EQ(picked(*policy, within(50, 0, true)), 0U);
+  EXPECT_FALSE(policy->least_expected().alone);
 }
 
 TEST(DispatchObjectives, AreNoReasonWhereThereIsNoPlaceAnyway) {

@@ -66,8 +66,6 @@ TEST(ExpectedTtft, CountsThePromptsBefore) {
   busy.pace.step = 0;
   EXPECT_DOUBLE_EQ(ttft_ms(busy, 100), 400);
   EXPECT_DOUBLE_EQ(ttft_ms(busy, 100, 0, {1, 7, 100, attention_pairs(0, 100)}), 500) << "those on their way, too";
-  busy.pace.missed = 0.5;
-  EXPECT_DOUBLE_EQ(ttft_ms(busy, 100, 0, {1, 7, 100, attention_pairs(0, 100)}), 450) << "as prefix caching leaves it";
   busy.pace.pair = 1e3;
   EXPECT_DOUBLE_EQ(ttft_ms(busy, 100), 400 + attention_pairs(0, 100) / 1e3);
 }
@@ -93,6 +91,13 @@ TEST(ExpectedTtft, WaitsForPlacesWhereThoseLackLonger) {
   full.waiting = 2;
   EXPECT_DOUBLE_EQ(ttft_ms(full, 100), 100 + 150);
   EXPECT_DOUBLE_EQ(expected_ttft_ns(full, full.pace, {}, 100, 0, 1.0), 250e6) << "migration makes none of these";
+}
+
+TEST(ExpectedAlone, IsWithoutWhatIsBefore) {
+  auto busy = measured(load_of(1, 90, 8));
+  busy.prefill_tokens = 300;
+  EXPECT_DOUBLE_EQ(expected_alone_ns(busy.pace, 108, 216), 236e6);
+  EXPECT_DOUBLE_EQ(expected_alone_ns(busy.pace, 0, 0), 0);
 }
 
 TEST(ExpectedTpot, IsThatOfTheLastSteps) {

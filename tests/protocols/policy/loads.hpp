@@ -54,8 +54,7 @@ inline load_report random_load(std::uint32_t instance, std::uint64_t sequence, w
   r.prefill_pairs = static_cast<double>(random.below(1'000'000'000));
   r.step_tokens = static_cast<std::uint32_t>(random.below(2048));
   r.pace.knows_prompts = random.below(4) != 0;
-  for (auto* const one :
-       {&r.pace.step, &r.pace.token, &r.pace.pair, &r.pace.decode, &r.pace.block, &r.pace.place, &r.pace.missed})
+  for (auto* const one : {&r.pace.step, &r.pace.token, &r.pace.pair, &r.pace.decode, &r.pace.block, &r.pace.place})
     *one = random.below(4) == 0 ? 0 : static_cast<double>(random.below(1'000'000'000)) / 1000;
   return r;
 }

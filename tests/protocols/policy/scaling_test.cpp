@@ -85,6 +85,44 @@ TEST(Autoscaler, BoundsMayBeNegative) {
   EXPECT_EQ(watch(above, 0, 10, at(0, instances({8, 8}))), (decisions{{10, kind::in}}));
 }
 
+// What is refused early is in no report.
+TEST(Autoscaler, WhereRequestsAreRefusedOneInstanceMore) {
+  autoscaler scaler{settings_of()};
+  auto view = at(0, instances({30, 30}));
+  view.refused = 1;
+  EXPECT_EQ(watch(scaler, 0, 20, view), (decisions{{10, kind::out}}));
+  view.now_ns = 21 * second;
+  const auto again = scaler.step(view);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->why, "requests are refused that would be late, for 10 s, 2 instances");
+  EXPECT_DOUBLE_EQ(again->mean, 30);
+}
+
+TEST(Autoscaler, RefusalsNowAndThenKeepWhoIsThere) {
+  autoscaler scaler{settings_of()};
+  for (std::int64_t t = 0; t <= 60; ++t) { // each 5 s
+    auto view = at(t, instances({90, 90}));
+    view.refused = t % 5 == 0 ? 1 : 0;
+    EXPECT_FALSE(scaler.step(view)) << t;
+  }
+  EXPECT_EQ(watch(scaler, 61, 90, at(0, instances({90, 90}))), (decisions{{80, kind::in}}))
+      << "ten seconds after the last one, and as long as ever";
+}
+
+TEST(Autoscaler, ByTheTotalRefusalsAreOneInstanceMoreToo) {
+  auto s = settings_of();
+  s.rule = scaling_rule::total;
+  autoscaler scaler{s};
+  auto view = at(0, instances({30, 30}));
+  view.refused = 3;
+  std::vector<std::uint32_t> counts;
+  for (std::int64_t t = 0; t <= 10; ++t) {
+    view.now_ns = t * second;
+    if (const auto decision = scaler.step(view)) counts.push_back(decision->count);
+  }
+  EXPECT_EQ(counts, std::vector<std::uint32_t>{1});
+}
+
 TEST(Autoscaler, AnInterruptionStartsTheHoldAnew) {
   autoscaler scaler{settings_of()};
   EXPECT_EQ(watch(scaler, 0, 9, at(0, instances({5, 5}))), decisions{});

@@ -201,9 +201,9 @@ private:
 
   /// Finds an owner for a request, however often it takes, until its deadline.
   runtime::async::task<void> place(protocols::request_id id);
-  /// By the scheduler; where it is away, or its news are old, in turn.
   [[nodiscard]] protocols::latency_objectives objectives_of(const open_request& r) const;
-  runtime::async::task<chosen> choose(dispatch_query query);
+  /// By the scheduler; where it is away, or its news are old, in turn. The objectives are the client's, to tell it.
+  runtime::async::task<chosen> choose(dispatch_query query, nanoseconds ttft, nanoseconds tpot);
   /// The simple rule: instances that take requests, in turn.
   /// Decode instances only where no prefill instance takes requests, or, without `by_roles`, none of those is of use.
   [[nodiscard]] chosen choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy,

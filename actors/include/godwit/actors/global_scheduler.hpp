@@ -168,6 +168,7 @@ private:
   nanoseconds expired_{0};            ///< when that was last looked after
   std::uint64_t dispatches_from_ = 0; ///< its decisions have the numbers after this
   protocols::autoscaler autoscaler_;
+  std::uint64_t crowded_out_ = 0; ///< refused since the last round, since others were before them
   std::vector<protocols::migration_pair> marked_;
   std::uint64_t rounds_ = 0, marks_ = 0;
   std::string scaling_last_;

@@ -169,6 +169,7 @@ struct dispatch_query {
   /// The last decision for this request, which came to nothing: it did not get there. 0: none, or it did.
   std::uint64_t failed = 0;
   protocols::instance_id failed_at;
+  bool refused = false; ///< it got there, and had no place
   /// Its prompt's beginnings (kv/prefix_marks.hpp), for who looks where their KV may be.
   std::vector<protocols::block_hash> prefix;
   protocols::latency_objectives objectives;
@@ -177,8 +178,8 @@ struct dispatch_query {
   dispatch_query(std::uint32_t prompt, std::uint32_t answer_max, std::int32_t level)
       : prompt_tokens(prompt), answer_tokens_max(answer_max), priority(level) {}
   auto fields() {
-    return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, failed, failed_at, prefix,
-                    objectives);
+    return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, failed, failed_at, refused,
+                    prefix, objectives);
   }
 };
 
@@ -186,8 +187,8 @@ struct dispatch_decision {
   bool found = false;       ///< false: no instance takes requests
   bool overloaded = false;  ///< and that is because every queue is full
   bool stale = false;       ///< and that is because the scheduler has no fresh news: dispatch without it
-  bool late = false;        ///< and that is because none is expected to meet its objectives: the least expected are
-  std::int64_t ttft_ns = 0; ///< these
+  bool late = false;        ///< and that is because none is expected to meet its objectives: of who comes closest,
+  std::int64_t ttft_ns = 0; ///< these are
   std::int64_t tpot_ns = 0;
   protocols::instance_id instance;
   std::uint64_t generation = 0;

@@ -74,7 +74,7 @@ public:
 
 private:
   /// Of both files: which ones they are, how long, and when they were written last.
-  using stamp = std::array<std::uint64_t, 8>;
+  using stamp = std::array<std::uint64_t, 10>;
 
   std::filesystem::path path_;
   mutable std::mutex mutex_;

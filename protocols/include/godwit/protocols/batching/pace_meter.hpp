@@ -25,10 +25,11 @@ struct step_sample {
 /// trains one beside each scheduler for all instances alike; each of ours measures itself, whatever device it is.
 ///
 /// A step takes what those who decode take, and for each token of a prompt so much, and so much for each earlier one
-/// that it attends to: the first from the last steps without prompts, as many times less as fewer decode, but never
-/// less than the quickest with hardly any tokens, the others by least squares over the last steps with prompts (about
-/// `prompts_kept`), neither below 0; where the two cannot be told apart, since prompts are all of one length, or few,
-/// all is put down to the tokens.
+/// that it attends to. The first is a mean of the last steps without prompts; of fewer that decode, between that and a
+/// step of hardly anything, in proportion. The others are least squares over the last steps with prompts (about
+/// `prompts_kept`), neither below 0, each only where it is beyond chance. Where the two cannot be told apart, since
+/// prompts are all of one length, or few, all is put down to the tokens. A step counts at most eight times as long as
+/// usual, since machines stand still at times; what the last one has shown to be far too much is soon forgotten.
 ///
 /// Blocks and places become free in proportion to what is in use: so much of it per second was left over the last
 /// `flow_kept`, what requests grow by taken off. Before anything has been seen of that, and never less than a tenth of
@@ -43,6 +44,9 @@ public:
   /// For an instance where so many decode, and so much is in use.
   [[nodiscard]] step_pace pace(std::size_t decoding, std::uint64_t blocks_used,
                                std::uint64_t places_used) const noexcept;
+
+  /// Share of the tokens of those that start which the prefix cache does not have.
+  [[nodiscard]] double missed() const noexcept { return looked_up_ > 0 ? missed_ / looked_up_ : 1; }
 
   static constexpr double prompts_kept = 64;     ///< steps with prompts
   static constexpr double flow_kept_ns = 30e9;   ///< of steps
@@ -60,12 +64,13 @@ private:
     [[nodiscard]] double until_next(std::uint64_t used_now) const noexcept;
   };
   void fit(const step_sample& step) noexcept;
+  void tell_apart() noexcept;
   [[nodiscard]] double without_prompts(double decoding) const noexcept;
 
   double base_ = 0;       ///< a step without prompts
   double base_count_ = 0; ///< requests in it
   double decode_ = 0;
-  double least_ = 0;
+  double light_ = 0; ///< a step of hardly anything
   double tokens2_ = 0, pairs2_ = 0, tokens_pairs_ = 0, tokens_ns_ = 0, pairs_ns_ = 0, ns2_ = 0; ///< sums of products
   double prompts_ = 0;
   double token_ = 0, pair_ = 0;

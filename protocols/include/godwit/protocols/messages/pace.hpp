@@ -12,13 +12,12 @@ struct step_pace {
   double decode = 0; ///< that those who decode wait for a token; 0: nobody does
   double block = 0;  ///< until the requests leave one more block of the pool
   double place = 0;  ///< until one more of them leaves the batch
-  double missed = 1; ///< share of the tokens of those that start which the prefix cache does not have
 
   bool knows_prompts = false; ///< some have been computed, so that something can be said of others
 
   step_pace() = default;
   friend bool operator==(const step_pace&, const step_pace&) = default;
-  auto fields() { return std::tie(step, token, pair, decode, block, place, missed, knows_prompts); }
+  auto fields() { return std::tie(step, token, pair, decode, block, place, knows_prompts); }
 };
 
 } // namespace godwit::protocols

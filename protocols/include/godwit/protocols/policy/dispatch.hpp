@@ -30,7 +30,7 @@ struct dispatch_demand {
   /// The beginnings of its prompt (kv/prefix_marks.hpp); empty: nobody looks for them. Valid while the call lasts.
   std::span<const block_hash> prefix = {};
   /// Instances that are not expected to meet these (expected_latency.hpp) are no places for the request while there are
-  /// others, nor where it is refusable; but of those that idle instances would be late with, one in eight is let in.
+  /// others, nor where it is refusable; but of those that idle instances would be late with, ever fewer are let in.
   latency_objectives objectives = {};
 };
 
@@ -94,8 +94,9 @@ public:
   struct expectation {
     double ttft_ns = 0;
     double tpot_ns = 0;
+    bool alone = false; ///< it would have met its objective for the first token, had nobody been before it
   };
-  /// With lack::late: the least of each that was expected of an instance.
+  /// With lack::late: what is expected of the instance that comes closest to the objectives.
   [[nodiscard]] expectation least_expected() const noexcept { return least_expected_; }
 
   /// The last reports, by ascending instance id; stale ones too. Valid until the next call that is not const.
@@ -181,9 +182,16 @@ private:
     std::uint64_t kind = 0; ///< of KV
     std::uint64_t blocks = 0;
   };
+  /// Requests that an instance was too slow for though it was idle.
+  struct refusals {
+    std::uint32_t refused = 0; ///< since it got one all the same
+    std::uint32_t refused_max = 8;
+    double pace_ns = 0; ///< as it was then
+  };
   struct account {
     picked_load picked; ///< the sum
-    blocks_left left;   ///< as it counts in the sum of its kind
+    refusals refusing;
+    blocks_left left; ///< as it counts in the sum of its kind
     bool stale = false;
     std::optional<std::uint64_t> prefills; ///< counts as a prefill instance that takes requests, of this kind of KV
     std::uint32_t count = 0;
@@ -201,12 +209,15 @@ private:
   /// Without those that are not expected to meet the request's objectives; all of them where none is.
   [[nodiscard]] const std::vector<place>& narrowed_down(const std::vector<place>& places,
                                                         const dispatch_demand& demand);
-  /// Whether a request that would be refused is let in all the same, by one of the idle places, which then are in
-  /// `narrowed_`.
+  [[nodiscard]] bool idle(std::size_t index) const noexcept;
+  /// Whether a request that would be refused is let in all the same, by idle places, which then are in `narrowed_`.
   [[nodiscard]] bool looks_again(const std::vector<place>& places);
   [[nodiscard]] double expected_ttft(std::size_t index, const dispatch_demand& demand,
                                      std::uint32_t known) const noexcept;
+  void find_decoders();
   [[nodiscard]] double expected_tpot(std::size_t index) const noexcept;
+  /// The instance's, or a guess.
+  [[nodiscard]] step_pace pace_of(std::size_t index) const noexcept;
   /// Blocks that other instances of its kind have left.
   [[nodiscard]] std::uint64_t free_beside(std::size_t index) const noexcept;
   /// What one request counts as on its way; without headroom and level.
@@ -229,8 +240,8 @@ private:
   std::vector<place> narrowed_;
   std::vector<double> expected_;
   expectation least_expected_;
-  std::uint32_t refused_by_idle_ = 0; ///< since one was let in
-  step_pace usual_;                   ///< of the instance that knew last
+  std::map<std::uint64_t, double> decoders_; ///< by kind of KV
+  step_pace usual_;                          ///< of the instance that knew last
   std::unordered_map<instance_id, std::size_t> index_;
   prefix_index prefixes_;
   std::vector<known_prefix> known_; ///< of the request of this pick

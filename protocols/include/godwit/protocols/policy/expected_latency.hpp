@@ -36,6 +36,9 @@ struct expected_work {
                                       std::uint32_t tokens, std::uint32_t known,
                                       std::optional<double> room_within = {}) noexcept;
 
+/// Nanoseconds that its prompt takes by itself.
+[[nodiscard]] double expected_alone_ns(const step_pace& pace, std::uint32_t step_tokens, std::uint32_t tokens) noexcept;
+
 /// Nanoseconds that a request waits for each further token there.
 [[nodiscard]] double expected_tpot_ns(const load_report& load) noexcept;
 

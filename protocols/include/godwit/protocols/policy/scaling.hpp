@@ -40,6 +40,7 @@ struct scaling_view {
   std::vector<load_report> loads; ///< of the instances that take requests, and of those that terminate
   std::uint32_t starting = 0;     ///< there, but not ready yet
   std::uint32_t ordered = 0;      ///< ordered from the provisioner, not there yet
+  std::uint64_t refused = 0;      ///< requests since the last view, since others before them would have made them late
   /// Were ready when they were last heard of, which is too long ago: late, or dead. They are there, and nobody waits
   /// for them.
   std::vector<instance_id> silent = {};
@@ -70,6 +71,9 @@ struct scaling_decision {
 ///   `hold`, since members that a head before had may be about to join again.
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
 ///   of equals. Not where the others would then be below x, at any moment of the hold: it would come back at once.
+/// * Where requests are refused since they would be late (early rejection), the load is what is let in and says little:
+/// that counts as
+///   below x, as long as a quarter of `hold` does not pass without such a refusal, and for `hold` nobody leaves.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
 ///   neither starts nor comes for `provision_timeout` is not waited for any longer, nor is what fails and starts over
 ///   and over, unless it is ready for `hold` in between; what was ordered then never comes.
@@ -101,13 +105,15 @@ private:
   [[nodiscard]] bool waits_for_instances(const scaling_view& view) noexcept;
   void follow_drain(const scaling_view& view) noexcept;
   [[nodiscard]] bool looks(std::int64_t now_ns) noexcept;
-  [[nodiscard]] std::optional<scaling_decision> more(const std::vector<load_report>& loads, const census& there) const;
+  [[nodiscard]] std::optional<scaling_decision> more(const std::vector<load_report>& loads, const census& there,
+                                                     bool refuses) const;
   [[nodiscard]] std::optional<scaling_decision> less(const std::vector<load_report>& loads, const census& there) const;
   void forget() noexcept;
 
   scaling_settings settings_;
   double mean_ = 0;
   std::optional<std::int64_t> low_since_, high_since_, few_since_;
+  std::optional<std::int64_t> refused_; ///< when requests were the last time
   std::optional<std::int64_t> decided_;
   std::optional<std::int64_t> looked_;
   std::optional<instance_id> drain_; ///< begun by this one
