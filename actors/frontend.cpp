@@ -54,10 +54,10 @@ std::string what_is_expected(std::chrono::nanoseconds ttft, std::chrono::nanosec
   std::string out = "No instance is expected to meet the request's objectives";
   if (margin > 0) out += " with a margin of " + std::to_string(std::lround(margin * 100)) + " %";
   out += ':';
-  if (ttft.count() > 0)
+  if (ttft.count() > 0 && decision.ttft_ns > 0)
     out += " " + ms(ttft.count()) + " to the first token, where " + ms(decision.ttft_ns) + " are expected from now";
   if (tpot.count() > 0)
-    out += std::string(ttft.count() > 0 ? ";" : "") + " " + ms(tpot.count()) + " for each further one, where " +
+    out += std::string(out.back() == ':' ? "" : ";") + " " + ms(tpot.count()) + " for each further one, where " +
            ms(decision.tpot_ns) + " are expected";
   return out + ". Please try again later.";
 }

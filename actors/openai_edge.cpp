@@ -225,7 +225,10 @@ void openai_edge::serve_apart(http::request request, const exchange_ptr& exchang
     if (exchange->closed()) return; // its client did not wait
     serves_apart = true;
     try {
-      serve(*apart, exchange);
+      if (const auto span = span_of(*exchange))
+        span->because([&] { serve(*apart, exchange); });
+      else
+        serve(*apart, exchange);
     } catch (const std::exception& failure) { // as the server does for the others
       options_.log.error("a request failed: {}", failure.what());
       refuse(openai::internal_error("the request's handler failed"), exchange);

@@ -30,8 +30,8 @@ void pace_meter::took(const step_sample& step) noexcept {
   const auto ns = static_cast<double>(step.took_ns);
   if (step.took_ns <= 0) return;
   if (step.prompt_tokens <= light_tokens && step.decodes <= light_decodes) approach(light_, ns, light_kept);
-  if (step.decodes > 0 && step.decoded_tokens > 0)
-    approach(decode_, ns * step.decodes / step.decoded_tokens, decodes_kept);
+  if (step.decoding > 0 && step.decoded_tokens > 0)
+    approach(decode_, ns * step.decoding / step.decoded_tokens, decodes_kept);
   if (step.prompt_tokens > 0)
     fit(step);
   else if (step.decodes > 0) {
@@ -45,13 +45,16 @@ void pace_meter::took(const step_sample& step) noexcept {
 void pace_meter::fit(const step_sample& step) noexcept {
   const double n = step.prompt_tokens, p = step.prompt_pairs;
   const double base = without_prompts(step.decodes);
-  double ns = static_cast<double>(step.took_ns) - base;
+  // What is measured of steps without prompts varies, and may be too much as yet.
+  double ns = std::max(static_cast<double>(step.took_ns) - base, -base / 2);
   double keep = 1 - 1 / prompts_kept;
   if (const double usual = n * token_ + p * pair_; usual > 0) {
     // Once the machine stood still; what goes on being slow is seen all the same, by and by.
     ns = std::min(ns, slow_at_most * usual + base);
     // What was so, and is no longer, need not be waited for.
     if (ns < usual / 4 && ns < usual - base) keep = outdated_keep;
+  } else if (tokens2_ > 0 && n * tokens_ns_ / tokens2_ < -base / 4 && ns > 0) {
+    keep = outdated_keep;
   }
   tokens2_ = tokens2_ * keep + n * n;
   pairs2_ = pairs2_ * keep + p * p;
@@ -85,8 +88,9 @@ void pace_meter::tell_apart() noexcept {
 double pace_meter::without_prompts(double decoding) const noexcept {
   if (base_count_ == 0) return light_;
   if (light_ == 0) return base_ * std::min(1.0, decoding / base_count_);
+  const double light = std::min(light_, base_); // which is news where there are no light steps
   const double share = std::clamp((decoding - 1) / std::max(base_count_ - 1, 1.0), 0.0, 1.0);
-  return light_ + std::max(base_ - light_, 0.0) * share;
+  return light + (base_ - light) * share;
 }
 
 void pace_meter::started(std::uint32_t tokens, std::uint32_t missed) noexcept {

@@ -127,8 +127,9 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
     if (part.prefill) {
       sample.prompt_tokens += part.tokens;
       sample.prompt_pairs += attention_pairs(r.computed, std::uint64_t{r.computed} + part.tokens);
-    } else if (!r.dropped) {
+    } else {
       ++sample.decodes;
+      sample.decoding += r.dropped ? 0 : 1;
     }
     r.computed += part.tokens;
     totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;

@@ -83,7 +83,10 @@ bool dispatcher::report(const load_report& report) {
     }
   }
   if (makes_sense(report.pace)) usual_ = report.pace;
-  if (auto& watch = accounts_[index].refusing; rough(report.pace) < watch.pace_ns / 2) watch = {};
+  if (auto& watch = accounts_[index].refusing; watch.pace_ns > 0) { // at another pace it begins anew
+    const double pace = rough(report.pace);
+    if (pace < watch.pace_ns / 2 || pace > watch.pace_ns * 2) watch = {};
+  }
   refresh(index);
   return true;
 }
@@ -290,7 +293,6 @@ std::uint64_t dispatcher::free_beside(std::size_t index) const noexcept {
 
 // Of each kind of KV, the quickest that may decode for a prefill instance.
 void dispatcher::find_decoders() {
-  decoders_.clear();
   if (!by_roles_ || prefill_instances_.empty()) return;
   for (std::size_t i = 0; i < reports_.size(); ++i) {
     const auto& r = reports_[i];
@@ -328,6 +330,7 @@ const std::vector<dispatcher::place>& dispatcher::narrowed_down(const std::vecto
   const auto& [ttft_ns, tpot_ns, refusable] = demand.objectives;
   if (!demand.objectives.any()) return places;
   const auto& expected = expected_ttfts(places, demand);
+  decoders_.clear();
   if (tpot_ns > 0) find_decoders();
   const auto share = [](double ns, std::int64_t objective) {
     return objective > 0 ? ns / static_cast<double>(objective) : 0;
@@ -348,31 +351,36 @@ const std::vector<dispatcher::place>& dispatcher::narrowed_down(const std::vecto
       narrowed_[i].rating = not_eligible;
     if (closest && used >= *closest) continue;
     closest = used;
+    const bool by_others = reports_[i].role != instance_role::prefill && share(tpot, tpot_ns) <= 1;
     const bool alone =
         share(bounded(expected_alone_ns(pace_of(i), reports_[i].step_tokens, demand.tokens)), ttft_ns) <= 1;
-    least_expected_ = {expected[i], tpot, alone};
+    least_expected_ = {expected[i], tpot, alone && by_others};
   }
   if (one_is_within) return narrowed_;
   // One that fits nowhere is told so where it is sent.
   if (!closest || !refusable || !fits) return places;
-  late_ = !looks_again(places);
+  late_ = !looks_again(places, ttft_ns);
   return narrowed_;
 }
 
 // What is expected is what was measured, and is not measured any more where nobody is let in.
-bool dispatcher::looks_again(const std::vector<place>& places) {
-  bool some = false;
+bool dispatcher::looks_again(const std::vector<place>& places, std::int64_t ttft_ns) {
+  std::optional<std::size_t> due;
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (!eligible(places[i]) || !idle(i)) continue;
-    auto& watch = accounts_[i].refusing;
-    if (++watch.refused < watch.refused_max) continue;
-    watch.refused = 0;
-    watch.refused_max = std::min(2 * watch.refused_max, idle_refusals_most);
-    watch.pace_ns = rough(reports_[i].pace);
-    narrowed_[i].rating = places[i].rating;
-    some = true;
+    const bool in_time = ttft_ns <= 0 || expected_[i] <= static_cast<double>(ttft_ns);
+    if (in_time && decoders_.contains(reports_[i].kv_kind) && reports_[i].role == instance_role::prefill)
+      continue; // others are what is too slow
+    if (++accounts_[i].refusing.refused < accounts_[i].refusing.refused_max) continue;
+    if (!due || places[i].picked_last < places[*due].picked_last) due = i;
   }
-  return some;
+  if (!due) return false;
+  auto& watch = accounts_[*due].refusing;
+  watch.refused = 0;
+  watch.refused_max = std::min(2 * watch.refused_max, idle_refusals_most);
+  watch.pace_ns = rough(reports_[*due].pace);
+  narrowed_[*due].rating = places[*due].rating;
+  return true;
 }
 
 dispatcher::finding dispatcher::find(const std::vector<place>& places, const dispatch_demand&) {

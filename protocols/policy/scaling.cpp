@@ -36,8 +36,9 @@ std::string reason_of_total(double total, const char* relation, double bound, st
 
 std::string reason_of_refusals(std::int64_t hold_ns, std::size_t there) {
   char text[160];
-  std::snprintf(text, sizeof text, "requests are refused that would be late, for %g s, %zu %s",
-                static_cast<double>(hold_ns) * 1e-9, there, instances(there));
+  char time[32] = "";
+  if (hold_ns > 0) std::snprintf(time, sizeof time, " for %g s,", static_cast<double>(hold_ns) * 1e-9);
+  std::snprintf(text, sizeof text, "requests are refused that would be late,%s %zu %s", time, there, instances(there));
   return text;
 }
 
@@ -209,13 +210,19 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   if (settings_.mode == scaling_mode::off) return std::nullopt;
 
   // A new instance has to be filled by migrations before the mean says anything; so what was held begins anew.
-  if (view.refused > 0) refused_ = now;
+  if (view.refused > 0) {
+    if (!refused_ || now - *refused_ >= settings_.hold_ns)
+      too_few_holds_ = std::clamp<std::int64_t>(2 * too_few_holds_, 1, 64);
+    too_few_ = static_cast<std::size_t>(std::ranges::count_if(view.loads, &load_report::takes_requests));
+    refused_ = now;
+  }
   const bool refuses = refused_ && now - *refused_ < settings_.hold_ns / 4;
   const bool low = (mean_ < settings_.freeness_min || refuses) && (!waits || drain_);
   // That the others would do without one is part of it: looked at only once, it would be so for a moment some time.
   const auto* const leaver = mean_ > settings_.freeness_max && !by_total ? leaver_of(loads) : nullptr;
-  const bool has_refused = refused_ && now - *refused_ < settings_.hold_ns;
-  const bool high = mean_ > settings_.freeness_max && !waits && !has_refused &&
+  const auto taking = static_cast<std::size_t>(std::ranges::count_if(view.loads, &load_report::takes_requests));
+  const bool too_few_then = refused_ && now - *refused_ < too_few_holds_ * settings_.hold_ns && taking <= too_few_ + 1;
+  const bool high = mean_ > settings_.freeness_max && !waits && !too_few_then &&
                     (by_total || (leaver != nullptr && others_suffice(loads, *leaver, settings_)));
   if (!low) low_since_.reset();
   if (!high) high_since_.reset();
@@ -271,7 +278,7 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
                   settings_.instances_min);
     decision.why = text;
   } else if (refuses && mean_ >= settings_.freeness_min) {
-    decision.why = reason_of_refusals(settings_.hold_ns, there.taking);
+    decision.why = reason_of_refusals(by_total ? 0 : settings_.hold_ns, there.taking);
   } else if (by_total) {
     decision.why = reason_of_total(mean_, "below", settings_.freeness_min, there.taking);
   } else {

@@ -395,8 +395,8 @@ TEST(SimCommand, EarlyRejectionKeepsWhatItServesWithinItsObjective) {
 
 // A load of prompts, which leaves memory enough: only those who are refused say that instances are missing.
 TEST(SimCommand, WhoIsRefusedBringsMoreInstances) {
-  auto options = options_of("fixed:2000:10", 1, 1500);
-  options.load.rate = 6;
+  auto options = options_of("fixed:2000:10", 6, 1500);
+  options.instances = 1;
   options.load.ttft_ms = 3000;
   options.settings.admission.ttft = std::chrono::seconds(3);
   options.settings.admission.early_rejection = true;
@@ -405,6 +405,27 @@ TEST(SimCommand, WhoIsRefusedBringsMoreInstances) {
   const auto report = boost::json::parse(simulate(options).out).as_object();
   EXPECT_GT(report.at("instances").at("max").to_number<int>(), 2);
   EXPECT_GT(report.at("slo_attainment").to_number<double>(), 0.7);
+}
+
+// Neither of these is mended by more of them.
+TEST(SimCommand, WhoIsRefusedForWhatNoInstanceMendsBringsNone) {
+  const auto instances_of = [](const std::function<void(sim_options&)>& adjust) {
+    auto options = options_of("fixed:1500:20", 6, 600);
+    options.instances = 2;
+    options.settings.admission.early_rejection = true;
+    options.settings.scaling.mode = protocols::scaling_mode::on;
+    options.settings.scaling.instances_max = 8;
+    adjust(options);
+    const auto report = boost::json::parse(simulate(options).out).as_object();
+    EXPECT_GT(report.at("failed").at("rejected").to_number<int>(), 100);
+    return report.at("instances").at("max").to_number<int>();
+  };
+  EXPECT_EQ(instances_of([](auto& o) { o.settings.admission.tpot = std::chrono::milliseconds(1); }), 2);
+  EXPECT_EQ(instances_of([](auto& o) {
+              o.settings.admission.ttft = std::chrono::seconds(1);
+              o.settings.instances.roles = {"prefill", "decode"};
+            }),
+            2);
 }
 
 TEST(SimCommand, SaysWhyItsInstancesDoNotStart) {

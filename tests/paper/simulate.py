@@ -125,11 +125,11 @@ def parse(text, command):
 
 
 def table_of(lines, command):
-    """A CSV file of numbers with a line of names; but for what a client was told, which is left out."""
+    """A CSV file of numbers with a line of names; what need not be one is left out."""
     table = []
     for row in csv.DictReader(lines):
         try:
-            table.append({name: float(text) for name, text in row.items() if name != "failed"})
+            table.append({name: float(text) for name, text in row.items() if name not in ("failed", "expected_first_token_s")})
         except (TypeError, ValueError) as wrong:
             raise Failed(f"{command}\nwrote a line that is not numbers: {row}") from wrong
     if not table:

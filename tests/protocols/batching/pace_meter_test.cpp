@@ -19,7 +19,7 @@ struct device {
 
   static step_sample step(std::uint32_t decodes, std::uint32_t first = 0, std::uint32_t upto = 0) {
     step_sample s;
-    s.decodes = s.decoded_tokens = decodes;
+    s.decodes = s.decoding = s.decoded_tokens = decodes;
     s.prompt_tokens = upto - first;
     s.prompt_pairs = attention_pairs(first, upto);
     s.took_ns = static_cast<std::int64_t>((decodes > 0 ? base + decode * decodes : 0) + token * s.prompt_tokens +
@@ -137,6 +137,23 @@ TEST(PaceMeter, SoonForgetsAFirstStepThatWasSlow) {
   EXPECT_LT(expected(), 2 * static_cast<double>(warm.took_ns));
 }
 
+// A health probe, and then a full batch for ever.
+TEST(PaceMeter, SoonForgetsALightStepThatWasSlow) {
+  pace_meter meter;
+  step_sample cold;
+  cold.took_ns = 500'000'000;
+  cold.prompt_tokens = 8;
+  cold.prompt_pairs = 36;
+  meter.took(cold);
+  for (int i = 0; i < 200; ++i) {
+    meter.took(device::step(32));
+    if (i % 4 == 0) meter.took(device::step(32, 0, 200 + static_cast<std::uint32_t>(i)));
+  }
+  const auto pace = meter.pace(32, 0, 0);
+  EXPECT_NEAR(pace.step, 5.2e6, 0.1e6);
+  EXPECT_NEAR(300 * pace.token + attention_pairs(0, 300) * pace.pair, 300 * device::token, 300 * device::token * 0.2);
+}
+
 // Steps vary more than such prompts add to them, and nobody may be told that a long one takes seconds.
 TEST(PaceMeter, IsNotMisledByShortPromptsAndJitter) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
@@ -228,6 +245,7 @@ TEST(PaceMeter, IsFiniteWhateverComes) {
       s.prompt_tokens = static_cast<std::uint32_t>(some(100'000));
       s.prompt_pairs = static_cast<double>(some(1'000'000'000'000));
       s.decodes = static_cast<std::uint32_t>(some(1000));
+      s.decoding = s.decodes;
       s.decoded_tokens = static_cast<std::uint32_t>(some(5000));
       s.blocks_granted = static_cast<std::int64_t>(some(10'000)) - 5'000;
       s.blocks_used = some(100'000);

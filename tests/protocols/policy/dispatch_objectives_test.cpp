@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -192,6 +193,40 @@ TEST(DispatchObjectives, AnIdleInstanceThatWouldBeLateGetsOneNowAndThen) {
     it_is_over();
     EXPECT_EQ(refused_before(), 0) << name;
   }
+}
+
+TEST(DispatchObjectives, OfSeveralIdleInstancesThatWouldBeLateEachHasItsTurn) {
+  const auto policy = make_dispatcher("ttft");
+  const auto report = [&](std::uint32_t instance, double token_ns, std::uint64_t sequence) {
+    auto r = behind(instance, 0, sequence);
+    r.running = 0;
+    r.pace.token = token_ns;
+    r.dispatched = ~std::uint64_t{0};
+    policy->report(r);
+  };
+  std::vector<std::uint32_t> tried;
+  for (std::uint64_t i = 1; i < 200; ++i) {
+    report(1, 30e6, i);
+    report(2, 40e6, i);
+    if (const auto to = picked(*policy, within(2000, 0, true)); to != 0) tried.push_back(to);
+  }
+  ASSERT_GE(tried.size(), 6U);
+  EXPECT_EQ(std::count(tried.begin(), tried.end(), 1U), std::count(tried.begin(), tried.end(), 2U));
+}
+
+TEST(DispatchObjectives, OfWhatMoreInstancesWouldNotMendNobodyIsToldThatItIsTheLoad) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(behind(1, 0));
+  EXPECT_EQ(picked(*policy, within(500, 10, true)), 0U) << "it decodes too slowly";
+  EXPECT_FALSE(policy->least_expected().alone);
+  auto prefill = behind(1, 900, 2);
+  prefill.role = instance_role::prefill;
+  policy->report(prefill);
+  auto decode = behind(2, 0);
+  decode.role = instance_role::decode;
+  policy->report(decode);
+  EXPECT_EQ(picked(*policy, within(500, 0, true)), 0U);
+  EXPECT_FALSE(policy->least_expected().alone) << "nobody orders prefill instances";
 }
 
 TEST(DispatchObjectives, NobodyIsRefusedForAGuess) {

@@ -109,6 +109,36 @@ TEST(Autoscaler, RefusalsNowAndThenKeepWhoIsThere) {
       << "ten seconds after the last one, and as long as ever";
 }
 
+// Or they would come and go for ever.
+TEST(Autoscaler, WhatWasTooFewIsRememberedForLongerEachTime) {
+  autoscaler scaler{settings_of()};
+  std::int64_t t = 0;
+  const auto refuse_at = [&](std::size_t count) {
+    auto view = at(++t, instances(std::vector<double>(count, 90)));
+    view.refused = 1;
+    (void)scaler.step(view);
+  };
+  const auto leaves_after = [&](std::size_t count) {
+    const auto from = t;
+    for (;;) {
+      const auto decision = scaler.step(at(++t, instances(std::vector<double>(count, 90))));
+      if (decision && decision->what == kind::in) return t - from;
+      if (t - from > 2000) return std::int64_t{-1};
+    }
+  };
+  std::vector<std::int64_t> after;
+  for (int i = 0; i < 9; ++i) {
+    refuse_at(2);                     // of two that are there; then there is a third one
+    after.push_back(leaves_after(3)); // which goes again
+    (void)scaler.step(at(++t, instances({90, 90})));
+    t += 30;
+    (void)scaler.step(at(t, instances({90, 90})));
+  }
+  EXPECT_EQ(after, (std::vector<std::int64_t>{20, 30, 50, 90, 170, 330, 650, 650, 650}));
+  refuse_at(2);
+  EXPECT_EQ(leaves_after(4), 11) << "of four one may leave";
+}
+
 TEST(Autoscaler, ByTheTotalRefusalsAreOneInstanceMoreToo) {
   auto s = settings_of();
   s.rule = scaling_rule::total;

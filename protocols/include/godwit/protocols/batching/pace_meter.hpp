@@ -13,7 +13,8 @@ struct step_sample {
   std::uint32_t prompt_tokens = 0;
   double prompt_pairs = 0;          ///< attention_pairs of these
   std::uint32_t decodes = 0;        ///< requests
-  std::uint32_t decoded_tokens = 0; ///< of the answers of these
+  std::uint32_t decoding = 0;       ///< of these, still wanted when it had run
+  std::uint32_t decoded_tokens = 0; ///< of their answers
   std::int64_t blocks_granted = 0;  ///< to prompts and to what comes by migration, since the last step
   std::uint64_t blocks_used = 0;    ///< after it
   std::int64_t places_granted = 0;

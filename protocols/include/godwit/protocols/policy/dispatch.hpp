@@ -94,7 +94,7 @@ public:
   struct expectation {
     double ttft_ns = 0;
     double tpot_ns = 0;
-    bool alone = false; ///< it would have met its objective for the first token, had nobody been before it
+    bool alone = false; ///< it would have met them, had nobody been before the request, and is not for prefill only
   };
   /// With lack::late: what is expected of the instance that comes closest to the objectives.
   [[nodiscard]] expectation least_expected() const noexcept { return least_expected_; }
@@ -210,8 +210,8 @@ private:
   [[nodiscard]] const std::vector<place>& narrowed_down(const std::vector<place>& places,
                                                         const dispatch_demand& demand);
   [[nodiscard]] bool idle(std::size_t index) const noexcept;
-  /// Whether a request that would be refused is let in all the same, by idle places, which then are in `narrowed_`.
-  [[nodiscard]] bool looks_again(const std::vector<place>& places);
+  /// Whether a request that would be refused is let in all the same, by an idle place, which then is in `narrowed_`.
+  [[nodiscard]] bool looks_again(const std::vector<place>& places, std::int64_t ttft_ns);
   [[nodiscard]] double expected_ttft(std::size_t index, const dispatch_demand& demand,
                                      std::uint32_t known) const noexcept;
   void find_decoders();

@@ -72,8 +72,9 @@ struct scaling_decision {
 /// * Above y for `hold`: the instance with the fewest running requests is drained, then the fewest others; the youngest
 ///   of equals. Not where the others would then be below x, at any moment of the hold: it would come back at once.
 /// * Where requests are refused since they would be late (early rejection), the load is what is let in and says little:
-/// that counts as
-///   below x, as long as a quarter of `hold` does not pass without such a refusal, and for `hold` nobody leaves.
+///   that counts as below x, as long as a quarter of `hold` does not pass without such a refusal. So many instances
+///   were too few: for `hold` there are not to be so few again, for twice as long when they are too few once more, and
+///   so on up to 64 times.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
 ///   neither starts nor comes for `provision_timeout` is not waited for any longer, nor is what fails and starts over
 ///   and over, unless it is ready for `hold` in between; what was ordered then never comes.
@@ -114,6 +115,8 @@ private:
   double mean_ = 0;
   std::optional<std::int64_t> low_since_, high_since_, few_since_;
   std::optional<std::int64_t> refused_; ///< when requests were the last time
+  std::size_t too_few_ = 0;             ///< instances, then
+  std::int64_t too_few_holds_ = 0;      ///< for which that is remembered
   std::optional<std::int64_t> decided_;
   std::optional<std::int64_t> looked_;
   std::optional<instance_id> drain_; ///< begun by this one
