@@ -39,7 +39,7 @@ std::string why(const protocols::dispatch_reason& d) {
   if (d.blocks > 0) out += fmt::format(", it demands {}", plural(d.blocks, "block"));
   if (d.prefix_tokens > 0) out += fmt::format(", and was sent the first {} tokens before", d.prefix_tokens);
   if (d.ttft_ns > 0 && d.policy != "ttft")
-    out += fmt::format("; first token expected within {:.1f} ms", static_cast<double>(d.ttft_ns) / 1e6);
+    out += fmt::format("; {:.1f} ms to its first token expected", static_cast<double>(d.ttft_ns) / 1e6);
   return out;
 }
 

@@ -216,7 +216,7 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
     too_few_ = static_cast<std::size_t>(std::ranges::count_if(view.loads, &load_report::takes_requests));
     refused_ = now;
   }
-  const bool refuses = refused_ && now - *refused_ < settings_.hold_ns / 4;
+  const bool refuses = refused_ && now - *refused_ <= settings_.hold_ns / 4;
   const bool low = (mean_ < settings_.freeness_min || refuses) && (!waits || drain_);
   // That the others would do without one is part of it: looked at only once, it would be so for a moment some time.
   const auto* const leaver = mean_ > settings_.freeness_max && !by_total ? leaver_of(loads) : nullptr;
