@@ -6,6 +6,7 @@
 #include <godwit/protocols/policy/freeness.hpp>
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -20,13 +21,30 @@ namespace {
 constexpr std::chrono::seconds blame_pause{10};
 } // namespace
 
+struct scheduler_metrics::phases {
+  std::mutex mutex;
+  std::optional<protocols::phase_loads> now;
+  runtime::metrics::registry::registration registration;
+};
+
 scheduler_metrics::scheduler_metrics(runtime::metrics::registry& registry)
     : rounds(registry.add_counter("godwit_scheduler_rounds_total", "Rounds of migration and autoscaling.")),
       marks(registry.add_counter_family(
           "godwit_scheduler_marks_total",
           "Pairs of instances marked for migration, counted when they were not paired the round before.", {"policy"})),
       scaling(registry.add_counter_family("godwit_scaling_decisions_total",
-                                          "Decisions of autoscaling; dry ones are only said.", {"decision", "dry"})) {
+                                          "Decisions of autoscaling; dry ones are only said.", {"decision", "dry"})),
+      phases_(std::make_shared<phases>()) {
+  phases_->registration = registry.add_callback_gauges(
+      "godwit_phase_load",
+      "How much is asked of the instances for prefill, and of those that decode; 1 is all that they can do. Absent as "
+      "long as it is not known.",
+      [p = phases_.get()] {
+        runtime::metrics::registry::samples out;
+        const std::lock_guard lock(p->mutex);
+        if (p->now) out = {{{{"phase", "prefill"}}, p->now->prefill}, {{{"phase", "decode"}}, p->now->decode}};
+        return out;
+      });
   for (const auto what : {protocols::scaling_decision::kind::out, protocols::scaling_decision::kind::in})
     for (const auto* dry : {"false", "true"}) (void)scaling.with({std::string(to_string(what)), dry});
   using why = protocols::migration_cause::kind;
@@ -34,9 +52,14 @@ scheduler_metrics::scheduler_metrics(runtime::metrics::registry& registry)
     (void)marks.with({std::string(to_string(what))});
 }
 
+void scheduler_metrics::tell(std::optional<protocols::phase_loads> loads) noexcept {
+  const std::lock_guard lock(phases_->mutex);
+  phases_->now = loads;
+}
+
 global_scheduler::global_scheduler(runtime::actor_context context, scheduler_options options)
     : actor(context), options_(std::move(options)), dispatcher_(dispatcher_called(options_.policies.dispatch)),
-      line_(options_.queries_max), autoscaler_(options_.scaling) {
+      line_(options_.queries_max), autoscaler_(options_.scaling), balancer_(options_.roles) {
   autoscaler_.set_mode(options_.policies.scaling);
   tell_of_policies();
 }
@@ -159,12 +182,13 @@ void global_scheduler::switch_policies(const scheduling_policies& wish) {
   options_.policies = wish;
   tell_of_policies();
   autoscaler_.set_mode(wish.scaling);
-  if (pairing) pair_up();
+  if (pairing) pair_up(loads());
 }
 
 void global_scheduler::tell_of_policies() {
   dispatcher_->set_handoff(options_.policies.hands_over());
   dispatcher_->set_moves(options_.policies.makes_room());
+  balancer_.set_policy(options_.policies.hands_over() ? options_.policies.roles : protocols::role_policy::fixed);
 }
 
 scheduler_view global_scheduler::view() const {
@@ -179,6 +203,12 @@ scheduler_view global_scheduler::view() const {
   s.marks_total = marks_;
   s.mean_freeness = protocols::finite(autoscaler_.mean_freeness());
   s.scaling_last = scaling_last_;
+  s.roles = to_string(options_.policies.roles);
+  if (const auto phases = balancer_.loads()) {
+    s.phases_known = true;
+    s.prefill_load = phases->prefill;
+    s.decode_load = phases->decode;
+  }
   for (const auto& pair : marked_) {
     const auto source = instances_.find(pair.source), destination = instances_.find(pair.destination);
     if (source == instances_.end() || destination == instances_.end()) continue;

@@ -65,8 +65,10 @@ task<void> global_scheduler::run_rounds() {
     if (options_.metrics) options_.metrics->rounds.increment();
     guarded("a round", [this] { // the next one may go better
       expire();
-      pair_up();
-      scale();
+      auto known = loads();
+      pair_up(known);
+      balance_roles(known);
+      scale(std::move(known));
     });
   }
 }
@@ -82,14 +84,13 @@ std::vector<protocols::load_report> global_scheduler::loads() const {
   return out;
 }
 
-void global_scheduler::pair_up() {
+void global_scheduler::pair_up(const std::vector<protocols::load_report>& known) {
   auto settings = options_.pairing;
   settings.policy = options_.policies.migration;
   if (options_.policies.migration_paused && settings.policy != migration_policy::never)
     settings.policy = migration_policy::none; // drains go on
   settings.handoff = options_.policies.hands_over();
   const auto before = std::exchange(marked_, {});
-  const auto known = loads();
   guarded("the pairing", [&] {
     marked_ =
         options_.pair ? options_.pair(known, settings, rounds_) : protocols::pair_instances(known, settings, rounds_);
@@ -142,12 +143,39 @@ void global_scheduler::unmark(protocols::instance_id source) {
   tell(found->second.llumlet, std::move(over));
 }
 
-void global_scheduler::scale() {
+void global_scheduler::balance_roles(const std::vector<protocols::load_report>& known) {
+  auto decisions = balancer_.step(now().count(), known); // has the loads, too
+  if (options_.metrics) options_.metrics->tell(balancer_.loads());
+  if (options_.balance) {
+    decisions.clear();
+    if (balancer_.policy() == protocols::role_policy::balance)
+      guarded("the balance of roles", [&] { decisions = options_.balance(now().count(), known); });
+  }
+  for (auto& decision : decisions) {
+    if (decision.instances.empty()) continue;
+    note_roles(decision, known);
+    if (options_.node)
+      tell(options_.node, role_wish{decision.to, std::move(decision.instances), std::move(decision.why)});
+  }
+}
+
+// Where roles follow the load, instances that have just changed theirs may be all that was missing.
+std::optional<protocols::scaling_roles> global_scheduler::roles_for_scaling() const {
+  if (balancer_.policy() != protocols::role_policy::balance || options_.balance) return std::nullopt;
+  protocols::scaling_roles out;
+  out.settling = balancer_.settling();
+  if (const auto phases = balancer_.loads()) out.prefill = phases->prefill;
+  if (const auto phases = balancer_.loads_with(-1, 0)) out.prefill_with_less = phases->prefill;
+  return out;
+}
+
+void global_scheduler::scale(std::vector<protocols::load_report> known) {
   protocols::scaling_view view;
   view.now_ns = now().count();
   view.ordered = ordered_;
   view.refused = std::exchange(crowded_out_, 0);
-  view.loads = loads();
+  view.loads = std::move(known);
+  view.roles = roles_for_scaling();
   // Down for the moment or loading: there, but nobody knows what it means.
   for (const auto& [id, books] : instances_) {
     if (books.reported()) continue;

@@ -13,11 +13,7 @@ namespace godwit::actors {
 using runtime::async::task;
 
 llumlet::llumlet(runtime::actor_context context, llumlet_options options)
-    : actor(context), options_(std::move(options)) {
-  auto& bounds = options_.migration.settings;
-  if (options_.role == protocols::instance_role::prefill) bounds.out_max = std::max(bounds.out_max, bounds.handoff_max);
-  if (options_.role == protocols::instance_role::decode) bounds.in_max = std::max(bounds.in_max, bounds.handoff_max);
-}
+    : actor(context), options_(std::move(options)) {}
 
 runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
   started_ = now();
@@ -50,7 +46,8 @@ runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
           [this](return_order& order) { give_back(order); },
           [this](adopt_order& order) { return respond(adopt(std::move(order))); },
           [this](migration_mark& order) { take_mark(order); },
-          [this](drain_order& order) { drain(order); }};
+          [this](drain_order& order) { drain(order); },
+          [this](role_order& order) { take_role(order.role); }};
 }
 
 // A planner that met its own bug, or a coroutine that failed, leaves books that nobody can trust.

@@ -73,7 +73,7 @@ migration_reason llumlet::may_leave(const migrate_order& order) const {
   if (!order.destination) return migration_reason::destination_not_ready;
   if (outgoing_.contains(order.request)) return migration_reason::request_busy;
   if (!planner_->view(order.request, order.epoch)) return migration_reason::request_unknown;
-  if (outgoing_.size() >= options_.migration.settings.out_max) return migration_reason::source_busy;
+  if (outgoing_.size() >= out_max()) return migration_reason::source_busy;
   return migration_reason::none;
 }
 
@@ -295,8 +295,7 @@ migration_reason llumlet::may_come(const open_migration& wish) {
   if (wish.kv_layout != facts_.kv_layout) return migration_reason::incompatible;
   if (wish.source == options_.id) return migration_reason::same_instance;
   if (incoming_.contains(wish.migration)) return migration_reason::request_busy;
-  if (incoming_.size() + adopting_ + opening_ >= options_.migration.settings.in_max)
-    return migration_reason::destination_busy;
+  if (incoming_.size() + adopting_ + opening_ >= in_max()) return migration_reason::destination_busy;
   if (wish.blocks > planner_->ledger().available()) let_go_of_puts();
   if (wish.blocks > planner_->ledger().available()) return migration_reason::destination_full;
   // One without KV joins the queue.

@@ -56,7 +56,7 @@ bool llumlet::marked() const { return mark_ && now() < mark_->ends; }
 // What is prefilled has no reason to wait for what leaves before it.
 void llumlet::move_by_mark() {
   const bool hands_over = mark_->why == migration_cause::kind::handoff;
-  const auto most = hands_over ? options_.migration.settings.out_max : 1;
+  const auto most = hands_over ? out_max() : 1;
   while (movers_ < most) {
     ++movers_;
     const auto before = outgoing_.size();
@@ -132,7 +132,7 @@ bool llumlet::goes_on_after(const protocols::migration_report& report) {
 }
 
 std::optional<llumlet::next_move> llumlet::choose() {
-  if (!marked() || outgoing_.size() >= options_.migration.settings.out_max) return std::nullopt;
+  if (!marked() || outgoing_.size() >= out_max()) return std::nullopt;
   std::vector<protocols::move_candidate> candidates;
   for (auto& c : planner_->move_candidates()) {
     const auto here = homes_.find(c.request);
@@ -164,6 +164,29 @@ std::optional<llumlet::next_move> llumlet::choose() {
       return next_move{there.to, there.llumlet, *choice};
   }
   return std::nullopt;
+}
+
+// What it has of its former role goes on: prompts are computed, and what decodes leaves a prefill instance by the next
+// mark. One that holds was about the former role.
+void llumlet::take_role(protocols::instance_role role) {
+  if (role == options_.role) return;
+  options_.log.info("instance {}: for {} now, no longer for {}", options_.id.value(), to_string(role),
+                    to_string(options_.role));
+  options_.role = role;
+  if (mark_ && mark_->why == migration_cause::kind::handoff) mark_.reset();
+  report_now();
+}
+
+std::uint32_t llumlet::out_max() const noexcept {
+  const auto& bounds = options_.migration.settings;
+  return options_.role == protocols::instance_role::prefill ? std::max(bounds.out_max, bounds.handoff_max)
+                                                            : bounds.out_max;
+}
+
+std::uint32_t llumlet::in_max() const noexcept {
+  const auto& bounds = options_.migration.settings;
+  return options_.role == protocols::instance_role::decode ? std::max(bounds.in_max, bounds.handoff_max)
+                                                           : bounds.in_max;
 }
 
 void llumlet::drain(const drain_order& order) {

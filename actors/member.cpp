@@ -26,6 +26,7 @@ nanoseconds longer_pause(nanoseconds before, nanoseconds least, nanoseconds most
 member::member(runtime::actor_context context, member_options options) : actor(context), options_(std::move(options)) {
   options_.capacity = std::max(options_.capacity, options_.instances);
   pairs_.resize(options_.capacity);
+  for (std::size_t i = 0; i < pairs_.size(); ++i) pairs_[i].role = protocols::role_at(options_.roles, i);
   host()
       .register_interfaces<node_interface, llumlet_interface, scheduler_interface, home_interface,
                            source_coordinator_interface, destination_coordinator_interface, kv_store_interface>();
@@ -44,6 +45,7 @@ runtime::behavior_of<member_interface> member::make_behavior() {
           [this](retire&) { return respond(leave()); },
           [this](activate_instance& order) { activate(order); },
           [this](drain_instance& order) { drain(order); },
+          [this](role_order& order) { set_role(order); },
           [this](trace_order& order) { return set_trace(order); },
           [this](dump_order& order) { return respond(dump_trace(order)); },
           [this](dump_part_query& query) { return respond(read_dump(query)); },
@@ -184,7 +186,7 @@ void member::tell_state() {
     auto& entry = state_.pairs.emplace_back(p.generation, ready, p.llumlet);
     entry.draining = p.draining;
     entry.stopped = p.stopped;
-    entry.role = protocols::role_at(options_.roles, i);
+    entry.role = p.role;
     entry.order = p.order;
     entry.error = p.error;
   }
@@ -224,7 +226,7 @@ void member::spawn_pair(std::size_t index) {
   llumlet_settings.node_address = options_.address;
   llumlet_settings.restarts = static_cast<std::uint32_t>(p.generation - 1);
   llumlet_settings.load_timeout = options_.load_timeout;
-  llumlet_settings.role = protocols::role_at(options_.roles, index);
+  llumlet_settings.role = p.role;
   p.llumlet = spawn<llumlet>(std::move(llumlet_settings));
 
   const auto generation = p.generation;
@@ -362,6 +364,14 @@ void member::drained(const instance_drained& news) {
   stop_pair(*p, runtime::stop_reason::shutdown);
   p->draining = false;
   p->stopped = true;
+  tell_state();
+}
+
+void member::set_role(const role_order& order) {
+  auto* p = find_pair(order.instance);
+  if (p == nullptr || p->role == order.role) return;
+  p->role = order.role;
+  if (p->llumlet) tell(p->llumlet, order);
   tell_state();
 }
 

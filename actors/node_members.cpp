@@ -50,7 +50,10 @@ cluster_metrics::cluster_metrics(runtime::metrics::registry& registry)
       orders_given_up(registry.add_counter("godwit_scaling_failures_total",
                                            "Instances that were ordered and given up: they failed, did not come in "
                                            "time, or were not wanted any more.")),
+      role_changes(registry.add_counter_family("godwit_role_changes_total",
+                                               "Instances that were given another role, by that role.", {"role"})),
       stores_(std::make_shared<stores_told>()) {
+  for (const auto& [role, name] : protocols::instance_roles) (void)role_changes.with({std::string(name)});
   using report = protocols::store_report;
   auto& s = *stores_;
   s.show(registry, false, "godwit_kv_store_bytes", "Memory that the node's shard of the KV store may take.",

@@ -154,15 +154,48 @@ policy_answer node::set_policies(const policy_order& order) {
     if (!mode) return refuse(unknown("scaling mode", order.scaling, protocols::scaling_mode_names()));
     wanted.scaling = *mode;
   }
+  if (!order.roles.empty()) {
+    const auto policy = protocols::parse_role_policy(order.roles);
+    if (!policy) return refuse(unknown("role policy", order.roles, protocols::role_policy_names()));
+    wanted.roles = *policy;
+  }
   if (wanted == current) return answer;
   const bool handed_over = current.hands_over();
   current = wanted; // a restarted scheduler begins with them
   if (handed_over != wanted.hands_over()) announce();
   answer.now = wanted;
-  options_.log.info("policies: dispatch {}, migration {}{}, scaling {}", wanted.dispatch, to_string(wanted.migration),
-                    wanted.migration_paused ? " (paused)" : "", to_string(wanted.scaling));
+  options_.log.info("policies: dispatch {}, migration {}{}, scaling {}, roles {}", wanted.dispatch,
+                    to_string(wanted.migration), wanted.migration_paused ? " (paused)" : "", to_string(wanted.scaling),
+                    to_string(wanted.roles));
   if (scheduler_) tell(scheduler_, wanted);
   return answer;
+}
+
+role_answer node::set_role(const role_order& order) {
+  role_answer answer;
+  const auto* const m = keeper_of(order.instance);
+  if (m == nullptr) {
+    answer.error = "there is no instance " + std::to_string(order.instance.value());
+    return answer;
+  }
+  const auto& policies = options_.scheduler.policies;
+  answer.before = m->pairs[order.instance.value() - m->first.value()].role;
+  if (!policies.hands_over())
+    answer.note = "roles do not count as long as requests do not migrate";
+  else if (policies.roles == protocols::role_policy::balance && order.role != protocols::instance_role::mixed)
+    answer.note = "the role policy is balance, which may change it again";
+  if (answer.before == order.role) return answer;
+  if (options_.metrics) options_.metrics->role_changes.with({std::string(to_string(order.role))}).increment();
+  tell(m->member, order);
+  return answer;
+}
+
+void node::carry_out(role_wish wish) {
+  options_.log.info("roles: {}", wish.why);
+  roles_last_ = std::move(wish.why);
+  for (const auto instance : wish.instances)
+    if (const auto answer = set_role({instance, wish.role}); !answer.error.empty())
+      options_.log.warning("roles: {}", answer.error);
 }
 
 task<protocols::request_history> node::history(history_query query) {

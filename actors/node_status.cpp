@@ -54,6 +54,7 @@ task<runtime::async::expected<protocols::cluster_status>> node::status(bool with
   scheduling.migration_policy = to_string(policies.migration);
   scheduling.migration_paused = policies.migration_paused;
   scheduling.scaling = to_string(policies.scaling);
+  scheduling.roles = to_string(policies.roles);
   scheduling.scaling_last = scaling_last_;
   out.uptime_ns = now().count();
   std::vector<runtime::handle<llumlet_interface>> whom; // the books may change while we wait
@@ -90,6 +91,7 @@ task<runtime::async::expected<protocols::cluster_status>> node::status(bool with
   --statuses_;
   round->complete.reset();
   round->put_names(options_.frontend.execution_levels);
+  scheduling.roles_last = roles_last_;
   scheduling.provisioning = provisioning_.orders();
   if (const auto oldest = provisioning_.oldest_order()) scheduling.provisioning_ns = now().count() - *oldest;
   if (const auto& why = provisioning_.failure(); !why.empty()) scheduling.scaling_last += "; " + why;

@@ -102,6 +102,16 @@ void note_scaling(const protocols::scaling_decision& decision, const std::vector
   trace::note("decision.scaling", std::move(out));
 }
 
+void note_roles(const protocols::role_decision& decision, const std::vector<protocols::load_report>& loads) {
+  if (!trace::recording_here()) return;
+  std::string instances;
+  for (const auto id : decision.instances) instances += (instances.empty() ? "" : " ") + std::to_string(id.value());
+  trace::note("decision.roles", {{"chosen", std::string(to_string(decision.to))},
+                                 {"instances", std::move(instances)},
+                                 {"why", decision.why},
+                                 {"loads", text(loads)}});
+}
+
 void note_accepted(protocols::request_id request, std::string_view client_id) {
   if (!trace::recording_here()) return;
   std::vector<trace::attribute> out{{"request", std::to_string(request.value())}};

@@ -4,6 +4,7 @@
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/policy/pairing.hpp>
+#include <godwit/protocols/policy/role_balance.hpp>
 #include <godwit/protocols/policy/scaling.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
@@ -23,6 +24,8 @@ void note_pairing(std::uint64_t round, protocols::migration_policy policy,
                   const std::vector<protocols::migration_pair>& now, const std::vector<protocols::load_report>& loads);
 /// `decision.scaling`.
 void note_scaling(const protocols::scaling_decision& decision, const std::vector<protocols::load_report>& loads);
+/// `decision.roles`.
+void note_roles(const protocols::role_decision& decision, const std::vector<protocols::load_report>& loads);
 /// `request.accepted`: its home has taken it. Whoever waits for an instance is found by it.
 void note_accepted(protocols::request_id request, std::string_view client_id);
 /// `ownership`: how that of a request changed at its home.

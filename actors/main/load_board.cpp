@@ -22,6 +22,9 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
       [](const load_report& r) { return static_cast<double>(r.blocks_used); });
   add(metrics, kind::counter, "godwit_instance_steps_total", "Steps since the instance's last start.",
       [](const load_report& r) { return static_cast<double>(r.steps_total); });
+  add(metrics, kind::counter, "godwit_instance_prompt_seconds_total",
+      "Time that prompts took the instance since its last start, beyond what requests that decoded beside them did.",
+      [](const load_report& r) { return static_cast<double>(r.prompt_ns_total) * 1e-9; });
   add(metrics, kind::counter, "godwit_instance_preemptions_total", "Preemptions since the instance's last start.",
       [](const load_report& r) { return static_cast<double>(r.preemptions_total); });
   add(metrics, kind::counter, "godwit_instance_prefix_query_tokens_total",

@@ -10,6 +10,7 @@
 #include "main/plan_command.hpp"
 #include "main/policy_command.hpp"
 #include "main/profile_command.hpp"
+#include "main/role_command.hpp"
 #include "main/serve_command.hpp"
 #include "main/sim_command.hpp"
 #include "main/status_command.hpp"
@@ -45,6 +46,7 @@ int run(int count, char** arguments) {
   godwit::main::add_migrate_command(app, command);
   godwit::main::add_policy_command(app, command);
   godwit::main::add_drain_command(app, command);
+  godwit::main::add_role_command(app, command);
   godwit::main::add_model_command(app, command);
   godwit::main::add_profile_command(app, command);
   godwit::main::add_sim_command(app, command);

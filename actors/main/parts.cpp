@@ -178,6 +178,12 @@ actors::scheduler_options make_scheduler_options(const serve_settings& settings,
   o.scaling.instances_min = settings.scaling.instances_min;
   o.scaling.instances_max = settings.scaling.instances_max;
   o.scaling.provision_timeout_ns = ns(settings.scaling.provision_timeout);
+  o.policies.roles = settings.scheduler.roles;
+  o.roles.hold_ns = ns(settings.scheduler.role_hold);
+  o.roles.load_min = settings.scheduler.role_load_min;
+  o.roles.blocks_kept = std::max(settings.scheduler.migrate_above, 0.0);
+  o.roles.objectives.ttft_ns = ns(settings.admission.ttft);
+  o.roles.objectives.tpot_ns = ns(settings.admission.tpot);
   o.levels = execution_levels(settings);
   o.migration_interval = settings.scheduler.migration_interval;
   o.stale_after = settings.scheduler.stale_after;

@@ -38,7 +38,8 @@ std::vector<switchable> all_switches() {
     scaling.push_back(to_string(mode));
   return {{"dispatch", &actors::policy_order::dispatch, protocols::dispatcher_names()},
           {"migration", &actors::policy_order::migration, protocols::migration_policy_names()},
-          {"scaling", &actors::policy_order::scaling, std::move(scaling)}};
+          {"scaling", &actors::policy_order::scaling, std::move(scaling)},
+          {"roles", &actors::policy_order::roles, protocols::role_policy_names()}};
 }
 
 std::string list(const std::vector<std::string_view>& names) {
@@ -51,12 +52,14 @@ std::string json_of(const actors::scheduling_policies& now) {
   return boost::json::serialize(boost::json::object{{"dispatch", now.dispatch},
                                                     {"migration", std::string(to_string(now.migration))},
                                                     {"migration_paused", now.migration_paused},
-                                                    {"scaling", std::string(to_string(now.scaling))}});
+                                                    {"scaling", std::string(to_string(now.scaling))},
+                                                    {"roles", std::string(to_string(now.roles))}});
 }
 
 std::string table_of(const actors::scheduling_policies& now) {
-  return fmt::format("dispatch   {}\nmigration  {}{}\nscaling    {}\n", now.dispatch, to_string(now.migration),
-                     now.migration_paused ? " (paused)" : "", to_string(now.scaling));
+  return fmt::format("dispatch   {}\nmigration  {}{}\nscaling    {}\nroles      {}\n", now.dispatch,
+                     to_string(now.migration), now.migration_paused ? " (paused)" : "", to_string(now.scaling),
+                     to_string(now.roles));
 }
 
 int order(const policy_options& options, const actors::policy_order& wish) {
@@ -94,7 +97,7 @@ protocols::expected<actors::policy_order, std::string> parse_policies(const std:
     const auto switches = all_switches();
     const auto found = std::find_if(switches.begin(), switches.end(), [&](const auto& s) { return s.name == name; });
     if (sign == std::string::npos || found == switches.end())
-      return unexpected("'" + change + "' is none of dispatch=NAME, migration=NAME, scaling=MODE");
+      return unexpected("'" + change + "' is none of dispatch=NAME, migration=NAME, scaling=MODE, roles=NAME");
     const auto value = change.substr(sign + 1);
     if (std::find(found->values.begin(), found->values.end(), value) == found->values.end())
       return unexpected("no " + name + (name == "scaling" ? " mode" : " policy") + " is called '" + value +

@@ -70,6 +70,21 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
          .unit = "ms",
          .min = 10,
          .max = hour_ms});
+  r.add("scheduler.roles", s.scheduler.roles,
+        {{"fixed", protocols::role_policy::fixed}, {"balance", protocols::role_policy::balance}},
+        {.doc =
+             "Whether instances for prefill and for decoding (instances.roles) keep their roles, or get the other one "
+             "where that phase is short of what the other can spare.",
+         .flag = "--role-policy"});
+  r.add("scheduler.role_hold", s.scheduler.role_hold,
+        {.doc = "How long the load of the two phases is averaged, and the pause between two changes of roles.",
+         .unit = "ms",
+         .min = 100,
+         .max = 24 * hour_ms});
+  r.add("scheduler.role_load_min", s.scheduler.role_load_min,
+        {.doc = "A phase whose load is below gets no instances of the other. 1 is all that its instances can do.",
+         .min = 0,
+         .max = 10});
 }
 
 void declare_priorities(runtime::config::registry& r, serve_settings& s) {

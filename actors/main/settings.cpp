@@ -58,7 +58,7 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
         {.doc = "What the instances of this process are for, in turn, each with how many of them: prefill:2,decode:6. "
                 "The last one needs no number, and is also that of all behind it. prefill: takes new requests, and "
                 "hands them over, KV and all, as soon as they decode. decode: takes them over, and new ones only where "
-                "no prefill instance is there. mixed: both. Empty: mixed.",
+                "no prefill instance is there. mixed: both. Empty: mixed. They may change: scheduler.roles.",
          .flag = "--roles"});
   r.add("instances.device", s.instances.device,
         {{"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}},

@@ -3,6 +3,7 @@
 #include <godwit/protocols/batching/speculation.hpp>
 #include <godwit/protocols/policy/headroom.hpp>
 #include <godwit/protocols/policy/pairing.hpp>
+#include <godwit/protocols/policy/role_balance.hpp>
 #include <godwit/protocols/policy/scaling.hpp>
 #include <godwit/protocols/policy/selection.hpp>
 #include <godwit/runtime/config/registry.hpp>
@@ -80,6 +81,9 @@ struct serve_settings {
     double move_gain = protocols::selection_settings{}.gain_min;
     std::chrono::milliseconds report_interval{100};
     std::chrono::milliseconds stale_after{1'000};
+    protocols::role_policy roles = protocols::role_policy::fixed;
+    std::chrono::milliseconds role_hold{10'000};
+    double role_load_min = protocols::role_settings{}.load_min;
   } scheduler;
   struct {
     std::string execution = "normal=0,high=auto";

@@ -105,11 +105,11 @@ std::string requests_csv(const simulation_result& run, bool with_faults) {
 
 std::string samples_csv(const simulation_result& run) {
   std::string out = "time_s,instances,ready,open,running,waiting,blocks_total,blocks_used,blocks_fragmented,"
-                    "heads_waiting,heads_fitting,blocks_headroom\n";
+                    "heads_waiting,heads_fitting,blocks_headroom,prefill_instances,decode_instances\n";
   for (const auto& s : run.samples)
-    out += fmt::format("{:.3f},{},{},{},{},{},{},{},{},{},{},{}\n", seconds(s.time_ns), s.instances, s.ready, s.open,
-                       s.running, s.waiting, s.blocks_total, s.blocks_used, s.fragmented.blocks, s.fragmented.heads,
-                       s.fragmented.fitting, s.blocks_headroom);
+    out += fmt::format("{:.3f},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", seconds(s.time_ns), s.instances, s.ready,
+                       s.open, s.running, s.waiting, s.blocks_total, s.blocks_used, s.fragmented.blocks,
+                       s.fragmented.heads, s.fragmented.fitting, s.blocks_headroom, s.prefill, s.decode);
   return out;
 }
 
@@ -139,6 +139,10 @@ std::map<std::string, std::string> plots(const sim_setup& setup, const simulatio
   plot.lines.clear();
   plot.lines.push_back(over_time("paid for", run, [](const auto& s) { return s.instances; }));
   plot.lines.push_back(over_time("take requests", run, [](const auto& s) { return s.ready; }));
+  if (std::ranges::any_of(run.samples, [](const auto& s) { return s.prefill + s.decode > 0; })) {
+    plot.lines.push_back(over_time("prefill", run, [](const auto& s) { return s.prefill; }));
+    plot.lines.push_back(over_time("decode", run, [](const auto& s) { return s.decode; }));
+  }
   out["instances.svg"] = to_svg(plot);
   return out;
 }

@@ -113,6 +113,12 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
     out += fmt::format("- (the run has fewer than {} samples)\n", memory_samples_min);
   out += fmt::format("{:<20}{:.2f} on average, at most {}; {:.0f} instance-seconds\n", "instances", r.instances,
                      r.instances_max, r.instance_s);
+  if (const auto& roles = r.roles) {
+    out += fmt::format("{:<20}{:.2f} prefill ({} to {}), {:.2f} decode on average", "roles", roles->prefill,
+                       roles->prefill_least, roles->prefill_most, roles->decode);
+    if (!roles->changes.empty()) out += "; changed: " + list(roles->changes);
+    out += '\n';
+  }
   if (r.over_expected.count > 0)
     out += fmt::format("{:<20}{:.2f} of what was expected at the median, P99 {:.2f}; wrong by {:.1f} % in all\n",
                        "first tokens", r.over_expected.p50, r.over_expected.p99, 100 * r.expected_wrong_by);
@@ -170,6 +176,12 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
                                {"fragmented_share_max", known(m.fragmented_max)},
                                {"fragmented_time", known(m.fragmented_time)}};
   out["instances"] = json::object{{"mean", r.instances}, {"max", r.instances_max}, {"instance_seconds", r.instance_s}};
+  if (const auto& roles = r.roles)
+    out["roles"] = json::object{{"prefill_mean", roles->prefill},
+                                {"prefill_least", roles->prefill_least},
+                                {"prefill_most", roles->prefill_most},
+                                {"decode_mean", roles->decode},
+                                {"changes", object_of(roles->changes)}};
   if (r.over_expected.count > 0)
     out["expected_ttft"] = json::object{{"requests", r.over_expected.count},
                                         {"measured_over_expected", object_of(r.over_expected)},

@@ -59,6 +59,25 @@ std::optional<sim_report::memory_shares> memory_of(const simulation_result& run)
   return out;
 }
 
+std::optional<sim_report::role_counts> roles_of(const simulation_result& run) {
+  sim_report::role_counts out;
+  double time = 0;
+  for (std::size_t i = 0; i + 1 < run.samples.size(); ++i) {
+    const auto& s = run.samples[i];
+    const auto lasts = seconds(run.samples[i + 1].time_ns - s.time_ns);
+    time += lasts;
+    out.prefill += lasts * s.prefill;
+    out.decode += lasts * s.decode;
+    out.prefill_least = i == 0 ? s.prefill : std::min(out.prefill_least, s.prefill);
+    out.prefill_most = std::max(out.prefill_most, s.prefill);
+  }
+  if (out.prefill + out.decode == 0) return std::nullopt;
+  out.prefill = share(out.prefill, time);
+  out.decode = share(out.decode, time);
+  out.changes = run.role_changes;
+  return out;
+}
+
 } // namespace
 
 bool meets_objectives(const sim_setup& setup, const request_record& r) {
@@ -160,6 +179,7 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   out.slowed_by = share(ms(run.slowed.more.count()), ms(run.slowed.alone.count()));
   out.slowed_by_max = run.slowed.most;
   out.memory = memory_of(run);
+  out.roles = roles_of(run);
   out.instance_s = run.instance_seconds;
   out.instances = share(run.instance_seconds, out.duration_s);
   out.instances_max = run.instances_max;

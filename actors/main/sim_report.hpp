@@ -104,6 +104,14 @@ struct sim_report {
   std::uint32_t instances_max = 0;
   double instance_s = 0; ///< the cost
 
+  /// Where instances have roles, how many have each, on average over the samples.
+  struct role_counts {
+    double prefill = 0, decode = 0;
+    std::uint32_t prefill_least = 0, prefill_most = 0;
+    std::map<std::string, std::uint64_t> changes; ///< by the new role
+  };
+  std::optional<role_counts> roles;
+
   /// How long requests took from their first dispatch to their first token, as a multiple of what the scheduler
   /// expected; of those of which it expected something.
   latency_stats over_expected;

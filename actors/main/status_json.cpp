@@ -54,7 +54,11 @@ json::object object_of(const protocols::scheduling_status& c) {
           {"provisioning_s", c.provisioning == 0 ? json::value() : json::value(seconds(c.provisioning_ns))},
           {"scaled_out", c.scaled_out_total},
           {"scaled_in", c.scaled_in_total},
-          {"scaling_last", c.scaling_last}};
+          {"scaling_last", c.scaling_last},
+          {"roles", c.roles},
+          {"prefill_load", c.phases_known ? json::value(c.prefill_load) : json::value()},
+          {"decode_load", c.phases_known ? json::value(c.decode_load) : json::value()},
+          {"roles_last", c.roles_last}};
 }
 
 json::object object_of(const protocols::instance_status& i, bool with_requests) {

@@ -30,6 +30,9 @@ std::string scheduling_lines(const protocols::scheduling_status& c) {
                        c.provisioning == 1 ? "1 instance" : std::to_string(c.provisioning) + " instances",
                        c.provisioning == 1 ? "" : "the first ", seconds(c.provisioning_ns));
   if (!c.scaling_last.empty()) out += fmt::format("scaling: {}\n", c.scaling_last);
+  if (c.phases_known)
+    out += fmt::format("roles {}: prefill load {:.2f}, decode load {:.2f}\n", c.roles, c.prefill_load, c.decode_load);
+  if (!c.roles_last.empty()) out += fmt::format("roles: {}\n", c.roles_last);
   return out;
 }
 

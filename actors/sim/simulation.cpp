@@ -347,7 +347,10 @@ void run::migrated(const protocols::migration_report& report) {
 void run::reported(const protocols::load_report& report) {
   const auto index = report.instance.value();
   if (index >= loads_.size()) loads_.resize(index + 1);
-  loads_[index] = report;
+  auto& last = loads_[index];
+  if (last.ready && last.generation == report.generation && last.role != report.role)
+    ++result_.role_changes[std::string(to_string(report.role))];
+  last = report;
 }
 
 cluster_sample run::look() {
@@ -366,6 +369,8 @@ cluster_sample run::look() {
     s.blocks_total += load.blocks_total;
     s.blocks_used += load.blocks_used;
     s.blocks_headroom += load.headroom_blocks;
+    s.prefill += load.role == protocols::instance_role::prefill ? 1 : 0;
+    s.decode += load.role == protocols::instance_role::decode ? 1 : 0;
   }
   s.fragmented = fragmentation_of(here);
   return s;

@@ -48,6 +48,8 @@ load_report planner::load() const {
     report.prefill_tokens += r->remaining();
     report.prefill_pairs += attention_pairs(r->computed, r->total());
   }
+  report.decoding = static_cast<std::uint32_t>(decoding);
+  report.prompt_ns_total = meter_.prompt_ns_total();
   report.step_tokens = settings_.step_tokens_max;
   report.pace = meter_.pace(decoding, report.blocks_used, places_taken());
   // Who waits for a batch to end waits for what nobody can tell.

@@ -32,9 +32,10 @@ void pace_meter::took(const step_sample& step) noexcept {
   if (step.prompt_tokens <= light_tokens && step.decodes <= light_decodes) approach(light_, ns, light_kept);
   if (step.decoding > 0 && step.decoded_tokens > 0)
     approach(decode_, ns * step.decoding / step.decoded_tokens, decodes_kept);
-  if (step.prompt_tokens > 0)
+  if (step.prompt_tokens > 0) {
+    prompt_ns_ += step.decodes > 0 ? std::max(ns - without_prompts(step.decodes), 0.0) : ns;
     fit(step);
-  else if (step.decodes > 0) {
+  } else if (step.decodes > 0) {
     approach(base_, ns, decodes_kept);
     approach(base_count_, step.decodes, decodes_kept);
   }

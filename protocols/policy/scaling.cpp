@@ -42,6 +42,23 @@ std::string reason_of_refusals(std::int64_t hold_ns, std::size_t there) {
   return text;
 }
 
+std::string reason_of_prompts(double load, const char* relation, double bound, std::int64_t hold_ns,
+                              std::size_t there) {
+  char text[160];
+  std::snprintf(text, sizeof text, "prefill load %.2f%s %g for %g s, %zu %s", load, relation, bound,
+                static_cast<double>(hold_ns) * 1e-9, there, instances(there));
+  return text;
+}
+
+bool prefills(const load_report& r) noexcept { return r.role == instance_role::prefill; }
+
+/// With one prefill instance less.
+bool others_suffice(const scaling_view& view) noexcept {
+  const auto prefilling = [](const load_report& r) { return prefills(r) && r.takes_requests(); };
+  return view.roles && view.roles->prefill_with_less && *view.roles->prefill_with_less < autoscaler::prefill_load_min &&
+         std::ranges::count_if(view.loads, prefilling) > 1;
+}
+
 /// Who leaves where one does. Null: nobody takes requests.
 const load_report* leaver_of(const std::vector<load_report>& loads) noexcept {
   const load_report* found = nullptr;
@@ -56,7 +73,6 @@ const load_report* leaver_of(const std::vector<load_report>& loads) noexcept {
 
 /// Those that are more or fewer by the load: all but prefill instances, where there are others. `kept` holds them then.
 const std::vector<load_report>& scaled_of(const std::vector<load_report>& all, std::vector<load_report>& kept) {
-  const auto prefills = [](const load_report& r) { return r.role == instance_role::prefill; };
   if (std::ranges::none_of(all, prefills) || std::ranges::all_of(all, prefills)) return all;
   std::ranges::remove_copy_if(all, std::back_inserter(kept), prefills);
   return kept;
@@ -74,6 +90,12 @@ double cap_of(const scaling_settings& s) noexcept {
 }
 
 } // namespace
+
+/// What there is too little of, beside freeness.
+struct autoscaler::shortage {
+  bool refuses = false;
+  std::optional<double> prefill; ///< its load, where that is too high
+};
 
 struct autoscaler::census {
   std::size_t taking = 0;
@@ -158,6 +180,16 @@ void autoscaler::forget() noexcept {
   few_since_.reset();
 }
 
+// Instances that come and go change roles for ever.
+bool autoscaler::settles(const scaling_view& view) noexcept {
+  if (!view.roles || !view.roles->settling) {
+    settling_since_.reset();
+    return false;
+  }
+  if (!settling_since_) settling_since_ = view.now_ns;
+  return view.now_ns - *settling_since_ < 3 * settings_.hold_ns;
+}
+
 bool autoscaler::waits_for_instances(const scaling_view& view) noexcept {
   const auto now = view.now_ns;
   const auto pending = view.starting + view.ordered;
@@ -216,14 +248,18 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
     too_few_ = static_cast<std::size_t>(std::ranges::count_if(view.loads, &load_report::takes_requests));
     refused_ = now;
   }
-  const bool refuses = refused_ && now - *refused_ <= settings_.hold_ns / 4;
-  const bool low = (mean_ < settings_.freeness_min || refuses) && (!waits || drain_);
+  shortage what;
+  what.refuses = refused_ && now - *refused_ <= settings_.hold_ns / 4;
+  if (view.roles && view.roles->prefill.value_or(0) > prefill_load_max) what.prefill = view.roles->prefill;
+  const bool settling = settles(view);
+  const bool low = (mean_ < settings_.freeness_min || what.refuses || what.prefill) && (!waits || drain_) && !settling;
   // That the others would do without one is part of it: looked at only once, it would be so for a moment some time.
   const auto* const leaver = mean_ > settings_.freeness_max && !by_total ? leaver_of(loads) : nullptr;
   const auto taking = static_cast<std::size_t>(std::ranges::count_if(view.loads, &load_report::takes_requests));
   const bool too_few_then = refused_ && now - *refused_ < too_few_holds_ * settings_.hold_ns && taking <= too_few_ + 1;
-  const bool high = mean_ > settings_.freeness_max && !waits && !too_few_then &&
-                    (by_total || (leaver != nullptr && others_suffice(loads, *leaver, settings_)));
+  const bool spared =
+      mean_ > settings_.freeness_max && (by_total || (leaver != nullptr && others_suffice(loads, *leaver, settings_)));
+  const bool high = (spared || (others_suffice(view) && !low)) && !waits && !too_few_then && !settling;
   if (!low) low_since_.reset();
   if (!high) high_since_.reset();
   if (low && !low_since_) low_since_ = now;
@@ -250,11 +286,11 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   if (too_few && !few_since_) few_since_ = now;
   // A scheduler that has just come up does not see yet who is about to join again.
   if (too_few && !waits && held(decided_ ? decided_ : few_since_))
-    decision = more(loads, there, refuses);
+    decision = more(loads, there, what);
   else if (lasts(low_since_))
-    decision = more(loads, there, refuses);
+    decision = more(loads, there, what);
   else if (lasts(high_since_))
-    decision = less(loads, there);
+    decision = less(view, loads, there);
   if (!decision) return std::nullopt;
 
   decision->mean = mean_;
@@ -268,7 +304,7 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
 }
 
 std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>& loads, const census& there,
-                                                 bool refuses) const {
+                                                 const shortage& what) const {
   scaling_decision decision;
   const bool by_total = settings_.rule == scaling_rule::total;
   const bool too_few = there.taking + there.coming < settings_.instances_min;
@@ -277,8 +313,10 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
     std::snprintf(text, sizeof text, "%zu %s, at least %u wanted", there.taking, instances(there.taking),
                   settings_.instances_min);
     decision.why = text;
-  } else if (refuses && mean_ >= settings_.freeness_min) {
+  } else if (what.refuses && mean_ >= settings_.freeness_min) {
     decision.why = reason_of_refusals(by_total ? 0 : settings_.hold_ns, there.taking);
+  } else if (what.prefill && mean_ >= settings_.freeness_min) {
+    decision.why = reason_of_prompts(*what.prefill, ", above", prefill_load_max, settings_.hold_ns, there.taking);
   } else if (by_total) {
     decision.why = reason_of_total(mean_, "below", settings_.freeness_min, there.taking);
   } else {
@@ -299,12 +337,21 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
   return decision;
 }
 
-std::optional<scaling_decision> autoscaler::less(const std::vector<load_report>& loads, const census& there) const {
+std::optional<scaling_decision> autoscaler::less(const scaling_view& view, const std::vector<load_report>& loads,
+                                                 const census& there) const {
   if (drain_ || there.terminating > 0 || there.taking <= settings_.instances_min) return std::nullopt;
-  const auto* const victim = leaver_of(loads);
-  if (victim == nullptr || !others_suffice(loads, *victim, settings_)) return std::nullopt;
   scaling_decision decision;
   decision.what = scaling_decision::kind::in;
+  const auto* const victim = mean_ > settings_.freeness_max ? leaver_of(loads) : nullptr;
+  if (victim == nullptr || !others_suffice(loads, *victim, settings_)) {
+    if (!others_suffice(view)) return std::nullopt;
+    std::vector<load_report> those;
+    std::ranges::copy_if(view.loads, std::back_inserter(those), prefills);
+    decision.instance = leaver_of(those)->instance;
+    decision.why = reason_of_prompts(*view.roles->prefill_with_less, " with one less, below", prefill_load_min,
+                                     settings_.hold_ns, there.taking);
+    return decision;
+  }
   decision.instance = victim->instance;
   decision.why = settings_.rule == scaling_rule::total
                      ? reason_of_total(mean_, "above", settings_.freeness_max, there.taking)

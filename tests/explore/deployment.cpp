@@ -553,6 +553,9 @@ std::string deployment::scheduler_errs(const protocols::cluster_status& status) 
                                     [&](const auto& report) { return report.instance == instance.instance; });
     const auto about = "the scheduler's report of instance " + std::to_string(instance.instance.value()) + " ";
     if (found == known->reports.end()) return about + "is missing";
+    if (const auto* const told = view.find(instance.instance); told == nullptr || told->role != load.role)
+      return "the scheduler's instance " + std::to_string(instance.instance.value()) +
+             " has another role than its head says";
     auto same = *found;
     same.sequence = load.sequence;
     loads.push_back(load);

@@ -135,7 +135,7 @@ const std::vector<ingredients>& book() {
        {1, 3},
        {10, 40},
        {2, 8},
-       {drain, drain, policies, policies, orders_fail, load_fails, client_leaves, migrate},
+       {drain, drain, policies, policies, role, orders_fail, load_fails, client_leaves, migrate},
        30,
        false,
        true},
@@ -145,12 +145,35 @@ const std::vector<ingredients>& book() {
        {2, 4},
        {10, 40},
        {3, 12},
-       {cut,         cut_one_way,   cut_blocks,  delay,          lost_acknowledgements,
-        late_blocks, slow_writes,   post_fails,  freeze,         crash,
-        vanish,      clock_jump,    slow_device, stuck_device,   step_fails,
-        load_fails,  kill_instance, coordinator, stop_scheduler, stop_frontend,
-        stop_member, client_leaves, migrate,     migrate,        migrate,
-        drain,       policies,      orders_fail},
+       {cut,
+        cut_one_way,
+        cut_blocks,
+        delay,
+        lost_acknowledgements,
+        late_blocks,
+        slow_writes,
+        post_fails,
+        freeze,
+        crash,
+        vanish,
+        clock_jump,
+        slow_device,
+        stuck_device,
+        step_fails,
+        load_fails,
+        kill_instance,
+        coordinator,
+        stop_scheduler,
+        stop_frontend,
+        stop_member,
+        client_leaves,
+        migrate,
+        migrate,
+        migrate,
+        drain,
+        policies,
+        orders_fail,
+        role},
        60,
        true,
        true},
@@ -178,7 +201,8 @@ enum stream : std::uint64_t {
   of_roles,
   of_store,
   of_bandwidth,
-  of_drafts
+  of_drafts,
+  of_role_policy
 };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
@@ -293,7 +317,10 @@ fault draw_fault(const ingredients& from, const scenario& s, counter_random& ran
     f.at = s.requests[f.subject].second.at + milliseconds_below(150, random);
     break;
   case policies:
-    f.amount = random.below(4096);
+    f.amount = random.below(16'384);
+    break;
+  case role:
+    f.subject = static_cast<std::uint32_t>(random.below(protocols::instance_roles.size()));
     break;
   default:
     break;
@@ -356,6 +383,7 @@ scenario draw(const std::string& name, std::uint64_t seed) {
       s.settings.emplace_back(index, random.below(high_one_in) == 0);
   };
   also("instances.roles", of_roles, 10);
+  also("scheduler.roles", of_role_policy, 12);
   also("kv_store.bytes", of_store, from.stores ? 1 : 5);
   also("speculation.tokens_max", of_drafts, 5);
   if (from.stores) also("(bandwidth)", of_bandwidth, 1, 5); // blocks are long on their way, or at once
@@ -402,9 +430,8 @@ bool scenario::has(fault_kind kind) const {
 // A machine that nobody hears for a while is taken for dead; clocks that jump and late answers have the same effect.
 bool scenario::loses_owners() const {
   return std::any_of(faults.begin(), faults.end(), [](const auto& f) {
-    constexpr std::array harmless{
-        client_leaves, migrate,     policies,    drain,      cut_blocks, lost_acknowledgements,
-        orders_fail,   late_blocks, slow_writes, post_fails, load_fails};
+    constexpr std::array harmless{client_leaves,         migrate,     policies,    drain,       role,       cut_blocks,
+                                  lost_acknowledgements, orders_fail, late_blocks, slow_writes, post_fails, load_fails};
     if (f.second.kind == delay) return f.second.amount > harmless_delay;
     return std::find(harmless.begin(), harmless.end(), f.second.kind) == harmless.end();
   });

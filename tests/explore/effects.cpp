@@ -18,12 +18,12 @@ bool may_be(protocols::migration_reason reason) {
 std::vector<std::string> all_names() {
   std::vector<std::string> out;
   // Faults that struck, and what operators ordered.
-  for (auto kind = fault_kind::cut; kind <= fault_kind::policies;
+  for (auto kind = fault_kind::cut; kind <= fault_kind::role;
        kind = static_cast<fault_kind>(static_cast<std::uint8_t>(kind) + 1))
     out.emplace_back(to_string(kind));
   // Of autoscaling; of its processes.
   for (const auto* what : {"scaling out", "scaling in", "scaling keep", "scaling dry out", "scaling dry in",
-                           "process ordered", "process given back"})
+                           "process ordered", "process given back", "role changed"})
     out.emplace_back(what);
   // How migrations ended, and why; what moved requests.
   for (auto how = protocols::migration_outcome::refused; how <= protocols::migration_outcome::lost;

@@ -21,8 +21,9 @@ struct hand_journal {
   std::optional<runtime::async::expected<protocols::cluster_status>> status;
 };
 
-struct hand_interface : runtime::interface<void(actors::migrate_request), void(actors::drain_instance),
-                                           void(actors::policy_order), void(actors::status_query)> {};
+struct hand_interface
+    : runtime::interface<void(actors::migrate_request), void(actors::drain_instance), void(actors::policy_order),
+                         void(actors::role_order), void(actors::status_query)> {};
 
 /// An operator: gives orders to the head and waits for each answer.
 class hand final : public runtime::actor<hand_interface> {
@@ -35,6 +36,7 @@ public:
     return {[this](actors::migrate_request& order) { start(migrate(std::move(order))); },
             [this](actors::drain_instance& order) { start(give(order)); },
             [this](actors::policy_order& order) { start(give(std::move(order))); },
+            [this](actors::role_order& order) { start(give(order)); },
             [this](actors::status_query& query) { start(look(query)); }};
   }
 

@@ -110,6 +110,7 @@ private:
     const auto now = cluster_.world().now();
     const auto news = instances_.see(told, now);
     if (news.other_head) losses_.begin();
+    out_.seen.add("role changed", news.role_changes);
     for (const auto& entry : news.gone) losses_.gone(entry.instance, entry.draining, now);
     any_gone_ = any_gone_ || !news.gone.empty();
   }
@@ -370,12 +371,14 @@ private:
     case kill_instance:
     case migrate:
     case drain:
+    case role:
       break;
     }
     const auto id = instance_number(f.amount);
     if (!id) return false;
     if (f.kind == kill_instance) cluster_.actors().kill(*id);
     if (f.kind == migrate) cluster_.order(actors::migrate_request{{}, name_of(f.subject), *id});
+    if (f.kind == role) cluster_.order(actors::role_order{*id, role_given(f)});
     if (f.kind == drain) {
       ++drains_[*id];
       instances_.drained_by_hand(*id);
@@ -403,6 +406,7 @@ private:
     if ((bits & 8) != 0) out.paused = (bits & 4) != 0 ? "yes" : "no";
     if (const auto modes = protocols::scaling_mode_names(); scenario_.scales && (bits & 256) != 0)
       out.scaling = modes[(bits >> 9) % modes.size()];
+    if ((bits & 4096) != 0) out.roles = protocols::role_policy_names()[(bits >> 13) % 2];
     return out;
   }
 

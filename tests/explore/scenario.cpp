@@ -82,6 +82,8 @@ std::string_view to_string(fault_kind kind) noexcept {
     return "drain";
   case fault_kind::policies:
     return "policies";
+  case fault_kind::role:
+    return "role";
   }
   return "unknown";
 }
@@ -139,8 +141,15 @@ std::string to_string(const fault& f) {
     return out + " number " + std::to_string(f.amount) + " of the instances there, for " + milliseconds(f.lasts);
   case policies:
     return out + " by " + std::to_string(f.amount);
+  case role:
+    return out + " of number " + std::to_string(f.amount) +
+           " of the instances there: " + std::string(to_string(role_given(f)));
   }
   return out;
+}
+
+protocols::instance_role role_given(const fault& f) noexcept {
+  return protocols::instance_roles[f.subject % protocols::instance_roles.size()].first;
 }
 
 std::optional<std::set<std::size_t>> parse_numbers(std::string_view text) {

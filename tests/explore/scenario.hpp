@@ -43,7 +43,8 @@ enum class fault_kind : std::uint8_t {
   client_leaves, ///< that of request `subject`, whatever becomes of it just then
   migrate,       ///< request `subject` to the `amount`-th instance
   drain,         ///< the `amount`-th instance; taken back after `lasts`
-  policies       ///< switched by the bits of `amount`
+  policies,      ///< switched by the bits of `amount`
+  role           ///< of the `amount`-th instance
 };
 [[nodiscard]] std::string_view to_string(fault_kind kind) noexcept;
 /// How the names of the places begin of which a coordinator's fault counts the passes: all; a destination's; where
@@ -59,6 +60,8 @@ struct fault {
   std::uint64_t amount = 0;
 };
 [[nodiscard]] std::string to_string(const fault& f);
+/// By its `subject`.
+[[nodiscard]] protocols::instance_role role_given(const fault& f) noexcept;
 
 /// Those of one prompt are samples of it: who comes while an earlier one runs is asked for as another sample.
 struct asked_request {

@@ -72,6 +72,14 @@ shape usual_shape() {
 
 namespace {
 
+/// One process after the other for prefill and for decoding, at first.
+void follow_the_load(shape& s) {
+  using enum protocols::instance_role;
+  s.node.scheduler.policies.roles = protocols::role_policy::balance;
+  s.node.scheduler.roles.hold_ns = 100'000'000;
+  if (s.node.roles.empty()) s.node.roles = {prefill, decode};
+}
+
 // By the name of the setting, where production has one; others in brackets.
 std::vector<knob> all_knobs() {
   std::vector<knob> k;
@@ -242,6 +250,19 @@ std::vector<knob> all_knobs() {
   add("instances.roles", [](shape& s, bool high) {
     using enum protocols::instance_role;
     s.node.roles = high ? std::vector{prefill, decode} : std::vector{decode, prefill};
+  });
+  add("scheduler.roles", [](shape& s, bool high) {
+    follow_the_load(s);
+    s.node.scheduler.roles.hold_ns = high ? 30'000'000 : 300'000'000;
+    s.node.scheduler.roles.load_min = 0.01;
+  });
+  add("scheduler.role_hold", [](shape& s, bool high) {
+    follow_the_load(s);
+    s.node.scheduler.roles.hold_ns = high ? 2'000'000'000 : 1'000'000;
+  });
+  add("scheduler.role_load_min", [](shape& s, bool high) {
+    follow_the_load(s);
+    s.node.scheduler.roles.load_min = high ? 2 : 0;
   });
   // The KV store: in every process a shard, of 64 chunks or of one.
   add("kv_store.bytes", [](shape& s, bool high) {

@@ -25,6 +25,7 @@ topology_watch::news topology_watch::see(const actors::topology& told, nanosecon
     const auto* same = told.find(entry.instance);
     const bool stays = same != nullptr && same->generation == entry.generation && same->llumlet;
     if (entry.llumlet && !stays) out.gone.push_back(entry);
+    if (stays && same->role != entry.role) ++out.role_changes;
   }
   if (bounds_) judge(told, now);
   before_ = told;

@@ -28,6 +28,7 @@ public:
     bool other_head = false;
     /// Instances that are not there any more as they were: gone, or started anew.
     std::vector<actors::instance_entry> gone;
+    std::uint32_t role_changes = 0; ///< of those that are there as before
   };
   news see(const actors::topology& told, std::chrono::nanoseconds now);
   /// An operator drains it, or has drained it: no decision of autoscaling's.

@@ -261,7 +261,7 @@ TEST(SimReport, WritesALineForEachRequestAndSample) {
       << requests;
   const auto samples = samples_csv(run);
   EXPECT_EQ(std::count(samples.begin(), samples.end(), '\n'), 3);
-  EXPECT_NE(samples.find("\n1.000,0,0,0,0,0,200,2,1,0,0,0\n"), std::string::npos) << samples;
+  EXPECT_NE(samples.find("\n1.000,0,0,0,0,0,200,2,1,0,0,0,0,0\n"), std::string::npos) << samples;
   const auto files = plots({}, run);
   EXPECT_EQ(files.size(), 4U);
   for (const auto& [name, text] : files) EXPECT_TRUE(text.starts_with("<svg ") && text.ends_with("</svg>\n")) << name;

@@ -41,7 +41,8 @@ public:
             [](return_order&) {},
             [](adopt_order&) { return adopt_answer{}; },
             [this](migration_mark& order) { to_->marks.push_back(std::move(order)); },
-            [](drain_order&) {}};
+            [](drain_order&) {},
+            [](role_order&) {}};
   }
 
 private:

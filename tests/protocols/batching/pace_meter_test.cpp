@@ -88,6 +88,23 @@ TEST(PaceMeter, FewerThatDecodeTakeLess) {
   EXPECT_NEAR(meter.pace(80, 0, 0).step, 6e6, 0.1e6) << "nothing is known of more";
 }
 
+TEST(PaceMeter, CountsWhatPromptsTookButNotWhatOthersDidBesideThem) {
+  pace_meter meter;
+  meter.took(device::step(0, 0, 500));
+  EXPECT_EQ(meter.prompt_ns_total(), static_cast<std::uint64_t>(device::step(0, 0, 500).took_ns)) << "all of it";
+  for (int i = 0; i < 50; ++i) meter.took(device::step(40));
+  const auto before = meter.prompt_ns_total();
+  meter.took(device::step(40, 0, 500));
+  EXPECT_NEAR(static_cast<double>(meter.prompt_ns_total() - before),
+              static_cast<double>(device::step(0, 0, 500).took_ns), 0.1e6);
+  meter.took(device::step(40));
+  auto quick = device::step(40, 0, 10);
+  quick.took_ns = 1;
+  const auto then = meter.prompt_ns_total();
+  meter.took(quick);
+  EXPECT_EQ(meter.prompt_ns_total(), then) << "never less than nothing";
+}
+
 // A request of a few tokens says how long a step takes, and nothing of its tokens.
 TEST(PaceMeter, DoesNotTakeAStepForItsTokens) {
   pace_meter meter;

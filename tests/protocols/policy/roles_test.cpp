@@ -394,5 +394,58 @@ TEST(RolesInScaling, PrefillInstancesAreOnlyCounted) {
   EXPECT_FALSE(decided({for_prefill(load_of(1)), full})) << "they are instances";
 }
 
+constexpr std::int64_t second_ns = 1'000'000'000;
+
+/// With roles that follow the load.
+std::optional<scaling_decision> decided_with(const std::vector<load_report>& loads, const scaling_roles& roles,
+                                             std::int64_t seconds = 10) {
+  scaling_settings s; // x = 10, y = 60
+  s.mode = scaling_mode::on;
+  autoscaler scaler{s};
+  std::optional<scaling_decision> decision;
+  for (std::int64_t t = 0; t <= seconds && !decision; ++t) {
+    scaling_view view{t * second_ns, loads, 0, 0};
+    view.roles = roles;
+    decision = scaler.step(view);
+  }
+  return decision;
+}
+
+TEST(RolesInScaling, WhereTheyFollowTheLoadPromptsOrderInstancesToo) {
+  const std::vector loads{for_prefill(load_of(1)), for_decoding(load_with_freeness(2, 20))};
+  const auto found = decided_with(loads, {.prefill = 0.95, .prefill_with_less = 10.0});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->what, scaling_decision::kind::out);
+  EXPECT_EQ(found->why, "prefill load 0.95, above 0.9 for 10 s, 2 instances");
+  EXPECT_FALSE(decided_with(loads, {.prefill = 0.85, .prefill_with_less = 10.0}));
+  EXPECT_FALSE(decided_with(loads, {}));
+}
+
+TEST(RolesInScaling, WhereTheyFollowTheLoadAPrefillInstanceMayLeave) {
+  const std::vector loads{for_prefill(load_of(1)), for_prefill(load_of(2)), for_decoding(load_with_freeness(3, 20))};
+  auto found = decided_with(loads, {.prefill = 0.2, .prefill_with_less = 0.4});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->what, scaling_decision::kind::in);
+  EXPECT_EQ(found->instance, instance_id{2});
+  EXPECT_EQ(found->why, "prefill load 0.40 with one less, below 0.5 for 10 s, 3 instances");
+  EXPECT_FALSE(decided_with(loads, {.prefill = 0.3, .prefill_with_less = 0.6}));
+  EXPECT_FALSE(decided_with({loads[0], loads[2]}, {.prefill = 0.2, .prefill_with_less = 0.4})) << "the last one stays";
+  const std::vector full{for_prefill(load_of(1)), for_prefill(load_of(2)), for_decoding(load_with_freeness(3, 1))};
+  found = decided_with(full, {.prefill = 0.2, .prefill_with_less = 0.4});
+  ASSERT_TRUE(found) << "none leaves while others are missing";
+  EXPECT_EQ(found->what, scaling_decision::kind::out);
+  const std::vector idle{for_prefill(load_of(1)), for_prefill(load_of(2)), for_decoding(load_of(3)),
+                         for_decoding(load_of(4))};
+  found = decided_with(idle, {.prefill = 0.2, .prefill_with_less = 0.4});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->instance, instance_id{4}) << "those that decode first";
+}
+
+TEST(RolesInScaling, NothingIsDecidedWhileRolesChangeButNotForEver) {
+  const std::vector loads{for_prefill(load_of(1)), for_decoding(load_with_freeness(2, 1))};
+  EXPECT_FALSE(decided_with(loads, {.settling = true}, 39));
+  EXPECT_TRUE(decided_with(loads, {.settling = true}, 40));
+}
+
 } // namespace
 } // namespace godwit::protocols

@@ -6,6 +6,7 @@
 #include <godwit/protocols/policy/dispatch_queue.hpp>
 #include <godwit/protocols/policy/headroom.hpp>
 #include <godwit/protocols/policy/pairing.hpp>
+#include <godwit/protocols/policy/role_balance.hpp>
 #include <godwit/protocols/policy/scaling.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/log/logger.hpp>
@@ -33,12 +34,20 @@ struct scheduler_metrics {
   runtime::metrics::counter& rounds;
   runtime::metrics::family<runtime::metrics::counter>& marks;   ///< by policy
   runtime::metrics::family<runtime::metrics::counter>& scaling; ///< by decision, and whether it was dry
+
+  /// As protocols::role_balancer measures them; nothing: they are not known, and not exported.
+  void tell(std::optional<protocols::phase_loads> loads) noexcept;
+
+private:
+  struct phases;
+  std::shared_ptr<phases> phases_;
 };
 
 struct scheduler_options {
   scheduling_policies policies;                   ///< at the start
   protocols::pairing_settings pairing;            ///< its policy is the one of `policies`
   protocols::scaling_settings scaling;            ///< its mode is the one of `policies`
+  protocols::role_settings roles;                 ///< likewise its policy
   std::vector<protocols::execution_level> levels; ///< of execution priority, as the llumlets have them
   /// Between two rounds of migration and autoscaling. Marks last for three of them.
   std::chrono::nanoseconds migration_interval{std::chrono::milliseconds(200)};
@@ -64,7 +73,12 @@ struct scheduler_options {
   /// In the place of protocols::autoscaler, and asked once a round unless the mode is `off`; `dry` is filled in, and
   /// `count` is at most `scaling.instances_max`. Goes by the view's time; must not throw (as `pair`). Empty: that one.
   std::function<std::optional<protocols::scaling_decision>(const protocols::scaling_view& view)> scale;
-  runtime::handle<node_interface> node; ///< carries out what autoscaling wants; filled in by the node
+  /// In the place of protocols::role_balancer, and asked once a round where the role policy is `balance` and prefill
+  /// instances hand over. Must not throw (as `pair`). Instances that are not there are left out. Empty: that one.
+  std::function<std::vector<protocols::role_decision>(std::int64_t now_ns,
+                                                      const std::vector<protocols::load_report>& loads)>
+      balance;
+  runtime::handle<node_interface> node; ///< carries out what autoscaling wants, and roles; filled in by the node
   /// Sees every report of every instance, on the scheduler's context; for metrics. Must only store. May be empty.
   std::function<void(const protocols::load_report&)> on_report;
   std::shared_ptr<scheduler_metrics> metrics; ///< may be null
@@ -84,9 +98,9 @@ struct decide_queued {
 struct scheduler_own_interface : scheduler_interface::extend<void(decide_queued)> {};
 
 /// Dispatches new requests, pairs instances for migration and wishes for more or fewer of them (Llumnix sections 4.3
-/// and 4.4.3), all by the load reports of the instances. Knows no requests, so it may die at any moment: front ends go
-/// on by a simple rule, llumlets stop migrating when their marks' lease ends, and its successor rebuilds everything
-/// from the next reports.
+/// and 4.4.3), or for other roles, all by the load reports of the instances. Knows no requests, so it may die at any
+/// moment: front ends go on by a simple rule, llumlets stop migrating when their marks' lease ends, and its successor
+/// rebuilds everything from the next reports.
 ///
 /// Queries that are in its mailbox together are decided together: the most urgent scheduling priority first, within
 /// it in order of arrival at their homes.
@@ -151,11 +165,13 @@ private:
 
   // global_scheduler_rounds.cpp:
   runtime::async::task<void> run_rounds();
-  void pair_up();
+  void pair_up(const std::vector<protocols::load_report>& known);
+  void balance_roles(const std::vector<protocols::load_report>& known);
   /// Those of one source, of which `before` had some in the last round.
   void mark(std::span<const protocols::migration_pair> pairs, const std::vector<protocols::migration_pair>& before);
   void unmark(protocols::instance_id source);
-  void scale();
+  void scale(std::vector<protocols::load_report> known);
+  [[nodiscard]] std::optional<protocols::scaling_roles> roles_for_scaling() const;
   [[nodiscard]] std::vector<protocols::load_report> loads() const;
 
   scheduler_options options_;
@@ -168,6 +184,7 @@ private:
   nanoseconds expired_{0};            ///< when that was last looked after
   std::uint64_t dispatches_from_ = 0; ///< its decisions have the numbers after this
   protocols::autoscaler autoscaler_;
+  protocols::role_balancer balancer_;
   std::uint64_t crowded_out_ = 0; ///< refused since the last round, since others were before them
   std::vector<protocols::migration_pair> marked_;
   std::uint64_t rounds_ = 0, marks_ = 0;

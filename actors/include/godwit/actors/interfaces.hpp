@@ -306,7 +306,7 @@ struct llumlet_interface
                          settle_answer(settle_order), void(migration_news), void(source_ended),
                          reserve_answer(reserve_order), void(return_order), adopt_answer(adopt_order),
                          // scheduling
-                         void(migration_mark), void(drain_order)> {};
+                         void(migration_mark), void(drain_order), void(role_order)> {};
 
 /// Keeps KV of prefixes: one shard of the KV store.
 struct kv_store_interface
@@ -342,7 +342,7 @@ struct node_interface
                          void(leave_cluster),
                          // scheduling
                          policy_answer(policy_order), protocols::request_history(history_query),
-                         drain_answer(drain_instance), void(scaling_wish),
+                         drain_answer(drain_instance), void(scaling_wish), role_answer(role_order), void(role_wish),
                          // recording
                          trace_answer(trace_order), dump_answer(dump_order), dump_part(dump_part_query),
                          // the KV store
@@ -351,7 +351,7 @@ struct node_interface
 /// Supervises the instances of one process, for a head that may be elsewhere.
 struct member_interface
     : pair_keeper_interface::extend<void(kill_instance), void(topology), void(retire), void(activate_instance),
-                                    void(drain_instance),
+                                    void(drain_instance), void(role_order),
                                     // recording, of its process
                                     trace_state(trace_order), dumped_file(dump_order), dump_part(dump_part_query),
                                     // of its shard of the KV store
@@ -423,6 +423,9 @@ GODWIT_LOCAL_MESSAGE(godwit::actors::withdraw_request)
   X(godwit::actors::resume_order)                                                                                      \
   X(godwit::actors::retire)                                                                                            \
   X(godwit::actors::return_order)                                                                                      \
+  X(godwit::actors::role_answer)                                                                                       \
+  X(godwit::actors::role_order)                                                                                        \
+  X(godwit::actors::role_wish)                                                                                         \
   X(godwit::actors::scaling_wish)                                                                                      \
   X(godwit::actors::scheduler_view)                                                                                    \
   X(godwit::actors::scheduling_policies)                                                                               \

@@ -241,6 +241,10 @@ private:
   [[nodiscard]] std::optional<next_move> choose();
   void forget_deliveries();
   void drain(const drain_order& order);
+  void take_role(protocols::instance_role role);
+  /// Migrations at a time: away from here, and towards it.
+  [[nodiscard]] std::uint32_t out_max() const noexcept;
+  [[nodiscard]] std::uint32_t in_max() const noexcept;
   /// Tells the keeper, once for each order to drain.
   void tell_when_drained();
   [[nodiscard]] bool empty() const;

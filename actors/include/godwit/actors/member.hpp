@@ -42,7 +42,7 @@ struct member_options {
   std::uint32_t instances = 1; ///< that run from the start
   std::uint32_t capacity = 0;  ///< instances that it can run; those beyond `instances` wait, stopped, until they are
                                ///< wanted. Less than `instances`: as many
-  std::vector<protocols::instance_role> roles; ///< of the instances (protocols::role_at)
+  std::vector<protocols::instance_role> roles; ///< of the instances at first (protocols::role_at)
   model_identity model;
   head_finder find_head;
   /// Between two attempts to join; doubles up to the maximum, with no last one.
@@ -72,7 +72,8 @@ struct member_options {
 /// for each id that the head assigns, restarts those that die, with back-off, and tells the head of every change.
 ///
 /// By order of the head it drains an instance: its llumlet gets rid of the requests, then the pair is stopped and
-/// nobody restarts it. A stopped pair runs again when the head says so. After joining anew it is as at the start.
+/// nobody restarts it. A stopped pair runs again when the head says so. After joining anew it is as at the start, but
+/// for the roles that instances have been given.
 ///
 /// An instance and its llumlet live and die together: the llumlet's books are about KV that is gone with the instance.
 /// A restarted pair has the same id and the next generation; homes see that in the topology and re-dispatch what the
@@ -98,6 +99,7 @@ private:
     bool draining = false;
     bool stopped = true;     ///< by order, or a spare one
     std::uint64_t order = 0; ///< of the head, the last one
+    protocols::instance_role role = protocols::instance_role::mixed;
     runtime::handle<instance_interface> instance;
     runtime::handle<llumlet_interface> llumlet;
     std::chrono::nanoseconds started{0};
@@ -122,6 +124,7 @@ private:
   void start_failed(const instance_failed& news);
   void kill(protocols::instance_id id);
   void drain(const drain_instance& order);
+  void set_role(const role_order& order);
   void drained(const instance_drained& news);
   void activate(const activate_instance& order);
   void start_stopped(pair& p, protocols::instance_id id);

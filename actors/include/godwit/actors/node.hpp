@@ -30,6 +30,7 @@ struct cluster_metrics {
   runtime::metrics::gauge& members;
   runtime::metrics::counter& members_lost;
   runtime::metrics::counter& orders_given_up;
+  runtime::metrics::family<runtime::metrics::counter>& role_changes; ///< by the new one
 
   /// The shards of the KV store, for the series `godwit_kv_store_*`.
   void adopt(std::vector<protocols::store_status> stores);
@@ -150,6 +151,8 @@ private:
   // node_scaling.cpp:
   [[nodiscard]] static protocols::provisioning_settings provisioning_of(const node_options& options);
   [[nodiscard]] drain_answer drain(const drain_instance& order);
+  [[nodiscard]] role_answer set_role(const role_order& order);
+  void carry_out(role_wish wish);
   void carry_out(scaling_wish wish);
   struct decided {
     bool told = false;   ///< everybody, of the topology
@@ -216,6 +219,7 @@ private:
   std::uint32_t frontend_restarts_ = 0;
   protocols::provisioning provisioning_;
   std::optional<std::int64_t> watch_; ///< when the next order's time is up
+  std::string roles_last_;            ///< wish
   std::string scaling_last_;          ///< wish
   std::uint64_t version_ = 0;
   std::optional<std::chrono::nanoseconds> announced_; ///< when

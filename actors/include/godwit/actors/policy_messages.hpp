@@ -5,6 +5,7 @@
 #include <godwit/protocols/messages/migration.hpp>
 #include <godwit/protocols/messages/scheduling.hpp>
 #include <godwit/protocols/policy/pairing.hpp>
+#include <godwit/protocols/policy/role_balance.hpp>
 #include <godwit/protocols/policy/scaling.hpp>
 #include <godwit/runtime/handle.hpp>
 
@@ -60,6 +61,7 @@ struct scheduling_policies {
   protocols::migration_policy migration = protocols::migration_policy::freeness;
   bool migration_paused = false;
   protocols::scaling_mode scaling = protocols::scaling_mode::off;
+  protocols::role_policy roles = protocols::role_policy::fixed;
 
   /// Whether prefill instances hand requests over.
   [[nodiscard]] bool hands_over() const noexcept {
@@ -73,7 +75,7 @@ struct scheduling_policies {
 
   scheduling_policies() = default;
   friend bool operator==(const scheduling_policies&, const scheduling_policies&) = default;
-  auto fields() { return std::tie(dispatch, migration, migration_paused, scaling); }
+  auto fields() { return std::tie(dispatch, migration, migration_paused, scaling, roles); }
 };
 
 /// Operator -> head. Empty texts leave things as they are; all empty asks what they are.
@@ -82,9 +84,10 @@ struct policy_order {
   std::string migration;
   std::string paused; ///< "yes", "no"
   std::string scaling;
+  std::string roles;
 
   policy_order() = default;
-  auto fields() { return std::tie(dispatch, migration, paused, scaling); }
+  auto fields() { return std::tie(dispatch, migration, paused, scaling, roles); }
 };
 struct policy_answer {
   std::string error; ///< one line; empty: done
@@ -138,6 +141,37 @@ struct scaling_wish {
   scaling_wish(protocols::scaling_decision::kind which, protocols::instance_id whom, std::string reason)
       : what(which), instance(whom), why(std::move(reason)) {}
   auto fields() { return std::tie(what, instance, why); }
+};
+
+/// Operator -> head -> its member -> its llumlet: the instance is for this from now on, also when it is started again.
+/// What it has of the other phase it ends, or gives away by live migration; nothing is lost, and nothing waits for it.
+struct role_order {
+  protocols::instance_id instance;
+  protocols::instance_role role = protocols::instance_role::mixed;
+
+  role_order() = default;
+  role_order(protocols::instance_id whom, protocols::instance_role what) : instance(whom), role(what) {}
+  auto fields() { return std::tie(instance, role); }
+};
+struct role_answer {
+  std::string error; ///< one line; empty: its member is told
+  protocols::instance_role before = protocols::instance_role::mixed;
+  std::string note; ///< why that may not mean much, in one line; empty: nothing is to be said
+
+  role_answer() = default;
+  auto fields() { return std::tie(error, before, note); }
+};
+
+/// Scheduler -> head: these instances are to have the other role.
+struct role_wish {
+  protocols::instance_role role = protocols::instance_role::mixed;
+  std::vector<protocols::instance_id> instances;
+  std::string why;
+
+  role_wish() = default;
+  role_wish(protocols::instance_role what, std::vector<protocols::instance_id> whom, std::string reason)
+      : role(what), instances(std::move(whom)), why(std::move(reason)) {}
+  auto fields() { return std::tie(role, instances, why); }
 };
 
 /// Head -> member: start this instance of yours, which is stopped.

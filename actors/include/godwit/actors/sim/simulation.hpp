@@ -100,6 +100,8 @@ struct cluster_sample {
   std::uint64_t blocks_used = 0;
   std::uint64_t blocks_headroom = 0; ///< kept free for execution priorities
   fragmentation fragmented;
+  std::uint32_t prefill = 0; ///< instances that have this role, of those that have reported; the others are mixed
+  std::uint32_t decode = 0;
   friend bool operator==(const cluster_sample&, const cluster_sample&) = default;
 };
 
@@ -110,6 +112,7 @@ struct simulation_result {
   std::vector<cluster_sample> samples;                       ///< at equal distances, and one at the end
   std::map<std::string, std::uint64_t> migrations_committed; ///< by cause
   std::map<std::string, std::uint64_t> migrations_aborted;   ///< by reason; refused and lost ones included
+  std::map<std::string, std::uint64_t> role_changes;         ///< by the new one
   std::uint64_t moved_waiting = 0;               ///< of the committed: requests that had nothing to copy yet
   std::map<std::uint32_t, std::uint64_t> stages; ///< of the other committed ones: how many took so many
   std::vector<std::int64_t> stalls_ns;           ///< of these: from the batch until the commit's answer

@@ -46,6 +46,9 @@ public:
   [[nodiscard]] step_pace pace(std::size_t decoding, std::uint64_t blocks_used,
                                std::uint64_t places_used) const noexcept;
 
+  /// What prompts have taken so far, beyond what those who decoded beside them did.
+  [[nodiscard]] std::uint64_t prompt_ns_total() const noexcept { return static_cast<std::uint64_t>(prompt_ns_); }
+
   /// Share of the tokens of those that start which the prefix cache does not have.
   [[nodiscard]] double missed() const noexcept { return looked_up_ > 0 ? missed_ / looked_up_ : 1; }
 
@@ -74,6 +77,7 @@ private:
   double light_ = 0; ///< a step of hardly anything
   double tokens2_ = 0, pairs2_ = 0, tokens_pairs_ = 0, tokens_ns_ = 0, pairs_ns_ = 0, ns2_ = 0; ///< sums of products
   double prompts_ = 0;
+  double prompt_ns_ = 0;
   double token_ = 0, pair_ = 0;
   double looked_up_ = 0, missed_ = 0;
   flow blocks_, places_;

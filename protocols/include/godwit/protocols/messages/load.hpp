@@ -25,6 +25,7 @@ struct load_report {
   std::uint32_t waiting_max = 0;   ///< places in the queue; 0: not bounded
   std::uint32_t running = 0;       ///< requests in the batch
   std::uint32_t running_max = 0;
+  std::uint32_t decoding = 0;    ///< of those that run, those that have their prompt
   std::uint32_t places_kept = 0; ///< of the batch, for requests that come, and for those that leave and may yet stay
   std::uint32_t migrating = 0;   ///< requests out of queue and batch that still hold their blocks here
   /// Virtual usage of what is not in the pool yet: what its head of line demands, and what the prompts of running
@@ -54,6 +55,7 @@ struct load_report {
   std::uint64_t store_query_tokens_total = 0;  ///< tokens that the prefix cache lacked, looked up in the KV store
   std::uint64_t store_hit_tokens_total = 0;    ///< of these, loaded from it
   std::uint64_t prompt_tokens_total = 0;       ///< prefilled, recomputation included
+  std::uint64_t prompt_ns_total = 0;           ///< that these took, beyond what those who decoded beside them did
   std::uint64_t generated_tokens_total = 0;
   std::uint64_t drafts_total = 0;          ///< requests in steps that speculated
   std::uint64_t draft_tokens_total = 0;    ///< that were guessed
@@ -67,11 +69,11 @@ struct load_report {
   friend bool operator==(const load_report&, const load_report&) = default;
   auto fields() {
     return std::tie(instance, generation, sequence, ready, terminating, role, blocks_total, blocks_used, blocks_cached,
-                    waiting, waiting_max, running, running_max, places_kept, migrating, queued_blocks,
+                    waiting, waiting_max, running, running_max, decoding, places_kept, migrating, queued_blocks,
                     outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels,
                     prefill_tokens, prefill_pairs, step_tokens, pace, kv_kind, dispatched, steps_total,
                     preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total, store_query_tokens_total,
-                    store_hit_tokens_total, prompt_tokens_total, generated_tokens_total, drafts_total,
+                    store_hit_tokens_total, prompt_tokens_total, prompt_ns_total, generated_tokens_total, drafts_total,
                     draft_tokens_total, accepted_tokens_total);
   }
 };

@@ -73,7 +73,7 @@ struct request_event {
 struct request_history {
   bool found = false;
   bool ended = false;  ///< a short while ago
-  std::string outcome; ///< "stop", "length", "cancelled", "overloaded", "error"; empty: open
+  std::string outcome; ///< "stop", "length", "cancelled", "overloaded", "rejected", "error"; empty: open
   request_id request;
   std::string client_id;
   std::vector<request_id> namesakes; ///< others of this client id, the first few
@@ -109,7 +109,12 @@ struct scheduling_status {
   std::int64_t provisioning_ns = 0; ///< since the oldest of those orders
   std::uint64_t scaled_out_total = 0;
   std::uint64_t scaled_in_total = 0;
-  std::string scaling_last; ///< the last decision, dry or not, with its numbers; empty: none yet
+  std::string scaling_last;  ///< the last decision, dry or not, with its numbers; empty: none yet
+  std::string roles;         ///< "fixed", "balance"
+  bool phases_known = false; ///< the next two are: instances of both roles have been there for a while
+  double prefill_load = 0;   ///< what is asked of the prefill instances; 1 is all that they can do
+  double decode_load = 0;    ///< of the decode instances
+  std::string roles_last;    ///< the last change by policy, with its numbers; empty: none yet
   std::vector<std::pair<instance_id, instance_id>> pairs; ///< source and destination of the marks that hold
 
   scheduling_status() = default;
@@ -117,7 +122,7 @@ struct scheduling_status {
   auto fields() {
     return std::tie(scheduler_up, dispatch_policy, migration_policy, migration_paused, scaling, rounds_total,
                     marks_total, mean_freeness, provisioning, provisioning_ns, scaled_out_total, scaled_in_total,
-                    scaling_last, pairs);
+                    scaling_last, roles, phases_known, prefill_load, decode_load, roles_last, pairs);
   }
 };
 

@@ -34,6 +34,13 @@ struct scaling_settings {
   std::int64_t provision_timeout_ns = 600'000'000'000; ///< an ordered instance that is not there by then never comes
 };
 
+/// Of instances whose roles follow the load (role_balance.hpp).
+struct scaling_roles {
+  bool settling = false;                        ///< roles have changed, and nobody knows yet whether that is enough
+  std::optional<double> prefill = {};           ///< the load of prefill instances; 1 is all they can do
+  std::optional<double> prefill_with_less = {}; ///< with one of them less
+};
+
 /// What is there, at one moment.
 struct scaling_view {
   std::int64_t now_ns = 0;
@@ -44,6 +51,7 @@ struct scaling_view {
   /// Were ready when they were last heard of, which is too long ago: late, or dead. They are there, and nobody waits
   /// for them.
   std::vector<instance_id> silent = {};
+  std::optional<scaling_roles> roles = {}; ///< nothing: they stay as they are
 };
 
 struct scaling_decision {
@@ -79,8 +87,11 @@ struct scaling_decision {
 ///   neither starts nor comes for `provision_timeout` is not waited for any longer, nor is what fails and starts over
 ///   and over, unless it is ready for `hold` in between; what was ordered then never comes.
 /// * `instances_max` counts all there are, those that drain, that are silent and that are ordered too.
-/// * Prefill instances are counted, and that is all: nobody looks at their freeness, which says little of prompts to
-///   come, and none leaves. Where there are no others they are as mixed.
+/// * Prefill instances are counted, and nobody looks at their freeness, which says little of prompts to come. Where
+///   there are no others they are as mixed. None leaves, unless roles follow the load: then their load above
+///   `prefill_load_max` counts as a mean below x, and where it would be below `prefill_load_min` with one less, that
+///   counts as above y, and one of them leaves if no other can. As long as roles have changed and nobody knows what
+///   came of it, nothing is too low, for three times `hold` at most.
 ///
 /// With the rule `total` once per `hold` is looked at what is free in all for each request, running or waiting, all
 /// that waits counted as used (Llumnix's public artifact, which looks every 10 s):
@@ -97,6 +108,9 @@ public:
   [[nodiscard]] std::optional<scaling_decision> step(const scaling_view& view);
   /// Everything held so far begins anew.
   void set_mode(scaling_mode mode) noexcept;
+  static constexpr double prefill_load_max = 0.9;
+  static constexpr double prefill_load_min = 0.5;
+
   /// Of the last step.
   [[nodiscard]] double mean_freeness() const noexcept { return mean_; }
   [[nodiscard]] const scaling_settings& settings() const noexcept { return settings_; }
@@ -106,14 +120,18 @@ private:
   [[nodiscard]] bool waits_for_instances(const scaling_view& view) noexcept;
   void follow_drain(const scaling_view& view) noexcept;
   [[nodiscard]] bool looks(std::int64_t now_ns) noexcept;
+  struct shortage;
+  [[nodiscard]] bool settles(const scaling_view& view) noexcept;
   [[nodiscard]] std::optional<scaling_decision> more(const std::vector<load_report>& loads, const census& there,
-                                                     bool refuses) const;
-  [[nodiscard]] std::optional<scaling_decision> less(const std::vector<load_report>& loads, const census& there) const;
+                                                     const shortage& what) const;
+  [[nodiscard]] std::optional<scaling_decision> less(const scaling_view& view, const std::vector<load_report>& loads,
+                                                     const census& there) const;
   void forget() noexcept;
 
   scaling_settings settings_;
   double mean_ = 0;
   std::optional<std::int64_t> low_since_, high_since_, few_since_;
+  std::optional<std::int64_t> settling_since_;
   std::optional<std::int64_t> refused_; ///< when requests were the last time
   std::size_t too_few_ = 0;             ///< instances, then
   std::int64_t too_few_holds_ = 0;      ///< for which that is remembered

@@ -1,0 +1,325 @@
+// Roles that follow the load of the two phases: how it is measured, and who goes over.
+#include "loads.hpp"
+
+#include <godwit/protocols/policy/role_balance.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace godwit::protocols {
+
+namespace {
+
+constexpr std::int64_t second = 1'000'000'000;
+
+role_settings balancing() {
+  role_settings s;
+  s.policy = role_policy::balance;
+  s.hold_ns = 10 * second;
+  return s;
+}
+
+/// Instances, the first ones for prefill, under a load that is shared out evenly among those of a role.
+class cluster {
+public:
+  cluster(std::uint32_t prefill, std::uint32_t decode) {
+    for (std::uint32_t i = 0; i < prefill + decode; ++i) {
+      auto& r = loads.emplace_back(load_of(i));
+      r.role = i < prefill ? instance_role::prefill : instance_role::decode;
+      r.blocks_total = 1000;
+      r.running_max = 0;
+      r.pace.knows_prompts = true;
+      r.pace.token = 1000;
+    }
+  }
+
+  double prompts = 0;         ///< seconds of them that arrive each second
+  double blocks = 0;          ///< of what decodes, in all
+  std::uint32_t decoding = 0; ///< requests, in all
+
+  [[nodiscard]] std::uint32_t count(instance_role role) const {
+    return static_cast<std::uint32_t>(std::ranges::count(loads, role, &load_report::role));
+  }
+
+  std::vector<role_decision> pass(role_balancer& balancer, std::int64_t ns, bool obeys = true) {
+    std::vector<role_decision> all;
+    for (const auto end = now + ns; now < end;) {
+      now += second / 5;
+      const auto prefill = count(instance_role::prefill), decode = count(instance_role::decode);
+      for (auto& r : loads) {
+        ++r.sequence;
+        if (r.role == instance_role::prefill) {
+          r.blocks_used = r.running = 0;
+          auto& left = backlog[r.instance];
+          left += 0.2 * prompts / prefill;
+          const auto done = std::min(left, 0.2);
+          left -= done;
+          r.prompt_ns_total += static_cast<std::uint64_t>(done * second);
+          r.prefill_tokens = static_cast<std::uint64_t>(left * 1e6);
+        } else {
+          r.prefill_tokens = 0;
+          r.blocks_used = static_cast<std::uint32_t>(blocks / decode);
+          r.running = decoding / decode;
+          r.decoding = r.running;
+        }
+      }
+      for (auto& decision : balancer.step(now, loads)) {
+        if (obeys)
+          for (const auto id : decision.instances) loads[id.value()].role = decision.to;
+        all.push_back(std::move(decision));
+      }
+    }
+    return all;
+  }
+
+  std::vector<load_report> loads;
+  std::map<instance_id, double> backlog; ///< seconds of prompts
+  std::int64_t now = 0;
+};
+
+TEST(RolePolicies, HaveNamesThatAreReadBack) {
+  for (const auto& [policy, name] : role_policies) EXPECT_EQ(parse_role_policy(to_string(policy)), policy) << name;
+  EXPECT_FALSE(parse_role_policy("flip"));
+  EXPECT_EQ(to_string(static_cast<role_policy>(9)), "unknown");
+  EXPECT_EQ(role_policy_names().front(), "fixed");
+}
+
+TEST(RoleBalance, GivesAnInstanceToThePhaseThatIsShortOnceAHold) {
+  cluster c(2, 4);
+  c.prompts = 1.8; // 0.9 of what two can do
+  c.blocks = 400;  // a tenth of the memory
+  role_balancer balancer(balancing());
+  EXPECT_TRUE(c.pass(balancer, 10 * second).empty());
+  EXPECT_FALSE(balancer.loads());
+  EXPECT_TRUE(balancer.settling());
+  const auto decisions = c.pass(balancer, second);
+  ASSERT_EQ(decisions.size(), 1U);
+  EXPECT_EQ(decisions[0].to, instance_role::prefill);
+  EXPECT_EQ(decisions[0].instances, std::vector{instance_id{5}}) << "of equals the youngest";
+  EXPECT_EQ(decisions[0].why, "instance 5 for prefill: prefill load 0.90 of 2 instances, decode load 0.10 of 4; then "
+                              "0.60 and 0.13");
+  EXPECT_TRUE(balancer.settling());
+  EXPECT_TRUE(c.pass(balancer, 9 * second).empty()) << "what it brought is not known before another hold";
+}
+
+TEST(RoleBalance, GivesAQuarterAtOnceAndNeverTheLast) {
+  cluster c(4, 20);
+  c.prompts = 8;
+  role_balancer balancer(balancing());
+  const auto first = c.pass(balancer, 11 * second);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].instances.size(), 5U);
+
+  cluster two(1, 1);
+  two.prompts = 5;
+  role_balancer other(balancing());
+  EXPECT_TRUE(two.pass(other, 60 * second).empty());
+}
+
+TEST(RoleBalance, SettlesUnderAnyLoadThatStaysAsItIs) {
+  for (const double prompts : {0.1, 0.7, 1.5, 2.9, 4.0, 7.0})
+    for (const double blocks : {100.0, 900.0, 2000.0, 4000.0, 6500.0}) {
+      cluster c(4, 4);
+      c.prompts = prompts;
+      c.blocks = blocks;
+      c.decoding = static_cast<std::uint32_t>(blocks / 20);
+      role_balancer balancer(balancing());
+      (void)c.pass(balancer, 120 * second);
+      const auto prefill = c.count(instance_role::prefill);
+      EXPECT_TRUE(c.pass(balancer, 300 * second).empty()) << prompts << ' ' << blocks;
+      // And where all can be served, it is.
+      if (std::ceil(prompts / 0.9) + std::ceil(blocks / 600) <= 8) {
+        EXPECT_GE(prefill, prompts) << blocks;
+        EXPECT_LE(blocks / (8 - prefill), 1000) << prompts;
+      }
+    }
+}
+
+TEST(RoleBalance, AsksThoseWithTheLeastToDo) {
+  cluster c(6, 2);
+  c.blocks = 1900;
+  c.decoding = 20;
+  c.backlog[instance_id{5}] = 11; // some of which is left then
+  role_balancer balancer(balancing());
+  const auto decisions = c.pass(balancer, 11 * second);
+  ASSERT_EQ(decisions.size(), 1U);
+  EXPECT_EQ(decisions[0].to, instance_role::decode);
+  EXPECT_EQ(decisions[0].instances, std::vector{instance_id{4}});
+}
+
+TEST(RoleBalance, LeavesThePhasesAloneThatHaveEnough) {
+  cluster c(2, 6);
+  c.prompts = 0.9; // 0.45
+  role_balancer balancer(balancing());
+  EXPECT_TRUE(c.pass(balancer, 60 * second).empty());
+  ASSERT_TRUE(balancer.loads());
+  EXPECT_NEAR(balancer.loads()->prefill, 0.45, 0.02);
+  EXPECT_EQ(balancer.loads()->decode, 0);
+  EXPECT_NEAR(balancer.loads_with(-1, 0)->prefill, 0.9, 0.04);
+  EXPECT_EQ(balancer.loads_with(-2, 0)->prefill, phase_load_most);
+  EXPECT_FALSE(balancer.settling());
+}
+
+TEST(RoleBalance, OnlyMeasuresWhereRolesAreFixed) {
+  cluster c(2, 4);
+  c.prompts = 4;
+  role_settings settings;
+  settings.hold_ns = 10 * second;
+  role_balancer balancer(settings);
+  EXPECT_TRUE(c.pass(balancer, 60 * second).empty());
+  ASSERT_TRUE(balancer.loads());
+  EXPECT_GT(balancer.loads()->prefill, 1);
+  EXPECT_FALSE(balancer.settling());
+  balancer.set_policy(role_policy::balance);
+  EXPECT_EQ(c.pass(balancer, 9 * second).size(), 1U);
+}
+
+// What cannot be computed waits, and is asked for all the same.
+TEST(RoleBalance, CountsPromptsThatWait) {
+  cluster c(2, 6);
+  c.prompts = 4;
+  c.blocks = 2400;
+  role_balancer balancer(balancing());
+  const auto decisions = c.pass(balancer, 11 * second);
+  ASSERT_EQ(decisions.size(), 1U) << "of six with 0.4, though two prefill instances cannot be more than busy";
+  EXPECT_EQ(decisions[0].to, instance_role::prefill);
+}
+
+TEST(RoleBalance, BeginsAnewWithOtherInstances) {
+  cluster c(2, 4);
+  c.prompts = 1.8;
+  role_balancer balancer(balancing());
+  (void)c.pass(balancer, 8 * second);
+  ++c.loads[5].generation;
+  EXPECT_TRUE(c.pass(balancer, 8 * second).empty());
+  c.loads[0].terminating = true;
+  EXPECT_TRUE(c.pass(balancer, 8 * second).empty());
+  EXPECT_EQ(c.pass(balancer, 3 * second).size(), 1U);
+}
+
+TEST(RoleBalance, LooksAtObjectives) {
+  cluster c(2, 4);
+  c.backlog = {{instance_id{0}, 12}, {instance_id{1}, 12}}; // 7 s of prompts in the mean of ten seconds
+  auto settings = balancing();
+  settings.policy = role_policy::fixed;
+  role_balancer without(settings);
+  settings.objectives.ttft_ns = second;
+  role_balancer by_ttft(settings);
+  auto d = c;
+  (void)c.pass(without, 11 * second);
+  (void)d.pass(by_ttft, 11 * second);
+  ASSERT_TRUE(without.loads() && by_ttft.loads());
+  EXPECT_NEAR(without.loads()->prefill, 1.7, 0.05);
+  EXPECT_NEAR(by_ttft.loads()->prefill, 7, 0.3);
+
+  cluster e(3, 2);
+  e.blocks = 200;
+  e.decoding = 4;
+  for (auto& r : e.loads) r.pace.decode = second / 60.0;
+  settings = balancing();
+  settings.objectives.tpot_ns = second / 50;
+  role_balancer by_tpot(settings);
+  const auto decisions = e.pass(by_tpot, 11 * second);
+  ASSERT_EQ(decisions.size(), 1U);
+  EXPECT_EQ(decisions[0].to, instance_role::decode);
+  EXPECT_NE(decisions[0].why.find("decode load 0.83 of 2"), std::string::npos) << decisions[0].why;
+}
+
+// They are to come, and do not for want of room.
+TEST(RoleBalance, CountsWhatDecodesOnPrefillInstances) {
+  cluster c(4, 2);
+  c.blocks = 1200;
+  c.decoding = 20;
+  role_balancer balancer(balancing());
+  (void)c.pass(balancer, 11 * second, false);
+  const auto without = balancer.loads();
+  cluster d(4, 2);
+  d.blocks = 1200;
+  d.decoding = 20;
+  d.loads[0].decoding = 10;
+  role_settings fixed = balancing();
+  fixed.policy = role_policy::fixed;
+  role_balancer other(fixed);
+  (void)d.pass(other, 11 * second);
+  ASSERT_TRUE(other.loads());
+  EXPECT_NEAR(other.loads()->decode, 1800.0 / (2000 - 6 * 30), 0.02);
+  EXPECT_FALSE(without) << "one of four is given, and what that brings is not known";
+}
+
+TEST(RoleBalance, MakesOneWhereThereIsNoneOfARole) {
+  cluster c(3, 0);
+  role_balancer balancer(balancing());
+  const auto decisions = c.pass(balancer, 11 * second);
+  ASSERT_EQ(decisions.size(), 1U);
+  EXPECT_EQ(decisions[0].to, instance_role::decode);
+  EXPECT_EQ(decisions[0].why, "instance 2 for decode: all others are for prefill");
+  EXPECT_EQ(c.count(instance_role::decode), 1U);
+  cluster alone(1, 0);
+  role_balancer other(balancing());
+  EXPECT_TRUE(alone.pass(other, 30 * second).empty());
+}
+
+TEST(RoleBalance, IsOfOneKindOfKvAndWithoutMixedInstances) {
+  cluster c(2, 4);
+  c.prompts = 1.8;
+  for (std::size_t i : {0U, 1U}) c.loads[i].kv_kind = 7; // whose requests the others cannot take
+  role_balancer balancer(balancing());
+  const auto decisions = c.pass(balancer, 11 * second, false);
+  ASSERT_EQ(decisions.size(), 2U) << "one of each kind gets the role that its kind lacks";
+  EXPECT_NE(decisions[0].to, decisions[1].to);
+
+  cluster mixed(2, 4);
+  mixed.prompts = 1.8;
+  for (std::size_t i : {3U, 4U, 5U}) mixed.loads[i].role = instance_role::mixed;
+  role_balancer other(balancing());
+  EXPECT_TRUE(mixed.pass(other, 30 * second).empty()) << "the last one for decoding stays";
+}
+
+TEST(RoleBalance, TakesWhateverReportsSay) {
+  workload::counter_random random(17, 1);
+  auto settings = balancing();
+  settings.objectives.ttft_ns = 1;
+  settings.objectives.tpot_ns = 1;
+  role_balancer balancer(settings);
+  std::vector<load_report> loads;
+  for (int round = 0; round < 20'000; ++round) {
+    if (round % 100 == 0) {
+      loads.clear();
+      for (std::uint32_t i = 0; i < random.below(8); ++i) loads.push_back(load_of(i));
+      for (auto& r : loads) r.role = instance_roles[random.below(3)].first;
+    }
+    for (auto& r : loads) {
+      const auto before = r;
+      r = random_load(r.instance.value(), before.sequence + 1, random);
+      r.role = before.role;
+      r.ready = true;
+      r.terminating = false;
+      r.decoding = static_cast<std::uint32_t>(random.below(r.running + 1U));
+      r.prompt_ns_total = random.below(1U << 30U);
+    }
+    for (const auto& decision : balancer.step(round * second, loads)) {
+      ASSERT_FALSE(decision.instances.empty());
+      std::size_t givers = 0;
+      for (const auto& r : loads) givers += r.role != decision.to && r.role != instance_role::mixed ? 1U : 0U;
+      ASSERT_LT(decision.instances.size(), givers);
+      for (const auto id : decision.instances) {
+        auto& r = *std::ranges::find(loads, id, &load_report::instance);
+        ASSERT_TRUE(r.role != decision.to && r.role != instance_role::mixed);
+        r.role = decision.to;
+      }
+    }
+    if (const auto now = balancer.loads())
+      ASSERT_TRUE(now->prefill >= 0 && now->prefill <= phase_load_most && now->decode >= 0 &&
+                  now->decode <= phase_load_most);
+  }
+}
+
+} // namespace
+
+} // namespace godwit::protocols
