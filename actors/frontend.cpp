@@ -9,8 +9,6 @@
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
@@ -41,26 +39,6 @@ std::string larger_pool_wanted(std::uint64_t largest) {
 }
 
 constexpr std::chrono::seconds seconds_between_looks{1}; // at deadlines
-
-/// Of an early rejection, for the client: what it asked for, of which a margin is kept.
-std::string what_is_expected(std::chrono::nanoseconds ttft, std::chrono::nanoseconds tpot, double margin,
-                             const dispatch_decision& decision) {
-  const auto ms = [](std::int64_t ns) {
-    char out[32];
-    const double time = static_cast<double>(ns) / 1e6;
-    std::snprintf(out, sizeof out, time < 100 ? "%.3g ms" : "%.0f ms", time);
-    return std::string(out);
-  };
-  std::string out = "No instance is expected to meet the request's objectives";
-  if (margin > 0) out += " with a margin of " + std::to_string(std::lround(margin * 100)) + " %";
-  out += ':';
-  if (ttft.count() > 0 && decision.ttft_ns > 0)
-    out += " " + ms(ttft.count()) + " to the first token, where " + ms(decision.ttft_ns) + " are expected from now";
-  if (tpot.count() > 0)
-    out += std::string(out.back() == ':' ? "" : ";") + " " + ms(tpot.count()) + " for each further one, where " +
-           ms(decision.tpot_ns) + " are expected";
-  return out + ". Please try again later.";
-}
 
 double seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double>(t).count(); }
 
@@ -270,8 +248,9 @@ task<void> frontend::place(protocols::request_id id) {
       query.refused = std::exchange(refused, false);
       if (topology_.scheduler && !prefix) prefix = protocols::prefix_marks(r->request.prompt, r->request.cache_salt);
       if (prefix) query.prefix = *prefix;
-      if (!taken_before) query.objectives = objectives_of(*r);
-      choice = co_await choose(std::move(query), r->ttft, r->tpot);
+      const auto hurry = hurry_of(*r);
+      if (!taken_before) query.objectives = protocols::objectives_left(hurry, policy_of_objectives());
+      choice = co_await choose(std::move(query), hurry);
       r = find(id);
       if (r == nullptr) co_return;
     } else { // the scheduler's news is older than the refusal
@@ -470,13 +449,14 @@ task<void> frontend::expire_at(nanoseconds wake) {
   }
 }
 
-task<frontend::chosen> frontend::choose(dispatch_query query, nanoseconds ttft, nanoseconds tpot) {
+task<frontend::chosen> frontend::choose(dispatch_query query, protocols::hurried_request hurry) {
   if (topology_.scheduler) {
     auto decision = co_await ask(topology_.scheduler, options_.decision_timeout, std::move(query));
     if (decision && !decision->stale) {
       chosen out;
       out.overloaded = decision->overloaded;
-      if (decision->late) out.late = what_is_expected(ttft, tpot, options_.objectives_margin, *decision);
+      if (decision->late)
+        out.late = protocols::describe_lateness(hurry, policy_of_objectives(), decision->ttft_ns, decision->tpot_ns);
       out.why = std::move(decision->why);
       out.number = decision->number;
       out.decided = decision->instance;
@@ -492,17 +472,12 @@ task<frontend::chosen> frontend::choose(dispatch_query query, nanoseconds ttft, 
 }
 
 // What is left of them by now. Who goes before others is not refused for those who are there before it.
-protocols::latency_objectives frontend::objectives_of(const open_request& r) const {
-  protocols::latency_objectives out;
-  const auto within = [this](nanoseconds objective, nanoseconds gone) { // one that there is stays one
-    const double left =
-        static_cast<double>(objective.count()) * (1 - options_.objectives_margin) - static_cast<double>(gone.count());
-    return static_cast<std::int64_t>(std::clamp(left, 1.0, 1e18));
-  };
-  out.refusable = options_.objectives.refusable && r.request.priority >= 0 && r.request.execution_level == 0;
-  if (r.ttft > nanoseconds{0}) out.ttft_ns = within(r.ttft, now() - r.arrived);
-  if (r.tpot > nanoseconds{0}) out.tpot_ns = within(r.tpot, nanoseconds{0});
-  return out;
+protocols::hurried_request frontend::hurry_of(const open_request& r) const {
+  return {r.ttft.count(), r.tpot.count(), (now() - r.arrived).count(), r.request.priority, r.request.execution_level};
+}
+
+protocols::objectives_policy frontend::policy_of_objectives() const noexcept {
+  return {options_.objectives_margin, options_.objectives.refusable};
 }
 
 frontend::chosen frontend::choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy,

@@ -188,7 +188,9 @@ void global_scheduler::switch_policies(const scheduling_policies& wish) {
 void global_scheduler::tell_of_policies() {
   dispatcher_->set_handoff(options_.policies.hands_over());
   dispatcher_->set_moves(options_.policies.makes_room());
-  balancer_.set_policy(options_.policies.hands_over() ? options_.policies.roles : protocols::role_policy::fixed);
+  // Of an embedder who decides, it only measures.
+  balancer_.set_policy(follows_load() && !options_.balance ? protocols::role_policy::balance
+                                                           : protocols::role_policy::fixed);
 }
 
 scheduler_view global_scheduler::view() const {

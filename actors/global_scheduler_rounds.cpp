@@ -148,8 +148,7 @@ void global_scheduler::balance_roles(const std::vector<protocols::load_report>& 
   if (options_.metrics) options_.metrics->tell(balancer_.loads());
   if (options_.balance) {
     decisions.clear();
-    if (balancer_.policy() == protocols::role_policy::balance)
-      guarded("the balance of roles", [&] { decisions = options_.balance(now().count(), known); });
+    if (follows_load()) guarded("the balance of roles", [&] { decisions = options_.balance(now().count(), known); });
   }
   for (auto& decision : decisions) {
     if (decision.instances.empty()) continue;
@@ -161,11 +160,12 @@ void global_scheduler::balance_roles(const std::vector<protocols::load_report>& 
 
 // Where roles follow the load, instances that have just changed theirs may be all that was missing.
 std::optional<protocols::scaling_roles> global_scheduler::roles_for_scaling() const {
-  if (balancer_.policy() != protocols::role_policy::balance || options_.balance) return std::nullopt;
+  if (!follows_load() || options_.balance) return std::nullopt;
   protocols::scaling_roles out;
   out.settling = balancer_.settling();
   if (const auto phases = balancer_.loads()) out.prefill = phases->prefill;
-  if (const auto phases = balancer_.loads_with(-1, 0)) out.prefill_with_less = phases->prefill;
+  if (const auto phases = balancer_.loads_with(-1)) out.prefill_with_less = phases->prefill;
+  out.prefill_missing = balancer_.prefill_missing();
   return out;
 }
 

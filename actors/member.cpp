@@ -45,7 +45,7 @@ runtime::behavior_of<member_interface> member::make_behavior() {
           [this](retire&) { return respond(leave()); },
           [this](activate_instance& order) { activate(order); },
           [this](drain_instance& order) { drain(order); },
-          [this](role_order& order) { set_role(order); },
+          [this](role_order& order) { return set_role(order); },
           [this](trace_order& order) { return set_trace(order); },
           [this](dump_order& order) { return respond(dump_trace(order)); },
           [this](dump_part_query& query) { return respond(read_dump(query)); },
@@ -367,12 +367,18 @@ void member::drained(const instance_drained& news) {
   tell_state();
 }
 
-void member::set_role(const role_order& order) {
+role_answer member::set_role(const role_order& order) {
+  role_answer answer;
   auto* p = find_pair(order.instance);
-  if (p == nullptr || p->role == order.role) return;
-  p->role = order.role;
+  if (p == nullptr) {
+    answer.error = "there is no instance " + std::to_string(order.instance.value());
+    return answer;
+  }
+  answer.before = std::exchange(p->role, order.role);
+  if (answer.before == order.role) return answer;
   if (p->llumlet) tell(p->llumlet, order);
   tell_state();
+  return answer;
 }
 
 void member::activate(const activate_instance& order) {

@@ -41,7 +41,7 @@ runtime::behavior_of<node_interface> node::make_behavior() {
           [this](history_query& query) { return respond(history(std::move(query))); },
           [this](drain_instance& order) { return drain(order); },
           [this](scaling_wish& wish) { carry_out(std::move(wish)); },
-          [this](role_order& order) { return set_role(order); },
+          [this](role_order& order) { return respond(set_role(order)); },
           [this](role_wish& wish) { carry_out(std::move(wish)); },
           [this](trace_order& order) { return respond(set_trace(std::move(order))); },
           [this](dump_order& order) { return respond(dump_trace(order)); },

@@ -171,31 +171,39 @@ policy_answer node::set_policies(const policy_order& order) {
   return answer;
 }
 
-role_answer node::set_role(const role_order& order) {
+task<role_answer> node::set_role(role_order order) {
   role_answer answer;
   const auto* const m = keeper_of(order.instance);
   if (m == nullptr) {
     answer.error = "there is no instance " + std::to_string(order.instance.value());
-    return answer;
+    co_return answer;
   }
+  auto given = co_await ask(m->member, options_.frontend.ask_timeout, order);
+  if (!given) {
+    answer.error = "the process of instance " + std::to_string(order.instance.value()) +
+                   " does not answer: " + given.error().message;
+    co_return answer;
+  }
+  answer = std::move(*given);
+  if (answer.error.empty() && answer.before != order.role && options_.metrics)
+    options_.metrics->role_changes.with({std::string(to_string(order.role))}).increment();
   const auto& policies = options_.scheduler.policies;
-  answer.before = m->pairs[order.instance.value() - m->first.value()].role;
   if (!policies.hands_over())
     answer.note = "roles do not count as long as requests do not migrate";
   else if (policies.roles == protocols::role_policy::balance && order.role != protocols::instance_role::mixed)
     answer.note = "the role policy is balance, which may change it again";
-  if (answer.before == order.role) return answer;
-  if (options_.metrics) options_.metrics->role_changes.with({std::string(to_string(order.role))}).increment();
-  tell(m->member, order);
-  return answer;
+  co_return answer;
+}
+
+task<void> node::give_role(role_order order) {
+  const auto answer = co_await set_role(order);
+  if (!answer.error.empty()) options_.log.warning("roles: {}", answer.error);
 }
 
 void node::carry_out(role_wish wish) {
   options_.log.info("roles: {}", wish.why);
   roles_last_ = std::move(wish.why);
-  for (const auto instance : wish.instances)
-    if (const auto answer = set_role({instance, wish.role}); !answer.error.empty())
-      options_.log.warning("roles: {}", answer.error);
+  for (const auto instance : wish.instances) start(give_role({instance, wish.role}));
 }
 
 task<protocols::request_history> node::history(history_query query) {

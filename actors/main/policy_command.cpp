@@ -100,8 +100,8 @@ protocols::expected<actors::policy_order, std::string> parse_policies(const std:
       return unexpected("'" + change + "' is none of dispatch=NAME, migration=NAME, scaling=MODE, roles=NAME");
     const auto value = change.substr(sign + 1);
     if (std::find(found->values.begin(), found->values.end(), value) == found->values.end())
-      return unexpected("no " + name + (name == "scaling" ? " mode" : " policy") + " is called '" + value +
-                        "'; there are " + list(found->values));
+      return unexpected("no " + (name == "roles" ? "role" : name) + (name == "scaling" ? " mode" : " policy") +
+                        " is called '" + value + "'; there are " + list(found->values));
     if (!(out.*found->field).empty()) return unexpected("'" + name + "' is given twice");
     out.*found->field = value;
   }

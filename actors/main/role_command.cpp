@@ -34,8 +34,11 @@ int give_role(const role_options& options) {
   if (!answer->error.empty()) return fail(answer->error, 1);
   const std::string before(to_string(answer->before));
   if (options.json) {
-    std::cout << boost::json::serialize(
-                     boost::json::object{{"instance", options.instance}, {"role", options.role}, {"before", before}})
+    std::cout << boost::json::serialize(boost::json::object{
+                     {"instance", options.instance},
+                     {"role", options.role},
+                     {"before", before},
+                     {"note", answer->note.empty() ? boost::json::value() : boost::json::value(answer->note)}})
               << std::endl;
     return 0;
   }
@@ -56,7 +59,8 @@ void add_role_command(CLI::App& app, command_result& result) {
       ->type_name("INSTANCE")
       ->required();
   command->add_option("role", options->role, "prefill, decode or mixed")->type_name("ROLE")->required();
-  command->add_flag("--json", options->json, "One JSON object on stdout: its number, its role, and the one before");
+  command->add_flag("--json", options->json,
+                    "One JSON object on stdout: its number, its role, the one before, and a note or null");
   control_connection::add_option(*command, options->control);
   command->callback([options, &result] { result.run = [options] { return give_role(*options); }; });
 }

@@ -82,7 +82,8 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
          .min = 100,
          .max = 24 * hour_ms});
   r.add("scheduler.role_load_min", s.scheduler.role_load_min,
-        {.doc = "A phase whose load is below gets no instances of the other. 1 is all that its instances can do.",
+        {.doc = "A phase whose load is below gets no instances of the other, unless it has none. 1 is as much as is "
+                "good for its instances.",
          .min = 0,
          .max = 10});
 }

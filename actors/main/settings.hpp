@@ -82,7 +82,7 @@ struct serve_settings {
     std::chrono::milliseconds report_interval{100};
     std::chrono::milliseconds stale_after{1'000};
     protocols::role_policy roles = protocols::role_policy::fixed;
-    std::chrono::milliseconds role_hold{10'000};
+    std::chrono::milliseconds role_hold{5'000};
     double role_load_min = protocols::role_settings{}.load_min;
   } scheduler;
   struct {

@@ -32,7 +32,7 @@ std::string scheduling_lines(const protocols::scheduling_status& c) {
   if (!c.scaling_last.empty()) out += fmt::format("scaling: {}\n", c.scaling_last);
   if (c.phases_known)
     out += fmt::format("roles {}: prefill load {:.2f}, decode load {:.2f}\n", c.roles, c.prefill_load, c.decode_load);
-  if (!c.roles_last.empty()) out += fmt::format("roles: {}\n", c.roles_last);
+  if (!c.roles_last.empty()) out += fmt::format("last change of roles: {}\n", c.roles_last);
   return out;
 }
 

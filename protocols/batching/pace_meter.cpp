@@ -118,6 +118,7 @@ double pace_meter::flow::until_next(std::uint64_t used_now) const noexcept {
 step_pace pace_meter::pace(std::size_t decoding, std::uint64_t blocks_used, std::uint64_t places_used) const noexcept {
   step_pace out;
   out.step = without_prompts(static_cast<double>(decoding));
+  out.light = base_count_ > 0 ? std::min(light_, base_) : light_;
   if (decoding > 0) out.decode = decode_;
   out.knows_prompts = prompts_ > 0;
   out.token = token_;

@@ -18,6 +18,9 @@ instance_role other(instance_role role) noexcept {
   return role == instance_role::prefill ? instance_role::decode : instance_role::prefill;
 }
 
+/// Within so many times what is waited for, what comes back does so soon.
+constexpr std::int64_t soon = 16;
+
 double bounded_load(double load) noexcept { return std::isfinite(load) ? std::clamp(load, 0.0, phase_load_most) : 0.0; }
 
 /// `what` of `of`; where there is none of it, the most.
@@ -49,8 +52,8 @@ std::string reason(const std::vector<instance_id>& who, instance_role to, const 
                    const phase_loads& after, std::size_t prefill, std::size_t decode) {
   char text[160];
   std::snprintf(text, sizeof text,
-                " for %s: prefill load %.2f of %zu instances, decode load %.2f of %zu; then %.2f and %.2f",
-                to_string(to).data(), before.prefill, prefill, before.decode, decode, after.prefill, after.decode);
+                " for %s: the load of %zu for prefill is %.2f, of %zu that decode %.2f; then %.2f and %.2f",
+                to_string(to).data(), prefill, before.prefill, decode, before.decode, after.prefill, after.decode);
   return listed(who) + text;
 }
 
@@ -74,40 +77,72 @@ std::vector<std::string_view> role_policy_names() {
   return list;
 }
 
+void role_balancer::measured::operator+=(const measured& more) noexcept {
+  time += more.time;
+  prefill_time += more.prefill_time;
+  decode_time += more.decode_time;
+  prompt_ns += more.prompt_ns;
+  left_ns += more.left_ns;
+  running += more.running;
+  blocks += more.blocks;
+  blocks_total += more.blocks_total;
+  places += more.places;
+  places_total += more.places_total;
+  decoding_time += more.decoding_time;
+  light_ns += more.light_ns;
+  beyond_ns += more.beyond_ns;
+}
+
 role_balancer::role_balancer(role_settings settings) : settings_(settings) {}
 
+void role_balancer::set_policy(role_policy policy) noexcept {
+  if (std::exchange(settings_.policy, policy) != policy) kinds_.clear();
+}
+
 double role_balancer::prefill_load(const measured& m, double instances) const noexcept {
-  const auto time = m.time * instances;
-  auto load = share_of(m.prompt_ns, time) + share_of(m.left_ns / m.time, time);
-  if (settings_.objectives.ttft_ns > 0)
-    load = std::max(load, share_of(m.left_ns, time * static_cast<double>(settings_.objectives.ttft_ns)));
+  if (m.time <= 0) return 0;
+  const double left = m.left_ns / m.time;
+  auto load = share_of(m.prompt_ns + left, m.time * instances * busy_share);
+  if (const auto ttft = static_cast<double>(settings_.objectives.ttft_ns); ttft > 0)
+    load = std::max(load, share_of(left, instances * ttft / 2));
   return bounded_load(load);
 }
 
 double role_balancer::decode_load(const measured& m, double instances) const noexcept {
-  const auto size = instances / static_cast<double>(m.decode_instances); // of what there was
-  auto load = std::max(share_of(m.blocks, m.blocks_total * size - settings_.blocks_kept * m.running),
-                       m.places_total > 0 ? share_of(m.places, m.places_total * size) : 0.0);
-  if (settings_.objectives.tpot_ns > 0)
-    load = std::max(load, share_of(m.tpot_ns, m.time * instances * static_cast<double>(settings_.objectives.tpot_ns)));
+  if (m.time <= 0 || m.decode_time <= 0) return 0;
+  const auto of = [&](double total) { return total / m.decode_time * instances; };
+  auto load = std::max(share_of(m.blocks / m.time, of(m.blocks_total) - settings_.blocks_kept * m.running / m.time),
+                       m.places_total > 0 ? share_of(m.places / m.time, of(m.places_total)) : 0.0);
+  if (const auto tpot = static_cast<double>(settings_.objectives.tpot_ns); tpot > 0 && m.decoding_time > 0) {
+    const double left = tpot - m.light_ns / m.decoding_time;
+    const double beyond = m.beyond_ns / m.decoding_time * share_of(m.decode_time / m.time, instances);
+    if (left > 0) load = std::max(load, beyond / left);
+  }
   return bounded_load(load);
 }
 
 // What was since the last time is taken to have been as it is now.
-void role_balancer::add(kind& k, const std::vector<const load_report*>& loads, std::int64_t now_ns) const {
+void role_balancer::add(kind& k, const std::vector<const load_report*>& there, std::int64_t now_ns) const {
   const auto dt = static_cast<double>(now_ns - std::exchange(k.last, now_ns));
   auto& m = k.sums;
   m.time += dt;
   double decoding_elsewhere = 0, running = 0, held = 0;
-  for (std::size_t i = 0; i < loads.size(); ++i) {
-    const auto& r = *loads[i];
+  for (const auto* load : there) {
+    const auto& r = *load;
+    const auto known = k.seen.find(r.instance);
+    const bool goes_on = known != k.seen.end() && known->second.generation == r.generation;
+    const auto took = goes_on && r.prompt_ns_total > known->second.prompt_ns
+                          ? static_cast<double>(r.prompt_ns_total - known->second.prompt_ns)
+                          : 0.0;
+    k.seen.insert_or_assign(r.instance, totals{r.generation, r.prompt_ns_total});
     if (r.role == instance_role::prefill) {
-      const auto before = std::exchange(k.there[i].prompt_ns_total, r.prompt_ns_total);
-      m.prompt_ns += static_cast<double>(r.prompt_ns_total - std::min(before, r.prompt_ns_total));
+      m.prefill_time += dt;
+      m.prompt_ns += took;
       m.left_ns += dt * prompts_left_ns(r);
       decoding_elsewhere += r.decoding;
       continue;
     }
+    m.decode_time += dt;
     running += r.running;
     held += r.blocks_used;
     m.blocks += dt * (static_cast<double>(r.blocks_used) + r.outstanding_blocks + r.waiting_blocks);
@@ -116,7 +151,11 @@ void role_balancer::add(kind& k, const std::vector<const load_report*>& loads, s
       m.places += dt * (static_cast<double>(r.places_taken()) + r.waiting);
       m.places_total += dt * r.running_max;
     }
-    if (r.decoding > 0) m.tpot_ns += dt * expected_tpot_ns(r);
+    if (r.decoding == 0) continue;
+    const double tpot = expected_tpot_ns(r), light = r.pace.light > 0 ? std::min(r.pace.light, tpot) : tpot / 2;
+    m.decoding_time += dt;
+    m.light_ns += dt * light;
+    m.beyond_ns += dt * (tpot - light);
   }
   m.running += dt * (running + decoding_elsewhere);
   if (running > 0) m.blocks += dt * decoding_elsewhere * held / running; // of the usual size
@@ -131,40 +170,48 @@ std::vector<role_decision> role_balancer::step(std::int64_t now_ns, const std::v
 
   std::vector<role_decision> decisions;
   for (const auto& [kv, there] : by_kind) {
-    auto& k = kinds_[kv];
-    const bool as_before = std::ranges::equal(k.there, there, [](const seen& a, const load_report* b) {
-      return a.instance == b->instance && a.generation == b->generation && a.role == b->role;
-    });
-    if (!as_before) {
-      k = {};
-      for (const auto* r : there) {
-        k.there.push_back({r->instance, r->generation, r->role, r->prompt_ns_total});
-        ++(r->role == instance_role::prefill ? k.sums.prefill_instances : k.sums.decode_instances);
-      }
-      k.since = k.last = now_ns;
-      continue;
-    }
+    const auto [found, fresh] = kinds_.try_emplace(kv);
+    auto& k = found->second;
+    if (fresh) k.since = k.last = now_ns;
     add(k, there, now_ns);
     if (now_ns - k.since < settings_.hold_ns || k.sums.time <= 0) continue;
-    k.before = k.sums;
     k.since = now_ns;
-    k.sums = {};
-    k.sums.prefill_instances = k.before->prefill_instances;
-    k.sums.decode_instances = k.before->decode_instances;
-    if (settings_.policy != role_policy::balance) continue;
-    auto decision = decide(*k.before, there);
-    if (!decision) continue;
+    k.longer += k.sums;
+    k.recent.push_back(k.sums);
+    if (k.recent.size() > holds_kept) k.recent.pop_front();
+    k.before = std::exchange(k.sums, {});
+    k.settling = false;
+    k.prefill = static_cast<std::size_t>(
+        std::ranges::count(there, instance_role::prefill, [](const load_report* r) { return r->role; }));
+    k.decode = there.size() - k.prefill;
+    std::erase_if(k.seen, [&](const auto& one) {
+      return !std::ranges::binary_search(there, one.first, {}, [](const load_report* r) { return r->instance; });
+    });
+    ++k.since_last;
+    if (++k.waited < k.waits) continue;
+    auto decision = settings_.policy == role_policy::balance ? decide(k, there) : std::nullopt;
+    k.longer = {};
+    k.waited = 0;
+    if (!decision) {
+      if (k.since_last >= soon * k.waits) k.waits = std::max<std::int64_t>(k.waits / 2, 1);
+      continue;
+    }
+    const bool back = k.last_to == other(decision->to) && k.since_last < soon * k.waits;
+    if (back) k.waits = std::min(2 * k.waits, waits_max);
+    k.last_to = decision->to;
+    k.since_last = 0;
     k.before.reset(); // it says nothing of what is to be
+    k.settling = true;
     decisions.push_back(std::move(*decision));
   }
   return decisions;
 }
 
-std::optional<role_decision> role_balancer::decide(const measured& m,
-                                                   const std::vector<const load_report*>& loads) const {
+std::optional<role_decision> role_balancer::decide(const kind& k, const std::vector<const load_report*>& there) const {
+  const auto& m = k.longer;
   const auto go = [&](instance_role to, std::size_t count) {
     std::vector<const load_report*> givers;
-    std::ranges::copy_if(loads, std::back_inserter(givers), [&](const auto* r) { return r->role != to; });
+    std::ranges::copy_if(there, std::back_inserter(givers), [&](const auto* r) { return r->role != to; });
     std::ranges::sort(givers, [](const auto* a, const auto* b) { return effort(*a) < effort(*b); });
     role_decision out;
     out.to = to;
@@ -172,65 +219,76 @@ std::optional<role_decision> role_balancer::decide(const measured& m,
     std::ranges::sort(out.instances);
     return out;
   };
-  const auto prefill = m.prefill_instances, decode = m.decode_instances;
-  if (prefill == 0 || decode == 0) {
-    if (prefill + decode < 2) return std::nullopt;
-    const auto to = prefill == 0 ? instance_role::prefill : instance_role::decode;
+  if (k.prefill == 0 || k.decode == 0) {
+    const auto to = k.prefill == 0 ? instance_role::prefill : instance_role::decode;
+    if (there.size() < 2 || (k.prefill == 0 ? m.prefill_time : m.decode_time) > 0) return std::nullopt;
     auto out = go(to, 1);
     out.why = listed(out.instances) + " for " + std::string(to_string(to)) + ": all others are for " +
               std::string(to_string(other(to)));
     return out;
   }
   const auto with = [&](std::int64_t more) { // of those that prefill
-    return phase_loads{prefill_load(m, static_cast<double>(static_cast<std::int64_t>(prefill) + more)),
-                       decode_load(m, static_cast<double>(static_cast<std::int64_t>(decode) - more))};
+    const auto prefill = static_cast<double>(static_cast<std::int64_t>(k.prefill) + more);
+    const auto decode = static_cast<double>(static_cast<std::int64_t>(k.decode) - more);
+    phase_loads loads{prefill_load(m, prefill), decode_load(m, decode)};
+    for (const auto& one : k.recent) {
+      if (more < 0) loads.prefill = std::max(loads.prefill, prefill_load(one, prefill));
+      if (more > 0) loads.decode = std::max(loads.decode, decode_load(one, decode));
+    }
+    return loads;
   };
   const auto now = with(0);
   for (const auto to : {instance_role::prefill, instance_role::decode}) {
     const bool more_prefill = to == instance_role::prefill;
-    if ((more_prefill ? now.prefill : now.decode) <= settings_.load_min) continue;
-    const auto givers = more_prefill ? decode : prefill;
-    std::optional<phase_loads> after;
+    const auto of_receiver = [&](const phase_loads& l) { return more_prefill ? l.prefill : l.decode; };
+    const auto of_giver = [&](const phase_loads& l) { return more_prefill ? l.decode : l.prefill; };
+    if (of_receiver(now) <= settings_.load_min) continue;
+    const auto givers = more_prefill ? k.decode : k.prefill;
+    auto best = now;
     std::size_t count = 0;
     for (std::size_t n = 1; n < givers && n <= std::max<std::size_t>(givers / 4, 1); ++n) {
       const auto then = with(more_prefill ? static_cast<std::int64_t>(n) : -static_cast<std::int64_t>(n));
-      const auto short_of = more_prefill ? then.prefill : then.decode;
-      const auto gives = more_prefill ? then.decode : then.prefill;
-      if (gives + margin > short_of || gives > load_spared) break;
-      after = then;
+      const bool evens = of_giver(then) <= 1 && of_giver(then) + margin <= of_receiver(then);
+      const bool relieves = of_receiver(best) > 1 && of_giver(then) <= load_spared;
+      if (!evens && !relieves) break;
+      best = then;
       count = n;
     }
-    if (!after) continue;
+    if (count == 0) continue;
     auto out = go(to, count);
-    out.why = reason(out.instances, to, now, *after, prefill, decode);
+    out.why = reason(out.instances, to, now, best, k.prefill, k.decode);
     return out;
   }
   return std::nullopt;
 }
 
 bool role_balancer::settling() const noexcept {
-  return settings_.policy == role_policy::balance && std::ranges::any_of(kinds_, [](const auto& entry) {
-           const auto& k = entry.second;
-           return !k.before && k.there.size() > 1;
-         });
+  return settings_.policy == role_policy::balance &&
+         std::ranges::any_of(kinds_, [](const auto& entry) { return entry.second.settling; });
 }
 
-std::optional<phase_loads> role_balancer::loads() const noexcept { return loads_with(0, 0); }
-
-std::optional<phase_loads> role_balancer::loads_with(std::int64_t prefill_more,
-                                                     std::int64_t decode_more) const noexcept {
+std::optional<phase_loads> role_balancer::loads_with(std::int64_t prefill_more) const noexcept {
   std::optional<phase_loads> out;
   for (const auto& [kv, k] : kinds_) {
-    if (!k.before || k.before->prefill_instances == 0 || k.before->decode_instances == 0) continue;
-    const auto& m = *k.before;
+    if (!k.before || k.prefill == 0 || k.decode == 0) continue;
     if (!out) out.emplace();
     out->prefill =
         std::max(out->prefill,
-                 prefill_load(m, static_cast<double>(static_cast<std::int64_t>(m.prefill_instances) + prefill_more)));
-    out->decode = std::max(
-        out->decode, decode_load(m, static_cast<double>(static_cast<std::int64_t>(m.decode_instances) + decode_more)));
+                 prefill_load(*k.before, static_cast<double>(static_cast<std::int64_t>(k.prefill) + prefill_more)));
+    out->decode = std::max(out->decode, decode_load(*k.before, static_cast<double>(k.decode)));
   }
   return out;
+}
+
+std::uint32_t role_balancer::prefill_missing() const noexcept {
+  std::uint32_t most = 0;
+  for (const auto& [kv, k] : kinds_) {
+    if (!k.before || k.prefill == 0 || k.decode == 0) continue;
+    const auto have = static_cast<double>(k.prefill);
+    const auto lack = std::ceil(prefill_load(*k.before, have) * have - have);
+    most = std::max(most, static_cast<std::uint32_t>(std::clamp(lack, 0.0, 65'536.0)));
+  }
+  return most;
 }
 
 } // namespace godwit::protocols

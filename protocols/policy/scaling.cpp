@@ -91,10 +91,14 @@ double cap_of(const scaling_settings& s) noexcept {
 
 } // namespace
 
+/// Without refusals, beyond twice what is remembered: then they are of another load.
+constexpr std::int64_t forgiving_holds = 16;
+
 /// What there is too little of, beside freeness.
 struct autoscaler::shortage {
   bool refuses = false;
   std::optional<double> prefill; ///< its load, where that is too high
+  std::uint32_t missing = 0;
 };
 
 struct autoscaler::census {
@@ -178,6 +182,7 @@ void autoscaler::forget() noexcept {
   low_since_.reset();
   high_since_.reset();
   few_since_.reset();
+  prefill_idle_since_.reset();
 }
 
 // Instances that come and go change roles for ever.
@@ -243,14 +248,19 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
 
   // A new instance has to be filled by migrations before the mean says anything; so what was held begins anew.
   if (view.refused > 0) {
-    if (!refused_ || now - *refused_ >= settings_.hold_ns)
-      too_few_holds_ = std::clamp<std::int64_t>(2 * too_few_holds_, 1, 64);
+    const auto since = refused_ ? now - *refused_ : settings_.hold_ns;
+    if (since > (2 * too_few_holds_ + forgiving_holds) * settings_.hold_ns)
+      too_few_holds_ = 0; // fewer have been enough
+    if (since >= settings_.hold_ns) too_few_holds_ = std::clamp<std::int64_t>(2 * too_few_holds_, 1, 64);
     too_few_ = static_cast<std::size_t>(std::ranges::count_if(view.loads, &load_report::takes_requests));
     refused_ = now;
   }
   shortage what;
   what.refuses = refused_ && now - *refused_ <= settings_.hold_ns / 4;
-  if (view.roles && view.roles->prefill.value_or(0) > prefill_load_max) what.prefill = view.roles->prefill;
+  if (view.roles && view.roles->prefill.value_or(0) > prefill_load_max) {
+    what.prefill = view.roles->prefill;
+    what.missing = view.roles->prefill_missing;
+  }
   const bool settling = settles(view);
   const bool low = (mean_ < settings_.freeness_min || what.refuses || what.prefill) && (!waits || drain_) && !settling;
   // That the others would do without one is part of it: looked at only once, it would be so for a moment some time.
@@ -259,7 +269,12 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   const bool too_few_then = refused_ && now - *refused_ < too_few_holds_ * settings_.hold_ns && taking <= too_few_ + 1;
   const bool spared =
       mean_ > settings_.freeness_max && (by_total || (leaver != nullptr && others_suffice(loads, *leaver, settings_)));
-  const bool high = (spared || (others_suffice(view) && !low)) && !waits && !too_few_then && !settling;
+  if (!others_suffice(view) || low)
+    prefill_idle_since_.reset();
+  else if (!prefill_idle_since_)
+    prefill_idle_since_ = now;
+  const bool idle = prefill_idle_since_ && now - *prefill_idle_since_ >= (prefill_idle_holds - 1) * settings_.hold_ns;
+  const bool high = ((spared && !what.prefill) || idle) && !waits && !too_few_then && !settling;
   if (!low) low_since_.reset();
   if (!high) high_since_.reset();
   if (low && !low_since_) low_since_ = now;
@@ -329,7 +344,9 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
   }
   const auto all = there.taking + there.terminating + there.coming;
   if (all >= settings_.instances_max) return std::nullopt;
+  const auto room = settings_.instances_max - static_cast<std::uint32_t>(all);
   decision.what = scaling_decision::kind::out;
+  if (what.prefill) decision.count = std::clamp(what.missing, 1U, room);
   // What one of none holds is not known: then it is one at a time.
   while (by_total && !too_few && there.taking > 0 && all + decision.count < settings_.instances_max &&
          total_freeness_with(loads, decision.count) < settings_.freeness_min)
@@ -344,12 +361,12 @@ std::optional<scaling_decision> autoscaler::less(const scaling_view& view, const
   decision.what = scaling_decision::kind::in;
   const auto* const victim = mean_ > settings_.freeness_max ? leaver_of(loads) : nullptr;
   if (victim == nullptr || !others_suffice(loads, *victim, settings_)) {
-    if (!others_suffice(view)) return std::nullopt;
+    if (!prefill_idle_since_ || !others_suffice(view)) return std::nullopt;
     std::vector<load_report> those;
     std::ranges::copy_if(view.loads, std::back_inserter(those), prefills);
     decision.instance = leaver_of(those)->instance;
     decision.why = reason_of_prompts(*view.roles->prefill_with_less, " with one less, below", prefill_load_min,
-                                     settings_.hold_ns, there.taking);
+                                     prefill_idle_holds * settings_.hold_ns, there.taking);
     return decision;
   }
   decision.instance = victim->instance;

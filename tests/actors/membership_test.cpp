@@ -137,7 +137,7 @@ public:
             [](actors::retire&) {},
             [](actors::activate_instance&) {},
             [](actors::drain_instance&) {},
-            [](actors::role_order&) {},
+            [](actors::role_order&) { return actors::role_answer{}; },
             [](actors::trace_order&) { return actors::trace_state{}; },
             [](actors::dump_order&) { return actors::dumped_file{}; },
             [](actors::dump_part_query&) { return actors::dump_part{}; },

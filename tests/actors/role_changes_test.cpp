@@ -184,6 +184,10 @@ TEST(RoleChanges, NothingIsLostWhenTheyChangeAllTheTime) {
     const auto status = cluster.status();
     EXPECT_EQ(status.redispatches_total, 0U) << nodes;
     EXPECT_GT(status.moves_total, 0U) << nodes;
+    for (const std::size_t once_for_decoding : {1U, 2U}) {
+      EXPECT_EQ(calm.status().instances[once_for_decoding].load.prompt_tokens_total, 0U);
+      EXPECT_GT(status.instances[once_for_decoding].load.prompt_tokens_total, 0U) << nodes;
+    }
   }
 }
 
@@ -233,7 +237,7 @@ TEST(RoleChanges, FollowTheLoadOfThePhases) {
   EXPECT_GE(count(cluster, prefill), 3);
   auto page = cluster.status().scheduling;
   EXPECT_EQ(page.roles, "balance");
-  EXPECT_THAT(page.roles_last, HasSubstr("for prefill: prefill load"));
+  EXPECT_THAT(page.roles_last, HasSubstr("for prefill: the load of "));
   arrive(cluster, all, 60s, 2, 30, 1000); // 120 of 64 blocks each
   EXPECT_LE(count(cluster, prefill), 2);
   EXPECT_GE(count(cluster, prefill), 1);

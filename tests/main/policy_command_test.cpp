@@ -31,12 +31,14 @@ TEST(PolicyCommand, ReadsWhatIsToBeSwitchedAndLeavesTheRest) {
   EXPECT_EQ(wish->scaling, "");
   EXPECT_EQ(wish->paused, "");
   EXPECT_EQ(parse_policies({"scaling=dry_run"})->scaling, "dry_run");
+  EXPECT_EQ(parse_policies({"roles=balance"})->roles, "balance");
 }
 
 TEST(PolicyCommand, NamesWhatIsKnownWhereANameIsNot) {
   EXPECT_THAT(error_of({"dispatch=best"}),
               HasSubstr("no dispatch policy is called 'best'; there are freeness, infaas, least_requests"));
   EXPECT_THAT(error_of({"migration=on"}), HasSubstr("there are freeness, defrag, none, never"));
+  EXPECT_THAT(error_of({"roles=flip"}), HasSubstr("no role policy is called 'flip'; there are fixed, balance"));
   EXPECT_THAT(error_of({"scaling=yes"}), HasSubstr("no scaling mode is called 'yes'; there are off, dry_run, on"));
   EXPECT_THAT(error_of({"speed=high"}), HasSubstr("dispatch=NAME"));
   EXPECT_THAT(error_of({"dispatch"}), HasSubstr("dispatch=NAME"));

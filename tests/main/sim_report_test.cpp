@@ -267,6 +267,32 @@ TEST(SimReport, WritesALineForEachRequestAndSample) {
   for (const auto& [name, text] : files) EXPECT_TRUE(text.starts_with("<svg ") && text.ends_with("</svg>\n")) << name;
 }
 
+TEST(SimReport, CountsRolesWhereInstancesHaveSome) {
+  auto run = three();
+  run.samples = {sample_at(0, 1, 0), sample_at(1000, 2, 1), sample_at(4000, 2, 1)};
+  EXPECT_FALSE(make_report({}, run).roles);
+  EXPECT_EQ(to_json({}, make_report({}, run)).find("\"roles\""), std::string::npos);
+  run.samples[0].prefill = 3;
+  run.samples[0].decode = 1;
+  run.samples[1].prefill = 1;
+  run.samples[1].decode = 3;
+  run.role_changes["decode"] = 2;
+  const auto report = make_report({}, run);
+  ASSERT_TRUE(report.roles);
+  EXPECT_DOUBLE_EQ(report.roles->prefill, 1.5);
+  EXPECT_DOUBLE_EQ(report.roles->decode, 2.5);
+  EXPECT_EQ(report.roles->prefill_least, 1U);
+  EXPECT_EQ(report.roles->prefill_most, 3U);
+  EXPECT_NE(to_json({}, report)
+                .find("\"roles\":{\"prefill_mean\":1.5E0,\"prefill_least\":1,\"prefill_most\":3,"
+                      "\"decode_mean\":2.5E0,\"changes\":{\"decode\":2}}"),
+            std::string::npos)
+      << to_json({}, report);
+  EXPECT_NE(to_table({}, report).find("1.50 prefill (1 to 3), 2.50 decode on average; changed: 2 decode"),
+            std::string::npos);
+  EXPECT_NE(plots({}, run).at("instances.svg").find("prefill"), std::string::npos);
+}
+
 TEST(SimReport, PlotsOfALongRunAreNotLargerAndKeepItsPeaks) {
   auto run = three();
   for (std::int64_t i = 0; i < 100'000; ++i) run.samples.push_back(sample_at(1000 * i, i == 77'777 ? 200 : 20, 0));

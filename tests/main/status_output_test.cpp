@@ -177,6 +177,27 @@ TEST(StatusTable, ShowsFreenessColdStartsAndWhoMigratesWhere) {
   EXPECT_THAT(status_table(without), HasSubstr("scheduler is away"));
 }
 
+TEST(StatusOutput, SaysHowTheTwoPhasesAreLoaded) {
+  auto page = cluster();
+  page.scheduling.roles = "balance";
+  auto out = parsed(status_json(page, false)).at("scheduling");
+  EXPECT_EQ(out.at("roles").as_string(), "balance");
+  EXPECT_TRUE(out.at("prefill_load").is_null());
+  EXPECT_TRUE(out.at("decode_load").is_null());
+  EXPECT_EQ(out.at("roles_last").as_string(), "");
+  EXPECT_THAT(status_table(page), Not(HasSubstr("load")));
+  page.scheduling.phases_known = true;
+  page.scheduling.prefill_load = 0.75;
+  page.scheduling.decode_load = 1.25;
+  page.scheduling.roles_last = "instance 3 for decode: so it is";
+  out = parsed(status_json(page, false)).at("scheduling");
+  EXPECT_EQ(out.at("prefill_load").as_double(), 0.75);
+  EXPECT_EQ(out.at("decode_load").as_double(), 1.25);
+  EXPECT_EQ(out.at("roles_last").as_string(), "instance 3 for decode: so it is");
+  EXPECT_THAT(status_table(page), HasSubstr("roles balance: prefill load 0.75, decode load 1.25\n"
+                                            "last change of roles: instance 3 for decode: so it is\n"));
+}
+
 TEST(StatusOutput, SaysWhatAnInstanceIsFor) {
   auto page = cluster();
   page.instances[0].load.role = protocols::instance_role::prefill;

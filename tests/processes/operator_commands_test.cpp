@@ -170,6 +170,38 @@ TEST_F(OperatorCommands, ADrainedInstanceGivesItsRequestAwayStopsAndComesBack) {
   EXPECT_THAT(nobody.err, HasSubstr("no instance 17"));
 }
 
+TEST_F(OperatorCommands, AnInstanceThatIsToPrefillGivesAwayWhatItDecodes) {
+  const auto calm = ask_all(head_->url(), one_long(-2));
+  for (int attempt = 0; attempt < attempts_max; ++attempt) {
+    round_of_answers round(head_->url(), one_long(attempt));
+    const auto at = place(round);
+    if (!at && attempt + 1 < attempts_max) continue;
+    ASSERT_TRUE(at);
+    const auto who = std::to_string(*at);
+    const auto given = run({"role", who, "prefill", "--json"});
+    EXPECT_EQ(given.code, 0) << given.err;
+    EXPECT_EQ(given.out, "{\"instance\":" + who + ",\"role\":\"prefill\",\"before\":\"mixed\",\"note\":null}\n");
+    ASSERT_TRUE(round.wait_ended(120s));
+    EXPECT_EQ(round.answers(), calm) << "nothing is lost";
+    const auto status = head_->status();
+    ASSERT_TRUE(status);
+    EXPECT_EQ(status->redispatches, 0U);
+    const auto story = run({"status", "--request", label(attempt)}).out;
+    const auto back = run({"role", who, "mixed"});
+    EXPECT_EQ(back.out, "instance " + who + " is for mixed from now on, no longer for prefill\n");
+    const bool told = story.find("as its prompt was computed") != std::string::npos;
+    if (!told && attempt + 1 < attempts_max) continue; // it may have been over before its turn to move came
+    EXPECT_TRUE(told) << story;
+    break;
+  }
+  const auto wrong = run({"role", "0", "prompts"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err, "godwit: 'prompts' is none of the roles prefill, decode and mixed\n");
+  const auto nobody = run({"role", "17", "decode"});
+  EXPECT_EQ(nobody.code, 1);
+  EXPECT_EQ(nobody.err, "godwit: there is no instance 17\n");
+}
+
 // The head closes the connection of one that says nothing for cluster.connection_timeout.
 TEST_F(OperatorCommands, AWatchGoesOnAfterItHasStoodStill) {
   served head({"--instances", "1", "--threads", "1", "--cluster-connection-timeout", "2s"});

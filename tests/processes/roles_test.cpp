@@ -93,6 +93,34 @@ TEST_F(RolesOfProcesses, WithoutTheOneThatDecodesTheOtherDoesItAll) {
   EXPECT_EQ(ask_all(apart.head.url(), {questions()[0]}), std::vector{calm()[0]}) << "and goes on so";
 }
 
+TEST_F(RolesOfProcesses, ThatFollowTheLoadChangeAndNoAnswerDoes) {
+  (void)calm();
+  served head(patient({"--instances", "1", "--threads", "1", "--roles", "prefill", "--role-policy", "balance",
+                       "--scheduler-role-hold", "300ms", "--scheduler-role-load-min", "0.05"}));
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), patient({"--instances", "2", "--threads", "1", "--roles", "decode"}));
+  ASSERT_TRUE(member.wait_ready() && head.wait_instances(3, 30s));
+  console operator_(head.control());
+  std::string last;
+  for (int round = 0; round < 30 && last.empty(); ++round) {
+    auto prompts = mixed_questions(24, 4); // that nobody has computed before
+    for (auto& one : prompts) {
+      one.prompt = std::to_string(round) + " " + one.prompt;
+      for (int i = 0; i < 40; ++i) one.prompt += " and again the files that we have read";
+    }
+    round_of_answers long_ones(head.url(), prompts);
+    EXPECT_EQ(ask_all(head.url(), questions()), calm());
+    ASSERT_TRUE(long_ones.wait_ended(120s));
+    const auto status = operator_.status();
+    ASSERT_TRUE(status);
+    last = status->scheduling.roles_last;
+    EXPECT_EQ(status->scheduling.roles, "balance");
+    EXPECT_EQ(status->redispatches_total, 0U);
+  }
+  EXPECT_THAT(last, HasSubstr(": the load of "));
+  EXPECT_EQ(ask_all(head.url(), questions()), calm());
+}
+
 TEST_F(RolesOfProcesses, WhatCannotBeIsSaidInOneLine) {
   const auto said = [](std::vector<std::string> arguments) {
     child_process command(godwit_program(), std::move(arguments));

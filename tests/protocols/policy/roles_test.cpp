@@ -413,23 +413,30 @@ std::optional<scaling_decision> decided_with(const std::vector<load_report>& loa
 
 TEST(RolesInScaling, WhereTheyFollowTheLoadPromptsOrderInstancesToo) {
   const std::vector loads{for_prefill(load_of(1)), for_decoding(load_with_freeness(2, 20))};
-  const auto found = decided_with(loads, {.prefill = 0.95, .prefill_with_less = 10.0});
+  const auto found = decided_with(loads, {.prefill = 2.5, .prefill_with_less = 10.0, .prefill_missing = 2});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->what, scaling_decision::kind::out);
-  EXPECT_EQ(found->why, "prefill load 0.95, above 0.9 for 10 s, 2 instances");
-  EXPECT_FALSE(decided_with(loads, {.prefill = 0.85, .prefill_with_less = 10.0}));
+  EXPECT_EQ(found->count, 2U);
+  EXPECT_EQ(found->why, "prefill load 2.50, above 1 for 10 s, 2 instances");
+  EXPECT_FALSE(decided_with(loads, {.prefill = 0.95, .prefill_with_less = 10.0}));
+  const std::vector idle{for_prefill(load_of(1)), for_decoding(load_of(2)), for_decoding(load_of(3))};
+  const auto short_of = decided_with(idle, {.prefill = 1.2, .prefill_with_less = 10.0, .prefill_missing = 1});
+  ASSERT_TRUE(short_of);
+  EXPECT_EQ(short_of->what, scaling_decision::kind::out) << "none leaves meanwhile";
   EXPECT_FALSE(decided_with(loads, {}));
 }
 
 TEST(RolesInScaling, WhereTheyFollowTheLoadAPrefillInstanceMayLeave) {
   const std::vector loads{for_prefill(load_of(1)), for_prefill(load_of(2)), for_decoding(load_with_freeness(3, 20))};
-  auto found = decided_with(loads, {.prefill = 0.2, .prefill_with_less = 0.4});
+  EXPECT_FALSE(decided_with(loads, {.prefill = 0.2, .prefill_with_less = 0.4}, 59)) << "a queue is there sooner";
+  auto found = decided_with(loads, {.prefill = 0.2, .prefill_with_less = 0.4}, 60);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->what, scaling_decision::kind::in);
   EXPECT_EQ(found->instance, instance_id{2});
-  EXPECT_EQ(found->why, "prefill load 0.40 with one less, below 0.5 for 10 s, 3 instances");
-  EXPECT_FALSE(decided_with(loads, {.prefill = 0.3, .prefill_with_less = 0.6}));
-  EXPECT_FALSE(decided_with({loads[0], loads[2]}, {.prefill = 0.2, .prefill_with_less = 0.4})) << "the last one stays";
+  EXPECT_EQ(found->why, "prefill load 0.40 with one less, below 0.6 for 60 s, 3 instances");
+  EXPECT_FALSE(decided_with(loads, {.prefill = 0.35, .prefill_with_less = 0.7}, 90));
+  EXPECT_FALSE(decided_with({loads[0], loads[2]}, {.prefill = 0.2, .prefill_with_less = 0.4}, 90))
+      << "the last one stays";
   const std::vector full{for_prefill(load_of(1)), for_prefill(load_of(2)), for_decoding(load_with_freeness(3, 1))};
   found = decided_with(full, {.prefill = 0.2, .prefill_with_less = 0.4});
   ASSERT_TRUE(found) << "none leaves while others are missing";

@@ -137,6 +137,11 @@ TEST(Autoscaler, WhatWasTooFewIsRememberedForLongerEachTime) {
   EXPECT_EQ(after, (std::vector<std::int64_t>{20, 30, 50, 90, 170, 330, 650, 650, 650}));
   refuse_at(2);
   EXPECT_EQ(leaves_after(4), 11) << "of four one may leave";
+  (void)scaler.step(at(++t, instances({90, 90})));
+  t += (2 * 64 + 16) * 10;
+  (void)scaler.step(at(t, instances({90, 90})));
+  refuse_at(2);
+  EXPECT_EQ(leaves_after(3), 20) << "that was another load";
 }
 
 TEST(Autoscaler, ByTheTotalRefusalsAreOneInstanceMoreToo) {

@@ -4,6 +4,7 @@
 #include <godwit/actors/frontend_history.hpp>
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/migration_environment.hpp>
+#include <godwit/protocols/policy/objectives.hpp>
 #include <godwit/protocols/requests/ownership.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/async/counter_random.hpp>
@@ -201,9 +202,10 @@ private:
 
   /// Finds an owner for a request, however often it takes, until its deadline.
   runtime::async::task<void> place(protocols::request_id id);
-  [[nodiscard]] protocols::latency_objectives objectives_of(const open_request& r) const;
-  /// By the scheduler; where it is away, or its news are old, in turn. The objectives are the client's, to tell it.
-  runtime::async::task<chosen> choose(dispatch_query query, nanoseconds ttft, nanoseconds tpot);
+  [[nodiscard]] protocols::hurried_request hurry_of(const open_request& r) const;
+  [[nodiscard]] protocols::objectives_policy policy_of_objectives() const noexcept;
+  /// By the scheduler; where it is away, or its news are old, in turn. `hurry` is what its client is told of.
+  runtime::async::task<chosen> choose(dispatch_query query, protocols::hurried_request hurry);
   /// The simple rule: instances that take requests, in turn.
   /// Decode instances only where no prefill instance takes requests, or, without `by_roles`, none of those is of use.
   [[nodiscard]] chosen choose_in_turn(const std::vector<protocols::instance_id>& avoided, const char* policy,

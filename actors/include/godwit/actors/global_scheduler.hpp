@@ -172,6 +172,9 @@ private:
   void unmark(protocols::instance_id source);
   void scale(std::vector<protocols::load_report> known);
   [[nodiscard]] std::optional<protocols::scaling_roles> roles_for_scaling() const;
+  [[nodiscard]] bool follows_load() const noexcept {
+    return options_.policies.hands_over() && options_.policies.roles == protocols::role_policy::balance;
+  }
   [[nodiscard]] std::vector<protocols::load_report> loads() const;
 
   scheduler_options options_;

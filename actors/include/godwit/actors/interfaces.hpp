@@ -351,7 +351,7 @@ struct node_interface
 /// Supervises the instances of one process, for a head that may be elsewhere.
 struct member_interface
     : pair_keeper_interface::extend<void(kill_instance), void(topology), void(retire), void(activate_instance),
-                                    void(drain_instance), void(role_order),
+                                    void(drain_instance), role_answer(role_order),
                                     // recording, of its process
                                     trace_state(trace_order), dumped_file(dump_order), dump_part(dump_part_query),
                                     // of its shard of the KV store

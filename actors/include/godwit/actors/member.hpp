@@ -124,7 +124,7 @@ private:
   void start_failed(const instance_failed& news);
   void kill(protocols::instance_id id);
   void drain(const drain_instance& order);
-  void set_role(const role_order& order);
+  [[nodiscard]] role_answer set_role(const role_order& order);
   void drained(const instance_drained& news);
   void activate(const activate_instance& order);
   void start_stopped(pair& p, protocols::instance_id id);

@@ -151,7 +151,9 @@ private:
   // node_scaling.cpp:
   [[nodiscard]] static protocols::provisioning_settings provisioning_of(const node_options& options);
   [[nodiscard]] drain_answer drain(const drain_instance& order);
-  [[nodiscard]] role_answer set_role(const role_order& order);
+  /// By its member, which alone knows what it is for.
+  runtime::async::task<role_answer> set_role(role_order order);
+  runtime::async::task<void> give_role(role_order order);
   void carry_out(role_wish wish);
   void carry_out(scaling_wish wish);
   struct decided {

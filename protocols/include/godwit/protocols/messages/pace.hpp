@@ -7,6 +7,7 @@ namespace godwit::protocols {
 /// How fast an instance is, as its last steps were (batching/pace_meter.hpp). Nanoseconds; finite and not negative.
 struct step_pace {
   double step = 0;   ///< a step of those that decode now, or of nobody, without prompts
+  double light = 0;  ///< one of hardly anything, as far as any was measured; never more than that of those that decode
   double token = 0;  ///< that each token of a prompt adds to a step
   double pair = 0;   ///< that each of the tokens adds, itself included, to which such a token attends
   double decode = 0; ///< that those who decode wait for a token; 0: nobody does
@@ -17,7 +18,7 @@ struct step_pace {
 
   step_pace() = default;
   friend bool operator==(const step_pace&, const step_pace&) = default;
-  auto fields() { return std::tie(step, token, pair, decode, block, place, knows_prompts); }
+  auto fields() { return std::tie(step, light, token, pair, decode, block, place, knows_prompts); }
 };
 
 } // namespace godwit::protocols

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,13 +32,13 @@ inline constexpr std::array role_policies{std::pair{role_policy::fixed, std::str
 
 struct role_settings {
   role_policy policy = role_policy::fixed;
-  double load_min = 0.5;                 ///< below it a phase has enough, whatever the other has
-  std::int64_t hold_ns = 10'000'000'000; ///< what is averaged, and the least time between two decisions
-  double blocks_kept = 6;                ///< of each request that decodes; pairing_settings::destination_above
-  latency_objectives objectives;         ///< that all requests have; 0: none
+  double load_min = 0.5;                ///< below it a phase has enough, whatever the other has
+  std::int64_t hold_ns = 5'000'000'000; ///< what is averaged, and the least time between two decisions
+  double blocks_kept = 6;               ///< of each request that decodes; pairing_settings::destination_above
+  latency_objectives objectives;        ///< that all requests have; 0: none
 };
 
-/// How much of what instances of a role can do is asked of them; 1 is all. At most `phase_load_most`.
+/// How much of what instances of a role can do is asked of them; 1 is as much as is good. At most `phase_load_most`.
 struct phase_loads {
   double prefill = 0;
   double decode = 0;
@@ -55,18 +56,26 @@ struct role_decision {
 /// section 4.3) and TetriInfer's instances that flip, but without emptying one first: what decodes on a new prefill
 /// instance leaves it by live migration, prompts that wait on a new decode instance are computed there.
 ///
-/// Loads are means over `hold`, of instances of one kind of KV and of one role:
-/// * prefill: the time that prompts took, and what those that are there will still take, of the time that there was.
-///   Where there is an objective for the first token: what those that are there take in it, if that is more.
-/// * decode: the blocks in use or asked for, of all blocks but `blocks_kept` for each request; likewise places in the
+/// Loads are means over `hold`, of instances of one kind of KV. They are of what there is to do, so they do not depend
+/// on who came and went meanwhile:
+/// * prefill: the time that prompts took, and what those that are there will still take, of `busy_share` of the time
+///   that there is; beyond that a queue takes longer than what is in it. Where there is an objective for the first
+///   token: what waits, of half of it, if that is more.
+/// * decode: the blocks in use or asked for, of all blocks but `blocks_kept` for each request; or the places in the
 ///   batch. Requests that decode on prefill instances count, since they are to come. Where there is an objective for
-///   each further token: what one takes in it, if that is more.
+///   each further token: what steps take beyond one of hardly anything, of what the objective leaves for that. Where it
+///   leaves nothing no number of instances meets it, and it does not count.
 ///
-/// Once per `hold`, where the same instances have been there all along: if one phase's load is above `load_min`, and
-/// the other's, with instances less, would be at most `load_spared` and still lower by `margin` than the first one's
-/// with these more, as many go over as keep that so, at most a quarter of those that have that role and never the last
-/// one. So loads would have to change by more than `margin` for them to come back. Those with the least to do go, the
-/// youngest of equals. Where all have one role, one of them gets the other.
+/// Once per `hold` instances go over, at most a quarter of a role and never its last one, as many as keep one of these:
+/// * One phase's load is above `load_min`, and the other's, with fewer, would be at most 1, and lower by `margin` than
+/// the
+///   first one's with more.
+/// * It is above 1, and the other's would be at most `load_spared`.
+/// What the others would have to do is the highest of the last `holds_kept`, since a burst of prompts is there at once
+/// and an instance that has gone is not. By neither would instances come back under the same load. Where some do come
+/// back soon, the next ones of that kind take twice as long to be decided, by the mean over that time, up to
+/// `waits_max` times `hold`; less again when it has been quiet for long. Those with the least to do go, the youngest of
+/// equals. Where all have had one role for so long, one of them gets the other.
 ///
 /// Mixed instances, those that terminate and those that nobody has heard of are left out.
 class role_balancer {
@@ -76,55 +85,59 @@ public:
   /// Call it some times per `hold`, with reports by ascending instance id. Times never go back. One decision for each
   /// kind of KV at most, none where the policy is `fixed`.
   [[nodiscard]] std::vector<role_decision> step(std::int64_t now_ns, const std::vector<load_report>& loads);
-  /// What was measured goes on.
-  void set_policy(role_policy policy) noexcept { settings_.policy = policy; }
+  /// Another one: what was measured is forgotten.
+  void set_policy(role_policy policy) noexcept;
   [[nodiscard]] role_policy policy() const noexcept { return settings_.policy; }
-  /// Of the last `hold` that went by with the same instances, where both roles are there; of several kinds of KV the
-  /// higher ones.
-  [[nodiscard]] std::optional<phase_loads> loads() const noexcept;
-  /// Likewise, if that many instances had each role; the highest where there are none.
-  [[nodiscard]] std::optional<phase_loads> loads_with(std::int64_t prefill_more,
-                                                      std::int64_t decode_more) const noexcept;
-
-  /// Roles follow the load, and have changed lately, or those that have them; what came of it is not known yet.
+  /// Of the last `hold`, where instances of both roles were there; of several kinds of KV the higher ones.
+  [[nodiscard]] std::optional<phase_loads> loads() const noexcept { return loads_with(0); }
+  /// The same with so many prefill instances more, or less.
+  [[nodiscard]] std::optional<phase_loads> loads_with(std::int64_t prefill_more) const noexcept;
+  /// So many more would bring the prefill load to 1.
+  [[nodiscard]] std::uint32_t prefill_missing() const noexcept;
+  /// Roles have changed, and what came of it is not known yet.
   [[nodiscard]] bool settling() const noexcept;
 
+  static constexpr double busy_share = 0.7;
   static constexpr double margin = 0.1;
-  static constexpr double load_spared = 1;
+  static constexpr double load_spared = 0.75;
+  static constexpr std::int64_t waits_max = 64;
+  static constexpr std::size_t holds_kept = 4;
 
 private:
-  struct seen {
-    instance_id instance;
-    std::uint64_t generation = 0;
-    instance_role role = instance_role::mixed;
-    std::uint64_t prompt_ns_total = 0;
-    friend bool same(const seen& a, const seen& b) noexcept {
-      return a.instance == b.instance && a.generation == b.generation && a.role == b.role;
-    }
-  };
   /// Sums over time, each in its unit times nanoseconds but for `prompt_ns`.
   struct measured {
     double time = 0;
-    std::size_t prefill_instances = 0, decode_instances = 0;
-    double prompt_ns = 0; ///< that prompts took
-    double left_ns = 0;   ///< that those that are there will take
-    double running = 0;   ///< requests that decode, or are to, on decode instances
+    double prefill_time = 0, decode_time = 0; ///< of the instances that have the role
+    double prompt_ns = 0;                     ///< that prompts took
+    double left_ns = 0;                       ///< that those that are there will take
+    double running = 0;                       ///< requests that decode, or are to, on decode instances
     double blocks = 0, blocks_total = 0;
     double places = 0, places_total = 0;
-    double tpot_ns = 0;
+    double decoding_time = 0;           ///< of decode instances that have something to do
+    double light_ns = 0, beyond_ns = 0; ///< of these: a step of hardly anything; what others take more
+    void operator+=(const measured& more) noexcept;
+  };
+  struct totals {
+    std::uint64_t generation = 0;
+    std::uint64_t prompt_ns = 0;
   };
   struct kind {
-    std::vector<seen> there;
-    std::int64_t since = 0;
-    std::int64_t last = 0;
-    measured sums;
-    std::optional<measured> before; ///< the last `hold`
+    std::map<instance_id, totals> seen;
+    std::int64_t since = 0, last = 0;
+    measured sums;                       ///< since `since`
+    std::optional<measured> before;      ///< the last `hold`
+    std::size_t prefill = 0, decode = 0; ///< instances, at its end
+    std::deque<measured> recent;         ///< the last holds
+    measured longer;                     ///< since `waited` began
+    std::int64_t waited = 0, waits = 1;  ///< holds, of which so many are waited for
+    instance_role last_to = instance_role::mixed;
+    std::int64_t since_last = 0; ///< holds
+    bool settling = false;
   };
-  void add(kind& k, const std::vector<const load_report*>& loads, std::int64_t now_ns) const;
+  void add(kind& k, const std::vector<const load_report*>& there, std::int64_t now_ns) const;
   [[nodiscard]] double prefill_load(const measured& m, double instances) const noexcept;
   [[nodiscard]] double decode_load(const measured& m, double instances) const noexcept;
-  [[nodiscard]] std::optional<role_decision> decide(const measured& m,
-                                                    const std::vector<const load_report*>& loads) const;
+  [[nodiscard]] std::optional<role_decision> decide(const kind& k, const std::vector<const load_report*>& there) const;
 
   role_settings settings_;
   std::map<std::uint64_t, kind> kinds_;

@@ -37,8 +37,9 @@ struct scaling_settings {
 /// Of instances whose roles follow the load (role_balance.hpp).
 struct scaling_roles {
   bool settling = false;                        ///< roles have changed, and nobody knows yet whether that is enough
-  std::optional<double> prefill = {};           ///< the load of prefill instances; 1 is all they can do
+  std::optional<double> prefill = {};           ///< the load of prefill instances; 1 is as much as is good
   std::optional<double> prefill_with_less = {}; ///< with one of them less
+  std::uint32_t prefill_missing = 0;            ///< so many more would bring it to 1
 };
 
 /// What is there, at one moment.
@@ -82,15 +83,16 @@ struct scaling_decision {
 /// * Where requests are refused since they would be late (early rejection), the load is what is let in and says little:
 ///   that counts as below x, as long as a quarter of `hold` does not pass without such a refusal. So many instances
 ///   were too few: for `hold` there are not to be so few again, for twice as long when they are too few once more, and
-///   so on up to 64 times.
+///   so on up to 64 times, and anew from one when there has been none for twice as long and 16 times `hold`.
 /// * One thing at a time: while instances start or are ordered, or drain, nothing but a drain's end is decided. What
 ///   neither starts nor comes for `provision_timeout` is not waited for any longer, nor is what fails and starts over
 ///   and over, unless it is ready for `hold` in between; what was ordered then never comes.
 /// * `instances_max` counts all there are, those that drain, that are silent and that are ordered too.
 /// * Prefill instances are counted, and nobody looks at their freeness, which says little of prompts to come. Where
 ///   there are no others they are as mixed. None leaves, unless roles follow the load: then their load above
-///   `prefill_load_max` counts as a mean below x, and where it would be below `prefill_load_min` with one less, that
-///   counts as above y, and one of them leaves if no other can. As long as roles have changed and nobody knows what
+///   `prefill_load_max` counts as a mean below x, and as many are ordered as are missing; and where it would be below
+///   `prefill_load_min` with one less, for `prefill_idle_holds` times `hold`, one of them leaves if no other can:
+///   a queue of prompts is there at once, and an instance is not. As long as roles have changed and nobody knows what
 ///   came of it, nothing is too low, for three times `hold` at most.
 ///
 /// With the rule `total` once per `hold` is looked at what is free in all for each request, running or waiting, all
@@ -108,8 +110,9 @@ public:
   [[nodiscard]] std::optional<scaling_decision> step(const scaling_view& view);
   /// Everything held so far begins anew.
   void set_mode(scaling_mode mode) noexcept;
-  static constexpr double prefill_load_max = 0.9;
-  static constexpr double prefill_load_min = 0.5;
+  static constexpr double prefill_load_max = 1;
+  static constexpr double prefill_load_min = 0.6;
+  static constexpr std::int64_t prefill_idle_holds = 6;
 
   /// Of the last step.
   [[nodiscard]] double mean_freeness() const noexcept { return mean_; }
@@ -131,7 +134,7 @@ private:
   scaling_settings settings_;
   double mean_ = 0;
   std::optional<std::int64_t> low_since_, high_since_, few_since_;
-  std::optional<std::int64_t> settling_since_;
+  std::optional<std::int64_t> settling_since_, prefill_idle_since_;
   std::optional<std::int64_t> refused_; ///< when requests were the last time
   std::size_t too_few_ = 0;             ///< instances, then
   std::int64_t too_few_holds_ = 0;      ///< for which that is remembered
