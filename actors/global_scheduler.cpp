@@ -37,7 +37,7 @@ scheduler_metrics::scheduler_metrics(runtime::metrics::registry& registry)
       phases_(std::make_shared<phases>()) {
   phases_->registration = registry.add_callback_gauges(
       "godwit_phase_load",
-      "How much is asked of the instances for prefill, and of those that decode; 1 is all that they can do. Absent as "
+      "How much is asked of the instances for prefill, and of those that decode; 1 is as much as is good. Absent as "
       "long as it is not known.",
       [p = phases_.get()] {
         runtime::metrics::registry::samples out;

@@ -166,6 +166,7 @@ std::optional<protocols::scaling_roles> global_scheduler::roles_for_scaling() co
   if (const auto phases = balancer_.loads()) out.prefill = phases->prefill;
   if (const auto phases = balancer_.loads_with(-1)) out.prefill_with_less = phases->prefill;
   out.prefill_missing = balancer_.prefill_missing();
+  out.measured = balancer_.holds();
   return out;
 }
 

@@ -16,6 +16,8 @@ using runtime::async::task;
 void llumlet::take_mark(migration_mark& order) {
   const auto before = std::exchange(mark_, std::nullopt);
   if (!planner_) return;
+  if (order.why == migration_cause::kind::handoff && options_.role != protocols::instance_role::prefill)
+    return; // any more
   mark fresh;
   fresh.round = order.round;
   fresh.why = order.why;

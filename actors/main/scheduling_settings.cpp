@@ -85,7 +85,7 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
         {.doc = "A phase whose load is below gets no instances of the other, unless it has none. 1 is as much as is "
                 "good for its instances.",
          .min = 0,
-         .max = 10});
+         .max = 1});
 }
 
 void declare_priorities(runtime::config::registry& r, serve_settings& s) {

@@ -18,8 +18,9 @@ instance_role other(instance_role role) noexcept {
   return role == instance_role::prefill ? instance_role::decode : instance_role::prefill;
 }
 
-/// Within so many times what is waited for, what comes back does so soon.
+/// Holds, beyond those that are waited for, within which what comes back does so soon.
 constexpr std::int64_t soon = 16;
+constexpr double queue_gone_ns = 30e9;
 
 double bounded_load(double load) noexcept { return std::isfinite(load) ? std::clamp(load, 0.0, phase_load_most) : 0.0; }
 
@@ -93,7 +94,9 @@ void role_balancer::measured::operator+=(const measured& more) noexcept {
   beyond_ns += more.beyond_ns;
 }
 
-role_balancer::role_balancer(role_settings settings) : settings_(settings) {}
+role_balancer::role_balancer(role_settings settings) : settings_(settings) {
+  settings_.load_min = std::min(settings_.load_min, 1.0);
+}
 
 void role_balancer::set_policy(role_policy policy) noexcept {
   if (std::exchange(settings_.policy, policy) != policy) kinds_.clear();
@@ -187,28 +190,65 @@ std::vector<role_decision> role_balancer::step(std::int64_t now_ns, const std::v
     std::erase_if(k.seen, [&](const auto& one) {
       return !std::ranges::binary_search(there, one.first, {}, [](const load_report* r) { return r->instance; });
     });
+    ++holds_;
     ++k.since_last;
-    if (++k.waited < k.waits) continue;
-    auto decision = settings_.policy == role_policy::balance ? decide(k, there) : std::nullopt;
-    k.longer = {};
-    k.waited = 0;
-    if (!decision) {
-      if (k.since_last >= soon * k.waits) k.waits = std::max<std::int64_t>(k.waits / 2, 1);
+    ++k.waited;
+    k.pending = false;
+    if (settings_.policy != role_policy::balance) {
+      k.longer = {};
       continue;
     }
-    const bool back = k.last_to == other(decision->to) && k.since_last < soon * k.waits;
-    if (back) k.waits = std::min(2 * k.waits, waits_max);
+    const bool waits = k.waited < k.waits;
+    const bool one_role = k.prefill == 0 || k.decode == 0;
+    auto decision = decide(k, one_role || waits ? *k.before : k.longer, there);
+    if (waits && decision && !one_role && !is_clear(k)) {
+      k.pending = true;
+      continue;
+    }
+    if (!decision) {
+      if (waits) continue;
+      k.longer = {};
+      k.waited = 0;
+      if (k.since_last > k.waits + soon) k.waits = std::max<std::int64_t>(k.waits / 2, 1);
+      continue;
+    }
+    k.longer = {};
+    k.waited = 0;
+    if (k.last_to == other(decision->to) && k.since_last <= k.waits + soon) k.waits = std::min(2 * k.waits, waits_max);
     k.last_to = decision->to;
     k.since_last = 0;
-    k.before.reset(); // it says nothing of what is to be
     k.settling = true;
     decisions.push_back(std::move(*decision));
   }
   return decisions;
 }
 
-std::optional<role_decision> role_balancer::decide(const kind& k, const std::vector<const load_report*>& there) const {
-  const auto& m = k.longer;
+// The giver by the worst of the last holds.
+phase_loads role_balancer::loads_by(const kind& k, const measured& m, std::int64_t prefill_more) const noexcept {
+  const auto prefill = static_cast<double>(static_cast<std::int64_t>(k.prefill) + prefill_more);
+  const auto decode = static_cast<double>(static_cast<std::int64_t>(k.decode) - prefill_more);
+  phase_loads loads{prefill_load(m, prefill), decode_load(m, decode)};
+  for (const auto& one : k.recent) {
+    if (prefill_more < 0) loads.prefill = std::max(loads.prefill, prefill_load(one, prefill));
+    if (prefill_more > 0) loads.decode = std::max(loads.decode, decode_load(one, decode));
+  }
+  return loads;
+}
+
+// One phase had too much in each of them, and the other would have had enough.
+bool role_balancer::is_clear(const kind& k) const noexcept {
+  if (k.recent.size() < holds_kept) return false;
+  const auto all = [&](std::int64_t more) {
+    return std::ranges::all_of(k.recent, [&](const measured& one) {
+      const auto now = loads_by(k, one, 0), then = loads_by(k, one, more);
+      return more > 0 ? now.prefill > 1 && then.decode <= load_spared : now.decode > 1 && then.prefill <= load_spared;
+    });
+  };
+  return (k.decode > 1 && all(1)) || (k.prefill > 1 && all(-1));
+}
+
+std::optional<role_decision> role_balancer::decide(const kind& k, const measured& m,
+                                                   const std::vector<const load_report*>& there) const {
   const auto go = [&](instance_role to, std::size_t count) {
     std::vector<const load_report*> givers;
     std::ranges::copy_if(there, std::back_inserter(givers), [&](const auto* r) { return r->role != to; });
@@ -227,16 +267,7 @@ std::optional<role_decision> role_balancer::decide(const kind& k, const std::vec
               std::string(to_string(other(to)));
     return out;
   }
-  const auto with = [&](std::int64_t more) { // of those that prefill
-    const auto prefill = static_cast<double>(static_cast<std::int64_t>(k.prefill) + more);
-    const auto decode = static_cast<double>(static_cast<std::int64_t>(k.decode) - more);
-    phase_loads loads{prefill_load(m, prefill), decode_load(m, decode)};
-    for (const auto& one : k.recent) {
-      if (more < 0) loads.prefill = std::max(loads.prefill, prefill_load(one, prefill));
-      if (more > 0) loads.decode = std::max(loads.decode, decode_load(one, decode));
-    }
-    return loads;
-  };
+  const auto with = [&](std::int64_t more) { return loads_by(k, m, more); };
   const auto now = with(0);
   for (const auto to : {instance_role::prefill, instance_role::decode}) {
     const bool more_prefill = to == instance_role::prefill;
@@ -263,8 +294,7 @@ std::optional<role_decision> role_balancer::decide(const kind& k, const std::vec
 }
 
 bool role_balancer::settling() const noexcept {
-  return settings_.policy == role_policy::balance &&
-         std::ranges::any_of(kinds_, [](const auto& entry) { return entry.second.settling; });
+  return std::ranges::any_of(kinds_, [](const auto& entry) { return entry.second.settling || entry.second.pending; });
 }
 
 std::optional<phase_loads> role_balancer::loads_with(std::int64_t prefill_more) const noexcept {
@@ -272,9 +302,9 @@ std::optional<phase_loads> role_balancer::loads_with(std::int64_t prefill_more) 
   for (const auto& [kv, k] : kinds_) {
     if (!k.before || k.prefill == 0 || k.decode == 0) continue;
     if (!out) out.emplace();
-    out->prefill =
-        std::max(out->prefill,
-                 prefill_load(*k.before, static_cast<double>(static_cast<std::int64_t>(k.prefill) + prefill_more)));
+    const auto prefill = static_cast<std::int64_t>(k.prefill) + prefill_more;
+    const auto load = prefill > 0 ? prefill_load(*k.before, static_cast<double>(prefill)) : phase_load_most;
+    out->prefill = std::max(out->prefill, load);
     out->decode = std::max(out->decode, decode_load(*k.before, static_cast<double>(k.decode)));
   }
   return out;
@@ -284,9 +314,10 @@ std::uint32_t role_balancer::prefill_missing() const noexcept {
   std::uint32_t most = 0;
   for (const auto& [kv, k] : kinds_) {
     if (!k.before || k.prefill == 0 || k.decode == 0) continue;
+    const auto& m = *k.before;
     const auto have = static_cast<double>(k.prefill);
-    const auto lack = std::ceil(prefill_load(*k.before, have) * have - have);
-    most = std::max(most, static_cast<std::uint32_t>(std::clamp(lack, 0.0, 65'536.0)));
+    const auto wanted = (m.prompt_ns + m.left_ns / std::max(m.time, queue_gone_ns)) / m.time / busy_share;
+    most = std::max(most, static_cast<std::uint32_t>(std::clamp(std::ceil(wanted - have), 0.0, have)));
   }
   return most;
 }

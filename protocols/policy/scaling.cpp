@@ -53,9 +53,9 @@ std::string reason_of_prompts(double load, const char* relation, double bound, s
 bool prefills(const load_report& r) noexcept { return r.role == instance_role::prefill; }
 
 /// With one prefill instance less.
-bool others_suffice(const scaling_view& view) noexcept {
+bool others_suffice(const scaling_view& view, const std::optional<scaling_roles>& roles) noexcept {
   const auto prefilling = [](const load_report& r) { return prefills(r) && r.takes_requests(); };
-  return view.roles && view.roles->prefill_with_less && *view.roles->prefill_with_less < autoscaler::prefill_load_min &&
+  return roles && roles->prefill_with_less && *roles->prefill_with_less < autoscaler::prefill_load_min &&
          std::ranges::count_if(view.loads, prefilling) > 1;
 }
 
@@ -174,6 +174,7 @@ void autoscaler::set_mode(scaling_mode mode) noexcept {
   if (mode == settings_.mode) return;
   settings_.mode = mode;
   forget();
+  settling_since_.reset();
   decided_.reset();
   looked_.reset();
 }
@@ -193,6 +194,14 @@ bool autoscaler::settles(const scaling_view& view) noexcept {
   }
   if (!settling_since_) settling_since_ = view.now_ns;
   return view.now_ns - *settling_since_ < 3 * settings_.hold_ns;
+}
+
+std::optional<scaling_roles> autoscaler::prompts(const scaling_view& view) noexcept {
+  if (!view.roles) return std::nullopt;
+  const auto there = view.loads.size() + view.silent.size() + view.starting + view.ordered;
+  if (there_ && *there_ != there) measured_from_ = view.roles->measured + 2; // the one under way began before
+  there_ = there;
+  return view.roles->measured >= measured_from_ ? view.roles : std::nullopt;
 }
 
 bool autoscaler::waits_for_instances(const scaling_view& view) noexcept {
@@ -257,9 +266,10 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   }
   shortage what;
   what.refuses = refused_ && now - *refused_ <= settings_.hold_ns / 4;
-  if (view.roles && view.roles->prefill.value_or(0) > prefill_load_max) {
-    what.prefill = view.roles->prefill;
-    what.missing = view.roles->prefill_missing;
+  const auto roles = prompts(view);
+  if (roles && roles->prefill.value_or(0) > prefill_load_max) {
+    what.prefill = roles->prefill;
+    what.missing = roles->prefill_missing;
   }
   const bool settling = settles(view);
   const bool low = (mean_ < settings_.freeness_min || what.refuses || what.prefill) && (!waits || drain_) && !settling;
@@ -269,12 +279,13 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   const bool too_few_then = refused_ && now - *refused_ < too_few_holds_ * settings_.hold_ns && taking <= too_few_ + 1;
   const bool spared =
       mean_ > settings_.freeness_max && (by_total || (leaver != nullptr && others_suffice(loads, *leaver, settings_)));
-  if (!others_suffice(view) || low)
+  if (!others_suffice(view, roles) || low || waits || too_few_then || settling)
     prefill_idle_since_.reset();
   else if (!prefill_idle_since_)
     prefill_idle_since_ = now;
-  const bool idle = prefill_idle_since_ && now - *prefill_idle_since_ >= (prefill_idle_holds - 1) * settings_.hold_ns;
-  const bool high = ((spared && !what.prefill) || idle) && !waits && !too_few_then && !settling;
+  const bool idle = prefill_idle_since_ && now - *prefill_idle_since_ >= prefill_idle_holds * settings_.hold_ns;
+  const bool measured = !view.roles || roles; // who has just come may be for prompts
+  const bool high = spared && !what.prefill && measured && !waits && !too_few_then && !settling;
   if (!low) low_since_.reset();
   if (!high) high_since_.reset();
   if (low && !low_since_) low_since_ = now;
@@ -305,7 +316,8 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   else if (lasts(low_since_))
     decision = more(loads, there, what);
   else if (lasts(high_since_))
-    decision = less(view, loads, there);
+    decision = less(loads, there);
+  if (!decision && idle) decision = less_prefill(view, there);
   if (!decision) return std::nullopt;
 
   decision->mean = mean_;
@@ -323,6 +335,7 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
   scaling_decision decision;
   const bool by_total = settings_.rule == scaling_rule::total;
   const bool too_few = there.taking + there.coming < settings_.instances_min;
+  bool by_prompts = false;
   if (too_few) {
     char text[96];
     std::snprintf(text, sizeof text, "%zu %s, at least %u wanted", there.taking, instances(there.taking),
@@ -331,6 +344,7 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
   } else if (what.refuses && mean_ >= settings_.freeness_min) {
     decision.why = reason_of_refusals(by_total ? 0 : settings_.hold_ns, there.taking);
   } else if (what.prefill && mean_ >= settings_.freeness_min) {
+    by_prompts = true;
     decision.why = reason_of_prompts(*what.prefill, ", above", prefill_load_max, settings_.hold_ns, there.taking);
   } else if (by_total) {
     decision.why = reason_of_total(mean_, "below", settings_.freeness_min, there.taking);
@@ -346,7 +360,7 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
   if (all >= settings_.instances_max) return std::nullopt;
   const auto room = settings_.instances_max - static_cast<std::uint32_t>(all);
   decision.what = scaling_decision::kind::out;
-  if (what.prefill) decision.count = std::clamp(what.missing, 1U, room);
+  if (by_prompts) decision.count = std::clamp(what.missing, 1U, room);
   // What one of none holds is not known: then it is one at a time.
   while (by_total && !too_few && there.taking > 0 && all + decision.count < settings_.instances_max &&
          total_freeness_with(loads, decision.count) < settings_.freeness_min)
@@ -354,25 +368,28 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
   return decision;
 }
 
-std::optional<scaling_decision> autoscaler::less(const scaling_view& view, const std::vector<load_report>& loads,
-                                                 const census& there) const {
+std::optional<scaling_decision> autoscaler::less(const std::vector<load_report>& loads, const census& there) const {
   if (drain_ || there.terminating > 0 || there.taking <= settings_.instances_min) return std::nullopt;
+  const auto* const victim = leaver_of(loads);
+  if (victim == nullptr || !others_suffice(loads, *victim, settings_)) return std::nullopt;
   scaling_decision decision;
   decision.what = scaling_decision::kind::in;
-  const auto* const victim = mean_ > settings_.freeness_max ? leaver_of(loads) : nullptr;
-  if (victim == nullptr || !others_suffice(loads, *victim, settings_)) {
-    if (!prefill_idle_since_ || !others_suffice(view)) return std::nullopt;
-    std::vector<load_report> those;
-    std::ranges::copy_if(view.loads, std::back_inserter(those), prefills);
-    decision.instance = leaver_of(those)->instance;
-    decision.why = reason_of_prompts(*view.roles->prefill_with_less, " with one less, below", prefill_load_min,
-                                     prefill_idle_holds * settings_.hold_ns, there.taking);
-    return decision;
-  }
   decision.instance = victim->instance;
   decision.why = settings_.rule == scaling_rule::total
                      ? reason_of_total(mean_, "above", settings_.freeness_max, there.taking)
                      : reason(mean_, "above", settings_.freeness_max, settings_.hold_ns, there.taking);
+  return decision;
+}
+
+std::optional<scaling_decision> autoscaler::less_prefill(const scaling_view& view, const census& there) const {
+  if (drain_ || there.terminating > 0 || there.taking <= settings_.instances_min) return std::nullopt;
+  std::vector<load_report> those;
+  std::ranges::copy_if(view.loads, std::back_inserter(those), prefills);
+  scaling_decision decision;
+  decision.what = scaling_decision::kind::in;
+  decision.instance = leaver_of(those)->instance; // one of two and more
+  decision.why = reason_of_prompts(*view.roles->prefill_with_less, " with one less, below", prefill_load_min,
+                                   prefill_idle_holds * settings_.hold_ns, there.taking);
   return decision;
 }
 

@@ -262,7 +262,7 @@ std::vector<knob> all_knobs() {
   });
   add("scheduler.role_load_min", [](shape& s, bool high) {
     follow_the_load(s);
-    s.node.scheduler.roles.load_min = high ? 2 : 0;
+    s.node.scheduler.roles.load_min = high ? 1 : 0;
   });
   // The KV store: in every process a shard, of 64 chunks or of one.
   add("kv_store.bytes", [](shape& s, bool high) {

@@ -159,7 +159,33 @@ TEST(RoleBalance, GoesBackMoreAndMoreSeldomUnderALoadThatVaries) {
     }
   }
   EXPECT_GT(changes.front(), 1U);
-  EXPECT_LE(changes.back(), 3U) << "of some thirty without";
+  EXPECT_LE(changes.back(), 6U) << "of some thirty without";
+  // What is clear does not wait for long.
+  c.prompts = 0;
+  c.blocks = 100;
+  c.decoding = 5;
+  (void)c.pass(balancer, 200 * second);
+  c.prompts = 1.6;
+  std::int64_t waited = 0;
+  while (c.count(instance_role::prefill) < 3 && waited < 600) {
+    (void)c.pass(balancer, second);
+    ++waited;
+  }
+  EXPECT_LE(waited, 100);
+  for (auto& r : c.loads) r.role = instance_role::decode;
+  c.loads[0].role = instance_role::prefill;
+  c.prompts = 0.2;
+  c.backlog.clear();
+  (void)c.pass(balancer, 20 * second);
+  for (auto& r : c.loads) r.terminating = r.role == instance_role::prefill;
+  waited = 0;
+  while (
+      std::ranges::none_of(c.loads, [](const auto& r) { return r.role == instance_role::prefill && !r.terminating; }) &&
+      waited < 600) {
+    (void)c.pass(balancer, second);
+    ++waited;
+  }
+  EXPECT_LE(waited, 21) << "nor the first one of a role";
 }
 
 TEST(RoleBalance, AsksThoseWithTheLeastToDo) {
@@ -254,7 +280,7 @@ TEST(RoleBalance, LooksAtObjectives) {
   ASSERT_TRUE(without.loads() && by_ttft.loads());
   EXPECT_NEAR(without.loads()->prefill, 1.7 / 0.7, 0.07);
   EXPECT_NEAR(by_ttft.loads()->prefill, 7, 0.3) << "of half of it";
-  EXPECT_EQ(by_ttft.prefill_missing(), 12U);
+  EXPECT_EQ(by_ttft.prefill_missing(), 2U) << "for what is gone in half a minute";
 
   cluster e(3, 2);
   e.blocks = 200;
@@ -326,14 +352,18 @@ TEST(RoleBalance, IsOfOneKindOfKvAndWithoutMixedInstances) {
 
 // With autoscaling, whose instances come for decoding: what is ordered for prompts gets to them, and then it is enough.
 TEST(RoleBalance, AndAutoscalingComeToAnEndUnderALoadThatStaysAsItIs) {
-  for (const double prompts : {0.3, 0.66, 1.2, 1.9, 2.6})
-    for (const double blocks : {200.0, 1700.0, 3000.0}) {
+  struct pace {
+    std::int64_t hold, start; // seconds
+  };
+  for (const auto [hold, start] : {pace{5, 3}, pace{120, 20}, pace{5, 60}})
+    for (const auto& [prompts, blocks] : std::vector<std::pair<double, double>>{
+             {0.3, 200}, {0.66, 1700}, {1.2, 3000}, {1.2, 200}, {1.9, 1700}, {1.9, 200}, {2.6, 3000}, {2.6, 200}}) {
       cluster c(1, 2);
       c.prompts = prompts;
       c.blocks = blocks;
       c.decoding = static_cast<std::uint32_t>(blocks / 40);
       auto settings = balancing();
-      settings.hold_ns = 5 * second;
+      settings.hold_ns = hold * second;
       role_balancer balancer(settings);
       scaling_settings s;
       s.mode = scaling_mode::on;
@@ -341,7 +371,8 @@ TEST(RoleBalance, AndAutoscalingComeToAnEndUnderALoadThatStaysAsItIs) {
       std::vector<std::int64_t> coming;
       std::int64_t changed = 0;
       std::size_t changes = 0;
-      for (int i = 0; i < 5 * 2400; ++i) {
+      std::int64_t ordered = 0;
+      for (int i = 0; i < 5 * 6000; ++i) {
         auto moved = c.pass(balancer, second / 5).size();
         if (std::erase_if(coming, [&](auto at) { return at <= c.now; }) > 0) {
           auto& r = c.loads.emplace_back(c.loads.back());
@@ -359,18 +390,21 @@ TEST(RoleBalance, AndAutoscalingComeToAnEndUnderALoadThatStaysAsItIs) {
         if (const auto now = balancer.loads()) roles.prefill = now->prefill;
         if (const auto less = balancer.loads_with(-1)) roles.prefill_with_less = less->prefill;
         roles.prefill_missing = balancer.prefill_missing();
+        roles.measured = balancer.holds();
         view.roles = roles;
         if (const auto decision = scaler.step(view)) {
           ++moved;
           if (decision->what == scaling_decision::kind::in)
             std::erase_if(c.loads, [&](const auto& r) { return r.instance == decision->instance; });
           for (std::uint32_t n = 0; decision->what == scaling_decision::kind::out && n < decision->count; ++n)
-            coming.push_back(c.now + (3 + n) * second);
+            coming.push_back(c.now + (start + n) * second);
+          if (decision->what == scaling_decision::kind::out) ordered = c.now;
         }
         changes += moved;
         if (moved > 0) changed = c.now;
       }
-      EXPECT_LT(changed, 1200 * second) << prompts << ' ' << blocks << ": " << changes << " changes";
+      EXPECT_LT(changed, 4500 * second) << hold << ' ' << prompts << ' ' << blocks << ": " << changes << " changes";
+      EXPECT_LT(ordered, 1500 * second) << hold << ' ' << start << ' ' << prompts << ' ' << blocks;
       EXPECT_GT(c.count(instance_role::prefill), prompts) << blocks;
       EXPECT_LT(c.count(instance_role::prefill), prompts / 0.4 + 1) << blocks;
       EXPECT_GT(1000.0 * c.count(instance_role::decode), blocks) << prompts;

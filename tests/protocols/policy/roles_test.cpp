@@ -448,6 +448,51 @@ TEST(RolesInScaling, WhereTheyFollowTheLoadAPrefillInstanceMayLeave) {
   EXPECT_EQ(found->instance, instance_id{4}) << "those that decode first";
 }
 
+TEST(RolesInScaling, WhatWasMeasuredOfOtherInstancesDoesNotCount) {
+  scaling_settings s;
+  s.mode = scaling_mode::on;
+  autoscaler scaler{s};
+  std::vector loads{for_prefill(load_of(1)), for_decoding(load_with_freeness(2, 20))};
+  scaling_view view{0, loads, 0, 0};
+  view.roles = scaling_roles{.prefill = 2.5, .prefill_with_less = 10.0, .prefill_missing = 2, .measured = 7};
+  std::vector<std::int64_t> ordered;
+  const auto pass = [&](std::int64_t seconds) {
+    for (const auto end = view.now_ns + seconds * second_ns; view.now_ns < end; view.now_ns += second_ns)
+      if (scaler.step(view)) ordered.push_back(view.now_ns / second_ns);
+  };
+  pass(11);
+  EXPECT_EQ(ordered, std::vector<std::int64_t>{10});
+  view.ordered = 2;
+  pass(9);
+  view.ordered = 0; // they have come
+  for (const std::uint32_t id : {3U, 4U}) view.loads.push_back(for_decoding(load_with_freeness(id, 20)));
+  pass(60);
+  EXPECT_EQ(ordered.size(), 1U) << "nobody has measured since";
+  view.roles->measured = 8; // which began before
+  pass(20);
+  EXPECT_EQ(ordered.size(), 1U);
+  view.roles->measured = 9;
+  pass(20);
+  EXPECT_EQ(ordered.size(), 2U);
+}
+
+TEST(RolesInScaling, ADecodeInstanceDoesNotLeaveForWhatAPrefillInstanceHasEarned) {
+  scaling_settings s;
+  s.mode = scaling_mode::on;
+  autoscaler scaler{s};
+  std::optional<scaling_decision> decision;
+  for (std::int64_t t = 0; t <= 70 && !decision; ++t) {
+    const auto free = t % 5 == 0 ? 65 : 45;
+    const std::vector loads{for_prefill(load_of(1)), for_prefill(load_of(2)), for_decoding(load_with_freeness(3, free)),
+                            for_decoding(load_with_freeness(4, free))};
+    scaling_view view{t * second_ns, loads, 0, 0};
+    view.roles = scaling_roles{.prefill = 0.2, .prefill_with_less = 0.4};
+    decision = scaler.step(view);
+  }
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->instance, instance_id{2});
+}
+
 TEST(RolesInScaling, NothingIsDecidedWhileRolesChangeButNotForEver) {
   const std::vector loads{for_prefill(load_of(1)), for_decoding(load_with_freeness(2, 1))};
   EXPECT_FALSE(decided_with(loads, {.settling = true}, 39));

@@ -112,7 +112,7 @@ struct scheduling_status {
   std::string scaling_last;  ///< the last decision, dry or not, with its numbers; empty: none yet
   std::string roles;         ///< "fixed", "balance"
   bool phases_known = false; ///< the next two are: instances of both roles have been there for a while
-  double prefill_load = 0;   ///< what is asked of the prefill instances; 1 is all that they can do
+  double prefill_load = 0;   ///< what is asked of the prefill instances; 1 is as much as is good
   double decode_load = 0;    ///< of the decode instances
   std::string roles_last;    ///< the last change by policy, with its numbers; empty: none yet
   std::vector<std::pair<instance_id, instance_id>> pairs; ///< source and destination of the marks that hold

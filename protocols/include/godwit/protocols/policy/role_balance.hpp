@@ -32,7 +32,7 @@ inline constexpr std::array role_policies{std::pair{role_policy::fixed, std::str
 
 struct role_settings {
   role_policy policy = role_policy::fixed;
-  double load_min = 0.5;                ///< below it a phase has enough, whatever the other has
+  double load_min = 0.5;                ///< below it a phase has enough, whatever the other has; at most 1
   std::int64_t hold_ns = 5'000'000'000; ///< what is averaged, and the least time between two decisions
   double blocks_kept = 6;               ///< of each request that decodes; pairing_settings::destination_above
   latency_objectives objectives;        ///< that all requests have; 0: none
@@ -73,9 +73,10 @@ struct role_decision {
 /// * It is above 1, and the other's would be at most `load_spared`.
 /// What the others would have to do is the highest of the last `holds_kept`, since a burst of prompts is there at once
 /// and an instance that has gone is not. By neither would instances come back under the same load. Where some do come
-/// back soon, the next ones of that kind take twice as long to be decided, by the mean over that time, up to
-/// `waits_max` times `hold`; less again when it has been quiet for long. Those with the least to do go, the youngest of
-/// equals. Where all have had one role for so long, one of them gets the other.
+/// back soon, the next change of this kind of KV waits for twice as many holds, up to `waits_max`, and goes by their
+/// mean; less again when none has come back for a while. Nothing waits that was clear in each of the last `holds_kept`,
+/// by the second rule. Those with the least to do go, the youngest of equals. Where all have had one role for a hold,
+/// one of them gets the other.
 ///
 /// Mixed instances, those that terminate and those that nobody has heard of are left out.
 class role_balancer {
@@ -92,15 +93,18 @@ public:
   [[nodiscard]] std::optional<phase_loads> loads() const noexcept { return loads_with(0); }
   /// The same with so many prefill instances more, or less.
   [[nodiscard]] std::optional<phase_loads> loads_with(std::int64_t prefill_more) const noexcept;
-  /// So many more would bring the prefill load to 1.
+  /// So many more would be enough for the prompts that come, and for those that wait within half a minute; at most as
+  /// many as there are.
   [[nodiscard]] std::uint32_t prefill_missing() const noexcept;
-  /// Roles have changed, and what came of it is not known yet.
+  /// Roles have changed, and what came of it is not known yet; or are about to.
   [[nodiscard]] bool settling() const noexcept;
+  /// Counts the holds that have ended.
+  [[nodiscard]] std::uint64_t holds() const noexcept { return holds_; }
 
   static constexpr double busy_share = 0.7;
   static constexpr double margin = 0.1;
   static constexpr double load_spared = 0.75;
-  static constexpr std::int64_t waits_max = 64;
+  static constexpr std::int64_t waits_max = 8;
   static constexpr std::size_t holds_kept = 4;
 
 private:
@@ -132,15 +136,20 @@ private:
     std::int64_t waited = 0, waits = 1;  ///< holds, of which so many are waited for
     instance_role last_to = instance_role::mixed;
     std::int64_t since_last = 0; ///< holds
-    bool settling = false;
+    bool settling = false, pending = false;
   };
   void add(kind& k, const std::vector<const load_report*>& there, std::int64_t now_ns) const;
   [[nodiscard]] double prefill_load(const measured& m, double instances) const noexcept;
   [[nodiscard]] double decode_load(const measured& m, double instances) const noexcept;
-  [[nodiscard]] std::optional<role_decision> decide(const kind& k, const std::vector<const load_report*>& there) const;
+  /// By these measures.
+  [[nodiscard]] std::optional<role_decision> decide(const kind& k, const measured& m,
+                                                    const std::vector<const load_report*>& there) const;
+  [[nodiscard]] phase_loads loads_by(const kind& k, const measured& m, std::int64_t prefill_more) const noexcept;
+  [[nodiscard]] bool is_clear(const kind& k) const noexcept;
 
   role_settings settings_;
   std::map<std::uint64_t, kind> kinds_;
+  std::uint64_t holds_ = 0;
 };
 
 } // namespace godwit::protocols

@@ -39,7 +39,8 @@ struct scaling_roles {
   bool settling = false;                        ///< roles have changed, and nobody knows yet whether that is enough
   std::optional<double> prefill = {};           ///< the load of prefill instances; 1 is as much as is good
   std::optional<double> prefill_with_less = {}; ///< with one of them less
-  std::uint32_t prefill_missing = 0;            ///< so many more would bring it to 1
+  std::uint32_t prefill_missing = 0;            ///< so many more would be enough
+  std::uint64_t measured = 0;                   ///< counts the measurements, of which that is the last
 };
 
 /// What is there, at one moment.
@@ -93,7 +94,8 @@ struct scaling_decision {
 ///   `prefill_load_max` counts as a mean below x, and as many are ordered as are missing; and where it would be below
 ///   `prefill_load_min` with one less, for `prefill_idle_holds` times `hold`, one of them leaves if no other can:
 ///   a queue of prompts is there at once, and an instance is not. As long as roles have changed and nobody knows what
-///   came of it, nothing is too low, for three times `hold` at most.
+///   came of it, nothing is too low, for three times `hold` at most; and none leaves before that load has been measured
+///   with as many as there are.
 ///
 /// With the rule `total` once per `hold` is looked at what is free in all for each request, running or waiting, all
 /// that waits counted as used (Llumnix's public artifact, which looks every 10 s):
@@ -125,16 +127,20 @@ private:
   [[nodiscard]] bool looks(std::int64_t now_ns) noexcept;
   struct shortage;
   [[nodiscard]] bool settles(const scaling_view& view) noexcept;
+  /// The load of prefill instances, where it was measured since there are so many instances.
+  [[nodiscard]] std::optional<scaling_roles> prompts(const scaling_view& view) noexcept;
   [[nodiscard]] std::optional<scaling_decision> more(const std::vector<load_report>& loads, const census& there,
                                                      const shortage& what) const;
-  [[nodiscard]] std::optional<scaling_decision> less(const scaling_view& view, const std::vector<load_report>& loads,
-                                                     const census& there) const;
+  [[nodiscard]] std::optional<scaling_decision> less(const std::vector<load_report>& loads, const census& there) const;
+  [[nodiscard]] std::optional<scaling_decision> less_prefill(const scaling_view& view, const census& there) const;
   void forget() noexcept;
 
   scaling_settings settings_;
   double mean_ = 0;
   std::optional<std::int64_t> low_since_, high_since_, few_since_;
   std::optional<std::int64_t> settling_since_, prefill_idle_since_;
+  std::optional<std::size_t> there_;    ///< instances, in whatever state
+  std::uint64_t measured_from_ = 0;     ///< what was measured before is of other instances
   std::optional<std::int64_t> refused_; ///< when requests were the last time
   std::size_t too_few_ = 0;             ///< instances, then
   std::int64_t too_few_holds_ = 0;      ///< for which that is remembered
