@@ -368,8 +368,12 @@ std::optional<scaling_decision> autoscaler::more(const std::vector<load_report>&
   return decision;
 }
 
+bool autoscaler::one_may_leave(const census& there) const noexcept {
+  return !drain_ && there.terminating == 0 && there.taking > settings_.instances_min;
+}
+
 std::optional<scaling_decision> autoscaler::less(const std::vector<load_report>& loads, const census& there) const {
-  if (drain_ || there.terminating > 0 || there.taking <= settings_.instances_min) return std::nullopt;
+  if (!one_may_leave(there)) return std::nullopt;
   const auto* const victim = leaver_of(loads);
   if (victim == nullptr || !others_suffice(loads, *victim, settings_)) return std::nullopt;
   scaling_decision decision;
@@ -382,7 +386,7 @@ std::optional<scaling_decision> autoscaler::less(const std::vector<load_report>&
 }
 
 std::optional<scaling_decision> autoscaler::less_prefill(const scaling_view& view, const census& there) const {
-  if (drain_ || there.terminating > 0 || there.taking <= settings_.instances_min) return std::nullopt;
+  if (!one_may_leave(there)) return std::nullopt;
   std::vector<load_report> those;
   std::ranges::copy_if(view.loads, std::back_inserter(those), prefills);
   scaling_decision decision;

@@ -131,6 +131,7 @@ private:
   [[nodiscard]] std::optional<scaling_roles> prompts(const scaling_view& view) noexcept;
   [[nodiscard]] std::optional<scaling_decision> more(const std::vector<load_report>& loads, const census& there,
                                                      const shortage& what) const;
+  [[nodiscard]] bool one_may_leave(const census& there) const noexcept;
   [[nodiscard]] std::optional<scaling_decision> less(const std::vector<load_report>& loads, const census& there) const;
   [[nodiscard]] std::optional<scaling_decision> less_prefill(const scaling_view& view, const census& there) const;
   void forget() noexcept;
