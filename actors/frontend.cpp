@@ -471,7 +471,6 @@ task<frontend::chosen> frontend::choose(dispatch_query query, protocols::hurried
   co_return choose_in_turn({}, "bypass");
 }
 
-// What is left of them by now. Who goes before others is not refused for those who are there before it.
 protocols::hurried_request frontend::hurry_of(const open_request& r) const {
   return {r.ttft.count(), r.tpot.count(), (now() - r.arrived).count(), r.request.priority, r.request.execution_level};
 }

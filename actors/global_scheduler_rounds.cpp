@@ -151,6 +151,11 @@ void global_scheduler::balance_roles(const std::vector<protocols::load_report>& 
     if (follows_load()) guarded("the balance of roles", [&] { decisions = options_.balance(now().count(), known); });
   }
   for (auto& decision : decisions) {
+    // Who is not there, or has that role, is nobody's business; an embedder may say the same each round.
+    std::erase_if(decision.instances, [&](protocols::instance_id id) {
+      const auto load = std::ranges::lower_bound(known, id, {}, &protocols::load_report::instance);
+      return load == known.end() || load->instance != id || load->role == decision.to;
+    });
     if (decision.instances.empty()) continue;
     note_roles(decision, known);
     if (options_.node)
@@ -166,7 +171,7 @@ std::optional<protocols::scaling_roles> global_scheduler::roles_for_scaling() co
   if (const auto phases = balancer_.loads()) out.prefill = phases->prefill;
   if (const auto phases = balancer_.loads_with(-1)) out.prefill_with_less = phases->prefill;
   out.prefill_missing = balancer_.prefill_missing();
-  out.measured = balancer_.holds();
+  out.measured_since = balancer_.measured_since();
   return out;
 }
 

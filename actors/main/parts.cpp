@@ -2,6 +2,7 @@
 
 #include "main/kv_store_options.hpp"
 #include "main/loader.hpp"
+#include "main/scheduling_settings.hpp"
 #include "main/speculation_options.hpp"
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
@@ -179,6 +180,9 @@ actors::scheduler_options make_scheduler_options(const serve_settings& settings,
   o.scaling.instances_max = settings.scaling.instances_max;
   o.scaling.provision_timeout_ns = ns(settings.scaling.provision_timeout);
   o.policies.roles = settings.scheduler.roles;
+  if (o.policies.roles == protocols::role_policy::balance && roles_of(settings).empty())
+    log.component("scheduler")
+        .warning("scheduler.roles is balance, and no instance here has a role (--roles): mixed ones keep theirs");
   o.roles.hold_ns = ns(settings.scheduler.role_hold);
   o.roles.load_min = settings.scheduler.role_load_min;
   o.roles.blocks_kept = std::max(settings.scheduler.migrate_above, 0.0);

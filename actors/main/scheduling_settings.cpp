@@ -77,7 +77,7 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
              "where that phase is short of what the other can spare.",
          .flag = "--role-policy"});
   r.add("scheduler.role_hold", s.scheduler.role_hold,
-        {.doc = "How long the load of the two phases is averaged, and the pause between two changes of roles.",
+        {.doc = "How long the load of the two phases is averaged, and the least pause between two changes of roles.",
          .unit = "ms",
          .min = 100,
          .max = 24 * hour_ms});

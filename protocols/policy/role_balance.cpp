@@ -178,7 +178,7 @@ std::vector<role_decision> role_balancer::step(std::int64_t now_ns, const std::v
     if (fresh) k.since = k.last = now_ns;
     add(k, there, now_ns);
     if (now_ns - k.since < settings_.hold_ns || k.sums.time <= 0) continue;
-    k.since = now_ns;
+    k.before_since = std::exchange(k.since, now_ns);
     k.longer += k.sums;
     k.recent.push_back(k.sums);
     if (k.recent.size() > holds_kept) k.recent.pop_front();
@@ -190,7 +190,6 @@ std::vector<role_decision> role_balancer::step(std::int64_t now_ns, const std::v
     std::erase_if(k.seen, [&](const auto& one) {
       return !std::ranges::binary_search(there, one.first, {}, [](const load_report* r) { return r->instance; });
     });
-    ++holds_;
     ++k.since_last;
     ++k.waited;
     k.pending = false;
@@ -291,6 +290,13 @@ std::optional<role_decision> role_balancer::decide(const kind& k, const measured
     return out;
   }
   return std::nullopt;
+}
+
+std::int64_t role_balancer::measured_since() const noexcept {
+  std::optional<std::int64_t> first;
+  for (const auto& [kv, k] : kinds_)
+    if (k.before) first = std::min(first.value_or(k.before_since), k.before_since);
+  return first.value_or(0);
 }
 
 bool role_balancer::settling() const noexcept {

@@ -198,10 +198,13 @@ bool autoscaler::settles(const scaling_view& view) noexcept {
 
 std::optional<scaling_roles> autoscaler::prompts(const scaling_view& view) noexcept {
   if (!view.roles) return std::nullopt;
-  const auto there = view.loads.size() + view.silent.size() + view.starting + view.ordered;
-  if (there_ && *there_ != there) measured_from_ = view.roles->measured + 2; // the one under way began before
-  there_ = there;
-  return view.roles->measured >= measured_from_ ? view.roles : std::nullopt;
+  const auto there = view.loads.size() + view.silent.size();
+  if (!there_) there_ = there;
+  if (there > *there_) { // one that has gone and comes again is none of these
+    there_ = there;
+    others_until_ = view.now_ns;
+  }
+  return view.roles->measured_since >= others_until_ ? view.roles : std::nullopt;
 }
 
 bool autoscaler::waits_for_instances(const scaling_view& view) noexcept {
@@ -325,6 +328,8 @@ std::optional<scaling_decision> autoscaler::step(const scaling_view& view) {
   decided_ = now;
   forget();
   if (decision->dry) return decision;
+  others_until_ = now;
+  there_ = view.loads.size() + view.silent.size() - (decision->what == scaling_decision::kind::in ? 1U : 0U);
   if (decision->what == scaling_decision::kind::in) drain_ = decision->instance;
   kept_ = decision->what == scaling_decision::kind::keep;
   return decision;

@@ -454,7 +454,7 @@ TEST(RolesInScaling, WhatWasMeasuredOfOtherInstancesDoesNotCount) {
   autoscaler scaler{s};
   std::vector loads{for_prefill(load_of(1)), for_decoding(load_with_freeness(2, 20))};
   scaling_view view{0, loads, 0, 0};
-  view.roles = scaling_roles{.prefill = 2.5, .prefill_with_less = 10.0, .prefill_missing = 2, .measured = 7};
+  view.roles = scaling_roles{.prefill = 2.5, .prefill_with_less = 10.0, .prefill_missing = 2};
   std::vector<std::int64_t> ordered;
   const auto pass = [&](std::int64_t seconds) {
     for (const auto end = view.now_ns + seconds * second_ns; view.now_ns < end; view.now_ns += second_ns)
@@ -468,10 +468,10 @@ TEST(RolesInScaling, WhatWasMeasuredOfOtherInstancesDoesNotCount) {
   for (const std::uint32_t id : {3U, 4U}) view.loads.push_back(for_decoding(load_with_freeness(id, 20)));
   pass(60);
   EXPECT_EQ(ordered.size(), 1U) << "nobody has measured since";
-  view.roles->measured = 8; // which began before
+  view.roles->measured_since = 18 * second_ns; // which began before
   pass(20);
   EXPECT_EQ(ordered.size(), 1U);
-  view.roles->measured = 9;
+  view.roles->measured_since = view.now_ns;
   pass(20);
   EXPECT_EQ(ordered.size(), 2U);
 }

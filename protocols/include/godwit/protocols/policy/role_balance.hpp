@@ -68,8 +68,7 @@ struct role_decision {
 ///
 /// Once per `hold` instances go over, at most a quarter of a role and never its last one, as many as keep one of these:
 /// * One phase's load is above `load_min`, and the other's, with fewer, would be at most 1, and lower by `margin` than
-/// the
-///   first one's with more.
+///   that one's with more.
 /// * It is above 1, and the other's would be at most `load_spared`.
 /// What the others would have to do is the highest of the last `holds_kept`, since a burst of prompts is there at once
 /// and an instance that has gone is not. By neither would instances come back under the same load. Where some do come
@@ -98,8 +97,8 @@ public:
   [[nodiscard]] std::uint32_t prefill_missing() const noexcept;
   /// Roles have changed, and what came of it is not known yet; or are about to.
   [[nodiscard]] bool settling() const noexcept;
-  /// Counts the holds that have ended.
-  [[nodiscard]] std::uint64_t holds() const noexcept { return holds_; }
+  /// When the last `hold` began; of several kinds of KV the first one.
+  [[nodiscard]] std::int64_t measured_since() const noexcept;
 
   static constexpr double busy_share = 0.7;
   static constexpr double margin = 0.1;
@@ -128,8 +127,9 @@ private:
   struct kind {
     std::map<instance_id, totals> seen;
     std::int64_t since = 0, last = 0;
-    measured sums;                       ///< since `since`
-    std::optional<measured> before;      ///< the last `hold`
+    measured sums;                  ///< since `since`
+    std::optional<measured> before; ///< the last `hold`
+    std::int64_t before_since = 0;
     std::size_t prefill = 0, decode = 0; ///< instances, at its end
     std::deque<measured> recent;         ///< the last holds
     measured longer;                     ///< since `waited` began
@@ -149,7 +149,6 @@ private:
 
   role_settings settings_;
   std::map<std::uint64_t, kind> kinds_;
-  std::uint64_t holds_ = 0;
 };
 
 } // namespace godwit::protocols

@@ -40,7 +40,7 @@ struct scaling_roles {
   std::optional<double> prefill = {};           ///< the load of prefill instances; 1 is as much as is good
   std::optional<double> prefill_with_less = {}; ///< with one of them less
   std::uint32_t prefill_missing = 0;            ///< so many more would be enough
-  std::uint64_t measured = 0;                   ///< counts the measurements, of which that is the last
+  std::int64_t measured_since = 0;              ///< when the measurement of all that began
 };
 
 /// What is there, at one moment.
@@ -127,7 +127,7 @@ private:
   [[nodiscard]] bool looks(std::int64_t now_ns) noexcept;
   struct shortage;
   [[nodiscard]] bool settles(const scaling_view& view) noexcept;
-  /// The load of prefill instances, where it was measured since there are so many instances.
+  /// The load of prefill instances, where it was measured since the last one came and the last decision.
   [[nodiscard]] std::optional<scaling_roles> prompts(const scaling_view& view) noexcept;
   [[nodiscard]] std::optional<scaling_decision> more(const std::vector<load_report>& loads, const census& there,
                                                      const shortage& what) const;
@@ -140,8 +140,8 @@ private:
   double mean_ = 0;
   std::optional<std::int64_t> low_since_, high_since_, few_since_;
   std::optional<std::int64_t> settling_since_, prefill_idle_since_;
-  std::optional<std::size_t> there_;    ///< instances, in whatever state
-  std::uint64_t measured_from_ = 0;     ///< what was measured before is of other instances
+  std::optional<std::size_t> there_;    ///< the most instances since the last decision
+  std::int64_t others_until_ = 0;       ///< what was measured before is of other instances
   std::optional<std::int64_t> refused_; ///< when requests were the last time
   std::size_t too_few_ = 0;             ///< instances, then
   std::int64_t too_few_holds_ = 0;      ///< for which that is remembered
