@@ -62,9 +62,13 @@ task<void> llumlet::bring_up() {
   auto facts = co_await ask(options_.instance, options_.load_timeout, load_model{});
   if (!facts) co_return give_up(facts.error().message);
   facts_ = std::move(*facts);
-  if (facts_.executor) adapters_ = facts_.executor->adapters();
+  if (facts_.executor) {
+    adapters_ = facts_.executor->adapters();
+    swap_ = facts_.executor->swap();
+  }
   auto settings = options_.planner;
   settings.blocks = facts_.blocks;
+  settings.swap_slots = swap_ ? swap_->slots() : 0;
   settings.vocabulary = facts_.vocabulary;
   if (settings.eos.empty()) settings.eos = facts_.eos;
   settings.context_length =
@@ -199,7 +203,10 @@ task<void> llumlet::run_steps() {
 void llumlet::settle(protocols::step_effects effects) {
   if (effects.empty()) return;
   if (options_.on_preempted)
-    for (const auto id : effects.preempted) options_.on_preempted({id, planner_->answer_tokens(id)});
+    for (const auto id : effects.preempted) {
+      const bool swapped = std::ranges::find(effects.swaps, id, &protocols::swap_order::request) != effects.swaps.end();
+      options_.on_preempted({id, planner_->answer_tokens(id), swapped});
+    }
   for (const auto id : effects.begun)
     if (const auto found = homes_.find(id); found != homes_.end()) found->second.queued += now() - found->second.since;
   std::map<home, protocols::token_updates> letters;
@@ -218,7 +225,13 @@ void llumlet::settle(protocols::step_effects effects) {
   tell_coordinators(finished, effects);
   for (const auto id : effects.gone) forget_home(id);
   for (auto& news : effects.computed) put_later(std::move(news));
-  for (auto& order : effects.loads) start(load_kv(std::move(order)));
+  for (auto& order : effects.swaps) swap_out_later(std::move(order));
+  for (auto& order : effects.loads) {
+    if (order.swap != 0)
+      swap_in_later(std::move(order));
+    else
+      start(load_kv(std::move(order)));
+  }
 }
 
 void llumlet::forget_home(protocols::request_id id) {

@@ -240,7 +240,8 @@ task<void> llumlet::fetch_from(shard_share share, std::uint32_t first, std::uint
 }
 
 void llumlet::withdraw_loads() {
-  for (const auto& [number, in] : loading_) options_.migration.fabric->withdraw({in.transfer, 0}, [] {});
+  for (const auto& [number, in] : loading_)
+    if (in.transfer != 0) options_.migration.fabric->withdraw({in.transfer, 0}, [] {});
 }
 
 // ---- To the store ---------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 #include "main/cuda_loader.hpp"
 
+#include "main/swap_options.hpp"
+
 #include <godwit/gpu/model/constraints.hpp>
 
 #include <algorithm>
@@ -67,6 +69,7 @@ gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t group)
   gpu::cuda::cuda_executor_settings s;
   s.blocks = blocks_[group]; // as at the first start, whatever else has filled the memory since
   s.kv_bytes = from.kv_bytes;
+  s.swap_bytes = swap_bytes_of(settings_);
   s.memory_share = from.memory_share / share_of(group);
   s.step_tokens = settings_.llumlet.step_tokens_max;
   s.deterministic = from.deterministic;

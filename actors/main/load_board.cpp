@@ -27,6 +27,20 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
       [](const load_report& r) { return static_cast<double>(r.prompt_ns_total) * 1e-9; });
   add(metrics, kind::counter, "godwit_instance_preemptions_total", "Preemptions since the instance's last start.",
       [](const load_report& r) { return static_cast<double>(r.preemptions_total); });
+  add(metrics, kind::gauge, "godwit_instance_requests_swapped",
+      "Of those in the queue, requests that were preempted and whose KV is in the host's memory.",
+      [](const load_report& r) { return static_cast<double>(r.swapped); });
+  add(metrics, kind::gauge, "godwit_instance_swap_blocks", "KV blocks that the host's memory has room for.",
+      [](const load_report& r) { return static_cast<double>(r.swap_blocks); });
+  add(metrics, kind::gauge, "godwit_instance_swap_blocks_used", "Of these, in use.",
+      [](const load_report& r) { return static_cast<double>(r.swap_blocks_used); });
+  add(metrics, kind::counter, "godwit_instance_swaps_total",
+      "Preemptions since the last start whose KV went to the host's memory.",
+      [](const load_report& r) { return static_cast<double>(r.swaps_total); });
+  add(metrics, kind::counter, "godwit_instance_swapped_out_tokens_total", "Tokens whose KV got there.",
+      [](const load_report& r) { return static_cast<double>(r.swapped_out_tokens_total); });
+  add(metrics, kind::counter, "godwit_instance_swapped_in_tokens_total", "Tokens whose KV came back from there.",
+      [](const load_report& r) { return static_cast<double>(r.swapped_in_tokens_total); });
   add(metrics, kind::counter, "godwit_instance_prefix_query_tokens_total",
       "Prompt tokens looked up in the prefix cache since the last start.",
       [](const load_report& r) { return static_cast<double>(r.prefix_query_tokens_total); });

@@ -1,6 +1,7 @@
 #include "main/loader.hpp"
 
 #include "main/lora_options.hpp"
+#include "main/swap_options.hpp"
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
@@ -114,6 +115,7 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
     s.threads = threads_per_instance(settings_);
     s.kv_bytes = settings_.instances.kv_bytes;
     s.blocks = blocks_; // as at the first start, whatever else has filled the memory since
+    s.swap_bytes = swap_bytes_of(settings_);
     s.kv = precision_of(settings_.instances.kv_type);
     s.tokens = model_.tokens;
     s.adapters = adapters_;
@@ -123,7 +125,7 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
     blocks_ = out.made->info().blocks;
   } catch (const gpu::out_of_memory& failure) {
     out.error = failure.what();
-    if (cuda_ || !packed_.empty()) out.error += "; change --kv-bytes, --instances or --model-context-max";
+    if (cuda_ || !packed_.empty()) out.error += "; change --kv-bytes, --swap-bytes, --instances or --model-context-max";
   } catch (const std::exception& failure) {
     out.error = failure.what();
   }

@@ -4,6 +4,7 @@
 #include "main/kv_store_options.hpp"
 #include "main/lora_options.hpp"
 #include "main/migration_parts.hpp"
+#include "main/swap_options.hpp"
 
 #include <godwit/runtime/machine.hpp>
 
@@ -107,6 +108,7 @@ member_process::start(const serve_settings& settings, const endpoint& head, gpu:
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   if (auto wrong = check_kv_store(settings, *identity)) return protocols::unexpected(std::move(*wrong));
+  if (auto wrong = check_swap(settings, *identity)) return protocols::unexpected(std::move(*wrong));
   if (auto wrong = check_lora(settings)) return protocols::unexpected(std::move(*wrong));
   auto gate = make_gate(settings, log);
   if (!gate) return protocols::unexpected(gate.error());

@@ -131,6 +131,7 @@ actors::llumlet_options make_llumlet_options(const serve_settings& settings, std
   planner.running_max = std::min(settings.llumlet.sequences_max, settings.llumlet.step_tokens_max);
   planner.waiting_max = settings.llumlet.queue_max;
   planner.prefix_caching = settings.llumlet.prefix_caching;
+  planner.preemption = settings.llumlet.preemption;
   planner.speculation = make_speculation(settings);
   planner.eos = std::move(eos);
   planner.execution_levels = execution_levels(settings);

@@ -126,6 +126,7 @@ measured_device measure_steps_alone(const profile_options& options, const gpu::m
   p.start_ms = rounded(start_ms);
   p.per_copy_us = rounded(static_cast<double>(info.block_bytes) / copied.blocks * 1e6);
   p.link.bytes_per_second = rounded(copied.link);
+  p.link.host_bytes_per_second = rounded(copied.host);
   p.assumptions.insert(p.assumptions.begin(), std::move(copied.about));
   return out;
 }

@@ -31,7 +31,8 @@ public:
 
   [[nodiscard]] copy_rates measure_copies(std::shared_ptr<gpu::executor> last) override {
     const auto rate = measure_block_copies(*last);
-    return {rate, rate, "instances share this machine: KV moves at the rate of copying it in memory, without latency"};
+    return {rate, rate, rate,
+            "instances share this machine: KV moves at the rate of copying it in memory, without latency"};
   }
 
 private:
@@ -101,9 +102,11 @@ copy_rates measure_device_copies(gpu::cuda::cuda_probe& on, std::uint64_t bytes,
   using route = gpu::cuda::copy_route;
   const auto rate = [&](route way) { return static_cast<double>(bytes) / on.copy(way, bytes, runs); };
   const auto within = rate(route::within_device);
+  const auto host = std::min(rate(route::from_device), rate(route::to_device));
   if (shared)
-    return {within, within, "instances share a GPU: KV moves at the rate of a copy in its memory, without latency"};
-  return {within, std::min(rate(route::from_device), rate(route::to_device)),
+    return {within, within, host,
+            "instances share a GPU: KV moves at the rate of a copy in its memory, without latency"};
+  return {within, host, host,
           "each instance has a GPU of its own: KV moves at the rate between it and page-locked memory, without "
           "latency"};
 }

@@ -18,6 +18,7 @@ namespace godwit::main {
 struct copy_rates {
   double blocks = 0; ///< whole blocks, within an instance's pool
   double link = 0;   ///< from one instance to another
+  double host = 0;   ///< to the host's memory or back, whichever is slower
   std::string about; ///< what the link stands for, in words
 };
 

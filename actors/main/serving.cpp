@@ -7,6 +7,7 @@
 #include "main/lora_options.hpp"
 #include "main/migration_parts.hpp"
 #include "main/process_metrics.hpp"
+#include "main/swap_options.hpp"
 #include "main/trace_page.hpp"
 
 #include <godwit/runtime/machine.hpp>
@@ -172,6 +173,7 @@ serving::start(const serve_settings& settings, gpu::model::model_directory model
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   if (auto wrong = check_kv_store(settings, *identity)) return protocols::unexpected(std::move(*wrong));
+  if (auto wrong = check_swap(settings, *identity)) return protocols::unexpected(std::move(*wrong));
   if (auto wrong = check_lora(settings)) return protocols::unexpected(std::move(*wrong));
   auto chat = open_chat_template(settings, model);
   if (!chat) return protocols::unexpected(chat.error());

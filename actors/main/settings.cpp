@@ -6,6 +6,7 @@
 #include "main/migration_parts.hpp"
 #include "main/scheduling_settings.hpp"
 #include "main/speculation_options.hpp"
+#include "main/swap_options.hpp"
 #include "main/trace_settings.hpp"
 
 #include <godwit/gpu/cpu/isa.hpp>
@@ -514,6 +515,7 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
   declare_scheduling(registry, settings);
   declare_cluster(registry, settings);
   declare_migration(registry, settings);
+  declare_swap(registry, settings);
   declare_kv_store(registry, settings);
   declare_lora(registry, settings);
   declare_edges(registry, settings);

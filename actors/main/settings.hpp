@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/protocols/batching/settings.hpp>
 #include <godwit/protocols/batching/speculation.hpp>
 #include <godwit/protocols/policy/headroom.hpp>
 #include <godwit/protocols/policy/pairing.hpp>
@@ -63,6 +64,8 @@ struct serve_settings {
     std::uint32_t sequences_max = 256;
     std::uint32_t queue_max = 1024;
     bool prefix_caching = true;
+    protocols::preemption_mode preemption = protocols::preemption_mode::adaptive;
+    std::uint64_t swap_bytes = 0; // 0: nothing is swapped
   } llumlet;
   struct {
     std::uint32_t tokens_max = protocols::speculation_settings{}.tokens_max;

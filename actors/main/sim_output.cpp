@@ -96,7 +96,8 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
       "\n{:<20}{:.3f} requests/s, {:.1f} tokens/s; {} prompt tokens ({:.1f} % cached), {} answer tokens\n",
       "throughput", r.requests_per_s, r.duration_s > 0 ? r.answer_tokens / r.duration_s : 0.0, r.prompt_tokens,
       r.prompt_tokens > 0 ? 100.0 * r.cached_tokens / r.prompt_tokens : 0.0, r.answer_tokens);
-  out += fmt::format("{:<20}{}, of {} requests, {:.1f} s lost\n", "preemptions", r.preemptions, r.preempted, r.loss_s);
+  out += fmt::format("{:<20}{}, of {} requests, {:.1f} s lost{}\n", "preemptions", r.preemptions, r.preempted, r.loss_s,
+                     r.swaps == 0 ? "" : fmt::format("; {} swapped out", r.swaps));
   out += fmt::format("{:<20}{} committed", "migrations", r.migrations);
   if (r.moved_waiting > 0) out += fmt::format(" ({} of requests that waited)", r.moved_waiting);
   if (!r.committed.empty()) out += ": " + list(r.committed);
@@ -160,6 +161,7 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
   for (auto& [name, value] : object_of(r.times)) out[name] = value;
   out["levels"] = std::move(levels);
   out["preemptions"] = json::object{{"count", r.preemptions}, {"requests", r.preempted}, {"loss_s", r.loss_s}};
+  if (r.swaps > 0) out["preemptions"].as_object()["swapped"] = r.swaps;
   json::object stages;
   for (const auto& [count, migrations] : r.stages) stages[std::to_string(count)] = migrations;
   out["migrations"] = json::object{

@@ -129,6 +129,7 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
     }
     out.preemptions += r.preemptions;
     out.preempted += r.preemptions > 0 ? 1 : 0;
+    out.swaps += r.swaps;
     out.loss_s += seconds(r.preemption_loss_ns);
     out.answer_tokens += r.answer_tokens;
     if (r.failed)

@@ -8,6 +8,7 @@
 #include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
 #include "main/sim_recording.hpp"
+#include "main/swap_options.hpp"
 
 #include <godwit/protocols/workload/workload.hpp>
 
@@ -66,6 +67,17 @@ expected<std::uint8_t, bench_error> level_called(const std::string& name,
   return unexpected(bench_error{2, "--priority-share: priorities.execution has no level called '" + name + "'"});
 }
 
+std::string wrong_with_swap(const actors::sim::simulated_cluster_options& cluster) {
+  if (cluster.swap_bytes == 0) return {};
+  if (cluster.device.link.host_bytes_per_second == 0)
+    return "llumlet.swap_bytes: the profile " + cluster.device.name +
+           " does not say how fast KV gets to the host's memory; give it a link.host_bytes_per_second";
+  if (const auto block = cluster.device.block_bytes(); static_cast<double>(cluster.swap_bytes) < block)
+    return fmt::format("llumlet.swap_bytes: {} is less than a block of KV, which has {:.0f} bytes with this profile",
+                       cluster.swap_bytes, block);
+  return {};
+}
+
 expected<planned_sim, bench_error> plan(const sim_options& options) {
   const auto wrong = [](std::string what) { return unexpected(bench_error{2, std::move(what)}); };
   if (auto what = wrong_objective(options.load)) return wrong(std::move(*what));
@@ -111,6 +123,8 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   run.cluster.instances = options.instances;
   run.cluster.draft_acceptance = options.draft_acceptance;
   run.cluster.device = std::move(*device);
+  run.cluster.swap_bytes = swap_bytes_of(settings);
+  if (auto why = wrong_with_swap(run.cluster); !why.empty()) return wrong(std::move(why));
   run.cluster.processes = processes_of(settings);
   run.requests = std::move(load->requests);
   run.faults = std::move(faults);

@@ -35,11 +35,25 @@ public:
   [[nodiscard]] gpu::adapter_counts counts() const override { return {}; }
 };
 
+class replayed_swap_space final : public gpu::swap_space {
+public:
+  explicit replayed_swap_space(std::uint32_t slots) : slots_(slots) {}
+  [[nodiscard]] std::uint32_t slots() const noexcept override { return slots_; }
+  void copy_out(std::vector<gpu::swap_move>, completion done) override { keep_for_replay(std::move(done)); }
+  void copy_in(std::vector<gpu::swap_move>, completion done) override { keep_for_replay(std::move(done)); }
+
+private:
+  std::uint32_t slots_;
+};
+
 class replayed_executor final : public gpu::executor {
 public:
-  /// `shards`: devices that it is divided among; 0: it is one. `adapters`: it has a store of them.
-  explicit replayed_executor(const gpu::executor_info& info, std::uint32_t shards = 0, bool adapters = false)
-      : info_(info), adapters_(adapters ? std::make_shared<replayed_adapters>() : nullptr) {
+  /// `shards`: devices that it is divided among; 0: it is one. `adapters`: it has a store of them. `swap_slots`: of its
+  /// swap space; 0: it has none.
+  explicit replayed_executor(const gpu::executor_info& info, std::uint32_t shards = 0, bool adapters = false,
+                             std::uint32_t swap_slots = 0)
+      : info_(info), adapters_(adapters ? std::make_shared<replayed_adapters>() : nullptr),
+        swap_(swap_slots > 0 ? std::make_shared<replayed_swap_space>(swap_slots) : nullptr) {
     for (std::uint32_t rank = 0; rank < shards; ++rank) shards_.push_back(std::make_shared<replayed_executor>(info));
   }
   [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
@@ -50,6 +64,7 @@ public:
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] std::span<const std::shared_ptr<gpu::executor>> shards() const noexcept override { return shards_; }
   [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const override { return adapters_; }
+  [[nodiscard]] std::shared_ptr<gpu::swap_space> swap() const override { return swap_; }
 
 private:
   class step final : public gpu::forward {
@@ -64,6 +79,7 @@ private:
   };
   gpu::executor_info info_;
   std::shared_ptr<gpu::adapter_store> adapters_;
+  std::shared_ptr<gpu::swap_space> swap_;
   std::vector<std::shared_ptr<gpu::executor>> shards_;
 };
 

@@ -100,6 +100,8 @@ void recorded_form<actors::executor_outcome>::write(wire_writer& out, const acto
   wire_write(out, info.eos);
   wire_write(out, static_cast<std::uint32_t>(x.made->shards().size()));
   wire_write(out, x.made->adapters() != nullptr);
+  const auto swap = x.made->swap();
+  wire_write(out, swap ? swap->slots() : 0U);
 }
 
 actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
@@ -124,9 +126,13 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   std::uint32_t shards = 0;
   bool adapters = false;
   if (in.left() > 0) wire_read(in, shards); // older recordings end before these
+  std::uint32_t swap_slots = 0;
   if (in.left() > 0) wire_read(in, adapters);
+  if (in.left() > 0) wire_read(in, swap_slots);
+  constexpr std::uint32_t swap_slots_max = 1U << 26U;
+  if (swap_slots > swap_slots_max) in.fail();
   if (shards > shards_max) in.fail();
-  if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, shards, adapters);
+  if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, shards, adapters, swap_slots);
   return x;
 }
 

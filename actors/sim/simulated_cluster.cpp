@@ -60,6 +60,16 @@ private:
   nanoseconds last_{0};
 };
 
+gpu::sim::sim_swap swap_of(const simulated_cluster_options& options) {
+  gpu::sim::sim_swap out;
+  const auto rate = options.device.link.host_bytes_per_second;
+  if (rate <= 0) return out;
+  const auto block = options.device.block_bytes();
+  out.slots = static_cast<std::uint32_t>(std::min(static_cast<double>(options.swap_bytes) / block, 1e9));
+  out.blocks_per_second = rate / block;
+  return out;
+}
+
 } // namespace
 
 // A request that moves stands still until its last blocks have landed, and profile_link::transfer_time is that time: so
@@ -178,6 +188,7 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
     model.memory = gpu::sim::sim_memory::none;
     model.seed = protocols::workload::counter_random(options_.seed, step_stream).at(which.value());
     model.copies = copies;
+    model.swap = swap_of(options_);
     // So often is the draft of the text that comes again, and so often what is drawn.
     model.refrain = std::sqrt(std::clamp(options_.draft_acceptance, 0.0, 1.0));
     executor_outcome out;

@@ -304,6 +304,7 @@ void run::preempted(const preemption& what) {
   auto* const r = find(what.request);
   if (r == nullptr) return;
   ++r->preemptions;
+  r->swaps += what.swapped ? 1 : 0;
   if (auto* const open = probes_[what.request.value() - 1]) open->preempted(what.answer_tokens);
 }
 

@@ -1,6 +1,9 @@
 #include "cpu/device.hpp"
 #include "cpu/forward_pass.hpp"
+#include "cpu/host_copier.hpp"
+#include "cpu/host_memory.hpp"
 #include "cpu/packing.hpp"
+#include "device/copied_swap_space.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/model/constraints.hpp>
@@ -202,7 +205,8 @@ private:
 
 class cpu_executor final : public executor {
 public:
-  explicit cpu_executor(std::shared_ptr<engine> shared) : engine_(std::move(shared)) {}
+  cpu_executor(std::shared_ptr<engine> shared, std::shared_ptr<swap_space> swap)
+      : engine_(std::move(shared)), swap_(std::move(swap)) {}
   [[nodiscard]] const executor_info& info() const noexcept override { return engine_->info(); }
   [[nodiscard]] std::unique_ptr<forward> begin(protocols::step_input input) override {
     auto plan = engine_->begin(std::move(input));
@@ -215,16 +219,34 @@ public:
     return engine_->kv().values(layer, block.value());
   }
   [[nodiscard]] std::shared_ptr<adapter_store> adapters() const override { return engine_->adapters(); }
+  [[nodiscard]] std::shared_ptr<swap_space> swap() const override { return swap_; }
 
 private:
   std::shared_ptr<engine> engine_;
+  std::shared_ptr<swap_space> swap_; ///< null: none
 };
+
+std::shared_ptr<swap_space> make_swap_space(const std::shared_ptr<engine>& of, std::uint64_t bytes) {
+  if (bytes == 0) return nullptr;
+  require_memory(bytes, available_memory_bytes(), "the swap space");
+  const auto regions = [of](protocols::block_id block) {
+    std::vector<protocols::memory_region> out;
+    for (std::uint32_t layer = 0; layer < of->info().layers; ++layer) {
+      out.push_back(of->kv().keys(layer, block.value()));
+      out.push_back(of->kv().values(layer, block.value()));
+    }
+    return out;
+  };
+  return make_copied_swap_space(make_host_copier(), regions, of->info().block_bytes, bytes);
+}
 
 } // namespace
 
 std::unique_ptr<executor> make_cpu_executor(std::shared_ptr<const packed_model> model,
                                             const cpu_executor_settings& settings) {
-  return std::make_unique<cpu_executor>(std::make_shared<engine>(std::move(model), settings));
+  const auto shared = std::make_shared<engine>(std::move(model), settings);
+  auto swap = make_swap_space(shared, settings.swap_bytes);
+  return std::make_unique<cpu_executor>(shared, std::move(swap));
 }
 
 std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<const packed_model>>& shards,
@@ -242,6 +264,8 @@ std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<co
   for (std::uint32_t rank = 0; rank < degree; ++rank) {
     own.threads = std::max(1U, threads / degree + (rank < threads % degree ? 1 : 0));
     own.group = group[rank];
+    own.swap_bytes =
+        settings.swap_bytes / kv_pool::block_bytes(whole, kind) * kv_pool::block_bytes(shards[rank]->config, kind);
     ranks.push_back(make_cpu_executor(shards[rank], own));
     weight_bytes += ranks.back()->info().weight_bytes;
     own.logits_tap = {}; // those of rank 0 are everybody's, and it draws

@@ -40,7 +40,7 @@ public:
                                                         std::chrono::nanoseconds wait_max) override {
     std::vector<std::shared_ptr<const device_model>> models;
     for (const auto& part : parts) models.push_back(std::static_pointer_cast<const device_model>(part));
-    return make_device_executor(models, settings, wait_max);
+    return make_device_executor(models, settings, wait_max, small_pieces_);
   }
 
   [[nodiscard]] std::shared_ptr<protocols::memory_copier> make_copier(std::uint32_t device) override {

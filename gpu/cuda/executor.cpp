@@ -1,6 +1,8 @@
 #include "cuda/executor.hpp"
 
+#include "cuda/device_copier.hpp"
 #include "cuda/engine.hpp"
+#include "device/copied_swap_space.hpp"
 
 #include <godwit/gpu/event.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
@@ -109,7 +111,8 @@ private:
 
 class device_executor final : public executor {
 public:
-  explicit device_executor(std::shared_ptr<engine> shared) : engine_(std::move(shared)) {}
+  device_executor(std::shared_ptr<engine> shared, std::shared_ptr<swap_space> swap)
+      : engine_(std::move(shared)), swap_(std::move(swap)) {}
   [[nodiscard]] const executor_info& info() const noexcept override { return engine_->info(); }
   [[nodiscard]] std::unique_ptr<forward> begin(protocols::step_input input) override {
     auto step = engine_->begin(std::move(input));
@@ -122,11 +125,30 @@ public:
     return engine_->kv().values(layer, block.value());
   }
 
+  [[nodiscard]] std::shared_ptr<swap_space> swap() const override { return swap_; }
+
   [[nodiscard]] double time_graphs(std::uint32_t launches) { return engine_->time_graphs(launches); }
 
 private:
   std::shared_ptr<engine> engine_;
+  std::shared_ptr<swap_space> swap_; ///< null: none
 };
+
+/// On streams of its own, beside the steps. `bytes`: of this device.
+std::shared_ptr<swap_space> make_swap_space(const std::shared_ptr<engine>& of, const std::shared_ptr<driver>& device,
+                                            std::uint64_t bytes, copy_by small_pieces) {
+  if (bytes == 0) return nullptr;
+  const auto regions = [of](protocols::block_id block) {
+    std::vector<protocols::memory_region> out;
+    for (std::uint32_t layer = 0; layer < of->info().layers; ++layer) { // K and V lie together
+      auto both = of->kv().keys(layer, block.value());
+      both.bytes += of->kv().values(layer, block.value()).bytes;
+      out.push_back(both);
+    }
+    return out;
+  };
+  return make_copied_swap_space(make_device_copier(device, small_pieces), regions, of->info().block_bytes, bytes);
+}
 
 /// Devices whose steps have the same launches: those that are captured together have to.
 bool alike(const std::vector<std::shared_ptr<driver>>& devices) {
@@ -147,7 +169,7 @@ double time_graphs(executor& of, std::uint32_t launches) {
 
 std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr<const device_model>>& parts,
                                                const cuda_executor_settings& settings,
-                                               std::chrono::nanoseconds wait_max) {
+                                               std::chrono::nanoseconds wait_max, copy_by small_pieces) {
   const auto degree = parts.size();
   if (degree == 0) throw std::invalid_argument("an executor of no devices");
   std::vector<std::shared_ptr<driver>> devices;
@@ -162,19 +184,26 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
   std::uint32_t blocks = ~0U;
   for (const auto& one : engines) blocks = std::min(blocks, one->blocks_wanted());
   for (std::size_t rank = 0; rank < degree; ++rank) engines[rank]->open(blocks, ends[rank]);
-  if (degree == 1) return std::make_unique<device_executor>(engines.front());
+  std::uint64_t block_bytes = 0;
+  for (const auto& one : engines) block_bytes += one->info().block_bytes;
+  const auto executor_of = [&](std::size_t rank) {
+    const auto& one = engines[rank];
+    const auto swap_bytes = settings.swap_bytes / block_bytes * one->info().block_bytes;
+    return std::make_unique<device_executor>(one, make_swap_space(one, devices[rank], swap_bytes, small_pieces));
+  };
+  if (degree == 1) return executor_of(0);
 
   auto info = engines.front()->info();
   std::string indices;
   for (const auto& device : devices)
     indices += (indices.empty() ? "" : ", ") + std::to_string(device->properties().index);
   info.device = std::to_string(degree) + " x cuda " + indices + " " + engines.front()->kind();
-  info.weight_bytes = info.block_bytes = 0;
+  info.weight_bytes = 0;
+  info.block_bytes = block_bytes;
   std::vector<std::shared_ptr<executor>> ranks;
-  for (const auto& one : engines) {
-    info.weight_bytes += one->info().weight_bytes;
-    info.block_bytes += one->info().block_bytes;
-    ranks.push_back(std::make_shared<device_executor>(one));
+  for (std::size_t rank = 0; rank < degree; ++rank) {
+    info.weight_bytes += engines[rank]->info().weight_bytes;
+    ranks.push_back(executor_of(rank));
   }
   return tensor_parallel::join_ranks(std::move(info), std::move(ranks));
 }

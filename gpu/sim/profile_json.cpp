@@ -181,12 +181,15 @@ profile read(std::string_view text, const std::string& file) {
   out.flops_per_pair = attention.number("flops_per_pair", 0, most);
   out.flops_per_second = attention.number("flops_per_second", least_rate, most);
   const auto link = top.required_object("link");
-  refuse_others(link, {"bytes_per_second", "latency_us", "overhead_us", "device_bytes_per_second"});
+  refuse_others(link,
+                {"bytes_per_second", "latency_us", "overhead_us", "device_bytes_per_second", "host_bytes_per_second"});
   out.link.bytes_per_second = link.number("bytes_per_second", least_rate, most);
   out.link.latency_us = link.number("latency_us", 0, us_max);
   out.link.overhead_us = link.number("overhead_us", 0, us_max);
   if (link.fields().contains("device_bytes_per_second"))
     out.link.device_bytes_per_second = link.number("device_bytes_per_second", out.link.bytes_per_second, most);
+  if (link.fields().contains("host_bytes_per_second"))
+    out.link.host_bytes_per_second = link.number("host_bytes_per_second", least_rate, most);
   out.calibration = calibration_of(top, file);
   out.assumptions = assumptions_of(top);
   return out;
@@ -230,28 +233,30 @@ protocols::expected<profile, profile_error> parse_profile(std::string_view text,
 }
 
 std::string to_json(const profile& p) {
-  auto out = "{\n  \"format\": " + quoted(std::string(format_name)) + ",\n  \"name\": " + quoted(p.name) +
-             ",\n  \"device\": " + quoted(p.device) + ",\n  \"source\": " + quoted(p.source) +
-             ",\n  \"model\": {\n    \"name\": " + quoted(p.model) + ",\n    \"layers\": " + std::to_string(p.layers) +
-             ",\n    \"vocabulary\": " + std::to_string(p.vocabulary) +
-             ",\n    \"positions_max\": " + std::to_string(p.positions_max) +
-             ",\n    \"weight_bytes\": " + std::to_string(p.weight_bytes) +
-             ",\n    \"kv_bytes_per_token\": " + spelt(p.kv_bytes_per_token) +
-             "\n  },\n  \"kv_blocks\": " + std::to_string(p.kv_blocks) + ",\n  \"start_ms\": " + spelt(p.start_ms) +
-             ",\n  \"step\": {\n    \"overhead_us\": " + spelt(p.overhead_us) +
-             ",\n    \"per_decode_us\": " + spelt(p.per_decode_us) + ",\n    \"per_copy_us\": " + spelt(p.per_copy_us) +
-             ",\n    \"linear\": " + spelt(p.linear) + ",\n    \"logits\": " + spelt(p.logits) + spelt(p.spread) +
-             "\n  },\n  \"attention\": {\n    \"kv_bytes_per_second\": " + spelt(p.kv_bytes_per_second) +
-             (p.kv.points.empty() ? "" : ",\n    \"kv\": " + spelt(p.kv)) +
-             ",\n    \"flops_per_pair\": " + spelt(p.flops_per_pair) +
-             ",\n    \"flops_per_second\": " + spelt(p.flops_per_second) +
-             "\n  },\n  \"link\": {\n    \"bytes_per_second\": " + spelt(p.link.bytes_per_second) +
-             ",\n    \"latency_us\": " + spelt(p.link.latency_us) +
-             ",\n    \"overhead_us\": " + spelt(p.link.overhead_us) +
-             (p.link.device_bytes_per_second == 0
-                  ? ""
-                  : ",\n    \"device_bytes_per_second\": " + spelt(p.link.device_bytes_per_second)) +
-             "\n  },\n  \"calibration\": [";
+  auto out =
+      "{\n  \"format\": " + quoted(std::string(format_name)) + ",\n  \"name\": " + quoted(p.name) +
+      ",\n  \"device\": " + quoted(p.device) + ",\n  \"source\": " + quoted(p.source) +
+      ",\n  \"model\": {\n    \"name\": " + quoted(p.model) + ",\n    \"layers\": " + std::to_string(p.layers) +
+      ",\n    \"vocabulary\": " + std::to_string(p.vocabulary) +
+      ",\n    \"positions_max\": " + std::to_string(p.positions_max) +
+      ",\n    \"weight_bytes\": " + std::to_string(p.weight_bytes) +
+      ",\n    \"kv_bytes_per_token\": " + spelt(p.kv_bytes_per_token) +
+      "\n  },\n  \"kv_blocks\": " + std::to_string(p.kv_blocks) + ",\n  \"start_ms\": " + spelt(p.start_ms) +
+      ",\n  \"step\": {\n    \"overhead_us\": " + spelt(p.overhead_us) +
+      ",\n    \"per_decode_us\": " + spelt(p.per_decode_us) + ",\n    \"per_copy_us\": " + spelt(p.per_copy_us) +
+      ",\n    \"linear\": " + spelt(p.linear) + ",\n    \"logits\": " + spelt(p.logits) + spelt(p.spread) +
+      "\n  },\n  \"attention\": {\n    \"kv_bytes_per_second\": " + spelt(p.kv_bytes_per_second) +
+      (p.kv.points.empty() ? "" : ",\n    \"kv\": " + spelt(p.kv)) +
+      ",\n    \"flops_per_pair\": " + spelt(p.flops_per_pair) +
+      ",\n    \"flops_per_second\": " + spelt(p.flops_per_second) +
+      "\n  },\n  \"link\": {\n    \"bytes_per_second\": " + spelt(p.link.bytes_per_second) +
+      ",\n    \"latency_us\": " + spelt(p.link.latency_us) + ",\n    \"overhead_us\": " + spelt(p.link.overhead_us) +
+      (p.link.device_bytes_per_second == 0
+           ? ""
+           : ",\n    \"device_bytes_per_second\": " + spelt(p.link.device_bytes_per_second)) +
+      (p.link.host_bytes_per_second == 0 ? ""
+                                         : ",\n    \"host_bytes_per_second\": " + spelt(p.link.host_bytes_per_second)) +
+      "\n  },\n  \"calibration\": [";
   for (std::size_t i = 0; i < p.calibration.size(); ++i) {
     const auto& c = p.calibration[i];
     out += std::string(i == 0 ? "\n" : ",\n") + "    {\"field\": " + quoted(c.field) +

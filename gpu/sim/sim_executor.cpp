@@ -1,5 +1,6 @@
 #include <godwit/gpu/sim/sim_executor.hpp>
 
+#include "sim/sim_swap_space.hpp"
 #include "sim/token_source.hpp"
 
 #include <algorithm>
@@ -25,7 +26,9 @@ public:
     info_.kv_layout = model.memory == sim_memory::hashes ? "sim/v1" : "sim/none";
     copies_ = std::move(model.copies);
     adapters_ = std::move(model.adapters);
+    auto swap = std::move(model.swap);
     tokens_ = make_token_source(info_, std::move(model));
+    swap_ = make_sim_swap_space(std::move(swap), tokens_, timers);
   }
 
   [[nodiscard]] const executor_info& info() const noexcept override { return info_; }
@@ -35,6 +38,7 @@ public:
   }
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] std::shared_ptr<adapter_store> adapters() const override { return adapters_; }
+  [[nodiscard]] std::shared_ptr<swap_space> swap() const override { return swap_; }
 
   executor_info info_;
   /// How long a step takes that begins now.
@@ -50,7 +54,8 @@ public:
   std::shared_ptr<sim_adapters> adapters_;
   step_factors factors_;
   runtime::async::timer_source& timers_;
-  std::unique_ptr<token_source> tokens_;
+  std::shared_ptr<token_source> tokens_;
+  std::shared_ptr<swap_space> swap_; ///< null: none
 };
 
 class sim_forward final : public forward {

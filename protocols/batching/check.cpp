@@ -38,8 +38,9 @@ void planner::check(std::span<const block_id> held) const {
            "planner: what was drawn is kept to the answer's end");
     dropped += r->dropped ? 1 : 0;
     waiting_blocks += waits ? blocks_to_start(*r) : 0;
-    waiting_tokens += waits ? r->total() : 0;
-    waiting_pairs += waits ? attention_pairs(0, r->total()) : 0;
+    waiting_tokens += waits ? r->total() - r->swapped : 0;
+    waiting_pairs += waits ? attention_pairs(r->swapped, r->total()) : 0;
+    check_swap_of(*r);
     parked_running += is_parked && r->state == request_state::running ? 1 : 0;
     for (const auto block : r->blocks.table()) ++references[block.value()];
   }
@@ -51,6 +52,7 @@ void planner::check(std::span<const block_id> held) const {
   ensure(parked_running == parked_running_, "planner: parked requests that keep places are counted");
   ensure(places_taken() <= settings_.running_max, "planner: no more places are taken than there are");
   ensure(by_id_.size() + dropped == requests_.size(), "planner: every request is found by its id");
+  check_swaps(references);
   for (const auto block : copy_sources_) ++references[block.value()];
   for (const auto block : held) ++references[block.value()];
   for (const auto block : reserved_) {

@@ -34,6 +34,10 @@ load_report planner::load() const {
   report.queued_blocks = narrowed(outstanding + demand_of_head(outstanding));
   report.outstanding_blocks = narrowed(outstanding);
   report.waiting_blocks = narrowed(waiting_blocks_);
+  report.swap_blocks = swap_slots_.total();
+  report.swap_blocks_used = swap_slots_.used();
+  for (const auto& [number, out] : swaps_)
+    report.swapped += out.serial != 0 && out.where != swapped_kv::phase::comes ? 1 : 0;
   const auto levels = running_by_level();
   report.headroom_blocks = narrowed(headroom_of(settings_.execution_levels, levels, settings_.headroom_profiled));
   report.headroom_profiled = settings_.headroom_profiled;

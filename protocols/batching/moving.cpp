@@ -102,7 +102,7 @@ bool planner::unpark(request_id id, epoch from, epoch to) {
   return true;
 }
 
-void planner::begin_load(planned_request& r, std::uint32_t upto) {
+void planner::begin_load(planned_request& r, std::uint32_t upto, bool from_swap) {
   r.parked = true;
   r.load = ++loads_begun_;
   ++loading_;
@@ -118,6 +118,13 @@ void planner::begin_load(planned_request& r, std::uint32_t upto) {
   order.upto = upto;
   const auto& table = r.blocks.table();
   order.blocks.assign(table.begin() + blocks_for(r.computed), table.begin() + blocks_for(upto));
+  if (from_swap) {
+    auto& kept = swaps_.at(r.swap);
+    kept.where = swapped_kv::phase::comes;
+    order.slots.assign(kept.slots.begin() + blocks_for(r.computed), kept.slots.end());
+    order.swap = std::exchange(r.swap, 0);
+    r.swapped = 0;
+  }
   pending_.loads.push_back(std::move(order));
 }
 
@@ -128,16 +135,25 @@ void planner::end_load(planned_request& r) {
   r.blocks.truncate(ledger_, r.computed);
 }
 
-void planner::loaded(const load_order& order, std::uint32_t upto) {
+void planner::loaded(const load_order& order, std::uint32_t upto, std::int64_t took_ns) {
+  const bool from_swap = order.swap != 0;
+  if (from_swap) {
+    if (took_ns > 0) copies_in_.took(blocks_for(upto - order.first), took_ns);
+    free_swap(order.swap);
+  }
   const auto found = requests_.find(order.serial);
   if (found == requests_.end() || found->second->load != order.number) return;
   auto& r = *found->second;
-  ensure(upto >= r.computed && upto <= r.blocks.capacity() && upto % tokens_per_chunk == 0,
-         "planner: what is loaded are chunks that were ordered");
+  ensure(upto >= r.computed && upto <= order.upto && upto % (from_swap ? tokens_per_block : tokens_per_chunk) == 0,
+         "planner: what is loaded are chunks, or blocks, that were ordered");
   const bool first_run = r.preemptions == 0 && r.answer_tokens() == 0;
-  totals_.store_hit_tokens_total += upto - r.computed;
+  if (from_swap) {
+    totals_.swapped_in_tokens_total += upto - r.computed;
+  } else {
+    totals_.store_hit_tokens_total += upto - r.computed;
+    r.stored = upto; // what else there was is not asked for again
+  }
   r.computed = upto;
-  r.stored = upto; // what else there was is not asked for again
   end_load(r);
   r.blocks.seal(ledger_, r.computed_tokens());
   if (first_run) r.cached_tokens = std::min(r.computed, r.prompt_tokens);

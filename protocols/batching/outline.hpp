@@ -33,6 +33,7 @@ public:
   std::vector<share> shares;
   std::vector<block_copy> copies;
   bool preempted = false;
+  std::uint32_t waits_for_swaps = 0; ///< requests that get no share before blocks have left
 
 private:
   std::uint32_t budget_;

@@ -1,5 +1,7 @@
 #include <godwit/protocols/batching/pace_meter.hpp>
 
+#include <godwit/protocols/policy/expected_latency.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -98,6 +100,11 @@ void pace_meter::started(std::uint32_t tokens, std::uint32_t missed) noexcept {
   constexpr double keep = 1 - 1 / starts_kept;
   looked_up_ = looked_up_ * keep + tokens;
   missed_ = missed_ * keep + missed;
+}
+
+double pace_meter::prompt_ns(std::uint64_t first, std::uint64_t upto) const noexcept {
+  if (!knows_prompts() || upto <= first) return 0;
+  return token_ * static_cast<double>(upto - first) + pair_ * attention_pairs(first, upto);
 }
 
 void pace_meter::flow::took(double ns, std::int64_t granted, std::uint64_t used_now) noexcept {

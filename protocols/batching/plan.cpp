@@ -53,7 +53,10 @@ void planner::continue_running(outline& d, bool decodes) {
       end_as_too_large(r);                                 // the next one has its place now
       continue;
     }
-    while (tokens_that_fit(r) == 0 && &r != running_.last().second) preempt(*running_.last().second, d);
+    // One block each is enough to go on with.
+    while (tokens_that_fit(r) == 0 && leaving_ <= d.waits_for_swaps && &r != running_.last().second)
+      preempt(*running_.last().second, d);
+    if (tokens_that_fit(r) == 0) ++d.waits_for_swaps;
     schedule(r, d);
     ++place;
   }
@@ -83,6 +86,7 @@ void planner::start_outranking(outline& d) {
     bool started = starts();
     if (!started && !suffices_to_preempt_for(r)) return;
     while (!started && outranks_running(r)) {
+      if (waits_for_swaps(r)) return;
       preempt(*running_.last().second, d);
       started = starts();
     }
@@ -90,10 +94,15 @@ void planner::start_outranking(outline& d) {
   }
 }
 
+bool planner::waits_for_swaps(const planned_request& r) const {
+  return leaving_ > 0 && places_taken() < settings_.running_max &&
+         blocks_to_reserve(r) + blocks_outstanding() <= std::uint64_t{ledger_.available()} + leaving_;
+}
+
 // Would r start if all that it outranks were gone? Otherwise they would lose their blocks for nothing.
 bool planner::suffices_to_preempt_for(const planned_request& r) const {
   std::uint64_t kept = blocks_to_reserve(r);
-  std::uint64_t room = ledger_.available();
+  std::uint64_t room = std::uint64_t{ledger_.available()} + leaving_;
   std::uint64_t held = 0;
   const auto is_outranked = [&r](const batch::entry& running) { return running.first.priority > r.priority; };
   for (const auto& running : running_) {
@@ -165,7 +174,7 @@ bool planner::lacks_memory_as_before(const planned_request& r, std::uint64_t out
   const auto behind = std::span{r.tokens}.subspan(then.prefix_tokens);
   if (behind.size() >= tokens_per_block && ledger_.knows(then.prefix_end, behind.first(tokens_per_block), r.cache_salt))
     return false; // there is more of it now
-  return (!running_.empty() || loading_ > 0) && then.needed + outstanding > ledger_.available();
+  return (!running_.empty() || loading_ > 0 || leaving_ > 0) && then.needed + outstanding > ledger_.available();
 }
 
 /// How many leading tokens a store could bring, where that is worth it beside those that are there; else 0. The last
@@ -179,6 +188,7 @@ std::uint32_t planner::loadable(const planned_request& r, std::uint32_t matched)
 // Without a share of the step now (`schedules` false), nothing is copied for it either.
 bool planner::start(planned_request& r, outline& d, bool schedules) {
   ensure(r.computed == 0 && r.blocks.size() == 0, "planner: a request starts from nothing");
+  if (r.swap != 0 && swaps_.at(r.swap).where == swapped_kv::phase::leaves) return false;
   const auto outstanding = blocks_outstanding();
   if (lacks_memory_as_before(r, outstanding)) return false;
   shortage found;
@@ -188,7 +198,8 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
   if (matched > 0) found.prefix_end = r.blocks.table().back();
   found.prefix_tokens = matched;
   found.prefix_cached = available - ledger_.available();
-  const auto stored = loadable(r, matched);
+  const bool from_swap = swap_in_pays(r, matched);
+  const auto stored = from_swap ? 0 : loadable(r, matched);
   if (stored > 0) { // by whole chunks
     matched = matched / tokens_per_chunk * tokens_per_chunk;
     r.blocks.truncate(ledger_, matched);
@@ -201,7 +212,8 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
   const auto room = [&] {
     const auto needed = blocks_to_reserve(r) + (copies ? 1 : 0);
     if (needed + outstanding <= ledger_.available()) return true;
-    return running_.empty() && loading_ == 0 && ledger_.available() > 0; // alone it may have what there is
+    return running_.empty() && loading_ == 0 && leaving_ == 0 &&
+           ledger_.available() > 0; // alone it may have what there is
   };
   if (matches_all && !(copies && room())) { // the shared block itself may be the room that is missing
     copies = false;
@@ -226,21 +238,23 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
   }
   totals_.prefix_query_tokens_total += ledger_.prefix_caching() ? r.total() : 0;
   totals_.prefix_hit_tokens_total += ledger_.prefix_caching() ? r.computed : 0;
-  if (settings_.store) totals_.store_query_tokens_total += missed;
+  if (settings_.store && !from_swap) totals_.store_query_tokens_total += missed;
   if (!std::exchange(r.started, true)) {
     r.cached_tokens = std::min(r.computed, r.prompt_tokens);
     pending_.begun.push_back(r.id);
   }
   r.state = request_state::running;
   leave_queue(r);
-  meter_.started(r.total(), r.total() - r.computed);
+  meter_.started(r.total(), r.total() - (from_swap ? r.swapped : r.computed));
   ++places_granted_;
-  const bool loads = stored > 0 && r.blocks.grow(ledger_, stored);
+  const auto loaded_upto = from_swap ? r.swapped : stored;
+  const bool loads = loaded_upto > 0 && r.blocks.grow(ledger_, loaded_upto);
   blocks_granted_ += std::int64_t{available} - ledger_.available();
   if (loads) {
-    begin_load(r, stored);
+    begin_load(r, loaded_upto, from_swap);
     return true;
   }
+  drop_swap(r);
   running_.emplace(rank_of(r), &r);
   if (scheduled) schedule(r, d);
   return true;
@@ -320,6 +334,7 @@ void planner::preempt(planned_request& victim, outline& d) {
   ++victim.preemptions;
   ++totals_.preemptions_total;
   pending_.preempted.push_back(victim.id);
+  if (swap_pays(victim)) swap_out(victim);
   victim.blocks.release(ledger_);
   victim.computed = 0;
   if (victim.scores_missing()) victim.prompt_scores.clear();

@@ -38,7 +38,8 @@ void fetch_parts(const planned_request& r) noexcept {
 } // namespace
 
 planner::planner(planner_settings settings)
-    : settings_(std::move(settings)), ledger_(settings_.blocks, settings_.prefix_caching) {
+    : settings_(std::move(settings)), ledger_(settings_.blocks, settings_.prefix_caching),
+      swap_slots_(settings_.swap_slots) {
   const auto wrong = settings_.validate();
   ensure(wrong.empty(), ("planner: " + wrong).c_str());
 }
@@ -300,6 +301,7 @@ void planner::remove(planned_request& r, step_effects& effects) {
   r.blocks.release(ledger_);
   effects.gone.push_back(r.id);
   leave_queue(r);
+  drop_swap(r);
   running_.erase(rank_of(r));
   if (parked_.erase(rank_of(r)) > 0 && r.state == request_state::running) --parked_running_;
   if (r.loads()) --loading_;
@@ -311,15 +313,15 @@ void planner::remove(planned_request& r, step_effects& effects) {
 void planner::join_queue(planned_request& r) {
   waiting_.emplace(rank_of(r), &r);
   waiting_blocks_ += blocks_to_start(r);
-  waiting_tokens_ += r.total();
-  waiting_pairs_ += attention_pairs(0, r.total());
+  waiting_tokens_ += r.total() - r.swapped;
+  waiting_pairs_ += attention_pairs(r.swapped, r.total());
 }
 
 void planner::leave_queue(planned_request& r) {
   if (waiting_.erase(rank_of(r)) == 0) return;
   waiting_blocks_ -= blocks_to_start(r);
-  waiting_tokens_ -= r.total();
-  waiting_pairs_ -= attention_pairs(0, r.total()); // whole numbers: nothing is rounded
+  waiting_tokens_ -= r.total() - r.swapped;
+  waiting_pairs_ -= attention_pairs(r.swapped, r.total()); // whole numbers: nothing is rounded
 }
 
 void planner::release_copy_sources() {

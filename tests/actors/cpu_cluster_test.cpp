@@ -33,6 +33,7 @@ struct scene {
   std::uint32_t instances = 1;
   std::uint32_t threads = 1;
   std::uint32_t blocks = 512;
+  std::uint32_t swap_blocks = 0;
   std::uint32_t step_tokens_max = 256;
   std::uint32_t running_max = 16;
   bool prefix_caching = true;
@@ -111,6 +112,11 @@ protected:
     };
   }
 
+  static std::uint64_t block_bytes() {
+    static const auto bytes = gpu::cpu::make_cpu_executor(embedded_cpu_model().packed, {.threads = 1, .blocks = 1});
+    return bytes->info().block_bytes;
+  }
+
   static outcome play(const scene& s, bool one_by_one = false) {
     runtime::actor_system system;
     actors::node_options o;
@@ -123,6 +129,7 @@ protected:
       gpu::cpu::cpu_executor_settings settings;
       settings.threads = s.threads;
       settings.blocks = s.blocks;
+      settings.swap_bytes = s.swap_blocks * block_bytes();
       const auto& model = embedded_cpu_model().directory;
       const auto schemas = std::make_shared<gpu::model::constraints>(*model.tokens, model.configuration.eos,
                                                                      model.configuration.vocabulary);
@@ -286,6 +293,21 @@ TEST_F(CpuCluster, PreemptedAndRecomputedRequestsGiveTheSameTokens) {
   EXPECT_EQ(pressed.tokens, alone());
   ASSERT_FALSE(pressed.status.instances.empty());
   EXPECT_GT(pressed.status.instances[0].load.preemptions_total, 0U);
+}
+
+TEST_F(CpuCluster, RequestsThatWaitInTheHostsMemoryGiveTheSameTokens) {
+  const auto prefers_to_swap = [](actors::node_options& o) {
+    o.llumlet.planner.preemption = protocols::preemption_mode::swap;
+  };
+  const auto swapped = play({.blocks = 24, .swap_blocks = 64, .prefix_caching = false, .adjust = prefers_to_swap});
+  EXPECT_EQ(swapped.tokens, alone());
+  ASSERT_FALSE(swapped.status.instances.empty());
+  const auto& load = swapped.status.instances[0].load;
+  EXPECT_GT(load.swaps_total, 0U);
+  EXPECT_GT(load.swapped_in_tokens_total, 0U);
+  EXPECT_EQ(load.swap_blocks, 64U);
+  EXPECT_EQ(load.swap_blocks_used, 0U);
+  EXPECT_EQ(load.blocks_used, 0U);
 }
 
 TEST_F(CpuCluster, RequestsOfAKilledInstanceGiveTheSameTokensElsewhere) {

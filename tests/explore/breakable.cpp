@@ -50,6 +50,7 @@ public:
     return device_->value_region(layer, block);
   }
   [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const override { return device_->adapters(); }
+  [[nodiscard]] std::shared_ptr<gpu::swap_space> swap() const override { return device_->swap(); }
 
 private:
   std::shared_ptr<gpu::executor> device_;

@@ -40,6 +40,7 @@ std::shared_ptr<gpu::executor> divided(std::shared_ptr<gpu::executor> first, con
   gpu::sim::sim_model silent;
   silent.memory = gpu::sim::sim_memory::none;
   silent.adapters = std::move(adapters);
+  if (const auto swap = ranks.front()->swap()) silent.swap.slots = swap->slots();
   while (ranks.size() < degree) ranks.push_back(gpu::sim::make_sim_executor(info, latency, timers, silent));
   return gpu::tensor_parallel::join_ranks(info, std::move(ranks));
 }
@@ -146,6 +147,9 @@ actors::instance_options deployment::instance_of(machine& m) {
     model.eos_share = eos_share;
     model.refrain = refrain;
     model.adapters = m.adapters;
+    model.swap = shape_.swap;
+    if (const auto every = shape_.swap_fails_every; every > 0)
+      model.swap.fails = [every, copies = 0U]() mutable { return ++copies % every == 0 ? injected : ""; };
     actors::executor_outcome made;
     if (loads_fail_ > 0) {
       --loads_fail_;
@@ -191,6 +195,8 @@ actors::llumlet_options deployment::llumlet_of(machine& m) {
 
 void deployment::pass(std::string_view place) {
   if (place == "destination.expired") effects_.add("lease expired");
+  if (place == "swap.out") effects_.add("swapped out");
+  if (place == "swap.in") effects_.add("swapped in");
   if (place == "store.loading") effects_.add("KV is loaded");
   if (place == "store.loaded") effects_.add("KV has come");
   if (place == "store.put") effects_.add("KV has gone to the store");
@@ -505,6 +511,7 @@ std::string deployment::left_behind(const protocols::cluster_status& status) {
       out += "instance " + std::to_string(id) + " is " + std::string(to_string(instance.state)) + "; ";
     const auto& load = instance.load;
     name("blocks", load.blocks_used, id);
+    name("swapped blocks", load.swap_blocks_used, id);
     name("running", load.running, id);
     name("waiting", load.waiting, id);
     name("places kept", load.places_kept, id);

@@ -202,7 +202,9 @@ enum stream : std::uint64_t {
   of_store,
   of_bandwidth,
   of_drafts,
-  of_role_policy
+  of_role_policy,
+  of_swap,
+  of_swap_failures
 };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
@@ -386,6 +388,8 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   also("scheduler.roles", of_role_policy, 12);
   also("kv_store.bytes", of_store, from.stores ? 1 : 5);
   also("speculation.tokens_max", of_drafts, 5);
+  also("llumlet.swap_bytes", of_swap, 4);
+  also("(swaps fail)", of_swap_failures, 12);
   if (from.stores) also("(bandwidth)", of_bandwidth, 1, 5); // blocks are long on their way, or at once
   counter_random bounds(seed, of_bounds);
   s.instances_min = 1 + static_cast<std::uint32_t>(bounds.below(3));

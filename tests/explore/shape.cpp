@@ -67,6 +67,9 @@ shape usual_shape() {
   s.adapters.load_time = 5ms;
   s.adapters.size = [](const protocols::adapter_ref& which) { return which.id == 3 ? 2U : 1U; };
   n.llumlet.adapter_wait = 100ms;
+  s.swap.blocks_per_second = 1000; // two in a step
+  s.swap.overhead = 100us;
+  n.llumlet.swap_portion_bytes = 2; // of blocks that have no size
   return s;
 }
 
@@ -104,6 +107,19 @@ std::vector<knob> all_knobs() {
   add("llumlet.queue_max", [](shape& s, bool high) {
     s.node.llumlet.planner.waiting_max = high ? 1000 : 1;
     s.may_overload = s.may_overload || !high;
+  });
+  add("llumlet.swap_bytes", [](shape& s, bool high) { s.swap.slots = high ? 256 : 6; });
+  add("llumlet.preemption", [](shape& s, bool high) {
+    s.node.llumlet.planner.preemption = high ? protocols::preemption_mode::swap : protocols::preemption_mode::recompute;
+    if (s.swap.slots == 0) s.swap.slots = 64;
+  });
+  add("(swap rate)", [](shape& s, bool high) {
+    s.swap.blocks_per_second = high ? 1e6 : 100;
+    if (s.swap.slots == 0) s.swap.slots = 64;
+  });
+  add("(swaps fail)", [](shape& s, bool high) {
+    s.swap_fails_every = high ? 2 : 5;
+    if (s.swap.slots == 0) s.swap.slots = 64;
   });
   add("llumlet.prefix_caching", [](shape& s, bool high) { s.node.llumlet.planner.prefix_caching = high; });
   add("priorities.execution", [](shape& s, bool high) {

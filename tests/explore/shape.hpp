@@ -3,6 +3,7 @@
 #include <godwit/actors/node.hpp>
 #include <godwit/gpu/sim/latency_model.hpp>
 #include <godwit/gpu/sim/sim_adapters.hpp>
+#include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/runtime/sim/network.hpp>
 #include <godwit/transport/sim/network.hpp>
 
@@ -24,6 +25,8 @@ struct shape {
   runtime::sim::detection_settings detection;
   transport::sim::settings fabric;          ///< of blocks
   gpu::sim::sim_adapters_settings adapters; ///< of each process
+  gpu::sim::sim_swap swap;                  ///< of each instance
+  std::uint32_t swap_fails_every = 0;       ///< the so-many-th copy of an instance comes to nothing; 0: none does
   std::chrono::nanoseconds rejoin_min{std::chrono::milliseconds(20)};
   std::chrono::nanoseconds rejoin_max{std::chrono::milliseconds(500)};
   std::chrono::nanoseconds order_time{std::chrono::milliseconds(100)}; ///< from an order of autoscaling to its process

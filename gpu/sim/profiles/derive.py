@@ -26,12 +26,13 @@ class Gpu:
     memory_mib: int  # as nvidia-smi shows it
     bytes_per_second: float  # data sheet
     flops_per_second: float  # data sheet, dense 16 bit
+    host_bytes_per_second: float  # data sheet: PCIe 4.0 or 5.0, 16 lanes, each way
 
 
-A10 = Gpu("NVIDIA A10 24 GB", 23028, 600e9, 125e12)
-A40 = Gpu("NVIDIA A40 48 GB", 46068, 696e9, 149.7e12)
-A100 = Gpu("NVIDIA A100 SXM 80 GB", 81920, 2039e9, 312e12)
-H100 = Gpu("NVIDIA H100 SXM 80 GB", 81559, 3352e9, 989.4e12)
+A10 = Gpu("NVIDIA A10 24 GB", 23028, 600e9, 125e12, 31.5e9)
+A40 = Gpu("NVIDIA A40 48 GB", 46068, 696e9, 149.7e12, 31.5e9)
+A100 = Gpu("NVIDIA A100 SXM 80 GB", 81920, 2039e9, 312e12, 31.5e9)
+H100 = Gpu("NVIDIA H100 SXM 80 GB", 81559, 3352e9, 989.4e12, 63e9)
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ LLAMA_2_70B_128K = replace(LLAMA_2_70B, title="Llama-2-70B for 131,072 positions
 
 # Assumptions, named in the profiles.
 MEMORY_SHARE = 0.9  # vLLM's gpu_memory_utilization
+HOST_SHARE = 0.8
 ATTENTION_SHARE = 0.5  # attention's FLOP/s over those of the linear layers
 LOAD_BYTES_PER_SECOND = 2e9  # of weights, for each GPU
 LOAD_FIXED_MS = 10_000
@@ -303,12 +305,14 @@ def document(name, replica, rows, link, calibration=(), assumptions=(), kv_block
             "flops_per_pair": replica.flops_per_pair,
             "flops_per_second": round(replica.attention_flop_rate, -10),
         },
-        "link": link,
+        "link": {**link, "host_bytes_per_second": HOST_SHARE * replica.gpu.host_bytes_per_second * gpus},
         "calibration": list(calibration),
         "assumptions": list(assumptions)
         + [
             f"attention computes at {ATTENTION_SHARE} of the FLOP/s of the linear layers at 4096 tokens, and reads KV at "
             "the bytes/s at which they read weights for one token",
+            f"KV goes to the host's memory, and back, at {HOST_SHARE} of the {replica.gpu.host_bytes_per_second / 1e9:g} GB/s "
+            "of each GPU's PCIe",
             f"weights load at {LOAD_BYTES_PER_SECOND / 1e9:g} GB/s for each GPU, and starting takes "
             f"{LOAD_FIXED_MS / 1000:g} s besides",
         ],

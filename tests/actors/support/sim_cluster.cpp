@@ -30,6 +30,7 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   info.positions_max = o.context;
   info.blocks = o.blocks;
   gpu::sim::sim_model model;
+  model.swap = o.swap;
   if (o.adapters) model.adapters = std::make_shared<gpu::sim::sim_adapters>(timers, *o.adapters);
   n.instance.make_executor = [info, latency = o.latency, model,
                               &timers](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {

@@ -33,6 +33,7 @@ struct sim_cluster_options {
   gpu::sim::latency_model latency = {};
   std::string policy = "freeness";
   std::optional<gpu::sim::sim_adapters_settings> adapters = {}; ///< of all instances together
+  gpu::sim::sim_swap swap = {};                                 ///< of each instance
   std::function<void(actors::node_options&)> adjust = {};
   /// Each instance is a process of its own, with a fabric called `process-ID`, and requests can migrate.
   std::optional<transport::sim::settings> fabric = {};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -97,6 +98,9 @@ public:
     }
   }
 
+  void swap_out(block_id block, swap_slot slot) { host_[slot.value()] = pool_.at(block.value()); }
+  void swap_in(swap_slot slot, block_id block) { pool_.at(block.value()) = host_.at(slot.value()); }
+
   /// What a reused block may hold.
   void spoil(block_id block) { pool_.at(block.value()).fill(0xDEADULL); }
 
@@ -126,6 +130,7 @@ private:
     return pool_.at(slice.blocks[position / tokens_per_block].value())[position % tokens_per_block];
   }
   std::vector<std::array<std::uint64_t, tokens_per_block>> pool_;
+  std::map<std::uint32_t, std::array<std::uint64_t, tokens_per_block>> host_; ///< by slot
 };
 
 } // namespace godwit::protocols::testing_support

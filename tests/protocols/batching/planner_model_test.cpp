@@ -31,12 +31,17 @@ public:
         continue;
       }
       if (!loads_.empty()) end_load();
+      if (!swaps_.empty()) go_on_swapping();
       const auto requests = planner_.requests().size();
       plan();
-      ASSERT_TRUE(step_ || planner_.requests().size() < requests || !loads_.empty())
+      ASSERT_TRUE(step_ || planner_.requests().size() < requests || !loads_.empty() || !swaps_.empty())
           << "requests are there and nothing runs";
     }
     if (testing::Test::HasFatalFailure()) return;
+    while (!swaps_.empty()) go_on_swapping();
+    while (!loads_.empty()) end_load();
+    planner_.check();
+    EXPECT_EQ(planner_.load().swap_blocks_used, 0U);
     EXPECT_EQ(planner_.ledger().used(), 0U);
     for (const auto& [id, known] : known_) ASSERT_NE(known.end, finish_reason::none) << "request " << id << " was lost";
   }
@@ -55,6 +60,7 @@ private:
 
   void act() {
     if (!loads_.empty() && below(3) == 0) end_load();
+    if (!swaps_.empty() && below(2) == 0) go_on_swapping();
     switch (below(10)) {
     case 0:
     case 1:
@@ -83,10 +89,40 @@ private:
     return all;
   }
 
+  /// A portion is copied, or nothing more comes of it.
+  void go_on_swapping() {
+    const auto which = swaps_.begin() + below(static_cast<std::uint32_t>(swaps_.size()));
+    auto& [order, left] = *which;
+    const auto ends = below(8);
+    if (ends == 0) {
+      planner_.swap_failed(order.number);
+      swaps_.erase(which);
+      return;
+    }
+    const bool wanted = planner_.swap_wanted(order.number);
+    const auto until = wanted ? below(left) : 0;
+    for (; wanted && left > until; --left) model_.swap_out(order.blocks.at(left - 1), order.slots.at(left - 1));
+    left = until;
+    planner_.swapped_out(order.number, left, below(2'000));
+    if (left == 0) swaps_.erase(which);
+  }
+
+  void end_swap_in(const load_order& order) {
+    const auto count = static_cast<std::uint32_t>(order.blocks.size());
+    ASSERT_EQ(order.slots.size(), count);
+    ASSERT_EQ(order.upto - order.first, count * tokens_per_block);
+    const auto came = below(4) == 0 ? below(count + 1) : count;
+    for (std::uint32_t i = 0; i < came; ++i) model_.swap_in(order.slots[i], order.blocks[i]);
+    for (const auto block : order.blocks) planner_.ledger().release(block);
+    planner_.loaded(order, order.first + came * tokens_per_block, below(2'000));
+    take(planner_.take_effects());
+  }
+
   /// All that the store said it has comes, or a beginning of it; whoever wanted it may be gone.
   void end_load() {
     const auto order = std::move(loads_.front());
     loads_.erase(loads_.begin());
+    if (order.swap != 0) return end_swap_in(order);
     const auto chunks = (order.upto - order.first) / tokens_per_chunk;
     const auto upto = order.first + (below(3) == 0 ? below(chunks + 1) : chunks) * tokens_per_chunk;
     model_.fill(order.tokens, upto, order.first, order.blocks);
@@ -217,7 +253,8 @@ private:
   }
 
   void complete() {
-    const auto output = model_.run(*step_);
+    auto output = model_.run(*step_);
+    output.duration_ns = 1'000 + 10 * step_->tokens();
     step_.reset();
     const auto effects = planner_.complete(output);
     for (const auto id : effects.gone) leaving_.erase(id.value());
@@ -230,6 +267,10 @@ private:
       for (const auto block : order.blocks) planner_.ledger().share(block);
       loads_.push_back(order);
       ++loads_begun_;
+    }
+    for (const auto& order : effects.swaps) {
+      ASSERT_EQ(order.blocks.size(), order.slots.size());
+      swaps_.push_back({order, static_cast<std::uint32_t>(order.blocks.size())});
     }
     for (const auto& news : effects.computed)
       ASSERT_EQ(planner_.ledger().known_prefix(news.tokens, news.cache_salt) * tokens_per_block, news.tokens.size());
@@ -267,8 +308,14 @@ private:
     std::uint32_t held = 0;
     for (const auto& r : planner_.requests()) held += r.blocks;
     for (const auto& order : loads_) held += static_cast<std::uint32_t>(order.blocks.size());
+    for (const auto& [order, left] : swaps_) held += planner_.swap_wanted(order.number) ? left : 0;
     ASSERT_LE(planner_.ledger().used(), held) << "blocks nobody holds";
   }
+
+  struct swapping {
+    swap_order order;
+    std::uint32_t left = 0; ///< blocks to copy
+  };
 
   std::mt19937 random_;
   planner_settings settings_;
@@ -278,6 +325,7 @@ private:
   std::map<std::uint64_t, tracked> known_;
   std::set<std::uint64_t> leaving_;
   std::vector<load_order> loads_; ///< with references to their blocks
+  std::vector<swapping> swaps_;
   std::uint64_t loads_begun_ = 0;
   std::uint64_t next_id_ = 1;
   std::uint64_t order_ = 0;
@@ -290,6 +338,7 @@ struct mode {
   bool prefix_caching;
   bool store = false;
   bool speculates = false;
+  bool swaps = false;
 };
 
 class PlannerModel : public testing::TestWithParam<mode> {};
@@ -298,6 +347,7 @@ class PlannerModel : public testing::TestWithParam<mode> {};
 // of owner.
 TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
   std::uint64_t preemptions = 0, hits = 0, tokens = 0, loads = 0, accepted = 0, wrong = 0;
+  std::uint64_t swaps = 0, swapped_in = 0;
   for (unsigned seed = 0; seed < 250 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed * 7919 + 1};
@@ -314,8 +364,14 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
     settings.eos = {1, 3};
     if (GetParam().speculates)
       settings.speculation = {static_cast<std::uint32_t>(1 + random() % 20), 1, 3, settings.running_max};
+    if (GetParam().swaps) {
+      settings.swap_slots = static_cast<std::uint32_t>(1 + random() % 40);
+      settings.preemption = random() % 3 == 0 ? preemption_mode::swap : preemption_mode::adaptive;
+    }
     random_run run{seed, settings};
     run.run(500);
+    swaps += run.load().swaps_total;
+    swapped_in += run.load().swapped_in_tokens_total;
     preemptions += run.load().preemptions_total;
     hits += run.load().prefix_hit_tokens_total;
     tokens += run.load().generated_tokens_total;
@@ -323,7 +379,9 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
     accepted += run.load().accepted_tokens_total;
     wrong += run.load().draft_tokens_total - run.load().accepted_tokens_total;
   }
-  EXPECT_EQ(loads > 100, GetParam().store) << loads;
+  EXPECT_EQ(loads > 100, GetParam().store || GetParam().swaps) << loads;
+  EXPECT_EQ(swaps > 100, GetParam().swaps) << swaps;
+  EXPECT_EQ(swapped_in > 1000, GetParam().swaps) << swapped_in;
   EXPECT_GT(tokens, 10'000U);
   EXPECT_EQ(accepted > 1000, GetParam().speculates) << accepted;
   EXPECT_EQ(wrong > 1000, GetParam().speculates) << wrong;
@@ -333,16 +391,20 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
   EXPECT_EQ(hits > 0, GetParam().prefix_caching);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, PlannerModel,
-                         testing::Values(mode{"continuous_with_prefix_cache", batching_mode::continuous, true},
-                                         mode{"continuous_with_a_store", batching_mode::continuous, true, true},
-                                         mode{"continuous_that_speculates", batching_mode::continuous, true, true,
-                                              true},
-                                         mode{"static_that_speculates", batching_mode::static_batch, true, false, true},
-                                         mode{"continuous_without", batching_mode::continuous, false},
-                                         mode{"static_with_prefix_cache", batching_mode::static_batch, true},
-                                         mode{"static_without", batching_mode::static_batch, false}),
-                         [](const auto& of) { return std::string{of.param.name}; });
+INSTANTIATE_TEST_SUITE_P(
+    Modes, PlannerModel,
+    testing::Values(mode{"continuous_with_prefix_cache", batching_mode::continuous, true},
+                    mode{"continuous_with_a_store", batching_mode::continuous, true, true},
+                    mode{"continuous_that_speculates", batching_mode::continuous, true, true, true},
+                    mode{"continuous_that_swaps", batching_mode::continuous, true, false, false, true},
+                    mode{"continuous_that_swaps_without_prefix_cache", batching_mode::continuous, false, false, false,
+                         true},
+                    mode{"continuous_with_all", batching_mode::continuous, true, true, true, true},
+                    mode{"static_that_speculates", batching_mode::static_batch, true, false, true},
+                    mode{"continuous_without", batching_mode::continuous, false},
+                    mode{"static_with_prefix_cache", batching_mode::static_batch, true},
+                    mode{"static_without", batching_mode::static_batch, false}),
+    [](const auto& of) { return std::string{of.param.name}; });
 
 } // namespace
 } // namespace godwit::protocols

@@ -4,6 +4,7 @@
 #include <godwit/actors/kv_store_settings.hpp>
 #include <godwit/actors/migration_environment.hpp>
 #include <godwit/gpu/adapters.hpp>
+#include <godwit/gpu/swap_space.hpp>
 #include <godwit/protocols/batching/planner.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
 #include <godwit/protocols/kv/sequence_blocks.hpp>
@@ -40,6 +41,7 @@ struct headroom_profile_options {
 struct preemption {
   protocols::request_id request;
   std::uint32_t answer_tokens = 0; ///< that it has; the last of them may still be on their way to its home
+  bool swapped = false;            ///< its KV goes to the host's memory
   /// For whoever wants to know no more.
   operator protocols::request_id() const noexcept { return request; }
 };
@@ -52,11 +54,11 @@ struct llumlet_options {
   std::string node_address;
   runtime::handle<instance_interface> instance;
   runtime::handle<pair_keeper_interface> node; ///< told when the instance is ready, or why not; may be null
-  /// blocks, context_length, vocabulary and eos are filled in from what the instance says; a context_length given here
-  /// is an upper bound, and eos given here are taken instead.
+  /// blocks, swap_slots, context_length, vocabulary and eos are filled in from what the instance says; a context_length
+  /// given here is an upper bound, and eos given here are taken instead.
   protocols::planner_settings planner;
   std::chrono::nanoseconds load_timeout{std::chrono::minutes(30)};
-  /// A step that takes longer means that the instance hangs.
+  /// A step that takes longer, or a copy of a portion of KV to the host, means that the instance hangs.
   std::chrono::nanoseconds step_timeout{std::chrono::minutes(2)};
   /// Reports go out this often when nothing happens ...
   std::chrono::nanoseconds report_interval{std::chrono::milliseconds(100)};
@@ -71,6 +73,8 @@ struct llumlet_options {
   protocols::selection_settings selection;                         ///< of the requests that a mark moves
   headroom_profile_options profile;
   kv_store_settings store; ///< with a fabric, as migrations
+  /// KV that is swapped out frees its blocks in portions of this size.
+  std::uint64_t swap_portion_bytes = std::uint64_t{16} << 20U;
   /// How long a request waits for its adapter before its home hears that this instance is not ready for it, and tries
   /// again. Less than a home waits for an admission.
   std::chrono::nanoseconds adapter_wait{std::chrono::seconds(2)};
@@ -155,7 +159,7 @@ private:
   };
   /// KV on its way here: what it lands in, with a reference each.
   struct loading {
-    std::uint64_t transfer = 0;
+    std::uint64_t transfer = 0; ///< 0: it comes from the swap space
     std::vector<protocols::block_id> blocks;
   };
   /// KV on its way to the store, out of blocks to which this holds references.
@@ -198,6 +202,17 @@ private:
   /// What is on its way to the store is not worth that a request waits for its blocks.
   void let_go_of_puts();
   void withdraw_loads();
+
+  // KV that waits in the host's memory, llumlet_swap.cpp:
+  void swap_out_later(protocols::swap_order order);
+  runtime::async::task<void> swap_out_queued();
+  runtime::async::task<void> swap_out(protocols::swap_order order);
+  void swap_in_later(protocols::load_order order);
+  runtime::async::task<void> swap_in_queued();
+  runtime::async::task<void> swap_in(protocols::load_order order);
+  [[nodiscard]] std::size_t blocks_per_copy() const;
+  /// A copy has taken longer than any step may.
+  void hangs();
 
   // What the scheduler wants, llumlet_policy.cpp:
   struct destination : mark_destination { ///< `load`: its report, and what it got since
@@ -334,6 +349,10 @@ private:
   std::list<looking> fetching_; // for the adapter
   std::optional<std::chrono::nanoseconds> adapter_warned_;
   std::map<std::uint64_t, loading> loading_; // by the planner's number
+  std::shared_ptr<gpu::swap_space> swap_;    // the instance's; null: it has none
+  std::deque<protocols::swap_order> to_swap_out_;
+  std::deque<protocols::load_order> to_swap_in_;
+  bool swaps_out_ = false, swaps_in_ = false; // swap_out_queued, swap_in_queued that run
   std::deque<protocols::computed_kv> to_put_;
   std::list<putting> putting_;
   std::uint32_t putters_ = 0; // put_queued that run

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/gpu/adapters.hpp>
+#include <godwit/gpu/swap_space.hpp>
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/memory_region.hpp>
@@ -62,6 +63,9 @@ public:
   [[nodiscard]] virtual std::span<const std::shared_ptr<executor>> shards() const noexcept { return {}; }
   /// The adapters that its steps may name, while somebody holds them; others share the store. Null: it knows none.
   [[nodiscard]] virtual std::shared_ptr<adapter_store> adapters() const { return nullptr; }
+  /// Where KV of its pool may wait in the host's memory; it uses the pool, and ends before the executor's owner does
+  /// with it. Null: there is no such memory.
+  [[nodiscard]] virtual std::shared_ptr<swap_space> swap() const { return nullptr; }
 };
 
 } // namespace godwit::gpu

@@ -47,6 +47,8 @@ struct simulated_cluster_options {
   std::uint64_t seed = 0;
   std::uint32_t instances = 1; ///< from the start, ready at once
   gpu::sim::profile device;    ///< of every instance
+  /// Of each instance's host, for the KV of preempted requests, at the device's link.host_bytes_per_second. 0: none.
+  std::uint64_t swap_bytes = 0;
   /// About how often a token that prompt lookup drafts is right, from 0, where nothing repeats itself, to 1.
   double draft_acceptance = 0;
   /// What `godwit serve` would be told. Filled in: version, model, identity and address, how instances are made and how

@@ -38,6 +38,7 @@ struct request_record {
   std::optional<failure_kind> failed;
   std::optional<protocols::instance_id> instance; ///< that had it last
   std::uint32_t preemptions = 0;
+  std::uint32_t swaps = 0;             ///< of these, those whose KV went to the host's memory
   std::int64_t preemption_loss_ns = 0; ///< from each preemption to the next token: queueing and recomputation
   std::uint32_t migrations = 0;        ///< committed
   std::int64_t stall_ns = 0;           ///< out of the batch for their sake

@@ -45,6 +45,8 @@ struct cuda_executor_settings {
   /// what it had left when the weights were there.
   std::uint64_t kv_bytes = 0;
   double memory_share = 0.9;
+  /// Of the host's memory, page-locked, for KV that waits outside of the pool; of all devices together. 0: none.
+  std::uint64_t swap_bytes = 0;
   /// Memory for steps of so many tokens is taken at once; a larger step takes more, where there is more.
   std::uint32_t step_tokens = 2048;
   /// Fixed order of every sum: a request's logits do not depend on its batch or on how its prompt is cut up. Slower.

@@ -20,6 +20,8 @@ struct profile_link {
   /// The rate of the memory at its ends, at least that of the link: what leaves or arrives takes so much of it from
   /// the steps meanwhile. 0: nothing.
   double device_bytes_per_second = 0;
+  /// Between an instance's pool and its host's memory, each way, both at once. 0: nobody says, and nothing is swapped.
+  double host_bytes_per_second = 0;
   /// A transfer alone on the link.
   [[nodiscard]] std::chrono::nanoseconds transfer_time(double bytes) const;
   friend bool operator==(const profile_link&, const profile_link&) = default;

@@ -7,8 +7,11 @@
 #include <godwit/gpu/sim/sim_adapters.hpp>
 #include <godwit/runtime/async/timer_source.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace godwit::gpu::sim {
@@ -27,6 +30,15 @@ enum class sim_memory : std::uint8_t {
 
 inline constexpr std::uint32_t sim_refrain_tokens = 24;
 
+/// The host's memory beside a simulated device.
+struct sim_swap {
+  std::uint32_t slots = 0; ///< 0: there is none
+  double blocks_per_second = 1000;
+  std::chrono::nanoseconds overhead{0}; ///< of each copy
+  /// Why a copy comes to nothing; empty: it does not. May be empty itself: none does.
+  std::function<std::string()> fails = {};
+};
+
 /// What the simulated model says.
 struct sim_model {
   /// Drawn, if there is one, with the given probability; 0: answers end at max_tokens.
@@ -42,6 +54,7 @@ struct sim_model {
   std::shared_ptr<copy_load> copies;
   /// Of the process that it runs in: a step that names one which nobody holds is refused. Null: none is known.
   std::shared_ptr<sim_adapters> adapters;
+  sim_swap swap;
 };
 
 /// Bytes that a block of a simulated executor has to show a fabric, whatever `executor_info::block_bytes` says: a

@@ -49,6 +49,11 @@ public:
   /// What prompts have taken so far, beyond what those who decoded beside them did.
   [[nodiscard]] std::uint64_t prompt_ns_total() const noexcept { return static_cast<std::uint64_t>(prompt_ns_); }
 
+  /// What computing the tokens [first, upto) of a request would take, beyond what those who decode beside it do.
+  /// Nothing where `knows_prompts` is false.
+  [[nodiscard]] double prompt_ns(std::uint64_t first, std::uint64_t upto) const noexcept;
+  [[nodiscard]] bool knows_prompts() const noexcept { return prompts_ > 0; }
+
   /// Share of the tokens of those that start which the prefix cache does not have.
   [[nodiscard]] double missed() const noexcept { return looked_up_ > 0 ? missed_ / looked_up_ : 1; }
 

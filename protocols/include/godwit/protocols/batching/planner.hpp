@@ -1,9 +1,12 @@
 #pragma once
 
+#include <godwit/protocols/batching/copy_meter.hpp>
 #include <godwit/protocols/batching/pace_meter.hpp>
 #include <godwit/protocols/batching/settings.hpp>
 #include <godwit/protocols/batching/step.hpp>
 #include <godwit/protocols/kv/block_ledger.hpp>
+#include <godwit/protocols/kv/sequence_blocks.hpp>
+#include <godwit/protocols/kv/swap_ledger.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/moved_request.hpp>
 #include <godwit/protocols/messages/request.hpp>
@@ -25,17 +28,30 @@ namespace godwit::protocols {
 
 struct planned_request;
 
-/// A request starts, and a KV store has more of its KV than the prefix cache: the caller loads that into these blocks,
-/// and says how it went by `planner::loaded`. Until then the request has its place and its blocks, and is not planned.
+/// A request starts, and a KV store, or the swap space, has more of its KV than the prefix cache: the caller loads that
+/// into these blocks, and says how it went by `planner::loaded`. Until then the request has its place and its blocks,
+/// and is not planned.
 struct load_order {
   std::uint64_t number = 0; ///< of this load; counts up
   std::uint64_t serial = 0; ///< the planner's, of the request
   request_id request;
   std::uint64_t cache_salt = 0;
   std::vector<token_id> tokens; ///< [0, upto)
-  std::uint32_t first = 0;      ///< token; the beginning of a chunk
+  std::uint32_t first = 0;      ///< token; the beginning of a chunk, or of a block that was swapped out
   std::uint32_t upto = 0;
   std::vector<block_id> blocks; ///< of [first, upto)
+  std::uint64_t swap = 0;       ///< number of the swap_order that took it out; 0: it comes from the store
+  std::vector<swap_slot> slots; ///< of these, where each of the blocks is
+};
+
+/// The KV of a request that lost its blocks: the caller copies them to the slots, the last ones first, and says of each
+/// portion by `planner::swapped_out` that it is there, or by `planner::swap_failed` that nothing more comes of it. The
+/// blocks are free for others from the one on, portion by portion.
+struct swap_order {
+  std::uint64_t number = 0; ///< of this order; counts up
+  request_id request;
+  std::vector<block_id> blocks; ///< whole ones, from the first token on
+  std::vector<swap_slot> slots; ///< one for each
 };
 
 /// Tokens whose KV is in the pool and may go to a store: of a prompt that is computed, or of a request that has ended,
@@ -56,10 +72,11 @@ struct step_effects {
   std::vector<request_id> parked;    ///< are out of queue and batch now, see planner::park
   std::vector<request_id> begun;     ///< are in the batch for the first time: their time in the queue is over
   std::vector<load_order> loads;
+  std::vector<swap_order> swaps;
   std::vector<computed_kv> computed; ///< only with planner_settings::store
   [[nodiscard]] bool empty() const noexcept {
     return updates.empty() && gone.empty() && preempted.empty() && parked.empty() && begun.empty() && loads.empty() &&
-           computed.empty();
+           swaps.empty() && computed.empty();
   }
 };
 
@@ -86,6 +103,8 @@ struct request_view {
 ///   blocks takes them from the last request in this order, which is preempted: it loses its blocks, waits, and is
 ///   recomputed later from prompt and answer so far. The first request in the order can therefore always go on: no
 ///   livelock.
+/// * With a swap space (`swap_slots`), a preempted request's KV may go to the host's memory instead, and come back
+/// when it starts again. While it goes, who lacks blocks waits for those on their way out before it preempts another.
 /// * A waiting request of a higher priority (a lower number) than a running one has takes its place in the batch, or
 /// its blocks, where it needs them: the last in order is preempted. Never for one of the same priority, so that nobody
 /// takes turns; never in a static batch; never requests that are parked, nor for blocks that would not suffice.
@@ -116,8 +135,17 @@ public:
 
   /// How a load went: the KV of all tokens before `upto` is there, nothing is written to its blocks any more, and the
   /// caller holds no reference to them. At least the order's `first`, at most its `upto`. The request goes on from
-  /// there, if it has not gone, or been parked, meanwhile.
-  void loaded(const load_order& order, std::uint32_t upto);
+  /// there, if it has not gone, or been parked, meanwhile. `took_ns`: of a load from the swap space, if it was
+  /// measured.
+  void loaded(const load_order& order, std::uint32_t upto, std::int64_t took_ns = 0);
+
+  /// Of a swap_order: nothing but its first `left` blocks still has to be copied, and what was copied since the last
+  /// word took so long. With 0 it is done. Then call `plan` again: others may have waited for the blocks.
+  void swapped_out(std::uint64_t swap, std::uint32_t left, std::int64_t took_ns = 0);
+  /// Nothing of it is read any more, and the request is computed anew.
+  void swap_failed(std::uint64_t swap);
+  /// Whether its request is still here and wants it; if not, what is left may be told to be done without being copied.
+  [[nodiscard]] bool swap_wanted(std::uint64_t swap) const;
 
   /// The next step; empty when there is nothing to run, or when what is there waits for blocks held outside
   /// (transfers).
@@ -256,10 +284,12 @@ private:
   [[nodiscard]] bool lacks_memory_as_before(const planned_request& r, std::uint64_t outstanding) const;
   std::uint32_t take_up_prefix(planned_request& r);
   [[nodiscard]] std::uint32_t loadable(const planned_request& r, std::uint32_t matched) const;
-  void begin_load(planned_request& r, std::uint32_t upto);
+  void begin_load(planned_request& r, std::uint32_t upto, bool from_swap);
   void end_load(planned_request& r);
   void tell_computed(planned_request& r, bool ended, step_effects& effects) const;
   [[nodiscard]] bool outranks_running(const planned_request& r) const;
+  /// The blocks that are on their way out are enough for it to start.
+  [[nodiscard]] bool waits_for_swaps(const planned_request& r) const;
   [[nodiscard]] bool suffices_to_preempt_for(const planned_request& r) const;
   [[nodiscard]] bool batch_is_closed() const noexcept;
   [[nodiscard]] std::uint64_t demand_of_head(std::uint64_t outstanding) const;
@@ -270,6 +300,15 @@ private:
   [[nodiscard]] bool may_draft(const planned_request& r) const noexcept;
   [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t budget, std::uint64_t blocks) const;
   void preempt(planned_request& victim, outline& d);
+  [[nodiscard]] bool swap_pays(const planned_request& victim) const;
+  [[nodiscard]] bool swap_in_pays(const planned_request& r, std::uint32_t matched) const;
+  void swap_out(planned_request& victim);
+  /// What of its KV is in the swap space, or goes there, is not wanted any more. No effect where there is nothing.
+  void drop_swap(planned_request& r);
+  void free_swap(std::uint64_t number);
+  void check_swap_of(const planned_request& r) const;
+  /// Counts the references to blocks that leave.
+  void check_swaps(std::vector<std::uint32_t>& references) const;
   void join_queue(planned_request& r);
   void leave_queue(planned_request& r); ///< no effect where it is not in it
   [[nodiscard]] std::uint32_t tokens_that_fit(const planned_request& r) const;
@@ -290,8 +329,23 @@ private:
   cancellation drop(planned_request& r);
   void release_copy_sources();
 
+  /// KV of a preempted request that leaves the pool, is in the swap space, or comes back.
+  struct swapped_kv {
+    enum class phase : std::uint8_t { leaves, kept, comes };
+    std::uint64_t serial = 0; ///< of the request; 0: nobody wants it any more
+    phase where = phase::leaves;
+    std::uint32_t left = 0; ///< leading blocks that are still to be copied out
+    sequence_blocks blocks; ///< these, unless nobody wants them
+    std::vector<swap_slot> slots;
+  };
+
   planner_settings settings_;
   block_ledger ledger_;
+  swap_ledger swap_slots_;
+  std::map<std::uint64_t, swapped_kv> swaps_; ///< by number
+  std::uint64_t swaps_begun_ = 0;
+  std::uint32_t leaving_ = 0; ///< blocks on their way to the swap space, which are nobody's when they are there
+  copy_meter copies_out_, copies_in_;
   std::unordered_map<std::uint64_t, std::unique_ptr<planned_request>> requests_; ///< by serial
   std::unordered_map<request_id, std::uint64_t> by_id_;                          ///< the current epoch's serial
   line waiting_;

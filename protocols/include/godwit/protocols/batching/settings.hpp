@@ -15,6 +15,13 @@ enum class batching_mode : std::uint8_t {
   static_batch ///< a batch runs to the end of its last request before the next is formed: the baseline
 };
 
+/// What becomes of the KV of a request that loses its blocks to others (AdaptiveLLM, spec adaptivellm.md).
+enum class preemption_mode : std::uint8_t {
+  recompute, ///< it is forgotten, and computed again from prompt and answer
+  swap,      ///< it goes to the host's memory, where there is room, and comes back from there
+  adaptive   ///< whichever is expected to take less, request by request
+};
+
 /// How one instance forms its steps.
 struct planner_settings {
   batching_mode mode = batching_mode::continuous;
@@ -28,7 +35,9 @@ struct planner_settings {
   /// There is a KV store: what is computed is told for it (step_effects::computed). Without prefix caching there is
   /// none.
   bool store = false;
-  std::uint32_t load_min = 1;   ///< tokens that a request has to gain for its KV to be loaded from the store
+  std::uint32_t load_min = 1; ///< tokens that a request has to gain for its KV to be loaded from the store
+  preemption_mode preemption = preemption_mode::adaptive;
+  std::uint32_t swap_slots = 0; ///< blocks that the host's memory has room for; 0: all is recomputed
   std::uint32_t vocabulary = 0; ///< token ids lie below; 0: not checked
   std::vector<token_id> eos;    ///< the model's end-of-sequence tokens
 

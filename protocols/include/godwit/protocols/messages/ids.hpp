@@ -33,6 +33,8 @@ using instance_id = basic_id<struct instance_id_tag, std::uint32_t>;
 using epoch = basic_id<struct epoch_tag, std::uint32_t>;
 /// A KV block of one instance's pool, 0 .. pool size - 1.
 using block_id = basic_id<struct block_id_tag, std::uint32_t>;
+/// Room for one block in the host's memory, beside an instance's pool (kv/swap_ledger.hpp).
+using swap_slot = basic_id<struct swap_slot_tag, std::uint32_t>;
 
 /// A vocabulary entry. Plain, since kernels and files hold arrays of it.
 using token_id = std::int32_t;

@@ -48,8 +48,14 @@ struct load_report {
   /// Number of the last dispatch that reached the instance: the report counts those up to it, and none after it. All
   /// bits set: it does not say, and is taken to count all.
   std::uint64_t dispatched = ~std::uint64_t{0};
+  std::uint32_t swap_blocks = 0;      ///< that the swap space has room for
+  std::uint32_t swap_blocks_used = 0; ///< of these, in use
+  std::uint32_t swapped = 0;          ///< requests that wait and have KV there, or on its way there
   std::uint64_t steps_total = 0;
   std::uint64_t preemptions_total = 0;
+  std::uint64_t swaps_total = 0;               ///< of these, those whose KV went to the swap space
+  std::uint64_t swapped_out_tokens_total = 0;  ///< that got there
+  std::uint64_t swapped_in_tokens_total = 0;   ///< that came back from there
   std::uint64_t prefix_query_tokens_total = 0; ///< prompt tokens looked up in the prefix cache
   std::uint64_t prefix_hit_tokens_total = 0;   ///< of these, found
   std::uint64_t store_query_tokens_total = 0;  ///< tokens that the prefix cache lacked, looked up in the KV store
@@ -71,10 +77,11 @@ struct load_report {
     return std::tie(instance, generation, sequence, ready, terminating, role, blocks_total, blocks_used, blocks_cached,
                     waiting, waiting_max, running, running_max, decoding, places_kept, migrating, queued_blocks,
                     outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels,
-                    prefill_tokens, prefill_pairs, step_tokens, pace, kv_kind, dispatched, steps_total,
-                    preemptions_total, prefix_query_tokens_total, prefix_hit_tokens_total, store_query_tokens_total,
-                    store_hit_tokens_total, prompt_tokens_total, prompt_ns_total, generated_tokens_total, drafts_total,
-                    draft_tokens_total, accepted_tokens_total);
+                    prefill_tokens, prefill_pairs, step_tokens, pace, kv_kind, dispatched, swap_blocks,
+                    swap_blocks_used, swapped, steps_total, preemptions_total, swaps_total, swapped_out_tokens_total,
+                    swapped_in_tokens_total, prefix_query_tokens_total, prefix_hit_tokens_total,
+                    store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total, prompt_ns_total,
+                    generated_tokens_total, drafts_total, draft_tokens_total, accepted_tokens_total);
   }
 };
 

@@ -1,0 +1,34 @@
+#include <godwit/protocols/batching/copy_meter.hpp>
+
+#include <gtest/gtest.h>
+
+namespace godwit::protocols {
+namespace {
+
+TEST(CopyMeter, KnowsNothingBeforeTheFirstCopy) {
+  copy_meter meter;
+  EXPECT_EQ(meter.ns_per_block(), 0);
+  meter.took(0, 1000);
+  meter.took(4, -1);
+  EXPECT_EQ(meter.ns_per_block(), 0);
+}
+
+TEST(CopyMeter, IsTheMeanOfTheLastBlocks) {
+  copy_meter meter;
+  meter.took(10, 1000);
+  EXPECT_DOUBLE_EQ(meter.ns_per_block(), 100);
+  meter.took(10, 3000);
+  EXPECT_NEAR(meter.ns_per_block(), 200, 2) << "copies count by their blocks";
+  for (int i = 0; i < 100; ++i) meter.took(100, 500 * 100);
+  EXPECT_NEAR(meter.ns_per_block(), 500, 1) << "what was before is forgotten";
+}
+
+TEST(CopyMeter, AHugeCopyIsAllThatCounts) {
+  copy_meter meter;
+  meter.took(10, 1000);
+  meter.took(5000, 5000 * 7);
+  EXPECT_DOUBLE_EQ(meter.ns_per_block(), 7);
+}
+
+} // namespace
+} // namespace godwit::protocols
