@@ -222,6 +222,8 @@ void llumlet::settle(protocols::step_effects effects) {
     letter.updates.push_back(std::move(update));
   }
   for (auto& [whom, letter] : letters) tell(whom, std::move(letter));
+  const bool swaps = !to_swap_out_.empty() || !to_swap_in_.empty();
+  if (swaps && (!effects.gone.empty() || !effects.parked.empty())) drop_swaps();
   tell_coordinators(finished, effects);
   for (const auto id : effects.gone) forget_home(id);
   for (auto& news : effects.computed) put_later(std::move(news));

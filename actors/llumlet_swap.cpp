@@ -14,6 +14,9 @@ using runtime::async::task;
 
 namespace {
 
+/// Nobody gets blocks portion by portion of what comes back; portions are there so that it can be given up.
+constexpr std::size_t portions_in = 8;
+
 std::vector<gpu::swap_move> moves_of(const std::vector<protocols::block_id>& blocks,
                                      const std::vector<protocols::swap_slot>& slots, std::size_t first,
                                      std::size_t end) {
@@ -54,10 +57,11 @@ task<void> llumlet::swap_out(protocols::swap_order order) {
   span.add("tokens", std::to_string(order.blocks.size() * protocols::tokens_per_block));
   for (auto left = order.blocks.size(); left > 0;) {
     // Whoever it was for has gone, and its blocks with it.
-    const auto until = planner_->swap_wanted(order.number) ? left - std::min(left, blocks_per_copy()) : 0;
+    const bool wanted = planner_->swap_wanted(order.number);
+    const auto until = wanted ? left - std::min(left, blocks_per_copy()) : 0;
     std::string error;
     const auto began = now();
-    if (planner_->swap_wanted(order.number)) {
+    if (wanted) {
       options_.migration.pass("swap.out");
       auto copy = [this, moves = moves_of(order.blocks, order.slots, until, left)](
                       runtime::completer<std::string> done) mutable {
@@ -92,6 +96,22 @@ void llumlet::swap_in_later(protocols::load_order order) {
   if (!std::exchange(swaps_in_, true)) start(swap_in_queued());
 }
 
+// Of those that have not begun: their blocks are free at once.
+void llumlet::drop_swaps() {
+  std::erase_if(to_swap_out_, [this](const protocols::swap_order& order) {
+    if (planner_->swap_wanted(order.number)) return false;
+    planner_->swapped_out(order.number, 0);
+    return true;
+  });
+  std::erase_if(to_swap_in_, [this](const protocols::load_order& order) {
+    if (planner_->load_wanted(order)) return false;
+    for (const auto block : loading_.at(order.number).blocks) planner_->ledger().release(block);
+    loading_.erase(order.number);
+    planner_->loaded(order, order.first);
+    return true;
+  });
+}
+
 task<void> llumlet::swap_in_queued() {
   while (!to_swap_in_.empty()) {
     auto order = std::move(to_swap_in_.front());
@@ -107,8 +127,8 @@ task<void> llumlet::swap_in(protocols::load_order order) {
   const auto began = now();
   std::string error;
   std::size_t came = 0;
-  while (came < order.blocks.size() && error.empty()) {
-    const auto until = std::min(came + blocks_per_copy(), order.blocks.size());
+  while (came < order.blocks.size() && error.empty() && planner_->load_wanted(order)) {
+    const auto until = std::min(came + portions_in * blocks_per_copy(), order.blocks.size());
     options_.migration.pass("swap.in");
     auto copy =
         [this, moves = moves_of(order.blocks, order.slots, came, until)](runtime::completer<std::string> done) mutable {
@@ -127,7 +147,7 @@ task<void> llumlet::swap_in(protocols::load_order order) {
   for (const auto block : loading_.at(order.number).blocks) planner_->ledger().release(block);
   loading_.erase(order.number);
   const auto upto = order.first + static_cast<std::uint32_t>(came) * protocols::tokens_per_block;
-  planner_->loaded(order, upto, (now() - began).count());
+  planner_->loaded(order, upto, came > 0 ? (now() - began).count() : 0);
   settle(planner_->take_effects());
   if (options_.recount) recount();
   report_soon();

@@ -97,7 +97,11 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
       "throughput", r.requests_per_s, r.duration_s > 0 ? r.answer_tokens / r.duration_s : 0.0, r.prompt_tokens,
       r.prompt_tokens > 0 ? 100.0 * r.cached_tokens / r.prompt_tokens : 0.0, r.answer_tokens);
   out += fmt::format("{:<20}{}, of {} requests, {:.1f} s lost{}\n", "preemptions", r.preemptions, r.preempted, r.loss_s,
-                     r.swaps == 0 ? "" : fmt::format("; {} swapped out", r.swaps));
+                     r.swaps == 0
+                         ? ""
+                         : fmt::format("; {} swapped out, {:.0f} % of their tokens came back", r.swaps,
+                                       100.0 * static_cast<double>(r.swapped_in_tokens) /
+                                           static_cast<double>(std::max<std::uint64_t>(r.swapped_out_tokens, 1))));
   out += fmt::format("{:<20}{} committed", "migrations", r.migrations);
   if (r.moved_waiting > 0) out += fmt::format(" ({} of requests that waited)", r.moved_waiting);
   if (!r.committed.empty()) out += ": " + list(r.committed);
@@ -161,7 +165,12 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
   for (auto& [name, value] : object_of(r.times)) out[name] = value;
   out["levels"] = std::move(levels);
   out["preemptions"] = json::object{{"count", r.preemptions}, {"requests", r.preempted}, {"loss_s", r.loss_s}};
-  if (r.swaps > 0) out["preemptions"].as_object()["swapped"] = r.swaps;
+  if (r.swaps > 0) {
+    auto& part = out["preemptions"].as_object();
+    part["swapped"] = r.swaps;
+    part["swapped_out_tokens"] = r.swapped_out_tokens;
+    part["swapped_in_tokens"] = r.swapped_in_tokens;
+  }
   json::object stages;
   for (const auto& [count, migrations] : r.stages) stages[std::to_string(count)] = migrations;
   out["migrations"] = json::object{

@@ -181,6 +181,8 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   out.slowed_by_max = run.slowed.most;
   out.memory = memory_of(run);
   out.roles = roles_of(run);
+  out.swapped_out_tokens = run.swapped_out_tokens;
+  out.swapped_in_tokens = run.swapped_in_tokens;
   out.instance_s = run.instance_seconds;
   out.instances = share(run.instance_seconds, out.duration_s);
   out.instances_max = run.instances_max;

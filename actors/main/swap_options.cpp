@@ -52,10 +52,13 @@ std::optional<start_error> check_swap(const serve_settings& settings, const acto
     return start_error{given + " is less than a block of KV, which has " + std::to_string(identity.kv_block_bytes) +
                            " bytes with this model; give it more, or 0",
                        2};
-  if (const auto available = gpu::cpu::available_memory_bytes(); bytes > available / settings.instances.count)
+  // A CPU's KV caches lie in the same memory.
+  const auto kv = settings.instances.device == device_choice::cuda ? 0 : settings.instances.kv_bytes;
+  if (const auto available = gpu::cpu::available_memory_bytes() / settings.instances.count;
+      bytes > available || kv > available - bytes)
     return start_error{given + " for each of " + std::to_string(settings.instances.count) +
-                           " instances is more than this machine has available (" + std::to_string(available) +
-                           " bytes); give it less",
+                           " instances is more than this machine has available for each of them beside its KV cache (" +
+                           std::to_string(available > kv ? available - kv : 0) + " bytes); give it less",
                        2};
   return std::nullopt;
 }

@@ -351,6 +351,9 @@ void run::reported(const protocols::load_report& report) {
   auto& last = loads_[index];
   if (last.ready && last.generation == report.generation && last.role != report.role)
     ++result_.role_changes[std::string(to_string(report.role))];
+  const bool goes_on = last.generation == report.generation && last.sequence > 0;
+  result_.swapped_out_tokens += report.swapped_out_tokens_total - (goes_on ? last.swapped_out_tokens_total : 0);
+  result_.swapped_in_tokens += report.swapped_in_tokens_total - (goes_on ? last.swapped_in_tokens_total : 0);
   last = report;
 }
 

@@ -7,7 +7,7 @@
 namespace godwit::gpu::cpu {
 
 /// Copies host memory on a thread of its own, one copy after the other, for what would else stand behind the steps of a
-/// device of this process's threads. Its memory is the system's, which gives pages as they are written.
+/// device of this process's threads. Its memory is the system's.
 [[nodiscard]] std::shared_ptr<protocols::memory_copier> make_host_copier();
 
 } // namespace godwit::gpu::cpu

@@ -38,8 +38,8 @@ void planner::check(std::span<const block_id> held) const {
            "planner: what was drawn is kept to the answer's end");
     dropped += r->dropped ? 1 : 0;
     waiting_blocks += waits ? blocks_to_start(*r) : 0;
-    waiting_tokens += waits ? r->total() - r->swapped : 0;
-    waiting_pairs += waits ? attention_pairs(r->swapped, r->total()) : 0;
+    waiting_tokens += waits ? tokens_to_compute(*r) : 0;
+    waiting_pairs += waits ? pairs_to_compute(*r) : 0;
     check_swap_of(*r);
     parked_running += is_parked && r->state == request_state::running ? 1 : 0;
     for (const auto block : r->blocks.table()) ++references[block.value()];

@@ -22,7 +22,7 @@ std::uint32_t narrowed(std::uint64_t blocks) noexcept {
 load_report planner::load() const {
   auto report = totals_;
   report.blocks_total = ledger_.total();
-  report.blocks_used = ledger_.used();
+  report.blocks_used = ledger_.used() - leaving();
   report.blocks_cached = ledger_.cached();
   report.waiting = static_cast<std::uint32_t>(waiting_.size());
   report.waiting_max = settings_.waiting_max;
@@ -36,8 +36,7 @@ load_report planner::load() const {
   report.waiting_blocks = narrowed(waiting_blocks_);
   report.swap_blocks = swap_slots_.total();
   report.swap_blocks_used = swap_slots_.used();
-  for (const auto& [number, out] : swaps_)
-    report.swapped += out.serial != 0 && out.where != swapped_kv::phase::comes ? 1 : 0;
+  report.swapped = swapped_;
   const auto levels = running_by_level();
   report.headroom_blocks = narrowed(headroom_of(settings_.execution_levels, levels, settings_.headroom_profiled));
   report.headroom_profiled = settings_.headroom_profiled;
@@ -70,7 +69,7 @@ std::uint64_t planner::demand_of_head(std::uint64_t outstanding) const {
   const bool place = places_taken() < settings_.running_max && !batch_is_closed();
   if (place || outranks_running(head)) return demand;
   // Free memory is of no use to one that lacks a place.
-  const std::uint64_t available = ledger_.available();
+  const auto available = std::uint64_t{ledger_.available()} + leaving();
   return std::max(demand, available > outstanding ? available - outstanding : 0);
 }
 
@@ -88,7 +87,7 @@ std::vector<std::uint32_t> planner::running_by_level() const {
 
 bool planner::lacks_blocks() const {
   const auto outstanding = blocks_outstanding();
-  return outstanding + demand_of_head(outstanding) > ledger_.available();
+  return outstanding + demand_of_head(outstanding) > std::uint64_t{ledger_.available()} + leaving();
 }
 
 std::uint32_t planner::answer_tokens(request_id id) const {
@@ -136,6 +135,7 @@ std::vector<move_candidate> planner::move_candidates() const {
     auto c = candidate_of(r);
     c.state = request_state::waiting;
     c.head_of_line = true;
+    c.swapped = r.swap != 0;
     c.blocks = narrowed(blocks_to_reserve(r));
     c.frees = narrowed(demand_of_head(blocks_outstanding()));
     list.push_back(c);

@@ -121,9 +121,11 @@ void planner::begin_load(planned_request& r, std::uint32_t upto, bool from_swap)
   if (from_swap) {
     auto& kept = swaps_.at(r.swap);
     kept.where = swapped_kv::phase::comes;
-    order.slots.assign(kept.slots.begin() + blocks_for(r.computed), kept.slots.end());
+    order.slots.assign(kept.slots.begin() + (blocks_for(r.computed) - blocks_for(kept.first)), kept.slots.end());
     order.swap = std::exchange(r.swap, 0);
-    r.swapped = 0;
+    r.swap_from = r.swapped = 0;
+    --swapped_;
+    ins_refused_ = 0;
   }
   pending_.loads.push_back(std::move(order));
 }
@@ -133,6 +135,11 @@ void planner::end_load(planned_request& r) {
   r.load = 0;
   --loading_;
   r.blocks.truncate(ledger_, r.computed);
+}
+
+bool planner::load_wanted(const load_order& order) const {
+  const auto found = requests_.find(order.serial);
+  return found != requests_.end() && found->second->load == order.number;
 }
 
 void planner::loaded(const load_order& order, std::uint32_t upto, std::int64_t took_ns) {

@@ -3,6 +3,7 @@
 #include <godwit/protocols/batching/planner.hpp>
 
 #include <algorithm>
+#include <optional>
 
 namespace godwit::protocols {
 
@@ -33,7 +34,8 @@ public:
   std::vector<share> shares;
   std::vector<block_copy> copies;
   bool preempted = false;
-  std::uint32_t waits_for_swaps = 0; ///< requests that get no share before blocks have left
+  std::optional<std::uint32_t> leaving; ///< blocks, as they were counted last
+  std::uint32_t waits_for_swaps = 0;    ///< requests that get no share before blocks have left
 
 private:
   std::uint32_t budget_;

@@ -54,8 +54,11 @@ void planner::continue_running(outline& d, bool decodes) {
       continue;
     }
     // One block each is enough to go on with.
-    while (tokens_that_fit(r) == 0 && leaving_ <= d.waits_for_swaps && &r != running_.last().second)
-      preempt(*running_.last().second, d);
+    const auto waits = [&] {
+      if (!d.leaving) d.leaving = leaving();
+      return *d.leaving > d.waits_for_swaps;
+    };
+    while (tokens_that_fit(r) == 0 && !waits() && &r != running_.last().second) preempt(*running_.last().second, d);
     if (tokens_that_fit(r) == 0) ++d.waits_for_swaps;
     schedule(r, d);
     ++place;
@@ -95,14 +98,15 @@ void planner::start_outranking(outline& d) {
 }
 
 bool planner::waits_for_swaps(const planned_request& r) const {
-  return leaving_ > 0 && places_taken() < settings_.running_max &&
-         blocks_to_reserve(r) + blocks_outstanding() <= std::uint64_t{ledger_.available()} + leaving_;
+  const auto leaves = leaving();
+  return leaves > 0 && places_taken() < settings_.running_max &&
+         blocks_to_reserve(r) + blocks_outstanding() <= std::uint64_t{ledger_.available()} + leaves;
 }
 
 // Would r start if all that it outranks were gone? Otherwise they would lose their blocks for nothing.
 bool planner::suffices_to_preempt_for(const planned_request& r) const {
   std::uint64_t kept = blocks_to_reserve(r);
-  std::uint64_t room = std::uint64_t{ledger_.available()} + leaving_;
+  std::uint64_t room = std::uint64_t{ledger_.available()} + leaving();
   std::uint64_t held = 0;
   const auto is_outranked = [&r](const batch::entry& running) { return running.first.priority > r.priority; };
   for (const auto& running : running_) {
@@ -174,7 +178,7 @@ bool planner::lacks_memory_as_before(const planned_request& r, std::uint64_t out
   const auto behind = std::span{r.tokens}.subspan(then.prefix_tokens);
   if (behind.size() >= tokens_per_block && ledger_.knows(then.prefix_end, behind.first(tokens_per_block), r.cache_salt))
     return false; // there is more of it now
-  return (!running_.empty() || loading_ > 0 || leaving_ > 0) && then.needed + outstanding > ledger_.available();
+  return (!running_.empty() || loading_ > 0 || leaving_held_ > 0) && then.needed + outstanding > ledger_.available();
 }
 
 /// How many leading tokens a store could bring, where that is worth it beside those that are there; else 0. The last
@@ -212,7 +216,8 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
   const auto room = [&] {
     const auto needed = blocks_to_reserve(r) + (copies ? 1 : 0);
     if (needed + outstanding <= ledger_.available()) return true;
-    return running_.empty() && loading_ == 0 && leaving_ == 0 &&
+    if (from_swap && blocks_for(r.swapped) > std::uint64_t{r.blocks.size()} + ledger_.available()) return false;
+    return running_.empty() && loading_ == 0 && leaving_held_ == 0 &&
            ledger_.available() > 0; // alone it may have what there is
   };
   if (matches_all && !(copies && room())) { // the shared block itself may be the room that is missing
@@ -245,16 +250,23 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
   }
   r.state = request_state::running;
   leave_queue(r);
-  meter_.started(r.total(), r.total() - (from_swap ? r.swapped : r.computed));
+  // What is swapped is not in the queue's figures, to which this share is applied.
+  if (from_swap)
+    meter_.started(r.total() - r.swapped, r.total() - r.swapped);
+  else
+    meter_.started(r.total(), r.total() - r.computed);
   ++places_granted_;
   const auto loaded_upto = from_swap ? r.swapped : stored;
+  if (!from_swap && r.swap != 0) {
+    ++ins_refused_;
+    drop_swap(r);
+  }
   const bool loads = loaded_upto > 0 && r.blocks.grow(ledger_, loaded_upto);
   blocks_granted_ += std::int64_t{available} - ledger_.available();
   if (loads) {
     begin_load(r, loaded_upto, from_swap);
     return true;
   }
-  drop_swap(r);
   running_.emplace(rank_of(r), &r);
   if (scheduled) schedule(r, d);
   return true;
@@ -331,10 +343,11 @@ std::uint32_t planner::drafts_for(const planned_request& r, std::uint32_t budget
 void planner::preempt(planned_request& victim, outline& d) {
   d.withdraw(victim);
   d.preempted = true;
+  d.leaving.reset();
   ++victim.preemptions;
   ++totals_.preemptions_total;
   pending_.preempted.push_back(victim.id);
-  if (swap_pays(victim)) swap_out(victim);
+  if (const auto worth = swap_worth(victim); worth.end > worth.first) swap_out(victim, worth);
   victim.blocks.release(ledger_);
   victim.computed = 0;
   if (victim.scores_missing()) victim.prompt_scores.clear();

@@ -47,7 +47,8 @@ struct planned_request {
   std::uint32_t preemptions = 0;
   std::uint64_t load = 0;           ///< number of the load by which KV comes from a store meanwhile; 0: none does
   std::uint64_t swap = 0;           ///< number of what is swapped out of it, or goes out; 0: nothing
-  std::uint32_t swapped = 0;        ///< leading tokens of that; whole blocks
+  std::uint32_t swap_from = 0;      ///< token where that begins
+  std::uint32_t swapped = 0;        ///< and where it ends; whole blocks. 0: nothing
   std::uint32_t stored = 0;         ///< leading tokens whose KV a store is thought to have; whole chunks
   std::uint32_t drawn_from = 0;     ///< index in the answer of drawn[0]
   std::vector<sampled_token> drawn; ///< only with log-probabilities: what `tokens` does not say of the answer's end

@@ -313,15 +313,15 @@ void planner::remove(planned_request& r, step_effects& effects) {
 void planner::join_queue(planned_request& r) {
   waiting_.emplace(rank_of(r), &r);
   waiting_blocks_ += blocks_to_start(r);
-  waiting_tokens_ += r.total() - r.swapped;
-  waiting_pairs_ += attention_pairs(r.swapped, r.total());
+  waiting_tokens_ += tokens_to_compute(r);
+  waiting_pairs_ += pairs_to_compute(r);
 }
 
 void planner::leave_queue(planned_request& r) {
   if (waiting_.erase(rank_of(r)) == 0) return;
   waiting_blocks_ -= blocks_to_start(r);
-  waiting_tokens_ -= r.total() - r.swapped;
-  waiting_pairs_ -= attention_pairs(r.swapped, r.total()); // whole numbers: nothing is rounded
+  waiting_tokens_ -= tokens_to_compute(r);
+  waiting_pairs_ -= pairs_to_compute(r); // whole numbers: nothing is rounded
 }
 
 void planner::release_copy_sources() {

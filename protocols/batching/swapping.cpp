@@ -2,6 +2,7 @@
 
 #include <godwit/protocols/batching/planner.hpp>
 #include <godwit/protocols/ensure.hpp>
+#include <godwit/protocols/policy/expected_latency.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -9,50 +10,86 @@
 /// What becomes of the KV of requests that lose their blocks: swap or recompute (AdaptiveLLM, spec adaptivellm.md).
 namespace godwit::protocols {
 
-// What is shared stays in the pool with those who share it. Where a cost is not known yet, swapping finds it out.
-bool planner::swap_pays(const planned_request& victim) const {
+namespace {
+
+/// Of swaps that are not expected to pay, the so-many-th is tried all the same: what was slow once may not be any more,
+/// and nothing else would tell.
+constexpr std::uint32_t tried_every = 16;
+
+} // namespace
+
+// What others hold too stays in the pool with them, where prefix caching finds it again. Where a cost is not known yet,
+// swapping finds it out.
+planner::swap_range planner::swap_worth(const planned_request& victim) {
   const auto whole = victim.computed / tokens_per_block;
   if (settings_.preemption == preemption_mode::recompute || settings_.mode == batching_mode::static_batch ||
-      victim.scores_missing() || whole == 0 || whole > swap_slots_.available())
-    return false;
+      victim.scores_missing())
+    return {};
   const auto& table = victim.blocks.table();
   const auto alone = [this](block_id block) { return ledger_.references(block) == 1; };
-  const auto own = std::find_if(table.begin(), table.begin() + whole, alone);
-  if (own == table.begin() + whole) return false;
-  if (settings_.preemption == preemption_mode::swap || !meter_.knows_prompts()) return true;
+  const auto own =
+      static_cast<std::uint32_t>(std::find_if(table.begin(), table.begin() + whole, alone) - table.begin());
+  const swap_range all{settings_.prefix_caching ? own : 0, whole};
+  if (own == whole || all.end - all.first > swap_slots_.available()) return {};
+  if (settings_.preemption == preemption_mode::swap || !meter_.knows_prompts()) return all;
   const double out = copies_out_.ns_per_block();
-  const double there_and_back = whole * (out + copies_in_.ns_per_block());
-  const auto shared = static_cast<std::uint64_t>(own - table.begin()) * tokens_per_block;
-  return there_and_back + leaving_ * out < meter_.prompt_ns(shared, victim.computed);
+  const double there_and_back = (all.end - all.first) * (out + copies_in_.ns_per_block());
+  const bool pays = there_and_back + leaving_held_ * out < meter_.prompt_ns(own * tokens_per_block, victim.computed);
+  if (!pays && ++outs_refused_ < tried_every) return {};
+  outs_refused_ = 0;
+  return all;
 }
 
+// Its beginning may have gone from the pool meanwhile.
 bool planner::swap_in_pays(const planned_request& r, std::uint32_t matched) const {
-  if (r.swapped <= matched) return false;
+  if (r.swapped <= matched || matched < r.swap_from) return false;
   if (settings_.preemption != preemption_mode::adaptive || !meter_.knows_prompts()) return true;
-  return (r.swapped - matched) / tokens_per_block * copies_in_.ns_per_block() < meter_.prompt_ns(matched, r.swapped);
+  const double copies = (r.swapped - matched) / tokens_per_block * copies_in_.ns_per_block();
+  return copies < meter_.prompt_ns(matched, r.swapped) || ins_refused_ + 1 >= tried_every;
 }
 
-void planner::swap_out(planned_request& victim) {
-  const auto whole = victim.computed / tokens_per_block;
-  auto slots = swap_slots_.take(whole);
+void planner::swap_out(planned_request& victim, swap_range what) {
+  auto slots = swap_slots_.take(what.end - what.first);
   ensure(slots.has_value(), "planner: slots that are there are taken");
-  victim.blocks.truncate(ledger_, std::uint64_t{whole} * tokens_per_block);
   const auto number = ++swaps_begun_;
   auto& out = swaps_[number];
   out.serial = victim.serial;
-  out.left = whole;
+  out.first = what.first * tokens_per_block;
+  out.left = what.end - what.first;
+  victim.blocks.truncate(ledger_, std::uint64_t{what.end} * tokens_per_block);
   out.blocks = std::exchange(victim.blocks, sequence_blocks(victim.cache_salt));
   out.slots = std::move(*slots);
-  leaving_ += whole;
+  leaving_held_ += out.blocks.size();
   victim.swap = number;
-  victim.swapped = whole * tokens_per_block;
+  victim.swap_from = out.first;
+  victim.swapped = what.end * tokens_per_block;
+  ++swapped_;
   ++totals_.swaps_total;
   swap_order order;
   order.number = number;
   order.request = victim.id;
-  order.blocks = out.blocks.table();
+  order.first = out.first;
+  const auto& table = out.blocks.table();
+  order.blocks.assign(table.begin() + what.first, table.end());
   order.slots = out.slots;
   pending_.swaps.push_back(std::move(order));
+}
+
+std::uint32_t planner::leaving() const {
+  if (leaving_held_ == 0) return 0;
+  const auto alone = [this](block_id block) { return ledger_.references(block) == 1; };
+  std::uint32_t count = 0;
+  for (const auto& [number, out] : swaps_)
+    count += static_cast<std::uint32_t>(std::ranges::count_if(out.blocks.table(), alone));
+  return count;
+}
+
+std::uint32_t planner::tokens_to_compute(const planned_request& r) noexcept {
+  return r.total() - (r.swapped - r.swap_from);
+}
+
+double planner::pairs_to_compute(const planned_request& r) noexcept {
+  return attention_pairs(0, r.swap_from) + attention_pairs(r.swapped, r.total());
 }
 
 bool planner::swap_wanted(std::uint64_t swap) const {
@@ -65,18 +102,17 @@ void planner::swapped_out(std::uint64_t swap, std::uint32_t left, std::int64_t t
   ensure(out.where == swapped_kv::phase::leaves && left <= out.left, "planner: what is swapped out was ordered");
   const auto copied = std::exchange(out.left, left) - left;
   if (took_ns > 0) copies_out_.took(copied, took_ns);
-  if (out.serial != 0) {
-    totals_.swapped_out_tokens_total += std::uint64_t{copied} * tokens_per_block;
-    leaving_ -= copied;
-    out.blocks.truncate(ledger_, std::uint64_t{left} * tokens_per_block);
-  }
+  if (out.serial != 0) totals_.swapped_out_tokens_total += std::uint64_t{copied} * tokens_per_block;
+  leaving_held_ -= out.blocks.size();
+  out.blocks.truncate(ledger_, left > 0 ? out.first + std::uint64_t{left} * tokens_per_block : 0);
+  leaving_held_ += out.blocks.size();
   if (left > 0) return;
   out.where = swapped_kv::phase::kept;
   if (out.serial == 0) free_swap(swap);
 }
 
 void planner::swap_failed(std::uint64_t swap) {
-  const auto& out = swaps_.at(swap);
+  auto& out = swaps_.at(swap);
   ensure(out.where == swapped_kv::phase::leaves, "planner: a swap fails while it goes on");
   if (const auto whose = requests_.find(out.serial); whose != requests_.end()) {
     auto& r = *whose->second;
@@ -85,18 +121,18 @@ void planner::swap_failed(std::uint64_t swap) {
     drop_swap(r);
     if (waits) join_queue(r);
   }
+  leaving_held_ -= out.blocks.size();
+  out.blocks.release(ledger_);
   free_swap(swap);
 }
 
-// Its blocks are free at once; slots only when nothing is written there any more.
 void planner::drop_swap(planned_request& r) {
   if (r.swap == 0) return;
   const auto number = std::exchange(r.swap, 0);
-  r.swapped = 0;
+  r.swap_from = r.swapped = 0;
+  --swapped_;
   auto& out = swaps_.at(number);
   out.serial = 0;
-  leaving_ -= out.blocks.size();
-  out.blocks.release(ledger_);
   if (out.where == swapped_kv::phase::kept) free_swap(number);
 }
 
@@ -109,37 +145,39 @@ void planner::free_swap(std::uint64_t number) {
 
 void planner::check_swap_of(const planned_request& r) const {
   if (r.swap == 0) {
-    ensure(r.swapped == 0, "planner: what is swapped has a number");
+    ensure(r.swapped == 0 && r.swap_from == 0, "planner: what is swapped has a number");
     return;
   }
   const auto found = swaps_.find(r.swap);
   ensure(found != swaps_.end() && found->second.serial == r.serial, "planner: what is swapped is its request's");
   ensure(found->second.where != swapped_kv::phase::comes, "planner: what comes back is its load's");
-  ensure(found->second.slots.size() * tokens_per_block == r.swapped && r.swapped < r.total(),
-         "planner: what is swapped is the beginning of its request");
+  ensure(found->second.first == r.swap_from && r.swapped < r.total() &&
+             r.swap_from + found->second.slots.size() * tokens_per_block == r.swapped,
+         "planner: what is swapped is of its request");
   ensure(r.blocks.size() == 0 && r.computed == 0 && r.state == request_state::preempted,
          "planner: who is swapped out has no blocks");
 }
 
 void planner::check_swaps(std::vector<std::uint32_t>& references) const {
   std::vector<bool> seen(swap_slots_.total());
-  std::uint32_t leaving = 0, used = 0;
+  std::uint32_t held = 0, used = 0, waited_with = 0;
   for (const auto& [number, out] : swaps_) {
-    leaving += out.blocks.size();
+    held += out.blocks.size();
+    waited_with += out.serial != 0 && out.where != swapped_kv::phase::comes ? 1 : 0;
     for (const auto block : out.blocks.table()) ++references[block.value()];
     for (const auto slot : out.slots) {
       ensure(swap_slots_.taken(slot) && !seen[slot.value()], "planner: a slot has one user");
       seen[slot.value()] = true;
       ++used;
     }
-    ensure(out.serial == 0 || out.where != swapped_kv::phase::leaves || out.blocks.size() == out.left,
+    ensure(out.blocks.size() == (out.where == swapped_kv::phase::leaves ? blocks_for(out.first) + out.left : 0),
            "planner: what leaves is held until it is copied");
     const auto whose = requests_.find(out.serial);
     ensure(out.serial == 0 || out.where == swapped_kv::phase::comes ||
                (whose != requests_.end() && whose->second->swap == number),
            "planner: what is swapped is known by its request");
   }
-  ensure(leaving == leaving_, "planner: blocks that leave are counted");
+  ensure(held == leaving_held_ && waited_with == swapped_, "planner: what leaves and waits is counted");
   ensure(used == swap_slots_.used(), "planner: each slot is somebody's");
 }
 

@@ -99,6 +99,7 @@ std::optional<move_choice> choose_move(const std::vector<move_candidate>& candid
     const bool runs = c.state == request_state::running;
     if (c.head_of_line) head = &c;
     if (!runs && (!c.head_of_line || destination.waiting > 0 || !(source.terminating || is_stuck(source)))) continue;
+    if (c.swapped && !source.terminating) continue;
     if (!fits(c, destination) || (found != nullptr && !(order(c) < order(*found)))) continue;
     const auto choice = choice_of(c, source, destination);
     if (!source.terminating && !pays(choice, source, settings)) continue;

@@ -35,6 +35,7 @@ struct ingredients {
   bool scales = false;
   nanoseconds span{300ms}; ///< in which everything begins
   bool tight = false;      ///< memory for little more than one request, everywhere
+  bool swaps = false;      ///< KV of preempted requests waits in the hosts' memory, and is long on its way
   bool stores = false;     ///< there is a KV store, and few prompts come again and again
 };
 
@@ -73,6 +74,20 @@ const std::vector<ingredients>& book() {
        false,
        300ms,
        true},
+      {"swaps",
+       "KV goes to the hosts' memory and back, slowly and in vain, while memory is tight and clients leave",
+       {0, 1},
+       {2, 2},
+       {20, 40},
+       {4, 16},
+       {client_leaves, client_leaves, client_leaves, client_leaves, migrate, migrate, kill_instance, drain, slow_device,
+        step_fails, stop_member},
+       0,
+       true,
+       false,
+       300ms,
+       true,
+       true},
       {"stores",
        "KV comes from a store and goes there, late and in vain, while memory is tight and instances die",
        {0, 1},
@@ -86,6 +101,7 @@ const std::vector<ingredients>& book() {
        false,
        600ms,
        true,
+       false,
        true},
       {"links",
        "links between machines are cut, one way or both, and slow",
@@ -204,7 +220,8 @@ enum stream : std::uint64_t {
   of_drafts,
   of_role_policy,
   of_swap,
-  of_swap_failures
+  of_swap_failures,
+  of_swap_rate
 };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
@@ -388,8 +405,9 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   also("scheduler.roles", of_role_policy, 12);
   also("kv_store.bytes", of_store, from.stores ? 1 : 5);
   also("speculation.tokens_max", of_drafts, 5);
-  also("llumlet.swap_bytes", of_swap, 4);
-  also("(swaps fail)", of_swap_failures, 12);
+  also("llumlet.swap_bytes", of_swap, from.swaps ? 1 : 4);
+  also("(swaps fail)", of_swap_failures, from.swaps ? 4 : 12);
+  if (from.swaps) also("(swap rate)", of_swap_rate, 1, 5);  // blocks are long on their way, or at once
   if (from.stores) also("(bandwidth)", of_bandwidth, 1, 5); // blocks are long on their way, or at once
   counter_random bounds(seed, of_bounds);
   s.instances_min = 1 + static_cast<std::uint32_t>(bounds.below(3));

@@ -144,6 +144,8 @@ TEST(MeasureDeviceCopies, KvTakesTheSlowerWayThroughTheHostWhereInstancesShareNo
   const auto own = measure_device_copies(probe, 1000, false), shared = measure_device_copies(probe, 1000, true);
   EXPECT_DOUBLE_EQ(own.blocks, 1);
   EXPECT_DOUBLE_EQ(own.link, 0.25);
+  EXPECT_DOUBLE_EQ(own.host, 0.25);
+  EXPECT_DOUBLE_EQ(shared.host, 0.25) << "what waits in the host's memory goes there all the same";
   EXPECT_THAT(own.about, HasSubstr("page-locked"));
   EXPECT_DOUBLE_EQ(shared.blocks, 1);
   EXPECT_DOUBLE_EQ(shared.link, 1);

@@ -649,4 +649,47 @@ TEST(SimCommand, DraftsAreRightAsOftenAsItIsTold) {
     EXPECT_EQ(typed("--draft-acceptance " + std::string(wrong)).code, 2) << wrong;
 }
 
+// Two A10s that are given too much: what preempted requests had computed is there when they go on.
+TEST(SimCommand, PreemptedRequestsMayWaitInTheHostsMemory) {
+  const std::string line = "--json --profile llama-7b-a10 --policy round_robin --instances 2 --lengths L-L --rate 1 "
+                           "--requests 120 --seed 3";
+  const auto report = [&](const std::string& more) {
+    const auto result = typed(line + more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return boost::json::parse(result.out).as_object();
+  };
+  const auto swapped_in = [](const boost::json::object& r) {
+    const auto* count = r.at("preemptions").as_object().if_contains("swapped");
+    return count != nullptr ? count->to_number<std::uint64_t>() : 0;
+  };
+  const auto without = report("");
+  EXPECT_GT(without.at("preemptions").at("count").to_number<std::uint64_t>(), 20U);
+  EXPECT_EQ(swapped_in(without), 0U);
+  const auto with = report(" --swap-bytes 64GiB");
+  EXPECT_GT(swapped_in(with), 20U);
+  EXPECT_EQ(with, report(" --swap-bytes 64GiB")) << "the same run, byte for byte";
+  EXPECT_EQ(swapped_in(report(" --swap-bytes 64GiB --preemption recompute")), 0U);
+  const auto text = typed("--profile llama-7b-a10 --policy round_robin --instances 2 --lengths L-L --rate 1 "
+                          "--requests 120 --seed 3 --swap-bytes 64GiB");
+  EXPECT_NE(text.out.find(" swapped out"), std::string::npos) << text.out;
+}
+
+TEST(SimCommand, ASwapSpaceNeedsARateAndRoomForABlock) {
+  const scratch folder("mute");
+  auto device = *gpu::sim::open_profile("toy");
+  device.name = "mute";
+  device.link.host_bytes_per_second = 0;
+  const auto file = folder.write("mute.json", to_json(device));
+  const auto mute = typed("--profile " + file + " --swap-bytes 1GiB");
+  EXPECT_EQ(mute.code, 2);
+  EXPECT_NE(mute.err.find("mute does not say how fast KV gets to the host's memory; give it a "
+                          "link.host_bytes_per_second"),
+            std::string::npos)
+      << mute.err;
+  const auto small = typed("--profile toy --swap-bytes 1000");
+  EXPECT_EQ(small.code, 2);
+  EXPECT_NE(small.err.find("is less than a block of KV, which has 65536 bytes"), std::string::npos) << small.err;
+  EXPECT_EQ(typed("--profile toy --preemption swap").code, 2);
+}
+
 } // namespace godwit::main

@@ -109,6 +109,16 @@ TEST(Profile, KeepsTheRateOfTheMemoryAtItsLinksEnds) {
   EXPECT_EQ(*again, p);
 }
 
+TEST(Profile, KeepsTheRateOfTheWayToTheHost) {
+  auto p = open("toy");
+  EXPECT_EQ(p.link.host_bytes_per_second, 2e9);
+  p.link.host_bytes_per_second = 0; // nothing is swapped
+  EXPECT_EQ(to_json(p).find("host_bytes_per_second"), std::string::npos);
+  const auto again = parse_profile(to_json(p), "written");
+  ASSERT_TRUE(again) << again.error().line;
+  EXPECT_EQ(*again, p);
+}
+
 TEST(Profile, RefusesASpreadThatIsNone) {
   const auto refusal_of = [](const std::string& spread) {
     const auto read = parse_profile(broken("\"logits\": []", "\"logits\": [], \"spread\": " + spread), "a.json");
@@ -152,6 +162,8 @@ TEST(Profile, RefusesWithOneLineThatNamesTheField) {
       {broken("\"kv_bytes_per_second\": 20480000000", "\"kv_bytes_per_second\": 0"), "attention.kv_bytes_per_second"},
       {broken("\"latency_us\"", "\"device_bytes_per_second\": 1e9, \"latency_us\""), // below the link's
        "link.device_bytes_per_second: must be a number from"},
+      {broken("\"host_bytes_per_second\": 2000000000", "\"host_bytes_per_second\": 0"),
+       "link.host_bytes_per_second: must be a number from"},
       {broken("\"calibration\": []", "\"calibration\": [{\"field\": \"a\"}]"), "calibration[0].value: is missing"},
       {broken("\"assumptions\": []", "\"assumptions\": [1]"), "assumptions: must be an array of strings"},
       {"{", "is not valid JSON"},

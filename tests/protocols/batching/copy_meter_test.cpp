@@ -26,8 +26,24 @@ TEST(CopyMeter, IsTheMeanOfTheLastBlocks) {
 TEST(CopyMeter, AHugeCopyIsAllThatCounts) {
   copy_meter meter;
   meter.took(10, 1000);
-  meter.took(5000, 5000 * 7);
-  EXPECT_DOUBLE_EQ(meter.ns_per_block(), 7);
+  meter.took(5000, 5000 * 50);
+  EXPECT_DOUBLE_EQ(meter.ns_per_block(), 50);
+}
+
+TEST(CopyMeter, ACopyCountsAtMostEightTimesAsLongAsUsual) {
+  copy_meter meter;
+  for (int i = 0; i < 20; ++i) meter.took(10, 1000);
+  meter.took(10, 1'000'000'000);
+  EXPECT_LT(meter.ns_per_block(), 140);
+}
+
+TEST(CopyMeter, WhatWasFarTooMuchIsSoonForgotten) {
+  copy_meter meter;
+  meter.took(3, 50'000'000);
+  meter.took(2, 20);
+  EXPECT_LT(meter.ns_per_block(), 0.4 * 50'000'000 / 3);
+  for (int i = 0; i < 12; ++i) meter.took(2, 20);
+  EXPECT_LT(meter.ns_per_block(), 200);
 }
 
 } // namespace

@@ -208,6 +208,7 @@ private:
   runtime::async::task<void> swap_out_queued();
   runtime::async::task<void> swap_out(protocols::swap_order order);
   void swap_in_later(protocols::load_order order);
+  void drop_swaps();
   runtime::async::task<void> swap_in_queued();
   runtime::async::task<void> swap_in(protocols::load_order order);
   [[nodiscard]] std::size_t blocks_per_copy() const;

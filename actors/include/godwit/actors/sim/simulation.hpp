@@ -114,6 +114,8 @@ struct simulation_result {
   std::map<std::string, std::uint64_t> migrations_committed; ///< by cause
   std::map<std::string, std::uint64_t> migrations_aborted;   ///< by reason; refused and lost ones included
   std::map<std::string, std::uint64_t> role_changes;         ///< by the new one
+  std::uint64_t swapped_out_tokens = 0;                      ///< whose KV went to the hosts' memory
+  std::uint64_t swapped_in_tokens = 0;                       ///< and came back from there
   std::uint64_t moved_waiting = 0;               ///< of the committed: requests that had nothing to copy yet
   std::map<std::uint32_t, std::uint64_t> stages; ///< of the other committed ones: how many took so many
   std::vector<std::int64_t> stalls_ns;           ///< of these: from the batch until the commit's answer

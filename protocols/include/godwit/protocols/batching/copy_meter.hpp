@@ -6,7 +6,8 @@ namespace godwit::protocols {
 
 /// Measures how long the KV of a block takes between an instance's pool and the host's memory, one way, as the last
 /// copies were: AdaptiveLLM's cost of swapping, bytes by bandwidth (spec adaptivellm.md), with the bandwidth found
-/// while serving. A mean over about the last `kept_blocks` blocks.
+/// while serving. A mean over about the last `kept_blocks` blocks. A copy counts at most eight times as long as usual,
+/// since machines stand still at times; what one has shown to be far too much is soon forgotten.
 class copy_meter {
 public:
   void took(std::uint32_t blocks, std::int64_t ns) noexcept;

@@ -50,7 +50,8 @@ struct load_order {
 struct swap_order {
   std::uint64_t number = 0; ///< of this order; counts up
   request_id request;
-  std::vector<block_id> blocks; ///< whole ones, from the first token on
+  std::uint32_t first = 0;      ///< token: what is before it others hold too, and stays in the pool with them
+  std::vector<block_id> blocks; ///< whole ones, in the order of the tokens
   std::vector<swap_slot> slots; ///< one for each
 };
 
@@ -113,7 +114,8 @@ struct request_view {
 /// model draws, too, are part of the answer. An update may then have several tokens.
 /// * A token is sent once: after preemption and re-dispatch the next token has index answer.size().
 /// * The answer does not depend on pool size, budget, preemptions or prefix hits (given a model that does not).
-/// * Cancelled: blocks are freed at once, or, when the running step uses them, as it completes.
+/// * Cancelled: blocks are freed at once, or, when the running step uses them, as it completes; those on their way to
+/// the swap space with the caller's next word of them.
 /// * Moving (Llumnix, OSDI '24, section 4.2): `park` takes a request out with its blocks; `snapshot` is what moves
 /// besides them; then `cancel` or `unpark`. At the other end `hold_place` and `reserve` make room, and `adopt` lets the
 /// request go on. Parked requests keep their place in batch or queue; with those held and the running ones they are
@@ -142,9 +144,12 @@ public:
   /// Of a swap_order: nothing but its first `left` blocks still has to be copied, and what was copied since the last
   /// word took so long. With 0 it is done. Then call `plan` again: others may have waited for the blocks.
   void swapped_out(std::uint64_t swap, std::uint32_t left, std::int64_t took_ns = 0);
+  /// Whether its request is still here and waits for it; if not, it may be told at once that nothing has come.
+  [[nodiscard]] bool load_wanted(const load_order& order) const;
   /// Nothing of it is read any more, and the request is computed anew.
   void swap_failed(std::uint64_t swap);
-  /// Whether its request is still here and wants it; if not, what is left may be told to be done without being copied.
+  /// Whether its request is still here and wants it; if not, what is left is to be told to be done without being
+  /// copied: its blocks are free with that word only, since a portion may be under way.
   [[nodiscard]] bool swap_wanted(std::uint64_t swap) const;
 
   /// The next step; empty when there is nothing to run, or when what is there waits for blocks held outside
@@ -265,6 +270,17 @@ private:
     std::uint64_t needed = 0;           ///< blocks, those that it would take up from the cached ones included
   };
 
+  /// KV of a preempted request that leaves the pool, is in the swap space, or comes back.
+  struct swapped_kv {
+    enum class phase : std::uint8_t { leaves, kept, comes };
+    std::uint64_t serial = 0; ///< of the request; 0: nobody wants it any more
+    phase where = phase::leaves;
+    std::uint32_t first = 0; ///< token; what is before it was in the pool with others
+    std::uint32_t left = 0;  ///< leading ones of the order's blocks that are still to be copied out
+    sequence_blocks blocks;  ///< while it leaves: these, and those before them
+    std::vector<swap_slot> slots;
+  };
+
   [[nodiscard]] static rank rank_of(const planned_request& r) noexcept;
   [[nodiscard]] bool knows(token_id token) const noexcept;
   [[nodiscard]] refusal judge(const generate_request& request, bool queues, std::uint64_t& limit) const;
@@ -300,12 +316,22 @@ private:
   [[nodiscard]] bool may_draft(const planned_request& r) const noexcept;
   [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t budget, std::uint64_t blocks) const;
   void preempt(planned_request& victim, outline& d);
-  [[nodiscard]] bool swap_pays(const planned_request& victim) const;
+  /// Blocks of it, from `first` on, that swapping would take out; none where it does not pay.
+  struct swap_range {
+    std::uint32_t first = 0;
+    std::uint32_t end = 0;
+  };
+  [[nodiscard]] swap_range swap_worth(const planned_request& victim);
   [[nodiscard]] bool swap_in_pays(const planned_request& r, std::uint32_t matched) const;
-  void swap_out(planned_request& victim);
+  void swap_out(planned_request& victim, swap_range what);
   /// What of its KV is in the swap space, or goes there, is not wanted any more. No effect where there is nothing.
   void drop_swap(planned_request& r);
   void free_swap(std::uint64_t number);
+  /// Blocks that are free once they have been copied to the swap space: nobody else has them, as it is now. O(blocks
+  /// that leave).
+  [[nodiscard]] std::uint32_t leaving() const;
+  [[nodiscard]] static std::uint32_t tokens_to_compute(const planned_request& r) noexcept;
+  [[nodiscard]] static double pairs_to_compute(const planned_request& r) noexcept;
   void check_swap_of(const planned_request& r) const;
   /// Counts the references to blocks that leave.
   void check_swaps(std::vector<std::uint32_t>& references) const;
@@ -329,22 +355,14 @@ private:
   cancellation drop(planned_request& r);
   void release_copy_sources();
 
-  /// KV of a preempted request that leaves the pool, is in the swap space, or comes back.
-  struct swapped_kv {
-    enum class phase : std::uint8_t { leaves, kept, comes };
-    std::uint64_t serial = 0; ///< of the request; 0: nobody wants it any more
-    phase where = phase::leaves;
-    std::uint32_t left = 0; ///< leading blocks that are still to be copied out
-    sequence_blocks blocks; ///< these, unless nobody wants them
-    std::vector<swap_slot> slots;
-  };
-
   planner_settings settings_;
   block_ledger ledger_;
   swap_ledger swap_slots_;
   std::map<std::uint64_t, swapped_kv> swaps_; ///< by number
   std::uint64_t swaps_begun_ = 0;
-  std::uint32_t leaving_ = 0; ///< blocks on their way to the swap space, which are nobody's when they are there
+  std::uint32_t swapped_ = 0;                        ///< of these, those that somebody waits with
+  std::uint32_t leaving_held_ = 0;                   ///< blocks that are held while they are copied to the swap space
+  std::uint32_t outs_refused_ = 0, ins_refused_ = 0; ///< since one was tried all the same
   copy_meter copies_out_, copies_in_;
   std::unordered_map<std::uint64_t, std::unique_ptr<planned_request>> requests_; ///< by serial
   std::unordered_map<request_id, std::uint64_t> by_id_;                          ///< the current epoch's serial

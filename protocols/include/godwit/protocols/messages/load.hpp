@@ -19,7 +19,7 @@ struct load_report {
   bool terminating = false;     ///< drains: takes none, and wants those that it has to leave
   instance_role role = instance_role::mixed;
   std::uint32_t blocks_total = 0;
-  std::uint32_t blocks_used = 0;   ///< referenced by requests (or transfers)
+  std::uint32_t blocks_used = 0;   ///< referenced by requests (or transfers), those on their way out aside
   std::uint32_t blocks_cached = 0; ///< reusable at once, but may still give a prefix hit
   std::uint32_t waiting = 0;       ///< requests
   std::uint32_t waiting_max = 0;   ///< places in the queue; 0: not bounded

@@ -16,6 +16,7 @@ struct move_candidate {
   protocols::epoch epoch;
   request_state state = request_state::running; ///< running or waiting (preempted ones wait)
   bool head_of_line = false;                    ///< the first of those that wait
+  bool swapped = false;                         ///< its KV waits in the host's memory, and would be given up
   std::int32_t priority = 0;
   std::uint8_t execution_level = 0;
   std::uint32_t blocks = 0; ///< held, shared ones included; of one that waits: demanded. The destination needs them

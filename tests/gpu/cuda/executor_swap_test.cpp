@@ -64,7 +64,8 @@ TEST_P(CudaSwap, EndsWithCopiesUnderWay) {
   for (int i = 0; i < 20; ++i) run.get().swap()->copy_out(moves({0, 1, 2, 3}, {3, 2, 1, 0}), [](const std::string&) {});
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, CudaSwap, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Alone, CudaSwap, ::testing::Values(1));
+INSTANTIATE_TEST_SUITE_P(Divided, CudaSwap, ::testing::Values(2)); // its name says that it wants several GPUs
 
 } // namespace
 } // namespace godwit::gpu::cuda::testing
