@@ -86,8 +86,8 @@ struct sim_report {
   std::uint64_t preemptions = 0;
   std::size_t preempted = 0; ///< requests
   std::uint64_t swapped_out_tokens = 0, swapped_in_tokens = 0;
-  std::uint64_t swaps = 0;   ///< of the preemptions, those whose KV went to the host's memory
-  double loss_s = 0;         ///< in all
+  std::uint64_t swaps = 0; ///< of the preemptions, those whose KV went to the host's memory
+  double loss_s = 0;       ///< in all
 
   std::uint64_t migrations = 0;
   std::map<std::string, std::uint64_t> committed; ///< by cause
