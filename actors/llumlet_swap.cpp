@@ -49,6 +49,8 @@ std::size_t llumlet::blocks_per_copy() const {
 
 void llumlet::hangs() {
   options_.log.error("instance {}: a copy of KV between its device and the host does not end", options_.id.value());
+  to_swap_out_.clear(); // nothing more is asked of it
+  to_swap_in_.clear();
   quit(runtime::stop_reason::failed);
 }
 
@@ -71,7 +73,7 @@ task<void> llumlet::swap_out(protocols::swap_order order) {
       if (!told) co_return hangs();
       error = *told;
     }
-    left = until;
+    left = planner_->swap_wanted(order.number) ? until : 0;
     if (error.empty()) {
       planner_->swapped_out(order.number, static_cast<std::uint32_t>(left), (now() - began).count());
     } else {

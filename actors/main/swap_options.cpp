@@ -2,6 +2,7 @@
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
 
+#include <algorithm>
 #include <string>
 
 namespace godwit::main {
@@ -50,15 +51,18 @@ std::optional<start_error> check_swap(const serve_settings& settings, const acto
   const auto given = "llumlet.swap_bytes: " + std::to_string(bytes);
   if (bytes < identity.kv_block_bytes)
     return start_error{given + " is less than a block of KV, which has " + std::to_string(identity.kv_block_bytes) +
-                           " bytes with this model; give it more, or 0",
+                           " bytes with this model; give it more (as in --swap-bytes 4GiB), or 0",
                        2};
-  // A CPU's KV caches lie in the same memory.
+  // A CPU's KV caches lie in the same memory, and so does a shard of the KV store.
+  const auto count = std::uint64_t{settings.instances.count};
   const auto kv = settings.instances.device == device_choice::cuda ? 0 : settings.instances.kv_bytes;
-  if (const auto available = gpu::cpu::available_memory_bytes() / settings.instances.count;
-      bytes > available || kv > available - bytes)
-    return start_error{given + " for each of " + std::to_string(settings.instances.count) +
+  const auto available = gpu::cpu::available_memory_bytes();
+  const auto store = std::min<std::uint64_t>(settings.kv_store.bytes, available);
+  const auto each = (available - store) / count;
+  if (const auto room = each > kv ? each - kv : 0; bytes > room)
+    return start_error{given + " for each of " + std::to_string(count) +
                            " instances is more than this machine has available for each of them beside its KV cache (" +
-                           std::to_string(available > kv ? available - kv : 0) + " bytes); give it less",
+                           std::to_string(room) + " bytes); give it less",
                        2};
   return std::nullopt;
 }

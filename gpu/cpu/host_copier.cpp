@@ -53,8 +53,8 @@ public:
     auto* const memory =
         static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 1), alignment, std::nothrow));
     if (memory == nullptr) return nullptr;
-    // The system hands out the pages now, when too little memory is still an error and not a killed process, and not
-    // within the first copies.
+    // The system hands out the pages now, and not within the first copies: whoever asks next what is available hears
+    // it.
     constexpr std::size_t page = 4096;
     for (std::size_t i = 0; i < bytes; i += page) *static_cast<volatile std::byte*>(memory + i) = std::byte{};
     return {memory, [](std::byte* held) { ::operator delete(held, alignment); }};

@@ -125,7 +125,6 @@ void planner::begin_load(planned_request& r, std::uint32_t upto, bool from_swap)
     order.swap = std::exchange(r.swap, 0);
     r.swap_from = r.swapped = 0;
     --swapped_;
-    ins_refused_ = 0;
   }
   pending_.loads.push_back(std::move(order));
 }

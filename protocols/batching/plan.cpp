@@ -99,7 +99,8 @@ void planner::start_outranking(outline& d) {
 
 bool planner::waits_for_swaps(const planned_request& r) const {
   const auto leaves = leaving();
-  return leaves > 0 && places_taken() < settings_.running_max &&
+  const bool itself = r.swap != 0 && swaps_.at(r.swap).where == swapped_kv::phase::leaves;
+  return (leaves > 0 || itself) && places_taken() < settings_.running_max &&
          blocks_to_reserve(r) + blocks_outstanding() <= std::uint64_t{ledger_.available()} + leaves;
 }
 
@@ -202,7 +203,7 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
   if (matched > 0) found.prefix_end = r.blocks.table().back();
   found.prefix_tokens = matched;
   found.prefix_cached = available - ledger_.available();
-  const bool from_swap = swap_in_pays(r, matched);
+  const bool from_swap = swap_is_of_use(r, matched);
   const auto stored = from_swap ? 0 : loadable(r, matched);
   if (stored > 0) { // by whole chunks
     matched = matched / tokens_per_chunk * tokens_per_chunk;
@@ -257,10 +258,7 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
     meter_.started(r.total(), r.total() - r.computed);
   ++places_granted_;
   const auto loaded_upto = from_swap ? r.swapped : stored;
-  if (!from_swap && r.swap != 0) {
-    ++ins_refused_;
-    drop_swap(r);
-  }
+  if (!from_swap) drop_swap(r);
   const bool loads = loaded_upto > 0 && r.blocks.grow(ledger_, loaded_upto);
   blocks_granted_ += std::int64_t{available} - ledger_.available();
   if (loads) {

@@ -18,34 +18,40 @@ constexpr std::uint32_t tried_every = 16;
 
 } // namespace
 
-// What others hold too stays in the pool with them, where prefix caching finds it again. Where a cost is not known yet,
-// swapping finds it out.
+// What others hold too, and keep, stays in the pool with them, where prefix caching finds it again. Where a cost is not
+// known yet, swapping finds it out.
 planner::swap_range planner::swap_worth(const planned_request& victim) {
   const auto whole = victim.computed / tokens_per_block;
   if (settings_.preemption == preemption_mode::recompute || settings_.mode == batching_mode::static_batch ||
       victim.scores_missing())
     return {};
-  const auto& table = victim.blocks.table();
-  const auto alone = [this](block_id block) { return ledger_.references(block) == 1; };
-  const auto own =
-      static_cast<std::uint32_t>(std::find_if(table.begin(), table.begin() + whole, alone) - table.begin());
-  const swap_range all{settings_.prefix_caching ? own : 0, whole};
-  if (own == whole || all.end - all.first > swap_slots_.available()) return {};
+  swap_range all{0, whole};
+  if (settings_.prefix_caching) {
+    const auto leave = references_that_leave();
+    const auto alone = [&](block_id block) {
+      const auto others = leave.find(block);
+      return ledger_.references(block) == 1 + (others == leave.end() ? 0 : others->second);
+    };
+    const auto& table = victim.blocks.table();
+    all.first = static_cast<std::uint32_t>(std::find_if(table.begin(), table.begin() + whole, alone) - table.begin());
+  }
+  if (all.first == whole || whole - all.first > swap_slots_.available()) return {};
   if (settings_.preemption == preemption_mode::swap || !meter_.knows_prompts()) return all;
+  std::uint64_t before = 0; // blocks that are copied first
+  if (leaving_held_ > 0)
+    for (const auto& [number, out] : swaps_) before += out.left;
   const double out = copies_out_.ns_per_block();
-  const double there_and_back = (all.end - all.first) * (out + copies_in_.ns_per_block());
-  const bool pays = there_and_back + leaving_held_ * out < meter_.prompt_ns(own * tokens_per_block, victim.computed);
-  if (!pays && ++outs_refused_ < tried_every) return {};
-  outs_refused_ = 0;
+  const double there_and_back = (whole - all.first) * (out + copies_in_.ns_per_block());
+  const bool pays = there_and_back + static_cast<double>(before) * out <
+                    meter_.prompt_ns(all.first * tokens_per_block, victim.computed);
+  if (!pays && ++swaps_refused_ < tried_every) return {};
+  if (!pays) swaps_refused_ = 0;
   return all;
 }
 
-// Its beginning may have gone from the pool meanwhile.
-bool planner::swap_in_pays(const planned_request& r, std::uint32_t matched) const {
-  if (r.swapped <= matched || matched < r.swap_from) return false;
-  if (settings_.preemption != preemption_mode::adaptive || !meter_.knows_prompts()) return true;
-  const double copies = (r.swapped - matched) / tokens_per_block * copies_in_.ns_per_block();
-  return copies < meter_.prompt_ns(matched, r.swapped) || ins_refused_ + 1 >= tried_every;
+// Its beginning may have gone from the pool meanwhile. What the way back costs was asked before it went.
+bool planner::swap_is_of_use(const planned_request& r, std::uint32_t matched) noexcept {
+  return r.swapped > matched && matched >= r.swap_from;
 }
 
 void planner::swap_out(planned_request& victim, swap_range what) {
@@ -75,13 +81,18 @@ void planner::swap_out(planned_request& victim, swap_range what) {
   pending_.swaps.push_back(std::move(order));
 }
 
+std::unordered_map<block_id, std::uint32_t> planner::references_that_leave() const {
+  std::unordered_map<block_id, std::uint32_t> out;
+  if (leaving_held_ == 0) return out;
+  for (const auto& [number, swap] : swaps_)
+    for (const auto block : swap.blocks.table()) ++out[block];
+  return out;
+}
+
 std::uint32_t planner::leaving() const {
-  if (leaving_held_ == 0) return 0;
-  const auto alone = [this](block_id block) { return ledger_.references(block) == 1; };
-  std::uint32_t count = 0;
-  for (const auto& [number, out] : swaps_)
-    count += static_cast<std::uint32_t>(std::ranges::count_if(out.blocks.table(), alone));
-  return count;
+  const auto leave = references_that_leave();
+  const auto alone = [this](const auto& one) { return ledger_.references(one.first) == one.second; };
+  return static_cast<std::uint32_t>(std::ranges::count_if(leave, alone));
 }
 
 std::uint32_t planner::tokens_to_compute(const planned_request& r) noexcept {

@@ -395,6 +395,50 @@ TEST(PlannerSwap, WhatIsSwappedOutIsOfUseWhileItsBeginningIsInThePool) {
   }
 }
 
+TEST(PlannerSwap, WhoIsTheLastToHoldWhatWasSharedTakesItAlong) {
+  auto settings = swapping(14);
+  settings.prefix_caching = true;
+  planner p{settings};
+  auto one = asked(first, 70), other = asked(second, 104);
+  std::copy_n(one.prompt.begin(), 64, other.prompt.begin());
+  for (const auto& request : {one, other}) {
+    ASSERT_TRUE(p.admit(request).accepted());
+    (void)p.complete(drawn_for(*p.plan()));
+  }
+  auto urgent = asked(third, 200);
+  urgent.priority = -1;
+  ASSERT_TRUE(p.admit(urgent).accepted());
+  EXPECT_FALSE(p.plan()) << "it waits for both";
+  const auto effects = p.take_effects();
+  EXPECT_THAT(effects.preempted, ElementsAre(second, first));
+  ASSERT_THAT(effects.swaps, SizeIs(2));
+  EXPECT_EQ(effects.swaps[0].first, 64U) << "the first one holds what is before it";
+  EXPECT_THAT(effects.swaps[0].blocks, SizeIs(2));
+  EXPECT_EQ(effects.swaps[1].first, 0U) << "who leaves holds nothing for others";
+  EXPECT_THAT(effects.swaps[1].blocks, SizeIs(4));
+  p.check();
+  EXPECT_EQ(p.load().blocks_used, 0U);
+  for (const auto& swap : effects.swaps) p.swapped_out(swap.number, 0);
+  EXPECT_THAT(requests_in(p.plan()), ElementsAre(third));
+  p.check();
+}
+
+TEST(PlannerSwap, WhatWentOutComesBackHoweverSlowThatWasOnce) {
+  auto settings = swapping(6);
+  planner p{settings};
+  std::uint64_t number = 1, came = 0;
+  while (p.load().preemptions_total < 100) {
+    while (p.load().waiting + p.load().running < 3)
+      ASSERT_TRUE(p.admit(asked(request_id{number++}, 31, 40)).accepted());
+    const auto step = p.plan();
+    auto effects = p.take_effects();
+    for (const auto& swap : effects.swaps) p.swapped_out(swap.number, 0, 10);
+    for (const auto& load : effects.loads) p.loaded(load, load.upto, came++ == 0 ? 50'000'000 : 10);
+    if (step) (void)p.complete(drawn_for(*step, 1'000 * static_cast<std::int64_t>(1 + step->tokens())));
+  }
+  EXPECT_GE(came, 30U) << "of 100 preemptions";
+}
+
 TEST(PlannerSwap, WithoutAWholeBlockOfItsOwnItIsNotWorthACopy) {
   sharing t(10);
   EXPECT_THAT(t.order.blocks, IsEmpty());

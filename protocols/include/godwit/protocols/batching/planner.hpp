@@ -322,11 +322,14 @@ private:
     std::uint32_t end = 0;
   };
   [[nodiscard]] swap_range swap_worth(const planned_request& victim);
-  [[nodiscard]] bool swap_in_pays(const planned_request& r, std::uint32_t matched) const;
+  /// Beside so many tokens that the prefix cache has.
+  [[nodiscard]] static bool swap_is_of_use(const planned_request& r, std::uint32_t matched) noexcept;
   void swap_out(planned_request& victim, swap_range what);
   /// What of its KV is in the swap space, or goes there, is not wanted any more. No effect where there is nothing.
   void drop_swap(planned_request& r);
   void free_swap(std::uint64_t number);
+  /// References that are given up when what leaves has been copied.
+  [[nodiscard]] std::unordered_map<block_id, std::uint32_t> references_that_leave() const;
   /// Blocks that are free once they have been copied to the swap space: nobody else has them, as it is now. O(blocks
   /// that leave).
   [[nodiscard]] std::uint32_t leaving() const;
@@ -360,9 +363,9 @@ private:
   swap_ledger swap_slots_;
   std::map<std::uint64_t, swapped_kv> swaps_; ///< by number
   std::uint64_t swaps_begun_ = 0;
-  std::uint32_t swapped_ = 0;                        ///< of these, those that somebody waits with
-  std::uint32_t leaving_held_ = 0;                   ///< blocks that are held while they are copied to the swap space
-  std::uint32_t outs_refused_ = 0, ins_refused_ = 0; ///< since one was tried all the same
+  std::uint32_t swapped_ = 0;       ///< of these, those that somebody waits with
+  std::uint32_t leaving_held_ = 0;  ///< blocks that are held while they are copied to the swap space
+  std::uint32_t swaps_refused_ = 0; ///< by their cost, since one was tried all the same
   copy_meter copies_out_, copies_in_;
   std::unordered_map<std::uint64_t, std::unique_ptr<planned_request>> requests_; ///< by serial
   std::unordered_map<request_id, std::uint64_t> by_id_;                          ///< the current epoch's serial
