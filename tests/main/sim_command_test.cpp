@@ -663,10 +663,10 @@ TEST(SimCommand, PreemptedRequestsMayWaitInTheHostsMemory) {
     return count != nullptr ? count->to_number<std::uint64_t>() : 0;
   };
   const auto without = report("");
-  EXPECT_GT(without.at("preemptions").at("count").to_number<std::uint64_t>(), 20U);
+  EXPECT_GT(without.at("preemptions").at("count").to_number<std::uint64_t>(), 5U);
   EXPECT_EQ(swapped_in(without), 0U);
   const auto with = report(" --swap-bytes 64GiB");
-  EXPECT_GT(swapped_in(with), 20U);
+  EXPECT_GT(swapped_in(with), 5U);
   EXPECT_EQ(with, report(" --swap-bytes 64GiB")) << "the same run, byte for byte";
   EXPECT_EQ(swapped_in(report(" --swap-bytes 64GiB --preemption recompute")), 0U);
   const auto text = typed("--profile llama-7b-a10 --policy round_robin --instances 2 --lengths L-L --rate 1 "
