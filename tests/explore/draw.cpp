@@ -405,8 +405,10 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   also("scheduler.roles", of_role_policy, 12);
   also("kv_store.bytes", of_store, from.stores ? 1 : 5);
   also("speculation.tokens_max", of_drafts, 5);
-  also("llumlet.swap_bytes", of_swap, from.swaps ? 1 : 4);
-  also("(swaps fail)", of_swap_failures, from.swaps ? 4 : 12);
+  if (from.swaps || name == "chaos") { // elsewhere it would keep requests from stores and from moving
+    also("llumlet.swap_bytes", of_swap, from.swaps ? 1 : 4);
+    also("(swaps fail)", of_swap_failures, from.swaps ? 4 : 12);
+  }
   if (from.swaps) also("(swap rate)", of_swap_rate, 1, 5);  // blocks are long on their way, or at once
   if (from.stores) also("(bandwidth)", of_bandwidth, 1, 5); // blocks are long on their way, or at once
   counter_random bounds(seed, of_bounds);
