@@ -73,9 +73,10 @@ task<void> llumlet::swap_out(protocols::swap_order order) {
       if (!told) co_return hangs();
       error = *told;
     }
-    left = planner_->swap_wanted(order.number) ? until : 0;
-    if (error.empty()) {
-      planner_->swapped_out(order.number, static_cast<std::uint32_t>(left), (now() - began).count());
+    const bool goes_on = planner_->swap_wanted(order.number);
+    left = goes_on ? until : 0;
+    if (error.empty()) { // of what is given up nothing is measured: it was not all copied
+      planner_->swapped_out(order.number, static_cast<std::uint32_t>(left), goes_on ? (now() - began).count() : 0);
     } else {
       options_.log.warning("instance {}: KV cannot be swapped out, it is computed anew: {}", options_.id.value(),
                            error);
