@@ -389,11 +389,11 @@ int explore(int argc, char** argv) {
   (void)calm_answers(); // before there are bugs, and processes
   plant(a.planted);
   std::vector<std::string> names;
-  // Bugs that have nothing to do with swapping are looked for where they can be found, within the time that they have.
+  // Bugs of swapping are looked for where KV is swapped, the others where it is not, within the time that they have.
   constexpr std::uint32_t first_of_swaps = 63, last_of_swaps = 66;
-  const bool swaps = a.planted == 0 || (a.planted >= first_of_swaps && a.planted <= last_of_swaps);
+  const bool of_swaps = a.planted >= first_of_swaps && a.planted <= last_of_swaps;
   for (const auto& one : recipes())
-    if (swaps || one.name != "swaps") names.push_back(one.name);
+    if (a.planted == 0 || (one.name == "swaps") == of_swaps) names.push_back(one.name);
   for (const auto& one : a.scenarios)
     if (std::find(names.begin(), names.end(), one) == names.end())
       return usage_error("no scenario is called '" + one + "'; --list shows them");
