@@ -5,10 +5,13 @@
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/kv/cache_salt.hpp>
 #include <godwit/protocols/kv/prefix_marks.hpp>
+#include <godwit/protocols/lengths/history_predictor.hpp>
 #include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <string>
@@ -42,6 +45,8 @@ constexpr std::chrono::seconds seconds_between_looks{1}; // at deadlines
 
 double seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double>(t).count(); }
 
+constexpr std::array forecasts_off{"0", "1", "2", "more"}; // classes
+
 /// What a client says of the tokens that it got; kept in recordings.
 enum class client_wish : std::uint8_t { nothing_more, more, none_since_it_threw };
 
@@ -59,6 +64,10 @@ frontend_metrics::frontend_metrics(runtime::metrics::registry& registry, const s
           "godwit_ttft_over_expected",
           "From a request's dispatch to its first token, as a multiple of what the scheduler expected.",
           runtime::metrics::exponential_bounds(0.0625, 1.4142135623730951, 17))),
+      length_forecasts(registry.add_counter_family(
+          "godwit_length_forecasts_total",
+          "Answers that were complete, by how many classes (powers of two) their length was off what was most likely.",
+          {"off"})),
       redispatches(registry.add_counter("godwit_redispatches_total",
                                         "Requests dispatched again because their instance was lost.")),
       moves(registry.add_counter("godwit_moves_total", "Changes of a request's owner by live migration.")),
@@ -77,11 +86,13 @@ frontend_metrics::frontend_metrics(runtime::metrics::registry& registry, const s
   // At 0 from the start, or a rate would miss the first one.
   for (const auto policy : protocols::dispatcher_names()) (void)dispatches.with({std::string(policy)});
   for (const auto* policy : {"bypass", "retry", "sibling"}) (void)dispatches.with({policy});
+  for (const auto* off : forecasts_off) (void)length_forecasts.with({off});
   if (!model.empty()) engines = std::make_unique<engine_metrics>(registry, model, context_length);
 }
 
 frontend::frontend(runtime::actor_context context, frontend_options options)
     : actor(context), options_(std::move(options)), random_(options_.random_seed, options_.incarnation),
+      lengths_(options_.lengths ? options_.lengths() : std::make_unique<protocols::history_predictor>()),
       ended_(options_.ended_max) {
   if (options_.migration_timeout == nanoseconds{0}) options_.migration_timeout = migration_settings{}.told_within();
   if (options_.execution_levels.empty()) options_.execution_levels.emplace_back("normal");
@@ -179,6 +190,10 @@ void frontend::submit(submission& what) {
   r.prompt_tokens = prompt_tokens;
   r.ttft = what.ttft > nanoseconds{0} ? what.ttft : nanoseconds{options_.objectives.ttft_ns};
   r.tpot = what.tpot > nanoseconds{0} ? what.tpot : nanoseconds{options_.objectives.tpot_ns};
+  if (lengths_) r.forecast = lengths_->predict(question_of(r.request));
+  if (options_.on_forecast) options_.on_forecast(id, r.forecast);
+  r.request.expected_tokens = r.forecast.tokens;
+  r.request.ttft_ns = r.ttft.count();
   by_sink_[r.sink.get()] = id;
   const bool accepts = runtime::trace::input<bool>(
       "client.accepts", [&] { return tell_client(id, "on_accepted", [&] { r.sink->on_accepted(id); }); });
@@ -637,8 +652,24 @@ void frontend::orphan(protocols::request_id id) {
   start(place(id));
 }
 
+protocols::length_question frontend::question_of(const protocols::generate_request& request) noexcept {
+  return {request.prompt, request.cache_salt, request.stop.max_tokens};
+}
+
+void frontend::learn_length(const open_request& r) {
+  if (!lengths_) return;
+  const auto tokens = static_cast<std::uint32_t>(r.ownership.answer().size());
+  lengths_->ended(question_of(r.request), tokens);
+  if (!options_.metrics || r.forecast.tokens == 0) return;
+  const auto off =
+      std::abs(static_cast<int>(protocols::length_class(tokens)) - static_cast<int>(r.forecast.most_likely));
+  options_.metrics->length_forecasts.with({forecasts_off.at(std::min<std::size_t>(off, forecasts_off.size() - 1))})
+      .increment();
+}
+
 void frontend::finish(protocols::request_id id, finish_reason reason) {
   auto& r = *find(id);
+  learn_length(r);
   answer_usage usage;
   usage.prompt_tokens = r.prompt_tokens;
   usage.cached_tokens = r.cached_tokens;

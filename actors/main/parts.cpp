@@ -130,6 +130,8 @@ actors::llumlet_options make_llumlet_options(const serve_settings& settings, std
   planner.step_tokens_max = settings.llumlet.step_tokens_max;
   planner.running_max = std::min(settings.llumlet.sequences_max, settings.llumlet.step_tokens_max);
   planner.waiting_max = settings.llumlet.queue_max;
+  planner.queue = {settings.llumlet.queue_order, std::chrono::nanoseconds(settings.llumlet.queue_aging).count()};
+  planner.batch = {settings.llumlet.batch_slo_weight, settings.llumlet.batch_length_weight};
   planner.prefix_caching = settings.llumlet.prefix_caching;
   planner.preemption = settings.llumlet.preemption;
   planner.speculation = make_speculation(settings);

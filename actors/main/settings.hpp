@@ -63,6 +63,10 @@ struct serve_settings {
     std::uint32_t step_tokens_max = 512;
     std::uint32_t sequences_max = 256;
     std::uint32_t queue_max = 1024;
+    protocols::queue_order queue_order = protocols::queue_order::fcfs;
+    std::chrono::milliseconds queue_aging{1000}; // for each token
+    double batch_slo_weight = 0;
+    double batch_length_weight = 0;
     bool prefix_caching = true;
     protocols::preemption_mode preemption = protocols::preemption_mode::adaptive;
     std::uint64_t swap_bytes = 0; // 0: nothing is swapped

@@ -27,9 +27,11 @@ struct sim_options {
   bool policy_told = false;    ///< --policy was given
   bool migration_told = false; ///< the settings say which requests migrate, and not the policy
   std::string profile = "llama-7b-a10";
-  double draft_acceptance = 0; ///< how often a drafted token is right
-  std::string config_file;     ///< that the settings were read from; empty: none
-  bench_options load;          ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives
+  double draft_acceptance = 0;           ///< how often a drafted token is right
+  std::optional<double> length_accuracy; ///< how often the class of an answer's length is known beforehand
+  std::string deadlines;                 ///< "LEAST-MOST" in seconds; empty: none
+  std::string config_file;               ///< that the settings were read from; empty: none
+  bench_options load; ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives
   std::optional<std::string> faults; ///< what goes wrong, and when
   serve_settings settings;
   std::vector<std::pair<std::string, std::string>> changed; ///< settings that are not the defaults, for the report

@@ -102,6 +102,9 @@ bool sim_flags::gather() {
       options.changed.emplace_back(s.name, std::move(text));
     }
   }
+  if (!options.deadlines.empty()) options.changed.emplace_back("deadlines", options.deadlines);
+  if (options.length_accuracy)
+    options.changed.emplace_back("length_accuracy", fmt::format("{}", *options.length_accuracy));
   if (options.draft_acceptance > 0)
     options.changed.emplace_back("draft_acceptance", fmt::format("{}", options.draft_acceptance));
   if (problems.empty() && !of_no_use.empty())
@@ -128,6 +131,17 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
       ->type_name("SHARE")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  command
+      .add_option("--length-accuracy", o.length_accuracy,
+                  "How often the class of an answer's length is known when its request comes (powers of two); without "
+                  "it: as the front end learns from the answers before")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      .add_option("--deadlines", o.deadlines,
+                  "Each request wants its whole answer within a time drawn between these; the server is told that as "
+                  "its objective for the first token, for --queue-order edf and static batches")
+      ->type_name("SECONDS-SECONDS");
   command.add_flag("--json", o.json, "One JSON object on stdout and nothing else there");
   command.add_option("--config", o.config_file, "TOML file with settings; those of a simulation are used")
       ->type_name("FILE");

@@ -85,7 +85,7 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   out += fmt::format("{:<20}{:>11} {:>11} {:>11} {:>11} {:>11}  {:>9}\n", "latency (ms)", "mean", "P50", "P90", "P99",
                      "max", "samples");
   out += rows(r.times);
-  const bool objectives = setup.ttft_ms || setup.tpot_ms;
+  const bool objectives = setup.ttft_ms || setup.tpot_ms || setup.deadlines;
   for (const auto& level : r.levels) {
     out += fmt::format("\npriority {}: {} of {} requests answered\n", level.name, level.answered, level.requests) +
            rows(level.times);
@@ -124,6 +124,10 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
     if (!roles->changes.empty()) out += "; changed: " + list(roles->changes);
     out += '\n';
   }
+  if (const auto& l = r.lengths)
+    out +=
+        fmt::format("{:<20}of {} answers {:.1f} % of the expected class, {:.1f} % one off; wrong by {:.1f} % in all\n",
+                    "lengths", l->answers, 100 * l->exact, 100 * l->near, 100 * l->wrong_by);
   if (r.over_expected.count > 0)
     out += fmt::format("{:<20}{:.2f} of what was expected at the median, P99 {:.2f}; wrong by {:.1f} % in all\n",
                        "first tokens", r.over_expected.p50, r.over_expected.p99, 100 * r.expected_wrong_by);
@@ -193,6 +197,11 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
                                 {"prefill_most", roles->prefill_most},
                                 {"decode_mean", roles->decode},
                                 {"changes", object_of(roles->changes)}};
+  if (const auto& l = r.lengths)
+    out["expected_lengths"] = json::object{{"answers", l->answers},
+                                           {"class_exact_share", l->exact},
+                                           {"class_off_by_one_share", l->near},
+                                           {"wrong_by_share", l->wrong_by}};
   if (r.over_expected.count > 0)
     out["expected_ttft"] = json::object{{"requests", r.over_expected.count},
                                         {"measured_over_expected", object_of(r.over_expected)},

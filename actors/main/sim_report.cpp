@@ -78,10 +78,31 @@ std::optional<sim_report::role_counts> roles_of(const simulation_result& run) {
   return out;
 }
 
+sim_report::length_figures lengths_of(const simulation_result& run) {
+  sim_report::length_figures out;
+  double exact = 0, near = 0, tokens = 0, wrong_by = 0;
+  for (const auto& r : run.requests) {
+    if (!r.answered() || r.forecast.tokens == 0) continue;
+    ++out.answers;
+    const auto off =
+        std::abs(static_cast<int>(protocols::length_class(r.answer_tokens)) - static_cast<int>(r.forecast.most_likely));
+    exact += off == 0 ? 1 : 0;
+    near += off == 1 ? 1 : 0;
+    tokens += r.answer_tokens;
+    wrong_by += std::abs(static_cast<double>(r.answer_tokens) - r.forecast.tokens);
+  }
+  const auto count = static_cast<double>(out.answers);
+  out.exact = share(exact, count);
+  out.near = share(near, count);
+  out.wrong_by = share(wrong_by, tokens);
+  return out;
+}
+
 } // namespace
 
 bool meets_objectives(const sim_setup& setup, const request_record& r) {
   if (!r.answered()) return false;
+  if (r.deadline_ns > 0 && r.ended_ns - r.arrival_ns > r.deadline_ns) return false;
   if (setup.ttft_ms && ms(r.first_token_ns - r.arrival_ns) > *setup.ttft_ms) return false;
   return !setup.tpot_ms || r.answer_tokens < 2 || per_token_ms(r) <= *setup.tpot_ms;
 }
@@ -181,6 +202,7 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   out.slowed_by_max = run.slowed.most;
   out.memory = memory_of(run);
   out.roles = roles_of(run);
+  if (setup.expects_lengths) out.lengths = lengths_of(run);
   out.swapped_out_tokens = run.swapped_out_tokens;
   out.swapped_in_tokens = run.swapped_in_tokens;
   out.instance_s = run.instance_seconds;

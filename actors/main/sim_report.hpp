@@ -23,6 +23,8 @@ struct sim_setup {
   std::string migration;
   std::string scaling;
   std::string profile;
+  bool deadlines = false;         ///< requests have them
+  bool expects_lengths = false;   ///< of answers, and does something with that
   bool copies_slow_steps = false; ///< the profile says what a migration takes from them
   std::string workload;           ///< "M-M", "trace azure.csv"
   std::string arrivals;           ///< "Poisson, 7.5 requests/s"
@@ -118,6 +120,15 @@ struct sim_report {
   /// expected; of those of which it expected something.
   latency_stats over_expected;
   double expected_wrong_by = 0; ///< the differences of the two, together, as a share of what it took
+
+  /// Of answers whose lengths were forecast, as they are complete; where that matters.
+  struct length_figures {
+    std::size_t answers = 0;
+    double exact = 0;    ///< share whose most likely class was theirs
+    double near = 0;     ///< share of those that were off by one class
+    double wrong_by = 0; ///< the differences in tokens, together, as a share of all tokens
+  };
+  std::optional<length_figures> lengths;
 
   double attainment = 0; ///< share of all requests that met every objective (answered ones, without objectives)
   double goodput = 0;    ///< these per second

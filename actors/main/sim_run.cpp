@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -78,11 +79,29 @@ std::string wrong_with_swap(const actors::sim::simulated_cluster_options& cluste
   return {};
 }
 
+/// "1-350": the least and the most, in ns.
+std::optional<std::pair<std::int64_t, std::int64_t>> parse_deadlines(const std::string& text) {
+  double least = 0, most = 0;
+  const auto* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, least, std::chars_format::fixed);
+  if (first.ec != std::errc{} || first.ptr == end || *first.ptr != '-') return std::nullopt;
+  const auto second = std::from_chars(first.ptr + 1, end, most, std::chars_format::fixed);
+  constexpr double longest_s = 1e8; // three years
+  const bool in_order = least >= 1e-6 && least <= most && most <= longest_s;
+  if (second.ec != std::errc{} || second.ptr != end || !in_order) return std::nullopt;
+  return std::pair{static_cast<std::int64_t>(least * 1e9), static_cast<std::int64_t>(most * 1e9)};
+}
+
 expected<planned_sim, bench_error> plan(const sim_options& options) {
   const auto wrong = [](std::string what) { return unexpected(bench_error{2, std::move(what)}); };
   if (auto what = wrong_objective(options.load)) return wrong(std::move(*what));
   if (const auto share = options.draft_acceptance; !(share >= 0 && share <= 1)) // not a number, too
     return wrong("--draft-acceptance is a share from 0 to 1");
+  const auto deadlines = parse_deadlines(options.deadlines);
+  if (!options.deadlines.empty() && !deadlines)
+    return wrong("--deadlines: '" + options.deadlines + "' is no LEAST-MOST in seconds, as in 1-350");
+  if (const auto share = options.length_accuracy; share && !(*share >= 0 && *share <= 1))
+    return wrong("--length-accuracy is a share from 0 to 1");
   const auto bundle = find_bundle(options.policy);
   if (!bundle) return wrong("--policy: " + bundle.error());
   auto device = gpu::sim::open_profile(options.profile);
@@ -126,7 +145,9 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   run.cluster.swap_bytes = swap_bytes_of(settings);
   if (auto why = wrong_with_swap(run.cluster); !why.empty()) return wrong(std::move(why));
   run.cluster.processes = processes_of(settings);
+  run.length_accuracy = options.length_accuracy;
   run.requests = std::move(load->requests);
+  if (deadlines) workload::draw_deadlines(run.requests, deadlines->first, deadlines->second, options.load.seed);
   run.faults = std::move(faults);
   // Requests that no instance takes end by their own time, not by the run's.
   if (!run.faults.empty()) run.patience += settings.frontend.placement_timeout;
@@ -151,6 +172,9 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   setup.priority = load->priority;
   setup.ttft_ms = options.load.ttft_ms;
   setup.tpot_ms = options.load.tpot_ms;
+  setup.deadlines = deadlines.has_value();
+  setup.expects_lengths =
+      options.length_accuracy || settings.llumlet.queue_order != serve_settings{}.llumlet.queue_order;
   setup.settings = options.changed;
   return out;
 }

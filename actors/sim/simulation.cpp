@@ -1,5 +1,6 @@
 #include <godwit/actors/sim/simulation.hpp>
 
+#include "sim/length_forecasts.hpp"
 #include "sim/simulated_process.hpp"
 
 #include <algorithm>
@@ -194,6 +195,7 @@ run::run(simulation_options options)
     record.arrival_ns = planned.arrival_ns;
     record.prompt_tokens = planned.prompt_tokens;
     record.priority = planned.priority;
+    record.deadline_ns = planned.deadline_ns;
   }
 }
 
@@ -203,6 +205,11 @@ simulated_cluster_options run::watched(simulated_cluster_options from) {
   const auto all = static_cast<std::uint32_t>(options_.requests.size());
   node.frontend.requests_max = std::max(node.frontend.requests_max, all);
   node.frontend.home = 0;
+  node.frontend.lengths = options_.length_accuracy ? told_lengths(*options_.length_accuracy, from.seed)
+                                                   : without_limits(std::move(node.frontend.lengths));
+  also(node.frontend.on_forecast, [this](protocols::request_id id, protocols::length_forecast forecast) {
+    if (auto* const r = over_ ? nullptr : find(id)) r->forecast = forecast;
+  });
   also(node.llumlet.on_preempted, [this](const preemption& what) { preempted(what); });
   also(node.llumlet.on_report, [this](const protocols::load_report& report) { reported(report); });
   also(node.frontend.on_dispatched, [this](protocols::request_id id, protocols::instance_id to, nanoseconds expected) {
@@ -274,6 +281,7 @@ void run::submit_due() {
     one->request.stop.ignore_eos = true;
     one->request.sampling.seed = submitted_;
     one->seeded = true;
+    one->ttft = nanoseconds(r.deadline_ns);
     if (options_.high_level && r.priority > 0) {
       one->request.priority = -static_cast<std::int32_t>(r.priority); // lower goes first
       one->request.execution_level = *options_.high_level;

@@ -71,6 +71,8 @@ moved_request planner::snapshot(request_id id, std::uint32_t tail_from) const {
   moved.cached_tokens = r.cached_tokens;
   moved.started = r.started;
   moved.preemptions = r.preemptions;
+  moved.expected_tokens = r.expected_tokens;
+  moved.ttft_ns = r.ttft_ns;
   moved.prediction = r.prediction;
   moved.prediction_accepted = r.prediction_accepted;
   moved.prediction_rejected = r.prediction_rejected;
@@ -226,6 +228,8 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
                            moved.stop, moved.priority, moved.arrival_ns,        moved.cache_salt};
   request.adapter = std::move(moved.adapter);
   request.execution_level = moved.execution_level;
+  request.expected_tokens = moved.expected_tokens;
+  request.ttft_ns = moved.ttft_ns;
   request.prediction = std::move(moved.prediction);
   std::uint64_t limit = 0;
   if (const auto reason = judge(request, !has_kv, limit); reason != refusal::none) return {id, under, reason, limit};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/protocols/batching/queue_order.hpp>
 #include <godwit/protocols/kv/sequence_blocks.hpp>
 #include <godwit/protocols/messages/request.hpp>
 #include <godwit/protocols/messages/status.hpp>
@@ -41,6 +42,9 @@ struct planned_request {
   std::uint64_t serial = 0;
   std::int32_t priority = 0;
   std::int64_t arrival_ns = 0;
+  std::uint32_t expected_tokens = 0; ///< of the answer
+  std::int64_t ttft_ns = 0;          ///< objective
+  queue_place place;                 ///< while it waits
   std::uint64_t cache_salt = 0;
   adapter_ref adapter;
   request_id sibling; ///< whose prompt is this one's
@@ -63,7 +67,7 @@ struct planned_request {
         predicts(!request.prediction.empty()),
         scores_prompt(request.sampling.prompt_logprobs >= 0 && request.answer.empty()), stop(std::move(request.stop)),
         sampling(std::move(request.sampling)), serial(number), priority(request.priority),
-        arrival_ns(request.arrival_ns), cache_salt(request.cache_salt), adapter(std::move(request.adapter)),
+        arrival_ns(request.arrival_ns), expected_tokens(request.expected_tokens), ttft_ns(request.ttft_ns), cache_salt(request.cache_salt), adapter(std::move(request.adapter)),
         sibling(request.sibling), drawn_from(static_cast<std::uint32_t>(request.answer.size())),
         prediction(std::move(request.prediction)) {
     tokens.insert(tokens.end(), request.answer.begin(), request.answer.end());

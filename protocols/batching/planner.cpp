@@ -311,14 +311,17 @@ void planner::remove(planned_request& r, step_effects& effects) {
 
 // Every report says what the queue needs, so that is counted here: the queue may be long.
 void planner::join_queue(planned_request& r) {
-  waiting_.emplace(rank_of(r), &r);
+  const bool begun = r.started || r.answer_tokens() > 0; // here, or where it was lost
+  r.place = place_in_queue(
+      settings_.queue, {r.priority, r.arrival_ns, r.serial, begun, r.prompt_tokens, r.expected_tokens, r.ttft_ns});
+  waiting_.emplace(r.place, &r);
   waiting_blocks_ += blocks_to_start(r);
   waiting_tokens_ += tokens_to_compute(r);
   waiting_pairs_ += pairs_to_compute(r);
 }
 
 void planner::leave_queue(planned_request& r) {
-  if (waiting_.erase(rank_of(r)) == 0) return;
+  if (waiting_.erase(r.place) == 0) return;
   waiting_blocks_ -= blocks_to_start(r);
   waiting_tokens_ -= tokens_to_compute(r);
   waiting_pairs_ -= pairs_to_compute(r); // whole numbers: nothing is rounded

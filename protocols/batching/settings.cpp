@@ -1,5 +1,7 @@
 #include <godwit/protocols/batching/settings.hpp>
 
+#include <cmath>
+
 namespace godwit::protocols {
 
 std::string planner_settings::validate() const {
@@ -10,6 +12,9 @@ std::string planner_settings::validate() const {
   if (step_tokens_max < running_max)
     return "the step's budget of " + std::to_string(step_tokens_max) + " tokens is smaller than a batch of " +
            std::to_string(running_max) + " decoding requests";
+  for (const auto weight : {batch.slo_weight, batch.length_weight})
+    if (!std::isfinite(weight) || weight < 0) return "the weights of a batch's requests are numbers from 0 on";
+  if (batch.on() && mode != batching_mode::static_batch) return "only a static batch is formed by a rule";
   return speculation.validate();
 }
 

@@ -127,7 +127,7 @@ void planner::swap_failed(std::uint64_t swap) {
   ensure(out.where == swapped_kv::phase::leaves, "planner: a swap fails while it goes on");
   if (const auto whose = requests_.find(out.serial); whose != requests_.end()) {
     auto& r = *whose->second;
-    const bool waits = waiting_.contains(rank_of(r));
+    const bool waits = waiting_.contains(r.place);
     if (waits) leave_queue(r);
     drop_swap(r);
     if (waits) join_queue(r);

@@ -11,6 +11,7 @@ namespace {
 constexpr std::uint64_t prompt_stream = 2;
 constexpr std::uint64_t answer_stream = 3;
 constexpr std::uint64_t priority_stream = 4;
+constexpr std::uint64_t deadline_stream = 5;
 } // namespace
 
 std::string workload_error::text(const std::string& name) const {
@@ -67,6 +68,14 @@ std::size_t clamp_to_context(std::vector<workload_request>& requests, std::uint3
     if (r.prefix_hashes.size() > hashes) r.prefix_hashes.resize(hashes);
   }
   return changed;
+}
+
+void draw_deadlines(std::vector<workload_request>& requests, std::int64_t least_ns, std::int64_t most_ns,
+                    std::uint64_t seed) {
+  counter_random random(seed, deadline_stream);
+  for (auto& r : requests)
+    r.deadline_ns =
+        least_ns + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(most_ns - least_ns) + 1));
 }
 
 } // namespace godwit::protocols::workload

@@ -417,6 +417,71 @@ TEST_F(FrontendHistory, ARequestThatWasTakenDoesNotCompeteForPlacesInQueues) {
     for (const auto& order : journal->admitted) EXPECT_TRUE(order.taken_before);
 }
 
+/// Says what it is told, and keeps what it hears.
+class told_predictor final : public protocols::length_predictor {
+public:
+  struct journal {
+    protocols::length_forecast answer{42, 3};
+    std::vector<std::uint32_t> asked; ///< max_tokens
+    std::vector<std::uint32_t> ended; ///< answers
+  };
+  explicit told_predictor(std::shared_ptr<journal> to) : to_(std::move(to)) {}
+  protocols::length_forecast predict(const protocols::length_question& question) override {
+    to_->asked.push_back(question.max_tokens);
+    return to_->answer;
+  }
+  void ended(const protocols::length_question& question, std::uint32_t answer_tokens) override {
+    EXPECT_EQ(question.prompt.size(), 3U);
+    to_->ended.push_back(answer_tokens);
+  }
+
+private:
+  std::shared_ptr<journal> to_;
+};
+
+TEST_F(FrontendHistory, WhatIsExpectedOfAnAnswerGoesWithItsRequestAndWhatItWasIsLearned) {
+  const auto heard = std::make_shared<told_predictor::journal>();
+  std::vector<std::uint32_t> seen;
+  actors::frontend_options options;
+  options.lengths = [heard] { return std::make_unique<told_predictor>(heard); };
+  options.on_forecast = [&seen](protocols::request_id, protocols::length_forecast f) { seen.push_back(f.tokens); };
+  start(std::move(options));
+  const auto sink = submit("a", 0, 0, 7s);
+  const auto& order = journals[0]->admitted.at(0);
+  EXPECT_EQ(order.expected_tokens, 42U);
+  EXPECT_EQ(order.ttft_ns, std::chrono::nanoseconds(7s).count());
+  EXPECT_THAT(heard->asked, testing::ElementsAre(100));
+  EXPECT_THAT(seen, testing::ElementsAre(42));
+  finish(history("a"), {7, 8, 9, 10, 11});
+  EXPECT_TRUE(sink->finished);
+  EXPECT_THAT(heard->ended, testing::ElementsAre(5));
+  EXPECT_NE(metrics.back().expose().find("godwit_length_forecasts_total{off=\"more\"} 1"), std::string::npos)
+      << "[64, 128) was likely, and it had 5";
+
+  const auto gone = submit("b");
+  system.tell(home, actors::withdraw_request{gone});
+  world.run_for(1ms);
+  EXPECT_EQ(heard->ended.size(), 1U) << "nobody knows how long it would have been";
+}
+
+TEST_F(FrontendHistory, WithoutAnybodyWhoKnowsNoLengthsAreExpected) {
+  actors::frontend_options options;
+  options.lengths = [] { return nullptr; };
+  start(std::move(options));
+  (void)submit("a");
+  EXPECT_EQ(journals[0]->admitted.at(0).expected_tokens, 0U);
+  finish(history("a"), {7});
+}
+
+TEST_F(FrontendHistory, LengthsAreLearnedFromTheAnswersBefore) {
+  (void)submit("a");
+  EXPECT_EQ(journals[0]->admitted.at(0).expected_tokens, 0U);
+  finish(history("a"), {7, 8, 9, 10, 11});
+  (void)submit("b");
+  const auto& later = journals[1]->admitted.empty() ? journals[2]->admitted : journals[1]->admitted;
+  EXPECT_EQ(later.at(0).expected_tokens, 5U);
+}
+
 TEST_F(FrontendHistory, AnInstanceWhoseWholePoolIsTooSmallIsAvoided) {
   journals[0]->answer = journals[1]->answer = protocols::refusal::never_fits;
   const auto sink = submit("a");

@@ -317,6 +317,22 @@ std::vector<knob> all_knobs() {
   });
   add("speculation.prediction_max",
       [](shape& s, bool high) { s.node.llumlet.planner.speculation.prediction_max = high ? 64 : 1; });
+  // Where batches are static anyway: more static ones would keep more requests from moving.
+  add("llumlet.batch_slo_weight", [](shape& s, bool high) {
+    auto& planner = s.node.llumlet.planner;
+    if (planner.mode == protocols::batching_mode::static_batch) planner.batch.slo_weight = high ? 1 : 0.001;
+  });
+  add("llumlet.batch_length_weight", [](shape& s, bool high) {
+    auto& planner = s.node.llumlet.planner;
+    if (planner.mode == protocols::batching_mode::static_batch) planner.batch.length_weight = high ? 1 : 0.001;
+  });
+  add("llumlet.queue_order", [](shape& s, bool high) {
+    s.node.llumlet.planner.queue.order = high ? protocols::queue_order::edf : protocols::queue_order::sjf;
+  });
+  add("llumlet.queue_aging", [](shape& s, bool high) {
+    s.node.llumlet.planner.queue = {high ? protocols::queue_order::ljf : protocols::queue_order::sjf,
+                                    std::chrono::nanoseconds(high ? 10s : 1ms).count()};
+  });
   return k;
 }
 

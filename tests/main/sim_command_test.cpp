@@ -692,4 +692,40 @@ TEST(SimCommand, ASwapSpaceNeedsARateAndRoomForABlock) {
   EXPECT_EQ(typed("--profile toy --preemption swap").code, 2);
 }
 
+// Answers of two lengths, at random: what is known of them beforehand decides who goes first.
+TEST(SimCommand, ShortJobsGoFirstAsFarAsTheirLengthsAreKnown) {
+  const std::string line = "--json --profile llama-7b-a10 --policy round_robin --instances 2 --lengths M-M --rate 1.6 "
+                           "--requests 300 --seed 3";
+  const auto report = [&](const std::string& more) {
+    const auto result = typed(line + more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return boost::json::parse(result.out).as_object();
+  };
+  const auto mean = [](const boost::json::object& r) { return r.at("end_to_end_ms").at("mean").as_double(); };
+  const auto served = report("");
+  EXPECT_EQ(served.if_contains("expected_lengths"), nullptr) << "nobody goes by them";
+  const auto known = report(" --queue-order sjf --length-accuracy 1");
+  EXPECT_EQ(known.at("expected_lengths").at("class_exact_share").as_double(), 1);
+  EXPECT_LT(mean(known), 0.8 * mean(served));
+  EXPECT_EQ(known, report(" --queue-order sjf --length-accuracy 1")) << "the same run, byte for byte";
+  const auto half = report(" --queue-order sjf --length-accuracy 0.5");
+  EXPECT_NEAR(half.at("expected_lengths").at("class_exact_share").as_double(), 0.5, 0.1);
+  EXPECT_GT(mean(half), mean(known));
+  EXPECT_GT(mean(report(" --queue-order ljf --length-accuracy 1")), mean(served));
+  EXPECT_EQ(mean(report(" --queue-order sjf --length-accuracy 1 --llumlet-queue-aging 0ms")), mean(served));
+  const auto learned = report(" --queue-order sjf");
+  const auto share = learned.at("expected_lengths").at("class_exact_share").as_double();
+  EXPECT_GT(share, 0.05);
+  EXPECT_LT(share, 0.6) << "drawn at random, lengths are not to be learned; max_tokens would tell them";
+  const auto text =
+      typed("--profile llama-7b-a10 --instances 1 --lengths S-S --rate 1 --requests 20 --queue-order sjf");
+  EXPECT_NE(text.out.find("of the expected class"), std::string::npos) << text.out;
+}
+
+TEST(SimCommand, RefusesOrdersAndAccuraciesThatThereAreNot) {
+  for (const auto* wrong : {"--length-accuracy 1.5", "--length-accuracy -1", "--length-accuracy nan",
+                            "--queue-order shortest", "--llumlet-queue-aging -1ms"})
+    EXPECT_EQ(typed(wrong).code, 2) << wrong;
+}
+
 } // namespace godwit::main

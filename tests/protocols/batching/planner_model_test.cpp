@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 #include <set>
-#include <tuple>
+#include <utility>
 
 namespace godwit::protocols {
 namespace {
@@ -54,6 +54,7 @@ private:
     std::uint64_t order = 0; ///< of admission
     std::vector<token_id> answer;
     finish_reason end = finish_reason::none;
+    bool started = false; ///< ran before, under this owner
   };
 
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
@@ -154,6 +155,10 @@ private:
       t.request.cache_salt = first->request.cache_salt;
       if (below(4) > 0) t.request.priority = first->request.priority;
     }
+    if (settings_.queue.order != queue_order::fcfs) {
+      t.request.expected_tokens = below(60);
+      t.request.ttft_ns = below(100);
+    }
     t.order = order_++;
     submit(std::move(t));
   }
@@ -199,13 +204,16 @@ private:
     again.request.epoch = epoch{again.request.epoch.value() + 1};
     again.request.answer = again.answer;
     again.order = order_++;
+    again.started = false;
     submit(std::move(again));
   }
 
   /// Places in line, first one first.
-  auto rank_of(request_id id) const {
+  auto place_of(request_id id) const {
     const auto& t = known_.at(id.value());
-    return std::tuple{t.request.priority, t.request.arrival_ns, t.order};
+    const auto& r = t.request;
+    return place_in_queue(settings_.queue, {r.priority, r.arrival_ns, t.order, t.started || !r.answer.empty(),
+                                            static_cast<std::uint32_t>(r.prompt.size()), r.expected_tokens, r.ttft_ns});
   }
 
   std::set<std::uint64_t> running() const {
@@ -222,7 +230,9 @@ private:
     const auto before = running();
     const auto preempted_before = planner_.load().preemptions_total;
     step_ = planner_.plan();
-    take(planner_.take_effects());
+    auto effects = planner_.take_effects();
+    const auto begun = std::exchange(effects.begun, {});
+    take(effects);
     if (testing::Test::HasFatalFailure()) return;
     const auto after = running();
     ASSERT_LE(after.size(), settings_.running_max);
@@ -230,9 +240,10 @@ private:
       for (const auto& waits : planner_.requests())
         for (const auto started : after)
           if (waits.state != request_state::running && !before.contains(started)) {
-            ASSERT_LT(rank_of(request_id{started}), rank_of(waits.request)) << "overtaken";
+            ASSERT_LT(place_of(request_id{started}), place_of(waits.request)) << "overtaken";
           }
     }
+    for (const auto id : begun) known_.at(id.value()).started = true;
     // A batch whose last member ended while the step was planned (it outgrew the pool) makes room for the next one.
     const bool goes_on = std::any_of(before.begin(), before.end(), [&](auto id) { return after.contains(id); });
     if (settings_.mode == batching_mode::static_batch && goes_on) {
@@ -339,6 +350,7 @@ struct mode {
   bool store = false;
   bool speculates = false;
   bool swaps = false;
+  queue_order order = queue_order::fcfs;
 };
 
 class PlannerModel : public testing::TestWithParam<mode> {};
@@ -368,6 +380,8 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
       settings.swap_slots = static_cast<std::uint32_t>(1 + random() % 40);
       settings.preemption = random() % 3 == 0 ? preemption_mode::swap : preemption_mode::adaptive;
     }
+    settings.queue.order = GetParam().order;
+    if (GetParam().order != queue_order::fcfs) settings.queue.aging_ns = random() % 3;
     random_run run{seed, settings};
     run.run(500);
     swaps += run.load().swaps_total;
@@ -393,18 +407,22 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
 
 INSTANTIATE_TEST_SUITE_P(
     Modes, PlannerModel,
-    testing::Values(mode{"continuous_with_prefix_cache", batching_mode::continuous, true},
-                    mode{"continuous_with_a_store", batching_mode::continuous, true, true},
-                    mode{"continuous_that_speculates", batching_mode::continuous, true, true, true},
-                    mode{"continuous_that_swaps", batching_mode::continuous, true, false, false, true},
-                    mode{"continuous_that_swaps_without_prefix_cache", batching_mode::continuous, false, false, false,
-                         true},
-                    mode{"continuous_that_swaps_beside_a_store", batching_mode::continuous, true, true, false, true},
-                    mode{"continuous_with_all", batching_mode::continuous, true, true, true, true},
-                    mode{"static_that_speculates", batching_mode::static_batch, true, false, true},
-                    mode{"continuous_without", batching_mode::continuous, false},
-                    mode{"static_with_prefix_cache", batching_mode::static_batch, true},
-                    mode{"static_without", batching_mode::static_batch, false}),
+    testing::Values(
+        mode{"continuous_with_prefix_cache", batching_mode::continuous, true},
+        mode{"continuous_with_a_store", batching_mode::continuous, true, true},
+        mode{"continuous_that_speculates", batching_mode::continuous, true, true, true},
+        mode{"continuous_that_swaps", batching_mode::continuous, true, false, false, true},
+        mode{"continuous_that_swaps_without_prefix_cache", batching_mode::continuous, false, false, false, true},
+        mode{"continuous_that_swaps_beside_a_store", batching_mode::continuous, true, true, false, true},
+        mode{"continuous_with_all", batching_mode::continuous, true, true, true, true},
+        mode{"continuous_with_all_shortest_first", batching_mode::continuous, true, true, true, true, queue_order::sjf},
+        mode{"continuous_longest_first", batching_mode::continuous, true, false, false, false, queue_order::ljf},
+        mode{"continuous_by_deadline", batching_mode::continuous, true, false, false, false, queue_order::edf},
+        mode{"static_shortest_first", batching_mode::static_batch, true, false, false, false, queue_order::sjf},
+        mode{"static_that_speculates", batching_mode::static_batch, true, false, true},
+        mode{"continuous_without", batching_mode::continuous, false},
+        mode{"static_with_prefix_cache", batching_mode::static_batch, true},
+        mode{"static_without", batching_mode::static_batch, false}),
     [](const auto& of) { return std::string{of.param.name}; });
 
 } // namespace

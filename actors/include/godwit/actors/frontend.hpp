@@ -4,6 +4,7 @@
 #include <godwit/actors/frontend_history.hpp>
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/migration_environment.hpp>
+#include <godwit/protocols/lengths/length_predictor.hpp>
 #include <godwit/protocols/policy/objectives.hpp>
 #include <godwit/protocols/requests/ownership.hpp>
 #include <godwit/runtime/actor.hpp>
@@ -34,6 +35,7 @@ struct frontend_metrics {
   runtime::metrics::family<runtime::metrics::counter>& requests;   ///< by outcome and execution priority
   runtime::metrics::family<runtime::metrics::counter>& dispatches; ///< by policy
   runtime::metrics::histogram& ttft_over_expected; ///< of the time since the dispatch, as the scheduler expected it
+  runtime::metrics::family<runtime::metrics::counter>& length_forecasts; ///< by how many classes they were off
   runtime::metrics::counter& redispatches;
   runtime::metrics::counter& moves;
   runtime::metrics::counter& prompt_tokens;
@@ -72,6 +74,9 @@ struct frontend_options {
   /// What is kept for whoever asks what befell a request: of each one its last events, of those that ended the last.
   std::size_t events_max = 32;
   std::size_t ended_max = 256;
+  /// Makes what says how long answers will be, when the front end starts; whoever orders its queue by that hears it
+  /// (planner_settings::queue). Empty: a history_predictor. May give null: nothing is expected.
+  std::function<std::unique_ptr<protocols::length_predictor>()> lengths;
   /// For seeds that clients do not give. A server gives it runtime::entropy(), once: with the same number it draws the
   /// same answers after each restart. An actor does not draw it itself, so that a simulation stays the same.
   std::uint64_t random_seed = 0;
@@ -85,6 +90,8 @@ struct frontend_options {
   /// Sees each request that an instance takes otherwise, and how long it is expected to take there until its next
   /// token; 0: nobody knew. As `on_migration`. May be empty.
   std::function<void(protocols::request_id, protocols::instance_id, std::chrono::nanoseconds expected)> on_dispatched;
+  /// Sees how long each answer is expected to be, as its request comes; as `on_migration`. May be empty.
+  std::function<void(protocols::request_id, protocols::length_forecast)> on_forecast;
   /// Sees each request that has lost its instance and is to be dispatched again, as `on_migration`. May be empty.
   std::function<void(protocols::request_id)> on_lost;
   runtime::log::logger log;
@@ -134,6 +141,7 @@ private:
     nanoseconds deadline{0};                      ///< 0: none
     std::vector<protocols::request_id> followers; ///< samples of the same prompt, placed once this one is
     std::uint32_t prompt_tokens = 0;
+    protocols::length_forecast forecast;
     std::uint32_t prediction_accepted = 0; ///< in all
     std::uint32_t prediction_rejected = 0;
     std::uint32_t accepted_before = 0; ///< by instances that were lost
@@ -224,6 +232,9 @@ private:
   [[nodiscard]] open_request* find(protocols::request_id id);
   [[nodiscard]] const served_level& level_of(const open_request& r) const noexcept;
   void observe_tokens(open_request& r, std::size_t count, nanoseconds queued);
+  [[nodiscard]] static protocols::length_question question_of(const protocols::generate_request& request) noexcept;
+  /// What is learned of an answer that is complete.
+  void learn_length(const open_request& r);
   void finish(protocols::request_id id, protocols::finish_reason reason);
   /// No instance can take it: the largest pool has so many blocks, or, where `lacking` says why, none has its adapter.
   void fail_unfit(protocols::request_id id, std::uint64_t largest, const std::string& lacking);
@@ -241,6 +252,7 @@ private:
 
   frontend_options options_;
   runtime::async::counter_random random_;
+  std::unique_ptr<protocols::length_predictor> lengths_; ///< may be null
   std::uint64_t last_id_ = 0;
   std::map<protocols::request_id, open_request> open_;             // ordered: simulated runs must not depend on hashing
   std::unordered_map<protocols::request_id, open_request*> by_id_; ///< the same

@@ -3,6 +3,7 @@
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/actors/sim/fault_injector.hpp>
 #include <godwit/actors/sim/simulated_cluster.hpp>
+#include <godwit/protocols/lengths/length_predictor.hpp>
 #include <godwit/protocols/messages/load.hpp>
 #include <godwit/protocols/messages/migration.hpp>
 #include <godwit/protocols/workload/request.hpp>
@@ -32,9 +33,11 @@ struct request_record {
   std::int64_t dispatched_ns = -1; ///< -1: no instance took it
   std::int64_t expected_ns = 0;    ///< from then until the first token, as the scheduler expected; 0: nobody knew
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t answer_tokens = 0; ///< that came
-  std::uint32_t cached_tokens = 0; ///< of the prompt, found in the prefix cache
-  std::uint8_t priority = 0;       ///< of the workload
+  std::uint32_t answer_tokens = 0;     ///< that came
+  std::uint32_t cached_tokens = 0;     ///< of the prompt, found in the prefix cache
+  protocols::length_forecast forecast; ///< of its answer, as it came
+  std::uint8_t priority = 0;           ///< of the workload
+  std::int64_t deadline_ns = 0;        ///< of the workload
   std::optional<failure_kind> failed;
   std::optional<protocols::instance_id> instance; ///< that had it last
   std::uint32_t preemptions = 0;
@@ -61,8 +64,14 @@ struct run_progress {
 
 struct simulation_options {
   simulated_cluster_options cluster;
-  std::vector<protocols::workload::workload_request> requests; ///< in the order of their arrivals
+  /// In the order of their arrivals. Where one has a deadline, the cluster is told that as the objective for its first
+  /// token.
+  std::vector<protocols::workload::workload_request> requests;
   fault_plan faults; ///< times since the workload began. Not empty: the cluster's processes are separate
+  /// The length of an answer is its request's max_tokens, which `cluster.node.frontend.lengths` therefore does not get
+  /// to see. With a value, in [0, 1], something else expects lengths: it knows the class of that share of the answers,
+  /// and is one or two classes off with the others.
+  std::optional<double> length_accuracy;
   /// Requests of a workload priority above 0 go first, with this execution level. Without a value all are alike.
   std::optional<std::uint8_t> high_level;
   std::chrono::nanoseconds sample_interval{std::chrono::seconds(1)};

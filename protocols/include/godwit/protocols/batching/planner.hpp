@@ -99,11 +99,11 @@ struct request_view {
 /// be lost, stall for ever, or see a token twice. Contract: `plan` -> run the step -> `complete`, one step in flight at
 /// a time; `admit` and `cancel` at any moment, also between the two. After each call take the effects (`complete`
 /// returns them, `take_effects` gives those of the other calls).
-/// * Order: by priority (lower first), then arrival, then admission. Waiting requests start in this order without
-/// overtaking; whoever lacks
-///   blocks takes them from the last request in this order, which is preempted: it loses its blocks, waits, and is
-///   recomputed later from prompt and answer so far. The first request in the order can therefore always go on: no
-///   livelock.
+/// * Order: by priority (lower first), then arrival, then admission. Whoever lacks blocks takes them from the last
+/// running request in this order, which is preempted: it loses its blocks, waits, and is recomputed later from prompt
+/// and answer so far. The first request in the order can therefore always go on: no livelock.
+/// * Queue: in the same order, or by another rule among requests of one priority that have not run yet (queue_order).
+/// Waiting requests start in the queue's order without overtaking.
 /// * With a swap space (`swap_slots`), a preempted request's KV may go to the host's memory instead, and come back
 /// when it starts again. While it goes, who lacks blocks waits for those on their way out before it preempts another.
 /// * A waiting request of a higher priority (a lower number) than a running one has takes its place in the batch, or
@@ -232,6 +232,7 @@ private:
     friend auto operator<=>(const rank&, const rank&) = default;
   };
   using line = std::map<rank, planned_request*>;
+  using queue = std::map<queue_place, planned_request*>;
   /// The same, side by side: each step reads all of it. As far as it goes, what a map offers.
   class batch {
   public:
@@ -369,7 +370,7 @@ private:
   copy_meter copies_out_, copies_in_;
   std::unordered_map<std::uint64_t, std::unique_ptr<planned_request>> requests_; ///< by serial
   std::unordered_map<request_id, std::uint64_t> by_id_;                          ///< the current epoch's serial
-  line waiting_;
+  queue waiting_;
   std::uint64_t waiting_blocks_ = 0; ///< that all of them need to start
   std::uint64_t waiting_tokens_ = 0; ///< of all of them
   double waiting_pairs_ = 0;         ///< attention_pairs of these

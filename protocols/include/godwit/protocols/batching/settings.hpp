@@ -1,5 +1,7 @@
 #pragma once
 
+#include <godwit/protocols/batching/batch_former.hpp>
+#include <godwit/protocols/batching/queue_order.hpp>
 #include <godwit/protocols/batching/speculation.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/policy/headroom.hpp>
@@ -30,6 +32,8 @@ struct planner_settings {
   std::uint32_t step_tokens_max = 512; ///< the token budget of a step; at least running_max
   std::uint32_t running_max = 64;      ///< requests in the batch
   std::uint32_t waiting_max = 256;     ///< requests in the queue
+  queue_rule queue;
+  batch_rule batch; ///< of static batches
   bool prefix_caching = true;
   speculation_settings speculation;
   /// There is a KV store: what is computed is told for it (step_effects::computed). Without prefix caching there is

@@ -43,6 +43,8 @@ struct moved_request {
   std::vector<token_id> prediction;
   std::uint32_t prediction_accepted = 0; ///< tokens of it, see token_update
   std::uint32_t prediction_rejected = 0;
+  std::uint32_t expected_tokens = 0; ///< and the next: as in generate_request
+  std::int64_t ttft_ns = 0;
   std::int64_t queued_ns = 0; ///< in the queues of instances so far, without the way between them
 
   moved_request() = default;
@@ -55,7 +57,8 @@ struct moved_request {
   auto fields() {
     return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, adapter,
                     execution_level, state, computed, cached_tokens, started, preemptions, tail_index, tail,
-                    prompt_scores, prediction, prediction_accepted, prediction_rejected, queued_ns);
+                    prompt_scores, prediction, prediction_accepted, prediction_rejected, expected_tokens, ttft_ns,
+                    queued_ns);
   }
 };
 

@@ -66,6 +66,9 @@ struct generate_request {
   /// What the answer will be, as far as its client knows: drafts for speculation, nothing else.
   std::vector<token_id> prediction;
   bool taken_before = false; ///< by an instance that was lost: no full queue turns it away any more
+  /// Of the whole answer, as its home expects it (lengths/length_predictor.hpp); 0: it has no idea.
+  std::uint32_t expected_tokens = 0;
+  std::int64_t ttft_ns = 0; ///< from its arrival its first token is wanted within; 0: its client does not say
 
   generate_request() = default;
   generate_request(request_id id, protocols::epoch owner_epoch, std::vector<token_id> prompt_tokens,
@@ -76,7 +79,7 @@ struct generate_request {
   friend bool operator==(const generate_request&, const generate_request&) = default;
   auto fields() {
     return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, adapter,
-                    execution_level, sibling, prediction, taken_before);
+                    execution_level, sibling, prediction, taken_before, expected_tokens, ttft_ns);
   }
 };
 

@@ -20,6 +20,8 @@ struct workload_request {
   /// first n hashes are equal share that much of their prompts. Empty: shares nothing with anybody.
   std::vector<std::uint64_t> prefix_hashes;
 
+  std::int64_t deadline_ns = 0; ///< from its arrival its client wants the whole answer within; 0: it does not say
+
   friend bool operator==(const workload_request&, const workload_request&) = default;
 };
 

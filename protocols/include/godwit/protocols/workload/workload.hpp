@@ -29,6 +29,10 @@ void draw_lengths(std::vector<workload_request>& requests, const length_spec& le
 /// Gives that share of the requests, at random, priority 1, and the others 0. `share` in [0, 1].
 void draw_priorities(std::vector<workload_request>& requests, double share, std::uint64_t seed);
 
+/// Gives each request a deadline between these, uniformly. 0 < `least_ns` <= `most_ns`.
+void draw_deadlines(std::vector<workload_request>& requests, std::int64_t least_ns, std::int64_t most_ns,
+                    std::uint64_t seed);
+
 /// Makes the requests arrive `factor` times as fast. `factor` > 0 and finite, else a caller's bug.
 void scale_rate(std::vector<workload_request>& requests, double factor);
 

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace godwit::protocols {
+
+/// Who of those that wait starts first on an instance. Always among requests of one priority, and always behind those
+/// that have run before (were preempted, or moved here): they hold what clients have begun to read.
+enum class queue_order : std::uint8_t {
+  fcfs, ///< first come, first served
+  sjf,  ///< the shortest job first, by its prompt and the answer that is expected of it
+  ljf,  ///< the longest first: the baseline that UELLM and TetriInfer compare with
+  edf   ///< the earliest deadline first: of its first token, by its own objective or the server's
+};
+
+struct queue_rule {
+  queue_order order = queue_order::fcfs;
+  /// With sjf and ljf: how much later whoever is shorter, or longer, by a token may come and go first. Finite, so that
+  /// nobody starves: a request of n tokens is overtaken only by those that come within n times this.
+  std::int64_t aging_ns = 1'000'000'000;
+
+  static constexpr std::int64_t aging_ns_max = 3'600'000'000'000;
+};
+
+/// Of a request without an objective edf thinks as if it had this one, so that it does not wait for ever.
+inline constexpr std::int64_t undemanding_ttft_ns = 60'000'000'000;
+
+/// What its place depends on.
+struct queued_request {
+  std::int32_t priority = 0; ///< lower goes first
+  std::int64_t arrival_ns = 0;
+  std::uint64_t serial = 0;
+  bool started = false; ///< has run before
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t expected_tokens = 0; ///< of the whole answer; 0: nobody knows
+  std::int64_t ttft_ns = 0;          ///< objective, from its arrival; 0: none
+};
+
+/// First in line first. Does not change while the request waits.
+struct queue_place {
+  std::int32_t priority = 0;
+  bool fresh = false;
+  std::int64_t due_ns = 0;
+  std::int64_t arrival_ns = 0;
+  std::uint64_t serial = 0;
+  friend auto operator<=>(const queue_place&, const queue_place&) = default;
+};
+
+/// Sources: seeds of UELLM (FIFO, SJF, LJF), TetriInfer (prefill by FCFS, SJF, LJF) and AdaptiveLLM, whose priority is
+/// the time of waiting by the length. That changes all the time, and would have the queue sorted anew for each step;
+/// arrival + length x aging is the same thought as a sum.
+[[nodiscard]] queue_place place_in_queue(const queue_rule& rule, const queued_request& r) noexcept;
+
+/// Tokens of answer that its prompt and answer are worth: a token of a prompt takes a small part of a step, one of the
+/// answer a step.
+[[nodiscard]] std::int64_t work_of(const queued_request& r) noexcept;
+
+} // namespace godwit::protocols

@@ -1,0 +1,146 @@
+#include <godwit/protocols/batching/batch_former.hpp>
+#include <godwit/protocols/batching/planner.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+namespace godwit::protocols {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::int64_t second = 1'000'000'000;
+
+TEST(BatchFormer, WithoutARuleTakesAll) {
+  batch_former batch{{}};
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(batch.takes(i * second, 5000));
+    batch.add(i * second, 5000);
+  }
+}
+
+TEST(BatchFormer, TheFirstOneAlwaysJoins) {
+  batch_former batch{{1, 1}};
+  EXPECT_TRUE(batch.takes(1000 * second, 100'000));
+  batch.add(1000 * second, 100'000);
+  EXPECT_FALSE(batch.takes(second, 1));
+}
+
+// UELLM, formula 3-4: (length + the longest) x (size + 1).
+TEST(BatchFormer, LengthsCountByTheLongestAndBySize) {
+  batch_former batch{{0, 1.0 / 1000}};
+  batch.add(second, 100);
+  EXPECT_TRUE(batch.takes(second, 400)) << "500 x 2";
+  EXPECT_FALSE(batch.takes(second, 401));
+  batch.add(second, 10);
+  batch.add(second, 10);
+  EXPECT_TRUE(batch.takes(second, 150)) << "250 x 4";
+  EXPECT_FALSE(batch.takes(second, 151)) << "the longest is still there";
+}
+
+// Formula 3-3, likewise.
+TEST(BatchFormer, ObjectivesCountAlikeAndThoseWithoutAsOfAMinute) {
+  batch_former batch{{1.0 / 100, 0}};
+  batch.add(10 * second, 100'000);
+  EXPECT_TRUE(batch.takes(40 * second, 100'000));
+  EXPECT_FALSE(batch.takes(41 * second, 1));
+  EXPECT_FALSE(batch.takes(0, 1)) << "60 s";
+}
+
+TEST(BatchFormer, BothCountTogether) {
+  batch_former batch{{1.0 / 200, 1.0 / 2000}};
+  batch.add(10 * second, 100);
+  EXPECT_TRUE(batch.takes(40 * second, 400)) << "a half each";
+  EXPECT_FALSE(batch.takes(41 * second, 400));
+  EXPECT_FALSE(batch.takes(40 * second, 401));
+}
+
+/// Batches of a static planner, by the requests' numbers.
+class Batches : public testing::Test {
+protected:
+  planner make(batch_rule rule, queue_order order) {
+    planner_settings settings;
+    settings.mode = batching_mode::static_batch;
+    settings.blocks = 64;
+    settings.context_length = 500;
+    settings.step_tokens_max = 64;
+    settings.running_max = 16;
+    settings.queue.order = order;
+    settings.batch = rule;
+    return planner{settings};
+  }
+  static void admit(planner& p, std::uint64_t id, std::uint32_t expected, std::int64_t ttft_ns) {
+    generate_request request;
+    request.request = request_id{id};
+    request.epoch = epoch{1};
+    request.prompt.resize(8);
+    std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id * 100));
+    request.arrival_ns = static_cast<std::int64_t>(id);
+    request.stop.max_tokens = 2;
+    request.expected_tokens = expected;
+    request.ttft_ns = ttft_ns;
+    ASSERT_TRUE(p.admit(std::move(request)).accepted());
+  }
+  /// Runs until it is idle.
+  static std::vector<std::vector<std::uint64_t>> batches_of(planner& p) {
+    std::vector<std::vector<std::uint64_t>> out;
+    while (const auto input = p.plan()) {
+      auto begun = p.take_effects().begun;
+      if (!begun.empty()) {
+        out.emplace_back();
+        for (const auto id : begun) out.back().push_back(id.value());
+      }
+      step_output output;
+      output.step = input->step;
+      for (const auto& slice : input->slices)
+        if (slice.samples) output.tokens.emplace_back(7);
+      (void)p.complete(output);
+      p.check();
+    }
+    EXPECT_TRUE(p.idle());
+    return out;
+  }
+};
+
+TEST_F(Batches, AreOfRequestsThatAreAlike) {
+  auto p = make({0, 1.0 / 1000}, queue_order::sjf);
+  admit(p, 1, 300, 0);
+  admit(p, 2, 10, 0);
+  admit(p, 3, 320, 0);
+  admit(p, 4, 20, 0);
+  EXPECT_THAT(batches_of(p), ElementsAre(ElementsAre(2, 4), ElementsAre(1), ElementsAre(3)));
+}
+
+TEST_F(Batches, AreSortedByTheirObjectivesWhereTheQueueIs) {
+  auto p = make({1.0 / 100, 0}, queue_order::edf);
+  admit(p, 1, 0, 300 * second);
+  admit(p, 2, 0, 10 * second);
+  admit(p, 3, 0, 20 * second);
+  admit(p, 4, 0, 290 * second);
+  EXPECT_THAT(batches_of(p), ElementsAre(ElementsAre(2, 3), ElementsAre(4), ElementsAre(1)));
+}
+
+TEST_F(Batches, WithoutARuleAreAllThatFit) {
+  auto p = make({}, queue_order::sjf);
+  for (std::uint64_t id = 1; id <= 4; ++id) admit(p, id, id % 2 == 0 ? 1000 : 10, 0);
+  EXPECT_THAT(batches_of(p), ElementsAre(ElementsAre(1, 3, 2, 4)));
+}
+
+TEST_F(Batches, AContinuousOneHasNoRule) {
+  planner_settings settings;
+  settings.blocks = 4;
+  settings.context_length = 100;
+  settings.batch = {1, 0};
+  EXPECT_THAT(settings.validate(), testing::HasSubstr("static"));
+  settings.mode = batching_mode::static_batch;
+  EXPECT_THAT(settings.validate(), IsEmpty());
+  settings.batch = {-1, 0};
+  EXPECT_THAT(settings.validate(), testing::Not(IsEmpty()));
+}
+
+} // namespace
+} // namespace godwit::protocols
