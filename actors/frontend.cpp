@@ -92,8 +92,9 @@ frontend_metrics::frontend_metrics(runtime::metrics::registry& registry, const s
 
 frontend::frontend(runtime::actor_context context, frontend_options options)
     : actor(context), options_(std::move(options)), random_(options_.random_seed, options_.incarnation),
-      lengths_(options_.lengths ? options_.lengths() : std::make_unique<protocols::history_predictor>()),
       ended_(options_.ended_max) {
+  with_predictor(
+      [this] { lengths_ = options_.lengths ? options_.lengths() : std::make_unique<protocols::history_predictor>(); });
   if (options_.migration_timeout == nanoseconds{0}) options_.migration_timeout = migration_settings{}.told_within();
   if (options_.execution_levels.empty()) options_.execution_levels.emplace_back("normal");
   for (const auto& name : options_.execution_levels) {
@@ -190,7 +191,9 @@ void frontend::submit(submission& what) {
   r.prompt_tokens = prompt_tokens;
   r.ttft = what.ttft > nanoseconds{0} ? what.ttft : nanoseconds{options_.objectives.ttft_ns};
   r.tpot = what.tpot > nanoseconds{0} ? what.tpot : nanoseconds{options_.objectives.tpot_ns};
-  if (lengths_) r.forecast = lengths_->predict(question_of(r.request));
+  // Of the samples of one prompt the first one has the prompt computed, and is to be before the others in every queue.
+  const auto first = what.first_sample ? by_sink_.find(what.first_sample.get()) : by_sink_.end();
+  r.forecast = first != by_sink_.end() ? find(first->second)->forecast : forecast(r.request);
   if (options_.on_forecast) options_.on_forecast(id, r.forecast);
   r.request.expected_tokens = r.forecast.tokens;
   r.request.ttft_ns = r.ttft.count();
@@ -656,10 +659,26 @@ protocols::length_question frontend::question_of(const protocols::generate_reque
   return {request.prompt, request.cache_salt, request.stop.max_tokens};
 }
 
+template <class Call> void frontend::with_predictor(const Call& call) {
+  try {
+    call();
+  } catch (...) {
+    lengths_ = nullptr;
+    options_.log.error("what says how long answers will be threw, and is not asked any more: {}",
+                       runtime::detail::describe(std::current_exception()).message);
+  }
+}
+
+protocols::length_forecast frontend::forecast(const protocols::generate_request& request) {
+  protocols::length_forecast out;
+  if (lengths_) with_predictor([&] { out = lengths_->predict(question_of(request)); });
+  return out;
+}
+
 void frontend::learn_length(const open_request& r) {
   if (!lengths_) return;
   const auto tokens = static_cast<std::uint32_t>(r.ownership.answer().size());
-  lengths_->ended(question_of(r.request), tokens);
+  with_predictor([&] { lengths_->ended(question_of(r.request), tokens); });
   if (!options_.metrics || r.forecast.tokens == 0) return;
   const auto off =
       std::abs(static_cast<int>(protocols::length_class(tokens)) - static_cast<int>(r.forecast.most_likely));

@@ -175,7 +175,8 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .flag = "--queue-order"});
   r.add("llumlet.queue_aging", s.llumlet.queue_aging,
         {.doc = "With sjf and ljf: whoever is shorter (longer) by a token goes first although it came so much later. "
-                "Less keeps long ones from waiting long, more serves short ones sooner; 0 is fcfs.",
+                "Less keeps long ones from waiting long, more serves short ones sooner; with 0 the first to come is "
+                "the first to start, but for those that have run before.",
          .unit = "ms",
          .min = 0,
          .max = hour_ms});
@@ -192,8 +193,7 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
     const bool rule = s.llumlet.batch_slo_weight > 0 || s.llumlet.batch_length_weight > 0;
     if (!rule || s.llumlet.batching == batching_choice::fixed) return std::nullopt;
     return "llumlet.batch_slo_weight and llumlet.batch_length_weight are of static batches; set llumlet.batching "
-           "static, "
-           "or leave them at 0";
+           "static, or leave them at 0";
   });
   r.add("llumlet.prefix_caching", s.llumlet.prefix_caching,
         {.doc = "Share the KV blocks of equal prompt beginnings between requests."});

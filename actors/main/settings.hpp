@@ -64,7 +64,7 @@ struct serve_settings {
     std::uint32_t sequences_max = 256;
     std::uint32_t queue_max = 1024;
     protocols::queue_order queue_order = protocols::queue_order::fcfs;
-    std::chrono::milliseconds queue_aging{1000}; // for each token
+    std::chrono::milliseconds queue_aging{protocols::queue_rule{}.aging_ns / 1'000'000}; // for each token
     double batch_slo_weight = 0;
     double batch_length_weight = 0;
     bool prefix_caching = true;

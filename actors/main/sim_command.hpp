@@ -29,7 +29,7 @@ struct sim_options {
   std::string profile = "llama-7b-a10";
   double draft_acceptance = 0;           ///< how often a drafted token is right
   std::optional<double> length_accuracy; ///< how often the class of an answer's length is known beforehand
-  std::string deadlines;                 ///< "LEAST-MOST" in seconds; empty: none
+  std::optional<std::string> deadlines;  ///< "LEAST-MOST" in seconds
   std::string config_file;               ///< that the settings were read from; empty: none
   bench_options load; ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives
   std::optional<std::string> faults; ///< what goes wrong, and when

@@ -102,7 +102,7 @@ bool sim_flags::gather() {
       options.changed.emplace_back(s.name, std::move(text));
     }
   }
-  if (!options.deadlines.empty()) options.changed.emplace_back("deadlines", options.deadlines);
+  if (options.deadlines) options.changed.emplace_back("deadlines", *options.deadlines);
   if (options.length_accuracy)
     options.changed.emplace_back("length_accuracy", fmt::format("{}", *options.length_accuracy));
   if (options.draft_acceptance > 0)

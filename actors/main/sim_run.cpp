@@ -97,9 +97,11 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   if (auto what = wrong_objective(options.load)) return wrong(std::move(*what));
   if (const auto share = options.draft_acceptance; !(share >= 0 && share <= 1)) // not a number, too
     return wrong("--draft-acceptance is a share from 0 to 1");
-  const auto deadlines = parse_deadlines(options.deadlines);
-  if (!options.deadlines.empty() && !deadlines)
-    return wrong("--deadlines: '" + options.deadlines + "' is no LEAST-MOST in seconds, as in 1-350");
+  std::optional<std::pair<std::int64_t, std::int64_t>> deadlines;
+  if (options.deadlines) {
+    deadlines = parse_deadlines(*options.deadlines);
+    if (!deadlines) return wrong("--deadlines: '" + *options.deadlines + "' is no LEAST-MOST in seconds, as in 1-350");
+  }
   if (const auto share = options.length_accuracy; share && !(*share >= 0 && *share <= 1))
     return wrong("--length-accuracy is a share from 0 to 1");
   const auto bundle = find_bundle(options.policy);
@@ -173,8 +175,9 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   setup.ttft_ms = options.load.ttft_ms;
   setup.tpot_ms = options.load.tpot_ms;
   setup.deadlines = deadlines.has_value();
-  setup.expects_lengths =
-      options.length_accuracy || settings.llumlet.queue_order != serve_settings{}.llumlet.queue_order;
+  const auto order = settings.llumlet.queue_order;
+  setup.expects_lengths = options.length_accuracy || order == protocols::queue_order::sjf ||
+                          order == protocols::queue_order::ljf || settings.llumlet.batch_length_weight > 0;
   setup.settings = options.changed;
   return out;
 }

@@ -15,7 +15,8 @@ void planner::check(std::span<const block_id> held) const {
   std::uint64_t waiting_blocks = 0, waiting_tokens = 0;
   double waiting_pairs = 0;
   for (const auto& [serial, r] : requests_) {
-    const bool waits = waiting_.contains(r->place);
+    const auto queued = waiting_.find(r->place);
+    const bool waits = queued != waiting_.end() && queued->second == r.get();
     const bool runs = running_.contains(rank_of(*r));
     const bool is_parked = parked_.contains(rank_of(*r));
     ensure((waits ? 1 : 0) + (runs ? 1 : 0) + (is_parked ? 1 : 0) + (r->dropped ? 1 : 0) == 1,

@@ -67,9 +67,9 @@ struct planned_request {
         predicts(!request.prediction.empty()),
         scores_prompt(request.sampling.prompt_logprobs >= 0 && request.answer.empty()), stop(std::move(request.stop)),
         sampling(std::move(request.sampling)), serial(number), priority(request.priority),
-        arrival_ns(request.arrival_ns), expected_tokens(request.expected_tokens), ttft_ns(request.ttft_ns), cache_salt(request.cache_salt), adapter(std::move(request.adapter)),
-        sibling(request.sibling), drawn_from(static_cast<std::uint32_t>(request.answer.size())),
-        prediction(std::move(request.prediction)) {
+        arrival_ns(request.arrival_ns), expected_tokens(request.expected_tokens), ttft_ns(request.ttft_ns),
+        cache_salt(request.cache_salt), adapter(std::move(request.adapter)), sibling(request.sibling),
+        drawn_from(static_cast<std::uint32_t>(request.answer.size())), prediction(std::move(request.prediction)) {
     tokens.insert(tokens.end(), request.answer.begin(), request.answer.end());
   }
 

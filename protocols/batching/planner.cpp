@@ -312,8 +312,8 @@ void planner::remove(planned_request& r, step_effects& effects) {
 // Every report says what the queue needs, so that is counted here: the queue may be long.
 void planner::join_queue(planned_request& r) {
   const bool begun = r.started || r.answer_tokens() > 0; // here, or where it was lost
-  r.place = place_in_queue(
-      settings_.queue, {r.priority, r.arrival_ns, r.serial, begun, r.prompt_tokens, r.expected_tokens, r.ttft_ns});
+  r.place = place_in_queue(settings_.queue,
+                           {r.priority, r.arrival_ns, r.serial, begun, r.prompt_tokens, r.expected_tokens, r.ttft_ns});
   waiting_.emplace(r.place, &r);
   waiting_blocks_ += blocks_to_start(r);
   waiting_tokens_ += tokens_to_compute(r);

@@ -26,8 +26,8 @@ std::int64_t work_of(const queued_request& r) noexcept {
 queue_place place_in_queue(const queue_rule& rule, const queued_request& r) noexcept {
   queue_place place{r.priority, false, 0, r.arrival_ns, r.serial};
   if (rule.order == queue_order::fcfs) return place;
-  place.fresh = !r.started;
-  if (r.started) return place;
+  place.fresh = !r.begun;
+  if (r.begun) return place;
   const auto aging = std::clamp(rule.aging_ns, std::int64_t{0}, queue_rule::aging_ns_max);
   switch (rule.order) {
   case queue_order::fcfs:

@@ -68,29 +68,35 @@ history_predictor::context& history_predictor::at(std::uint64_t name) {
   return made;
 }
 
-length_forecast history_predictor::predict(const length_question& question) {
-  contexts_of(question, names_);
-  std::array<double, length_classes> likely{};
-  double mean = 0;
-  bool knows = false;
+history_predictor::expectation history_predictor::expect() {
+  expectation out;
   for (const auto name : names_) {
     const auto* const seen = find(name);
     if (seen == nullptr || seen->count <= 0) continue;
-    const double weight = std::exchange(knows, true) ? seen->count / (seen->count + lent) : 1;
-    mean += weight * (seen->tokens / seen->count - mean);
-    for (std::size_t i = 0; i < likely.size(); ++i) likely[i] += weight * (seen->answers[i] / seen->count - likely[i]);
+    const double weight = std::exchange(out.known, true) ? seen->count / (seen->count + lent) : 1;
+    out.mean += weight * (seen->tokens / seen->count - out.mean);
+    for (std::size_t i = 0; i < out.likely.size(); ++i)
+      out.likely[i] += weight * (seen->answers[i] / seen->count - out.likely[i]);
   }
-  if (!knows) return {};
+  return out;
+}
+
+length_forecast history_predictor::predict(const length_question& question) {
+  contexts_of(question, names_);
+  const auto expected = expect();
+  if (!expected.known) return {};
   length_forecast out;
   const auto cap = std::max<std::uint32_t>(question.max_tokens, 1);
-  out.tokens = static_cast<std::uint32_t>(std::clamp(std::round(mean), 1.0, static_cast<double>(cap)));
-  const auto best = std::ranges::max_element(likely) - likely.begin();
+  out.tokens = static_cast<std::uint32_t>(std::clamp(std::round(expected.mean), 1.0, static_cast<double>(cap)));
+  const auto best = std::ranges::max_element(expected.likely) - expected.likely.begin();
   out.most_likely = std::min(static_cast<std::uint32_t>(best), length_class(cap));
   return out;
 }
 
 void history_predictor::ended(const length_question& question, std::uint32_t answer_tokens) {
   contexts_of(question, names_);
+  if (answer_tokens >= question.max_tokens)
+    if (const auto expected = expect(); expected.known && expected.mean > answer_tokens) return;
   // The widest last: it is the one to be kept.
   for (auto name = names_.rbegin(); name != names_.rend(); ++name) {
     auto& seen = at(*name);

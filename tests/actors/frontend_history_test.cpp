@@ -13,6 +13,8 @@
 #include <array>
 #include <list>
 #include <map>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -462,6 +464,50 @@ TEST_F(FrontendHistory, WhatIsExpectedOfAnAnswerGoesWithItsRequestAndWhatItWasIs
   system.tell(home, actors::withdraw_request{gone});
   world.run_for(1ms);
   EXPECT_EQ(heard->ended.size(), 1U) << "nobody knows how long it would have been";
+}
+
+TEST_F(FrontendHistory, SamplesOfAPromptAreExpectedToBeAsLongAsTheFirstOne) {
+  const auto heard = std::make_shared<told_predictor::journal>();
+  actors::frontend_options options;
+  options.lengths = [heard] { return std::make_unique<told_predictor>(heard); };
+  start(std::move(options));
+  const auto first = submit("a");
+  heard->answer = {40, 3};
+  auto one = std::make_shared<actors::submission>();
+  one->request.prompt = {1, 2, 3};
+  one->request.stop.max_tokens = 100;
+  one->first_sample = first;
+  one->sink = std::make_shared<recording_sink>();
+  system.tell(home, actors::submit_request{std::move(one)});
+  world.run_for(1ms);
+  EXPECT_EQ(heard->asked.size(), 1U);
+  ASSERT_EQ(journals[0]->admitted.size(), 2U);
+  EXPECT_EQ(journals[0]->admitted[1].expected_tokens, 42U) << "or it might go before the one that it waits for";
+}
+
+/// Throws in everything.
+class broken_predictor final : public protocols::length_predictor {
+public:
+  protocols::length_forecast predict(const protocols::length_question&) override {
+    throw std::runtime_error("no idea");
+  }
+  void ended(const protocols::length_question&, std::uint32_t) override { throw std::runtime_error("no idea"); }
+};
+
+TEST_F(FrontendHistory, APredictorThatThrowsIsAskedNoMoreAndNobodySuffers) {
+  for (const bool already : {true, false}) {
+    actors::frontend_options options;
+    options.lengths = [already]() -> std::unique_ptr<protocols::length_predictor> {
+      if (already) throw std::runtime_error("no model");
+      return std::make_unique<broken_predictor>();
+    };
+    start(std::move(options));
+    const auto sink = submit("a");
+    EXPECT_EQ(journals[0]->admitted.at(0).expected_tokens, 0U);
+    finish(history("a"), {7});
+    EXPECT_TRUE(sink->finished);
+    EXPECT_TRUE(history("a").ended);
+  }
 }
 
 TEST_F(FrontendHistory, WithoutAnybodyWhoKnowsNoLengthsAreExpected) {

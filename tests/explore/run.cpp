@@ -230,6 +230,10 @@ private:
     one->request.prediction = prediction_of(what.kind);
     one->request.execution_level = what.execution_level;
     one->request.priority = what.priority;
+    // Where queues go by them, and nobody is refused for them.
+    const auto& queue = shape_.node.llumlet.planner.queue;
+    if (queue.order == protocols::queue_order::edf && !shape_.node.frontend.objectives.refusable)
+      one->ttft = std::chrono::milliseconds(1 + (what.kind * 97) % 3000);
     one->seeded = true;
     one->sink = mine.who;
     one->client_id = name_of(number);

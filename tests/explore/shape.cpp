@@ -330,8 +330,9 @@ std::vector<knob> all_knobs() {
     s.node.llumlet.planner.queue.order = high ? protocols::queue_order::edf : protocols::queue_order::sjf;
   });
   add("llumlet.queue_aging", [](shape& s, bool high) {
-    s.node.llumlet.planner.queue = {high ? protocols::queue_order::ljf : protocols::queue_order::sjf,
-                                    std::chrono::nanoseconds(high ? 10s : 1ms).count()};
+    auto& queue = s.node.llumlet.planner.queue;
+    if (queue.order == protocols::queue_order::fcfs) queue.order = protocols::queue_order::ljf;
+    queue.aging_ns = std::chrono::nanoseconds(high ? 10s : 1ms).count();
   });
   return k;
 }

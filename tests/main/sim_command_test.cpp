@@ -692,10 +692,10 @@ TEST(SimCommand, ASwapSpaceNeedsARateAndRoomForABlock) {
   EXPECT_EQ(typed("--profile toy --preemption swap").code, 2);
 }
 
-// Answers of two lengths, at random: what is known of them beforehand decides who goes first.
+// Places are few, and lengths differ much: what is known of them beforehand decides who goes first.
 TEST(SimCommand, ShortJobsGoFirstAsFarAsTheirLengthsAreKnown) {
-  const std::string line = "--json --profile llama-7b-a10 --policy round_robin --instances 2 --lengths M-M --rate 1.6 "
-                           "--requests 300 --seed 3";
+  const std::string line = "--json --profile llama-7b-a10 --policy round_robin --instances 2 --lengths M-M --rate 0.9 "
+                           "--requests 500 --seed 3 --llumlet-sequences-max 6";
   const auto report = [&](const std::string& more) {
     const auto result = typed(line + more);
     EXPECT_EQ(result.code, 0) << result.err;
@@ -714,15 +714,42 @@ TEST(SimCommand, ShortJobsGoFirstAsFarAsTheirLengthsAreKnown) {
   EXPECT_GT(mean(report(" --queue-order ljf --length-accuracy 1")), mean(served));
   EXPECT_EQ(mean(report(" --queue-order sjf --length-accuracy 1 --llumlet-queue-aging 0ms")), mean(served));
   const auto learned = report(" --queue-order sjf");
-  const auto share = learned.at("expected_lengths").at("class_exact_share").as_double();
-  EXPECT_GT(share, 0.05);
-  EXPECT_LT(share, 0.6) << "drawn at random, lengths are not to be learned; max_tokens would tell them";
+  const auto& lengths = learned.at("expected_lengths").as_object();
+  EXPECT_GT(lengths.at("answers").to_number<std::size_t>(), 400U);
+  EXPECT_GT(lengths.at("class_exact_share").as_double(), 0.05);
+  EXPECT_GT(lengths.at("wrong_by_share").as_double(), 0.9)
+      << "drawn at random, lengths are not to be learned; max_tokens, which is how long they will be, would tell them";
   const auto text =
       typed("--profile llama-7b-a10 --instances 1 --lengths S-S --rate 1 --requests 20 --queue-order sjf");
   EXPECT_NE(text.out.find("of the expected class"), std::string::npos) << text.out;
 }
 
-TEST(SimCommand, RefusesOrdersAndAccuraciesThatThereAreNot) {
+TEST(SimCommand, DeadlinesAreOfTheWholeAnswerAndTheServerHearsOfThem) {
+  const std::string line = "--json --profile llama-7b-a10 --policy round_robin --instances 1 --lengths M-M --rate 0.4 "
+                           "--requests 200 --seed 3 --llumlet-sequences-max 6";
+  const auto met = [&](const std::string& more) {
+    const auto result = typed(line + more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return boost::json::parse(result.out).at("slo_attainment").as_double();
+  };
+  EXPECT_EQ(met(""), 1) << "nobody wants anything";
+  EXPECT_EQ(met(" --deadlines 100000-100000"), 1);
+  EXPECT_EQ(met(" --deadlines 0.000001-0.00001"), 0);
+  const auto served = met(" --deadlines 1-350");
+  EXPECT_GT(served, 0.1);
+  EXPECT_LT(served, 0.95);
+  EXPECT_NE(met(" --deadlines 1-350 --queue-order edf"), served) << "the queue goes by them";
+  EXPECT_NE(typed("--profile toy --lengths S-S --rate 1 --requests 5 --deadlines 5-6").out.find("objectives met"),
+            std::string::npos);
+}
+
+TEST(SimCommand, RefusesOrdersDeadlinesAndAccuraciesThatThereAreNot) {
+  for (const auto* wrong : {"--deadlines 5", "--deadlines 5-", "--deadlines -5", "--deadlines 5-1", "--deadlines 0-1",
+                            "--deadlines 1-1e99", "--deadlines nan-nan", "--deadlines=", "--deadlines 1-2s"}) {
+    const auto result = typed(wrong);
+    EXPECT_EQ(result.code, 2) << wrong;
+    EXPECT_NE(result.err.find("--deadlines"), std::string::npos) << result.err;
+  }
   for (const auto* wrong : {"--length-accuracy 1.5", "--length-accuracy -1", "--length-accuracy nan",
                             "--queue-order shortest", "--llumlet-queue-aging -1ms"})
     EXPECT_EQ(typed(wrong).code, 2) << wrong;

@@ -111,6 +111,8 @@ private:
     for (std::uint32_t i = 0; i < size; ++i)
       r.prompt.push_back(i < shared ? family : static_cast<token_id>(below(paged_model::vocabulary)));
     r.stop.max_tokens = 1 + below(60);
+    r.expected_tokens = r.stop.max_tokens / 2; // a function of what is drawn anyway
+    r.ttft_ns = r.stop.max_tokens % 7;
     r.stop.ignore_eos = below(2) == 0;
     if (below(4) == 0) r.stop.min_tokens = below(r.stop.max_tokens + 1);
     const auto id = r.request.value();
@@ -422,6 +424,7 @@ TEST(MovingModel, AnswersDoNotDependOnMovesParkingsAndLostUpdates) {
     std::array<planner_settings, 2> settings;
     const auto context = static_cast<std::uint32_t>(20 + random() % 200);
     const bool prefix_caching = random() % 3 != 0;
+    const auto order = seed % 3 == 0 ? static_cast<queue_order>(seed / 3 % 4) : queue_order::fcfs;
     for (auto& s : settings) {
       s.mode = random() % 8 == 0 ? batching_mode::static_batch : batching_mode::continuous;
       s.prefix_caching = prefix_caching;
@@ -432,6 +435,8 @@ TEST(MovingModel, AnswersDoNotDependOnMovesParkingsAndLostUpdates) {
       s.waiting_max = static_cast<std::uint32_t>(1 + random() % 6);
       s.vocabulary = paged_model::vocabulary;
       s.eos = {1, 3};
+      s.queue = {order, static_cast<std::int64_t>(seed % 5)};
+      if (s.mode == batching_mode::static_batch) s.batch = {seed % 7 == 0 ? 0.01 : 0.0, seed % 5 == 0 ? 0.005 : 0.0};
     }
     two_instances run{seed, settings};
     run.run(600);

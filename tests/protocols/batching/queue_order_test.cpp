@@ -65,7 +65,7 @@ TEST(QueueOrder, PriorityComesFirstThenWhoHasRunBefore) {
   auto urgent = waits(9, 1000);
   urgent.priority = -1;
   auto preempted = waits(5, 1000);
-  preempted.started = true;
+  preempted.begun = true;
   for (const auto order : {queue_order::sjf, queue_order::ljf, queue_order::edf}) {
     const auto usual = place(order, waits(1, 1));
     EXPECT_LT(place(order, urgent), usual);

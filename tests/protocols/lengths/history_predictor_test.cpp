@@ -102,6 +102,20 @@ TEST(HistoryPredictor, NoAnswerIsExpectedBeyondItsEnd) {
   EXPECT_EQ(p.predict(ask(prompt, 0)), (length_forecast{1, 0})) << "a mistake that the instance refuses";
 }
 
+// What a harness asks for log-probabilities of prompts gets one token, and would have got more.
+TEST(HistoryPredictor, AnswersThatWereCutTeachNothingWhereMoreWasExpected) {
+  history_predictor p;
+  const auto prompt = prompt_of(1, 64, 5, 30);
+  for (int i = 0; i < 20; ++i) p.ended(ask(prompt), 300);
+  for (int i = 0; i < 500; ++i) p.ended(ask(prompt, 1), 1);
+  EXPECT_EQ(p.predict(ask(prompt)), (length_forecast{300, length_class(300)}));
+  for (int i = 0; i < 500; ++i) p.ended(ask(prompt, 900), 900);
+  EXPECT_GT(p.predict(ask(prompt)).tokens, 800U) << "as long at least";
+  history_predictor fresh;
+  fresh.ended(ask(prompt, 16), 16);
+  EXPECT_EQ(fresh.predict(ask(prompt)).tokens, 16U) << "nothing else is known";
+}
+
 TEST(HistoryPredictor, OpeningsOfDifferentSaltsHaveNothingInCommon) {
   history_predictor p;
   const auto prompt = prompt_of(1, 64, 5, 30);

@@ -46,6 +46,26 @@ TEST(Workload, GivesTheAskedShareAHighPriority) {
               200);
 }
 
+TEST(Workload, DrawsDeadlinesUniformlyAndFromASequenceOfTheirOwn) {
+  auto s = spec(0.0);
+  s.requests = 20'000;
+  auto requests = make_workload(s);
+  const auto before = requests;
+  draw_deadlines(requests, 1'000, 351'000, s.seed);
+  double sum = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    auto& r = requests[i];
+    ASSERT_GE(r.deadline_ns, 1'000);
+    ASSERT_LE(r.deadline_ns, 351'000);
+    sum += static_cast<double>(r.deadline_ns);
+    r.deadline_ns = 0;
+    ASSERT_EQ(r, before[i]) << "nothing else changes";
+  }
+  EXPECT_NEAR(sum / 20'000, 176'000, 3'000);
+  draw_deadlines(requests, 7, 7, 1);
+  EXPECT_EQ(requests[5].deadline_ns, 7);
+}
+
 TEST(Workload, ArrivesFasterByAFactor) {
   auto requests = make_workload(spec(10.0));
   const auto last = requests.back().arrival_ns;

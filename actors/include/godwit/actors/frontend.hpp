@@ -233,6 +233,9 @@ private:
   [[nodiscard]] const served_level& level_of(const open_request& r) const noexcept;
   void observe_tokens(open_request& r, std::size_t count, nanoseconds queued);
   [[nodiscard]] static protocols::length_question question_of(const protocols::generate_request& request) noexcept;
+  /// How long its answer will be, as somebody thinks who may err, and throw.
+  [[nodiscard]] protocols::length_forecast forecast(const protocols::generate_request& request);
+  template <class Call> void with_predictor(const Call& call);
   /// What is learned of an answer that is complete.
   void learn_length(const open_request& r);
   void finish(protocols::request_id id, protocols::finish_reason reason);

@@ -14,7 +14,7 @@ namespace godwit::protocols {
 ///
 /// where the thesis has w1 L1 / Threshold and w2 L2 / Threshold for the weights: of its five numbers only two matter.
 /// With one weight at 0 it looks at the other alone (its SLO-DBS and ODBS). Requests are tried in the queue's order;
-/// the thesis sorts them by their objectives, which is queue_order::edf.
+/// the thesis sorts those that are there by their objectives, as queue_order::edf does those that came together.
 struct batch_rule {
   double slo_weight = 0;    ///< for each second and request
   double length_weight = 0; ///< for each token and request

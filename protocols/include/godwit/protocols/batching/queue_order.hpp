@@ -5,8 +5,8 @@
 
 namespace godwit::protocols {
 
-/// Who of those that wait starts first on an instance. Always among requests of one priority, and always behind those
-/// that have run before (were preempted, or moved here): they hold what clients have begun to read.
+/// Who of those that wait starts first on an instance, among requests of one priority. With all but fcfs those go first
+/// that have begun (were preempted, came from elsewhere with a part of their answer): their clients have begun to read.
 enum class queue_order : std::uint8_t {
   fcfs, ///< first come, first served
   sjf,  ///< the shortest job first, by its prompt and the answer that is expected of it
@@ -16,9 +16,10 @@ enum class queue_order : std::uint8_t {
 
 struct queue_rule {
   queue_order order = queue_order::fcfs;
-  /// With sjf and ljf: how much later whoever is shorter, or longer, by a token may come and go first. Finite, so that
-  /// nobody starves: a request of n tokens is overtaken only by those that come within n times this.
-  std::int64_t aging_ns = 1'000'000'000;
+  /// With sjf and ljf: how much later whoever is shorter, or longer, by a token may come and go first. So nobody
+  /// starves for ever: with sjf a request of n tokens is overtaken only by those that come within n times this; with
+  /// ljf by those that come within so many times this as the longest has more.
+  std::int64_t aging_ns = 300'000'000;
 
   static constexpr std::int64_t aging_ns_max = 3'600'000'000'000;
 };
@@ -31,7 +32,7 @@ struct queued_request {
   std::int32_t priority = 0; ///< lower goes first
   std::int64_t arrival_ns = 0;
   std::uint64_t serial = 0;
-  bool started = false; ///< has run before
+  bool begun = false; ///< has run before, here or elsewhere
   std::uint32_t prompt_tokens = 0;
   std::uint32_t expected_tokens = 0; ///< of the whole answer; 0: nobody knows
   std::int64_t ttft_ns = 0;          ///< objective, from its arrival; 0: none

@@ -18,8 +18,9 @@ namespace godwit::protocols {
 /// are counted by what their prompts have in common, from all of them to those that are the same: prompts of about this
 /// length; those that begin with the same 16, 64 and 256 tokens; those and of about this length; the same prompt. Each
 /// of these contexts says what it has seen, and counts as much beside the wider ones before it as it has seen answers
-/// (`lent` of them make it half). Older answers fade. O(prompt) for each request, and a bounded number of contexts, of
-/// which those go that were not asked for longest.
+/// (`lent` of them make it half). Older answers fade. An answer that ended at its max_tokens says only that it would
+/// have been as long at least: it teaches nothing where more was expected anyway. O(prompt) for each request, and a
+/// bounded number of contexts, of which those go that were not asked for longest.
 class history_predictor final : public length_predictor {
 public:
   explicit history_predictor(std::size_t contexts_max = 8192);
@@ -37,7 +38,13 @@ private:
     double tokens = 0;                           ///< of all of them
     std::list<std::uint64_t>::iterator used;
   };
-  context* find(std::uint64_t name); ///< and has it used
+  struct expectation {
+    std::array<double, length_classes> likely{};
+    double mean = 0;
+    bool known = false;
+  };
+  [[nodiscard]] expectation expect(); ///< by the contexts in `names_`
+  context* find(std::uint64_t name);  ///< and has it used
   context& at(std::uint64_t name);
 
   std::size_t contexts_max_;

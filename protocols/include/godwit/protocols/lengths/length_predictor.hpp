@@ -30,9 +30,10 @@ struct length_forecast {
 };
 
 /// Says how long an answer will be, and is told how long it was. Contract: called on one thread at a time; the same
-/// calls in the same order give the same forecasts, or recordings of a front end are not replayed alike. In bounded
-/// time and memory; a front end waits for it with each request, so a model that thinks for long belongs elsewhere, and
-/// here what it has found.
+/// calls in the same order give the same forecasts, or recordings of a front end are not replayed alike. Must not
+/// throw: one that does is not asked any more until the front end starts anew, and the log says so. In bounded time and
+/// memory; a front end waits for it with each request, so a model that thinks for long belongs elsewhere, and here what
+/// it has found.
 class length_predictor {
 public:
   length_predictor() = default;
