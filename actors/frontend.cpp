@@ -189,6 +189,7 @@ void frontend::submit(submission& what) {
   by_id_.emplace(id, &r);
   r.arrived = now();
   r.prompt_tokens = prompt_tokens;
+  r.continues = what.continues;
   r.ttft = what.ttft > nanoseconds{0} ? what.ttft : nanoseconds{options_.objectives.ttft_ns};
   r.tpot = what.tpot > nanoseconds{0} ? what.tpot : nanoseconds{options_.objectives.tpot_ns};
   // Of the samples of one prompt the first one has the prompt computed, and is to be before the others in every queue.
@@ -249,7 +250,7 @@ task<void> frontend::place(protocols::request_id id) {
     if (r == nullptr) co_return;
     // Once taken, a request is not turned away, whatever becomes of its instance, and does not compete for places with
     // those that are new.
-    const bool taken_before = !r->ownership.answer().empty() || r->placed != nanoseconds{0};
+    const bool taken_before = r->continues || !r->ownership.answer().empty() || r->placed != nanoseconds{0};
     dispatch_query query{static_cast<std::uint32_t>(r->request.prompt.size() + r->ownership.answer().size()),
                          r->request.stop.max_tokens, r->request.priority};
     query.execution_level = r->request.execution_level;

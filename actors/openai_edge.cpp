@@ -1,5 +1,6 @@
 #include <godwit/actors/openai_edge.hpp>
 
+#include "beam_searcher.hpp"
 #include "openai_answer.hpp"
 #include "traced_exchange.hpp"
 
@@ -651,7 +652,12 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
       const auto worker = weak.lock();
       return worker && worker->post(std::move(job));
     };
-  format.withdraw = [gate = gate_](std::shared_ptr<answer_sink> sink) { gate->withdraw(std::move(sink)); };
+  const auto searches = std::make_shared<std::vector<std::weak_ptr<beam_searcher>>>(); // filled before it is asked
+  format.withdraw = [gate = gate_, searches](std::shared_ptr<answer_sink> sink) {
+    for (const auto& weak : *searches)
+      if (const auto search = weak.lock()) search->stop();
+    if (searches->empty()) gate->withdraw(std::move(sink));
+  };
   format.span = span_of(*exchange);
   if (format.span) format.span->name_answer(id);
   const auto answer = std::make_shared<openai_answer>(exchange, std::move(format));
@@ -676,6 +682,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
     }
   }
   answer->set_choices(choices);
+  if (common.beam_search) return search_beams(common, std::move(submissions), *searches, exchange, answer);
   if (!gate_->submit(std::move(submissions))) return; // the sinks have answered
   // Last, so that a withdrawal comes after its submission.
   exchange->on_close([weak = std::weak_ptr(answer)] {

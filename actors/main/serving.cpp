@@ -141,6 +141,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.model.chat = chat_;
   o.model.context_length = context_length_;
   o.model.vocabulary = model.configuration.vocabulary;
+  o.model.eos = model.configuration.eos;
   auto& defaults = o.model.defaults;
   defaults.temperature = model.configuration.default_temperature.value_or(defaults.temperature);
   defaults.top_p = model.configuration.default_top_p.value_or(defaults.top_p);

@@ -1,4 +1,5 @@
 #include "openai/json_value.hpp"
+#include "openai/parse_beams.hpp"
 #include "openai/parse_common.hpp"
 #include "openai/parse_tools.hpp"
 #include "openai/unsupported.hpp"
@@ -181,6 +182,8 @@ expected<chat_request, api_error> parse_chat(std::string_view text, const reques
     const auto top = body.integer("top_logprobs", 0, limits.logprobs_max);
     if (top.value_or(0) > 0 && !logprobs) fail(invalid_value("top_logprobs", "'top_logprobs' needs 'logprobs': true."));
     if (logprobs) request.sampling.logprobs = static_cast<std::int32_t>(top.value_or(0));
+    refuse_beside_beams(request, request.choice != tool_choice::none, "tools");
+    refuse_beside_beams(request, !request.prediction.empty(), "prediction");
     for (auto& name : body.unasked()) request.unknown.push_back(std::move(name));
     return request;
   } catch (parse_failure& failure) {

@@ -1,5 +1,6 @@
 #include "openai/parse_common.hpp"
 
+#include "openai/parse_beams.hpp"
 #include "openai/parse_response_format.hpp"
 #include "openai/unsupported.hpp"
 
@@ -211,6 +212,7 @@ void parse_common(json_reader& body, const request_defaults& defaults, const req
   parse_stops(body, limits, into);
   parse_stream(body, into);
   parse_response_format(body, limits, into);
+  parse_beams(body, limits, into);
   into.skip_special_tokens = body.boolean("skip_special_tokens").value_or(true);
 }
 

@@ -1,3 +1,4 @@
+#include "openai/parse_beams.hpp"
 #include "openai/parse_common.hpp"
 #include "openai/unsupported.hpp"
 
@@ -75,6 +76,9 @@ expected<completion_request, api_error> parse_completion(std::string_view text, 
     if (request.best_of < request.n)
       fail(invalid_value("best_of", "'best_of' (" + std::to_string(request.best_of) + ") must not be less than 'n' (" +
                                         std::to_string(request.n) + ")."));
+    refuse_beside_beams(request, request.best_of != request.n, "best_of");
+    refuse_beside_beams(request, request.only_prompt, "max_tokens");
+    refuse_beside_beams(request, request.sampling.prompt_logprobs >= 0, "echo"); // with logprobs
     if (request.best_of > request.n && request.stream)
       fail(invalid_value("best_of", "'best_of' above 'n' cannot be streamed."));
     if (request.best_of > 1 && request.prompts.size() * request.best_of > limits.choices_max)

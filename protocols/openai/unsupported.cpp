@@ -21,8 +21,6 @@ constexpr known_parameter common_parameters[] = {
     {"guided_grammar", neutral::none},
     {"guided_decoding_backend", neutral::none},
     {"guided_whitespace_pattern", neutral::none},
-    {"use_beam_search", neutral::no},
-    {"length_penalty", neutral::one},
     {"early_stopping", neutral::no},
     {"truncate_prompt_tokens", neutral::none},
     {"bad_words", neutral::empty},
@@ -36,6 +34,10 @@ constexpr known_parameter common_parameters[] = {
     {"mm_processor_kwargs", neutral::empty},
     {"store", neutral::no},
     {"service_tier", neutral::tier},
+};
+
+constexpr known_parameter parameters_without_beams[] = {
+    {"length_penalty", neutral::one},
 };
 
 constexpr known_parameter completion_parameters[] = {
@@ -103,6 +105,9 @@ void refuse(json_reader& from, std::span<const known_parameter> parameters, cons
 
 void refuse_unsupported_common(json_reader& body, const request_limits& limits, common_request& into) {
   refuse(body, common_parameters, limits, into);
+}
+void refuse_unsupported_without_beams(json_reader& body, const request_limits& limits, common_request& into) {
+  refuse(body, parameters_without_beams, limits, into);
 }
 void refuse_unsupported_completion(json_reader& body, const request_limits& limits, common_request& into) {
   refuse(body, completion_parameters, limits, into);

@@ -10,6 +10,8 @@ namespace godwit::protocols::openai {
 /// Fails on the first one that asks for anything, or lists all such in `unknown` (request_limits::lists_unsupported): a
 /// value that means "as usual" passes.
 void refuse_unsupported_common(json_reader& body, const request_limits& limits, common_request& into);
+/// Of a request that searches for no beams.
+void refuse_unsupported_without_beams(json_reader& body, const request_limits& limits, common_request& into);
 void refuse_unsupported_completion(json_reader& body, const request_limits& limits, common_request& into);
 void refuse_unsupported_chat(json_reader& body, const request_limits& limits, common_request& into);
 void refuse_unsupported_message(json_reader& message, const request_limits& limits, common_request& into);

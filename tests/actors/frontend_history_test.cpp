@@ -528,6 +528,28 @@ TEST_F(FrontendHistory, LengthsAreLearnedFromTheAnswersBefore) {
   EXPECT_EQ(later.at(0).expected_tokens, 5U);
 }
 
+TEST_F(FrontendHistory, WhatGoesOnWithSomethingIsNotTurnedAway) {
+  decisions->answer = {};
+  decisions->answer.overloaded = true;
+  news.scheduler = scheduler;
+  announce();
+  const auto refused = submit("a");
+  EXPECT_TRUE(refused->failed);
+  auto one = std::make_shared<actors::submission>();
+  const auto sink = std::make_shared<recording_sink>();
+  one->request.prompt = {1, 2, 3};
+  one->request.stop.max_tokens = 1;
+  one->continues = true;
+  one->client_id = "b";
+  one->sink = sink;
+  system.tell(home, actors::submit_request{std::move(one)});
+  world.run_for(1s);
+  EXPECT_FALSE(sink->failed);
+  EXPECT_TRUE(history("b").owned);
+  for (const auto& journal : journals)
+    for (const auto& order : journal->admitted) EXPECT_TRUE(order.taken_before);
+}
+
 TEST_F(FrontendHistory, AnInstanceWhoseWholePoolIsTooSmallIsAvoided) {
   journals[0]->answer = journals[1]->answer = protocols::refusal::never_fits;
   const auto sink = submit("a");

@@ -259,12 +259,12 @@ TEST_F(OpenaiEdgeChoices, AStopTokenIsShownWhereStopsAre) {
 }
 
 TEST_F(OpenaiEdgeChoices, WhatIsIgnoredIsNamedWhereThatIsWanted) {
-  const std::string fields = R"(,"max_tokens":2,"use_beam_search":true,"no,such\nfield":1})";
+  const std::string fields = R"(,"max_tokens":2,"early_stopping":true,"no,such\nfield":1})";
   EXPECT_EQ(complete(R"({"prompt":"x")" + fields)->whole.status, 400);
   restart({}, 512, 0, true);
   const auto answer = complete(R"({"prompt":"x")" + fields);
   ASSERT_EQ(answer->whole.status, 200) << answer->whole.body;
-  EXPECT_EQ(answer->whole.fields.find("X-Godwit-Ignored"), "use_beam_search, no?such?field");
+  EXPECT_EQ(answer->whole.fields.find("X-Godwit-Ignored"), "early_stopping, no?such?field");
   EXPECT_EQ(
       call("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}],"max_tokens":2,"foo":1})")
           ->whole.fields.find("X-Godwit-Ignored"),

@@ -43,7 +43,7 @@ for (const one of supported.filter((f) => !f.own))
       const whole = await calls[at](body);
       assert.ok(whole.choices.length >= 1);
       assert.ok(whole.usage.total_tokens > 0);
-      const unstreamed = ['best_of', 'prompt_logprobs'].includes(one.field);
+      const unstreamed = ['best_of', 'prompt_logprobs', 'use_beam_search', 'length_penalty'].includes(one.field);
       if (!unstreamed) {
         let reasons = 0;
         for await (const chunk of await calls[at]({ ...body, stream: true }))

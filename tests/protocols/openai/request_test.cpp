@@ -141,9 +141,9 @@ TEST(ApiRequest, WhatIsNotSupportedIsListedWhereThatIsWanted) {
   auto lists = limits();
   lists.lists_unsupported = true;
   const auto parsed =
-      parse_completion(R"({"prompt":"p","suffix":"x","use_beam_search":true,"bad_words":[],"foo":1})", {}, lists);
+      parse_completion(R"({"prompt":"p","suffix":"x","early_stopping":true,"bad_words":[],"foo":1})", {}, lists);
   ASSERT_TRUE(parsed) << parsed.error().message;
-  EXPECT_THAT(parsed->unknown, testing::UnorderedElementsAre("suffix", "use_beam_search", "foo"));
+  EXPECT_THAT(parsed->unknown, testing::UnorderedElementsAre("suffix", "early_stopping", "foo"));
   const auto chatted =
       parse_chat(R"({"messages":[{"role":"user","content":"x","audio":{}}],"verbosity":"low"})", {}, lists);
   ASSERT_TRUE(chatted) << chatted.error().message;
@@ -338,7 +338,7 @@ TEST(ApiRequest, NamesTheExecutionPriorityOfBothEndpointsByItsLevel) {
 // What we know and cannot do is said, never silently left out of the answer.
 TEST(ApiRequest, NamesWhatIsKnownButNotSupported) {
   for (const std::string field :
-       {R"("guided_grammar":"x")", R"("use_beam_search":true)", R"("truncate_prompt_tokens":5)", R"("bad_words":["x"])",
+       {R"("guided_grammar":"x")", R"("early_stopping":true)", R"("truncate_prompt_tokens":5)", R"("bad_words":["x"])",
         R"("allowed_token_ids":[1])", R"("spaces_between_special_tokens":false)", R"("store":true)",
         R"("service_tier":"flex")", R"("length_penalty":2)"}) {
     const auto name = field.substr(1, field.find('"', 1) - 1);

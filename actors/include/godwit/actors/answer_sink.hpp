@@ -91,6 +91,8 @@ struct submission {
   /// What the client wants it answered within; 0: the front end's own objectives.
   std::chrono::nanoseconds ttft{0};
   std::chrono::nanoseconds tpot{0};
+  /// It goes on with what was let in before: no full queue and no objective turns it away any more.
+  bool continues = false;
   bool seeded = false;               ///< the client gave sampling.seed; otherwise the front end draws one
   std::shared_ptr<answer_sink> sink; ///< taken by the front end
 };

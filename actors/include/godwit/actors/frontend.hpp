@@ -122,6 +122,7 @@ private:
     std::uint32_t cached_tokens = 0;
     bool cached_known = false;
     bool placing = false;
+    bool continues = false; ///< submission::continues
 
     protocols::generate_request request; ///< as submitted; the answer so far is in `ownership`
     std::string client_id;

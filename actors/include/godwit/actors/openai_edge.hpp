@@ -30,6 +30,8 @@
 namespace godwit::actors {
 
 struct openai_choice_options;
+class openai_answer;
+class beam_searcher;
 
 /// What clients of the HTTP endpoint talk to.
 struct served_model {
@@ -45,6 +47,8 @@ struct served_model {
   /// Its low-rank adapters, each a model to clients, by its name. Null: none.
   std::shared_ptr<const gpu::model::adapter_directory> adapters = nullptr;
   std::string root = {}; ///< told with it: where its files are; empty: its name
+  /// Its end-of-sequence tokens, as the instances have them: for beam search, which ends answers by itself.
+  std::vector<protocols::token_id> eos = {};
 };
 
 /// What is known of an HTTP request when its answer has ended.
@@ -146,6 +150,11 @@ private:
   [[nodiscard]] std::shared_ptr<submission> submission_of(const call& what, std::size_t prompt,
                                                           std::uint32_t sample) const;
   void start(call what, const exchange_ptr& exchange);
+  /// Instead of the submissions, of which each prompt has as many as beams. `searches`: becomes those that run.
+  void search_beams(const protocols::openai::common_request& common,
+                    std::vector<std::shared_ptr<submission>> submissions,
+                    std::vector<std::weak_ptr<beam_searcher>>& searches, const exchange_ptr& exchange,
+                    const std::shared_ptr<openai_answer>& answer);
   /// No text of so many bytes has fewer tokens.
   [[nodiscard]] std::uint64_t tokens_at_least(const std::string& text) const noexcept;
   [[nodiscard]] std::string new_id(const char* prefix);

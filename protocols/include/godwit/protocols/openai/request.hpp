@@ -37,6 +37,7 @@ struct request_limits {
   std::size_t stop_token_ids_max = 128;
   std::int32_t logprobs_max = 20;
   std::uint32_t choices_max = 128; ///< `n` and `best_of`
+  std::uint32_t beams_max = 16;    ///< `n` with `use_beam_search`
   std::size_t logit_bias_max = 1024;
   std::uint64_t logprobs_told_max = 262'144; ///< in one answer, alternatives counted
   std::uint32_t context_length = 0;          ///< no list of token ids is longer; 0: not checked
@@ -59,9 +60,11 @@ struct common_request {
   std::vector<std::string> stop_strings;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
-  bool add_special_tokens = true;     ///< of a text prompt (chat: false, the template has them)
-  bool only_prompt = false;           ///< max_tokens of 0, with `echo`: one token is drawn, and left out
-  std::uint32_t n = 1;                ///< answers to each prompt
+  bool add_special_tokens = true; ///< of a text prompt (chat: false, the template has them)
+  bool only_prompt = false;       ///< max_tokens of 0, with `echo`: one token is drawn, and left out
+  std::uint32_t n = 1;            ///< answers to each prompt
+  bool beam_search = false;  ///< they are the most probable ones that so many beams find (decoding/beam_search.hpp)
+  double length_penalty = 1; ///< of the beam search
   bool wants_prompt_logprobs = false; ///< in the answer, as vLLM gives them
   double timeout_s = 0.0;             ///< 0: the server's own
   std::uint32_t heartbeat_s =
