@@ -107,7 +107,7 @@ protected:
 };
 
 TEST_F(Batches, AreOfRequestsThatAreAlike) {
-  auto p = make({0, 1.0 / 1000}, queue_order::sjf);
+  auto p = make({0, 1.0 / 900}, queue_order::sjf);
   admit(p, 1, 300, 0);
   admit(p, 2, 10, 0);
   admit(p, 3, 320, 0);
