@@ -1,6 +1,7 @@
 #include "beam_searcher.hpp"
 
-#include <algorithm>
+#include <exception>
+#include <string>
 #include <utility>
 
 namespace godwit::actors {
@@ -34,7 +35,6 @@ beam_searcher::beam_searcher(std::shared_ptr<frontend_gate> gate, std::shared_pt
   auto& request = first_->request;
   request.sampling = {};
   request.sampling.temperature = 0;
-  request.sampling.logprobs = static_cast<std::int32_t>(search_.settings().candidates());
   request.stop = {};
   request.stop.max_tokens = 1;
   request.stop.ignore_eos = true; // which tokens end an answer the search knows
@@ -52,6 +52,7 @@ void beam_searcher::ask() {
       steps_.push_back(std::make_shared<step>(shared_from_this(), i, rounds_ == 0 && i == 0));
       auto one = std::make_shared<submission>();
       one->request = first_->request;
+      one->request.sampling.logprobs = static_cast<std::int32_t>(search_.wanted());
       for (const auto& token : beams[i].tokens) one->request.prompt.push_back(token.id);
       one->client_id = first_->client_id;
       one->ttft = first_->ttft;
@@ -73,7 +74,16 @@ void beam_searcher::ask() {
     for (auto& one : asked) gate_->withdraw(std::move(one));
 }
 
+// Whoever throws here is not asked again; nobody but this search would be left to end it.
 void beam_searcher::took(std::size_t index, const answer_usage& usage) {
+  try {
+    go_on(index, usage);
+  } catch (const std::exception& error) {
+    failed({failure_kind::internal, std::string("the beam search failed: ") + error.what()});
+  }
+}
+
+void beam_searcher::go_on(std::size_t index, const answer_usage& usage) {
   bool done = false;
   std::vector<std::shared_ptr<step>> asked; // they hold this, and this holds them
   {

@@ -32,6 +32,7 @@ private:
   void ask();
   /// Beam `index` has its next token, with those beside it.
   void took(std::size_t index, const answer_usage& usage);
+  void go_on(std::size_t index, const answer_usage& usage);
   void failed(const answer_failure& failure);
   bool end(); ///< false: it has ended before
   void tell();

@@ -677,7 +677,8 @@ protocols::length_forecast frontend::forecast(const protocols::generate_request&
 }
 
 void frontend::learn_length(const open_request& r) {
-  if (!lengths_) return;
+  if (!lengths_ || r.request.stop.max_tokens == 1)
+    return; // as long as was asked for: steps of beam searches, harnesses
   const auto tokens = static_cast<std::uint32_t>(r.ownership.answer().size());
   with_predictor([&] { lengths_->ended(question_of(r.request), tokens); });
   if (!options_.metrics || r.forecast.tokens == 0) return;

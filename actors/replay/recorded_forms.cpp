@@ -35,6 +35,7 @@ void recorded_form<actors::submit_request>::write(wire_writer& out, const actors
   wire_write(out, static_cast<std::int64_t>(x.what->tpot.count()));
   wire_write(out, number_of(x.what->first_sample));
   wire_write(out, number_of(x.what->sink));
+  wire_write(out, x.what->continues);
 }
 
 actors::submit_request recorded_form<actors::submit_request>::read(wire_reader& in) {
@@ -53,6 +54,7 @@ actors::submit_request recorded_form<actors::submit_request>::read(wire_reader& 
   wire_read(in, tpot_ns);
   wire_read(in, first_sample);
   wire_read(in, sink);
+  if (in.left() > 0) wire_read(in, what->continues); // older recordings end before it
   what->timeout = std::chrono::nanoseconds(timeout_ns);
   what->ttft = std::chrono::nanoseconds(ttft_ns);
   what->tpot = std::chrono::nanoseconds(tpot_ns);

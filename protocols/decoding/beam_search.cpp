@@ -20,7 +20,7 @@ struct continuation {
 std::string beam_settings::validate() const {
   if (width == 0) return "a beam search has at least one beam";
   if (tokens_max == 0) return "a beam search draws at least one token";
-  if (!std::isfinite(length_penalty)) return "the length penalty of a beam search is a number";
+  if (!(std::abs(length_penalty) <= length_penalty_max)) return "the length penalty of a beam search is from -10 to 10";
   return {};
 }
 
@@ -31,6 +31,14 @@ beam_search::beam_search(beam_settings settings) : settings_(std::move(settings)
 
 double beam_search::score(double logprob, std::size_t tokens) const noexcept {
   return logprob / std::pow(static_cast<double>(tokens), settings_.length_penalty);
+}
+
+bool beam_search::may_end() const noexcept {
+  return running_.empty() || running_.front().tokens.size() + 1 >= settings_.tokens_min;
+}
+
+std::uint32_t beam_search::wanted() const noexcept {
+  return 2 * settings_.width + (may_end() ? 0 : static_cast<std::uint32_t>(settings_.ends.size()));
 }
 
 bool beam_search::ends(token_id token) const noexcept {
@@ -57,14 +65,18 @@ void beam_search::advance(std::span<const sampled_token> next) {
   ensure(!done() && next.size() == running_.size(), "beam search: a token for each beam that runs");
   std::vector<continuation> all;
   const auto has = running_.front().tokens.size();
-  const bool may_end = has + 1 >= settings_.tokens_min;
-  for (std::size_t i = 0; i < next.size(); ++i)
-    for (const auto& token :
-         std::span{next[i].top}.first(std::min<std::size_t>(next[i].top.size(), settings_.candidates())))
-      if (may_end || !ends(token.id))
-        all.push_back({i, token, running_[i].logprob + static_cast<double>(token.logprob)});
+  const std::size_t looked_at = std::size_t{2} * settings_.width;
+  const bool any_may_end = may_end();
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    std::size_t taken = 0;
+    for (const auto& token : next[i].top) {
+      if (!any_may_end && ends(token.id)) continue;
+      if (taken++ == looked_at) break;
+      all.push_back({i, token, running_[i].logprob + static_cast<double>(token.logprob)});
+    }
+  }
   std::ranges::stable_sort(all, std::greater{}, &continuation::logprob);
-  if (all.size() > settings_.candidates()) all.resize(settings_.candidates());
+  if (all.size() > looked_at) all.resize(looked_at);
 
   const auto continued = [&](const continuation& c) {
     auto out = running_[c.beam];

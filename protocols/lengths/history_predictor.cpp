@@ -96,7 +96,7 @@ length_forecast history_predictor::predict(const length_question& question) {
 void history_predictor::ended(const length_question& question, std::uint32_t answer_tokens) {
   contexts_of(question, names_);
   if (answer_tokens >= question.max_tokens)
-    if (const auto expected = expect(); expected.known && expected.mean > answer_tokens) return;
+    if (const auto expected = expect(); expected.known && expected.mean >= answer_tokens) return;
   // The widest last: it is the one to be kept.
   for (auto name = names_.rbegin(); name != names_.rend(); ++name) {
     auto& seen = at(*name);

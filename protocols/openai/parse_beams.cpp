@@ -2,6 +2,8 @@
 
 #include "openai/unsupported.hpp"
 
+#include <godwit/protocols/decoding/beam_search.hpp>
+
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -10,7 +12,7 @@ namespace godwit::protocols::openai {
 
 namespace {
 
-constexpr float penalty_limit = 100;
+constexpr auto penalty_limit = static_cast<float>(beam_settings::length_penalty_max);
 
 /// The first of these fields that the body has.
 std::string_view given(json_reader& body, std::initializer_list<std::string_view> fields) {

@@ -1,4 +1,6 @@
 #include "actors/support/openai_edge_fixture.hpp"
+#include "actors/support/recording_sink.hpp"
+#include "beam_searcher.hpp"
 #include "protocols/decoding/plain_beam_search.hpp"
 
 #include <gmock/gmock.h>
@@ -113,6 +115,23 @@ TEST_F(OpenaiEdgeBeams, EndWhereTheModelEndsThem) {
   }
 }
 
+TEST_F(OpenaiEdgeBeams, EndAtTheModelsOwnEndUnlessToldToGoOn) {
+  eos = {plainly(prompt, 2, 1, 0)[0].answer[0]};
+  const auto expected = plainly(prompt, 2, 5, 0, eos), on = plainly(prompt, 2, 5, 0);
+  ASSERT_TRUE(expected[0].ended || expected[1].ended);
+  restart({});
+  const std::string body =
+      R"({"use_beam_search":true,"n":2,"max_tokens":5,"logprobs":0,"length_penalty":0,"prompt":)" + list_of(prompt);
+  const auto ending = answer_to(body + "}"), going_on = answer_to(body + R"(,"ignore_eos":true})");
+  for (std::size_t i = 0; i < 2; ++i) {
+    expect(ending.at("choices").at(i), i, expected[i]);
+    expect(going_on.at("choices").at(i), i, on[i]);
+  }
+  const auto late = answer_to(body + R"(,"min_tokens":3})");
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_GE(late.at("choices").at(i).at("logprobs").at("tokens").as_array().size(), 3U);
+}
+
 TEST_F(OpenaiEdgeBeams, SeveralPromptsAndChatsHaveTheirOwn) {
   const std::vector<protocols::token_id> other{400, 401};
   const auto first = plainly(prompt, 2, 4), second = plainly(other, 2, 4);
@@ -179,6 +198,43 @@ TEST_F(OpenaiEdgeBeams, WhatCannotBeHadWithThemIsNamed) {
   EXPECT_EQ(without->whole.status, 400);
   EXPECT_THAT(without->whole.body, HasSubstr("unsupported_parameter"));
   EXPECT_EQ(complete(R"({"prompt":"x","max_tokens":2,"length_penalty":1,"use_beam_search":false})")->whole.status, 200);
+}
+
+TEST_F(OpenaiEdgeBeams, WithoutAFrontEndTheSearchFailsOnce) {
+  const auto gate = cluster->cluster->gate();
+  gate->close();
+  std::vector<std::shared_ptr<recording_sink>> sinks{std::make_shared<recording_sink>(),
+                                                     std::make_shared<recording_sink>()};
+  auto first = std::make_shared<actors::submission>();
+  first->request.prompt = prompt;
+  protocols::beam_settings settings;
+  settings.width = 2;
+  const auto search = std::make_shared<actors::beam_searcher>(
+      gate, std::move(first), settings, std::vector<std::shared_ptr<actors::answer_sink>>{sinks[0], sinks[1]});
+  search->start();
+  EXPECT_EQ(sinks[0]->endings + sinks[1]->endings, 1);
+  ASSERT_TRUE(sinks[0]->failed);
+  EXPECT_EQ(sinks[0]->failed->kind, actors::failure_kind::unavailable);
+  search->stop();
+  EXPECT_EQ(sinks[0]->endings, 1);
+}
+
+TEST_F(OpenaiEdgeBeams, NothingIsLeftOfASearchThatIsOver) {
+  const auto sink = std::make_shared<recording_sink>();
+  auto first = std::make_shared<actors::submission>();
+  first->request.prompt = prompt;
+  protocols::beam_settings settings;
+  settings.tokens_max = 3;
+  auto search = std::make_shared<actors::beam_searcher>(cluster->cluster->gate(), std::move(first), settings,
+                                                        std::vector<std::shared_ptr<actors::answer_sink>>{sink});
+  const std::weak_ptr<actors::beam_searcher> there = search;
+  std::exchange(search, nullptr)->start();
+  EXPECT_FALSE(there.expired()) << "its steps keep it";
+  ASSERT_TRUE(cluster->run_until_ended({sink}));
+  EXPECT_EQ(sink->tokens.size(), 3U);
+  EXPECT_EQ(sink->usage.prompt_tokens, prompt.size());
+  cluster->run_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(there.expired());
 }
 
 TEST_F(OpenaiEdgeBeams, WithNobodyThereTheAnswerIsOneError) {

@@ -65,7 +65,8 @@ TEST_F(QueueOrderOfProcesses, WhatCannotBeIsSaidInOneLine) {
   };
   EXPECT_THAT(said({"--queue-order", "best"}), HasSubstr("fcfs"));
   EXPECT_THAT(said({"--llumlet-batch-slo-weight", "0.1"}), HasSubstr("set llumlet.batching static"));
-  EXPECT_THAT(said({"--llumlet-queue-aging", "2h"}), HasSubstr("--llumlet-queue-aging is 2h, but must be from 0s to 1h"));
+  EXPECT_THAT(said({"--llumlet-queue-aging", "2h"}),
+              HasSubstr("--llumlet-queue-aging is 2h, but must be from 0s to 1h"));
 }
 
 } // namespace godwit::test

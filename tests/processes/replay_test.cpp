@@ -121,6 +121,27 @@ TEST_F(Replaying, AHeadAndANodeWithAdaptersComeAgain) {
   std::filesystem::remove_all(adapters);
 }
 
+// A search's next step is asked for by a client's code, within a handler.
+TEST_F(Replaying, BeamSearchesComeAgain) {
+  {
+    served head(patient(
+        {"--instances", "2", "--threads", "1", "--trace", file, "--trace-level", "content", "--trace-prompts"}));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    transport::http::client client;
+    const auto answer = client.fetch({"POST",
+                                      head.url() + "/v1/completions",
+                                      {},
+                                      R"({"prompt":["a","b"],"n":3,"max_tokens":9,"use_beam_search":true})"});
+    const auto* const text = std::get_if<transport::http::client_answer>(&answer);
+    ASSERT_TRUE(text != nullptr && text->status == 200);
+    head.process.signal(SIGTERM);
+    EXPECT_EQ(head.process.wait_exit(20s), 0) << head.process.err();
+  }
+  const auto again = run({"trace", "replay", file});
+  EXPECT_EQ(again.code, 0) << again.out << again.err;
+  EXPECT_THAT(again.out, HasSubstr("identical"));
+}
+
 // What a client's own time ends, and what is turned away, is told out of the front end's handlers.
 TEST_F(Replaying, RequestsThatFailedComeAgain) {
   {

@@ -12,7 +12,7 @@ export const supported = [
   { field: 'n', at: 'ch', value: 2, wrong: [0, 129], note: 'up to 128 answers, over all the prompts; those of a prompt share its KV; answer i has `seed` + i' },
   { field: 'best_of', at: 'c', value: 2, wrong: [0, 1000], note: 'the `n` of them whose tokens are the most probable on average; bounded as `n`; not streamed above it' },
   { field: 'use_beam_search', at: 'ch', value: true, wrong: ['yes'], note: 'vLLM; the `n` most probable answers that `n` beams find ([how](#beam-search)); up to 16' },
-  { field: 'length_penalty', at: 'ch', value: 2, wrong: ['x', 101], with: { use_beam_search: true }, note: 'vLLM; with `use_beam_search`; above 0 long answers are preferred' },
+  { field: 'length_penalty', at: 'ch', value: 2, wrong: ['x', 11], with: { use_beam_search: true }, note: 'vLLM; with `use_beam_search`; above 0 long answers are preferred' },
   { field: 'stop', at: 'ch', value: ['a', 'b', 'c', 'd', 'e'], wrong: [17, [''], Array(65).fill('a'), 'a'.repeat(1025)], note: 'up to 64' },
   { field: 'seed', at: 'ch', value: 7, wrong: ['x'], note: 'the same text for the same seed, wherever it runs; -1: any' },
   { field: 'presence_penalty', at: 'ch', value: 0.5, wrong: [3], note: '-2 to 2' },

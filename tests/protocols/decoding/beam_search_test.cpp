@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace godwit::protocols {
@@ -55,7 +56,7 @@ std::size_t run(beam_search& search, const small_model& model) {
     for (const auto& one : search.running()) {
       auto& token = next.emplace_back(0);
       token.top = model.next(ids_of(one));
-      if (token.top.size() > search.settings().candidates()) token.top.resize(search.settings().candidates());
+      if (token.top.size() > search.wanted()) token.top.resize(search.wanted());
     }
     search.advance(next);
   }
@@ -166,12 +167,40 @@ TEST(BeamSearch, AModelWhoseTokensAllEndHasAnswersOfOneToken) {
   for (const auto& answer : search.answers()) EXPECT_TRUE(answer.ended);
 }
 
+// A length of 2,000 to the power of the penalty is a number still.
+TEST(BeamSearch, TheLargestPenaltiesPreferTheLongestAndTheShortest) {
+  for (const double penalty : {10.0, -10.0}) {
+    auto settings = settings_of(1, 2000, {0});
+    settings.length_penalty = penalty;
+    beam_search search{settings};
+    while (!search.done()) {
+      sampled_token next{1};
+      next.top = {{1, -0.1F}, {2, -5}};
+      if (search.running().front().tokens.size() == 1299) next.top = {{0, -0.09F}, {1, -0.1F}};
+      search.advance(std::span{&next, 1});
+    }
+    EXPECT_EQ(search.answers().at(0).tokens.size(), penalty > 0 ? 2000U : 1300U);
+  }
+}
+
+TEST(BeamSearch, WhatEndsAnAnswerTooEarlyTakesNobodysPlace) {
+  const small_model model{5, 6};
+  auto settings = settings_of(1, 4, {0, 1, 2, 3});
+  settings.tokens_min = 3;
+  beam_search search{settings};
+  EXPECT_EQ(search.wanted(), 6U);
+  run(search, model);
+  EXPECT_GE(search.answers().at(0).tokens.size(), 3U);
+}
+
 TEST(BeamSearch, WhatCannotBeIsRefused) {
   EXPECT_THROW(beam_search{settings_of(0, 5)}, contract_violation);
   EXPECT_THROW(beam_search{settings_of(1, 0)}, contract_violation);
   auto settings = settings_of(1, 1);
-  settings.length_penalty = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THROW(beam_search{settings}, contract_violation);
+  for (const double wrong : {std::numeric_limits<double>::quiet_NaN(), 10.5, -11.0}) {
+    settings.length_penalty = wrong;
+    EXPECT_THROW(beam_search{settings}, contract_violation);
+  }
   beam_search search{settings_of(2, 3)};
   EXPECT_THROW(search.advance({}), contract_violation) << "a token for each beam";
 }

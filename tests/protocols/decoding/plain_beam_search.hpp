@@ -30,11 +30,12 @@ struct plain_beam_search {
     for (std::size_t length = 1; length <= tokens_max && !beams.empty(); ++length) {
       std::vector<found> all;
       for (const auto& beam : beams) {
-        auto candidates = next(beam.answer);
+        auto candidates = next(beam.answer); // as if those that may not be were impossible
+        if (length < tokens_min)
+          std::erase_if(candidates, [this](const auto& c) { return std::ranges::count(ends, c.id) > 0; });
         candidates.resize(std::min(candidates.size(), 2 * width));
         for (const auto& c : candidates) {
           const bool ends_here = std::ranges::count(ends, c.id) > 0;
-          if (ends_here && length < tokens_min) continue;
           auto longer = beam;
           longer.answer.push_back(c.id);
           longer.logprob += static_cast<double>(c.logprob);

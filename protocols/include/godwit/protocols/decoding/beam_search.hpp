@@ -18,11 +18,10 @@ struct beam_settings {
   std::vector<token_id> ends;     ///< tokens that end an answer, and are a part of it
   std::uint32_t alternatives = 0; ///< of each token, that are kept with it (sampled_token::top)
 
+  static constexpr double length_penalty_max = 10; ///< and its negative: no length to that power is too large a number
+
   /// What is wrong with them, in one line; empty when they can be used.
   [[nodiscard]] std::string validate() const;
-  /// Most probable next tokens of each beam that are to be found out: as many as are looked at, when each of `width`
-  /// beams ends at as many tokens.
-  [[nodiscard]] std::uint32_t candidates() const noexcept { return 2 * width; }
 };
 
 struct beam {
@@ -34,7 +33,7 @@ struct beam {
 /// Looks for the most probable answers instead of drawing one: the `width` most probable beginnings are continued, each
 /// by its most probable next tokens, and of all these the `width` most probable go on (seed 004, spec decoding.md).
 ///
-/// Contract: while it is not `done`, find out the `candidates()` most probable next tokens of each of `running()`, from
+/// Contract: while it is not `done`, find out the `wanted()` most probable next tokens of each of `running()`, from
 /// the model's own distribution, and give them to `advance`, in that order. As in Hugging Face's transformers: of the
 /// 2 x width best continuations those that end an answer are finished if they are among the first `width`, the first
 /// `width` others go on; an answer counts by its logprob over its number of tokens to the power of length_penalty, its
@@ -45,6 +44,9 @@ public:
   /// Throws contract_violation when settings.validate() finds fault.
   explicit beam_search(beam_settings settings);
   [[nodiscard]] const beam_settings& settings() const noexcept { return settings_; }
+  /// Most probable next tokens of each beam that are to be found out: twice the beams, for as many may end; and as long
+  /// as none may, those that would, besides.
+  [[nodiscard]] std::uint32_t wanted() const noexcept;
   /// Most probable first; at the beginning one without tokens.
   [[nodiscard]] const std::vector<beam>& running() const noexcept { return running_; }
   /// `next[i]`: any token of beam i, with its most probable ones in `top`, most probable first.
@@ -56,6 +58,7 @@ public:
 private:
   [[nodiscard]] double score(double logprob, std::size_t tokens) const noexcept;
   [[nodiscard]] bool ends(token_id token) const noexcept;
+  [[nodiscard]] bool may_end() const noexcept; ///< at the next token
   /// Whether beams of this length and more may still be among the best.
   [[nodiscard]] bool may_improve() const noexcept;
   void finish(beam one);
