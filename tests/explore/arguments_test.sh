@@ -23,7 +23,7 @@ wrong "--seed" --scenario calm --seed -1
 wrong "there is no number 99: calm with seed 1" --scenario calm --seed 1 --requests 99
 wrong "has none" --scenario calm --seed 1 --faults 0
 wrong "does not have setting 3 at an extreme; it has none" --scenario calm --seed 1 --settings 3
-for search in "--seeds 5" "--first 5" "--seconds 1" "--jobs 2" --keep-going --until-found; do
+for search in "--seeds 5" "--first 5" "--seconds 1" "--jobs 2" "--shrink-seconds 1" --keep-going --until-found; do
   read -ra words <<<"$search"
   wrong "${words[0]} is for a search" --scenario calm --seed 1 "${words[@]}"
 done

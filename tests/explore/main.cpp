@@ -42,6 +42,7 @@ struct arguments {
   double seconds = 0;
   unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
   unsigned wall_limit = 60;
+  unsigned shrink_seconds = 60;
   bool json = false, list = false, list_settings = false, keep_going = false, until_found = false, twice = false;
   std::string events, log_levels, trace;
   std::uint32_t planted = 0;
@@ -50,7 +51,6 @@ struct arguments {
 /// How often one promise is shrunk; more failures of a kind say nothing new.
 constexpr std::size_t shrunk_max = 5;
 constexpr std::uint32_t shrink_runs_max = 400;
-constexpr std::chrono::seconds shrink_time_max{60}; ///< of real time
 
 struct tally {
   std::uint64_t runs = 0, failed = 0, events = 0, answered = 0, errors = 0, migrations = 0, redispatches = 0;
@@ -298,7 +298,7 @@ private:
   /// Shrinks it, and prints all that somebody needs who mends it.
   boost::json::object tell(const failure& f) {
     const auto limit = std::chrono::seconds(std::min(20U, arguments_.wall_limit));
-    const auto end = steady::now() + shrink_time_max;
+    const auto end = steady::now() + std::chrono::seconds(arguments_.shrink_seconds);
     const bool twice = f.what.broken == same_promise;
     const bool alone = same_failure(run_apart(f.first, limit, twice), f.what);
     const auto small = shrink(f.first, f.what, shrink_runs_max, [limit, end, twice](const scenario& s) {
@@ -368,6 +368,9 @@ int explore(int argc, char** argv) {
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str()
       ->take_last(); // the line that shows a hang again has one
+  auto* shrink_seconds =
+      app.add_option("--shrink-seconds", a.shrink_seconds, "seconds of real time to make a broken scenario smaller");
+  shrink_seconds->check(CLI::Range(0, 86'400))->capture_default_str();
   auto* keep_going = app.add_flag("--keep-going", a.keep_going, "do not end after five different failures");
   auto* until_found = app.add_flag("--until-found", a.until_found, "end after the first failure");
   app.add_flag("--list", a.list, "list the scenarios");
@@ -389,19 +392,18 @@ int explore(int argc, char** argv) {
   (void)calm_answers(); // before there are bugs, and processes
   plant(a.planted);
   std::vector<std::string> names;
-  // Bugs of swapping are looked for where KV is swapped, the others where it is not, within the time that they have.
-  constexpr std::uint32_t first_of_swaps = 63, last_of_swaps = 66;
-  const bool of_swaps = a.planted >= first_of_swaps && a.planted <= last_of_swaps;
-  for (const auto& one : recipes())
-    if (a.planted == 0 || (one.name == "swaps") == of_swaps) names.push_back(one.name);
+  // Swaps keep requests from what most planted bugs need; those of swapping name the scenario.
+  const auto known = recipes();
+  for (const auto& one : known)
+    if (a.planted == 0 || one.name != "swaps") names.push_back(one.name);
   for (const auto& one : a.scenarios)
-    if (std::find(names.begin(), names.end(), one) == names.end())
+    if (std::ranges::find(known, one, &recipe::name) == known.end())
       return usage_error("no scenario is called '" + one + "'; --list shows them");
   if (!a.scenarios.empty()) names = a.scenarios;
   if (!a.seed && (a.twice || !(a.faults + a.requests + a.settings + a.events + a.trace + a.log_levels).empty()))
     return usage_error("--faults, --requests, --settings, --twice, --events, --trace and --log need a --seed");
   if (a.seed) {
-    for (const auto* of_search : {seeds, first, seconds, jobs, keep_going, until_found})
+    for (const auto* of_search : {seeds, first, seconds, jobs, keep_going, until_found, shrink_seconds})
       if (of_search->count() > 0)
         return usage_error(of_search->get_name() + " is for a search; with --seed one scenario runs");
     if (a.scenarios.size() != 1) return usage_error("--seed needs one --scenario");

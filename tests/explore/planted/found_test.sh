@@ -2,10 +2,15 @@
 # found_test.sh EXPLORE_PLANTED NUMBER BUGS_TXT: the bug is found within 60 s by one processor, by a promise that it is
 # there to break, and replayed by the line that says how, with the bug and without it.
 set -euo pipefail
-explore=$1 number=$2 bugs=$3 limit=60 hangs=20 # s of real time; five virtual minutes of talk take some
+explore=$1 number=$2 bugs=$3 limit=60 hangs=20 shrinks=15 # s of real time; five virtual minutes of talk take some
 status=0
+in=()
+while read -r scenario; do in+=(--scenario "$scenario"); done < <(awk -v number="$number" '
+  $1 == "bug" { mine = $2 == number }
+  mine && $1 == "scenarios:" { for (i = 2; i <= NF; ++i) print $i }' "$bugs")
 # Others may have the processor meanwhile.
-out=$("$explore" --planted "$number" --seconds $((4 * limit)) --until-found --jobs 1 --wall-limit "$hangs") || status=$?
+out=$("$explore" --planted "$number" "${in[@]}" --seconds $((4 * limit)) --until-found --jobs 1 --wall-limit "$hangs" \
+  --shrink-seconds "$shrinks") || status=$?
 spent=$(mktemp)
 trap 'rm -f "$spent"' EXIT
 times >"$spent" # the second line: of what has been run

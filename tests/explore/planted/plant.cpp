@@ -46,6 +46,7 @@ std::vector<bug> parse(std::istream& in) {
     constexpr std::string_view breaks = "  breaks: ";
     if (!std::getline(in, line) || !line.starts_with(breaks) || line.size() == breaks.size())
       throw std::runtime_error("bug " + b.number + " does not say which promises it breaks");
+    if (in.peek() == ' ') std::getline(in, line); // scenarios:, for who searches
     b.original = block("<<<<", "====");
     b.planted = block("", ">>>>");
     out.push_back(std::move(b));
