@@ -4,6 +4,7 @@
 #include "main/logging.hpp"
 #include "main/lora_options.hpp"
 #include "main/migration_parts.hpp"
+#include "main/queue_options.hpp"
 #include "main/scheduling_settings.hpp"
 #include "main/speculation_options.hpp"
 #include "main/swap_options.hpp"
@@ -163,38 +164,6 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .min = 1,
          .max = 1'000'000,
          .flag = "--queue-max"});
-  r.add("llumlet.queue_order", s.llumlet.queue_order,
-        {{"fcfs", protocols::queue_order::fcfs},
-         {"sjf", protocols::queue_order::sjf},
-         {"ljf", protocols::queue_order::ljf},
-         {"edf", protocols::queue_order::edf}},
-        {.doc = "Which request of an instance's queue starts first, among those of one priority that have not run yet: "
-                "fcfs, the one that came first; sjf, the shortest, by its prompt and the answer that is expected of "
-                "it; ljf, the longest; edf, the one whose first token is due first (admission.ttft, or the request's "
-                "own).",
-         .flag = "--queue-order"});
-  r.add("llumlet.queue_aging", s.llumlet.queue_aging,
-        {.doc = "With sjf and ljf: whoever is shorter (longer) by a token goes first although it came so much later. "
-                "Less keeps long ones from waiting long, more serves short ones sooner; with 0 the first to come is "
-                "the first to start, but for those that have run before.",
-         .unit = "ms",
-         .min = 0,
-         .max = hour_ms});
-  r.add("llumlet.batch_slo_weight", s.llumlet.batch_slo_weight,
-        {.doc =
-             "Of a static batch (UELLM's SLO-ODBS): a request joins a batch of n only if this weight x (its objective "
-             "in s + the longest of the batch) x (n + 1) + llumlet.batch_length_weight x (its expected answer in "
-             "tokens + the longest of the batch) x (n + 1) is at most 1. Both 0: all join that fit.",
-         .min = 0,
-         .max = 1});
-  r.add("llumlet.batch_length_weight", s.llumlet.batch_length_weight,
-        {.doc = "Of a static batch: see llumlet.batch_slo_weight.", .min = 0, .max = 1});
-  r.relate([&s]() -> std::optional<std::string> {
-    const bool rule = s.llumlet.batch_slo_weight > 0 || s.llumlet.batch_length_weight > 0;
-    if (!rule || s.llumlet.batching == batching_choice::fixed) return std::nullopt;
-    return "llumlet.batch_slo_weight and llumlet.batch_length_weight are of static batches; set llumlet.batching "
-           "static, or leave them at 0";
-  });
   r.add("llumlet.prefix_caching", s.llumlet.prefix_caching,
         {.doc = "Share the KV blocks of equal prompt beginnings between requests."});
 }
@@ -547,6 +516,7 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
   declare_scheduling(registry, settings);
   declare_cluster(registry, settings);
   declare_migration(registry, settings);
+  declare_queue(registry, settings);
   declare_swap(registry, settings);
   declare_kv_store(registry, settings);
   declare_lora(registry, settings);
