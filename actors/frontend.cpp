@@ -193,8 +193,9 @@ void frontend::submit(submission& what) {
   r.ttft = what.ttft > nanoseconds{0} ? what.ttft : nanoseconds{options_.objectives.ttft_ns};
   r.tpot = what.tpot > nanoseconds{0} ? what.tpot : nanoseconds{options_.objectives.tpot_ns};
   // Of the samples of one prompt the first one has the prompt computed, and is to be before the others in every queue.
-  const auto first = what.first_sample ? by_sink_.find(what.first_sample.get()) : by_sink_.end();
-  r.forecast = first != by_sink_.end() ? find(first->second)->forecast : forecast(r.request);
+  const auto sample = what.first_sample ? by_sink_.find(what.first_sample.get()) : by_sink_.end();
+  auto* const first = sample == by_sink_.end() ? nullptr : find(sample->second);
+  r.forecast = first != nullptr ? first->forecast : forecast(r.request);
   if (options_.on_forecast) options_.on_forecast(id, r.forecast);
   r.request.expected_tokens = r.forecast.tokens;
   r.request.ttft_ns = r.ttft.count();
@@ -213,10 +214,10 @@ void frontend::submit(submission& what) {
                                  r.request.stop.max_tokens);
   watch_deadline(id, r, what.timeout > nanoseconds{0} ? what.timeout : options_.request_timeout);
   r.placing = true;
-  if (const auto sample = by_sink_.find(what.first_sample.get()); what.first_sample && sample != by_sink_.end()) {
-    r.request.sibling = sample->second;
-    if (auto& first = *find(sample->second); first.placing) {
-      first.followers.push_back(id);
+  if (first != nullptr) {
+    r.request.sibling = first->request.request;
+    if (first->placing) {
+      first->followers.push_back(id);
       return;
     }
   }

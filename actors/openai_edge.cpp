@@ -67,6 +67,8 @@ edge_options with_a_seed(edge_options options) {
 constexpr std::size_t large_waiting_max = 32;
 /// An answer without `max_tokens` is counted as if it had so many.
 constexpr std::uint64_t usual_answer_tokens = 4096;
+/// Of all beams of a prompt: each step sends, and hashes, all that each of them has, so that a search takes the square.
+constexpr std::uint64_t beam_tokens_max = 16'384;
 constexpr std::size_t adapters_listed_max = 10'000;
 thread_local bool serves_apart = false; // on a thread of long work
 
@@ -497,6 +499,11 @@ std::uint64_t openai_edge::room_behind(const std::vector<protocols::token_id>& p
 // A short request must not make an answer that takes seconds to write and the memory of thousands of others.
 std::optional<openai::api_error> openai_edge::small_enough(const call& what) const {
   const auto& common = *what.common;
+  if (common.beam_search && common.has_max_tokens)
+    if (const auto most = beam_tokens_max / common.n; common.stop.max_tokens > most)
+      return openai::invalid_value("max_tokens", "With 'use_beam_search' and " + std::to_string(common.n) +
+                                                     " beams an answer may have up to " + std::to_string(most) +
+                                                     " tokens, not " + std::to_string(common.stop.max_tokens) + ".");
   std::uint64_t told = 0;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < what.prompts.size(); ++i) {
@@ -604,6 +611,7 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
     const auto told = what.prompts.size() * what.drawn * (1 + static_cast<std::uint64_t>(common.sampling.logprobs));
     room = std::min(room, std::max(usual_answer_tokens, options_.limits.logprobs_told_max / told));
   }
+  if (common.beam_search) room = std::min(room, beam_tokens_max / common.n);
   const auto wanted = common.has_max_tokens          ? common.stop.max_tokens
                       : what.default_max_tokens != 0 ? what.default_max_tokens
                                                      : room;

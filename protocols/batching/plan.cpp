@@ -129,16 +129,16 @@ bool planner::suffices_to_preempt_for(const planned_request& r) const {
 
 void planner::start_waiting(outline& d) {
   const bool whole_batch = settings_.mode == batching_mode::static_batch;
-  batch_former batch{settings_.batch};
+  batch_former forming{settings_.batch};
   while (!waiting_.empty() && places_taken() < settings_.running_max && (d.budget() > 0 || whole_batch)) {
     auto& r = *waiting_.begin()->second;
     if (blocks_for(r.total()) > ledger_.total()) { // preempted when it had just outgrown the pool
       end_as_too_large(r);
       continue;
     }
-    if (!batch.takes(r.ttft_ns, r.expected_tokens)) return;
+    if (!forming.takes(r.ttft_ns, r.expected_tokens)) return;
     if (waits_for_sibling(r) || !start(r, d, true)) return; // nobody overtakes
-    batch.add(r.ttft_ns, r.expected_tokens);
+    forming.add(r.ttft_ns, r.expected_tokens);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <boost/json.hpp>
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,16 +38,16 @@ protected:
     EXPECT_TRUE(cluster->run_until_ended({sink}));
     return sink->sampled.at(0).top;
   }
-  std::vector<plain_beam_search::found> plainly(const std::vector<protocols::token_id>& prompt, std::size_t width,
-                                                std::size_t tokens, double penalty = 1,
+  std::vector<plain_beam_search::found> plainly(const std::vector<protocols::token_id>& from, std::size_t width,
+                                                std::size_t tokens_max, double penalty = 1,
                                                 std::vector<protocols::token_id> ends = {}) {
     return plain_beam_search{[&](const auto& behind) {
-                               auto all = prompt;
+                               auto all = from;
                                all.insert(all.end(), behind.begin(), behind.end());
                                return next(all, 2 * width);
                              },
                              width,
-                             tokens,
+                             tokens_max,
                              0,
                              penalty,
                              std::move(ends)}
@@ -185,6 +186,7 @@ TEST_F(OpenaiEdgeBeams, WhatCannotBeHadWithThemIsNamed) {
            {R"("prompt_logprobs":1)", "prompt_logprobs"},
            {R"("timeout":5)", "timeout"},
            {R"("best_of":3)", "best_of"},
+           {R"("max_tokens":8193)", "max_tokens"},
            {R"("echo":true,"logprobs":1)", "echo"},
            {R"("echo":true,"max_tokens":0)", "max_tokens"},
            {R"("guided_choice":["a","b"])", "guided_choice"},
@@ -198,6 +200,17 @@ TEST_F(OpenaiEdgeBeams, WhatCannotBeHadWithThemIsNamed) {
   EXPECT_EQ(without->whole.status, 400);
   EXPECT_THAT(without->whole.body, HasSubstr("unsupported_parameter"));
   EXPECT_EQ(complete(R"({"prompt":"x","max_tokens":2,"length_penalty":1,"use_beam_search":false})")->whole.status, 200);
+}
+
+TEST_F(OpenaiEdgeBeams, TheirTokensAreBounded) {
+  eos.resize(tokens->size());
+  std::iota(eos.begin(), eos.end(), 0);
+  restart({}, 100'000);
+  const auto status = [&](const std::string& more) {
+    return complete(R"({"prompt":"x","use_beam_search":true,)" + more + "}")->whole.status;
+  };
+  EXPECT_EQ(status(R"("n":2,"max_tokens":8193)"), 400);
+  EXPECT_EQ(status(R"("n":2,"max_tokens":8192)"), 200) << "it ends at once";
 }
 
 TEST_F(OpenaiEdgeBeams, WithoutAFrontEndTheSearchFailsOnce) {

@@ -1,10 +1,11 @@
+#include "protocols/batching/waiting_request.hpp"
+
 #include <godwit/protocols/batching/batch_former.hpp>
 #include <godwit/protocols/batching/planner.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <vector>
 
 namespace godwit::protocols {
@@ -74,16 +75,7 @@ protected:
     return planner{settings};
   }
   static void admit(planner& p, std::uint64_t id, std::uint32_t expected, std::int64_t ttft_ns) {
-    generate_request request;
-    request.request = request_id{id};
-    request.epoch = epoch{1};
-    request.prompt.resize(8);
-    std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id * 100));
-    request.arrival_ns = static_cast<std::int64_t>(id);
-    request.stop.max_tokens = 2;
-    request.expected_tokens = expected;
-    request.ttft_ns = ttft_ns;
-    ASSERT_TRUE(p.admit(std::move(request)).accepted());
+    ASSERT_TRUE(p.admit(testing_support::waiting_request(id, expected, ttft_ns)).accepted());
   }
   /// Runs until it is idle.
   static std::vector<std::vector<std::uint64_t>> batches_of(planner& p) {

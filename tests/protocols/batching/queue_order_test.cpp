@@ -1,3 +1,5 @@
+#include "protocols/batching/waiting_request.hpp"
+
 #include <godwit/protocols/batching/planner.hpp>
 
 #include <gmock/gmock.h>
@@ -5,7 +7,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 namespace godwit::protocols {
@@ -100,16 +101,7 @@ std::vector<std::uint64_t> started_in(queue_order order) {
   settings.queue.order = order;
   planner p{settings};
   const auto admit = [&p](std::uint64_t id, std::uint32_t expected, std::int64_t ttft_ns) {
-    generate_request request;
-    request.request = request_id{id};
-    request.epoch = epoch{1};
-    request.prompt.resize(8);
-    std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id * 100));
-    request.arrival_ns = static_cast<std::int64_t>(id);
-    request.stop.max_tokens = 2;
-    request.expected_tokens = expected;
-    request.ttft_ns = ttft_ns;
-    EXPECT_TRUE(p.admit(std::move(request)).accepted());
+    EXPECT_TRUE(p.admit(testing_support::waiting_request(id, expected, ttft_ns)).accepted());
   };
   std::vector<std::uint64_t> begun;
   const auto run = [&] {
