@@ -14,12 +14,14 @@ namespace godwit::actors {
 
 using protocols::blocks_per_chunk;
 using runtime::async::task;
+using std::chrono::nanoseconds;
 
 namespace {
 
 /// Of a chunk: more than any model has layers, times its devices and its four blocks. A peer's number decides how much
 /// is allocated.
 constexpr std::uint32_t regions_max = 65'536;
+constexpr std::align_val_t alignment{transport::disk::alignment};
 /// Of one message.
 constexpr std::uint64_t regions_of_message_max = std::uint64_t{1} << 24U;
 
@@ -32,9 +34,12 @@ std::uint32_t slots_of(std::uint64_t bytes, std::uint64_t chunk_bytes) {
 
 kv_store_shard::kv_store_shard(runtime::actor_context context, kv_store_shard_options options)
     : actor(context), options_(std::move(options)), chunk_bytes_(options_.block_bytes * blocks_per_chunk),
-      memory_(new (std::nothrow) std::byte[slots_of(options_.bytes, chunk_bytes_) * chunk_bytes_]),
+      memory_(static_cast<std::byte*>(
+                  ::operator new(slots_of(options_.bytes, chunk_bytes_) * chunk_bytes_, alignment, std::nothrow)),
+              [](std::byte* memory) { ::operator delete(memory, alignment); }),
       chunks_(memory_ ? slots_of(options_.bytes, chunk_bytes_) : 0) { // the system gives memory as it is written
   figures_.bytes = chunks_.slots() * chunk_bytes_;
+  open_disk();
 }
 
 runtime::behavior_of<kv_store_interface> kv_store_shard::make_behavior() {
@@ -65,7 +70,14 @@ void kv_store_shard::on_stop() {
 protocols::store_found kv_store_shard::look(const protocols::store_look& what) {
   protocols::store_found out;
   out.filed.reserve(what.names.size());
-  for (const auto& name : what.names) out.filed.push_back(chunks_.has(name) ? 1 : 0);
+  const auto since = chunks_.begin();
+  for (const auto& name : what.names) {
+    const bool below = !chunks_.has(name) && disk_works() && on_disk_.has(name);
+    out.filed.push_back(below || chunks_.has(name) ? 1 : 0);
+    if (below) (void)want(name, since, false); // until it is fetched it may well be there
+  }
+  for (auto name = what.names.rbegin(); name != what.names.rend(); ++name) on_disk_.touch(*name);
+  read_more();
   figures_.looked_up_total += out.filed.size();
   figures_.found_total += static_cast<std::uint64_t>(std::ranges::count(out.filed, 1));
   return out;
@@ -93,41 +105,53 @@ task<protocols::store_fetched> kv_store_shard::fetch(protocols::store_fetch wish
     co_return std::move(round->answer);
   ++fetches_;
   const auto order = std::make_shared<const protocols::store_fetch>(std::move(wish));
-  std::vector<std::pair<std::size_t, slot>> pinned;
-  for (std::size_t i = 0; i < order->chunks.size(); ++i)
-    if (const auto found = chunks_.pin(order->chunks[i].name)) pinned.emplace_back(i, *found);
-  round->open = pinned.size();
-  for (const auto& [index, from] : pinned) start(send(round, index, from, order));
+  const auto since = chunks_.begin();
+  round->open = order->chunks.size();
+  for (std::size_t i = 0; i < order->chunks.size(); ++i) start(serve(round, i, order, since));
   if (round->open > 0) {
     auto all = [&round](runtime::completer<bool> done) {
       round->complete = std::make_unique<runtime::completer<bool>>(std::move(done));
     };
     (void)co_await callback<bool>(all);
   }
-  for (auto p = pinned.rbegin(); p != pinned.rend(); ++p) chunks_.unpin(p->second); // the beginning is the last to go
+  // The beginning is the last to go.
+  for (auto p = round->pinned.rbegin(); p != round->pinned.rend(); ++p) chunks_.unpin(p->second);
   --fetches_;
   figures_.loaded_total += static_cast<std::uint64_t>(std::ranges::count(round->answer.landed, 1));
+  write_more();
   recount();
   co_return std::move(round->answer);
 }
 
-task<void> kv_store_shard::send(std::shared_ptr<outgoing> round, std::size_t index, slot from,
-                                std::shared_ptr<const protocols::store_fetch> order) {
+task<void> kv_store_shard::serve(std::shared_ptr<outgoing> round, std::size_t index,
+                                 std::shared_ptr<const protocols::store_fetch> order, std::uint64_t since) {
+  const auto name = order->chunks[index].name;
+  auto from = chunks_.pin(name);
+  // Whoever asked takes a shard that says nothing by then for silent.
+  const auto ends = now() + options_.settings.load_timeout;
+  const auto read_by = ends - options_.settings.load_timeout / 4;
+  if (!from && disk_works() && on_disk_.has(name) && co_await from_disk(name, since, read_by)) from = chunks_.pin(name);
+  if (from) {
+    round->pinned.emplace(index, *from);
+    if (co_await send(index, *from, std::move(order), ends - now())) round->answer.landed[index] = 1;
+  }
+  if (--round->open == 0 && round->complete) (*round->complete)(true);
+}
+
+task<bool> kv_store_shard::send(std::size_t index, slot from, std::shared_ptr<const protocols::store_fetch> order,
+                                nanoseconds timeout) {
   std::vector<protocols::memory_region> regions;
   append_regions(from, order->shape.regions, regions);
-  auto copy = [this, &regions, index, order](runtime::completer<std::string> done) {
+  auto copy = [this, &regions, index, order, timeout](runtime::completer<std::string> done) {
     options_.fabric->send(order->fabric, {order->transfer, 0}, order->chunks[index].first_region, std::move(regions),
-                          transport::transfer_priority::urgent, options_.settings.load_timeout, memory_,
+                          transport::transfer_priority::urgent, timeout, memory_,
                           [done](std::string error) { done(std::move(error)); });
   };
   const auto error = co_await callback<std::string>(copy);
-  const bool landed = error && error->empty();
-  round->answer.landed[index] = landed ? 1 : 0;
-  if (!landed) {
-    ++figures_.failed_total;
-    options_.log.debug("KV store: a chunk could not be sent: {}", error ? *error : error.error().message);
-  }
-  if (--round->open == 0 && round->complete) (*round->complete)(true);
+  if (error && error->empty()) co_return true;
+  ++figures_.failed_total;
+  options_.log.debug("KV store: a chunk could not be sent: {}", error ? *error : error.error().message);
+  co_return false;
 }
 
 // ---- To here --------------------------------------------------------------------------------------------------------
@@ -139,10 +163,13 @@ protocols::store_room kv_store_shard::make_room(const protocols::store_offer& of
       incoming_.size() >= options_.settings.offers_max)
     return out;
   const auto since = chunks_.begin();
-  for (auto name = offer.names.rbegin(); name != offer.names.rend(); ++name) chunks_.touch(*name);
+  for (auto name = offer.names.rbegin(); name != offer.names.rend(); ++name) {
+    chunks_.touch(*name);
+    on_disk_.touch(*name);
+  }
   incoming in;
   for (std::uint32_t i = 0; i < offer.names.size(); ++i) {
-    if (chunks_.knows(offer.names[i])) continue;
+    if (chunks_.knows(offer.names[i]) || (disk_works() && on_disk_.has(offer.names[i]))) continue;
     const auto where = chunks_.reserve(offer.names[i], since);
     if (!where) break; // what comes behind would be of no use without it
     in.slots.push_back(*where);
@@ -200,6 +227,7 @@ task<void> kv_store_shard::close(std::uint64_t transfer) {
   const auto whole = std::min<std::uint64_t>({in.sent.value_or(0), regions / in.regions_per_chunk, in.slots.size()});
   for (auto i = in.slots.size(); i-- > whole;) chunks_.abandon(in.slots[i]);
   for (auto i = whole; i-- > 0;) chunks_.file(in.slots[i]); // the beginning is the last to go
+  write_more();
   recount();
 }
 
@@ -212,13 +240,18 @@ task<void> kv_store_shard::report() {
     figures_.bytes_used = chunks_.filed() * chunk_bytes_;
     figures_.filed_total = counted.filed;
     figures_.evicted_total = counted.evicted;
+    figures_.disk_bytes_used = on_disk_.filed() * chunk_bytes_;
+    figures_.disk_written_total = on_disk_.figures().filed;
+    figures_.disk_evicted_total = on_disk_.figures().evicted;
     if (told != figures_) tell(options_.keeper, *(told = figures_));
     co_await sleep_for(options_.settings.report_interval);
   }
 }
 
 void kv_store_shard::recount() const {
-  if (options_.recount) chunks_.check();
+  if (!options_.recount) return;
+  chunks_.check();
+  on_disk_.check();
 }
 
 } // namespace godwit::actors

@@ -59,11 +59,11 @@ task<void> llumlet::swap_out(protocols::swap_order order) {
   span.add("tokens", std::to_string(order.blocks.size() * protocols::tokens_per_block));
   for (auto left = order.blocks.size(); left > 0;) {
     // Whoever it was for has gone, and its blocks with it.
-    const bool wanted = planner_->swap_wanted(order.number);
-    const auto until = wanted ? left - std::min(left, blocks_per_copy()) : 0;
+    const bool goes = planner_->swap_wanted(order.number);
+    const auto until = goes ? left - std::min(left, blocks_per_copy()) : 0;
     std::string error;
     const auto began = now();
-    if (wanted) {
+    if (goes) {
       options_.migration.pass("swap.out");
       auto copy = [this, moves = moves_of(order.blocks, order.slots, until, left)](
                       runtime::completer<std::string> done) mutable {

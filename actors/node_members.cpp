@@ -70,6 +70,17 @@ cluster_metrics::cluster_metrics(runtime::metrics::registry& registry)
          &report::evicted_total);
   s.show(registry, true, "godwit_kv_store_failed_transfers_total", "Transfers from or to the shard that failed.",
          &report::failed_total);
+  s.show(registry, false, "godwit_kv_store_disk_bytes", "Of a disk, below the memory of the node's shard.",
+         &report::disk_bytes);
+  s.show(registry, false, "godwit_kv_store_disk_used_bytes", "Of that, what has KV in it.", &report::disk_bytes_used);
+  s.show(registry, true, "godwit_kv_store_disk_written_chunks_total", "Chunks that the shard copied to its disk.",
+         &report::disk_written_total);
+  s.show(registry, true, "godwit_kv_store_disk_read_chunks_total", "Chunks that it read into its memory again.",
+         &report::disk_read_total);
+  s.show(registry, true, "godwit_kv_store_disk_evicted_chunks_total", "Chunks on its disk that made room for others.",
+         &report::disk_evicted_total);
+  s.show(registry, true, "godwit_kv_store_disk_failures_total", "Reads and writes of its disk that failed.",
+         &report::disk_failed_total);
 }
 
 void cluster_metrics::adopt(std::vector<protocols::store_status> stores) {

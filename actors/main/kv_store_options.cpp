@@ -2,10 +2,19 @@
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
+#include <godwit/transport/files/disk.hpp>
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
 #include <string>
+#include <system_error>
 
 namespace godwit::main {
+
+using protocols::expected;
+using protocols::unexpected;
 
 namespace {
 
@@ -13,6 +22,11 @@ constexpr double hour_ms = 3'600'000;
 constexpr double lookup_max_ms = 1000; // less than a front end waits for an admission
 
 std::optional<std::string> wrong_with_kv_store(const serve_settings& s) {
+  if (s.kv_store.disk_bytes > 0 && s.kv_store.bytes == 0)
+    return "kv_store.disk_bytes: the disk is below a shard's memory, and there is none; set kv_store.bytes "
+           "(--kv-store-bytes)";
+  if (s.kv_store.disk_bytes == 0 && !s.kv_store.disk_directory.empty())
+    return "kv_store.disk_directory: nothing is kept there without kv_store.disk_bytes (--kv-store-disk-bytes)";
   if (s.kv_store.bytes == 0) return std::nullopt;
   if (s.instances.count == 0) return "kv_store.bytes: a process without instances has no shard of the KV store";
   if (s.fabric.backend == fabric_choice::none)
@@ -22,6 +36,17 @@ std::optional<std::string> wrong_with_kv_store(const serve_settings& s) {
   if (s.llumlet.batching == batching_choice::fixed)
     return "kv_store.bytes: llumlet.batching static computes every prompt; continuous can load KV";
   return std::nullopt;
+}
+
+start_error too_small(const std::string& setting, std::uint64_t chunk, std::uint64_t bytes) {
+  return start_error{setting + ": a chunk of " + std::to_string(protocols::tokens_per_chunk) + " tokens has " +
+                         std::to_string(chunk) + " bytes with this model, more than " + std::to_string(bytes),
+                     2};
+}
+
+bool is_in_memory(const std::string& directory) {
+  struct statfs found {};
+  return ::statfs(directory.c_str(), &found) == 0 && found.f_type == TMPFS_MAGIC;
 }
 
 } // namespace
@@ -35,6 +60,18 @@ void declare_kv_store(runtime::config::registry& r, serve_settings& s) {
          .unit = "bytes",
          .min = 0,
          .flag = "--kv-store-bytes"});
+  r.add("kv_store.disk_bytes", s.kv_store.disk_bytes,
+        {.doc =
+             "Of a disk of this machine, for what the shard's memory has no room for: what was used longest ago goes "
+             "there, and is read again for whoever looks for it. 0: none, and it is forgotten.",
+         .unit = "bytes",
+         .min = 0,
+         .flag = "--kv-store-disk-bytes"});
+  r.add("kv_store.disk_directory", s.kv_store.disk_directory,
+        {.doc =
+             "Directory on that disk. A file without a name takes all of kv_store.disk_bytes there at the start, and "
+             "is gone when the process ends, however it ends.",
+         .flag = "--kv-store-disk-dir"});
   r.add("kv_store.load_min", s.kv_store.load_min,
         {.doc = "Tokens that a request has to gain over its instance's own prefix cache for its KV to be loaded from "
                 "the store. Where computing is fast and the network slow, more than a chunk of 64.",
@@ -68,13 +105,48 @@ void declare_kv_store(runtime::config::registry& r, serve_settings& s) {
   r.relate([&s] { return wrong_with_kv_store(s); });
 }
 
+disk_shape kv_store_disk_shape(const serve_settings& settings, const actors::model_identity& identity) {
+  const auto& from = settings.kv_store;
+  const auto chunk = identity.kv_block_bytes * protocols::blocks_per_chunk;
+  if (from.bytes == 0 || from.disk_bytes == 0 || chunk == 0) return {};
+  return {static_cast<std::uint32_t>(
+              std::min<std::uint64_t>(from.disk_bytes / chunk, actors::kv_store_settings::chunks_max)),
+          chunk};
+}
+
+expected<std::shared_ptr<transport::disk>, start_error> make_kv_store_disk(const serve_settings& settings,
+                                                                           const actors::model_identity& identity,
+                                                                           const runtime::log::logger& log) {
+  const auto& from = settings.kv_store;
+  if (from.bytes == 0 || from.disk_bytes == 0) return std::shared_ptr<transport::disk>{};
+  if (from.disk_directory.empty())
+    return unexpected(start_error{"kv_store.disk_bytes: on which disk? Give a directory of it with "
+                                  "kv_store.disk_directory (--kv-store-disk-dir)",
+                                  2});
+  const auto shape = kv_store_disk_shape(settings, identity);
+  if (shape.slots == 0) return unexpected(too_small("kv_store.disk_bytes", shape.slot_bytes, from.disk_bytes));
+  transport::files::disk_settings disk;
+  disk.directory = from.disk_directory;
+  disk.slots = shape.slots;
+  disk.slot_bytes = shape.slot_bytes;
+  try {
+    auto made = transport::files::make_disk(disk);
+    if (is_in_memory(disk.directory))
+      log.component("kv_store").warning("kv_store.disk_directory: {} is in memory, and no disk", disk.directory);
+    return made;
+  } catch (const std::system_error& failure) {
+    return unexpected(start_error{"kv_store.disk_directory: " + std::string(failure.what()) + " (for " +
+                                      std::to_string(disk.slots * disk.slot_bytes) +
+                                      " bytes); name a directory that can be written, or give kv_store.disk_bytes less",
+                                  2});
+  }
+}
+
 std::optional<start_error> check_kv_store(const serve_settings& settings, const actors::model_identity& identity) {
   const auto bytes = settings.kv_store.bytes;
   if (bytes == 0) return std::nullopt;
   if (const auto chunk = identity.kv_block_bytes * protocols::blocks_per_chunk; bytes < chunk)
-    return start_error{"kv_store.bytes: a chunk of " + std::to_string(protocols::tokens_per_chunk) + " tokens has " +
-                           std::to_string(chunk) + " bytes with this model, more than " + std::to_string(bytes),
-                       2};
+    return too_small("kv_store.bytes", chunk, bytes);
   if (const auto available = gpu::cpu::available_memory_bytes(); bytes > available)
     return start_error{"kv_store.bytes: " + std::to_string(bytes) +
                            " bytes are more than this machine has available (" + std::to_string(available) +

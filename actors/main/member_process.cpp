@@ -67,15 +67,18 @@ void head_connector::work() {
 
 member_process::member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                                actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
+                               std::shared_ptr<transport::disk> disk,
                                std::shared_ptr<runtime::async::connection_gate> gate, runtime::log::logger log,
                                tracing* records, chosen_device cuda)
     : settings_(settings), records_(records), head_(head.host + ":" + std::to_string(head.port)),
-      context_length_(identity.context_length), log_(log.component("member")), fabric_(std::move(fabric)) {
+      context_length_(identity.context_length), log_(log.component("member")), fabric_(std::move(fabric)),
+      disk_(std::move(disk)) {
   loader_ = std::make_unique<loader>(model, settings_, std::move(cuda), log);
   system_ =
       std::make_unique<runtime::actor_system>(make_system_settings(settings_, true, std::move(gate), log, records));
   connector_ = std::make_unique<head_connector>(*system_, head);
   auto o = make_member_options(settings_, model, std::move(identity), loader_->factory(), fabric_, log);
+  o.llumlet.store.disk = disk_;
   o.address = process_name(settings_);
   while (o.key == 0) o.key = runtime::entropy();
   o.find_head = connector_->finder();
@@ -99,6 +102,7 @@ member_process::~member_process() {
   member_ = {};
   if (records_ != nullptr) records_->settle();
   fabric_.reset(); // its callbacks post to actors of the system, dead or not
+  disk_.reset();   // as do its
 }
 
 protocols::expected<std::unique_ptr<member_process>, start_error>
@@ -114,9 +118,11 @@ member_process::start(const serve_settings& settings, const endpoint& head, gpu:
   if (!gate) return protocols::unexpected(gate.error());
   auto fabric = make_fabric(settings, head.host, log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
+  auto disk = make_kv_store_disk(settings, *identity, log);
+  if (!disk) return protocols::unexpected(disk.error());
   auto out = std::unique_ptr<member_process>(new member_process(settings, head, std::move(model), std::move(*identity),
-                                                                std::move(*fabric), std::move(*gate), std::move(log),
-                                                                records, std::move(cuda)));
+                                                                std::move(*fabric), std::move(*disk), std::move(*gate),
+                                                                std::move(log), records, std::move(cuda)));
   if (records != nullptr)
     if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
   return out;

@@ -75,8 +75,8 @@ public:
 private:
   member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                  actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
-                 std::shared_ptr<runtime::async::connection_gate> gate, runtime::log::logger log, tracing* records,
-                 chosen_device cuda);
+                 std::shared_ptr<transport::disk> disk, std::shared_ptr<runtime::async::connection_gate> gate,
+                 runtime::log::logger log, tracing* records, chosen_device cuda);
 
   /// Written on the member's context, read by the main thread.
   struct board {
@@ -94,6 +94,7 @@ private:
   // In the order of their making; undone in the opposite one.
   std::unique_ptr<loader> loader_;
   std::shared_ptr<transport::fabric> fabric_;
+  std::shared_ptr<transport::disk> disk_;
   std::unique_ptr<runtime::actor_system> system_;
   std::unique_ptr<head_connector> connector_;
   runtime::handle<actors::member_interface> member_;

@@ -14,6 +14,11 @@ namespace godwit::main {
 
 namespace {
 
+/// The shard of the KV store, which this machine has already; with its disk.
+bool is_of_store_here(std::string_view variable) {
+  return variable == "GODWIT_KV_STORE_BYTES" || variable.starts_with("GODWIT_KV_STORE_DISK_");
+}
+
 /// Ours, without settings where the child gets its own.
 std::vector<std::string> inherited_environment(bool with_settings) {
   std::vector<std::string> out;
@@ -22,7 +27,7 @@ std::vector<std::string> inherited_environment(bool with_settings) {
     // Our own files and ports, and how many instances we began with: what is started is one more.
     if (variable.starts_with("GODWIT_TRACE_FILE=") || variable.starts_with("GODWIT_RUNTIME_READY_FILE=") ||
         variable.starts_with("GODWIT_INSTANCES_COUNT=") || variable.starts_with("GODWIT_FABRIC_PORT=") ||
-        variable.starts_with("GODWIT_KV_STORE_BYTES="))
+        is_of_store_here(variable.substr(0, variable.find('='))))
       continue;
     if (with_settings || !variable.starts_with("GODWIT_")) out.emplace_back(variable);
   }
@@ -83,8 +88,7 @@ public:
     child.drops_output = true; // its log has the same lines, and in the form that was asked for
     child.environment = inherited_environment(false);
     for (const auto& [name, value] : parts_.settings)
-      if (name != "GODWIT_FABRIC_PORT" && name != "GODWIT_RUNTIME_READY_FILE" &&
-          name != "GODWIT_KV_STORE_BYTES") // this process has them
+      if (name != "GODWIT_FABRIC_PORT" && name != "GODWIT_RUNTIME_READY_FILE" && !is_of_store_here(name))
         child.environment.push_back(name + "=" + (name == "GODWIT_TRACE_FILE" ? beside(value, node) : value));
     child.ended = [node, failed = std::move(failed), log = log_](std::string how) {
       log.write(how.empty() ? runtime::log::level::info : runtime::log::level::warning, "the process {} ended{}", node,

@@ -1,6 +1,7 @@
 #include "main/replay_node.hpp"
 
 #include "main/head_options.hpp"
+#include "main/kv_store_options.hpp"
 #include "main/parts.hpp"
 #include "replay/doubles.hpp"
 
@@ -72,10 +73,14 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
   };
   std::shared_ptr<transport::fabric> fabric;
   if (settings->fabric.backend != fabric_choice::none) fabric = std::make_shared<actors::replayed_fabric>();
+  std::shared_ptr<transport::disk> disk;
+  if (const auto shape = kv_store_disk_shape(*settings, *identity); shape.slots > 0)
+    disk = std::make_shared<actors::replayed_disk>(shape.slots, shape.slot_bytes);
   runtime::metrics::registry metrics;
   if (member) {
     auto options = make_member_options(*settings, *model, std::move(*identity), factory, std::move(fabric), quiet);
     if (settings->trace.flight) options.trace = std::make_shared<actors::replayed_trace_control>();
+    options.llumlet.store.disk = std::move(disk);
     options.find_head = [](std::function<void(actors::found_head)> done) { actors::keep_for_replay(std::move(done)); };
     (*again)->host().spawn<actors::member>(std::move(options));
   } else {
@@ -83,6 +88,7 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
     if (settings->scaling.provisioner != provisioner_choice::in_process)
       options.provisioner = std::make_shared<actors::replayed_provisioner>();
     if (settings->trace.flight) options.trace = std::make_shared<actors::replayed_trace_control>();
+    options.llumlet.store.disk = std::move(disk);
     options.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics);
     options.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics);
     options.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics);

@@ -65,10 +65,11 @@ std::string host_for_url(const std::string& host) {
 
 serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
                  std::shared_ptr<const protocols::openai::chat_template> chat,
-                 std::shared_ptr<transport::fabric> fabric, std::shared_ptr<runtime::async::connection_gate> gate,
-                 runtime::log::logger log, tracing* records, launch_parts parts, chosen_device cuda, device_watch watch)
+                 std::shared_ptr<transport::fabric> fabric, std::shared_ptr<transport::disk> disk,
+                 std::shared_ptr<runtime::async::connection_gate> gate, runtime::log::logger log, tracing* records,
+                 launch_parts parts, chosen_device cuda, device_watch watch)
     : settings_(settings), identity_(std::move(identity)), chat_(std::move(chat)), log_(std::move(log)),
-      records_(records), watch_(std::move(watch)), fabric_(std::move(fabric)) {
+      records_(records), watch_(std::move(watch)), fabric_(std::move(fabric)), disk_(std::move(disk)) {
   model_name_ = served_name(settings_, model);
   context_length_ = identity_.context_length;
 
@@ -112,6 +113,7 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
 
 actors::node_options serving::node_options(const gpu::model::model_directory& model) {
   auto o = make_head_options(settings_, model, identity_, watched(loader_->factory(), watch_), fabric_, log_);
+  o.llumlet.store.disk = disk_;
   o.scheduler.on_report = [board = board_.get()](const protocols::load_report& report) { board->take(report); };
   o.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(metrics_);
   o.provisioner = processes_;
@@ -183,9 +185,11 @@ serving::start(const serve_settings& settings, gpu::model::model_directory model
   const auto control = parse_endpoint(settings.control.listen);
   auto fabric = make_fabric(settings, control ? control->host : settings.control.listen, log, cuda);
   if (!fabric) return protocols::unexpected(fabric.error());
-  auto out = std::unique_ptr<serving>(new serving(settings, std::move(model), std::move(*identity), std::move(*chat),
-                                                  std::move(*fabric), std::move(*gate), std::move(log), records,
-                                                  std::move(parts), std::move(cuda), std::move(watch)));
+  auto disk = make_kv_store_disk(settings, *identity, log);
+  if (!disk) return protocols::unexpected(disk.error());
+  auto out = std::unique_ptr<serving>(new serving(
+      settings, std::move(model), std::move(*identity), std::move(*chat), std::move(*fabric), std::move(*disk),
+      std::move(*gate), std::move(log), records, std::move(parts), std::move(cuda), std::move(watch)));
   if (records != nullptr)
     if (auto error = records->begin()) return protocols::unexpected(std::move(*error));
   if (auto error = out->open_ports()) return protocols::unexpected(std::move(*error));
@@ -230,6 +234,7 @@ serving::~serving() {
   system_->shutdown(milliseconds(5000));
   if (records_ != nullptr) records_->settle();
   fabric_.reset(); // its callbacks post to actors of the system, dead or not
+  disk_.reset();   // as do its
 }
 
 std::optional<start_error> serving::wait_ready(const std::function<bool()>& give_up) {

@@ -67,8 +67,8 @@ private:
   [[nodiscard]] std::string from_here() const;
   serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
           std::shared_ptr<const protocols::openai::chat_template> chat, std::shared_ptr<transport::fabric> fabric,
-          std::shared_ptr<runtime::async::connection_gate> gate, runtime::log::logger log, tracing* records,
-          launch_parts parts, chosen_device cuda, device_watch watch);
+          std::shared_ptr<transport::disk> disk, std::shared_ptr<runtime::async::connection_gate> gate,
+          runtime::log::logger log, tracing* records, launch_parts parts, chosen_device cuda, device_watch watch);
   [[nodiscard]] std::optional<start_error> open_ports();
   [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
@@ -90,6 +90,7 @@ private:
   std::unique_ptr<loader> loader_;
   std::shared_ptr<process_source> processes_; // null: instances in this process only
   std::shared_ptr<transport::fabric> fabric_;
+  std::shared_ptr<transport::disk> disk_;
   std::unique_ptr<runtime::actor_system> system_;
   std::unique_ptr<actors::cluster> cluster_;
   std::unique_ptr<actors::openai_edge> edge_;

@@ -173,6 +173,8 @@ struct serve_settings {
   } migration;
   struct {
     std::uint64_t bytes = 0; // 0: no shard here
+    std::uint64_t disk_bytes = 0;
+    std::string disk_directory;
     std::uint32_t load_min = 64;
     std::chrono::milliseconds lookup_timeout{100};
     std::chrono::milliseconds load_timeout{2'000};

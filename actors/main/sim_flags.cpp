@@ -32,8 +32,8 @@ bool joins_processes(const runtime::config::setting& s) {
 /// The settings that a simulation has: what it is about, and nothing of sockets, processes and devices. The policies
 /// are the command's own flag.
 bool simulated(const runtime::config::setting& s) {
-  for (const std::string_view other :
-       {"scheduler.policy", "scaling.provisioner", "scaling.command_out", "scaling.command_in"})
+  for (const std::string_view other : {"scheduler.policy", "scaling.provisioner", "scaling.command_out",
+                                       "scaling.command_in", "kv_store.disk_directory"})
     if (s.name == other) return false;
   for (const std::string_view table :
        {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "speculation.", "kv_store.", "admission."})
@@ -103,6 +103,7 @@ bool sim_flags::gather() {
     }
   }
   if (options.deadlines) options.changed.emplace_back("deadlines", *options.deadlines);
+  if (options.disk_rate) options.changed.emplace_back("kv_store_disk_rate", fmt::format("{}", *options.disk_rate));
   if (options.length_accuracy)
     options.changed.emplace_back("length_accuracy", fmt::format("{}", *options.length_accuracy));
   if (options.draft_acceptance > 0)
@@ -131,6 +132,10 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
       ->type_name("SHARE")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  command
+      .add_option("--kv-store-disk-rate", o.disk_rate,
+                  "What each host's disk reads and writes, with --kv-store-disk-bytes; 3e9 if not given")
+      ->type_name("BYTES/S");
   command
       .add_option("--length-accuracy", o.length_accuracy,
                   "How often the class of an answer's length is known when its request comes (powers of two); without "

@@ -97,6 +97,10 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   if (auto what = wrong_objective(options.load)) return wrong(std::move(*what));
   if (const auto share = options.draft_acceptance; !(share >= 0 && share <= 1)) // not a number, too
     return wrong("--draft-acceptance is a share from 0 to 1");
+  if (const auto rate = options.disk_rate; rate && !(*rate >= 1 && *rate <= 1e15))
+    return wrong("--kv-store-disk-rate is 1 to 1e15 bytes per second");
+  if (options.disk_rate && options.settings.kv_store.disk_bytes == 0)
+    return wrong("--kv-store-disk-rate is of a disk, of which there is none; give --kv-store-disk-bytes, too");
   std::optional<std::pair<std::int64_t, std::int64_t>> deadlines;
   if (options.deadlines) {
     deadlines = parse_deadlines(*options.deadlines);
@@ -146,6 +150,8 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   run.cluster.device = std::move(*device);
   run.cluster.swap_bytes = swap_bytes_of(settings);
   if (auto why = wrong_with_swap(run.cluster); !why.empty()) return wrong(std::move(why));
+  run.cluster.disk_bytes = settings.kv_store.bytes == 0 ? 0 : settings.kv_store.disk_bytes;
+  if (options.disk_rate) run.cluster.disk_bytes_per_second = *options.disk_rate;
   run.cluster.processes = processes_of(settings);
   run.length_accuracy = options.length_accuracy;
   run.requests = std::move(load->requests);

@@ -127,7 +127,13 @@ json::object object_of(const protocols::store_status& s) {
           {"loaded", r.loaded_total},
           {"filed", r.filed_total},
           {"evicted", r.evicted_total},
-          {"failed", r.failed_total}};
+          {"failed", r.failed_total},
+          {"disk_bytes", r.disk_bytes},
+          {"disk_bytes_used", r.disk_bytes_used},
+          {"disk_written", r.disk_written_total},
+          {"disk_read", r.disk_read_total},
+          {"disk_evicted", r.disk_evicted_total},
+          {"disk_failed", r.disk_failed_total}};
 }
 
 } // namespace

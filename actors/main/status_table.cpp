@@ -77,10 +77,15 @@ std::string status_table(const protocols::cluster_status& c) {
   out += fmt::format(columns, "instance", "state", "running", "waiting", "KV blocks", "V", "F", "preemptions",
                      "restarts", "node", "device");
   for (const auto* i : by_id(c)) out += row(*i);
-  for (const auto& [node, s] : c.stores)
+  for (const auto& [node, s] : c.stores) {
     out += fmt::format("KV store at {}: {:.0f} of {:.0f} MiB, {} of {} chunks found, {} loaded, {} filed, {} evicted\n",
                        node, mib(s.bytes_used), mib(s.bytes), s.found_total, s.looked_up_total, s.loaded_total,
                        s.filed_total, s.evicted_total);
+    if (s.disk_bytes > 0)
+      out += fmt::format("  its disk: {:.0f} of {:.0f} MiB, {} chunks written, {} read, {} evicted, {} failures\n",
+                         mib(s.disk_bytes_used), mib(s.disk_bytes), s.disk_written_total, s.disk_read_total,
+                         s.disk_evicted_total, s.disk_failed_total);
+  }
   for (const auto& i : c.instances)
     if (!i.last_error.empty()) out += fmt::format("instance {} did not start: {}\n", i.instance.value(), i.last_error);
   for (const auto& i : c.instances)

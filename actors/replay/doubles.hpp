@@ -6,6 +6,7 @@
 #include <godwit/gpu/adapters.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
+#include <godwit/transport/disk.hpp>
 #include <godwit/transport/fabric.hpp>
 
 #include <cstdint>
@@ -44,6 +45,23 @@ public:
 
 private:
   std::uint32_t slots_;
+};
+
+class replayed_disk final : public transport::disk {
+public:
+  replayed_disk(std::uint32_t slots, std::size_t slot_bytes) : slots_(slots), slot_bytes_(slot_bytes) {}
+  [[nodiscard]] std::uint32_t slots() const noexcept override { return slots_; }
+  [[nodiscard]] std::size_t slot_bytes() const noexcept override { return slot_bytes_; }
+  void write(std::uint32_t, const std::byte*, std::shared_ptr<void>, std::function<void(std::string)> done) override {
+    keep_for_replay(std::move(done));
+  }
+  void read(std::uint32_t, std::byte*, std::shared_ptr<void>, std::function<void(std::string)> done) override {
+    keep_for_replay(std::move(done));
+  }
+
+private:
+  std::uint32_t slots_;
+  std::size_t slot_bytes_;
 };
 
 class replayed_executor final : public gpu::executor {

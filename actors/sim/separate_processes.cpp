@@ -56,6 +56,7 @@ void simulated_cluster::run_member(simulated_process& process) {
   o.rejoin_min = std::min(o.rejoin_min, o.rejoin_max);
   o.instance = made_of_.instance;
   o.llumlet.migration.fabric = network_.make_fabric(name, process.system->timers());
+  o.llumlet.store.disk = make_disk(process.system->timers());
   o.instance.make_executor = [&process, make = factory_on(*process.devices, process.system->timers(),
                                                           std::make_shared<bool>(false), o.llumlet.migration.fabric)](
                                  protocols::instance_id which, std::function<void(executor_outcome)> done) {

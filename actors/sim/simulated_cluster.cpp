@@ -4,6 +4,7 @@
 
 #include <godwit/actors/member.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/transport/sim/disk.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -176,6 +177,16 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   return node;
 }
 
+std::shared_ptr<transport::disk> simulated_cluster::make_disk(runtime::timer_source& timers) const {
+  const auto chunk = options_.device.block_bytes() * protocols::blocks_per_chunk;
+  transport::sim::disk_settings out;
+  out.slots = static_cast<std::uint32_t>(
+      std::min(static_cast<double>(options_.disk_bytes) / chunk, static_cast<double>(kv_store_settings::chunks_max)));
+  out.slot_bytes = gpu::sim::sim_block_bytes * protocols::blocks_per_chunk;
+  out.bytes_per_second = options_.disk_bytes_per_second * shown_share(options_.device);
+  return out.slots == 0 ? nullptr : transport::sim::make_disk(std::move(out), timers);
+}
+
 executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, runtime::timer_source& loads,
                                                std::shared_ptr<bool> weights,
                                                const std::shared_ptr<transport::fabric>& fabric) {
@@ -226,6 +237,7 @@ void simulated_cluster::start_process(const std::string& name) {
   o.find_head = [this](const std::function<void(found_head)>& done) { done(cluster_->node()); };
   o.instance = made_of_.instance;
   o.llumlet.migration.fabric = network_.make_fabric(name);
+  o.llumlet.store.disk = make_disk(world_.timers());
   o.instance.make_executor = factory_on(world_.timers(), world_.timers(), nullptr, o.llumlet.migration.fabric);
   members_[name] = system_->spawn<member>(std::move(o));
 }

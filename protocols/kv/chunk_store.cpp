@@ -25,19 +25,22 @@ void chunk_store::touch(const chunk_name& name) {
   auto& touched = slots_[found->second];
   touched.used = ++uses_;
   if (touched.pins > 0) return;
-  remove(idle_, found->second);
-  push_back(idle_, found->second);
+  end_idle(found->second);
+  become_idle(found->second);
 }
 
 std::optional<chunk_store::slot> chunk_store::reserve(const chunk_name& name, std::uint64_t since) {
   ensure(!knows(name), "chunk_store: a slot is reserved for a chunk that is not known");
+  displaced_.reset();
   slot taken = free_.front;
   if (taken != none) {
     remove(free_, taken);
   } else {
     taken = idle_.front;
+    while (taken != none && slots_[taken].holds > 0) taken = slots_[taken].next;
     if (taken == none || slots_[taken].used > since) return std::nullopt;
-    remove(idle_, taken);
+    end_idle(taken);
+    displaced_ = slots_[taken].name;
     places_.erase(slots_[taken].name);
     --filed_;
     ++counters_.evicted;
@@ -45,16 +48,18 @@ std::optional<chunk_store::slot> chunk_store::reserve(const chunk_name& name, st
   auto& reserved = slots_[taken];
   reserved.name = name;
   reserved.where = state::landing;
+  reserved.below = copy::none;
   places_.emplace(name, taken);
   ++landing_;
   return taken;
 }
 
-void chunk_store::file(slot where) {
+void chunk_store::file(slot where, bool copied) {
   auto& landed = at(where, state::landing);
   landed.where = state::filed;
+  landed.below = copied ? copy::there : copy::none;
   landed.used = ++uses_;
-  push_back(idle_, where);
+  become_idle(where);
   --landing_;
   ++filed_;
   ++counters_.filed;
@@ -74,7 +79,7 @@ std::optional<chunk_store::slot> chunk_store::pin(const chunk_name& name) {
   if (found == places_.end() || slots_[found->second].where != state::filed) return std::nullopt;
   auto& pinned = slots_[found->second];
   pinned.used = ++uses_;
-  if (pinned.pins++ == 0) remove(idle_, found->second);
+  if (pinned.pins++ == 0) end_idle(found->second);
   return found->second;
 }
 
@@ -82,7 +87,83 @@ void chunk_store::unpin(slot where) {
   auto& pinned = at(where, state::filed);
   ensure(pinned.pins > 0, "chunk_store: what is unpinned was pinned");
   pinned.used = ++uses_;
-  if (--pinned.pins == 0) push_back(idle_, where);
+  if (--pinned.pins == 0) become_idle(where);
+}
+
+std::optional<chunk_store::slot> chunk_store::hold(const chunk_name& name) {
+  const auto found = places_.find(name);
+  if (found == places_.end() || slots_[found->second].where != state::filed) return std::nullopt;
+  ++slots_[found->second].holds;
+  return found->second;
+}
+
+void chunk_store::let_go(slot where) {
+  auto& held = at(where, state::filed);
+  ensure(held.holds > 0, "chunk_store: what is let go was held");
+  --held.holds;
+}
+
+void chunk_store::drop(slot where) {
+  auto& dropped = at(where, state::filed);
+  ensure(dropped.pins == 0 && dropped.holds == 0, "chunk_store: what is dropped nobody reads");
+  end_idle(where);
+  places_.erase(dropped.name);
+  dropped.where = state::free;
+  push_back(free_, where);
+  --filed_;
+}
+
+std::optional<chunk_store::slot> chunk_store::begin_copy(std::uint32_t ahead) {
+  if (next_copy_ == none || free_.size + passed_ >= ahead) return std::nullopt;
+  const auto chosen = next_copy_;
+  slots_[chosen].below = copy::going;
+  ++slots_[chosen].holds;
+  pass_copied();
+  return chosen;
+}
+
+void chunk_store::end_copy(slot where, bool well) {
+  ensure(at(where, state::filed).below == copy::going, "chunk_store: a copy ends that has begun");
+  let_go(where);
+  slots_[where].below = well ? copy::there : copy::failed;
+}
+
+void chunk_store::lose_copy(const chunk_name& name) {
+  const auto found = places_.find(name);
+  if (found == places_.end() || slots_[found->second].below != copy::there) return;
+  slots_[found->second].below = copy::failed; // below, what was used longest ago is the first to go
+}
+
+const chunk_name& chunk_store::name_of(slot where) const {
+  ensure(where < slots_.size() && slots_[where].where != state::free, "chunk_store: a slot with a chunk has its name");
+  return slots_[where].name;
+}
+
+void chunk_store::become_idle(slot which) noexcept {
+  auto& idle = slots_[which];
+  push_back(idle_, which);
+  if (idle.below == copy::failed) idle.below = copy::none;
+  if (next_copy_ != none) return;
+  next_copy_ = which;
+  pass_copied();
+}
+
+void chunk_store::end_idle(slot which) noexcept {
+  auto& used = slots_[which];
+  if (used.passed) --passed_;
+  used.passed = false;
+  const auto next = used.next;
+  remove(idle_, which);
+  if (next_copy_ != which) return;
+  next_copy_ = next;
+  pass_copied();
+}
+
+void chunk_store::pass_copied() noexcept {
+  for (; next_copy_ != none && slots_[next_copy_].below != copy::none; next_copy_ = slots_[next_copy_].next) {
+    slots_[next_copy_].passed = true;
+    ++passed_;
+  }
 }
 
 void chunk_store::push_back(list& into, slot which) noexcept {
@@ -113,13 +194,15 @@ void chunk_store::remove(list& from, slot which) noexcept {
 void chunk_store::check() const {
   check_list(free_, state::free);
   check_list(idle_, state::filed);
-  std::uint32_t filed = 0, landing = 0, pinned = 0;
+  std::uint32_t filed = 0, landing = 0, pinned = 0, passed = 0;
   for (slot i = 0; i < slots_.size(); ++i) {
     const auto& e = slots_[i];
     filed += e.where == state::filed ? 1 : 0;
     landing += e.where == state::landing ? 1 : 0;
     pinned += e.pins > 0 ? 1 : 0;
-    ensure(e.pins == 0 || e.where == state::filed, "chunk_store: only filed chunks are read");
+    passed += e.passed ? 1 : 0;
+    ensure((e.pins == 0 && e.holds == 0) || e.where == state::filed, "chunk_store: only filed chunks are read");
+    ensure(e.below != copy::going || e.holds > 0, "chunk_store: what is copied is held");
     ensure(e.used <= uses_, "chunk_store: uses are counted");
     if (e.where == state::free) continue;
     const auto found = places_.find(e.name);
@@ -127,6 +210,15 @@ void chunk_store::check() const {
   }
   ensure(filed == filed_ && landing == landing_ && places_.size() == filed + landing, "chunk_store: slots are counted");
   ensure(idle_.size + pinned == filed, "chunk_store: filed chunks are read or may be taken");
+  ensure(passed == passed_, "chunk_store: slots that may be taken without loss are counted");
+  bool before = true;
+  for (auto i = idle_.front; i != none; i = slots_[i].next) {
+    before = before && i != next_copy_;
+    ensure(slots_[i].passed == before, "chunk_store: those before the next copy are passed");
+    ensure(!before || slots_[i].below != copy::none, "chunk_store: the next copy is the oldest one");
+  }
+  ensure(next_copy_ == none || (!before && slots_[next_copy_].below == copy::none),
+         "chunk_store: what is copied next is idle, and has no copy");
   ensure(free_.size + filed + landing == slots_.size(), "chunk_store: each slot is in exactly one state");
 }
 

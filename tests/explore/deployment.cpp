@@ -170,6 +170,16 @@ actors::instance_options deployment::instance_of(machine& m) {
   return out;
 }
 
+std::shared_ptr<transport::disk> deployment::disk_of(machine& m) {
+  if (shape_.disk.slots == 0 || shape_.node.llumlet.store.bytes == 0) return nullptr;
+  auto disk = shape_.disk;
+  disk.fails = [this, alive = alive_, every = shape_.disk_fails_every, calls = 0U](bool reads) mutable -> std::string {
+    if (*alive) effects_.add(reads ? "KV has come from a disk" : "KV has gone to a disk");
+    return every > 0 && ++calls % every == 0 ? injected : "";
+  };
+  return transport::sim::make_disk(std::move(disk), m.system->timers());
+}
+
 actors::llumlet_options deployment::llumlet_of(machine& m) {
   auto out = shape_.node.llumlet;
   fabric_hooks hooks;
@@ -185,6 +195,7 @@ actors::llumlet_options deployment::llumlet_of(machine& m) {
   auto fabric = breakable(blocks_.make_fabric(m.name, m.system->timers()), m.system->timers(), std::move(hooks));
   m.fabric = fabric;
   out.migration.fabric = std::move(fabric);
+  out.store.disk = disk_of(m);
   out.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
   out.migration.hit = [this](std::string_view place) { pass(place); };
   out.migration.log = log_;

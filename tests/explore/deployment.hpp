@@ -171,6 +171,7 @@ private:
   void set_slow_blocks(const machine& m);
   void start_head();
   void start_member(machine& m);
+  [[nodiscard]] std::shared_ptr<transport::disk> disk_of(machine& m);
   [[nodiscard]] actors::llumlet_options llumlet_of(machine& m);
   [[nodiscard]] actors::instance_options instance_of(machine& m);
   [[nodiscard]] machine* find(const std::string& name);

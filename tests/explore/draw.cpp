@@ -221,7 +221,10 @@ enum stream : std::uint64_t {
   of_role_policy,
   of_swap,
   of_swap_failures,
-  of_swap_rate
+  of_swap_rate,
+  of_disk,
+  of_disk_rate,
+  of_disk_failures
 };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
@@ -411,6 +414,11 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   }
   if (from.swaps) also("(swap rate)", of_swap_rate, 1, 5);  // blocks are long on their way, or at once
   if (from.stores) also("(bandwidth)", of_bandwidth, 1, 5); // blocks are long on their way, or at once
+  if (from.stores || name == "chaos") {
+    also("kv_store.disk_bytes", of_disk, from.stores ? 2 : 6);
+    also("(disk rate)", of_disk_rate, from.stores ? 5 : 20);
+    also("(disks fail)", of_disk_failures, from.stores ? 5 : 20);
+  }
   counter_random bounds(seed, of_bounds);
   s.instances_min = 1 + static_cast<std::uint32_t>(bounds.below(3));
   s.instances_max = s.instances_min + 2 + static_cast<std::uint32_t>(bounds.below(4));

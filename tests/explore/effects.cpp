@@ -41,6 +41,7 @@ std::vector<std::string> all_names() {
   for (const auto* what :
        {"KV is loaded", "KV has come", "KV has gone to the store", "KV was needed on its way to the store"})
     out.emplace_back(what);
+  for (const auto* what : {"KV has gone to a disk", "KV has come from a disk"}) out.emplace_back(what);
   for (const auto* what : {"swapped out", "swapped in"}) out.emplace_back(what);
   for (const auto* what : {"adapter loaded", "adapter evicted", "adapter waits"}) out.emplace_back(what);
   // What clients hear other than their answers.

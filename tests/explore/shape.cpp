@@ -19,6 +19,8 @@ shape usual_shape() {
   s.fabric.bytes_per_second = 400'000; // a simulated block shows the fabric 128 bytes
   s.fabric.latency = 200us;
   s.fabric.bytes_per_message = 128; // a portion takes several
+  s.disk.slot_bytes = protocols::blocks_per_chunk * gpu::sim::sim_block_bytes;
+  s.disk.bytes_per_second = 1'000'000;
   s.detection = {80ms, 120ms};
   auto& n = s.node;
   n.backoff_min = 5ms;
@@ -76,6 +78,12 @@ shape usual_shape() {
 namespace {
 
 /// One process after the other for prefill and for decoding, at first.
+void have_disk(shape& s) {
+  auto& stored = s.node.llumlet.store.bytes; // little, so that there is something to go to the disk
+  if (stored == 0 || stored > 4 * s.disk.slot_bytes) stored = 4 * s.disk.slot_bytes;
+  if (s.disk.slots == 0) s.disk.slots = 64;
+}
+
 void follow_the_load(shape& s) {
   using enum protocols::instance_role;
   s.node.scheduler.policies.roles = protocols::role_policy::balance;
@@ -317,6 +325,19 @@ std::vector<knob> all_knobs() {
   });
   add("speculation.prediction_max",
       [](shape& s, bool high) { s.node.llumlet.planner.speculation.prediction_max = high ? 64 : 1; });
+  // The shards' disks, of 256 chunks or of two, which are as fast as memory, or take as long as a load may.
+  add("kv_store.disk_bytes", [](shape& s, bool high) {
+    have_disk(s);
+    s.disk.slots = high ? 256 : 2;
+  });
+  add("(disk rate)", [](shape& s, bool high) {
+    have_disk(s);
+    s.disk.bytes_per_second = high ? 1e12 : 1e4;
+  });
+  add("(disks fail)", [](shape& s, bool high) {
+    have_disk(s);
+    s.disk_fails_every = high ? 2 : 5;
+  });
   // Where batches are static anyway: more static ones would keep more requests from moving.
   add("llumlet.batch_slo_weight", [](shape& s, bool high) {
     auto& planner = s.node.llumlet.planner;

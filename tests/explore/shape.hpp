@@ -5,6 +5,7 @@
 #include <godwit/gpu/sim/sim_adapters.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/runtime/sim/network.hpp>
+#include <godwit/transport/sim/disk.hpp>
 #include <godwit/transport/sim/network.hpp>
 
 #include <chrono>
@@ -26,6 +27,8 @@ struct shape {
   transport::sim::settings fabric;          ///< of blocks
   gpu::sim::sim_adapters_settings adapters; ///< of each process
   gpu::sim::sim_swap swap;                  ///< of each instance
+  transport::sim::disk_settings disk;       ///< of each process, where it has a shard of the KV store; 0 slots: none
+  std::uint32_t disk_fails_every = 0;       ///< the so-many-th read or write of a process fails; 0: none does
   std::uint32_t swap_fails_every = 0;       ///< the so-many-th copy of an instance comes to nothing; 0: none does
   std::chrono::nanoseconds rejoin_min{std::chrono::milliseconds(20)};
   std::chrono::nanoseconds rejoin_max{std::chrono::milliseconds(500)};

@@ -490,7 +490,8 @@ machine=$(
   cat "$here/version.txt" 2>/dev/null
 )
 for i in "${!names[@]}"; do
-  [[ -z $gpu ]] || save # what is cut off with all else is at least not taken for one that was not begun
+  # What is cut off with all else is at least not taken for one that was not begun.
+  if ((i == 0)) && [[ -n $gpu ]]; then save; fi
   run_check "${names[i]}" "${limits[i]}" "${fulls[i]}" "${needs[i]}" "${commands[i]}"
   finished=$((finished + 1))
   if [[ -n $ended ]]; then

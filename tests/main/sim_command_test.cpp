@@ -743,6 +743,31 @@ TEST(SimCommand, DeadlinesAreOfTheWholeAnswerAndTheServerHearsOfThem) {
             std::string::npos);
 }
 
+// Nine prompts of 4,096 tokens come twice, the second time to the other instance.
+TEST(SimCommand, ADiskKeepsWhatTheStoresMemoryHasNoRoomFor) {
+  const auto trace = std::filesystem::temp_directory_path() / ("godwit_prompts_" + std::to_string(::getpid()));
+  {
+    std::ofstream out(trace);
+    for (int i = 0; i < 18; ++i) {
+      out << R"({"timestamp": )" << i * 5000 << R"(, "input_length": 4096, "output_length": 4, "hash_ids": [)";
+      for (int block = 0; block < 8; ++block) out << (block == 0 ? "" : ", ") << i % 9 * 8 + block;
+      out << "]}\n";
+    }
+  }
+  const auto cached = [&](const std::string& more) {
+    const auto result = typed("--json --profile llama-2-70b-128k-h100 --instances 2 --policy round_robin --trace " +
+                              trace.string() + " --kv-store-bytes 1GiB" + more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    const auto report = boost::json::parse(result.out).as_object();
+    return report.at("cached_tokens").to_number<std::uint64_t>();
+  };
+  const auto without = cached(""), with = cached(" --kv-store-disk-bytes 100GiB");
+  EXPECT_LT(without, 9U * 512);
+  EXPECT_GT(with, 9U * 3500);
+  EXPECT_LT(cached(" --kv-store-disk-bytes 100GiB --kv-store-disk-rate 1e6"), 9U * 512) << "too slow to be of use";
+  std::filesystem::remove(trace);
+}
+
 TEST(SimCommand, RefusesOrdersDeadlinesAndAccuraciesThatThereAreNot) {
   for (const auto* wrong : {"--deadlines 5", "--deadlines 5-", "--deadlines -5", "--deadlines 5-1", "--deadlines 0-1",
                             "--deadlines 1-1e99", "--deadlines nan-nan", "--deadlines=", "--deadlines 1-2s"}) {
@@ -750,8 +775,10 @@ TEST(SimCommand, RefusesOrdersDeadlinesAndAccuraciesThatThereAreNot) {
     EXPECT_EQ(result.code, 2) << wrong;
     EXPECT_NE(result.err.find("--deadlines"), std::string::npos) << result.err;
   }
-  for (const auto* wrong : {"--length-accuracy 1.5", "--length-accuracy -1", "--length-accuracy nan",
-                            "--queue-order shortest", "--llumlet-queue-aging -1ms"})
+  for (const auto* wrong :
+       {"--kv-store-disk-rate 1e9", "--kv-store-bytes 1GiB --kv-store-disk-bytes 1GiB --kv-store-disk-rate 0",
+        "--kv-store-bytes 1GiB --kv-store-disk-bytes 1GiB --kv-store-disk-dir /tmp", "--length-accuracy 1.5",
+        "--length-accuracy -1", "--length-accuracy nan", "--queue-order shortest", "--llumlet-queue-aging -1ms"})
     EXPECT_EQ(typed(wrong).code, 2) << wrong;
 }
 

@@ -7,7 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <csignal>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
@@ -103,6 +106,35 @@ TEST_F(KvStoreOfProcesses, WhatOneComputedTheOtherLoads) {
   EXPECT_EQ(console(head.control()).status()->stores.size(), 1U);
 }
 
+TEST_F(KvStoreOfProcesses, WhatMemoryHasNoRoomForComesBackFromTheDisk) {
+  namespace fs = std::filesystem;
+  (void)calm();
+  const auto directory = fs::temp_directory_path() / ("godwit_disk_" + std::to_string(::getpid()));
+  fs::create_directory(directory);
+  {
+    served head(patient({"--instances", "2", "--threads", "1", "--policy", "round_robin", "--migration", "never",
+                         "--kv-store-bytes", "2MiB", "--kv-store-disk-bytes", "64MiB", "--kv-store-disk-dir",
+                         directory.string(), "--kv-store-lookup-timeout", "1s", "--kv-store-load-timeout", "30s"}));
+    ASSERT_TRUE(head.wait_ready()) << head.process.err();
+    for (int round = 0; round < 3; ++round) { // an odd number of requests, so that each goes elsewhere than before
+      EXPECT_TRUE(ask_all(head.url(), questions()) == calm()) << round;
+      EXPECT_TRUE(ask_all(head.url(), {questions()[0]}) == std::vector{calm()[0]}) << round;
+      ASSERT_TRUE(settle(head)) << head.process.err();
+    }
+    const auto status = console(head.control()).status();
+    ASSERT_TRUE(status);
+    ASSERT_EQ(status->stores.size(), 1U);
+    const auto& store = status->stores.front().report;
+    EXPECT_GT(store.disk_written_total, 0U);
+    EXPECT_GT(store.disk_read_total, 0U);
+    EXPECT_EQ(store.disk_failed_total, 0U) << head.process.err();
+    EXPECT_EQ(store.failed_total, 0U) << head.process.err();
+    EXPECT_GT(of(head).hits, 0U);
+    EXPECT_TRUE(fs::is_empty(directory)) << "the file has no name";
+  }
+  fs::remove_all(directory);
+}
+
 TEST_F(KvStoreOfProcesses, WhatCannotBeIsSaidInOneLine) {
   const auto said = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"serve", "--kv-store-bytes", "64MiB"});
@@ -113,6 +145,12 @@ TEST_F(KvStoreOfProcesses, WhatCannotBeIsSaidInOneLine) {
   EXPECT_THAT(said({"--fabric-backend", "none"}), HasSubstr("kv_store.bytes: with fabric.backend none"));
   EXPECT_THAT(said({"--no-llumlet-prefix-caching"}), HasSubstr("kv_store.bytes: without llumlet.prefix_caching"));
   EXPECT_THAT(said({"--instances", "0"}), HasSubstr("kv_store.bytes: a process without instances"));
+  EXPECT_THAT(said({"--kv-store-disk-bytes", "1GiB"}), HasSubstr("kv_store.disk_bytes: on which disk?"));
+  EXPECT_THAT(said({"--kv-store-disk-dir", "/tmp"}), HasSubstr("nothing is kept there without kv_store.disk_bytes"));
+  EXPECT_THAT(said({"--kv-store-disk-bytes", "1GiB", "--kv-store-disk-dir", "/nowhere"}),
+              HasSubstr("kv_store.disk_directory: /nowhere: No such file or directory"));
+  EXPECT_THAT(said({"--kv-store-disk-bytes", "1000", "--kv-store-disk-dir", "/tmp"}),
+              HasSubstr("kv_store.disk_bytes: a chunk of 64 tokens has"));
   child_process small(godwit_program(), {"serve", "--kv-store-bytes", "1000"});
   EXPECT_EQ(small.wait_exit(30s), 2);
   EXPECT_THAT(small.err(), HasSubstr("a chunk of 64 tokens has"));

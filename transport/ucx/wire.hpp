@@ -111,8 +111,7 @@ inline constexpr std::size_t stream_header_bytes = 512;
 [[nodiscard]] std::optional<std::string> pack(const message& m);
 [[nodiscard]] std::optional<message> unpack(std::string_view header);
 
-/// A sum that finds damage, not malice.
-[[nodiscard]] std::uint64_t checksum(const std::byte* data, std::size_t bytes, std::uint64_t seed) noexcept;
+/// As of one region (fabric/checksum.hpp), of all.
 [[nodiscard]] std::uint64_t checksum(const std::vector<protocols::memory_region>& regions) noexcept;
 
 } // namespace godwit::transport::ucx::wire

@@ -82,6 +82,86 @@ TEST(ChunkStore, UsesThatAreNotMeantAreRefused) {
   EXPECT_FALSE(chunk_store(0).reserve(name_of(1), 0));
 }
 
+TEST(ChunkStore, WhatIsHeldKeepsItsPlaceInTheOrder) {
+  chunk_store store(3);
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(bring(store, i));
+  const auto held = store.hold(name_of(1));
+  ASSERT_TRUE(held);
+  EXPECT_FALSE(store.hold(name_of(4))) << "it is not there";
+  ASSERT_TRUE(bring(store, 4));
+  EXPECT_TRUE(store.has(name_of(1)));
+  EXPECT_FALSE(store.has(name_of(2))) << "the oldest that nobody holds";
+  EXPECT_EQ(store.displaced(), name_of(2));
+  EXPECT_THROW(store.drop(*held), contract_violation);
+  store.let_go(*held);
+  EXPECT_THROW(store.let_go(*held), contract_violation);
+  ASSERT_TRUE(bring(store, 5));
+  EXPECT_FALSE(store.has(name_of(1))) << "it was older than the others all the while";
+  store.check();
+}
+
+TEST(ChunkStore, WhatIsDroppedIsNotThereAndItsSlotIsTheNext) {
+  chunk_store store(2);
+  ASSERT_TRUE(bring(store, 1));
+  const auto second = bring(store, 2);
+  ASSERT_TRUE(second);
+  store.drop(*second);
+  EXPECT_FALSE(store.knows(name_of(2)));
+  EXPECT_EQ(bring(store, 3), second);
+  EXPECT_FALSE(store.displaced()) << "it was free";
+  EXPECT_TRUE(store.has(name_of(1)));
+  store.check();
+}
+
+TEST(ChunkStore, CopiesTheOldestFirstUntilEnoughCanBeTakenWithoutLoss) {
+  chunk_store store(4);
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(bring(store, i));
+  EXPECT_FALSE(store.begin_copy(1)) << "one is free";
+  const auto first = store.begin_copy(2);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(store.name_of(*first), name_of(1));
+  EXPECT_FALSE(store.begin_copy(2)) << "it counts from its begin on";
+  ASSERT_TRUE(bring(store, 4)); // the free one
+  ASSERT_TRUE(bring(store, 5));
+  EXPECT_EQ(store.displaced(), name_of(2)) << "who is being copied is not overwritten";
+  store.end_copy(*first, true);
+  EXPECT_THROW(store.end_copy(*first, true), contract_violation);
+  ASSERT_TRUE(bring(store, 6));
+  EXPECT_EQ(store.displaced(), name_of(1));
+  store.check();
+}
+
+TEST(ChunkStore, ACopyThatFailedIsTriedAgainOnceTheChunkHasBeenUsed) {
+  chunk_store store(2);
+  const auto one = bring(store, 1), two = bring(store, 2);
+  ASSERT_TRUE(one && two);
+  ASSERT_EQ(store.begin_copy(1), one);
+  store.end_copy(*one, false);
+  EXPECT_FALSE(store.begin_copy(1)) << "a disk that is full is not asked for ever";
+  EXPECT_EQ(store.begin_copy(2), two);
+  store.end_copy(*two, true);
+  store.touch(name_of(1));
+  EXPECT_EQ(store.begin_copy(2), one);
+  store.end_copy(*one, true);
+  store.lose_copy(name_of(1));
+  store.lose_copy(name_of(7)); // nobody's
+  EXPECT_FALSE(store.begin_copy(2));
+  store.touch(name_of(1));
+  EXPECT_EQ(store.begin_copy(2), one);
+  store.check();
+}
+
+TEST(ChunkStore, WhatCameFromBelowHasItsCopy) {
+  chunk_store store(2);
+  const auto where = store.reserve(name_of(1), store.begin());
+  ASSERT_TRUE(where);
+  store.file(*where, true);
+  const auto two = bring(store, 2);
+  EXPECT_FALSE(store.begin_copy(1));
+  EXPECT_EQ(store.begin_copy(2), two);
+  store.check();
+}
+
 // Against books that forget nothing.
 TEST(ChunkStore, KeepsItsPromisesOverManyRandomRuns) {
   for (unsigned seed = 0; seed < 200; ++seed) {
@@ -90,14 +170,16 @@ TEST(ChunkStore, KeepsItsPromisesOverManyRandomRuns) {
     chunk_store store(1 + below(8));
     std::map<chunk_store::slot, std::uint64_t> landing, contents; // by slot
     std::map<std::uint64_t, std::vector<chunk_store::slot>> read;
+    std::map<chunk_store::slot, std::uint64_t> copied; // under way
     for (int i = 0; i < 400; ++i) {
       const std::uint64_t number = 1 + below(12);
-      const auto what = below(6);
+      const auto what = below(9);
       if (what == 0 && !store.knows(name_of(number))) {
         if (const auto where = store.reserve(name_of(number), store.begin())) {
           ASSERT_FALSE(landing.contains(*where));
           for (const auto& [other, slots] : read)
             for (const auto slot : slots) ASSERT_NE(slot, *where) << "somebody reads there";
+          ASSERT_FALSE(copied.contains(*where)) << "it is being copied";
           contents.erase(*where);
           landing[*where] = number;
         }
@@ -118,6 +200,18 @@ TEST(ChunkStore, KeepsItsPromisesOverManyRandomRuns) {
           ASSERT_EQ(contents.at(*where), number);
           read[number].push_back(*where);
         }
+      } else if (what == 5) {
+        if (const auto where = store.begin_copy(1 + below(store.slots()))) {
+          ASSERT_EQ(store.name_of(*where), name_of(contents.at(*where)));
+          ASSERT_TRUE(copied.emplace(*where, contents.at(*where)).second);
+        }
+      } else if (what == 6 && !copied.empty()) {
+        const auto [where, which] = *copied.begin();
+        ASSERT_EQ(contents.at(where), which) << "overwritten while it was copied";
+        store.end_copy(where, below(3) > 0);
+        copied.erase(where);
+      } else if (what == 7) {
+        store.lose_copy(name_of(number));
       } else if (!read.empty()) {
         auto& slots = read.begin()->second;
         ASSERT_EQ(contents.at(slots.back()), read.begin()->first) << "overwritten while it was read";

@@ -29,7 +29,7 @@ std::chrono::nanoseconds connecting_takes(const block_memory& from, const block_
   return std::chrono::steady_clock::now() - begun;
 }
 
-constexpr int rounds = 400, rounds_each = 50;
+constexpr int rounds = 150, rounds_each = 50;
 
 /// Waits in each round for another part of that time, from none to one and a half of it; it is measured now and then.
 /// And in every other round for up to two milliseconds, for machines that connect within one: a machine that is busy

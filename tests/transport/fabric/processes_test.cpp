@@ -156,7 +156,7 @@ TEST_P(FabricProcesses, MemoryThatIsUsedAgainAfterATimeoutDoesNotArrive) {
   peer_process peer(GetParam());
   auto marker = here_.blocks(1, bytes);
   std::uint64_t id = 0;
-  for (std::size_t blocks = 240; blocks <= 560; blocks += 16) {
+  for (std::size_t blocks = 240; blocks <= 560; blocks += 32) {
     auto from = here_.blocks(blocks, bytes);
     from.scribble(++id);
     peer.tell("post " + std::to_string(id) + " " + std::to_string(blocks) + " " + std::to_string(bytes));

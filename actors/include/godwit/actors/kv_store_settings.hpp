@@ -1,8 +1,11 @@
 #pragma once
 
+#include <godwit/transport/disk.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace godwit::actors {
 
@@ -10,6 +13,9 @@ namespace godwit::actors {
 struct kv_store_settings {
   /// Of the host's memory, for the shard of this process. 0: it has none, and its instances use those of others.
   std::uint64_t bytes = 0;
+  /// Below that memory, with slots of one chunk each; null: none. It ends as the fabric does: after the actors, and
+  /// before the host.
+  std::shared_ptr<transport::disk> disk;
   /// Tokens that a request has to gain over what its instance has, or it computes them.
   std::uint32_t load_min = 64;
   /// A request waits so long at most for what the shards have of its prompt. A shard that is silent for so long is left
@@ -25,6 +31,8 @@ struct kv_store_settings {
   std::uint32_t puts_queued_max = 64; ///< of an instance; of more the oldest is dropped
   std::uint32_t offers_max = 256;     ///< of a shard, open at a time
   std::uint32_t fetches_max = 256;    ///< of a shard, at a time
+  std::uint32_t disk_reads_max = 8;   ///< of a shard's disk, at a time; more wait for these
+  std::uint32_t disk_writes_max = 2;
   /// A shard waits so long for a sender's last word, who may have waited for other shards' answers first.
   [[nodiscard]] std::chrono::nanoseconds lease() const noexcept { return put_timeout + 2 * load_timeout; }
 

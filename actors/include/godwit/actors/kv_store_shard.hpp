@@ -12,9 +12,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <unordered_map>
 #include <vector>
 
 namespace godwit::actors {
@@ -45,6 +48,10 @@ struct kv_store_shard_options {
 ///
 /// Bounded: transfers either way at a time, and each in time; a sender that does not settle within a lease loses its
 /// places. A slot is taken for another chunk only when nothing reads it and nothing can land there any more.
+///
+/// With a disk (`settings.disk`) it keeps there what was used longest ago, before memory is taken for others, and reads
+/// it again for whoever looks for it, which may be long before it is fetched. A disk that fails or stands still costs
+/// what is on it.
 class kv_store_shard final : public runtime::actor<kv_store_interface> {
 public:
   kv_store_shard(runtime::actor_context context, kv_store_shard_options options);
@@ -66,20 +73,46 @@ private:
   /// Chunks on their way from here, for one fetch.
   struct outgoing {
     std::size_t open = 0;
+    std::map<std::size_t, slot> pinned; ///< by index of the order
     protocols::store_fetched answer;
     std::unique_ptr<runtime::completer<bool>> complete;
   };
 
   [[nodiscard]] protocols::store_found look(const protocols::store_look& what);
   runtime::async::task<protocols::store_fetched> fetch(protocols::store_fetch order);
-  runtime::async::task<void> send(std::shared_ptr<outgoing> round, std::size_t index, slot from,
-                                  std::shared_ptr<const protocols::store_fetch> order);
+  /// One chunk of a fetch, from memory or by way of it.
+  runtime::async::task<void> serve(std::shared_ptr<outgoing> round, std::size_t index,
+                                   std::shared_ptr<const protocols::store_fetch> order, std::uint64_t since);
+  runtime::async::task<bool> send(std::size_t index, slot from, std::shared_ptr<const protocols::store_fetch> order,
+                                  std::chrono::nanoseconds timeout);
   [[nodiscard]] protocols::store_room make_room(const protocols::store_offer& offer);
   void settle(const protocols::store_settled& news);
   runtime::async::task<void> close_after_lease(std::uint64_t transfer);
   /// Files what has come, once nothing can land any more.
   runtime::async::task<void> close(std::uint64_t transfer);
   runtime::async::task<void> report();
+
+  // kv_store_disk.cpp
+  /// A chunk that is on the disk and wanted in memory.
+  struct reading {
+    std::uint64_t since = 0; ///< see chunk_store::begin
+    bool begun = false;
+    std::vector<runtime::completer<bool>> waiting;
+  };
+  void open_disk();
+  /// There is one, and it does not keep anybody waiting.
+  [[nodiscard]] bool disk_works() const;
+  /// Has a chunk that is on the disk read into memory, before others where it is `urgent`: somebody waits for it.
+  reading* want(const protocols::chunk_name& name, std::uint64_t since, bool urgent);
+  /// Whether the chunk is in memory now.
+  runtime::async::task<bool> from_disk(protocols::chunk_name name, std::uint64_t since, std::chrono::nanoseconds until);
+  void read_more();
+  runtime::async::task<void> read(protocols::chunk_name name);
+  /// Copies to the disk what would be lost next.
+  void write_more();
+  runtime::async::task<void> write(slot from, slot to);
+  void note_failure(const std::string& what, const std::string& error);
+
   /// Whether an instance's chunks are ours, cut so.
   [[nodiscard]] bool fits(const protocols::chunk_shape& shape) const noexcept;
   /// Where the pieces of a slot lie.
@@ -92,6 +125,12 @@ private:
   protocols::chunk_store chunks_;
   std::map<std::uint64_t, incoming> incoming_; ///< by transfer
   std::uint32_t fetches_ = 0;                  ///< that run
+  protocols::chunk_store on_disk_{0};
+  std::unordered_map<protocols::chunk_name, reading> reading_;
+  std::deque<protocols::chunk_name> urgent_, ahead_;   ///< of `reading_`, those that wait for the disk
+  std::multiset<std::chrono::nanoseconds> disk_since_; ///< when what it does now began
+  std::uint32_t reads_ = 0, writes_ = 0;               ///< that it does now
+  std::chrono::nanoseconds no_writes_until_{0};
   protocols::store_report figures_;
 };
 

@@ -49,6 +49,9 @@ struct simulated_cluster_options {
   gpu::sim::profile device;    ///< of every instance
   /// Of each instance's host, for the KV of preempted requests, at the device's link.host_bytes_per_second. 0: none.
   std::uint64_t swap_bytes = 0;
+  /// Below the memory of each process's shard of the KV store, where it has one. 0: none.
+  std::uint64_t disk_bytes = 0;
+  double disk_bytes_per_second = 3e9;
   /// About how often a token that prompt lookup drafts is right, from 0, where nothing repeats itself, to 1.
   double draft_acceptance = 0;
   /// What `godwit serve` would be told. Filled in: version, model, identity and address, how instances are made and how
@@ -164,6 +167,7 @@ private:
   void stand_still(const std::string& process, bool frozen);
   /// `steps` are the device's timers, `loads` those of its process. `weights`: the process has them, so another start
   /// of its instance takes no time; null: each one takes its time. What goes through `fabric` may take from steps.
+  [[nodiscard]] std::shared_ptr<transport::disk> make_disk(runtime::timer_source& timers) const;
   [[nodiscard]] executor_factory factory_on(runtime::timer_source& steps, runtime::timer_source& loads,
                                             std::shared_ptr<bool> weights,
                                             const std::shared_ptr<transport::fabric>& fabric);

@@ -16,7 +16,12 @@ namespace godwit::protocols {
 /// that something lands in are nobody else's until that has ended. A prefix is of use from its beginning only: whoever
 /// files or reads the chunks of one does so from its end, so that the beginning is the last to go.
 ///
-/// All operations are O(1). A broken precondition throws contract_violation.
+/// There may be a second, larger place below (a disk, with a chunk_store of its own). Then chunks are copied there
+/// before their slots are taken: `begin_copy` says which is next, so that some slots can always be taken without losing
+/// what only they have.
+///
+/// All operations are O(1), but for slots that are held, which `reserve` passes by. A broken precondition throws
+/// contract_violation.
 class chunk_store {
 public:
   using slot = std::uint32_t;
@@ -38,13 +43,30 @@ public:
   [[nodiscard]] std::uint64_t begin() noexcept { return ++uses_; }
   /// A slot for a chunk that is not known. Empty: all others are in use, or were used since.
   [[nodiscard]] std::optional<slot> reserve(const chunk_name& name, std::uint64_t since);
-  /// What a slot was reserved for is in it.
-  void file(slot where);
+  /// The chunk that was evicted for the last `reserve`, if one was.
+  [[nodiscard]] const std::optional<chunk_name>& displaced() const noexcept { return displaced_; }
+  /// What a slot was reserved for is in it. `copied`: it has been read from the place below, and is there still.
+  void file(slot where, bool copied = false);
   /// It will not come; nothing can land there any more.
   void abandon(slot where);
   /// The slot of a filed chunk, not to be overwritten before as many `unpin`.
   [[nodiscard]] std::optional<slot> pin(const chunk_name& name);
   void unpin(slot where);
+  /// As `pin`, of a chunk that is not used but only read: it keeps its place in the order. For few at a time.
+  [[nodiscard]] std::optional<slot> hold(const chunk_name& name);
+  void let_go(slot where);
+  /// A filed chunk that nobody reads or holds is not there any more.
+  void drop(slot where);
+
+  /// The chunk that was used longest ago of those without a copy below, where fewer than `ahead` slots can be taken
+  /// without losing one. It is held until `end_copy`.
+  [[nodiscard]] std::optional<slot> begin_copy(std::uint32_t ahead);
+  /// `well`: the copy is there. If not, it is tried again only once the chunk has been used again.
+  void end_copy(slot where, bool well);
+  /// The copy below is gone. No effect where the chunk is not here, or had none.
+  void lose_copy(const chunk_name& name);
+  /// Of a slot that is not free.
+  [[nodiscard]] const chunk_name& name_of(slot where) const;
 
   [[nodiscard]] std::uint32_t slots() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
   /// Filed slots.
@@ -58,12 +80,16 @@ public:
 private:
   static constexpr slot none = 0xFFFFFFFFU;
   enum class state : std::uint8_t { free, landing, filed };
+  enum class copy : std::uint8_t { none, going, there, failed };
   struct entry {
     chunk_name name;
     std::uint64_t used = 0;            ///< the number of the last use
     slot previous = none, next = none; ///< among the free ones, or the filed ones that nobody reads
     std::uint32_t pins = 0;
+    std::uint32_t holds = 0;
     state where = state::free;
+    copy below = copy::none;
+    bool passed = false; ///< idle, and older than next_copy_
   };
   /// The oldest in front.
   struct list {
@@ -71,6 +97,10 @@ private:
     std::uint32_t size = 0;
   };
 
+  void become_idle(slot which) noexcept;
+  void end_idle(slot which) noexcept;
+  /// To the next one that wants a copy.
+  void pass_copied() noexcept;
   void push_back(list& into, slot which) noexcept;
   void remove(list& from, slot which) noexcept;
   void check_list(const list& of, state where) const;
@@ -79,7 +109,10 @@ private:
   std::vector<entry> slots_;
   std::unordered_map<chunk_name, slot> places_;
   list free_;
-  list idle_; ///< filed, and nobody reads it
+  list idle_;             ///< filed, and nobody reads it
+  slot next_copy_ = none; ///< the oldest idle one that wants a copy; those before it have one, or get none
+  std::uint32_t passed_ = 0;
+  std::optional<chunk_name> displaced_;
   std::uint32_t filed_ = 0;
   std::uint32_t landing_ = 0;
   std::uint64_t uses_ = 0;

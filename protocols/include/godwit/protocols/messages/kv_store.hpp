@@ -92,11 +92,18 @@ struct store_report {
   std::uint64_t filed_total = 0;     ///< chunks that instances brought
   std::uint64_t evicted_total = 0;   ///< for others
   std::uint64_t failed_total = 0;    ///< transfers, either way
+  std::uint64_t disk_bytes = 0;      ///< 0: there is no disk
+  std::uint64_t disk_bytes_used = 0;
+  std::uint64_t disk_written_total = 0; ///< chunks
+  std::uint64_t disk_read_total = 0;    ///< chunks that were in memory again
+  std::uint64_t disk_evicted_total = 0; ///< chunks, for others
+  std::uint64_t disk_failed_total = 0;  ///< reads and writes
   store_report() noexcept = default;
   friend bool operator==(const store_report&, const store_report&) noexcept = default;
   auto fields() {
     return std::tie(bytes, bytes_used, looked_up_total, found_total, loaded_total, filed_total, evicted_total,
-                    failed_total);
+                    failed_total, disk_bytes, disk_bytes_used, disk_written_total, disk_read_total, disk_evicted_total,
+                    disk_failed_total);
   }
 };
 
