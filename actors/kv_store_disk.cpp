@@ -14,8 +14,9 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-/// Of a shard's memory: so much can always be taken for others without losing what is not on the disk.
-constexpr std::uint32_t part_copied = 4;
+/// Of a shard's memory: once more is in use, what only memory has goes to the disk. In the long run no less is written
+/// by waiting until memory is needed: what is there is the oldest some day.
+constexpr std::uint32_t part_free = 2;
 /// ... and as much at most is waited for by nobody, and read for those that may want it.
 constexpr std::uint32_t part_ahead = 2;
 
@@ -75,6 +76,10 @@ task<bool> kv_store_shard::from_disk(chunk_name name, std::uint64_t since, nanos
 
 void kv_store_shard::read_more() {
   while (reads_ < options_.settings.disk_reads_max && !(urgent_.empty() && ahead_.empty())) {
+    if (!chunks_.has_spare()) { // what only memory has is not given up for what is on the disk anyway
+      write_more();
+      if (writes_ > 0) return; // and goes on then
+    }
     auto& queue = urgent_.empty() ? ahead_ : urgent_;
     const auto name = queue.front();
     queue.pop_front();
@@ -123,8 +128,9 @@ task<void> kv_store_shard::read(chunk_name name) {
 // ---- To the disk ----------------------------------------------------------------------------------------------------
 
 void kv_store_shard::write_more() {
+  if (chunks_.filed() + chunks_.landing() <= chunks_.slots() / part_free) return;
   while (disk_works() && writes_ < options_.settings.disk_writes_max && now() >= no_writes_until_) {
-    const auto from = chunks_.begin_copy(std::max(chunks_.slots() / part_copied, 1U));
+    const auto from = chunks_.begin_copy();
     if (!from) return;
     const auto& name = chunks_.name_of(*from);
     const auto to = on_disk_.knows(name) ? std::nullopt : on_disk_.reserve(name, on_disk_.begin());
@@ -157,6 +163,7 @@ task<void> kv_store_shard::write(slot from, slot to) {
     note_failure("a write failed", error ? *error : error.error().message);
   }
   write_more();
+  read_more();
   recount();
 }
 

@@ -36,8 +36,7 @@ std::optional<chunk_store::slot> chunk_store::reserve(const chunk_name& name, st
   if (taken != none) {
     remove(free_, taken);
   } else {
-    taken = idle_.front;
-    while (taken != none && slots_[taken].holds > 0) taken = slots_[taken].next;
+    taken = next_to_go();
     if (taken == none || slots_[taken].used > since) return std::nullopt;
     end_idle(taken);
     displaced_ = slots_[taken].name;
@@ -52,6 +51,18 @@ std::optional<chunk_store::slot> chunk_store::reserve(const chunk_name& name, st
   places_.emplace(name, taken);
   ++landing_;
   return taken;
+}
+
+bool chunk_store::has_spare() const noexcept {
+  if (free_.front != none) return true;
+  const auto next = next_to_go();
+  return next != none && slots_[next].passed;
+}
+
+chunk_store::slot chunk_store::next_to_go() const noexcept {
+  auto out = idle_.front;
+  while (out != none && slots_[out].holds > 0) out = slots_[out].next;
+  return out;
 }
 
 void chunk_store::file(slot where, bool copied) {
@@ -113,8 +124,8 @@ void chunk_store::drop(slot where) {
   --filed_;
 }
 
-std::optional<chunk_store::slot> chunk_store::begin_copy(std::uint32_t ahead) {
-  if (next_copy_ == none || free_.size + passed_ >= ahead) return std::nullopt;
+std::optional<chunk_store::slot> chunk_store::begin_copy() {
+  if (next_copy_ == none) return std::nullopt;
   const auto chosen = next_copy_;
   slots_[chosen].below = copy::going;
   ++slots_[chosen].holds;
@@ -150,7 +161,6 @@ void chunk_store::become_idle(slot which) noexcept {
 
 void chunk_store::end_idle(slot which) noexcept {
   auto& used = slots_[which];
-  if (used.passed) --passed_;
   used.passed = false;
   const auto next = used.next;
   remove(idle_, which);
@@ -160,10 +170,8 @@ void chunk_store::end_idle(slot which) noexcept {
 }
 
 void chunk_store::pass_copied() noexcept {
-  for (; next_copy_ != none && slots_[next_copy_].below != copy::none; next_copy_ = slots_[next_copy_].next) {
+  for (; next_copy_ != none && slots_[next_copy_].below != copy::none; next_copy_ = slots_[next_copy_].next)
     slots_[next_copy_].passed = true;
-    ++passed_;
-  }
 }
 
 void chunk_store::push_back(list& into, slot which) noexcept {
@@ -194,13 +202,12 @@ void chunk_store::remove(list& from, slot which) noexcept {
 void chunk_store::check() const {
   check_list(free_, state::free);
   check_list(idle_, state::filed);
-  std::uint32_t filed = 0, landing = 0, pinned = 0, passed = 0;
+  std::uint32_t filed = 0, landing = 0, pinned = 0;
   for (slot i = 0; i < slots_.size(); ++i) {
     const auto& e = slots_[i];
     filed += e.where == state::filed ? 1 : 0;
     landing += e.where == state::landing ? 1 : 0;
     pinned += e.pins > 0 ? 1 : 0;
-    passed += e.passed ? 1 : 0;
     ensure((e.pins == 0 && e.holds == 0) || e.where == state::filed, "chunk_store: only filed chunks are read");
     ensure(e.below != copy::going || e.holds > 0, "chunk_store: what is copied is held");
     ensure(e.used <= uses_, "chunk_store: uses are counted");
@@ -210,7 +217,6 @@ void chunk_store::check() const {
   }
   ensure(filed == filed_ && landing == landing_ && places_.size() == filed + landing, "chunk_store: slots are counted");
   ensure(idle_.size + pinned == filed, "chunk_store: filed chunks are read or may be taken");
-  ensure(passed == passed_, "chunk_store: slots that may be taken without loss are counted");
   bool before = true;
   for (auto i = idle_.front; i != none; i = slots_[i].next) {
     before = before && i != next_copy_;

@@ -113,41 +113,61 @@ TEST(ChunkStore, WhatIsDroppedIsNotThereAndItsSlotIsTheNext) {
   store.check();
 }
 
-TEST(ChunkStore, CopiesTheOldestFirstUntilEnoughCanBeTakenWithoutLoss) {
+TEST(ChunkStore, CopiesTheOldestFirst) {
   chunk_store store(4);
+  EXPECT_FALSE(store.begin_copy());
   for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(bring(store, i));
-  EXPECT_FALSE(store.begin_copy(1)) << "one is free";
-  const auto first = store.begin_copy(2);
+  const auto first = store.begin_copy();
   ASSERT_TRUE(first);
   EXPECT_EQ(store.name_of(*first), name_of(1));
-  EXPECT_FALSE(store.begin_copy(2)) << "it counts from its begin on";
-  ASSERT_TRUE(bring(store, 4)); // the free one
+  EXPECT_TRUE(store.has_spare()) << "the free one";
+  ASSERT_TRUE(bring(store, 4));
+  EXPECT_FALSE(store.has_spare());
   ASSERT_TRUE(bring(store, 5));
   EXPECT_EQ(store.displaced(), name_of(2)) << "who is being copied is not overwritten";
   store.end_copy(*first, true);
+  EXPECT_TRUE(store.has_spare());
   EXPECT_THROW(store.end_copy(*first, true), contract_violation);
   ASSERT_TRUE(bring(store, 6));
   EXPECT_EQ(store.displaced(), name_of(1));
+  EXPECT_EQ(store.name_of(store.begin_copy().value()), name_of(3));
+  EXPECT_EQ(store.name_of(store.begin_copy().value()), name_of(4));
+  store.check();
+}
+
+TEST(ChunkStore, WhatIsReadIsNotCopied) {
+  chunk_store store(2);
+  ASSERT_TRUE(bring(store, 1));
+  const auto read = store.pin(name_of(1));
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(store.begin_copy());
+  store.unpin(*read);
+  EXPECT_EQ(store.begin_copy(), read);
+  const auto again = store.pin(name_of(1));
+  store.end_copy(*again, true);
+  store.unpin(*again);
+  EXPECT_FALSE(store.begin_copy()) << "it has its copy";
   store.check();
 }
 
 TEST(ChunkStore, ACopyThatFailedIsTriedAgainOnceTheChunkHasBeenUsed) {
   chunk_store store(2);
-  const auto one = bring(store, 1), two = bring(store, 2);
-  ASSERT_TRUE(one && two);
-  ASSERT_EQ(store.begin_copy(1), one);
+  const auto one = bring(store, 1);
+  ASSERT_TRUE(one);
+  ASSERT_EQ(store.begin_copy(), one);
   store.end_copy(*one, false);
-  EXPECT_FALSE(store.begin_copy(1)) << "a disk that is full is not asked for ever";
-  EXPECT_EQ(store.begin_copy(2), two);
+  EXPECT_FALSE(store.begin_copy()) << "a disk that is full is not asked for ever";
+  const auto two = bring(store, 2);
+  EXPECT_EQ(store.begin_copy(), two);
   store.end_copy(*two, true);
   store.touch(name_of(1));
-  EXPECT_EQ(store.begin_copy(2), one);
+  EXPECT_EQ(store.begin_copy(), one);
   store.end_copy(*one, true);
   store.lose_copy(name_of(1));
   store.lose_copy(name_of(7)); // nobody's
-  EXPECT_FALSE(store.begin_copy(2));
+  EXPECT_FALSE(store.begin_copy());
   store.touch(name_of(1));
-  EXPECT_EQ(store.begin_copy(2), one);
+  EXPECT_EQ(store.begin_copy(), one);
   store.check();
 }
 
@@ -157,8 +177,8 @@ TEST(ChunkStore, WhatCameFromBelowHasItsCopy) {
   ASSERT_TRUE(where);
   store.file(*where, true);
   const auto two = bring(store, 2);
-  EXPECT_FALSE(store.begin_copy(1));
-  EXPECT_EQ(store.begin_copy(2), two);
+  EXPECT_EQ(store.begin_copy(), two);
+  EXPECT_FALSE(store.begin_copy());
   store.check();
 }
 
@@ -201,7 +221,7 @@ TEST(ChunkStore, KeepsItsPromisesOverManyRandomRuns) {
           read[number].push_back(*where);
         }
       } else if (what == 5) {
-        if (const auto where = store.begin_copy(1 + below(store.slots()))) {
+        if (const auto where = store.begin_copy()) {
           ASSERT_EQ(store.name_of(*where), name_of(contents.at(*where)));
           ASSERT_TRUE(copied.emplace(*where, contents.at(*where)).second);
         }

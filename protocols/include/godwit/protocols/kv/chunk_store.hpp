@@ -17,8 +17,8 @@ namespace godwit::protocols {
 /// files or reads the chunks of one does so from its end, so that the beginning is the last to go.
 ///
 /// There may be a second, larger place below (a disk, with a chunk_store of its own). Then chunks are copied there
-/// before their slots are taken: `begin_copy` says which is next, so that some slots can always be taken without losing
-/// what only they have.
+/// before their slots are taken: `begin_copy` says which is next, `has_spare` whether a slot can be taken without
+/// losing what only it has.
 ///
 /// All operations are O(1), but for slots that are held, which `reserve` passes by. A broken precondition throws
 /// contract_violation.
@@ -43,6 +43,8 @@ public:
   [[nodiscard]] std::uint64_t begin() noexcept { return ++uses_; }
   /// A slot for a chunk that is not known. Empty: all others are in use, or were used since.
   [[nodiscard]] std::optional<slot> reserve(const chunk_name& name, std::uint64_t since);
+  /// Whether the next `reserve` loses nothing that only its slot has.
+  [[nodiscard]] bool has_spare() const noexcept;
   /// The chunk that was evicted for the last `reserve`, if one was.
   [[nodiscard]] const std::optional<chunk_name>& displaced() const noexcept { return displaced_; }
   /// What a slot was reserved for is in it. `copied`: it has been read from the place below, and is there still.
@@ -58,9 +60,9 @@ public:
   /// A filed chunk that nobody reads or holds is not there any more.
   void drop(slot where);
 
-  /// The chunk that was used longest ago of those without a copy below, where fewer than `ahead` slots can be taken
-  /// without losing one. It is held until `end_copy`.
-  [[nodiscard]] std::optional<slot> begin_copy(std::uint32_t ahead);
+  /// Of the chunks without a copy below that nobody reads, the one that was used longest ago. It is held until
+  /// `end_copy`.
+  [[nodiscard]] std::optional<slot> begin_copy();
   /// `well`: the copy is there. If not, it is tried again only once the chunk has been used again.
   void end_copy(slot where, bool well);
   /// The copy below is gone. No effect where the chunk is not here, or had none.
@@ -97,6 +99,8 @@ private:
     std::uint32_t size = 0;
   };
 
+  /// The oldest idle one that nobody holds.
+  [[nodiscard]] slot next_to_go() const noexcept;
   void become_idle(slot which) noexcept;
   void end_idle(slot which) noexcept;
   /// To the next one that wants a copy.
@@ -111,7 +115,6 @@ private:
   list free_;
   list idle_;             ///< filed, and nobody reads it
   slot next_copy_ = none; ///< the oldest idle one that wants a copy; those before it have one, or get none
-  std::uint32_t passed_ = 0;
   std::optional<chunk_name> displaced_;
   std::uint32_t filed_ = 0;
   std::uint32_t landing_ = 0;
